@@ -29,7 +29,7 @@ pub const SETMAXNREG: std::ops::RangeInclusive<u32> = 24..=256;
 /// The granularity of `setmaxnreg`.
 pub const SETMAXNREG_STEP: u32 = 8;
 
-/// Named barriers of a CTA, the first of which is `bar.sync 0`. PTX ISA, "bar".
+/// Named barriers per CTA, including `bar.sync 0`. PTX ISA, "bar".
 pub const NAMED_BARRIERS: u32 = 16;
 /// Bytes of an mbarrier object, and its alignment. PTX ISA, "mbarrier".
 pub const MBARRIER_BYTES: u32 = 8;

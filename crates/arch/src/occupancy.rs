@@ -110,9 +110,9 @@ impl Capability {
     /// The occupancy of `kernel` and its limiter.
     ///
     /// The rules are those of the CUDA occupancy calculator. The registers of a warp are rounded up
-    /// to the allocation granularity and lie in one partition of the SM, so the number of warps per
-    /// partition decides. A launch is checked as if the CTA filled all partitions evenly. Shared
-    /// memory includes the bytes that the system reserves in each CTA.
+    /// to the allocation granularity and are in one partition of the SM, so the number of warps per
+    /// partition is decisive. A launch is checked as if the CTA filled all partitions evenly.
+    /// Shared memory includes the bytes that the system reserves in each CTA.
     pub fn occupancy(&self, kernel: &KernelResources) -> Result<Occupancy, OccupancyError> {
         let warps = kernel.threads_per_cta.div_ceil(self.warp_size);
         let limits = self.ctas_by_resource(kernel)?;
@@ -315,8 +315,7 @@ mod tests {
     }
 
     /// Fills an SM CTA by CTA, placing each warp in the emptiest of its four register files, until
-    /// something runs out. What is rounded to what is written out here, by the architecture's
-    /// generation.
+    /// a resource runs out. The granularities are written out here, by architecture generation.
     fn fill(capability: &Capability, kernel: &KernelResources) -> u32 {
         let (reserved, unit) = if capability.compute_capability < (8, 0) { (0, 256) } else { (1024, 128) };
         let warps = kernel.threads_per_cta.div_ceil(32);
@@ -358,8 +357,8 @@ mod tests {
                                 compared += 1;
                                 assert_eq!(found.ctas_per_sm, filled, "{} {kernel:?}", capability.target);
                             }
-                            // The launch is refused; the SM itself may have room, for warps that
-                            // fill its files unevenly.
+                            // The launch is refused, although the SM itself may have resources for
+                            // warps that fill its register files unevenly.
                             Err(OccupancyError::RegistersPerCta { .. }) => {}
                             Err(error) => panic!("{} {kernel:?}: {error}", capability.target),
                         }

@@ -136,9 +136,12 @@ fn a_structure_is_passed_field_by_field() {
     };
     let words = refused("fields/1/offset", json!(12));
     assert!(words.contains("args[2].struct"), "{words}");
-    assert!(words.contains("does not fit at byte 12") && words.contains("another field's"), "{words}");
+    assert!(
+        words.contains("does not fit at offset 12") && words.contains("belong to another field"),
+        "{words}"
+    );
     let words = refused("fields/0/offset", json!(21));
-    assert!(words.contains("reaches past the end"), "{words}");
+    assert!(words.contains("extends past the end"), "{words}");
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn what_is_wrong_is_said_and_is_a_failure() {
     let directory = directory("wrong");
     type Change = fn(&mut Value);
     let cases: [(Change, &str); 9] = [
-        (|launch| launch["entry"] = json!("thrice"), "no kernel `thrice`; it has `twice`"),
+        (|launch| launch["entry"] = json!("thrice"), "no kernel `thrice`; its kernels are `twice`"),
         (|launch| launch["ptx"] = json!("none.ptx"), "none.ptx cannot be read"),
         (|launch| launch["args"][2]["scalar"]["dtype"] = json!("u32"), "args[2].scalar.value"),
         (

@@ -111,8 +111,8 @@ fn what_cannot_be_counted_is_refused() {
     for (arguments, words) in [
         (&["report"][..], "expected a kernel or a launch file"),
         (&["report", "nothing.json"], "nothing.json"),
-        (&["report", "vector-add", "--device", "emu:h300"], "no device is called"),
-        (&["roofline", "vector-add", "--device", "emu:h300"], "no device is called"),
+        (&["report", "vector-add", "--device", "emu:h300"], "unknown device `emu:h300`"),
+        (&["roofline", "vector-add", "--device", "emu:h300"], "unknown device `emu:h300`"),
     ] {
         let output = warpwright(arguments);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -70,7 +70,7 @@ fn what_cannot_be_run_is_a_failure() {
         (&["run", "vector-add", "--length", "0"], "`0` is less than the minimum, 1"),
         (&["run", "gemm", "--input", "f31"], "`f31` is not one of bf16, f16"),
         (&["run", "nothing"], "nothing"),
-        (&["run", "vector-add", "--device", "emu:h300"], "no device is called `emu:h300`"),
+        (&["run", "vector-add", "--device", "emu:h300"], "unknown device `emu:h300`"),
         (&["bench", "vector-add", "--vs", "nobody"], "has no baseline `nobody`"),
         (&["ptx", "gemm", "--arch", "sm_70"], "unknown architecture `sm_70`"),
     ];

@@ -53,7 +53,7 @@ const PURE: [&str; 54] = [
     "xor",
 ];
 
-/// Whether the instruction can be left out where nobody reads its results.
+/// Whether the instruction can be removed if its results are unused.
 ///
 /// Loads are not pure, so that a wrong address is still found; the carry of `.cc` is a result that
 /// no operand shows; and clocks and the like differ from read to read.

@@ -211,8 +211,8 @@ pub struct MemoryVariable {
     pub location: Location,
 }
 
-/// What lies in shared memory from a place on: elements, and which coordinates they have. No
-/// instruction depends on it; it lets a report say which element of which tile an address is.
+/// An object in shared memory: its elements and their coordinates. No instruction depends on it;
+/// reports use it to name the element at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryObject {
     /// The symbol that the offset is relative to.
@@ -226,8 +226,8 @@ pub struct MemoryObject {
     /// From coordinates to elements past the place, in the notation of layouts: `Swizzle<3,3,3> o 0
     /// o (64,64):(64,1)`.
     pub layout: String,
-    /// Whether the last mode of the layout counts the slots of a ring.
-    pub in_slots: bool,
+    /// Whether the last mode of the layout is the stage of a pipeline.
+    pub is_staged: bool,
     /// The author's position.
     pub location: Location,
 }
@@ -265,7 +265,7 @@ pub struct Kernel {
     pub dynamic_shared_align: Option<u32>,
     /// Bytes of dynamic shared memory that a launch must provide.
     pub dynamic_shared_bytes: u32,
-    /// What lies in shared memory.
+    /// The objects in shared memory.
     pub objects: Vec<MemoryObject>,
     /// Launch bounds.
     pub launch: LaunchBounds,

@@ -1,4 +1,4 @@
-//! How a load or a store behaves: its order against others, its caching, its hints.
+//! Modifiers of loads and stores: ordering, caching and prefetch hints.
 
 use crate::value::Reg;
 
@@ -82,13 +82,13 @@ impl CacheOperator {
 pub enum Eviction {
     /// The default.
     Normal,
-    /// As it stands.
+    /// Unchanged.
     Unchanged,
-    /// Before others.
+    /// Before other lines.
     First,
-    /// After others.
+    /// After other lines.
     Last,
-    /// Do not bring it into L1 at all.
+    /// Do not allocate in L1.
     NoAllocate,
 }
 
@@ -104,7 +104,7 @@ impl Eviction {
     }
 }
 
-/// How much L2 should fetch around a load.
+/// How much L2 prefetches around a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum L2Prefetch {
     /// 64 bytes.
@@ -126,7 +126,7 @@ impl L2Prefetch {
     }
 }
 
-/// How a load or a store behaves; the default is a plain one.
+/// The modifiers of a load or a store. The default is a plain access.
 ///
 /// ```
 /// use warpwright_lang::access::{Access, CacheOperator};
@@ -183,7 +183,8 @@ impl Access {
         self.policy
     }
 
-    /// The opcode of a load from `space` up to the vector word, or why there is no such load.
+    /// The opcode of a load from `space` up to the vector modifier, or the reason why there is
+    /// none.
     pub(crate) fn load_opcode(&self, space: &str) -> Result<String, &'static str> {
         if let Ordering::Release(_) = self.ordering {
             return Err("a load cannot release; use Ordering::Acquire, and release with a store or a fence");
@@ -199,7 +200,7 @@ impl Access {
         self.opcode("ld", space)
     }
 
-    /// The opcode of a store to `space` up to the vector word, or why there is no such store.
+    /// The opcode of a store to `space` up to the vector modifier, or the reason why there is none.
     pub(crate) fn store_opcode(&self, space: &str) -> Result<String, &'static str> {
         if let Ordering::Acquire(_) = self.ordering {
             return Err("a store cannot acquire; use Ordering::Release, and acquire with a load or a fence");

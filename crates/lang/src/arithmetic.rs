@@ -1,5 +1,4 @@
-//! Addition, subtraction, multiplication, division and negation for every number type: which
-//! instructions each takes.
+//! Addition, subtraction, multiplication, division and negation for every number type.
 //!
 //! Results wrap (integers) or round to nearest even (floats). A product and a sum stay two
 //! roundings: every float instruction names its rounding, which forbids the assembler to contract
@@ -75,9 +74,9 @@ pub(crate) fn renormalize<T: Element>(register: Reg<T>) {
     }
 }
 
-/// sm_80 has no bf16 addition or multiplication, but a fused multiply-add, which computes both
-/// exactly rounded: `a * 1 + b`, `b * -1 + a`, `a * b + -0`. Later architectures run `add.bf16` at
-/// the same rate.
+/// sm_80 has no bf16 addition or multiplication. Its fused multiply-add computes both, exactly
+/// rounded: `a * 1 + b`, `b * -1 + a`, `a * b + -0`. Later architectures run `add.bf16` at the same
+/// rate.
 #[track_caller]
 fn bfloat_into<T: Number>(op: Arithmetic, destination: Reg<T>, a: Operand, b: Operand) {
     on_behalf_of_author(|| {
@@ -100,8 +99,8 @@ fn bfloat_into<T: Number>(op: Arithmetic, destination: Reg<T>, a: Operand, b: Op
     })
 }
 
-/// A 16-bit quotient through `f32`, whose 24 bits are enough for the second rounding to be harmless
-/// (24 >= 2 * 11 + 2).
+/// A 16-bit quotient through `f32`. Its 24 bits are enough that rounding twice is exact (24 >= 2 *
+/// 11 + 2).
 #[track_caller]
 fn divide_in_f32_into<T: Number>(destination: Reg<T>, a: Operand, b: Operand) {
     let (a, b) = (widen_half(T::PTX, a), widen_half(T::PTX, b));

@@ -1,4 +1,4 @@
-//! Copies from global to shared memory that go on while the thread works: `cp.async`, sm_80.
+//! Asynchronous copies from global to shared memory: `cp.async`, sm_80.
 
 use warpwright_ir::Operand;
 
@@ -7,7 +7,7 @@ use crate::operation::{perform, record, refuse};
 use crate::pointer::{Global, Shared};
 use crate::value::{Reg, Value};
 
-/// Bytes that one asynchronous copy can move.
+/// Sizes of an asynchronous copy, in bytes.
 const WIDTHS: [u32; 3] = [4, 8, 16];
 
 /// Copies `elements` consecutive elements (4, 8 or 16 bytes together). Both addresses must be
@@ -70,7 +70,8 @@ fn start<T: Element>(
             .map(|width| (width / T::BYTES).to_string())
             .collect();
         return refuse(format!(
-            "an asynchronous copy moves 4, 8 or 16 bytes; {elements} elements of {} are {bytes}. It can move {} of them",
+            "an asynchronous copy moves 4, 8 or 16 bytes; {elements} elements of {} are {bytes}. It can \
+             move {} of them",
             T::NAME,
             legal.join(", ")
         ));
@@ -84,14 +85,13 @@ fn start<T: Element>(
     record(format!("cp.async.{cache}.shared.global{hint}"), 0, operands);
 }
 
-/// Makes a group of the asynchronous copies this thread has started since the last group.
+/// Commits the asynchronous copies that this thread has started since the last commit to a group.
 #[track_caller]
 pub fn commit_async_copies() {
     perform("cp.async.commit_group", []);
 }
 
-/// Waits until at most the `pending` latest groups of this thread's asynchronous copies are not
-/// complete.
+/// Waits until at most the `pending` latest groups of this thread are in flight.
 #[track_caller]
 pub fn wait_async_copies(pending: u32) {
     perform("cp.async.wait_group", [Operand::Integer(pending.into())]);

@@ -1,7 +1,7 @@
 //! Atomic operations on memory, with their order and scope. PTX ISA, `atom` and `red`.
 //!
-//! `atomic_*` returns what was there before; `reduce_*` returns nothing, and the memory system need
-//! not answer.
+//! `atomic_*` returns the old value; `reduce_*` returns nothing, so the thread does not wait for
+//! the memory system.
 
 use warpwright_ir::Operand;
 
@@ -17,7 +17,7 @@ use half::{bf16, f16};
 /// How an atomic operation orders the thread's other accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtomicOrdering {
-    /// Not at all.
+    /// It does not.
     #[default]
     Relaxed,
     /// Later accesses come after it.
@@ -28,13 +28,12 @@ pub enum AtomicOrdering {
     AcquireRelease,
 }
 
-/// The order and the scope of an atomic operation; by default relaxed, among the threads of the
-/// GPU.
+/// The order and the scope of an atomic operation; by default relaxed, at GPU scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomicity {
-    /// What else it orders.
+    /// The order.
     pub ordering: AtomicOrdering,
-    /// The threads for which it is one step.
+    /// The scope: the threads for which the operation is atomic.
     pub scope: Scope,
 }
 
@@ -45,7 +44,7 @@ impl Default for Atomicity {
 }
 
 impl Atomicity {
-    /// Of this order and scope.
+    /// With this order and scope.
     pub fn new(ordering: AtomicOrdering, scope: Scope) -> Self {
         Self { ordering, scope }
     }
@@ -61,7 +60,7 @@ impl Atomicity {
     }
 }
 
-/// A space whose memory takes atomic operations.
+/// A state space with atomic operations.
 pub trait AtomicSpace: Space {}
 
 impl AtomicSpace for GlobalSpace {}
@@ -124,7 +123,7 @@ macro_rules! operations {
     ($bound:ident: $($what:literal $atomic:ident $atomic_with:ident $reduce:ident $reduce_with:ident $operation:ident;)*) => {
         impl<T: $bound, S: AtomicSpace> Pointer<T, S> {
             $(
-                #[doc = concat!("Replaces the element by ", $what, "; returns what it was. Relaxed, among the threads of the GPU.")]
+                #[doc = concat!("; returns the old value. Relaxed, at GPU scope.", $what, "; returns what it was. Relaxed, among the threads of the GPU.")]
                 #[track_caller]
                 pub fn $atomic(self, value: impl Value<T>) -> Reg<T> {
                     self.$atomic_with(value, Atomicity::default())
@@ -138,7 +137,7 @@ macro_rules! operations {
                     self.atomic(&operation, &[value.operand()], atomicity)
                 }
 
-                #[doc = concat!("Replaces the element by ", $what, ". Relaxed, among the threads of the GPU.")]
+                #[doc = concat!(". Relaxed, at GPU scope.", $what, ". Relaxed, among the threads of the GPU.")]
                 #[track_caller]
                 pub fn $reduce(self, value: impl Value<T>) {
                     self.$reduce_with(value, Atomicity::default());
@@ -211,14 +210,14 @@ operations! { WideInteger:
 }
 
 impl<S: AtomicSpace> Pointer<u32, S> {
-    /// Counts up to `limit`, then starts again from 0; returns what the element was.
+    /// Increments; at `limit` the element restarts from 0. Returns the old value.
     #[track_caller]
     pub fn atomic_increment(self, limit: impl Value<u32>, atomicity: Atomicity) -> Reg<u32> {
         self.atomic("inc.u32", &[limit.operand()], atomicity)
     }
 
-    /// Counts down; from 0, and from above `limit`, starts again at `limit`. Returns what the
-    /// element was.
+    /// Decrements; from 0 and from above `limit` the element restarts at `limit`. Returns the old
+    /// value.
     #[track_caller]
     pub fn atomic_decrement(self, limit: impl Value<u32>, atomicity: Atomicity) -> Reg<u32> {
         self.atomic("dec.u32", &[limit.operand()], atomicity)
@@ -226,7 +225,7 @@ impl<S: AtomicSpace> Pointer<u32, S> {
 }
 
 impl<T: AtomicExchange, S: AtomicSpace> Pointer<T, S> {
-    /// Replaces the element by `value`; returns what it was.
+    /// Replaces the element by `value`. Returns the old value.
     #[track_caller]
     pub fn atomic_exchange(self, value: impl Value<T>, atomicity: Atomicity) -> Reg<T> {
         self.atomic(&format!("exch.b{}", 8 * T::BYTES), &[value.operand()], atomicity)
@@ -234,7 +233,8 @@ impl<T: AtomicExchange, S: AtomicSpace> Pointer<T, S> {
 }
 
 impl<T: AtomicCompare, S: AtomicSpace> Pointer<T, S> {
-    /// Replaces the element by `value` if its bits are those of `expected`; returns what it was.
+    /// Replaces the element by `value` if its bits equal those of `expected`. Returns the old
+    /// value.
     #[track_caller]
     pub fn atomic_compare_exchange(
         self,
@@ -284,7 +284,8 @@ macro_rules! vector_operations {
     ($bound:ident: $($what:literal $reduce:ident $atomic:ident $operation:literal;)*) => {
         impl<T: $bound> Global<T> {
             $(
-                #[doc = concat!("Replaces `N` consecutive elements by ", $what, ", each by itself atomic; the address is a multiple of their size together. `N` is a power of two, at most 4 of `f32` and of pairs, 8 of 16-bit floats; sm_90.")]
+                #[doc = concat!(", each atomically; the address is a multiple of their total size. `N` is \
+                 a power of two, at most 4 for `f32` and for pairs, 8 for 16-bit floats; sm_90.", $what, ", each by itself atomic; the address is a multiple of their size together. `N` is a power of two, at most 4 of `f32` and of pairs, 8 of 16-bit floats; sm_90.")]
                 #[track_caller]
                 pub fn $reduce<const N: usize>(self, values: [Reg<T>; N], atomicity: Atomicity) {
                     if let Some(operation) = vector_operation::<T>($operation, N) {
@@ -292,7 +293,8 @@ macro_rules! vector_operations {
                     }
                 }
 
-                #[doc = concat!("[`", stringify!($reduce), "`](Self::", stringify!($reduce), "), returning what the elements were.")]
+                #[doc = concat!("[`", stringify!($reduce), "`](Self::", stringify!($reduce), "), \
+                 returning the old values.")]
                 #[track_caller]
                 pub fn $atomic<const N: usize>(self, values: [Reg<T>; N], atomicity: Atomicity) -> [Reg<T>; N] {
                     let old = [(); N].map(|()| fresh::<T>());

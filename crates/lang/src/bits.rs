@@ -1,4 +1,4 @@
-//! Operations on the bits of integers. PTX ISA, "Logic and Shift Instructions" and its like.
+//! Operations on the bits of integers. PTX ISA, "Logic and Shift Instructions".
 
 use warpwright_ir::Operand;
 
@@ -8,13 +8,13 @@ use crate::operation::compute;
 use crate::value::{Reg, Value, bits_word};
 
 impl<T: WideInteger> Reg<T> {
-    /// How many bits are set.
+    /// The number of set bits.
     #[track_caller]
     pub fn popc(self) -> Reg<u32> {
         compute(format!("popc.{}", bits_word(T::CLASS)), [Reg::operand(self)])
     }
 
-    /// How many zero bits precede the highest set bit.
+    /// The number of zero bits above the highest set bit.
     #[track_caller]
     pub fn clz(self) -> Reg<u32> {
         compute(format!("clz.{}", bits_word(T::CLASS)), [Reg::operand(self)])

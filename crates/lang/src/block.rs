@@ -6,14 +6,14 @@ use warpwright_ir::Operand;
 use crate::operation::{compute, perform, refuse};
 use crate::value::{Reg, Value};
 
-/// Waits until all threads of the CTA are here; what they wrote before is then visible to all of
+/// Waits until all threads of the CTA arrive. What they wrote before is then visible to all of
 /// them.
 #[track_caller]
 pub fn sync_threads() {
     perform("bar.sync", [Operand::Integer(0)]);
 }
 
-/// [`sync_threads`], and how many threads' `predicate` holds.
+/// [`sync_threads`], and the number of threads whose `predicate` holds.
 #[track_caller]
 pub fn sync_threads_count(predicate: impl Value<bool>) -> Reg<u32> {
     compute("bar.red.popc.u32", [Operand::Integer(0), predicate.operand()])
@@ -51,27 +51,27 @@ impl NamedBarrier {
         Self { id, threads }
     }
 
-    /// Waits until all the barrier's threads have come, here or by [`arrive`](Self::arrive).
+    /// Waits until all the barrier's threads have arrived, here or by [`arrive`](Self::arrive).
     #[track_caller]
     pub fn sync(self) {
         perform("bar.sync", [Operand::Integer(self.id.into()), Operand::Integer(self.threads.into())]);
     }
 
-    /// Counts this warp as come, without waiting.
+    /// Counts this warp as arrived, without waiting.
     #[track_caller]
     pub fn arrive(self) {
         perform("bar.arrive", [Operand::Integer(self.id.into()), Operand::Integer(self.threads.into())]);
     }
 }
 
-/// [`NamedBarrier::sync`] of barrier `id`, which only the device knows: one for each consumer
-/// warpgroup, say.
+/// [`NamedBarrier::sync`] of barrier `id`, a device value: for example, one barrier per consumer
+/// warpgroup.
 #[track_caller]
 pub fn barrier_sync(id: impl Value<u32>, threads: u32) {
     named("bar.sync", id.operand(), threads);
 }
 
-/// [`NamedBarrier::arrive`] at barrier `id`, which only the device knows.
+/// [`NamedBarrier::arrive`] at barrier `id`, a device value.
 #[track_caller]
 pub fn barrier_arrive(id: impl Value<u32>, threads: u32) {
     named("bar.arrive", id.operand(), threads);

@@ -1,10 +1,10 @@
-//! Bulk copies: the tensor memory accelerator moves a stretch of memory while the threads work; one
-//! thread starts it. sm_90. PTX ISA, "Bulk copy".
+//! Bulk copies: TMA moves contiguous memory asynchronously; one thread starts the copy. sm_90. PTX
+//! ISA, "Bulk copy".
 //!
-//! Addresses and sizes are multiples of 16 bytes. What is copied *into* shared memory completes at
-//! an mbarrier, which counts its bytes. What is copied *from* shared memory to global memory
-//! completes in groups, by thread: [`bulk_commit`] closes a group, and [`bulk_wait_read`] and
-//! [`bulk_wait`] wait for all but the latest ones.
+//! Addresses and sizes are multiples of 16 bytes. A copy *into* shared memory completes at an
+//! mbarrier, which counts its bytes. A copy *from* shared memory to global memory completes in
+//! groups, per thread: [`bulk_commit`] closes a group, and [`bulk_wait_read`] and [`bulk_wait`]
+//! wait for all but the latest ones.
 //!
 //! ```
 //! use warpwright_lang::bulk::{self, bulk_commit, bulk_wait};
@@ -53,13 +53,14 @@ use crate::requirement::{Feature, require};
 use crate::space::{ClusterSpace, SharedSpace, Space};
 use crate::value::{Reg, Value};
 
-/// A space whose addresses name shared memory of the cluster: one's own CTA's is part of it.
+/// A space whose addresses name shared memory of the cluster; the CTA's own shared memory is part
+/// of it.
 pub trait InCluster: Space {}
 
 impl InCluster for SharedSpace {}
 impl InCluster for ClusterSpace {}
 
-/// A barrier that a copy completes on, in the shared memory of the CTA that receives the copy.
+/// An mbarrier at which a copy completes, in the shared memory of the CTA that receives the copy.
 pub trait CompletionBarrier: Copy {
     /// The barrier's address.
     fn address(self) -> Operand;
@@ -112,7 +113,7 @@ impl<T: Element> Load<T> {
     }
 
     /// To every CTA of the cluster whose rank's bit is set in `mask`, at the same shared-memory
-    /// offset as in this CTA; each one's own barrier counts the bytes.
+    /// offset as in this CTA. Each receiving CTA's own barrier counts the bytes.
     #[track_caller]
     pub fn multicast(self, mask: impl Value<u16>) -> Self {
         Self { multicast: Some(mask.reg()), ..self }
@@ -146,7 +147,7 @@ impl<T: Element> Load<T> {
     }
 }
 
-/// Adds the words and the operands of what a copy may have besides.
+/// Adds the optional modifiers and operands of a copy.
 pub(crate) fn add_options(
     words: &mut Vec<&'static str>,
     operands: &mut Vec<Operand>,
@@ -196,8 +197,8 @@ impl<T: Element> Store<T> {
         self.record("cp.async.bulk.global.shared::cta.bulk_group", "", from);
     }
 
-    /// Starts it, from shared memory: each element is reduced into the one in global memory, by
-    /// itself atomic.
+    /// Starts it, from shared memory: each element is reduced into the element in global memory,
+    /// atomically.
     #[track_caller]
     pub fn start_reducing(self, reduction: BulkReduction, from: Shared<T>)
     where
@@ -226,8 +227,8 @@ impl<T: Element> Store<T> {
     }
 }
 
-/// Copies `elements` consecutive elements from this CTA's shared memory to another's in the
-/// cluster; when they have arrived, `barrier`, which lies there too, counts their bytes.
+/// Copies `elements` consecutive elements from this CTA's shared memory to that of another CTA of
+/// the cluster. When they have arrived, `barrier`, in the receiving CTA, counts their bytes.
 #[track_caller]
 pub fn send<T: Element>(
     to: ClusterShared<T>,
@@ -244,7 +245,7 @@ pub fn send<T: Element>(
     );
 }
 
-/// [`send`], reducing each element into the one that is there, by itself atomic.
+/// [`send`] that reduces each element into the element at the destination, atomically.
 #[track_caller]
 pub fn send_reducing<T: BulkReduced>(
     reduction: BulkReduction,
@@ -270,31 +271,31 @@ fn refuse_reduction<T: Element>(reduction: BulkReduction, memory: &str) {
     refuse(format!("no bulk copy does {reduction:?} on elements of {} in {memory}", T::NAME));
 }
 
-/// Makes a group of the stores and reductions to global memory that this thread has started since
-/// the last group.
+/// Commits the stores and reductions to global memory that this thread has started since the last
+/// commit to a group.
 #[track_caller]
 pub fn bulk_commit() {
     require(Feature::TensorCopies);
     perform("cp.async.bulk.commit_group", []);
 }
 
-/// Waits until at most the `pending` latest groups of this thread are not complete: what the others
-/// wrote is in memory.
+/// Waits until at most the `pending` latest groups of this thread are in flight. The writes of the
+/// other groups are then complete.
 #[track_caller]
 pub fn bulk_wait(pending: u32) {
     require(Feature::TensorCopies);
     perform("cp.async.bulk.wait_group", [Operand::Integer(pending.into())]);
 }
 
-/// Waits until at most the `pending` latest groups of this thread still read shared memory: what
-/// the others have read may be overwritten.
+/// Waits until at most the `pending` latest groups of this thread still read shared memory. The
+/// sources of the other groups may then be overwritten.
 #[track_caller]
 pub fn bulk_wait_read(pending: u32) {
     require(Feature::TensorCopies);
     perform("cp.async.bulk.wait_group.read", [Operand::Integer(pending.into())]);
 }
 
-/// How much a bulk copy moves.
+/// The size of a bulk copy.
 #[derive(Clone, Copy)]
 enum Bytes {
     Known(u32),
@@ -329,18 +330,18 @@ impl Bytes {
     }
 }
 
-/// What a bulk or tensor reduction does to each element in memory.
+/// The operation of a bulk or tensor reduction on each element in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BulkReduction {
-    /// Adds the element that comes.
+    /// Adds the new element.
     Add,
-    /// Takes the smaller.
+    /// Takes the minimum.
     Min,
-    /// Takes the larger.
+    /// Takes the maximum.
     Max,
-    /// Counts up to the element that comes, then starts again from 0.
+    /// Increments up to the new element, then restarts from 0.
     Increment,
-    /// Counts down; from 0, and from above the element that comes, starts again at it.
+    /// Decrements; from 0 and from above the new element, restarts at it.
     Decrement,
     /// Bitwise and.
     And,

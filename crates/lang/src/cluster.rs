@@ -1,10 +1,10 @@
-//! Clusters: CTAs that run together, synchronize, and reach each other's shared memory. sm_90. PTX
-//! ISA, "Cluster of Cooperative Thread Arrays".
+//! Clusters: CTAs that are co-scheduled, synchronize, and access each other's shared memory. sm_90.
+//! PTX ISA, "Cluster of Cooperative Thread Arrays".
 //!
-//! [`launch::cluster`](crate::launch::cluster) gives a kernel clusters. [`Shared::map_to_block`]
-//! gives the address in another CTA's shared memory that is this pointer's in one's own: a
-//! [`ClusterShared`] pointer, with loads, stores, vectors and atomic operations as any, and the
-//! asynchronous ones below.
+//! [`launch::cluster`](crate::launch::cluster) states a kernel's cluster. [`Shared::map_to_block`]
+//! maps a pointer to the same offset in another CTA's shared memory. The result is a
+//! [`ClusterShared`] pointer, with loads, stores, vectors and atomic operations, and the
+//! asynchronous operations below.
 //!
 //! ```
 //! use warpwright_lang::cluster::{cluster_rank, cluster_sync};
@@ -40,60 +40,59 @@ pub use crate::special::{
     block_idx_in_cluster, cluster_dim, cluster_grid_dim, cluster_idx, cluster_rank, cluster_size,
 };
 
-/// Waits until all threads of the cluster are here; what they wrote before is then visible to all
-/// of them. All threads of a warp come together; where they may not, there is
-/// [`cluster_sync_diverged`].
+/// Waits until all threads of the cluster arrive. What they wrote before is then visible to all of
+/// them. All threads of a warp execute it together; otherwise use [`cluster_sync_diverged`].
 #[track_caller]
 pub fn cluster_sync() {
     cluster_arrive();
     cluster_wait();
 }
 
-/// The first half of [`cluster_sync`]: counts this thread as come, and what it wrote as to be seen.
+/// The first half of [`cluster_sync`]: this thread arrives, and releases what it wrote.
 #[track_caller]
 pub fn cluster_arrive() {
     cluster_barrier("arrive");
 }
 
-/// [`cluster_arrive`] of a thread whose writes need not be seen.
+/// [`cluster_arrive`] without a release.
 #[track_caller]
 pub fn cluster_arrive_relaxed() {
     cluster_barrier("arrive.relaxed");
 }
 
-/// The second half of [`cluster_sync`]: waits until all threads have come.
+/// The second half of [`cluster_sync`]: waits until all threads have arrived.
 #[track_caller]
 pub fn cluster_wait() {
     cluster_barrier("wait");
 }
 
-/// [`cluster_sync`] where the threads of a warp may come apart from one another: in a branch that
-/// some of them take, with the others in another that has one, too.
+/// [`cluster_sync`] for threads of a warp that have diverged, if the other threads execute one in
+/// their branch.
 #[track_caller]
 pub fn cluster_sync_diverged() {
     cluster_arrive_diverged();
     cluster_wait_diverged();
 }
 
-/// [`cluster_arrive`] of threads that may come apart from the others of their warp.
+/// [`cluster_arrive`] for threads that may have diverged from their warp.
 #[track_caller]
 pub fn cluster_arrive_diverged() {
     perform_half("arrive");
 }
 
-/// [`cluster_arrive_relaxed`] of threads that may come apart from the others of their warp.
+/// [`cluster_arrive_relaxed`] for threads that may have diverged from their warp.
 #[track_caller]
 pub fn cluster_arrive_relaxed_diverged() {
     perform_half("arrive.relaxed");
 }
 
-/// [`cluster_wait`] of threads that may come apart from the others of their warp.
+/// [`cluster_wait`] for threads that may have diverged from their warp.
 #[track_caller]
 pub fn cluster_wait_diverged() {
     perform_half("wait");
 }
 
-/// A half that all threads of a warp perform together.
+/// A half that all threads of a warp execute together.
 #[track_caller]
 fn cluster_barrier(half: &str) {
     perform_half(&format!("{half}.aligned"));
@@ -123,7 +122,7 @@ impl<T: Element> ClusterShared<T> {
         compute("getctarank.shared::cluster.u32", [self.address().operand()])
     }
 
-    /// Stores the element without waiting; when it has arrived, `barrier`, in the same CTA as the
+    /// Stores the element asynchronously. When it has arrived, `barrier`, in the same CTA as the
     /// element, counts its bytes as copied. `st.async`: elements of 32 and 64 bits.
     #[track_caller]
     pub fn store_async(self, value: impl Value<T>, barrier: RemoteMbarrier) {
@@ -131,7 +130,7 @@ impl<T: Element> ClusterShared<T> {
     }
 
     /// [`store_async`](Self::store_async) of 1, 2 or 4 consecutive elements, at most 16 bytes; the
-    /// address is a multiple of their size.
+    /// address is a multiple of their total size.
     #[track_caller]
     pub fn store_vector_async<const N: usize>(self, values: [Reg<T>; N], barrier: RemoteMbarrier) {
         require(Feature::Clusters);
@@ -152,7 +151,7 @@ impl<T: Element> ClusterShared<T> {
     }
 }
 
-/// A type that memory of the cluster can be reduced into asynchronously, and by what.
+/// A type with asynchronous reductions in the cluster's shared memory.
 pub trait AsyncReduced: Element {
     /// Whether it has minimum and maximum.
     const HAS_ORDER: bool;
@@ -170,18 +169,18 @@ impl AsyncReduced for u64 {
     const HAS_ORDER: bool = false;
 }
 
-/// What an asynchronous reduction does to the element in memory.
+/// The operation of an asynchronous reduction on the element in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncReduction {
     /// Adds the value.
     Add,
-    /// Takes the smaller.
+    /// Takes the minimum.
     Min,
-    /// Takes the larger.
+    /// Takes the maximum.
     Max,
-    /// Counts up to the value, then starts again from 0; u32.
+    /// Increments up to the value, then restarts from 0; u32.
     Increment,
-    /// Counts down; from 0, and from above the value, starts again at it; u32.
+    /// Decrements; from 0 and from above the value, restarts at it; u32.
     Decrement,
     /// Bitwise and; 32 bits.
     And,
@@ -192,7 +191,7 @@ pub enum AsyncReduction {
 }
 
 impl AsyncReduction {
-    /// The operation and its type, if it has it.
+    /// The operation and its type, if it exists for the type.
     fn words<T: AsyncReduced>(self) -> Option<String> {
         let word = match self {
             AsyncReduction::Add => "add",
@@ -218,8 +217,8 @@ impl AsyncReduction {
 }
 
 impl<T: AsyncReduced> ClusterShared<T> {
-    /// Reduces `value` into the element without waiting; when that is done, `barrier`, which lies
-    /// in the same CTA as the element, counts its bytes as copied. `red.async`.
+    /// Reduces `value` into the element asynchronously. When that is done, `barrier`, in the same
+    /// CTA as the element, counts its bytes as copied. `red.async`.
     #[track_caller]
     pub fn reduce_async(self, reduction: AsyncReduction, value: impl Value<T>, barrier: RemoteMbarrier) {
         require(Feature::Clusters);

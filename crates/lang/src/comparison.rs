@@ -1,5 +1,5 @@
-//! Comparisons, selection, and questions about floats. The comparison operators of attributed code
-//! call these.
+//! Comparisons, selection, and classification of floats. The comparison operators of attributed
+//! code call these.
 
 use warpwright_ir::Operand;
 
@@ -80,7 +80,7 @@ impl<T: Equatable> Reg<T> {
 }
 
 impl Reg<bool> {
-    /// `yes` where this holds and `no` elsewhere; both are computed.
+    /// `yes` where this is true and `no` elsewhere; both are computed.
     #[track_caller]
     pub fn select<T: Element>(self, yes: impl Value<T>, no: impl Value<T>) -> Reg<T> {
         if is_predicate::<T>() {
@@ -92,14 +92,14 @@ impl Reg<bool> {
         compute(format!("selp.{word}"), [yes.operand(), no.operand(), self.operand()])
     }
 
-    /// 1 where this holds and 0 elsewhere.
+    /// 1 where this is true and 0 elsewhere.
     #[track_caller]
     pub fn to_u32(self) -> Reg<u32> {
         self.select(1u32, 0u32)
     }
 }
 
-/// What `testp` can ask of a float.
+/// The classes of floats that `testp` tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloatClass {
     /// Neither infinite nor NaN.

@@ -1,9 +1,7 @@
-//! Device values of several registers, moved as one: between lanes, through memory, and by
-//! selection.
+//! Operations on device values of several registers: shuffles, memory and selection.
 //!
 //! A [`DeviceValue`] such as a struct of registers has no instruction of its own; these functions
-//! apply one instruction to each of its registers in turn. What is known of the value at build time
-//! stays as it is.
+//! apply one instruction to each of its registers in turn. Build-time parts stay unchanged.
 
 use warpwright_ir::{Register, RegisterClass};
 
@@ -77,19 +75,19 @@ pub fn shuffle_value<V: DeviceValue + Copy>(value: V, lane: impl Value<u32>) -> 
     each_register(value, &mut Exchange::Index(lane.reg()))
 }
 
-/// The value of the lane `distance` below; in the lowest lanes their own.
+/// The value of the lane `distance` below. The lowest lanes keep their own.
 #[track_caller]
 pub fn shuffle_value_up<V: DeviceValue + Copy>(value: V, distance: u32) -> V {
     each_register(value, &mut Exchange::Up(distance))
 }
 
-/// The value of the lane `distance` above; in the highest lanes their own.
+/// The value of the lane `distance` above. The highest lanes keep their own.
 #[track_caller]
 pub fn shuffle_value_down<V: DeviceValue + Copy>(value: V, distance: u32) -> V {
     each_register(value, &mut Exchange::Down(distance))
 }
 
-/// The value of the lane whose number is this one's XOR `mask`.
+/// The value of the lane whose index is this lane's XOR `mask`.
 #[track_caller]
 pub fn shuffle_value_xor<V: DeviceValue + Copy>(value: V, mask: u32) -> V {
     each_register(value, &mut Exchange::Butterfly(mask))
@@ -114,7 +112,10 @@ impl OnRegister for Selection {
 #[track_caller]
 pub fn select_value<V: DeviceValue + Copy>(condition: impl Value<bool>, yes: V, mut no: V) -> V {
     if !yes.same_shape(&no) {
-        refuse("the two values differ in what is known of them at build time, so neither can stand for both");
+        refuse(
+            "the two values differ in their build-time parts, so they cannot be selected by a device \
+         value",
+        );
         return yes;
     }
     let mut otherwise = Vec::new();
@@ -170,22 +171,22 @@ pub fn value_from_word<V: DeviceValue + Copy>(shape: V, word: Reg<u32>) -> V {
     each_register(shape, &mut Word { word, is_source: true, fits: true, registers: 0 })
 }
 
-/// The bytes that [`ValueRecords`] takes for each value like the one that `value` stages: for the
-/// host, which allocates them.
+/// The bytes that [`ValueRecords`] needs per value like the one that `value` stages. The host
+/// allocates them.
 pub fn record_bytes<V: DeviceValue + Copy>(value: impl FnOnce() -> V) -> u64 {
     let mut bytes = 0;
-    // Mistakes are told when the kernel itself is staged.
+    // Mistakes are reported when the kernel itself is staged.
     let _ = recorder::stage("record", || bytes = layout_of(value()).1);
     bytes
 }
 
-/// An array of device values in memory: each of their registers has a part of its own, so that
-/// neighboring threads touch neighboring words.
+/// An array of device values in memory. Each register of the value has an array of its own, so that
+/// neighboring threads access neighboring words.
 #[derive(Clone)]
 pub struct ValueArray<V, S: Space> {
     /// A value of the array's shape; its registers are never read.
     shape: V,
-    /// Where each register's elements begin, in bytes from `base`.
+    /// The start of each register's elements, in bytes from `base`.
     parts: Vec<i64>,
     base: Pointer<u8, S>,
 }
@@ -200,11 +201,10 @@ fn bytes_of(class: RegisterClass) -> u32 {
     }
 }
 
-/// Parts begin at multiples of this.
+/// Alignment of these arrays.
 const PART_ALIGN: u32 = 16;
 
-/// Where the part of each register of `shape` begins in an array of `length` values, and how many
-/// bytes there are in all.
+/// The offset of each register's array for `length` values, and the total size in bytes.
 fn parts_of<V: DeviceValue + Copy>(mut shape: V, length: u32) -> (Vec<i64>, u32) {
     let (mut parts, mut bytes) = (Vec::new(), 0);
     shape.visit_registers(&mut |register| {
@@ -279,8 +279,8 @@ fn layout_of<V: DeviceValue + Copy>(mut shape: V) -> (Vec<i64>, u64) {
     (parts, end.next_multiple_of(align).into())
 }
 
-/// Device values in global memory, one after the other, each as its registers in order, aligned as
-/// C aligns a struct.
+/// Device values in global memory as consecutive records: the registers in order, aligned like the
+/// fields of a C struct.
 #[derive(Clone)]
 pub struct ValueRecords<V> {
     shape: V,

@@ -1,4 +1,4 @@
-//! Stopping, waiting, printing and checking.
+//! Stopping, waiting, printing and assertions.
 
 use warpwright_ir::{Operand, RegisterClass, Statement};
 
@@ -40,8 +40,7 @@ pub fn nanosleep(nanoseconds: impl Value<u32>) {
     perform("nanosleep.u32", [nanoseconds.operand()]);
 }
 
-/// Repeats `test` until it holds: the tightest loop there is for waiting. `test` is called once, to
-/// record it.
+/// Repeats `test` until it is true: a minimal polling loop. `test` is called once, to record it.
 ///
 /// ```
 /// use warpwright_lang::access::{Access, Ordering, Scope};
@@ -80,9 +79,9 @@ pub fn device_assert(condition: impl Value<bool>, message: &str) {
     recorder::with(|recorder| recorder.push(Statement::Assert { condition, message, location }));
 }
 
-/// A value that [`print()`] takes, promoted as C does.
+/// A value that [`print()`] accepts, promoted as in C.
 pub trait Printable {
-    /// The promoted value's register, and whether it prints as a double.
+    /// The register of the promoted value, and whether it prints as a double.
     #[track_caller]
     fn promoted(&self) -> (warpwright_ir::Register, bool);
 }

@@ -50,7 +50,7 @@ impl Rounding {
     }
 }
 
-/// A type that device values convert from and to: numbers, predicates, tf32 and 8-bit floats.
+/// A type of device values with conversions: numbers, predicates, tf32 and 8-bit floats.
 #[diagnostic::on_unimplemented(message = "device values do not convert to and from `{Self}`")]
 pub trait Convertible: Element {}
 
@@ -61,17 +61,17 @@ macro_rules! convertible {
 convertible!(bool, u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64, tf32, e4m3, e5m2);
 
 impl<T: Convertible> Reg<T> {
-    /// The value as a `U`, as Rust's `as` does it: floats round to the nearest even float, and
-    /// toward zero to an integer, clamped to its range, NaN giving 0; integers keep their low bits
-    /// or are extended.
+    /// The value as a `U`, as with Rust's `as`: to a float it rounds to nearest even; from a float
+    /// to an integer it rounds toward zero and clamps to the range, with NaN giving 0; integers
+    /// keep their low bits or are extended.
     #[track_caller]
     pub fn convert<U: Convertible>(self) -> Reg<U> {
         let to_integer = matches!(U::KIND, Kind::Signed | Kind::Unsigned);
         self.convert_with(if to_integer { Rounding::Zero } else { Rounding::NearestEven }, false)
     }
 
-    /// The value as a `U`, rounded as `rounding` says where it must be; with `saturate`, integers
-    /// clamp to `U`'s range instead of keeping their low bits, and floats to [0, 1].
+    /// The value as a `U`, rounded by `rounding`. With `saturate`, integers clamp to `U`'s range
+    /// instead of keeping their low bits, and floats to [0, 1].
     #[track_caller]
     pub fn convert_with<U: Convertible>(self, rounding: Rounding, saturate: bool) -> Reg<U> {
         let conversion = Conversion { rounding, saturate };
@@ -221,8 +221,8 @@ impl Conversion {
         result
     }
 
-    /// Records the `cvt`; `rounds` says whether it is an integer made float, and whether it rounds
-    /// at all.
+    /// Records the `cvt`. `rounds` is for conversions from float to integer, and for those that
+    /// round at all.
     #[track_caller]
     fn record<U: Element>(&self, value: Operand, from: &str, to: &str, rounds: (bool, bool)) -> Reg<U> {
         let to_integer = matches!(U::KIND, Kind::Signed | Kind::Unsigned);
@@ -329,7 +329,7 @@ saturating_packs! {
 }
 
 impl<T: Number> Reg<T> {
-    /// A register of its own with this value.
+    /// A new register with this value.
     #[track_caller]
     pub fn duplicate(self) -> Self {
         let copy = fresh();

@@ -3,7 +3,7 @@
 pub use half::{bf16, f16};
 use warpwright_ir::RegisterClass;
 
-/// How a type's bits are read by instructions.
+/// How instructions interpret a type's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A predicate.
@@ -57,8 +57,8 @@ pub trait SignedNumber: Number {}
 /// A type whose values have an order: integers and floats.
 pub trait Ordered: Element {}
 
-/// A float to multiply in matrix instructions: the bits of an `f32`, of which the hardware reads
-/// the sign, the exponent and 10 bits of fraction.
+/// A float operand of matrix instructions: the bits of an `f32`, of which the hardware reads the
+/// sign, the exponent and 10 bits of the fraction.
 ///
 /// PTX ISA, "Alternate Floating-Point Data Formats".
 #[allow(non_camel_case_types, reason = "the field writes it so, as Rust writes f32")]
@@ -168,8 +168,8 @@ packed! {
     s16x2, u32, "s16x2", B32, i16, 2;
 }
 
-/// Numbers narrower than a byte, eight or thirty-two to a register: operands of matrix instructions
-/// only.
+/// Numbers narrower than a byte, eight or thirty-two per register: only operands of matrix
+/// instructions.
 macro_rules! sub_byte {
     ($($(#[$doc:meta])* $ty:ident;)*) => {
         $(

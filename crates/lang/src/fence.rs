@@ -1,9 +1,10 @@
-//! Fences: the order of memory accesses as other threads, and the asynchronous units, see them. PTX
-//! ISA, `membar`/`fence`.
+//! Fences: the order of memory accesses as observed by other threads and the asynchronous units.
+//! PTX ISA, `membar`/`fence`.
 //!
-//! A *proxy* is a path to memory. Plain loads and stores take the generic proxy; tensor and bulk
-//! copies and `wgmma` the async proxy, and reading a tensor map one of its own. What went by one
-//! proxy is not ordered with what goes by another until a proxy fence says so. PTX ISA, "Proxies".
+//! A *proxy* is a path to memory. Plain loads and stores use the generic proxy, tensor and bulk
+//! copies and `wgmma` the async proxy, and reads of a tensor map a proxy of their own. Accesses
+//! through different proxies are unordered unless a proxy fence is between them. PTX ISA,
+//! "Proxies".
 
 use warpwright_ir::Operand;
 
@@ -15,19 +16,19 @@ use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 /// What a fence orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Semantics {
-    /// Earlier accesses before later ones, between threads that synchronize: enough for almost
-    /// everything.
+    /// Earlier accesses before later ones, between threads that synchronize: sufficient for most
+    /// uses.
     AcquireRelease,
-    /// Later accesses come after what the thread has seen before it: half of
+    /// Later accesses come after what the thread has observed before: half of
     /// [`AcquireRelease`](Self::AcquireRelease). PTX 8.6, sm_90.
     Acquire,
     /// Earlier accesses come before what the thread does after it: the other half. PTX 8.6, sm_90.
     Release,
-    /// One order of all such fences that all threads agree on.
+    /// One order of all such fences, on which all threads agree.
     SequentiallyConsistent,
 }
 
-/// Orders this thread's accesses before and after it, as the threads of `scope` see them.
+/// Orders this thread's accesses before and after it, for the threads of `scope`.
 #[track_caller]
 pub fn fence(semantics: Semantics, scope: Scope) {
     let semantics = match semantics {
@@ -80,9 +81,9 @@ pub fn fence_mbarrier_init() {
 /// Orders plain accesses before it with asynchronous ones after it, and the reverse, in all memory;
 /// sm_90.
 ///
-/// What a thread has written to shared memory for a tensor store, or for `wgmma` to read, wants
-/// such a fence between the write and the synchronization with the thread that starts the store;
-/// [`fence_proxy_async_shared`] is the one that says just that.
+/// After writing to shared memory for a tensor store or for `wgmma`, a thread executes such a fence
+/// and then synchronizes with the thread that starts the operation. [`fence_proxy_async_shared`] is
+/// sufficient for that.
 #[track_caller]
 pub fn fence_proxy_async() {
     async_proxy("");
@@ -118,16 +119,15 @@ pub fn fence_proxy_alias() {
     perform("fence.proxy.alias", []);
 }
 
-/// Makes tensor maps that were written before it (by plain stores, or field by field) ready to be
-/// acquired by the threads of `scope`; sm_90.
+/// Releases tensor maps that were written before it (by plain stores, or field by field) to the
+/// threads of `scope`; sm_90.
 #[track_caller]
 pub fn fence_tensor_map_release(scope: Scope) {
     require(Feature::TensorCopies);
     perform(format!("fence.proxy.tensormap::generic.release{}", scope.word()), []);
 }
 
-/// Lets the copies after it use the tensor map `map`, which a thread of `scope` wrote and released;
-/// sm_90.
+/// Lets later copies use the tensor map `map`, which a thread of `scope` wrote and released; sm_90.
 #[track_caller]
 pub fn fence_tensor_map_acquire(map: TensorMap, scope: Scope) {
     require(Feature::TensorCopies);

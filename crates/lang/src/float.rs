@@ -13,7 +13,7 @@ pub trait RoundedFloat: Float {}
 impl RoundedFloat for f32 {}
 impl RoundedFloat for f64 {}
 
-/// How a float instruction rounds and treats the ends of the range.
+/// How a float instruction rounds and clamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mode {
     /// The rounding.
@@ -100,7 +100,7 @@ impl<T: RoundedFloat> Reg<T> {
         compute(format!("copysign.{}", T::PTX), [sign.operand(), Reg::operand(self)])
     }
 
-    /// The nearest integer in the direction of `rounding`, as a float.
+    /// The value rounded to an integer in the direction of `rounding`, as a float.
     #[track_caller]
     pub fn round_with(self, rounding: Rounding) -> Self {
         let word = match rounding {
@@ -112,13 +112,13 @@ impl<T: RoundedFloat> Reg<T> {
         compute(format!("cvt.{word}.{0}.{0}", T::PTX), [Reg::operand(self)])
     }
 
-    /// The largest integer not above.
+    /// The largest integer not above the value.
     #[track_caller]
     pub fn floor(self) -> Self {
         self.round_with(Rounding::Down)
     }
 
-    /// The smallest integer not below.
+    /// The smallest integer not below the value.
     #[track_caller]
     pub fn ceil(self) -> Self {
         self.round_with(Rounding::Up)

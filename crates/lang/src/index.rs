@@ -1,4 +1,4 @@
-//! Indices, and what `a[i]` and `a[i] = v` mean in attributed code.
+//! Indices, and the meaning of `a[i]` and `a[i] = v` in attributed code.
 
 use std::ops;
 
@@ -12,12 +12,12 @@ use crate::space::Space;
 use crate::staging::{DeviceMemory, DeviceValue, StaysInMemory};
 use crate::value::{Reg, Value};
 
-/// How many elements an index counts.
+/// A number of elements.
 #[derive(Clone, Debug)]
 pub enum ElementOffset {
     /// Known at build time.
     Known(i64),
-    /// A device value, and the PTX type word it is read as.
+    /// A device value, and its PTX type.
     Device {
         /// The register.
         index: Operand,
@@ -149,7 +149,8 @@ indexed_by_the_device!([V], Vec<V>);
 #[track_caller]
 fn refuse_device_index() {
     refuse(
-        "this indexes an array of registers by a value that only the device knows, and registers have no addresses: index \
-         it by build-time values (unroll the loop), choose by comparing, or keep the elements in shared or local memory",
+        "this indexes an array of registers by a device value, and registers have no addresses: index it \
+         by build-time values (unroll the loop), select by comparisons, or keep the elements in shared or \
+         local memory",
     );
 }

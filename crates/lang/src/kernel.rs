@@ -19,7 +19,7 @@ impl<Args> Kernel<Args> {
     /// Stages a kernel by running its body; what `#[kernel]` expands to.
     ///
     /// # Errors
-    /// Every mistake that was found.
+    /// All mistakes that were found.
     #[track_caller]
     pub fn stage(name: &str, body: impl FnOnce()) -> Result<Self, StagingErrors> {
         let ir = finished(recorder::stage(name, body))?;
@@ -42,7 +42,7 @@ impl<Args> Kernel<Args> {
     }
 }
 
-/// What is left to do when a kernel's body has run.
+/// Finishes a kernel after its body has run.
 fn finished(staged: Result<ir::Kernel, Vec<StagingError>>) -> Result<ir::Kernel, StagingErrors> {
     let mut ir = staged.map_err(StagingErrors)?;
     join_static_to_dynamic(&mut ir);
@@ -89,7 +89,7 @@ impl fmt::Display for StagingErrors {
     }
 }
 
-/// Shows a position as rustc does: where it is, and the line itself if the file can be read.
+/// Shows a position as rustc does: the location, and the line itself if the file can be read.
 fn show(formatter: &mut fmt::Formatter<'_>, remark: &str, location: ir::Location) -> fmt::Result {
     let number = location.line.to_string();
     let margin = " ".repeat(number.len());
@@ -119,7 +119,7 @@ fn read_source(file: &str) -> String {
 pub fn entry_name(parts: &[&str]) -> String {
     let mut words: Vec<String> = Vec::new();
     for part in parts {
-        // Paths go: only the last name of each counts.
+        // Only the last segment of each path counts.
         for name in part.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
             let name = name.rsplit("::").next().unwrap_or_default();
             if !name.is_empty() {

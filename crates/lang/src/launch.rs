@@ -1,5 +1,5 @@
-//! What a kernel demands of its launch, called in a kernel's body at build time; and how it
-//! overlaps with the grids launched before and after it.
+//! A kernel's launch requirements, stated in its body at build time, and programmatic dependent
+//! launch.
 
 use warpwright_arch::limits::{CTAS_PER_CLUSTER, CTAS_PER_SM, REGISTERS_PER_THREAD, THREADS_PER_CTA};
 
@@ -50,16 +50,16 @@ pub fn cluster(x: u32, y: u32, z: u32) {
     recorder::with(|recorder| recorder.kernel().launch.cluster = Some([x, y, z]));
 }
 
-/// Waits until the grids this one depends on have ended, and what they wrote is visible, where the
-/// launch let this grid begin before that (programmatic dependent launch); elsewhere nothing.
-/// Before it, the kernel touches nothing that those grids write; sm_90.
+/// Waits until the predecessor has ended and its writes are visible, if the launch allowed this
+/// grid to begin earlier (programmatic dependent launch); otherwise it returns immediately. Before
+/// it, the kernel must not access what the predecessor writes; sm_90.
 #[track_caller]
 pub fn grid_dependency_wait() {
     require(Feature::DependentLaunch);
     perform("griddepcontrol.wait", []);
 }
 
-/// Lets the grids that depend on this one begin, once every CTA has said so or ended; sm_90.
+/// Lets the dependent launch begin once every CTA has called this or exited; sm_90.
 #[track_caller]
 pub fn grid_dependency_launch() {
     require(Feature::DependentLaunch);

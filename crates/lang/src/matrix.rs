@@ -15,9 +15,9 @@ fn registers<T: Element>(values: &[Reg<T>]) -> Operand {
     Operand::Vector(values.iter().map(|value| Reg::operand(*value)).collect())
 }
 
-/// Loads `N` (1, 2 or 4) matrices of 8 rows of 16 bytes from shared memory: lane `8 * i + r` gives
-/// the address of row `r` of matrix `i`, and gets, of each matrix, the 32 bits at column pair `lane
-/// % 4` of row `lane / 4`. PTX ISA, `ldmatrix`.
+/// Loads `N` (1, 2 or 4) matrices of 8 rows of 16 bytes from shared memory. Lane `8 * i + r` gives
+/// the address of row `r` of matrix `i`, and receives, of each matrix, the 32 bits at column pair
+/// `lane % 4` of row `lane / 4`. PTX ISA, `ldmatrix`.
 #[track_caller]
 pub fn ldmatrix<T: Element, const N: usize>(row: Shared<T>) -> [Reg<u32>; N] {
     load_matrices(row, "")
@@ -64,7 +64,7 @@ fn store_matrices<T: Element, const N: usize>(row: Shared<T>, matrices: [Reg<u32
     perform(opcode, [row.operand(), registers(&matrices)]);
 }
 
-/// Transposes an 8x8 matrix of 16-bit elements that the warp holds as `ldmatrix` gives it:
+/// Transposes an 8x8 matrix of 16-bit elements that the warp holds in the layout of `ldmatrix`:
 /// `movmatrix`.
 #[track_caller]
 pub fn movmatrix(matrix: Reg<u32>) -> Reg<u32> {

@@ -142,7 +142,7 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
         })
     }
 
-    /// Refuses vectors that no load or store has; false if so.
+    /// Refuses vectors that no load or store supports; returns false for them.
     #[track_caller]
     fn check_vector(lanes: usize) -> bool {
         let bytes = lanes * T::BYTES as usize;
@@ -180,8 +180,8 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
     }
 }
 
-/// The instruction's own words for a vector: how many, their type, and how many elements each
-/// packs.
+/// The instruction's form of a vector: the count, the type, and the number of elements packed into
+/// each.
 struct Words {
     count: usize,
     word: &'static str,
@@ -246,7 +246,7 @@ pub(crate) fn pack_word<T: Element>(lanes: &[Reg<T>]) -> Reg<u32> {
     })
 }
 
-/// What an L2 cache policy prefers for the accesses that carry it. PTX ISA, `createpolicy`.
+/// The L2 eviction priority that a cache policy gives to its accesses. PTX ISA, `createpolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum L2Eviction {
     /// Keep as long as possible.
@@ -255,7 +255,7 @@ pub enum L2Eviction {
     First,
     /// The default.
     Normal,
-    /// As it stands.
+    /// Unchanged.
     Unchanged,
 }
 
@@ -270,8 +270,7 @@ impl L2Eviction {
     }
 }
 
-/// An L2 cache policy that treats `fraction` (above 0, at most 1) of the accesses with it as
-/// `eviction` says.
+/// An L2 cache policy that applies `eviction` to `fraction` (above 0, at most 1) of the accesses.
 #[track_caller]
 pub fn create_policy(eviction: L2Eviction, fraction: f32) -> Reg<u64> {
     if !(fraction > 0.0 && fraction <= 1.0) {
@@ -281,8 +280,8 @@ pub fn create_policy(eviction: L2Eviction, fraction: f32) -> Reg<u64> {
     compute(opcode, [Operand::F32(fraction.to_bits())])
 }
 
-/// An L2 cache policy by address: of the `total` bytes that begin at `start`, the first `primary`
-/// are treated as `eviction` says, the others as they would be.
+/// An L2 cache policy by address: it applies `eviction` to the first `primary` of the `total` bytes
+/// that begin at `start`.
 #[track_caller]
 pub fn create_range_policy<T: Element>(
     eviction: L2Eviction,
@@ -294,8 +293,7 @@ pub fn create_range_policy<T: Element>(
     compute(opcode, [start.operand(), primary.operand(), total.operand()])
 }
 
-/// An L2 cache policy that treats all accesses with it as `eviction` says, without an instruction
-/// to make it where its bits are known.
+/// An L2 cache policy that applies `eviction` to all accesses, as a constant if its bits are known.
 ///
 /// The bits are what `createpolicy` returns for the fraction 1; CUTLASS has them as constants
 /// (`TMA::CacheHintSm90`).
@@ -310,27 +308,26 @@ pub fn cache_policy(eviction: L2Eviction) -> Reg<u64> {
     Value::<u64>::reg(bits)
 }
 
-/// Bytes that [`Global::discard_l2`] and [`Global::demote_l2`] work on. PTX ISA, `discard`,
+/// Granularity of [`Global::discard_l2`] and [`Global::demote_l2`], in bytes. PTX ISA, `discard`,
 /// `applypriority`.
 const L2_LINE: i128 = 128;
 
 impl<T: MemoryElement> Global<T> {
-    /// Throws away the 128 bytes that begin here, without writing them back: their values are not
-    /// defined afterwards.
+    /// Discards the 128 bytes that begin here without writing them back: their values are undefined
+    /// afterwards.
     #[track_caller]
     pub fn discard_l2(self) {
         self.demand_writable();
         perform("discard.global.L2", [self.operand(), Operand::Integer(L2_LINE)]);
     }
 
-    /// Gives the 128 bytes that begin here, kept in L2 as [`L2Eviction::Last`], the priority of
-    /// others again.
+    /// Resets the priority of the 128 bytes that begin here from [`L2Eviction::Last`] to normal.
     #[track_caller]
     pub fn demote_l2(self) {
         perform("applypriority.global.L2::evict_normal", [self.operand(), Operand::Integer(L2_LINE)]);
     }
 
-    /// Loads through the read-only path: nothing may write the element while the kernel runs.
+    /// Loads through the read-only path: the element must not be written while the kernel runs.
     #[track_caller]
     pub fn load_read_only(self) -> Reg<T> {
         self.load_with(Access::new().non_coherent())

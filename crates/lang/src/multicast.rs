@@ -1,4 +1,4 @@
-//! A cluster as a grid of CTAs that compute neighboring tiles, and what they share.
+//! A cluster as a grid of CTAs that compute neighboring tiles and share operands.
 //!
 //! ```text
 //! a cluster of 2 x 2:           n position 0      n position 1
@@ -7,8 +7,8 @@
 //!                               the same columns of B
 //! ```
 //!
-//! CTAs that need the same tile each load one slice of it and send the slice to all of them, so
-//! that a tile crosses from L2 once a cluster.
+//! CTAs that need the same tile each load one slice of it and multicast the slice to all of them,
+//! so that a tile moves from L2 once per cluster.
 
 use crate::DeviceValue;
 use crate::launch;
@@ -26,14 +26,14 @@ pub struct ClusterGrid {
     n: Reg<u32>,
 }
 
-/// How CTAs of a cluster share the load of a tile: each loads a slice and sends it to all of them.
+/// How CTAs of a cluster share the load of a tile: each loads a slice and multicasts it.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Multicast {
     /// The slice that this CTA loads.
     pub(crate) slice: Reg<u32>,
     /// The CTAs that receive it: a bit for each rank.
     pub(crate) receivers: Reg<u16>,
-    /// How many they are.
+    /// The number of receiving CTAs.
     pub(crate) ctas: u32,
 }
 
@@ -96,7 +96,7 @@ impl ClusterGrid {
         })
     }
 
-    /// How many CTAs load something for this one, itself included.
+    /// The number of CTAs that load something for this one, itself included.
     pub(crate) fn loaders(self) -> u32 {
         self.along_m + self.along_n - 1
     }

@@ -23,11 +23,12 @@ pub(crate) fn array<T: Element, S: Space>(
     declare(first, element, bytes, format!("({count}):(1)"), false);
 }
 
-/// The elements of a layout, if all of it is known; `in_slots` if its last mode counts stages.
+/// Declares the elements of a layout, if all of it is known; `is_staged` if its last mode is the
+/// stage.
 #[track_caller]
-pub(crate) fn tensor<T: Element, S: Space>(first: Pointer<T, S>, layout: &ComposedLayout, in_slots: bool) {
+pub(crate) fn tensor<T: Element, S: Space>(first: Pointer<T, S>, layout: &ComposedLayout, is_staged: bool) {
     if layout.is_known() {
-        declare(first, T::NAME, T::BYTES, layout.to_string(), in_slots);
+        declare(first, T::NAME, T::BYTES, layout.to_string(), is_staged);
     }
 }
 
@@ -37,7 +38,7 @@ fn declare<T: Element, S: Space>(
     element: &'static str,
     bytes: u32,
     layout: String,
-    in_slots: bool,
+    is_staged: bool,
 ) {
     let location = here();
     recorder::with(|recorder| {
@@ -52,7 +53,7 @@ fn declare<T: Element, S: Space>(
         });
         if !is_declared {
             let element_bits = 8 * bytes;
-            objects.push(MemoryObject { symbol, offset, element, element_bits, layout, in_slots, location });
+            objects.push(MemoryObject { symbol, offset, element, element_bits, layout, is_staged, location });
         }
     });
 }

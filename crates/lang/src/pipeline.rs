@@ -248,9 +248,9 @@ impl Consumer {
     /// Skips `count` stages, which the other warpgroups of the role read. All stages waited for
     /// must be released.
     ///
-    /// Warpgroups that skip must take turns ([`Role::wait_turn`]): one that waited a whole round
-    /// ahead of the others would mistake the completion of an earlier phase, of the same parity,
-    /// for its own.
+    /// Warpgroups that skip must take turns ([`Role::wait_turn`]). A warpgroup that waits a whole
+    /// round ahead of the others would mistake the completion of an earlier phase of the same
+    /// parity for its own.
     #[track_caller]
     pub fn skip(&mut self, count: Reg<u32>) {
         let (stages, target) = (self.pipeline.stages, self.state.stage + count);

@@ -17,8 +17,8 @@ use crate::value::Reg;
 
 /// The address of an element of type `T` in space `S`.
 ///
-/// Offsets known at build time are kept apart from the base register, so that they become the
-/// immediate of `[base + offset]`.
+/// Build-time offsets are kept apart from the base register, so that they become the immediate of
+/// `[base + offset]`.
 pub struct Pointer<T, S: Space> {
     base: Reg<S::Address>,
     offset: i64,
@@ -70,7 +70,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
         )
     }
 
-    /// The register that the address is counted from, and the bytes past it.
+    /// The base register, and the byte offset from it.
     pub fn parts(self) -> (Register, i64) {
         (self.base.register(), self.offset)
     }
@@ -90,7 +90,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Self { offset: self.offset + bytes, ..self }
     }
 
-    /// The pointer to the element `index` places further.
+    /// The pointer to the element at offset `index`.
     #[track_caller]
     pub fn at(self, index: impl Index) -> Self {
         let bytes = i64::from(T::BYTES);
@@ -102,7 +102,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
         }
     }
 
-    /// Says that the kernel may not write here, if it may not.
+    /// Reports a mistake if the kernel may not write through the pointer.
     #[track_caller]
     pub(crate) fn demand_writable(self) {
         if !self.writable {

@@ -7,8 +7,8 @@ use crate::operation::{perform, refuse};
 use crate::recorder;
 use crate::requirement::{Feature, require};
 
-/// Gives each thread of this warpgroup `count` registers, more than it has, once other warpgroups
-/// have released enough. All warps of the warpgroup execute it together.
+/// Raises the registers per thread of this warpgroup to `count`, once other warpgroups have
+/// released enough. All warps of the warpgroup execute it together.
 ///
 /// ```
 /// use warpwright_lang::registers::{decrease_registers, increase_registers};
@@ -30,8 +30,8 @@ pub fn increase_registers(count: u32) {
     set("inc", count);
 }
 
-/// Leaves each thread of this warpgroup `count` registers, and lets go of the others. All warps of
-/// the warpgroup execute it together.
+/// Lowers the registers per thread of this warpgroup to `count`, and releases the others. All warps
+/// of the warpgroup execute it together.
 #[track_caller]
 pub fn decrease_registers(count: u32) {
     set("dec", count);

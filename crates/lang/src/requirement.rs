@@ -1,4 +1,4 @@
-//! What an operation needs of the architecture, checked where the author wrote it.
+//! Operations that need a certain architecture, checked at the author's line.
 //!
 //! A kernel may be staged for one target ([`for_target`]); an operation that the target lacks is
 //! then refused at the author's line. Without a target every operation is recorded.
@@ -34,14 +34,14 @@ pub fn for_target<R>(capability: &'static Capability, stage: impl FnOnce() -> R)
     stage()
 }
 
-/// The architecture that is staged for, if one was named.
+/// The architecture of the target, if one was named.
 pub fn target() -> Option<&'static Capability> {
     TARGET.get()
 }
 
 macro_rules! features {
     ($($(#[$doc:meta])* $feature:ident $name:literal, $since:expr;)*) => {
-        /// A group of instructions that not every architecture has.
+        /// A group of instructions that only some architectures have.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Feature {
             $($(#[$doc])* $feature,)*

@@ -24,7 +24,7 @@ pub const WARPGROUP: u32 = limits::WARPGROUP_SIZE;
 pub struct Role {
     first: u32,
     warpgroups: u32,
-    /// Of the whole CTA.
+    /// The number of warpgroups in the CTA.
     all_warpgroups: u32,
     registers: u32,
     registers_at_launch: u32,

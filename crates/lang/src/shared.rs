@@ -12,7 +12,7 @@ use crate::pointer::{Local, Shared, pointer_to_symbol};
 use crate::recorder;
 use crate::requirement::target;
 
-/// Bytes that vector accesses and `cp.async` want shared variables aligned to.
+/// Alignment of shared variables for vector accesses and `cp.async`.
 const ALIGN: u32 = 16;
 
 /// Allocates `elements` elements of static shared memory, not initialized.
@@ -49,7 +49,7 @@ pub(crate) fn shared_bytes(bytes: u64, align: u32) -> Shared<u8> {
     pointer_to_shared(name)
 }
 
-/// A pointer to a variable, of which it is remembered that it is one.
+/// A pointer to a shared variable; the recorder notes that it is one.
 #[track_caller]
 fn pointer_to_shared<T: Element>(name: String) -> Shared<T> {
     let pointer: Shared<T> = pointer_to_symbol(Operand::Symbol(name.clone()));
@@ -64,7 +64,7 @@ pub fn dynamic_shared<T: Element>(elements: u32) -> Shared<T> {
     dynamic_shared_aligned(elements, ALIGN.max(T::BYTES))
 }
 
-/// [`dynamic_shared`], aligned to `align` bytes: a swizzled tile wants 128 to 1024.
+/// [`dynamic_shared`], aligned to `align` bytes: a swizzled tile needs 128 to 1024.
 #[track_caller]
 pub fn dynamic_shared_aligned<T: Element>(elements: u32, align: u32) -> Shared<T> {
     let bytes = u64::from(elements) * u64::from(T::BYTES);
@@ -146,8 +146,7 @@ fn join_body(body: &mut Body, starts: &HashMap<String, i64>) {
 }
 
 /// Allocates `elements` elements of the thread's local memory, which is as slow as global memory.
-/// Register arrays (Rust arrays of device values) are the fast kind, when their indices are known
-/// at build time.
+/// Arrays in registers (Rust arrays of device values) are fast, but need build-time indices.
 #[track_caller]
 pub fn local_array<T: Element>(elements: u32) -> Local<T> {
     let location = here();

@@ -1,4 +1,4 @@
-//! State spaces: where a pointer points. PTX ISA, "State Spaces".
+//! State spaces. PTX ISA, "State Spaces".
 
 use crate::element::Integer;
 

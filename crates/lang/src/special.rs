@@ -1,4 +1,4 @@
-//! Special registers: who and where a thread is, and what time it is. PTX ISA, "Special Registers".
+//! Special registers: thread and CTA indices, extents and clocks. PTX ISA, "Special Registers".
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::element::Element;
 use crate::operation::compute;
 use crate::value::Reg;
 
-/// Three device values, one a dimension.
+/// Three device values, one per dimension.
 #[derive(Clone, Copy)]
 pub struct Dim3 {
     /// Along x, the fastest dimension.
@@ -75,8 +75,8 @@ macro_rules! scalars {
 scalars! {
     /// The thread's lane in its warp, 0 to 31: `%laneid`.
     lane_id u32, "%laneid";
-    /// Where the hardware keeps the warp: `%warpid`. It may change while the thread runs; the
-    /// warp's number within the CTA is `thread_idx().x / 32` in a one-dimensional CTA.
+    /// The hardware slot of the warp: `%warpid`. It may change while the thread runs; the warp's
+    /// index within a one-dimensional CTA is `thread_idx().x / 32`.
     hardware_warp_id u32, "%warpid";
     /// The number of warps that an SM can hold: `%nwarpid`.
     hardware_warp_count u32, "%nwarpid";
@@ -104,7 +104,7 @@ scalars! {
     global_timer u64, "%globaltimer";
     /// The CTA's number within its cluster: `%cluster_ctarank` (sm_90).
     cluster_rank u32, "%cluster_ctarank";
-    /// How many CTAs the cluster has: `%cluster_nctarank` (sm_90).
+    /// The number of CTAs in the cluster: `%cluster_nctarank` (sm_90).
     cluster_size u32, "%cluster_nctarank";
     /// Bytes of shared memory, static and dynamic together: `%total_smem_size`.
     total_shared_bytes u32, "%total_smem_size";

@@ -52,8 +52,7 @@ impl TensorMap {
         Generic::from_address(self.address, false)
     }
 
-    /// Fetches the map into the cache that copies read it from, so that the first copy need not
-    /// wait for it.
+    /// Prefetches the map into the cache that copies read it from.
     #[track_caller]
     pub fn prefetch(self) {
         require(Feature::TensorCopies);
@@ -83,9 +82,9 @@ impl KernelParameter for TensorMap {
     }
 }
 
-/// Several tensor maps by value, one after another, of which the device chooses: those of the
-/// problems of a grouped GEMM, say. A kernel takes them as `maps: &TensorMaps<8>`, and the launch
-/// passes an array of references.
+/// Several tensor maps by value, indexed on the device, for example those of the problems of a
+/// grouped GEMM. A kernel takes them as `maps: &TensorMaps<8>`, and the launch passes an array of
+/// references.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct TensorMaps<const N: usize> {
     first: Reg<u64>,
@@ -125,7 +124,7 @@ impl<const N: usize> KernelParameter for &TensorMaps<N> {
 fn declare_maps(name: &str, count: usize) -> Reg<u64> {
     require(Feature::TensorCopies);
     if count == 0 {
-        refuse("an array of tensor maps has at least one");
+        refuse("an array of tensor maps has at least one element");
     }
     let location = here();
     let in_bank: Reg<u64> = recorder::with(|recorder| {

@@ -1,4 +1,4 @@
-//! Tensor maps that a kernel makes from others, field by field: for tensors whose places and
+//! Tensor maps that a kernel derives from others, field by field: for tensors whose addresses and
 //! extents only the device knows, such as the problems of a grouped GEMM. sm_90a. PTX ISA,
 //! `tensormap.replace`, `tensormap.cp_fenceproxy`.
 //!
@@ -73,9 +73,9 @@ impl TensorMapDraft<SharedSpace> {
         Self::at(draft)
     }
 
-    /// Copies it to `target` in global memory and releases it there to the threads of `scope`, who
-    /// [acquire it](crate::fence::fence_tensor_map_acquire) before they use it. All lanes of a warp
-    /// do it together, after the writing thread has synchronized with them.
+    /// Copies it to `target` in global memory and releases it there to the threads of `scope`,
+    /// which [acquire it](crate::fence::fence_tensor_map_acquire) before they use it. All lanes of
+    /// a warp execute it together, after the writing thread has synchronized with them.
     #[track_caller]
     pub fn publish(self, target: Global<u8>, scope: Scope) -> TensorMap {
         require(Feature::TensorMapReplace);
@@ -96,8 +96,7 @@ impl<S: DraftSpace> TensorMapDraft<S> {
         Self { bytes }
     }
 
-    /// Starts from what `map` is: the 32 lanes of a warp, numbered `lane`, copy 4 bytes each, and
-    /// synchronize.
+    /// Copies `map`: the 32 lanes of a warp, with index `lane`, copy 4 bytes each, and synchronize.
     #[track_caller]
     pub fn copy(self, map: TensorMap, lane: impl Value<u32>) {
         let lane = lane.reg();
@@ -118,7 +117,7 @@ impl<S: DraftSpace> TensorMapDraft<S> {
         if !(1..=MOST_AXES as u32).contains(&axes) {
             refuse(format!("a tensor map has 1 to {MOST_AXES} axes, not {axes}"));
         }
-        // PTX ISA: the field holds one less.
+        // PTX ISA: the field holds the rank minus one.
         self.replace("rank", "b32", &[Operand::Integer(i128::from(axes) - 1)]);
     }
 
@@ -134,8 +133,7 @@ impl<S: DraftSpace> TensorMapDraft<S> {
         self.replace_of_axis("global_dim", "b32", axis, 0, extent.operand());
     }
 
-    /// Neighbors along `axis` (not the contiguous one, 0) are `bytes` bytes apart, a multiple of
-    /// 16.
+    /// Sets the stride along `axis` (not 0, the contiguous one) to `bytes` bytes, a multiple of 16.
     #[track_caller]
     pub fn set_stride(self, axis: u32, bytes: impl Value<u64>) {
         self.replace_of_axis("global_stride", "b64", axis, 1, bytes.operand());
@@ -151,7 +149,10 @@ impl<S: DraftSpace> TensorMapDraft<S> {
     #[track_caller]
     pub fn set_element(self, element: ElementType) {
         let Some(number) = element_number(element) else {
-            return refuse(format!("no tensor map can be given elements of {} by a kernel", element.name()));
+            return refuse(format!(
+                "a kernel cannot set the element type of a tensor map to {}",
+                element.name()
+            ));
         };
         self.replace("elemtype", "b32", &[Operand::Integer(number)]);
     }
@@ -177,7 +178,7 @@ impl<S: DraftSpace> TensorMapDraft<S> {
             Swizzle::Bytes128 => 3,
             Swizzle::Bytes128Atom32 | Swizzle::Bytes128Atom32Flip8 | Swizzle::Bytes128Atom64 => {
                 return refuse(
-                    "a kernel sets the swizzle to that of 32, 64 or 128 bytes in pieces of 16, or to none",
+                    "a kernel can set the swizzle to 32, 64 or 128 bytes with 16-byte units, or to none",
                 );
             }
         };
@@ -194,12 +195,12 @@ impl<S: DraftSpace> TensorMapDraft<S> {
         self.replace("fill_mode", "b32", &[Operand::Integer(number)]);
     }
 
-    /// Replaces the field of an axis; the field's numbers begin with that of axis `first`.
+    /// Replaces the field of an axis; the field is numbered from axis `first`.
     #[track_caller]
     fn replace_of_axis(self, field: &str, ty: &str, axis: u32, first: u32, value: Operand) {
         if !(first..MOST_AXES as u32).contains(&axis) {
             return refuse(format!(
-                "the axes of a tensor map that have this are {first} to {}; this names {axis}",
+                "this field exists for axes {first} to {}; axis {axis} is out of range",
                 MOST_AXES - 1
             ));
         }

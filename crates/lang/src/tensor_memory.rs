@@ -1,12 +1,11 @@
-//! Tensor memory, which Blackwell's tensor cores compute in: 128 rows by 512 columns of 32 bits a
-//! CTA. PTX ISA, "Tensor Memory"; sm_100a.
+//! Tensor memory, the accumulator memory of Blackwell's tensor cores: 128 rows by 512 columns of 32
+//! bits per CTA. PTX ISA, "Tensor Memory"; sm_100a.
 //!
-//! One warp asks for columns and gives them back. One thread issues multiplies
-//! ([`TensorCoreMma`](crate::tensor::TensorCoreMma)) and has an mbarrier that completes with them
-//! ([`commit_tensor_core`]). Each warp of a warpgroup moves the quarter of the rows that is its own
-//! to and from its registers. All of that is asynchronous: loads and stores are waited for
-//! ([`wait_tensor_loads`]), and threads that have met by a barrier say so to what follows in tensor
-//! memory ([`tensor_fence_after_sync`]).
+//! One warp allocates columns and frees them. One thread issues MMAs
+//! ([`TensorCoreMma`](crate::tensor::TensorCoreMma)) and commits them to an mbarrier
+//! ([`commit_tensor_core`]). Each warp of a warpgroup moves its own quarter of the rows to and from
+//! its registers. All of this is asynchronous: [`wait_tensor_loads`] waits for loads, and
+//! [`tensor_fence_after_sync`] orders later work in tensor memory after a barrier.
 
 use warpwright_arch::limits::{TENSOR_MEMORY_COLUMNS, TENSOR_MEMORY_MIN_COLUMNS};
 use warpwright_ir::Operand;
@@ -18,8 +17,8 @@ use crate::pointer::Shared;
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
 
-/// How many CTAs of a cluster an instruction is for: one, or two neighbors that multiply together.
-/// A kernel uses one of them throughout.
+/// The number of CTAs of a cluster that an instruction is for: one, or two neighbors that multiply
+/// together. It is the same throughout a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CtaGroup {
     /// The CTA alone.
@@ -43,7 +42,7 @@ impl CtaGroup {
     }
 }
 
-/// Cells of tensor memory from a row and a column on, by their address.
+/// Cells of tensor memory from a row and a column on, by address.
 ///
 /// ```
 /// use warpwright_lang::pointer::Global;
@@ -107,7 +106,8 @@ impl TensorMemory {
         Self { address: self.address + (rows.reg() << 16) }
     }
 
-    /// Gives `columns` columns back, as they were given: one warp, when all are done with them.
+    /// Frees `columns` columns, as they were allocated. One warp does it, when no thread uses them
+    /// any more.
     #[track_caller]
     pub fn free(self, group: CtaGroup, columns: u32) {
         require(Feature::TensorMemory);
@@ -117,8 +117,8 @@ impl TensorMemory {
         }
     }
 
-    /// Loads `N` columns (a power of two up to 128) of the warp's 32 rows, a row a lane. The
-    /// registers are there after [`wait_tensor_loads`].
+    /// Loads `N` columns (a power of two up to 128) of the warp's 32 rows, one row per lane. The
+    /// registers are valid after [`wait_tensor_loads`].
     #[track_caller]
     pub fn load<const N: usize>(self) -> [Reg<u32>; N] {
         let registers = [(); N].map(|()| fresh());
@@ -130,7 +130,7 @@ impl TensorMemory {
     }
 
     /// Stores `N` columns of the warp's 32 rows, the reverse of [`load`](Self::load). They are
-    /// there after [`wait_tensor_stores`].
+    /// complete after [`wait_tensor_stores`].
     #[track_caller]
     pub fn store<const N: usize>(self, values: [Reg<u32>; N]) {
         if is_number_of_registers(N) {
@@ -155,7 +155,8 @@ fn is_number_of_columns(columns: u32) -> bool {
     if !legal {
         let nearest = columns.clamp(TENSOR_MEMORY_MIN_COLUMNS, TENSOR_MEMORY_COLUMNS).next_power_of_two();
         refuse(format!(
-            "tensor memory is allocated in a power of two of columns from {TENSOR_MEMORY_MIN_COLUMNS} to {TENSOR_MEMORY_COLUMNS}, not {columns}: allocate {nearest}"
+            "tensor memory is allocated in a power of two of columns from {TENSOR_MEMORY_MIN_COLUMNS} to \
+             {TENSOR_MEMORY_COLUMNS}, not {columns}: allocate {nearest}"
         ));
     }
     legal
@@ -166,7 +167,10 @@ fn is_number_of_registers(registers: usize) -> bool {
     require(Feature::TensorMemory);
     let legal = registers.is_power_of_two() && registers <= 128;
     if !legal {
-        refuse(format!("a move of tensor memory is of 1, 2, 4, .. 128 registers a lane, not {registers}"));
+        refuse(format!(
+            "a load or store of tensor memory has 1, 2, 4, .. 128 registers per lane, not \
+         {registers}"
+        ));
     }
     legal
 }
@@ -183,8 +187,8 @@ pub fn allocate_tensor_memory(group: CtaGroup, columns: u32, holder: Shared<u32>
     }
 }
 
-/// Gives up the right to ask for more, for the whole CTA: so that another CTA on the multiprocessor
-/// may. One warp does it.
+/// Relinquishes the CTA's allocation permit, so that another CTA on the SM may allocate. One warp
+/// does it.
 #[track_caller]
 pub fn relinquish_tensor_memory(group: CtaGroup) {
     require(Feature::TensorMemory);
@@ -198,23 +202,23 @@ pub fn wait_tensor_loads() {
     perform("tcgen05.wait::ld.sync.aligned", []);
 }
 
-/// Waits until the warp's stores to tensor memory are there.
+/// Waits until the warp's stores to tensor memory are complete.
 #[track_caller]
 pub fn wait_tensor_stores() {
     require(Feature::TensorMemory);
     perform("tcgen05.wait::st.sync.aligned", []);
 }
 
-/// What this thread has done in tensor memory comes before what others do there, once they have
-/// met: before the arrival. A commit does that by itself.
+/// Orders this thread's earlier work in tensor memory before a synchronization: call it before the
+/// arrival. A commit includes it.
 #[track_caller]
 pub fn tensor_fence_before_sync() {
     require(Feature::TensorMemory);
     perform("tcgen05.fence::before_thread_sync", []);
 }
 
-/// What this thread does next in tensor memory comes after what those did there whom it has met, or
-/// whose mbarrier it has waited for.
+/// Orders this thread's later work in tensor memory after a synchronization: call it after a
+/// barrier or a wait on an mbarrier.
 #[track_caller]
 pub fn tensor_fence_after_sync() {
     require(Feature::TensorMemory);

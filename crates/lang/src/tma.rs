@@ -1,12 +1,11 @@
-//! Tensor copies: the tensor memory accelerator moves a box of a tensor, which a [`TensorMap`]
-//! describes, between global and shared memory while the threads work; one thread starts it. sm_90.
-//! PTX ISA, "Tensor copy".
+//! Tensor copies: TMA moves a box of a tensor, which a [`TensorMap`] describes, between global and
+//! shared memory asynchronously; one thread starts the copy. sm_90. PTX ISA, "Tensor copy".
 //!
-//! Coordinates are elements of the tensor, the contiguous dimension first, as the map counts its
-//! dimensions; the box that starts there has the map's extents, and what of it lies outside of the
-//! tensor is filled when loaded and left out when stored. The tile in shared memory is dense, or
-//! swizzled as the map says, and begins at a multiple of 128 bytes. Loads complete at an mbarrier,
-//! which counts the box's bytes (those filled too); stores and reductions in groups:
+//! Coordinates are elements of the tensor, the contiguous dimension first, in the map's order of
+//! dimensions. The box that starts there has the map's extents; elements outside the tensor are
+//! filled when loaded and skipped when stored. The tile in shared memory is dense or swizzled, and
+//! aligned to 128 bytes. Loads complete at an mbarrier, which counts the box's bytes (including
+//! filled ones); stores and reductions complete in groups:
 //! [`bulk_commit`](crate::bulk::bulk_commit) and the waits beside it.
 //!
 //! ```
@@ -63,7 +62,7 @@ pub fn store<T: Element>(map: TensorMap, at: impl BoxCoordinates, from: Shared<T
     Store::new(map, at).start(from);
 }
 
-/// Reduces shared memory into the box at `at`, each element by itself atomic.
+/// Reduces shared memory into the box at `at`, each element atomically.
 #[track_caller]
 pub fn reduce<T: Element>(
     reduction: BulkReduction,
@@ -82,7 +81,7 @@ pub fn prefetch(map: TensorMap, at: impl BoxCoordinates) {
 
 /// A coordinate of a box: `i32` or `u32`, on the device or known at build time.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no coordinate of a tensor copy",
+    message = "`{Self}` is not a coordinate of a tensor copy",
     label = "a coordinate is an `i32` or a `u32`, on the device or known at build time"
 )]
 pub trait BoxCoordinate: Copy {
@@ -106,7 +105,7 @@ coordinates! { u32 i32 Reg<u32> Reg<i32> }
 /// The coordinates of a box, one for each dimension of the tensor, 1 to 5, the contiguous dimension
 /// first: an array, a vector or a tuple.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` are no coordinates of a tensor copy",
+    message = "`{Self}` are not coordinates of a tensor copy",
     label = "coordinates are an array, a vector or a tuple of 1 to 5 integers, `i32` or `u32`, on the device or known at build time"
 )]
 pub trait BoxCoordinates {
@@ -177,7 +176,7 @@ impl MappedBox {
     }
 }
 
-/// Refuses tensors that im2col does not know; false if so.
+/// Refuses tensors that im2col does not support; returns false for them.
 #[track_caller]
 fn check_im2col_rank(rank: usize) -> bool {
     if rank < 3 {
@@ -203,9 +202,9 @@ impl Load {
         Self { source: MappedBox::new(map, at), offsets: Vec::new(), multicast: None, policy: None }
     }
 
-    /// By a map made for im2col: with the offsets of the filter's tap in the pixels' dimensions
-    /// (all but the first, the channels, and the last, the images), W before H before D. PTX ISA,
-    /// "Tensor, im2col mode".
+    /// With a map for im2col: the offsets of the filter's tap in the pixel dimensions (all but the
+    /// first, the channels, and the last, the images), W before H before D. PTX ISA, "Tensor,
+    /// im2col mode".
     #[track_caller]
     pub fn im2col<const N: usize>(self, offsets: [impl Value<u16>; N]) -> Self {
         let rank = self.source.at.len();
@@ -214,7 +213,8 @@ impl Load {
         }
         if N + 2 != rank {
             refuse(format!(
-                "an im2col load of {rank} coordinates takes {} offsets, one for each but the first and the last, not {N}",
+                "an im2col load of {rank} coordinates takes {} offsets, one for each but the first and \
+                 the last, not {N}",
                 rank - 2
             ));
             return self;
@@ -224,7 +224,7 @@ impl Load {
     }
 
     /// To every CTA of the cluster whose rank's bit is set in `mask`, at the same shared-memory
-    /// offset as in this CTA; each one's own barrier counts the bytes.
+    /// offset as in this CTA. Each receiving CTA's own barrier counts the bytes.
     #[track_caller]
     pub fn multicast(self, mask: impl Value<u16>) -> Self {
         Self { multicast: Some(mask.reg()), ..self }
@@ -284,7 +284,7 @@ impl Store {
         Self { target: MappedBox::new(map, at), is_im2col: false, policy: None }
     }
 
-    /// By a map made for im2col, whose tensors have 3 to 5 dimensions.
+    /// With a map for im2col, whose tensors have 3 to 5 dimensions.
     #[track_caller]
     pub fn im2col(self) -> Self {
         if !check_im2col_rank(self.target.at.len()) {
@@ -304,8 +304,8 @@ impl Store {
         self.record("cp.async.bulk", "", from);
     }
 
-    /// Starts it, from shared memory: each element is reduced into the one in the tensor, by itself
-    /// atomic. Which reductions there are depends on the map's element type.
+    /// Starts it, from shared memory: each element is reduced into the element in the tensor,
+    /// atomically. The map's element type determines which reductions exist.
     #[track_caller]
     pub fn start_reducing<T: Element>(&self, reduction: BulkReduction, from: Shared<T>) {
         self.record("cp.reduce.async.bulk", &format!(".{}", reduction.word()), from);

@@ -1,5 +1,5 @@
-//! `wmma`: matrix products of a warp on opaque fragments, loaded and stored by the instructions
-//! themselves. PTX ISA, "Warp-level Matrix Instructions using `wmma`".
+//! `wmma`: MMAs of a warp on opaque fragments, loaded and stored by the instructions themselves.
+//! PTX ISA, "Warp-level Matrix Instructions using `wmma`".
 //!
 //! The elements that a lane holds are unspecified. Kernels that need them, and fast kernels, use
 //! the atoms of [`tensor`](crate::tensor) on `mma.sync`. All 32 lanes execute each of these
@@ -142,8 +142,8 @@ pub struct Accumulator<T: WmmaAccumulator> {
 }
 
 impl<T: WmmaAccumulator> Accumulator<T> {
-    /// Its registers, in an order that the architecture chooses: what all elements undergo may be
-    /// done to them.
+    /// The registers, in an order that depends on the architecture: only elementwise operations are
+    /// meaningful.
     pub fn registers(&self) -> &[Reg<T::Register>] {
         &self.registers
     }
@@ -160,7 +160,7 @@ pub struct Wmma<I> {
     shape: [u32; 3],
     a: WmmaLayout,
     b: WmmaLayout,
-    /// What two bits become in products of [`b1x32`].
+    /// The operation on two bits in products of [`b1x32`].
     bits: BitProduct,
     input: PhantomData<I>,
 }
@@ -205,12 +205,12 @@ impl<I: WmmaInput> Wmma<I> {
         mma
     }
 
-    /// With single bits multiplied so.
+    /// With this operation on single bits.
     pub fn with_bits(self, bits: BitProduct) -> Self {
         Self { bits, ..self }
     }
 
-    /// Loads a matrix A from `address`; its rows (or columns) begin `stride` elements apart.
+    /// Loads a matrix A from `address`; its rows (or columns) are `stride` elements apart.
     #[track_caller]
     pub fn load_a<S: WmmaSpace>(
         self,
@@ -220,7 +220,7 @@ impl<I: WmmaInput> Wmma<I> {
         FragmentA(self.load("a", self.a, I::WORD, address, stride.operand()))
     }
 
-    /// Loads a matrix B from `address`; its rows (or columns) begin `stride` elements apart.
+    /// Loads a matrix B from `address`; its rows (or columns) are `stride` elements apart.
     #[track_caller]
     pub fn load_b<S: WmmaSpace>(
         self,
@@ -230,7 +230,7 @@ impl<I: WmmaInput> Wmma<I> {
         FragmentB(self.load("b", self.b, I::WORD, address, stride.operand()))
     }
 
-    /// Loads a matrix to add to.
+    /// Loads an accumulator.
     #[track_caller]
     pub fn load_accumulator<T: WmmaAccumulator, S: WmmaSpace>(
         self,
@@ -241,7 +241,7 @@ impl<I: WmmaInput> Wmma<I> {
         Accumulator { registers: self.load("c", order, T::PTX, address, stride.operand()) }
     }
 
-    /// Zeros to add to.
+    /// An accumulator of zeros.
     #[track_caller]
     pub fn zeros<T: WmmaAccumulator>(self) -> Accumulator<T> {
         let count = self.count(&self.load_opcode("c", WmmaLayout::RowMajor, "", T::PTX), 0);
@@ -286,7 +286,7 @@ impl<I: WmmaInput> Wmma<I> {
         Accumulator { registers: product }
     }
 
-    /// Stores a product.
+    /// Stores an accumulator.
     #[track_caller]
     pub fn store<T: WmmaAccumulator, S: WmmaSpace>(
         self,

@@ -178,10 +178,7 @@ impl Scope {
             }
             Expr::Macro(invocation) => self.invocation(invocation),
             Expr::Async(_) | Expr::Await(_) | Expr::Yield(_) => {
-                self.refuse(
-                    &expression,
-                    "a kernel is not asynchronous Rust: there is no `async` or `.await` in it",
-                );
+                self.refuse(&expression, "`async` and `.await` are not supported in a kernel");
                 expression.into_token_stream()
             }
             other if survey::is_place(&other) => self.place(other),

@@ -94,7 +94,7 @@ fn device_body(function: ItemFn) -> (Block, TokenStream) {
     let block_braces = block.brace_token;
     let mut scope = Scope::new();
     if let Some(token) = &sig.asyncness {
-        scope.refuse(token, "a kernel is not asynchronous Rust: there is no `async` or `.await` in it");
+        scope.refuse(token, "`async` and `.await` are not supported in a kernel");
     }
     if let Some(token) = &sig.constness {
         scope.refuse(token, "a `const fn` cannot record device operations: remove `const`");
@@ -257,7 +257,7 @@ fn kernel_function(function: ItemFn) -> TokenStream {
         );
     }
     if let Some(token) = &sig.asyncness {
-        scope.refuse(token, "a kernel is not asynchronous Rust: there is no `async` or `.await` in it");
+        scope.refuse(token, "`async` and `.await` are not supported in a kernel");
     }
     if let Some(token) = &sig.constness {
         scope.refuse(token, "a kernel is staged at run time: remove `const`");
@@ -321,7 +321,7 @@ fn kernel_function(function: ItemFn) -> TokenStream {
         scope.block(*block, false)
     };
     let (_, note) = scope.exit_block(span);
-    // One mistake is said once: what the compiler would make of the rest is not.
+    // Each mistake is reported once; errors that the compiler would derive from it are suppressed.
     if !scope.errors.is_empty() {
         hosts.clear();
     }

@@ -27,8 +27,8 @@ use proc_macro::TokenStream;
 /// Makes a method (or function) a kernel: calling it stages the body and returns a
 /// `Result<Kernel<Args>, StagingErrors>`.
 ///
-/// The method's `self` is the build-time configuration; the other parameters are what a launch
-/// passes: scalars, which the body sees as device values, `&Global<T>`, which it may read, and
+/// The method's `self` is the build-time configuration. The other parameters are the kernel
+/// arguments: scalars, which the body sees as device values, `&Global<T>`, which it may read, and
 /// `&mut Global<T>`, which it may write.
 #[proc_macro_attribute]
 pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -45,7 +45,7 @@ pub fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// Makes a struct of device values a device value itself: variables of its type can be assigned
-/// under a device-time condition and carried by a device-time loop. Fields that are no device
+/// under a device-time condition and carried by a device-time loop. Fields that are not device
 /// values belong to build time.
 #[proc_macro_derive(DeviceValue)]
 pub fn derive_device_value(item: TokenStream) -> TokenStream {
@@ -68,7 +68,8 @@ pub fn derive_kernel_parameter(item: TokenStream) -> TokenStream {
     derive::kernel_parameter(item.into()).into()
 }
 
-/// Records one PTX instruction as it is written, for what the language has no word for.
+/// Records one PTX instruction as it is written, for instructions without a function in the
+/// language.
 ///
 /// `{name}` stands for an operand: `name = value` (a device value, or a build-time one where PTX
 /// takes a literal) or `name = out Reg<T>`, a fresh register. The macro's value is the output, or a

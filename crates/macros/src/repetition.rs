@@ -124,7 +124,7 @@ impl Scope {
         }}
     }
 
-    /// A labeled block runs at build time; `break` may leave it where the device has no say.
+    /// A labeled block runs at build time; `break` may leave it if no device value decides.
     pub(crate) fn labeled_block(&mut self, block: ExprBlock) -> TokenStream {
         let Some(label) = block.label else { return quote!() };
         let span = label.name.span();

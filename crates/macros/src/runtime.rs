@@ -29,8 +29,8 @@ pub(crate) fn staging(span: Span) -> TokenStream {
     quote_spanned!(span=> #language::staging)
 }
 
-/// A variable of the expansion, named as no author names one. It has the author's own span, not one
-/// of the expansion, so that the compiler shows the author's code where it speaks of it.
+/// A variable of the expansion, with a name that no author uses. It has the author's span, so that
+/// the compiler shows the author's code in its messages.
 pub(crate) fn variable(name: &str, number: usize, span: Span) -> Ident {
     Ident::new(&format!("__{name}_{number}"), span)
 }

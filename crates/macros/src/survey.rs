@@ -1,4 +1,4 @@
-//! Questions about the author's code, asked before it is rewritten.
+//! Questions about the author's code before it is rewritten.
 
 use std::collections::HashSet;
 
@@ -123,8 +123,8 @@ impl<'ast> Visit<'ast> for Breaks {
     fn visit_item(&mut self, _: &'ast Item) {}
 }
 
-/// Whether evaluating the expression might assign a variable: what stands left of it must then be
-/// read first.
+/// Whether evaluating the expression might assign a variable: what is to its left must then be read
+/// first.
 pub(crate) fn is_quiet(expression: &Expr) -> bool {
     struct Quiet(bool);
     impl<'ast> Visit<'ast> for Quiet {
@@ -170,7 +170,7 @@ pub(crate) fn is_place(expression: &Expr) -> bool {
     }
 }
 
-/// The variable that a place is a part of; with it, whether the way there goes through an index.
+/// The variable that a place is a part of, and whether the path to the part contains an index.
 pub(crate) fn root(place: &Expr) -> Option<(&syn::Ident, bool)> {
     match place {
         Expr::Path(path) if path.qself.is_none() => path.path.get_ident().map(|name| (name, false)),

@@ -27,8 +27,8 @@ pub struct ParseError {
     pub snippet_column: u32,
 }
 
-/// Longest stretch of a source line that a message repeats, in characters, and how much of it
-/// stands before the place.
+/// Maximum length of the source line that a message repeats, in characters, and the part of it
+/// before the position.
 const SNIPPET_LIMIT: usize = 160;
 const SNIPPET_BEFORE: usize = 120;
 
@@ -61,7 +61,7 @@ impl fmt::Display for ParseError {
             self.line, self.column, self.expected, self.found
         )?;
         let number = self.line.to_string();
-        // A tab keeps its width under itself, so that the mark stands under its character.
+        // A tab keeps its width, so that the mark is under its character.
         let indent: String = (self.snippet.chars().take(self.snippet_column as usize - 1))
             .map(|character| if character == '\t' { '\t' } else { ' ' })
             .collect();

@@ -1,9 +1,8 @@
 //! The syntax tree of a PTX module, as the parser makes it and the emulator reads it.
 //!
-//! The tree keeps what the text says and judges none of it: an opcode is its dotted words, an
-//! operand is a name, a number or an address. Which opcodes exist and what they mean is the
-//! reader's business, so that a module with an instruction nobody here knows still parses, and is
-//! refused later with its own line.
+//! The tree keeps the text as it is: an opcode is its dotted words, an operand is a name, a number
+//! or an address. Which opcodes exist and what they mean is left to the reader of the tree, so that
+//! a module with an unknown instruction still parses, and is refused later with its own line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,13 +14,13 @@ pub struct Module {
     pub version: (u32, u32),
     /// The words of `.target`, the architecture first: `["sm_90a", "debug"]`.
     pub target: Vec<String>,
-    /// `.address_size`, 64 where the text leaves it out.
+    /// `.address_size`, 64 if the text omits it.
     pub address_size: u32,
-    /// `.file` numbers and the paths they stand for.
+    /// `.file` numbers and their paths.
     pub files: BTreeMap<u32, String>,
     /// Module-level `.pragma` texts.
     pub pragmas: Vec<String>,
-    /// `.alias name, function;`: pairs of a name and the function it stands for.
+    /// `.alias name, function;`: pairs of a name and its function.
     pub aliases: Vec<(String, String)>,
     /// Module-level variables, in order.
     pub variables: Vec<Variable>,
@@ -293,7 +292,7 @@ pub struct Function {
     /// `.maxntid 256, 1, 1` and the like: the word without its dot, and its numbers. A `.pragma`
     /// there opens `body`.
     pub directives: Vec<(String, Vec<i64>)>,
-    /// What lies in the memory that the function uses, as far as its text tells.
+    /// The objects in memory that the function uses, as far as its text describes them.
     pub objects: Vec<MemoryObject>,
     /// The body; `None` for a declaration.
     pub body: Option<Vec<Statement>>,
@@ -301,8 +300,8 @@ pub struct Function {
     pub line: u32,
 }
 
-/// What lies in memory from a place on, as the author of the kernel thinks of it. The text has it
-/// as a comment that begins with `//@`: to every other reader it is nothing.
+/// An object in memory, as the author of the kernel sees it. In the text it is a comment that
+/// begins with `//@`, which other readers ignore.
 ///
 /// ```text
 /// //@ dynamic_shared+1024: 16-bit bf16 in slots Swizzle<3,3,3> o 0 o (64,64,4):(64,1,4096) at 1 41 20
@@ -321,9 +320,9 @@ pub struct MemoryObject {
     /// From coordinates to elements past the place, in the notation of layouts; `None` where
     /// nothing is known but the element.
     pub layout: Option<String>,
-    /// Whether the last mode of the layout counts the slots of a ring.
-    pub in_slots: bool,
-    /// Where the author asked for it.
+    /// Whether the last mode of the layout is the stage of a pipeline.
+    pub is_staged: bool,
+    /// Where the author allocated it.
     pub location: Option<SourceLocation>,
 }
 
@@ -410,7 +409,7 @@ pub struct Guard {
 pub struct Opcode(String);
 
 impl Opcode {
-    /// Takes the dotted text as it stands, without surrounding space.
+    /// Takes the dotted text, without surrounding space.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

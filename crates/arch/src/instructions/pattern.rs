@@ -463,6 +463,6 @@ fn type_of(word: &str) -> (u32, Kind) {
         "f16x2" | "bf16x2" | "u16x2" | "s16x2" | "tf32" => (32, Kind::Opaque),
         "f32x2" => (64, Kind::Opaque),
         "b128" => (128, Kind::Opaque),
-        other => panic!("`{other}` in the instruction table is no type"),
+        other => panic!("`{other}` in the instruction table is not a type"),
     }
 }

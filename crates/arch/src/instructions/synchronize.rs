@@ -37,7 +37,7 @@ pub(super) const FORMS: &[Form] = &[
     form("membar .cta|gl|sys", ""),
     form("fence .sc|acq_rel? .cta|gpu|sys", ""),
     form("fence .sc|acq_rel .cluster", "").since((7, 8), 90),
-    // The ISA's text asks for sm_90, but ptxas 13.0 assembles the scopes below a cluster for sm_80.
+    // The PTX ISA requires sm_90, but ptxas 13.0 assembles the scopes below a cluster for sm_80.
     form("fence .acquire|release .cta|gpu|sys", "").since((8, 6), 80),
     form("fence .acquire|release .cluster", "").since((8, 6), 90),
     form("fence .acquire .sync_restrict::shared::cluster .cluster", "").since((8, 6), 90),

@@ -174,18 +174,18 @@ pub enum Swizzle {
     /// No swizzle.
     #[default]
     None,
-    /// 16-byte pieces of 32 bytes.
+    /// 16-byte units of 32 bytes.
     Bytes32,
-    /// 16-byte pieces of 64 bytes.
+    /// 16-byte units of 64 bytes.
     Bytes64,
-    /// 16-byte pieces of 128 bytes.
+    /// 16-byte units of 128 bytes.
     Bytes128,
-    /// 32-byte pieces of 128 bytes; sm_100 and later.
+    /// 32-byte units of 128 bytes; sm_100 and later.
     Bytes128Atom32,
-    /// 32-byte pieces of 128 bytes, and the 8-byte halves of each 16 bytes of every second row;
+    /// 32-byte units of 128 bytes, and the 8-byte halves of each 16 bytes of every second row;
     /// sm_100 and later.
     Bytes128Atom32Flip8,
-    /// 64-byte pieces of 128 bytes; sm_100 and later.
+    /// 64-byte units of 128 bytes; sm_100 and later.
     Bytes128Atom64,
 }
 

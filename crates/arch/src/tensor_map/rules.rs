@@ -143,7 +143,7 @@ pub enum TensorMapError {
         element: &'static str,
     },
     /// A swizzle that the type does not support.
-    #[error("elements of {element} take no swizzle, or a 128-byte one of 16- or 32-byte pieces{}", .more)]
+    #[error("elements of {element} take no swizzle, or a 128-byte one of 16- or 32-byte units{}", .more)]
     SwizzleElement {
         /// The elements' type.
         element: &'static str,
@@ -272,7 +272,7 @@ impl Description {
         let what = match needed {
             (9, 0) => "tensor maps".to_owned(),
             _ if self.element.is_packed() => format!("tensor maps of {element}"),
-            _ => "swizzles of pieces wider than 16 bytes".to_owned(),
+            _ => "swizzles of units wider than 16 bytes".to_owned(),
         };
         Err(TensorMapError::Capability { what, needed, given })
     }
@@ -293,7 +293,7 @@ impl Description {
     }
 
     /// The first compute capability that supports the tensor map (measured on H200: it refuses
-    /// packed types and pieces wider than 16 bytes).
+    /// packed types and units wider than 16 bytes).
     fn needs(&self) -> (u32, u32) {
         let is_wider = matches!(
             self.swizzle,
@@ -388,7 +388,7 @@ impl Description {
             }
             ElementType::B6x16P32 => (
                 !matches!(self.swizzle, Swizzle::Bytes32 | Swizzle::Bytes64 | Swizzle::Bytes128Atom32Flip8),
-                ", or, for stores, of 64-byte pieces",
+                ", or, for stores, of 64-byte units",
             ),
             _ => (true, ""),
         };
@@ -536,7 +536,7 @@ mod tests {
             ),
             (
                 |map| (map.element, map.swizzle) = (ElementType::B6x16P32, Swizzle::Bytes64),
-                "take no swizzle, or a 128-byte one of 16- or 32-byte pieces, or, for stores, of 64-byte pieces",
+                "take no swizzle, or a 128-byte one of 16- or 32-byte units, or, for stores, of 64-byte units",
             ),
         ];
         for (change, words) in cases {

@@ -169,7 +169,7 @@ impl<'k> Placed<'k> {
 
     /// Whether it is one element after another.
     fn is_array(&self) -> bool {
-        self.extents.len() == 1 && !self.object.in_slots
+        self.extents.len() == 1 && !self.object.is_staged
     }
 
     /// The end of its last element.
@@ -185,7 +185,7 @@ impl<'k> Placed<'k> {
             [1] => format!("this {element}"),
             &[count] if element.ends_with(MBARRIER) => format!("these {count} {element}s"),
             [_] => format!("this array of {element}"),
-            _ if self.object.in_slots => format!("these tiles of {element}"),
+            _ if self.object.is_staged => format!("these tiles of {element}"),
             _ => format!("this tensor of {element}"),
         }
     }
@@ -201,15 +201,15 @@ impl<'k> Placed<'k> {
             coordinate.push((index % extent).to_string());
             index /= extent;
         }
-        let slot = if self.object.in_slots { coordinate.pop() } else { None };
-        let slot = slot.map_or_else(String::new, |slot| format!("stage {slot} of "));
+        let stage = if self.object.is_staged { coordinate.pop() } else { None };
+        let stage = stage.map_or_else(String::new, |stage| format!("stage {stage} of "));
         let inside = if byte > 0 { format!("byte {byte} of ") } else { String::new() };
         let name = self.name();
         Some(match coordinate.as_slice() {
             [_] if self.extents == [1] => format!("{inside}{name}"),
             [index] if self.object.element.ends_with(MBARRIER) => format!("{inside}number {index} of {name}"),
-            [index] => format!("{inside}element {index} of {slot}{name}"),
-            _ => format!("{inside}element ({}) of {slot}{name}", coordinate.join(", ")),
+            [index] => format!("{inside}element {index} of {stage}{name}"),
+            _ => format!("{inside}element ({}) of {stage}{name}", coordinate.join(", ")),
         })
     }
 
@@ -228,14 +228,14 @@ impl<'k> Placed<'k> {
 mod tests {
     use super::*;
 
-    fn object(layout: &str, element: &str, element_bits: u32, in_slots: bool) -> MemoryObject {
+    fn object(layout: &str, element: &str, element_bits: u32, is_staged: bool) -> MemoryObject {
         MemoryObject {
             symbol: "tile".to_owned(),
             offset: 0,
             element: element.to_owned(),
             element_bits,
             layout: Some(layout.to_owned()),
-            in_slots,
+            is_staged,
             location: None,
         }
     }

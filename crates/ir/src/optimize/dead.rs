@@ -1,5 +1,4 @@
-//! Removes computations that nobody reads, statements that nothing reaches, and branches with
-//! nothing in them.
+//! Removes unused computations, unreachable statements, and empty branches.
 //!
 //! One walk against the order of execution carries the registers that are read later. A loop is
 //! walked until what is read at its beginning no longer grows; only then does the walk remove.
@@ -70,7 +69,7 @@ impl Walk {
         live
     }
 
-    /// Whether nothing would miss the statement, and what is read from it on.
+    /// Whether the statement is unused, and what is read from it on.
     fn statement(&mut self, statement: &mut Statement, mut live: RegisterSet) -> (bool, RegisterSet) {
         match statement {
             Statement::Instruction(instruction) => {

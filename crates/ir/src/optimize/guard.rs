@@ -1,6 +1,6 @@
 //! Turns branches around a few simple instructions into guards on them.
 //!
-//! Only where it is clearly right: the instructions compute, load or store, none has a guard of its
+//! Only if it is clearly safe: the instructions compute, load or store, none has a guard of its
 //! own, and none changes the condition. A barrier or a shuffle stays in its branch.
 
 use crate::access;

@@ -91,8 +91,8 @@ impl Walk {
                 into.push(Statement::If { condition, then, otherwise, location });
             }
             Statement::Loop { label, body, step, location } => {
-                // What no round changes holds before every round, before every step, and at every
-                // way out.
+                // What no iteration changes holds before every iteration, before every step, and at
+                // every exit.
                 forget_written(known, &[&body, &step]);
                 let body = self.body(body, &mut known.clone());
                 let step = self.body(step, &mut known.clone());

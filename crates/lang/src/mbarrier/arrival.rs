@@ -39,48 +39,46 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// One arrival, that releases among the threads of the CTA.
+    /// One arrival, with a release at CTA scope.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// In place of threads that take part in no later phase: those wait for as many arrivals fewer.
+    /// As a thread that does not take part in later phases, which then expect fewer arrivals.
     pub fn dropping(self) -> Self {
         Self { drops: true, ..self }
     }
 
-    /// `count` times at once. Sm_90, but for those that [do not end the
-    /// phase](Self::without_ending).
+    /// Counts as `count` arrivals. sm_90, except for arrivals that
+    /// [do not end the phase](Self::without_ending).
     #[track_caller]
     pub fn times(self, count: impl Value<u32>) -> Self {
         Self { count: Some(count.operand()), ..self }
     }
 
-    /// Of which the caller knows that the phase does not end: others arrive later in it. It takes a
-    /// [count](Self::times).
+    /// The caller guarantees that the phase does not end, because others arrive later in it. It
+    /// needs a [count](Self::times).
     pub fn without_ending(self) -> Self {
         Self { ends_no_phase: true, ..self }
     }
 
-    /// Says first that the phase waits for `bytes` more bytes of asynchronous copies; sm_90.
+    /// First adds `bytes` expected transaction bytes to the phase; sm_90.
     #[track_caller]
     pub fn expecting(self, bytes: impl Value<u32>) -> Self {
         Self { bytes: Some(bytes.operand()), ..self }
     }
 
-    /// What this thread wrote before is visible to the threads of `scope` that wait with an acquire
-    /// of it.
+    /// Releases what this thread wrote before to the threads of `scope` that wait with an acquire.
     pub fn releasing(self, scope: Scope) -> Self {
         Self { order: Some(("release", scope)), ..self }
     }
 
-    /// Counts among the threads of `scope`, and orders nothing else: of a thread that has written
-    /// nothing for those who wait; sm_90.
+    /// Relaxed, at `scope`: for a thread that has written nothing for the waiters; sm_90.
     pub fn relaxed(self, scope: Scope) -> Self {
         Self { order: Some(("relaxed", scope)), ..self }
     }
 
-    /// The words of the instruction and its operands after the address; none after a mistake.
+    /// The modifiers of the instruction and its operands after the address; none after a mistake.
     #[track_caller]
     pub(super) fn parts(self, is_remote: bool) -> Option<(String, Vec<Operand>)> {
         if let Some(mistake) = self.mistake(is_remote) {
@@ -111,22 +109,26 @@ impl Arrival {
         let Self { ends_no_phase, count, bytes, order, .. } = self;
         if bytes.is_some() && count.is_some() {
             return Some(
-                "an arrival that expects bytes is one arrival: expect the bytes apart, and arrive with a count",
+                "an arrival that expects bytes counts as one: call `expect` first, then arrive with a count",
             );
         }
         if !ends_no_phase {
             return None;
         }
         if is_remote {
-            Some("an arrival at another CTA's barrier may end the phase: only one's own has arrivals without")
+            Some(
+                "an arrival at another CTA's barrier may end the phase: `without_ending` is for the \
+             CTA's own barriers",
+            )
         } else if bytes.is_some() {
             Some(
-                "an arrival that expects bytes may end the phase: expect the bytes apart, and arrive without ending it",
+                "an arrival that expects bytes may end the phase: call `expect` first, then arrive \
+                 without ending it",
             )
         } else if count.is_none() {
-            Some("an arrival that does not end the phase takes its count: say how many `times`")
+            Some("an arrival that does not end the phase needs a count: call `times`")
         } else if !matches!(order, None | Some(("release", Scope::Block))) {
-            Some("an arrival that does not end the phase releases among the CTA's threads, not otherwise")
+            Some("an arrival that does not end the phase has release semantics at CTA scope only")
         } else {
             None
         }

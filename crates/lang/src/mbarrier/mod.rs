@@ -1,11 +1,11 @@
 //! mbarriers: barriers in shared memory that count arrivals and bytes. PTX ISA, "mbarrier".
 //!
 //! A barrier goes through phases. A phase completes when as many threads have arrived as
-//! [`Mbarrier::init`] states, and as many bytes have been copied as the arrivals expected; the next
-//! phase begins at once, with the same count. Threads wait for the end of a phase by its parity (0
-//! for the first phase, 1 for the second, 0 for the third, ...) or by the state that an arrival in
-//! it returned. A barrier never waited for must not run two phases ahead of its waiters: parities
-//! would be mistaken.
+//! [`Mbarrier::init`] states, and as many bytes have been copied as the arrivals expected. The next
+//! phase then begins with the same count. Threads wait for the end of a phase by its parity (0 for
+//! the first phase, 1 for the second, 0 for the third, ...) or by the state that an arrival in it
+//! returned. A barrier must not run two phases ahead of its waiters, because the parity would be
+//! ambiguous.
 
 mod arrival;
 mod phase;
@@ -84,10 +84,10 @@ impl Mbarrier {
         RemoteMbarrier { object: self.object.map_to_block(rank) }
     }
 
-    /// Makes the object a barrier in its first phase, of `count` arrivals a phase. One thread does
-    /// it; the others may use the barrier once they have synchronized with that thread, and
-    /// asynchronous copies and the cluster's other CTAs after
-    /// [`fence_mbarrier_init`](crate::fence::fence_mbarrier_init) besides.
+    /// Initializes the barrier for `count` arrivals per phase. One thread does it. Other threads
+    /// may use the barrier after they have synchronized with that thread; asynchronous copies and
+    /// the cluster's other CTAs need [`fence_mbarrier_init`](crate::fence::fence_mbarrier_init) in
+    /// addition.
     #[track_caller]
     pub fn init(self, count: u32) {
         if !(1..=MBARRIER_MAX_COUNT).contains(&count) {
@@ -98,13 +98,13 @@ impl Mbarrier {
         self.perform("init", &[Operand::Integer(count.into())]);
     }
 
-    /// Ends the object's life as a barrier, so that its memory can be used for something else.
+    /// Invalidates the barrier, so that its memory can be reused.
     #[track_caller]
     pub fn invalidate(self) {
         self.perform("inval", &[]);
     }
 
-    /// Arrives; returns the state of the phase arrived in, to wait for its end.
+    /// Arrives. Returns the state of the current phase, to wait for its end.
     #[track_caller]
     pub fn arrive(self) -> Reg<u64> {
         self.arrive_as(Arrival::new())
@@ -116,7 +116,7 @@ impl Mbarrier {
         self.arrive_as(Arrival::new().releasing(scope))
     }
 
-    /// Arrives `count` times at once; sm_90.
+    /// Arrives with a count of `count`; sm_90.
     #[track_caller]
     pub fn arrive_count(self, count: impl Value<u32>) -> Reg<u64> {
         self.arrive_as(Arrival::new().times(count))
@@ -128,27 +128,27 @@ impl Mbarrier {
         self.arrive_as(Arrival::new().times(count).without_ending())
     }
 
-    /// Arrives, in place of a thread that takes part in no later phase: they wait for one arrival
+    /// Arrives as a thread that does not take part in later phases, which then expect one arrival
     /// fewer.
     #[track_caller]
     pub fn arrive_drop(self) -> Reg<u64> {
         self.arrive_as(Arrival::new().dropping())
     }
 
-    /// [`arrive_drop`](Self::arrive_drop) in place of `count` threads, without ending the phase.
+    /// [`arrive_drop`](Self::arrive_drop) for `count` threads, without ending the phase.
     #[track_caller]
     pub fn arrive_drop_no_complete(self, count: impl Value<u32>) -> Reg<u64> {
         self.arrive_as(Arrival::new().dropping().times(count).without_ending())
     }
 
-    /// Says that the phase waits for `bytes` more bytes of asynchronous copies, and arrives: what
-    /// the thread that starts the copies does; sm_90.
+    /// Adds `bytes` expected transaction bytes to the phase, and arrives: for the thread that
+    /// starts the copies; sm_90.
     #[track_caller]
     pub fn arrive_and_expect(self, bytes: impl Value<u32>) -> Reg<u64> {
         self.arrive_as(Arrival::new().expecting(bytes))
     }
 
-    /// Arrives as `arrival` says; returns the state of the phase arrived in.
+    /// Arrives as `arrival` states. Returns the state of the current phase.
     #[track_caller]
     pub fn arrive_as(self, arrival: Arrival) -> Reg<u64> {
         let state = fresh();
@@ -158,42 +158,41 @@ impl Mbarrier {
         state
     }
 
-    /// Says that the phase waits for `bytes` more bytes of asynchronous copies; sm_90.
+    /// Adds `bytes` expected transaction bytes to the phase; sm_90.
     #[track_caller]
     pub fn expect(self, bytes: impl Value<u32>) {
         require(Feature::TransactionBarriers);
         self.perform("expect_tx", &[bytes.operand()]);
     }
 
-    /// [`expect`](Self::expect), counted among the threads of `scope`: the cluster's where other
-    /// CTAs arrive or copy; sm_90.
+    /// [`expect`](Self::expect) at `scope`: the cluster's if other CTAs arrive or copy; sm_90.
     #[track_caller]
     pub fn expect_in(self, bytes: impl Value<u32>, scope: Scope) {
         count_bytes("shared", "expect_tx", self.object.operand(), bytes.operand(), scope);
     }
 
-    /// Counts `bytes` bytes as copied, as asynchronous copies do by themselves; sm_90.
+    /// Counts `bytes` transaction bytes as complete, as asynchronous copies do; sm_90.
     #[track_caller]
     pub fn complete(self, bytes: impl Value<u32>) {
         require(Feature::TransactionBarriers);
         self.perform("complete_tx", &[bytes.operand()]);
     }
 
-    /// [`complete`](Self::complete), counted among the threads of `scope`; sm_90.
+    /// [`complete`](Self::complete) at `scope`; sm_90.
     #[track_caller]
     pub fn complete_in(self, bytes: impl Value<u32>, scope: Scope) {
         count_bytes("shared", "complete_tx", self.object.operand(), bytes.operand(), scope);
     }
 
-    /// Arrives when all `cp.async` copies this thread has started are done: one of the arrivals
-    /// that [`init`](Self::init) counted.
+    /// Arrives when all `cp.async` copies that this thread has started are complete: one of the
+    /// arrivals that [`init`](Self::init) counted.
     #[track_caller]
     pub fn arrive_after_copies(self) {
         perform("cp.async.mbarrier.arrive.noinc.shared.b64", [self.object.operand()]);
     }
 
-    /// [`arrive_after_copies`](Self::arrive_after_copies), as an arrival more than
-    /// [`init`](Self::init) counted.
+    /// [`arrive_after_copies`](Self::arrive_after_copies) as an additional arrival, which
+    /// [`init`](Self::init) did not count.
     #[track_caller]
     pub fn arrive_after_copies_uncounted(self) {
         perform("cp.async.mbarrier.arrive.shared.b64", [self.object.operand()]);
@@ -242,16 +241,16 @@ impl Mbarrier {
         self.look(true, end)
     }
 
-    /// Waits until the phase of `state` has ended. What the arriving threads wrote before, and what
-    /// the copies it counted wrote, is then visible to this thread.
+    /// Waits until the phase of `state` has ended. What the arriving threads and the counted copies
+    /// wrote is then visible to this thread.
     #[track_caller]
     pub fn wait(self, state: Reg<u64>) {
         self.wait_for(PhaseEnd::of_state(state));
     }
 
-    /// Waits until the phase of `parity` has ended; returns at once if it is the one before the
-    /// current phase. What the arriving threads wrote before, and what the copies it counted wrote,
-    /// is then visible to this thread.
+    /// Waits until the phase of `parity` has ended; returns immediately if it is the phase before
+    /// the current one. What the arriving threads and the counted copies wrote is then visible to
+    /// this thread.
     #[track_caller]
     pub fn wait_parity(self, parity: impl Value<u32>) {
         self.wait_for(PhaseEnd::of_parity(parity));
@@ -265,8 +264,8 @@ impl Mbarrier {
         self.wait_for(PhaseEnd::of_parity(parity).acquiring(scope));
     }
 
-    /// Waits until a phase has ended: [`attempt`](Self::attempt) over and over; before sm_90, which
-    /// has no such thing, [`test`](Self::test).
+    /// Waits until a phase has ended: a loop of [`attempt`](Self::attempt), or of
+    /// [`test`](Self::test) before sm_90.
     #[track_caller]
     pub fn wait_for(self, end: PhaseEnd) {
         let before_hopper = target().is_some_and(|capability| capability.compute_capability < (9, 0));
@@ -291,8 +290,8 @@ impl Mbarrier {
     }
 }
 
-/// Several barriers, side by side in the CTA's shared memory: one for each stage of a pipeline,
-/// say.
+/// Several consecutive barriers in the CTA's shared memory, for example one per stage of a
+/// pipeline.
 ///
 /// ```
 /// use warpwright_lang::mbarrier::Mbarriers;
@@ -324,13 +323,13 @@ impl Mbarriers {
         Self::called("mbarrier", count)
     }
 
-    /// Barriers that reports call by a name, which ends in `mbarrier`.
+    /// Barriers with a name for reports, which ends in `mbarrier`.
     #[track_caller]
     pub(crate) fn called(name: &'static str, count: u32) -> Self {
         Self { first: barriers(name, count), count }
     }
 
-    /// How many they are.
+    /// The number of barriers.
     pub fn count(self) -> u32 {
         self.count
     }
@@ -360,13 +359,12 @@ fn barriers(name: &'static str, count: u32) -> Shared<u64> {
     first
 }
 
-/// A barrier in the shared memory of some CTA of the cluster, by its address in the cluster; sm_90.
-/// One cannot wait for it from afar.
+/// A barrier in the shared memory of some CTA of the cluster, by its cluster address; sm_90. Only
+/// its own CTA can wait for it.
 ///
-/// Arrivals here release among the threads of this CTA alone, which is PTX's default: a release
-/// among those of the cluster costs 15 to 45 percent of a GEMM's speed (measured on H200). That
-/// suffices to say that a buffer has been read; a thread that has *written* for the other CTA
-/// arrives with [`arrive_in`](Self::arrive_in).
+/// Arrivals release at CTA scope, PTX's default: a release at cluster scope costs 15 to 45 percent
+/// of a GEMM's speed (measured on H200). CTA scope suffices to report that a buffer has been read.
+/// A thread that has *written* for the other CTA arrives with [`arrive_in`](Self::arrive_in).
 #[derive(Clone, Copy, DeviceValue)]
 pub struct RemoteMbarrier {
     object: ClusterShared<u64>,
@@ -391,26 +389,26 @@ impl RemoteMbarrier {
         self.arrive_as(Arrival::new().releasing(scope));
     }
 
-    /// Arrives `count` times at once.
+    /// Arrives with a count of `count`.
     #[track_caller]
     pub fn arrive_count(self, count: impl Value<u32>) {
         self.arrive_as(Arrival::new().times(count));
     }
 
-    /// Arrives, in place of a thread that takes part in no later phase: they wait for one arrival
+    /// Arrives as a thread that does not take part in later phases, which then expect one arrival
     /// fewer.
     #[track_caller]
     pub fn arrive_drop(self) {
         self.arrive_as(Arrival::new().dropping());
     }
 
-    /// Says that the phase waits for `bytes` more bytes of asynchronous copies, and arrives.
+    /// Adds `bytes` expected transaction bytes to the phase, and arrives.
     #[track_caller]
     pub fn arrive_and_expect(self, bytes: impl Value<u32>) {
         self.arrive_as(Arrival::new().expecting(bytes));
     }
 
-    /// Arrives as `arrival` says.
+    /// Arrives as `arrival` states.
     #[track_caller]
     pub fn arrive_as(self, arrival: Arrival) {
         if let Some((words, operands)) = arrival.parts(true) {
@@ -418,34 +416,32 @@ impl RemoteMbarrier {
         }
     }
 
-    /// Says that the phase waits for `bytes` more bytes of asynchronous copies.
+    /// Adds `bytes` expected transaction bytes to the phase.
     #[track_caller]
     pub fn expect(self, bytes: impl Value<u32>) {
         self.expect_in(bytes, Scope::Cluster);
     }
 
-    /// [`expect`](Self::expect), counted among the threads of `scope`: its CTA's if the barrier is
-    /// one's own.
+    /// [`expect`](Self::expect) at `scope`; for the CTA's own barrier, CTA scope suffices.
     #[track_caller]
     pub fn expect_in(self, bytes: impl Value<u32>, scope: Scope) {
         count_bytes("shared::cluster", "expect_tx", self.object.operand(), bytes.operand(), scope);
     }
 
-    /// Counts `bytes` bytes as copied.
+    /// Counts `bytes` transaction bytes as complete.
     #[track_caller]
     pub fn complete(self, bytes: impl Value<u32>) {
         self.complete_in(bytes, Scope::Cluster);
     }
 
-    /// [`complete`](Self::complete), counted among the threads of `scope`: its CTA's if the barrier
-    /// is one's own.
+    /// [`complete`](Self::complete) at `scope`; for the CTA's own barrier, CTA scope suffices.
     #[track_caller]
     pub fn complete_in(self, bytes: impl Value<u32>, scope: Scope) {
         count_bytes("shared::cluster", "complete_tx", self.object.operand(), bytes.operand(), scope);
     }
 }
 
-/// How many arrivals the phase of `state` still waited for when the arrival returned it.
+/// The number of arrivals that the phase of `state` still waited for when the arrival returned it.
 #[track_caller]
 pub fn pending_arrivals(state: Reg<u64>) -> Reg<u32> {
     compute("mbarrier.pending_count.b64", [state.operand()])
@@ -458,8 +454,8 @@ fn record_on(space: &str, operation: &str, state: Option<Operand>, object: Opera
     record(format!("mbarrier.{operation}.{space}.b64"), destinations, operands);
 }
 
-/// Changes the bytes that the phase waits for, in order with the other operations on the barrier by
-/// the threads of `scope`.
+/// Changes the expected bytes of the phase, ordered with other operations on the barrier by the
+/// threads of `scope`.
 #[track_caller]
 fn count_bytes(space: &str, operation: &str, object: Operand, bytes: Operand, scope: Scope) {
     require(Feature::TransactionBarriers);
@@ -468,7 +464,7 @@ fn count_bytes(space: &str, operation: &str, object: Operand, bytes: Operand, sc
     }
 }
 
-/// Refuses the scopes that operations on barriers do not have: PTX has the CTA and the cluster.
+/// Refuses scopes that mbarrier operations do not have: PTX has CTA and cluster.
 #[track_caller]
 fn check_scope(scope: Scope) -> Option<()> {
     match scope {

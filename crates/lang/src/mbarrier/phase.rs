@@ -1,5 +1,5 @@
-//! What a thread waits for at an mbarrier: the end of a phase, in all forms. PTX ISA,
-//! "mbarrier.test_wait" and "mbarrier.try_wait".
+//! The end of an mbarrier phase, for which threads test or wait. PTX ISA, "mbarrier.test_wait" and
+//! "mbarrier.try_wait".
 
 use warpwright_ir::Operand;
 
@@ -38,7 +38,7 @@ pub struct PhaseEnd {
     limit: Option<Operand>,
 }
 
-/// How a phase is named.
+/// How the phase is identified.
 #[derive(Clone, Debug)]
 enum Phase {
     State(Operand),
@@ -51,25 +51,25 @@ impl PhaseEnd {
         Self { phase: Phase::State(state.operand()), order: None, limit: None }
     }
 
-    /// Of the current phase if that has this parity, or else of the one before, which has ended.
+    /// The current phase if it has this parity, otherwise the previous one, which has ended.
     #[track_caller]
     pub fn of_parity(parity: impl Value<u32>) -> Self {
         Self { phase: Phase::Parity(parity.operand()), order: None, limit: None }
     }
 
-    /// With an acquire among the threads of `scope`: what they wrote before they arrived with a
-    /// release of it is visible after. (Without this: among the threads of the CTA.)
+    /// With an acquire at `scope`: what threads wrote before they arrived with a release at that
+    /// scope is visible afterwards. (The default is CTA scope.)
     pub fn acquiring(self, scope: Scope) -> Self {
         Self { order: Some(("acquire", scope)), ..self }
     }
 
-    /// Counted among the threads of `scope`, and ordering nothing else: of a thread that reads
-    /// nothing that those who arrived have written; sm_90.
+    /// Relaxed, at `scope`: for a thread that reads nothing that the arriving threads have written;
+    /// sm_90.
     pub fn relaxed(self, scope: Scope) -> Self {
         Self { order: Some(("relaxed", scope)), ..self }
     }
 
-    /// Suspended for at most about `nanoseconds`, instead of a limit that the hardware sets.
+    /// Suspended for at most about `nanoseconds`, instead of the hardware's limit.
     #[track_caller]
     pub fn within(self, nanoseconds: impl Value<u32>) -> Self {
         Self { limit: Some(nanoseconds.operand()), ..self }
@@ -101,7 +101,7 @@ impl PhaseEnd {
         }
         if let Some(limit) = self.limit {
             if !is_suspending {
-                refuse("a test does not wait, and so has no time limit: `attempt` and `wait_for` have");
+                refuse("`test` does not wait, so it has no time limit: use `attempt` or `wait_for`");
                 return None;
             }
             operands.push(limit);

@@ -1,4 +1,4 @@
-//! The recorder: where staged operations go.
+//! The recorder, which collects staged operations.
 //!
 //! While a kernel is being staged, one [`Recorder`] is current on the thread. Values and operators
 //! are small handles that append to it; nothing else in the language has hidden state. A mistake is
@@ -24,7 +24,7 @@ use self::region::{Region, RegionRecord};
 pub struct StagingError {
     /// Where the author wrote it.
     pub location: Location,
-    /// A sentence that says what is wrong and what to do.
+    /// A sentence: what is wrong and what to do.
     pub message: String,
     /// Further positions that explain it, each with its remark.
     pub notes: Vec<(Location, String)>,
@@ -39,12 +39,12 @@ pub struct Recorder {
     kernel: Kernel,
     /// The open regions, the kernel's own first.
     regions: Vec<Region>,
-    /// What is known of every region there ever was, by its number.
+    /// What is known of every region, by its number.
     records: Vec<RegionRecord>,
     /// The region each register was made in.
     homes: Vec<RegionId>,
-    /// The region for whose sake a register may be written again: it is a variable while that
-    /// region is open.
+    /// The region in which a register may be written again: it is a variable while that region is
+    /// open.
     written_for: Vec<Option<RegionId>>,
     /// The registers that hold the address of a shared variable.
     symbols: HashMap<Register, String>,
@@ -228,7 +228,7 @@ impl Recorder {
              before that and assign it inside, or make it the value of the `if` or of the `break`",
             vec![(computed, "it was computed in here".to_owned())],
         );
-        // One report for each value: from here on it counts as belonging to the kernel.
+        // Each value is reported once: from here on it counts as belonging to the kernel.
         self.homes[register.0 as usize] = self.regions[0].id;
     }
 

@@ -1,4 +1,4 @@
-//! Regions: stretches of staged code that run together.
+//! Regions: sequences of staged code that run together.
 //!
 //! The kernel's body is one, and so is each branch of a device-time `if` and each body of a
 //! device-time loop. Build-time control flow opens none. A `loop` or `while` whose condition is not
@@ -32,7 +32,7 @@ pub(super) struct Region {
     pub(super) body: Body,
     kind: RegionKind,
     pub(super) location: Location,
-    /// Whether what follows in it is never reached.
+    /// Whether the code that follows in it is unreachable.
     ended: bool,
 }
 
@@ -58,25 +58,25 @@ enum RegionKind {
     },
     Block {
         label: Label,
-        /// Whether something leaves it early, so that what follows is conditional.
+        /// Whether there is an early exit, so that what follows is conditional.
         left: bool,
     },
 }
 
-/// What a finished device-time `if` writes to one register: the word to move with and the value
-/// from each branch; `None` from a branch that never gets to its end.
+/// What a finished device-time `if` writes to one register: the type to move with and the value
+/// from each branch; `None` for a branch that does not reach its end.
 pub(crate) struct IfResult {
     pub(crate) class: RegisterClass,
     pub(crate) then: Option<(&'static str, Operand)>,
     pub(crate) otherwise: Option<(&'static str, Operand)>,
 }
 
-/// How `break`, `continue` or `return` is to be carried out.
+/// How a `break`, `continue` or `return` is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// By Rust, now.
+    /// By Rust, immediately.
     BuildTime,
-    /// It has been recorded (or refused); the rest of the region is not reached.
+    /// It has been recorded (or refused); the rest of the region is unreachable.
     Device,
 }
 
@@ -174,7 +174,7 @@ impl Recorder {
         &self.regions[self.regions.len() - 1].body
     }
 
-    /// Whether what follows in the innermost region is never reached.
+    /// Whether the code that follows in the innermost region is unreachable.
     pub(crate) fn ended(&self) -> bool {
         self.regions[self.regions.len() - 1].ended
     }
@@ -300,7 +300,7 @@ impl Recorder {
         self.push(Statement::Loop { label, body, step, location: region.location });
     }
 
-    /// Says that an undecided loop is a device-time one.
+    /// Marks an undecided loop as a device-time one.
     pub(crate) fn decide_loop(&mut self, wanted: Label) {
         let mut mistakes = Vec::new();
         for region in &mut self.regions {
@@ -338,7 +338,7 @@ impl Recorder {
         matches!(self.regions[self.regions.len() - 1].kind, RegionKind::Block { left: true, .. })
     }
 
-    /// Closes the innermost block; one that nothing leaves becomes part of the region around it.
+    /// Closes the innermost block; without an early exit it becomes part of the region around it.
     pub(crate) fn close_block(&mut self) {
         if !self.block_is_left() {
             return self.dissolve();
@@ -350,7 +350,7 @@ impl Recorder {
         self.push(Statement::Block { label, body: region.body });
     }
 
-    /// Whether Rust's own jump out of everything opened since `region` is right: nothing since
+    /// Whether Rust's own jump out of everything opened since `region` is valid: nothing since
     /// depends on the device.
     pub(crate) fn may_leave_at_build_time(&self, region: RegionId) -> bool {
         self.since(region).iter().all(Region::is_undecided)
@@ -391,8 +391,8 @@ impl Recorder {
         self.innermost().ended = true;
     }
 
-    /// Closes what a build-time jump or `?` left open since `depth` regions were open, and says
-    /// that it may not.
+    /// Closes what a build-time jump or `?` left open since `depth` regions were open, and reports
+    /// a mistake.
     pub(crate) fn abandon(&mut self, region: RegionId, location: Location) {
         while self.is_open(region) {
             self.close();

@@ -1,10 +1,9 @@
 //! Registers as variables.
 //!
 //! A handle is a value: in straight-line code an assignment replaces the handle in the author's
-//! variable, and nobody else's handle changes. Only where paths join must several assignments write
-//! one register: before a device-time `if` that assigns a variable, and before a device-time loop
-//! that does, the variable gets a register of its own, which is written in place while that `if` or
-//! loop is open.
+//! variable, and no other handle changes. Only where paths join must several assignments write one
+//! register. Therefore, before a device-time `if` or loop that assigns a variable, the variable
+//! gets a register of its own, which is written in place while that `if` or loop is open.
 
 use warpwright_ir::{Instruction, Location, Operand, Register, RegisterClass, Statement};
 
@@ -18,7 +17,7 @@ enum Writing {
     InPlace,
     /// It needs a register of its own from before the region at this depth.
     OwnBefore(usize),
-    /// A loop has begun that did not know it would be assigned.
+    /// A loop has begun that did not expect the assignment.
     Unknown(usize),
 }
 
@@ -45,9 +44,10 @@ impl Recorder {
                 let begin = self.regions[depth].location;
                 self.error_with_notes(
                     location,
-                    "the device-time loop cannot carry this assignment to its next round: assign to a variable declared \
-                     with `let mut` before the loop, whose type is made of device values (`#[derive(DeviceValue)]` on a \
-                     struct), in the loop's own text or through `&mut` to a #[device] function",
+                    "the device-time loop cannot carry this assignment to its next iteration: assign to a \
+                     variable declared with `let mut` before the loop, whose type is made of device values \
+                     (`#[derive(DeviceValue)]` on a struct), in the loop's own text or through `&mut` to a \
+                     #[device] function",
                     vec![(begin, "the device-time loop begins here".to_owned())],
                 );
                 return value;
@@ -71,8 +71,8 @@ impl Recorder {
         }
     }
 
-    /// A register around `region` (a loop or a block) that begins as `value` and that each way out
-    /// of `region` writes.
+    /// A register around `region` (a loop or a block) that begins as `value` and that each exit of
+    /// `region` writes.
     pub(crate) fn result_of(&mut self, region: RegionId, value: Register, location: Location) -> Register {
         let home = self.around(region);
         let result = self.fresh_in(self.class(value), home);

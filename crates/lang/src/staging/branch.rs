@@ -8,14 +8,14 @@ use crate::operation::here;
 use crate::recorder::{self, IfResult, RegionId};
 use crate::value::{Reg, bits_word};
 
-/// What `if` and `while` decide on: `bool` decides at build time, `Reg<bool>` on the device.
+/// The condition of `if` and `while`: `bool` is decided at build time, `Reg<bool>` on the device.
 #[diagnostic::on_unimplemented(
     message = "a condition is a `bool` or a `Reg<bool>`, not `{Self}`",
     label = "this is no condition",
     note = "compare it with something: `x != 0`"
 )]
 pub trait Condition {
-    /// The branches it decides between.
+    /// The `if` of this kind of condition.
     type Branch;
     /// Begins an `if`.
     fn branch(self) -> Self::Branch;
@@ -60,8 +60,7 @@ impl Condition for Reg<bool> {
     #[track_caller]
     fn holds_in(self, label: Option<Label>) -> WhileTest {
         let location = here();
-        recorder::with(|recorder| {
-            match label {
+        recorder::with(|recorder| match label {
             Some(label) => {
                 recorder.decide_loop(label);
                 recorder.open_then(self.register(), location);
@@ -71,9 +70,9 @@ impl Condition for Reg<bool> {
             }
             None => recorder.error(
                 location,
-                "this `while` began at build time, and now its condition is a device value: use one kind of condition",
+                "this `while` began at build time, and now its condition is a device value: use one kind \
+                 of condition",
             ),
-        }
         });
         WhileTest::Device
     }
@@ -106,12 +105,12 @@ impl BuildTimeBranch {
         then.or(otherwise)
     }
 
-    /// The value of an `if` whose second branch never gets to its end.
+    /// The value of an `if` whose second branch does not reach its end.
     pub fn join_then<V>(self, then: Option<V>) -> Option<V> {
         then
     }
 
-    /// The value of an `if` whose first branch never gets to its end.
+    /// The value of an `if` whose first branch does not reach its end.
     pub fn join_otherwise<V>(self, otherwise: Option<V>) -> Option<V> {
         otherwise
     }
@@ -201,13 +200,13 @@ impl DeviceBranch {
         })
     }
 
-    /// The value of an `if` whose second branch never gets to its end.
+    /// The value of an `if` whose second branch does not reach its end.
     #[track_caller]
     pub fn join_then<R: DeviceValue, A: Yields<R>>(self, then: Option<A>) -> Option<R> {
         self.join::<R, A, Never>(then, None)
     }
 
-    /// The value of an `if` whose first branch never gets to its end.
+    /// The value of an `if` whose first branch does not reach its end.
     #[track_caller]
     pub fn join_otherwise<R: DeviceValue, B: Yields<R>>(self, otherwise: Option<B>) -> Option<R> {
         self.join::<R, Never, B>(None, otherwise)
@@ -239,7 +238,7 @@ pub trait Yields<R> {
     fn yield_into(self, sources: &mut Sources) -> R;
 }
 
-/// The value of a branch that never gets to its end.
+/// The value of a branch that does not reach its end.
 pub enum Never {}
 
 impl Sources {
@@ -321,8 +320,8 @@ macro_rules! as_they_are {
 
 as_they_are! { Vec Option Box }
 
-/// Puts the registers of a value where the value of an `if` comes from: what
-/// `#[derive(DeviceValue)]` needs.
+/// Collects the registers of a value as sources of the value of an `if`: required by
+/// `#[derive(DeviceValue)]`.
 #[track_caller]
 pub fn yield_registers(value: &mut impl DeviceValue, sources: &mut Sources) {
     value.settle();

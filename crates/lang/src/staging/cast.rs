@@ -10,7 +10,8 @@ pub struct Cast<V>(pub V);
 #[diagnostic::on_unimplemented(
     message = "a device value cannot be cast to `{U}`: it is a `{Self}`",
     label = "`as` converts device values to the types of device values",
-    note = "a value that only the device knows has no build-time value: indices and sizes that Rust code needs must be known at build time"
+    note = "a device value has no build-time value: indices and sizes that Rust code needs must be known \
+     at build time"
 )]
 pub trait DeviceCast<U> {
     /// The converted value.

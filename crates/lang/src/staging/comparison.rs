@@ -131,7 +131,7 @@ device_comparisons! {
     [] bool, Reg<bool>: |a, b| b, a; eq ne;
 }
 
-// One element type at a time: for all at once, the compiler would have to know that no crate gives
+// One element type at a time: for all together, the compiler would need to know that no crate gives
 // one of its own types an order with `Reg`.
 macro_rules! with_build_time_values {
     ($($ty:ty)*) => {

@@ -11,8 +11,8 @@ use crate::value::Reg;
 /// structs of them.
 ///
 /// A variable of such a type can be assigned under a device-time condition and carried by a
-/// device-time loop. `#[derive(DeviceValue)]` makes a struct one; its fields that are no device
-/// values belong to build time.
+/// device-time loop. `#[derive(DeviceValue)]` implements it for a struct; fields that are not
+/// device values belong to build time.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not made of device values",
     label = "this is a build-time value",
@@ -25,16 +25,15 @@ pub trait DeviceValue {
     /// Calls `visit` on every register that the value holds, in a fixed order.
     fn visit_registers(&mut self, visit: &mut dyn FnMut(&mut Register));
 
-    /// Whether all that is known at build time is the same, so that the registers correspond.
+    /// Whether the build-time parts are the same, so that the registers correspond.
     fn same_shape(&self, other: &Self) -> bool;
 
-    /// Puts into registers what is known at build time now but need not be in a variable: a
-    /// pointer's offset.
+    /// Moves build-time parts that a variable cannot keep, such as a pointer's offset, into
+    /// registers.
     fn settle(&mut self) {}
 }
 
-/// A value that reads as a device value: itself a moment ago, or the element of memory that it
-/// names.
+/// Something that reads as a device value: a value, or the element of memory that it names.
 pub trait ReadableAs {
     /// What reading yields.
     type Value;

@@ -1,4 +1,4 @@
-//! `a[i] = v`: Rust's own where `a` is Rust's, a store where it is device memory.
+//! `a[i] = v`: Rust's own for Rust's collections, a store for device memory.
 
 use std::ops::{Index, IndexMut};
 
@@ -12,8 +12,8 @@ use crate::index::{Indexed, IndexedMut};
 /// [`std::ops::Index`] by `self.load_at(index).interned()`.
 pub trait DeviceMemory {}
 
-/// What a name declared without `mut` may be when a device-time loop assigns its elements: device
-/// memory, which holds them itself.
+/// A name without `mut` whose elements a device-time loop assigns: allowed for device memory, which
+/// holds its elements itself.
 #[diagnostic::on_unimplemented(
     message = "the elements of this `{Self}` are assigned in a loop, and its name does not say that they change",
     label = "assigned in the loop",
@@ -21,7 +21,7 @@ pub trait DeviceMemory {}
 )]
 pub trait StaysInMemory {}
 
-/// Checks that assigning elements behind this name needs nothing of the loop around it.
+/// Checks that assigning elements through this name needs nothing from the loop around it.
 pub fn elements_stay_in_memory<M: StaysInMemory>(_memory: &M) {}
 
 /// Device memory of which an element is assigned.

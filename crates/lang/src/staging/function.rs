@@ -11,7 +11,7 @@ pub struct Frame<V> {
     region: RegionId,
     label: Label,
     location: Location,
-    /// What the returns under device-time conditions leave with.
+    /// The values of the returns under device-time conditions.
     returned: Option<V>,
     open: bool,
 }
@@ -82,7 +82,7 @@ impl<V> BuildTimeReturned<V> for Returned<V> {
             recorder.refuse_to_leave(
                 frame.region,
                 location,
-                "this returns a build-time value on a condition that only the device knows: return a device value, or \
+                "this returns a build-time value on a device-time condition: return a device value, or \
                  decide at build time",
             );
         });

@@ -195,8 +195,8 @@ impl<L> Drop for Decision<L> {
     }
 }
 
-/// Whether running an instruction where it is not needed changes nothing and costs little:
-/// arithmetic on registers that no value makes fail.
+/// Whether running an instruction where it is not needed has no effect and costs little: arithmetic
+/// on registers that cannot fail.
 fn is_harmless(statement: &Statement) -> bool {
     const HARMLESS: [&str; 20] = [
         "mov", "setp", "add", "sub", "mul", "mad", "fma", "min", "max", "and", "or", "xor", "not", "neg",

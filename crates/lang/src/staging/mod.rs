@@ -1,8 +1,8 @@
 //! What `#[kernel]` and `#[device]` expand to.
 //!
 //! The attributes rewrite the syntax that Rust does not let a library overload (`if`, loops,
-//! assignment, comparison, ...) into calls of what is public here. Nothing here is meant to be
-//! written by hand. Names are chosen to read well in the compiler's messages.
+//! assignment, comparison, ...) into calls of these public items. They are not meant to be called
+//! by hand. Their names are chosen for readable compiler messages.
 
 mod branch;
 mod cast;
@@ -34,8 +34,8 @@ pub use self::range::{Bounds, BuildTimeBound, DeviceRange, InclusiveBounds, Rang
 pub use self::repetition::{Broken, BuildTimeLoop, DeviceLoop, Endless, Iterate, LoopValue, Repetition};
 pub use warpwright_ir::Register;
 
-/// The traits whose methods stand in where a wrapper has none of its own; attributed bodies import
-/// them unnamed.
+/// Traits whose methods apply where a wrapper has none of its own; attributed bodies import them
+/// unnamed.
 pub mod build_time {
     pub use super::cast::BuildTimeCast as _;
     pub use super::device_value::{BuildTimeField as _, ComparableField as _, OpaqueField as _};
@@ -58,7 +58,7 @@ pub fn region() -> RegionId {
     recorder::with(|recorder| recorder.region())
 }
 
-/// Whether what follows is never reached.
+/// Whether the code that follows is unreachable.
 #[track_caller]
 pub fn ended() -> bool {
     recorder::with(|recorder| recorder.ended())

@@ -1,7 +1,7 @@
 //! Reading, declaring and assigning places.
 //!
-//! Each wrapper holds the author's expression. A method of its own is chosen for device values; for
-//! all else the compiler falls back to the trait beside it, whose methods do what Rust does.
+//! Each wrapper holds the author's expression. Inherent methods apply to device values; for
+//! everything else the compiler falls back to the trait beside it, whose methods do what Rust does.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::ops;
@@ -16,17 +16,17 @@ use crate::operation::here;
 use crate::recorder::{self, RegionId};
 use crate::value::Reg;
 
-const REPLACED: &str = "this assigns a build-time variable where only the device knows whether, or how often, it happens: \
-                        make it a device value, or move the assignment out of the device-time branch or loop";
+const REPLACED: &str = "this assigns a build-time variable inside a device-time branch or loop: make it a \
+ device value, or move the assignment out of the device-time branch or loop";
 
-const CHANGED: &str = "this changes a build-time collection where only the device knows whether, or how often, it happens: \
-                       move it out of the device-time branch or loop, or use an array of device values";
+const CHANGED: &str = "this changes a build-time collection inside a device-time branch or loop: move it \
+ out of the device-time branch or loop, or use an array of device values";
 
 /// A place that is read as a value.
 pub struct Reading<V>(pub V);
 
 impl<V: ReadableAs> Reading<V> {
-    /// The value at this moment.
+    /// The current value.
     #[track_caller]
     pub fn read(self) -> V::Value {
         self.0.read_now()
@@ -52,7 +52,7 @@ impl<V> BuildTimeReading for Reading<V> {
 pub struct Variable<V>(pub V);
 
 impl<V: DeviceValue> Variable<V> {
-    /// The value, in registers that the variable may call its own.
+    /// The value, in registers of its own.
     #[track_caller]
     pub fn declare(mut self) -> V {
         let location = here();
@@ -83,7 +83,7 @@ impl<V> PlainVariable for Variable<V> {
 pub struct Carried<'place, V: ?Sized>(pub &'place mut V);
 
 impl<V: DeviceValue + ?Sized> Carried<'_, V> {
-    /// Gives the variable registers that last from one round to the next.
+    /// Gives the variable registers that last from one iteration to the next.
     #[track_caller]
     pub fn carry(self, repetition: &impl Repetition) {
         let location = here();
@@ -150,7 +150,7 @@ impl<V: DeviceValue> Assigned<'_, V> {
     }
 }
 
-/// Writes the registers of `value` to those of `place`, or has `place` hold them.
+/// Copies the registers of `value` to those of `place`, or makes `place` hold them.
 ///
 /// Build-time parts are the same in both, as `same_shape` has found.
 fn assign_registers<V: DeviceValue>(place: &mut V, mut value: V, location: Location) {
@@ -192,7 +192,7 @@ impl<V> BuildTimeAssigned for Assigned<'_, V> {
 
 /// A place that `+=` and its like update on the device.
 pub trait CompoundAssigned: ReadableAs {
-    /// The value at this moment.
+    /// The current value.
     fn current(&self) -> Self::Value;
     /// Records `place = value`.
     fn update(&mut self, value: Self::Value);
@@ -300,7 +300,7 @@ compound_assignments! {
 pub struct Changed<'place, C: ?Sized>(pub &'place C);
 
 impl<C: BuildTimeCollection + ?Sized> Changed<'_, C> {
-    /// Refuses the change where only the device knows whether it happens.
+    /// Refuses the change inside a device-time branch or loop.
     #[track_caller]
     pub fn judge(self, since: RegionId) {
         let location = here();

@@ -36,7 +36,7 @@ pub trait InclusiveBounds<E> {
     fn through(self, end: E) -> Self::Range;
 }
 
-/// A distance between rounds: a build-time or device value of the range's type.
+/// The step of a range: a build-time or device value of the range's type.
 #[diagnostic::on_unimplemented(
     message = "a device-time range of `{T}` cannot step by `{Self}`",
     label = "the step is a `{T}` or a `Reg<{T}>`"
@@ -109,7 +109,7 @@ macro_rules! build_time_ranges {
     };
 }
 
-/// A type of which Rust has ranges to iterate.
+/// An integer type with Rust ranges that iterate.
 pub trait BuildTimeBound {}
 
 #[diagnostic::do_not_recommend]
@@ -163,7 +163,7 @@ impl<T: RangeElement> InclusiveBounds<T> for Reg<T> {
 pub struct DeviceRange<T> {
     start: Operand,
     end: Operand,
-    /// Whether `end` itself is counted.
+    /// Whether `end` itself is included.
     inclusive: bool,
     direction: Direction,
     element: PhantomData<T>,
@@ -185,8 +185,8 @@ struct Stepping {
     stride: Operand,
 }
 
-/// How to count, once that is known: the loop is `if any { i = first; loop { ..; if !(i CONTINUES
-/// limit) break; i STEPS stride } }`.
+/// How to count, once the form is known: the loop is
+/// `if any { i = first; loop { ..; if !(i CONTINUES limit) break; i STEPS stride } }`.
 struct Plan {
     any: Register,
     first: Operand,
@@ -305,7 +305,7 @@ impl<T: RangeElement> DeviceRange<T> {
             let beyond = arithmetic("sub", word, last, stride.clone());
             (start, arithmetic("add", word, beyond, one), "lt", "add")
         };
-        // Where there is but one number, a limit that it does not keep.
+        // For a single number, a limit that it does not reach.
         let operands = vec![limit, first.clone(), Operand::Register(more)];
         let limit =
             Operand::Register(instructions.compute(format!("selp.{}", bits_word(T::CLASS)), operands));
@@ -318,7 +318,7 @@ pub(super) struct Counting {
     pub(super) label: Label,
     counter: Register,
     step: Step,
-    /// Whether an `if` around the loop skips it when there is nothing to count.
+    /// Whether an `if` around the loop skips it when the range is empty.
     guarded: bool,
     location: Location,
 }

@@ -10,11 +10,11 @@ use crate::operation::here;
 use crate::recorder::{self, Choice, RegionId};
 use crate::value::Reg;
 
-/// How often a `loop` or `while` may run at build time before it counts as endless.
+/// Maximum number of build-time iterations of a `loop` or `while` before it counts as endless.
 const BUILD_TIME_ROUNDS: u64 = 1 << 20;
 
-const LEAVES: &str = "this leaves a build-time loop, which runs while the kernel is built, on a condition that only the \
-                      device knows: make the loop's bounds or condition device values, or decide at build time";
+const LEAVES: &str = "this leaves a build-time loop, which runs while the kernel is built, on a \
+ device-time condition: make the loop's bounds or condition device values, or decide at build time";
 
 /// A loop that is running, at build time or on the device.
 pub trait Repetition {
@@ -62,7 +62,7 @@ fn leave<R: Repetition + ?Sized>(repetition: &R, statement: fn(Label, Location) 
     note = "write a device-time range where the `for` is: `for i in 0..n`"
 )]
 pub trait Iterate {
-    /// The rounds.
+    /// The iterations.
     type Rounds;
     /// Begins the `for`.
     fn rounds(self) -> Self::Rounds;
@@ -95,7 +95,7 @@ pub struct BuildTimeLoop<I> {
 }
 
 impl<I> BuildTimeLoop<I> {
-    /// The next round's value.
+    /// The value of the next iteration.
     #[allow(clippy::should_implement_trait, reason = "it is no iterator to anyone else")]
     pub fn next(&mut self) -> Option<I::Item>
     where
@@ -104,7 +104,7 @@ impl<I> BuildTimeLoop<I> {
         self.iterator.next()
     }
 
-    /// Whether what follows the round is never reached.
+    /// Whether the code after the iteration is unreachable.
     #[track_caller]
     pub fn round_ends_all(&self) -> bool {
         super::ended()
@@ -156,7 +156,7 @@ impl<T: RangeElement> DeviceLoop<T> {
         None
     }
 
-    /// The device-time loop continues where a round ends.
+    /// The device-time loop continues at the end of an iteration.
     pub fn round_ends_all(&self) -> bool {
         false
     }
@@ -190,8 +190,8 @@ impl<T: RangeElement> Drop for DeviceLoop<T> {
     }
 }
 
-/// A `loop` or `while`: it begins undecided, and its first round shows whether the device or the
-/// build repeats it.
+/// A `loop` or `while`. It begins undecided, and its first iteration shows whether the device or
+/// the build repeats it.
 pub struct Endless {
     base: RegionId,
     region: RegionId,
@@ -203,7 +203,7 @@ pub struct Endless {
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Begin,
-    /// The first round is being recorded.
+    /// The first iteration is being recorded.
     First(Label),
     BuildTime,
     Ended,
@@ -224,7 +224,7 @@ impl Endless {
         })
     }
 
-    /// Begins the next round, if there is one.
+    /// Begins the next iteration, if there is one.
     #[allow(clippy::should_implement_trait, reason = "it is no iterator to anyone else")]
     pub fn next(&mut self) -> bool {
         match self.state {
@@ -255,8 +255,8 @@ impl Endless {
         recorder::with(|recorder| {
             recorder.error(
                 self.location,
-                "this loop has run a million rounds at build time: for a device-time loop, leave it on a device-time \
-                 condition",
+                "this loop has run a million iterations at build time: for a device-time loop, leave it \
+                 on a device-time condition",
             );
         });
         false
@@ -271,7 +271,7 @@ impl Endless {
         self.state = State::BuildTime;
     }
 
-    /// Whether this round of `while` runs.
+    /// Whether this iteration of `while` runs.
     #[track_caller]
     pub fn holds(&mut self, condition: impl Condition) -> bool {
         let label = self.label();
@@ -288,7 +288,7 @@ impl Endless {
         }
     }
 
-    /// Whether what follows the round is never reached: a build-time loop ends with it.
+    /// Whether the code after the iteration is unreachable: a build-time loop ends with it.
     #[track_caller]
     pub fn round_ends_all(&self) -> bool {
         match self.state {
@@ -304,7 +304,7 @@ impl Endless {
         super::ended()
     }
 
-    /// Ends the loop by a build-time jump: what was recorded of an undecided round stays.
+    /// Ends the loop by a build-time jump: the recorded iteration of an undecided loop is kept.
     fn end(&mut self) {
         if let State::First(label) = self.state {
             if recorder::with(|recorder| recorder.is_decided(label)) {
@@ -345,7 +345,7 @@ impl Drop for Endless {
     }
 }
 
-/// The value of a `loop`: what its `break`s leave it with.
+/// The value of a `loop`, from its `break`s.
 pub struct LoopValue<V>(Option<V>);
 
 impl<V> LoopValue<V> {

@@ -2,7 +2,7 @@
 
 use crate::value::{Reg, constant};
 
-/// Whether an MMA adds the product to the accumulator, or replaces the accumulator by it.
+/// Whether an MMA adds the product to the accumulator or overwrites it.
 #[derive(Clone, Copy)]
 pub enum Accumulate {
     /// `accumulator = a * b`.

@@ -1,9 +1,9 @@
 //! From an offset of the layout algebra to `[register + constant]`.
 //!
-//! An offset is a sum. Its constants go into the instruction. Under a swizzle only the terms below
-//! the swizzle's span take part in the exchange of bits: a term that is a multiple of the span
-//! passes by unchanged, so all accesses of an unrolled tile share a few registers. Registers are
-//! remembered, and used again wherever they are still in scope.
+//! An offset is a sum. Its constants go into the instruction. A swizzle affects only the terms
+//! below its span: a term that is a multiple of the span is added outside of it, so all accesses of
+//! an unrolled tile share a few registers. Registers are cached, and reused wherever they are still
+//! in scope.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -72,7 +72,7 @@ impl Addresses {
         let span = if swizzle.is_identity() { 1 } else { swizzle.size() };
         let parts = Parts::of(offset, span);
         let constant = match parts.swizzled.known() {
-            // Nothing on the device takes part in the exchange: it is done now.
+            // No device value is affected by the swizzle, so it is applied now.
             Some(low) => past + (parts.constant + swizzle.apply(low)) * bytes,
             None => past + parts.constant * bytes,
         };
@@ -86,8 +86,8 @@ impl Addresses {
                 emit(&width, "mad.lo.u", [exchanged, Operand::Integer(i128::from(bytes)), address.clone()])
             });
         }
-        // What came last is added last: in a loop, all but the loop's own step was computed before
-        // it.
+        // The most recent value is added last: in a loop, everything except the loop's own step was
+        // computed before it.
         for (sum, group) in by_age(&parts.plain) {
             let key = Key::Address { swizzled: swizzled.clone(), plain: sum };
             let before = address;
@@ -168,7 +168,7 @@ impl Addresses {
         })
     }
 
-    /// The register remembered for `key`, if the code that computed it dominates this; else a new
+    /// The register cached for `key`, if the code that computed it dominates this point; else a new
     /// one.
     fn remembered(&self, key: Key, compute: impl FnOnce() -> Operand) -> Operand {
         let known = self.computed.borrow().get(&key).cloned();
@@ -184,8 +184,8 @@ impl Addresses {
     }
 }
 
-/// The terms in two groups, those that depend on the youngest device value after all others: each
-/// with the sum so far.
+/// The terms in two groups, with the sum of each so far: those that depend on the most recent
+/// device value come last.
 #[track_caller]
 fn by_age(terms: &[Int]) -> Vec<(Int, Int)> {
     let age = |term: &Int| term.fold(&mut |_| 0, &mut |leaf| leaf.id, &mut |_, a: u64, b| a.max(b));
@@ -215,13 +215,13 @@ fn scaled_word(int: &Int) -> Option<(Operand, i64)> {
     }
 }
 
-/// An offset taken apart.
+/// A decomposed offset.
 struct Parts {
-    /// What a swizzle exchanges: the terms and the constant below its span.
+    /// What a swizzle affects: the terms and the constant below its span.
     swizzled: Int,
-    /// Device terms that pass by the swizzle.
+    /// Device terms that the swizzle does not affect.
     plain: Vec<Int>,
-    /// The constant that passes by.
+    /// The constant that the swizzle does not affect.
     constant: i64,
 }
 

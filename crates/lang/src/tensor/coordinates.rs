@@ -1,4 +1,4 @@
-//! Coordinates as device values: what bounds are checked with.
+//! Coordinates as device values, for bounds checks.
 
 use warpwright_layout::{ComposedLayout, Int, IntTuple, Offset};
 
@@ -20,7 +20,7 @@ impl Coordinates {
         Self { layout, positions, values: Addresses::default() }
     }
 
-    /// How many there are.
+    /// The number of coordinates.
     pub fn len(&self) -> u32 {
         self.positions.len() as u32
     }

@@ -1,4 +1,4 @@
-//! Tiled copies: which thread moves what, and the unrolled instructions that move it.
+//! Tiled copies: the assignment of elements to threads, and the unrolled copy instructions.
 
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::Operand;
@@ -27,7 +27,7 @@ pub struct TiledCopy {
 
 impl TiledCopy {
     /// The atom of CuTe's name for elements of type `T`, over a layout of threads and a layout of
-    /// each thread's values.
+    /// the values of each thread.
     #[track_caller]
     pub fn new<T: Element>(
         atom: &str,
@@ -84,19 +84,19 @@ pub struct ThreadCopy {
 }
 
 impl ThreadCopy {
-    /// The same, fetching more into L2 around each asynchronous copy: for tiles whose neighbors
+    /// The same, prefetching more into L2 around each asynchronous copy: for tiles whose neighbors
     /// are copied next.
     pub fn prefetching(self, prefetch: L2Prefetch) -> Self {
         Self { prefetch: Some(prefetch), ..self }
     }
 
-    /// This thread's part of what is copied from: (atom's values, repetitions along each mode).
+    /// This thread's part of the source: (atom's values, repetitions along each mode).
     #[track_caller]
     pub fn source<T: Element, S: Space>(&self, tensor: &Tensor<T, S>) -> Tensor<T, S> {
         tensor.map(|layout| self.source_layout(layout))
     }
 
-    /// This thread's part of what is copied to: (atom's values, repetitions along each mode).
+    /// This thread's part of the destination: (atom's values, repetitions along each mode).
     #[track_caller]
     pub fn target<T: Element, S: Space>(&self, tensor: &Tensor<T, S>) -> Tensor<T, S> {
         tensor.map(|layout| match &self.copy.plan {
@@ -162,9 +162,9 @@ impl ThreadCopy {
         }
     }
 
-    /// Copies element by element through registers, where rows are not aligned for anything wider.
-    /// Repetitions for which `in_bounds` gives a false predicate are filled with zeros. `None`: all
-    /// are in bounds.
+    /// Copies element by element through registers, for rows that are not aligned for wider
+    /// accesses. Repetitions for which `in_bounds` returns a false predicate are filled with zeros;
+    /// `None` means that all are in bounds.
     #[track_caller]
     pub fn copy_elements<T: Element>(
         &self,
@@ -277,8 +277,9 @@ fn with_value(coordinate: &IntTuple, value: i64) -> IntTuple {
     Tuple::Node(modes)
 }
 
-/// Refuses a vector access that its layout does not keep together or aligned: the first `values`
-/// elements must be neighbors, and everything added to their address a multiple of the vector.
+/// Refuses a vector access whose elements are not contiguous and aligned in its layout: the first
+/// `values` elements must be contiguous, and everything added to their address a multiple of the
+/// vector.
 #[track_caller]
 fn check_vector(layout: &ComposedLayout, values: i64, what: &str) {
     let mut modes = vec![Tuple::Leaf(Index::All)];
@@ -299,9 +300,9 @@ fn check_vector(layout: &ComposedLayout, values: i64, what: &str) {
         let widest =
             widest.into_iter().find(|&width| width <= legal_values && aligned % width == 0).unwrap_or(1);
         refuse(format!(
-            "{what} {layout} cannot be accessed {values} elements at a time: {together} lie together and addresses are \
-             known to be multiples of {aligned}; the widest legal access has {widest}. If a leading dimension is a multiple of \
-             {values}, say so with `multiple_of`"
+            "{what} {layout} cannot be accessed {values} elements at a time: {together} are contiguous \
+             and addresses are known to be multiples of {aligned}; the widest legal access has {widest}. If \
+             a leading dimension is a multiple of {values}, state it with `multiple_of`"
         ));
     }
 }
@@ -319,9 +320,9 @@ fn greatest_common_divisor(a: i64, b: i64) -> i64 {
 }
 
 impl<T: Element, S: Space> Tensor<T, S> {
-    /// Computes here what the addresses of a thread's part (values, repetitions..) have in common,
-    /// so that a branch or a loop that follows adds only what it steps. A mode whose extent is a
-    /// device value counts as its first position.
+    /// Computes the common part of the addresses of a thread's part (values, repetitions..) here,
+    /// so that a later branch or loop adds only what varies. A mode whose extent is a device value
+    /// counts as its first position.
     #[track_caller]
     pub fn hoisted(self) -> Self {
         let extent = |mode: usize| {
@@ -346,7 +347,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
         destination
     }
 
-    /// Reads the element at `coordinate` where `condition` holds; the value is zero elsewhere.
+    /// Reads the element at `coordinate` where `condition` is true; the value is zero elsewhere.
     #[track_caller]
     pub fn get_if(&self, coordinate: impl Into<IntTuple>, condition: Reg<bool>) -> Reg<T> {
         let address = self.address(&coordinate.into());
@@ -357,8 +358,8 @@ impl<T: Element, S: Space> Tensor<T, S> {
         destination
     }
 
-    /// Reads neighboring elements from `coordinate` on in one access; the tensor's first mode must
-    /// keep them together.
+    /// Reads consecutive elements from `coordinate` on in one access; they must be contiguous in
+    /// the tensor's first mode.
     #[track_caller]
     pub fn get_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>) -> [Reg<T>; N] {
         let address = self.address(&coordinate.into());
@@ -377,8 +378,8 @@ impl<T: Element, S: Space> Tensor<T, S> {
         record(format!("st{}.{word}", S::WORD), 0, vec![address, value.reg().operand()]);
     }
 
-    /// Writes neighboring elements from `coordinate` on in one access; the tensor's first mode
-    /// must keep them together.
+    /// Writes consecutive elements from `coordinate` on in one access; they must be contiguous in
+    /// the tensor's first mode.
     #[track_caller]
     pub fn set_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>, values: [Reg<T>; N]) {
         let address = self.address(&coordinate.into());

@@ -10,12 +10,11 @@ use crate::recorder;
 use crate::value::{Reg, Value};
 use warpwright_ir::RegisterClass;
 
-/// A thread's share of a tile in registers: element `i` of the layout's image is part `i % lanes`
-/// of word `i / lanes`, where a 32-bit word holds `lanes` elements of 8 or 16 bits, and one of 32
-/// or 64.
+/// A thread's share of a tile in registers. Element `i` of the layout's image is part `i % lanes`
+/// of word `i / lanes`; a 32-bit word holds `lanes` elements of 8 or 16 bits, and one element of 32
+/// or 64 bits is a word.
 ///
-/// The registers are variables: copies into a fragment and multiplications onto it write them in
-/// place.
+/// The registers are variables: copies into a fragment and MMAs into it write them in place.
 #[derive(Clone)]
 pub struct Fragment<T> {
     words: Vec<Register>,
@@ -30,15 +29,14 @@ impl<T: Element> Fragment<T> {
     /// The class of a word.
     const CLASS: RegisterClass = if T::BYTES == 8 { RegisterClass::B64 } else { RegisterClass::B32 };
 
-    /// Unwritten registers for every element of a tensor's layout, neighbors in the order of its
-    /// modes.
+    /// Uninitialized registers for every element of a tensor's layout, in the order of its modes.
     #[track_caller]
     pub fn like(layout: &ComposedLayout) -> Self {
         let compact = legal(Layout::column_major(layout.shape().clone()), Layout::unit);
         Self::with_layout(compact)
     }
 
-    /// Unwritten registers for the image of a layout.
+    /// Uninitialized registers for the image of a layout.
     #[track_caller]
     pub fn with_layout(layout: impl Into<ComposedLayout>) -> Self {
         let layout = layout.into();
@@ -127,8 +125,8 @@ impl<T: Element> Fragment<T> {
         usize::try_from(word).ok().and_then(|word| self.words.get(word)).map(|&word| Operand::Register(word))
     }
 
-    /// The value now of the element at `coordinate`, or at an index in the order of the layout's
-    /// modes.
+    /// The current value of the element at `coordinate`, or at an index in the order of the
+    /// layout's modes.
     #[track_caller]
     pub fn get(&self, coordinate: impl Into<IntTuple>) -> Reg<T> {
         let index = self.index_of(&coordinate.into());
@@ -178,8 +176,8 @@ impl<T: Element> Fragment<T> {
 }
 
 impl<T: Element> Fragment<T> {
-    /// Sets the 32-bit register that holds element `index` of the layout's order and those after
-    /// it, the first in the lowest bits: two elements of 16 bits, four of 8.
+    /// Sets the 32-bit register of element `index` in the layout's order, with the elements after
+    /// it: two elements of 16 bits, four of 8, the first in the lowest bits.
     #[track_caller]
     pub fn set_word(&mut self, index: u32, word: impl Value<u32>) {
         let at = self.index_of(&IntTuple::from(index));

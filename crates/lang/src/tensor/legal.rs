@@ -1,11 +1,11 @@
-//! Results of the layout algebra: a mistake becomes a build error at the author's line.
+//! Results of the layout algebra; an error becomes a build error at the author's line.
 
 use warpwright_layout::{Error, Int};
 
 use crate::operation::refuse;
 
-/// The value of a layout operation; a mistake becomes a build error at the author's line, and
-/// `otherwise` stands in.
+/// The value of a layout operation. An error becomes a build error at the author's line, and
+/// `otherwise` is returned instead.
 #[track_caller]
 pub(super) fn legal<T>(result: Result<T, Error>, otherwise: impl FnOnce() -> T) -> T {
     // No closure: it would stand between the author and `refuse`.

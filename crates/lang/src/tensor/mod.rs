@@ -2,8 +2,8 @@
 //!
 //! A [`Tensor`] is a pointer and a layout whose leaves may be device values; a [`Fragment`] is a
 //! thread's registers and a layout. Tiling, partitioning and slicing act on the layout at build
-//! time. What is left of the coordinate becomes address arithmetic: constants go into the
-//! instruction's immediate offset, and the device part is computed once.
+//! time. The remaining coordinate becomes address arithmetic: constants go into the instruction's
+//! immediate offset, and the device part is computed once.
 
 mod accumulate;
 mod address;

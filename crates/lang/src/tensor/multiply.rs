@@ -1,4 +1,4 @@
-//! Tiled multiplications: which warp and lane holds what, and the unrolled `mma.sync` over
+//! Tiled MMAs: the assignment of elements to warps and lanes, and the unrolled `mma.sync` over
 //! fragments.
 
 use warpwright_arch::DataType;
@@ -18,7 +18,7 @@ use crate::value::Reg;
 
 /// An MMA atom, given by CuTe's name or as a value: [`MmaAtom::wgmma`].
 pub trait IntoMmaAtom {
-    /// The atom, or why it does not exist.
+    /// The atom, or the reason why it does not exist.
     fn into_atom(self) -> Result<MmaAtom, Error>;
 }
 
@@ -34,7 +34,7 @@ impl IntoMmaAtom for Result<MmaAtom, Error> {
     }
 }
 
-/// A plan for multiplying a tile: an MMA atom repeated over warps.
+/// A plan for multiplying tiles: an MMA atom repeated over warps.
 ///
 /// The layout algebra behind it is [`warpwright_layout::TiledMma`].
 #[derive(Clone)]
@@ -44,9 +44,9 @@ pub struct TiledMma {
 }
 
 impl TiledMma {
-    /// The atom, `SM80_16x8x16_F32BF16BF16F32_TN` say, repeated over `warps` along
-    /// (m, n), neighboring warps along m; each warp's tile of N is widened to `n` columns so that
-    /// one `ldmatrix.x4` fills two atoms' worth of B.
+    /// The atom, for example `SM80_16x8x16_F32BF16BF16F32_TN`, repeated over `warps` along (m, n),
+    /// with neighboring warps along m. Each warp's tile of N is widened to `n` columns so that one
+    /// `ldmatrix.x4` fills two atoms' worth of B.
     #[track_caller]
     pub fn new(atom: impl IntoMmaAtom, warps: (u32, u32)) -> Self {
         let plan = atom.into_atom().and_then(|atom| {
@@ -72,12 +72,12 @@ impl TiledMma {
         Self { plan, modifiers: Modifiers::default() }
     }
 
-    /// The plan as the layout algebra has it; `None` after a mistake already reported.
+    /// The plan in the layout algebra; `None` after a mistake that was already reported.
     pub(super) fn plan(&self) -> Option<&warpwright_layout::TiledMma> {
         self.plan.as_ref()
     }
 
-    /// The threads it takes.
+    /// The number of threads.
     #[track_caller]
     pub fn threads(&self) -> u32 {
         self.plan.as_ref().map_or(0, |plan| legal(plan.threads(), || 0) as u32)
@@ -105,8 +105,8 @@ impl ThreadMma {
         }
     }
 
-    /// Refuses a tile that the multiply's own does not divide: the last repetition would reach past
-    /// its end.
+    /// Refuses a tile that is not a multiple of the MMA's own: the last repetition would extend
+    /// past its end.
     #[track_caller]
     fn demand_whole_repetitions(&self, operand: Operand, tile: (u32, u32)) {
         let Some(plan) = self.mma.plan() else { return };
@@ -222,7 +222,7 @@ impl ThreadMma {
 
 /// `c += a * b` over fragments: c (values, m, n), a (values, m), b (values, n) of one k-step.
 ///
-/// Columns are visited there and back, so that neighboring instructions share an operand.
+/// Columns are visited back and forth, so that consecutive instructions share an operand.
 #[track_caller]
 pub fn gemm<A: Element, B: Element, C: Element>(
     mma: &TiledMma,

@@ -1,9 +1,8 @@
 //! `tcgen05.mma`: one thread multiplies tiles in shared memory into tensor memory, asynchronously.
 //! PTX ISA, "tcgen05.mma"; sm_100a.
 //!
-//! What the instruction does stands in an *instruction descriptor*, and where its operands lie in
-//! matrix descriptors as those of `wgmma`: both are taken from the types, the shape and the
-//! layouts.
+//! An *instruction descriptor* encodes the operation, and matrix descriptors like those of `wgmma`
+//! locate the operands. Both are derived from the types, the shape and the layouts.
 
 use warpwright_arch::DataType;
 use warpwright_arch::tcgen05::{self, Kind};
@@ -32,8 +31,8 @@ pub struct TensorCoreTypes {
 }
 
 impl TensorCoreTypes {
-    /// The kind, and the numbers of D, A and B in the instruction descriptor; `None` if there is no
-    /// such multiply. Types of less than 8 bits are not supported.
+    /// The kind, and the codes of D, A and B in the instruction descriptor; `None` if the
+    /// combination does not exist. Types of less than 8 bits are not supported.
     fn numbers(self) -> Option<(&'static str, [u32; 3])> {
         let kind = Kind::of(self.a, self.b, self.d).filter(|_| self.a.bits().min(self.b.bits()) >= 8)?;
         let input = |data_type| tcgen05::number(kind.inputs(), data_type);
@@ -41,7 +40,7 @@ impl TensorCoreTypes {
     }
 }
 
-/// A multiply of Blackwell's tensor cores: `rows` by `columns` of D, over a depth of 32 bytes an
+/// An MMA of Blackwell's tensor cores: `rows` by `columns` of D, with a depth of 32 bytes per
 /// instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorCoreMma {
@@ -49,8 +48,8 @@ pub struct TensorCoreMma {
     types: TensorCoreTypes,
     rows: u32,
     columns: u32,
-    /// The kind, and the instruction descriptor but for the operands' majors; nothing after a
-    /// mistake already reported.
+    /// The kind, and the instruction descriptor without the operands' majors; `None` after a
+    /// mistake that was already reported.
     instruction: Option<(&'static str, u32)>,
 }
 
@@ -67,8 +66,9 @@ impl TensorCoreMma {
         if numbers.is_none() {
             let TensorCoreTypes { a, b, d } = types;
             refuse(format!(
-                "tcgen05.mma does not multiply {a:?} by {b:?} into {d:?}: it takes A and B both F16, Bf16 or Tf32, 8-bit floats or 8-bit \
-                 integers, into F32 (or F16, but from Bf16 and Tf32), of integers into S32"
+                "tcgen05.mma does not multiply {a:?} by {b:?} into {d:?}: A and B are both F16, Bf16 or \
+                 Tf32, 8-bit floats or 8-bit integers; D is F32 (or F16, except for Bf16 and Tf32), and S32 \
+                 for integers"
             ));
         } else if !legal_rows.contains(&rows) {
             refuse(format!(
@@ -97,14 +97,13 @@ impl TensorCoreMma {
         columns.next_power_of_two().max(32)
     }
 
-    /// What the CTA multiplies as A: a tile (m, k, ..) in shared memory, of its share of the rows.
+    /// This CTA's A: a tile (m, k, ..) in shared memory with its share of the rows.
     #[track_caller]
     pub fn a_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
         self.operand(tile, self.rows, self.types.a)
     }
 
-    /// What the CTA multiplies as B: a tile (n, k, ..) in shared memory, of its share of the
-    /// columns.
+    /// This CTA's B: a tile (n, k, ..) in shared memory with its share of the columns.
     #[track_caller]
     pub fn b_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
         self.operand(tile, self.columns, self.types.b)
@@ -129,12 +128,12 @@ impl TensorCoreMma {
         MatrixOperand::of_blocks(block, tile, Share::Whole)
     }
 
-    /// Begins `d += a * b`, or `d = a * b` as `accumulate` says, over all k-steps of the operands.
-    /// One thread (of a pair of CTAs, in the first of them) executes it, and then commits.
+    /// Starts `d += a * b` or `d = a * b`, depending on `accumulate`, over the whole depth of the
+    /// operands. One thread (of a pair of CTAs, in the first of them) executes it, and then
+    /// commits.
     ///
-    /// D and the operands belong to the tensor core until the mbarrier of a
-    /// [`commit_tensor_core`](crate::tensor_memory::commit_tensor_core) after it has been waited
-    /// for.
+    /// D and the operands belong to the tensor core until the mbarrier of a later
+    /// [`commit_tensor_core`](crate::tensor_memory::commit_tensor_core) completes.
     #[track_caller]
     pub fn issue(&self, d: TensorMemory, a: &MatrixOperand, b: &MatrixOperand, accumulate: Accumulate) {
         let Some((kind, descriptor)) = self.instruction else { return };

@@ -75,7 +75,7 @@ impl TmaTile {
         Ok(tile)
     }
 
-    /// The tile, of which each of `ctas` CTAs of a cluster loads one slice.
+    /// The tile with `ctas` slices: each of `ctas` CTAs of a cluster loads one.
     pub fn sliced(self, ctas: u32) -> Self {
         Self { slices: ctas, ..self }
     }
@@ -189,8 +189,8 @@ mod tests {
         tiles
     }
 
-    /// Every element of every box lands where the layout says: rows of one span, one after another,
-    /// swizzled.
+    /// Every element of every box is where the layout says: rows as wide as the swizzle, one after
+    /// another, swizzled.
     #[test]
     fn boxes_land_where_the_layout_puts_them() {
         for tile in tiles() {

@@ -21,11 +21,11 @@ impl<T: Element> From<Reg<T>> for Int {
     }
 }
 
-/// A device value that is promised to be a multiple of a number, as a leaf of layouts: a leading
-/// dimension that keeps rows aligned, say.
+/// A device value that is guaranteed to be a multiple of a number, as a leaf of layouts: for
+/// example a leading dimension that keeps rows aligned.
 ///
-/// Nothing checks the promise but the emulator, which refuses the misaligned access that would
-/// follow.
+/// The guarantee is not checked; the emulator reports the misaligned access that a wrong one
+/// causes.
 pub fn multiple_of<T: Element>(value: Reg<T>, factor: u32) -> Int {
     address::leaf(value, i64::from(factor))
 }
@@ -52,8 +52,8 @@ impl<T: Element, S: Space> Tensor<T, S> {
         Self { pointer, layout, addresses: Rc::new(Addresses::default()) }
     }
 
-    /// The memory at `pointer`, read through a layout that may be a mistake, which is then reported
-    /// at the author's line.
+    /// The memory at `pointer`, read through a layout that may be an error, which is reported at
+    /// the author's line.
     #[track_caller]
     pub fn with_layout(pointer: Pointer<T, S>, layout: Result<Layout, Error>) -> Self {
         Self::new(pointer, legal(layout, Layout::unit))
@@ -89,7 +89,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
         self.map(|layout| layout.local_tile(tiler, &coordinate.into()))
     }
 
-    /// The modes where `coordinate` is `All`, at the position it gives elsewhere.
+    /// The modes where `coordinate` is `All`, at the position that it gives elsewhere.
     #[track_caller]
     pub fn slice(&self, coordinate: impl Into<Coordinate>) -> Self {
         self.map(|layout| layout.slice(&coordinate.into()))

@@ -20,8 +20,8 @@ use crate::space::{GenericSpace, SharedSpace};
 use crate::value::{Reg, constant};
 
 impl TiledMma {
-    /// The atom of CuTe's name, `SM90_64x256x16_F32BF16BF16_SS` say, repeated over `warpgroups`
-    /// along m.
+    /// The atom of CuTe's name, for example `SM90_64x256x16_F32BF16BF16_SS`, repeated over
+    /// `warpgroups` along m.
     #[track_caller]
     pub fn warpgroups(atom: impl IntoMmaAtom, warpgroups: u32) -> Self {
         let plan = atom.into_atom().and_then(|atom| {
@@ -40,14 +40,14 @@ impl TiledMma {
         Self::of_plan(plan)
     }
 
-    /// What `warpgroup` multiplies as A: a tile (m, k, ..) in shared memory; of a sparse A what is
-    /// stored of it, (m, k / 2, ..).
+    /// The operand A of `warpgroup`: a tile (m, k, ..) in shared memory; for a sparse A its stored
+    /// half, (m, k / 2, ..).
     ///
-    /// Bits are taken by words: a tile of [`b1x32`](crate::element::b1x32), whose columns are 32
+    /// Bits are packed in words: a tile of [`b1x32`](crate::element::b1x32), whose columns are 32
     /// steps of k each.
     ///
-    /// The warpgroup's number must be the same in all its threads *for the compiler to see* (a
-    /// broadcast by shuffle): the hardware takes descriptors from uniform registers.
+    /// The warpgroup index must be warp-uniform *for the compiler* (a broadcast by shuffle): the
+    /// hardware takes descriptors from uniform registers.
     #[track_caller]
     pub fn a_operand<T: Element>(
         &self,
@@ -60,7 +60,7 @@ impl TiledMma {
         MatrixOperand::of_atom(plan.atom(), Operand::A, tile, share)
     }
 
-    /// What every warpgroup multiplies as B: a tile (n, k, ..) in shared memory.
+    /// The operand B of every warpgroup: a tile (n, k, ..) in shared memory.
     #[track_caller]
     pub fn b_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
         let Some(plan) = self.plan() else { return MatrixOperand::nothing() };
@@ -90,7 +90,7 @@ pub struct MatrixOperand {
 const UNIT_BITS: i64 = 128;
 
 impl MatrixOperand {
-    /// What stands in after a mistake already reported.
+    /// The substitute after a mistake that was already reported.
     pub(super) fn nothing() -> Self {
         let nowhere = Generic::from_address(constant(0u64), false);
         Self { blocks: Tensor::new(nowhere, Layout::unit()), major: Major::K }
@@ -110,7 +110,7 @@ impl MatrixOperand {
                 "the tile's elements are {}, and {} multiplies those of {element} as {operand:?}{}",
                 T::NAME,
                 atom.name(),
-                if element == DataType::B1 { ": give them as words, b1x32" } else { "" }
+                if element == DataType::B1 { ": use 32-bit words, b1x32" } else { "" }
             ));
             return Self::nothing();
         };
@@ -142,8 +142,8 @@ impl MatrixOperand {
             Ok((descriptor, major, blocks)) => {
                 let fields = if of_tensor_core { descriptor.tensor_core_bits() } else { descriptor.bits() };
                 let start = tile.pointer.address() >> 4;
-                // The address field has 14 bits: the shared window is 256 KiB. A cluster's rank
-                // stands above them.
+                // The address field has 14 bits: the shared window is 256 KiB. A cluster's rank is
+                // above them.
                 let start: Reg<u64> = (start & 0x3fff).convert();
                 let base = start | fields;
                 Self { blocks: Tensor::new(Generic::from_address(base, false), blocks), major }

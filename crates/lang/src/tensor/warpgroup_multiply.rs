@@ -1,4 +1,4 @@
-//! `wgmma.mma_async`: the products themselves. PTX ISA, "wgmma.mma_async" and "wgmma.mma_async.sp".
+//! `wgmma.mma_async`. PTX ISA, "wgmma.mma_async" and "wgmma.mma_async.sp".
 //!
 //! B is read from shared memory. A is one of
 //!
@@ -138,7 +138,7 @@ mod sealed {
 
 /// What a `wgmma` takes as A: a [`MatrixOperand`], a [`Fragment`], or [`Sparse`] of one of them.
 pub trait LeftOperand: sealed::Sealed {
-    /// What the atom must be for it, but for sparse or not.
+    /// Requirements on the atom, except for sparsity.
     #[doc(hidden)]
     const FROM_SHARED: bool;
 
@@ -253,7 +253,7 @@ impl<T: Element> LeftOperand for Fragment<T> {
 /// assert!(sparse().is_ok());
 /// ```
 pub struct Sparse<'a, A: LeftOperand> {
-    /// What is stored of A.
+    /// The stored half of A.
     pub stored: &'a A,
     /// The registers of metadata (repetitions along m, registers along k), as
     /// [`ThreadMma::metadata_fragment`](super::ThreadMma::metadata_fragment) makes them.
@@ -292,8 +292,8 @@ impl<A: LeftOperand> LeftOperand for Sparse<'_, A> {
     }
 }
 
-/// Starts `accumulator += a * b` or `accumulator = a * b`, as `accumulate` says: a batch of `wgmma`
-/// over all k-steps of the operands.
+/// Starts `accumulator += a * b` or `accumulator = a * b`, depending on `accumulate`: a batch of
+/// `wgmma` over the whole depth of the operands.
 ///
 /// The accumulator and the operands, registers included, belong to the tensor cores until
 /// [`wait_multiplications`] has waited for the batch. It is [`fence_multiplications`],
@@ -371,7 +371,7 @@ pub fn issue_multiplications<C: Element, A: LeftOperand>(
     }
 }
 
-/// Refuses what the atom does not take; whether it takes all.
+/// Refuses operands that the atom does not support. Returns whether it supports all.
 #[track_caller]
 fn demand_operands<C: Element, A: LeftOperand>(atom: &MmaAtom, a: &A) -> bool {
     let name = atom.name();
@@ -379,17 +379,13 @@ fn demand_operands<C: Element, A: LeftOperand>(atom: &MmaAtom, a: &A) -> bool {
         format!("{name} is an instruction of a warp, not of a warpgroup: multiply fragments by `gemm`")
     } else if atom.family.is_sparse() != A::IS_SPARSE {
         match A::IS_SPARSE {
-            true => format!(
-                "{name} multiplies a whole A, and this one comes with metadata; take an SM90_SPARSE_.. atom"
-            ),
-            false => format!(
-                "{name} multiplies an A of which half is stored; give it as `Sparse`, with its metadata"
-            ),
+            true => format!("{name} is dense, and this A has metadata; use an SM90_SPARSE_.. atom"),
+            false => format!("{name} is sparse, and this A has no metadata; pass it as `Sparse`"),
         }
     } else if atom.a_from_shared && !A::FROM_SHARED {
-        format!("{name} reads A from shared memory; multiply a fragment by an .._RS atom")
+        format!("{name} reads A from shared memory; use an .._RS atom for a fragment")
     } else if !atom.a_from_shared && A::FROM_SHARED {
-        format!("{name} takes A from registers; multiply a tile in shared memory by an .._SS atom")
+        format!("{name} takes A from registers; use an .._SS atom for a tile in shared memory")
     } else if let Some(held) = a.mismatch(atom.a) {
         format!("{name} takes A of {}, and this fragment holds {held}", atom.a)
     } else if packed::<C>(atom.c) != Some(1) {
@@ -401,14 +397,14 @@ fn demand_operands<C: Element, A: LeftOperand>(atom: &MmaAtom, a: &A) -> bool {
     false
 }
 
-/// Makes a batch of the `wgmma` issued since the last one: what [`wait_multiplications`] counts.
-/// PTX ISA, "wgmma.commit_group".
+/// Commits the `wgmma` issued since the last commit to a batch: [`wait_multiplications`] counts
+/// batches. PTX ISA, "wgmma.commit_group".
 #[track_caller]
 pub fn commit_multiplications() {
     perform("wgmma.commit_group.sync.aligned", []);
 }
 
-/// Waits until at most `in_flight` of the warpgroup's batches, the latest, are not complete.
+/// Waits until at most the `in_flight` latest batches of the warpgroup are in flight.
 #[track_caller]
 pub fn wait_multiplications(in_flight: u32) {
     perform("wgmma.wait_group.sync.aligned", [IrOperand::Integer(in_flight.into())]);

@@ -108,8 +108,7 @@ impl<'kernel> Flow<'kernel> {
         construct
     }
 
-    /// The one step that a statement which leaves comes to, under `condition`; `None` for other
-    /// statements.
+    /// The single step of a statement that leaves, under `condition`; `None` for other statements.
     fn exit(&self, statement: &Statement, condition: Option<Condition>) -> Option<Step<'kernel>> {
         let target = |part, label| Target { part, construct: self.loops[label] };
         match statement {

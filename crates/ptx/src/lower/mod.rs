@@ -21,9 +21,9 @@ use system_call::{Argument, Formats, SystemCalls, variable};
 
 /// The PTX text of a module of kernels.
 ///
-/// The same module always gives the same text. Every instruction stands under the `.loc` of the
-/// author's Rust line. A kernel's parameters, and its shared and local variables, keep the author's
-/// names; an operand [`ir::Operand::Symbol`] refers to them by those names.
+/// The same module always gives the same text. Every instruction follows the `.loc` of the author's
+/// Rust line. A kernel's parameters, and its shared and local variables, keep the author's names;
+/// an operand [`ir::Operand::Symbol`] refers to them by those names.
 ///
 /// The kernels are taken as they are: `warpwright_ir::verify` is what finds their mistakes.
 pub fn write(module: &ir::Module) -> String {
@@ -119,7 +119,7 @@ fn lower_kernel(kernel: &Kernel, files: &mut Files, formats: &mut Formats) -> Fu
     }
 }
 
-/// Where the last statement of `body` stands, for the `ret` after it.
+/// The position of the last statement of `body`, for the `ret` after it.
 fn last_location(body: &[ir::Statement]) -> Option<Location> {
     match body.last()? {
         ir::Statement::Instruction(instruction) => Some(instruction.location),
@@ -149,7 +149,7 @@ fn memory_object(object: &ir::MemoryObject, files: &mut Files) -> MemoryObject {
         element: object.element.to_owned(),
         element_bits: object.element_bits,
         layout: Some(object.layout.clone()),
-        in_slots: object.in_slots,
+        is_staged: object.is_staged,
         location: (object.location.line > 0).then(|| files.position(object.location)),
     }
 }
@@ -163,7 +163,7 @@ fn pointed_at(parameter: &ir::Parameter) -> Option<MemoryObject> {
             element: element.to_owned(),
             element_bits: 8 * element_bytes,
             layout: None,
-            in_slots: false,
+            is_staged: false,
             location: None,
         }),
         _ => None,

@@ -40,7 +40,7 @@ impl Formats {
         symbol
     }
 
-    /// The declaration of `vprintf`, if any string was asked for.
+    /// The declaration of `vprintf`, if the kernel prints.
     pub(super) fn declaration(&self) -> Option<Function> {
         (!self.variables.is_empty()).then(|| Function {
             is_entry: false,
@@ -168,7 +168,7 @@ impl Call {
         }));
     }
 
-    /// Stores each argument at the next multiple of its size, as C's variable arguments lie; gives
+    /// Stores each argument at the next multiple of its size, like C's variable arguments. Returns
     /// the bytes used.
     fn store_arguments(&mut self, arguments: &[Argument], registers: &mut RegisterNames<'_>) -> u64 {
         let mut end = 0u64;

@@ -47,7 +47,7 @@ const OPERATORS: [(&str, u8); 18] = [
 ];
 
 impl Parser<'_> {
-    /// A constant expression, as the number it comes to.
+    /// A constant expression, evaluated.
     pub(super) fn constant(&mut self) -> Parsed<Number> {
         if let Some(value) = self.plain_decimal() {
             return Ok(Number::Integer(value));
@@ -74,8 +74,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The common case, read without building an expression: a decimal that stands alone before a
-    /// delimiter.
+    /// The common case, without building an expression: a single decimal before a delimiter.
     fn plain_decimal(&mut self) -> Option<i64> {
         let mark = self.cursor.mark();
         let negative = self.cursor.take(b'-');

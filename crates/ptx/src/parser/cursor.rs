@@ -1,9 +1,9 @@
 //! A position in the text, and the tokens that can be taken there.
 //!
-//! The parser has no token list: each rule asks for the token it wants, and the cursor matches
-//! bytes. That is what makes it fast, and it settles PTX's one lexical trouble (`.` opens a
-//! directive, a type, a modifier, a component and a fraction) where the context is known. Every
-//! method that takes a token also skips the blanks after it, unless it says otherwise.
+//! The parser has no token list: each rule requests the token it expects, and the cursor matches
+//! bytes. That makes it fast, and it resolves PTX's one lexical ambiguity (`.` begins a directive,
+//! a type, a modifier, a component and a fraction) where the context is known. Every method that
+//! takes a token also skips the blanks after it, unless stated otherwise.
 
 use crate::error::ParseError;
 
@@ -250,8 +250,7 @@ impl<'text> Cursor<'text> {
         text
     }
 
-    /// The characters that can stand in a number: digits, letters, a point, and a sign after an
-    /// exponent.
+    /// The characters of a number: digits, letters, a point, and a sign after an exponent.
     pub(super) fn number_text(&mut self) -> &'text str {
         let start = self.position;
         let is_hexadecimal =

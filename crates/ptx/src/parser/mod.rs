@@ -13,13 +13,13 @@ use cursor::{Cursor, Parsed};
 
 /// Nesting of blocks, initializers and parentheses beyond which text is refused.
 ///
-/// Compilers nest a handful; the limit is there so that hostile text cannot exhaust the stack.
+/// Compilers nest a few levels; the limit keeps hostile text from exhausting the stack.
 const NESTING_LIMIT: u32 = 128;
 
 /// Reads a PTX module.
 ///
-/// Names are not resolved and opcodes not judged: a module whose instructions nobody here knows
-/// still parses.
+/// Names are not resolved and opcodes are not checked: a module with unknown instructions still
+/// parses.
 ///
 /// # Errors
 /// [`ParseError`] for text that is not PTX. It gives line, column, what was expected and what was

@@ -2,8 +2,8 @@
 
 use crate::syntax::{MemoryObject, SourceLocation};
 
-/// Reads `symbol+offset: 16-bit element in LAYOUT at file line column`. What is not of this form is
-/// a comment like any other.
+/// Reads `symbol+offset: 16-bit element in LAYOUT at file line column`. Anything else is an
+/// ordinary comment.
 pub(super) fn read(text: &str) -> Option<MemoryObject> {
     let (place, rest) = text.trim().split_once(": ")?;
     let (symbol, offset) = match place.split_once('+') {
@@ -19,7 +19,7 @@ pub(super) fn read(text: &str) -> Option<MemoryObject> {
         None => (rest, None),
     };
     let (bits, element) = element.split_once("-bit ")?;
-    let (layout, in_slots) = match layout.map(|layout| (layout, layout.strip_prefix("slots "))) {
+    let (layout, is_staged) = match layout.map(|layout| (layout, layout.strip_prefix("slots "))) {
         Some((_, Some(slots))) => (Some(slots), true),
         Some((layout, None)) => (Some(layout), false),
         None => (None, false),
@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Option<MemoryObject> {
         element: element.to_owned(),
         element_bits: bits.parse().ok()?,
         layout: layout.map(str::to_owned),
-        in_slots,
+        is_staged,
         location,
     })
 }
@@ -50,7 +50,7 @@ mod tests {
     fn what_is_printed_is_read_again() {
         let location = Some(SourceLocation { file: 2, line: 41, column: 20 });
         for layout in [None, Some("(64):(1)"), Some("Swizzle<3,3,3> o 0 o ((8,8),64,4):((64,512),1,4096)")] {
-            for (offset, in_slots) in [(0, false), (1024, layout.is_some())] {
+            for (offset, is_staged) in [(0, false), (1024, layout.is_some())] {
                 for location in [None, location] {
                     let object = MemoryObject {
                         symbol: "dynamic_shared".to_owned(),
@@ -58,7 +58,7 @@ mod tests {
                         element: "bf16".to_owned(),
                         element_bits: 16,
                         layout: layout.map(str::to_owned),
-                        in_slots,
+                        is_staged,
                         location,
                     };
                     let text = object.to_string();

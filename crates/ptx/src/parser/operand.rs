@@ -101,7 +101,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `+ expression` after a name. (A `-` there is no PTX: compilers write `+-8`.)
+    /// `+ expression` after a name. (PTX does not allow `-` here: compilers write `+-8`.)
     fn offset(&mut self) -> Parsed<i64> {
         self.cursor.expect(b'+', "before an offset")?;
         self.integer("a whole number of bytes")

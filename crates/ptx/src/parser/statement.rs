@@ -135,7 +135,7 @@ impl Parser<'_> {
         self.instruction(start, start, None, statements)
     }
 
-    /// What a label stands before: a table, or any statement.
+    /// What a label precedes: a table, or any statement.
     fn label(&mut self, name: String, statements: &mut Vec<Statement>) -> Parsed<()> {
         let mark = self.cursor.mark();
         let statement = match self.cursor.directive() {
@@ -172,7 +172,7 @@ impl Parser<'_> {
         Ok(Statement::CallPrototype { name, returns, parameters, directives })
     }
 
-    /// The cursor stands right after the first word of the opcode, which begins at `name`.
+    /// The cursor is right after the first word of the opcode, which begins at `name`.
     fn instruction(
         &mut self,
         start: Mark,
