@@ -24,7 +24,7 @@ pub(crate) struct Layout {
     /// Draw the value to this file as SVG: offsets, owners, and banks in color.
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     svg: Option<PathBuf>,
-    /// Bits per element, which decide its bank in pictures.
+    /// Bits per element, which determine the banks in pictures.
     #[arg(long, default_value_t = 32, value_name = "BITS", value_parser = clap::value_parser!(i64).range(1..=1024))]
     bits: i64,
     /// Cells of one access, to mark bank conflicts.

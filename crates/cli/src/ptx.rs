@@ -20,7 +20,7 @@ pub(crate) struct Ptx {
     /// Architectures, separated by commas: `sm_80,sm_90a`.
     #[arg(long, global = true, value_delimiter = ',', default_value = "sm_90a", value_name = "ARCH")]
     arch: Vec<String>,
-    /// Write files `KERNEL.ARCH.ptx` to this directory, numbered where a run launches several kernels.
+    /// Write files `KERNEL.ARCH.ptx` to this directory, numbered if a run launches several kernels.
     #[arg(long, global = true, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
     /// All kernels with their default options, for each architecture that they support.

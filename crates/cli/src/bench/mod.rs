@@ -25,16 +25,18 @@ use timing::{Batches, Timing};
 pub(crate) struct Bench {
     #[command(flatten)]
     device: DeviceOptions,
-    /// Time a baseline in turns with the kernel: `cublas`, or `copy`, the driver's copy of as many bytes.
+    /// Time a baseline, alternating with the kernel: `cublas`, or `copy`, a driver copy of the same
+    /// size.
     #[arg(long, global = true, value_name = "BASELINE")]
     vs: Option<String>,
     /// Number of timed batches, whose median is reported.
     #[arg(long, global = true, default_value_t = 21, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batches: u32,
-    /// Milliseconds of rest before each batch, so that no power limit lowers the clock.
+    /// Idle time before each batch in milliseconds, so that the power limit does not lower the
+    /// clock.
     #[arg(long, global = true, default_value_t = 0, value_name = "MS")]
     rest: u64,
-    /// Do not verify the results. The references of large problems take long.
+    /// Do not verify the results: references of large problems are slow.
     #[arg(long, global = true)]
     unchecked: bool,
     /// Print the candidates of the heuristic, its choice and why.

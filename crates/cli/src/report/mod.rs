@@ -30,7 +30,7 @@ pub(crate) struct Report {
     /// Emulated GPU [default: emu:h200, or a GPU that runs the launch file's PTX].
     #[arg(long, global = true, value_name = "DEVICE")]
     device: Option<String>,
-    /// Registers per thread, where ptxas is not installed.
+    /// Registers per thread, if ptxas is not installed.
     #[arg(long, global = true, value_name = "N")]
     regs: Option<u32>,
     /// Number of source lines in the table, the most costly first.

@@ -20,7 +20,7 @@ data_types! {
 /// Options of every elementwise kernel.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct Elementwise {
-    /// Elements.
+    /// Number of elements.
     #[option(default = 1 << 20)]
     length: u64,
     /// Data type of the elements.
@@ -32,7 +32,7 @@ pub(crate) struct Elementwise {
     /// Threads per CTA.
     #[option(max = 1024, search = [128, 256, 512, 1024])]
     threads: Option<u32>,
-    /// Vectors that each thread has in flight.
+    /// Vectors in flight per thread.
     #[option(search = [1, 2, 4, 8])]
     steps: Option<u32>,
     /// Distribution of the inputs.

@@ -34,13 +34,14 @@ use crate::operations::Operations;
 /// C = A·B on tensor cores with an epilogue: single, batched or grouped, with or without scales.
 #[derive(Clone, Debug, Options)]
 pub struct GemmWorkload {
-    /// Rows of A and C; of groups along m, of all together; of unlike problems, the most.
+    /// Rows of A and C. With groups along m, the total over all groups; with unlike problems, the
+    /// maximum.
     #[option(default = 512, min = 1)]
     m: u32,
-    /// Columns of B and C; of unlike problems, the most.
+    /// Columns of B and C. With unlike problems, the maximum.
     #[option(default = 512, min = 1)]
     n: u32,
-    /// Columns of A and rows of B; of unlike problems, the most.
+    /// Columns of A and rows of B. With unlike problems, the maximum.
     #[option(default = 256, min = 1)]
     k: u32,
     /// The problems of one launch.
@@ -48,7 +49,7 @@ pub struct GemmWorkload {
     /// Problems of a batch, or groups.
     #[option(default = 8, min = 1)]
     groups: u32,
-    /// Which group along m each row belongs to.
+    /// How rows are assigned to groups along m.
     routing: Routing,
     /// Extents of unlike problems.
     sizes: Sizes,
@@ -56,20 +57,20 @@ pub struct GemmWorkload {
     a: ALayout,
     /// Layout of B.
     b: BLayout,
-    /// Type of A and B: bf16, or e4m3 with block scales.
+    /// Data type of A and B. By default bf16, or e4m3 with block scales.
     input: Option<InputType>,
-    /// Type of B, if it is not A's: e4m3 and e5m2 multiply each other.
+    /// Data type of B, if it differs from A's: e4m3 and e5m2 can be mixed.
     b_input: Option<InputType>,
-    /// Type of C: f32, or bf16 with block scales.
+    /// Data type of C. By default f32, or bf16 with block scales.
     output: Option<OutputType>,
     /// Scales of A and B.
     scales: Scales,
     /// Block scales of B, with block scales of A: 128x128.
     b_scales: Option<BlockScaleOption>,
-    /// Factor of A·B.
+    /// Scale of A·B.
     #[option(default = 1.0)]
     alpha: f32,
-    /// Factor of what C holds, which is added last.
+    /// Scale of the old C, which is added to the result.
     #[option(default = 0.0, min = -0.5, max = 0.5)]
     beta: f32,
     /// Add a bias to each column.
@@ -78,10 +79,11 @@ pub struct GemmWorkload {
     activation: ActivationOption,
     /// The tensor-core instruction.
     instruction: Option<Instruction>,
-    /// Which algorithm of the heuristic, from 0, the cheapest (`--explain` lists them).
+    /// Rank of the algorithm in the heuristic's list, from 0, the cheapest. `--explain` prints the
+    /// list.
     #[option(default = 0)]
     rank: u32,
-    /// What chooses the algorithm.
+    /// How the algorithm is chosen.
     plan: PlanOption,
 }
 
@@ -112,10 +114,10 @@ enum Routing {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
 enum Sizes {
-    /// Half to all of the largest, in multiples of 16.
+    /// Between half of the maximum and the maximum, in multiples of 16.
     #[default]
     Random,
-    /// Half to all of the largest.
+    /// Between half of the maximum and the maximum.
     Odd,
     /// The largest.
     Alike,

@@ -27,7 +27,7 @@ enum Binning {
     /// Bins of equal width.
     #[default]
     Even,
-    /// By their edges.
+    /// Bins given by their edges.
     Ranges,
 }
 

@@ -10,7 +10,7 @@ use crate::sample::{ElementType, Sampled, with_element_type, work_of_one_read};
 /// Counts the elements that fall into each bin, in shared memory first.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct HistogramWorkload {
-    /// Elements.
+    /// Number of elements.
     #[option(default = 1_000_003)]
     length: usize,
     /// Bins.

@@ -12,7 +12,7 @@ use crate::sample::{ElementType, Sampled, with_element_type, work_of_one_read};
 /// Options of every reduction.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct Reduction {
-    /// Elements.
+    /// Number of elements.
     #[option(default = 1_000_003)]
     length: usize,
     /// Data type of the elements.
@@ -21,7 +21,7 @@ pub(crate) struct Reduction {
     /// CTAs per SM.
     #[option(search = [1, 2, 4])]
     ctas_per_sm: Option<u32>,
-    /// Vectors of a thread in a tile.
+    /// Vectors per thread and tile.
     #[option(search = [1, 2, 4, 8, 16])]
     unroll: Option<u32>,
     /// Tiles in shared memory, on sm_90 and later.
@@ -120,7 +120,7 @@ impl Workload for ReduceWorkload {
 /// Finds the index of the first largest or smallest element, in one launch.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct ArgMaxWorkload {
-    /// The element that is searched for.
+    /// Which element is searched for.
     of: Extreme,
     /// Shared options.
     #[option(flatten)]

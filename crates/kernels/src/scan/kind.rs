@@ -5,9 +5,9 @@ use warpwright_harness::OptionValue;
 /// Whether a result includes its own element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum ScanKind {
-    /// It does.
+    /// The result includes the element.
     #[default]
     Inclusive,
-    /// It covers the elements before.
+    /// The result covers the elements before it.
     Exclusive,
 }

@@ -12,28 +12,28 @@ use crate::sample::{ElementType, Sampled, with_element_type};
 /// Compacts the selected elements in their order and counts them, in one launch.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct SelectWorkload {
-    /// Elements.
+    /// Number of elements.
     #[option(default = 1_000_003)]
     length: usize,
     /// Data type of the elements.
     #[option(name = "type")]
     element: ElementType,
-    /// What selects an element.
+    /// Which elements are selected.
     by: Criterion,
     /// Percentage of the elements that is selected.
     #[option(default = 50, max = 100)]
     percent: u32,
 }
 
-/// What selects an element.
+/// Which elements are selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
 enum Criterion {
-    /// It is below a bound.
+    /// Elements below a bound.
     #[default]
     Value,
-    /// A flag beside it is set.
+    /// Elements whose flag is set.
     Flags,
-    /// It differs from the element before it.
+    /// Elements that differ from the previous one.
     Change,
 }
 

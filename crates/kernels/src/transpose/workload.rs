@@ -27,7 +27,7 @@ pub(crate) struct TransposeWorkload {
     /// Data type of the elements.
     #[option(name = "type")]
     element: ElementType,
-    /// How elements get from rows to columns.
+    /// How rows become columns.
     algorithm: Option<Algorithm>,
     /// 16-byte blocks along a side of a tile (blocks).
     #[option(default = BlockTranspose::FASTEST.side, min = 1)]
@@ -35,12 +35,12 @@ pub(crate) struct TransposeWorkload {
     /// 16-byte blocks per thread (blocks).
     #[option(default = BlockTranspose::FASTEST.blocks, min = 1)]
     blocks: u32,
-    /// Rows of tiles that are rasterized together (blocks).
+    /// Rows of tiles per rasterization group (blocks).
     #[option(default = BlockTranspose::FASTEST.raster, min = 1)]
     raster: u32,
 }
 
-/// How elements get from rows to columns.
+/// How rows become columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, OptionValue)]
 enum Algorithm {
     /// Through a swizzled tile in shared memory.

@@ -33,7 +33,7 @@ pub(crate) struct Rows {
     /// Columns of the matrix.
     #[option(default = 4096, min = 1)]
     columns: u32,
-    /// Data type that is read.
+    /// Data type of the input.
     input: RowType,
     /// Distribution of the inputs.
     values: Values,
@@ -43,7 +43,7 @@ pub(crate) struct Rows {
     /// CTAs per row.
     #[option(search = [1, 2, 4, 8, 16])]
     ctas: Option<u32>,
-    /// Vectors of a row that each thread holds.
+    /// Vectors of a row per thread.
     #[option(search = [1, 2, 4, 8])]
     steps: Option<u32>,
     /// CTAs per SM.
@@ -60,11 +60,11 @@ pub(crate) struct Rows {
     scheduler: Option<RowScheduler>,
     /// Stages of the rows in shared memory.
     stages: Option<u32>,
-    /// Most clusters that are resident, of persistent schedulers.
+    /// Maximum number of resident clusters, for persistent schedulers.
     clusters: Option<u32>,
-    /// Eviction priority in L2 of rows that are copied to shared memory.
+    /// L2 eviction priority of rows that are copied to shared memory.
     evict: Evict,
-    /// Eviction priority in L2 of what is written.
+    /// L2 eviction priority of the output.
     write: Option<Evict>,
 }
 
@@ -223,7 +223,7 @@ pub(crate) struct SoftmaxWorkload {
     /// Shared options.
     #[option(flatten)]
     rows: Rows,
-    /// Data type that is written.
+    /// Data type of the output.
     output: RowType,
 }
 
@@ -233,7 +233,7 @@ pub(crate) struct LogSoftmaxWorkload {
     /// Shared options.
     #[option(flatten)]
     rows: Rows,
-    /// Data type that is written.
+    /// Data type of the output.
     output: RowType,
 }
 
@@ -308,9 +308,9 @@ pub(crate) struct RmsNormWorkload {
     /// Shared options.
     #[option(flatten)]
     rows: Rows,
-    /// Data type that is written.
+    /// Data type of the output.
     output: RowType,
-    /// What the weights w multiply by.
+    /// The factor that a weight w stands for.
     gain: Gain,
 }
 
@@ -354,7 +354,7 @@ pub(crate) struct AddRmsNormWorkload {
     /// Shared options.
     #[option(flatten)]
     rows: Rows,
-    /// What the weights w multiply by.
+    /// The factor that a weight w stands for.
     gain: Gain,
 }
 
@@ -418,7 +418,7 @@ pub(crate) struct LayerNormWorkload {
     /// Shared options.
     #[option(flatten)]
     rows: Rows,
-    /// Data type that is written.
+    /// Data type of the output.
     output: RowType,
 }
 

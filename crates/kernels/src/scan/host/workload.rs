@@ -13,7 +13,7 @@ use crate::sample::{ElementType, Sampled, with_element_type};
 /// Combines every prefix, in one launch with decoupled look-back.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct ScanWorkload {
-    /// Elements.
+    /// Number of elements.
     #[option(default = 1_000_003)]
     length: usize,
     /// Data type of the elements.

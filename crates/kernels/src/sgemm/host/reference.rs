@@ -22,10 +22,10 @@ pub struct Problem {
     /// Columns of A and rows of B.
     #[option(default = 256)]
     k: u32,
-    /// Factor of A·B.
+    /// Scale of A·B.
     #[option(default = 1.0)]
     alpha: f32,
-    /// Factor of C. Other than 0, C is copied anew before each launch.
+    /// Scale of the old C. If it is not 0, C is copied again before each launch.
     #[option(default = 0.0)]
     beta: f32,
 }

@@ -16,20 +16,20 @@ pub(crate) struct SgemmWorkload {
     /// The problem.
     #[option(flatten)]
     problem: Problem,
-    /// How slices of A and B are copied to shared memory.
+    /// How k-blocks of A and B are copied to shared memory.
     algorithm: Option<Algorithm>,
     /// CTA tile of C.
     #[option(search = [Tile::T128x128, Tile::T256x128, Tile::T128x256, Tile::T64x64])]
     tile: Option<Tile>,
-    /// Parts of k that are multiplied apart.
+    /// Number of splits along k.
     #[option(min = 1, search = [1, 2, 4])]
     splits: Option<u32>,
 }
 
-/// How slices of A and B are copied to shared memory.
+/// How k-blocks of A and B are copied to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, OptionValue)]
 enum Algorithm {
-    /// By all threads, into two buffers in turn.
+    /// By all threads, with double buffering.
     DoubleBuffered,
     /// By TMA.
     Tma,

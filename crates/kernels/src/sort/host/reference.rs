@@ -17,7 +17,7 @@ type Sorted = operations::Result<LaunchCounts>;
 /// Options of every sort.
 #[derive(Clone, Debug, Options)]
 pub struct Keys {
-    /// Keys.
+    /// Number of keys.
     #[option(default = 1_000_003)]
     length: usize,
     /// Order of the input.
@@ -29,14 +29,14 @@ pub struct Keys {
 /// The order of the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
 enum InputOrder {
-    /// Random bits: among floats, NaN, infinities and -0 too.
+    /// Random bits; for floats, these include NaN, infinities and -0.
     #[default]
     Random,
     /// Random bits in ascending order.
     Sorted,
     /// Random bits in descending order.
     Reversed,
-    /// One key everywhere.
+    /// All keys are equal.
     Equal,
     /// Three different keys.
     Few,
