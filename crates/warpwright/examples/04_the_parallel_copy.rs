@@ -1,4 +1,4 @@
-//! Tutorial 4, The Parallel Copy: a plan that says which thread moves what. The chapter is
+//! Tutorial 4, The Parallel Copy: a plan that assigns elements to threads. The chapter is
 //! `docs/tutorials/04_the_parallel_copy.md`.
 
 use std::error::Error;

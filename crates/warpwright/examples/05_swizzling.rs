@@ -59,30 +59,30 @@ impl Tile {
     }
 }
 
-/// Prints each element's bank, and how often a row's elements meet in one.
+/// Prints each element's bank, and the bank conflicts of each row.
 fn show_banks(device: &Device, out: &mut dyn Write, tile: &Tile) -> Result<u32, Box<dyn Error>> {
     let mut banks = device.uninitialized::<u32>(ELEMENTS as usize)?;
     device.compile(&tile.find_banks()?)?.launch(&device.stream()?, 1, (&mut banks,))?;
     let banks = banks.to_vec()?;
     writeln!(out, "=== {:#} ===", tile.layout())?;
-    let mut meetings = 0;
+    let mut conflicts = 0;
     for row in 0..SIDE {
         let of_row: Vec<u32> = (0..SIDE).map(|column| banks[(row + column * SIDE) as usize]).collect();
         let cells: Vec<String> = of_row.iter().map(|bank| format!("B{bank:02}")).collect();
         writeln!(out, "r{row}  {}", cells.join("  "))?;
-        meetings += (0..SIDE as usize).filter(|at| of_row[..*at].contains(&of_row[*at])).count() as u32;
+        conflicts += (0..SIDE as usize).filter(|at| of_row[..*at].contains(&of_row[*at])).count() as u32;
 
         let read = Access::row((SIDE.into(), SIDE.into()), row.into(), 32)?;
         let extra = read.conflicts(&tile.layout())?.extra();
         let most = (0..BANKS).map(|bank| of_row.iter().filter(|of| **of == bank).count()).max();
         if most != usize::try_from(extra + 1).ok() {
             return Err(
-                format!("row {row} meets {most:?} times in a bank, and {extra} passes are extra").into()
+                format!("row {row} has {most:?} elements in one bank, and {extra} extra passes").into()
             );
         }
     }
-    writeln!(out, "elements that meet another of their row: {meetings}\n")?;
-    Ok(meetings)
+    writeln!(out, "elements of a row that share a bank with another: {conflicts}\n")?;
+    Ok(conflicts)
 }
 
 /// Prints the passes that shared memory makes for a warp that reads 32 columns of a row of a 128 x
@@ -96,7 +96,7 @@ fn show_passes(out: &mut dyn Write, swizzle: Swizzle) -> Result<(), Box<dyn Erro
 pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let swizzled = Tile { swizzle: Swizzle::new(3, 2, 3)? };
     if show_banks(device, out, &Tile { swizzle: Swizzle::IDENTITY })? != 32 {
-        return Err("four pairs meet in each of eight rows".into());
+        return Err("the plain tile must have four conflicting pairs in each of eight rows".into());
     }
     if show_banks(device, out, &swizzled)? != 0 {
         return Err("the swizzle leaves conflicts".into());

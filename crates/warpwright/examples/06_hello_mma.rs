@@ -1,4 +1,4 @@
-//! Tutorial 6, Hello, MMA: one tensor-core instruction, and who holds what of it. The chapter is
+//! Tutorial 6, Hello, MMA: one tensor-core instruction, and its fragments. The chapter is
 //! `docs/tutorials/06_hello_mma.md`.
 
 use std::error::Error;
@@ -16,7 +16,7 @@ const A: (u32, u32) = (M, K);
 const B: (u32, u32) = (N, K);
 const C: (u32, u32) = (M, N);
 
-/// Every lane writes its number where its elements of C are.
+/// Every lane writes its index to its elements of C.
 #[kernel]
 fn stamp(owners: &mut Global<u32>) {
     launch::threads(32);
@@ -44,29 +44,29 @@ fn multiply(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
     let b = Tensor::with_layout(b_memory, Layout::row_major(B));
     let c = Tensor::with_layout(*c, Layout::column_major(C));
 
-    // Registers, in the shapes that the instruction wants.
+    // Registers, in the shapes that the instruction needs.
     let mma = TiledMma::atom(ATOM);
     let part = mma.thread(lane);
     let a_registers: Fragment<f16> = part.a_fragment(A);
     let b_registers: Fragment<f16> = part.b_fragment(B);
-    let mut sums: Fragment<f32> = part.c_fragment(C);
-    sums.clear();
+    let mut accumulators: Fragment<f32> = part.c_fragment(C);
+    accumulators.clear();
 
-    // Shared memory to registers, by the instruction made for it.
+    // Shared memory to registers, by ldmatrix.
     let a_load = TiledCopy::into_a::<f16>("SM75_U32x4_LDSM_N", &mma).thread(lane);
     let b_load = TiledCopy::into_b::<f16>("SM75_U32x2_LDSM_N", &mma).thread(lane);
     a_load.load_matrix(&a_load.retile(&a_registers), &a_load.source(&a));
     b_load.load_matrix(&b_load.retile(&b_registers), &b_load.source(&b));
 
-    gemm(&mma, &mut sums, &a_registers.slice((All, All, 0)), &b_registers.slice((All, All, 0)));
+    gemm(&mma, &mut accumulators, &a_registers.slice((All, All, 0)), &b_registers.slice((All, All, 0)));
 
     let mine = part.c(&c);
     for value in 0..4 {
-        mine.set(value, sums.get(value));
+        mine.set(value, accumulators.get(value));
     }
 }
 
-/// Multiplies, prints C, and checks it against sums of our own.
+/// Multiplies, prints C, and compares it with a reference on the host.
 fn show(
     device: &Device,
     out: &mut dyn Write,

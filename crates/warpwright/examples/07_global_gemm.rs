@@ -1,4 +1,4 @@
-//! Tutorial 7, The Global GEMM: tiles of C to CTAs, steps of k through shared memory, fragments to
+//! Tutorial 7, The Global GEMM: tiles of C to CTAs, k-blocks through shared memory, fragments to
 //! tensor cores. The chapter is `docs/tutorials/07_global_gemm.md`.
 
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::io::Write;
 use warpwright::prelude::*;
 use warpwright::runtime::Device;
 
-/// What a CTA multiplies at a time: (m, n, k).
+/// The CTA tile: (m, n, k).
 const TILE: (u32, u32, u32) = (128, 128, 32);
 /// Warps of a CTA along m and n.
 const WARPS: (u32, u32) = (2, 2);
@@ -37,7 +37,7 @@ fn global_gemm(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>, m: u32, n:
     let b = b.local_tile((TILE.1, TILE.2), (column, All));
     let c = c.local_tile((TILE.0, TILE.1), (row, column));
 
-    // Global to shared memory: 16 bytes a thread, four threads to a row.
+    // Global to shared memory: 16 bytes per thread, four threads per row.
     let (a_tile, b_tile) = (shared_tile(TILE.0), shared_tile(TILE.1));
     let copy = TiledCopy::new::<f16>(
         "SM80_CP_ASYNC_CACHEGLOBAL<128>",
@@ -54,35 +54,40 @@ fn global_gemm(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>, m: u32, n:
     let (tile_m, tile_n, tile_k) = TILE;
     let a_registers: Fragment<f16> = part.a_fragment((tile_m, tile_k));
     let b_registers: Fragment<f16> = part.b_fragment((tile_n, tile_k));
-    let mut sums: Fragment<f32> = part.c_fragment((tile_m, tile_n));
-    sums.clear();
+    let mut accumulators: Fragment<f32> = part.c_fragment((tile_m, tile_n));
+    accumulators.clear();
     let a_load = TiledCopy::into_a::<f16>("SM75_U32x4_LDSM_N", &mma).thread(thread);
     let b_load = TiledCopy::into_b::<f16>("SM75_U32x4_LDSM_N", &mma).thread(thread);
     let (a_filled, b_filled) = (a_load.retile(&a_registers), b_load.retile(&b_registers));
     let (a_shared, b_shared) = (a_load.source(&a_tile), b_load.source(&b_tile));
 
-    for step in 0..k / TILE.2 {
-        copy.copy_async(&a_to, &a_from.slice((All, All, All, step)), |_| None);
-        copy.copy_async(&b_to, &b_from.slice((All, All, All, step)), |_| None);
+    for k_block in 0..k / TILE.2 {
+        copy.copy_async(&a_to, &a_from.slice((All, All, All, k_block)), |_| None);
+        copy.copy_async(&b_to, &b_from.slice((All, All, All, k_block)), |_| None);
         commit_async_copies();
         wait_async_copies(0);
         sync_threads();
         for part in 0..tile_k / 16 {
             a_load.load_matrix(&a_filled.slice((All, All, part)), &a_shared.slice((All, All, part)));
             b_load.load_matrix(&b_filled.slice((All, All, part)), &b_shared.slice((All, All, part)));
-            gemm(&mma, &mut sums, &a_registers.slice((All, All, part)), &b_registers.slice((All, All, part)));
+            gemm(
+                &mma,
+                &mut accumulators,
+                &a_registers.slice((All, All, part)),
+                &b_registers.slice((All, All, part)),
+            );
         }
         sync_threads();
     }
 
     // Each lane holds pairs of neighboring columns.
     let mine = part.c(&c);
-    for pair in (0..sums.len()).step_by(2) {
-        mine.set_vector(pair, [sums.get(pair), sums.get(pair + 1)]);
+    for pair in (0..accumulators.len()).step_by(2) {
+        mine.set_vector(pair, [accumulators.get(pair), accumulators.get(pair + 1)]);
     }
 }
 
-/// Multiplies on the device, prints a corner, and checks every element against sums of our own.
+/// Multiplies on the device, prints a corner, and compares every element with the host.
 fn show(
     device: &Device,
     out: &mut dyn Write,

@@ -43,18 +43,18 @@ impl HopperGemm {
             let a = mma.a_operand(a_tiles.tensor(), consumer.warpgroup());
             let b = mma.b_operand(b_tiles.tensor());
             let part = mma.thread(consumer.thread());
-            let mut sums: Fragment<f32> = part.c_fragment((128, 128));
-            sums.clear();
+            let mut accumulators: Fragment<f32> = part.c_fragment((128, 128));
+            accumulators.clear();
             for _ in 0..k / 64 {
                 let at = (All, All, pipeline.wait());
-                multiply(&mma, &mut sums, &a.slice(at), &b.slice(at), Accumulate::Yes);
+                multiply(&mma, &mut accumulators, &a.slice(at), &b.slice(at), Accumulate::Yes);
                 wait_multiplications(0);
                 pipeline.release();
             }
             let c = Tensor::with_layout(*c, Layout::new((m, n), (multiple_of(n, 2), 1)));
             let mine = part.c(&c.local_tile((128, 128), (row, column)));
-            for pair in (0..sums.len()).step_by(2) {
-                mine.set_vector(pair, [sums.get(pair), sums.get(pair + 1)]);
+            for pair in (0..accumulators.len()).step_by(2) {
+                mine.set_vector(pair, [accumulators.get(pair), accumulators.get(pair + 1)]);
             }
         }
     }

@@ -7,15 +7,15 @@ use std::io::Write;
 use warpwright::prelude::*;
 use warpwright::runtime::Device;
 
-/// Tells about a tile of a matrix.
+/// Prints a tile of a matrix.
 struct Report {
     tile: (u32, u32),
 }
 
 impl Report {
-    /// Prints where the tile at (`down`, `across`) begins, and what it holds.
+    /// Prints the start and the contents of the tile at (`down`, `across`).
     #[kernel]
-    fn tell(&self, memory: &Global<f32>, rows: u32, columns: u32, down: u32, across: u32) {
+    fn print_tile(&self, memory: &Global<f32>, rows: u32, columns: u32, down: u32, across: u32) {
         launch::threads(32);
         let matrix = Layout::row_major((Int::from(rows), Int::from(columns)));
         let whole = Tensor::with_layout(*memory, matrix);
@@ -43,20 +43,20 @@ impl Report {
     }
 }
 
-/// Tells of two tiles of a matrix of addresses.
+/// Prints two tiles of a matrix of addresses.
 pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let (rows, columns) = (6u32, 16u32);
     let addresses: Vec<f32> = (0..rows * columns).map(|address| address as f32).collect();
     let memory = device.buffer_from(&addresses)?;
 
     let report = Report { tile: (3, 4) };
-    let kernel = device.compile(&report.tell()?)?;
+    let kernel = device.compile(&report.print_tile()?)?;
     let stream = device.stream()?;
     for (down, across) in [(0, 0), (1, 2)] {
         kernel.launch(&stream, 1, (&memory, rows, columns, down, across))?;
     }
     stream.synchronize()?;
-    writeln!(out, "what the device printed stands above this line")?;
+    writeln!(out, "the lines above were printed by the device")?;
     Ok(())
 }
 
