@@ -6,7 +6,8 @@ mod value;
 use proc_macro::TokenStream;
 use syn::{Attribute, DeriveInput, Expr, Lit, Meta, parse_macro_input};
 
-/// Implements `warpwright_harness::Options`, `Default` and `Display` for a struct whose fields are options.
+/// Implements `warpwright_harness::Options`, `Default` and `Display` for a struct whose fields are
+/// options.
 #[proc_macro_derive(Options, attributes(option))]
 pub fn derive_options(input: TokenStream) -> TokenStream {
     expanded(options::derive(&parse_macro_input!(input as DeriveInput)))

@@ -70,7 +70,8 @@ impl Compared {
     }
 }
 
-/// Compares a result with its reference. NaN agrees with NaN only. `coordinates` of an element's index are for the message.
+/// Compares a result with its reference. NaN agrees with NaN only. `coordinates` of an element's
+/// index are for the message.
 ///
 /// # Errors
 /// A [`Mismatch`] if any element differs from its reference by more than its tolerance.
@@ -147,11 +148,12 @@ pub fn compare_parts(
 /// A [`Mismatch`] if any element is wrong.
 pub fn exactly<T: HostNumber>(found: &[T], expected: impl Fn(usize) -> f64 + Sync) -> Result<Verified> {
     let element =
-        |index: usize| Compared { found: found[index].value(), expected: expected(index), tolerance: 0.0 };
+        |index: usize| Compared { found: found[index].exact(), expected: expected(index), tolerance: 0.0 };
     Ok(compare_parallel(found.len(), element)?)
 }
 
-/// The comparison of a result from those of its parts: the first mismatch, and the number of all wrong elements.
+/// The comparison of a result from those of its parts: the first mismatch, and the number of all
+/// wrong elements.
 ///
 /// # Errors
 /// A [`Mismatch`] if any part has one.

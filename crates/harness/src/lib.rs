@@ -1,8 +1,9 @@
-//! A kernel described once: what `warpwright run`, `check`, `bench`, `tune`, `ptx` and `report` need of it.
+//! A kernel described once: what `warpwright run`, `check`, `bench`, `tune`, `ptx` and `report`
+//! need of it.
 //!
-//! A *workload* is a plain struct whose fields are the options of a kernel. `derive(Options)` makes flags, defaults, help
-//! texts, JSON and the search space of autotuning from the fields. [`Workload`] adds what is computed, how it is launched and
-//! what the result must be:
+//! A *workload* is a plain struct whose fields are the options of a kernel. `derive(Options)` makes
+//! flags, defaults, help texts, JSON and the search space of autotuning from the fields.
+//! [`Workload`] adds what is computed, how it is launched and what the result must be:
 //!
 //! ```
 //! use warpwright::prelude::*;
@@ -77,17 +78,20 @@
 //!
 //! # Writing a workload
 //!
-//! - The struct's doc comment is the summary of the kernel in `--help`, and a field's doc comment is the help text of its
-//!   flag: a sentence, the default is appended. Field `ctas_per_sm` is `--ctas-per-sm`; `#[option(name = "type")]` renames it.
-//! - A field is an integer, a float, a `bool` (a flag without a value), an enum with `derive(OptionValue)`, an enum of element
-//!   types made by [`data_types!`], or an `Option` of one of them, which is `auto` by default. `default`, `min`, `max` and
-//!   `search` (values that `tune` tries) are set in `#[option(..)]`. Options that several workloads share are a struct of their
+//! - The struct's doc comment is the summary of the kernel in `--help`, and a field's doc comment
+//!   is the help text of its flag: a sentence, the default is appended. Field `ctas_per_sm` is
+//!   `--ctas-per-sm`; `#[option(name = "type")]` renames it.
+//! - A field is an integer, a float, a `bool` (a flag without a value), an enum with
+//!   `derive(OptionValue)`, an enum of element types made by [`data_types!`], or an `Option` of one
+//!   of them, which is `auto` by default. `default`, `min`, `max` and `search` (values that `tune`
+//!   tries) are set in `#[option(..)]`. Options that several workloads share are a struct of their
 //!   own with `derive(Options)` in a field with `#[option(flatten)]`.
-//! - [`Setup`] makes the buffers. It generates inputs from the seed, poisons outputs, rotates through several sets of buffers
-//!   on a GPU so that no launch finds its inputs in L2, and generates nothing on a device that executes nothing
+//! - [`Setup`] makes the buffers. It generates inputs from the seed, poisons outputs, rotates
+//!   through several sets of buffers on a GPU so that no launch finds its inputs in L2, and
+//!   generates nothing on a device that executes nothing
 //!   ([`Device::dry_run`](warpwright::runtime::Device::dry_run)).
-//! - The PTX, the launch configuration, registers, shared memory and occupancy are read from the log of launches of the
-//!   device; a workload does not state them.
+//! - The PTX, the launch configuration, registers, shared memory and occupancy are read from the
+//!   log of launches of the device; a workload does not state them.
 //! - Add `Entry::of::<MyWorkload>()` to the list of workloads of the crate ([`Entry`]).
 
 extern crate self as warpwright_harness;
@@ -111,15 +115,15 @@ pub mod types {
 }
 
 pub use compare::{Compared, Mismatch, Verified, compare, compare_parallel, compare_parts, exactly, merge};
-pub use number::{HostNumber, Values};
+pub use number::{HostNumber, HostNumber as Rounded, Values};
 pub use options::{Form, OptionError, OptionErrorKind, OptionSpec, OptionValue, Options, not_a_choice};
 pub use prepared::{Launched, Prepared, Rotation};
 pub use random::{Random, generate, normal, tiled};
-pub use reference::{Rounded, Strided, product};
+pub use reference::{Strided, product};
 pub use resources::Resources;
 pub use search::{Candidate, Search};
 #[doc(no_inline)]
 pub use serde_json::Value as Json;
 pub use setup::Setup;
 pub use warpwright_harness_macros::{OptionValue, Options};
-pub use workload::{DynWorkload, Entry, Ladder, Measure, Result, Work, Workload};
+pub use workload::{DynWorkload, Entry, Ladder, Measure, Refused, Result, Work, Workload};

@@ -1,6 +1,6 @@
 //! Numbers of inputs and references on the host.
 
-use warpwright::lang::element::{bf16, f16};
+use warpwright::lang::element::{bf16, e4m3, e5m2, f16, tf32};
 use warpwright::runtime::Storable;
 
 use crate::OptionValue;
@@ -8,22 +8,28 @@ use crate::random::{generate, tiled};
 
 /// A number on the host.
 pub trait HostNumber: Storable {
-    /// The relative error of one rounding: half the distance between neighbors at 1. 0 for integers.
+    /// The relative error of one rounding: half the distance between neighbors at 1. 0 for
+    /// integers.
     const ROUNDING: f64;
     /// The smallest positive number, the absolute error near 0. 0 for integers.
     const SMALLEST: f64;
     /// The nearest number of this type; integers wrap.
     fn nearest(value: f64) -> Self;
     /// The value exactly.
-    fn value(self) -> f64;
+    fn exact(self) -> f64;
     /// The sum, rounded once; integers wrap.
     fn sum(self, other: Self) -> Self;
     /// The product, rounded once; integers wrap.
     fn product(self, other: Self) -> Self;
+
+    /// The nearest number of this type.
+    fn round(value: f32) -> Self {
+        Self::nearest(f64::from(value))
+    }
 }
 
 macro_rules! floats {
-    ($($ty:ty, $digits:literal, $smallest:literal, |$from:ident| $nearest:expr, |$to:ident| $value:expr;)*) => {
+    ($($ty:ty, $digits:literal, $smallest:literal, |$from:ident| $nearest:expr, |$to:ident| $exact:expr;)*) => {
         $(impl HostNumber for $ty {
             const ROUNDING: f64 = 1.0 / (1u64 << $digits) as f64;
             const SMALLEST: f64 = $smallest;
@@ -32,18 +38,19 @@ macro_rules! floats {
                 $nearest
             }
 
-            fn value(self) -> f64 {
+            fn exact(self) -> f64 {
                 let $to = self;
-                $value
+                $exact
             }
 
-            // f64 has more than twice the digits of the narrower types, so that rounding twice is rounding once.
+            // f64 has more than twice the digits of the narrower types, so that rounding twice is
+            // rounding once.
             fn sum(self, other: Self) -> Self {
-                Self::nearest(self.value() + other.value())
+                Self::nearest(self.exact() + other.exact())
             }
 
             fn product(self, other: Self) -> Self {
-                Self::nearest(self.value() * other.value())
+                Self::nearest(self.exact() * other.exact())
             }
         })*
     };
@@ -52,8 +59,17 @@ macro_rules! floats {
 floats! {
     f64, 53, 5e-324, |from| from, |to| to;
     f32, 24, 1.4e-45, |from| from as f32, |to| f64::from(to);
+    tf32, 11, 1.2e-41, |from| nearest_tf32(from as f32), |to| f64::from(to.0);
     f16, 11, 5.96e-8, |from| f16::from_f64(from), |to| f64::from(to);
     bf16, 8, 9.2e-41, |from| bf16::from_f64(from), |to| f64::from(to);
+    e4m3, 4, 1.96e-3, |from| e4m3::from_f64(from), |to| to.to_f64();
+    e5m2, 3, 1.53e-5, |from| e5m2::from_f64(from), |to| to.to_f64();
+}
+
+/// Adds half of the distance between neighbors to the magnitude and clears the 13 bits that are
+/// not read.
+fn nearest_tf32(value: f32) -> tf32 {
+    tf32(f32::from_bits((value.to_bits() + 0x1000) & !0x1fff))
 }
 
 macro_rules! integers {
@@ -66,7 +82,7 @@ macro_rules! integers {
                 value as i64 as Self
             }
 
-            fn value(self) -> f64 {
+            fn exact(self) -> f64 {
                 self as f64
             }
 
@@ -92,7 +108,8 @@ pub enum Values {
     /// Normal with mean 0 and standard deviation 1; of integers, 50.
     #[default]
     Normal,
-    /// Normal, with a NaN, infinity, negative zero, subnormal or huge number every few hundred elements.
+    /// Normal, with a NaN, infinity, negative zero, subnormal or huge number every few hundred
+    /// elements.
     Special,
     /// Normal with mean 1000 and standard deviation 1: sums of squares cancel.
     Offset,
@@ -140,8 +157,8 @@ impl Values {
 /// # Ok::<(), String>(())
 /// ```
 ///
-/// The first type is the default. The types are those of [`types`](crate::types). The enum must be in scope where the macro is
-/// used.
+/// The first type is the default. The types are those of [`types`](crate::types). The enum must be
+/// in scope where the macro is used.
 #[macro_export]
 macro_rules! data_types {
     ($(#[$meta:meta])* $visibility:vis enum $name:ident by $with:ident { $($types:ident),+ $(,)? }) => {

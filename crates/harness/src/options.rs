@@ -57,7 +57,8 @@ pub trait Options: Clone + Default + fmt::Display + 'static {
     /// The options from a JSON object. Options that it does not have keep their defaults.
     ///
     /// # Errors
-    /// The value is no object, it has a member that is no option, or a member that is not a value of its option.
+    /// The value is no object, it has a member that is no option, or a member that is not a value
+    /// of its option.
     fn from_json(json: &Json) -> Result<Self, OptionError> {
         let object = json.as_object().ok_or_else(|| OptionError {
             name: String::new(),

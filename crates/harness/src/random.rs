@@ -43,8 +43,8 @@ impl Random {
     }
 }
 
-/// `count` elements made by `make`. Beyond 2^24 the elements repeat, so that large inputs are made quickly. The period is prime,
-/// so that no two rows, tiles or lanes of a large problem are equal.
+/// `count` elements made by `make`. Beyond 2^24 the elements repeat, so that large inputs are made
+/// quickly. The period is prime, so that no two rows, tiles or lanes of a large problem are equal.
 pub fn tiled<T: Copy>(count: usize, make: impl FnOnce(usize) -> Vec<T>) -> Vec<T> {
     /// The largest prime below 2^24.
     const PERIOD: usize = (1 << 24) - 3;
@@ -62,7 +62,8 @@ pub fn tiled<T: Copy>(count: usize, make: impl FnOnce(usize) -> Vec<T>) -> Vec<T
 /// Elements that a host thread makes at a time, from a seed of their own.
 const CHUNK: usize = 1 << 16;
 
-/// `count` elements that `fill` makes of random numbers, a chunk at a time on all host threads. `initial` is overwritten.
+/// `count` elements that `fill` makes of random numbers, a chunk at a time on all host threads.
+/// `initial` is overwritten.
 pub fn generate<T: Copy + Send>(
     seed: u64,
     count: usize,

@@ -15,16 +15,18 @@ pub struct Candidate {
     pub prepared: Box<dyn Prepared>,
 }
 
-/// A search for the fastest configuration. Candidates are numbered from 0 in the order in which they are returned.
+/// A search for the fastest configuration. Candidates are numbered from 0 in the order in which
+/// they are returned.
 pub trait Search {
-    /// At most `limit` candidates to begin with, the most promising first. All of them can be launched.
+    /// At most `limit` candidates to begin with, the most promising first. All of them can be
+    /// launched.
     fn first(&mut self, limit: usize) -> Vec<Candidate>;
 
     /// Candidates similar to the fastest so far.
     fn around(&mut self, fastest: usize) -> Vec<Candidate>;
 
-    /// Keeps the fastest for later launches with the same options on such a device. Returns the file it is kept in; `None` if
-    /// the search keeps nothing.
+    /// Keeps the fastest for later launches with the same options on such a device. Returns the
+    /// file it is kept in; `None` if the search keeps nothing.
     ///
     /// # Errors
     /// The file cannot be read or written.

@@ -54,8 +54,8 @@ impl Setup {
 
     /// Sets of buffers that launches use in rotation. `make` makes the set of a seed.
     ///
-    /// On a GPU the sets together exceed the L2 cache, so that no launch finds its inputs there. An emulated device has no
-    /// cache and one set.
+    /// On a GPU the sets together exceed the L2 cache, so that no launch finds its inputs there. An
+    /// emulated device has no cache and one set.
     ///
     /// # Errors
     /// The errors of `make`.
@@ -101,8 +101,8 @@ impl Setup {
         self.input(length, |length| values.numbers(seed, length))
     }
 
-    /// A buffer for `length` elements of a result. Every byte is `0xff`, a NaN in every float, so that an element that the
-    /// kernel does not write is found.
+    /// A buffer for `length` elements of a result. Every byte is `0xff`, a NaN in every float, so
+    /// that an element that the kernel does not write is found.
     ///
     /// # Errors
     /// The device is out of memory.

@@ -12,8 +12,31 @@ use crate::prepared::Prepared;
 use crate::search::{GridSearch, Search};
 use crate::setup::Setup;
 
-/// The result of preparing, launching or verifying a workload. Any error will do if its message is a sentence.
+/// The result of preparing, launching or verifying a workload. Any error will do if its message is
+/// a sentence.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// A rule that the options of a workload break on their own or on the device.
+///
+/// [`Workload::prepare`] returns it, or a library's own typed error, so that a refusal is not taken
+/// for a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(String);
+
+impl Refused {
+    /// The refusal for that reason, a sentence without its full stop.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Refused {}
 
 /// The least that a launch must do, whatever the algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,18 +68,20 @@ pub trait Workload: Options + Send + Sync {
     /// The options contradict each other or exceed the device, or the device is out of memory.
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>>;
 
-    /// The same work by another library's kernel, to be timed beside this one; `None` if `name` is not known. The copy by the
-    /// driver, `copy`, is known for every workload.
+    /// The same work by another library's kernel, to be timed beside this one; `None` if `name` is
+    /// not known. The copy by the driver, `copy`, is known for every workload.
     fn baseline(&self, _name: &str, _setup: &Setup) -> Option<Result<Box<dyn Prepared>>> {
         None
     }
 
-    /// The search for the fastest configuration. By default it tries the values of `#[option(search = [..])]`.
+    /// The search for the fastest configuration. By default it tries the values of
+    /// `#[option(search = [..])]`.
     fn search(&self, setup: &Setup) -> Option<Result<Box<dyn Search>>> {
         GridSearch::new(self, setup).map(|search| Ok(Box::new(search) as Box<dyn Search>))
     }
 
-    /// The candidates of the heuristic for these options, the one it takes and why; `None` if there is only one.
+    /// The candidates of the heuristic for these options, the one it takes and why; `None` if there
+    /// is only one.
     fn explain(&self, _setup: &Setup) -> Option<Result<String>> {
         None
     }
@@ -80,7 +105,8 @@ pub struct Ladder {
     pub measure: Measure,
     /// The baseline the steps are compared with: [`Workload::baseline`].
     pub baseline: Option<&'static str>,
-    /// Options of a launch that is small enough to be emulated, for counting instructions and bank conflicts.
+    /// Options of a launch that is small enough to be emulated, for counting instructions and bank
+    /// conflicts.
     pub counted: &'static [(&'static str, &'static str)],
 }
 
@@ -115,7 +141,8 @@ impl Measure {
     }
 }
 
-/// A workload and its options, behind one type: what a program that chooses workloads by name works with.
+/// A workload and its options, behind one type: what a program that chooses workloads by name works
+/// with.
 pub trait DynWorkload: Send + Sync {
     /// [`Workload::NAME`].
     fn name(&self) -> &'static str;
@@ -159,7 +186,7 @@ pub trait DynWorkload: Send + Sync {
     fn ladder(&self) -> Option<Ladder>;
 }
 
-impl fmt::Display for dyn DynWorkload {
+impl fmt::Display for dyn DynWorkload + '_ {
     /// As the command line has it: `softmax --rows 64`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name(), self.flags())

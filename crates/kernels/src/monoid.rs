@@ -172,26 +172,26 @@ sums_and_products! {
     u64 as u64, 0, 1;
 }
 
-/// Smallest and largest: their identities, and how two are compared.
+/// Smallest and largest: how two are compared.
 macro_rules! extremes {
-    ($($element:ty, $most:expr, $least:expr, $min:expr, $max:expr;)*) => {
+    ($($element:ty, $min:expr, $max:expr;)*) => {
         arithmetic! { $(
-            Min $element as $element, $most, $min;
-            Max $element as $element, $least, $max;
+            Min $element as $element, <$element as Searchable>::MOST, $min;
+            Max $element as $element, <$element as Searchable>::LEAST, $max;
         )* }
     };
 }
 
 extremes! {
-    f16, f16::INFINITY, f16::NEG_INFINITY, |a, b| a.min_nan(b), |a, b| a.max_nan(b);
-    bf16, bf16::INFINITY, bf16::NEG_INFINITY, |a, b| a.min_nan(b), |a, b| a.max_nan(b);
-    f32, f32::INFINITY, f32::NEG_INFINITY, |a, b| a.min_nan(b), |a, b| a.max_nan(b);
+    f16, |a, b| a.min_nan(b), |a, b| a.max_nan(b);
+    bf16, |a, b| a.min_nan(b), |a, b| a.max_nan(b);
+    f32, |a, b| a.min_nan(b), |a, b| a.max_nan(b);
     // PTX has no `min.NaN.f64`.
-    f64, f64::INFINITY, f64::NEG_INFINITY, |a, b| nan_or(a, b, a.min(b)), |a, b| nan_or(a, b, a.max(b));
-    i32, i32::MAX, i32::MIN, |a, b| a.min(b), |a, b| a.max(b);
-    u32, u32::MAX, u32::MIN, |a, b| a.min(b), |a, b| a.max(b);
-    i64, i64::MAX, i64::MIN, |a, b| a.min(b), |a, b| a.max(b);
-    u64, u64::MAX, u64::MIN, |a, b| a.min(b), |a, b| a.max(b);
+    f64, |a, b| nan_or(a, b, a.min(b)), |a, b| nan_or(a, b, a.max(b));
+    i32, |a, b| a.min(b), |a, b| a.max(b);
+    u32, |a, b| a.min(b), |a, b| a.max(b);
+    i64, |a, b| a.min(b), |a, b| a.max(b);
+    u64, |a, b| a.min(b), |a, b| a.max(b);
 }
 
 /// Whichever of `a` and `b` is NaN, or else `number`.

@@ -1,8 +1,8 @@
 //! Elements for reductions and scans: random inputs of every type, and exact arithmetic to check
 //! results by.
 
-use warpwright::lang::element::{bf16, f16};
-use warpwright_harness::{Compared, Random, Rounded, Work, data_types, generate, tiled};
+use warpwright::lang::element::{Element, bf16, f16};
+use warpwright_harness::{Compared, HostNumber, Random, Work, data_types, generate, tiled};
 
 use crate::monoid::Searchable;
 
@@ -53,26 +53,26 @@ pub trait Sampled: Searchable {
 }
 
 macro_rules! floats {
-    ($($ty:ty: $step:expr, $last:expr, $from:expr, $to:expr;)*) => {
+    ($($ty:ty)*) => {
         $(impl Sampled for $ty {
             type Exact = f64;
-            const STEP: f64 = $step;
-            const LAST: f64 = $last;
+            // f32 for the narrower types; the host's own sum of f64 rounds as often as the
+            // device's.
+            const STEP: f64 = if Self::BYTES == 8 { 2.0 * f64::ROUNDING } else { f32::ROUNDING };
+            const LAST: f64 = if Self::BYTES == 2 { <$ty>::ROUNDING } else { 0.0 };
             const SUM_OF_NOTHING: f64 = 0.0;
 
             fn draw(random: &mut Random) -> Self {
                 // Uniform between -1 and 1, in steps that f32 holds.
-                let from: fn(f64) -> $ty = $from;
-                from(((random.bits() >> 40) as i64 - (1 << 23)) as f64 / (1u64 << 23) as f64)
+                Self::nearest(((random.bits() >> 40) as i64 - (1 << 23)) as f64 / (1u64 << 23) as f64)
             }
 
             fn exact(self) -> f64 {
-                let to: fn($ty) -> f64 = $to;
-                to(self)
+                HostNumber::exact(self)
             }
 
             fn as_f64(self) -> f64 {
-                Sampled::exact(self)
+                HostNumber::exact(self)
             }
 
             fn add(a: f64, b: f64) -> f64 {
@@ -80,29 +80,22 @@ macro_rules! floats {
             }
 
             fn magnitude(self) -> f64 {
-                Sampled::exact(self).abs()
+                HostNumber::exact(self).abs()
             }
 
             fn quantile(part: f64) -> Self {
-                let from: fn(f64) -> $ty = $from;
-                from(2.0 * part - 1.0)
+                Self::nearest(2.0 * part - 1.0)
             }
 
             fn compared(found: Self, expected: f64, tolerance: f64) -> Compared {
-                let last = Self::LAST * expected.abs();
-                Compared { found: Sampled::exact(found), expected, tolerance: tolerance + last + f64::MIN_POSITIVE }
+                let tolerance = tolerance + Self::LAST * expected.abs() + f64::MIN_POSITIVE;
+                Compared { found: HostNumber::exact(found), expected, tolerance }
             }
         })*
     };
 }
 
-floats! {
-    f32: f32::ROUNDING, 0.0, |value| value as f32, f64::from;
-    f16: f32::ROUNDING, f16::ROUNDING, f16::from_f64, f64::from;
-    bf16: f32::ROUNDING, bf16::ROUNDING, bf16::from_f64, f64::from;
-    // The host's own sum rounds as often as the device's.
-    f64: 2.0 / (1u64 << 53) as f64, 0.0, |value| value, |value| value;
-}
+floats! { f32 f16 bf16 f64 }
 
 macro_rules! integers {
     ($($ty:ty)*) => {

@@ -63,6 +63,37 @@ impl Walk {
         }
     }
 
+    /// to = f(inputs), elementwise.
+    #[device]
+    fn apply<T: MemoryElement, const N: usize>(
+        &self,
+        inputs: [Global<T>; N],
+        to: Global<T>,
+        length: Reg<u64>,
+        function: impl Fn([Reg<T>; N]) -> Reg<T>,
+    ) {
+        launch::threads(self.threads);
+        let lanes = self.lanes::<T>();
+        self.over::<T>(
+            length,
+            |first, mine| {
+                let inputs = inputs.map(|input| input.at(first).at(mine));
+                let to = to.at(first).at(mine);
+                let load = |input: Global<T>| -> Vec<_> {
+                    let load = |at| vector::load_lanes(input.at(at), lanes, vector::read_once());
+                    self.places::<T>().map(load).collect()
+                };
+                let loaded = inputs.map(load);
+                for (step, at) in self.places::<T>().enumerate() {
+                    let lane = |lane: usize| function(std::array::from_fn(|input| loaded[input][step][lane]));
+                    let values: Vec<_> = (0..lanes as usize).map(lane).collect();
+                    vector::store_lanes(to.at(at), &values, Access::new());
+                }
+            },
+            |at| to.at(at).store(function(inputs.map(|input| input.at(at).load()))),
+        );
+    }
+
     /// The offsets of a thread's vectors from its first.
     fn places<T: Element>(&self) -> impl Iterator<Item = u32> + use<T> {
         let stride = self.threads * self.lanes::<T>();
@@ -129,24 +160,7 @@ impl<F> Map<F> {
     where
         F: Fn(Reg<T>) -> Reg<T>,
     {
-        launch::threads(self.walk.threads);
-        let (from, to, lanes) = (*from, *to, self.walk.lanes::<T>());
-        self.walk.over::<T>(
-            length,
-            |first, mine| {
-                let (from, to) = (from.at(first).at(mine), to.at(first).at(mine));
-                let loaded: Vec<_> = self
-                    .walk
-                    .places::<T>()
-                    .map(|at| vector::load_lanes(from.at(at), lanes, vector::read_once()))
-                    .collect();
-                for (at, values) in self.walk.places::<T>().zip(loaded) {
-                    let values: Vec<_> = values.into_iter().map(&self.function).collect();
-                    vector::store_lanes(to.at(at), &values, Access::new());
-                }
-            },
-            |at| to.at(at).store((self.function)(from.at(at).load())),
-        );
+        self.walk.apply([*from], *to, length, |[value]| (self.function)(value));
     }
 }
 
@@ -155,7 +169,7 @@ impl<F> Map<F> {
 pub struct Zip<F> {
     /// The tile of a CTA.
     pub walk: Walk,
-    /// What is done to each pair.
+    /// The function.
     pub function: F,
 }
 
@@ -166,25 +180,6 @@ impl<F> Zip<F> {
     where
         F: Fn(Reg<T>, Reg<T>) -> Reg<T>,
     {
-        launch::threads(self.walk.threads);
-        let (a, b, to, lanes) = (*a, *b, *to, self.walk.lanes::<T>());
-        self.walk.over::<T>(
-            length,
-            |first, mine| {
-                let (a, b, to) = (a.at(first).at(mine), b.at(first).at(mine), to.at(first).at(mine));
-                let load = |from: Global<T>| -> Vec<_> {
-                    self.walk
-                        .places::<T>()
-                        .map(|at| vector::load_lanes(from.at(at), lanes, vector::read_once()))
-                        .collect()
-                };
-                let (a, b) = (load(a), load(b));
-                for (at, (a, b)) in self.walk.places::<T>().zip(a.into_iter().zip(b)) {
-                    let values: Vec<_> = a.into_iter().zip(b).map(|(a, b)| (self.function)(a, b)).collect();
-                    vector::store_lanes(to.at(at), &values, Access::new());
-                }
-            },
-            |at| to.at(at).store((self.function)(a.at(at).load(), b.at(at).load())),
-        );
+        self.walk.apply([*a, *b], *to, length, |[a, b]| (self.function)(a, b));
     }
 }

@@ -6,8 +6,8 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::Buffer;
 use warpwright_harness::{
-    HostNumber, Ladder, Measure, Options, Prepared, Result, Setup, Values, Work, Workload, data_types,
-    exactly,
+    HostNumber, Ladder, Measure, Options, Prepared, Refused, Result, Setup, Values, Work, Workload,
+    data_types, exactly,
 };
 
 use super::kernels::{Copy, Map, Walk, Zip};
@@ -49,9 +49,9 @@ impl Elementwise {
         };
         match walk.bits.is_power_of_two() && walk.threads > 0 && walk.steps > 0 {
             true => Ok(walk),
-            false => Err(format!(
+            false => Err(Refused::new(format!(
                 "a vector has 8, 16, 32, 64 or 128 bits, and threads and steps are at least 1, not {walk:?}"
-            )
+            ))
             .into()),
         }
     }
@@ -112,7 +112,7 @@ impl Elementwise {
             })
             .verify(move |(a, b, to)| {
                 let (a, b) = (a.to_vec()?, b.to_vec()?);
-                exactly(&to.to_vec()?, |index| a[index].sum(b[index]).value())
+                exactly(&to.to_vec()?, |index| a[index].sum(b[index]).exact())
             }))
     }
 }
@@ -150,7 +150,7 @@ impl Workload for CopyWorkload {
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let walk = self.elementwise.walk()?;
         with_element!(self.elementwise.element, T => {
-            self.elementwise.unary(setup, Copy { walk }.run::<T>()?, T::value)
+            self.elementwise.unary(setup, Copy { walk }.run::<T>()?, T::exact)
         })
     }
 
@@ -185,7 +185,7 @@ impl Workload for MapWorkload {
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let walk = self.elementwise.walk()?;
         with_element!(self.elementwise.element, T => {
-            self.elementwise.unary(setup, Map { walk, function: square::<T> }.run::<T>()?, |x: T| x.product(x).value())
+            self.elementwise.unary(setup, Map { walk, function: square::<T> }.run::<T>()?, |x: T| x.product(x).exact())
         })
     }
 }

@@ -11,8 +11,8 @@ use warpwright::prelude::*;
 use warpwright::runtime::cublas::{self, CublasMatmul, MatmulShape};
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::{
-    Candidate, OptionValue, Options, Prepared, Random, Result, Rounded, Search, Setup, Verified, Work,
-    Workload, data_types, merge, normal,
+    Candidate, OptionValue, Options, Prepared, Random, Refused, Result, Rounded, Search, Setup, Verified,
+    Work, Workload, data_types, merge, normal,
 };
 
 use super::Gemm;
@@ -225,7 +225,7 @@ macro_rules! with_types {
             (true, InputType::e5m2, InputType::e4m3) => with_operands!(BlockScaled, e5m2, e4m3),
             (true, InputType::e5m2, InputType::e5m2) => with_operands!(BlockScaled, e5m2, e5m2),
             (true, input, _) => {
-                Err(format!("--input {}: block scales need e4m3 or e5m2", input.text()).into())
+                Err(Refused::new(format!("--input {}: block scales need e4m3 or e5m2", input.text())).into())
             }
             (false, InputType::bf16, InputType::bf16) => with_operands!(Unscaled, bf16, bf16),
             (false, InputType::f16, InputType::f16) => with_operands!(Unscaled, f16, f16),
@@ -234,11 +234,11 @@ macro_rules! with_types {
             (false, InputType::e4m3, InputType::e5m2) => with_operands!(Unscaled, e4m3, e5m2),
             (false, InputType::e5m2, InputType::e4m3) => with_operands!(Unscaled, e5m2, e4m3),
             (false, InputType::e5m2, InputType::e5m2) => with_operands!(Unscaled, e5m2, e5m2),
-            (false, a, b) => Err(format!(
+            (false, a, b) => Err(Refused::new(format!(
                 "--input {} --b-input {}: operands have one type, or one is e4m3 and the other e5m2",
                 a.text(),
                 b.text()
-            )
+            ))
             .into()),
         }
     }};
@@ -367,8 +367,8 @@ impl GemmWorkload {
         if is_identity && self.activation == ActivationOption::None && self.scales != Scales::RowColumn {
             return Ok(());
         }
-        Err(format!("{what} has no epilogue: remove --alpha, --beta, --bias, --activation and --scales")
-            .into())
+        let flags = "--alpha, --beta, --bias, --activation and --scales";
+        Err(Refused::new(format!("{what} has no epilogue: remove {flags}")).into())
     }
 
     /// The algorithms that the options allow, the cheapest first.
@@ -420,9 +420,8 @@ impl GemmWorkload {
             launch::choose::<A, B, C, S>(self.planned(&calls[0]), setup.device().properties(), None)?;
             return Err(launch::no_wgmma::<A, B>(capability).into());
         }
-        let algorithm = *algorithms
-            .get(self.rank as usize)
-            .ok_or_else(|| format!("--rank {}: the ranks are 0 to {}", self.rank, algorithms.len() - 1))?;
+        let past = || format!("--rank {}: the ranks are 0 to {}", self.rank, algorithms.len() - 1);
+        let algorithm = *algorithms.get(self.rank as usize).ok_or_else(|| Refused::new(past()))?;
         if self.rank != 0 {
             return Ok((algorithm, Reason::Flag("--rank")));
         }
@@ -537,7 +536,7 @@ impl GemmWorkload {
         let [(a_count, _), _] = call.batch.matrices();
         let (a_scales, b_scales) = self.granularities().unzip();
         if self.granularities().is_some() && (self.a, self.b) != (ALayout::Row, BLayout::Column) {
-            return Err("block scales are generated for --a row and --b column".into());
+            return Err(Refused::new("block scales are generated for --a row and --b column").into());
         }
         let numbers = |stream: u64, length: usize| {
             let seed = seed.wrapping_mul(2).wrapping_add(stream << 20);

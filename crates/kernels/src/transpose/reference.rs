@@ -11,8 +11,8 @@ pub fn verify<T: HostNumber>(a: &[T], (m, n): (u32, u32), b: &[T]) -> Result<Ver
     Ok(compare_parts(if m == 0 { 0 } else { n }, &|row| {
         let found = &b[row * m..][..m];
         let elements = found.iter().enumerate().map(|(column, found)| Compared {
-            found: found.value(),
-            expected: a[column * n + row].value(),
+            found: found.exact(),
+            expected: a[column * n + row].exact(),
             tolerance: 0.0,
         });
         compare(elements, |column| vec![row, column as usize])

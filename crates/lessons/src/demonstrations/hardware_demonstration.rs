@@ -91,10 +91,10 @@ impl Workload for HardwareDemonstrationWorkload {
             })
             .verify(|(input, waves, product)| {
                 let input = input.to_vec()?;
-                let value = |row: usize, k: usize| input[row * K as usize + k].value();
+                let value = |row: usize, k: usize| input[row * K as usize + k].exact();
                 let waves = waves.to_vec()?.into_iter().enumerate().map(|(lane, found)| Compared {
                     found: found.into(),
-                    expected: (2.0 * input[lane].value()).sin(),
+                    expected: (2.0 * input[lane].exact()).sin(),
                     // PTX ISA, `sin.approx`: the absolute error is 2^-20.5 between -pi and pi, and
                     // larger outside.
                     tolerance: 2e-6,

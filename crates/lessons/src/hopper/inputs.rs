@@ -7,8 +7,8 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpwright::lang::element::bf16;
-use warpwright::runtime::{Buffer, Storable};
-use warpwright_harness::{Compared, Random, Result, Rounded, Strided, Verified, compare, product};
+use warpwright::runtime::Buffer;
+use warpwright_harness::{Compared, HostNumber, Random, Result, Strided, Verified, compare, product};
 
 /// A shape (m, n, k) and a seed.
 pub(super) type Key = ((u32, u32, u32), u64);
@@ -49,7 +49,7 @@ impl Inputs {
         let ((m, n, k), seed) = key;
         let mut random = Random::new(seed);
         let mut factor = |rows: u32| -> Vec<bf16> {
-            random.normal(rows as usize * k as usize).into_iter().map(Rounded::round).collect()
+            random.normal(rows as usize * k as usize).into_iter().map(HostNumber::round).collect()
         };
         let inputs = Arc::new(Self { key, a: factor(m), b: factor(n), reference: OnceLock::new() });
         latest.push(Arc::clone(&inputs));
@@ -82,7 +82,7 @@ impl Inputs {
     /// plus the error of f32 accumulation. That error grows with the sum of the products'
     /// magnitudes, which the norms of the rows bound (Cauchy-Schwarz). The hardware truncates
     /// inside an MMA, so each of its k/16 steps may lose two units in the last place.
-    pub(super) fn verify_product<C: Rounded + Storable>(&self, c: &Buffer<C>) -> Result<Verified> {
+    pub(super) fn verify_product<C: HostNumber>(&self, c: &Buffer<C>) -> Result<Verified> {
         let (_, n, k) = self.extents();
         let found = c.to_vec()?;
         let reference = self.reference();

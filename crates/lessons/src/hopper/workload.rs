@@ -5,7 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::cublas::{self, CublasMatmul, MatmulShape};
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream, TensorMap as Map};
 use warpwright_harness::{
-    Ladder, Measure, OptionValue, Options, Prepared, Result, Rounded, Setup, Work, Workload, data_types,
+    HostNumber, Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload, data_types,
 };
 use warpwright_kernels::gemm::GemmOutput;
 
@@ -88,7 +88,7 @@ impl HopperLadder {
     }
 
     /// A launch that multiplies.
-    fn prepare_of<C: GemmOutput + Storable + Rounded>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+    fn prepare_of<C: GemmOutput + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let extents @ (m, n, k) = self.extents();
         let step = Step::<C>::new(self.step)?;
         let grid = step.grid((m, n), setup.sm_count())?;
@@ -123,7 +123,7 @@ impl HopperLadder {
     }
 
     /// The same product by cuBLAS, compared with the same reference.
-    fn cublas<C: Storable + Rounded>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+    fn cublas<C: HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let extents = self.extents();
         let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
         let shape = MatmulShape {
