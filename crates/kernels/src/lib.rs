@@ -1,10 +1,12 @@
 //! The kernel library: a folder a family, each with its reference.
 
 mod cache;
+pub mod collective;
 pub mod elementwise;
 pub mod gemm;
 pub mod histogram;
 pub mod launch_cost;
+mod look_back;
 pub mod monoid;
 pub mod operations;
 pub mod reduce;

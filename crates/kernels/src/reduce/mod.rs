@@ -3,7 +3,6 @@
 //! [`single_pass`]: 16 bytes a load, many loads in flight, and one launch: the last CTA to finish
 //! combines the rest. The steps that lead to it are lessons: `warpwright_lessons::reduce`.
 
-pub mod block;
 mod operations;
 pub mod reference;
 pub mod single_pass;

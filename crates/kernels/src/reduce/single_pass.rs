@@ -22,7 +22,7 @@ use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::block::{reduce_block, reduce_warp};
+use crate::collective::{reduce_block, reduce_warp};
 use crate::monoid::Monoid;
 use crate::operations::{Operations, Result, Scratch};
 use crate::vector;

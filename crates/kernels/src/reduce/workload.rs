@@ -1,7 +1,9 @@
 //! The reductions as workloads: inputs, references and tolerances.
 
 use warpwright::arch::Capability;
-use warpwright_harness::{Compared, OptionValue, Options, Prepared, Result, Setup, Work, Workload, compare};
+use warpwright_harness::{
+    Compared, OptionValue, Options, Prepared, Refused, Result, Setup, Work, Workload, compare,
+};
 
 use super::reference::{check_extreme, check_index, check_sum};
 use super::single_pass::{self, SinglePass};
@@ -34,7 +36,8 @@ impl Reduction {
         let fastest = SinglePass::new(monoid, capability);
         let stages = self.stages.unwrap_or(fastest.stages);
         if stages > 0 && fastest.stages == 0 {
-            return Err("--stages needs sm_90: tiles are copied to shared memory by bulk copies".into());
+            let reason = "--stages needs sm_90: tiles are copied to shared memory by bulk copies";
+            return Err(Refused::new(reason).into());
         }
         let ctas_per_sm = self.ctas_per_sm.unwrap_or(fastest.ctas_per_sm);
         Ok(SinglePass { ctas_per_sm, unroll: self.unroll.unwrap_or(fastest.unroll), stages, ..fastest })

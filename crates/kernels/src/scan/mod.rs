@@ -6,13 +6,14 @@
 //! exclusive   0   3   4   8   9     output[i] = input[0] + .. + input[i - 1], the identity first
 //! ```
 //!
-//! [`single_pass`](device::single_pass) is one kernel that reads and writes every element once. The
+//! [`single_pass`] is one kernel that reads and writes every element once. The
 //! classic scans of a section and the scan in three kernels are lessons:
 //! `warpwright_lessons::scan`.
 
-pub mod device;
-pub mod host;
-mod kind;
+mod operations;
+pub mod reference;
+pub mod single_pass;
+mod workload;
 
-pub(crate) use host::workload::ScanWorkload;
-pub use kind::ScanKind;
+pub use single_pass::ScanKind;
+pub(crate) use workload::ScanWorkload;

@@ -8,9 +8,8 @@
 //! ```
 
 mod operations;
-mod predicate;
 mod single_pass;
 mod workload;
 
-pub use predicate::Predicate;
+pub use single_pass::Predicate;
 pub(crate) use workload::SelectWorkload;

@@ -4,10 +4,8 @@ use warpwright::lang::comparison::Equatable;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::predicate::Predicate;
-use super::single_pass::{Select, Want};
+use super::single_pass::{Predicate, Select, Want};
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
-use crate::scan::device::look_back::persistent_grid;
 
 /// The predicate of selections by flags or neighbors, which is not called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,13 +108,7 @@ impl Operations {
         let configuration = Select::new::<T>(want, self.device().properties().capability);
         let kernel = self.kernel(configuration, Select::<P>::run::<T>)?;
         let tiles = input.len().div_ceil(configuration.tile() as usize);
-        let resident = self.resident(&kernel)?;
-        let grid = persistent_grid(tiles as u64, resident, configuration.held()).ok_or_else(|| {
-            OperationError::Shape {
-                what: "a selection",
-                reason: format!("{} elements are more than 2^32 tiles; select in parts", input.len()),
-            }
-        })?;
+        let grid = self.persistent_grid("a selection", &kernel, tiles as u64, configuration.held())?;
         self.with_scratch(stream, |scratch: &mut SelectScratch| {
             let counter = scratch.counter.at_least_kept(stream, 1)?;
             let words = scratch.words.at_least_kept(stream, tiles)?;

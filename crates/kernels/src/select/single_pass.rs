@@ -1,7 +1,7 @@
 //! The selection in one launch: every element is read once, every selected one written once.
 //!
 //! CTAs process tile after tile from a pipeline in shared memory, and learn how many elements are
-//! selected before each tile by the [look-back](crate::scan::device::look_back) of the scan. In the
+//! selected before each tile by the [look-back](crate::look_back) of the scan. In the
 //! round of tile k:
 //!
 //! ```text
@@ -23,18 +23,26 @@
 //! packed    a d e g                       nothing is written beyond the row that was just read
 //! ```
 
+use std::hash::Hash;
+
 use warpwright::arch::Capability;
 use warpwright::lang::comparison::Equatable;
 use warpwright::lang::fence::fence_proxy_async_shared;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
 
-use super::predicate::Predicate;
+use crate::collective::{before_lane, scan_warp};
+use crate::look_back::aggregates::Chain;
+use crate::look_back::tickets::{Ticket, TileQueue};
+use crate::look_back::tile_pipeline::{PipelineShape, Tile, TilePipeline, shift_in, shift_out};
 use crate::monoid::Sum;
-use crate::scan::device::look_back::{Chain, Ticket, TileQueue};
-use crate::scan::device::tile_pipeline::{PipelineShape, Tile, TilePipeline};
-use crate::scan::device::tile_pipeline::{shift_in, shift_out};
-use crate::scan::device::warp::{before_lane, scan_warp};
+
+/// Selects elements. A predicate is build-time configuration, like a
+/// [`Monoid`](crate::monoid::Monoid).
+pub trait Predicate<T: Element>: Copy + Eq + Hash + Send + Sync + 'static {
+    /// Whether `element` is selected.
+    fn wants(&self, element: Reg<T>) -> Reg<bool>;
+}
 
 /// Which elements are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::Buffer;
 use warpwright_harness::{OptionValue, Options, Prepared, Random, Result, Setup, Work, Workload, compare};
 
-use super::predicate::Predicate;
+use super::single_pass::Predicate;
 use crate::operations::Operations;
 use crate::sample::{ElementType, Sampled, with_element_type};
 
@@ -37,7 +37,7 @@ enum Criterion {
     Change,
 }
 
-/// Selects elements below a bound: so many percent of those that are drawn.
+/// Selects the elements below a bound: a given percentage of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Lowest {
     percent: u32,
@@ -58,7 +58,7 @@ struct Set<T> {
 }
 
 impl SelectWorkload {
-    /// A sequence of which `percent` in a hundred are true.
+    /// A sequence of which `percent` percent is true.
     fn chosen(&self, seed: u64) -> impl FnMut() -> bool {
         let (mut random, percent) = (Random::new(!seed), u64::from(self.percent));
         move || random.below(100) < percent
@@ -137,8 +137,7 @@ impl SelectWorkload {
 impl Workload for SelectWorkload {
     const NAME: &'static str = "select";
 
-    /// Each element and flag is read once, and each selected element, of which there are about
-    /// `percent` in a hundred, written.
+    /// Each element and flag is read once, and each selected element is written.
     fn work(&self) -> Work {
         let length = self.length as f64;
         let written = length * f64::from(self.percent) / 100.0;

@@ -3,6 +3,28 @@
 use warpwright::lang::element::Kind;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
+use warpwright_harness::OptionValue;
+
+/// The order of a sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+pub enum Direction {
+    /// The smallest key first.
+    #[default]
+    Ascending,
+    /// The largest key first.
+    Descending,
+}
+
+/// Values of a digit, which is a byte.
+pub(crate) const BINS: u32 = 256;
+
+/// The number of an ordered key in the order of a sort.
+pub fn in_direction<K: SortKey>(ordered: Reg<K::Bits>, direction: Direction) -> Reg<K::Bits> {
+    match direction {
+        Direction::Ascending => ordered,
+        Direction::Descending => K::reversed(ordered),
+    }
+}
 
 /// A key: a number of 8 to 64 bits.
 ///

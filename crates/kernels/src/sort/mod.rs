@@ -17,17 +17,16 @@
 //! ```
 //!
 //! [`Operations::sort`](crate::operations::Operations::sort) and
-//! [`Operations::sort_pairs`](crate::operations::Operations::sort_pairs) sort by radix
-//! ([`host::radix`]). Bitonic and merge sort, which compare keys, are lessons: `warpwright_lessons::sort`.
+//! [`Operations::sort_pairs`](crate::operations::Operations::sort_pairs) sort by radix ([`radix`]).
+//! Bitonic and merge sort, which compare keys, are lessons: `warpwright_lessons::sort`.
 
-mod device;
-mod direction;
-pub mod host;
+mod histogram;
 mod key;
+pub mod radix;
+pub mod reference;
+mod sweep;
+mod workload;
 
-pub use device::digit::in_direction;
-pub use direction::Direction;
-pub(crate) use host::workload::SortWorkload;
-pub use host::workload::ValueType;
-pub use host::{radix, reference};
-pub use key::SortKey;
+pub use key::{Direction, SortKey, in_direction};
+pub(crate) use workload::SortWorkload;
+pub use workload::ValueType;

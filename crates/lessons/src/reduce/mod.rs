@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`interleaved`] | a tree in shared memory; most of each warp idles, and lanes conflict in banks |
 //! | [`sequential`] | the same tree with the working threads side by side |
-//! | [`block`](warpwright_kernels::reduce::block) | the tree in registers, by warp shuffles |
+//! | [`reduce_block`](warpwright_kernels::collective::reduce_block) | the tree in registers, by warp shuffles |
 //! | [`stepwise`] | threads that combine many elements before the tree begins |
 //! | [`single_pass`](warpwright_kernels::reduce::single_pass) | the library's: 16 bytes a load, and one launch |
 

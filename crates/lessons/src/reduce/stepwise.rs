@@ -10,11 +10,11 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::{interleaved, sequential};
+use warpwright_kernels::collective;
 use warpwright_kernels::monoid::InPlace;
 use warpwright_kernels::operations::{
     OperationError, Operations, Result, Scratch, both, expect_length, expect_power_of_two_threads,
 };
-use warpwright_kernels::reduce::block;
 
 /// A step of the ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +62,7 @@ impl<M> Stepwise<M> {
         let of_block = match self.step {
             Step::Interleaved => interleaved::reduce_block(monoid, mine, self.threads),
             Step::Sequential => sequential::reduce_block(monoid, mine, self.threads),
-            Step::Shuffles | Step::GridStride => block::reduce_block(monoid, mine, self.threads),
+            Step::Shuffles | Step::GridStride => collective::reduce_block(monoid, mine, self.threads),
         };
         if thread == 0u64 {
             partials[block_idx().x] = of_block;

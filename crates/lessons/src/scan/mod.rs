@@ -10,7 +10,7 @@
 //! | [`coarsened`] | 2n | 2 | runs of elements for each thread |
 //!
 //! [`segmented`] uses any of them in three kernels. The library's
-//! [`single_pass`](warpwright_kernels::scan::device::single_pass) reads and writes every element
+//! [`single_pass`](warpwright_kernels::scan::single_pass) reads and writes every element
 //! once.
 
 pub mod blelloch;

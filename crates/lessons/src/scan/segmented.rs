@@ -9,7 +9,7 @@
 //!
 //! The lesson is how a section is scanned: [`kogge_stone`], [`brent_kung`], [`blelloch`], [`warp`],
 //! [`coarsened`]. In every case the elements are read and written twice, which is why
-//! [`single_pass`](warpwright_kernels::scan::device::single_pass) can be twice as fast.
+//! [`single_pass`](warpwright_kernels::scan::single_pass) can be twice as fast.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};

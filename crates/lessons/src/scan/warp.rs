@@ -12,8 +12,8 @@
 use warpwright::prelude::*;
 
 use super::section::Section;
+use warpwright_kernels::collective::scan_warp;
 use warpwright_kernels::monoid::InPlace;
-use warpwright_kernels::scan::device::warp::scan_warp;
 
 /// Scans a section of one element per thread.
 #[device]

@@ -1,14 +1,14 @@
 //! The ladder of scans as a workload.
 
 use warpwright_harness::{
-    Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload, data_types,
+    Ladder, Measure, OptionValue, Options, Prepared, Refused, Result, Setup, Work, Workload, data_types,
 };
 use warpwright_kernels::monoid::{InPlace, Max, Min, Sum};
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::reduce::By;
 use warpwright_kernels::sample::Sampled;
 use warpwright_kernels::scan::ScanKind;
-use warpwright_kernels::scan::host::reference::{Reference, work};
+use warpwright_kernels::scan::reference::{Reference, work};
 
 use super::segmented::{Method, Segmented};
 use crate::library::library;
@@ -110,10 +110,10 @@ impl Workload for ScanLadder {
             By::Sum => {
                 let element = self.element.text();
                 let refused = |_| {
-                    format!(
+                    Refused::new(format!(
                         "a sum of {element} is accumulated in f32, which only --step single-pass \
-                     supports"
-                    )
+                         supports"
+                    ))
                 };
                 with_sum!(SumType::parse(&element).map_err(refused)?, T => {
                     self.in_sections::<T, _>(setup, (Sum, method), Reference::sums())

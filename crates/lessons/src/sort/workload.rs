@@ -4,7 +4,7 @@ use warpwright::runtime::Storable;
 use warpwright_harness::{
     Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload, data_types,
 };
-use warpwright_kernels::sort::reference::{Keys, SortProblem};
+use warpwright_kernels::sort::reference::{Keys, SortProblem, Stability};
 use warpwright_kernels::sort::{SortKey, ValueType};
 
 use super::bitonic::{self, Bitonic};
@@ -60,12 +60,16 @@ fn of_pairs<K: SortKey, V: Storable>(
     value: fn(u64) -> V,
 ) -> Result<Box<dyn Prepared>> {
     match is_merge {
-        true => problem.of_pairs::<K, V>(value, true, |operations, stream, from, to, direction| {
-            merge::pairs(operations, stream, from, to, Merge::new::<K>(direction))
-        }),
-        false => problem.of_pairs::<K, V>(value, false, |operations, stream, from, to, direction| {
-            bitonic::pairs(operations, stream, from, to, Bitonic::new::<K>(direction))
-        }),
+        true => {
+            problem.of_pairs::<K, V>(value, Stability::Stable, |operations, stream, from, to, direction| {
+                merge::pairs(operations, stream, from, to, Merge::new::<K>(direction))
+            })
+        }
+        false => {
+            problem.of_pairs::<K, V>(value, Stability::Unstable, |operations, stream, from, to, direction| {
+                bitonic::pairs(operations, stream, from, to, Bitonic::new::<K>(direction))
+            })
+        }
     }
 }
 

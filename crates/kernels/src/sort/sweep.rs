@@ -21,19 +21,17 @@
 //!    equal, so most stores of a warp are contiguous.
 //!
 //! Tiles are numbered, and published words tagged with the launch, as in
-//! [`look_back`](crate::scan::device::look_back), which explains why no launch deadlocks and
-//! nothing is reset. A word holds its count beside its status, so its order with other accesses
-//! does not matter.
+//! [`look_back`](crate::look_back), which explains why no launch deadlocks and nothing is reset.
 
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
 
-use super::super::direction::Direction;
-use super::super::key::SortKey;
-use super::digit::{BINS, in_direction};
+use super::key::{BINS, Direction, SortKey, in_direction};
+use crate::collective::scan_warp;
+use crate::look_back::counts::CountChain;
+use crate::look_back::status::{AGGREGATE, PREFIX};
+use crate::look_back::tickets::Ticket;
 use crate::monoid::Sum;
-use crate::scan::device::look_back::{AGGREGATE, PREFIX, Ticket};
-use crate::scan::device::warp::scan_warp;
 
 /// A pass over a part of the keys: its first key and its length; the byte; the row of 256 words of
 /// `starts` with the first positions of the digit values; and the row for the next part (the same,
@@ -162,14 +160,14 @@ impl Sweep {
         let counts_value = thread.lt(BINS);
         let mut of_earlier_warps = vec![constant(0u32); warps as usize];
         let mut count = constant(0u32);
-        let words = pass.chain.at(thread);
+        let chain = CountChain::new(pass.chain.at(thread), ticket, BINS, self.window);
         if counts_value {
             for other in 0..warps {
                 of_earlier_warps[other as usize] = count;
                 count += counters.at(other * BINS + thread).load();
             }
             let status = (ticket.tile.eq(0)).select(PREFIX, AGGREGATE);
-            publish(words, ticket, status, count);
+            chain.publish(status, count);
         }
         let place = self.before_value(count);
         if counts_value {
@@ -188,9 +186,9 @@ impl Sweep {
 
         // Look back.
         if counts_value {
-            let before = look_back(words, ticket, self.window);
+            let before = chain.before();
             if ticket.tile != 0 {
-                publish(words, ticket, constant(PREFIX), before + count);
+                chain.publish(constant(PREFIX), before + count);
             }
             let begins = pass.starts.at(digit_row * u64::from(BINS)).at(thread).load();
             places.at(thread).store(begins + before.convert::<u64>() - place.convert::<u64>());
@@ -328,40 +326,4 @@ fn lanes_of_same(digit: Reg<u32>) -> Reg<u32> {
         same &= is_set.select(set, !set);
     }
     same
-}
-
-/// Publishes the tile's count of this thread's digit value.
-fn publish(words: Global<u64>, ticket: Ticket, status: Reg<u32>, count: Reg<u32>) {
-    let word = (ticket.launch | status).convert::<u64>() << 32u32 | count.convert::<u64>();
-    let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
-    words.at(ticket.tile.convert::<u64>() * u64::from(BINS)).store_with(word, relaxed);
-}
-
-/// The number of keys of earlier tiles with this thread's digit value. Reads `window` tiles at
-/// once.
-#[device]
-fn look_back(words: Global<u64>, ticket: Ticket, window: u32) -> Reg<u32> {
-    let mut before = constant(0u32);
-    // The tiles below this one are not counted yet.
-    let mut tiles = ticket.tile;
-    let mut is_done = tiles.eq(0);
-    while !is_done {
-        // Tile 0, which has a prefix, stands for those before it.
-        let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
-        let seen: Vec<_> = (1..=window)
-            .map(|distance| (tiles >= distance).select(tiles - distance, 0u32))
-            .map(|tile| words.at(tile.convert::<u64>() * u64::from(BINS)).load_with(relaxed))
-            .collect();
-        let mut goes_on = constant(true);
-        for word in seen {
-            let status = (word >> 32u32).convert::<u32>() ^ ticket.launch;
-            let is_prefix = status.eq(PREFIX);
-            let counts = goes_on & (is_prefix | status.eq(AGGREGATE));
-            before += counts.select(word.convert::<u32>(), 0u32);
-            tiles -= counts.to_u32();
-            is_done = is_done | (counts & is_prefix);
-            goes_on = counts & !is_prefix;
-        }
-    }
-    before
 }

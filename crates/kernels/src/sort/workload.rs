@@ -2,7 +2,7 @@
 
 use warpwright_harness::{OptionValue, Options, Prepared, Result, Setup, Work, Workload, data_types};
 
-use super::reference::{Keys, SortProblem};
+use super::reference::{Keys, SortProblem, Stability};
 use crate::operations::Operations;
 
 data_types! {
@@ -55,10 +55,11 @@ impl Workload for SortWorkload {
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let problem = SortProblem { setup, keys: &self.keys };
+        let stable = Stability::Stable;
         with_key_type!(self.key, K => match self.values {
             ValueType::None => problem.of_keys::<K>(Operations::sort),
-            ValueType::U32 => problem.of_pairs::<K, u32>(|index| index as u32, true, Operations::sort_pairs),
-            ValueType::U64 => problem.of_pairs::<K, u64>(|index| index, true, Operations::sort_pairs),
+            ValueType::U32 => problem.of_pairs::<K, u32>(|index| index as u32, stable, Operations::sort_pairs),
+            ValueType::U64 => problem.of_pairs::<K, u64>(|index| index, stable, Operations::sort_pairs),
         })
     }
 }

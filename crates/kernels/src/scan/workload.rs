@@ -2,9 +2,8 @@
 
 use warpwright_harness::{Options, Prepared, Result, Setup, Work, Workload};
 
-use super::super::device::single_pass::SinglePass;
-use super::super::kind::ScanKind;
 use super::reference::{Reference, work};
+use super::single_pass::{ScanKind, SinglePass};
 use crate::monoid::{Max, Min, Monoid, Sum};
 use crate::operations::Operations;
 use crate::reduce::By;

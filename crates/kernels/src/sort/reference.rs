@@ -6,8 +6,7 @@ use warpwright_harness::{
     Compared, OptionValue, Options, Prepared, Result, Setup, Work, compare_parallel, generate,
 };
 
-use super::super::direction::Direction;
-use super::super::key::SortKey;
+use super::key::{Direction, SortKey};
 use crate::operations::{self, Operations};
 use crate::sample::Sampled;
 
@@ -96,6 +95,15 @@ fn in_place_order<K: SortKey, V: Storable>(keys: &[K], mut values: Vec<V>) -> Ve
     values
 }
 
+/// Whether values of equal keys stay in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stability {
+    /// They do.
+    Stable,
+    /// They may be in any order.
+    Unstable,
+}
+
 /// Random keys on a device.
 pub struct SortProblem<'a> {
     /// The device.
@@ -132,15 +140,14 @@ impl SortProblem<'_> {
             }))
     }
 
-    /// Keys with values, sorted by `sort`. Value i is `value(i)`. Where the sort is not stable, the
-    /// values of equal keys may be in any order.
+    /// Keys with values, sorted by `sort`. Value i is `value(i)`.
     ///
     /// # Errors
     /// The device is out of memory.
     pub fn of_pairs<K: SortKey, V: Storable>(
         &self,
         value: fn(u64) -> V,
-        is_stable: bool,
+        stability: Stability,
         sort: impl Fn(
             &Operations,
             &Stream,
@@ -163,8 +170,10 @@ impl SortProblem<'_> {
             })
             .verify(move |((keys, values), (sorted, sorted_values))| {
                 let (found, found_values) = (sorted.to_vec()?, sorted_values.to_vec()?);
-                let found_values =
-                    if is_stable { found_values } else { in_place_order(&found, found_values) };
+                let found_values = match stability {
+                    Stability::Stable => found_values,
+                    Stability::Unstable => in_place_order(&found, found_values),
+                };
                 let mut expected: Vec<(K, V)> = keys.to_vec()?.into_iter().zip(values.to_vec()?).collect();
                 expected.par_sort_by_key(|(key, _)| rank(*key, direction));
                 Ok(compare_parallel(found.len(), |index| {

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use warpwright_harness::{Result, Verified, Work, compare, compare_parts};
 
-use super::super::kind::ScanKind;
+use super::single_pass::ScanKind;
 use crate::sample::Sampled;
 
 /// The scan on the host: how two elements combine, and the identity.

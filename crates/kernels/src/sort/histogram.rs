@@ -2,11 +2,9 @@
 
 use warpwright::prelude::*;
 
-use super::super::direction::Direction;
-use super::super::key::SortKey;
-use super::digit::{BINS, in_direction};
+use super::key::{BINS, Direction, SortKey, in_direction};
+use crate::collective::scan_warp;
 use crate::monoid::Sum;
-use crate::scan::device::warp::scan_warp;
 use crate::vector;
 
 /// Counts the digits of keys.

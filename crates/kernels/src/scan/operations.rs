@@ -1,12 +1,19 @@
 //! The operations.
 
+use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::super::device::single_pass::SinglePass;
-use super::super::kind::ScanKind;
-use super::launch::launch;
+use super::single_pass::{ScanKind, SinglePass};
 use crate::monoid::Monoid;
-use crate::operations::{Operations, Result, expect_length};
+use crate::operations::{Operations, Result, Scratch, expect_length};
+
+/// The workspace of a stream's scans.
+#[derive(Default)]
+struct LookBackScratch {
+    counter: Scratch<u64>,
+    words: Scratch<u64>,
+    records: Scratch<u64>,
+}
 
 impl Operations {
     /// `output[i]` = `input[0]` to `input[i]` combined.
@@ -78,7 +85,21 @@ impl Operations {
         M: Monoid<T>,
     {
         expect_length("the output of a scan", input.len(), output.len())?;
+        let length = input.len() as u64;
+        if length == 0 {
+            return Ok(LaunchCounts::default());
+        }
         let configuration = SinglePass::new::<T>(monoid, kind, self.device().properties().capability);
-        launch(self, stream, input, output, configuration)
+        let kernel = self.kernel(configuration, SinglePass::<M>::run::<T>)?;
+        let tiles = length.div_ceil(configuration.tile::<T>().into());
+        let grid = self.persistent_grid("a scan", &kernel, tiles, configuration.held())?;
+        self.with_scratch(stream, |scratch: &mut LookBackScratch| {
+            let record_bytes = record_bytes(|| monoid.identity());
+            let record_words = (tiles * record_bytes).div_ceil(8) as usize;
+            let counter = scratch.counter.at_least_kept(stream, 1)?;
+            let words = scratch.words.at_least_kept(stream, tiles as usize)?;
+            let records = scratch.records.at_least(self.device(), record_words)?;
+            Ok(kernel.launch(stream, grid, (input, output, counter, words, records, length))?)
+        })
     }
 }

@@ -36,13 +36,24 @@ use warpwright::lang::bulk::{self, bulk_commit, bulk_wait, bulk_wait_read};
 use warpwright::lang::fence::fence_proxy_async_shared;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
+use warpwright_harness::OptionValue;
 
-use super::super::kind::ScanKind;
-use super::look_back::{Chain, Ticket, TileQueue};
-use super::tile_pipeline::{PipelineShape, Tile, TilePipeline, shift_in, shift_out};
-use super::warp::{before_lane, scan_warp};
+use crate::collective::{before_lane, scan_warp};
+use crate::look_back::aggregates::Chain;
+use crate::look_back::tickets::{Ticket, TileQueue};
+use crate::look_back::tile_pipeline::{PipelineShape, Tile, TilePipeline, shift_in, shift_out};
 use crate::monoid::Monoid;
 use crate::vector;
+
+/// Whether a result includes its own element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+pub enum ScanKind {
+    /// The result includes the element.
+    #[default]
+    Inclusive,
+    /// The result covers the elements before it.
+    Exclusive,
+}
 
 /// The scan by `monoid`, in one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,18 +106,17 @@ impl<M> SinglePass<M> {
         self.threads + 32
     }
 
-    /// Tiles that are on their way when a tile's round begins, its own among them.
+    /// Tiles in flight at the start of a round, its own included.
     fn ahead(&self) -> u32 {
         self.stages - self.lag - 1
     }
 
-    /// Tickets that a CTA holds: those of the tiles on their way, and of the one that is asked for
-    /// next.
+    /// Tickets that a CTA holds: those of the tiles in flight, and of the next one.
     pub fn held(&self) -> u32 {
         self.ahead() + 1
     }
 
-    /// The stage `rounds` before another in the ring.
+    /// The stage `rounds` before another in the pipeline.
     #[track_caller]
     fn stage_before(&self, stage: Reg<u32>, rounds: u32) -> Reg<u32> {
         let back = self.stages - rounds;
@@ -415,8 +425,8 @@ mod tests {
     use warpwright::arch::Arch;
     use warpwright::lang::element::bf16;
 
-    use super::super::look_back::persistent_grid;
     use super::*;
+    use crate::look_back::tickets::persistent_grid;
     use crate::monoid::{ArgMax, Sum};
 
     /// Lengths around 2^32: the arithmetic alone, since no test has the memory.
@@ -435,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_fits_every_gpu() {
+    fn the_pipeline_fits_every_gpu() {
         for capability in &warpwright::arch::CAPABILITIES {
             for vectors in [
                 SinglePass::new::<f32>(Sum, ScanKind::Inclusive, capability).vectors,

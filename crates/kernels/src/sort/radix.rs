@@ -16,11 +16,9 @@ use warpwright::arch::Capability;
 use warpwright::lang::element::Element;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::super::device::digit::BINS;
-use super::super::device::histogram::Histogram;
-use super::super::device::sweep::{Part, Sweep};
-use super::super::direction::Direction;
-use super::super::key::SortKey;
+use super::histogram::Histogram;
+use super::key::{BINS, Direction, SortKey};
+use super::sweep::{Part, Sweep};
 use crate::operations::{
     OperationError, Operations, Result, Scratch, both, expect_length, expect_whole_warps,
 };
@@ -103,22 +101,42 @@ impl Radix {
     }
 }
 
-/// The workspace of a stream's sorts, by types of keys and values.
-struct SortScratch<K, V> {
-    counters: Counters,
-    keys: Scratch<K>,
-    values: Scratch<V>,
-}
+impl Operations {
+    /// `sorted` = `keys` in order.
+    ///
+    /// # Errors
+    /// The lengths differ, the kernel cannot be built for the device, there is not enough memory,
+    /// or a launch failed.
+    pub fn sort<K: SortKey>(
+        &self,
+        stream: &Stream,
+        keys: &Buffer<K>,
+        sorted: &mut Buffer<K>,
+        direction: Direction,
+    ) -> Result<LaunchCounts> {
+        self::keys(self, stream, keys, sorted, Radix::for_keys::<K>(direction))
+    }
 
-impl<K, V> Default for SortScratch<K, V> {
-    fn default() -> Self {
-        Self { counters: Counters::default(), keys: Scratch::default(), values: Scratch::default() }
+    /// Keys in order, each with its value: of `(keys, values)` into `sorted`. Values of equal keys
+    /// stay in their order.
+    ///
+    /// # Errors
+    /// As [`sort`](Self::sort).
+    pub fn sort_pairs<K: SortKey, V: Storable>(
+        &self,
+        stream: &Stream,
+        input: (&Buffer<K>, &Buffer<V>),
+        sorted: (&mut Buffer<K>, &mut Buffer<V>),
+        direction: Direction,
+    ) -> Result<LaunchCounts> {
+        self::pairs(self, stream, input, sorted, Radix::for_pairs::<K, V>(direction))
     }
 }
 
-/// The counters of passes.
-#[derive(Default)]
-struct Counters {
+/// The workspace of a stream's sorts, by types of keys and values.
+struct SortScratch<K, V> {
+    keys: Scratch<K>,
+    values: Scratch<V>,
     /// The first position of each digit value, for each launch of a pass.
     starts: Scratch<u64>,
     /// The published counts of tiles, per digit value.
@@ -126,15 +144,25 @@ struct Counters {
     counter: Scratch<u64>,
 }
 
-impl Counters {
-    /// The starts, the chain and the counter of a plan.
-    fn at_least<K: SortKey>(&mut self, stream: &Stream, plan: &Plan) -> Result<[&mut Buffer<u64>; 3]> {
-        Ok([
-            self.starts.at_least(&stream.device(), plan.starts::<K>())?,
-            self.chain.at_least_kept(stream, plan.chain())?,
-            self.counter.at_least_kept(stream, 1)?,
-        ])
+impl<K, V> Default for SortScratch<K, V> {
+    fn default() -> Self {
+        Self {
+            keys: Scratch::default(),
+            values: Scratch::default(),
+            starts: Scratch::default(),
+            chain: Scratch::default(),
+            counter: Scratch::default(),
+        }
     }
+}
+
+/// The workspace of a pass: room for keys and values, and the counters.
+struct Workspace<'a, K, V> {
+    keys: &'a mut Buffer<K>,
+    values: &'a mut Buffer<V>,
+    starts: &'a mut Buffer<u64>,
+    chain: &'a mut Buffer<u64>,
+    counter: &'a mut Buffer<u64>,
 }
 
 /// Sorts keys.
@@ -151,19 +179,11 @@ pub fn keys<K: SortKey>(
 ) -> Result<LaunchCounts> {
     expect_length("the output of a sort", keys.len(), sorted.len())?;
     configuration.check::<K>(0, operations.device().properties().capability)?;
-    let sweep = configuration.sweep;
-    let kernel = operations.kernel(sweep, Sweep::keys::<K>)?;
-    operations.with_scratch(stream, |scratch: &mut SortScratch<K, u8>| {
-        let plan = Plan::new(configuration, keys.len() as u64);
-        let [starts, chain, counter] = scratch.counters.at_least::<K>(stream, &plan)?;
-        let spare = scratch.keys.at_least(operations.device(), keys.len())?;
-        let counted = count_digits(operations, stream, keys, starts, configuration.histogram)?;
-        let passed = plan.passes::<K>(|pass, part, tiles| {
-            let (from, to) = turn::<K, _>(pass, keys, sorted, spare);
-            let arguments = (from, to, &mut *starts, &mut *chain, &mut *counter, part);
-            Ok(kernel.launch(stream, tiles, arguments)?)
-        })?;
-        Ok(both(counted, passed))
+    let kernel = operations.kernel(configuration.sweep, Sweep::keys::<K>)?;
+    run::<K, u8>(operations, stream, (keys, 0), configuration, |pass, part, tiles, workspace| {
+        let (from, to) = turn::<K, _>(pass, keys, sorted, workspace.keys);
+        let Workspace { starts, chain, counter, .. } = workspace;
+        Ok(kernel.launch(stream, tiles, (from, to, starts, chain, counter, part))?)
     })
 }
 
@@ -180,20 +200,43 @@ pub fn pairs<K: SortKey, V: Storable>(
 ) -> Result<LaunchCounts> {
     expect_pairs((keys, values), (sorted, sorted_values))?;
     configuration.check::<K>(V::BYTES, operations.device().properties().capability)?;
-    let sweep = configuration.sweep;
-    let kernel = operations.kernel(sweep, Sweep::pairs::<K, V>)?;
+    let kernel = operations.kernel(configuration.sweep, Sweep::pairs::<K, V>)?;
+    run::<K, V>(operations, stream, (keys, keys.len()), configuration, |pass, part, tiles, workspace| {
+        let (from, to) = turn::<K, _>(pass, keys, sorted, workspace.keys);
+        let (values_from, values_to) = turn::<K, _>(pass, values, sorted_values, workspace.values);
+        let Workspace { starts, chain, counter, .. } = workspace;
+        let arguments = (from, values_from, to, values_to, starts, chain, counter, part);
+        Ok(kernel.launch(stream, tiles, arguments)?)
+    })
+}
+
+/// Counts the digits of `keys`, and calls `launch` for each pass and part with the number of tiles.
+/// The workspace has room for `value_count` values.
+fn run<K: SortKey, V: Storable>(
+    operations: &Operations,
+    stream: &Stream,
+    (keys, value_count): (&Buffer<K>, usize),
+    configuration: Radix,
+    mut launch: impl FnMut(u32, Part, u32, Workspace<'_, K, V>) -> Result<LaunchCounts>,
+) -> Result<LaunchCounts> {
+    let device = operations.device();
     operations.with_scratch(stream, |scratch: &mut SortScratch<K, V>| {
         let plan = Plan::new(configuration, keys.len() as u64);
-        let [starts, chain, counter] = scratch.counters.at_least::<K>(stream, &plan)?;
-        let spare = scratch.keys.at_least(operations.device(), keys.len())?;
-        let spare_values = scratch.values.at_least(operations.device(), keys.len())?;
+        let starts = scratch.starts.at_least(device, plan.starts::<K>())?;
+        let chain = scratch.chain.at_least_kept(stream, plan.chain())?;
+        let counter = scratch.counter.at_least_kept(stream, 1)?;
+        let spare = scratch.keys.at_least(device, keys.len())?;
+        let spare_values = scratch.values.at_least(device, value_count)?;
         let counted = count_digits(operations, stream, keys, starts, configuration.histogram)?;
         let passed = plan.passes::<K>(|pass, part, tiles| {
-            let (from, to) = turn::<K, _>(pass, keys, sorted, spare);
-            let (values_from, values_to) = turn::<K, _>(pass, values, sorted_values, spare_values);
-            let arguments =
-                (from, values_from, to, values_to, &mut *starts, &mut *chain, &mut *counter, part);
-            Ok(kernel.launch(stream, tiles, arguments)?)
+            let workspace = Workspace {
+                keys: &mut *spare,
+                values: &mut *spare_values,
+                starts: &mut *starts,
+                chain: &mut *chain,
+                counter: &mut *counter,
+            };
+            launch(pass, part, tiles, workspace)
         })?;
         Ok(both(counted, passed))
     })
