@@ -12,11 +12,8 @@
 pub mod device;
 pub mod host;
 mod problem;
-mod product;
 pub mod tiles;
 
-pub use host::method::Method;
+pub use host::plan::{Method, Tile};
 pub(crate) use host::workload::SgemmWorkload;
-pub use host::workload::Tile;
-pub use problem::{Matrices, Scale};
-pub use product::{Product, at};
+pub use problem::{Matrices, Product, Scale, at};

@@ -1,5 +1,5 @@
-//! Which part of C a CTA, a warp and a thread compute: the notes' parameters, and the rules that
-//! make them legal.
+//! The parts of C that a CTA, a warp and a thread compute, with the notes' names, and the rules
+//! that make them legal.
 //!
 //! ```text
 //! C          BM x BN a CTA         WM x WN a warp, in steps        TM x TN a thread and step
@@ -11,16 +11,17 @@
 //!            <------- BN ------->  <------ WN ------>
 //! ```
 
-use warpwright::arch::limits::THREADS_PER_CTA;
-
 use std::fmt;
 
-/// The tiles of a product: rows and columns of C, and for a CTA how deep a slice of A and B it
-/// holds at a time.
+use warpwright::arch::Capability;
+use warpwright::arch::limits::THREADS_PER_CTA;
+
+use crate::operations::{OperationError, Result};
+
+/// The tiles of a problem: rows and columns of C, and the depth of a CTA's k-blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tiles {
-    /// BM, BN, BK: rows and columns of C that a CTA computes, and how many columns of A and rows of
-    /// B it copies at a time.
+    /// BM, BN, BK: the CTA tile, rows and columns of C and the depth of a k-block.
     pub block: (u32, u32, u32),
     /// WM, WN: rows and columns of a warp.
     pub warp: (u32, u32),
@@ -28,105 +29,8 @@ pub struct Tiles {
     pub steps: (u32, u32),
     /// TM, TN: rows and columns of a thread in a subtile.
     pub thread: (u32, u32),
-    /// Slices of A and B that shared memory holds: 1 is no overlap of copying and multiplying.
+    /// Stages of the pipeline in shared memory: with 1, copies and multiplications do not overlap.
     pub stages: u32,
-}
-
-/// A rule that tiles break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TilesError {
-    /// An extent that is nothing.
-    #[error("{what} is 0; every extent of a tile is at least 1")]
-    Nothing {
-        /// Which.
-        what: &'static str,
-    },
-    /// A tile that is not made of whole smaller ones.
-    #[error("{outer_name} = {outer} is not a multiple of {inner_name} = {inner}")]
-    NotWhole {
-        /// The tile, by the notes' name.
-        outer_name: &'static str,
-        /// Its extent.
-        outer: u32,
-        /// What it should be made of.
-        inner_name: &'static str,
-        /// Its extent.
-        inner: u32,
-    },
-    /// Lanes that are not a warp.
-    #[error(
-        "a warp's step has (WM / WSTEPM / TM) x (WN / WSTEPN / TN) = {down} x {across} lanes, and a warp has 32"
-    )]
-    Lanes {
-        /// Lanes down.
-        down: u32,
-        /// Lanes across.
-        across: u32,
-    },
-    /// A CTA of too many threads.
-    #[error("BM / WM x BN / WN warps are {threads} threads, and a CTA has at most {THREADS_PER_CTA}")]
-    Threads {
-        /// How many.
-        threads: u32,
-    },
-    /// A slice that the threads do not copy in whole rounds.
-    #[error(
-        "{slice} = {elements} elements are not copied in whole rounds by {threads} threads, {width} elements each"
-    )]
-    Copies {
-        /// The slice, by the notes' names.
-        slice: &'static str,
-        /// Its elements.
-        elements: u32,
-        /// Threads of the CTA.
-        threads: u32,
-        /// Elements of one access.
-        width: u32,
-    },
-    /// Lanes that do not lie as a kernel reads A.
-    #[error(
-        "this kernel reads transposed A four rows at a time by 4 x 8 lanes, two steps in 32 rows: TM must be 4, TN a multiple of 4, WM / \
-         WSTEPM 16, WM a multiple of 32 and BK one of 8; these are TM = {tm}, TN = {tn}, WM = {wm}, WSTEPM = {wstepm}, BK = {bk}"
-    )]
-    Exchange {
-        /// TM.
-        tm: u32,
-        /// TN.
-        tn: u32,
-        /// WM.
-        wm: u32,
-        /// WSTEPM.
-        wstepm: u32,
-        /// BK.
-        bk: u32,
-    },
-    /// Warps that do not share the transposing evenly.
-    #[error("each warp transposes 32 rows of 16 k: {warps} warps take BM = {} and BK = 16, not BM = {bm} and BK = {bk}", 32 * warps)]
-    Transposition {
-        /// Warps of the CTA.
-        warps: u32,
-        /// BM.
-        bm: u32,
-        /// BK.
-        bk: u32,
-    },
-    /// A ring without room to copy ahead.
-    #[error("{stages} stages leave nothing to copy ahead into; take at least {least}")]
-    Stages {
-        /// Stages asked for.
-        stages: u32,
-        /// The fewest.
-        least: u32,
-    },
-    /// More than shared memory holds.
-    #[error("these tiles take {bytes} bytes of shared memory, and a CTA has at most {limit}")]
-    Shared {
-        /// What they take.
-        bytes: u32,
-        /// What there is.
-        limit: u32,
-    },
 }
 
 impl Tiles {
@@ -146,11 +50,11 @@ impl Tiles {
     }
 
     /// Rows and columns of a thread, all steps together.
-    pub fn sums(&self) -> (u32, u32) {
+    pub fn accumulators(&self) -> (u32, u32) {
         (self.steps.0 * self.thread.0, self.steps.1 * self.thread.1)
     }
 
-    /// Bytes of a slice of A and one of B.
+    /// Bytes of a k-block of A and one of B.
     pub fn stage_bytes(&self) -> u32 {
         4 * (self.block.0 + self.block.1) * self.block.2
     }
@@ -161,12 +65,17 @@ impl Tiles {
     }
 }
 
+/// Refuses tiles that break a rule.
+pub(super) fn refuse<T>(reason: String) -> Result<T> {
+    Err(OperationError::Shape { what: "sgemm", reason })
+}
+
 impl Tiles {
-    /// Refuses tiles that break a rule which every kernel keeps.
+    /// Refuses tiles that break a rule of every kernel.
     ///
     /// # Errors
     /// The first rule broken.
-    pub fn check(&self) -> Result<(), TilesError> {
+    pub fn check(&self) -> Result<()> {
         let Self { block, warp, steps, thread, stages } = *self;
         let extents = [
             ("BM", block.0),
@@ -181,7 +90,7 @@ impl Tiles {
             ("stages", stages),
         ];
         if let Some((what, _)) = extents.into_iter().find(|(_, extent)| *extent == 0) {
-            return Err(TilesError::Nothing { what });
+            return refuse(format!("{what} is 0; every extent of a tile is at least 1"));
         }
         let whole = [
             ("BM", block.0, "WM", warp.0),
@@ -191,47 +100,70 @@ impl Tiles {
         ];
         for (outer_name, outer, inner_name, inner) in whole {
             if !outer.is_multiple_of(inner) {
-                return Err(TilesError::NotWhole { outer_name, outer, inner_name, inner });
+                return refuse(format!("{outer_name} = {outer} is not a multiple of {inner_name} = {inner}"));
             }
         }
         let (down, across) = self.lanes();
         if down * across != 32 {
-            return Err(TilesError::Lanes { down, across });
+            return refuse(format!(
+                "a warp's step has (WM / WSTEPM / TM) x (WN / WSTEPN / TN) = {down} x {across} lanes, and a warp has 32"
+            ));
         }
         let threads = self.threads();
         if threads > THREADS_PER_CTA {
-            return Err(TilesError::Threads { threads });
+            return refuse(format!(
+                "BM / WM x BN / WN warps are {threads} threads, and a CTA has at most {THREADS_PER_CTA}"
+            ));
         }
         Ok(())
     }
 
-    /// Refuses slices that the threads do not copy in whole rounds: of A `widths.0` elements an
+    /// Refuses k-blocks that the threads do not copy in whole rounds: of A `widths.0` elements an
     /// access, of B `widths.1`.
-    pub fn check_copies(&self, widths: (u32, u32)) -> Result<(), TilesError> {
+    ///
+    /// # Errors
+    /// A k-block is not copied in whole rounds.
+    pub fn check_copies(&self, widths: (u32, u32)) -> Result<()> {
         let (bm, bn, bk) = self.block;
         let threads = self.threads();
-        for (slice, elements, width) in [("BM x BK", bm * bk, widths.0), ("BK x BN", bk * bn, widths.1)] {
+        for (block, elements, width) in [("BM x BK", bm * bk, widths.0), ("BK x BN", bk * bn, widths.1)] {
             if !elements.is_multiple_of(threads * width) {
-                return Err(TilesError::Copies { slice, elements, threads, width });
+                return refuse(format!(
+                    "{block} = {elements} elements are not copied in whole rounds by {threads} threads, {width} elements each"
+                ));
             }
         }
         Ok(())
     }
 
     /// Refuses tiles for kernels that read A transposed and exchanged.
-    pub fn check_exchange(&self) -> Result<(), TilesError> {
+    ///
+    /// # Errors
+    /// The lanes do not lie as such a kernel reads A.
+    pub fn check_exchange(&self) -> Result<()> {
         let ((tm, tn), (wm, _), bk, wstepm) = (self.thread, self.warp, self.block.2, self.steps.0);
         let lies = tm == 4 && tn.is_multiple_of(4) && wm == 16 * wstepm && wm.is_multiple_of(32);
         if lies && bk.is_multiple_of(8) {
-            Ok(())
-        } else {
-            Err(TilesError::Exchange { tm, tn, wm, wstepm, bk })
+            return Ok(());
         }
+        refuse(format!(
+            "this kernel reads transposed A four rows at a time by 4 x 8 lanes, two steps in 32 rows: TM must be 4, TN a multiple of 4, \
+             WM / WSTEPM 16, WM a multiple of 32 and BK one of 8; these are TM = {tm}, TN = {tn}, WM = {wm}, WSTEPM = {wstepm}, BK = {bk}"
+        ))
     }
 
-    /// Refuses what does not fit shared memory.
-    pub fn check_shared(bytes: u32, limit: u32) -> Result<(), TilesError> {
-        if bytes <= limit { Ok(()) } else { Err(TilesError::Shared { bytes, limit }) }
+    /// Refuses a pipeline that cannot copy ahead, or whose `bytes` shared memory does not hold.
+    pub(super) fn check_pipeline(&self, bytes: u32, capability: &Capability) -> Result<()> {
+        let (stages, limit) = (self.stages, capability.shared_bytes_per_cta_opt_in);
+        if stages < 2 {
+            return refuse(format!("{stages} stages leave nothing to copy ahead into; take at least 2"));
+        }
+        if bytes > limit {
+            return refuse(format!(
+                "these tiles take {bytes} bytes of shared memory, and a CTA has at most {limit}"
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -254,8 +186,8 @@ mod tests {
 
     #[test]
     fn the_notes_example_is_legal_and_counts_as_they_do() {
-        assert_eq!(NOTES.check(), Ok(()));
-        assert_eq!((NOTES.threads(), NOTES.lanes(), NOTES.sums()), (128, (4, 8), (16, 8)));
+        NOTES.check().expect("it is legal");
+        assert_eq!((NOTES.threads(), NOTES.lanes(), NOTES.accumulators()), (128, (4, 8), (16, 8)));
         assert_eq!(NOTES.ctas(129, 128), 2);
         assert_eq!(NOTES.to_string(), "128x128x16 / 64x64 / 2x2 x 8x4 / 1");
     }
@@ -279,17 +211,22 @@ mod tests {
             Tiles { block: (64, 64, 1), ..NOTES }.check_copies((1, 4)).expect_err("32 threads copy 64 x 4");
         assert_eq!(
             copies.to_string(),
-            "BK x BN = 64 elements are not copied in whole rounds by 32 threads, 4 elements each"
+            "sgemm: BK x BN = 64 elements are not copied in whole rounds by 32 threads, 4 elements each"
         );
         let exchange = NOTES.check_exchange().expect_err("TM is 8");
         assert!(
             exchange.to_string().contains("these are TM = 8, TN = 4, WM = 64, WSTEPM = 2, BK = 16"),
             "{exchange}"
         );
-        let shared = Tiles::check_shared(300 << 10, 227 << 10).expect_err("too much");
-        assert!(
-            shared.to_string().contains("307200 bytes of shared memory, and a CTA has at most 232448"),
-            "{shared}"
+        let h200 = Capability::for_target("sm_90a").expect("it is in the table");
+        let refused = |stages, bytes| {
+            let tiles = Tiles { stages, ..NOTES };
+            tiles.check_pipeline(bytes, h200).expect_err("it breaks a rule").to_string()
+        };
+        assert_eq!(
+            refused(2, 300 << 10),
+            "sgemm: these tiles take 307200 bytes of shared memory, and a CTA has at most 232448"
         );
+        assert!(refused(1, 1).ends_with("take at least 2"));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpwright::lang::pointer::{In, Out};
 use warpwright::runtime::{Compiled, LaunchCounts, Stream};
-use warpwright_kernels::operations::{OperationError, Operations, Result};
+use warpwright_kernels::operations::{Operations, Result};
 use warpwright_kernels::sgemm::tiles::Tiles;
 use warpwright_kernels::sgemm::{Matrices, Scale};
 
@@ -48,13 +48,12 @@ impl Step {
 
     /// The compiled kernel.
     pub(super) fn kernel(&self, operations: &Operations) -> Result<Arc<Compiled<Arguments>>> {
-        let checked = match self {
-            Self::Naive | Self::Coalesced | Self::Shared => Ok(()),
-            Self::ThreadTile(kernel) => kernel.check(),
-            Self::Vectorized(kernel) => kernel.check(),
-            Self::WarpTile(kernel) => kernel.check(),
-        };
-        checked.map_err(|error| OperationError::Shape { what: "sgemm", reason: error.to_string() })?;
+        match self {
+            Self::Naive | Self::Coalesced | Self::Shared => {}
+            Self::ThreadTile(kernel) => kernel.check()?,
+            Self::Vectorized(kernel) => kernel.check()?,
+            Self::WarpTile(kernel) => kernel.check()?,
+        }
         match *self {
             Self::Naive => operations.kernel(Naive, Naive::run),
             Self::Coalesced => operations.kernel(Coalesced, Coalesced::run),

@@ -16,10 +16,11 @@
 
 use warpwright::prelude::*;
 
+use warpwright_kernels::operations::Result;
 use warpwright_kernels::sgemm::Product;
-use warpwright_kernels::sgemm::device::copies::{Slice, Spread, load_or_zero};
+use warpwright_kernels::sgemm::device::copies::{KBlock, Spread, load_or_zero};
 use warpwright_kernels::sgemm::device::fragments::{LaneOrder, Place, add_outer_product, zeros};
-use warpwright_kernels::sgemm::tiles::{Tiles, TilesError};
+use warpwright_kernels::sgemm::tiles::Tiles;
 
 /// C = alpha · A·B + beta · C, a tile of C per thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +50,7 @@ impl ThreadTile {
     ///
     /// # Errors
     /// The broken rule.
-    pub fn check(&self) -> Result<(), TilesError> {
+    pub fn check(&self) -> Result<()> {
         self.tiles.check()?;
         self.tiles.check_copies((1, 1))
     }
@@ -66,10 +67,10 @@ impl ThreadTile {
         let thread = thread_idx().x;
         let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (bm, bn), 1);
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
-        let a_offsets = Slice { shape: (bm, bk), threads, width: 1 }.places(thread, self.spread);
-        let b_offsets = Slice { shape: (bk, bn), threads, width: 1 }.places(thread, self.spread);
+        let a_offsets = KBlock { shape: (bm, bk), threads, width: 1 }.places(thread, self.spread);
+        let b_offsets = KBlock { shape: (bk, bn), threads, width: 1 }.places(thread, self.spread);
         let position = Place::of(thread, &tiles, LaneOrder::Rows);
-        let mut accumulators = zeros(tiles.sums());
+        let mut accumulators = zeros(tiles.accumulators());
 
         for first in (0..product.k).step_by(bk) {
             for &(row, column) in &a_offsets {
@@ -92,6 +93,6 @@ impl ThreadTile {
         }
 
         let mine = (first_row + position.row, first_column + position.column);
-        product.store_sums(*c, mine, &accumulators, (|row| row, |column| column), 1);
+        product.store_accumulators(*c, mine, &accumulators, (|row| row, |column| column), 1);
     }
 }

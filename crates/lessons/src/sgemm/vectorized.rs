@@ -14,10 +14,11 @@
 
 use warpwright::prelude::*;
 
+use warpwright_kernels::operations::Result;
 use warpwright_kernels::sgemm::Product;
-use warpwright_kernels::sgemm::device::copies::{Slice, Spread, load_or_zero};
+use warpwright_kernels::sgemm::device::copies::{KBlock, Spread, load_or_zero};
 use warpwright_kernels::sgemm::device::fragments::{LaneOrder, Place, add_outer_product, zeros};
-use warpwright_kernels::sgemm::tiles::{Tiles, TilesError};
+use warpwright_kernels::sgemm::tiles::Tiles;
 use warpwright_kernels::vector::store_lanes;
 
 /// C = alpha · A·B + beta · C, four elements per instruction.
@@ -38,7 +39,7 @@ impl Vectorized {
     ///
     /// # Errors
     /// The broken rule.
-    pub fn check(&self) -> Result<(), TilesError> {
+    pub fn check(&self) -> Result<()> {
         self.tiles.check()?;
         self.tiles.check_copies(self.widths)
     }
@@ -57,11 +58,11 @@ impl Vectorized {
         let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (bm, bn), 1);
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
         let a_offsets =
-            Slice { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
+            KBlock { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
         let b_offsets =
-            Slice { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
+            KBlock { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
         let position = Place::of(thread, &tiles, LaneOrder::Rows);
-        let mut accumulators = zeros(tiles.sums());
+        let mut accumulators = zeros(tiles.accumulators());
 
         for first in (0..product.k).step_by(bk) {
             for &(row, column) in &a_offsets {
@@ -90,6 +91,6 @@ impl Vectorized {
         }
 
         let mine = (first_row + position.row, first_column + position.column);
-        product.store_sums(*c, mine, &accumulators, (|row| row, |column| column), b_width);
+        product.store_accumulators(*c, mine, &accumulators, (|row| row, |column| column), b_width);
     }
 }

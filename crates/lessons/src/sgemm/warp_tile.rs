@@ -16,12 +16,13 @@
 
 use warpwright::prelude::*;
 
+use warpwright_kernels::operations::Result;
 use warpwright_kernels::sgemm::Product;
-use warpwright_kernels::sgemm::device::copies::{Slice, Spread, load_or_zero};
+use warpwright_kernels::sgemm::device::copies::{KBlock, Spread, load_or_zero};
 use warpwright_kernels::sgemm::device::fragments::{
-    LaneOrder, Place, Rows, exchange_at, multiply_slice, zeros,
+    LaneOrder, Place, Rows, exchange_at, multiply_k_block, zeros,
 };
-use warpwright_kernels::sgemm::tiles::{Tiles, TilesError};
+use warpwright_kernels::sgemm::tiles::Tiles;
 use warpwright_kernels::vector::store_lanes;
 
 /// C = alpha · A·B + beta · C, by warp tiles.
@@ -42,7 +43,7 @@ impl WarpTile {
     ///
     /// # Errors
     /// The broken rule.
-    pub fn check(&self) -> Result<(), TilesError> {
+    pub fn check(&self) -> Result<()> {
         self.tiles.check()?;
         self.tiles.check_exchange()?;
         self.tiles.check_copies(self.widths)
@@ -63,12 +64,12 @@ impl WarpTile {
         let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (bm, bn), 8);
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
         let a_offsets =
-            Slice { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
+            KBlock { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
         let b_offsets =
-            Slice { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
+            KBlock { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
         let position = Place::of(thread, &tiles, LaneOrder::Pairs);
         let (a_rows, b_mine) = (Rows::new(a_slice, position.row), b_slice.at(position.column));
-        let mut accumulators = zeros(tiles.sums());
+        let mut accumulators = zeros(tiles.accumulators());
 
         for first in (0..product.k).step_by(bk) {
             for &(row, column) in &a_offsets {
@@ -85,12 +86,12 @@ impl WarpTile {
                 store_lanes(b_slice.at(row * bn + column), &values, Access::new());
             }
             sync_threads();
-            multiply_slice(&tiles, &mut accumulators, (a_rows, b_mine), 0..bk);
+            multiply_k_block(&tiles, &mut accumulators, (a_rows, b_mine), 0..bk);
             sync_threads();
         }
 
         let mine = (first_row + position.row, first_column + position.column);
         let within = (|row| tiles.row_at(row), |column| tiles.column_at(column));
-        product.store_sums(*c, mine, &accumulators, within, b_width);
+        product.store_accumulators(*c, mine, &accumulators, within, b_width);
     }
 }

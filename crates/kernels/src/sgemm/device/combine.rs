@@ -10,11 +10,11 @@ pub(in super::super) const THREADS: u32 = 256;
 pub struct Combine;
 
 impl Combine {
-    /// A thread per element: from `sums` (splits, elements) to `c` (elements).
+    /// A thread per element: from `accumulators` (splits, elements) to `c` (elements).
     #[kernel]
     pub fn run(
         &self,
-        sums: &Global<f32>,
+        accumulators: &Global<f32>,
         c: &mut Global<f32>,
         elements: u64,
         splits: u32,
@@ -24,8 +24,8 @@ impl Combine {
         launch::threads(THREADS);
         let index = block_idx().x.convert::<u64>() * u64::from(THREADS) + thread_idx().x.convert::<u64>();
         if index < elements {
-            let mut sum = sums.at(index).load();
-            let mut place = sums.at(index);
+            let mut sum = accumulators.at(index).load();
+            let mut place = accumulators.at(index);
             for _ in 1..splits {
                 place = place.at(elements);
                 sum = sum + place.load();

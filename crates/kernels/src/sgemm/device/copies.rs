@@ -2,7 +2,7 @@
 
 use warpwright::prelude::*;
 
-use super::super::product::at;
+use super::super::problem::at;
 use crate::vector::load_lanes;
 
 /// `width` neighboring elements of a row-major matrix of (rows, columns), or zeros outside it.
@@ -31,7 +31,7 @@ pub enum Spread {
 
 /// A k-block (rows, columns) that `threads` threads copy in vectors of `width`.
 #[derive(Clone, Copy, Debug)]
-pub struct Slice {
+pub struct KBlock {
     /// Rows and columns.
     pub shape: (u32, u32),
     /// Threads that copy it.
@@ -40,7 +40,7 @@ pub struct Slice {
     pub width: u32,
 }
 
-impl Slice {
+impl KBlock {
     /// Vectors of a thread.
     pub fn count(&self) -> u32 {
         self.shape.0 * self.shape.1 / self.width / self.threads

@@ -6,23 +6,23 @@ use warpwright::prelude::*;
 
 use super::super::tiles::Tiles;
 
-/// Sums of a thread, all zero.
+/// Accumulators of a thread, all zero.
 #[track_caller]
 pub fn zeros((rows, columns): (u32, u32)) -> Vec<Vec<Reg<f32>>> {
     (0..rows).map(|_| (0..columns).map(|_| constant(0.0f32)).collect()).collect()
 }
 
-/// sums += column · row: the outer product of a column of A and a row of B.
+/// accumulators += column · row: the outer product of a column of A and a row of B.
 ///
-/// Rows are walked there and back, so that two multiply-adds in turn share an operand, which the
+/// Rows alternate in direction, so that two multiply-adds in turn share an operand, which the
 /// register file then need not deliver twice.
 #[track_caller]
-pub fn add_outer_product(sums: &mut [Vec<Reg<f32>>], column: &[Reg<f32>], row: &[Reg<f32>]) {
-    for (index, (sums, a)) in sums.iter_mut().zip(column).enumerate() {
+pub fn add_outer_product(accumulators: &mut [Vec<Reg<f32>>], column: &[Reg<f32>], row: &[Reg<f32>]) {
+    for (index, (accumulators, a)) in accumulators.iter_mut().zip(column).enumerate() {
         let last = row.len() - 1;
         for step in 0..=last {
             let at = if index % 2 == 0 { step } else { last - step };
-            sums[at].fused_add_assign(*a, row[at]);
+            accumulators[at].fused_add_assign(*a, row[at]);
         }
     }
 }
@@ -77,7 +77,7 @@ impl Tiles {
     }
 }
 
-/// How far a row is moved at k, in a slice of A that lies transposed: row r at r ^ `exchange(k)`,
+/// How far a row is moved at k, in a k-block of A that lies transposed: row r at r ^ `exchange(k)`,
 /// in groups of four rows.
 ///
 /// Three kinds of writers each find 32 banks: a warp that writes 8 rows at k, k + 4, k + 8 and k +
@@ -93,7 +93,7 @@ pub fn exchange_at(k: Reg<u32>) -> Reg<u32> {
     (k & 1) * 4 + (((k >> 1) ^ (k >> 3)) & 1) * 8 + ((k >> 2) & 1) * 16
 }
 
-/// A thread's rows in transposed slices of A: where its first four lie for each of the exchanges
+/// A thread's rows in transposed k-blocks of A: where its first four lie for each of the exchanges
 /// that stay within 16 rows.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Rows {
@@ -101,19 +101,19 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows from `row` on, in the slices that begin at `slices`.
+    /// The rows from `row` on, in the k-blocks that begin at `k_blocks`.
     #[track_caller]
-    pub fn new(slices: Shared<f32>, row: Reg<u32>) -> Self {
-        Self { first: std::array::from_fn(|low| slices.at(row ^ (4 * low as u32))) }
+    pub fn new(k_blocks: Shared<f32>, row: Reg<u32>) -> Self {
+        Self { first: std::array::from_fn(|low| k_blocks.at(row ^ (4 * low as u32))) }
     }
 
-    /// The same rows in a slice `elements` further on.
+    /// The same rows in the stage `elements` further on.
     #[track_caller]
-    pub fn in_slot(self, elements: Reg<u32>) -> Self {
+    pub fn in_stage(self, elements: Reg<u32>) -> Self {
         Self { first: self.first.map(|first| first.at(elements)) }
     }
 
-    /// Four rows, `below` the first ones (a multiple of 16), at k of slices of `bm` rows.
+    /// Four rows, `below` the first ones (a multiple of 16), at k of k-blocks of `bm` rows.
     #[track_caller]
     fn four(&self, k: u32, below: u32, bm: u32) -> [Reg<f32>; 4] {
         let exchange = exchange(k);
@@ -121,17 +121,17 @@ impl Rows {
     }
 }
 
-/// sums += A·B for part `along` k of a slice in shared memory: A transposed, and B (BK, BN) from
-/// the thread's first column on.
+/// accumulators += A·B for k in `along` of a k-block in shared memory: A transposed, and B (BK, BN)
+/// from the thread's first column on.
 #[track_caller]
-pub fn multiply_slice(
+pub fn multiply_k_block(
     tiles: &Tiles,
-    sums: &mut [Vec<Reg<f32>>],
+    accumulators: &mut [Vec<Reg<f32>>],
     (a, b): (Rows, Shared<f32>),
     along: Range<u32>,
 ) {
     let (bm, bn, _) = tiles.block;
-    let (rows, columns) = tiles.sums();
+    let (rows, columns) = tiles.accumulators();
     for k in along {
         let a: Vec<Reg<f32>> =
             (0..rows).step_by(4).flat_map(|row| a.four(k, tiles.row_at(row), bm)).collect();
@@ -139,6 +139,6 @@ pub fn multiply_slice(
             .step_by(4)
             .flat_map(|column| b.at(k * bn + tiles.column_at(column)).load_vector::<4>())
             .collect();
-        add_outer_product(sums, &a, &b);
+        add_outer_product(accumulators, &a, &b);
     }
 }

@@ -1,10 +1,10 @@
-//! Step 10: the tensor memory accelerator fills the ring, asked by one thread; no thread computes
-//! an address of A or B in global memory.
+//! Step 10: one thread issues TMA loads into the pipeline; no thread computes an address of A or B
+//! in global memory.
 //!
 //! ```text
-//!   thread 0       after each slice: ask for the one that will take its slot: a box of A (BM, BK) and one of B (BK, BN)
-//!   all warps      multiply the first 4 k of slice s
-//!                  slice s + 1 is here: read 32 rows by 16 k of its A into registers      A [row][k] in the slot, as TMA brings it
+//!   thread 0       after each k-block: load the one that takes its stage: a box of A (BM, BK) and one of B (BK, BN)
+//!   all warps      multiply the first 4 k of k-block s
+//!                  k-block s + 1 has arrived: read 32 rows by 16 k of its A into registers    A [row][k] in the stage, as TMA loads it
 //!                  multiply 8 k more
 //!                  write them transposed into the other of two buffers                    A [k][row], as fragments are read
 //!                  multiply the last 4 k; one barrier for all warps
@@ -21,34 +21,35 @@
 //! registers, and the assembler finds an order in which nearly every multiply-add takes one operand
 //! of each bank, and the third from the one before it.
 //!
-//! The question whether the next slice is here is asked well before its answer is used: it takes as
-//! long as a load. What is past the ends of A and B, the accelerator fills with zeros.
+//! The barrier of the next k-block is tested well before the result is used: the test takes as long
+//! as a load. TMA fills what is past the ends of A and B with zeros.
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 
-use super::super::product::Product;
-use super::super::tiles::{Tiles, TilesError};
-use super::fragments::{LaneOrder, Place, Rows, exchange_at, multiply_slice, zeros};
+use super::super::problem::Product;
+use super::super::tiles::{Tiles, refuse};
+use super::fragments::{LaneOrder, Place, Rows, exchange_at, multiply_k_block, zeros};
+use crate::operations::Result;
 
 /// C = alpha · A·B + beta · C, fed by TMA; sm_90. k and n are multiples of 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TmaFed {
     /// The tiles; a thread's tile is one row by four columns.
     pub tiles: Tiles,
-    /// CTAs that an SM shall hold at once.
+    /// Resident CTAs per SM.
     pub ctas_per_sm: u32,
-    /// Rows of tiles that are walked together, so that what they share stays in L2.
+    /// Rows of tiles that are rasterized together, so that what they share stays in L2.
     pub raster: u32,
 }
 
-/// The ring of slots, and how to fill one.
+/// The pipeline, and the tensor maps it is filled by.
 #[derive(Clone, Copy, DeviceValue)]
-struct Ring {
+struct Pipeline {
     a: TensorMap,
     b: TensorMap,
-    a_slots: Shared<f32>,
-    b_slots: Shared<f32>,
+    a_stages: Shared<f32>,
+    b_stages: Shared<f32>,
     full: Mbarriers,
     /// Of this CTA's tile of C.
     first_row: Reg<u32>,
@@ -56,67 +57,67 @@ struct Ring {
     block: (u32, u32, u32),
 }
 
-impl Ring {
-    /// Asks for a slice of A and B.
+impl Pipeline {
+    /// Loads a k-block of A and B.
     #[device]
-    fn fill(self, slot: Reg<u32>, slice: Reg<u32>) {
+    fn fill(self, stage: Reg<u32>, k_block: Reg<u32>) {
         let (bm, bn, bk) = self.block;
-        let (full, along) = (self.full.at(slot), slice * bk);
+        let (full, along) = (self.full.at(stage), k_block * bk);
         full.arrive_and_expect(4 * (bm + bn) * bk);
-        tma::load(self.a, [along, self.first_row], self.a_slots.at(slot * (bm * bk)), full);
-        tma::load(self.b, [self.first_column, along], self.b_slots.at(slot * (bn * bk)), full);
+        tma::load(self.a, [along, self.first_row], self.a_stages.at(stage * (bm * bk)), full);
+        tma::load(self.b, [self.first_column, along], self.b_stages.at(stage * (bn * bk)), full);
     }
 }
 
-/// A place in the ring, and the parity of its round.
+/// A stage of the pipeline, and the parity of its phase.
 #[derive(Clone, Copy, DeviceValue)]
 struct Position {
-    slot: Reg<u32>,
+    stage: Reg<u32>,
     parity: Reg<u32>,
 }
 
 impl Position {
-    /// The next place of a ring of `stages` slots.
+    /// The next stage of `stages`.
     #[device]
     fn next(self, stages: u32) -> Self {
-        let next = self.slot + 1;
+        let next = self.stage + 1;
         let wraps = next.eq(stages);
-        Self { slot: wraps.select(0u32, next), parity: self.parity ^ wraps.to_u32() }
+        Self { stage: wraps.select(0u32, next), parity: self.parity ^ wraps.to_u32() }
     }
 }
 
 /// Rows and k of A that a warp transposes: a lane 4 rows by 4 k.
 const BLOCK: (u32, u32) = (32, 16);
 
-/// What a thread transposes of each slice: from where to where.
+/// The part of each k-block that a thread transposes.
 #[derive(Clone, Copy, DeviceValue)]
 struct Transposition {
     /// Row g of the warp's 32, at k = 4q.
     source: Shared<f32>,
     /// Where its four rows lie at each of its four k.
     targets: [Shared<f32>; 4],
-    /// Elements of a slice of A.
-    slice: u32,
+    /// Elements of a k-block of A.
+    k_block: u32,
 }
 
 impl Transposition {
     #[track_caller]
-    fn new(thread: Reg<u32>, a_slots: Shared<f32>, transposed: Shared<f32>, bm: u32) -> Self {
+    fn new(thread: Reg<u32>, a_stages: Shared<f32>, transposed: Shared<f32>, bm: u32) -> Self {
         let (warp, lane) = (thread / 32, thread % 32);
         let (g, q) = (lane / 4, lane % 4);
         let first = warp * BLOCK.0;
-        let source = a_slots.at((first + g) * BLOCK.1 + q * 4);
+        let source = a_stages.at((first + g) * BLOCK.1 + q * 4);
         let targets = std::array::from_fn(|step| {
             let k = q * 4 + step as u32;
             transposed.at(k * bm + ((first + g * 4) ^ exchange_at(k)))
         });
-        Self { source, targets, slice: bm * BLOCK.1 }
+        Self { source, targets, k_block: bm * BLOCK.1 }
     }
 
-    /// Reads the thread's four rows of the slice in a slot.
+    /// Reads the thread's four rows of the k-block in a stage.
     #[track_caller]
-    fn load(self, slot: Reg<u32>) -> [[Reg<f32>; 4]; 4] {
-        let source = self.source.at(slot * self.slice);
+    fn load(self, stage: Reg<u32>) -> [[Reg<f32>; 4]; 4] {
+        let source = self.source.at(stage * self.k_block);
         std::array::from_fn(|row| source.at(8 * row as u32 * BLOCK.1).load_vector())
     }
 
@@ -124,13 +125,13 @@ impl Transposition {
     #[track_caller]
     fn store(self, buffer: Reg<u32>, rows: [[Reg<f32>; 4]; 4]) {
         for (k, target) in self.targets.into_iter().enumerate() {
-            target.at(buffer * self.slice).store_vector(rows.map(|row| row[k]));
+            target.at(buffer * self.k_block).store_vector(rows.map(|row| row[k]));
         }
     }
 }
 
 impl TmaFed {
-    /// Bytes of shared memory of a CTA: the ring, A transposed twice, and the barriers.
+    /// Bytes of shared memory of a CTA: the pipeline, A transposed twice, and the barriers.
     pub fn shared_bytes(&self) -> u32 {
         let (bm, _, bk) = self.tiles.block;
         self.tiles.stages * (self.tiles.stage_bytes() + 8) + 2 * 4 * bm * bk
@@ -140,18 +141,18 @@ impl TmaFed {
     ///
     /// # Errors
     /// The rule.
-    pub fn check(&self, limits: &Capability) -> Result<(), TilesError> {
-        let Tiles { block: (bm, _, bk), stages, .. } = self.tiles;
+    pub fn check(&self, capability: &Capability) -> Result<()> {
+        let Tiles { block: (bm, _, bk), .. } = self.tiles;
         self.tiles.check()?;
         self.tiles.check_exchange()?;
         let warps = self.tiles.threads() / 32;
         if bm != BLOCK.0 * warps || bk != BLOCK.1 {
-            return Err(TilesError::Transposition { warps, bm, bk });
+            return refuse(format!(
+                "each warp transposes 32 rows of 16 k: {warps} warps take BM = {} and BK = 16, not BM = {bm} and BK = {bk}",
+                32 * warps
+            ));
         }
-        if stages < 2 {
-            return Err(TilesError::Stages { stages, least: 2 });
-        }
-        Tiles::check_shared(self.shared_bytes(), limits.shared_bytes_per_cta_opt_in)
+        self.tiles.check_pipeline(self.shared_bytes(), capability)
     }
 
     /// One CTA a tile of BM x BN and part of k.
@@ -166,11 +167,11 @@ impl TmaFed {
         let share = product.share_of_block((bm, bn, bk), self.raster, part);
         let (tile_row, tile_column) = share.tile;
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
-        let ring = Ring {
+        let pipeline = Pipeline {
             a: *a,
             b: *b,
-            a_slots: dynamic_shared_aligned(stages * bm * bk, 128),
-            b_slots: dynamic_shared_aligned(stages * bn * bk, 128),
+            a_stages: dynamic_shared_aligned(stages * bm * bk, 128),
+            b_stages: dynamic_shared_aligned(stages * bn * bk, 128),
             full: Mbarriers::new(stages),
             first_row,
             first_column,
@@ -179,55 +180,55 @@ impl TmaFed {
         let transposed = dynamic_shared_aligned::<f32>(2 * bm * bk, 128);
 
         if thread == 0 {
-            for full in ring.full.iter() {
+            for full in pipeline.full.iter() {
                 full.init(1);
             }
             fence_mbarrier_init();
         }
         sync_threads();
         if thread == 0 {
-            for slot in 0..stages {
-                let slice = share.first + slot;
-                if slice < share.end {
-                    ring.fill(constant(slot), slice);
+            for stage in 0..stages {
+                let k_block = share.first + stage;
+                if k_block < share.end {
+                    pipeline.fill(constant(stage), k_block);
                 }
             }
         }
 
         let place = Place::of(thread, &tiles, LaneOrder::Pairs);
-        let transposition = Transposition::new(thread, ring.a_slots, transposed, bm);
-        let (a_rows, b_mine) = (Rows::new(transposed, place.row), ring.b_slots.at(place.column));
-        let mut sums = zeros(tiles.sums());
-        let mut read = Position { slot: constant(0u32), parity: constant(0u32) };
+        let transposition = Transposition::new(thread, pipeline.a_stages, transposed, bm);
+        let (a_rows, b_mine) = (Rows::new(transposed, place.row), pipeline.b_stages.at(place.column));
+        let mut accumulators = zeros(tiles.accumulators());
+        let mut read = Position { stage: constant(0u32), parity: constant(0u32) };
         let mut buffer = constant(0u32);
         if share.first < share.end {
-            ring.full.at(read.slot).wait_parity(read.parity);
-            transposition.store(buffer, transposition.load(read.slot));
+            pipeline.full.at(read.stage).wait_parity(read.parity);
+            transposition.store(buffer, transposition.load(read.stage));
             sync_threads();
-            for slice in share.first + 1..share.end {
+            for k_block in share.first + 1..share.end {
                 let next = read.next(stages);
-                let next_full = ring.full.at(next.slot);
-                let slot = (a_rows.in_slot(buffer * (bm * bk)), b_mine.at(read.slot * (bn * bk)));
+                let next_full = pipeline.full.at(next.stage);
+                let stage = (a_rows.in_stage(buffer * (bm * bk)), b_mine.at(read.stage * (bn * bk)));
                 buffer = buffer ^ 1;
-                // The answer takes a while: multiplications lie between it and its use.
-                let is_here = next_full.try_wait_parity(next.parity);
-                multiply_slice(&tiles, &mut sums, slot, 0..4);
-                if !is_here {
+                // The test takes a while: multiplications hide it.
+                let has_arrived = next_full.try_wait_parity(next.parity);
+                multiply_k_block(&tiles, &mut accumulators, stage, 0..4);
+                if !has_arrived {
                     next_full.wait_parity(next.parity);
                 }
-                let rows = transposition.load(next.slot);
-                multiply_slice(&tiles, &mut sums, slot, 4..12);
+                let rows = transposition.load(next.stage);
+                multiply_k_block(&tiles, &mut accumulators, stage, 4..12);
                 transposition.store(buffer, rows);
-                multiply_slice(&tiles, &mut sums, slot, 12..16);
+                multiply_k_block(&tiles, &mut accumulators, stage, 12..16);
                 sync_threads();
-                let ahead = slice + (stages - 1);
+                let ahead = k_block + (stages - 1);
                 if thread == 0 && ahead < share.end {
-                    ring.fill(read.slot, ahead);
+                    pipeline.fill(read.stage, ahead);
                 }
                 read = next;
             }
-            let slot = (a_rows.in_slot(buffer * (bm * bk)), b_mine.at(read.slot * (bn * bk)));
-            multiply_slice(&tiles, &mut sums, slot, 0..bk);
+            let stage = (a_rows.in_stage(buffer * (bm * bk)), b_mine.at(read.stage * (bn * bk)));
+            multiply_k_block(&tiles, &mut accumulators, stage, 0..bk);
         }
 
         // The thread's rows lie side by side in shared memory, and 8 apart in C.
@@ -237,10 +238,10 @@ impl TmaFed {
             let position = tiles.row_at(row);
             position / BLOCK.0 * BLOCK.0 + position / 4 % 8 + position % 4 * 8
         };
-        product.store_sums(
+        product.store_accumulators(
             share.output(*c, product),
             mine,
-            &sums,
+            &accumulators,
             (row_at, |column| tiles.column_at(column)),
             4,
         );

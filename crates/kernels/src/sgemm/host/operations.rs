@@ -1,73 +1,29 @@
 //! What a program calls.
 
-use std::sync::Arc;
-
 use warpwright::arch::tensor_map::Swizzle;
-use warpwright::lang::pointer::{In, Out};
-use warpwright::lang::tensor_map::TensorMap as MapParameter;
-use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Stream, TensorMap};
+use warpwright::runtime::{LaunchCounts, Stream, TensorMap};
 
 use super::super::device::combine::{self, Combine};
 use super::super::device::double_buffered::DoubleBuffered;
 use super::super::device::tma::TmaFed;
 use super::super::problem::{Matrices, Scale};
-use super::method::Method;
-use super::plan;
-use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
+use super::plan::Method;
+use crate::operations::{Operations, Result, Scratch, both, expect_length};
 
-/// m, n, k, alpha, beta: a [`Product`](super::Product) as a launch passes it.
-type Arguments = (u32, u32, u32, f32, f32);
-
-/// The matrices, and how many slices a split has.
-type Split = (In<f32>, In<f32>, Out<f32>, Arguments, u32);
-/// Maps of A and B, whose boxes are (BM, BK) and (BK, BN), C, and how many slices a split has.
-type Mapped = (MapParameter, MapParameter, Out<f32>, Arguments, u32);
-
-/// A compiled kernel, by what it takes.
-enum Staged {
-    Split(Arc<Compiled<Split>>),
-    Mapped(Arc<Compiled<Mapped>>, (u32, u32, u32)),
-}
-
-/// A kernel ready to launch: with one CTA a tile.
-pub(super) struct Ready {
-    kernel: Staged,
-    ctas: u32,
-}
-
-impl Ready {
-    /// Multiplies, `splits` parts of `part` slices each.
-    fn launch(
-        &self,
-        stream: &Stream,
-        (a, b, c): (&Buffer<f32>, &Buffer<f32>, &mut Buffer<f32>),
-        arguments: Arguments,
-        (splits, part): (u32, u32),
-    ) -> Result<LaunchCounts> {
-        let ctas = self.ctas * splits;
-        Ok(match &self.kernel {
-            Staged::Split(kernel) => kernel.launch(stream, ctas, (a, b, c, arguments, part))?,
-            Staged::Mapped(kernel, (bm, bn, bk)) => {
-                let map = |buffer, rows: u32, columns: u32, box_rows: &u32, box_columns: &u32| {
-                    let extents = [u64::from(rows), u64::from(columns)];
-                    TensorMap::row_major(buffer, &extents, &[*box_rows, *box_columns], Swizzle::None)
-                };
-                let (m, n, k, ..) = arguments;
-                let (a, b) = (map(a, m, k, bm, bk)?, map(b, k, n, bk, bn)?);
-                kernel.launch(stream, ctas, (&a, &b, c, arguments, part))?
-            }
-        })
-    }
-}
-
-/// The sums of the splits.
+/// The accumulators of the splits.
 #[derive(Default)]
-struct Sums {
-    sums: Scratch<f32>,
+struct SplitScratch {
+    accumulators: Scratch<f32>,
+}
+
+/// The splits of k in a launch, and the k-blocks of each.
+struct Splits {
+    count: u32,
+    k_blocks: u32,
 }
 
 impl Operations {
-    /// C = alpha · A·B + beta · C, by the kernel that [`plan::method`] chooses.
+    /// C = alpha · A·B + beta · C, by the kernel that [`Method::fastest`] chooses.
     ///
     /// ```
     /// # use warpwright::runtime::Device;
@@ -87,9 +43,9 @@ impl Operations {
     /// m = 0 or n = 0 does nothing; k = 0 leaves beta · C.
     ///
     /// # Errors
-    /// A buffer has another length than its extents ask for, or the device refuses.
+    /// A buffer does not have the length of its extents, or the device refuses.
     pub fn sgemm(&self, stream: &Stream, matrices: Matrices<'_>, scale: Scale) -> Result<LaunchCounts> {
-        let method = plan::method(self.device().properties(), matrices.extents);
+        let method = Method::fastest(self.device().properties(), matrices.extents);
         self.sgemm_by(method, stream, matrices, scale)
     }
 
@@ -112,66 +68,51 @@ impl Operations {
         if elements(m, n) == 0 {
             return Ok(LaunchCounts::default());
         }
-        self.sgemm_check(method, extents)?;
-        let arguments = |scale: Scale| (m, n, k, scale.alpha, scale.beta);
-        let (prepared, splits) = (self.sgemm_kernel(method, extents)?, method.splits());
-        let slices = k.div_ceil(method.depth()).max(1);
-        let part = slices.div_ceil(splits);
-        // Fewer splits may hold all slices once each has its part.
-        let splits = slices.div_ceil(part);
-        if splits == 1 {
-            return prepared.launch(stream, (a, b, c), arguments(scale), (1, part));
+        method.check(self.device().properties().capability, extents)?;
+        let k_blocks = k.div_ceil(method.tiles().block.2).max(1);
+        let part = k_blocks.div_ceil(method.splits());
+        // Fewer splits may hold all k-blocks once each has its part.
+        let splits = Splits { count: k_blocks.div_ceil(part), k_blocks: part };
+        let count = splits.count;
+        if count == 1 {
+            return self.sgemm_splits(method, stream, Matrices { extents, a, b, c }, scale, splits);
         }
-        self.with_scratch(stream, |scratch: &mut Sums| {
-            let count = c.len();
-            let sums = scratch.sums.at_least(self.device(), splits as usize * count)?;
-            let plain = arguments(Scale::default());
-            let first = prepared.launch(stream, (a, b, sums), plain, (splits, part))?;
+        self.with_scratch(stream, |scratch: &mut SplitScratch| {
+            let elements = c.len();
+            let sums = scratch.accumulators.at_least(self.device(), count as usize * elements)?;
+            let products = Matrices { extents, a, b, c: &mut *sums };
+            let first = self.sgemm_splits(method, stream, products, Scale::default(), splits)?;
             let combine = self.kernel(Combine, Combine::run)?;
-            let grid = self.grid("sgemm", (count as u64).div_ceil(combine::THREADS.into()))?;
-            let rest = (&*sums, &mut *c, count as u64, splits, scale.alpha, scale.beta);
+            let grid = self.grid("sgemm", (elements as u64).div_ceil(combine::THREADS.into()))?;
+            let rest = (&*sums, &mut *c, elements as u64, count, scale.alpha, scale.beta);
             Ok(both(first, combine.launch(stream, grid, rest)?))
         })
     }
 
-    /// Refuses a method that cannot do the shape, or whose tiles break a rule.
-    fn sgemm_check(&self, method: Method, (m, n, k): (u32, u32, u32)) -> Result<()> {
-        let limits = self.device().properties().capability;
-        let checked = match method {
-            Method::DoubleBuffered(kernel, _) => kernel.check(limits),
-            Method::TmaFed(kernel, _) => kernel.check(limits),
-        };
-        let refuse = |reason: String| OperationError::Shape { what: "sgemm", reason };
-        checked.map_err(|error| refuse(error.to_string()))?;
-        if let Method::TmaFed(..) = method
-            && !plan::tma_reads(limits, (m, n, k))
-        {
-            return Err(refuse(format!(
-                "TMA needs sm_90 and rows of whole 16 bytes: n = {n} and k = {k} must be multiples of 4 from 4 on, and the device is {}",
-                limits.target
-            )));
-        }
-        Ok(())
-    }
-
-    /// The kernel of a method, compiled.
-    pub(super) fn sgemm_kernel(&self, method: Method, (m, n, _): (u32, u32, u32)) -> Result<Ready> {
-        let grid = |block: (u32, u32)| {
-            let ctas = u64::from(m.div_ceil(block.0)) * u64::from(n.div_ceil(block.1));
-            self.grid("sgemm", ctas * u64::from(method.splits()))?;
-            Ok::<_, OperationError>(ctas as u32)
-        };
-        let tiled = |kernel, tiles: &super::super::tiles::Tiles| {
-            Ok(Ready { kernel, ctas: grid((tiles.block.0, tiles.block.1))? })
-        };
-        match method {
+    /// Launches the kernel, one CTA per tile and split.
+    fn sgemm_splits(
+        &self,
+        method: Method,
+        stream: &Stream,
+        Matrices { extents: (m, n, k), a, b, c }: Matrices<'_>,
+        scale: Scale,
+        Splits { count, k_blocks }: Splits,
+    ) -> Result<LaunchCounts> {
+        let ctas = self.grid("sgemm", method.tiles().ctas(m, n) * u64::from(count))?;
+        let problem = (m, n, k, scale.alpha, scale.beta);
+        Ok(match method {
             Method::DoubleBuffered(kernel, _) => {
-                tiled(Staged::Split(self.kernel(kernel, DoubleBuffered::run)?), &kernel.tiles)
+                let kernel = self.kernel(kernel, DoubleBuffered::run)?;
+                kernel.launch(stream, ctas, (a, b, c, problem, k_blocks))?
             }
             Method::TmaFed(kernel, _) => {
-                let staged = Staged::Mapped(self.kernel(kernel, TmaFed::run)?, kernel.tiles.block);
-                tiled(staged, &kernel.tiles)
+                let (bm, bn, bk) = kernel.tiles.block;
+                let map = |buffer, rows: u32, columns: u32, tile: [u32; 2]| {
+                    TensorMap::row_major(buffer, &[rows.into(), columns.into()], &tile, Swizzle::None)
+                };
+                let (a, b) = (map(a, m, k, [bm, bk])?, map(b, k, n, [bk, bn])?);
+                self.kernel(kernel, TmaFed::run)?.launch(stream, ctas, (&a, &b, c, problem, k_blocks))?
             }
-        }
+        })
     }
 }

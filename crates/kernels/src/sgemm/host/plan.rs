@@ -1,73 +1,156 @@
-//! Which kernel a shape gets.
+//! The algorithms, their configurations, and the heuristic that chooses among them.
 
 use warpwright::arch::Capability;
 use warpwright::runtime::DeviceProperties;
+use warpwright_harness::OptionValue;
 
 use super::super::device::double_buffered::DoubleBuffered;
 use super::super::device::tma::TmaFed;
-use super::super::tiles::Tiles;
-use super::method::Method;
+use super::super::tiles::{Tiles, refuse};
+use crate::operations::Result;
 
-/// A tile of C by name, its tiles, and how many CTAs of it an SM shall hold.
-pub type Configuration = (&'static str, Tiles, u32);
-
-/// What the TMA-fed kernel is fastest with, the one for large products first.
-pub const FED: &[Configuration] = &[
-    ("128x128", Tiles { block: (128, 128, 16), warp: (64, 64), steps: (4, 2), thread: (4, 4), stages: 4 }, 2),
-    ("256x128", Tiles { block: (256, 128, 16), warp: (64, 64), steps: (4, 2), thread: (4, 4), stages: 4 }, 1),
-    ("64x64", Tiles { block: (64, 64, 16), warp: (32, 64), steps: (2, 2), thread: (4, 4), stages: 3 }, 6),
-];
-
-/// What the kernel that copies by `cp.async` is fastest with.
-pub const COPIED: &[Configuration] = &[
-    ("128x256", Tiles { block: (128, 256, 8), warp: (64, 64), steps: (4, 2), thread: (4, 4), stages: 4 }, 1),
-    ("128x128", Tiles { block: (128, 128, 8), warp: (64, 64), steps: (4, 2), thread: (4, 4), stages: 4 }, 2),
-    ("64x64", Tiles { block: (64, 64, 16), warp: (32, 64), steps: (2, 2), thread: (4, 4), stages: 3 }, 6),
-];
-
-/// Rows of tiles that are walked together.
-const RASTER: u32 = 8;
-
-/// Whether TMA can read A and B: rows of whole 16 bytes, on sm_90.
-pub(super) fn tma_reads(limits: &Capability, (_, n, k): (u32, u32, u32)) -> bool {
-    limits.compute_capability >= (9, 0) && n >= 4 && k >= 4 && n.is_multiple_of(4) && k.is_multiple_of(4)
+/// A CTA tile of C: rows x columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, OptionValue)]
+pub enum Tile {
+    /// 128 x 128.
+    #[option(name = "128x128")]
+    T128x128,
+    /// 256 x 128.
+    #[option(name = "256x128")]
+    T256x128,
+    /// 128 x 256.
+    #[option(name = "128x256")]
+    T128x256,
+    /// 64 x 64.
+    #[option(name = "64x64")]
+    T64x64,
 }
 
-/// Elements along a row of that many that one access moves.
+/// A CTA tile, its tiles, and the CTAs per SM.
+pub type Configuration = (Tile, Tiles, u32);
+
+/// Tiles of which a thread has 4 x 4 elements per step.
+const fn tiles(block: (u32, u32, u32), warp: (u32, u32), steps: (u32, u32), stages: u32) -> Tiles {
+    Tiles { block, warp, steps, thread: (4, 4), stages }
+}
+
+/// The fastest configurations of the TMA kernel.
+const FED: &[Configuration] = &[
+    (Tile::T128x128, tiles((128, 128, 16), (64, 64), (4, 2), 4), 2),
+    (Tile::T256x128, tiles((256, 128, 16), (64, 64), (4, 2), 4), 1),
+    (Tile::T64x64, tiles((64, 64, 16), (32, 64), (2, 2), 3), 6),
+];
+
+/// The fastest configurations of the kernel that copies by `cp.async`.
+const COPIED: &[Configuration] = &[
+    (Tile::T128x256, tiles((128, 256, 8), (64, 64), (4, 2), 4), 1),
+    (Tile::T128x128, tiles((128, 128, 8), (64, 64), (4, 2), 4), 2),
+    (Tile::T64x64, tiles((64, 64, 16), (32, 64), (2, 2), 3), 6),
+];
+
+/// Rows of tiles that are rasterized together.
+const RASTER: u32 = 8;
+
+/// How k-blocks of A and B are copied to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, OptionValue)]
+pub enum Algorithm {
+    /// By all threads, with double buffering.
+    DoubleBuffered,
+    /// By TMA.
+    Tma,
+}
+
+impl Algorithm {
+    /// The fastest that can read rows of these extents.
+    pub(super) fn fastest(capability: &Capability, extents: (u32, u32, u32)) -> Self {
+        if tma_reads(capability, extents) { Self::Tma } else { Self::DoubleBuffered }
+    }
+
+    /// The configurations, the one for large problems first.
+    pub(super) fn configurations(self) -> &'static [Configuration] {
+        match self {
+            Self::DoubleBuffered => COPIED,
+            Self::Tma => FED,
+        }
+    }
+
+    /// The kernel with a configuration, for rows of C of `n` elements.
+    pub(super) fn method(self, (_, tiles, ctas_per_sm): Configuration, splits: u32, n: u32) -> Method {
+        let raster = RASTER;
+        match self {
+            Self::DoubleBuffered => {
+                let width = width(n);
+                Method::DoubleBuffered(DoubleBuffered { tiles, ctas_per_sm, raster, width }, splits)
+            }
+            Self::Tma => Method::TmaFed(TmaFed { tiles, ctas_per_sm, raster }, splits),
+        }
+    }
+}
+
+/// One of the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// `cp.async` and a pipeline; k in this many splits.
+    DoubleBuffered(DoubleBuffered, u32),
+    /// TMA and a pipeline; k in this many splits.
+    TmaFed(TmaFed, u32),
+}
+
+impl Method {
+    /// The fastest for a shape on a device.
+    pub fn fastest(device: &DeviceProperties, extents: (u32, u32, u32)) -> Self {
+        let algorithm = Algorithm::fastest(device.capability, extents);
+        let (configuration, splits) = choose(device.sm_count, algorithm.configurations(), extents);
+        algorithm.method(configuration, splits, extents.1)
+    }
+
+    /// The number of parts of k.
+    pub(super) fn splits(self) -> u32 {
+        match self {
+            Self::DoubleBuffered(_, splits) | Self::TmaFed(_, splits) => splits.max(1),
+        }
+    }
+
+    pub(super) fn tiles(self) -> Tiles {
+        match self {
+            Self::DoubleBuffered(kernel, _) => kernel.tiles,
+            Self::TmaFed(kernel, _) => kernel.tiles,
+        }
+    }
+
+    /// Refuses a shape that the kernel cannot do, or tiles that break a rule.
+    pub(super) fn check(self, capability: &Capability, extents: (u32, u32, u32)) -> Result<()> {
+        match self {
+            Self::DoubleBuffered(kernel, _) => kernel.check(capability)?,
+            Self::TmaFed(kernel, _) => kernel.check(capability)?,
+        }
+        if matches!(self, Self::TmaFed(..)) && !tma_reads(capability, extents) {
+            let (_, n, k) = extents;
+            return refuse(format!(
+                "TMA needs sm_90 and rows of whole 16 bytes: n = {n} and k = {k} must be multiples of 4 from 4 on, and the device is {}",
+                capability.target
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether TMA can read A and B: rows of whole 16 bytes, on sm_90.
+fn tma_reads(capability: &Capability, (_, n, k): (u32, u32, u32)) -> bool {
+    let are_whole = n >= 4 && k >= 4 && n.is_multiple_of(4) && k.is_multiple_of(4);
+    capability.compute_capability >= (9, 0) && are_whole
+}
+
+/// Elements along a row of `extent` that one access moves.
 pub fn width(extent: u32) -> u32 {
     [4, 2].into_iter().find(|width| extent.is_multiple_of(*width)).unwrap_or(1)
 }
 
-/// The TMA-fed kernel of a configuration.
-pub(super) fn tma_fed(tiles: Tiles, ctas_per_sm: u32) -> TmaFed {
-    TmaFed { tiles, ctas_per_sm, raster: RASTER }
-}
+/// The fewest k-blocks that are worth a split, whose accumulators are written and read once more.
+const MIN_K_BLOCKS: u32 = 8;
 
-/// The `cp.async` kernel of a configuration, for rows of C of `n` elements.
-pub(super) fn double_buffered(tiles: Tiles, ctas_per_sm: u32, n: u32) -> DoubleBuffered {
-    DoubleBuffered { tiles, ctas_per_sm, raster: RASTER, width: width(n) }
-}
-
-/// What is fastest for a shape on a device.
-pub fn method(device: &DeviceProperties, extents: (u32, u32, u32)) -> Method {
-    for_sms(device.sm_count, tma_reads(device.capability, extents), extents)
-}
-
-/// What is fastest for a shape on that many SMs, fed by TMA or not.
-pub(super) fn for_sms(sms: u32, tma: bool, extents: (u32, u32, u32)) -> Method {
-    let ((_, tiles, ctas_per_sm), splits) = choose(sms, if tma { FED } else { COPIED }, extents);
-    if tma {
-        Method::TmaFed(tma_fed(tiles, ctas_per_sm), splits)
-    } else {
-        Method::DoubleBuffered(double_buffered(tiles, ctas_per_sm, extents.1), splits)
-    }
-}
-
-/// Fewer slices than this are not worth a split: each split's sums are written and read once more.
-const FEWEST_SLICES: u32 = 8;
-
-/// The configuration and the splits of k: the first one, with the largest tile, of which every SM
-/// gets one; else the smallest, and k split until there are enough CTAs for a few of each SM.
+/// The configuration and the splits of k: the first configuration, with the largest tile, that
+/// gives each SM a CTA; or the smallest tile, and k split until each SM has a few CTAs.
 pub(super) fn choose(
     sms: u32,
     configurations: &[Configuration],
@@ -79,9 +162,9 @@ pub(super) fn choose(
     }
     let smallest = configurations[configurations.len() - 1];
     let (_, tiles, ctas_per_sm) = smallest;
-    let slices = k.div_ceil(tiles.block.2);
+    let k_blocks = k.div_ceil(tiles.block.2);
     let room = u64::from(sms * ctas_per_sm.min(4)) / tiles.ctas(m, n).max(1);
-    let splits = room.clamp(1, u64::from((slices / FEWEST_SLICES).max(1)));
+    let splits = room.clamp(1, u64::from((k_blocks / MIN_K_BLOCKS).max(1)));
     (smallest, splits as u32)
 }
 
@@ -92,12 +175,12 @@ mod tests {
     #[test]
     fn every_configuration_is_legal() {
         let h200 = Capability::for_target("sm_90a").expect("it is in the table");
-        for &(name, tiles, ctas_per_sm) in FED {
-            assert_eq!(tma_fed(tiles, ctas_per_sm).check(h200), Ok(()), "{name}");
-        }
-        for &(name, tiles, ctas_per_sm) in COPIED {
-            for n in [1, 2, 4] {
-                assert_eq!(double_buffered(tiles, ctas_per_sm, n).check(h200), Ok(()), "{name}");
+        for algorithm in [Algorithm::Tma, Algorithm::DoubleBuffered] {
+            for configuration in algorithm.configurations() {
+                for n in [1, 2, 4] {
+                    let method = algorithm.method(*configuration, 1, n);
+                    method.check(h200, (4, 4, 4)).expect("it is legal");
+                }
             }
         }
     }
@@ -105,13 +188,13 @@ mod tests {
     #[test]
     fn large_products_get_large_tiles_and_small_ones_splits() {
         let chosen = |extents| {
-            let ((name, ..), splits) = choose(132, FED, extents);
-            (name, splits)
+            let ((tile, ..), splits) = choose(132, FED, extents);
+            (tile, splits)
         };
-        assert_eq!(chosen((8192, 8192, 8192)), ("128x128", 1));
-        assert_eq!(chosen((2048, 2048, 64)), ("128x128", 1));
-        assert_eq!(chosen((1024, 1024, 1024)), ("64x64", 1));
-        assert_eq!(chosen((128, 128, 8192)), ("64x64", 64));
-        assert_eq!(chosen((1, 1, 64)), ("64x64", 1));
+        assert_eq!(chosen((8192, 8192, 8192)), (Tile::T128x128, 1));
+        assert_eq!(chosen((2048, 2048, 64)), (Tile::T128x128, 1));
+        assert_eq!(chosen((1024, 1024, 1024)), (Tile::T64x64, 1));
+        assert_eq!(chosen((128, 128, 8192)), (Tile::T64x64, 64));
+        assert_eq!(chosen((1, 1, 64)), (Tile::T64x64, 1));
     }
 }

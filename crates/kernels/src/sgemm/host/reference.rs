@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 use warpwright_harness::{
-    Compared, Options, Prepared, Result, Rounded, Setup, Strided, Values, Verified, Work, compare,
+    Compared, HostNumber, Options, Prepared, Result, Setup, Strided, Values, Verified, Work, compare,
     compare_parts, product,
 };
 

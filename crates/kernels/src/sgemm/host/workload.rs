@@ -2,11 +2,10 @@
 
 use warpwright::runtime::LaunchCounts;
 use warpwright::runtime::cublas::{CublasMatmul, MatmulShape, MatrixLayout};
-use warpwright_harness::{OptionValue, Options, Prepared, Result, Setup, Work, Workload};
+use warpwright_harness::{OptionValue, Options, Prepared, Refused, Result, Setup, Work, Workload};
 
 use super::super::problem::Scale;
-use super::method::Method;
-use super::plan::{self, COPIED, FED};
+use super::plan::{self, Algorithm, Method, Tile};
 use super::reference::Problem;
 use crate::operations::Operations;
 
@@ -26,52 +25,21 @@ pub(crate) struct SgemmWorkload {
     splits: Option<u32>,
 }
 
-/// How k-blocks of A and B are copied to shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, OptionValue)]
-enum Algorithm {
-    /// By all threads, with double buffering.
-    DoubleBuffered,
-    /// By TMA.
-    Tma,
-}
-
-/// A CTA tile of C: rows x columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, OptionValue)]
-pub enum Tile {
-    /// 128 x 128.
-    #[option(name = "128x128")]
-    T128x128,
-    /// 256 x 128.
-    #[option(name = "256x128")]
-    T256x128,
-    /// 128 x 256.
-    #[option(name = "128x256")]
-    T128x256,
-    /// 64 x 64.
-    #[option(name = "64x64")]
-    T64x64,
-}
-
 impl SgemmWorkload {
     fn method(&self, setup: &Setup) -> Result<Method> {
         let extents @ (_, n, _) = self.problem.extents();
-        let fed = match self.algorithm {
-            None => plan::tma_reads(setup.capability(), extents),
-            Some(algorithm) => algorithm == Algorithm::Tma,
-        };
-        let configurations = if fed { FED } else { COPIED };
-        let ((_, tiles, ctas_per_sm), planned) = match self.tile.map(|tile| tile.text()) {
+        let algorithm = self.algorithm.unwrap_or(Algorithm::fastest(setup.capability(), extents));
+        let configurations = algorithm.configurations();
+        let (configuration, planned) = match self.tile {
             None => plan::choose(setup.sm_count(), configurations, extents),
             Some(tile) => {
-                let found = configurations.iter().find(|(name, ..)| *name == tile);
-                (*found.ok_or_else(|| format!("--tile {tile} is not a tile of this algorithm"))?, 1)
+                let found = configurations.iter().find(|(of, ..)| *of == tile);
+                let reason = || format!("--tile {} is not a tile of this algorithm", tile.text());
+                let refused = || Refused::new(reason());
+                (*found.ok_or_else(refused)?, 1)
             }
         };
-        let splits = self.splits.unwrap_or(planned);
-        Ok(match fed {
-            true => Method::TmaFed(plan::tma_fed(tiles, ctas_per_sm), splits),
-            false => Method::DoubleBuffered(plan::double_buffered(tiles, ctas_per_sm, n), splits),
-        })
+        Ok(algorithm.method(configuration, self.splits.unwrap_or(planned), n))
     }
 
     /// cuBLAS in `CUBLAS_COMPUTE_32F`, which does not use TF32.
