@@ -15,9 +15,9 @@ pub use device::cross_entropy::{CrossEntropy, IGNORED};
 pub use device::layer_norm::LayerNorm;
 pub use device::rms_norm::{AddRmsNorm, Gain, RmsNorm};
 pub use device::softmax::{Form, Softmax};
+pub use host::MatrixShape;
 pub(crate) use host::workload::{
     AddRmsNormWorkload, CrossEntropyWorkload, LayerNormWorkload, LogSoftmaxWorkload, RmsNormWorkload,
     SoftmaxWorkload,
 };
-pub use host::{MatrixShape, Tuning};
-pub use plan::{Plan, RowScheduler, Traffic};
+pub use plan::{Evict, Plan, RowScheduler, Traffic, Tuning};

@@ -2,7 +2,7 @@
 
 use warpwright::lang::element::Element;
 use warpwright::runtime::{Compiled, Launch};
-use warpwright_harness::OptionValue;
+use warpwright_harness::{OptionValue, Options};
 
 use crate::operations::Result;
 use crate::vector;
@@ -21,6 +21,67 @@ pub enum RowScheduler {
     /// The whole grid shares each row and reduces through global memory; the warps of a CTA
     /// alternate between rows.
     Grid,
+}
+
+/// An eviction priority in L2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+pub enum Evict {
+    /// The default priority.
+    #[default]
+    Normal,
+    /// Evicted first.
+    First,
+}
+
+/// What a plan shall have; `None` leaves it to the heuristic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
+pub struct Tuning {
+    /// Threads per CTA of a row.
+    #[option(min = 1, search = [128, 256, 512, 1024])]
+    pub threads: Option<u32>,
+    /// CTAs per row.
+    #[option(min = 1, search = [1, 2, 4, 8, 16])]
+    pub ctas: Option<u32>,
+    /// Vectors of a row per thread.
+    #[option(min = 1, search = [1, 2, 4, 8])]
+    pub steps: Option<u32>,
+    /// CTAs per SM.
+    #[option(min = 1, search = [1, 2, 4])]
+    pub ctas_per_sm: Option<u32>,
+    /// How clusters are scheduled over the rows.
+    #[option(search = [
+        RowScheduler::NonPersistent,
+        RowScheduler::Persistent,
+        RowScheduler::Pipelined,
+        RowScheduler::Staggered,
+        RowScheduler::Grid,
+    ])]
+    pub scheduler: Option<RowScheduler>,
+    /// Stages of the rows in shared memory.
+    #[option(min = 1)]
+    pub stages: Option<u32>,
+    /// Maximum number of resident clusters, for persistent schedulers.
+    #[option(min = 1)]
+    pub clusters: Option<u32>,
+    /// L2 eviction priority of rows that are copied to shared memory.
+    pub evict: Evict,
+    /// L2 eviction priority of the output.
+    pub write: Option<Evict>,
+}
+
+impl Tuning {
+    /// All of it is left to the heuristic.
+    pub const AUTO: Self = Self {
+        threads: None,
+        ctas: None,
+        steps: None,
+        ctas_per_sm: None,
+        scheduler: None,
+        stages: None,
+        clusters: None,
+        evict: Evict::Normal,
+        write: None,
+    };
 }
 
 /// What a kernel reads and writes per row.
@@ -77,12 +138,12 @@ pub struct Plan {
     pub scheduler: RowScheduler,
     /// Stages of the pipeline in shared memory; 0 without one.
     pub stages: u32,
-    /// Most clusters of a persistent launch; 0: as many as fit the device.
-    pub clusters: u32,
-    /// Copies to the pipeline have the L2 priority `evict_first`.
-    pub evict_first: bool,
-    /// Stores have the cache operator `.cs` (streaming).
-    pub streaming_stores: bool,
+    /// Most clusters of a persistent launch; `None`: as many as fit the device.
+    pub clusters: Option<u32>,
+    /// The L2 priority of copies to the pipeline.
+    pub evict: Evict,
+    /// The L2 priority of stores: `First` is the cache operator `.cs` (streaming).
+    pub write: Evict,
     /// A CTA prefetches into L2 the row that will be read after its own.
     pub prefetches_rows: bool,
     /// Programmatic dependent launch: the grid starts before its predecessor ends, and prefetches
@@ -167,7 +228,7 @@ impl Plan {
             return Ok(all);
         }
         let fit = kernel.function().resident_clusters(&all)?;
-        let wanted = if self.clusters == 0 { fit } else { self.clusters.min(fit) };
+        let wanted = self.clusters.map_or(fit, |clusters| clusters.min(fit));
         Ok(shape(wanted.min(rows) * self.ctas))
     }
 }

@@ -11,8 +11,7 @@ use warpwright::prelude::*;
 
 use super::super::plan::Plan;
 use super::chunk::{Chunk, RowElement};
-use super::group::Group;
-use super::row::{Partition, start};
+use super::row::start;
 use super::row_loop::RowLoop;
 use super::softmax::{LogSum, log_sum};
 
@@ -39,11 +38,8 @@ impl CrossEntropy {
         rows: u32,
     ) {
         let (plan, matrix, targets, losses) = (self.plan, *x, *targets, *losses);
-        let group = Group::new(plan, workspace);
-        let partition = Partition::new(plan, &group);
-        let matrices = [matrix];
-        let input = (&matrices[..], T::NEGATIVE_INFINITIES);
-        let row_loop = RowLoop::begin(plan, group, partition, input, rows);
+        let row_loop = RowLoop::begin(plan, (&[matrix], T::NEGATIVE_INFINITIES), rows, workspace);
+        let group = row_loop.group;
         row_loop.run(
             &LogSum,
             |unit| (log_sum(unit), ()),

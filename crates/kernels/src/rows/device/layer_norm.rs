@@ -20,7 +20,7 @@ use super::super::plan::Plan;
 use super::chunk::RowElement;
 use super::group::Group;
 use super::merge::{Merge, Source, butterfly, pairwise};
-use super::row::{Broadcast, Partition, start};
+use super::row::{Broadcast, Partition, Residency, start};
 use super::row_loop::{RowLoop, WorkUnit};
 
 /// A number of columns and its reciprocal; 0 and 1 for no columns.
@@ -141,10 +141,8 @@ impl LayerNorm {
         epsilon: f32,
     ) {
         let (plan, w, b, y) = (self.plan, *w, *b, *y);
-        let group = Group::new(plan, workspace);
-        let partition = Partition::new(plan, &group);
-        let matrices = [*x];
-        let row_loop = RowLoop::begin(plan, group, partition, (&matrices, 0), rows);
+        let row_loop = RowLoop::begin(plan, (&[*x], 0), rows, workspace);
+        let RowLoop { group, partition, .. } = row_loop;
         let broadcasts = [w, b].map(|row| Broadcast::new(partition, row));
         let moments = Moments::new(plan, partition, &group);
         let gather = |unit: &WorkUnit<T>| {
@@ -159,12 +157,12 @@ impl LayerNorm {
         };
         row_loop.run(&moments, gather, |unit, [sum, squares], _| {
             let y = start(y, unit.index, plan.columns);
-            // Loaded earlier, they would spill registers.
-            let [w, b] = broadcasts.map(|broadcast| broadcast.row(true));
+            // In registers they would spill others.
+            let [w, b] = broadcasts.map(|broadcast| broadcast.row(Residency::Memory));
             let mean = sum * moments.of_row;
             let root = (squares * moments.of_row + epsilon).rsqrt_approx();
-            // (x - mean) * root in one instruction: what it row_loop is no more than what the mean
-            // was rounded by.
+            // (x - mean) * root in one instruction, whose error is at most that of the rounded
+            // mean.
             let shift = -(mean * root);
             unit.row.for_each(|position, values| {
                 let (weights, biases) = (w.at(position), b.at(position));

@@ -14,9 +14,8 @@ use warpwright_harness::OptionValue;
 
 use super::super::plan::Plan;
 use super::chunk::RowElement;
-use super::group::Group;
 use super::merge::Sum;
-use super::row::{Broadcast, Partition, start};
+use super::row::{Broadcast, Partition, Residency, start};
 use super::row_loop::{RowLoop, WorkUnit};
 
 /// What a normalized value is multiplied by.
@@ -40,6 +39,36 @@ impl Gain {
     }
 }
 
+/// The CTA's sum of squares of a row.
+#[track_caller]
+fn squares<T: RowElement>(unit: &WorkUnit<T>) -> [Reg<f32>; 1] {
+    unit.group.reduce_cta(&Sum, [unit.row.sum(|sum, value| value.mul_add(value, sum))])
+}
+
+/// What normalizes a row and stores it.
+struct Normalizer<T, U> {
+    partition: Partition,
+    gain: Gain,
+    weights: Broadcast<T>,
+    y: Global<U>,
+    epsilon: Reg<f32>,
+}
+
+impl<T: RowElement, U: RowElement> Normalizer<T, U> {
+    /// Stores the normalized row, given the sum of its squares.
+    #[track_caller]
+    fn store(&self, unit: &WorkUnit<T>, squares: Reg<f32>) {
+        let columns = self.partition.plan.columns;
+        let (y, w) = (start(self.y, unit.index, columns), self.weights.row(Residency::Registers));
+        let root = (squares * (1.0 / columns as f32) + self.epsilon).rsqrt_approx();
+        unit.row.for_each(|position, values| {
+            let weighted = values.into_iter().zip(w.at(position));
+            let scaled: Vec<_> = weighted.map(|(x, w)| self.gain.times(x * root, w)).collect();
+            self.partition.store(y, position, unit.valid, &scaled);
+        });
+    }
+}
+
 /// RMSNorm of each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RmsNorm {
@@ -47,18 +76,6 @@ pub struct RmsNorm {
     pub plan: Plan,
     /// The gain.
     pub gain: Gain,
-}
-
-/// The CTA's sum of squares of a row.
-#[track_caller]
-fn squares<T: RowElement>(unit: &WorkUnit<T>) -> [Reg<f32>; 1] {
-    unit.group.reduce_cta(&Sum, [unit.row.sum(|sum, value| value.mul_add(value, sum))])
-}
-
-/// 1 / sqrt(mean of squares + epsilon).
-#[track_caller]
-fn reciprocal_root(squares: Reg<f32>, plan: Plan, epsilon: Reg<f32>) -> Reg<f32> {
-    (squares * (1.0 / plan.columns as f32) + epsilon).rsqrt_approx()
 }
 
 impl RmsNorm {
@@ -74,26 +91,11 @@ impl RmsNorm {
         rows: u32,
         epsilon: f32,
     ) {
-        let (plan, gain, w, y) = (self.plan, self.gain, *w, *y);
-        let group = Group::new(plan, workspace);
-        let partition = Partition::new(plan, &group);
-        let matrices = [*x];
-        let row_loop = RowLoop::begin(plan, group, partition, (&matrices, 0), rows);
-        let broadcast = Broadcast::new(partition, w);
-        row_loop.run(
-            &Sum,
-            |unit| (squares(unit), ()),
-            |unit, [squares], _| {
-                let (y, w) = (start(y, unit.index, plan.columns), broadcast.row(false));
-                let root = reciprocal_root(squares, plan, epsilon);
-                unit.row.for_each(|position, values| {
-                    let weights = w.at(position);
-                    let scaled: Vec<_> =
-                        values.into_iter().zip(weights).map(|(x, w)| gain.times(x * root, w)).collect();
-                    partition.store(y, position, unit.valid, &scaled);
-                });
-            },
-        );
+        let row_loop = RowLoop::begin(self.plan, (&[*x], 0), rows, workspace);
+        let (partition, gain) = (row_loop.partition, self.gain);
+        let normalizer =
+            Normalizer { partition, gain, weights: Broadcast::new(partition, *w), y: *y, epsilon };
+        row_loop.run(&Sum, |unit| (squares(unit), ()), |unit, [squares], _| normalizer.store(unit, squares));
     }
 }
 
@@ -121,26 +123,15 @@ impl AddRmsNorm {
         rows: u32,
         epsilon: f32,
     ) {
-        let (plan, gain, w, s, y) = (self.plan, self.gain, *w, *s, *y);
-        let group = Group::new(plan, workspace);
-        let partition = Partition::new(plan, &group);
-        let matrices = [*x, *r];
-        let row_loop = RowLoop::begin(plan, group, partition, (&matrices, 0), rows);
-        let broadcast = Broadcast::new(partition, w);
+        let row_loop = RowLoop::begin(self.plan, (&[*x, *r], 0), rows, workspace);
+        let (partition, gain, s) = (row_loop.partition, self.gain, *s);
+        let normalizer =
+            Normalizer { partition, gain, weights: Broadcast::new(partition, *w), y: *y, epsilon };
         let gather = |unit: &WorkUnit<T>| {
-            let s = start(s, unit.index, plan.columns);
+            let s = start(s, unit.index, self.plan.columns);
             unit.row.for_each(|position, values| partition.store(s, position, unit.valid, &values));
             (squares(unit), ())
         };
-        row_loop.run(&Sum, gather, |unit, [squares], _| {
-            let (y, w) = (start(y, unit.index, plan.columns), broadcast.row(false));
-            let root = reciprocal_root(squares, plan, epsilon);
-            unit.row.for_each(|position, values| {
-                let weights = w.at(position);
-                let scaled: Vec<_> =
-                    values.into_iter().zip(weights).map(|(s, w)| gain.times(s * root, w)).collect();
-                partition.store(y, position, unit.valid, &scaled);
-            });
-        });
+        row_loop.run(&Sum, gather, |unit, [squares], _| normalizer.store(unit, squares));
     }
 }

@@ -6,7 +6,7 @@ use warpwright::lang::space::Space;
 use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 
-use super::super::plan::Plan;
+use super::super::plan::{Evict, Plan};
 use super::chunk::{Chunk, RowElement};
 use super::group::Group;
 use super::merge::pairwise;
@@ -128,9 +128,9 @@ impl Partition {
             (inside, valid) => inside.or(valid),
         };
         let chunk = Chunk::<T>::of(values);
-        let access = match self.plan.streaming_stores {
-            true => Access::new().cached(CacheOperator::Streaming),
-            false => Access::new(),
+        let access = match self.plan.write {
+            Evict::First => Access::new().cached(CacheOperator::Streaming),
+            Evict::Normal => Access::new(),
         };
         match stores {
             None => chunk.store(position.of_row(row), access),
@@ -273,6 +273,15 @@ fn sum_of<S: Copy, T: RowElement>(
         .unwrap_or_default()
 }
 
+/// Where a broadcast vector is until it is looked up, if it is not in shared memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Residency {
+    /// In registers, loaded at once.
+    Registers,
+    /// In global memory: registers are short.
+    Memory,
+}
+
 /// A vector that all rows share, such as weights.
 ///
 /// Persistent CTAs keep their part of it in shared memory. (H200, RMSNorm of 262,144 columns: 3.5
@@ -291,13 +300,13 @@ impl<T: RowElement> Broadcast<T> {
         Self { partition, row, shared: is_kept.then(|| copy_to_shared(partition, row)) }
     }
 
-    /// This thread's part: loaded at once, or, where registers are short, when it is looked up.
+    /// This thread's part.
     #[track_caller]
-    pub(super) fn row(&self, registers_are_short: bool) -> Row<T> {
+    pub(super) fn row(&self, residency: Residency) -> Row<T> {
         let Self { partition, row, shared } = *self;
         match shared {
             Some(shared) => Row { partition, source: Source::SharedBroadcast(shared), resident: None },
-            None if registers_are_short || partition.plan.rows > 1 => {
+            None if residency == Residency::Memory || partition.plan.rows > 1 => {
                 Row { partition, source: Source::Broadcast(row), resident: None }
             }
             None => Row::new(partition, Source::Broadcast(row)),

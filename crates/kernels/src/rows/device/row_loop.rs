@@ -37,7 +37,7 @@ use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::lang::memory::{L2Eviction, cache_policy};
 use warpwright::prelude::*;
 
-use super::super::plan::{Plan, RowScheduler};
+use super::super::plan::{Evict, Plan, RowScheduler};
 use super::chunk::RowElement;
 use super::group::Group;
 use super::merge::Merge;
@@ -57,11 +57,11 @@ pub(super) struct WorkUnit<T> {
 }
 
 /// The input matrices, and the rows that this group takes.
-pub(super) struct RowLoop<'a, T> {
+pub(super) struct RowLoop<T> {
     plan: Plan,
-    group: Group,
-    partition: Partition,
-    matrices: &'a [Global<T>],
+    pub(super) group: Group,
+    pub(super) partition: Partition,
+    matrices: Vec<Global<T>>,
     /// The word that stands for vectors outside the rows.
     fill: u32,
     rows: Reg<u32>,
@@ -113,17 +113,20 @@ impl<T: RowElement> Pipeline<T> {
     }
 }
 
-impl<'a, T: RowElement> RowLoop<'a, T> {
+impl<T: RowElement> RowLoop<T> {
     /// Prefetches the first rows and waits for the predecessor, then fills the pipeline. A row is
     /// that of the one matrix, or the sum of those of two; words of `fill` stand outside.
+    /// `workspace` is for the reduction over a grid.
     #[device]
     pub(super) fn begin(
         plan: Plan,
-        group: Group,
-        partition: Partition,
-        (matrices, fill): (&'a [Global<T>], u32),
+        (matrices, fill): (&[Global<T>], u32),
         rows: Reg<u32>,
+        workspace: &Global<u64>,
     ) -> Self {
+        let group = Group::new(plan, workspace);
+        let partition = Partition::new(plan, &group);
+        let matrices = matrices.to_vec();
         let is_grid = plan.scheduler == RowScheduler::Grid;
         let (first, step) = match is_grid {
             true => (group.index(), constant(plan.rows)),
@@ -304,9 +307,9 @@ impl<'a, T: RowElement> RowLoop<'a, T> {
             full.arrive_and_expect(columns * (self.matrices.len() as u32 * T::BYTES));
             for (from, to) in self.at(row).into_iter().zip(self.stage(pipeline, stage)) {
                 let load = bulk::Load::new(from.at(self.partition.base), columns);
-                let load = match self.plan.evict_first {
-                    true => load.with_policy(cache_policy(L2Eviction::First)),
-                    false => load,
+                let load = match self.plan.evict {
+                    Evict::First => load.with_policy(cache_policy(L2Eviction::First)),
+                    Evict::Normal => load,
                 };
                 load.start(to, full);
             }

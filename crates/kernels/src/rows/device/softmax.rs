@@ -14,9 +14,8 @@ use warpwright::prelude::*;
 
 use super::super::plan::Plan;
 use super::chunk::{Chunk, RowElement};
-use super::group::Group;
 use super::merge::{Merge, Source, butterfly, pairwise};
-use super::row::{Partition, Position, start};
+use super::row::{Position, start};
 use super::row_loop::{RowLoop, WorkUnit};
 
 /// `exp(x)` by the special function unit; a subnormal result is 0.
@@ -120,10 +119,8 @@ impl Softmax {
         rows: u32,
     ) {
         let (plan, form, y) = (self.plan, self.form, *y);
-        let group = Group::new(plan, workspace);
-        let partition = Partition::new(plan, &group);
-        let matrices = [*x];
-        let input = (&matrices[..], T::NEGATIVE_INFINITIES);
+        let row_loop = RowLoop::begin(plan, (&[*x], T::NEGATIVE_INFINITIES), rows, workspace);
+        let partition = row_loop.partition;
         let keeps = self.keeps_terms();
         let gather = |unit: &WorkUnit<T>| match unit.row.resident() {
             Some(vectors) if keeps => {
@@ -132,41 +129,33 @@ impl Softmax {
             }
             _ => (log_sum(unit), None),
         };
-        RowLoop::begin(plan, group, partition, input, rows).run(
-            &LogSum,
-            gather,
-            |unit, [maximum, sum], kept| {
-                let y = start(y, unit.index, plan.columns);
-                let store = |position, values: &[_]| partition.store(y, position, unit.valid, values);
-                match (form, unit.row.resident(), kept.flatten()) {
-                    (Form::Probabilities, Some(vectors), Some(kept)) => {
-                        let factor = exp(kept.maximum - base(maximum)) / sum;
-                        for ((position, _), terms) in
-                            vectors.iter().zip(kept.terms.chunks(plan.lanes as usize))
-                        {
-                            let scaled: Vec<_> = terms.iter().map(|term| *term * factor).collect();
-                            store(*position, &scaled);
-                        }
-                    }
-                    (Form::Probabilities, ..) => {
-                        let factor = constant(1f32) / sum;
-                        unit.row.for_each(|position, values| {
-                            let scaled: Vec<_> =
-                                values.into_iter().map(|value| exp(value - maximum) * factor).collect();
-                            store(position, &scaled);
-                        });
-                    }
-                    (Form::Logarithms, ..) => {
-                        let logarithm = sum.lg2_approx() * std::f32::consts::LN_2;
-                        unit.row.for_each(|position, values| {
-                            let logarithms: Vec<_> =
-                                values.into_iter().map(|value| value - maximum - logarithm).collect();
-                            store(position, &logarithms);
-                        });
+        row_loop.run(&LogSum, gather, |unit, [maximum, sum], kept| {
+            let y = start(y, unit.index, plan.columns);
+            let store = |position, values: Vec<_>| partition.store(y, position, unit.valid, &values);
+            match (form, unit.row.resident(), kept.flatten()) {
+                (Form::Probabilities, Some(vectors), Some(kept)) => {
+                    let factor = exp(kept.maximum - base(maximum)) / sum;
+                    let terms = kept.terms.chunks(plan.lanes as usize);
+                    for ((position, _), terms) in vectors.iter().zip(terms) {
+                        store(*position, terms.iter().map(|term| *term * factor).collect());
                     }
                 }
-            },
-        );
+                (Form::Probabilities, ..) => {
+                    let factor = constant(1f32) / sum;
+                    unit.row.for_each(|position, values| {
+                        let scaled = values.into_iter().map(|value| exp(value - maximum) * factor);
+                        store(position, scaled.collect());
+                    });
+                }
+                (Form::Logarithms, ..) => {
+                    let logarithm = sum.lg2_approx() * std::f32::consts::LN_2;
+                    unit.row.for_each(|position, values| {
+                        let logarithms = values.into_iter().map(|value| value - maximum - logarithm);
+                        store(position, logarithms.collect());
+                    });
+                }
+            }
+        });
     }
 
     /// Whether the exponentials are computed once and kept: they take at most half of the

@@ -4,46 +4,9 @@ use warpwright::arch::Capability;
 use warpwright::arch::limits::{CTAS_PER_CLUSTER, CTAS_PER_SM, THREADS_PER_CTA, WARP_SIZE};
 use warpwright::lang::element::Element;
 
-use super::super::plan::{Plan, RowScheduler, Traffic};
+use super::super::plan::{Evict, Plan, RowScheduler, Traffic, Tuning};
 use crate::operations::{OperationError, Result};
 use crate::vector;
-
-/// What a plan shall have; 0 and `None` leave it to the heuristic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Tuning {
-    /// Threads of one CTA that share a row.
-    pub threads: u32,
-    /// CTAs that share a row.
-    pub ctas: u32,
-    /// Most vectors of a row that a thread holds at once.
-    pub steps: u32,
-    /// Resident CTAs per SM.
-    pub ctas_per_sm: u32,
-    /// How rows are scheduled.
-    pub scheduler: Option<RowScheduler>,
-    /// Stages of the pipeline.
-    pub stages: u32,
-    /// Most clusters of a persistent launch.
-    pub clusters: u32,
-    /// Copies to the pipeline have the L2 priority `evict_first`.
-    pub evict_first: bool,
-    /// Stores have the cache operator `.cs`.
-    pub streaming_stores: Option<bool>,
-}
-
-impl Tuning {
-    const AUTO: Self = Self {
-        threads: 0,
-        ctas: 0,
-        steps: 0,
-        ctas_per_sm: 0,
-        scheduler: None,
-        stages: 0,
-        clusters: 0,
-        evict_first: false,
-        streaming_stores: None,
-    };
-}
 
 /// The fastest tuning on the H200 for rows of clusters, by what a kernel moves and from that many
 /// CTAs per row on. `docs/benches/rows-long.txt` lists the rows of 16 CTAs (262,144 columns),
@@ -52,13 +15,18 @@ const MEASURED: &[(Traffic, u32, Tuning)] = &[
     (
         Traffic::SOFTMAX,
         16,
-        Tuning { scheduler: Some(RowScheduler::NonPersistent), streaming_stores: Some(true), ..FEW_THREADS },
+        Tuning { scheduler: Some(RowScheduler::NonPersistent), write: Some(Evict::First), ..FEW_THREADS },
     ),
     (Traffic::RMS_NORM, 16, Tuning { scheduler: Some(RowScheduler::Persistent), ..FEW_THREADS }),
     (
         Traffic::ADD_RMS_NORM,
         16,
-        Tuning { scheduler: Some(RowScheduler::NonPersistent), threads: 1024, ctas: 8, ..Tuning::AUTO },
+        Tuning {
+            scheduler: Some(RowScheduler::NonPersistent),
+            threads: Some(1024),
+            ctas: Some(8),
+            ..Tuning::AUTO
+        },
     ),
     (Traffic::LAYER_NORM, 2, Tuning { scheduler: Some(RowScheduler::NonPersistent), ..FEW_THREADS }),
     (
@@ -66,22 +34,28 @@ const MEASURED: &[(Traffic, u32, Tuning)] = &[
         8,
         Tuning {
             scheduler: Some(RowScheduler::Staggered),
-            threads: 512,
-            ctas_per_sm: 1,
-            stages: 4,
+            threads: Some(512),
+            ctas_per_sm: Some(1),
+            stages: Some(4),
             ..Tuning::AUTO
         },
     ),
     (
         Traffic::CROSS_ENTROPY,
         16,
-        Tuning { scheduler: Some(RowScheduler::Grid), threads: 512, evict_first: true, ..Tuning::AUTO },
+        Tuning {
+            scheduler: Some(RowScheduler::Grid),
+            threads: Some(512),
+            evict: Evict::First,
+            ..Tuning::AUTO
+        },
     ),
 ];
 
 /// Half the threads, each with twice the registers and twice as much of the row: two CTAs per SM,
 /// and half the instructions of the reduction.
-const FEW_THREADS: Tuning = Tuning { threads: 256, steps: 8, ctas_per_sm: 2, ..Tuning::AUTO };
+const FEW_THREADS: Tuning =
+    Tuning { threads: Some(256), steps: Some(8), ctas_per_sm: Some(2), ..Tuning::AUTO };
 
 /// The tuning of long rows where the measured one does not fit.
 const PIPELINED: Tuning = Tuning { scheduler: Some(RowScheduler::Pipelined), ..Tuning::AUTO };
@@ -192,9 +166,9 @@ impl Plan {
             ctas_per_sm,
             scheduler: RowScheduler::NonPersistent,
             stages: 0,
-            clusters: 0,
-            evict_first: false,
-            streaming_stores: traffic.results > 1,
+            clusters: None,
+            evict: Evict::Normal,
+            write: if traffic.results > 1 { Evict::First } else { Evict::Normal },
             prefetches_rows: dependent_launch && part * T::BYTES >= PREFETCH_BYTES,
             dependent_launch,
         }
@@ -233,11 +207,12 @@ impl Plan {
         if tuning.scheduler == Some(RowScheduler::Grid) {
             return self.shared_by_grid::<T>(traffic, tuning, capability);
         }
-        let shares = [given_or(tuning.threads, self.threads), given_or(tuning.ctas, self.ctas)];
-        let plan = self.shared_by::<T>(shares, tuning.steps, traffic, capability)?;
-        let ctas_per_sm = given_or(tuning.ctas_per_sm, plan.ctas_per_sm);
+        let shares = [tuning.threads.unwrap_or(self.threads), tuning.ctas.unwrap_or(self.ctas)];
+        let steps = tuning.steps.unwrap_or(STEPS);
+        let plan = self.shared_by::<T>(shares, steps, traffic, capability)?;
+        let ctas_per_sm = tuning.ctas_per_sm.unwrap_or(plan.ctas_per_sm);
         let threads = plan.cta_threads();
-        if ctas_per_sm > CTAS_PER_SM || ctas_per_sm * threads > MAX_SM_THREADS {
+        if !(1..=CTAS_PER_SM).contains(&ctas_per_sm) || ctas_per_sm * threads > MAX_SM_THREADS {
             return refuse(format!("no SM holds {ctas_per_sm} CTAs of {threads} threads"));
         }
         let plan = Self { ctas_per_sm, clusters: tuning.clusters, ..plan.with_caching(tuning) };
@@ -249,8 +224,7 @@ impl Plan {
     }
 
     fn with_caching(self, tuning: Tuning) -> Self {
-        let streaming_stores = tuning.streaming_stores.unwrap_or(self.streaming_stores);
-        Self { evict_first: tuning.evict_first, streaming_stores, ..self }
+        Self { evict: tuning.evict, write: tuning.write.unwrap_or(self.write), ..self }
     }
 
     /// The same rows shared by other numbers of threads and CTAs.
@@ -261,7 +235,6 @@ impl Plan {
         traffic: Traffic,
         capability: &Capability,
     ) -> Result<Self> {
-        let steps = given_or(steps, STEPS);
         let parts_of_a_warp = threads.is_power_of_two() && threads <= 32;
         let whole_warps =
             threads.is_multiple_of(WARP_SIZE) && (WARP_SIZE..=THREADS_PER_CTA).contains(&threads);
@@ -273,8 +246,8 @@ impl Plan {
                 "a row is shared by 1 CTA, or by up to 16 of more than a warp each, not {ctas} of {threads} threads"
             ));
         }
-        if steps > MAX_STEPS {
-            return refuse(format!("a thread holds {MAX_STEPS} vectors at most, not {steps}"));
+        if !(1..=MAX_STEPS).contains(&steps) {
+            return refuse(format!("a thread holds 1 to {MAX_STEPS} vectors, not {steps}"));
         }
         Ok(Self::of_shares::<T>(self.columns, self.lanes, [threads, ctas], steps, traffic, capability))
     }
@@ -286,7 +259,8 @@ impl Plan {
         tuning: Tuning,
         capability: &Capability,
     ) -> Result<Self> {
-        let (threads, ctas) = (given_or(tuning.threads, GRID_THREADS), given_or(tuning.ctas, GRID_CTAS));
+        let threads = tuning.threads.unwrap_or(GRID_THREADS);
+        let ctas = tuning.ctas.unwrap_or(GRID_CTAS);
         if !threads.is_multiple_of(32) || threads > capability.threads_per_cta || !ctas.is_multiple_of(32) {
             return refuse(format!(
                 "a grid that shares rows has a multiple of 32 CTAs of whole warps, not {ctas} of {threads} threads"
@@ -302,19 +276,19 @@ impl Plan {
             rows: threads / 32,
             ctas,
             steps,
-            ctas_per_sm: given_or(tuning.ctas_per_sm, 1),
-            clusters: 0,
+            ctas_per_sm: tuning.ctas_per_sm.unwrap_or(1),
+            clusters: None,
             ..self.with_caching(tuning)
         };
         plan.with_pipeline::<T>(traffic, RowScheduler::Grid, tuning.stages, capability)
     }
 
-    /// The same with a pipeline; 0 stages: the best number that fits.
+    /// The same with a pipeline; without `stages`, of the best number that fits.
     fn with_pipeline<T: Element>(
         self,
         traffic: Traffic,
         scheduler: RowScheduler,
-        stages: u32,
+        stages: Option<u32>,
         capability: &Capability,
     ) -> Result<Self> {
         /// Bytes of static shared memory of a CTA.
@@ -339,7 +313,7 @@ impl Plan {
         let row = self.span() * T::BYTES;
         let stage = row * traffic.sources * self.rows;
         let most = room.saturating_sub(row * traffic.broadcasts) / stage;
-        let stages = if stages == 0 { good.min(most).max(least) } else { stages };
+        let stages = stages.unwrap_or(good.min(most).max(least));
         if stages < least || stages > most {
             return refuse(format!(
                 "a pipeline of {stages} stages of {stage} bytes: it needs at least {least}, and shared memory holds {most}"
@@ -347,11 +321,6 @@ impl Plan {
         }
         Ok(Self { stages, ..plan })
     }
-}
-
-/// What the tuning gives, if it is not 0.
-fn given_or(given: u32, own: u32) -> u32 {
-    if given == 0 { own } else { given }
 }
 
 fn refuse<T>(reason: String) -> Result<T> {
@@ -373,8 +342,8 @@ mod tests {
     #[test]
     fn as_many_stages_as_there_is_room_for() {
         let stages = |traffic, scheduler, [threads, ctas_per_sm]: [u32; 2]| {
-            let scheduler = Some(scheduler);
-            let tuning = Tuning { threads, ctas_per_sm, scheduler, ..Tuning::default() };
+            let (threads, ctas_per_sm) = (Some(threads), Some(ctas_per_sm));
+            let tuning = Tuning { threads, ctas_per_sm, scheduler: Some(scheduler), ..Tuning::AUTO };
             long_rows(traffic, tuning).map(|plan| plan.stages).ok()
         };
         use RowScheduler::{Pipelined, Staggered};
@@ -392,12 +361,12 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_in_words() {
         let refused = |tuning| long_rows(Traffic::LAYER_NORM, tuning).expect_err("no such plan").to_string();
-        let nothing = Tuning::default();
         assert_eq!(
-            refused(Tuning { ctas_per_sm: 5, ..nothing }),
+            refused(Tuning { ctas_per_sm: Some(5), ..Tuning::AUTO }),
             "a plan for rows: no SM holds 5 CTAs of 512 threads"
         );
-        let deep = Tuning { threads: 1024, scheduler: Some(RowScheduler::Staggered), stages: 6, ..nothing };
+        let scheduler = Some(RowScheduler::Staggered);
+        let deep = Tuning { threads: Some(1024), scheduler, stages: Some(6), ..Tuning::AUTO };
         assert_eq!(
             refused(deep),
             "a plan for rows: a pipeline of 6 stages of 32768 bytes: it needs at least 3, and shared memory holds 5"
@@ -419,7 +388,8 @@ mod tests {
         assert_eq!(plan(1 << 20, 132).scheduler, RowScheduler::NonPersistent);
         assert_eq!(plan(65_536, 132).scheduler, RowScheduler::NonPersistent);
         let lag = |threads| {
-            let tuning = Tuning { scheduler: Some(RowScheduler::Grid), threads, ..Tuning::default() };
+            let scheduler = Some(RowScheduler::Grid);
+            let tuning = Tuning { scheduler, threads: Some(threads), ..Tuning::AUTO };
             long_rows(Traffic::SOFTMAX, tuning).map(|plan| plan.lag()).ok()
         };
         assert_eq!([128, 256, 384, 512].map(lag), [Some(4), Some(2), Some(2), Some(1)]);

@@ -4,5 +4,4 @@ mod heuristic;
 mod operations;
 pub(super) mod workload;
 
-pub use heuristic::Tuning;
 pub use operations::MatrixShape;

@@ -1,16 +1,17 @@
 //! The row kernels as workloads: inputs, f64 references and tolerances.
 
+use warpwright::lang::{Kernel, StagingErrors};
 use warpwright::prelude::*;
-use warpwright::runtime::Buffer;
+use warpwright::runtime::{Buffer, Compiled, HostParameter, LaunchCounts, Stream};
 use warpwright_harness::{
-    Compared, HostNumber, OptionValue, Options, Prepared, Random, Result, Setup, Values, Verified, Work,
-    Workload, compare, compare_parts, data_types, merge,
+    Compared, HostNumber, Options, Prepared, Random, Result, Setup, Values, Verified, Work, Workload,
+    compare, compare_parts, data_types, merge,
 };
 
 use super::super::device::workspace_words;
 use super::super::{
-    AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, RowScheduler,
-    Softmax, Traffic, Tuning,
+    AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic,
+    Tuning,
 };
 use super::operations::launch;
 
@@ -37,45 +38,9 @@ pub(crate) struct Rows {
     input: RowType,
     /// Distribution of the inputs.
     values: Values,
-    /// Threads per CTA of a row.
-    #[option(search = [128, 256, 512, 1024])]
-    threads: Option<u32>,
-    /// CTAs per row.
-    #[option(search = [1, 2, 4, 8, 16])]
-    ctas: Option<u32>,
-    /// Vectors of a row per thread.
-    #[option(search = [1, 2, 4, 8])]
-    steps: Option<u32>,
-    /// CTAs per SM.
-    #[option(search = [1, 2, 4])]
-    ctas_per_sm: Option<u32>,
-    /// How clusters are scheduled over the rows.
-    #[option(search = [
-        RowScheduler::NonPersistent,
-        RowScheduler::Persistent,
-        RowScheduler::Pipelined,
-        RowScheduler::Staggered,
-        RowScheduler::Grid,
-    ])]
-    scheduler: Option<RowScheduler>,
-    /// Stages of the rows in shared memory.
-    stages: Option<u32>,
-    /// Maximum number of resident clusters, for persistent schedulers.
-    clusters: Option<u32>,
-    /// L2 eviction priority of rows that are copied to shared memory.
-    evict: Evict,
-    /// L2 eviction priority of the output.
-    write: Option<Evict>,
-}
-
-/// An eviction priority in L2.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
-enum Evict {
-    /// The default priority.
-    #[default]
-    Normal,
-    /// Evicted first.
-    First,
+    /// The configuration.
+    #[option(flatten)]
+    tuning: Tuning,
 }
 
 /// The epsilon added to the mean of squares.
@@ -86,25 +51,23 @@ impl Rows {
         self.rows as usize * self.columns as usize
     }
 
-    /// The measured plan, or the one that the options describe.
-    fn plan<T: RowNumber>(&self, traffic: Traffic, setup: &Setup) -> Result<Plan> {
-        let tuning = Tuning {
-            threads: self.threads.unwrap_or(0),
-            ctas: self.ctas.unwrap_or(0),
-            steps: self.steps.unwrap_or(0),
-            ctas_per_sm: self.ctas_per_sm.unwrap_or(0),
-            scheduler: self.scheduler,
-            stages: self.stages.unwrap_or(0),
-            clusters: self.clusters.unwrap_or(0),
-            evict_first: self.evict == Evict::First,
-            streaming_stores: self.write.map(|evict| evict == Evict::First),
+    /// A kernel with the plan that the options describe, for the input type `T`.
+    fn kernel<T: RowNumber, Args>(
+        &self,
+        setup: &Setup,
+        traffic: Traffic,
+        stage: impl FnOnce(Plan) -> Staged<Args>,
+    ) -> Result<RowKernel<Args>> {
+        let (columns, capability) = (self.columns, setup.capability());
+        let plan = match self.tuning {
+            Tuning::AUTO => Plan::new::<T>(columns, traffic, capability, setup.sm_count()),
+            tuning => {
+                Plan::of_length::<T>(columns, traffic, capability).tuned::<T>(traffic, tuning, capability)?
+            }
         };
-        let capability = setup.capability();
-        if tuning == Tuning::default() {
-            return Ok(Plan::new::<T>(self.columns, traffic, capability, setup.sm_count()));
-        }
-        let plan = Plan::of_length::<T>(self.columns, traffic, capability);
-        Ok(plan.tuned::<T>(traffic, tuning, capability)?)
+        let compiled = setup.device().compile(&stage(plan)?)?;
+        let workspace = setup.device().zeros(workspace_words(plan))?;
+        Ok(RowKernel { compiled, plan, rows: self.rows, workspace })
     }
 
     fn matrix<T: RowNumber>(&self, setup: &Setup, seed: u64) -> Result<Buffer<T>> {
@@ -132,6 +95,29 @@ impl Rows {
     }
 }
 
+type Staged<Args> = std::result::Result<Kernel<Args>, StagingErrors>;
+
+/// A compiled kernel, and the workspace of its reductions.
+struct RowKernel<Args> {
+    compiled: Compiled<Args>,
+    plan: Plan,
+    rows: u32,
+    workspace: Buffer<u64>,
+}
+
+impl<Args: HostParameter> RowKernel<Args> {
+    /// Launches it with the arguments that `arguments` makes of the workspace and the number of
+    /// rows.
+    fn launch<'a>(
+        &'a mut self,
+        stream: &Stream,
+        arguments: impl FnOnce(&'a mut Buffer<u64>, u32) -> Args::Passed<'a>,
+    ) -> Result<LaunchCounts> {
+        let arguments = arguments(&mut self.workspace, self.rows);
+        Ok(launch(&self.compiled, stream, self.plan, self.rows, arguments)?)
+    }
+}
+
 /// Compares a matrix with the values and tolerances that `expected` returns for each row.
 fn verify<U: RowNumber>(
     found: &Buffer<U>,
@@ -144,9 +130,9 @@ fn verify<U: RowNumber>(
         let found = &found[row * columns..][..columns];
         let elements = found.iter().zip(expected(row)).map(|(found, (expected, tolerance))| {
             // An f64 past the output's range is its infinity.
-            let expected = U::nearest(expected).value();
+            let expected = U::nearest(expected).exact();
             let rounding = 1.01 * U::ROUNDING * expected.abs() + U::SMALLEST;
-            Compared { found: found.value(), expected, tolerance: tolerance + 2.0 * rounding }
+            Compared { found: found.exact(), expected, tolerance: tolerance + 2.0 * rounding }
         });
         compare(elements, |column| vec![row, column as usize])
     })?)
@@ -154,7 +140,7 @@ fn verify<U: RowNumber>(
 
 /// A row of a matrix in f64.
 fn row_of<T: RowNumber>(matrix: &[T], row: usize, columns: usize) -> Vec<f64> {
-    matrix[row * columns..][..columns].iter().map(|value| value.value()).collect()
+    matrix[row * columns..][..columns].iter().map(|value| value.exact()).collect()
 }
 
 /// Maximum and sum of exponentials of a row; a maximum that is NaN where an element is.
@@ -243,16 +229,13 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
     setup: &Setup,
     form: Form,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = rows.plan::<T>(Traffic::SOFTMAX, setup)?;
-    let compiled = setup.device().compile(&Softmax { plan, form }.run::<T, U>()?)?;
-    let mut workspace = setup.device().zeros(workspace_words(plan))?;
-    let (count, columns) = (rows.rows, rows.columns);
+    let mut kernel =
+        rows.kernel::<T, _>(setup, Traffic::SOFTMAX, |plan| Softmax { plan, form }.run::<T, U>())?;
+    let columns = rows.columns;
     let buffers = setup
         .buffers(work, |seed| Ok((rows.matrix::<T>(setup, seed)?, setup.output::<U>(rows.elements())?)))?;
     Ok(buffers
-        .launch(move |stream, (x, y)| {
-            Ok(launch(&compiled, stream, plan, count, (x, y, &mut workspace, count))?)
-        })
+        .launch(move |stream, (x, y)| kernel.launch(stream, |workspace, count| (x, y, workspace, count)))
         .verify(move |(x, y)| {
             let x = x.to_vec()?;
             verify(y, columns as usize, |row| {
@@ -317,17 +300,16 @@ pub(crate) struct RmsNormWorkload {
 impl RmsNormWorkload {
     fn prepare_of<T: RowNumber, U: RowNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let (rows, gain) = (&self.rows, self.gain);
-        let plan = rows.plan::<T>(Traffic::RMS_NORM, setup)?;
-        let compiled = setup.device().compile(&RmsNorm { plan, gain }.run::<T, U>()?)?;
-        let mut workspace = setup.device().zeros(workspace_words(plan))?;
-        let (count, columns) = (rows.rows, rows.columns as usize);
+        let stage = |plan| RmsNorm { plan, gain }.run::<T, U>();
+        let mut kernel = rows.kernel::<T, _>(setup, Traffic::RMS_NORM, stage)?;
+        let columns = rows.columns as usize;
         let buffers = setup.buffers(self.work(), |seed| {
             let (x, w) = (rows.matrix::<T>(setup, seed)?, rows.vector::<T>(setup, !seed)?);
             Ok((x, w, setup.output::<U>(rows.elements())?))
         })?;
         Ok(buffers
             .launch(move |stream, (x, w, y)| {
-                Ok(launch(&compiled, stream, plan, count, (x, w, y, &mut workspace, count, EPSILON))?)
+                kernel.launch(stream, |workspace, count| (x, w, y, workspace, count, EPSILON))
             })
             .verify(move |(x, w, y)| {
                 let (x, w) = (x.to_vec()?, row_of(&w.to_vec()?, 0, columns));
@@ -370,10 +352,9 @@ struct AddSet<T> {
 impl AddRmsNormWorkload {
     fn prepare_of<T: RowNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let (rows, gain) = (&self.rows, self.gain);
-        let plan = rows.plan::<T>(Traffic::ADD_RMS_NORM, setup)?;
-        let compiled = setup.device().compile(&AddRmsNorm { plan, gain }.run::<T>()?)?;
-        let mut workspace = setup.device().zeros(workspace_words(plan))?;
-        let (count, columns) = (rows.rows, rows.columns as usize);
+        let stage = |plan| AddRmsNorm { plan, gain }.run::<T>();
+        let mut kernel = rows.kernel::<T, _>(setup, Traffic::ADD_RMS_NORM, stage)?;
+        let columns = rows.columns as usize;
         let buffers = setup.buffers(self.work(), |seed| {
             Ok(AddSet::<T> {
                 x: rows.matrix(setup, seed)?,
@@ -385,13 +366,13 @@ impl AddRmsNormWorkload {
         })?;
         Ok(buffers
             .launch(move |stream, AddSet { x, r, w, s, y }| {
-                Ok(launch(&compiled, stream, plan, count, (x, r, w, s, y, &mut workspace, count, EPSILON))?)
+                kernel.launch(stream, |workspace, count| (x, r, w, s, y, workspace, count, EPSILON))
             })
             .verify(move |set| {
                 let (x, r, w) = (set.x.to_vec()?, set.r.to_vec()?, row_of(&set.w.to_vec()?, 0, columns));
                 let sums = |row: usize| -> Vec<f64> {
                     let at = row * columns..(row + 1) * columns;
-                    x[at.clone()].iter().zip(&r[at]).map(|(x, r)| x.sum(*r).value()).collect()
+                    x[at.clone()].iter().zip(&r[at]).map(|(x, r)| x.sum(*r).exact()).collect()
                 };
                 let s = verify(&set.s, columns, |row| sums(row).into_iter().map(|sum| (sum, 0.0)).collect())?;
                 let y = verify(&set.y, columns, |row| normalized(&sums(row), &w, gain))?;
@@ -425,17 +406,16 @@ pub(crate) struct LayerNormWorkload {
 impl LayerNormWorkload {
     fn prepare_of<T: RowNumber, U: RowNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let rows = &self.rows;
-        let plan = rows.plan::<T>(Traffic::LAYER_NORM, setup)?;
-        let compiled = setup.device().compile(&LayerNorm { plan }.run::<T, U>()?)?;
-        let mut workspace = setup.device().zeros(workspace_words(plan))?;
-        let (count, columns) = (rows.rows, rows.columns as usize);
+        let stage = |plan| LayerNorm { plan }.run::<T, U>();
+        let mut kernel = rows.kernel::<T, _>(setup, Traffic::LAYER_NORM, stage)?;
+        let columns = rows.columns as usize;
         let buffers = setup.buffers(self.work(), |seed| {
             let (w, b) = (rows.vector::<T>(setup, !seed)?, rows.vector::<T>(setup, !seed - 1)?);
             Ok((rows.matrix::<T>(setup, seed)?, w, b, setup.output::<U>(rows.elements())?))
         })?;
         Ok(buffers
             .launch(move |stream, (x, w, b, y)| {
-                Ok(launch(&compiled, stream, plan, count, (x, w, b, y, &mut workspace, count, EPSILON))?)
+                kernel.launch(stream, |workspace, count| (x, w, b, y, workspace, count, EPSILON))
             })
             .verify(move |(x, w, b, y)| {
                 let x = x.to_vec()?;
@@ -468,9 +448,8 @@ pub(crate) struct CrossEntropyWorkload {
 impl CrossEntropyWorkload {
     fn prepare_of<T: RowNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let rows = &self.rows;
-        let plan = rows.plan::<T>(Traffic::CROSS_ENTROPY, setup)?;
-        let compiled = setup.device().compile(&CrossEntropy { plan }.run::<T>()?)?;
-        let mut workspace = setup.device().zeros(workspace_words(plan))?;
+        let stage = |plan| CrossEntropy { plan }.run::<T>();
+        let mut kernel = rows.kernel::<T, _>(setup, Traffic::CROSS_ENTROPY, stage)?;
         let (count, columns) = (rows.rows, rows.columns);
         let buffers = setup.buffers(self.work(), |seed| {
             let targets = setup.input(count as usize, |_| targets(!seed, count, columns))?;
@@ -478,7 +457,7 @@ impl CrossEntropyWorkload {
         })?;
         Ok(buffers
             .launch(move |stream, (x, targets, losses)| {
-                Ok(launch(&compiled, stream, plan, count, (x, targets, losses, &mut workspace, count))?)
+                kernel.launch(stream, |workspace, count| (x, targets, losses, workspace, count))
             })
             .verify(move |(x, targets, losses)| {
                 let (x, targets) = (x.to_vec()?, targets.to_vec()?);
