@@ -1,30 +1,32 @@
-//! The checkers find nothing in the library: every kernel, at shapes that fill no tile, at every schedule.
+//! The checkers find nothing in the library: every kernel, at shapes that fill no tile, at every
+//! schedule.
 //!
-//! The walk over the workloads needs no list of kernels: shapes are told by the names of options, and every choice of a kernel is
-//! taken in turn. `cargo test -p warpwright-kernels --test it clean -- --ignored` takes many more shapes, seeds and architectures.
+//! The walk finds shapes by the names of options, and takes every choice of a kernel in turn.
+//! `cargo test -p warpwright-kernels --test it clean -- --ignored` takes many more shapes, seeds
+//! and architectures.
 
 use warpwright::emulator::Schedule;
-use warpwright_kernels::workloads::WORKLOADS;
 use warpwright_testing::one_in;
 
+use crate::SUITE;
 use crate::walk::{MANY_SHAPES, SHAPES, Walk, has, walk_choices, walk_shapes};
 
 #[test]
 fn every_kernel_checks_clean_at_every_schedule() {
-    walk_shapes(WORKLOADS, SHAPES, &["emu:h200"], &[Schedule::Eager, Schedule::Latest, Schedule::Random(3)]);
+    walk_shapes(&SUITE, SHAPES, &["emu:h200"], &[Schedule::Eager, Schedule::Latest, Schedule::Random(3)]);
 }
 
 #[test]
 fn every_choice_checks_clean() {
-    walk_choices(WORKLOADS, SHAPES, 1, &["emu:h200"], &[Schedule::Random(5)]);
-    walk_choices(WORKLOADS, SHAPES, 3, &["emu:a100"], &[Schedule::Latest]);
+    walk_choices(&SUITE, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
+    walk_choices(&SUITE, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
 }
 
-/// Clusters that go from row to row, at every schedule of copies and of messages between CTAs.
+/// Persistent clusters, at every schedule of copies and of messages between CTAs.
 #[test]
-fn rows_in_rings_check_clean() {
-    let mut walk = Walk::default();
-    for kernel in WORKLOADS {
+fn pipelined_rows_check_clean() {
+    let mut walk = Walk::new(&SUITE);
+    for kernel in SUITE.kernels {
         for (scheduler, stages) in [
             ("persistent", "auto"),
             ("pipelined", "1"),
@@ -46,15 +48,15 @@ fn rows_in_rings_check_clean() {
             }
         }
     }
-    assert_eq!(walk.ran + walk.failures.len(), 6 * 5 * 4, "a kernel refused");
-    walk.finish();
+    assert_eq!(walk.finish(), 6 * 5 * 4);
 }
 
-/// Rows that the whole grid shares, and words between its CTAs in global memory: enough rows for each place to be used again.
+/// Rows that the whole grid shares, with partial results in global memory: enough rows for each
+/// slot to be used again.
 #[test]
-fn spread_rows_check_clean() {
+fn rows_shared_by_the_grid_check_clean() {
     let mut cases = Vec::new();
-    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "scheduler")) {
+    for kernel in SUITE.kernels.iter().filter(|kernel| has(kernel, "scheduler")) {
         for (threads, rows) in [("32", "37"), ("64", "71"), ("512", "13")] {
             let mut workload = kernel.workload();
             let settings = [
@@ -72,10 +74,9 @@ fn spread_rows_check_clean() {
             );
         }
     }
-    let (mut walk, cases) = (Walk::default(), one_in(5, cases).collect::<Vec<_>>());
+    let (mut walk, cases) = (Walk::new(&SUITE), one_in(5, cases).collect::<Vec<_>>());
     cases.iter().for_each(|(workload, schedule)| walk.step(&**workload, "emu:h200", *schedule));
-    assert_eq!(walk.ran + walk.failures.len(), cases.len(), "a kernel refused");
-    walk.finish();
+    assert_eq!(walk.finish(), cases.len());
 }
 
 #[test]
@@ -83,19 +84,14 @@ fn spread_rows_check_clean() {
 fn every_kernel_checks_clean_at_many_shapes() {
     let seeds = (11..15).map(Schedule::Random);
     let schedules: Vec<_> = [Schedule::Eager, Schedule::Latest].into_iter().chain(seeds).collect();
-    walk_shapes(WORKLOADS, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
+    walk_shapes(&SUITE, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
 }
 
 #[test]
 #[ignore = "minutes long: every choice at many shapes"]
 fn every_choice_checks_clean_at_many_shapes() {
     for index in 0..MANY_SHAPES[0].1.len() {
-        walk_choices(
-            WORKLOADS,
-            MANY_SHAPES,
-            index,
-            &["emu:a100", "emu:h200"],
-            &[Schedule::Latest, Schedule::Random(17)],
-        );
+        let schedules = [Schedule::Latest, Schedule::Random(17)];
+        walk_choices(&SUITE, (MANY_SHAPES, index), &["emu:a100", "emu:h200"], &schedules);
     }
 }

@@ -44,7 +44,8 @@ fn tensor_cores_and_copies_do_what_the_product_takes() {
             assert!(counts.shared.requests > 0 && counts.copies.copies == 0);
             assert_eq!(counts.shared.conflicts(), 0, "cp.async and ldmatrix through swizzled tiles");
         } else {
-            // The plan may choose tiles that the product does not fill; then they are multiplied all the same.
+            // The plan may choose tiles that the product does not fill; then they are multiplied
+            // all the same.
             assert!((2 * m * n * k..3 * m * n * k).contains(&operations), "{operations}");
             assert!(counts.copies.bytes >= (m * k + n * k) * 2, "by TMA, each tile as often as it is used");
             assert_eq!(counts.copies.sectors, counts.copies.ideal);

@@ -1,49 +1,42 @@
-//! Every kernel of the library at the lengths where something begins or ends: nothing, one element, a warp less one, a warp, one more, a CTA less
-//! one, and a million and seven.
-//!
-//! The walk over the workloads needs no list of kernels: extents are told by the names of options.
+//! Every kernel of the library at the lengths at which something begins or ends: 0, 1, a warp and
+//! one element less or more, a CTA less one, and a million and seven.
 
 use warpwright::runtime::Device;
-use warpwright_harness::Entry;
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::transpose::TileTranspose;
-use warpwright_kernels::workloads::WORKLOADS;
 use warpwright_testing::one_in;
 
-use crate::walk::{LENGTHS, choices, has, is_right, walk_elements, walk_lengths};
-
-fn named(name: &str) -> &'static Entry {
-    WORKLOADS.iter().find(|kernel| kernel.name() == name).expect("it is in the library")
-}
+use crate::SUITE;
+use crate::walk::{LENGTHS, choices, has, walk_elements, walk_lengths};
 
 fn device(name: &str) -> Device {
-    Device::named(name).expect("emulators are always there")
+    Device::named(name).expect("an emulated device")
 }
 
 #[test]
 fn every_kernel_over_elements_at_every_length() {
-    walk_lengths(WORKLOADS);
+    walk_lengths(&SUITE);
 }
 
 #[test]
-fn every_type_and_way_over_many_elements() {
-    walk_elements(WORKLOADS);
+fn every_choice_over_many_elements() {
+    walk_elements(&SUITE);
 }
 
-/// What only meets in pairs of options.
+/// Choices that meet only in pairs of options.
 #[test]
 fn every_type_with_every_operation_and_kind() {
     let device = device("emu:h200");
-    let scan = named("scan");
+    let scan = SUITE.named("scan");
     for ty in choices(scan, "type") {
         for by in choices(scan, "by") {
             for kind in choices(scan, "kind") {
                 let settings = [("type", ty.as_str()), ("by", &by), ("kind", &kind), ("length", "5003")];
-                assert!(is_right(scan, &device, &settings), "{settings:?}");
+                SUITE.expect_right(scan, &device, &settings);
             }
         }
     }
-    let sort = named("sort");
+    let sort = SUITE.named("sort");
     for values in choices(sort, "values") {
         for order in choices(sort, "order") {
             for direction in choices(sort, "direction") {
@@ -55,7 +48,7 @@ fn every_type_with_every_operation_and_kind() {
                         ("type", ty),
                         ("length", "9001"),
                     ];
-                    assert!(is_right(sort, &device, &settings), "{settings:?}");
+                    SUITE.expect_right(sort, &device, &settings);
                 }
             }
         }
@@ -65,24 +58,24 @@ fn every_type_with_every_operation_and_kind() {
 #[test]
 fn every_kernel_over_rows_at_every_length_of_a_row() {
     let mut cases = Vec::new();
-    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "columns")) {
+    for kernel in SUITE.kernels.iter().filter(|kernel| has(kernel, "columns")) {
         for columns in LENGTHS.iter().filter(|length| **length > 0) {
             cases.extend(["normal", "special"].map(|values| (kernel, columns.to_string(), values)));
         }
     }
     for (kernel, columns, values) in one_in(5, cases) {
         let settings = [("rows", "3"), ("columns", columns.as_str()), ("values", values)];
-        assert!(is_right(kernel, &device("emu:h200"), &settings), "{}", kernel.name());
+        SUITE.expect_right(kernel, &device("emu:h200"), &settings);
     }
-    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "columns")) {
+    for kernel in SUITE.kernels.iter().filter(|kernel| has(kernel, "columns")) {
         // Without clusters the longest rows are read twice.
         let settings = [("rows", "1"), ("columns", "1048583"), ("input", "f32")];
-        assert!(is_right(kernel, &device("emu:a100"), &settings), "{}", kernel.name());
-        assert!(is_right(kernel, &device("emu:h200"), &[("rows", "0"), ("columns", "33")]));
+        SUITE.expect_right(kernel, &device("emu:a100"), &settings);
+        SUITE.expect_right(kernel, &device("emu:h200"), &[("rows", "0"), ("columns", "33")]);
     }
 }
 
-/// Ways in which clusters come by rows: as options.
+/// Schedulers of rows, as options.
 const SCHEDULERS: &[&[(&str, &str)]] = &[
     &[("scheduler", "non-persistent"), ("ctas-per-sm", "3")],
     &[("scheduler", "non-persistent"), ("threads", "256"), ("steps", "8")],
@@ -94,22 +87,23 @@ const SCHEDULERS: &[&[(&str, &str)]] = &[
     &[("scheduler", "staggered"), ("threads", "1024"), ("clusters", "3")],
 ];
 
-/// More rows than clusters that fit the device: those that stay take several each.
+/// More rows than clusters that fit the device: persistent clusters process several each.
 #[test]
-fn clusters_that_stay() {
-    let kernels = WORKLOADS.iter().filter(|kernel| has(kernel, "scheduler"));
+fn persistent_clusters() {
+    let kernels = SUITE.kernels.iter().filter(|kernel| has(kernel, "scheduler"));
     let cases = kernels.flat_map(|kernel| SCHEDULERS.iter().map(move |scheduler| (kernel, scheduler)));
     for (kernel, scheduler) in one_in(5, cases) {
         let mut settings = vec![("rows", "33"), ("columns", "131072"), ("input", "f32")];
         settings.extend_from_slice(scheduler);
-        assert!(is_right(kernel, &device("emu:h200"), &settings), "{} {scheduler:?}", kernel.name());
+        SUITE.expect_right(kernel, &device("emu:h200"), &settings);
     }
 }
 
-/// Rows that a cluster of two or more shares unevenly, with what is special, and one to many for each cluster.
+/// Rows that a cluster of two or more shares unevenly, with special values, and one to many per
+/// cluster.
 #[test]
-fn rows_in_rings_are_right_at_every_length() {
-    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "scheduler")) {
+fn pipelined_rows_are_right_at_every_length() {
+    for kernel in SUITE.kernels.iter().filter(|kernel| has(kernel, "scheduler")) {
         for (rows, columns) in [("1", "2048"), ("2", "4096"), ("3", "1032"), ("7", "2056"), ("33", "8000")] {
             for scheduler in ["pipelined", "staggered"] {
                 for values in ["normal", "special"] {
@@ -124,8 +118,7 @@ fn rows_in_rings_are_right_at_every_length() {
                         ("clusters", "2"),
                         ("scheduler", scheduler),
                     ];
-                    let right = is_right(kernel, &device("emu:h200"), &settings);
-                    assert!(right, "{} {settings:?}", kernel.name());
+                    SUITE.expect_right(kernel, &device("emu:h200"), &settings);
                 }
             }
         }
@@ -133,9 +126,10 @@ fn rows_in_rings_are_right_at_every_length() {
 }
 
 #[test]
-fn spread_rows_are_right_at_every_length() {
-    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "scheduler")) {
-        // Fewer rows than a CTA's warps; parts that are cut, and that are not; every place of the exchange several times.
+fn rows_shared_by_the_grid_are_right_at_every_length() {
+    for kernel in SUITE.kernels.iter().filter(|kernel| has(kernel, "scheduler")) {
+        // Fewer rows than a CTA's warps; parts that are cut, and that are not; every slot several
+        // times.
         for (rows, columns, ctas) in
             [("1", "2048", "32"), ("2", "16384", "64"), ("7", "10248", "32"), ("71", "4000", "32")]
         {
@@ -148,8 +142,7 @@ fn spread_rows_are_right_at_every_length() {
                     ("threads", "96"),
                     ("scheduler", "grid"),
                 ];
-                let right = is_right(kernel, &device("emu:h200"), &settings);
-                assert!(right, "{} {settings:?}", kernel.name());
+                SUITE.expect_right(kernel, &device("emu:h200"), &settings);
             }
         }
     }
@@ -157,17 +150,18 @@ fn spread_rows_are_right_at_every_length() {
 
 #[test]
 fn transposes_of_every_length() {
-    let kernel = named("transpose");
+    let kernel = SUITE.named("transpose");
     let long = "1048583";
     let shapes =
         [("0", "33"), ("1", "31"), ("32", "33"), ("1023", "1025"), ("1", long), (long, "1"), (long, "3")];
     let cases = choices(kernel, "type").into_iter().flat_map(|ty| shapes.map(|shape| (shape, ty.clone())));
     for ((m, n), ty) in one_in(3, cases) {
-        assert!(is_right(kernel, &device("emu:h200"), &[("m", m), ("n", n), ("type", &ty)]), "{m} x {n}");
+        SUITE.expect_right(kernel, &device("emu:h200"), &[("m", m), ("n", n), ("type", &ty)]);
     }
 }
 
-/// The first tile of a row so long that rounding its length up to whole tiles leaves 32 bits: no test has the memory for all of it.
+/// The first tile of a row so long that rounding its length up to whole tiles exceeds 32 bits: no
+/// test has the memory for all of it.
 #[test]
 fn tiles_of_the_longest_rows() {
     let device = device("emu:h200");

@@ -1,10 +1,10 @@
-//! Every kernel of the library, every element right: at shapes that fill tiles, at shapes that leave one element over, and
-//! at every schedule of asynchronous copies.
+//! Every kernel of the library, every element right: at shapes that fill tiles, at shapes that
+//! leave one element over, and at every schedule of asynchronous copies.
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
-use warpwright_kernels::workloads::WORKLOADS;
 
+use crate::SUITE;
 use crate::walk::{on_emulators, run, walk_lines};
 
 #[test]
@@ -21,10 +21,11 @@ fn vectors_of_every_width_move_every_type() {
         commands.push(format!("copy --type f64 --bits 8 --length {length} --threads 32 --steps 1"));
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    on_emulators(WORKLOADS, &commands);
+    on_emulators(&SUITE, &commands);
 }
 
-/// Rows of every strategy: part of a warp, a warp, a CTA, several CTAs; whole vectors and not, whole steps and not.
+/// Rows of every strategy: part of a warp, a warp, a CTA, several CTAs; whole vectors and not,
+/// whole steps and not.
 const ROW_SHAPES: &[(u32, u32)] = &[
     (0, 64),
     (1, 1),
@@ -48,10 +49,10 @@ fn on_rows(kernel: &str, options: &[&str]) {
         }
     }
     let device = Device::with_schedule("emu:h200", Schedule::Random(7)).expect("emulators are always there");
-    commands.iter().for_each(|command| run(WORKLOADS, &device, command));
+    commands.iter().for_each(|command| run(&SUITE, &device, command));
     // The longest rows need a cluster, or where there are none, two passes.
     let longest = commands.last().expect("there are shapes");
-    on_emulators(WORKLOADS, &[longest]);
+    on_emulators(&SUITE, &[longest]);
 }
 
 #[test]
@@ -89,13 +90,13 @@ fn transposes_are_right_in_every_way() {
         commands.push(format!("transpose --m 45 --n 70 --type {ty}"));
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    on_emulators(WORKLOADS, &commands);
+    on_emulators(&SUITE, &commands);
 }
 
 #[test]
 fn gemms_are_right_at_every_shape() {
     on_emulators(
-        WORKLOADS,
+        &SUITE,
         &[
             "gemm --m 1 --n 1 --k 1",
             "gemm --m 128 --n 128 --k 32",
@@ -123,7 +124,7 @@ fn gemms_are_right_in_every_order_and_type() {
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let device = Device::with_schedule("emu:a100", Schedule::Latest).expect("emulators are always there");
-    commands.iter().for_each(|command| run(WORKLOADS, &device, command));
+    commands.iter().for_each(|command| run(&SUITE, &device, command));
 }
 
 /// Only where a GPU is: the same kernels give the same answers there.
@@ -147,11 +148,11 @@ fn the_gpu_agrees() {
         "gemm --m 1000 --n 1001 --k 999 --a column --b row --output bf16",
         "gemm --m 2048 --n 1024 --k 512 --input f16",
     ] {
-        run(WORKLOADS, &device, command);
+        run(&SUITE, &device, command);
     }
 }
 
 #[test]
 fn every_instruction_is_of_a_line_of_a_kernel() {
-    walk_lines(WORKLOADS);
+    walk_lines(&SUITE);
 }

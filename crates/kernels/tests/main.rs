@@ -3,6 +3,7 @@
 mod clean;
 mod counters;
 mod emulated;
+mod expected_refusals;
 mod gemm;
 mod gemm_batched;
 mod gemm_experts;
@@ -29,3 +30,12 @@ mod sgemm;
 mod sort;
 mod sort_cases;
 mod walk;
+
+use warpwright_kernels::workloads::WORKLOADS;
+
+/// The workloads of the library.
+const SUITE: walk::Suite = walk::Suite {
+    kernels: WORKLOADS,
+    refusals: expected_refusals::REFUSALS,
+    is_refusal: walk::is_library_refusal,
+};

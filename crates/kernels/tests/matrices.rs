@@ -2,7 +2,8 @@
 
 use warpwright_kernels::gemm::problem::types::MatrixLayout;
 
-/// Whole numbers from -2 to 2: every product and sum of them is exact in every type, so results must be what the reference rounds to.
+/// Whole numbers from -2 to 2: every product and sum of them is exact in every type, so results
+/// must be what the reference rounds to.
 pub(crate) fn whole(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed;
     let mut next = || {

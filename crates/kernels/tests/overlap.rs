@@ -1,5 +1,6 @@
-//! Launches that overlap the one in front of them wait for it before they touch what it uses: each operation behind others that wrote what
-//! it reads and read what it writes, on an emulated H200 whose checkers tell of what comes too early.
+//! Launches that overlap the one in front of them wait for it before they touch what it uses: each
+//! operation behind others that wrote what it reads and read what it writes, on an emulated H200
+//! whose checkers tell of what comes too early.
 
 use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
@@ -25,7 +26,8 @@ fn checked() -> warpwright_harness::Result<(Device, Operations, Stream)> {
 fn row_kernels_and_reductions_wait() -> Outcome {
     let (device, operations, stream) = checked()?;
     let ones = |count: u32| device.buffer_from(&vec![bf16::from_f32(1.0); count as usize]);
-    // A part of a warp, a CTA, a cluster that leaves, and what is measured to be best for the longest.
+    // A part of a warp, a CTA, a cluster that leaves, and what is measured to be best for the
+    // longest.
     for shape @ (rows, columns) in [(9, 100), (3, 4096), (2, 32_768), (2, 262_144)] {
         let matrix = || ones(rows * columns);
         let (mut x, mut y, mut sum, residual) = (matrix()?, matrix()?, matrix()?, matrix()?);

@@ -1,4 +1,5 @@
-//! Reductions on the emulator: every type, lengths around every boundary, special values, orders that matter.
+//! Reductions on the emulator: every type, lengths around every boundary, special values, orders
+//! that matter.
 
 use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
@@ -63,7 +64,8 @@ fn sums_of_floats_keep_their_bound() {
     }
 }
 
-/// Orders in which roundings add up: large before small, signs that cancel, and magnitudes that rise and fall.
+/// Orders in which roundings add up: large before small, signs that cancel, and magnitudes that
+/// rise and fall.
 #[test]
 fn sums_of_adversarial_orders_stay_within_their_bound() {
     let operations = Operations::new(&device());
@@ -186,7 +188,8 @@ fn arguments_of_extremes_at_every_length() {
     }
 }
 
-/// 2 x 2 matrices of wrapping integers under multiplication, each element `x` standing for (x 1; 1 0): nothing commutes.
+/// 2 x 2 matrices of wrapping integers under multiplication, each element `x` standing for (x 1; 1
+/// 0): nothing commutes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Continuant;
 

@@ -1,5 +1,6 @@
-//! What operations refuse: buffers and shapes that do not go together, and configurations that a kernel cannot have. Each error is a typed value whose
-//! sentence says what is wrong, where, and what would be right; nothing is launched.
+//! What operations refuse: buffers and shapes that do not go together, and configurations that a
+//! kernel cannot have. Each error is a typed value whose sentence says what is wrong, where, and
+//! what would be right; nothing is launched.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -242,10 +243,12 @@ fn every_operation_refuses_what_does_not_fit() {
     }
 }
 
-/// Operations that take any shape: what they are given has one buffer at most, and that of any length.
+/// Operations that take any shape: what they are given has one buffer at most, and that of any
+/// length.
 const TAKE_ANYTHING: &[&str] = &["reduce", "reduce_rounding_steps", "scan_rounding_steps"];
 
-/// The table above has every operation: it is read off the sources of all families but the products'.
+/// The table above has every operation: it is read off the sources of all families but the
+/// products'.
 #[test]
 fn no_operation_is_left_out() {
     let mut operations = BTreeSet::new();
@@ -283,7 +286,8 @@ fn by_radix(bench: &Bench, change: fn(&mut Radix)) -> Outcome {
     sorted_by(bench, |b, keys, sorted| radix::keys(&b.operations, &b.stream, keys, sorted, sort))
 }
 
-/// What kernels are configured by, and the lengths of buffers that they are given without [`Operations`].
+/// What kernels are configured by, and the lengths of buffers that they are given without
+/// [`Operations`].
 const CONFIGURATIONS: &[Refusal] = refusals! {
     radix, |b| {
         let sort = Radix::for_keys::<f32>(Ascending);

@@ -1,4 +1,5 @@
-//! Scans on the emulator: every type and kind, lengths around every boundary, special values, orders that matter, every schedule.
+//! Scans on the emulator: every type and kind, lengths around every boundary, special values,
+//! orders that matter, every schedule.
 
 use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
@@ -107,7 +108,8 @@ fn special_values_stay_from_where_they_are() {
     assert!(smallest_before[15_001..].iter().all(|smallest| smallest.is_nan()));
 }
 
-/// The composition of x -> element * x + 1, read out at x = 0: nothing commutes, and the state is two registers.
+/// The composition of x -> element * x + 1, read out at x = 0: nothing commutes, and the state is
+/// two registers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Compose;
 
@@ -218,7 +220,8 @@ fn sums_of_negative_zeros_are_negative_zero() {
     check!(f32: |value| value, f64: f64::from, f16: f16::from_f32, bf16: bf16::from_f32);
 }
 
-/// Orders in which roundings add up, at every schedule: which result within the bound comes out depends on how far CTAs have come.
+/// Orders in which roundings add up, at every schedule: which result within the bound comes out
+/// depends on how far CTAs have come.
 #[test]
 fn sums_of_adversarial_orders_stay_within_their_bound() {
     let orders: [fn(usize) -> f32; 5] = [

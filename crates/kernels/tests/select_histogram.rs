@@ -1,4 +1,5 @@
-//! Selections and histograms on the emulator: lengths around every boundary, special values, every schedule, mistakes.
+//! Selections and histograms on the emulator: lengths around every boundary, special values, every
+//! schedule, mistakes.
 
 use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
@@ -83,8 +84,8 @@ impl Predicate<f32> for Unsigned {
     }
 }
 
-/// More tiles than all CTAs hold at once, wanted in orders that fill tiles, leave them empty, or change from row to row; with special values,
-/// which go out bit for bit.
+/// More tiles than all CTAs hold at once, wanted in orders that fill tiles, leave them empty, or
+/// change from row to row; with special values, which go out bit for bit.
 #[test]
 fn selections_in_adversarial_orders() {
     let length = (1 << 20) + 7;

@@ -1,5 +1,5 @@
-//! SGEMM: every element right at shapes that fill tiles and at shapes that do not, nothing found by the checkers, and
-//! what cannot be done refused by its rule.
+//! SGEMM: every element right at shapes that fill tiles and at shapes that do not, nothing found by
+//! the checkers, and what cannot be done refused by its rule.
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::{Buffer, Device};

@@ -6,7 +6,8 @@ use warpwright_kernels::sort::{Direction, SortKey};
 
 use crate::sort_cases::{self, SortCheck, bits, host_sort, operations};
 
-/// Around a warp, a CTA's tile of keys (9984) and of pairs (6912), and a look-back over several tiles.
+/// Around a warp, a CTA's tile of keys (9984) and of pairs (6912), and a look-back over several
+/// tiles.
 const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 4096, 4097, 6912, 6913, 9984, 9985, 60_011];
 
 struct Library;
@@ -98,7 +99,8 @@ fn wide_values_are_carried() {
     assert!(found == pairs);
 }
 
-/// What no buffer of a test is long enough for: a pass of several launches, each of which tells the next where it goes on.
+/// What no buffer of a test is long enough for: a pass of several launches, each of which tells the
+/// next where it goes on.
 #[test]
 fn passes_of_several_launches() {
     let operations = operations();

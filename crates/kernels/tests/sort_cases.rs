@@ -82,7 +82,8 @@ pub(crate) fn adversarial_orders<C: SortCheck>() {
         |_| 1.5,
         |index| index as f32 - 10_000.0,
         |index| 10_000.0 - index as f32,
-        // Zeros of both signs, NaN among numbers, and the largest bits, which are what stands past the end of a tile.
+        // Zeros of both signs, NaN among numbers, and the largest bits, which are what stands past
+        // the end of a tile.
         |index| if bits(index).is_multiple_of(2) { 0.0 } else { -0.0 },
         |index| if bits(index).is_multiple_of(3) { f32::NAN } else { bits(index) as i32 as f32 },
         |index| f32::from_bits(u32::MAX - (bits(index) % 3) as u32),

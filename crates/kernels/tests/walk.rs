@@ -1,18 +1,20 @@
-//! Walks over kernels that need no list of their options: extents are known by the names of options, and every choice of a kernel is taken
-//! in turn.
+//! Walks over workloads that need no list of their options: extents are known by their names, and
+//! every choice of a workload is taken in turn.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 
 use warpwright::arch::Capability;
 use warpwright::emulator::Schedule;
-use warpwright::runtime::{Device, Error};
-use warpwright_harness::{DynWorkload, Entry, OptionSpec, Setup};
+use warpwright::runtime::Device;
+use warpwright_harness::{DynWorkload, Entry, OptionErrorKind, OptionSpec, Refused, Setup, Verified};
+use warpwright_kernels::gemm::problem::error::GemmError;
 use warpwright_kernels::operations::OperationError;
 
-/// Where something begins or ends.
+/// Lengths at which something begins or ends.
 pub(crate) const LENGTHS: &[u64] = &[0, 1, 31, 32, 33, 1023, (1 << 20) + 7];
 
-/// Options that are extents, and values for each of them; of a kernel's extents the values are taken together.
+/// Options that are extents, and values for each of them. The values at one index are a shape.
 pub(crate) type Shapes = &'static [(&'static str, &'static [u64])];
 
 /// Tiny, odd, prime, and larger than a tile.
@@ -34,77 +36,133 @@ pub(crate) const MANY_SHAPES: Shapes = &[
     ("columns", &[2, 31, 64, 65, 512, 100, 2048, 4097, 8192, 16_385, 40_000, 65_537]),
 ];
 
-/// What went right and what went wrong.
-#[derive(Default)]
+/// The workloads of a crate, and what they refuse.
+pub(crate) struct Suite {
+    pub(crate) kernels: &'static [Entry],
+    /// Every refusal of the walks. Any other is a failure, and so is a kernel that runs regardless.
+    pub(crate) refusals: &'static [Refusal],
+    /// Whether an error is a rule of the problem; all other errors are failures.
+    pub(crate) is_refusal: fn(&(dyn Error + Send + Sync + 'static)) -> bool,
+}
+
+/// Kernels, the options that they refuse on a device, and a part of the message.
+pub(crate) type Refusal = (&'static [&'static str], fn(&dyn DynWorkload, &Device) -> bool, &'static str);
+
+/// An option as text; empty if the workload does not have it.
+pub(crate) fn text(workload: &dyn DynWorkload, option: &str) -> String {
+    workload.text(option).unwrap_or_default()
+}
+
+/// An extent of a workload.
+pub(crate) fn extent(workload: &dyn DynWorkload, option: &str) -> u64 {
+    text(workload, option).parse().expect("an extent")
+}
+
+/// Whether these extents are multiples of `divisor`.
+pub(crate) fn are_multiples(workload: &dyn DynWorkload, extents: &[&str], divisor: u64) -> bool {
+    extents.iter().all(|option| extent(workload, option).is_multiple_of(divisor))
+}
+
+/// Whether an error is a rule of the problem that the library states.
+pub(crate) fn is_library_refusal(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    use OperationError::{Empty, Gemm, Length, Shape};
+    let of_operation = error.downcast_ref::<OperationError>();
+    matches!(of_operation, Some(Length { .. } | Shape { .. } | Empty { .. } | Gemm(_)))
+        || error.is::<GemmError>()
+        || error.is::<Refused>()
+}
+
+impl Suite {
+    /// The workload of that name.
+    pub(crate) fn named(&self, name: &str) -> &'static Entry {
+        let found = self.kernels.iter().find(|kernel| kernel.name() == name);
+        found.unwrap_or_else(|| panic!("no workload {name}"))
+    }
+
+    /// Runs a workload and compares every element of its result. `false` if the table says that it
+    /// refuses.
+    pub(crate) fn attempt(&self, workload: &dyn DynWorkload, device: &Device) -> Result<bool, String> {
+        if !workload.supports(device.properties().capability) {
+            return Ok(false);
+        }
+        let applies =
+            |(names, refuses, _): &&Refusal| names.contains(&workload.name()) && refuses(workload, device);
+        match (verified(workload, device), self.refusals.iter().find(applies)) {
+            (Ok(_), None) => Ok(true),
+            (Ok(_), Some((.., message))) => Err(format!("it runs, but should refuse: {message}")),
+            (Err(error), Some((.., message)))
+                if (self.is_refusal)(&*error) && error.to_string().contains(message) =>
+            {
+                Ok(false)
+            }
+            (Err(error), _) => Err(error.to_string()),
+        }
+    }
+
+    /// Runs a kernel with these options, and panics unless every element of its result is right.
+    pub(crate) fn expect_right(&self, kernel: &Entry, device: &Device, settings: &[(&str, &str)]) {
+        let workload = with(kernel, settings);
+        assert_eq!(self.attempt(&*workload, device), Ok(true), "{workload} on {}", device.name());
+    }
+}
+
+/// A kernel with these options.
+pub(crate) fn with(kernel: &Entry, settings: &[(&str, &str)]) -> Box<dyn DynWorkload> {
+    let mut workload = kernel.workload();
+    for (name, value) in settings {
+        workload.set(name, value).unwrap_or_else(|error| panic!("{workload}: {error}"));
+    }
+    workload
+}
+
+/// Runs a workload and compares every element of its result.
+fn verified(workload: &dyn DynWorkload, device: &Device) -> warpwright_harness::Result<Verified> {
+    let mut prepared = workload.prepare(&Setup::new(device))?;
+    prepared.launch(&device.stream()?)?;
+    prepared.verify()
+}
+
+/// What ran, and what went wrong.
 pub(crate) struct Walk {
-    pub(crate) ran: usize,
-    pub(crate) failures: Vec<String>,
+    suite: &'static Suite,
+    ran: usize,
+    failures: Vec<String>,
 }
 
 impl Walk {
-    /// Launches a kernel on a device that checks, unless it refuses these options.
+    pub(crate) fn new(suite: &'static Suite) -> Self {
+        Self { suite, ran: 0, failures: Vec::new() }
+    }
+
+    /// Launches a kernel on a device that checks.
     pub(crate) fn step(&mut self, workload: &dyn DynWorkload, device: &str, schedule: Schedule) {
-        match runs_clean(workload, device, schedule) {
+        let checked = Device::with_schedule(device, schedule).and_then(Device::checked);
+        match self.suite.attempt(workload, &checked.expect("an emulated device")) {
             Ok(ran) => self.ran += usize::from(ran),
             Err(failure) => {
-                self.failures.push(format!("{} on {device} at {schedule:?}: {failure}", named(workload)));
+                self.failures.push(format!("{workload} on {device} at {schedule:?}: {failure}"));
             }
         }
     }
 
-    pub(crate) fn finish(self) {
-        let Self { ran, failures } = self;
+    /// The number of launches, all of which must be clean.
+    pub(crate) fn finish(self) -> usize {
+        let Self { ran, failures, .. } = self;
         let (count, shown) = (failures.len(), failures[..failures.len().min(12)].join("\n\n"));
         assert!(ran > 0, "nothing ran");
         assert!(failures.is_empty(), "{count} of {} launches are not clean:\n{shown}", ran + count);
+        ran
     }
 }
 
-/// A workload as the command line has it.
-fn named(workload: &dyn DynWorkload) -> String {
-    format!("{} {}", workload.name(), workload.flags())
-}
-
-/// Whether the kernel takes these options; what is wrong with it, if anything is.
-fn runs_clean(workload: &dyn DynWorkload, device: &str, schedule: Schedule) -> Result<bool, String> {
-    let device = Device::with_schedule(device, schedule)
-        .and_then(Device::checked)
-        .expect("emulators are always there");
-    if !workload.supports(device.properties().capability) {
-        return Ok(false);
-    }
-    // A kernel refuses options in its own words; what the runtime says of a launch is a failure. To prepare, some launch as well.
-    let stream = device.stream().expect("a stream");
-    let launched = workload.prepare(&Setup::new(&device)).and_then(|mut prepared| {
-        prepared.launch(&stream)?;
-        Ok(prepared)
-    });
-    let mut prepared = match launched {
-        Ok(prepared) => prepared,
-        Err(error) if error.is::<Error>() || is_of_the_runtime(error.downcast_ref()) => {
-            return Err(error.to_string());
-        }
-        Err(_) => return Ok(false),
-    };
-    prepared.verify().map_err(|error| error.to_string())?;
-    Ok(true)
-}
-
-/// Whether an operation's error is what the runtime says of a launch. (What it says of instructions that an architecture lacks is a refusal.)
-fn is_of_the_runtime(error: Option<&OperationError>) -> bool {
-    match error {
-        Some(OperationError::Runtime(error)) => !matches!(error, Error::Verify { .. }),
-        error => matches!(error, Some(OperationError::Staging(_))),
-    }
-}
-
-/// A kernel at one of its shapes.
+/// A kernel at one of its shapes; `None` where an extent is 0 and the kernel takes 1 at least.
 fn shaped(kernel: &Entry, shapes: Shapes, index: usize) -> Option<Box<dyn DynWorkload>> {
     let mut workload = kernel.workload();
-    for (name, extents) in shapes {
-        if has(kernel, name) {
-            // An extent of 0 is no shape of kernels that want one.
-            workload.set(name, &extents[index].to_string()).ok()?;
+    for (name, extents) in shapes.iter().filter(|(name, _)| has(kernel, name)) {
+        match workload.set(name, &extents[index].to_string()) {
+            Ok(()) => {}
+            Err(error) if extents[index] == 0 && error.kind == OptionErrorKind::Value => return None,
+            Err(error) => panic!("{workload}: {error}"),
         }
     }
     Some(workload)
@@ -116,9 +174,9 @@ fn shapes_of(kernel: &Entry, shapes: Shapes) -> usize {
 }
 
 /// Every kernel at every shape and schedule.
-pub(crate) fn walk_shapes(kernels: &[Entry], shapes: Shapes, devices: &[&str], schedules: &[Schedule]) {
-    let mut walk = Walk::default();
-    for kernel in kernels {
+pub(crate) fn walk_shapes(suite: &'static Suite, shapes: Shapes, devices: &[&str], schedules: &[Schedule]) {
+    let mut walk = Walk::new(suite);
+    for kernel in suite.kernels {
         let before = (walk.ran, walk.failures.len());
         for index in 0..shapes_of(kernel, shapes) {
             let Some(workload) = shaped(kernel, shapes, index) else { continue };
@@ -133,14 +191,13 @@ pub(crate) fn walk_shapes(kernels: &[Entry], shapes: Shapes, devices: &[&str], s
 
 /// Every kernel with every value of each of its choices, at one shape.
 pub(crate) fn walk_choices(
-    kernels: &[Entry],
-    shapes: Shapes,
-    index: usize,
+    suite: &'static Suite,
+    (shapes, index): (Shapes, usize),
     devices: &[&str],
     schedules: &[Schedule],
 ) {
-    let mut walk = Walk::default();
-    for kernel in kernels {
+    let mut walk = Walk::new(suite);
+    for kernel in suite.kernels {
         for spec in kernel.workload().specs() {
             for choice in values(&spec) {
                 let Some(mut workload) = shaped(kernel, shapes, index) else { continue };
@@ -152,25 +209,6 @@ pub(crate) fn walk_choices(
         }
     }
     walk.finish();
-}
-
-/// Runs a kernel and compares every element of its result; `false` if it refuses these options.
-pub(crate) fn is_right(kernel: &Entry, device: &Device, settings: &[(&str, &str)]) -> bool {
-    let mut workload = kernel.workload();
-    if settings.iter().any(|(name, value)| workload.set(name, value).is_err()) {
-        return false;
-    }
-    let failed = |error| -> ! { panic!("{} on {}: {error}", named(&*workload), device.name()) };
-    let mut prepared = match workload.prepare(&Setup::new(device)) {
-        Ok(prepared) => prepared,
-        // What a kernel refuses, it refuses in its own words; what the runtime says is a failure.
-        Err(error) if error.is::<Error>() => failed(error),
-        Err(_) => return false,
-    };
-    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
-    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
-    prepared.verify().unwrap_or_else(|error| failed(error));
-    true
 }
 
 /// Whether a kernel has an option.
@@ -190,27 +228,23 @@ pub(crate) fn choices(kernel: &Entry, option: &str) -> Vec<String> {
 }
 
 /// Every kernel over elements at every length.
-pub(crate) fn walk_lengths(kernels: &[Entry]) {
-    for kernel in kernels.iter().filter(|kernel| has(kernel, "length")) {
+pub(crate) fn walk_lengths(suite: &'static Suite) {
+    for kernel in suite.kernels.iter().filter(|kernel| has(kernel, "length")) {
         for name in ["emu:a100", "emu:h200"] {
-            let right = |length: &&u64| {
-                is_right(
-                    kernel,
-                    &Device::named(name).expect("emulators are always there"),
-                    &[("length", &length.to_string())],
-                )
-            };
-            let lengths = LENGTHS.iter().filter(right).count();
-            // Some kernels refuse a length of 0; none refuses more.
-            assert!(lengths >= LENGTHS.len() - 1, "{} took {lengths} lengths", kernel.name());
+            let device = Device::named(name).expect("an emulated device");
+            for index in 0..LENGTHS.len() {
+                if let Some(workload) = shaped(kernel, &[("length", LENGTHS)], index) {
+                    assert_eq!(suite.attempt(&*workload, &device), Ok(true), "{workload} on {name}");
+                }
+            }
         }
     }
 }
 
 /// Every choice of every kernel over elements; of a ladder, on its last step, which has all types.
-pub(crate) fn walk_elements(kernels: &[Entry]) {
-    let device = Device::named("emu:h200").expect("emulators are always there");
-    for kernel in kernels.iter().filter(|kernel| has(kernel, "length")) {
+pub(crate) fn walk_elements(suite: &'static Suite) {
+    let device = Device::named("emu:h200").expect("an emulated device");
+    for kernel in suite.kernels.iter().filter(|kernel| has(kernel, "length")) {
         let ladder = kernel.workload().ladder();
         let last = ladder.as_ref().and_then(|ladder| Some((ladder.option, *ladder.steps.last()?)));
         for option in ["type", "by", "kind", "step", "of", "values", "algorithm"] {
@@ -219,7 +253,7 @@ pub(crate) fn walk_elements(kernels: &[Entry]) {
                     let mut settings = vec![("length", length)];
                     settings.extend(last);
                     settings.push((option, choice.as_str()));
-                    assert!(is_right(kernel, &device, &settings), "{} refused {settings:?}", kernel.name());
+                    suite.expect_right(kernel, &device, &settings);
                 }
             }
         }
@@ -227,39 +261,35 @@ pub(crate) fn walk_elements(kernels: &[Entry]) {
 }
 
 /// Runs a kernel with options given as flags, and checks it.
-pub(crate) fn run(kernels: &[Entry], device: &Device, command: &str) {
+pub(crate) fn run(suite: &Suite, device: &Device, command: &str) {
     let mut words = command.split_whitespace();
-    let name = words.next().expect("a kernel's name");
-    let found = kernels.iter().find(|kernel| kernel.name() == name);
-    let mut workload = found.unwrap_or_else(|| panic!("there is no kernel {name}")).workload();
+    let mut workload = suite.named(words.next().expect("a kernel's name")).workload();
     while let (Some(flag), Some(value)) = (words.next(), words.next()) {
         workload
             .set(flag.trim_start_matches("--"), value)
             .unwrap_or_else(|error| panic!("{command}: {error}"));
     }
-    let failed = |error| -> ! { panic!("{command} on {}: {error}", device.name()) };
-    let mut prepared = workload.prepare(&Setup::new(device)).unwrap_or_else(|error| failed(error));
-    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
-    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
-    let verified = prepared.verify().unwrap_or_else(|error| failed(error));
+    let verified = expect_verified(&*workload, device);
     let is_empty = command.contains(" 0 ") || command.ends_with(" 0");
     assert!(is_empty || verified.elements > 0, "{command}: nothing was compared");
 }
 
+fn expect_verified(workload: &dyn DynWorkload, device: &Device) -> Verified {
+    verified(workload, device).unwrap_or_else(|error| panic!("{workload} on {}: {error}", device.name()))
+}
+
 /// Runs commands on two emulated GPUs at several schedules of asynchronous copies.
-pub(crate) fn on_emulators(kernels: &[Entry], commands: &[&str]) {
-    for name in ["emu:a100", "emu:h200"] {
-        for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(7)] {
-            let device = Device::with_schedule(name, schedule).expect("emulators are always there");
-            commands.iter().for_each(|command| run(kernels, &device, command));
-        }
+pub(crate) fn on_emulators(suite: &Suite, commands: &[&str]) {
+    for device in emulators(&[Schedule::Eager, Schedule::Latest, Schedule::Random(7)]) {
+        commands.iter().for_each(|command| run(suite, &device, command));
     }
 }
 
-/// Faults and findings are told at lines of kernels, not at those of the language or the standard library beneath them.
-pub(crate) fn walk_lines(kernels: &[Entry]) {
+/// Faults and findings are reported at lines of kernels, not at those of the language or the
+/// standard library below them.
+pub(crate) fn walk_lines(suite: &Suite) {
     let (mut seen, mut strange) = (0, BTreeMap::new());
-    for kernel in kernels {
+    for kernel in suite.kernels {
         let mut chosen = vec![kernel.workload()];
         for spec in kernel.workload().specs() {
             for value in values(&spec) {
@@ -272,12 +302,14 @@ pub(crate) fn walk_lines(kernels: &[Entry]) {
             let capability = Capability::for_target(target).expect("it is in the table");
             let device = Device::dry_run(capability).expect("a dry run always starts");
             let stream = device.stream().expect("a stream");
-            for workload in &chosen {
+            for workload in chosen.iter().filter(|workload| workload.supports(capability)) {
                 let (launched, launches) = device.log_launches(|| {
                     workload.prepare(&Setup::new(&device)).and_then(|mut prepared| prepared.launch(&stream))
                 });
-                if launched.is_err() {
-                    continue;
+                match launched {
+                    Ok(_) => {}
+                    Err(error) if (suite.is_refusal)(&*error) => continue,
+                    Err(error) => panic!("{workload} for {target}: {error}"),
                 }
                 for launch in launches {
                     let files = launch.ptx.lines().filter(|line| line.trim_start().starts_with(".file"));
@@ -285,14 +317,14 @@ pub(crate) fn walk_lines(kernels: &[Entry]) {
                         !file.contains("crates/kernels/src/") && !file.contains("crates/lessons/src/")
                     }) {
                         let path = file.rsplit_once(' ').map_or(file, |(_, name)| name);
-                        strange.entry(path.to_owned()).or_insert(named(&**workload));
+                        strange.entry(path.to_owned()).or_insert(workload.to_string());
                     }
                 }
                 seen += 1;
             }
         }
     }
-    assert!(seen > 3 * kernels.len(), "{seen} kernels");
+    assert!(seen > 3 * suite.kernels.len(), "{seen} kernels");
     assert!(strange.is_empty(), "{strange:#?}");
 }
 
@@ -309,16 +341,12 @@ pub(crate) fn run_product(
     for (name, value) in others {
         workload.set(name, value).expect("a value");
     }
-    let failed = |error| -> ! { panic!("{workload} on {}: {error}", device.name()) };
-    let mut prepared = workload.prepare(&Setup::new(device)).unwrap_or_else(|error| failed(error));
-    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
-    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
-    let verified = prepared.verify().unwrap_or_else(|error| failed(error));
+    let verified = expect_verified(&*workload, device);
     assert_eq!(verified.elements, u64::from(m) * u64::from(n), "{workload}");
 }
 
 /// An A100 and an H200 for each schedule.
 pub(crate) fn emulators(schedules: &[Schedule]) -> Vec<Device> {
     let on = |name| schedules.iter().map(move |schedule| Device::with_schedule(name, *schedule));
-    on("emu:a100").chain(on("emu:h200")).map(|device| device.expect("emulators are always there")).collect()
+    on("emu:a100").chain(on("emu:h200")).map(|device| device.expect("an emulated device")).collect()
 }

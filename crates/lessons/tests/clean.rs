@@ -3,18 +3,19 @@
 
 use warpwright::emulator::Schedule;
 
+use crate::SUITE;
 use crate::walk::{MANY_SHAPES, SHAPES, walk_choices, walk_shapes};
 
 #[test]
 fn every_lesson_checks_clean_at_every_schedule() {
     let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(3)];
-    walk_shapes(warpwright_lessons::WORKLOADS, SHAPES, &["emu:h200"], &schedules);
+    walk_shapes(&SUITE, SHAPES, &["emu:h200"], &schedules);
 }
 
 #[test]
 fn every_choice_checks_clean() {
-    walk_choices(warpwright_lessons::WORKLOADS, SHAPES, 1, &["emu:h200"], &[Schedule::Random(5)]);
-    walk_choices(warpwright_lessons::WORKLOADS, SHAPES, 3, &["emu:a100"], &[Schedule::Latest]);
+    walk_choices(&SUITE, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
+    walk_choices(&SUITE, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
 }
 
 #[test]
@@ -22,7 +23,7 @@ fn every_choice_checks_clean() {
 fn every_lesson_checks_clean_at_many_shapes() {
     let seeds = (11..15).map(Schedule::Random);
     let schedules: Vec<_> = [Schedule::Eager, Schedule::Latest].into_iter().chain(seeds).collect();
-    walk_shapes(warpwright_lessons::WORKLOADS, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
+    walk_shapes(&SUITE, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
 }
 
 #[test]
@@ -30,12 +31,6 @@ fn every_lesson_checks_clean_at_many_shapes() {
 fn every_choice_checks_clean_at_many_shapes() {
     let schedules = [Schedule::Latest, Schedule::Random(17)];
     for index in 0..MANY_SHAPES[0].1.len() {
-        walk_choices(
-            warpwright_lessons::WORKLOADS,
-            MANY_SHAPES,
-            index,
-            &["emu:a100", "emu:h200"],
-            &schedules,
-        );
+        walk_choices(&SUITE, (MANY_SHAPES, index), &["emu:a100", "emu:h200"], &schedules);
     }
 }

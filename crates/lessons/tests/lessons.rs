@@ -3,12 +3,13 @@
 
 use warpwright::runtime::Device;
 
+use crate::SUITE;
 use crate::walk::{on_emulators, run, walk_lines};
 
 #[test]
 fn elementwise_kernels_are_right_at_every_length() {
     on_emulators(
-        warpwright_lessons::WORKLOADS,
+        &SUITE,
         &[
             "vector-add --length 1",
             "vector-add --length 31",
@@ -26,7 +27,7 @@ fn elementwise_kernels_are_right_at_every_length() {
 #[test]
 fn demonstrations_compute_what_they_say() {
     on_emulators(
-        warpwright_lessons::WORKLOADS,
+        &SUITE,
         &[
             "divergence --length 1 --ways 1",
             "divergence --length 1023 --ways 5",
@@ -52,7 +53,7 @@ fn transposes_are_right_at_every_step() {
         }
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    on_emulators(warpwright_lessons::WORKLOADS, &commands);
+    on_emulators(&SUITE, &commands);
 }
 
 /// Only on a GPU: the same kernels give the same results there.
@@ -74,11 +75,11 @@ fn the_gpu_agrees() {
         "mem-walkthrough",
         "hardware-demonstration",
     ] {
-        run(warpwright_lessons::WORKLOADS, &device, command);
+        run(&SUITE, &device, command);
     }
 }
 
 #[test]
 fn every_instruction_is_of_a_line_of_a_lesson() {
-    walk_lines(warpwright_lessons::WORKLOADS);
+    walk_lines(&SUITE);
 }

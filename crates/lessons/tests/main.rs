@@ -2,6 +2,7 @@
 
 mod clean;
 mod counters;
+mod expected_refusals;
 mod hopper;
 mod lengths;
 mod lessons;
@@ -15,9 +16,16 @@ mod steps;
 mod walk;
 
 use warpwright_harness::Entry;
+use warpwright_lessons::hopper::error::LessonError;
+
+/// The lessons.
+const SUITE: walk::Suite = walk::Suite {
+    kernels: warpwright_lessons::WORKLOADS,
+    refusals: expected_refusals::REFUSALS,
+    is_refusal: |error| walk::is_library_refusal(error) || error.is::<LessonError>(),
+};
 
 /// The lesson of that name.
 fn named(name: &str) -> &'static Entry {
-    let found = warpwright_lessons::WORKLOADS.iter().find(|kernel| kernel.name() == name);
-    found.unwrap_or_else(|| panic!("there is no lesson {name}"))
+    SUITE.named(name)
 }

@@ -1,0 +1,90 @@
+//! What the library's workloads refuse in the walks over all options: which options, on which
+//! device, and why. A walk fails at any other refusal, and where one of these does not come.
+
+use warpwright::runtime::Device;
+use warpwright_harness::DynWorkload;
+
+use crate::walk::{Refusal, are_multiples, extent, text};
+
+const ROWS: &[&str] = &["softmax", "log-softmax", "rms-norm", "add-rms-norm", "layer-norm", "cross-entropy"];
+
+pub(crate) const REFUSALS: &[Refusal] = &[
+    (&["transpose"], blocks_of_part_vectors, "are not both multiples of 4, a vector of f32"),
+    (ROWS, unpipelined_rows, "a pipeline takes rows of whole 16-byte vectors that registers hold, on sm_90"),
+    (ROWS, staggered_rows_of_one_cta, "a row of one CTA has no reduction over CTAs to overlap"),
+    (ROWS, rows_too_short_for_the_grid, "a grid of 128 CTAs cannot share rows of"),
+    (&["sgemm"], tma_of_part_vectors, "TMA needs sm_90 and rows of whole 16 bytes"),
+    (&["sgemm"], tile_of_the_other_algorithm, "is not a tile of this algorithm"),
+    (&["gemm"], operands_that_do_not_mix, "operands have one type, or one is e4m3 and the other e5m2"),
+    (&["gemm"], wgmma_before_hopper, "operands need wgmma (sm_90a), and the device is sm_80"),
+    (&["gemm"], operands_of_wgmma_before_hopper, "mma.sync multiplies 16-bit operands"),
+    (&["gemm"], block_scales_before_hopper, "block scales need wgmma (sm_90a), and the device is sm_80"),
+];
+
+fn is_hopper(device: &Device) -> bool {
+    device.properties().capability.compute_capability >= (9, 0)
+}
+
+fn blocks_of_part_vectors(workload: &dyn DynWorkload, _: &Device) -> bool {
+    text(workload, "algorithm") == "blocks" && !are_multiples(workload, &["m", "n"], 4)
+}
+
+/// Rows with a pipeline that bulk copies cannot read, or of less than two warps.
+fn unpipelined_rows(workload: &dyn DynWorkload, device: &Device) -> bool {
+    let are_vectors = is_hopper(device) && are_multiples(workload, &["columns"], 8);
+    match text(workload, "scheduler").as_str() {
+        "pipelined" | "staggered" => !are_vectors || extent(workload, "columns") <= 1024,
+        "grid" => !rows_too_short_for_the_grid(workload, device) && !are_vectors,
+        _ => false,
+    }
+}
+
+fn staggered_rows_of_one_cta(workload: &dyn DynWorkload, device: &Device) -> bool {
+    let is_staggered = text(workload, "scheduler") == "staggered" && text(workload, "ctas") == "auto";
+    is_staggered && !unpipelined_rows(workload, device) && extent(workload, "columns") <= 16_384
+}
+
+/// Rows of which the last CTA has no columns.
+fn rows_too_short_for_the_grid(workload: &dyn DynWorkload, _: &Device) -> bool {
+    let columns = extent(workload, "columns");
+    let vector =
+        [8, 4, 2, 1].into_iter().find(|lanes| columns.is_multiple_of(*lanes)).expect("1 divides all");
+    let ctas = text(workload, "ctas").parse().unwrap_or(128);
+    let part = columns.div_ceil(ctas).next_multiple_of(vector);
+    text(workload, "scheduler") == "grid" && (ctas - 1) * part >= columns
+}
+
+fn tma_reads(workload: &dyn DynWorkload, device: &Device) -> bool {
+    is_hopper(device) && are_multiples(workload, &["n", "k"], 4) && extent(workload, "k") > 0
+}
+
+fn tma_of_part_vectors(workload: &dyn DynWorkload, device: &Device) -> bool {
+    let is_empty = extent(workload, "m") * extent(workload, "n") == 0;
+    text(workload, "algorithm") == "tma" && !is_empty && !tma_reads(workload, device)
+}
+
+fn tile_of_the_other_algorithm(workload: &dyn DynWorkload, device: &Device) -> bool {
+    let has_tma = match text(workload, "algorithm").as_str() {
+        "auto" => tma_reads(workload, device) && extent(workload, "n") > 0,
+        algorithm => algorithm == "tma",
+    };
+    text(workload, "tile") == if has_tma { "128x256" } else { "256x128" }
+}
+
+fn operands_that_do_not_mix(workload: &dyn DynWorkload, _: &Device) -> bool {
+    let (a, b) = (text(workload, "input"), text(workload, "b-input"));
+    let a = if a == "auto" { "bf16" } else { &a };
+    b != "auto" && a != b && !(["e4m3", "e5m2"].contains(&a) && ["e4m3", "e5m2"].contains(&b.as_str()))
+}
+
+fn wgmma_before_hopper(workload: &dyn DynWorkload, device: &Device) -> bool {
+    text(workload, "instruction") == "wgmma" && !is_hopper(device)
+}
+
+fn operands_of_wgmma_before_hopper(workload: &dyn DynWorkload, device: &Device) -> bool {
+    ["tf32", "e4m3", "e5m2"].contains(&text(workload, "input").as_str()) && !is_hopper(device)
+}
+
+fn block_scales_before_hopper(workload: &dyn DynWorkload, device: &Device) -> bool {
+    text(workload, "scales").ends_with("x128") && !is_hopper(device)
+}
