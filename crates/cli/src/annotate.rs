@@ -1,7 +1,7 @@
 //! PTX beside the Rust that made it.
 //!
-//! `.file` and `.loc` directives name the line behind each instruction. PTX goes to the left; to the right of the first
-//! instruction of a line stands that line.
+//! `.file` and `.loc` directives name the line behind each instruction. PTX goes to the left; to
+//! the right of the first instruction of a line stands that line.
 
 use std::collections::HashMap;
 

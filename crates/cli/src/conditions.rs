@@ -1,4 +1,5 @@
-//! What figures were measured with: the day, the command, the versions, and the clocks, power and heat meanwhile.
+//! What figures were measured with: the day, the command, the versions, and the clocks, power and
+//! heat meanwhile.
 
 use std::time::SystemTime;
 
@@ -19,7 +20,8 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// The setting of a command that is about to time something on a device, against a rival if there is one.
+    /// The setting of a command that is about to time something on a device, against a rival if
+    /// there is one.
     pub(crate) fn of(device: &Device, rival: Option<&str>) -> Self {
         let properties = device.properties();
         // The rivals but cuBLAS are the driver's own work, or ours.

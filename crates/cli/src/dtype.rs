@@ -1,5 +1,6 @@
 //! The element types that files and flags name.
 
+use warpwright_arch::DataType;
 use warpwright_emulator::numeric::Rounding;
 use warpwright_emulator::numeric::convert::{ConvertMode, Scalar, convert};
 use warpwright_runtime::Argument;
@@ -22,51 +23,57 @@ pub(crate) enum NumpyKind {
 pub(crate) struct Dtype {
     /// The name, and then others it goes by.
     names: &'static [&'static str],
-    /// Bytes of an element.
-    pub(crate) bytes: usize,
+    pub(crate) data_type: DataType,
     /// How it travels in a NumPy file: types that NumPy lacks travel as their unsigned bits.
     pub(crate) numpy: NumpyKind,
-    /// What its bits mean.
-    scalar: Scalar,
-}
-
-const fn unsigned(width: u32) -> Scalar {
-    Scalar::Integer { width, signed: false }
-}
-
-const fn signed(width: u32) -> Scalar {
-    Scalar::Integer { width, signed: true }
 }
 
 macro_rules! dtypes {
-    ($([$($name:literal)*] $bytes:literal $numpy:ident $scalar:expr;)*) => {
-        &[$(Dtype { names: &[$($name),*], bytes: $bytes, numpy: NumpyKind::$numpy, scalar: $scalar },)*]
+    ($([$($name:literal)*] $data_type:ident $numpy:ident;)*) => {
+        &[$(Dtype { names: &[$($name),*], data_type: DataType::$data_type, numpy: NumpyKind::$numpy },)*]
     };
 }
 
 /// Every element type.
 pub(crate) static DTYPES: &[Dtype] = dtypes! {
-    ["bool"] 1 Boolean unsigned(8);
-    ["u8" "uint8" "b8"] 1 Unsigned unsigned(8);
-    ["u16" "uint16" "b16"] 2 Unsigned unsigned(16);
-    ["u32" "uint32" "b32"] 4 Unsigned unsigned(32);
-    ["u64" "uint64" "b64"] 8 Unsigned unsigned(64);
-    ["i8" "int8" "s8"] 1 Signed signed(8);
-    ["i16" "int16" "s16"] 2 Signed signed(16);
-    ["i32" "int32" "s32"] 4 Signed signed(32);
-    ["i64" "int64" "s64"] 8 Signed signed(64);
-    ["f16" "float16" "half"] 2 Float Scalar::F16;
-    ["f32" "float32" "float"] 4 Float Scalar::F32;
-    ["f64" "float64" "double"] 8 Float Scalar::F64;
-    ["bf16" "bfloat16"] 2 Unsigned Scalar::Bf16;
-    ["tf32"] 4 Unsigned Scalar::Tf32;
-    ["e4m3" "e4m3fn" "fp8_e4m3" "f8e4m3" "float8_e4m3" "float8_e4m3fn"] 1 Unsigned Scalar::E4m3;
-    ["e5m2" "fp8_e5m2" "f8e5m2" "float8_e5m2"] 1 Unsigned Scalar::E5m2;
-    ["e2m3" "float6_e2m3" "float6_e2m3fn"] 1 Unsigned Scalar::E2m3;
-    ["e3m2" "float6_e3m2" "float6_e3m2fn"] 1 Unsigned Scalar::E3m2;
-    ["e2m1" "float4_e2m1" "float4_e2m1fn"] 1 Unsigned Scalar::E2m1;
-    ["ue8m0" "e8m0" "float8_e8m0fnu"] 1 Unsigned unsigned(8);
+    ["bool"] U8 Boolean;
+    ["u8" "uint8" "b8"] U8 Unsigned;
+    ["u16" "uint16" "b16"] U16 Unsigned;
+    ["u32" "uint32" "b32"] U32 Unsigned;
+    ["u64" "uint64" "b64"] U64 Unsigned;
+    ["i8" "int8" "s8"] S8 Signed;
+    ["i16" "int16" "s16"] S16 Signed;
+    ["i32" "int32" "s32"] S32 Signed;
+    ["i64" "int64" "s64"] S64 Signed;
+    ["f16" "float16" "half"] F16 Float;
+    ["f32" "float32" "float"] F32 Float;
+    ["f64" "float64" "double"] F64 Float;
+    ["bf16" "bfloat16"] Bf16 Unsigned;
+    ["tf32"] Tf32 Unsigned;
+    ["e4m3" "e4m3fn" "fp8_e4m3" "f8e4m3" "float8_e4m3" "float8_e4m3fn"] E4m3 Unsigned;
+    ["e5m2" "fp8_e5m2" "f8e5m2" "float8_e5m2"] E5m2 Unsigned;
+    ["e2m3" "float6_e2m3" "float6_e2m3fn"] E2m3 Unsigned;
+    ["e3m2" "float6_e3m2" "float6_e3m2fn"] E3m2 Unsigned;
+    ["e2m1" "float4_e2m1" "float4_e2m1fn"] E2m1 Unsigned;
+    ["ue8m0" "e8m0" "float8_e8m0fnu"] Ue8m0 Unsigned;
 };
+
+/// The emulator's name for a type whose numbers it converts; the bits of all others are integers.
+fn scalar(data_type: DataType) -> Scalar {
+    match data_type {
+        DataType::F16 => Scalar::F16,
+        DataType::Bf16 => Scalar::Bf16,
+        DataType::Tf32 => Scalar::Tf32,
+        DataType::F32 => Scalar::F32,
+        DataType::F64 => Scalar::F64,
+        DataType::E4m3 => Scalar::E4m3,
+        DataType::E5m2 => Scalar::E5m2,
+        DataType::E2m3 => Scalar::E2m3,
+        DataType::E3m2 => Scalar::E3m2,
+        DataType::E2m1 => Scalar::E2m1,
+        other => Scalar::Integer { width: other.bits(), signed: other.ptx().starts_with('s') },
+    }
+}
 
 impl Dtype {
     /// The type of that name.
@@ -84,9 +91,14 @@ impl Dtype {
         self.names[0]
     }
 
+    /// Bytes of an element.
+    pub(crate) fn bytes(&self) -> usize {
+        self.data_type.bits().div_ceil(8) as usize
+    }
+
     /// Whether its numbers are floats.
     pub(crate) fn is_float(&self) -> bool {
-        self.scalar.is_float()
+        scalar(self.data_type).is_float()
     }
 
     /// Whether NumPy has it, so that its values can be written as numbers.
@@ -94,12 +106,12 @@ impl Dtype {
         !self.is_float() || self.numpy == NumpyKind::Float
     }
 
-    /// A scalar's bytes as a kernel's argument: a number where NumPy has the type, bits where it lacks it.
+    /// A scalar's bytes as a kernel's argument: a number where NumPy has the type, else bits.
     pub(crate) fn as_argument(&self, bytes: &[u8]) -> Argument<'static> {
         let mut word = [0; 8];
-        word[..self.bytes].copy_from_slice(bytes);
+        word[..self.bytes()].copy_from_slice(bytes);
         let bits = u64::from_le_bytes(word);
-        match (self.numpy, self.bytes) {
+        match (self.numpy, self.bytes()) {
             (NumpyKind::Float, 4) => Argument::scalar(f32::from_bits(bits as u32)),
             (NumpyKind::Float, 8) => Argument::scalar(f64::from_bits(bits)),
             (NumpyKind::Unsigned | NumpyKind::Signed, 4) if !self.is_float() => Argument::scalar(bits as u32),
@@ -109,30 +121,26 @@ impl Dtype {
         }
     }
 
-    /// The element nearest to a number: ties to even, integers wrapped, too large a float made infinite, or the largest
-    /// number where the type has no infinity.
+    /// The element nearest to a number: ties to even, integers wrapped, too large a float made
+    /// infinite, or the largest number where the type has no infinity.
     pub(crate) fn nearest(&self, number: f64) -> Vec<u8> {
-        let mode = ConvertMode {
-            rounding: Rounding::NearestEven,
-            finite: self.bytes == 1,
-            ..ConvertMode::default()
-        };
-        self.element(convert(number.to_bits(), Scalar::F64, self.scalar, mode))
+        self.converted(number.to_bits(), Scalar::F64)
     }
 
     /// The element for an integer: as [`nearest`](Self::nearest).
     pub(crate) fn nearest_to_integer(&self, number: u64) -> Vec<u8> {
-        let mode = ConvertMode {
-            rounding: Rounding::NearestEven,
-            finite: self.bytes == 1,
-            ..ConvertMode::default()
-        };
-        self.element(convert(number, unsigned(64), self.scalar, mode))
+        self.converted(number, scalar(DataType::U64))
+    }
+
+    fn converted(&self, bits: u64, from: Scalar) -> Vec<u8> {
+        let (rounding, finite) = (Rounding::NearestEven, self.bytes() == 1);
+        let mode = ConvertMode { rounding, finite, ..ConvertMode::default() };
+        self.element(convert(bits, from, scalar(self.data_type), mode))
     }
 
     /// The element with these bits; those beyond its width are dropped.
     pub(crate) fn element(&self, bits: u64) -> Vec<u8> {
-        bits.to_le_bytes()[..self.bytes].to_vec()
+        bits.to_le_bytes()[..self.bytes()].to_vec()
     }
 }
 
@@ -173,7 +181,7 @@ mod tests {
             let dtype = Dtype::named(name).expect("in the table");
             assert_eq!(dtype.nearest_to_integer(1), bytes, "{name}");
             assert_eq!(dtype.nearest(1.0), bytes, "{name}");
-            assert_eq!(dtype.nearest_to_integer(0), vec![0; dtype.bytes], "{name}");
+            assert_eq!(dtype.nearest_to_integer(0), vec![0; dtype.bytes()], "{name}");
         }
     }
 

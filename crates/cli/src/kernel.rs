@@ -135,7 +135,8 @@ impl FromArgMatches for KernelChoice {
 }
 
 impl Subcommand for KernelChoice {
-    /// The kernels are hidden from the list of subcommands and named below it, since their texts fill pages.
+    /// The kernels are hidden from the list of subcommands and named below it, since their texts
+    /// fill pages.
     fn augment_subcommands(command: Command) -> Command {
         let verb = command.get_name().to_owned();
         let kernels = all().map(|entry| {

@@ -1,8 +1,10 @@
-//! NumPy's `.npy` files: one array of numbers, versions 1 to 3 of the format. Files that hold Python objects are refused.
+//! NumPy's `.npy` files: one array of numbers, versions 1 to 3 of the format. Files that hold
+//! Python objects are refused.
 //!
-//! The format: `\x93NUMPY`, two version bytes, the header's length (two bytes little-endian in version 1, four after), the header,
-//! then the elements. The header is a Python dictionary with `descr` (byte order, kind and size of an element), `fortran_order` and
-//! `shape`. NumPy documentation, `numpy.lib.format`.
+//! The format: `\x93NUMPY`, two version bytes, the header's length (two bytes little-endian in
+//! version 1, four after), the header, then the elements. The header is a Python dictionary with
+//! `descr` (byte order, kind and size of an element), `fortran_order` and `shape`. NumPy
+//! documentation, `numpy.lib.format`.
 
 use crate::dtype::NumpyKind;
 

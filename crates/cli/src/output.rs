@@ -60,7 +60,8 @@ pub(crate) struct Progress {
 }
 
 impl Output {
-    /// Begins to show progress; nothing is shown for machines, or where standard error is no terminal.
+    /// Begins to show progress; nothing is shown for machines, or where standard error is no
+    /// terminal.
     pub(crate) fn progress(self, title: &str) -> Progress {
         let bar = (self == Self::Text && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();

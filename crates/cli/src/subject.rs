@@ -9,7 +9,8 @@ use warpwright_runtime::{Counters, Device, LaunchRecord};
 use crate::exec;
 use crate::kernel::{self, KernelChoice};
 
-/// The name of the emulator that was asked for. If none was: of an H200, or where the PTX of a launch file is for other GPUs, of one of those.
+/// The name of the emulator that was asked for. If none was: of an H200, or where the PTX of a
+/// launch file is for other GPUs, of one of those.
 pub(crate) fn emulator(asked: Option<&str>, launch: Option<&Path>) -> Result<String> {
     const USUAL: &str = "emu:h200";
     let (None, Some(launch)) = (asked, launch) else { return Ok(asked.unwrap_or(USUAL).to_owned()) };

@@ -20,7 +20,8 @@ pub(crate) struct DeviceOptions {
 }
 
 impl DeviceOptions {
-    /// Opens the device for a launch file; where none is named and there is no GPU, the emulator of one that its PTX is for.
+    /// Opens the device for a launch file; where none is named and there is no GPU, the emulator of
+    /// one that its PTX is for.
     pub(crate) fn open_for(&self, launch: &Path) -> Result<Device> {
         if !self.device.is_empty() && self.device != "auto" {
             return self.open();

@@ -1,7 +1,7 @@
 //! `warpwright tune`: searches for the fastest configuration of a kernel, and keeps it.
 //!
-//! All candidates are timed in turns, in one process. The fastest few are timed again, longer; then those around the fastest one; then its
-//! result is checked, and it is kept.
+//! All candidates are timed in turns, in one process. The fastest few are timed again, longer; then
+//! those around the fastest one; then its result is checked, and it is kept.
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;

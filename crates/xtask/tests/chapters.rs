@@ -1,4 +1,5 @@
-//! Pages and headers say what the records of runs say, and records' counts are those of the emulator.
+//! Pages and headers say what the records of runs say, and records' counts are those of the
+//! emulator.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,4 +1,5 @@
-//! `warpwright bench launch`: what the host pays for the first use of a kernel, and for each launch after it.
+//! `warpwright bench launch`: what the host pays for the first use of a kernel, and for each launch
+//! after it.
 
 use std::time::Duration;
 

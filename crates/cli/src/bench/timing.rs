@@ -8,9 +8,11 @@ use warpwright_runtime::{Device, Reading, Stream};
 
 use crate::conditions::Conditions;
 
-/// A batch lasts at least this long, so that the events' resolution and the first launch's latency do not show.
+/// A batch lasts at least this long, so that the events' resolution and the first launch's latency
+/// do not show.
 const BATCH: Duration = Duration::from_millis(5);
-/// The GPU is kept busy this long before anything is timed, so that its clock is the one it keeps under load.
+/// The GPU is kept busy this long before anything is timed, so that its clock is the one it keeps
+/// under load.
 const WARM_UP: Duration = Duration::from_millis(300);
 /// No batch has more launches than this.
 const MOST_LAUNCHES: u32 = 10_000;
@@ -80,7 +82,8 @@ impl From<usize> for Batches {
     }
 }
 
-/// Times prepared kernels in so many batches each, in turns (A B A B ..), so that all meet the same clocks, power and heat.
+/// Times prepared kernels in so many batches each, in turns (A B A B ..), so that all meet the same
+/// clocks, power and heat.
 pub(crate) fn time(
     kernels: &mut [&mut dyn Prepared],
     device: &Device,
@@ -120,7 +123,8 @@ pub(crate) fn time(
     })
 }
 
-/// What the device runs at while it does a batch of the first kernel, which nobody times: an idle GPU's clocks would say nothing.
+/// What the device runs at while it does a batch of the first kernel, which nobody times: an idle
+/// GPU's clocks would say nothing.
 fn reading_under_load(
     kernels: &mut [&mut dyn Prepared],
     launches: u32,

@@ -14,8 +14,8 @@ pub(crate) fn initial(buffer: &Buffer, directory: &Path) -> Result<Vec<u8>> {
     let dtype = buffer.dtype;
     let count = buffer.count();
     match &buffer.init {
-        Init::Zero => Ok(vec![0; count * dtype.bytes]),
-        Init::Poison => Ok(vec![0xff; count * dtype.bytes]),
+        Init::Zero => Ok(vec![0; count * dtype.bytes()]),
+        Init::Poison => Ok(vec![0xff; count * dtype.bytes()]),
         Init::Iota => Ok((0..count as u64).flat_map(|index| dtype.nearest_to_integer(index)).collect()),
         Init::Normal { seed } => {
             Ok(Normal::new(*seed).take(count).flat_map(|number| dtype.nearest(number)).collect())
@@ -30,13 +30,16 @@ pub(crate) fn initial(buffer: &Buffer, directory: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// The elements of an array that must fit a buffer: their number and their bits, whatever the signs of integers.
+/// The elements of an array that must fit a buffer: their number and their bits, whatever the signs
+/// of integers.
 fn elements(array: Array, buffer: &Buffer) -> Result<Vec<u8>> {
     let Buffer { dtype, shape, .. } = buffer;
     let is_float = |kind| kind == NumpyKind::Float;
-    // A 32-bit float is a tf32 number once its low bits are ignored, which is what the hardware does.
+    // A 32-bit float is a tf32 number once its low bits are ignored, which is what the hardware
+    // does.
     let is_wide_tf32 = dtype.name() == "tf32" && array.kind == NumpyKind::Float;
-    if array.element_bytes != dtype.bytes || (is_float(array.kind) != is_float(dtype.numpy) && !is_wide_tf32)
+    if array.element_bytes != dtype.bytes()
+        || (is_float(array.kind) != is_float(dtype.numpy) && !is_wide_tf32)
     {
         let given = format!("{:?} elements of {} bytes", array.kind, array.element_bytes).to_lowercase();
         bail!("it has {given}, and {} travels as {}", dtype.name(), travels_as(dtype));
@@ -54,14 +57,14 @@ fn travels_as(dtype: &Dtype) -> String {
         NumpyKind::Unsigned | NumpyKind::Signed => "integers",
         NumpyKind::Float => "floats",
     };
-    format!("{kind} of {} bytes", dtype.bytes)
+    format!("{kind} of {} bytes", dtype.bytes())
 }
 
 /// Writes a buffer's elements as a NumPy file.
 pub(crate) fn save(buffer: &Buffer, data: Vec<u8>, path: &Path) -> Result<()> {
     let array = Array {
         kind: buffer.dtype.numpy,
-        element_bytes: buffer.dtype.bytes,
+        element_bytes: buffer.dtype.bytes(),
         shape: buffer.shape.clone(),
         data,
     };

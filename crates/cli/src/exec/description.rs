@@ -8,7 +8,8 @@ use super::json::{Complaint, Node};
 use super::tensor_map;
 use crate::dtype::Dtype;
 
-/// A launch: a kernel of a PTX file, its shape and its arguments. Paths are as written, relative to the launch file.
+/// A launch: a kernel of a PTX file, its shape and its arguments. Paths are as written, relative to
+/// the launch file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Description {
     pub(crate) ptx: String,
@@ -142,7 +143,8 @@ pub(crate) enum Init {
 
 type Result<T> = std::result::Result<T, Complaint>;
 
-/// Bytes of all parameters of a kernel. (CUDA Programming Guide, "Kernel parameters": 32,764 from CUDA 12.1 on.)
+/// Bytes of all parameters of a kernel. (CUDA Programming Guide, "Kernel parameters": 32,764 from
+/// CUDA 12.1 on.)
 const MOST_PARAMETER_BYTES: u32 = 32_764;
 
 impl Description {
@@ -207,7 +209,7 @@ fn structure(node: &Node<'_>) -> Result<Structure> {
     }
     let field = |node: &Node<'_>| {
         let kinds = ["scalar", "bytes", "tensor_map", "pointer"];
-        let (kind, value) = node.choice_beside("offset", &kinds)?;
+        let (kind, value) = node.choice_beside(Some("offset"), &kinds)?;
         let field = match kind {
             "scalar" => Field::Bytes(scalar(&value)?.1),
             "bytes" => Field::Bytes(hexadecimal(&value)?),
@@ -230,7 +232,7 @@ fn buffer(node: &Node<'_>) -> Result<Buffer> {
     node.object(&["dtype", "shape", "init", "save"])?;
     let dtype = dtype(&node.field("dtype")?)?;
     let shape_node = node.field("shape")?;
-    let mut bytes = dtype.bytes as u64;
+    let mut bytes = dtype.bytes() as u64;
     let mut shape = Vec::new();
     for extent in shape_node.items()? {
         let size = extent.unsigned()?;
@@ -273,13 +275,13 @@ fn scalar(node: &Node<'_>) -> Result<(&'static Dtype, Vec<u8>)> {
     Ok((dtype, scalar_bytes(&value, dtype)?))
 }
 
-/// The bytes of a scalar. A string is a number too: in hexadecimal the bits themselves, and `nan`, `inf` and `-inf`, which JSON
-/// lacks.
+/// The bytes of a scalar. A string is a number too: in hexadecimal the bits themselves, and `nan`,
+/// `inf` and `-inf`, which JSON lacks.
 fn scalar_bytes(node: &Node<'_>, dtype: &Dtype) -> Result<Vec<u8>> {
     let name = dtype.name();
     let refuse =
         |wanted: &str| node.complain(format!("{wanted} is needed for {name}, not {}", node.describe()));
-    let width = dtype.bytes as u32 * 8;
+    let width = dtype.bytes() as u32 * 8;
     let fits_unsigned = |bits: u64| width == 64 || bits >> width == 0;
     if let Value::String(text) = node.value() {
         if let Some(digits) = text.strip_prefix("0x") {

@@ -1,4 +1,5 @@
-//! A JSON value that knows where it stands, so that every complaint names the place: `args[1].buffer.dtype`.
+//! A JSON value that knows where it stands, so that every complaint names the place:
+//! `args[1].buffer.dtype`.
 
 use std::fmt;
 
@@ -88,27 +89,23 @@ impl<'a> Node<'a> {
 
     /// The one field of an object that has one, of the names in `choices`.
     pub(crate) fn choice(&self, choices: &[&'static str]) -> Result<(&'static str, Self)> {
-        self.object(choices)?;
-        let mut present = choices.iter().filter_map(|name| self.optional(name).map(|node| (*name, node)));
-        match (present.next(), present.next()) {
-            (Some(only), None) => Ok(only),
-            _ => Err(self.complain(format!("exactly one of {} is needed", choices.join(", ")))),
-        }
+        self.choice_beside(None, choices)
     }
 
-    /// The one field of an object that has one, of the names in `choices`, beside a field that it may have too.
+    /// The one field of an object that has one, of the names in `choices`, beside a field that it
+    /// may have too.
     pub(crate) fn choice_beside(
         &self,
-        beside: &'static str,
+        beside: Option<&'static str>,
         choices: &[&'static str],
     ) -> Result<(&'static str, Self)> {
-        self.object(&[&[beside], choices].concat())?;
+        self.object(&beside.iter().chain(choices).copied().collect::<Vec<_>>())?;
         let mut present = choices.iter().filter_map(|name| self.optional(name).map(|node| (*name, node)));
         match (present.next(), present.next()) {
             (Some(only), None) => Ok(only),
             _ => {
-                Err(self
-                    .complain(format!("exactly one of {} is needed beside `{beside}`", choices.join(", "))))
+                let beside = beside.map_or(String::new(), |name| format!(" beside `{name}`"));
+                Err(self.complain(format!("exactly one of {} is needed{beside}", choices.join(", "))))
             }
         }
     }

@@ -93,8 +93,9 @@ struct Done {
     saved: Vec<String>,
 }
 
-/// The buffers that are there for tensor maps and structures alone: kernels that reach memory only through those take no pointer to it.
-/// They are told by the parameters, of which there are fewer than arguments.
+/// The buffers that are there for tensor maps and structures alone: kernels that reach memory only
+/// through those take no pointer to it. They are told by the parameters, of which there are fewer
+/// than arguments.
 fn unpassed(arguments: &[Argument], parameters: Option<&[runtime::Parameter]>) -> Vec<usize> {
     let Some(parameters) = parameters else { return Vec::new() };
     let is_referred_to = |index: &usize| arguments.iter().any(|other| other.referred().contains(index));

@@ -1,9 +1,12 @@
-//! The `tensor_map` argument of a launch file, in the driver's own order: the contiguous axis first.
+//! The `tensor_map` argument of a launch file, in the driver's own order: the contiguous axis
+//! first.
 
+use warpwright_arch::DataType;
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Fill, Interleave, L2Promotion, Swizzle};
 
 use super::description::TensorMap;
 use super::json::{Complaint, Node};
+use crate::dtype::Dtype;
 
 type Result<T> = std::result::Result<T, Complaint>;
 
@@ -40,31 +43,6 @@ const PROMOTIONS: [(&str, L2Promotion); 4] = [
     ("256B", L2Promotion::Bytes256),
 ];
 const FILLS: [(&str, Fill); 2] = [("zero", Fill::Zeros), ("nan", Fill::Nan)];
-
-/// What a dtype of a launch file is to a tensor map, where the map has no name of its own for it.
-const ELEMENTS: [(&str, ElementType); 21] = [
-    ("i8", ElementType::U8),
-    ("s8", ElementType::U8),
-    ("int8", ElementType::U8),
-    ("uint8", ElementType::U8),
-    ("b8", ElementType::U8),
-    ("bool", ElementType::U8),
-    ("e4m3", ElementType::U8),
-    ("e5m2", ElementType::U8),
-    ("float8_e4m3fn", ElementType::U8),
-    ("float8_e5m2", ElementType::U8),
-    ("i16", ElementType::U16),
-    ("uint16", ElementType::U16),
-    ("i32", ElementType::S32),
-    ("int32", ElementType::S32),
-    ("uint32", ElementType::U32),
-    ("i64", ElementType::S64),
-    ("int64", ElementType::S64),
-    ("float16", ElementType::F16),
-    ("bfloat16", ElementType::Bf16),
-    ("float32", ElementType::F32),
-    ("float64", ElementType::F64),
-];
 
 /// Reads and checks a tensor map.
 pub(super) fn parse(node: &Node<'_>) -> Result<TensorMap> {
@@ -117,14 +95,31 @@ fn choice<T: Copy>(node: &Node<'_>, field: &str, choices: &[(&str, T)]) -> Resul
 fn element(node: &Node<'_>) -> Result<ElementType> {
     let name = node.string()?;
     let own = ElementType::ALL.into_iter().find(|element| element.name() == name);
-    let known =
-        own.or_else(|| ELEMENTS.iter().find(|(other, _)| *other == name).map(|(_, element)| *element));
-    known.ok_or_else(|| {
+    let of_dtype = || Dtype::named(name).and_then(|dtype| element_of(dtype.data_type));
+    own.or_else(of_dtype).ok_or_else(|| {
         let known: Vec<_> = ElementType::ALL.iter().map(|element| element.name()).collect();
         node.complain(format!(
             "a tensor map has no element type `{name}`; expected one of {}",
             known.join(", ")
         ))
+    })
+}
+
+/// The type that a tensor map moves the elements of a data type as.
+fn element_of(data_type: DataType) -> Option<ElementType> {
+    Some(match data_type {
+        DataType::U8 | DataType::S8 | DataType::E4m3 | DataType::E5m2 => ElementType::U8,
+        DataType::U16 | DataType::S16 => ElementType::U16,
+        DataType::U32 => ElementType::U32,
+        DataType::S32 => ElementType::S32,
+        DataType::U64 => ElementType::U64,
+        DataType::S64 => ElementType::S64,
+        DataType::F16 => ElementType::F16,
+        DataType::Bf16 => ElementType::Bf16,
+        DataType::Tf32 => ElementType::Tf32,
+        DataType::F32 => ElementType::F32,
+        DataType::F64 => ElementType::F64,
+        _ => return None,
     })
 }
 

@@ -19,7 +19,8 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Launches the step of these options once, at the ladder's small size, and checks what it left.
+    /// Launches the step of these options once, at the ladder's small size, and checks what it
+    /// left.
     pub(super) fn of(choice: &KernelChoice, ladder: &Ladder) -> Result<Self> {
         let mut small = choice.clone();
         for (name, value) in ladder.counted {

@@ -1,7 +1,7 @@
 //! `warpwright ladder`: the steps from a kernel's first form to its fastest, as a table.
 //!
-//! Each step is timed on the device in turns with the rival, and its result checked; instructions are counted on the emulator,
-//! in a launch small enough for it. An emulated device has no times.
+//! Each step is timed on the device in turns with the rival, and its result checked; instructions
+//! are counted on the emulator, in a launch small enough for it. An emulated device has no times.
 
 mod count;
 

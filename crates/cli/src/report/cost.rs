@@ -1,8 +1,9 @@
 //! What a line costs: how many clocks it keeps the units of one SM busy, taken one by one.
 //!
-//! An estimate that sorts lines, no time: nothing waits for anything in it. Rates of an SM (CUDA C++ Programming Guide,
-//! "Throughput of Native Arithmetic Instructions", and `arch`): four warps issue in a clock; 64 lanes of integers and
-//! conversions, 16 of special functions; one pass of shared memory; 64 bytes between L2 and an SM, that is two sectors.
+//! An estimate that sorts lines, no time: nothing waits for anything in it. Rates of an SM (CUDA
+//! C++ Programming Guide, "Throughput of Native Arithmetic Instructions", and `arch`): four warps
+//! issue in a clock; 64 lanes of integers and conversions, 16 of special functions; one pass of
+//! shared memory; 64 bytes between L2 and an SM, that is two sectors.
 
 use warpwright_arch::Arch;
 use warpwright_runtime::{LineCounts, Unit};

@@ -1,4 +1,5 @@
-//! Registers and spills: only an assembler knows. `WARPWRIGHT_PTXAS` names one, or `ptxas` is on the path.
+//! Registers and spills: only an assembler knows. `WARPWRIGHT_PTXAS` names one, or `ptxas` is on
+//! the path.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -47,7 +48,8 @@ pub(super) fn of(kernel: &str, assembler: Option<&BTreeMap<String, Usage>>, told
     }
 }
 
-/// What the assembler says of each kernel of a module; `None` where there is no assembler, or it does not take the text.
+/// What the assembler says of each kernel of a module; `None` where there is no assembler, or it
+/// does not take the text.
 pub(super) fn assemble(ptx: &str, capability: &Capability) -> Option<BTreeMap<String, Usage>> {
     let assembler = std::env::var_os("WARPWRIGHT_PTXAS").unwrap_or_else(|| OsString::from("ptxas"));
     let directory = std::env::temp_dir();
@@ -63,7 +65,8 @@ pub(super) fn assemble(ptx: &str, capability: &Capability) -> Option<BTreeMap<St
     Some(usages(&String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Reads `ptxas info    : Compiling entry function 'name' for 'sm_90a'` and the lines that follow it.
+/// Reads `ptxas info    : Compiling entry function 'name' for 'sm_90a'` and the lines that follow
+/// it.
 fn usages(log: &str) -> BTreeMap<String, Usage> {
     let mut usages: BTreeMap<String, Usage> = BTreeMap::new();
     let mut kernel = None;

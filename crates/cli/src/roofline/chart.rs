@@ -29,8 +29,8 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The picture as an SVG document that reads well on light and dark ground. A kernel that computes nothing stands at the
-/// left edge, at what its bytes would be worth there.
+/// The picture as an SVG document that reads well on light and dark ground. A kernel that computes
+/// nothing stands at the left edge, at what its bytes would be worth there.
 pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> String {
     let (width, height) = (LEFT + WIDTH + 150.0, TOP + HEIGHT + 54.0);
     let mut svg = format!(

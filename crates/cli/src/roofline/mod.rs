@@ -1,7 +1,7 @@
 //! `warpwright roofline`: how far a kernel could go, from what it does.
 //!
-//! Operations and bytes are counted on the emulator; the roofs are the GPU's, as measured where they were. On a GPU the kernel
-//! is timed as well.
+//! Operations and bytes are counted on the emulator; the roofs are the GPU's, as measured where
+//! they were. On a GPU the kernel is timed as well.
 
 mod chart;
 
@@ -78,8 +78,8 @@ fn rate(bound: Bound, roofs: &[Roof]) -> f64 {
     roofs.iter().find(|roof| roof.bound == bound).map_or(f64::INFINITY, |roof| roof.per_second)
 }
 
-/// How long device memory takes at least. As much as is both read and written goes as a copy does, and the rest as reads do: of writes
-/// alone nothing faster is known.
+/// How long device memory takes at least. As much as is both read and written goes as a copy does,
+/// and the rest as reads do: of writes alone nothing faster is known.
 fn memory_seconds(read: u64, written: u64, roofs: &[Roof]) -> f64 {
     let as_copy = 2 * read.min(written);
     as_copy as f64 / rate(Bound::DeviceMemory, roofs)
@@ -202,7 +202,8 @@ fn shown(bound: Bound, per_second: f64) -> String {
     }
 }
 
-/// How fast the kernel goes if it takes this long: operations a second, or bytes where it computes nothing.
+/// How fast the kernel goes if it takes this long: operations a second, or bytes where it computes
+/// nothing.
 fn speed(place: &Place, seconds: f64) -> String {
     match place.all_operations() {
         0 => shown(Bound::DeviceMemory, place.bytes as f64 / seconds),
@@ -335,7 +336,8 @@ mod tests {
             (tera * 1e3).round() / 1e3
         };
         assert_eq!((of(1000, 1000), of(1000, 0)), (4.28, 4.69));
-        // `add` reads twice what it writes, and was measured at 4.36 TB/s (docs/results/2026-11-21-memory-bound.md).
+        // `add` reads twice what it writes, and was measured at 4.36 TB/s
+        // (docs/results/2026-11-21-memory-bound.md).
         assert!((4.36..4.42).contains(&of(2000, 1000)), "{}", of(2000, 1000));
         assert!(of(0, 1000) >= of(1000, 1000), "of writes alone nothing was measured");
     }

@@ -153,8 +153,8 @@ fn brief(index: usize) -> u16 {
     (small(index).to_bits() >> 16) as u16
 }
 
-/// A GEMM of n cubed, by a kernel `gemm(a, b, c, n, k)` whose CTAs of so many threads make tiles of 128 rows by so many
-/// columns.
+/// A GEMM of n cubed, by a kernel `gemm(a, b, c, n, k)` whose CTAs of so many threads make tiles of
+/// 128 rows by so many columns.
 fn gemm_of(n: usize, text: String, threads: u32, columns: usize, shared_bytes: u32) -> Bench {
     let (m, k) = (n, n);
     let b_start = 5;
@@ -191,7 +191,8 @@ fn wgmma_gemm(n: usize) -> Bench {
     gemm_of(n, warpgroup_gemm::text(), 256, 256, warpgroup_gemm::SHARED_BYTES)
 }
 
-/// The names of the benches, in order. GEMMs of `mma.sync` and of `wgmma` are of the given size cubed.
+/// The names of the benches, in order. GEMMs of `mma.sync` and of `wgmma` are of the given size
+/// cubed.
 pub(super) const NAMES: [&str; 8] =
     ["saxpy", "transpose", "collatz", "sgemm", "gemm 256", "wgmma 256", "gemm 1024", "wgmma 1024"];
 

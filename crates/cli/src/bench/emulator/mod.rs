@@ -1,4 +1,5 @@
-//! `warpwright bench emulator`: how fast the emulator is, on a fixed set of kernels, and against the CPU's own matrix product.
+//! `warpwright bench emulator`: how fast the emulator is, on a fixed set of kernels, and against
+//! the CPU's own matrix product.
 
 mod benches;
 mod warp_gemm;
@@ -110,7 +111,8 @@ fn host_product() -> f64 {
     let row = SIZE as isize;
     let mut once = || {
         let begin = Instant::now();
-        // SAFETY: each matrix has SIZE x SIZE elements, and the strides are those of rows of SIZE; `c` overlaps neither input.
+        // SAFETY: each matrix has SIZE x SIZE elements, and the strides are those of rows of SIZE;
+        // `c` overlaps neither input.
         unsafe {
             matrixmultiply::sgemm(
                 SIZE,
