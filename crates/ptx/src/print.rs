@@ -174,7 +174,7 @@ impl Display for MemoryObject {
         }
         write!(f, ": {}-bit {}", self.element_bits, self.element)?;
         if let Some(layout) = &self.layout {
-            write!(f, "{} {layout}", if self.is_staged { " in slots" } else { " in" })?;
+            write!(f, "{} {layout}", if self.is_staged { " in stages" } else { " in" })?;
         }
         if let Some(SourceLocation { file, line, column }) = self.location {
             write!(f, " at {file} {line} {column}")?;

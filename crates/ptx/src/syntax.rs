@@ -304,7 +304,7 @@ pub struct Function {
 /// begins with `//@`, which other readers ignore.
 ///
 /// ```text
-/// //@ dynamic_shared+1024: 16-bit bf16 in slots Swizzle<3,3,3> o 0 o (64,64,4):(64,1,4096) at 1 41 20
+/// //@ dynamic_shared+1024: 16-bit bf16 in stages Swizzle<3,3,3> o 0 o (64,64,4):(64,1,4096) at 1 41 20
 /// //@ output: 32-bit f32
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

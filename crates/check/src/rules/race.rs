@@ -155,7 +155,7 @@ impl Accessor<'_> {
     }
 }
 
-/// Bytes that both accesses of a granule kind, as an address and a length: the first run of them.
+/// Bytes that both accesses of a granule cover, as an address and a length: the first run of them.
 fn first_common(granule: u64, common: u16) -> (u64, u64) {
     let first = common.trailing_zeros();
     let length = (!(u32::from(common) >> first)).trailing_zeros();

@@ -59,7 +59,7 @@ impl Access {
         }
     }
 
-    /// The lanes that kind any of some bytes of the granule.
+    /// The lanes that access any of some bytes of the granule.
     pub(crate) fn lanes_of(&self, bytes: u16) -> u32 {
         let bytes = bytes & self.bytes;
         if self.spread == 0 {
@@ -76,7 +76,7 @@ impl Access {
         result
     }
 
-    /// Whether the same lanes kind the same bytes of both.
+    /// Whether the same lanes access the same bytes of both.
     fn is_alike(&self, other: &Access) -> bool {
         (self.lanes, self.spread, self.start) == (other.lanes, other.spread, other.start)
             && (self.spread != 0 || self.lanes.is_power_of_two())
@@ -293,7 +293,7 @@ fn alike(addresses: &[u64; LANES], mask: u32) -> u32 {
     differing.map_or(mask, |lane| mask & ((1 << lane) - 1))
 }
 
-/// Divides an access into granules. Neighboring lanes that kind the same or consecutive bytes form
+/// Divides an access into granules. Neighboring lanes that access the same or consecutive bytes form
 /// one part.
 pub(crate) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl FnMut(Part)) {
     let mut left = mask;
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
     use warpwright_events::FULL;
 
-    /// The lanes that kind each byte, by brute force.
+    /// The lanes that access each byte, by brute force.
     fn touched(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64, u32)> {
         let mut bytes = std::collections::BTreeMap::new();
         for lane in lanes(mask) {

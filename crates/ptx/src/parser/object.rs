@@ -19,8 +19,8 @@ pub(super) fn read(text: &str) -> Option<MemoryObject> {
         None => (rest, None),
     };
     let (bits, element) = element.split_once("-bit ")?;
-    let (layout, is_staged) = match layout.map(|layout| (layout, layout.strip_prefix("slots "))) {
-        Some((_, Some(slots))) => (Some(slots), true),
+    let (layout, is_staged) = match layout.map(|layout| (layout, layout.strip_prefix("stages "))) {
+        Some((_, Some(layout))) => (Some(layout), true),
         Some((layout, None)) => (Some(layout), false),
         None => (None, false),
     };
