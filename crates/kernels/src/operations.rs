@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::cache::Cache;
 use crate::gemm::problem::error::GemmError;
 use rustc_hash::FxHashMap;
-use warpwright::arch::limits::{STATIC_SHARED_BYTES, THREADS_PER_CTA, WARP_SIZE};
+use warpwright::arch::limits::{THREADS_PER_CTA, WARP_SIZE};
 use warpwright::lang::{Kernel, StagingErrors};
 use warpwright::runtime::{self, Buffer, Compiled, Device, LaunchCounts, Storable, Stream};
 
@@ -83,18 +83,6 @@ pub fn expect_length(what: &'static str, expected: usize, given: usize) -> Resul
     if expected == given { Ok(()) } else { Err(OperationError::Length { what, expected, given }) }
 }
 
-/// Refuses a kernel's configuration whose CTAs do not have a power of two of threads, from `least`
-/// on.
-pub fn expect_power_of_two_threads(what: &'static str, least: u32, threads: u32) -> Result<()> {
-    if threads.is_power_of_two() && (least..=THREADS_PER_CTA).contains(&threads) {
-        return Ok(());
-    }
-    let reason = format!(
-        "its CTAs have {threads} threads; give them a power of two from {least} to {THREADS_PER_CTA}"
-    );
-    Err(OperationError::Shape { what, reason })
-}
-
 /// Refuses a kernel's configuration whose CTAs do not have whole warps, from `least` threads on.
 pub fn expect_whole_warps(what: &'static str, least: u32, threads: u32) -> Result<()> {
     if threads.is_multiple_of(WARP_SIZE) && (least..=THREADS_PER_CTA).contains(&threads) {
@@ -102,17 +90,6 @@ pub fn expect_whole_warps(what: &'static str, least: u32, threads: u32) -> Resul
     }
     let reason = format!(
         "its CTAs have {threads} threads; give them a multiple of 32 from {least} to {THREADS_PER_CTA}"
-    );
-    Err(OperationError::Shape { what, reason })
-}
-
-/// Refuses a kernel's configuration whose arrays take more shared memory than a kernel may declare.
-pub fn expect_declared_shared(what: &'static str, bytes: u64) -> Result<()> {
-    if bytes <= u64::from(STATIC_SHARED_BYTES) {
-        return Ok(());
-    }
-    let reason = format!(
-        "its CTAs take {bytes} bytes of shared memory, and have {STATIC_SHARED_BYTES}; give them fewer threads or elements"
     );
     Err(OperationError::Shape { what, reason })
 }

@@ -18,6 +18,17 @@ pub fn read_once() -> Access {
     Access::new().non_coherent()
 }
 
+/// The element (row, column) of a row-major matrix with that many columns.
+#[track_caller]
+pub fn element<T: Element>(
+    matrix: Global<T>,
+    columns: Reg<u32>,
+    row: Reg<u32>,
+    column: Reg<u32>,
+) -> Global<T> {
+    matrix.at(row.convert::<u64>() * columns.convert::<u64>() + column.convert::<u64>())
+}
+
 /// Loads a vector of the widest access, aligned to 16 bytes.
 #[track_caller]
 pub fn load<T: Element>(at: Global<T>, access: Access) -> Vec<Reg<T>> {

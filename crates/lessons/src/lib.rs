@@ -7,6 +7,7 @@ mod library;
 pub mod map2d;
 pub mod matrix_add;
 pub mod reduce;
+mod rules;
 pub mod scan;
 pub mod sgemm;
 pub mod sort;

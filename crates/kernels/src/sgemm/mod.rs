@@ -16,4 +16,4 @@ pub mod tiles;
 
 pub use host::plan::{Method, Tile};
 pub(crate) use host::workload::SgemmWorkload;
-pub use problem::{Matrices, Product, Scale, at};
+pub use problem::{Matrices, Product, Scale};

@@ -3,7 +3,7 @@
 use warpwright::prelude::*;
 use warpwright::runtime::Buffer;
 
-use crate::vector::{load_lanes, store_lanes};
+use crate::vector::{element, load_lanes, store_lanes};
 
 /// alpha and beta.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,12 +50,6 @@ pub struct Product {
     pub beta: Reg<f32>,
 }
 
-/// The element (row, column) of a row-major matrix with that many columns.
-#[track_caller]
-pub fn at(matrix: Global<f32>, columns: Reg<u32>, row: Reg<u32>, column: Reg<u32>) -> Global<f32> {
-    matrix.at(row.convert::<u64>() * columns.convert::<u64>() + column.convert::<u64>())
-}
-
 impl Product {
     /// Stores one element of C.
     #[device]
@@ -67,7 +61,7 @@ impl Product {
     #[device]
     pub fn store_vector(self, c: Global<f32>, row: Reg<u32>, column: Reg<u32>, accumulators: &[Reg<f32>]) {
         if row < self.m && column < self.n {
-            let place = at(c, self.n, row, column);
+            let place = element(c, self.n, row, column);
             let mut results: Vec<Reg<f32>> = accumulators.iter().map(|sum| self.alpha * *sum).collect();
             if self.beta != 0.0 {
                 let before = load_lanes(place, accumulators.len() as u32, Access::new());

@@ -10,6 +10,8 @@
 
 use warpwright::prelude::*;
 
+use crate::vector::element;
+
 /// B = Aᵀ; A is (m, n), B is (n, m), both row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TileTranspose;
@@ -24,12 +26,6 @@ pub const BLOCK: [u32; 3] = [SIDE, ROWS, 1];
 /// CTAs for an (m, n) matrix.
 pub fn grid(m: u32, n: u32) -> u64 {
     u64::from(m.div_ceil(SIDE)) * u64::from(n.div_ceil(SIDE))
-}
-
-/// The element (row, column) of a row-major matrix with that many columns.
-#[track_caller]
-pub fn at<T: Element>(matrix: Global<T>, row: Reg<u32>, columns: Reg<u32>, column: Reg<u32>) -> Global<T> {
-    matrix.at(row.convert::<u64>() * columns.convert::<u64>() + column.convert::<u64>())
 }
 
 impl TileTranspose {
@@ -60,14 +56,14 @@ pub fn transpose_tile<T: Element>(
     for step in (0..SIDE).step_by(ROWS as usize) {
         let (row, column) = (tile_row + y + step, tile_column + x);
         if row < m && column < n {
-            tile.set((y + step, x), at(a, row, n, column).load());
+            tile.set((y + step, x), element(a, n, row, column).load());
         }
     }
     sync_threads();
     for step in (0..SIDE).step_by(ROWS as usize) {
         let (row, column) = (tile_column + y + step, tile_row + x);
         if row < n && column < m {
-            at(b, row, m, column).store(tile.get((x, y + step)));
+            element(b, m, row, column).store(tile.get((x, y + step)));
         }
     }
 }

@@ -10,11 +10,10 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::{interleaved, sequential};
+use crate::rules::expect_power_of_two_threads;
 use warpwright_kernels::collective;
 use warpwright_kernels::monoid::InPlace;
-use warpwright_kernels::operations::{
-    OperationError, Operations, Result, Scratch, both, expect_length, expect_power_of_two_threads,
-};
+use warpwright_kernels::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 
 /// A step of the ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,10 +16,9 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::section::Section;
 use super::{blelloch, brent_kung, coarsened, kogge_stone, warp};
+use crate::rules::{expect_declared_shared, expect_power_of_two_threads};
 use warpwright_kernels::monoid::InPlace;
-use warpwright_kernels::operations::{
-    Operations, Result, Scratch, both, expect_declared_shared, expect_length, expect_power_of_two_threads,
-};
+use warpwright_kernels::operations::{Operations, Result, Scratch, both, expect_length};
 use warpwright_kernels::scan::ScanKind;
 
 /// How a section is scanned.

@@ -12,7 +12,8 @@
 use warpwright::prelude::*;
 
 use super::naive::SIDE;
-use warpwright_kernels::sgemm::{Product, at};
+use warpwright_kernels::sgemm::Product;
+use warpwright_kernels::vector::element;
 
 /// C = alpha · A·B + beta · C, with coalesced accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,8 +30,8 @@ impl Coalesced {
         if row < product.m && column < product.n {
             let mut sum = constant(0.0f32);
             for depth in 0..product.k {
-                let a = at(*a, product.k, row, depth).load();
-                let b = at(*b, product.n, depth, column).load();
+                let a = element(*a, product.k, row, depth).load();
+                let b = element(*b, product.n, depth, column).load();
                 sum = a.mul_add(b, sum);
             }
             product.store(*c, row, column, sum);

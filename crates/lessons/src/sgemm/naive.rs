@@ -11,7 +11,8 @@
 
 use warpwright::prelude::*;
 
-use warpwright_kernels::sgemm::{Product, at};
+use warpwright_kernels::sgemm::Product;
+use warpwright_kernels::vector::element;
 
 /// Rows and columns of C that a CTA computes.
 pub(super) const SIDE: u32 = 32;
@@ -31,8 +32,8 @@ impl Naive {
         if row < product.m && column < product.n {
             let mut sum = constant(0.0f32);
             for depth in 0..product.k {
-                let a = at(*a, product.k, row, depth).load();
-                let b = at(*b, product.n, depth, column).load();
+                let a = element(*a, product.k, row, depth).load();
+                let b = element(*b, product.n, depth, column).load();
                 sum = a.mul_add(b, sum);
             }
             product.store(*c, row, column, sum);

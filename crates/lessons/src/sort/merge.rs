@@ -22,10 +22,8 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::pairs::{Memory, Pair, Tile, order_two};
-use warpwright_kernels::operations::{
-    OperationError, Operations, Result, Scratch, both, expect_declared_shared, expect_length,
-    expect_power_of_two_threads,
-};
+use crate::rules::{expect_declared_shared, expect_power_of_two_threads};
+use warpwright_kernels::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 use warpwright_kernels::sort::radix::expect_pairs;
 use warpwright_kernels::sort::{Direction, SortKey};
 

@@ -12,7 +12,8 @@
 //! [`TileTranspose`](warpwright_kernels::transpose::TileTranspose).
 
 use warpwright::prelude::*;
-use warpwright_kernels::transpose::tile::{ROWS, SIDE, at, transpose_tile};
+use warpwright_kernels::transpose::tile::{ROWS, SIDE, transpose_tile};
+use warpwright_kernels::vector::element;
 
 /// How elements get from rows to columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +47,7 @@ impl TileLesson {
             for step in (0..SIDE).step_by(ROWS as usize) {
                 let (row, column) = (tile_row + y + step, tile_column + x);
                 if row < m && column < n {
-                    at(b, column, m, row).store(at(a, row, n, column).load());
+                    element(b, m, column, row).store(element(a, n, row, column).load());
                 }
             }
         } else {

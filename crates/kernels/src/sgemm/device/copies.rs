@@ -2,8 +2,7 @@
 
 use warpwright::prelude::*;
 
-use super::super::problem::at;
-use crate::vector::load_lanes;
+use crate::vector::{element, load_lanes};
 
 /// `width` neighboring elements of a row-major matrix of (rows, columns), or zeros outside it.
 #[device]
@@ -15,7 +14,7 @@ pub fn load_or_zero(
 ) -> Vec<Reg<f32>> {
     let mut values: Vec<Reg<f32>> = (0..width).map(|_| constant(0.0f32)).collect();
     if row < rows && column < columns {
-        values = load_lanes(at(matrix, columns, row, column), width, Access::new());
+        values = load_lanes(element(matrix, columns, row, column), width, Access::new());
     }
     values
 }

@@ -18,11 +18,12 @@
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 
-use super::super::problem::{Product, at};
+use super::super::problem::Product;
 use super::super::tiles::Tiles;
 use super::copies::{KBlock, Spread};
 use super::fragments::{LaneOrder, Place, Rows, exchange_at, multiply_k_block, zeros};
 use crate::operations::Result;
+use crate::vector::element;
 
 /// C = alpha · A·B + beta · C, copying ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,7 +111,7 @@ impl DoubleBuffered {
         let b_block = KBlock { shape: (bk, bn), threads, width: self.width };
         let mut a_copies = Vec::new();
         for (row, along) in a_block.places(thread, Spread::Interleaved) {
-            let source = at(*a, k, (first_row + row).min(m - 1), along);
+            let source = element(*a, k, (first_row + row).min(m - 1), along);
             for further in (0..bk).step_by(TOGETHER as usize) {
                 let k = along + further;
                 let target = a_stages.at(k * bm + (row ^ exchange_at(k)));
@@ -119,7 +120,7 @@ impl DoubleBuffered {
         }
         let mut b_copies = Vec::new();
         for (along, column) in b_block.places(thread, Spread::Interleaved) {
-            let source = at(*b, n, along, (first_column + column).min(n - self.width));
+            let source = element(*b, n, along, (first_column + column).min(n - self.width));
             let target = b_stages.at(along * bn + column);
             b_copies.push(Copy { source, target, along, width: self.width });
         }
