@@ -1,5 +1,7 @@
 //! A workload on a device: its buffers, how it is launched, and how its result is verified.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use warpwright::runtime::{LaunchCounts, Stream};
 
 use crate::compare::{Verified, merge};
@@ -32,6 +34,51 @@ impl<Set: 'static> Rotation<Set> {
         L: FnMut(&Stream, &mut Set) -> Result<LaunchCounts> + 'static,
     {
         Launched { sets: self.sets, launch }
+    }
+
+    /// The sets for several launches that take turns, such as the candidates of a search.
+    pub fn shared(self) -> SharedRotation<Set> {
+        SharedRotation(Arc::new(Mutex::new((self.sets, 0))))
+    }
+}
+
+/// Sets of buffers that several workloads launch on. Every launch uses the set after that of the
+/// previous launch, whichever workload it was of.
+pub struct SharedRotation<Set>(Arc<Mutex<(Vec<Set>, usize)>>);
+
+impl<Set: 'static> SharedRotation<Set> {
+    /// A workload on these buffers. `verify` compares what the last launch left.
+    pub fn prepare(
+        &self,
+        launch: impl FnMut(&Stream, &mut Set) -> Result<LaunchCounts> + 'static,
+        verify: impl FnMut(&Set) -> Result<Verified> + 'static,
+    ) -> Box<dyn Prepared> {
+        Box::new(Sharing { sets: self.0.clone(), launch, verify })
+    }
+}
+
+struct Sharing<Set, L, V> {
+    /// The sets, and the launches so far.
+    sets: Arc<Mutex<(Vec<Set>, usize)>>,
+    launch: L,
+    verify: V,
+}
+
+impl<Set, L, V> Prepared for Sharing<Set, L, V>
+where
+    L: FnMut(&Stream, &mut Set) -> Result<LaunchCounts>,
+    V: FnMut(&Set) -> Result<Verified>,
+{
+    fn launch(&mut self, stream: &Stream) -> Result<LaunchCounts> {
+        let (sets, launches) = &mut *self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = *launches % sets.len();
+        *launches += 1;
+        (self.launch)(stream, &mut sets[turn])
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let (sets, launches) = &*self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.verify)(&sets[launches.saturating_sub(1) % sets.len()])
     }
 }
 

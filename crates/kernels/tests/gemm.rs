@@ -64,7 +64,7 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     }
 }
 
-fn all_ways<T: MultipliesWith<T>, C: Element>(device: &Device, problem: Problem) -> Vec<Algorithm> {
+fn all_ways<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, problem: Problem) -> Vec<Algorithm> {
     Operations::new(device).gemm_algorithms::<T, C>(&Gemm::from(problem), None)
 }
 
@@ -148,7 +148,7 @@ fn every_type_is_right() -> Outcome {
 }
 
 /// The cheapest way by warpgroups.
-fn warpgroups<T: MultipliesWith<T>, C: Element>(device: &Device, problem: Problem) -> Algorithm {
+fn warpgroups<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, problem: Problem) -> Algorithm {
     all_ways::<T, C>(device, problem)
         .into_iter()
         .find(|way| !matches!(way, Algorithm::MmaSync(_)))

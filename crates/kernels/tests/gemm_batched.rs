@@ -77,7 +77,7 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     }
 }
 
-fn all_ways<T: MultipliesWith<T>, C: Element>(device: &Device, batch: Batch) -> Vec<Algorithm> {
+fn all_ways<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, batch: Batch) -> Vec<Algorithm> {
     Operations::new(device).gemm_algorithms::<T, C>(&Gemm::from(batch), None)
 }
 

@@ -49,7 +49,7 @@ fn members<T, C>(cases: &mut [Case<T, C>]) -> Vec<GroupMember<'_, &Buffer<T>, &B
 }
 
 /// The algorithms for a group.
-fn algorithms<T: MultipliesWith<T>, C: Element>(
+fn algorithms<T: MultipliesWith<T>, C: GemmOutput>(
     operations: &Operations,
     cases: &[Case<T, C>],
 ) -> Vec<Algorithm> {

@@ -290,6 +290,18 @@ impl<T: Element> KernelParameter for &mut Global<T> {
     }
 }
 
+/// A field of a struct by value: memory that the kernel only reads.
+#[diagnostic::do_not_recommend]
+impl<T: Element> KernelParameter for Global<T> {
+    type Host = In<T>;
+    type Value = Self;
+
+    #[track_caller]
+    fn declare(name: &str) -> Self {
+        declare_global(name, false)
+    }
+}
+
 /// What a launch passes for a `&Global<T>`: a buffer that the kernel only reads.
 pub struct In<T>(PhantomData<fn() -> T>);
 

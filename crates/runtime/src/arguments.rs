@@ -38,7 +38,7 @@ enum Bytes<'a> {
 const SHORT_BYTES: usize = 16;
 
 /// Number of arguments that a launch packs without allocating.
-pub(crate) const MANY_ARGUMENTS: usize = 16;
+pub(crate) const MANY_ARGUMENTS: usize = 24;
 
 /// The arguments of a launch, in order.
 #[derive(Default)]

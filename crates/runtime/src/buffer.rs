@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use bytemuck::TransparentWrapper;
 use warpwright_lang::element::Element;
 
 use crate::backend::Backend;
@@ -116,25 +117,38 @@ impl Drop for Allocation {
 ///
 /// After a kernel fails, the buffers that it could write may be half-written. Reading such a
 /// buffer, or passing it to another kernel, is an error until the whole buffer is overwritten.
+#[derive(TransparentWrapper)]
+#[repr(transparent)]
+#[transparent(Arc<Allocation>)]
 pub struct Buffer<T> {
     pub(crate) allocation: Arc<Allocation>,
-    length: usize,
     element: PhantomData<T>,
 }
 
 impl<T: Storable> Buffer<T> {
-    pub(crate) fn over(allocation: Arc<Allocation>, length: usize) -> Self {
-        Self { allocation, length, element: PhantomData }
+    pub(crate) fn over(allocation: Arc<Allocation>) -> Self {
+        Self { allocation, element: PhantomData }
+    }
+
+    /// The same memory as elements of another type: `buffer.cast::<u8>()` for code that knows the
+    /// type as a value.
+    pub fn cast<U: Storable>(&self) -> &Buffer<U> {
+        TransparentWrapper::<Arc<Allocation>>::wrap_ref(TransparentWrapper::<Arc<Allocation>>::peel_ref(self))
+    }
+
+    /// [`cast`](Self::cast), of memory that is written.
+    pub fn cast_mut<U: Storable>(&mut self) -> &mut Buffer<U> {
+        TransparentWrapper::<Arc<Allocation>>::wrap_mut(TransparentWrapper::<Arc<Allocation>>::peel_mut(self))
     }
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.length
+        self.allocation.bytes / size_of::<T>()
     }
 
     /// Whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.len() == 0
     }
 
     /// The size in bytes.
@@ -161,10 +175,10 @@ impl<T: Storable> Buffer<T> {
     /// # Errors
     /// The length of `elements` differs, or the device is lost.
     pub fn copy_from(&mut self, elements: &[T]) -> Result<()> {
-        if elements.len() != self.length {
+        if elements.len() != self.len() {
             return Err(Error::Length {
                 what: "the source of the copy",
-                expected: self.length,
+                expected: self.len(),
                 given: elements.len(),
             });
         }
@@ -204,7 +218,7 @@ impl<T: Storable> Buffer<T> {
     /// # Errors
     /// A kernel failed and may have left the buffer half-written, or the device is lost.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        self.read(0..self.length)
+        self.read(0..self.len())
     }
 
     /// The elements in a range.
@@ -223,15 +237,15 @@ impl<T: Storable> Buffer<T> {
     }
 
     fn checked(&self, range: Range<usize>) -> Result<Range<usize>> {
-        if range.start <= range.end && range.end <= self.length {
+        if range.start <= range.end && range.end <= self.len() {
             return Ok(range);
         }
-        Err(Error::Range { start: range.start, end: range.end, length: self.length })
+        Err(Error::Range { start: range.start, end: range.end, length: self.len() })
     }
 }
 
-impl<T: Element> std::fmt::Debug for Buffer<T> {
+impl<T: Storable> std::fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Buffer<{}>({} elements)", T::NAME, self.length)
+        write!(f, "Buffer<{}>({} elements)", T::NAME, self.len())
     }
 }

@@ -272,7 +272,7 @@ impl Device {
     /// # Errors
     /// There is not enough memory.
     pub fn uninitialized<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
-        Ok(Buffer::over(Allocation::new(&self.backend, length, size_of::<T>())?, length))
+        Ok(Buffer::over(Allocation::new(&self.backend, length, size_of::<T>())?))
     }
 
     /// A new buffer in page-locked host memory, filled with zero bytes. Copies between it and this

@@ -68,6 +68,12 @@ impl<T: Storable> TileMaps<T> {
         self
     }
 
+    /// The same maps, for buffers that are passed as bytes: [`Buffer::cast`].
+    #[must_use]
+    pub fn bytes(self) -> TileMaps<u8> {
+        TileMaps { description: self.description, known: self.known, element: PhantomData }
+    }
+
     /// The map of a buffer.
     ///
     /// # Errors

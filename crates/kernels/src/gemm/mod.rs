@@ -39,20 +39,19 @@ pub mod host;
 pub mod problem;
 mod workload;
 
-use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 
 use crate::operations::{Operations, Result, expect_length};
 use device::epilogue::FusedEpilogue;
 use host::config::{Algorithm, has_wgmma};
-use host::grouped::{self, Member};
+use host::grouped;
 use host::heuristic;
-use host::launch::{self, Arguments, HostScales, Planned};
-use problem::batching::{Batch, Problem, check_offsets};
-use problem::epilogue::{Activation, Epilogue, EpilogueArguments, Linear};
+use host::launch::{self, Buffers, Call};
+use problem::batching::{Batch, GemmProblem, Problem, check_offsets};
+use problem::epilogue::{Activation, Epilogue, Linear};
 use problem::error::GemmError;
-use problem::scales::{Granularities, OperandArgument};
-use problem::types::{MatrixLayout, MultipliesWith};
+use problem::scales::{BlockScales, Granularities, OperandArgument};
+use problem::types::{GemmTypes, MatrixLayout, MultipliesWith, Operand};
 
 pub use problem::types::GemmOutput;
 pub use workload::GemmWorkload;
@@ -246,12 +245,34 @@ impl<'a, E> Gemm<'a, E> {
         self.batch.problem
     }
 
+    /// The problem of matrices of those types.
+    fn described(&self, types: GemmTypes, scales: Option<Granularities>) -> GemmProblem {
+        GemmProblem { batch: self.batch, along_m: self.offsets.is_some(), types, scales }
+    }
+
+    /// The call with those matrices, their types as values.
+    fn call<'l, A, B, C>(&'l self, a: &'l A, b: &'l B, c: &'l mut Buffer<C>) -> Call<'l, E::Operation>
+    where
+        A: OperandArgument,
+        B: OperandArgument,
+        C: GemmOutput,
+        E: Epilogue<C>,
+    {
+        let scales = a.scales().zip(b.scales()).map(<[_; 2]>::from);
+        let granularities = scales.map(|[a, b]| (a.granularity, b.granularity));
+        let problem = self.described(GemmTypes::of::<A::Element, B::Element, C>(), granularities);
+        let (a, b, c) = (a.values().cast(), b.values().cast(), c.cast_mut());
+        let buffers = Buffers { a, b, c, scales, offsets: self.offsets };
+        let (operation, epilogue) = self.epilogue.arguments().untyped();
+        Call { problem, algorithm: self.algorithm, buffers, operation, epilogue }
+    }
+
     /// Refuses buffers and epilogue arguments of wrong lengths. Returns whether there is a kernel to launch.
     fn check<A, B, C>(&self, a: &A, b: &B, c: &Buffer<C>) -> Result<bool>
     where
         A: OperandArgument,
         B: OperandArgument,
-        C: Storable,
+        C: GemmOutput,
         E: Epilogue<C>,
     {
         let (batch, along_m) = (self.batch, self.offsets.is_some());
@@ -260,7 +281,7 @@ impl<'a, E> Gemm<'a, E> {
             return Err(GemmError::NoDepth.into());
         }
         match self.offsets {
-            None => batch.expect_lengths((a.values(), b.values()), c)?,
+            None => batch.expect_lengths([a.values().len(), b.values().len(), c.len()])?,
             Some(offsets) => {
                 check_offsets(offsets.len())?;
                 if batch.problem.a == MatrixLayout::ColumnMajor {
@@ -276,8 +297,13 @@ impl<'a, E> Gemm<'a, E> {
                 expect_length("C", m as usize * n as usize, c.len())?;
             }
         }
-        if let Some(scales) = a.scales().zip(b.scales()) {
-            batch.expect_scales(scales.into())?;
+        let [(a_count, _), (b_count, _)] = batch.matrices();
+        for (what, scales, operand, count) in
+            [("A's scales", a.scales(), (m, k), a_count), ("B's scales", b.scales(), (n, k), b_count)]
+        {
+            if let Some(BlockScales { scales, granularity }) = scales {
+                expect_length(what, count as usize * granularity.count(operand), scales.len())?;
+            }
         }
         self.epilogue.arguments().check(batch, along_m, E::VECTORS, c.len())?;
         Ok(batch.count != 0 && m != 0 && n != 0)
@@ -348,9 +374,9 @@ impl Operations {
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts>
     where
-        A: OperandArgument<Scales: HostScales, Element: MultipliesWith<B::Element>>,
+        A: OperandArgument<Element: MultipliesWith<B::Element>>,
         B: OperandArgument<Scales = A::Scales, Element: MultipliesWith<A::Element>>,
-        C: GemmOutput + Storable,
+        C: GemmOutput,
         E: Epilogue<C, Operation: FusedEpilogue<C>>,
     {
         let capability = self.device().properties().capability;
@@ -360,7 +386,7 @@ impl Operations {
         if !gemm.check(&a, &b, c)? {
             return Ok(LaunchCounts::default());
         }
-        let (batch, along_m) = (gemm.batch, gemm.offsets.is_some());
+        let batch = gemm.batch;
         if batch.problem.k == 0 {
             if batch.c_stride != Batch::new(batch.problem, batch.count).c_stride {
                 return Err(GemmError::NoDepthWithGaps.into());
@@ -368,24 +394,7 @@ impl Operations {
             stream.fill_zero(c)?;
             return Ok(LaunchCounts::default());
         }
-        let scales = a.scales().zip(b.scales());
-        let granularities = scales.map(|(a, b)| (a.granularity, b.granularity));
-        let planned = Planned { batch, along_m, scales: granularities, algorithm: gemm.algorithm };
-        let EpilogueArguments { epilogue, numbers, rows, columns: [first, second], matrix } =
-            gemm.epilogue.arguments();
-        let present = gemm.epilogue.arguments().present();
-        let plan = launch::plan::<A::Element, B::Element, C, A::Scales, _>(self, planned, epilogue, present)?;
-        let arguments = Arguments {
-            a: a.values(),
-            b: b.values(),
-            c,
-            scales: scales.map(|(a, b)| [a.scales, b.scales]),
-            offsets: gemm.offsets,
-            numbers,
-            vectors: [rows, first, second],
-            matrix,
-        };
-        plan.launch(self, stream, arguments)
+        launch::launch::<C, E::Operation>(self, stream, gemm.call(&a, &b, c))
     }
 
     /// Computes problems of unlike extents, each with its own epilogue: on Hopper in one launch of all whose operands have the
@@ -420,44 +429,40 @@ impl Operations {
         members: &mut [GroupMember<'_, A, B, C>],
     ) -> Result<LaunchCounts>
     where
-        A: OperandArgument<Scales: HostScales, Element: MultipliesWith<B::Element>>,
+        A: OperandArgument<Element: MultipliesWith<B::Element>>,
         B: OperandArgument<Scales = A::Scales, Element: MultipliesWith<A::Element>>,
-        C: GemmOutput + Storable,
+        C: GemmOutput,
     {
         if members.iter().any(|member| member.gemm.batch.count != 1 || member.gemm.offsets.is_some()) {
             return Err(GemmError::SeveralInMember.into());
         }
-        let members = members.iter_mut().map(|GroupMember { gemm, a, b, c }| Member {
-            problem: gemm.batch.problem,
-            a: a.values(),
-            b: b.values(),
-            c,
-            linear: gemm.epilogue,
-            scales: a.scales().zip(b.scales()).map(<[_; 2]>::from),
-            algorithm: gemm.algorithm,
-        });
-        grouped::run::<A::Scales, _, _, _>(self, stream, members.collect())
+        for GroupMember { gemm, a, b, c } in members.iter() {
+            gemm.check(a, b, c)?;
+        }
+        let members = members.iter_mut().map(|GroupMember { gemm, a, b, c }| gemm.call(a, b, c));
+        grouped::run(self, stream, members.collect())
     }
 
     /// The algorithms for a GEMM of operands `T` with those block scales, the cheapest by the heuristic first.
-    pub fn gemm_algorithms<T: Element, C: Element>(
+    pub fn gemm_algorithms<T: Operand, C: GemmOutput>(
         &self,
         gemm: &Gemm<'_, impl Sized>,
         scales: Option<Granularities>,
     ) -> Vec<Algorithm> {
         let properties = self.device().properties();
-        let batch = if gemm.offsets.is_some() { heuristic::equal_groups(gemm.batch) } else { gemm.batch };
-        heuristic::algorithms::<T, C>(batch, scales, properties.capability, properties.sm_count)
+        let problem = gemm.described(GemmTypes::of::<T, T, C>(), scales);
+        heuristic::algorithms(&problem, properties.capability, properties.sm_count)
     }
 
     /// The algorithms for a group, the cheapest by the heuristic first.
-    pub fn grouped_algorithms<T: Element, C: Element>(
+    pub fn grouped_algorithms<T: Operand, C: GemmOutput>(
         &self,
         problems: &[Problem],
         scales: Option<Granularities>,
     ) -> Vec<Algorithm> {
         let properties = self.device().properties();
         let working: Vec<_> = problems.iter().copied().filter(|problem| problem.has_work()).collect();
-        heuristic::grouped_algorithms::<T, C>(&working, scales, properties.capability, properties.sm_count)
+        let types = GemmTypes::of::<T, T, C>();
+        heuristic::grouped_algorithms(&working, types, scales, properties.capability, properties.sm_count)
     }
 }

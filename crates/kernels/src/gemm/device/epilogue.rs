@@ -19,7 +19,7 @@
 //!     #[kernel]
 //!     fn run(&self, a: &Global<bf16>, b: &Global<bf16>, c: &mut Global<f32>, alpha: f32, m: u32, n: u32, k: u32) {
 //!         let epilogue = scaled(alpha).then(relu()).then(|value: Reg<f32>, _| value * value);
-//!         self.gemm.compute(a, b, || *c, (m, n, k), &epilogue);
+//!         self.gemm.compute(a, b, &|| *c, (m, n, k), &epilogue);
 //!     }
 //! }
 //!
@@ -259,20 +259,30 @@ pub struct EpilogueInputs<C> {
     c: Global<C>,
 }
 
+/// The arguments of a launch, as kernels take them: what is absent has some address.
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+pub(in crate::gemm) struct EpilogueParameters<C: Element> {
+    pub(in crate::gemm) matrix: Global<C>,
+    pub(in crate::gemm) numbers: [Reg<f32>; NUMBERS],
+    pub(in crate::gemm) rows: Global<f32>,
+    pub(in crate::gemm) columns: Global<f32>,
+    pub(in crate::gemm) more_columns: Global<f32>,
+}
+
 impl<C: Element> EpilogueInputs<C> {
-    /// From a kernel's parameters: the numbers; the vectors of rows and columns; the matrix, and C.
     pub(in crate::gemm) fn new(
         present: PresentArguments,
-        numbers: [Reg<f32>; NUMBERS],
-        [rows, first, second]: [&Global<f32>; 3],
-        [matrix, c]: [&Global<C>; 2],
+        parameters: EpilogueParameters<C>,
+        c: Global<C>,
     ) -> Self {
+        let EpilogueParameters { matrix, numbers, rows, columns, more_columns } = parameters;
+        let [first, second] = present.columns;
         Self {
             numbers,
-            rows: present.rows.then_some(*rows),
-            columns: [present.columns[0].then_some(*first), present.columns[1].then_some(*second)],
-            matrix: present.matrix.then_some(*matrix),
-            c: *c,
+            rows: present.rows.then_some(rows),
+            columns: [first.then_some(columns), second.then_some(more_columns)],
+            matrix: present.matrix.then_some(matrix),
+            c,
         }
     }
 
@@ -354,7 +364,7 @@ fn boxed(operation: impl EpilogueOp + 'static) -> Box<dyn Fn(Reg<f32>, Coordinat
     Box::new(move |value, at| operation.apply(value, at))
 }
 
-/// A GEMM with an epilogue operation.
+/// A main loop with an epilogue operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fused<G, E> {
     pub(in crate::gemm) gemm: G,
@@ -367,11 +377,16 @@ pub struct Fused<G, E> {
 
 impl<G, E> Fused<G, E> {
     /// The operation for coordinates of the kernel's own C.
-    pub(in crate::gemm) fn operation<C: GemmOutput>(&self, inputs: EpilogueInputs<C>) -> impl EpilogueOp
+    pub(in crate::gemm) fn operation<C: GemmOutput>(
+        &self,
+        parameters: EpilogueParameters<C>,
+        c: Global<C>,
+    ) -> impl EpilogueOp
     where
         E: FusedEpilogue<C>,
     {
-        let (operation, transposed) = (self.epilogue.operation(inputs), self.transposed);
+        let operation = self.epilogue.operation(EpilogueInputs::new(self.present, parameters, c));
+        let transposed = self.transposed;
         move |value: Reg<f32>, at: Coordinate| {
             operation.apply(value, if transposed { at.transposed() } else { at })
         }

@@ -1,7 +1,6 @@
 //! The kernels. Imports the problem's floor and nothing above.
 
 pub mod epilogue;
-pub mod grouped;
 pub mod kernel;
 pub mod mainloop;
 pub mod problems;

@@ -8,8 +8,8 @@ use warpwright::lang::tensor::MappedMatrix;
 use warpwright::lang::tensor_map::TENSOR_MAP_BYTES;
 use warpwright::prelude::*;
 
-use super::epilogue::{EpilogueInputs, Origin};
-use crate::gemm::problem::epilogue::{NUMBERS, PresentArguments};
+use super::epilogue::{EpilogueParameters, Origin};
+use crate::gemm::problem::epilogue::NUMBERS;
 
 /// The problems of a launch.
 #[derive(Clone, Copy, DeviceValue)]
@@ -123,17 +123,16 @@ impl ProblemTable {
         Global::from_address(self.record(problem).byte_offset(offset).cast::<u64>().load(), true)
     }
 
-    /// The arguments of a problem's epilogue.
-    pub(in crate::gemm) fn inputs<C: Element>(
+    /// The arguments of a problem's epilogue, and its C.
+    pub(in crate::gemm) fn epilogue<C: Element>(
         &self,
         problem: Reg<u32>,
-        present: PresentArguments,
-    ) -> EpilogueInputs<C> {
+    ) -> (EpilogueParameters<C>, Global<C>) {
         let numbers =
             self.record(problem).byte_offset(RECORD_NUMBERS as i64).cast::<f32>().load_vector::<NUMBERS>();
         let [rows, columns, more_columns] = [1, 2, 3].map(|index| self.address(problem, index));
         let c = self.elements(problem);
-        EpilogueInputs::new(present, numbers, [&rows, &columns, &more_columns], [&c, &c])
+        (EpilogueParameters { matrix: c, numbers, rows, columns, more_columns }, c)
     }
 }
 

@@ -16,7 +16,7 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use crate::gemm::problem::batching::{Batch, Problem};
+use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::types::MatrixLayout;
 use crate::operations::{Operations, Result};
 
@@ -30,13 +30,18 @@ pub(in crate::gemm) struct StagedBatch {
 }
 
 impl StagedBatch {
-    /// How a batch of operands `T` is read.
-    pub(in crate::gemm) fn of<T: Element>(batch: Batch) -> Self {
+    /// How a problem's operands are read.
+    pub(in crate::gemm) fn of(problem: &GemmProblem) -> Self {
+        Self::new(problem.batch, problem.types.input_bytes())
+    }
+
+    /// How operands of `bytes` bytes an element are read.
+    pub(in crate::gemm) fn new(batch: Batch, bytes: u32) -> Self {
         let Problem { m, n, k, a, b } = batch.problem;
         // An operand with `extent` rows or columns besides k.
         let copy = |extent: u32, k_contiguous: bool, matrices: (u32, u64)| match k_contiguous {
-            true => OperandCopy::of((extent, k), matrices, false, T::BYTES),
-            false => OperandCopy::of((k, extent), matrices, T::BYTES != 2, T::BYTES),
+            true => OperandCopy::of((extent, k), matrices, false, bytes),
+            false => OperandCopy::of((k, extent), matrices, bytes != 2, bytes),
         };
         let [a_matrices, b_matrices] = batch.matrices();
         let copies = [
@@ -358,10 +363,10 @@ mod tests {
                 let aligned = |run: u32, bytes: u32| (run * bytes).is_multiple_of(16);
                 let a_run = if a == MatrixLayout::RowMajor { k } else { m };
                 let b_run = if b == MatrixLayout::ColumnMajor { k } else { n };
-                let halves = StagedBatch::of::<bf16>(problem.into());
+                let halves = StagedBatch::new(problem.into(), 2);
                 assert_eq!(halves.batch.problem, problem);
                 assert_eq!(halves.copies.map(|copy| copy.is_none()), [aligned(a_run, 2), aligned(b_run, 2)]);
-                let words = StagedBatch::of::<tf32>(problem.into());
+                let words = StagedBatch::new(problem.into(), 4);
                 assert_eq!(
                     (words.batch.problem.a, words.batch.problem.b),
                     (MatrixLayout::RowMajor, MatrixLayout::ColumnMajor)

@@ -73,7 +73,7 @@ impl AccumulatorTile {
 
     /// Applies an epilogue operation to each accumulator.
     #[track_caller]
-    pub(in crate::gemm) fn apply(&mut self, operation: &impl EpilogueOp, problems: &Problems) {
+    pub(in crate::gemm) fn apply(&mut self, operation: &dyn EpilogueOp, problems: &Problems) {
         let (extents, origin) = (problems.extents_of(self.problem), problems.origin(self.problem));
         for index in 0..self.accumulators.len() {
             let (row, column) = self.coordinate(index);
@@ -180,56 +180,67 @@ impl<C: GemmOutput> TmaStore<C> {
     }
 }
 
-/// Stores any C from registers: each thread writes its accumulators that are inside.
-pub(in crate::gemm) struct RegisterStore<C> {
-    pub(in crate::gemm) c: Global<C>,
-    pub(in crate::gemm) extents: (Reg<u32>, Reg<u32>),
-    pub(in crate::gemm) layout: MatrixLayout,
+/// Stores tiles of C.
+pub(in crate::gemm) enum TileStore<'c, C> {
+    /// From registers, any C: each thread writes its accumulators that are inside.
+    Registers {
+        /// C of all problems.
+        c: &'c Global<C>,
+        /// Its layout.
+        layout: MatrixLayout,
+    },
+    /// By TMA; from registers the tiles that reach into the rows of the next group along m.
+    Tma {
+        /// The path through shared memory.
+        tma: TmaStore<C>,
+        /// C of all problems as TMA stores it.
+        map: &'c TensorMap,
+        /// C of all problems; `None` without groups along m.
+        c: Option<&'c Global<C>>,
+    },
 }
 
 #[device]
-impl<C: GemmOutput> RegisterStore<C> {
-    /// Rounds a tile and stores it.
-    pub(in crate::gemm) fn store(&self, tile: &AccumulatorTile) {
-        let (m, n) = self.extents;
-        let strides = match self.layout {
-            MatrixLayout::RowMajor => (n, constant(1u32)),
-            MatrixLayout::ColumnMajor => (constant(1u32), m),
-        };
-        let c = Tensor::with_layout(self.c, Layout::new((m, n), strides));
-        for index in 0..tile.accumulators.len() {
-            let (row, column) = tile.coordinate(index);
-            if row < m && column < n {
-                c.set((row, column), C::of(tile.accumulators.get(index)));
+impl<C: GemmOutput> TileStore<'_, C> {
+    /// Rounds a tile of `problems` and stores it.
+    pub(in crate::gemm) fn store(&self, problems: &Problems, tile: &AccumulatorTile) {
+        let own = |c: &Global<C>| (problems.elements(c, tile.problem), problems.extents_of(tile.problem));
+        match self {
+            TileStore::Registers { c, layout } => from_registers(own(c), *layout, tile),
+            TileStore::Tma { tma, map, c } => {
+                let store = |tile: &AccumulatorTile| tma.store(problems.c_map(map, tile.problem), tile);
+                match problems.reaches_into_next(tile.problem, || tile.end()).zip(*c) {
+                    None => store(tile),
+                    Some((is_cut, c)) => {
+                        let own = own(c);
+                        if is_cut {
+                            from_registers(own, tma.layout, tile);
+                        } else {
+                            store(tile);
+                        }
+                    }
+                }
             }
         }
     }
 }
 
-/// Stores by TMA; and from registers the tiles that reach into the rows of the next group along m.
-pub(in crate::gemm) struct CutStore<'c, C> {
-    pub(in crate::gemm) tma: TmaStore<C>,
-    /// C as TMA stores it.
-    pub(in crate::gemm) map: &'c TensorMap,
-    /// C as threads store it.
-    pub(in crate::gemm) c: Option<&'c Global<C>>,
-}
-
+/// Rounds a tile and stores what of it is inside C (m, n).
 #[device]
-impl<C: GemmOutput> CutStore<'_, C> {
-    /// Rounds a tile of `problems` and stores it.
-    pub(in crate::gemm) fn store(&self, problems: &Problems, tile: &AccumulatorTile) {
-        let store = |tile: &AccumulatorTile| self.tma.store(problems.c_map(self.map, tile.problem), tile);
-        match problems.reaches_into_next(tile.problem, || tile.end()).zip(self.c) {
-            None => store(tile),
-            Some((is_cut, c)) => {
-                let (c, extents) = (problems.elements(c, tile.problem), problems.extents_of(tile.problem));
-                if is_cut {
-                    RegisterStore { c, extents, layout: self.tma.layout }.store(tile);
-                } else {
-                    store(tile);
-                }
-            }
+fn from_registers<C: GemmOutput>(
+    (c, (m, n)): (Global<C>, (Reg<u32>, Reg<u32>)),
+    layout: MatrixLayout,
+    tile: &AccumulatorTile,
+) {
+    let strides = match layout {
+        MatrixLayout::RowMajor => (n, constant(1u32)),
+        MatrixLayout::ColumnMajor => (constant(1u32), m),
+    };
+    let c = Tensor::with_layout(c, Layout::new((m, n), strides));
+    for index in 0..tile.accumulators.len() {
+        let (row, column) = tile.coordinate(index);
+        if row < m && column < n {
+            c.set((row, column), C::of(tile.accumulators.get(index)));
         }
     }
 }

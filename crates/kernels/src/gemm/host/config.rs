@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use warpwright::arch::Capability;
+use warpwright::arch::limits::{PORTABLE_CTAS_PER_CLUSTER, SHARED_BYTES_PER_CTA};
 use warpwright::prelude::*;
 
 use crate::gemm::device::mainloop::mma_sync::{DEPTH, MmaSyncConfiguration};
@@ -178,9 +179,6 @@ const SEARCHED_RASTERS: [u32; 4] = [4, 8, 16, 32];
 /// Stream-K or not, of C or of its transpose.
 const FORMS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
 
-/// Bytes of shared memory of a CTA. (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", 9.0.)
-const SHARED_BYTES: u32 = 227 * 1024;
-
 /// Bytes of it for barriers and the alignment of tiles.
 const SHARED_MARGIN: u32 = 2 * 1024;
 
@@ -202,9 +200,6 @@ const MAX_STREAM_K: u64 = 1 << 20;
 /// Accumulators of a thread: 192 leave 40 of a consumer's registers for addresses and loops, and nothing spills (ptxas 13).
 const MAX_ACCUMULATORS: u32 = 192;
 
-/// CTAs of a cluster that every GPU with clusters runs.
-const MAX_CLUSTER: u32 = 8;
-
 /// Stages that make a pipeline.
 const MIN_STAGES: u32 = 2;
 
@@ -216,7 +211,7 @@ impl Configuration {
 
     /// The stages that the heuristic takes: as many as fit beside barriers and the buffers of the epilogue, wherever groups begin.
     fn max_stages(self, size: ProblemSize) -> u32 {
-        self.stages_within(SHARED_BYTES - SHARED_MARGIN, size)
+        self.stages_within(SHARED_BYTES_PER_CTA - SHARED_MARGIN, size)
     }
 
     /// The most stages that fit into `bytes` of shared memory beside the buffers of the epilogue.
@@ -376,8 +371,8 @@ impl Configuration {
             return Err(Illegal::Accumulators { accumulators, max: MAX_ACCUMULATORS });
         }
         let ctas = along_m * along_n;
-        if !(1..=MAX_CLUSTER).contains(&ctas) {
-            return Err(Illegal::Cluster { ctas, max: MAX_CLUSTER });
+        if !(1..=PORTABLE_CTAS_PER_CLUSTER).contains(&ctas) {
+            return Err(Illegal::Cluster { ctas, max: PORTABLE_CTAS_PER_CLUSTER });
         }
         for (operand, rows, ctas) in [("A", rows, along_n), ("B", columns, along_m)] {
             if !rows.is_multiple_of(ctas) {
@@ -394,7 +389,7 @@ impl Configuration {
         if size.scales.is_some() && !is_scaled_tile {
             return Err(Illegal::ScaledTile { rows, columns, accumulator_sets: self.accumulator_sets });
         }
-        let max = self.stages_within(SHARED_BYTES, size);
+        let max = self.stages_within(SHARED_BYTES_PER_CTA, size);
         if !(MIN_STAGES..=max).contains(&stages) {
             return Err(Illegal::Stages { stages, min: MIN_STAGES, max });
         }

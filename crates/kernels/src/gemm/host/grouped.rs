@@ -6,78 +6,38 @@
 //!
 //! The host writes the table and the stream copies it before the launch; a CTA finds its tile's record and reads its maps there.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use warpwright::lang::pointer::In;
-use warpwright::prelude::*;
-use warpwright::runtime::{
-    Buffer, Compiled, HostBuffer, LaunchCounts, Storable, Stream, TensorMap, TileMaps,
-};
+use warpwright::runtime::{Buffer, Compiled, HostBuffer, LaunchCounts, Stream, TensorMap, TileMaps};
 
-use super::config::{Algorithm, Configuration, has_wgmma};
+use super::config::{Algorithm, Configuration};
 use super::heuristic;
-use super::launch::{self, Arguments, CopyScratch, HostScales, OperandMaps, Planned, Reading};
+use super::launch::{self, Buffers, Call, CopyScratch, OperandMaps, Reading};
 use crate::gemm::device::epilogue::Fused;
-use crate::gemm::device::grouped::GroupedKernel;
+use crate::gemm::device::kernel::GroupedKernel;
 use crate::gemm::device::problems::{RECORD_EXTENTS, RECORD_SCALES, record_bytes};
 use crate::gemm::device::staging::StagedBatch;
-use crate::gemm::problem::batching::{Batch, MAX_GROUPS, Problem};
-use crate::gemm::problem::epilogue::{Epilogue, Linear, LinearParts, PresentArguments};
+use crate::gemm::problem::batching::{GemmProblem, MAX_GROUPS, Problem};
+use crate::gemm::problem::epilogue::{LinearParts, PresentArguments};
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::scales::{BlockScales, Granularities};
-use crate::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith, Operand};
-use crate::operations::{Operations, Result, Scratch, both};
+use crate::gemm::problem::types::{MatrixLayout, with_operands, with_output};
+use crate::operations::{OperationError, Operations, Result, Scratch, both};
 
-/// A problem of a group, its matrices and its epilogue.
-pub(in crate::gemm) struct Member<'a, A, B, C> {
-    pub(in crate::gemm) problem: Problem,
-    pub(in crate::gemm) a: &'a Buffer<A>,
-    pub(in crate::gemm) b: &'a Buffer<B>,
-    pub(in crate::gemm) c: &'a mut Buffer<C>,
-    pub(in crate::gemm) linear: Linear<'a>,
-    /// The block scales of A and B.
-    pub(in crate::gemm) scales: Option<[BlockScales<'a>; 2]>,
-    /// The algorithm that the caller chose.
-    pub(in crate::gemm) algorithm: Option<Algorithm>,
-}
+/// A problem of a group, with its buffers. All members have the same types.
+pub(in crate::gemm) type Member<'a> = Call<'a, LinearParts>;
 
-/// What members of a launch have in common: the layouts of what is read, and the parts of the epilogue.
+/// What members of a launch have in common: the layouts of the staged operands and the parts of the epilogue.
 type Kind = (MatrixLayout, MatrixLayout, LinearParts, PresentArguments);
 
-impl<'a, A: Operand, B: Operand, C: GemmOutput + Storable> Member<'a, A, B, C> {
-    /// The same problem with A and B exchanged, for a kernel that computes C's transpose.
-    fn exchanged(self) -> Member<'a, B, A, C> {
-        let Self { problem, a, b, c, linear, scales, algorithm } = self;
-        Member { problem, a: b, b: a, c, linear, scales: scales.map(|[a, b]| [b, a]), algorithm }
-    }
-
-    fn granularities(&self) -> Option<Granularities> {
-        self.scales.map(|[a, b]| (a.granularity, b.granularity))
-    }
-
-    /// The parts of its epilogue.
-    fn epilogue(&self) -> (LinearParts, PresentArguments) {
-        let arguments = Epilogue::<C>::arguments(&self.linear);
-        (arguments.epilogue, arguments.present())
+impl Member<'_> {
+    fn problem(&self) -> Problem {
+        self.problem.batch.problem
     }
 
     fn kind(&self) -> Kind {
-        let Problem { a, b, .. } = StagedBatch::of::<A>(self.problem.into()).batch.problem;
-        let (epilogue, present) = self.epilogue();
-        (a, b, epilogue, present)
-    }
-
-    /// Refuses buffers of wrong lengths, and epilogues without accumulators.
-    fn check(&self) -> Result<()> {
-        let batch = Batch::from(self.problem);
-        batch.expect_lengths((self.a, self.b), self.c)?;
-        self.scales.map_or(Ok(()), |scales| batch.expect_scales(scales))?;
-        if self.problem.k == 0 && !Epilogue::<C>::is_identity(&self.linear) {
-            return Err(GemmError::NoDepth.into());
-        }
-        let arguments: crate::gemm::problem::epilogue::EpilogueArguments<'_, C, _> = self.linear.arguments();
-        arguments.check(batch, false, <Linear<'_> as Epilogue<C>>::VECTORS, self.c.len())
+        let Problem { a, b, .. } = StagedBatch::of(&self.problem).batch.problem;
+        (a, b, self.operation, self.epilogue.present())
     }
 }
 
@@ -95,41 +55,31 @@ fn by_key<M, K: PartialEq>(items: impl IntoIterator<Item = M>, key: impl Fn(&M) 
 }
 
 /// A planned launch.
-type Launch<'a> = Box<dyn FnOnce(&Operations, &Stream) -> Result<LaunchCounts> + 'a>;
+type PlannedLaunch<'a> = Box<dyn FnOnce(&Operations, &Stream) -> Result<LaunchCounts> + 'a>;
 
 /// Computes all members. Whatever is refused is refused before the first launch.
-pub(in crate::gemm) fn run<'a, S, A, B, C>(
+pub(in crate::gemm) fn run<'a>(
     operations: &Operations,
     stream: &Stream,
-    members: Vec<Member<'a, A, B, C>>,
-) -> Result<LaunchCounts>
-where
-    S: HostScales,
-    A: MultipliesWith<B>,
-    B: MultipliesWith<A>,
-    C: GemmOutput + Storable,
-{
-    members.iter().try_for_each(Member::check)?;
-    let (working, idle): (Vec<_>, Vec<_>) = members.into_iter().partition(|member| member.problem.has_work());
+    members: Vec<Member<'a>>,
+) -> Result<LaunchCounts> {
+    let (working, idle): (Vec<_>, Vec<_>) =
+        members.into_iter().partition(|member| member.problem().has_work());
     let properties = operations.device().properties();
     let (capability, sms) = (properties.capability, properties.sm_count);
-    let mut launches: Vec<Launch<'a>> = Vec::new();
-    for ((scales, algorithm), alike) in by_key(working, |member| (member.granularities(), member.algorithm)) {
-        if scales.is_some() && !has_wgmma(capability) {
-            return Err(GemmError::NoBlockScales { target: capability.target }.into());
-        }
-        let problems: Vec<Problem> = alike.iter().map(|member| member.problem).collect();
+    let mut launches: Vec<PlannedLaunch<'a>> = Vec::new();
+    for ((scales, algorithm), alike) in by_key(working, |member| (member.problem.scales, member.algorithm)) {
+        let first = alike[0].problem;
+        launch::expect_wgmma(&first, algorithm, capability)?;
+        let problems: Vec<Problem> = alike.iter().map(Member::problem).collect();
         if let Some(algorithm) = algorithm {
-            if algorithm.is_wgmma() && !has_wgmma(capability) {
-                return Err(launch::no_wgmma::<A, B>(capability).into());
-            }
-            algorithm.check(heuristic::average::<A, C>(&problems, scales), capability)?;
+            algorithm.check(heuristic::average(&problems, first.types, scales), capability)?;
         }
-        let chosen = || heuristic::grouped_algorithms::<A, C>(&problems, scales, capability, sms)[0];
+        let chosen = || heuristic::grouped_algorithms(&problems, first.types, scales, capability, sms)[0];
         match algorithm.unwrap_or_else(chosen) {
             algorithm @ Algorithm::MmaSync(_) => {
                 for member in alike {
-                    launches.push(single::<S, A, B, C>(operations, member, algorithm)?);
+                    launches.push(single(operations, member, algorithm)?);
                 }
             }
             Algorithm::Wgmma(configuration) if configuration.stream_k => {
@@ -137,156 +87,89 @@ where
                     "tiles of a group are not split: use a configuration without stream-K".to_owned();
                 return Err(GemmError::Algorithm { algorithm: configuration.to_string(), reason }.into());
             }
-            Algorithm::Wgmma(configuration) if configuration.transposed => {
-                let exchanged = alike.into_iter().map(Member::exchanged).collect();
-                launches.extend(groups::<S, B, A, C>(operations, exchanged, configuration)?);
-            }
             Algorithm::Wgmma(configuration) => {
-                launches.extend(groups::<S, A, B, C>(operations, alike, configuration)?);
+                for (_, alike) in by_key(alike, Member::kind) {
+                    let mut left = alike.into_iter().peekable();
+                    while left.peek().is_some() {
+                        let members = left.by_ref().take(MAX_GROUPS).collect();
+                        let group = Group::new(operations, members, configuration)?;
+                        launches.push(Box::new(move |operations, stream| group.launch(operations, stream)));
+                    }
+                }
             }
         }
     }
     let counts = launches.into_iter().try_fold(LaunchCounts::default(), |counts, launch| {
-        Ok::<_, crate::operations::OperationError>(both(counts, launch(operations, stream)?))
+        Ok::<_, OperationError>(both(counts, launch(operations, stream)?))
     })?;
-    idle.into_iter().try_for_each(|member| stream.fill_zero(member.c))?;
+    idle.into_iter().try_for_each(|member| stream.fill_zero(member.buffers.c))?;
     Ok(counts)
 }
 
 /// Plans the launch of one member by itself.
-fn single<'a, S, A, B, C>(
+fn single<'a>(
     operations: &Operations,
-    member: Member<'a, A, B, C>,
+    member: Member<'a>,
     algorithm: Algorithm,
-) -> Result<Launch<'a>>
-where
-    S: HostScales,
-    A: MultipliesWith<B>,
-    B: MultipliesWith<A>,
-    C: GemmOutput + Storable,
-{
-    let (batch, algorithm) = (member.problem.into(), Some(algorithm));
-    let planned = Planned { batch, along_m: false, scales: member.granularities(), algorithm };
-    let (epilogue, present) = member.epilogue();
-    let plan = launch::plan::<A, B, C, S, _>(operations, planned, epilogue, present)?;
-    Ok(Box::new(move |operations, stream| {
-        let Member { a, b, c, linear, scales, .. } = member;
-        let Linear { alpha, beta, row_scales, column_scales, bias, .. } = linear;
-        let arguments = Arguments {
-            a,
-            b,
-            c,
-            scales: scales.map(|scales| scales.map(|scales| scales.scales)),
-            offsets: None,
-            numbers: [alpha, beta, 0.0, 0.0],
-            vectors: [row_scales, column_scales, bias],
-            matrix: None,
-        };
-        plan.launch(operations, stream, arguments)
-    }))
+) -> Result<PlannedLaunch<'a>> {
+    let Call { problem, buffers, operation, epilogue, .. } = member;
+    let plan = with_output!(problem.types.c, C => {
+        launch::plan::<C, _>(operations, problem, Some(algorithm), operation, epilogue.present())
+    })?;
+    Ok(Box::new(move |operations, stream| plan.launch(operations, stream, buffers, epilogue)))
 }
 
-/// Plans launches of members whose A and B are the kernel's own, as many in one as can be.
-fn groups<'a, S, A, B, C>(
-    operations: &Operations,
-    members: Vec<Member<'a, A, B, C>>,
-    configuration: Configuration,
-) -> Result<Vec<Launch<'a>>>
-where
-    S: HostScales,
-    A: Operand,
-    B: Operand,
-    C: GemmOutput + Storable,
-{
-    let mut launches: Vec<Launch<'a>> = Vec::new();
-    for (_, alike) in by_key(members, Member::kind) {
-        let mut left = alike.into_iter().peekable();
-        while left.peek().is_some() {
-            let group = Group::new::<S>(operations, left.by_ref().take(MAX_GROUPS).collect(), configuration)?;
-            launches.push(Box::new(move |operations, stream| group.launch(operations, stream)));
-        }
-    }
-    Ok(launches)
-}
-
-/// What is planned of a member.
-fn planned(problem: Problem, scales: Option<Granularities>) -> Planned {
-    Planned { batch: problem.into(), along_m: false, scales, algorithm: None }
-}
-
-/// The kernel for `count` members of that kind; `first` is one of their problems.
-fn kernel<A: Element, S: HostScales>(
-    (first, scales): (Problem, Option<Granularities>),
-    count: usize,
-    configuration: Configuration,
-    (epilogue, present): (LinearParts, PresentArguments),
-) -> GroupedKernel<S> {
-    let gemm = Reading::new::<A>(planned(first, scales), configuration).gemm;
-    let fused = Fused { gemm, epilogue, present, transposed: configuration.transposed };
-    GroupedKernel { fused, capacity: (count as u32).next_power_of_two(), scales: PhantomData }
-}
-
-/// Whether TMA can store every C.
-fn tma_stores<C: Element>(problems: &[Problem]) -> bool {
-    problems.iter().all(|problem| problem.tma_stores::<C>())
-}
-
-/// The launch of members of one kind, whose A and B are the kernel's own.
-struct Group<'m, A, B, C> {
-    members: Vec<Member<'m, A, B, C>>,
+/// The launch of members of one kind.
+struct Group<'m> {
+    members: Vec<Member<'m>>,
     /// The maps of each.
-    maps: Vec<Arc<MemberMaps<A, B, C>>>,
+    maps: Vec<Arc<MemberMaps>>,
+    transposed: bool,
     compiled: Arc<Compiled<(In<u8>, u32)>>,
     ctas: u32,
     table_bytes: usize,
 }
 
-/// The maps of members of one shape.
-struct MemberMaps<A, B, C> {
-    operands: OperandMaps<A, B>,
-    /// Of C, where TMA stores it.
-    c: Option<TileMaps<C>>,
+/// The maps of members of one shape, in the kernel's order of A and B.
+struct MemberMaps {
+    operands: OperandMaps,
+    /// Of C, if TMA stores it.
+    c: Option<TileMaps<u8>>,
     /// Of the block scales.
     scales: Option<[TileMaps<f32>; 2]>,
     /// (m, n, k) of the problem as the kernel computes it.
     extents: (u32, u32, u32),
 }
 
-impl<'m, A: Operand, B: Operand, C: GemmOutput + Storable> Group<'m, A, B, C> {
-    fn new<S: HostScales>(
-        operations: &Operations,
-        members: Vec<Member<'m, A, B, C>>,
-        configuration: Configuration,
-    ) -> Result<Self> {
-        let scales = members[0].granularities();
-        // The members' A is the kernel's, and so are the granularities: back to the problem's order.
-        let scales = if configuration.transposed { scales.map(|(a, b)| (b, a)) } else { scales };
-        let problems: Vec<Problem> = members.iter().map(|member| member.problem).collect();
-        let of = (problems[0], scales);
-        let kernel = kernel::<A, S>(of, problems.len(), configuration, members[0].epilogue());
-        let (gemm, capacity) = (kernel.fused.gemm, kernel.capacity);
-        let tma = tma_stores::<C>(&problems);
-        let maps_of = |&problem: &Problem| {
-            operations.remembered::<(A, B, C), _, _>((problem, scales, configuration, tma), |_| {
-                MemberMaps::<A, B, C>::new(planned(problem, scales), configuration, tma)
-            })
+impl<'m> Group<'m> {
+    fn new(operations: &Operations, members: Vec<Member<'m>>, configuration: Configuration) -> Result<Self> {
+        let Call { problem, operation, epilogue, .. } = members[0];
+        let tma = members.iter().all(|member| member.problem().tma_stores(problem.types.output_bytes()));
+        let maps_of = |member: &Member<'_>| {
+            operations
+                .remembered::<MemberMaps, _, _>((member.problem, configuration, tma), |(problem, ..)| {
+                    MemberMaps::new(problem, configuration, tma)
+                })
         };
-        let maps: Vec<_> = problems.iter().map(maps_of).collect::<Result<_>>()?;
+        let maps: Vec<_> = members.iter().map(maps_of).collect::<Result<_>>()?;
+        let Reading { gemm, types, .. } = Reading::new(&problem, configuration);
         // As many CTAs as there are tiles, or as the device holds.
         let group = gemm.cluster.0 * gemm.cluster.1;
         let (high, wide) = (gemm.tile.0 * gemm.cluster.0, gemm.tile.1 * gemm.cluster.1);
-        let tiles = maps.iter().map(|maps: &Arc<MemberMaps<A, B, C>>| {
+        let tiles = maps.iter().map(|maps: &Arc<MemberMaps>| {
             let (m, n, _) = maps.extents;
             m.div_ceil(high).saturating_mul(n.div_ceil(wide))
         });
         let clusters = operations.device().properties().sm_count / group;
         let ctas = group * tiles.fold(0, u32::saturating_add).min(clusters);
-        let compiled = match tma {
-            true => operations.kernel(kernel, GroupedKernel::<S>::tma::<A, B, C>)?,
-            false => operations.kernel(kernel, GroupedKernel::<S>::registers::<A, B, C>)?,
-        };
-        let table_bytes = capacity as usize * record_bytes(scales.is_some());
-        Ok(Self { members, maps, compiled, ctas, table_bytes })
+        let (capacity, transposed) = ((members.len() as u32).next_power_of_two(), configuration.transposed);
+        let fused = Fused { gemm, epilogue: operation, present: epilogue.present(), transposed };
+        let kernel = GroupedKernel { fused, capacity, tma_store: tma };
+        let compiled = with_operands!(types, A, B => {
+            with_output!(types.c, C => operations.kernel(kernel, GroupedKernel::gemm::<A, B, C>))
+        })?;
+        let table_bytes = capacity as usize * record_bytes(problem.scales.is_some());
+        Ok(Self { members, maps, transposed, compiled, ctas, table_bytes })
     }
 
     /// The table, after the copies of the operands that need some.
@@ -294,22 +177,24 @@ impl<'m, A: Operand, B: Operand, C: GemmOutput + Storable> Group<'m, A, B, C> {
         &self,
         operations: &Operations,
         stream: &Stream,
-        GroupCopies(copies): &mut GroupCopies<A, B>,
+        GroupCopies(copies): &mut GroupCopies,
     ) -> Result<(Vec<u8>, LaunchCounts)> {
         copies.resize_with(copies.len().max(self.members.len()), CopyScratch::default);
         let (mut records, mut counts) = (Vec::new(), LaunchCounts::default());
         for ((member, maps), scratch) in self.members.iter().zip(&self.maps).zip(copies) {
-            let (operands, copied) = maps.operands.maps(operations, stream, (member.a, member.b), scratch)?;
+            let Buffers { a, b, .. } = member.buffers;
+            let operands = if self.transposed { [b, a] } else { [a, b] };
+            let (operands, copied) = maps.operands.maps(operations, stream, operands, scratch)?;
             counts = both(counts, copied);
-            records.extend(maps.record(&operands, member)?);
+            let scales = launch::scale_maps(&maps.scales, member.buffers.scales, self.transposed)?;
+            records.extend(maps.record(&operands, scales, member)?);
         }
         Ok((records, counts))
     }
 
     fn launch(&self, operations: &Operations, stream: &Stream) -> Result<LaunchCounts> {
-        let (records, copied) = operations.with_scratch(stream, |copies: &mut GroupCopies<A, B>| {
-            self.records(operations, stream, copies)
-        })?;
+        let (records, copied) = operations
+            .with_scratch(stream, |copies: &mut GroupCopies| self.records(operations, stream, copies))?;
         operations.with_scratch(stream, |scratch: &mut TableScratch| {
             let table = scratch.filled(stream, &records, self.table_bytes)?;
             let count = self.members.len() as u32;
@@ -319,53 +204,45 @@ impl<'m, A: Operand, B: Operand, C: GemmOutput + Storable> Group<'m, A, B, C> {
     }
 }
 
-impl<A: Operand, B: Operand, C: GemmOutput + Storable> MemberMaps<A, B, C> {
-    fn new(planned: Planned, configuration: Configuration, tma: bool) -> Result<Self> {
-        let reading = Reading::new::<A>(planned, configuration);
+impl MemberMaps {
+    fn new(problem: &GemmProblem, configuration: Configuration, tma: bool) -> Result<Self> {
+        let reading = Reading::new(problem, configuration);
         let Problem { m, n, k, .. } = reading.staged.batch.problem;
-        let c = match tma {
-            true => {
-                let tile = reading.gemm.c_tile::<C>().map_err(GemmError::from)?;
-                Some(TileMaps::new((m.into(), n.into()), &tile)?)
-            }
-            false => None,
-        };
-        let operands = OperandMaps::new(&reading)?;
-        Ok(Self { operands, c, scales: reading.scale_maps()?, extents: (m, n, k) })
+        let c = tma.then(|| reading.c_maps(None)).transpose()?;
+        let (operands, scales) = (OperandMaps::new(&reading)?, reading.scale_maps()?);
+        Ok(Self { operands, c, scales, extents: (m, n, k) })
     }
 
     /// The record of a member whose operands have those maps.
-    fn record(&self, operands: &[TensorMap; 2], member: &Member<'_, A, B, C>) -> Result<Vec<u8>> {
+    fn record(
+        &self,
+        operands: &[TensorMap; 2],
+        scales: Option<[TensorMap; 2]>,
+        member: &Member<'_>,
+    ) -> Result<Vec<u8>> {
         let mut record = Vec::new();
         operands.iter().for_each(|map| record.extend_from_slice(map.as_bytes()));
         if let Some(c) = &self.c {
-            record.extend_from_slice(c.of(member.c)?.as_bytes());
+            record.extend_from_slice(c.of(member.buffers.c)?.as_bytes());
         }
         record.resize(RECORD_EXTENTS, 0);
         let (m, n, k) = self.extents;
         [m, n, k, 0].iter().for_each(|extent| record.extend_from_slice(&extent.to_le_bytes()));
-        let Linear { alpha, beta, row_scales, column_scales, bias, .. } = member.linear;
-        let vectors = [row_scales, column_scales, bias].map(|vector| vector.map_or(0, Buffer::address));
-        for address in [member.c.address()].into_iter().chain(vectors) {
+        let [first, second] = member.epilogue.columns;
+        let vectors = [member.epilogue.rows, first, second].map(|vector| vector.map_or(0, Buffer::address));
+        for address in [member.buffers.c.address()].into_iter().chain(vectors) {
             record.extend_from_slice(&address.to_le_bytes());
         }
-        [alpha, beta, 0.0, 0.0].iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
+        member.epilogue.numbers.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
         record.resize(RECORD_SCALES, 0);
-        for (maps, scales) in self.scales.iter().flatten().zip(member.scales.iter().flatten()) {
-            record.extend_from_slice(maps.of(scales.scales)?.as_bytes());
-        }
+        scales.iter().flatten().for_each(|map| record.extend_from_slice(map.as_bytes()));
         Ok(record)
     }
 }
 
 /// The copies of members' operands.
-struct GroupCopies<A, B>(Vec<CopyScratch<A, B>>);
-
-impl<A, B> Default for GroupCopies<A, B> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
+#[derive(Default)]
+struct GroupCopies(Vec<CopyScratch>);
 
 /// The table on its way to the device, and there.
 #[derive(Default)]

@@ -5,14 +5,14 @@ use std::fmt;
 use std::path::PathBuf;
 
 use warpwright::arch::Capability;
-use warpwright::prelude::*;
 
 use super::config::{Algorithm, Configuration, MMA_SYNC_INPUT_BYTES, has_wgmma};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
 use crate::gemm::device::mainloop::wgmma::Schedule;
 use crate::gemm::device::staging::StagedBatch;
-use crate::gemm::problem::batching::{Batch, Problem, ProblemSize};
+use crate::gemm::problem::batching::{Batch, GemmProblem, Problem, ProblemSize};
 use crate::gemm::problem::scales::{Granularities, Granularity};
+use crate::gemm::problem::types::GemmTypes;
 
 /// What a configuration costs for a size, in cycles of an SM.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -178,9 +178,9 @@ fn promotion(configuration: Configuration, size: ProblemSize) -> f64 {
 const NEXT_KERNEL: f64 = 3000.0;
 
 /// Cycles of copying the operands that TMA cannot read.
-fn staging_cycles(staged: StagedBatch, element_bytes: u32) -> f64 {
+fn staging_cycles(staged: StagedBatch, types: GemmTypes) -> f64 {
     let cycles = |bytes: f64| NEXT_KERNEL + bytes / DRAM_BYTES;
-    staged.copies.into_iter().flatten().map(|copy| cycles(copy.bytes(element_bytes))).sum()
+    staged.copies.into_iter().flatten().map(|copy| cycles(copy.bytes(types.input_bytes()))).sum()
 }
 
 /// Cycles of a batch by `mma.sync`.
@@ -243,58 +243,62 @@ fn sorted(configurations: Vec<Configuration>, size: ProblemSize, sms: u32) -> Ve
     costs
 }
 
-/// The algorithms for a batch on a device, the cheapest first: on Hopper those by `wgmma`, unless A or B would have to be copied
-/// for TMA, and the few problems that `mma.sync` multiplies faster than that.
-pub(in crate::gemm) fn algorithms<T: Element, C: Element>(
-    batch: Batch,
-    scales: Option<Granularities>,
+/// The algorithms for a problem on a device, the cheapest first: on Hopper those by `wgmma`, unless
+/// A or B would have to be copied for TMA and `mma.sync` takes less time than that. Groups along m
+/// have those of groups of equal size.
+pub(in crate::gemm) fn algorithms(
+    problem: &GemmProblem,
     capability: &Capability,
     sms: u32,
 ) -> Vec<Algorithm> {
-    let mma_sync = MmaSyncConfiguration::default();
-    if !has_wgmma(capability) || batch.is_empty() {
-        return if scales.is_some() { Vec::new() } else { vec![Algorithm::MmaSync(mma_sync)] };
+    let problem = equal_groups(problem);
+    if !has_wgmma(capability) || problem.batch.is_empty() {
+        return mma_sync_alone(problem.scales);
     }
-    let costs = rank(batch.size::<T, C>(scales), sms);
-    let staged = StagedBatch::of::<T>(batch);
-    let prefers_mma_sync = !staged.is_unstaged()
-        && mma_sync_cycles(mma_sync, batch, sms) < costs[0].cycles + staging_cycles(staged, T::BYTES);
-    both::<T>(&costs, scales, prefers_mma_sync)
+    let (costs, staged) = (rank(problem.size(), sms), StagedBatch::of(&problem));
+    let mma_sync = || mma_sync_cycles(MmaSyncConfiguration::default(), problem.batch, sms);
+    let prefers_mma_sync =
+        !staged.is_unstaged() && mma_sync() < costs[0].cycles + staging_cycles(staged, problem.types);
+    ordered(&costs, &problem, prefers_mma_sync)
 }
 
-/// The algorithms for problems of unlike extents that all have work, the cheapest first: those of the average problem that
-/// leave tiles whole; and `mma.sync`, a launch for each.
-pub(in crate::gemm) fn grouped_algorithms<T: Element, C: Element>(
+/// The algorithms for problems of unlike extents that all have work, the cheapest first: those of the
+/// average problem that leave tiles whole; and `mma.sync`, a launch for each.
+pub(in crate::gemm) fn grouped_algorithms(
     problems: &[Problem],
+    types: GemmTypes,
     scales: Option<Granularities>,
     capability: &Capability,
     sms: u32,
 ) -> Vec<Algorithm> {
-    let mma_sync = MmaSyncConfiguration::default();
     if problems.is_empty() || !has_wgmma(capability) {
-        return if scales.is_some() { Vec::new() } else { vec![Algorithm::MmaSync(mma_sync)] };
+        return mma_sync_alone(scales);
     }
-    let costs = rank_grouped(average::<T, C>(problems, scales), sms);
-    let copies = |problem: &Problem| staging_cycles(StagedBatch::of::<T>((*problem).into()), T::BYTES);
-    let staging: f64 = problems.iter().map(copies).sum();
-    let mma_sync_all =
-        || problems.iter().map(|problem| mma_sync_cycles(mma_sync, (*problem).into(), sms)).sum::<f64>();
-    let prefers_mma_sync =
-        staging > 0.0 && costs.first().is_none_or(|best| mma_sync_all() < best.cycles + staging);
-    both::<T>(&costs, scales, prefers_mma_sync)
+    let costs = rank_grouped(average(problems, types, scales), sms);
+    let each = || problems.iter().map(|&problem| GemmProblem { scales, ..GemmProblem::new(problem, types) });
+    let staging: f64 = each().map(|problem| staging_cycles(StagedBatch::of(&problem), types)).sum();
+    let mma_sync =
+        |problem: GemmProblem| mma_sync_cycles(MmaSyncConfiguration::default(), problem.batch, sms);
+    let prefers_mma_sync = staging > 0.0
+        && costs.first().is_none_or(|best| each().map(mma_sync).sum::<f64>() < best.cycles + staging);
+    ordered(&costs, &GemmProblem { scales, ..GemmProblem::new(problems[0], types) }, prefers_mma_sync)
+}
+
+/// The algorithms without `wgmma`.
+fn mma_sync_alone(scales: Option<Granularities>) -> Vec<Algorithm> {
+    let mma_sync = Algorithm::MmaSync(MmaSyncConfiguration::default());
+    if scales.is_some() { Vec::new() } else { vec![mma_sync] }
 }
 
 /// The algorithms by `wgmma` of those costs, and `mma.sync` before or after them.
-fn both<T: Element>(costs: &[Cost], scales: Option<Granularities>, prefers_mma_sync: bool) -> Vec<Algorithm> {
-    let wgmma = costs.iter().map(|cost| Algorithm::Wgmma(cost.configuration));
-    if scales.is_some() {
-        return wgmma.collect();
+fn ordered(costs: &[Cost], problem: &GemmProblem, prefers_mma_sync: bool) -> Vec<Algorithm> {
+    let mut all: Vec<_> = costs.iter().map(|cost| Algorithm::Wgmma(cost.configuration)).collect();
+    if problem.scales.is_none() {
+        let first = problem.types.input_bytes() == MMA_SYNC_INPUT_BYTES && prefers_mma_sync;
+        let mma_sync = Algorithm::MmaSync(MmaSyncConfiguration::default());
+        all.insert(if first { 0 } else { all.len() }, mma_sync);
     }
-    let mma_sync = [Algorithm::MmaSync(MmaSyncConfiguration::default())];
-    match T::BYTES == MMA_SYNC_INPUT_BYTES && prefers_mma_sync {
-        true => mma_sync.into_iter().chain(wgmma).collect(),
-        false => wgmma.chain(mma_sync).collect(),
-    }
+    all
 }
 
 /// The costs of a group of that average size, the cheapest first: tiles are not split.
@@ -302,9 +306,10 @@ pub(in crate::gemm) fn rank_grouped(average: ProblemSize, sms: u32) -> Vec<Cost>
     rank(average, sms).into_iter().filter(|cost| !cost.configuration.stream_k).collect()
 }
 
-/// A batch of as many problems of their average extents.
-pub(in crate::gemm) fn average<T: Element, C: Element>(
+/// The size of as many problems of their average extents.
+pub(in crate::gemm) fn average(
     problems: &[Problem],
+    types: GemmTypes,
     scales: Option<Granularities>,
 ) -> ProblemSize {
     let average = |extent: fn(&Problem) -> u32| {
@@ -313,39 +318,41 @@ pub(in crate::gemm) fn average<T: Element, C: Element>(
     };
     let (m, n, k) =
         (average(|problem| problem.m), average(|problem| problem.n), average(|problem| problem.k));
-    Batch::new(Problem::new(m, n, k), problems.len() as u32).size::<T, C>(scales)
+    let batch = Batch::new(Problem::new(m, n, k), problems.len() as u32);
+    GemmProblem { scales, ..GemmProblem::new(batch, types) }.size()
 }
 
-/// A batch of groups of equal size, for which the algorithm of groups along m is chosen; alike row counts have the same.
-pub(in crate::gemm) fn equal_groups(groups: Batch) -> Batch {
-    let Batch { problem, count, .. } = groups;
-    let rows = problem.m.checked_next_power_of_two().unwrap_or(problem.m);
+/// For groups along m, a batch of groups of equal size, for which their algorithm is chosen; similar
+/// row counts have the same.
+pub(in crate::gemm) fn equal_groups(problem: &GemmProblem) -> GemmProblem {
+    if !problem.along_m {
+        return *problem;
+    }
+    let Batch { problem: groups, count, .. } = problem.batch;
+    let rows = groups.m.checked_next_power_of_two().unwrap_or(groups.m);
     let count = count.min(rows).max(1);
-    Batch::new(Problem { m: rows.div_ceil(count), ..problem }, count)
+    let batch = Batch::new(Problem { m: rows.div_ceil(count), ..groups }, count);
+    GemmProblem { batch, along_m: false, ..*problem }
 }
 
-/// All legal algorithms for a batch: the cheapest of each instruction, then all others, the cheapest first. For the model
-/// compares the configurations of one instruction with one another better than with those of another.
-pub(in crate::gemm) fn searched<T: Element, C: Element>(
-    batch: Batch,
-    scales: Option<Granularities>,
-    capability: &Capability,
-    sms: u32,
-) -> Vec<Algorithm> {
-    let size = batch.size::<T, C>(scales);
-    let staging = staging_cycles(StagedBatch::of::<T>(batch), T::BYTES);
+/// All legal algorithms for a batch: the cheapest of each instruction, then all others, the cheapest
+/// first. The model compares configurations of one instruction better than those of different ones.
+pub(in crate::gemm) fn searched(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
+    let size = problem.size();
+    let staging = staging_cycles(StagedBatch::of(problem), problem.types);
     let wgmma = sorted(Configuration::searched(size), size, sms).into_iter();
     let wgmma = wgmma.map(|cost| (cost.cycles + staging, Algorithm::Wgmma(cost.configuration)));
-    let mma_sync = MmaSyncConfiguration::all(capability)
-        .into_iter()
-        .map(|configuration| (mma_sync_cycles(configuration, batch, sms), Algorithm::MmaSync(configuration)));
+    let mma_sync = MmaSyncConfiguration::all(capability).into_iter();
+    let mma_sync = mma_sync.map(|configuration| {
+        (mma_sync_cycles(configuration, problem.batch, sms), Algorithm::MmaSync(configuration))
+    });
     let mut all: Vec<_> =
         wgmma.chain(mma_sync).filter(|(_, algorithm)| algorithm.check(size, capability).is_ok()).collect();
     all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    let first_of = |wgmma: bool| all.iter().find(|(_, algorithm)| algorithm.is_wgmma() == wgmma);
-    let first: Vec<_> =
-        [true, false].into_iter().filter_map(first_of).map(|(_, algorithm)| *algorithm).collect();
-    let others = all.iter().map(|(_, algorithm)| *algorithm).filter(|algorithm| !first.contains(algorithm));
+    let all: Vec<Algorithm> = all.into_iter().map(|(_, algorithm)| algorithm).collect();
+    let first_of = |wgmma: bool| all.iter().copied().find(|algorithm| algorithm.is_wgmma() == wgmma);
+    let first: Vec<_> = [true, false].into_iter().filter_map(first_of).collect();
+    let others = all.iter().copied().filter(|algorithm| !first.contains(algorithm));
     first.iter().copied().chain(others).collect()
 }
 

@@ -9,12 +9,10 @@ use std::{env, fs, io};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use warpwright::prelude::*;
 
 use super::config::Algorithm;
-use crate::gemm::problem::batching::{Batch, Problem};
-use crate::gemm::problem::scales::Granularities;
-use crate::gemm::problem::types::{self, MatrixLayout};
+use crate::gemm::problem::batching::{GemmProblem, Problem};
+use crate::gemm::problem::types::MatrixLayout;
 
 /// What an algorithm is tuned for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,12 +69,9 @@ pub enum TuneError {
 }
 
 impl Key {
-    /// For a batch on a device of that name.
-    pub(in crate::gemm) fn of<A: Element, B: Element, C: Element>(
-        device: &str,
-        batch: Batch,
-        scales: Option<Granularities>,
-    ) -> Self {
+    /// For a problem on a device of that name.
+    pub(in crate::gemm) fn of(device: &str, problem: &GemmProblem) -> Self {
+        let GemmProblem { batch, types, scales, .. } = *problem;
         let Problem { m, n, k, a, b } = batch.problem;
         let (own_a, own_b) = batch.own();
         Self {
@@ -84,8 +79,8 @@ impl Key {
             shape: (m, n, k),
             batch: batch.count,
             shared: (batch.count > 1 && !own_a, batch.count > 1 && !own_b),
-            input: types::names::<A, B>(),
-            output: C::NAME.to_owned(),
+            input: types.inputs(),
+            output: types.c.to_string(),
             row_major: (a == MatrixLayout::RowMajor, b == MatrixLayout::RowMajor),
             scales: scales.map(|(a, b)| format!("{a} {b}")),
         }
@@ -182,9 +177,13 @@ impl Drop for TemporaryDirectory {
 
 #[cfg(test)]
 mod tests {
+    use warpwright::arch::DataType::{Bf16, F16, F32};
+
     use super::*;
     use crate::gemm::device::mainloop::mma_sync::MmaSyncConfiguration;
+    use crate::gemm::problem::batching::Batch;
     use crate::gemm::problem::scales::Granularity::{Block, Row};
+    use crate::gemm::problem::types::GemmTypes;
 
     const FIRST: Algorithm =
         Algorithm::MmaSync(MmaSyncConfiguration { tile: (128, 128), stages: 4, raster: 8 });
@@ -194,25 +193,27 @@ mod tests {
     #[test]
     fn what_is_kept_is_found_again_and_replaced() {
         let (file, _directory) = temporary_file("tuned");
-        let batch = Batch::from(Problem::new(64, 128, 256));
-        let key = Key::of::<bf16, bf16, f32>("a GPU", batch, None);
+        let key_of = |device, batch: Batch, a, b, c, scales| {
+            Key::of(device, &GemmProblem { scales, ..GemmProblem::new(batch, GemmTypes { a, b, c }) })
+        };
+        let problem = Problem::new(64, 128, 256);
+        let plain = |batch| key_of("a GPU", batch, Bf16, Bf16, F32, None);
+        let key = plain(problem.into());
         assert_eq!(entries(&file).expect("no file is no entries"), []);
         keep(&file, &key, FIRST, 1, 2.0).expect("kept");
-        let plain = |batch: Batch| Key::of::<bf16, bf16, f32>("a GPU", batch, None);
-        let problem = batch.problem;
         let others = [
-            Key::of::<bf16, bf16, f32>("another GPU", batch, None),
-            Key::of::<f16, f16, f32>("a GPU", batch, None),
-            Key::of::<bf16, f16, f32>("a GPU", batch, None),
-            Key::of::<bf16, bf16, bf16>("a GPU", batch, None),
+            key_of("another GPU", problem.into(), Bf16, Bf16, F32, None),
+            key_of("a GPU", problem.into(), F16, F16, F32, None),
+            key_of("a GPU", problem.into(), Bf16, F16, F32, None),
+            key_of("a GPU", problem.into(), Bf16, Bf16, Bf16, None),
             plain(Problem::new(64, 128, 264).into()),
             plain(Problem { b: MatrixLayout::RowMajor, ..problem }.into()),
             plain(Batch::new(problem, 2)),
             plain(Batch::new(problem, 2).sharing_a()),
-            Key::of::<bf16, bf16, f32>("a GPU", batch, Some((Row, Block))),
-            Key::of::<bf16, f16, f32>("a GPU", batch, Some((Row, Block))),
-            Key::of::<bf16, bf16, f32>("a GPU", batch, Some((Row, Row))),
-            Key::of::<bf16, bf16, f32>("a GPU", Batch::new(problem, 2), Some((Row, Row))),
+            key_of("a GPU", problem.into(), Bf16, Bf16, F32, Some((Row, Block))),
+            key_of("a GPU", problem.into(), Bf16, F16, F32, Some((Row, Block))),
+            key_of("a GPU", problem.into(), Bf16, Bf16, F32, Some((Row, Row))),
+            key_of("a GPU", Batch::new(problem, 2), Bf16, Bf16, F32, Some((Row, Row))),
         ];
         for other in &others {
             assert_ne!(*other, key);
@@ -232,7 +233,8 @@ mod tests {
     #[test]
     fn entries_without_an_algorithm_count_as_none() {
         let (file, _directory) = temporary_file("tuned-before");
-        let key = Key::of::<bf16, bf16, f32>("a GPU", Problem::new(64, 128, 256).into(), None);
+        let types = GemmTypes { a: Bf16, b: Bf16, c: F32 };
+        let key = Key::of("a GPU", &GemmProblem::new(Problem::new(64, 128, 256), types));
         keep(&file, &key, FIRST, 1, 1.0).expect("kept");
         let mut all: Value = serde_json::from_str(&fs::read_to_string(&file).expect("there")).expect("JSON");
         let entry = all[0].as_object_mut().expect("an entry");

@@ -7,12 +7,9 @@
 //! grouped, unlike      every problem has its own extents          A0 x B0,  A1 x B1,  ..
 //! ```
 
-use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Storable};
-
 use super::error::GemmError;
-use super::scales::{BlockScales, Granularities};
-use super::types::MatrixLayout;
+use super::scales::Granularities;
+use super::types::{GemmTypes, MatrixLayout};
 use crate::operations::{Result, expect_length};
 
 /// One problem: C (m, n) = A (m, k) · B (k, n), each without gaps.
@@ -66,8 +63,8 @@ impl Problem {
     }
 
     /// Whether TMA can store C: its rows are multiples of 16 bytes.
-    pub(in crate::gemm) fn tma_stores<C: Element>(self) -> bool {
-        (u64::from(self.n) * u64::from(C::BYTES)).is_multiple_of(16)
+    pub(in crate::gemm) fn tma_stores(self, output_bytes: u32) -> bool {
+        (u64::from(self.n) * u64::from(output_bytes)).is_multiple_of(16)
     }
 }
 
@@ -132,13 +129,6 @@ impl Batch {
         Self { problem: problem.transposed(), a_stride: b_stride, b_stride: a_stride, ..self }
     }
 
-    /// Its size for operands `T` and outputs `C`.
-    pub(in crate::gemm) fn size<T: Element, C: Element>(self, scales: Option<Granularities>) -> ProblemSize {
-        let Problem { m, n, k, .. } = self.problem;
-        let (input_bytes, output_bytes) = (T::BYTES, C::BYTES);
-        ProblemSize { m, n, k, batch: self.count, input_bytes, output_bytes, scales }
-    }
-
     /// The number of different A, and B, and the elements from one to the next.
     pub(in crate::gemm) fn matrices(self) -> [(u32, u64); 2] {
         [self.a_stride, self.b_stride].map(|stride| (if stride == 0 { 1 } else { self.count }, stride))
@@ -156,26 +146,23 @@ impl Batch {
     }
 
     /// Whether TMA can store every C.
-    pub(in crate::gemm) fn tma_stores<C: Element>(self) -> bool {
-        let steps = (self.c_stride * u64::from(C::BYTES)).is_multiple_of(16);
-        self.problem.tma_stores::<C>() && (steps || self.count == 1)
+    pub(in crate::gemm) fn tma_stores(self, output_bytes: u32) -> bool {
+        let steps = (self.c_stride * u64::from(output_bytes)).is_multiple_of(16);
+        self.problem.tma_stores(output_bytes) && (steps || self.count == 1)
     }
 
-    /// Refuses buffers that are too short, or too long if there are no gaps; and Cs that overlap.
-    pub(in crate::gemm) fn expect_lengths<A: Storable, B: Storable, C: Storable>(
-        self,
-        (a, b): (&Buffer<A>, &Buffer<B>),
-        c: &Buffer<C>,
-    ) -> Result<()> {
+    /// Refuses matrices A, B and C of those lengths: shorter than needed, longer if there are no
+    /// gaps; and Cs that overlap.
+    pub(in crate::gemm) fn expect_lengths(self, [a, b, c]: [usize; 3]) -> Result<()> {
         let packed = Self::new(self.problem, self.count);
         if self.c_stride < packed.c_stride && self.count > 1 {
             return Err(GemmError::OverlappingC { elements: packed.c_stride, stride: self.c_stride }.into());
         }
         let [a_needed, b_needed, c_needed] = self.lengths();
         for (what, needed, has_gaps, length) in [
-            ("A", a_needed, self.a_stride != packed.a_stride, a.len()),
-            ("B", b_needed, self.b_stride != packed.b_stride, b.len()),
-            ("C", c_needed, self.c_stride != packed.c_stride, c.len()),
+            ("A", a_needed, self.a_stride != packed.a_stride, a),
+            ("B", b_needed, self.b_stride != packed.b_stride, b),
+            ("C", c_needed, self.c_stride != packed.c_stride, c),
         ] {
             // There may be a gap after the last matrix, too.
             if !has_gaps || length < needed {
@@ -184,13 +171,32 @@ impl Batch {
         }
         Ok(())
     }
+}
 
-    /// Refuses scales of another length than the operands have. Scales have no gaps.
-    pub(in crate::gemm) fn expect_scales(self, [a, b]: [BlockScales<'_>; 2]) -> Result<()> {
-        let Problem { m, n, k, .. } = self.problem;
-        let [(a_count, _), (b_count, _)] = self.matrices();
-        a.expect_length("A's scales", (m, k), a_count)?;
-        b.expect_length("B's scales", (n, k), b_count)
+/// All problems of a launch: what a kernel is chosen for, apart from the epilogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemmProblem {
+    /// The problems; of groups along m, all rows and the different B.
+    pub batch: Batch,
+    /// Whether they are groups along m.
+    pub along_m: bool,
+    /// The types of the matrices.
+    pub types: GemmTypes,
+    /// The granularities of A's and B's block scales.
+    pub scales: Option<Granularities>,
+}
+
+impl GemmProblem {
+    /// A batch without block scales.
+    pub fn new(batch: impl Into<Batch>, types: GemmTypes) -> Self {
+        Self { batch: batch.into(), along_m: false, types, scales: None }
+    }
+
+    /// Its size.
+    pub(in crate::gemm) fn size(&self) -> ProblemSize {
+        let Self { batch: Batch { problem: Problem { m, n, k, .. }, count, .. }, types, scales, .. } = *self;
+        let (input_bytes, output_bytes) = (types.input_bytes(), types.output_bytes());
+        ProblemSize { m, n, k, batch: count, input_bytes, output_bytes, scales }
     }
 }
 

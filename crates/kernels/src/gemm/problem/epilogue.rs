@@ -23,10 +23,17 @@ pub struct EpilogueArguments<'a, C, E> {
     pub matrix: Option<&'a Buffer<C>>,
 }
 
-impl<C, E> EpilogueArguments<'_, C, E> {
+impl<'a, C: Storable, E> EpilogueArguments<'a, C, E> {
     /// An epilogue operation without arguments.
     pub fn new(epilogue: E) -> Self {
         Self { epilogue, numbers: [0.0; NUMBERS], rows: None, columns: [None; 2], matrix: None }
+    }
+
+    /// The operation, and the arguments without it and without C's type.
+    pub(in crate::gemm) fn untyped(self) -> (E, EpilogueValues<'a>) {
+        let Self { epilogue, numbers, rows, columns, matrix } = self;
+        let matrix = matrix.map(Buffer::cast);
+        (epilogue, EpilogueArguments { epilogue: (), numbers, rows, columns, matrix })
     }
 
     /// Which arguments there are.
@@ -45,10 +52,7 @@ impl<C, E> EpilogueArguments<'_, C, E> {
         along_m: bool,
         names: [&'static str; 3],
         c_length: usize,
-    ) -> Result<()>
-    where
-        C: Storable,
-    {
+    ) -> Result<()> {
         let count = batch.count as usize;
         let rows = batch.problem.m as usize * if along_m { 1 } else { count };
         let columns = batch.problem.n as usize * count;
@@ -63,6 +67,9 @@ impl<C, E> EpilogueArguments<'_, C, E> {
         self.matrix.map_or(Ok(()), |matrix| expect_length("the epilogue's matrix", c_length, matrix.len()))
     }
 }
+
+/// The arguments of an epilogue, whose types are known elsewhere.
+pub(in crate::gemm) type EpilogueValues<'a> = EpilogueArguments<'a, u8, ()>;
 
 /// Which optional arguments an epilogue is given: a kernel is built for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -88,7 +95,7 @@ pub trait Epilogue<C> {
     }
 }
 
-impl<C, E: Clone> Epilogue<C> for EpilogueArguments<'_, C, E> {
+impl<C: Storable, E: Clone> Epilogue<C> for EpilogueArguments<'_, C, E> {
     type Operation = E;
     const VECTORS: [&'static str; 3] = [
         "the epilogue's vector of rows",
@@ -147,12 +154,10 @@ pub struct LinearParts {
     pub(in crate::gemm) activation: Activation,
 }
 
-impl<C> Epilogue<C> for Linear<'_> {
-    type Operation = LinearParts;
-    const VECTORS: [&'static str; 3] = ["the row scales", "the column scales", "the bias"];
-
-    fn arguments(&self) -> EpilogueArguments<'_, C, LinearParts> {
-        let Self { alpha, beta, activation, .. } = *self;
+impl<'a> Linear<'a> {
+    /// The parts, and the arguments of the launch.
+    pub(in crate::gemm) fn of_type<C: Storable>(self) -> EpilogueArguments<'a, C, LinearParts> {
+        let Self { alpha, beta, activation, .. } = self;
         EpilogueArguments {
             numbers: [alpha, beta, 0.0, 0.0],
             rows: self.row_scales,
@@ -160,9 +165,18 @@ impl<C> Epilogue<C> for Linear<'_> {
             ..EpilogueArguments::new(LinearParts { alpha: alpha != 1.0, beta: beta != 0.0, activation })
         }
     }
+}
+
+impl<C: Storable> Epilogue<C> for Linear<'_> {
+    type Operation = LinearParts;
+    const VECTORS: [&'static str; 3] = ["the row scales", "the column scales", "the bias"];
+
+    fn arguments(&self) -> EpilogueArguments<'_, C, LinearParts> {
+        self.of_type()
+    }
 
     fn is_identity(&self) -> bool {
-        let arguments: EpilogueArguments<'_, C, LinearParts> = self.arguments();
+        let arguments = self.of_type::<C>();
         (arguments.epilogue, arguments.present()) == Default::default()
     }
 }

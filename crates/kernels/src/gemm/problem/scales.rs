@@ -15,7 +15,6 @@ use std::fmt;
 use warpwright::runtime::Buffer;
 
 use super::types::{BlockScaledOperand, Operand};
-use crate::operations::{Result, expect_length};
 
 /// The extent of a block along k, and of a block of rows: DeepSeek-V3's choice.
 pub const BLOCK: u32 = 128;
@@ -83,18 +82,6 @@ pub struct BlockScales<'a> {
     pub granularity: Granularity,
 }
 
-impl BlockScales<'_> {
-    /// Refuses another number of scales than `count` operands (rows, k) have.
-    pub(in crate::gemm) fn expect_length(
-        &self,
-        what: &'static str,
-        operand: (u32, u32),
-        count: u32,
-    ) -> Result<()> {
-        expect_length(what, count as usize * self.granularity.count(operand), self.scales.len())
-    }
-}
-
 /// An operand with block scales, as [`Operations::gemm`](crate::operations::Operations::gemm) takes it.
 #[derive(Clone, Copy)]
 pub struct Scaled<'a, T> {
@@ -125,22 +112,24 @@ impl<'a, T> Scaled<'a, T> {
 pub trait OperandArgument: Copy {
     /// The type of an element.
     type Element: Operand;
-    /// [`Unscaled`] or [`BlockScaled`]: what the kernel is built for.
+    /// [`Unscaled`] or [`BlockScaled`]; A's and B's are the same.
     type Scales;
 
     /// The elements.
     fn values(&self) -> &Buffer<Self::Element>;
 
     /// Their block scales.
-    fn scales(&self) -> Option<BlockScales<'_>>;
+    fn scales(&self) -> Option<BlockScales<'_>> {
+        None
+    }
 }
 
 /// Operands without block scales.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub struct Unscaled;
 
 /// Operands with block scales.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub struct BlockScaled;
 
 impl<T: Operand> OperandArgument for &Buffer<T> {
@@ -149,10 +138,6 @@ impl<T: Operand> OperandArgument for &Buffer<T> {
 
     fn values(&self) -> &Buffer<T> {
         self
-    }
-
-    fn scales(&self) -> Option<BlockScales<'_>> {
-        None
     }
 }
 

@@ -1,4 +1,5 @@
-//! The types of operands and of C. An operand type is one line of the macro `operands!`.
+//! The types of operands and of C. An operand type is one line of `operands!`; below the front door
+//! types are values, [`GemmTypes`], and kernels are staged by `with_operands!`.
 
 use warpwright::arch::DataType;
 use warpwright::lang::conversion::bit_cast;
@@ -30,7 +31,7 @@ pub trait Operand: Element + Storable {
     const DATA_TYPE: DataType;
 }
 
-/// A type that the kernel by `mma.sync` multiplies with itself.
+/// A type that the `mma.sync` kernel multiplies with itself.
 pub trait MmaSyncOperand: Operand {
     /// The MMA atom, by CuTe's name.
     const ATOM: &'static str;
@@ -43,71 +44,129 @@ pub trait BlockScaledOperand: Operand {
 }
 
 /// The operand types that the tensor cores multiply with one another.
-pub trait MultipliesWith<B>: Operand {
-    /// Calls `visitor` if the kernel by `mma.sync` multiplies the two types.
-    #[doc(hidden)]
-    fn visit_mma_sync<V: MmaSyncVisitor<Self, B>>(visitor: V) -> Option<V::Output>;
-}
+pub trait MultipliesWith<B>: Operand {}
 
-/// What is done for a pair of types that `mma.sync` multiplies: [`MultipliesWith::visit_mma_sync`].
-#[doc(hidden)]
-pub trait MmaSyncVisitor<A, B> {
-    type Output;
-
-    fn visit(self) -> Self::Output
-    where
-        A: MmaSyncOperand,
-        B: MmaSyncOperand;
-}
-
-/// Each type with its MMA data type, its `mma.sync` atom if the kernel has it, its largest value if blocks may have scales, and
-/// the types that it multiplies.
+/// Each type with its MMA data type, the types that it multiplies, its `mma.sync` atom if it has
+/// one, and its largest value if it may have block scales.
 macro_rules! operands {
-    ($($ty:ident $data:ident $(mma_sync $atom:literal)? $(scaled $largest:literal)? * $($other:ident),+;)*) => {
+    ($($ty:ident $data:ident * $($other:ident)+ $(, mma_sync $atom:literal)? $(, scaled $largest:literal)?;)*) => {
         $(
             impl Operand for $ty {
                 const DATA_TYPE: DataType = DataType::$data;
             }
+            $(impl MultipliesWith<$other> for $ty {})+
             $(impl MmaSyncOperand for $ty {
                 const ATOM: &'static str = $atom;
             })?
             $(impl BlockScaledOperand for $ty {
                 const LARGEST: f32 = $largest;
             })?
-            operands!(@pairs $ty [$($atom)?] $($other)+);
         )*
-    };
-    (@pairs $ty:ident [$atom:literal] $($other:ident)+) => {
-        $(impl MultipliesWith<$other> for $ty {
-            fn visit_mma_sync<V: MmaSyncVisitor<Self, $other>>(visitor: V) -> Option<V::Output> {
-                Some(visitor.visit())
-            }
-        })+
-    };
-    (@pairs $ty:ident [] $($other:ident)+) => {
-        $(impl MultipliesWith<$other> for $ty {
-            fn visit_mma_sync<V: MmaSyncVisitor<Self, $other>>(_: V) -> Option<V::Output> {
-                None
-            }
-        })+
     };
 }
 
 operands! {
-    bf16 Bf16 mma_sync "SM80_16x8x16_F32BF16BF16F32_TN" * bf16;
-    f16  F16  mma_sync "SM80_16x8x16_F32F16F16F32_TN"   * f16;
-    tf32 Tf32                                           * tf32;
-    e4m3 E4m3 scaled 448.0                              * e4m3, e5m2;
-    e5m2 E5m2 scaled 57344.0                            * e4m3, e5m2;
+    bf16 Bf16 * bf16, mma_sync "SM80_16x8x16_F32BF16BF16F32_TN";
+    f16  F16  * f16, mma_sync "SM80_16x8x16_F32F16F16F32_TN";
+    tf32 Tf32 * tf32;
+    e4m3 E4m3 * e4m3 e5m2, scaled 448.0;
+    e5m2 E5m2 * e4m3 e5m2, scaled 57344.0;
 }
 
-/// The names of two operand types: one name if they are the same.
-pub(in crate::gemm) fn names<A: Element, B: Element>() -> String {
-    if A::NAME == B::NAME { A::NAME.to_owned() } else { format!("{} x {}", A::NAME, B::NAME) }
+/// Evaluates an expression with `$T` as the operand type of a value.
+macro_rules! with_operand {
+    ($data_type:expr, $T:ident => $body:expr) => {
+        $crate::gemm::problem::types::with_type!($data_type, $T in [Bf16 bf16, F16 f16, Tf32 tf32, E4m3 e4m3, E5m2 e5m2] => $body)
+    };
+}
+
+/// Evaluates an expression with `$T` as the type of C of a value.
+macro_rules! with_output {
+    ($data_type:expr, $T:ident => $body:expr) => {
+        $crate::gemm::problem::types::with_type!($data_type, $T in [F32 f32, Bf16 bf16, F16 f16] => $body)
+    };
+}
+
+/// Evaluates an expression with `$A` and `$B` as operand types that multiply each other.
+macro_rules! with_operands {
+    ($types:expr, $A:ident, $B:ident => $body:expr) => {
+        match ($types.a, $types.b) {
+            (warpwright::arch::DataType::E4m3, warpwright::arch::DataType::E5m2) => {
+                type $A = warpwright_harness::types::e4m3;
+                type $B = warpwright_harness::types::e5m2;
+                $body
+            }
+            (warpwright::arch::DataType::E5m2, warpwright::arch::DataType::E4m3) => {
+                type $A = warpwright_harness::types::e5m2;
+                type $B = warpwright_harness::types::e4m3;
+                $body
+            }
+            (same, _) => $crate::gemm::problem::types::with_operand!(same, $A => {
+                type $B = $A;
+                $body
+            }),
+        }
+    };
+}
+
+/// Evaluates an expression with `$T` as the type of a value that is one of those listed.
+macro_rules! with_type {
+    ($data_type:expr, $T:ident in [$($data:ident $ty:ident),+] => $body:expr) => {
+        match $data_type {
+            $(warpwright::arch::DataType::$data => {
+                type $T = warpwright_harness::types::$ty;
+                $body
+            })+
+            other => unreachable!("{other} is not a type of this matrix"),
+        }
+    };
+}
+
+pub(in crate::gemm) use {with_operand, with_operands, with_output, with_type};
+
+/// The types of a GEMM's matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemmTypes {
+    /// The type of A.
+    pub a: DataType,
+    /// The type of B.
+    pub b: DataType,
+    /// The type of C.
+    pub c: DataType,
+}
+
+impl GemmTypes {
+    /// The types of buffers.
+    pub fn of<A: Operand, B: Operand, C: GemmOutput>() -> Self {
+        Self { a: A::DATA_TYPE, b: B::DATA_TYPE, c: C::DATA_TYPE }
+    }
+
+    /// Bytes of an element of A or B.
+    pub fn input_bytes(self) -> u32 {
+        self.a.bits() / 8
+    }
+
+    /// Bytes of an element of C.
+    pub fn output_bytes(self) -> u32 {
+        self.c.bits() / 8
+    }
+
+    /// The names of A's and B's type: one name if they are the same.
+    pub(in crate::gemm) fn inputs(self) -> String {
+        if self.a == self.b { self.a.to_string() } else { format!("{} x {}", self.a, self.b) }
+    }
+
+    /// The types of the problem whose C is the transpose.
+    pub(in crate::gemm) fn transposed(self) -> Self {
+        Self { a: self.b, b: self.a, ..self }
+    }
 }
 
 /// A type of C.
-pub trait GemmOutput: Element {
+pub trait GemmOutput: Element + Storable {
+    /// The type as a value.
+    const DATA_TYPE: DataType;
+
     /// An accumulator, rounded to this type.
     fn of(accumulator: Reg<f32>) -> Reg<Self>;
     /// Accumulators, rounded to this type.
@@ -119,6 +178,8 @@ pub trait GemmOutput: Element {
 }
 
 impl GemmOutput for f32 {
+    const DATA_TYPE: DataType = DataType::F32;
+
     fn of(accumulator: Reg<f32>) -> Reg<f32> {
         accumulator
     }
@@ -134,8 +195,10 @@ impl GemmOutput for f32 {
 
 /// Types of 16 bits, two of which one conversion packs.
 macro_rules! outputs {
-    ($($ty:ident $pack:ident;)*) => {
+    ($($ty:ident $data:ident $pack:ident;)*) => {
         $(impl GemmOutput for $ty {
+            const DATA_TYPE: DataType = DataType::$data;
+
             #[track_caller]
             fn of(accumulator: Reg<f32>) -> Reg<$ty> {
                 accumulator.convert()
@@ -154,4 +217,4 @@ macro_rules! outputs {
     };
 }
 
-outputs! { f16 pack_f16x2; bf16 pack_bf16x2; }
+outputs! { f16 F16 pack_f16x2; bf16 Bf16 pack_bf16x2; }

@@ -109,9 +109,9 @@ impl MmaSyncGemm {
         &self,
         a: &Global<A>,
         b: &Global<B>,
-        c: impl FnOnce() -> Global<C>,
+        c: &dyn Fn() -> Global<C>,
         (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
-        epilogue: &impl EpilogueOp,
+        epilogue: &dyn EpilogueOp,
     ) {
         launch::threads(THREADS);
         launch::blocks_per_sm(2);

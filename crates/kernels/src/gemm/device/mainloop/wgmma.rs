@@ -126,7 +126,7 @@ impl WgmmaGemm {
         &self,
         problems: &Problems,
         workspace: (&Global<f32>, &Global<u32>),
-        epilogue: impl Fn(&mut AccumulatorTile),
+        epilogue: &dyn Fn(&mut AccumulatorTile),
     ) {
         let (tile_m, tile_n, tile_k) = self.tile;
         let cooperating = self.schedule.cooperating();
