@@ -6,6 +6,7 @@ mod emulated;
 mod expected_refusals;
 mod gemm;
 mod gemm_batched;
+mod gemm_configurations;
 mod gemm_experts;
 mod gemm_finish;
 mod gemm_grid;

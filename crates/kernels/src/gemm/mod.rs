@@ -1,8 +1,8 @@
 //! GEMM on tensor cores: `operations.gemm(&stream, &Gemm::new(m, n, k), &a, &b, &mut c)`.
 //!
-//! C = activation(alpha · A·B + bias) + beta · C for any m, n and k, accumulated in `f32`: single, batched, or grouped, with
-//! block scales or without, with the epilogue above or one of the caller's. Three floors, each of which imports only those
-//! above it in this list:
+//! C = activation(alpha · A·B + bias) + beta · C for any m, n and k, accumulated in `f32`: single,
+//! batched, or grouped, with block scales or without, with the epilogue above or one of the
+//! caller's. The folder has three floors, each of which imports only those above it in this list:
 //!
 //! ```text
 //! problem/            what is computed
@@ -10,9 +10,9 @@
 //!   batching.rs         shapes, strides, groups
 //!   scales.rs           block scales
 //!   epilogue.rs         epilogue arguments
-//!   error.rs            what is refused
+//!   error.rs            why a GEMM is refused
 //! device/             what runs
-//!   mainloop/wgmma.rs   Hopper: roles, barriers and loop of every GEMM by TMA and wgmma
+//!   mainloop/wgmma.rs   Hopper: roles, barriers and loop of every GEMM with TMA and wgmma
 //!   mainloop/promotion.rs   its accumulation with block scales
 //!   mainloop/mma_sync.rs    Ampere: cp.async, ldmatrix, mma.sync
 //!   scheduler.rs        work units: data-parallel, stream-K, grouped
@@ -21,18 +21,19 @@
 //!   store.rs            accumulators to C: TMA, or registers
 //!   reduction.rs        parts of split tiles
 //!   staging.rs          copies of operands that TMA cannot read
-//!   kernel.rs, grouped.rs   the kernels' entries
-//! host/               what decides
+//!   kernel.rs           the kernels' entries
+//! host/               what decides and launches
 //!   config.rs           algorithms, configurations: legality, search space
 //!   heuristic.rs        the cost model, and what `--explain` prints
 //!   tune.rs             tuned results
-//!   launch.rs, grouped.rs   plans, workspaces, tensor maps, launches
+//!   launch.rs           plans: kernel, tensor maps, workspace; types are values
+//!   grouped.rs          the same for problems of unlike extents
 //!   reference.rs        f64 on the host, and its tolerance
-//! workload.rs         the command line
+//! workload/           the command line: options, inputs, cuBLASLt baseline, search
 //! ```
 //!
-//! The first launch of a problem makes a plan: the algorithm (the caller's, the tuned one, or the heuristic's), the compiled
-//! kernel, tensor maps and workspace. Later launches look it up.
+//! The first launch of a problem makes a plan: the algorithm (the caller's, the tuned one, or the
+//! heuristic's), the compiled kernel, tensor maps and workspace. Later launches look it up.
 
 pub mod device;
 pub mod host;
@@ -102,13 +103,15 @@ impl<'a> Gemm<'a> {
         Self { epilogue: Linear { beta, ..self.epilogue }, ..self }
     }
 
-    /// Multiplies the accumulators of each row by a scale: m of them, for all problems of a batch one after another.
+    /// Multiplies the accumulators of each row by a scale: m of them, for all problems of a batch
+    /// one after another.
     #[must_use]
     pub fn row_scales(self, scales: &'a Buffer<f32>) -> Self {
         Self { epilogue: Linear { row_scales: Some(scales), ..self.epilogue }, ..self }
     }
 
-    /// Multiplies the accumulators of each column by a scale: n of them, for all problems of a batch one after another.
+    /// Multiplies the accumulators of each column by a scale: n of them, for all problems of a
+    /// batch one after another.
     #[must_use]
     pub fn column_scales(self, scales: &'a Buffer<f32>) -> Self {
         Self { epilogue: Linear { column_scales: Some(scales), ..self.epilogue }, ..self }
@@ -148,24 +151,6 @@ impl<'a, E> Gemm<'a, E> {
     }
 
     /// `count` problems of this shape in one launch, their matrices one after another without gaps.
-    ///
-    /// ```
-    /// use warpwright::prelude::*;
-    /// use warpwright::runtime::Device;
-    /// use warpwright_kernels::gemm::Gemm;
-    /// use warpwright_kernels::operations::Operations;
-    ///
-    /// let device = Device::named("emu:h200")?;
-    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
-    /// // Three problems with one B: 16 x 8 of ones, twos and threes times 8 x 24 of halves.
-    /// let a: Vec<_> = [1.0, 2.0, 3.0].iter().flat_map(|&value| [bf16::from_f32(value); 16 * 8]).collect();
-    /// let a = device.buffer_from(&a)?;
-    /// let b = device.buffer_from(&[bf16::from_f32(0.5); 8 * 24])?;
-    /// let mut c = device.uninitialized::<f32>(3 * 16 * 24)?;
-    /// operations.gemm(&stream, &Gemm::new(16, 24, 8).batch(3).share_b(), &a, &b, &mut c)?;
-    /// assert_eq!(c.to_vec()?.chunks(16 * 24).map(|c| c[0]).collect::<Vec<_>>(), [4.0, 8.0, 12.0]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn batch(self, count: u32) -> Self {
         Self { batch: Batch::new(self.batch.problem, count), ..self }
@@ -189,8 +174,9 @@ impl<'a, E> Gemm<'a, E> {
         Self { batch: self.batch.sharing_b(), ..self }
     }
 
-    /// Groups along m, as in a mixture of experts: rows `offsets[g]` to `offsets[g + 1]` of the m rows of A times B number g.
-    /// The offsets increase, and the last is m; they are read on the device, where a kernel may have written them.
+    /// Groups along m, as in a mixture of experts: rows `offsets[g]` to `offsets[g + 1]` of the m
+    /// rows of A times B number g. The offsets increase, and the last is m; they are read on the
+    /// device, where a kernel may have written them.
     ///
     /// ```text
     /// offsets   A (m, k)         B (groups, k, n)      C (m, n)
@@ -234,7 +220,8 @@ impl<'a, E> Gemm<'a, E> {
         Gemm { batch, offsets, epilogue, algorithm }
     }
 
-    /// An algorithm of the caller's in place of the tuned or the heuristic's: see [`Operations::gemm_algorithms`].
+    /// An algorithm of the caller's in place of the tuned or the heuristic's: see
+    /// [`Operations::gemm_algorithms`].
     #[must_use]
     pub fn algorithm(self, algorithm: Algorithm) -> Self {
         Self { algorithm: Some(algorithm), ..self }
@@ -267,7 +254,8 @@ impl<'a, E> Gemm<'a, E> {
         Call { problem, algorithm: self.algorithm, buffers, operation, epilogue }
     }
 
-    /// Refuses buffers and epilogue arguments of wrong lengths. Returns whether there is a kernel to launch.
+    /// Refuses buffers and epilogue arguments of wrong lengths. Returns whether there is a kernel
+    /// to launch.
     fn check<A, B, C>(&self, a: &A, b: &B, c: &Buffer<C>) -> Result<bool>
     where
         A: OperandArgument,
@@ -332,8 +320,8 @@ impl<'a, A, B, C> GroupMember<'a, A, B, C> {
 impl Operations {
     /// Computes a GEMM, in one launch of a kernel that includes the epilogue.
     ///
-    /// A and B are `&Buffer<T>` of one type, or one of e4m3 and one of e5m2; or both [`Scaled`](problem::scales::Scaled), with
-    /// block scales:
+    /// A and B are `&Buffer<T>` of one type, or one of e4m3 and one of e5m2; or both
+    /// [`Scaled`](problem::scales::Scaled), with block scales:
     ///
     /// ```
     /// use warpwright::prelude::*;
@@ -359,12 +347,12 @@ impl Operations {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// In a batch the scales of each A and B follow those of the one before, without gaps; in groups along m the scales of A
-    /// are those of all rows. If k is 0, C becomes zero.
+    /// In a batch the scales of each A and B follow those of the one before, without gaps; in
+    /// groups along m the scales of A are those of all rows. If k is 0, C becomes zero.
     ///
     /// # Errors
-    /// A buffer has a wrong length; matrices C overlap; k is 0 with an epilogue; the device has no kernel for the types or
-    /// cannot run the algorithm; or it failed.
+    /// A buffer has a wrong length; matrices C overlap; k is 0 with an epilogue; the device has no
+    /// kernel for the types or cannot run the algorithm; or it failed.
     pub fn gemm<A, B, C, E>(
         &self,
         stream: &Stream,
@@ -397,8 +385,9 @@ impl Operations {
         launch::launch::<C, E::Operation>(self, stream, gemm.call(&a, &b, c))
     }
 
-    /// Computes problems of unlike extents, each with its own epilogue: on Hopper in one launch of all whose operands have the
-    /// same layouts and granularities and whose epilogues have the same parts.
+    /// Computes problems of unlike extents, each with its own epilogue: on Hopper in one launch of
+    /// all whose operands have the same layouts and granularities and whose epilogues have the same
+    /// parts.
     ///
     /// ```
     /// use warpwright::prelude::*;
@@ -422,7 +411,8 @@ impl Operations {
     /// ```
     ///
     /// # Errors
-    /// As [`gemm`](Self::gemm); a member is no single problem; or its algorithm is stream-K. No member is computed then.
+    /// As [`gemm`](Self::gemm); a member is no single problem; or its algorithm is stream-K. No
+    /// member is computed then.
     pub fn gemm_grouped<A, B, C>(
         &self,
         stream: &Stream,
@@ -443,7 +433,8 @@ impl Operations {
         grouped::run(self, stream, members.collect())
     }
 
-    /// The algorithms for a GEMM of operands `T` with those block scales, the cheapest by the heuristic first.
+    /// The algorithms for a GEMM of operands `T` with those block scales, the cheapest by the
+    /// heuristic first.
     pub fn gemm_algorithms<T: Operand, C: GemmOutput>(
         &self,
         gemm: &Gemm<'_, impl Sized>,

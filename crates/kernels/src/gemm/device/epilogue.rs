@@ -1,8 +1,9 @@
 //! Epilogue operations: what an accumulator becomes before it is rounded and stored.
 //!
-//! An operation is a closure over device values, from an accumulator and its coordinate in C to a value; small ones compose.
-//! In a kernel of one's own, `compute` takes one. A [`FusedEpilogue`] is staged into the library's own kernels: it is called
-//! once, with the registers that hold the arguments of a launch, and returns the operation.
+//! An operation is a closure over device values, from an accumulator and its coordinate in C to a
+//! value; small ones compose. In a kernel of one's own, `compute` takes one. A [`FusedEpilogue`] is
+//! staged into the library's own kernels: it is called once, with the registers that hold the
+//! arguments of a launch, and returns the operation.
 //!
 //! ```
 //! use warpwright::prelude::*;
@@ -37,7 +38,7 @@ use warpwright::prelude::*;
 use crate::gemm::problem::epilogue::{Activation, LinearParts, NUMBERS, PresentArguments};
 use crate::gemm::problem::types::GemmOutput;
 
-/// Where an accumulator belongs in C.
+/// The position of an accumulator in C.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Coordinate {
     /// Its row; past C's last where the tile reaches past it.
@@ -69,7 +70,8 @@ impl Coordinate {
         Self { row: self.column, column: self.row, extents: (columns, rows), origin }
     }
 
-    /// Its row, or C's last, counted through the rows of all problems: the index into a vector of rows.
+    /// Its row, or C's last, counted through the rows of all problems: the index into a vector of
+    /// rows.
     #[track_caller]
     pub fn row_of_all(self) -> Reg<u32> {
         let row = self.row.min(self.extents.0 - 1u32);
@@ -136,7 +138,8 @@ pub fn plus<C: GemmOutput>(factor: Reg<f32>, matrix: Global<C>) -> impl Epilogue
     move |value: Reg<f32>, at: Coordinate| factor.mul_add(element(matrix, at), value)
 }
 
-/// An element of a matrix with C's layout, and 0 outside of it: what another thread writes there must not be read.
+/// An element of a matrix with C's layout, and 0 outside of it: what another thread writes there
+/// must not be read.
 #[device]
 pub fn element<C: GemmOutput>(matrix: Global<C>, at: Coordinate) -> Reg<f32> {
     let (rows, columns) = at.extents;
@@ -173,15 +176,17 @@ pub fn silu() -> impl EpilogueOp {
 
 /// An epilogue operation that a GEMM into `C` stages into its kernel.
 ///
-/// A kernel is built for each value of it (by `Eq` and `Hash`), so its fields are what the kernel's text depends on; what
-/// differs from launch to launch is in
-/// [`EpilogueArguments`](crate::gemm::problem::epilogue::EpilogueArguments). [`Inline`] makes a closure one.
+/// A kernel is built for each value of it (by `Eq` and `Hash`), so its fields are what the kernel's
+/// text depends on; what differs from launch to launch is in
+/// [`EpilogueArguments`](crate::gemm::problem::epilogue::EpilogueArguments). [`Inline`] makes a
+/// closure one.
 pub trait FusedEpilogue<C>: Clone + Eq + Hash + Send + Sync + 'static {
     /// The operation, from the arguments of a launch.
     fn operation(&self, inputs: EpilogueInputs<C>) -> impl EpilogueOp;
 }
 
-/// A closure from [`EpilogueInputs`] to an operation, as a [`FusedEpilogue`]. It captures nothing: it is known by its type.
+/// A closure from [`EpilogueInputs`] to an operation, as a [`FusedEpilogue`]. It captures nothing:
+/// it is known by its type.
 ///
 /// ```
 /// use warpwright::prelude::*;
@@ -323,7 +328,7 @@ impl<C: Element> EpilogueInputs<C> {
     }
 }
 
-/// What is there, or an error at the caller's line.
+/// The argument, or an error at the caller's line.
 #[track_caller]
 fn given<E: Element>(there: Option<Global<E>>, what: &str) -> Global<E> {
     let location = Location::caller();

@@ -22,8 +22,9 @@ pub(in crate::gemm) enum Batching {
 }
 
 impl WgmmaGemm {
-    /// C = A·B, each tile through `epilogue`. `c_map` is C's map if TMA stores C: its contiguous extent is a multiple of 16
-    /// bytes. Threads store otherwise, and tiles that reach into the next group along m, to `c`.
+    /// C = A·B, each tile through `epilogue`. `c_map` is C's map if TMA stores C: its contiguous
+    /// extent is a multiple of 16 bytes. Threads store otherwise, and tiles that reach into the
+    /// next group along m, to `c`.
     #[device]
     fn run<A: Operand, B: Operand, C: GemmOutput>(
         &self,
@@ -63,7 +64,8 @@ impl WgmmaGemm {
     }
 }
 
-/// The tensor maps of A and B, and of their block scales; without block scales the latter are not read.
+/// The tensor maps of A and B, and of their block scales; without block scales the latter are not
+/// read.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
 pub(in crate::gemm) struct OperandParameters {
     a: TensorMap,
@@ -72,8 +74,8 @@ pub(in crate::gemm) struct OperandParameters {
     b_scales: TensorMap,
 }
 
-/// What a launch computes: the extents of a problem, or of all groups along m together; how many problems there are, and where
-/// they begin.
+/// What a launch computes: the extents of a problem, or of all groups along m together; how many
+/// problems there are, and where they begin.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
 pub(in crate::gemm) struct ProblemParameters {
     m: Reg<u32>,
@@ -87,7 +89,7 @@ pub(in crate::gemm) struct ProblemParameters {
     offsets: Global<u32>,
 }
 
-/// The kernel by `wgmma`.
+/// The `wgmma` kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::gemm) struct WgmmaKernel<E> {
     pub(in crate::gemm) fused: Fused<WgmmaGemm, E>,
@@ -136,8 +138,8 @@ impl<E> WgmmaKernel<E> {
     }
 }
 
-/// The kernel by `wgmma` for problems of unlike extents: all but the main loop is read from a table. No tile is split, so that
-/// there is no workspace.
+/// The `wgmma` kernel for problems of unlike extents: all but the main loop is read from a table.
+/// No tile is split, so that there is no workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::gemm) struct GroupedKernel {
     pub(in crate::gemm) fused: Fused<WgmmaGemm, LinearParts>,
@@ -171,7 +173,7 @@ impl GroupedKernel {
     }
 }
 
-/// The kernel by `mma.sync`.
+/// The `mma.sync` kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::gemm) struct MmaSyncKernel<E> {
     pub(in crate::gemm) fused: Fused<MmaSyncGemm, E>,
@@ -179,7 +181,8 @@ pub(in crate::gemm) struct MmaSyncKernel<E> {
 }
 
 impl<E> MmaSyncKernel<E> {
-    /// The CTA's problem is that of its row of the grid, and its tile the one that its column numbers, if there is one.
+    /// The CTA's problem is that of its row of the grid, and its tile the one that its column
+    /// numbers, if there is one.
     #[kernel]
     pub(in crate::gemm) fn gemm<T: MmaSyncOperand, C: GemmOutput>(
         &self,

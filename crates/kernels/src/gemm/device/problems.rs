@@ -1,6 +1,8 @@
-//! The problems of one launch, as a tile sees its own: the extents, the operands, the coordinates in C.
+//! The problems of one launch, as a tile sees its own: the extents, the operands, the coordinates
+//! in C.
 //!
-//! Which kind of batching there is is known when the kernel is built: a single problem costs nothing for what several need.
+//! Which kind of batching there is is known when the kernel is built: a single problem costs
+//! nothing for what several need.
 
 use warpwright::lang::access::Scope;
 use warpwright::lang::fence::fence_tensor_map_acquire;
@@ -36,7 +38,8 @@ pub struct StridedBatch {
     pub c_stride: Reg<u64>,
 }
 
-/// Groups of rows of one A and C, each with a B of its own. Where C's transpose is computed, they are columns of B and C.
+/// Groups of rows of one A and C, each with a B of its own. Where C's transpose is computed, they
+/// are columns of B and C.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct GroupsAlongM {
     /// How many.
@@ -62,8 +65,9 @@ pub struct ProblemTable {
     pub is_scaled: bool,
 }
 
-/// Bytes of a record: the maps of A, B and C; m, n, k and padding in 32 bits each; the addresses of C, the row scales, the
-/// column scales and the bias; the epilogue's numbers; and from [`RECORD_SCALES`] on, the maps of the block scales.
+/// Bytes of a record: the maps of A, B and C; m, n, k and padding in 32 bits each; the addresses of
+/// C, the row scales, the column scales and the bias; the epilogue's numbers; and from
+/// [`RECORD_SCALES`] on, the maps of the block scales.
 pub(in crate::gemm) const fn record_bytes(is_scaled: bool) -> usize {
     if is_scaled { RECORD_SCALES + 2 * TENSOR_MAP_BYTES } else { RECORD_SCALES }
 }
@@ -104,8 +108,8 @@ impl ProblemTable {
         (scales(0), scales(1))
     }
 
-    /// The map at an offset of a record, acquired for copies of this thread: the host wrote it. (CUDA C++ Programming Guide,
-    /// "Using tensor maps in global memory".)
+    /// The map at an offset of a record, acquired for copies of this thread: the host wrote it.
+    /// (CUDA C++ Programming Guide, "Using tensor maps in global memory".)
     fn map_at(&self, problem: Reg<u32>, offset: usize) -> MappedMatrix {
         let map = TensorMap::in_global(self.record(problem).byte_offset(offset as i64));
         fence_tensor_map_acquire(map, Scope::System);
@@ -203,13 +207,13 @@ impl Problems {
         groups.or(self.table.map(|table| (table.capacity, table.count)))
     }
 
-    /// The k of a problem, where they have different ones.
+    /// The k of a problem, if they differ.
     pub(in crate::gemm) fn k_of(&self, problem: Option<Reg<u32>>) -> Option<Reg<u32>> {
         let (_, _, k) = self.table?.extents(problem?);
         Some(k)
     }
 
-    /// (m, n, k), of all together where they differ.
+    /// (m, n, k); of groups along m, those of all together.
     pub(in crate::gemm) fn extents(&self) -> (Reg<u32>, Reg<u32>, Reg<u32>) {
         self.extents
     }
@@ -262,7 +266,8 @@ impl Problems {
         if groups.transposed { (None, Some(begin)) } else { (Some(begin), None) }
     }
 
-    /// A problem's part of two maps, A's and B's: its own matrix along the third axis, where it has one.
+    /// A problem's part of two maps, A's and B's: its own matrix along the third axis, if it has
+    /// one.
     fn own(&self, problem: Option<Reg<u32>>, (a, b): (TensorMap, TensorMap)) -> (MappedMatrix, MappedMatrix) {
         let own = match (self.batch, self.groups) {
             (Some(batch), _) => batch.own,
@@ -301,7 +306,8 @@ impl Problems {
         self.origin(problem).map_or(*c, |origin| c.at(origin.element))
     }
 
-    /// Whether a tile that ends at `end` reaches into the rows of the next group; `None` without groups along m.
+    /// Whether a tile that ends at `end` reaches into the rows of the next group; `None` without
+    /// groups along m.
     pub(in crate::gemm) fn reaches_into_next(
         &self,
         problem: Option<Reg<u32>>,

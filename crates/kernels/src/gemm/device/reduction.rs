@@ -1,7 +1,8 @@
-//! The reduction of tiles whose k is split: CTAs that computed parts of one tile add their accumulators.
+//! The reduction of tiles whose k is split: CTAs that computed parts of one tile add their
+//! accumulators.
 //!
-//! Each writes its part to the workspace and counts itself; the last one adds the parts in the order of k, so that the result
-//! does not depend on which CTA that is. No CTA waits for another.
+//! Each writes its part to the workspace and counts itself; the last one adds the parts in the
+//! order of k, so that the result does not depend on which CTA that is. No CTA waits for another.
 
 use warpwright::prelude::*;
 
@@ -11,13 +12,15 @@ use super::store::AccumulatorTile;
 /// The workspace in global memory, and the words that tell a warpgroup that its part is the last.
 #[derive(Clone, Copy, DeviceValue)]
 pub(in crate::gemm) struct Reduction {
-    /// The accumulators of each part: those of a thread of a warpgroup next to those of the next thread.
+    /// The accumulators of each part: those of a thread of a warpgroup next to those of the next
+    /// thread.
     parts: Global<f32>,
     /// The parts of each tile that have arrived. Zero between launches.
     arrived: Global<u32>,
     /// One word a warpgroup: whether its part is the last.
     last: Shared<u32>,
-    /// Warpgroups with a part of one tile of the scheduler: in each CTA of a cluster, those that share a tile.
+    /// Warpgroups with a part of one tile of the scheduler: in each CTA of a cluster, those that
+    /// share a tile.
     sharers: u32,
     cluster: ClusterGrid,
 }
@@ -27,7 +30,8 @@ const VECTOR: u32 = 4;
 
 #[device]
 impl Reduction {
-    /// With a workspace of parts and counters, for `warpgroups` of which `cooperating` share a tile.
+    /// With a workspace of parts and counters, for `warpgroups` of which `cooperating` share a
+    /// tile.
     pub(in crate::gemm) fn new(
         (parts, arrived): (&Global<f32>, &Global<u32>),
         warpgroups: u32,
@@ -38,8 +42,9 @@ impl Reduction {
         Self { parts: *parts, arrived: *arrived, last, sharers: cluster.size() * cooperating, cluster }
     }
 
-    /// Adds this warpgroup's part of a tile; true if `tile` then holds the whole: the unit was the whole tile, or its last
-    /// part to arrive. `rank` is the warpgroup's among those that share the tile.
+    /// Adds this warpgroup's part of a tile; true if `tile` then holds the whole: the unit was the
+    /// whole tile, or its last part to arrive. `rank` is the warpgroup's among those that share the
+    /// tile.
     pub(in crate::gemm) fn complete(
         &self,
         scheduler: &TileScheduler,

@@ -1,4 +1,5 @@
-//! The tile scheduler: which tiles of C a persistent CTA computes, in which order, and which part of their k.
+//! The tile scheduler: which tiles of C a persistent CTA computes, in which order, and which part
+//! of their k.
 //!
 //! ```text
 //! 6 tiles of 4 k-blocks for 4 clusters:
@@ -6,8 +7,9 @@
 //! stream-K        0: 0000 11            1: 11 2222            2: 3333 44    3: 44 5555     6 k-blocks each
 //! ```
 //!
-//! Stream-K (Osama and others, 2023) splits only the tiles of the last wave and one wave before it: whole tiles need no
-//! reduction. Where problems have different numbers of tiles, a table in shared memory has the first tile of each:
+//! Stream-K (Osama and others, 2023) splits only the tiles of the last wave and one wave before it:
+//! whole tiles need no reduction. If problems have different numbers of tiles, a table in shared
+//! memory has the first tile of each:
 //!
 //! ```text
 //! tiles of each problem:   3  0  5  1           first tiles:   0  3  3  8 | 9
@@ -48,7 +50,7 @@ pub(in crate::gemm) struct TileScheduler {
     columns: Reg<u32>,
     /// Tiles of each problem of a batch.
     tiles_each: Option<Reg<u32>>,
-    /// The first tile of each problem, where they have different numbers of tiles.
+    /// The first tile of each problem, if their numbers of tiles differ.
     table: Option<TileTable>,
     problems: Problems,
     /// (m, n, k) of a cluster's tile.
@@ -76,7 +78,8 @@ struct Split {
 
 #[device]
 impl TileScheduler {
-    /// The work on `problems` in tiles (m, n, k), for clusters that rasterize each problem in strips of `raster` rows.
+    /// The work on `problems` in tiles (m, n, k), for clusters that rasterize each problem in
+    /// strips of `raster` rows.
     pub(in crate::gemm) fn new(
         cluster: ClusterGrid,
         tile: (u32, u32, u32),
@@ -114,8 +117,8 @@ impl TileScheduler {
         scheduler
     }
 
-    /// Counts the tiles of problems that have different numbers of them: all threads of the CTA call it, once the extents
-    /// can be read.
+    /// Counts the tiles of problems that have different numbers of them: all threads of the CTA
+    /// call it, once the extents can be read.
     pub(in crate::gemm) fn count_tiles(&mut self) {
         if let Some(table) = self.table {
             table.fill(|problem| {
@@ -135,7 +138,8 @@ impl TileScheduler {
             let wave_before = tiles.lt(clusters).select(0u32, clusters);
             let split = last_wave.eq(0u32).select(0u32, last_wave + wave_before);
             let all = split * k_blocks;
-            // Problems whose tiles only the device counts may have fewer k-blocks than there are clusters: some get none.
+            // Problems whose tiles only the device counts may have fewer k-blocks than there are
+            // clusters: some get none.
             let sharers = self.table.map_or(clusters, |_| clusters.min(all).max(1u32));
             let share = |number: Reg<u32>| {
                 let k_block = number * all / sharers;
@@ -187,7 +191,8 @@ impl TileScheduler {
         WorkUnit { tile, problem, within, first, k_blocks }
     }
 
-    /// The first row and column of this CTA's tile: strips of `raster` rows of clusters' tiles, column by column.
+    /// The first row and column of this CTA's tile: strips of `raster` rows of clusters' tiles,
+    /// column by column.
     pub(in crate::gemm) fn origin(&self, unit: WorkUnit) -> (Reg<u32>, Reg<u32>) {
         let (tile, (rows, columns)) = (unit.within, self.tiles_of(unit.problem));
         let first = tile / (columns * self.raster) * self.raster;
@@ -199,8 +204,8 @@ impl TileScheduler {
         (row * (self.tile.0 / along_m), column * (self.tile.1 / along_n))
     }
 
-    /// The part of the workspace for this cluster's part of a split tile: clusters and tiles both only increase along k, so no
-    /// two parts have the same sum of them.
+    /// The part of the workspace for this cluster's part of a split tile: clusters and tiles both
+    /// only increase along k, so no two parts have the same sum of them.
     pub(in crate::gemm) fn part(&self, unit: WorkUnit) -> Reg<u32> {
         self.number + unit.tile
     }

@@ -1,8 +1,9 @@
-//! Operands that TMA or `wgmma` cannot read as they are, and the kernels that copy them first.
+//! Staged copies of operands that TMA or `wgmma` cannot read.
 //!
-//! TMA reads matrices that begin, and whose rows begin, at multiples of 16 bytes, and `wgmma` needs k contiguous in operands of
-//! other than 16 bits. (PTX ISA, "Tensor Memory Access" and "wgmma.mma_async".) Any other operand is copied: with a gap after
-//! each row, or transposed. One launch copies all matrices of a batch.
+//! TMA reads matrices that begin, and whose rows begin, at multiples of 16 bytes, and `wgmma` needs
+//! k contiguous in operands of other than 16 bits. (PTX ISA, "Tensor Memory Access" and
+//! "wgmma.mma_async".) Any other operand is copied: with a gap after each row, or transposed. One
+//! launch copies all matrices of a batch.
 //!
 //! ```text
 //! bf16, rows of 5:                aaaaabbb bbcccccd dddd       tf32, k along the columns:   a d g
@@ -10,8 +11,9 @@
 //!                                                              (rows of 3, of 16 bytes)     d e f .
 //! ```
 //!
-//! Nothing reads the gaps: the tensor map has the matrix's own extents and the copy's pitch, and TMA fills what a box has
-//! beyond the extents with zeros. Buffers begin at multiples of 256 bytes on every device.
+//! Nothing reads the gaps: the tensor map has the matrix's own extents and the copy's pitch, and
+//! TMA fills what a box has beyond the extents with zeros. Buffers begin at multiples of 256 bytes
+//! on every device.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
@@ -25,7 +27,7 @@ use crate::operations::{Operations, Result};
 pub(in crate::gemm) struct StagedBatch {
     /// k is contiguous in what was transposed, and the strides are those of the copies.
     pub(in crate::gemm) batch: Batch,
-    /// The copies of all A and of all B; `None` for an operand that is read as it is.
+    /// The copies of all A and of all B; `None` for an operand that is read in place.
     pub(in crate::gemm) copies: [Option<OperandCopy>; 2],
 }
 
@@ -93,7 +95,7 @@ pub(in crate::gemm) struct OperandCopy {
 }
 
 impl OperandCopy {
-    /// The copy of an operand; `None` if TMA reads it as it is.
+    /// The copy of an operand; `None` if TMA can read it in place.
     fn of(
         (rows, columns): (u32, u32),
         (matrices, stride): (u32, u64),
@@ -164,7 +166,8 @@ const LANES: u32 = 32;
 /// Rows of a CTA that pads: a warp each.
 const ROWS: u32 = 8;
 
-/// Elements of a row that a lane copies: all are loaded before the first is stored, so that as many are in flight.
+/// Elements of a row that a lane copies: all are loaded before the first is stored, so that as many
+/// are in flight.
 const ELEMENTS: u32 = 16;
 
 /// Elements of a row that a warp copies.
@@ -222,8 +225,9 @@ const WARPS: u32 = 8;
 
 /// Copies a matrix to its transpose, in rows that TMA can read.
 ///
-/// A warp loads along the rows of a tile and stores along its columns, so that both are coalesced. In shared memory the rows
-/// of the tile are one bank longer than they need be, so that a column is in 32 banks, whatever the element's size:
+/// A warp loads along the rows of a tile and stores along its columns, so that both are coalesced.
+/// In shared memory the rows of the tile are one bank longer than they need be, so that a column is
+/// in 32 banks, whatever the element's size:
 ///
 /// ```text
 /// row r of the tile begins in bank (16, 32 or 64 + 1) r: an odd number of banks after the row before
@@ -270,7 +274,8 @@ impl TransposeToRows {
     }
 }
 
-/// This CTA's matrix and its copy, at those strides, and the CTA's index among the `tiles` of a matrix.
+/// This CTA's matrix and its copy, at those strides, and the CTA's index among the `tiles` of a
+/// matrix.
 #[device]
 fn matrices<T: Element>(
     (from, to): (Global<T>, Global<T>),
@@ -295,7 +300,7 @@ mod tests {
 
     use super::*;
 
-    /// Every element is where it belongs, nothing is written into the gaps, and no access to shared memory waits for another.
+    /// Every element is copied, the gaps are not written, and shared memory has no bank conflicts.
     #[test]
     fn copies_keep_every_element() {
         fn check<T: Storable>(element: impl Fn(usize) -> T, gap: T) {

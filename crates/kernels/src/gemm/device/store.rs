@@ -1,4 +1,5 @@
-//! From accumulators to C: through the epilogue operation, rounded, and stored by TMA or from registers.
+//! From accumulators to C: through the epilogue operation, rounded, and stored by TMA or from
+//! registers.
 
 use warpwright::arch::DataType;
 use warpwright::lang::tensor::MappedMatrix;
@@ -35,7 +36,8 @@ const WARPGROUP: u32 = 128;
 const BLOCK_ROWS: u32 = 64;
 
 impl AccumulatorTile {
-    /// The tile of a work unit at `at`: its accumulators, the role that holds them and the thread that acts for it.
+    /// The tile of a work unit at `at`: its accumulators, the role that holds them and the thread
+    /// that acts for it.
     pub(in crate::gemm) fn new(
         accumulators: &Fragment<f32>,
         (role, leads): (Role, Reg<bool>),
@@ -61,8 +63,9 @@ impl AccumulatorTile {
         self.columns / 2
     }
 
-    /// The row and column in C of this thread's accumulator `index`. A warp has 16 rows of a block, of which a lane has two,
-    /// lane/4 and 8 below; and of every 8 columns the pair at 2*(lane%4). (PTX ISA, "wgmma.mma_async", the fragment of D.)
+    /// The row and column in C of this thread's accumulator `index`. A warp has 16 rows of a block,
+    /// of which a lane has two, lane/4 and 8 below; and of every 8 columns the pair at 2*(lane%4).
+    /// (PTX ISA, "wgmma.mma_async", the fragment of D.)
     pub(in crate::gemm) fn coordinate(&self, index: u32) -> (Reg<u32>, Reg<u32>) {
         let lane = self.role.thread() % WARPGROUP;
         let (block, value) = (index / self.block_accumulators(), index % self.block_accumulators());
@@ -98,7 +101,8 @@ const BUFFERS: u32 = 2;
 /// Bytes of the widest swizzle.
 const SWIZZLE_BYTES: u32 = 128;
 
-/// Bytes of the buffers of `warpgroups` for tiles of `columns` columns of elements of `bytes` bytes, at most.
+/// Bytes of the buffers of `warpgroups` for tiles of `columns` columns of elements of `bytes`
+/// bytes, at most.
 pub(in crate::gemm) const fn store_buffer_bytes(warpgroups: u32, columns: u32, bytes: u32) -> u32 {
     let row = if columns * bytes < SWIZZLE_BYTES { columns * bytes } else { SWIZZLE_BYTES };
     BUFFERS * warpgroups * BLOCK_ROWS * row
@@ -127,8 +131,8 @@ impl<C: GemmOutput> TmaStore<C> {
         Self { buffers, layout, width: Self::width(columns) }
     }
 
-    /// The copy of a thread's accumulators to a box: 16-bit elements by `stmatrix`, transposed for a column-major C; others by
-    /// stores of the contiguous ones, the pair of a row.
+    /// The copy of a thread's accumulators to a box: 16-bit elements by `stmatrix`, transposed for
+    /// a column-major C; others by stores of the contiguous ones, the pair of a row.
     fn copy(&self) -> &'static str {
         match (self.layout, C::BYTES) {
             (MatrixLayout::RowMajor, 2) if self.width >= 16 => "SM90_U32x4_STSM_N",
@@ -159,7 +163,8 @@ impl<C: GemmOutput> TmaStore<C> {
                 tile.accumulators.window(width / 2 * index, Layout::column_major((width / 2, 1, 1)));
             let rounded = C::of_all(&box_accumulators);
             if tile.leads {
-                // The store before last has read this buffer; or the last one, where a tile with an odd number of boxes ended.
+                // The store before last has read this buffer; or the last one, where a tile with an
+                // odd number of boxes ended.
                 let begins_where_the_last_ended = index == 0 && boxes % BUFFERS != 0;
                 bulk_wait_read(if begins_where_the_last_ended { 0 } else { BUFFERS - 1 });
             }

@@ -1,10 +1,12 @@
-//! Launches of problems with unlike extents: which of them share a launch, and the table that the kernel reads.
+//! Launches of problems with unlike extents: which of them share a launch, and the table that the
+//! kernel reads.
 //!
 //! ```text
 //! a record a problem:   maps of A, B and C | m, n, k | addresses of C, scales and bias | alpha, beta | maps of block scales
 //! ```
 //!
-//! The host writes the table and the stream copies it before the launch; a CTA finds its tile's record and reads its maps there.
+//! The host writes the table and the stream copies it before the launch; a CTA finds its tile's
+//! record and reads its maps there.
 
 use std::sync::Arc;
 
@@ -27,7 +29,8 @@ use crate::operations::{OperationError, Operations, Result, Scratch, both};
 /// A problem of a group, with its buffers. All members have the same types.
 pub(in crate::gemm) type Member<'a> = Call<'a, LinearParts>;
 
-/// What members of a launch have in common: the layouts of the staged operands and the parts of the epilogue.
+/// What members of a launch have in common: the layouts of the staged operands and the parts of the
+/// epilogue.
 type Kind = (MatrixLayout, MatrixLayout, LinearParts, PresentArguments);
 
 impl Member<'_> {
@@ -73,7 +76,7 @@ pub(in crate::gemm) fn run<'a>(
         launch::expect_wgmma(&first, algorithm, capability)?;
         let problems: Vec<Problem> = alike.iter().map(Member::problem).collect();
         if let Some(algorithm) = algorithm {
-            algorithm.check(heuristic::average(&problems, first.types, scales), capability)?;
+            algorithm.check(&heuristic::average(&problems, first.types, scales), capability)?;
         }
         let chosen = || heuristic::grouped_algorithms(&problems, first.types, scales, capability, sms)[0];
         match algorithm.unwrap_or_else(chosen) {
@@ -244,7 +247,7 @@ impl MemberMaps {
 #[derive(Default)]
 struct GroupCopies(Vec<CopyScratch>);
 
-/// The table on its way to the device, and there.
+/// The table in host memory and on the device.
 #[derive(Default)]
 struct TableScratch {
     host: Option<HostBuffer<u8>>,
@@ -252,7 +255,7 @@ struct TableScratch {
 }
 
 impl TableScratch {
-    /// The table of `bytes` bytes with these records, when the stream gets there.
+    /// Copies records to a table of `bytes` bytes, in stream order.
     fn filled(&mut self, stream: &Stream, records: &[u8], bytes: usize) -> Result<&Buffer<u8>> {
         let device = stream.device();
         if self.host.as_ref().is_none_or(|host| host.len() < bytes) {

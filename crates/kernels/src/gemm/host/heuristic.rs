@@ -1,5 +1,5 @@
-//! The heuristic: a cost model in cycles of an SM, from the tensor cores, L2, DRAM and the epilogue, which ranks algorithms;
-//! and what `--explain` prints of it.
+//! The heuristic: a cost model in cycles of an SM, from the tensor cores, L2, DRAM and the
+//! epilogue, which ranks algorithms; and what `--explain` prints of it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use super::config::{Algorithm, Configuration, MMA_SYNC_INPUT_BYTES, has_wgmma};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
 use crate::gemm::device::mainloop::wgmma::Schedule;
 use crate::gemm::device::staging::StagedBatch;
-use crate::gemm::problem::batching::{Batch, GemmProblem, Problem, ProblemSize};
+use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::scales::{Granularities, Granularity};
 use crate::gemm::problem::types::GemmTypes;
 
-/// What a configuration costs for a size, in cycles of an SM.
+/// What a configuration costs for a problem, in cycles of an SM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// The configuration.
@@ -37,8 +37,8 @@ pub struct Cost {
     pub cycles: f64,
 }
 
-/// Bytes of operands that an SM's tensor cores multiply in a cycle: 1024 multiply-adds of 16 bits a tensor core in two.
-/// (NVIDIA H100 white paper, table 2.)
+/// Bytes of operands that an SM's tensor cores multiply in a cycle: 1024 multiply-adds of 16 bits a
+/// tensor core in two. (NVIDIA H100 white paper, table 2.)
 const MULTIPLY_BYTES: f64 = 4096.0;
 
 /// Bytes that reach an SM from L2 in a cycle: measured on an H200, 128 x 128 without a cluster.
@@ -50,8 +50,9 @@ const DRAM_BYTES: f64 = 2450.0;
 /// The part of the SMs that saturates DRAM.
 const READING_SMS: f64 = 0.85;
 
-/// Cycles of a launch outside of any tile: until the first stage is full, and after the last store. This and what follows are
-/// cycles that a profiler counted on an H200, `docs/results/2026-11-21-gemm-energy.md`.
+/// Cycles of a launch outside of any tile: until the first stage is full, and after the last store.
+/// This and what follows are cycles that a profiler counted on an H200,
+/// `docs/results/2026-11-21-gemm-energy.md`.
 const FILL: f64 = 6000.0;
 
 /// The part of its rate that one consumer reaches while the other has nothing to multiply.
@@ -60,13 +61,13 @@ const ALONE: f64 = 0.9;
 /// Cycles of an accumulator's element in the epilogue, and until the next tile's main loop.
 const STORE: f64 = 0.12;
 
-/// Cycles of a GEMM for each that its MMAs alone take, if the power limit lets the clock be no higher, and operands reached the
-/// SMs without energy.
+/// Cycles of a GEMM for each that its MMAs alone take, if the power limit lets the clock be no
+/// higher, and operands reached the SMs without energy.
 const POWER: f64 = 1.17;
 
-/// The energy of operands that come to an SM: for each row of a k-block's tiles of A and B from L2, a part of what it costs to
-/// multiply as many elements of C. (Tiles of 256 x 192 receive a third less than those of 128 x 192, and are up to 5% faster at
-/// the same power with more cycles.)
+/// The energy of operands that come to an SM: for each row of a k-block's tiles of A and B from L2,
+/// a part of what it costs to multiply as many elements of C. (Tiles of 256 x 192 receive a third
+/// less than those of 128 x 192, and are up to 5% faster at the same power with more cycles.)
 const RECEIVED: f64 = 12.0;
 
 /// The energy of an SM that does not multiply.
@@ -75,34 +76,38 @@ const IDLE: f64 = 0.6;
 /// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
 const REDUCTION: (f64, f64) = (3000.0, 0.45);
 
-/// How much more splitting costs where other tiles are whole: CTAs no longer read the same k at the same time.
+/// How much more splitting costs where other tiles are whole: CTAs no longer read the same k at the
+/// same time.
 const AMONG_WAVES: f64 = 2.0;
 
-/// Bytes of an H200's L2, and the part of the split waves that is lost for each time that a wave reads more: measured at
-/// k = 12288 and 16384.
+/// Bytes of an H200's L2, and the part of the split waves that is lost for each time that a wave
+/// reads more: measured at k = 12288 and 16384.
 const OUT_OF_STEP: (f64, f64) = (50e6, 0.4);
 
-/// Cycles that promoting a column of a k-block adds, 128 accumulators: with one set of accumulators a consumer, and with two.
-/// Measured on an H200: 898 and 1028 TFLOP/s at 4096 x 4096 x 7168, tiles of 128 x 128, 128x128 scales of B.
+/// Cycles that promoting a column of a k-block adds, 128 accumulators: with one set of accumulators
+/// a consumer, and with two. Measured on an H200: 898 and 1028 TFLOP/s at 4096 x 4096 x 7168, tiles
+/// of 128 x 128, 128x128 scales of B.
 const PROMOTE: (f64, f64) = (2.6, 1.6);
 
-/// How much longer it takes with a scale for each column: a load and four multiplies for four multiply-adds, by their count.
+/// How much longer it takes with a scale for each column: a load and four multiplies for four
+/// multiply-adds, by their count.
 const SCALED_COLUMNS: f64 = 2.25;
 
 impl Cost {
     /// The cost of a configuration on a device of `sms` SMs.
-    pub fn of(configuration: Configuration, size: ProblemSize, sms: u32) -> Self {
+    pub fn of(configuration: Configuration, problem: &GemmProblem, sms: u32) -> Self {
         let Configuration { tile, cluster, schedule, stream_k, .. } = configuration;
-        let (rows, columns) = configuration.extents(size);
+        let (rows, columns) = configuration.extents(problem);
         let group = cluster.0 * cluster.1;
         let across = |extent: u32, tile: u32, cluster: u32| extent.div_ceil(tile * cluster);
         let of_one = across(rows, tile.0, cluster.0) * across(columns, tile.1, cluster.1);
-        let all = of_one.saturating_mul(size.batch);
-        let k_blocks = size.k.div_ceil(configuration.k(size));
+        let all = of_one.saturating_mul(problem.batch.count);
+        let k_blocks = problem.batch.problem.k.div_ceil(configuration.k(problem));
         let clusters = clusters(stream_k, all, k_blocks, sms / group);
         let area = f64::from(tile.0) * f64::from(tile.1);
 
-        // A k-block multiplies, reads its operands from shared memory, and receives them from L2: the longest decides.
+        // A k-block multiplies, reads its operands from shared memory, and receives them from L2:
+        // the longest decides.
         let depth = f64::from(configuration.k_bytes);
         let instructions = f64::from(tile.0) / 64.0 * depth / 32.0;
         let multiply = area * depth / MULTIPLY_BYTES / efficiency(tile);
@@ -110,7 +115,7 @@ impl Cost {
         let rows_received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
         let received = rows_received * depth / L2_BYTES;
         let mainloop =
-            f64::from(k_blocks) * (multiply + promotion(configuration, size)).max(read).max(received);
+            f64::from(k_blocks) * (multiply + promotion(configuration, problem)).max(read).max(received);
 
         let even = f64::from(all) / f64::from(clusters);
         let is_split = stream_k && !all.is_multiple_of(clusters);
@@ -120,7 +125,9 @@ impl Cost {
             true if all > clusters => {
                 let high = f64::from(configuration.raster * cluster.0 * tile.0);
                 let wide = f64::from(clusters / configuration.raster * cluster.1 * tile.1);
-                let read = (high + wide) * f64::from(size.k) * f64::from(size.input_bytes);
+                let read = (high + wide)
+                    * f64::from(problem.batch.problem.k)
+                    * f64::from(problem.types.input_bytes());
                 let lost = OUT_OF_STEP.1 * (read / OUT_OF_STEP.0 - 1.0).max(0.0);
                 AMONG_WAVES * (REDUCTION.0 + REDUCTION.1 * area) + 2.0 * lost * mainloop
             }
@@ -129,19 +136,23 @@ impl Cost {
         let epilogue = STORE * area;
         let busy = match schedule {
             Schedule::Cooperative => waves * mainloop + waves.ceil() * epilogue,
-            // One is in its epilogue while the other is in its main loop, if there is more than one tile.
+            // One is in its epilogue while the other is in its main loop, if there is more than one
+            // tile.
             Schedule::Pingpong if waves <= 1.0 => waves * mainloop / ALONE + epilogue,
             Schedule::Pingpong => waves * mainloop.max((mainloop + epilogue) / 2.0) + epilogue,
         };
-        let [m, n, k] = [size.m, size.n, size.k].map(f64::from);
-        let inputs = f64::from(size.input_bytes) * (m * k + k * n);
-        let batch = f64::from(size.batch);
+        let [m, n, k] =
+            [problem.batch.problem.m, problem.batch.problem.n, problem.batch.problem.k].map(f64::from);
+        let inputs = f64::from(problem.types.input_bytes()) * (m * k + k * n);
+        let batch = f64::from(problem.batch.count);
         // The clock follows the power: what all SMs do together costs the time.
-        let work = batch * m * n * k * f64::from(size.input_bytes) / MULTIPLY_BYTES / f64::from(sms);
+        let work =
+            batch * m * n * k * f64::from(problem.types.input_bytes()) / MULTIPLY_BYTES / f64::from(sms);
         let active = work + IDLE * (busy - work).max(0.0);
         let energy = POWER * (1.0 + RECEIVED * rows_received / area) * active;
-        let dram = batch * (inputs + f64::from(size.output_bytes) * m * n) / DRAM_BYTES;
-        // Few SMs do not saturate DRAM: the last wave takes as long as if this part of the CTAs had a tile.
+        let dram = batch * (inputs + f64::from(problem.types.output_bytes()) * m * n) / DRAM_BYTES;
+        // Few SMs do not saturate DRAM: the last wave takes as long as if this part of the CTAs had
+        // a tile.
         let least = READING_SMS * f64::from(sms) / f64::from(clusters * group);
         let (full, last) = if is_split { (even, 0.0) } else { (even.trunc(), even.fract()) };
         let last = if last > 0.0 { last.max(least) } else { 0.0 };
@@ -156,7 +167,8 @@ impl Cost {
     pub(in crate::gemm) fn workspace(&self) -> (usize, usize) {
         let Configuration { tile, cluster, schedule, .. } = self.configuration;
         let group = cluster.0 * cluster.1;
-        // A part's index is the sum of its cluster's number and its tile's; at most two waves of tiles are split.
+        // A part's index is the sum of its cluster's number and its tile's; at most two waves of
+        // tiles are split.
         let (clusters, tiles) = (self.ctas / group, self.tiles / group);
         let split_tiles = tiles.min(2 * clusters);
         let area = tile.0 as usize * tile.1 as usize;
@@ -166,8 +178,8 @@ impl Cost {
 }
 
 /// Cycles of a k-block that promotion takes, beside its multiplication.
-fn promotion(configuration: Configuration, size: ProblemSize) -> f64 {
-    let Some((a, b)) = size.scales else { return 0.0 };
+fn promotion(configuration: Configuration, problem: &GemmProblem) -> f64 {
+    let Some((a, b)) = problem.scales else { return 0.0 };
     let columns = if configuration.transposed { a } else { b };
     let column = if configuration.accumulator_sets == 1 { PROMOTE.0 } else { PROMOTE.1 };
     let scale = if columns == Granularity::Row { SCALED_COLUMNS } else { 1.0 };
@@ -183,13 +195,13 @@ fn staging_cycles(staged: StagedBatch, types: GemmTypes) -> f64 {
     staged.copies.into_iter().flatten().map(|copy| cycles(copy.bytes(types.input_bytes()))).sum()
 }
 
-/// Cycles of a batch by `mma.sync`.
+/// Cycles of a batch with `mma.sync`.
 fn mma_sync_cycles(configuration: MmaSyncConfiguration, batch: Batch, sms: u32) -> f64 {
     let gemm = MmaSyncGemm::new(batch, configuration);
     let Problem { m, n, k, .. } = batch.problem;
     let (rows, columns, _) = gemm.tile;
-    // The part of the tensor cores' rate that is reached: with copies of 16 bytes measured on an H200, with narrower ones
-    // estimated.
+    // The part of the tensor cores' rate that is reached: with copies of 16 bytes measured on an
+    // H200, with narrower ones estimated.
     let efficiency = match gemm.a_vector.min(gemm.b_vector) {
         8 => 0.45,
         4 => 0.4,
@@ -202,8 +214,8 @@ fn mma_sync_cycles(configuration: MmaSyncConfiguration, batch: Batch, sms: u32) 
     FILL + (tiles / f64::from(sms)).ceil() * mainloop
 }
 
-/// Clusters of a launch. Where every tile is split, equal parts of whole tiles are best: all CTAs then read the same k at the
-/// same time, and hit in L2 what the others have read.
+/// Clusters of a launch. Where every tile is split, equal parts of whole tiles are best: all CTAs
+/// then read the same k at the same time, and hit in L2 what the others have read.
 fn clusters(stream_k: bool, tiles: u32, k_blocks: u32, max: u32) -> u32 {
     if !stream_k || tiles >= max {
         return tiles.min(max);
@@ -212,8 +224,8 @@ fn clusters(stream_k: bool, tiles: u32, k_blocks: u32, max: u32) -> u32 {
     if 8 * even >= 7 * max { even } else { max }.min(tiles.saturating_mul(k_blocks))
 }
 
-/// The part of the tensor cores' rate that a tile's main loop reaches. (Narrow tiles, which wait for DRAM: measured as a
-/// whole.)
+/// The part of the tensor cores' rate that a tile's main loop reaches. (Narrow tiles, which wait
+/// for DRAM: measured as a whole.)
 fn efficiency(tile: (u32, u32)) -> f64 {
     match tile {
         (128.., 192..) => 0.98,
@@ -232,18 +244,18 @@ impl fmt::Display for Cost {
 }
 
 /// The costs of all ranked configurations, the cheapest first.
-pub fn rank(size: ProblemSize, sms: u32) -> Vec<Cost> {
-    sorted(Configuration::all(size), size, sms)
+pub fn rank(problem: &GemmProblem, sms: u32) -> Vec<Cost> {
+    sorted(Configuration::all(problem), problem, sms)
 }
 
-fn sorted(configurations: Vec<Configuration>, size: ProblemSize, sms: u32) -> Vec<Cost> {
-    let cost = |configuration| Cost::of(configuration, size, sms);
+fn sorted(configurations: Vec<Configuration>, problem: &GemmProblem, sms: u32) -> Vec<Cost> {
+    let cost = |configuration| Cost::of(configuration, problem, sms);
     let mut costs: Vec<Cost> = configurations.into_iter().map(cost).collect();
     costs.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));
     costs
 }
 
-/// The algorithms for a problem on a device, the cheapest first: on Hopper those by `wgmma`, unless
+/// The algorithms for a problem on a device, the cheapest first: on Hopper the `wgmma` ones, unless
 /// A or B would have to be copied for TMA and `mma.sync` takes less time than that. Groups along m
 /// have those of groups of equal size.
 pub(in crate::gemm) fn algorithms(
@@ -255,15 +267,15 @@ pub(in crate::gemm) fn algorithms(
     if !has_wgmma(capability) || problem.batch.is_empty() {
         return mma_sync_alone(problem.scales);
     }
-    let (costs, staged) = (rank(problem.size(), sms), StagedBatch::of(&problem));
+    let (costs, staged) = (rank(&problem, sms), StagedBatch::of(&problem));
     let mma_sync = || mma_sync_cycles(MmaSyncConfiguration::default(), problem.batch, sms);
     let prefers_mma_sync =
         !staged.is_unstaged() && mma_sync() < costs[0].cycles + staging_cycles(staged, problem.types);
     ordered(&costs, &problem, prefers_mma_sync)
 }
 
-/// The algorithms for problems of unlike extents that all have work, the cheapest first: those of the
-/// average problem that leave tiles whole; and `mma.sync`, a launch for each.
+/// The algorithms for problems of unlike extents that all have work, the cheapest first: those of
+/// the average problem that leave tiles whole; and `mma.sync`, a launch for each.
 pub(in crate::gemm) fn grouped_algorithms(
     problems: &[Problem],
     types: GemmTypes,
@@ -274,7 +286,7 @@ pub(in crate::gemm) fn grouped_algorithms(
     if problems.is_empty() || !has_wgmma(capability) {
         return mma_sync_alone(scales);
     }
-    let costs = rank_grouped(average(problems, types, scales), sms);
+    let costs = rank_grouped(&average(problems, types, scales), sms);
     let each = || problems.iter().map(|&problem| GemmProblem { scales, ..GemmProblem::new(problem, types) });
     let staging: f64 = each().map(|problem| staging_cycles(StagedBatch::of(&problem), types)).sum();
     let mma_sync =
@@ -290,7 +302,7 @@ fn mma_sync_alone(scales: Option<Granularities>) -> Vec<Algorithm> {
     if scales.is_some() { Vec::new() } else { vec![mma_sync] }
 }
 
-/// The algorithms by `wgmma` of those costs, and `mma.sync` before or after them.
+/// The `wgmma` algorithms of those costs, and `mma.sync` before or after them.
 fn ordered(costs: &[Cost], problem: &GemmProblem, prefers_mma_sync: bool) -> Vec<Algorithm> {
     let mut all: Vec<_> = costs.iter().map(|cost| Algorithm::Wgmma(cost.configuration)).collect();
     if problem.scales.is_none() {
@@ -301,17 +313,17 @@ fn ordered(costs: &[Cost], problem: &GemmProblem, prefers_mma_sync: bool) -> Vec
     all
 }
 
-/// The costs of a group of that average size, the cheapest first: tiles are not split.
-pub(in crate::gemm) fn rank_grouped(average: ProblemSize, sms: u32) -> Vec<Cost> {
+/// The costs of a group of that average problem, the cheapest first: tiles are not split.
+pub(in crate::gemm) fn rank_grouped(average: &GemmProblem, sms: u32) -> Vec<Cost> {
     rank(average, sms).into_iter().filter(|cost| !cost.configuration.stream_k).collect()
 }
 
-/// The size of as many problems of their average extents.
+/// As many problems of their average extents.
 pub(in crate::gemm) fn average(
     problems: &[Problem],
     types: GemmTypes,
     scales: Option<Granularities>,
-) -> ProblemSize {
+) -> GemmProblem {
     let average = |extent: fn(&Problem) -> u32| {
         let sum: u64 = problems.iter().map(|problem| u64::from(extent(problem))).sum();
         sum.div_ceil(problems.len() as u64) as u32
@@ -319,11 +331,11 @@ pub(in crate::gemm) fn average(
     let (m, n, k) =
         (average(|problem| problem.m), average(|problem| problem.n), average(|problem| problem.k));
     let batch = Batch::new(Problem::new(m, n, k), problems.len() as u32);
-    GemmProblem { scales, ..GemmProblem::new(batch, types) }.size()
+    GemmProblem { scales, ..GemmProblem::new(batch, types) }
 }
 
-/// For groups along m, a batch of groups of equal size, for which their algorithm is chosen; similar
-/// row counts have the same.
+/// For groups along m, a batch of groups of equal problem, for which their algorithm is chosen;
+/// similar row counts have the same.
 pub(in crate::gemm) fn equal_groups(problem: &GemmProblem) -> GemmProblem {
     if !problem.along_m {
         return *problem;
@@ -335,19 +347,19 @@ pub(in crate::gemm) fn equal_groups(problem: &GemmProblem) -> GemmProblem {
     GemmProblem { batch, along_m: false, ..*problem }
 }
 
-/// All legal algorithms for a batch: the cheapest of each instruction, then all others, the cheapest
-/// first. The model compares configurations of one instruction better than those of different ones.
+/// All legal algorithms for a batch: the cheapest of each instruction, then all others, the
+/// cheapest first. The model compares configurations of one instruction better than those of
+/// different ones.
 pub(in crate::gemm) fn searched(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
-    let size = problem.size();
     let staging = staging_cycles(StagedBatch::of(problem), problem.types);
-    let wgmma = sorted(Configuration::searched(size), size, sms).into_iter();
+    let wgmma = sorted(Configuration::searched(problem), problem, sms).into_iter();
     let wgmma = wgmma.map(|cost| (cost.cycles + staging, Algorithm::Wgmma(cost.configuration)));
     let mma_sync = MmaSyncConfiguration::all(capability).into_iter();
     let mma_sync = mma_sync.map(|configuration| {
         (mma_sync_cycles(configuration, problem.batch, sms), Algorithm::MmaSync(configuration))
     });
     let mut all: Vec<_> =
-        wgmma.chain(mma_sync).filter(|(_, algorithm)| algorithm.check(size, capability).is_ok()).collect();
+        wgmma.chain(mma_sync).filter(|(_, algorithm)| algorithm.check(problem, capability).is_ok()).collect();
     all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let all: Vec<Algorithm> = all.into_iter().map(|(_, algorithm)| algorithm).collect();
     let first_of = |wgmma: bool| all.iter().copied().find(|algorithm| algorithm.is_wgmma() == wgmma);
@@ -359,7 +371,7 @@ pub(in crate::gemm) fn searched(problem: &GemmProblem, capability: &Capability, 
 /// The legal algorithms that differ from one in one parameter.
 pub(in crate::gemm) fn around(
     algorithm: Algorithm,
-    size: ProblemSize,
+    problem: &GemmProblem,
     capability: &Capability,
 ) -> Vec<Algorithm> {
     match algorithm {
@@ -367,7 +379,7 @@ pub(in crate::gemm) fn around(
             configuration.around(capability).into_iter().map(Algorithm::MmaSync).collect()
         }
         Algorithm::Wgmma(configuration) => {
-            configuration.around(size).into_iter().map(Algorithm::Wgmma).collect()
+            configuration.around(problem).into_iter().map(Algorithm::Wgmma).collect()
         }
     }
 }
@@ -400,8 +412,8 @@ impl fmt::Display for Reason {
 /// Lines of the table of costs.
 const SHOWN: usize = 12;
 
-/// What `--explain` prints: the cheapest configurations, the chosen one marked; which operands are copied; and the choice with
-/// its reason. `of` names what they are the configurations of.
+/// What `--explain` prints: the cheapest configurations, the chosen one marked; which operands are
+/// copied; and the choice with its reason. `of` names what they are the configurations of.
 pub(in crate::gemm) fn explain(
     of: &str,
     costs: &[Cost],
@@ -434,70 +446,17 @@ pub(in crate::gemm) fn why_mma_sync(capability: &Capability) -> &'static str {
 mod tests {
     use super::*;
 
-    const H200_SMS: u32 = 132;
-
-    fn bf16(m: u32, n: u32, k: u32) -> ProblemSize {
-        ProblemSize { m, n, k, batch: 1, input_bytes: 2, output_bytes: 2, scales: None }
-    }
-
-    /// The first choice is the one that was fastest on an H200, or within a few hundredths of it: docs/results.
+    /// Tiles that are all split get equal numbers of whole parts, if that leaves few SMs idle.
     #[test]
-    fn the_model_agrees_with_the_measured_choices() {
-        let best = |m, n, k| {
-            let Configuration { tile, stream_k, transposed, .. } =
-                rank(bf16(m, n, k), H200_SMS)[0].configuration;
-            (tile, stream_k, transposed)
-        };
-        assert_eq!(best(6144, 6144, 6144), ((256, 192), false, false));
-        assert_eq!(best(8192, 8192, 8192), ((128, 192), false, false));
-        assert_eq!(best(4096, 4096, 4096), ((128, 256), false, false));
-        assert_eq!(best(3072, 3072, 3072), ((128, 192), false, false));
-        assert_eq!(best(2048, 2048, 2048), ((128, 256), false, false));
-        assert_eq!(best(1024, 1024, 16384), ((128, 128), true, false));
-        assert_eq!(best(8192, 4096, 4096), ((128, 256), false, false));
-        assert_eq!(best(8192, 4096, 12288), ((128, 256), false, false));
-        assert_eq!(best(4096, 24576, 4096), ((128, 192), true, false));
-        assert_eq!(best(16384, 16384, 16384), ((256, 192), false, false));
-        assert_eq!(best(128, 12288, 4096), ((128, 96), false, false));
-        assert_eq!(best(64, 12288, 4096), ((64, 96), false, false));
-        assert_eq!(best(16, 12288, 4096), ((128, 16), true, true));
-        assert_eq!(best(1, 12288, 4096), ((128, 8), true, true));
-    }
-
-    #[test]
-    fn the_busiest_cta_decides_unless_tiles_are_split() {
-        let configuration = |stream_k| Configuration {
-            tile: (128, 256),
-            schedule: Schedule::Cooperative,
-            cluster: (2, 1),
-            k_bytes: 128,
-            stream_k,
-            transposed: false,
-            stages: 4,
-            raster: 8,
-            accumulator_sets: 1,
-        };
-        let cost = Cost::of(configuration(false), bf16(8192, 8192, 64), H200_SMS);
-        assert_eq!((cost.ctas, cost.tiles, cost.waves), (132, 2048, 16.0));
-        let split = Cost::of(configuration(true), bf16(8192, 8192, 64), H200_SMS);
-        assert!(split.waves < 16.0 && split.reduction > 0.0);
-        let one = Cost::of(configuration(false), bf16(1, 1, 1), H200_SMS);
-        assert_eq!((one.ctas, one.tiles, one.waves), (2, 2, 1.0));
-    }
-
-    /// Tiles that are all split get equal numbers of whole parts, where that leaves few SMs idle.
-    #[test]
-    fn parts_are_equal_where_tiles_are_few() {
-        assert_eq!(clusters(true, 32, 256, 66), 64);
-        assert_eq!(clusters(true, 48, 64, 66), 66);
-        assert_eq!(clusters(true, 3, 5, 66), 15);
-        assert_eq!(clusters(true, 100, 64, 66), 66);
-        assert_eq!(clusters(false, 32, 256, 66), 32);
-    }
-
-    #[test]
-    fn the_heuristic_s_choice_is_searched() {
-        let size = bf16(8192, 8192, 8192);
-        assert!(Configuration::searched(size).contains(&rank(size, H200_SMS)[0].configuration));
+    fn parts_are_equal_if_tiles_are_few() {
+        for ((stream_k, tiles, k_blocks), expected) in [
+            ((true, 32, 256), 64),
+            ((true, 48, 64), 66),
+            ((true, 3, 5), 15),
+            ((true, 100, 64), 66),
+            ((false, 32, 256), 32),
+        ] {
+            assert_eq!(clusters(stream_k, tiles, k_blocks, 66), expected);
+        }
     }
 }

@@ -87,7 +87,7 @@ pub(in crate::gemm) fn choose(
     let capability = properties.capability;
     expect_wgmma(problem, algorithm, capability)?;
     if let Some(algorithm) = algorithm {
-        algorithm.check(problem.size(), capability)?;
+        algorithm.check(problem, capability)?;
         return Ok(algorithm);
     }
     let tuned = |file| tuned(problem, properties, file).ok().flatten();
@@ -125,7 +125,7 @@ pub(in crate::gemm) fn tuned(
     }
     let capability = properties.capability;
     tune::find(file, &Key::of(&properties.product, problem), |algorithm, hash| {
-        let is_legal = algorithm.check(problem.size(), capability).is_ok();
+        let is_legal = algorithm.check(problem, capability).is_ok();
         is_legal && ptx_hash(problem, algorithm, capability).is_ok_and(|own| own == hash)
     })
 }
@@ -210,13 +210,14 @@ impl Batching {
     }
 }
 
-/// The kernel's epilogue arguments, and what stands for those that are absent.
+/// The arguments of the epilogue, and the buffer that is passed for absent ones.
 struct EpilogueBuffers<'l> {
     arguments: EpilogueValues<'l>,
     nothing: &'l Buffer<f32>,
 }
 
-/// What a launch passes for [`EpilogueParameters`](crate::gemm::device::epilogue::EpilogueParameters).
+/// What a launch passes for
+/// [`EpilogueParameters`](crate::gemm::device::epilogue::EpilogueParameters).
 type PassedEpilogue<'l, C> = (&'l Buffer<C>, [f32; 4], &'l Buffer<f32>, &'l Buffer<f32>, &'l Buffer<f32>);
 
 impl<'l> EpilogueBuffers<'l> {
@@ -229,8 +230,8 @@ impl<'l> EpilogueBuffers<'l> {
     }
 }
 
-/// A stream's workspace: parts and counters of split tiles, and what stands for an argument that a
-/// kernel does not read.
+/// A stream's workspace: parts and counters of split tiles, and a buffer that is passed for absent
+/// arguments.
 #[derive(Default)]
 struct Workspace {
     parts: Scratch<f32>,
@@ -239,7 +240,7 @@ struct Workspace {
     nothing: Scratch<f32>,
 }
 
-/// Launches of the kernel by `mma.sync`.
+/// Launches of the `mma.sync` kernel.
 pub(in crate::gemm) struct MmaSyncPlan {
     start: Box<MmaSyncStart>,
     ptx: Arc<str>,
@@ -251,7 +252,7 @@ type MmaSyncStart = dyn Fn(&Stream, Buffers<'_>, EpilogueBuffers<'_>) -> Result<
 /// Specifications per Compute Capability".)
 const MAX_GRID_ROWS: u32 = 65_535;
 
-/// The main loop by `mma.sync` for a problem.
+/// The `mma.sync` main loop for a problem.
 fn mma_sync_gemm(problem: &GemmProblem, configuration: MmaSyncConfiguration) -> MmaSyncGemm {
     match problem.along_m {
         // Groups have any number of rows.
@@ -300,7 +301,7 @@ impl MmaSyncPlan {
     }
 }
 
-/// A problem as the kernel by `wgmma` reads it: if it computes C's transpose, its A is the problem's
+/// A problem as the `wgmma` kernel reads it: if it computes C's transpose, its A is the problem's
 /// B.
 #[derive(Clone, Copy)]
 pub(in crate::gemm) struct Reading {
@@ -351,8 +352,8 @@ impl Reading {
     }
 }
 
-/// The tensor maps of matrices (mn, k); `matrices`: how many each map has as its third axis, and the
-/// elements from one to the next.
+/// The tensor maps of matrices (mn, k); `matrices`: how many each map has as its third axis, and
+/// the elements from one to the next.
 fn tile_maps<T: Storable>(
     (mn, k): (u32, u32),
     matrices: Option<(u32, u64)>,
@@ -365,7 +366,7 @@ fn tile_maps<T: Storable>(
     })
 }
 
-/// Launches of the kernel by `wgmma`.
+/// Launches of the `wgmma` kernel.
 pub(in crate::gemm) struct WgmmaPlan {
     transposed: bool,
     operands: OperandMaps,
@@ -381,7 +382,7 @@ pub(in crate::gemm) struct WgmmaPlan {
 
 type WgmmaStart = dyn Fn(&Stream, WgmmaLaunch<'_>) -> Result<LaunchCounts> + Send + Sync;
 
-/// The arguments of a launch of the kernel by `wgmma`.
+/// The arguments of a launch of the `wgmma` kernel.
 struct WgmmaLaunch<'l> {
     operands: &'l [TensorMap; 2],
     scales: &'l [TensorMap; 2],
@@ -411,8 +412,8 @@ impl WgmmaPlan {
             capacity: if batching == Batching::AlongM { count.next_power_of_two() } else { 0 },
             tma_store,
         };
-        let size = GemmProblem { batch: most_tiles(problem, configuration), ..*problem }.size();
-        let cost = Cost::of(configuration, size, operations.device().properties().sm_count);
+        let most = GemmProblem { batch: most_tiles(problem, configuration), ..*problem };
+        let cost = Cost::of(configuration, &most, operations.device().properties().sm_count);
         let Problem { m, n, k, .. } = reading.staged.batch.problem;
         let (start, ptx): (Box<WgmmaStart>, _) = with_operands!(reading.types, A, B => {
             let compiled = operations.kernel(kernel, WgmmaKernel::<E>::gemm::<A, B, C>)?;
@@ -609,6 +610,8 @@ mod tests {
     fn a_tuned_algorithm_precedes_the_heuristic() {
         let (file, _directory) = tune::temporary_file("launch");
         let [emulator, gpu] = devices();
+        let ampere = Capability::for_target("sm_80").expect("it is known");
+        let older = DeviceProperties { capability: ampere, ..gpu.clone() };
         let ranked = |problem: &GemmProblem| heuristic::algorithms(problem, gpu.capability, gpu.sm_count);
         let chosen_from = |problem: &GemmProblem, properties, file| {
             choose(problem, None, properties, file).expect("an algorithm")
@@ -624,8 +627,6 @@ mod tests {
                 keep(&file, &problem, &gpu, kept);
                 assert_eq!(chosen(&gpu), kept);
             }
-            let ampere = Capability::for_target("sm_80").expect("it is known");
-            let older = DeviceProperties { capability: ampere, ..gpu.clone() };
             keep(&file, &problem, &older, mma_sync);
             assert_eq!(chosen(&older), mma_sync, "an older GPU finds algorithms by mma.sync");
             keep(&file, &problem, &gpu, all[4]);

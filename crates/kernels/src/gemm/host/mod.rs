@@ -1,4 +1,5 @@
-//! What decides and launches: configurations, the heuristic, tuning, launches, and the reference. Imports both floors below.
+//! What decides and launches: configurations, the heuristic, tuning, launches, and the reference.
+//! Imports both floors below.
 
 pub mod config;
 pub(in crate::gemm) mod grouped;

@@ -1,5 +1,5 @@
-//! The reference: the product in f64 on the host, or on a GPU, where matrices may be large, in f32 by [`sgemm`](crate::sgemm),
-//! whose own error is far below what tensor cores may lose.
+//! The reference: the product in f64 on the host, or on a GPU, where matrices may be large, in f32
+//! by [`sgemm`](crate::sgemm), whose own error is far below what tensor cores may lose.
 
 use rayon::prelude::*;
 use warpwright::runtime::{Buffer, Device, Storable, Stream};
@@ -31,11 +31,13 @@ pub(in crate::gemm) struct Operands {
     pub(in crate::gemm) is_scaled: bool,
 }
 
-/// Compares every element of problems of one width and depth, whose Cs follow one another, with the reference. `epilogue` has the
-/// index of an element, its accumulator and the error that it may have, and returns the value to store and its error.
+/// Compares every element of problems of one width and depth, whose Cs follow one another, with the
+/// reference. `epilogue` has the index of an element, its accumulator and the error that it may
+/// have, and returns the value to store and its error.
 ///
-/// The tolerance is one rounding to C's type, and the error of the accumulation: accumulators of f32 lose up to two units of the
-/// sum of the magnitudes in each step of an MMA, for the hardware truncates inside it.
+/// The tolerance is one rounding to C's type, and the error of the accumulation: accumulators of
+/// f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware
+/// truncates inside it.
 pub(in crate::gemm) fn verify<C: Rounded + Storable>(
     parts: &[Part],
     operands: Operands,
@@ -45,7 +47,8 @@ pub(in crate::gemm) fn verify<C: Rounded + Storable>(
     let Operands { a, b, input_bytes, is_scaled } = operands;
     let device = c.device();
     let expected = references(&device, parts, &a, &b)?;
-    // The size of a sum is that of its magnitudes; of 8-bit operands four times its standard deviation.
+    // The size of a sum is that of its magnitudes; of 8-bit operands four times its standard
+    // deviation.
     let is_narrow = input_bytes == 1;
     let size = |value: f32| if is_narrow { value * value } else { value.abs() };
     let sizes = |values: Vec<f32>| -> Vec<f32> { values.into_par_iter().map(size).collect() };
@@ -54,8 +57,8 @@ pub(in crate::gemm) fn verify<C: Rounded + Storable>(
     let Problem { n, k, .. } = parts.first().map_or(Problem::new(1, 1, 1), |part| part.problem);
     let steps = (f64::from(k) / (32.0 / input_bytes as f64)).ceil();
     let accumulation = match (is_scaled, is_narrow) {
-        // The tensor cores keep 13 bits of the size of a block's sums, four steps a block (measured on an H200); the blocks'
-        // errors add up as if they had one sign.
+        // The tensor cores keep 13 bits of the size of a block's sums, four steps a block (measured
+        // on an H200); the blocks' errors add up as if they had one sign.
         (true, _) => 4.0 * f64::from(k.div_ceil(BLOCK)).sqrt() / 8192.0,
         (false, true) => narrow_accumulation(steps),
         (false, false) => f32::ROUNDING * (2.0 * steps + 2.0),
@@ -73,9 +76,10 @@ pub(in crate::gemm) fn verify<C: Rounded + Storable>(
 
 /// What MMAs of 8-bit operands may lose in `steps` steps along k, as a part of the sum's size.
 ///
-/// A step adds 32 products and the sum so far, each cut off 13 bits below the largest of them (measured on an H200). What is cut
-/// off is up to that unit, with either sign: of 33 such numbers a step, the sum's standard deviation is the square root of 33/3
-/// units a step, of which six are allowed; and never more than each a whole unit.
+/// A step adds 32 products and the sum so far, each cut off 13 bits below the largest of them
+/// (measured on an H200). What is cut off is up to that unit, with either sign: of 33 such numbers
+/// a step, the sum's standard deviation is the square root of 33/3 units a step, of which six are
+/// allowed; and never more than each a whole unit.
 fn narrow_accumulation(steps: f64) -> f64 {
     const ADDENDS: f64 = 33.0;
     const UNIT: f64 = 1.0 / 8192.0;

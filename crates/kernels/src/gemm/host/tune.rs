@@ -1,7 +1,9 @@
-//! Tuned algorithms: what `warpwright tune` measured to be the fastest, in a file of the user's cache.
+//! Tuned algorithms: what `warpwright tune` measured to be the fastest, in a file of the user's
+//! cache.
 //!
-//! The file is `gemm.json` in `$WARPWRIGHT_CACHE`, or else in `warpwright` below `$XDG_CACHE_HOME`, `~/.cache` or, on Windows,
-//! `%LOCALAPPDATA%`. An entry counts for one device and problem, and for the PTX that was timed: a changed kernel is another.
+//! The file is `gemm.json` in `$WARPWRIGHT_CACHE`, or else in `warpwright` below `$XDG_CACHE_HOME`,
+//! `~/.cache` or, on Windows, `%LOCALAPPDATA%`. An entry counts for one device and problem, and for
+//! the PTX that was timed: a changed kernel is another.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -107,7 +109,8 @@ pub(in crate::gemm) fn default_file() -> Result<PathBuf, TuneError> {
     directory.map(|directory| directory.join("gemm.json")).ok_or(TuneError::NoDirectory)
 }
 
-/// The algorithm that a file has for a key, if `is_current`: it is legal, and its kernel has the PTX that hashes to that.
+/// The algorithm that a file has for a key, if `is_current`: it is legal, and its kernel has the
+/// PTX that hashes to that.
 ///
 /// # Errors
 /// There is a file, but it cannot be read.

@@ -1,4 +1,4 @@
-//! How many problems one launch computes, and where their matrices are.
+//! How many problems one launch computes, and the addresses of their matrices.
 //!
 //! ```text
 //! single               C = A·B
@@ -27,27 +27,9 @@ pub struct Problem {
     pub b: MatrixLayout,
 }
 
-/// What the cost model and the legality rules need of a problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProblemSize {
-    /// Rows of A and C.
-    pub m: u32,
-    /// Columns of B and C.
-    pub n: u32,
-    /// Columns of A, rows of B.
-    pub k: u32,
-    /// Problems of that shape.
-    pub batch: u32,
-    /// Bytes of an element of A or B.
-    pub input_bytes: u32,
-    /// Bytes of an element of C.
-    pub output_bytes: u32,
-    /// The granularities of A's and B's block scales.
-    pub scales: Option<Granularities>,
-}
-
 impl Problem {
-    /// Row-major A (m, k) and column-major B (k, n): k is contiguous in both, as the tensor cores read it fastest.
+    /// Row-major A (m, k) and column-major B (k, n): k is contiguous in both, as the tensor cores
+    /// read it fastest.
     pub fn new(m: u32, n: u32, k: u32) -> Self {
         Self { m, n, k, a: MatrixLayout::RowMajor, b: MatrixLayout::ColumnMajor }
     }
@@ -191,16 +173,10 @@ impl GemmProblem {
     pub fn new(batch: impl Into<Batch>, types: GemmTypes) -> Self {
         Self { batch: batch.into(), along_m: false, types, scales: None }
     }
-
-    /// Its size.
-    pub(in crate::gemm) fn size(&self) -> ProblemSize {
-        let Self { batch: Batch { problem: Problem { m, n, k, .. }, count, .. }, types, scales, .. } = *self;
-        let (input_bytes, output_bytes) = (types.input_bytes(), types.output_bytes());
-        ProblemSize { m, n, k, batch: count, input_bytes, output_bytes, scales }
-    }
 }
 
-/// The most groups along m of one launch, and the most problems of one grouped launch: more are several launches.
+/// The most groups along m of one launch, and the most problems of one grouped launch: more are
+/// several launches.
 pub(in crate::gemm) const MAX_GROUPS: usize = 512;
 
 /// Refuses offsets that are no groups.

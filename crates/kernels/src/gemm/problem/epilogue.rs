@@ -1,6 +1,7 @@
-//! What the epilogue is given, from the host's side: the usual linear one, and arguments of any other.
+//! Arguments of the epilogue: of the linear one, and of the caller's.
 
 use warpwright::runtime::{Buffer, Storable};
+use warpwright_harness::OptionValue;
 
 use super::batching::Batch;
 use crate::operations::{Result, expect_length};
@@ -15,9 +16,11 @@ pub struct EpilogueArguments<'a, C, E> {
     pub epilogue: E,
     /// Numbers, whose meaning the operation defines.
     pub numbers: [f32; NUMBERS],
-    /// A number for each row of C: m of them, or those of all problems of a batch one after another.
+    /// A number for each row of C: m of them, or those of all problems of a batch one after
+    /// another.
     pub rows: Option<&'a Buffer<f32>>,
-    /// Numbers for each column of C: n of them, or those of all problems of a batch one after another.
+    /// Numbers for each column of C: n of them, or those of all problems of a batch one after
+    /// another.
     pub columns: [Option<&'a Buffer<f32>>; 2],
     /// A matrix with C's layout, such as a residual.
     pub matrix: Option<&'a Buffer<C>>,
@@ -45,7 +48,8 @@ impl<'a, C: Storable, E> EpilogueArguments<'a, C, E> {
         }
     }
 
-    /// Refuses arguments of another length than `batch` needs. Groups along m have one vector over all rows.
+    /// Refuses arguments of another length than `batch` needs. Groups along m have one vector over
+    /// all rows.
     pub(in crate::gemm) fn check(
         &self,
         batch: Batch,
@@ -89,7 +93,7 @@ pub trait Epilogue<C> {
     /// The operation and its arguments.
     fn arguments(&self) -> EpilogueArguments<'_, C, Self::Operation>;
 
-    /// Whether it stores the accumulators as they are.
+    /// Whether it stores the accumulators unchanged.
     fn is_identity(&self) -> bool {
         false
     }
@@ -108,17 +112,18 @@ impl<C: Storable, E: Clone> Epilogue<C> for EpilogueArguments<'_, C, E> {
     }
 }
 
-/// A function of each element.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// Function of each element, before C is added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum Activation {
     /// None.
     #[default]
+    #[option(name = "none")]
     Identity,
-    /// At least zero.
+    /// max(x, 0).
     Relu,
-    /// The Gaussian error linear unit, by its tanh approximation.
+    /// x·Φ(x), by its tanh approximation.
     Gelu,
-    /// The sigmoid linear unit.
+    /// x·σ(x).
     Silu,
 }
 

@@ -2,7 +2,8 @@
 
 use warpwright::layout;
 
-/// Why a GEMM is refused. Buffers of wrong lengths are an [`OperationError`](crate::operations::OperationError) of their own.
+/// Why a GEMM is refused. Buffers of wrong lengths are an
+/// [`OperationError`](crate::operations::OperationError) of their own.
 #[derive(Debug, thiserror::Error)]
 pub enum GemmError {
     /// The device has no kernel for the types.

@@ -1,4 +1,5 @@
-//! What a GEMM computes: types, shapes, batching, scales and the epilogue. Imports neither of the floors above.
+//! What a GEMM computes: types, shapes, batching, scales and the epilogue. Imports neither of the
+//! floors above.
 
 pub mod batching;
 pub mod epilogue;

@@ -1,5 +1,6 @@
-//! Scales of operands. A scale of a tensor is the epilogue's alpha; scales of rows and columns are its vectors. Scales of
-//! blocks multiply an operand's elements: one `f32` for 128 of k of a row (1x128), or of 128 rows (128x128).
+//! Scales of operands. A scale of a tensor is the epilogue's alpha; scales of rows and columns are
+//! its vectors. Scales of blocks multiply an operand's elements: one `f32` for 128 of k of a row
+//! (1x128), or of 128 rows (128x128).
 //!
 //! ```text
 //! an operand (rows, k) of e4m3            its scales, (blocks of k, rows or blocks of rows): rows are contiguous
@@ -43,7 +44,8 @@ impl Granularity {
         }
     }
 
-    /// The extents of the scales of an operand (rows, k): blocks of k, and for each the scales of all rows, padded.
+    /// The extents of the scales of an operand (rows, k): blocks of k, and for each the scales of
+    /// all rows, padded.
     pub fn extents(self, (rows, k): (u32, u32)) -> (u32, u32) {
         (k.div_ceil(BLOCK), rows.div_ceil(self.rows()).next_multiple_of(SCALES_PER_16_BYTES))
     }
@@ -82,7 +84,8 @@ pub struct BlockScales<'a> {
     pub granularity: Granularity,
 }
 
-/// An operand with block scales, as [`Operations::gemm`](crate::operations::Operations::gemm) takes it.
+/// An operand with block scales, as [`Operations::gemm`](crate::operations::Operations::gemm) takes
+/// it.
 #[derive(Clone, Copy)]
 pub struct Scaled<'a, T> {
     /// The elements.
@@ -158,7 +161,8 @@ impl<T: BlockScaledOperand> OperandArgument for Scaled<'_, T> {
 mod tests {
     use super::*;
 
-    /// Every element has a scale, those of one block the same and no others', and the padding is nobody's.
+    /// Every element has a scale, those of one block the same and no others', and the padding is
+    /// nobody's.
     #[test]
     fn blocks_share_their_scales_and_nothing_else() {
         for granularity in [Granularity::Row, Granularity::Block] {

@@ -6,7 +6,7 @@ use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
 
-/// Which extent of a matrix is contiguous in memory.
+/// The extent of a matrix that is contiguous in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixLayout {
     /// Rows are contiguous.

@@ -5,13 +5,13 @@ use warpwright::arch::DataType;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::{Refused, Result, Rounded, Setup, Verified, merge, normal};
 
-use super::{ALayout, ActivationOption, BLayout, GemmWorkload, Grouping, Scales};
+use super::{ALayout, BLayout, GemmWorkload, Grouping, Scales};
 use crate::gemm::host::config::Algorithm;
 use crate::gemm::host::grouped;
 use crate::gemm::host::launch::{self, Buffers, Call};
 use crate::gemm::host::reference::{self, Operands, Part};
 use crate::gemm::problem::batching::{Batch, Problem};
-use crate::gemm::problem::epilogue::{Linear, LinearParts};
+use crate::gemm::problem::epilogue::{Activation, Linear, LinearParts};
 use crate::gemm::problem::scales::{BLOCK, BlockScales, Granularity};
 use crate::gemm::problem::types::{BlockScaledOperand, GemmTypes, with_operand, with_output, with_type};
 use crate::operations::Operations;
@@ -68,7 +68,8 @@ pub(super) struct OperandSet {
 }
 
 impl OperandSet {
-    /// Random normal numbers; with block scales, divided in each block by what makes the largest of them the type's largest.
+    /// Random normal numbers; with block scales, divided in each block by what makes the largest of
+    /// them the type's largest.
     fn new(
         setup: &Setup,
         (data_type, granularity): (DataType, Option<Granularity>),
@@ -127,7 +128,8 @@ impl OperandSet {
     }
 }
 
-/// Writes the scales of an operand (rows, k): of each block, the ratio of its largest number to `largest`.
+/// Writes the scales of an operand (rows, k): of each block, the ratio of its largest number to
+/// `largest`.
 fn scale_blocks(
     granularity: Granularity,
     operand: (u32, u32),
@@ -252,7 +254,7 @@ impl GemmWorkload {
             row_scales: row_scales.as_ref(),
             column_scales: column_scales.as_ref(),
             bias: bias.as_ref(),
-            activation: self.activation(),
+            activation: self.activation,
         };
         let (operation, epilogue) = linear.of_type::<u8>().untyped();
         let scales = a.scales().zip(b.scales()).map(<[_; 2]>::from);
@@ -287,7 +289,8 @@ impl GemmWorkload {
         reference::verify(&set.case.parts(), operands, c, epilogue)
     }
 
-    /// What an accumulator becomes before C is added, and its error, when the accumulator is off by `error`.
+    /// What an accumulator becomes before C is added, and its error, when the accumulator is off by
+    /// `error`.
     fn of_accumulator(&self, sum: f64, error: f64, bias: f64) -> (f64, f64) {
         let alpha = f64::from(self.alpha());
         let scaled = alpha * sum;
@@ -295,16 +298,16 @@ impl GemmWorkload {
         let has_roundings = bias != 0.0 || self.scales == Scales::RowColumn;
         let roundings = 2.0 * f32::ROUNDING * (scaled.abs() + x.abs());
         let error = error * alpha.abs() + if has_roundings { roundings } else { 0.0 };
-        // No activation is steeper than this; `tanh.approx` is off by 2^-11 of one (PTX ISA, "tanh"), and multiplies half of x;
-        // other roundings are far smaller.
+        // No activation is steeper than this; `tanh.approx` is off by 2^-11 of one (PTX ISA,
+        // "tanh"), and multiplies half of x; other roundings are far smaller.
         let approximate = |value: f64| (value, 1.2 * error + x.abs() / 2048.0);
         match self.activation {
-            ActivationOption::None => (x, error),
-            ActivationOption::Relu => (x.max(0.0), error),
-            ActivationOption::Gelu => {
+            Activation::Identity => (x, error),
+            Activation::Relu => (x.max(0.0), error),
+            Activation::Gelu => {
                 approximate(x / 2.0 * (1.0 + (0.797_884_6 * (x + 0.044_715 * x * x * x)).tanh()))
             }
-            ActivationOption::Silu => approximate(x / (1.0 + (-x).exp())),
+            Activation::Silu => approximate(x / (1.0 + (-x).exp())),
         }
     }
 

@@ -65,7 +65,7 @@ pub struct GemmWorkload {
     /// Add a bias to each column.
     bias: bool,
     /// Function of each element, before C is added.
-    activation: ActivationOption,
+    activation: Activation,
     /// The tensor-core instruction.
     instruction: Option<Instruction>,
     /// Rank of the algorithm in the heuristic's list, from 0, the cheapest. `--explain` prints the
@@ -166,19 +166,6 @@ enum BlockScaleOption {
     #[default]
     #[option(name = "128x128")]
     Block128x128,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
-enum ActivationOption {
-    /// None.
-    #[default]
-    None,
-    /// max(x, 0).
-    Relu,
-    /// x·Φ(x), by its tanh approximation.
-    Gelu,
-    /// x·σ(x).
-    Silu,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
@@ -297,15 +284,6 @@ impl GemmWorkload {
         GemmProblem { batch: case.batch, along_m, types, scales: self.granularities() }
     }
 
-    fn activation(&self) -> Activation {
-        match self.activation {
-            ActivationOption::None => Activation::Identity,
-            ActivationOption::Relu => Activation::Relu,
-            ActivationOption::Gelu => Activation::Gelu,
-            ActivationOption::Silu => Activation::Silu,
-        }
-    }
-
     /// Alpha, with the tensors' scales.
     fn alpha(&self) -> f32 {
         const TENSOR_SCALES: f32 = 0.75 * 0.5;
@@ -315,7 +293,7 @@ impl GemmWorkload {
     /// Refuses an epilogue where `what` has none.
     fn expect_identity(&self, what: &str) -> Result<()> {
         let is_identity = self.alpha() == 1.0 && self.beta == 0.0 && !self.bias;
-        if is_identity && self.activation == ActivationOption::None && self.scales != Scales::RowColumn {
+        if is_identity && self.activation == Activation::Identity && self.scales != Scales::RowColumn {
             return Ok(());
         }
         let flags = "--alpha, --beta, --bias, --activation and --scales";
@@ -447,9 +425,9 @@ impl Workload for GemmWorkload {
                             "operands of {copied} of the {all} problems are copied first: TMA cannot read them"
                         )
                     });
-                    let (m, n, k, count) = (average.m, average.n, average.k, average.batch);
+                    let Batch { problem: Problem { m, n, k, .. }, count, .. } = average.batch;
                     let of = format!(" for {count} problems of {m} x {n} x {k} on average");
-                    (of, heuristic::rank_grouped(average, sms), copies.into_iter().collect())
+                    (of, heuristic::rank_grouped(&average, sms), copies.into_iter().collect())
                 }
                 _ => {
                     let ranked = heuristic::equal_groups(&problem);
@@ -458,7 +436,7 @@ impl Workload for GemmWorkload {
                         Grouping::AlongM => format!(" for {count} equal groups of {m} x {n} x {k}"),
                         _ => String::new(),
                     };
-                    (of, heuristic::rank(ranked.size(), sms), StagedBatch::of(&problem).describe())
+                    (of, heuristic::rank(&ranked, sms), StagedBatch::of(&problem).describe())
                 }
             };
             let types =

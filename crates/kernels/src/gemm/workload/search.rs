@@ -79,8 +79,7 @@ impl Search for AlgorithmSearch {
     }
 
     fn around(&mut self, fastest: usize) -> Vec<Candidate> {
-        let (size, capability) = (self.problem.size(), self.setup.capability());
-        let mut algorithms = heuristic::around(self.tried[fastest], size, capability);
+        let mut algorithms = heuristic::around(self.tried[fastest], &self.problem, self.setup.capability());
         algorithms.retain(|algorithm| !self.tried.contains(algorithm));
         self.candidates(algorithms)
     }

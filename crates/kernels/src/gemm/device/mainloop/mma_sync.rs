@@ -1,4 +1,5 @@
-//! GEMM on tensor cores of any GPU from Ampere on: C = A·B by `cp.async`, `ldmatrix` and `mma.sync`.
+//! GEMM on tensor cores of any GPU from Ampere on: C = A·B by `cp.async`, `ldmatrix` and
+//! `mma.sync`.
 //!
 //! ```text
 //! C (m, n)             one CTA: a tile of 128 x 128       one warp of 2 x 2: 64 x 64      one mma.sync: 16 x 8 x 16
@@ -12,7 +13,7 @@
 //! eight rows of one chunk, which one ldmatrix phase reads, are in eight different bank groups.
 //! ```
 //!
-//! Any shape and both layouts of A and B; bounds are checked only where a shape needs it.
+//! Any shape and both layouts of A and B; bounds are checked only if the shape requires it.
 
 use serde::{Deserialize, Serialize};
 use warpwright::prelude::*;
@@ -72,7 +73,7 @@ const WARPS: (u32, u32) = (2, 2);
 const THREADS: u32 = 32 * WARPS.0 * WARPS.1;
 
 impl MmaSyncGemm {
-    /// The kernel for a batch: the widest copies that it allows, and checks only where it needs some.
+    /// The kernel for a batch: the widest copies that it allows, and bounds checks only if needed.
     pub fn new(batch: Batch, configuration: MmaSyncConfiguration) -> Self {
         let MmaSyncConfiguration { tile, stages, raster } = configuration;
         let Problem { m, n, k, a, b } = batch.problem;
@@ -102,8 +103,8 @@ impl MmaSyncGemm {
         m.div_ceil(self.tile.0) * n.div_ceil(self.tile.1)
     }
 
-    /// C = A·B, each accumulator through an epilogue operation. `c` is called after the main loop, so that its address takes
-    /// none of the registers there.
+    /// C = A·B, each accumulator through an epilogue operation. `c` is called after the main loop,
+    /// so that its address takes none of the registers there.
     #[device]
     pub fn compute<A: MmaSyncOperand, B: MmaSyncOperand, C: GemmOutput>(
         &self,
@@ -161,8 +162,9 @@ impl MmaSyncGemm {
         wait_async_copies(in_flight);
         sync_threads();
 
-        // Main loop: while the tensor cores multiply step s, the fragments of step s + 1 are loaded; at the last step of a
-        // k-block those are the next one's, which must have arrived for every thread.
+        // Main loop: while the tensor cores multiply step s, the fragments of step s + 1 are
+        // loaded; at the last step of a k-block those are the next one's, which must have arrived
+        // for every thread.
         let steps = tile_k / 16;
         let mut read = constant(0u32);
         let mut write = constant(self.stages - 1);
@@ -266,7 +268,8 @@ struct Strip<T> {
 }
 
 impl<T: MmaSyncOperand> Strip<T> {
-    /// The tiles at `position` of an operand of `rows` by `k`, whose contiguous extent is a multiple of `vector`.
+    /// The tiles at `position` of an operand of `rows` by `k`, whose contiguous extent is a
+    /// multiple of `vector`.
     fn new(
         pointer: &Global<T>,
         k_contiguous: bool,
@@ -285,8 +288,9 @@ impl<T: MmaSyncOperand> Strip<T> {
 
     /// Shared memory for `stages` tiles: (rows, k, stage).
     ///
-    /// A row of the tile is 64 bytes where k is contiguous, and eight rows 64 bytes apart fall on every other bank group twice:
-    /// the chunk is exchanged by the row's bits 1 and 2. Columns are 256 bytes: the chunk, by the column's low bits.
+    /// A row of the tile is 64 bytes where k is contiguous, and eight rows 64 bytes apart fall on
+    /// every other bank group twice: the chunk is exchanged by the row's bits 1 and 2. Columns are
+    /// 256 bytes: the chunk, by the column's low bits.
     fn stages(&self, stages: u32) -> Tensor<T, SharedSpace> {
         let (rows, k) = self.tile;
         let elements = rows * k;
@@ -298,13 +302,14 @@ impl<T: MmaSyncOperand> Strip<T> {
         Tensor::swizzled(memory, Layout::new((rows, k, stages), strides), swizzle)
     }
 
-    /// The copy atom from a stage to MMA registers: `ldmatrix`, transposing where k is not contiguous.
+    /// The copy atom from a stage to MMA registers: `ldmatrix`, transposing where k is not
+    /// contiguous.
     fn matrix_load(&self) -> &'static str {
         if self.k_contiguous { "SM75_U32x4_LDSM_N" } else { "SM75_U16x8_LDSM_T" }
     }
 
-    /// This thread's copies of the strip's tiles to the stages. `rows_left` of the strip are inside the matrix; `exact`: all
-    /// are, and all of every tile's k.
+    /// This thread's copies of the strip's tiles to the stages. `rows_left` of the strip are inside
+    /// the matrix; `exact`: all are, and all of every tile's k.
     fn copies(
         &self,
         stages: &Tensor<T, SharedSpace>,

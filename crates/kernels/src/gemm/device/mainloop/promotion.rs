@@ -7,8 +7,9 @@
 //! totals             + acc · sa · sb     + acc · sa · sb     f32, in the consumer's registers: "promoted"
 //! ```
 //!
-//! A consumer has two sets of accumulators where its registers hold them: the tensor cores fill one while it promotes the
-//! other. (The scheme: DeepSeek-V3's report, "Increasing Accumulation Precision", 2024.)
+//! A consumer has two sets of accumulators if its registers hold them: the tensor cores fill one
+//! while it promotes the other. (The scheme: DeepSeek-V3's report, "Increasing Accumulation
+//! Precision", 2024.)
 
 use warpwright::lang::tensor::MappedMatrix;
 use warpwright::layout::Error;
@@ -34,7 +35,8 @@ pub struct BlockScaling {
 pub struct TileScales {
     /// The elements that share a scale.
     pub granularity: Granularity,
-    /// Whether tiles begin at any row of the operand, as those of groups along m do, or at multiples of 8.
+    /// Whether tiles begin at any row of the operand, as those of groups along m do, or at
+    /// multiples of 8.
     pub any_row: bool,
 }
 
@@ -47,7 +49,8 @@ impl TileScales {
     /// # Errors
     /// The tile has more than 256 rows.
     pub(in crate::gemm) fn tile(self, rows: u32) -> Result<TmaTile, Error> {
-        // 128x128 blocks have fewer than the least, those before the tile's first in its 16 bytes included.
+        // 128x128 blocks have fewer than the least, those before the tile's first in its 16 bytes
+        // included.
         let scales = match self.granularity {
             Granularity::Row if self.any_row => rows + SCALES_PER_16_BYTES - 1,
             Granularity::Row => rows,
@@ -153,8 +156,8 @@ impl StagedOperandScales {
         ScaledRows { before, first }
     }
 
-    /// Neighboring rows, from the tile's first or a multiple of this after it on, that have the same scale for certain; 8 at
-    /// least are read together.
+    /// Neighboring rows, from the tile's first or a multiple of this after it on, that have the
+    /// same scale for certain; 8 at least are read together.
     fn rows_of_one_scale(&self) -> u32 {
         match self.scales {
             TileScales { granularity: Granularity::Row, .. } | TileScales { any_row: true, .. } => 8,
@@ -209,7 +212,8 @@ impl Promotion {
         Self { mma: mma.clone(), scales, sets }
     }
 
-    /// Leaves in `tile`, whose scales are those of `rows`, the scaled accumulators of the next `k_blocks` stages.
+    /// Leaves in `tile`, whose scales are those of `rows`, the scaled accumulators of the next
+    /// `k_blocks` stages.
     pub(in crate::gemm) fn accumulate(
         &mut self,
         operands: (&MatrixOperand, &MatrixOperand),
@@ -225,7 +229,8 @@ impl Promotion {
                 self.promote(pipeline, tile, rows, 0, 0);
             }
         } else {
-            // The sets alternate: while one is promoted, the next k-block is multiplied into the other.
+            // The sets alternate: while one is promoted, the next k-block is multiplied into the
+            // other.
             self.begin(operands, pipeline, 0);
             for _ in 0..(k_blocks - 1u32) / 2u32 {
                 for set in [1, 0] {
@@ -249,8 +254,8 @@ impl Promotion {
         multiply(&self.mma, &mut self.sets[set], &a.slice(at), &b.slice(at), Accumulate::No);
     }
 
-    /// Waits until `in_flight` k-blocks are being multiplied, and adds the set of accumulators of the one before them, scaled, to
-    /// the tile's.
+    /// Waits until `in_flight` k-blocks are being multiplied, and adds the set of accumulators of
+    /// the one before them, scaled, to the tile's.
     fn promote(
         &self,
         pipeline: &mut Consumer,
@@ -266,7 +271,8 @@ impl Promotion {
         let groups = tile.columns / 8;
         let run = b.rows_of_one_scale() / 8;
         for block in 0..set.len() / (4 * groups) {
-            // Of every eight columns a thread has two neighbors, in two rows: `AccumulatorTile::coordinate`.
+            // Of every eight columns a thread has two neighbors, in two rows:
+            // `AccumulatorTile::coordinate`.
             let index = |group: u32, half: u32, side: u32| ((block * groups + group) * 2 + half) * 2 + side;
             let row_scales = [0, 1].map(|half| a.get(stage, a_rows, tile.coordinate(index(0, half, 0)).0));
             for first in (0..groups).step_by(run as usize) {

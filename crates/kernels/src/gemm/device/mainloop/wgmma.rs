@@ -13,8 +13,9 @@
 //!                        epilogue: round, `stmatrix` to shared memory, TMA to C, while the producer fills stages of the next tile
 //! ```
 //!
-//! Pingpong consumers compute a tile each: one is in its epilogue while the other is in its main loop. Operands with block
-//! scales have these next to the tiles in each stage, and their k-blocks are [promoted](super::promotion).
+//! Pingpong consumers compute a tile each: one is in its epilogue while the other is in its main
+//! loop. Operands with block scales have these next to the tiles in each stage, and their k-blocks
+//! are [promoted](super::promotion).
 
 use serde::{Deserialize, Serialize};
 use warpwright::arch::DataType;
@@ -62,7 +63,8 @@ pub struct WgmmaGemm {
     pub raster: u32,
     /// Whether tiles of the last waves are split along k, so that all SMs have the same work.
     pub stream_k: bool,
-    /// The block scales of A and B: the schedule is cooperative, and a k-block is as deep as a scale's.
+    /// The block scales of A and B: the schedule is cooperative, and a k-block is as deep as a
+    /// scale's.
     pub scales: Option<BlockScaling>,
 }
 
@@ -108,7 +110,8 @@ impl WgmmaGemm {
         TmaStore::<C>::tile_box(self.tile.1, self.c)
     }
 
-    /// The producer and the consumers. With at most 128 accumulators a thread, an equal share of the registers is enough.
+    /// The producer and the consumers. With at most 128 accumulators a thread, an equal share of
+    /// the registers is enough.
     fn role_sizes(&self) -> [RoleSize; 2] {
         let (producer, consumer) = (warpgroups(1), warpgroups(CONSUMERS));
         let sets = self.scales.map_or(1, |scales| 1 + scales.accumulator_sets);
@@ -121,7 +124,8 @@ impl WgmmaGemm {
 
 #[device]
 impl WgmmaGemm {
-    /// Computes this CTA's tiles, and calls `epilogue` with each. Parts of split tiles are reduced in `workspace`.
+    /// Computes this CTA's tiles, and calls `epilogue` with each. Parts of split tiles are reduced
+    /// in `workspace`.
     pub(in crate::gemm) fn compute<A: Operand, B: Operand>(
         &self,
         problems: &Problems,
@@ -174,7 +178,8 @@ impl WgmmaGemm {
             consumer.begin();
             let mut pipeline = pipeline.consumer();
             let mma = TiledMma::warpgroups(atom::<A, B>(tile_n), cooperating);
-            // This warpgroup's part of a tile, and its first unit; with pingpong it skips the others'.
+            // This warpgroup's part of a tile, and its first unit; with pingpong it skips the
+            // others'.
             let pingpong = self.schedule == Schedule::Pingpong;
             let (rank, turn) = match self.schedule {
                 Schedule::Cooperative => (consumer.warpgroup(), constant(0u32)),

@@ -1,0 +1,198 @@
+//! Which configurations are legal, ranked and searched, and what the cost model prefers.
+
+use warpwright::arch::Capability;
+use warpwright::arch::DataType::{Bf16, E4m3, F32, Tf32};
+use warpwright_kernels::gemm::device::mainloop::mma_sync::MmaSyncConfiguration;
+use warpwright_kernels::gemm::device::mainloop::wgmma::Schedule;
+use warpwright_kernels::gemm::host::config::{Algorithm, Configuration};
+use warpwright_kernels::gemm::host::heuristic::{Cost, rank};
+use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
+use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
+use warpwright_kernels::gemm::problem::types::GemmTypes;
+
+const TYPES: GemmTypes = GemmTypes { a: Bf16, b: Bf16, c: Bf16 };
+const LEGAL: Configuration = Configuration {
+    tile: (128, 192),
+    schedule: Schedule::Pingpong,
+    cluster: (2, 1),
+    k_bytes: 128,
+    stream_k: false,
+    transposed: false,
+    stages: 4,
+    raster: 8,
+    accumulator_sets: 1,
+};
+const H200_SMS: u32 = 132;
+
+fn sized(m: u32, n: u32, k: u32) -> GemmProblem {
+    GemmProblem::new(Problem::new(m, n, k), TYPES)
+}
+
+fn large() -> GemmProblem {
+    sized(4096, 4096, 4096)
+}
+
+fn capability(target: &str) -> &'static Capability {
+    Capability::for_target(target).expect("it is known")
+}
+
+/// Fails unless an algorithm is refused with that reason.
+fn expect_refusal(algorithm: Algorithm, problem: &GemmProblem, target: &str, reason: &str) {
+    let error = algorithm.check(problem, capability(target)).expect_err(reason).to_string();
+    assert!(error.contains(reason), "{error}\n{reason}");
+}
+
+#[test]
+fn what_the_heuristic_ranks_is_legal() {
+    assert!(LEGAL.is_legal(&large()));
+    for (m, n, k) in [(1, 1, 1), (1, 12288, 4096), (2048, 2048, 2048), (8192, 8192, 8192), (64, 64, 1 << 21)]
+    {
+        let scaled = Some((Row, Block));
+        for (input, c, scales) in [
+            (E4m3, Bf16, None),
+            (Bf16, Bf16, None),
+            (Bf16, F32, None),
+            (Tf32, F32, None),
+            (E4m3, Bf16, scaled),
+            (E4m3, F32, scaled),
+        ] {
+            let problem =
+                GemmProblem { scales, types: GemmTypes { a: input, b: input, c }, ..sized(m, n, k) };
+            for configuration in Configuration::all(&problem) {
+                assert!(configuration.is_legal(&problem), "{configuration} for {problem:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_legal_candidates_are_searched_and_none_twice() {
+    for problem in [
+        large(),
+        sized(1, 4096, 4096),
+        GemmProblem { types: GemmTypes { c: F32, ..TYPES }, ..large() },
+        sized(4096, 4096, 1 << 21),
+    ] {
+        let all = Configuration::searched(&problem);
+        assert!(all.len() > 100, "{} for {problem:?}", all.len());
+        for (index, configuration) in all.iter().enumerate() {
+            assert!(
+                configuration.is_legal(&problem) && !all[..index].contains(configuration),
+                "{configuration}"
+            );
+            for other in configuration.around(&problem) {
+                assert!(other.is_legal(&problem) && other != *configuration, "{other}");
+            }
+        }
+    }
+    let problem = sized(8192, 8192, 8192);
+    assert!(Configuration::searched(&problem).contains(&rank(&problem, H200_SMS)[0].configuration));
+}
+
+#[test]
+fn a_refusal_names_the_rule() {
+    let schedule = Schedule::Cooperative;
+    let (large, long) = (large(), sized(4096, 4096, 1 << 21));
+    let types = GemmTypes { a: E4m3, b: E4m3, ..TYPES };
+    let scaled = GemmProblem { types, scales: Some((Row, Row)), ..large };
+    for (configuration, problem, reason) in [
+        (
+            Configuration { tile: (96, 64), ..LEGAL },
+            large,
+            "96 rows, but its consumers multiply 64 at a time",
+        ),
+        (
+            Configuration { tile: (64, 64), schedule, ..LEGAL },
+            large,
+            "64 rows, but its consumers multiply 128",
+        ),
+        (Configuration { tile: (64, 264), ..LEGAL }, large, "264 columns, but wgmma multiplies 8 to 256"),
+        (Configuration { tile: (64, 100), ..LEGAL }, large, "100 columns, but wgmma multiplies 8 to 256"),
+        (Configuration { tile: (128, 256), ..LEGAL }, large, "256 accumulators, but its registers hold 192"),
+        (Configuration { cluster: (4, 4), ..LEGAL }, large, "a cluster has 16 CTAs, but"),
+        (Configuration { cluster: (0, 1), ..LEGAL }, large, "a cluster has 0 CTAs, but"),
+        (
+            Configuration { tile: (128, 8), cluster: (3, 1), ..LEGAL },
+            large,
+            "3 CTAs cannot load 8 rows of B in equal parts",
+        ),
+        (Configuration { k_bytes: 64, ..LEGAL }, large, "64 bytes of k: use a multiple of 128"),
+        (Configuration { stages: 5, ..LEGAL }, large, "5 stages, but needs 2 and shared memory holds 4"),
+        (Configuration { stages: 1, ..LEGAL }, large, "1 stages, but needs 2 and shared memory holds 4"),
+        (Configuration { raster: 0, ..LEGAL }, large, "the raster is 0"),
+        (Configuration { stream_k: true, ..LEGAL }, long, "k is 2097152, but stream-K takes 1048576 at most"),
+        (LEGAL, scaled, "no kernel of 128x192 tiles with 1 accumulator sets"),
+    ] {
+        assert!(!configuration.is_legal(&problem));
+        expect_refusal(Algorithm::Wgmma(configuration), &problem, "sm_90a", reason);
+    }
+    expect_refusal(Algorithm::Wgmma(LEGAL), &large, "sm_80", "wgmma needs sm_90a, and the device is sm_80");
+}
+
+#[test]
+fn mma_sync_candidates_are_legal_and_none_twice() {
+    let default = MmaSyncConfiguration::default();
+    let check = |configuration, target| Algorithm::MmaSync(configuration).check(&large(), capability(target));
+    for target in ["sm_80", "sm_86", "sm_90a"] {
+        let all = MmaSyncConfiguration::all(capability(target));
+        assert_eq!(all[0], default);
+        for (index, &configuration) in all.iter().enumerate() {
+            assert!(!all[..index].contains(&configuration), "{configuration:?}");
+            let around = configuration.around(capability(target));
+            assert!(around.len() >= 6 && !around.contains(&configuration), "{configuration:?}");
+            for (index, &other) in around.iter().enumerate() {
+                assert!(check(other, target).is_ok() && !around[..index].contains(&other), "{other:?}");
+            }
+        }
+    }
+    assert!(check(MmaSyncConfiguration { stages: 6, ..default }, "sm_86").is_ok());
+    for illegal in [
+        MmaSyncConfiguration { stages: 7, ..default },
+        MmaSyncConfiguration { tile: (256, 128), ..default },
+        MmaSyncConfiguration { tile: (64, 96), ..default },
+        MmaSyncConfiguration { stages: 1, ..default },
+        MmaSyncConfiguration { stages: u32::MAX, ..default },
+        MmaSyncConfiguration { raster: 0, ..default },
+    ] {
+        let reason = "tiles have 64 or 128 rows and columns, and at least 2 stages";
+        expect_refusal(Algorithm::MmaSync(illegal), &large(), "sm_86", reason);
+    }
+    let narrow = GemmProblem { types: GemmTypes { a: E4m3, b: E4m3, ..TYPES }, ..large() };
+    expect_refusal(Algorithm::MmaSync(default), &narrow, "sm_90a", "mma.sync multiplies 16-bit operands");
+}
+
+/// The first choice is the one that was fastest on an H200, or within a few hundredths of it: docs/results.
+#[test]
+fn the_model_agrees_with_the_measured_choices() {
+    for ((m, n, k), tile, stream_k, transposed) in [
+        ((6144, 6144, 6144), (256, 192), false, false),
+        ((8192, 8192, 8192), (128, 192), false, false),
+        ((4096, 4096, 4096), (128, 256), false, false),
+        ((3072, 3072, 3072), (128, 192), false, false),
+        ((2048, 2048, 2048), (128, 256), false, false),
+        ((1024, 1024, 16384), (128, 128), true, false),
+        ((8192, 4096, 4096), (128, 256), false, false),
+        ((8192, 4096, 12288), (128, 256), false, false),
+        ((4096, 24576, 4096), (128, 192), true, false),
+        ((16384, 16384, 16384), (256, 192), false, false),
+        ((128, 12288, 4096), (128, 96), false, false),
+        ((64, 12288, 4096), (64, 96), false, false),
+        ((16, 12288, 4096), (128, 16), true, true),
+        ((1, 12288, 4096), (128, 8), true, true),
+    ] {
+        let best = rank(&sized(m, n, k), H200_SMS)[0].configuration;
+        assert_eq!((best.tile, best.stream_k, best.transposed), (tile, stream_k, transposed), "{m} {n} {k}");
+    }
+}
+
+#[test]
+fn the_busiest_cta_decides_unless_tiles_are_split() {
+    let whole = Configuration { tile: (128, 256), schedule: Schedule::Cooperative, ..LEGAL };
+    let large = sized(8192, 8192, 64);
+    let cost = Cost::of(whole, &large, H200_SMS);
+    assert_eq!((cost.ctas, cost.tiles, cost.waves), (132, 2048, 16.0));
+    let split = Cost::of(Configuration { stream_k: true, ..whole }, &large, H200_SMS);
+    assert!(split.waves < 16.0 && split.reduction > 0.0);
+    let one = Cost::of(whole, &sized(1, 1, 1), H200_SMS);
+    assert_eq!((one.ctas, one.tiles, one.waves), (2, 2, 1.0));
+}
