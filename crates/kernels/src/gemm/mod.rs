@@ -26,7 +26,8 @@
 //!   config.rs           algorithms, configurations: legality, search space
 //!   heuristic.rs        the cost model, and what `--explain` prints
 //!   tune.rs             tuned results
-//!   launch.rs           plans: kernel, tensor maps, workspace; types are values
+//!   launch.rs           plans: kernel, workspace, arguments; types are values
+//!   maps.rs             tensor maps, and copies of operands
 //!   grouped.rs          the same for problems of unlike extents
 //!   reference.rs        f64 on the host, and its tolerance
 //! workload/           the command line: options, inputs, cuBLASLt baseline, search

@@ -7,6 +7,7 @@ use super::mainloop::mma_sync::MmaSyncGemm;
 use super::mainloop::wgmma::{CONSUMERS, WgmmaGemm};
 use super::problems::{GroupsAlongM, ProblemTable, Problems, StridedBatch};
 use super::store::{AccumulatorTile, TileStore, TmaStore};
+use crate::gemm::problem::batching::{Batch, GemmProblem};
 use crate::gemm::problem::epilogue::LinearParts;
 use crate::gemm::problem::types::{GemmOutput, MmaSyncOperand, Operand};
 
@@ -19,6 +20,16 @@ pub(in crate::gemm) enum Batching {
     Batched,
     /// Groups along m, each with a B of its own.
     AlongM,
+}
+
+impl Batching {
+    pub(in crate::gemm) fn of(problem: &GemmProblem) -> Self {
+        match problem {
+            GemmProblem { along_m: true, .. } => Self::AlongM,
+            GemmProblem { batch: Batch { count: 1, .. }, .. } => Self::Single,
+            _ => Self::Batched,
+        }
+    }
 }
 
 impl WgmmaGemm {
@@ -74,15 +85,11 @@ pub(in crate::gemm) struct OperandParameters {
     b_scales: TensorMap,
 }
 
-/// What a launch computes: the extents of a problem, or of all groups along m together; how many
-/// problems there are, and where they begin.
+/// What a launch computes.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
 pub(in crate::gemm) struct ProblemParameters {
-    m: Reg<u32>,
-    n: Reg<u32>,
-    k: Reg<u32>,
-    /// Problems of a batch, or groups.
-    count: Reg<u32>,
+    /// m, n and k, of groups along m those of all together; and the number of problems or groups.
+    extents: [Reg<u32>; 4],
     /// Elements from one C of a batch to the next.
     c_stride: Reg<u64>,
     /// The first row of each group along m, and the number of all rows.
@@ -126,7 +133,7 @@ impl<E> WgmmaKernel<E> {
     /// The problems of a launch.
     fn problems(&self, operands: OperandParameters, parameters: ProblemParameters) -> Problems {
         let OperandParameters { a, b, a_scales, b_scales } = operands;
-        let ProblemParameters { m, n, k, count, c_stride, offsets } = parameters;
+        let ProblemParameters { extents: [m, n, k, count], c_stride, offsets } = parameters;
         let scales = self.fused.gemm.scales.is_some().then_some((a_scales, b_scales));
         let one = Problems::one(&a, &b, (m, n, k)).with_scales(scales);
         let (own, capacity, transposed) = (self.own, self.capacity, self.fused.transposed);
@@ -197,7 +204,7 @@ impl<E> MmaSyncKernel<E> {
         E: FusedEpilogue<C>,
     {
         let operation = self.fused.operation(epilogue, *c);
-        let ProblemParameters { m, n, k, count, c_stride, offsets } = problem;
+        let ProblemParameters { extents: [m, n, k, count], c_stride, offsets } = problem;
         let gemm = self.fused.gemm;
         match self.batching {
             Batching::Single => gemm.compute(a, b, &|| *c, (m, n, k), &operation),

@@ -15,7 +15,8 @@ use warpwright::runtime::{Buffer, Compiled, HostBuffer, LaunchCounts, Stream, Te
 
 use super::config::{Algorithm, Configuration};
 use super::heuristic;
-use super::launch::{self, Buffers, Call, CopyScratch, OperandMaps, Reading};
+use super::launch::{self, Buffers, Call};
+use super::maps::{CopyScratch, OperandMaps, Reading, scale_maps};
 use crate::gemm::device::epilogue::Fused;
 use crate::gemm::device::kernel::GroupedKernel;
 use crate::gemm::device::problems::{RECORD_EXTENTS, RECORD_SCALES, record_bytes};
@@ -189,7 +190,7 @@ impl<'m> Group<'m> {
             let operands = if self.transposed { [b, a] } else { [a, b] };
             let (operands, copied) = maps.operands.maps(operations, stream, operands, scratch)?;
             counts = both(counts, copied);
-            let scales = launch::scale_maps(&maps.scales, member.buffers.scales, self.transposed)?;
+            let scales = scale_maps(&maps.scales, member.buffers.scales, self.transposed)?;
             records.extend(maps.record(&operands, scales, member)?);
         }
         Ok((records, counts))

@@ -3,30 +3,23 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpwright::arch::{Capability, DataType};
-use warpwright::layout;
-use warpwright::prelude::*;
-use warpwright::runtime::{
-    Buffer, Device, DeviceProperties, LaunchCounts, Storable, Stream, TensorMap, TileMaps,
-};
+use warpwright::arch::Capability;
+use warpwright::runtime::{Buffer, Device, DeviceProperties, LaunchCounts, Stream, TensorMap, TileMaps};
 
 use super::config::{Algorithm, Configuration, MMA_SYNC_INPUT_BYTES, has_wgmma};
 use super::heuristic::{self, Cost};
+use super::maps::{OperandMaps, Reading, scale_maps};
 use super::tune::{self, Key};
 use crate::gemm::device::epilogue::{Fused, FusedEpilogue};
 use crate::gemm::device::kernel::{Batching, MmaSyncKernel, WgmmaKernel};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
-use crate::gemm::device::mainloop::promotion::TileScales;
 use crate::gemm::device::mainloop::wgmma::WgmmaGemm;
-use crate::gemm::device::staging::{OperandCopy, StagedBatch};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, PresentArguments};
 use crate::gemm::problem::error::GemmError;
 use crate::gemm::problem::scales::BlockScales;
-use crate::gemm::problem::types::{
-    GemmOutput, GemmTypes, with_operand, with_operands, with_output, with_type,
-};
-use crate::operations::{Operations, Result, Scratch, both};
+use crate::gemm::problem::types::{GemmOutput, GemmTypes, with_operands, with_output, with_type};
+use crate::operations::{Operations, Result, Scratch};
 
 /// A GEMM with its buffers, whose types are those of `problem`.
 pub(in crate::gemm) struct Call<'l, E> {
@@ -200,16 +193,6 @@ impl Plan {
     }
 }
 
-impl Batching {
-    fn of(problem: &GemmProblem) -> Self {
-        match problem {
-            GemmProblem { along_m: true, .. } => Self::AlongM,
-            GemmProblem { batch: Batch { count: 1, .. }, .. } => Self::Single,
-            _ => Self::Batched,
-        }
-    }
-}
-
 /// The arguments of the epilogue, and the buffer that is passed for absent ones.
 struct EpilogueBuffers<'l> {
     arguments: EpilogueValues<'l>,
@@ -278,7 +261,7 @@ impl MmaSyncPlan {
             let start = Box::new(move |stream: &Stream, buffers: Buffers<'_>, epilogue: EpilogueBuffers<'_>| {
                 let Buffers { a, b, c, offsets, .. } = buffers;
                 let offsets = offsets.unwrap_or(epilogue.nothing.cast());
-                let problem = (m, n, k, count, c_stride, offsets);
+                let problem = ([m, n, k, count], c_stride, offsets);
                 let (a, b, c) = (a.cast::<T>(), b.cast::<T>(), c.cast_mut::<C>());
                 let arguments = (a, b, c, epilogue.pass::<C>(), problem, a_stride, b_stride);
                 Ok(compiled.launch(stream, grid, arguments)?)
@@ -299,71 +282,6 @@ impl MmaSyncPlan {
             (self.start)(stream, buffers, EpilogueBuffers { arguments, nothing })
         })
     }
-}
-
-/// A problem as the `wgmma` kernel reads it: if it computes C's transpose, its A is the problem's
-/// B.
-#[derive(Clone, Copy)]
-pub(in crate::gemm) struct Reading {
-    /// The kernel's own batch.
-    pub(in crate::gemm) staged: StagedBatch,
-    /// The types of the kernel's own A and B.
-    pub(in crate::gemm) types: GemmTypes,
-    /// Whether there is an A, and a B, for each problem.
-    own: (bool, bool),
-    pub(in crate::gemm) gemm: WgmmaGemm,
-}
-
-impl Reading {
-    pub(in crate::gemm) fn new(problem: &GemmProblem, configuration: Configuration) -> Self {
-        let GemmProblem { batch, types, scales, along_m } = *problem;
-        let own = match Batching::of(problem) {
-            Batching::AlongM => (false, true),
-            Batching::Single => (false, false),
-            Batching::Batched => batch.own(),
-        };
-        let (batch, types, own) = match configuration.transposed {
-            true => (batch.transposed(), types.transposed(), (own.1, own.0)),
-            false => (batch, types, own),
-        };
-        let staged = StagedBatch::new(batch, types.input_bytes());
-        let gemm = configuration.gemm(staged.batch.problem, types.input_bytes(), scales, along_m);
-        Self { staged, types, own, gemm }
-    }
-
-    /// The tensor maps of the block scales.
-    pub(in crate::gemm) fn scale_maps(&self) -> Result<Option<[TileMaps<f32>; 2]>> {
-        let Batch { problem: Problem { m, n, k, .. }, count, .. } = self.staged.batch;
-        let maps = |scales: TileScales, rows: u32, own: bool, tile: u32| -> Result<TileMaps<f32>> {
-            let (blocks, padded) = scales.granularity.extents((rows, k));
-            let stride = u64::from(blocks) * u64::from(padded);
-            let matrices = own.then_some((count, stride));
-            tile_maps((padded, blocks), matrices, scales.tile(tile))
-        };
-        let WgmmaGemm { tile, scales, .. } = self.gemm;
-        let Some(scales) = scales else { return Ok(None) };
-        Ok(Some([maps(scales.a, m, self.own.0, tile.0)?, maps(scales.b, n, self.own.1, tile.1)?]))
-    }
-
-    /// The tensor maps of C; `count` of them have one map, with C's stride.
-    pub(in crate::gemm) fn c_maps(&self, matrices: Option<(u32, u64)>) -> Result<TileMaps<u8>> {
-        let Problem { m, n, .. } = self.staged.batch.problem;
-        with_output!(self.types.c, C => Ok(tile_maps::<C>((m, n), matrices, self.gemm.c_tile::<C>())?.bytes()))
-    }
-}
-
-/// The tensor maps of matrices (mn, k); `matrices`: how many each map has as its third axis, and
-/// the elements from one to the next.
-fn tile_maps<T: Storable>(
-    (mn, k): (u32, u32),
-    matrices: Option<(u32, u64)>,
-    tile: Result<TmaTile, layout::Error>,
-) -> Result<TileMaps<T>> {
-    let (matrix, tile) = ((mn.into(), k.into()), tile.map_err(GemmError::from)?);
-    Ok(match matrices {
-        Some((count, stride)) => TileMaps::of_many(matrix, (count.into(), stride), &tile)?,
-        None => TileMaps::new(matrix, &tile)?,
-    })
 }
 
 /// Launches of the `wgmma` kernel.
@@ -423,7 +341,7 @@ impl WgmmaPlan {
                 let WgmmaLaunch { epilogue, parts, arrived, offsets, .. } = launch;
                 let offsets = offsets.unwrap_or(epilogue.nothing.cast());
                 let (operands, c) = ((a, b, a_scales, b_scales), c.cast_mut::<C>());
-                let problem = (m, n, k, count, c_stride, offsets);
+                let problem = ([m, n, k, count], c_stride, offsets);
                 let arguments = (operands, c_map, c, epilogue.pass::<C>(), parts, arrived, problem);
                 Ok(compiled.launch(stream, shape, arguments)?)
             };
@@ -473,17 +391,6 @@ impl WgmmaPlan {
     }
 }
 
-/// The maps of the block scales of the kernel's A and B.
-pub(in crate::gemm) fn scale_maps(
-    maps: &Option<[TileMaps<f32>; 2]>,
-    scales: Option<[BlockScales<'_>; 2]>,
-    transposed: bool,
-) -> Result<Option<[TensorMap; 2]>> {
-    let (Some([a_maps, b_maps]), Some([a, b])) = (maps, scales) else { return Ok(None) };
-    let (a, b) = if transposed { (b, a) } else { (a, b) };
-    Ok(Some([a_maps.of(a.scales)?, b_maps.of(b.scales)?]))
-}
-
 /// A batch with as many tiles as groups along m can have: one tile of each is not full.
 fn most_tiles(problem: &GemmProblem, configuration: Configuration) -> Batch {
     let GemmProblem { batch, along_m, .. } = *problem;
@@ -495,91 +402,6 @@ fn most_tiles(problem: &GemmProblem, configuration: Configuration) -> Batch {
     let Batch { problem, count, .. } = batch;
     let rows_of_tiles = problem.m / high + count.min(problem.m).max(1);
     Batch::new(Problem { m: 1, ..problem }, rows_of_tiles)
-}
-
-/// An operand as a kernel reads it: its tensor maps, and its copy if TMA cannot read it.
-struct ReadOperand {
-    data_type: DataType,
-    copy: Option<OperandCopy>,
-    maps: TileMaps<u8>,
-}
-
-impl ReadOperand {
-    /// The map of an operand, or of its copy in `scratch`.
-    fn map(
-        &self,
-        operations: &Operations,
-        stream: &Stream,
-        operand: &Buffer<u8>,
-        scratch: &mut Scratch<u8>,
-    ) -> Result<(TensorMap, LaunchCounts)> {
-        let Some(copy) = self.copy else { return Ok((self.maps.of(operand)?, LaunchCounts::default())) };
-        let bytes = copy.length() * self.data_type.bits() as usize / 8;
-        let copied = scratch.at_least(operations.device(), bytes)?;
-        let counts = with_operand!(self.data_type, T => {
-            copy.launch::<T>(operations, stream, operand.cast(), copied.cast_mut())
-        })?;
-        Ok((self.maps.of(copied)?, counts))
-    }
-}
-
-/// Maps with the row pitch of the copy.
-fn pitched<T: Storable>(maps: TileMaps<T>, copy: Option<OperandCopy>) -> TileMaps<u8> {
-    match copy {
-        Some(copy) => maps.pitched(copy.pitch.into()).bytes(),
-        None => maps.bytes(),
-    }
-}
-
-/// Both operands as a kernel reads them.
-pub(in crate::gemm) struct OperandMaps([ReadOperand; 2]);
-
-/// The copies of A and of B.
-pub(in crate::gemm) type CopyScratch = [Scratch<u8>; 2];
-
-impl OperandMaps {
-    pub(in crate::gemm) fn new(reading: &Reading) -> Result<Self> {
-        let Reading { staged: StagedBatch { batch, copies: [a_copy, b_copy] }, types, own, gemm } = *reading;
-        let Problem { m, n, k, .. } = batch.problem;
-        let [a_matrices, b_matrices] = batch.matrices();
-        let (a_matrices, b_matrices) = (own.0.then_some(a_matrices), own.1.then_some(b_matrices));
-        let a = with_operand!(types.a, T => pitched(tile_maps::<T>((m, k), a_matrices, gemm.a_tile::<T>())?, a_copy));
-        let b = with_operand!(types.b, T => pitched(tile_maps::<T>((n, k), b_matrices, gemm.b_tile::<T>())?, b_copy));
-        let a = ReadOperand { data_type: types.a, copy: a_copy, maps: a };
-        let b = ReadOperand { data_type: types.b, copy: b_copy, maps: b };
-        Ok(Self([a, b]))
-    }
-
-    /// Calls `launch` with the maps of A and B, after the copies.
-    fn mapped(
-        &self,
-        operations: &Operations,
-        stream: &Stream,
-        operands: [&Buffer<u8>; 2],
-        launch: impl FnOnce(&[TensorMap; 2]) -> Result<LaunchCounts>,
-    ) -> Result<LaunchCounts> {
-        if self.0.iter().all(|operand| operand.copy.is_none()) {
-            let (maps, _) = self.maps(operations, stream, operands, &mut CopyScratch::default())?;
-            return launch(&maps);
-        }
-        operations.with_scratch(stream, |scratch: &mut CopyScratch| {
-            let (maps, counts) = self.maps(operations, stream, operands, scratch)?;
-            Ok(both(counts, launch(&maps)?))
-        })
-    }
-
-    /// The maps of A and B; copies are made in `scratch`.
-    pub(in crate::gemm) fn maps(
-        &self,
-        operations: &Operations,
-        stream: &Stream,
-        [a, b]: [&Buffer<u8>; 2],
-        [a_scratch, b_scratch]: &mut CopyScratch,
-    ) -> Result<([TensorMap; 2], LaunchCounts)> {
-        let (a, a_counts) = self.0[0].map(operations, stream, a, a_scratch)?;
-        let (b, b_counts) = self.0[1].map(operations, stream, b, b_scratch)?;
-        Ok(([a, b], both(a_counts, b_counts)))
-    }
 }
 
 #[cfg(test)]

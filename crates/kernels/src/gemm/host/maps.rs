@@ -1,0 +1,179 @@
+//! Tensor maps of a problem's matrices as the `wgmma` kernel reads them, and staged copies of the
+//! operands that TMA cannot read.
+
+use warpwright::arch::DataType;
+use warpwright::layout;
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream, TensorMap, TileMaps};
+
+use super::config::Configuration;
+use crate::gemm::device::kernel::Batching;
+use crate::gemm::device::mainloop::promotion::TileScales;
+use crate::gemm::device::mainloop::wgmma::WgmmaGemm;
+use crate::gemm::device::staging::{OperandCopy, StagedBatch};
+use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
+use crate::gemm::problem::error::GemmError;
+use crate::gemm::problem::scales::BlockScales;
+use crate::gemm::problem::types::{GemmTypes, with_operand, with_output};
+use crate::operations::{Operations, Result, Scratch, both};
+
+/// A problem as the `wgmma` kernel reads it: if it computes C's transpose, its A is the problem's
+/// B.
+#[derive(Clone, Copy)]
+pub(in crate::gemm) struct Reading {
+    /// The kernel's own batch.
+    pub(in crate::gemm) staged: StagedBatch,
+    /// The types of the kernel's own A and B.
+    pub(in crate::gemm) types: GemmTypes,
+    /// Whether there is an A, and a B, for each problem.
+    pub(in crate::gemm) own: (bool, bool),
+    pub(in crate::gemm) gemm: WgmmaGemm,
+}
+
+impl Reading {
+    pub(in crate::gemm) fn new(problem: &GemmProblem, configuration: Configuration) -> Self {
+        let GemmProblem { batch, types, scales, along_m } = *problem;
+        let own = match Batching::of(problem) {
+            Batching::AlongM => (false, true),
+            Batching::Single => (false, false),
+            Batching::Batched => batch.own(),
+        };
+        let (batch, types, own) = match configuration.transposed {
+            true => (batch.transposed(), types.transposed(), (own.1, own.0)),
+            false => (batch, types, own),
+        };
+        let staged = StagedBatch::new(batch, types.input_bytes());
+        let gemm = configuration.gemm(staged.batch.problem, types.input_bytes(), scales, along_m);
+        Self { staged, types, own, gemm }
+    }
+
+    /// The tensor maps of the block scales.
+    pub(in crate::gemm) fn scale_maps(&self) -> Result<Option<[TileMaps<f32>; 2]>> {
+        let Batch { problem: Problem { m, n, k, .. }, count, .. } = self.staged.batch;
+        let maps = |scales: TileScales, rows: u32, own: bool, tile: u32| -> Result<TileMaps<f32>> {
+            let (blocks, padded) = scales.granularity.extents((rows, k));
+            let stride = u64::from(blocks) * u64::from(padded);
+            let matrices = own.then_some((count, stride));
+            tile_maps((padded, blocks), matrices, scales.tile(tile))
+        };
+        let WgmmaGemm { tile, scales, .. } = self.gemm;
+        let Some(scales) = scales else { return Ok(None) };
+        Ok(Some([maps(scales.a, m, self.own.0, tile.0)?, maps(scales.b, n, self.own.1, tile.1)?]))
+    }
+
+    /// The tensor maps of C; `count` of them have one map, with C's stride.
+    pub(in crate::gemm) fn c_maps(&self, matrices: Option<(u32, u64)>) -> Result<TileMaps<u8>> {
+        let Problem { m, n, .. } = self.staged.batch.problem;
+        with_output!(self.types.c, C => Ok(tile_maps::<C>((m, n), matrices, self.gemm.c_tile::<C>())?.bytes()))
+    }
+}
+
+/// The tensor maps of matrices (mn, k); `matrices`: how many each map has as its third axis, and
+/// the elements from one to the next.
+fn tile_maps<T: Storable>(
+    (mn, k): (u32, u32),
+    matrices: Option<(u32, u64)>,
+    tile: Result<TmaTile, layout::Error>,
+) -> Result<TileMaps<T>> {
+    let (matrix, tile) = ((mn.into(), k.into()), tile.map_err(GemmError::from)?);
+    Ok(match matrices {
+        Some((count, stride)) => TileMaps::of_many(matrix, (count.into(), stride), &tile)?,
+        None => TileMaps::new(matrix, &tile)?,
+    })
+}
+
+/// The maps of the block scales of the kernel's A and B.
+pub(in crate::gemm) fn scale_maps(
+    maps: &Option<[TileMaps<f32>; 2]>,
+    scales: Option<[BlockScales<'_>; 2]>,
+    transposed: bool,
+) -> Result<Option<[TensorMap; 2]>> {
+    let (Some([a_maps, b_maps]), Some([a, b])) = (maps, scales) else { return Ok(None) };
+    let (a, b) = if transposed { (b, a) } else { (a, b) };
+    Ok(Some([a_maps.of(a.scales)?, b_maps.of(b.scales)?]))
+}
+
+/// An operand as a kernel reads it: its tensor maps, and its copy if TMA cannot read it.
+struct ReadOperand {
+    data_type: DataType,
+    copy: Option<OperandCopy>,
+    maps: TileMaps<u8>,
+}
+
+impl ReadOperand {
+    /// The map of an operand, or of its copy in `scratch`.
+    fn map(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        operand: &Buffer<u8>,
+        scratch: &mut Scratch<u8>,
+    ) -> Result<(TensorMap, LaunchCounts)> {
+        let Some(copy) = self.copy else { return Ok((self.maps.of(operand)?, LaunchCounts::default())) };
+        let bytes = copy.length() * self.data_type.bits() as usize / 8;
+        let copied = scratch.at_least(operations.device(), bytes)?;
+        let counts = with_operand!(self.data_type, T => {
+            copy.launch::<T>(operations, stream, operand.cast(), copied.cast_mut())
+        })?;
+        Ok((self.maps.of(copied)?, counts))
+    }
+}
+
+/// Maps with the row pitch of the copy.
+fn pitched<T: Storable>(maps: TileMaps<T>, copy: Option<OperandCopy>) -> TileMaps<u8> {
+    match copy {
+        Some(copy) => maps.pitched(copy.pitch.into()).bytes(),
+        None => maps.bytes(),
+    }
+}
+
+/// Both operands as a kernel reads them.
+pub(in crate::gemm) struct OperandMaps([ReadOperand; 2]);
+
+/// The copies of A and of B.
+pub(in crate::gemm) type CopyScratch = [Scratch<u8>; 2];
+
+impl OperandMaps {
+    pub(in crate::gemm) fn new(reading: &Reading) -> Result<Self> {
+        let Reading { staged: StagedBatch { batch, copies: [a_copy, b_copy] }, types, own, gemm } = *reading;
+        let Problem { m, n, k, .. } = batch.problem;
+        let [a_matrices, b_matrices] = batch.matrices();
+        let (a_matrices, b_matrices) = (own.0.then_some(a_matrices), own.1.then_some(b_matrices));
+        let a = with_operand!(types.a, T => pitched(tile_maps::<T>((m, k), a_matrices, gemm.a_tile::<T>())?, a_copy));
+        let b = with_operand!(types.b, T => pitched(tile_maps::<T>((n, k), b_matrices, gemm.b_tile::<T>())?, b_copy));
+        let a = ReadOperand { data_type: types.a, copy: a_copy, maps: a };
+        let b = ReadOperand { data_type: types.b, copy: b_copy, maps: b };
+        Ok(Self([a, b]))
+    }
+
+    /// Calls `launch` with the maps of A and B, after the copies.
+    pub(in crate::gemm) fn mapped(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        operands: [&Buffer<u8>; 2],
+        launch: impl FnOnce(&[TensorMap; 2]) -> Result<LaunchCounts>,
+    ) -> Result<LaunchCounts> {
+        if self.0.iter().all(|operand| operand.copy.is_none()) {
+            let (maps, _) = self.maps(operations, stream, operands, &mut CopyScratch::default())?;
+            return launch(&maps);
+        }
+        operations.with_scratch(stream, |scratch: &mut CopyScratch| {
+            let (maps, counts) = self.maps(operations, stream, operands, scratch)?;
+            Ok(both(counts, launch(&maps)?))
+        })
+    }
+
+    /// The maps of A and B; copies are made in `scratch`.
+    pub(in crate::gemm) fn maps(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        [a, b]: [&Buffer<u8>; 2],
+        [a_scratch, b_scratch]: &mut CopyScratch,
+    ) -> Result<([TensorMap; 2], LaunchCounts)> {
+        let (a, a_counts) = self.0[0].map(operations, stream, a, a_scratch)?;
+        let (b, b_counts) = self.0[1].map(operations, stream, b, b_scratch)?;
+        Ok(([a, b], both(a_counts, b_counts)))
+    }
+}
