@@ -138,7 +138,7 @@ pub(in crate::gemm) fn ptx_hash(
 /// A kernel with all that its launches share.
 pub(in crate::gemm) enum Plan {
     MmaSync(MmaSyncPlan),
-    Wgmma(WgmmaPlan),
+    Wgmma(Box<WgmmaPlan>),
 }
 
 impl Plan {
@@ -167,7 +167,8 @@ impl Plan {
                 let reading = Reading::new(problem, configuration);
                 let (gemm, transposed) = (reading.gemm, configuration.transposed);
                 let fused = Fused { gemm, epilogue, present, transposed };
-                Self::Wgmma(WgmmaPlan::new::<C, E>(operations, problem, configuration, &reading, fused)?)
+                let plan = WgmmaPlan::new::<C, E>(operations, problem, configuration, &reading, fused)?;
+                Self::Wgmma(Box::new(plan))
             }
         })
     }
