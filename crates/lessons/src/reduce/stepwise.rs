@@ -1,7 +1,7 @@
 //! The lessons that lead to [`single_pass`](warpwright_kernels::reduce::single_pass): each CTA
 //! reduces its elements to one, and the launch is repeated on the results until one is left.
 //!
-//! With one element per thread ([`interleaved`], [`sequential`], and the shuffles of [`block`])
+//! With one element per thread ([`interleaved`], [`sequential`], and the shuffles within a warp)
 //! most of the time goes into starting threads and waiting at barriers. [`Step::GridStride`]
 //! launches no more CTAs than fit the device, and each thread combines many elements first, so the
 //! cost of the tree is negligible.
@@ -22,7 +22,7 @@ pub enum Step {
     Interleaved,
     /// [`sequential`]
     Sequential,
-    /// [`block`]: the last five levels of the tree, and the five before them, use shuffles.
+    /// The last five levels of the tree, and the five before them, use shuffles.
     Shuffles,
     /// The same, after each thread has combined elements one grid apart.
     GridStride,
