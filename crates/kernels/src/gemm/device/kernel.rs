@@ -75,14 +75,11 @@ impl WgmmaGemm {
     }
 }
 
-/// The tensor maps of A and B, and of their block scales; without block scales the latter are not
-/// read.
+/// The tensor maps of A and B, or of their block scales.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
-pub(in crate::gemm) struct OperandParameters {
+pub(in crate::gemm) struct OperandMapParameters {
     a: TensorMap,
     b: TensorMap,
-    a_scales: TensorMap,
-    b_scales: TensorMap,
 }
 
 /// What a launch computes.
@@ -110,10 +107,11 @@ pub(in crate::gemm) struct WgmmaKernel<E> {
 }
 
 impl<E> WgmmaKernel<E> {
+    /// Without block scales.
     #[kernel]
     pub(in crate::gemm) fn gemm<A: Operand, B: Operand, C: GemmOutput>(
         &self,
-        operands: OperandParameters,
+        operands: OperandMapParameters,
         c_map: &TensorMap,
         c: &mut Global<C>,
         epilogue: EpilogueParameters<C>,
@@ -123,18 +121,55 @@ impl<E> WgmmaKernel<E> {
     ) where
         E: FusedEpilogue<C>,
     {
-        let problems = self.problems(operands, problem);
+        let problems = self.problems(operands, None, problem);
+        self.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
+    }
+
+    /// With block scales.
+    #[kernel]
+    pub(in crate::gemm) fn scaled_gemm<A: Operand, B: Operand, C: GemmOutput>(
+        &self,
+        operands: OperandMapParameters,
+        scales: OperandMapParameters,
+        c_map: &TensorMap,
+        c: &mut Global<C>,
+        epilogue: EpilogueParameters<C>,
+        parts: &mut Global<f32>,
+        arrived: &mut Global<u32>,
+        problem: ProblemParameters,
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let problems = self.problems(operands, Some(scales), problem);
+        self.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
+    }
+
+    #[device]
+    fn run<A: Operand, B: Operand, C: GemmOutput>(
+        &self,
+        problems: &Problems,
+        c_map: &TensorMap,
+        c: &Global<C>,
+        epilogue: EpilogueParameters<C>,
+        workspace: (&Global<f32>, &Global<u32>),
+    ) where
+        E: FusedEpilogue<C>,
+    {
         let operation = self.fused.operation(epilogue, *c);
-        let apply = |tile: &mut AccumulatorTile| tile.apply(&operation, &problems);
+        let apply = |tile: &mut AccumulatorTile| tile.apply(&operation, problems);
         let c_map = self.tma_store.then_some(c_map);
-        self.fused.gemm.run::<A, B, C>(&problems, c_map, Some(c), (parts, arrived), &apply);
+        self.fused.gemm.run::<A, B, C>(problems, c_map, Some(c), workspace, &apply);
     }
 
     /// The problems of a launch.
-    fn problems(&self, operands: OperandParameters, parameters: ProblemParameters) -> Problems {
-        let OperandParameters { a, b, a_scales, b_scales } = operands;
+    fn problems(
+        &self,
+        OperandMapParameters { a, b }: OperandMapParameters,
+        scales: Option<OperandMapParameters>,
+        parameters: ProblemParameters,
+    ) -> Problems {
         let ProblemParameters { extents: [m, n, k, count], c_stride, offsets } = parameters;
-        let scales = self.fused.gemm.scales.is_some().then_some((a_scales, b_scales));
+        let scales = scales.map(|scales| (scales.a, scales.b));
         let one = Problems::one(&a, &b, (m, n, k)).with_scales(scales);
         let (own, capacity, transposed) = (self.own, self.capacity, self.fused.transposed);
         match self.batching {

@@ -304,7 +304,7 @@ type WgmmaStart = dyn Fn(&Stream, WgmmaLaunch<'_>) -> Result<LaunchCounts> + Sen
 /// The arguments of a launch of the `wgmma` kernel.
 struct WgmmaLaunch<'l> {
     operands: &'l [TensorMap; 2],
-    scales: &'l [TensorMap; 2],
+    scales: Option<&'l [TensorMap; 2]>,
     c_map: &'l TensorMap,
     c: &'l mut Buffer<u8>,
     epilogue: EpilogueBuffers<'l>,
@@ -334,20 +334,36 @@ impl WgmmaPlan {
         let most = GemmProblem { batch: most_tiles(problem, configuration), ..*problem };
         let cost = Cost::of(configuration, &most, operations.device().properties().sm_count);
         let Problem { m, n, k, .. } = reading.staged.batch.problem;
-        let (start, ptx): (Box<WgmmaStart>, _) = with_operands!(reading.types, A, B => {
-            let compiled = operations.kernel(kernel, WgmmaKernel::<E>::gemm::<A, B, C>)?;
-            let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
-            let start = move |stream: &Stream, launch: WgmmaLaunch<'_>| {
-                let WgmmaLaunch { operands: [a, b], scales: [a_scales, b_scales], c_map, c, .. } = launch;
-                let WgmmaLaunch { epilogue, parts, arrived, offsets, .. } = launch;
-                let offsets = offsets.unwrap_or(epilogue.nothing.cast());
-                let (operands, c) = ((a, b, a_scales, b_scales), c.cast_mut::<C>());
-                let problem = ([m, n, k, count], c_stride, offsets);
-                let arguments = (operands, c_map, c, epilogue.pass::<C>(), parts, arrived, problem);
-                Ok(compiled.launch(stream, shape, arguments)?)
-            };
-            (Box::new(start), ptx)
-        });
+        let (start, ptx): (Box<WgmmaStart>, _) = match reading.gemm.scales {
+            None => with_operands!(reading.types, A, B => {
+                let compiled = operations.kernel(kernel, WgmmaKernel::<E>::gemm::<A, B, C>)?;
+                let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
+                let start = move |stream: &Stream, launch: WgmmaLaunch<'_>| {
+                    let WgmmaLaunch { operands: [a, b], c_map, c, epilogue, parts, arrived, offsets, .. } = launch;
+                    let problem = ([m, n, k, count], c_stride, offsets.unwrap_or(epilogue.nothing.cast()));
+                    let (c, epilogue) = (c.cast_mut::<C>(), epilogue.pass::<C>());
+                    let arguments = ((a, b), c_map, c, epilogue, parts, arrived, problem);
+                    Ok(compiled.launch(stream, shape, arguments)?)
+                };
+                (Box::new(start), ptx)
+            }),
+            Some(_) => {
+                with_type!(reading.types.a, A in [E4m3 e4m3, E5m2 e5m2] => with_type!(reading.types.b, B in [E4m3 e4m3, E5m2 e5m2] => {
+                    let compiled = operations.kernel(kernel, WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?;
+                    let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
+                    let start = move |stream: &Stream, launch: WgmmaLaunch<'_>| {
+                        let WgmmaLaunch { operands: [a, b], scales, c_map, c, epilogue, parts, arrived, offsets } = launch;
+                        let [a_scales, b_scales] = scales.expect("the operands have block scales");
+                        let problem = ([m, n, k, count], c_stride, offsets.unwrap_or(epilogue.nothing.cast()));
+                        let (c, epilogue) = (c.cast_mut::<C>(), epilogue.pass::<C>());
+                        let scales = (a_scales, b_scales);
+                        let arguments = ((a, b), scales, c_map, c, epilogue, parts, arrived, problem);
+                        Ok(compiled.launch(stream, shape, arguments)?)
+                    };
+                    (Box::new(start), ptx)
+                }))
+            }
+        };
         let matrices = (batching == Batching::Batched).then_some((count, c_stride));
         Ok(Self {
             transposed: configuration.transposed,
@@ -377,8 +393,8 @@ impl WgmmaPlan {
                 let nothing = &*nothing.at_least(device, 1)?;
                 let launch = WgmmaLaunch {
                     operands: maps,
+                    scales: scales.as_ref(),
                     // What the kernel does not read is some map.
-                    scales: scales.as_ref().unwrap_or(maps),
                     c_map: c_map.as_ref().unwrap_or(&maps[0]),
                     c,
                     epilogue: EpilogueBuffers { arguments, nothing },
