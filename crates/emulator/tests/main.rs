@@ -9,6 +9,7 @@ mod deadlock;
 mod golden;
 mod machine;
 mod mbarrier;
+mod measured;
 mod registers;
 mod rounding;
 mod table;

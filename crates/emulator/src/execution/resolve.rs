@@ -60,7 +60,8 @@ pub(crate) fn addresses(execution: &Execution<'_>, operand: &AddressOperand) -> 
         BaseOperand::Word(slot) => {
             let column = execution.registers.word(slot);
             for lane in 0..LANES {
-                result[lane] = u64::from(column[lane]).wrapping_add(offset);
+                // An address in 32 bits wraps at 32 bits.
+                result[lane] = column[lane].wrapping_add(offset as u32).into();
             }
         }
         BaseOperand::Long(slot) => {

@@ -47,7 +47,6 @@ fn convert(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
 
 fn is_in_space(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let asked = space(w).ok_or_else(|| DecodeError::new("`isspacep` names no state space."))?;
-    let asked = if asked == Space::Constant { Space::Global } else { asked };
     if asked != Space::Shared {
         return d.scalar(i, Type::Pred, &[Type::U64], one(move |a: u64| Space::of(a).0 == asked));
     }

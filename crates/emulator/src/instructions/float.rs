@@ -104,12 +104,9 @@ fn fused(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(
         (Type::F32, true, false) => {
             d.vector(i, ty, &types, three(|a: f32, b: f32, c: f32| canonical(a.mul_add(b, c))))
         }
-        (Type::F32, true, true) => d.vector(
-            i,
-            ty,
-            &types,
-            three(|a: u32, b: u32, c: u32| flush(canonical(number(a).mul_add(number(b), number(c))))),
-        ),
+        (Type::F32, true, true) => {
+            d.vector(i, ty, &types, three(move |a: u32, b: u32, c: u32| single::fma(a, b, c, mode)))
+        }
         (Type::F32, ..) => {
             d.scalar(i, ty, &types, three(move |a: u32, b: u32, c: u32| single::fma(a, b, c, mode)))
         }

@@ -111,7 +111,7 @@ fn read(
 ) -> Result<(), Box<Failure>> {
     let read = match Space::of(address) {
         (Space::Local, offset) => execution.local.read(lane, offset, bytes),
-        (Space::Global, address) => execution.launch.memory.read(address, bytes).ok(),
+        (Space::Global | Space::Constant, address) => execution.launch.memory.read(address, bytes).ok(),
         (Space::ClusterShared, shared) => {
             let source = execution.block.shared.locate(shared, shared + bytes.len() as u64);
             // SAFETY: `locate` gave a pointer to that many bytes of shared memory.

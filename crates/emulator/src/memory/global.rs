@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpwright_events::InitializedBytes;
 
-use super::GLOBAL_BASE;
+use super::{CONSTANT_WINDOW, GLOBAL_BASE};
 
 /// Every allocation starts at a multiple of this, as `cudaMalloc` promises.
 const ALIGNMENT: u64 = 256;
@@ -135,7 +135,10 @@ impl RegionCache {
 pub struct Memory {
     /// In order of address, freed ones included.
     regions: Vec<Region>,
+    /// The address of the next allocation or variable.
     next: u64,
+    /// The address of the next constant variable.
+    next_constant: u64,
     used: u64,
     capacity: u64,
     /// Which bytes have been written, if tracked.
@@ -151,7 +154,8 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Empty memory of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
-        Self { regions: Vec::new(), next: GLOBAL_BASE, used: 0, capacity, initialized: Arc::default() }
+        let (next, next_constant) = (GLOBAL_BASE, CONSTANT_WINDOW);
+        Self { regions: Vec::new(), next, next_constant, used: 0, capacity, initialized: Arc::default() }
     }
 
     /// Bytes in live allocations.
@@ -200,10 +204,12 @@ impl Memory {
         }
         // SAFETY: `host` is a fresh allocation of `layout.size()` bytes.
         unsafe { host.write_bytes(POISON, layout.size()) };
-        let base = self.next.next_multiple_of(align.max(ALIGNMENT));
-        self.next = base + size + RED_ZONE;
+        let next = if read_only { &mut self.next_constant } else { &mut self.next };
+        let base = next.next_multiple_of(align.max(ALIGNMENT));
+        *next = base + size + RED_ZONE;
         self.used += size;
-        self.regions.push(Region { base, size, host, name, read_only });
+        let index = self.regions.partition_point(|region| region.base < base);
+        self.regions.insert(index, Region { base, size, host, name, read_only });
         Ok(base)
     }
 

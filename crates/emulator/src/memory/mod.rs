@@ -2,7 +2,7 @@
 //!
 //! | space | where | generic address |
 //! |---|---|---|
-//! | global, constant | [`Memory`]: allocations with red zones, addresses never reused | the same |
+//! | global, constant | [`Memory`]: allocations with red zones, addresses never reused | the same, constants from [`CONSTANT_WINDOW`] |
 //! | shared | [`SharedMemory`] of the CTAs of the cluster | [`SHARED_WINDOW`] + rank x 2^24 + offset |
 //! | local | [`LocalMemory`] of the warp, interleaved by lane | [`LOCAL_WINDOW`] + offset |
 //! | kernel parameters | the bytes of the launch | [`PARAMETER_WINDOW`] + offset |
@@ -33,6 +33,8 @@ pub(crate) const LOCAL_WINDOW: u64 = 0x7d00_0000_0000;
 pub(crate) const PARAMETER_WINDOW: u64 = 0x7c00_0000_0000;
 /// Addresses of functions begin here.
 pub(crate) const CODE_WINDOW: u64 = 0x7b00_0000_0000;
+/// Constant variables begin here, at addresses that no global variable or allocation has.
+pub(crate) const CONSTANT_WINDOW: u64 = 0x7a00_0000_0000;
 /// Every window is this long.
 pub(crate) const WINDOW_BYTES: u64 = 1 << 40;
 /// Global allocations begin here.
@@ -68,8 +70,10 @@ impl Space {
     /// The space of a generic address, and the offset in it.
     pub(crate) fn of(address: u64) -> (Space, u64) {
         let within = |window: u64| (window..window + WINDOW_BYTES).contains(&address);
-        if !(CODE_WINDOW..SHARED_WINDOW + WINDOW_BYTES).contains(&address) {
+        if !(CONSTANT_WINDOW..SHARED_WINDOW + WINDOW_BYTES).contains(&address) {
             (Space::Global, address)
+        } else if within(CONSTANT_WINDOW) {
+            (Space::Constant, address)
         } else if within(SHARED_WINDOW) {
             (Space::ClusterShared, address - SHARED_WINDOW)
         } else if within(LOCAL_WINDOW) {

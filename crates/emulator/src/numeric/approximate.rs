@@ -56,7 +56,9 @@ pub fn rsqrt(a: u32, ftz: bool) -> u32 {
 fn turns(a: u32) -> f64 {
     let product = f64::from(f32::from_bits(a)) * f64::from(std::f32::consts::FRAC_1_PI * 0.5);
     let turns = f64::from(f32::from_bits(flush(narrow(product, Rounding::Zero).to_bits())));
-    (turns - turns.trunc()) * std::f64::consts::TAU
+    // A zero keeps its sign, which the difference of two zeros has lost.
+    let fraction = if turns == 0.0 { turns } else { turns - turns.trunc() };
+    fraction * std::f64::consts::TAU
 }
 
 /// `sin.approx.f32`

@@ -183,6 +183,10 @@ fn float_to_integer(value: f64, width: u32, signed: bool, wide_nan: bool, roundi
 
 #[inline(always)]
 fn float_to_float(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64 {
+    // `.ftz` flushes no input of a conversion to f16: rounded up, the smallest subnormal is the
+    // smallest f16 (measured on H200).
+    let flush = mode.flush && to != Scalar::F16;
+    let mode = ConvertMode { flush, ..mode };
     let value = widen(bits, from, mode);
     let value = if mode.integral { to_integral(value, mode.rounding) } else { value };
     if value.is_nan()

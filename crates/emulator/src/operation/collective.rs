@@ -146,8 +146,8 @@ impl Collective {
         }
     }
 
-    /// The exchange between the lanes of `present`, which are the live ones of `members`.
-    pub(crate) fn exchange(&self, inputs: &Inputs, members: u32, present: u32) -> Outputs {
+    /// The exchange between the lanes of `present`: the live ones of the member mask.
+    pub(crate) fn exchange(&self, inputs: &Inputs, present: u32) -> Outputs {
         let mut outputs = Outputs { value: [0; LANES], predicate: 0 };
         let everywhere = |value: u32| [value; LANES];
         match self.exchange {
@@ -170,7 +170,9 @@ impl Collective {
             }
             Exchange::MatchAll => {
                 let same = equal_to(inputs, present, present.trailing_zeros() as usize) == present;
-                outputs.value = everywhere(if same { members } else { 0 });
+                // Lanes that a CTA does not have, or that have exited, are not in the result (measured
+                // on H200).
+                outputs.value = everywhere(if same { present } else { 0 });
                 outputs.predicate = if same { u32::MAX } else { 0 };
             }
             Exchange::Reduce(reduction) => {

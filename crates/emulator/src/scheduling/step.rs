@@ -356,7 +356,7 @@ impl Step<'_> {
             }
             let mut inputs = Inputs::default();
             collective.gather(self.execution.registers, active, &mut inputs);
-            let outputs = collective.exchange(&inputs, first, active);
+            let outputs = collective.exchange(&inputs, active);
             collective.scatter(self.execution.registers, active, &outputs);
             return Ok(Next::At(pc + 1));
         }

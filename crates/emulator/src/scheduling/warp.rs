@@ -272,7 +272,7 @@ impl Warp {
         for &party in &parties {
             let path = &mut self.paths[party];
             let operation = collective(path);
-            let outputs = operation.exchange(&inputs, members, present);
+            let outputs = operation.exchange(&inputs, present);
             self.registers.set_base(path.base);
             operation.scatter(&mut self.registers, path.mask, &outputs);
             path.pc += 1;
