@@ -11,8 +11,8 @@ const SCHEDULES: [Schedule; 5] =
 fn run_at(text: &str, schedule: Schedule, arguments: &[Argument]) -> Vec<u32> {
     let mut shape = shape(1, 32);
     shape.schedule = schedule;
-    // What these programs do wrong is told by the tests of the checkers; here it must show in the
-    // data.
+    // The tests of the checkers cover the findings in these programs; here the data must show the
+    // errors.
     shape.checked = false;
     run(text, shape, arguments).words(arguments.len() - 1)
 }

@@ -1,4 +1,4 @@
-//! Waiting in vain is told, whatever one waits for; waiting for what still comes is not.
+//! A wait that nothing can end is reported as a deadlock; a wait for what still comes is not.
 
 use crate::common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
 use warpwright_emulator::{FaultKind, Schedule};

@@ -67,7 +67,7 @@ fn two_operands(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> R
         ("sub", true, true) => {
             d.vector(i, ty, &types, two(|a: u32, b: u32| flush(canonical(number(a) - number(b)))))
         }
-        ("mul", true, true) => d.vector(i, ty, &types, two(flushed_product)),
+        ("mul", true, true) => d.vector(i, ty, &types, two(single::mul_flushed)),
         ("add", ..) => d.scalar(i, ty, &types, two(move |a: u32, b: u32| single::add(a, b, mode))),
         ("sub", ..) => d.scalar(i, ty, &types, two(move |a: u32, b: u32| single::sub(a, b, mode))),
         _ => d.scalar(i, ty, &types, two(move |a: u32, b: u32| single::mul(a, b, mode))),
@@ -78,18 +78,6 @@ fn two_operands(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> R
 #[inline(always)]
 fn number(bits: u32) -> f32 {
     f32::from_bits(flush(bits))
-}
-
-/// A product that is too small before it is rounded becomes zero, even if rounding would make it
-/// normal (measured on H200: 0x00800000 times 0x3f7fffff).
-#[inline(always)]
-fn flushed_product(a: u32, b: u32) -> u32 {
-    let (x, y) = (number(a), number(b));
-    let product = canonical(x * y);
-    // The sign of a result above the smallest normal number is exact, despite rounding.
-    let small = x.abs().mul_add(y.abs(), -f32::MIN_POSITIVE).is_sign_negative();
-    let is_nan = product & 0x7fff_ffff > 0x7f80_0000;
-    if small && !is_nan { product & 0x8000_0000 } else { product }
 }
 
 fn fused(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -104,9 +92,7 @@ fn fused(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(
         (Type::F32, true, false) => {
             d.vector(i, ty, &types, three(|a: f32, b: f32, c: f32| canonical(a.mul_add(b, c))))
         }
-        (Type::F32, true, true) => {
-            d.vector(i, ty, &types, three(move |a: u32, b: u32, c: u32| single::fma(a, b, c, mode)))
-        }
+        (Type::F32, true, true) => d.vector(i, ty, &types, three(single::fma_flushed)),
         (Type::F32, ..) => {
             d.scalar(i, ty, &types, three(move |a: u32, b: u32, c: u32| single::fma(a, b, c, mode)))
         }

@@ -2,7 +2,8 @@
 //!
 //! | space | where | generic address |
 //! |---|---|---|
-//! | global, constant | [`Memory`]: allocations with red zones, addresses never reused | the same, constants from [`CONSTANT_WINDOW`] |
+//! | global | [`Memory`]: allocations with red zones, addresses never reused | the same |
+//! | constant | [`Memory`], from [`CONSTANT_WINDOW`] | the same |
 //! | shared | [`SharedMemory`] of the CTAs of the cluster | [`SHARED_WINDOW`] + rank x 2^24 + offset |
 //! | local | [`LocalMemory`] of the warp, interleaved by lane | [`LOCAL_WINDOW`] + offset |
 //! | kernel parameters | the bytes of the launch | [`PARAMETER_WINDOW`] + offset |

@@ -72,13 +72,14 @@ fn next_up(value: f32) -> f32 {
     f32::from_bits(value.to_bits() + 1)
 }
 
-/// Zero of the sign of a result that is below the smallest normal number before it is rounded, with
-/// `.ftz` (measured on H200).
+/// The smallest normal number.
+const SMALLEST: f64 = f32::MIN_POSITIVE as f64;
+
+/// What `.ftz` makes of a result below the smallest normal number: zero of its sign. That is decided
+/// before rounding, which could make the result normal (measured on H200).
 #[inline(always)]
-fn underflow(exact: f64, mode: FloatMode) -> Option<u32> {
-    let flushes = mode.flush && exact.abs() < f64::from(f32::MIN_POSITIVE);
-    let sign = if mode.saturate { 0 } else { 0x8000_0000 };
-    flushes.then(|| (exact as f32).to_bits() & sign)
+fn zero_of(result: f32, mode: FloatMode) -> u32 {
+    if mode.saturate { 0 } else { result.to_bits() & 0x8000_0000 }
 }
 
 /// `a + b` of f64 values that hold f32 operands or products of them, rounded to odd; `rounding` gives
@@ -115,8 +116,8 @@ pub fn sub(a: u32, b: u32, mode: FloatMode) -> u32 {
 #[inline(always)]
 pub fn mul(a: u32, b: u32, mode: FloatMode) -> u32 {
     let (a, b) = (input(a, mode), input(b, mode));
-    if let Some(zero) = underflow(f64::from(a) * f64::from(b), mode) {
-        return zero;
+    if mode.flush && (f64::from(a) * f64::from(b)).abs() < SMALLEST {
+        return zero_of(a * b, mode);
     }
     finish(
         match mode.rounding {
@@ -134,17 +135,45 @@ pub fn fma(a: u32, b: u32, c: u32, mode: FloatMode) -> u32 {
     // The product of two f32 is exact in f64.
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = sum_odd(product, c, mode.rounding);
-    underflow(sum, mode).unwrap_or_else(|| finish(narrow(sum, mode.rounding), mode))
+    if mode.flush && sum.abs() < SMALLEST {
+        return zero_of(sum as f32, mode);
+    }
+    finish(narrow(sum, mode.rounding), mode)
+}
+
+/// `mul.rn.ftz.f32` in straight-line f32 arithmetic, which compilers make vectors of.
+#[inline(always)]
+pub fn mul_flushed(a: u32, b: u32) -> u32 {
+    let (a, b) = (f32::from_bits(flush(a)), f32::from_bits(flush(b)));
+    let product = a * b;
+    // The sign of a result above the smallest normal number is exact, despite rounding; that of NaN
+    // counts for nothing.
+    let is_small = a.abs().mul_add(b.abs(), -f32::MIN_POSITIVE).is_sign_negative();
+    let zero = zero_of(product, FloatMode::NEAREST);
+    if is_small && !product.is_nan() { zero } else { canonical(product) }
+}
+
+/// `fma.rn.ftz.f32` in straight-line arithmetic, which compilers make vectors of.
+#[inline(always)]
+pub fn fma_flushed(a: u32, b: u32, c: u32) -> u32 {
+    let [a, b, c] = [a, b, c].map(|operand| f32::from_bits(flush(operand)));
+    let sum = a.mul_add(b, c);
+    // Only a sum that is rounded to the smallest normal number, 2^-126, can have been smaller. Then
+    // |c| < 2^-75: a product that cancels a larger c is a multiple of 2^-123. So c - 2^-126 is exact
+    // in f64, and adding the product, which is exact too, gives the right sign.
+    let smallest = SMALLEST.copysign(f64::from(sum));
+    let excess = f64::from(a) * f64::from(b) + (f64::from(c) - smallest);
+    let was_smaller = sum.abs() == f32::MIN_POSITIVE && excess * smallest.signum() < 0.0;
+    if was_smaller { zero_of(sum, FloatMode::NEAREST) } else { flush(canonical(sum)) }
 }
 
 /// `div.rn.f32` and its directed forms.
 #[inline(always)]
 pub fn div(a: u32, b: u32, mode: FloatMode) -> u32 {
     let (a, b) = (input(a, mode), input(b, mode));
-    if mode.flush
-        && let Some(zero) = underflow(div_odd(a, b), mode)
-    {
-        return zero;
+    // Both sides are exact.
+    if mode.flush && f64::from(a).abs() < SMALLEST * f64::from(b).abs() {
+        return zero_of(a / b, mode);
     }
     finish(
         match mode.rounding {
@@ -190,4 +219,50 @@ fn sqrt_odd(a: f32) -> f64 {
     let a = f64::from(a);
     let root = a.sqrt();
     to_odd(root, if a > 0.0 && a.is_finite() { (-root).mul_add(root, a) } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The straight-line forms give what the general ones give, which `tests/measured.rs` holds to a
+    /// GPU, around the smallest normal number and at special values.
+    #[test]
+    fn straight_line_forms_agree_with_the_general_ones() {
+        let mode = FloatMode { flush: true, ..FloatMode::NEAREST };
+        let mut state = 1u64;
+        let mut random = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 32) as u32
+        };
+        let special =
+            [0, 1, 0x007f_ffff, 0x0080_0000, 0x0080_0001, 0x3f80_0000, 0x3f7f_ffff, 0x7f80_0000, 0x7fc0_0001];
+        let mut small = 0;
+        for turn in 0..2_000_000 {
+            // Factors whose product is about 2^-126, down to subnormal factors and up to NaN.
+            let exponent = random() % 256;
+            let sign = random() & 0x8000_0000;
+            let a = sign | exponent << 23 | random() >> 9;
+            let b = (128 + 255 - exponent).saturating_sub(126 + 128 - random() % 3) << 23 | random() >> 9;
+            let near = f32::from_bits(a) * f32::from_bits(b);
+            let c = match turn % 4 {
+                0 => 0,
+                1 => special[turn % special.len()] | random() & 0x8000_0000,
+                2 => (-near + f32::MIN_POSITIVE).to_bits(),
+                _ => random() >> 8 | random() & 0x8000_0000,
+            };
+            let [a, b] = match turn % 5 {
+                0 => [special[random() as usize % special.len()], b],
+                1 => [a, special[random() as usize % special.len()]],
+                2 => [0x3f7f_ffff ^ sign, 0x0080_0000 | random() & 3],
+                _ => [a, b],
+            };
+            let expected = fma(a, b, c, mode);
+            assert_eq!(fma_flushed(a, b, c), expected, "{a:#x} * {b:#x} + {c:#x}");
+            assert_eq!(mul_flushed(a, b), mul(a, b, mode), "{a:#x} * {b:#x}");
+            let rounded = fma(a, b, c, FloatMode::NEAREST) & 0x7fff_ffff;
+            small += u32::from(rounded == 0x0080_0000 && expected & 0x7fff_ffff == 0);
+        }
+        assert!(small > 1000, "{small} sums are rounded up to the smallest normal number");
+    }
 }

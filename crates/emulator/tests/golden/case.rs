@@ -99,7 +99,7 @@ impl Case {
         self
     }
 
-    /// Clusters of so many CTAs, which the kernel requires.
+    /// The CTAs per cluster that the kernel requires.
     pub(crate) fn clusters(mut self, ctas: usize) -> Case {
         self.cluster = Some(ctas);
         self

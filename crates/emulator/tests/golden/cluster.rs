@@ -33,7 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
     .concat()
 }
 
-/// A case of two clusters of so many CTAs.
+/// A case of two clusters of that many CTAs.
 fn case(family: &'static str, name: impl Into<String>, ctas: usize, results: usize, body: &str) -> Case {
     let mut case = Case::new(family, name).target("sm_90a").clusters(ctas).output(Width::B32, results);
     (case.block, case.threads) = (THREADS, 2 * ctas * THREADS);

@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     TwoOfFour,
     /// Metadata of sparse matrices: one of two.
     OneOfTwo,
-    /// 0, 1, 2, ... in elements of so many bits, cut to their width.
+    /// 0, 1, 2, ... in elements of that many bits, cut to their width.
     Iota(usize),
 }
 

@@ -49,7 +49,7 @@ impl Golden {
         Self { name: name.into(), ptx: case.ptx(), case, ctas: 1 }
     }
 
-    /// What the recorder is told.
+    /// The case for the recorder.
     fn json(&self, kernel: usize) -> Value {
         let map = &self.case.map;
         let access = match &map.access {
