@@ -18,7 +18,7 @@ pub(crate) fn emulator(asked: Option<&str>, launch: Option<&Path>) -> Result<Str
     let target = text.lines().find_map(|line| line.trim().strip_prefix(".target "));
     let target = target.and_then(|line| line.split(',').next()).unwrap_or_default().trim();
     let h200 = Arch::named("h200")?;
-    // What nothing runs is told of when it is loaded.
+    // If no architecture runs the target, loading the module reports it.
     let found = std::iter::once(h200).chain(&ARCHITECTURES).find(|arch| arch.capability.runs(target));
     Ok(format!("emu:{}", found.unwrap_or(h200).name))
 }

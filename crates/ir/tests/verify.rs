@@ -125,7 +125,7 @@ fn reads_before_writes_are_found_on_every_path() {
         ]
     });
     let found = mistakes(&one_branch);
-    assert_eq!(found.len(), 1, "one register is told of once: {found:?}");
+    assert_eq!(found.len(), 1, "one register is reported once: {found:?}");
     assert!(found[0].0 == 4 && found[0].1.starts_with(unwritten));
 
     // Both branches write, or the other one leaves.

@@ -2,8 +2,7 @@
 //! schedule.
 //!
 //! The walk finds shapes by the names of options, and takes every choice of a kernel in turn.
-//! `cargo test -p warpwright-kernels --test it clean -- --ignored` takes many more shapes, seeds
-//! and architectures.
+//! `cargo run -p xtask -- sweep clean` takes many more shapes, seeds and architectures.
 
 use warpwright::emulator::Schedule;
 use warpwright_testing::one_in;

@@ -1,9 +1,11 @@
 //! Every form of the GEMM over a grid of shapes, types, orders and epilogues, held to a problem in f64.
 //!
-//! Inputs are small whole numbers and scales are powers of two, so that every sum is exact and results must be what the reference rounds
-//! to; an activation by `tanh.approx` may be off by what the PTX ISA allows. A failure prints its case, which names its seed.
+//! Inputs are small whole numbers and scales are powers of two, so that every sum is exact and
+//! results must be what the reference rounds to; an activation by `tanh.approx` may be off by what
+//! the PTX ISA allows. A failure prints its case, which names its seed.
 //!
-//! `cargo test -p warpwright-kernels --test it gemm_grid` takes each pair of choices at least once; `-- --ignored` takes all of them together.
+//! `cargo test -p warpwright-kernels --test it gemm_grid` takes each pair of choices at least once,
+//! `cargo run -p xtask -- sweep gemm_grid` all of them together.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Schedule, Storable, Stream};
@@ -25,7 +27,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 enum Form {
     /// One.
     Single,
-    /// Three, with so many elements between their matrices.
+    /// Three, with that many elements between their matrices.
     Batch(u64),
     /// Three with one B.
     Shared,
@@ -426,7 +428,8 @@ fn run(device: &Device, case: Case) -> Result<()> {
     outcome.map_err(|error| format!("{case:?} on {}: {error}", device.properties().name).into())
 }
 
-/// Each form in each type meets each order, and over all of them each shape, output and epilogue.
+/// Each form meets each type and each order, and each type each order; over all of them, each shape,
+/// output and epilogue. A sweep takes every form in every type and order.
 #[test]
 fn every_form_is_right_in_every_type_and_order() -> Result<()> {
     let devices =

@@ -22,7 +22,7 @@ fn run(device: &Device, Candidate { name, mut prepared }: Candidate) {
     assert!(verified.elements > 0, "{name}: nothing was compared");
 }
 
-/// Every so many of the legal points, over all of them: each tile, cluster and way to share is met.
+/// A share of the legal configurations, over all of them; a sweep takes every one.
 #[test]
 fn legal_points_compute_the_product() {
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");

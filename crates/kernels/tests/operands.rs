@@ -74,7 +74,7 @@ pub(crate) struct Factor<T> {
 }
 
 impl<T: BlockScaledOperand> Factor<T> {
-    /// Operands of so much k, their elements so many apart.
+    /// Operands of depth k, contiguous along k or not, `stride` elements apart.
     pub(crate) fn new(
         device: &Device,
         operands: &[Operand],

@@ -61,7 +61,7 @@ impl<T: Storable> HostBuffer<T> {
     pub fn as_slice(&self) -> Result<&[T]> {
         self.wait()?;
         // SAFETY: the allocation holds `length` elements, aligned for any; all were initialized,
-        // and every pattern of bits is a value. No copy is under way, and starting one into the
+        // and every pattern of bits is a value. No copy is in flight, and starting one into the
         // buffer takes it mutably.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.cast().as_ptr(), self.length) })
     }
@@ -103,7 +103,7 @@ impl<T: Storable> Drop for HostBuffer<T> {
     fn drop(&mut self) {
         // After a failure the device does no more work, including the copy.
         let _ = self.wait();
-        // SAFETY: the pointer is from `allocate_host` of the same size, and no copy is under way.
+        // SAFETY: the pointer is from `allocate_host` of the same size, and no copy is in flight.
         unsafe { self.backend.free_host(self.pointer, (self.length * size_of::<T>()).max(1)) };
     }
 }

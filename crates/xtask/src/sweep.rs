@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use warpwright_testing::share::SWEEP;
 
 /// Crates whose ignored tests are sweeps, and of whose long lists of cases `cargo test` takes a share. (Other crates ignore
 /// tests that write files.)
@@ -22,7 +23,7 @@ impl Sweep {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(cargo);
         command.arg("test").args(CRATES.iter().flat_map(|name| ["-p", name])).arg("--");
-        command.arg("--include-ignored").args(&self.filter).env("WARPWRIGHT_SWEEP", "1");
+        command.arg("--include-ignored").args(&self.filter).env(SWEEP, "1");
         let status = command.status().context("cargo does not start")?;
         if !status.success() {
             bail!("a sweep found a failure");

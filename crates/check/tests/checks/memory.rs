@@ -1,4 +1,4 @@
-//! Row 24 of the catalog: memory that nothing has written; and work that is under way when a
+//! Row 24 of the catalog: memory that nothing has written; and work in flight when a
 //! kernel ends.
 
 use warpwright_check::FindingKind::{Leak, Uninitialized};

@@ -82,7 +82,7 @@ impl From<usize> for Batches {
     }
 }
 
-/// Times prepared kernels in so many batches each, in turns (A B A B ..), so that all meet the same
+/// Times prepared kernels in `batches` batches each, in turns (A B A B ..), so that all meet the same
 /// clocks, power and heat.
 pub(crate) fn time(
     kernels: &mut [&mut dyn Prepared],

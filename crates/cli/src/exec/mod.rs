@@ -93,9 +93,8 @@ struct Done {
     saved: Vec<String>,
 }
 
-/// The buffers that are there for tensor maps and structures alone: kernels that reach memory only
-/// through those take no pointer to it. They are told by the parameters, of which there are fewer
-/// than arguments.
+/// The buffers that only tensor maps and structures refer to: a kernel that reaches memory through
+/// those takes no pointer to it, so it has fewer parameters than the launch has arguments.
 fn unpassed(arguments: &[Argument], parameters: Option<&[runtime::Parameter]>) -> Vec<usize> {
     let Some(parameters) = parameters else { return Vec::new() };
     let is_referred_to = |index: &usize| arguments.iter().any(|other| other.referred().contains(index));
@@ -113,7 +112,7 @@ fn unpassed(arguments: &[Argument], parameters: Option<&[runtime::Parameter]>) -
     if excess == 0 || excess > candidates.len() || candidates.len() > 16 {
         return Vec::new();
     }
-    // Of all choices of so many candidates, the first that leaves what the kernel takes.
+    // The first choice of `excess` candidates that leaves arguments as the kernel takes them.
     let choices = (0u32..1 << candidates.len()).filter(|choice| choice.count_ones() as usize == excess);
     let chosen = |choice: u32| {
         let bits = candidates.iter().enumerate().filter(move |(bit, _)| choice >> bit & 1 != 0);

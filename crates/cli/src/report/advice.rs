@@ -105,7 +105,7 @@ fn on_launch(kernel: &KernelReport, arch: &Arch) -> Vec<String> {
         && 4 * occupancy.warps_per_sm < arch.capability.warps_per_sm
     {
         advice.push(format!(
-            "an SM holds {} warps of {} for want of {}; so few hide latency only if each has much under way",
+            "an SM holds {} warps of {} for want of {}; so few hide latency only if each has many operations in flight",
             occupancy.warps_per_sm,
             arch.capability.warps_per_sm,
             occupancy.limiter.name()

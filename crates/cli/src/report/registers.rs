@@ -39,9 +39,9 @@ impl Assembled {
     }
 }
 
-/// What is known of a kernel: what was told wins.
-pub(super) fn of(kernel: &str, assembler: Option<&BTreeMap<String, Usage>>, told: Option<u32>) -> Assembled {
-    match (told, assembler.and_then(|usages| usages.get(kernel))) {
+/// The registers of a kernel: those of `--regs`, or else the assembler's.
+pub(super) fn of(kernel: &str, assembler: Option<&BTreeMap<String, Usage>>, given: Option<u32>) -> Assembled {
+    match (given, assembler.and_then(|usages| usages.get(kernel))) {
         (Some(registers), _) => Assembled::Told(registers),
         (None, Some(usage)) => Assembled::Known(*usage),
         (None, None) => Assembled::Unknown,

@@ -6,12 +6,12 @@
 //! | 1 | [`tile_copy`] | TMA, tensor maps, an mbarrier that counts bytes |
 //! | 2 | [`one_tile`] | `wgmma`, a tile of 64 x 64 |
 //! | 3 | [`one_tile`] | a tile of 128 x 128 |
-//! | 4 | [`queue`] | a producer, a consumer, and a queue of five slots between them |
+//! | 4 | [`queue`] | a producer, a consumer, and a queue of five stages between them |
 //! | 5 | [`two_consumers`] | 128 x 256, two consumer warpgroups, `setmaxnreg` |
 //! | 6 | [`persistent`] | one CTA an SM; tiles in groups of rows |
 //! | 7 | [`pipeline`] | the same with roles, rings and a pipeline: few arrivals |
 //! | 8 | [`cluster`] | clusters of two CTAs, multicast |
-//! | 9 | [`overlap`] | two batches of `wgmma` under way |
+//! | 9 | [`overlap`] | two batches of `wgmma` in flight |
 //! | 10 | [`tma_store`] | C through shared memory, by `stmatrix` and TMA |
 //! | 11 | [`pingpong`] | consumers that take turns |
 //! | 12 | [`gemm`](warpwright_kernels::gemm) | the library's GEMM, which chooses tile, cluster and the rest by the shape |

@@ -128,7 +128,7 @@ impl Twin {
         wait_async_copies(0);
     }
 
-    /// A ring of two slots: copies run one round ahead, and the wait lets two groups be under way.
+    /// Two stages: copies run one round ahead, and the wait leaves two groups in flight.
     #[kernel]
     fn one_group_too_many_left(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let ring = shared_array::<u32>(128);
@@ -172,7 +172,7 @@ impl Twin {
         output[thread] = sum;
     }
 
-    /// The copy for a round that does not come is still under way at the end.
+    /// The copy for a round that does not come is still in flight at the end.
     #[kernel]
     fn groups_nobody_waits_for(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let ring = shared_array::<u32>(128);

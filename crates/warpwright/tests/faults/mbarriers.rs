@@ -131,7 +131,7 @@ impl Twin {
         output[thread] = tile[63 - thread];
     }
 
-    /// Reverses 64 elements; an mbarrier that counts threads is told of warps.
+    /// Reverses 64 elements; an mbarrier that counts threads gets one arrival per warp.
     #[kernel]
     fn mbarrier_with_one_arrival_a_warp(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let (tile, filled) = (shared_array::<u32>(64), ready(self.number(64, 2)));

@@ -193,7 +193,7 @@ impl Twin {
         wait_multiplications(0);
     }
 
-    /// Sets the sums to zero when the multiply that writes them is under way.
+    /// Zeroes the accumulators while the multiply that writes them is in flight.
     #[kernel]
     fn sums_cleared_in_flight(&self, output: &mut Global<f32>) {
         launch::threads(128);
@@ -230,7 +230,7 @@ impl Twin {
         wait_multiplications(0);
     }
 
-    /// Ends with a batch under way, whose sums nobody wants.
+    /// Exits with a batch in flight whose accumulators nothing reads.
     #[kernel]
     fn batch_that_nobody_waits_for(&self, output: &mut Global<f32>) {
         launch::threads(128);

@@ -142,7 +142,7 @@ impl Twin {
         product.free();
     }
 
-    /// Waits for an mbarrier that is told of the first of two multiplies.
+    /// Waits for an mbarrier to which only the first of two multiplies is committed.
     #[kernel]
     fn product_that_is_not_committed(&self, output: &mut Global<u32>) {
         let product = Product::prepared();
@@ -182,7 +182,7 @@ impl Twin {
         product.free();
     }
 
-    /// The same behind a barrier: threads have met, and loads are under way.
+    /// The same behind a barrier: threads have synchronized, and loads are in flight.
     #[kernel]
     fn registers_used_behind_a_barrier(&self, output: &mut Global<u32>) {
         let product = Product::prepared();
