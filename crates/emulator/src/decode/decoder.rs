@@ -257,10 +257,10 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         instruction: &Instruction,
         destination: Type,
         sources: &[Type],
-        mut body: impl LaneLoop,
+        body: impl LaneLoop,
     ) -> Result<(), DecodeError> {
-        body.bind(self.slots(instruction, destination, sources)?);
-        self.emit(Kind::Lanes(vectored(body)));
+        let operands = self.slots(instruction, destination, sources)?;
+        self.lanes(operands, body);
         Ok(())
     }
 
