@@ -64,6 +64,8 @@ pub(crate) struct Checker {
     /// Instructions that issue copies completing at a peer's mbarrier. A thread that waits there
     /// observes the copy, not the issuing thread.
     pub(crate) remote_copies: BTreeSet<u32>,
+    /// Whether part of a warp has arrived at an aligned barrier without the rest.
+    pub(crate) has_bypasses: bool,
 }
 
 impl Checker {
@@ -94,8 +96,13 @@ impl Checker {
             unwritten: Unwritten::default(),
             late_arrivals: Vec::new(),
             remote_copies: BTreeSet::new(),
+            has_bypasses: false,
             launch,
         }
+    }
+
+    pub(crate) fn warp_of(&self, actor: Actor) -> &WarpState {
+        &self.ctas[actor.rank as usize].warps[actor.warp as usize]
     }
 
     pub(crate) fn warp(&mut self, actor: Actor) -> (u32, &mut WarpState) {
@@ -106,6 +113,9 @@ impl Checker {
 
 impl ClusterObserver for Checker {
     fn event(&mut self, event: &Event<'_>) {
+        if self.has_bypasses {
+            self.note_bypass(event);
+        }
         match *event {
             Event::Access { actor, space, addresses, bytes, kind, strength, values } => {
                 self.access(actor, space, addresses, bytes, kind, strength, values);
@@ -131,6 +141,7 @@ impl ClusterObserver for Checker {
             Event::ClusterArrive { actor, releases } => self.cluster_arrive(actor, releases),
             Event::ClusterComplete => self.cluster_completes(),
             Event::ClusterLeave { actor } => self.cluster_leave(actor),
+            Event::Incomplete { actor } => self.report_incomplete(actor),
             Event::Exit { actor } => self.exit(actor),
             Event::MbarrierInit { actor, mbarrier, count } => {
                 self.mbarrier_initialize(actor, mbarrier, count)

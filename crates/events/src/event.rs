@@ -289,6 +289,9 @@ pub enum Event<'a> {
     ClusterComplete,
     /// Lanes continue from `barrier.cluster.wait`.
     ClusterLeave { actor: Actor },
+    /// Lanes execute an `.aligned` instruction other than a barrier without the rest of their
+    /// warp, which has exited, does not exist, or is predicated off.
+    Incomplete { actor: Actor },
     /// Lanes exit.
     Exit { actor: Actor },
 

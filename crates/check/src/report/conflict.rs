@@ -133,12 +133,20 @@ impl Conflict {
             return format!("tensor-memory columns freed while {an_earlier} of them is in flight");
         }
         match self.kind {
-            FindingKind::Race | FindingKind::Overlap | FindingKind::Barrier | FindingKind::Fault(_)
+            FindingKind::Race
+            | FindingKind::Overlap
+            | FindingKind::Barrier
+            | FindingKind::Divergence
+            | FindingKind::Fault(_)
                 if earlier == later =>
             {
                 format!("nothing orders two {later}s of {bytes} at {location}")
             }
-            FindingKind::Race | FindingKind::Overlap | FindingKind::Barrier | FindingKind::Fault(_) => {
+            FindingKind::Race
+            | FindingKind::Overlap
+            | FindingKind::Barrier
+            | FindingKind::Divergence
+            | FindingKind::Fault(_) => {
                 format!("nothing orders {an_earlier} and {a_later} of {bytes} at {location}")
             }
             FindingKind::Uninitialized => {

@@ -25,6 +25,8 @@ pub enum FindingKind {
     Overlap,
     /// A barrier or an mbarrier is used against its rules, or its counts are wrong.
     Barrier,
+    /// Part of a warp executes what all of its lanes must execute together.
+    Divergence,
     /// A fault.
     Fault(FaultKind),
 }
@@ -41,6 +43,7 @@ impl FindingKind {
             FindingKind::Leak,
             FindingKind::Overlap,
             FindingKind::Barrier,
+            FindingKind::Divergence,
         ];
         found.into_iter().chain(FaultKind::ALL.map(FindingKind::Fault))
     }
@@ -56,6 +59,7 @@ impl FindingKind {
             FindingKind::Leak => "leak",
             FindingKind::Overlap => "overlap",
             FindingKind::Barrier => FaultKind::Barrier.code(),
+            FindingKind::Divergence => "divergence",
             FindingKind::Fault(kind) => kind.code(),
         }
     }

@@ -1,5 +1,6 @@
 //! The rules that the checkers apply to events.
 
+mod alignment;
 mod mbarrier;
 mod misuse;
 mod race;

@@ -45,6 +45,7 @@ impl Checker {
     }
 
     pub(crate) fn barrier_arrive(&mut self, actor: Actor, barrier: u32, generation: u32, all: bool) {
+        self.arrive_together(actor);
         let brought = self.release(actor);
         let gatherings = &mut self.ctas[actor.rank as usize].barriers[barrier as usize];
         if let Some(elsewhere) = gatherings.bring(generation, all, &brought, actor) {
@@ -59,6 +60,7 @@ impl Checker {
     }
 
     pub(crate) fn cluster_arrive(&mut self, actor: Actor, releases: bool) {
+        self.arrive_together(actor);
         let brought = self.bring(actor, releases);
         self.cluster_arrived.join(&brought);
         let done = if releases { brought.known } else { self.release(actor).known };
@@ -83,6 +85,7 @@ impl Checker {
     pub(crate) fn exit(&mut self, actor: Actor) {
         let last = self.release(actor);
         let cta = &mut self.ctas[actor.rank as usize];
+        cta.warps[actor.warp as usize].alive &= !actor.lanes;
         cta.exited.join(&last);
         cta.outlived.join(&last.known);
     }

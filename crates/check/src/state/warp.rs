@@ -3,6 +3,7 @@
 use warpwright_events::{AsyncKind, Awaited, FULL, LANES, Scope, lanes};
 
 use crate::state::agents::Role;
+use crate::state::bypass::Bypass;
 use crate::state::clock::{Clock, Time};
 use crate::state::knowledge::Knowledge;
 use crate::state::locations::Releases;
@@ -109,7 +110,11 @@ pub(crate) struct WarpState {
     /// Advances whenever a lane publishes.
     pub(crate) time: Time,
     /// Lanes that existed at the start.
-    population: u32,
+    pub(crate) population: u32,
+    /// Lanes that have not exited.
+    pub(crate) alive: u32,
+    /// The last aligned barrier that part of the warp reached without the rest.
+    pub(crate) bypass: Option<Box<Bypass>>,
     groups: Vec<Group>,
     work: [Work; AsyncKind::ALL.len()],
     /// What lanes knew at their last fence, for the strong stores after it.
@@ -124,6 +129,8 @@ impl WarpState {
         Self {
             time: 1,
             population,
+            alive: population,
+            bypass: None,
             groups: vec![Group { lanes: FULL, knowledge: Knowledge::default() }],
             work: AsyncKind::ALL.map(|_| Work::new()),
             fences: Vec::new(),

@@ -1,5 +1,6 @@
 //! The checkers find what is wrong with a broken kernel, and nothing in its mended twin.
 
+mod alignment;
 mod asynchronous;
 mod barriers;
 mod bulk;

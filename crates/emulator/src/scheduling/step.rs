@@ -229,8 +229,17 @@ impl Step<'_> {
             return Ok(self.wait_for_warp(pc));
         }
         self.execution.changes += 1;
+        self.report_incomplete(active);
         effect.execute(&mut self.execution, active)?;
         Ok(Next::At(pc + 1))
+    }
+
+    /// Reports an aligned instruction that part of a warp executes.
+    fn report_incomplete(&self, active: u32) {
+        if active != FULL {
+            let actor = self.execution.actor(active);
+            self.execution.block.observer.report(Event::Incomplete { actor });
+        }
     }
 
     fn wait_for_warp(&mut self, pc: u32) -> Next {
@@ -281,6 +290,7 @@ impl Step<'_> {
         }
         if attempt.attempt(&mut self.execution, active)? {
             self.execution.changes += 1;
+            self.report_incomplete(active);
             return Ok(Next::At(pc + 1));
         }
         self.count(pc);

@@ -7,6 +7,7 @@ use crate::faults::fault::{Twin, faults, input, run};
 faults! {
     barrier_that_one_warp_skips: [9], "race", run(1, 64, |i| input(63 - i));
     barrier_that_some_lanes_skip: [9, 26], "barrier", run(1, 64, |i| input(63 - i));
+    barrier_that_part_of_a_warp_passes_by: [9, 26], "divergence", run(1, 64, |i| if i < 40 { input(39 - i) } else { i });
     barrier_for_more_threads_than_come: [9, 14], "deadlock", run(1, 96, |i| if i < 64 { input(63 - i) } else { 0 });
     barriers_in_two_orders: [9, 14], "deadlock", run(1, 64, |i| input(63 - i));
     barrier_with_two_counts: [9], "barrier", run(1, 96, |i| if i < 32 { input(i + 32) } else { 0 });
@@ -43,6 +44,26 @@ impl Twin {
         }
         sync_threads(); // (1)
         output[thread] = tile[63 - thread];
+    }
+
+    /// Reverses 40 elements; the threads that have one meet, and they are one warp and a quarter.
+    #[kernel]
+    fn barrier_that_part_of_a_warp_passes_by(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(40);
+        let thread = thread_idx().x;
+        if thread < 40 {
+            tile[thread] = input[thread];
+            if !self.mended {
+                sync_threads(); // (1)
+            }
+        }
+        if self.mended {
+            sync_threads();
+        }
+        output[thread] = thread; // (2)
+        if thread < 40 {
+            output[thread] = tile[39 - thread];
+        }
     }
 
     /// Two of three warps reverse 64 elements.

@@ -9,6 +9,7 @@ faults! {
     shuffle_that_leaves_itself_out: [26], "lane-mask", run(1, 32, |i| input(i ^ 1));
     vote_that_half_a_warp_holds: [26], "lane-mask", run(1, 32, |i| if i < 16 { 0x5555 } else { input(i) });
     matrix_load_in_a_branch: [26], "deadlock", run(1, 32, |i| i * 0x0001_0001);
+    matrix_load_after_some_lanes_left: [26], "divergence", run(1, 32, |i| i * 0x0001_0001);
     warp_barrier_for_some: [26, 8], "race", run(1, 32, |i| input(31 - i));
     shuffle_for_a_barrier: [26, 8], "race", run(1, 32, |i| input(31 - i) + input(0));
 }
@@ -67,6 +68,21 @@ impl Twin {
             }
             sync_threads(); // (2)
         }
+    }
+
+    /// Half a warp has left before the other half loads a matrix.
+    #[kernel]
+    fn matrix_load_after_some_lanes_left(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = dynamic_shared_aligned::<u32>(32, 128);
+        let lane = thread_idx().x;
+        tile[lane] = lane * 0x0001_0001;
+        output[lane] = tile[lane];
+        sync_warp(ALL_LANES);
+        if lane >= self.number(16, 32) {
+            return;
+        }
+        let [pair] = ldmatrix::<f16, 1>(tile.cast::<f16>() + lane % 8 * 8); // (1)
+        output[lane] = pair + input[0];
     }
 
     /// Reverses 32 elements; each half of the warp meets by itself.

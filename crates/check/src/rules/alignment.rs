@@ -1,0 +1,106 @@
+//! Instructions that all lanes of a warp must execute together: `.aligned` ones, and `bar`.
+
+use warpwright_events::{Actor, Class, Event, lane_list};
+
+use crate::checker::Checker;
+use crate::report::finding::FindingKind;
+use crate::report::misuse::Misuse;
+use crate::state::bypass::Bypass;
+use crate::state::mark::Mark;
+
+/// The lanes that access memory or arrive at an mbarrier, if it is that.
+fn accessor(event: &Event<'_>) -> Option<Actor> {
+    match *event {
+        Event::Access { actor, .. }
+        | Event::AsyncIssue { actor, .. }
+        | Event::MbarrierArrive { actor, .. } => Some(actor),
+        _ => None,
+    }
+}
+
+/// The name of an instruction in its text.
+fn opcode(text: &str) -> &str {
+    text.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or(text).trim_end_matches(';')
+}
+
+impl Checker {
+    /// Lanes arrive at a barrier. The rest of their warp may still arrive, or exit.
+    pub(crate) fn arrive_together(&mut self, actor: Actor) {
+        let (_, warp) = self.warp(actor);
+        let mut bypass = match warp.bypass.take() {
+            Some(known) if known.pc == actor.pc && known.arrived & actor.lanes == 0 => known,
+            _ if actor.lanes == warp.alive => return,
+            _ => Box::new(Bypass::new(actor.pc, 0, warp.alive)),
+        };
+        bypass.arrived |= actor.lanes;
+        bypass.others &= !actor.lanes;
+        let is_aligned = matches!(
+            self.launch.info.code.instruction(actor.pc).class,
+            Class::CtaBarrier { aligned: true } | Class::ClusterBarrier { aligned: true }
+        );
+        if is_aligned && bypass.others != 0 {
+            self.has_bypasses = true;
+            self.warp(actor).1.bypass = Some(bypass);
+        }
+    }
+
+    /// Reports lanes that go on after a barrier that only the others of their warp execute.
+    #[cold]
+    pub(crate) fn note_bypass(&mut self, event: &Event<'_>) {
+        let Some(actor) = accessor(event) else { return };
+        let warp = self.warp(actor).1;
+        let Some(bypass) = &mut warp.bypass else { return };
+        let Some(passed_by) = bypass.note(actor.pc, actor.lanes) else { return };
+        let (barrier, arrived) = (bypass.pc, bypass.arrived);
+        warp.bypass = None;
+        let mark = self.mark(actor);
+        let (arrived, passed_by) =
+            (Mark { lanes: arrived, pc: barrier, ..mark }, Mark { lanes: passed_by, ..mark });
+        let info = &self.launch.info;
+        let name = opcode(&info.code.instruction(barrier).text).to_owned();
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Divergence,
+            message: "part of a warp executes a barrier that the rest of the warp passes by".to_owned(),
+            locations: vec![
+                (arrived, format!("reached by {}", arrived.who(info))),
+                (passed_by, format!("reached by {} without the barrier", passed_by.who(info))),
+            ],
+            mbarrier: None,
+            note: format!(
+                "all lanes of a warp that have not exited must execute the same `{name}` together; \
+                 otherwise it is undefined which threads it waits for (PTX ISA, \"bar\")"
+            ),
+            help: "move the barrier out of the branch, or let whole warps of 32 threads take the branch"
+                .to_owned(),
+        });
+    }
+
+    /// Reports an aligned instruction that part of a warp executes.
+    pub(crate) fn report_incomplete(&self, actor: Actor) {
+        let mark = self.mark(actor);
+        let warp = self.warp_of(actor);
+        let states = [
+            (warp.alive & !actor.lanes, "skip it: its condition differs in the warp"),
+            (warp.population & !warp.alive, "have exited"),
+            (!warp.population, "do not exist: the CTA ends within this warp"),
+        ];
+        let missing = states.into_iter().filter(|(lanes, _)| *lanes != 0);
+        let missing: Vec<String> =
+            missing.map(|(lanes, what)| format!("{} {what}", lane_list(lanes))).collect();
+        let info = &self.launch.info;
+        let name = opcode(&info.code.instruction(actor.pc).text).to_owned();
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Divergence,
+            message: "part of a warp executes an operation that needs all 32 lanes".to_owned(),
+            locations: vec![(
+                mark,
+                format!("executed by {}; {}", mark.who(info), missing.join(", and ")),
+            )],
+            mbarrier: None,
+            note: format!(
+                "`{name}` is aligned: its result is undefined unless all lanes of the warp execute it together, and none has exited"
+            ),
+            help: "let all 32 lanes execute it, and put only the use of its result into the branch".to_owned(),
+        });
+    }
+}
