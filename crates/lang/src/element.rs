@@ -3,6 +3,9 @@
 pub use half::{bf16, f16};
 use warpwright_ir::RegisterClass;
 
+use crate::parameter::{KernelParameter, declare_scalar};
+use crate::value::Reg;
+
 /// How instructions interpret a type's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -19,7 +22,13 @@ pub enum Kind {
 }
 
 /// A Rust type that a register, or an element of device memory, can hold.
-pub trait Element: Copy + 'static {
+#[diagnostic::on_unimplemented(
+    message = "the device has no values of type `{Self}`",
+    label = "not a type of device values",
+    note = "the types of device values are `bool`, `u8` to `u64`, `i8` to `i64`, `f16`, `bf16`, `f32`, `f64`, `tf32`, `e4m3`, `e5m2`, \
+            and their packed forms such as `f16x2`; sizes and indices are `u32` or `u64`"
+)]
+pub trait Element: Copy + 'static + KernelParameter<Host = Self, Value = Reg<Self>> {
     /// The name messages use: `bf16`.
     const NAME: &'static str;
     /// The PTX type word: `bf16`; for types without arithmetic of their own, the untyped word of
@@ -74,8 +83,27 @@ pub type e4m3 = float8::F8E4M3;
 #[allow(non_camel_case_types, reason = "the field writes it so, as Rust writes f32")]
 pub type e5m2 = float8::F8E5M2;
 
+/// A kernel takes each element by value.
+macro_rules! parameters {
+    ($($ty:ty),*) => {
+        $(
+            #[diagnostic::do_not_recommend]
+            impl KernelParameter for $ty {
+                type Host = Self;
+                type Value = Reg<Self>;
+
+                #[track_caller]
+                fn declare(name: &str) -> Reg<Self> {
+                    declare_scalar(name)
+                }
+            }
+        )*
+    };
+}
+
 macro_rules! elements {
     ($($ty:ty, $name:literal, $ptx:literal, $bytes:literal, $class:ident, $kind:ident, |$v:ident| $bits:expr;)*) => {
+        parameters!($($ty),*);
         $(impl Element for $ty {
             const NAME: &'static str = $name;
             const PTX: &'static str = $ptx;
@@ -126,6 +154,7 @@ macro_rules! packed {
             #[repr(transparent)]
             pub struct $ty(pub $storage);
 
+            parameters!($ty);
             impl Element for $ty {
                 const NAME: &'static str = stringify!($ty);
                 const PTX: &'static str = $ptx;
@@ -179,6 +208,7 @@ macro_rules! sub_byte {
             #[repr(transparent)]
             pub struct $ty(pub u32);
 
+            parameters!($ty);
             impl Element for $ty {
                 const NAME: &'static str = stringify!($ty);
                 const PTX: &'static str = "b32";

@@ -104,8 +104,11 @@ impl<T: MemoryElement, S: Space, I: Index, V: Value<T>> IndexedMut<I, V> for Poi
 }
 
 impl<T: Element, S: Space> DeviceMemory for Pointer<T, S> {}
+#[diagnostic::do_not_recommend]
 impl<T: Element, S: Space> StaysInMemory for Pointer<T, S> {}
+#[diagnostic::do_not_recommend]
 impl<T: Element, S: Space> StaysInMemory for &Pointer<T, S> {}
+#[diagnostic::do_not_recommend]
 impl<T: Element, S: Space> StaysInMemory for &mut Pointer<T, S> {}
 
 /// Reading an element of device memory loads it.

@@ -34,6 +34,7 @@ mod operation;
 pub mod operators;
 pub mod parameter;
 pub mod pipeline;
+pub mod plain;
 pub mod pointer;
 pub mod recorder;
 pub mod registers;

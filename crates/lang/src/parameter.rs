@@ -12,8 +12,9 @@ use crate::value::Reg;
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot take a `{Self}`",
     label = "not a type of a kernel's parameters",
-    note = "a kernel takes `&Global<T>`, `&mut Global<T>`, `&TensorMap`, scalars such as `u32` and `f32`, arrays of them, and structs with \
-            `#[derive(KernelParameter)]`; what is known at build time goes in the struct that the kernel is a method of"
+    note = "device parameters are `&Global<T>` and `&mut Global<T>` (global memory), `&TensorMap`, scalars such as `u32`, `f32` and \
+            `bool`, arrays of them, and structs with `#[derive(KernelParameter)]`",
+    note = "what is known when the kernel is built goes in the struct that the kernel is a method of"
 )]
 pub trait KernelParameter {
     /// What the host passes.
@@ -24,20 +25,15 @@ pub trait KernelParameter {
     fn declare(name: &str) -> Self::Value;
 }
 
-#[diagnostic::do_not_recommend]
-impl<T: Element> KernelParameter for T {
-    type Host = T;
-    type Value = Reg<T>;
-
-    #[track_caller]
-    fn declare(name: &str) -> Reg<T> {
-        let location = ir::Location::from(panic::Location::caller());
-        recorder::with(|recorder| {
-            let ty = ParameterType::Scalar { name: T::NAME, bytes: T::BYTES };
-            recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
-            load_parameter(recorder, name, 0, location)
-        })
-    }
+/// Declares a scalar.
+#[track_caller]
+pub(crate) fn declare_scalar<T: Element>(name: &str) -> Reg<T> {
+    let location = ir::Location::from(panic::Location::caller());
+    recorder::with(|recorder| {
+        let ty = ParameterType::Scalar { name: T::NAME, bytes: T::BYTES };
+        recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
+        load_parameter(recorder, name, 0, location)
+    })
 }
 
 /// A field of a struct by value.
@@ -48,7 +44,7 @@ impl<T: Element> KernelParameter for Reg<T> {
 
     #[track_caller]
     fn declare(name: &str) -> Self {
-        T::declare(name)
+        declare_scalar(name)
     }
 }
 

@@ -270,6 +270,7 @@ fn declare_global<T: Element>(name: &str, writable: bool) -> Global<T> {
     Pointer { base, offset: 0, writable, element: PhantomData }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element> KernelParameter for &Global<T> {
     type Host = In<T>;
     type Value = Global<T>;
@@ -280,6 +281,7 @@ impl<T: Element> KernelParameter for &Global<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element> KernelParameter for &mut Global<T> {
     type Host = Out<T>;
     type Value = Global<T>;

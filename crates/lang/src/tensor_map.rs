@@ -60,6 +60,7 @@ impl TensorMap {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KernelParameter for &TensorMap {
     type Host = TensorMap;
     type Value = TensorMap;
@@ -109,6 +110,7 @@ impl<const N: usize> TensorMaps<N> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<const N: usize> KernelParameter for &TensorMaps<N> {
     type Host = TensorMaps<N>;
     type Value = TensorMaps<N>;

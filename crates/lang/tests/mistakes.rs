@@ -275,6 +275,21 @@ mistakes! {
         launch::cluster(4, 4, 4);
     }
 
+    panics_under_a_condition(n: u32) {
+        let mut x = n;
+        if n > 3 {
+            x += 1;
+            panic!("too large");
+        }
+        x -= 1;
+    }
+
+    panics_in_a_loop(n: u32) {
+        for i in 0..n {
+            unreachable!();
+        }
+    }
+
     write_to_an_input(input: &Global<f32>) {
         input[0] = 1.0;
     }

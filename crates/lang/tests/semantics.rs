@@ -32,6 +32,24 @@ twins! {
         out(x);
     }
 
+    fn patterns_of_constants(a: u32, b: u32) {
+        const LIMIT: u32 = 4;
+        out(match a {
+            0 => value(1),
+            LIMIT | u32::MAX => b,
+            _ => a + b,
+        });
+        let (mut x, mut y) = (a, b);
+        if matches!(a, 1..=LIMIT) {
+            x += y;
+        }
+        if matches!(b, n @ 1..=9 if n > a) && !matches!(b, 3 | 5) {
+            y += x;
+        }
+        out(x);
+        out(y);
+    }
+
     fn nested_branches(a: u32, b: u32) {
         let mut x = a;
         let before = x;

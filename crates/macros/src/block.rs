@@ -34,8 +34,8 @@ impl Scope {
                     quote!(#expression #semicolon)
                 }
                 Stmt::Macro(mut statement) => {
-                    self.macro_arguments(&mut statement.mac);
-                    statement.into_token_stream()
+                    let before = self.macro_arguments(&mut statement.mac);
+                    quote!(#before #statement)
                 }
             });
         }
@@ -76,7 +76,8 @@ impl Scope {
             return quote_spanned!(span=> #(#attrs)* let #pat = #wrapper.declare(););
         }
         let declarations = self.bind_pattern(&pat);
-        let declarations = if plain { TokenStream::new() } else { declarations };
+        let (pat, declarations) =
+            if plain { (pat, TokenStream::new()) } else { (pattern::without_mut(pat), declarations) };
         quote_spanned!(span=> #(#attrs)* let #pat = #value #otherwise; #declarations)
     }
 

@@ -5,6 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprIf, Stmt};
 
+use crate::pattern;
 use crate::runtime::{self, staging};
 use crate::scope::Scope;
 use crate::survey;
@@ -32,9 +33,11 @@ impl Scope {
                     || (survey::diverges(&then_branch) && survey::diverges(otherwise))
             });
         let branch = runtime::variable("branch", self.number(), span);
-        let staging = staging(span);
+        let at = cond.span();
+        let staging = staging(at);
         let condition = self.value(*cond);
-        let begin = quote_spanned!(span=> let mut #branch = #staging::Condition::branch(#condition););
+        let begin = quote_spanned!(at=> #staging::Condition::branch(#condition));
+        let begin = quote_spanned!(span=> let mut #branch = #begin;);
         let Some(otherwise) = otherwise else {
             let then = self.region_block(then_branch, false, |_| TokenStream::new());
             let finish = self.finish(&branch, jumps, span);
@@ -125,8 +128,9 @@ impl Scope {
                 declarations.extend(more);
                 (quote!(#left #operator #right), declarations)
             }
-            Expr::Let(condition) => {
+            Expr::Let(mut condition) => {
                 let pattern = (*condition.pat).clone();
+                pattern::strip_mut(&mut condition.pat);
                 let tokens = self.rewrite(Expr::Let(condition), true);
                 let declarations = self.bind_pattern(&pattern);
                 (tokens, declarations)

@@ -4,14 +4,11 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprMacro, Token};
+use syn::{Expr, Token};
 
 use crate::runtime::staging;
 use crate::scope::Scope;
 use crate::survey;
-
-/// Macros whose arguments are ordinary expressions.
-const MACROS_OF_EXPRESSIONS: [&str; 2] = ["device_assert", "printf"];
 
 impl Scope {
     /// An expression whose value is used.
@@ -68,7 +65,7 @@ impl Scope {
         }
     }
 
-    fn values(&mut self, expressions: Punctuated<Expr, Token![,]>) -> TokenStream {
+    pub(crate) fn values(&mut self, expressions: Punctuated<Expr, Token![,]>) -> TokenStream {
         let values = expressions.into_iter().map(|expression| self.value(expression));
         quote!(#(#values),*)
     }
@@ -166,6 +163,13 @@ impl Scope {
                 range.into_token_stream()
             }
             Expr::Try(mut attempt) => {
+                if self.is_kernel_body {
+                    self.refuse(
+                        &attempt,
+                        "a kernel's body returns nothing, so `?` cannot leave it: unwrap the value, or compute it \
+                         before the kernel is built and keep it in the struct that the kernel is a method of",
+                    );
+                }
                 attempt.expr = self.boxed_value(attempt.expr);
                 attempt.into_token_stream()
             }
@@ -176,7 +180,7 @@ impl Scope {
                 condition.expr = Box::new(Expr::Verbatim(scrutinee));
                 condition.into_token_stream()
             }
-            Expr::Macro(invocation) => self.invocation(invocation),
+            Expr::Macro(invocation) => self.invocation(invocation, valued),
             Expr::Async(_) | Expr::Await(_) | Expr::Yield(_) => {
                 self.refuse(&expression, "`async` and `.await` are not supported in a kernel");
                 expression.into_token_stream()
@@ -185,42 +189,6 @@ impl Scope {
             other => other.into_token_stream(),
         }
     }
-
-    fn invocation(&mut self, mut invocation: ExprMacro) -> TokenStream {
-        self.macro_arguments(&mut invocation.mac);
-        invocation.into_token_stream()
-    }
-
-    /// Rewrites the arguments of macros that are known to take expressions; those of others are
-    /// theirs.
-    pub(crate) fn macro_arguments(&mut self, invocation: &mut syn::Macro) {
-        let Some(name) = invocation.path.segments.last().map(|segment| segment.ident.to_string()) else {
-            return;
-        };
-        let separator = if name == "vec" {
-            invocation.parse_body_with(repeated).is_ok()
-        } else if MACROS_OF_EXPRESSIONS.contains(&name.as_str()) {
-            false
-        } else {
-            return;
-        };
-        if separator {
-            if let Ok((value, count)) = invocation.parse_body_with(repeated) {
-                let (value, count) = (self.value(value), self.value(count));
-                invocation.tokens = quote!(#value; #count);
-            }
-        } else if let Ok(arguments) =
-            invocation.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated)
-        {
-            invocation.tokens = self.values(arguments);
-        }
-    }
-}
-
-fn repeated(input: syn::parse::ParseStream) -> syn::Result<(Expr, Expr)> {
-    let value = input.parse()?;
-    input.parse::<Token![;]>()?;
-    Ok((value, input.parse()?))
 }
 
 pub(crate) fn empty_block() -> syn::Block {

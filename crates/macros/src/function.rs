@@ -4,10 +4,11 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Block, Expr, ExprClosure, FnArg, GenericParam, ImplItem, Item, ItemFn, Lifetime, Pat, ReturnType,
-    Signature, Stmt, Type,
+    Block, Expr, ExprClosure, FnArg, GenericParam, ImplItem, Item, ItemFn, Pat, ReturnType, Signature, Stmt,
+    Type,
 };
 
+use crate::parameter::Parameters;
 use crate::pattern;
 use crate::runtime::{self, language, staging};
 use crate::scope::{Returning, Scope};
@@ -75,16 +76,8 @@ fn device_function(function: ItemFn) -> TokenStream {
 fn plain_parameters(signature: &mut Signature) {
     for input in &mut signature.inputs {
         if let FnArg::Typed(parameter) = input {
-            strip_mut(&mut parameter.pat);
+            pattern::strip_mut(&mut parameter.pat);
         }
-    }
-}
-
-fn strip_mut(pattern: &mut Pat) {
-    if let Pat::Ident(name) = pattern
-        && name.by_ref.is_none()
-    {
-        name.mutability = None;
     }
 }
 
@@ -115,15 +108,7 @@ fn device_body(function: ItemFn) -> (Block, TokenStream) {
         for input in &sig.inputs {
             let FnArg::Typed(parameter) = input else { continue };
             let exclusive = pattern::is_exclusive_reference(&parameter.ty);
-            for (name, mutable) in pattern::names(&parameter.pat) {
-                scope.bind(&name, mutable, exclusive);
-                if mutable {
-                    let at = name.span();
-                    let staging = staging(at);
-                    declarations
-                        .extend(quote_spanned!(at=> let mut #name = #staging::Variable(#name).declare();));
-                }
-            }
+            declarations.extend(scope.bind_names(&parameter.pat, exclusive));
         }
         declarations
     };
@@ -211,6 +196,7 @@ impl Scope {
             ReturnType::Default => quote!(_),
         };
         let targets = std::mem::take(&mut self.targets);
+        let is_kernel_body = std::mem::take(&mut self.is_kernel_body);
         let returning = std::mem::replace(&mut self.returning, Returning::Never);
         self.open_names();
         self.enter_block("closure", true, span);
@@ -220,13 +206,9 @@ impl Scope {
         let (_, note) = self.exit_block(span);
         self.close_names();
         self.targets = targets;
+        self.is_kernel_body = is_kernel_body;
         self.returning = returning;
-        for pattern in &mut closure.inputs {
-            match pattern {
-                Pat::Type(typed) => strip_mut(&mut typed.pat),
-                other => strip_mut(other),
-            }
-        }
+        closure.inputs.iter_mut().for_each(pattern::strip_mut);
         closure.body = Box::new(Expr::Verbatim(quote!({ #note #inner })));
         closure.into_token_stream()
     }
@@ -266,45 +248,8 @@ fn kernel_function(function: ItemFn) -> TokenStream {
     let language = language(span);
     let staging = staging(span);
     scope.self_is_configuration = true;
-    let mut hosts = Vec::new();
-    let mut declarations = TokenStream::new();
-    for input in &sig.inputs {
-        let FnArg::Typed(parameter) = input else { continue };
-        let Pat::Ident(name) = &*parameter.pat else {
-            scope.refuse(&parameter.pat, "a kernel's parameter is a name: take it apart in the body");
-            continue;
-        };
-        if let Type::ImplTrait(ty) = pattern::bare(&parameter.ty) {
-            scope.refuse(
-                ty,
-                "a kernel's parameters have plain types: use a generic parameter of the function",
-            );
-            continue;
-        }
-        let (ident, at) = (&name.ident, name.ident.span());
-        let ty = without_lifetime(&parameter.ty);
-        let type_span = parameter.ty.span();
-        let parameter_trait = quote_spanned!(type_span=> #language::parameter::KernelParameter);
-        hosts.push(quote_spanned!(type_span=> <#ty as #parameter_trait>::Host));
-        let text = ident.to_string();
-        let declared = quote_spanned!(at=> <#ty as #parameter_trait>::declare(#text));
-        let holder = runtime::variable("parameter", hosts.len(), at);
-        declarations.extend(match pattern::bare(&parameter.ty) {
-            Type::Reference(reference) => {
-                let mutability = &reference.mutability;
-                quote_spanned! {at=>
-                    #[allow(unused_mut)]
-                    let mut #holder = #declared;
-                    let #ident = &#mutability #holder;
-                }
-            }
-            _ => {
-                let mutability = &name.mutability;
-                quote_spanned!(at=> let #mutability #ident = #declared;)
-            }
-        });
-        scope.bind(ident, name.mutability.is_some(), pattern::is_exclusive_reference(&parameter.ty));
-    }
+    scope.is_kernel_body = true;
+    let parameters = scope.parameters(&sig);
     let returns = survey::block_returns(&block);
     let body = if returns {
         let number = scope.number();
@@ -321,13 +266,6 @@ fn kernel_function(function: ItemFn) -> TokenStream {
         scope.block(*block, false)
     };
     let (_, note) = scope.exit_block(span);
-    // Each mistake is reported once; errors that the compiler would derive from it are suppressed.
-    if !scope.errors.is_empty() {
-        hosts.clear();
-    }
-    let (declarations, body) =
-        if scope.errors.is_empty() { (declarations, body) } else { (TokenStream::new(), TokenStream::new()) };
-    let errors = compile_errors(scope.errors);
     let name = entry_name(&sig);
     let mut signature = sig.clone();
     signature.inputs =
@@ -337,11 +275,19 @@ fn kernel_function(function: ItemFn) -> TokenStream {
     signature.output = ReturnType::Default;
     let where_clause = signature.generics.where_clause.take();
     let allowances = allowances();
+    let Parameters { hosts, declarations, ends: (begin, end) } = parameters;
+    let result = quote_spanned!(begin=> ::core::result::Result<#language::Kernel<(#(#hosts,)*)>, #language::StagingErrors);
+    let close = quote_spanned!(end=> >);
+    // Each mistake is reported once: without a body the compiler derives no further errors from it.
+    if !scope.errors.is_empty() {
+        let errors = compile_errors(scope.errors);
+        return quote!(#(#attrs)* #vis #signature -> #result #close #where_clause { ::core::unreachable!() } #errors);
+    }
     quote_spanned! {span=>
         #(#attrs)*
         #allowances
         #[allow(clippy::type_complexity)]
-        #vis #signature -> ::core::result::Result<#language::Kernel<(#(#hosts,)*)>, #language::StagingErrors>
+        #vis #signature -> #result #close
         #where_clause
         {
             #[allow(unused_imports)]
@@ -353,7 +299,6 @@ fn kernel_function(function: ItemFn) -> TokenStream {
                 #body
             })
         }
-        #errors
     }
 }
 
@@ -372,14 +317,4 @@ fn entry_name(signature: &Signature) -> Vec<TokenStream> {
         }
     }
     parts
-}
-
-/// A parameter's type, with `'static` for the lifetime of the reference: in the kernel's own type
-/// it means nothing.
-fn without_lifetime(ty: &Type) -> Type {
-    let mut ty = pattern::bare(ty).clone();
-    if let Type::Reference(reference) = &mut ty {
-        reference.lifetime = Some(Lifetime::new("'static", reference.and_token.span));
-    }
-    ty
 }

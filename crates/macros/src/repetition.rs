@@ -7,6 +7,7 @@ use syn::visit::Visit;
 use syn::{Expr, ExprBlock, ExprForLoop, ExprLoop, ExprWhile, Lifetime, RangeLimits};
 
 use crate::operator::bare;
+use crate::pattern;
 use crate::runtime::{self, staging};
 use crate::scope::{Scope, Target};
 use crate::survey::{self, Changes};
@@ -24,6 +25,7 @@ impl Scope {
         let carried = self.carried(changes, &rounds);
         let jumps = survey::block_jumps(&body);
         let body = self.region_block(body, false, |scope| scope.bind_pattern(&pat));
+        let pat = pattern::without_mut(*pat);
         self.targets.pop();
         let ends = jumps.then(|| quote_spanned!(span=> if #rounds.round_ends_all() { break #label }));
         let finish = self.finish(&rounds, jumps && self.can_leave(), span);
@@ -172,6 +174,12 @@ impl Scope {
     fn carried(&mut self, changes: Changes, rounds: &Ident) -> TokenStream {
         let mut tokens = TokenStream::new();
         let mut done: Vec<(String, bool)> = Vec::new();
+        let mut once = |place: &TokenStream, by_index: bool| {
+            let key = (place.to_string(), by_index);
+            let is_new = !done.contains(&key);
+            done.push(key);
+            is_new
+        };
         let directly: Vec<String> = changes
             .changes
             .iter()
@@ -179,38 +187,44 @@ impl Scope {
             .map(|change| change.name.to_string())
             .collect();
         for change in &changes.changes {
-            let key = (change.name.to_string(), change.by_index);
-            if done.contains(&key) || (change.by_index && directly.contains(&key.0)) {
+            let name = &change.name;
+            let text = name.to_string();
+            if change.by_index && directly.contains(&text) {
                 continue;
             }
-            let name = &change.name;
+            let span = name.span();
+            let staging = staging(span);
             let place = if name == "self" {
                 if !self.self_is_exclusive {
                     continue;
                 }
-                quote!(*#name)
+                quote_spanned!(span=> *#name)
             } else {
                 let Some(binding) = self.lookup(name) else { continue };
                 if binding.mutable && !binding.exclusive_reference {
                     quote!(#name)
-                } else if (change.by_method && !binding.exclusive_reference) || changes.bound.contains(&key.0)
+                } else if (change.by_method && !binding.exclusive_reference) || changes.bound.contains(&text)
                 {
                     continue;
                 } else if change.by_index && !binding.exclusive_reference {
                     // Device memory keeps its elements itself; anything else behind a plain name
                     // has to say what it is.
-                    let span = name.span();
-                    let staging = staging(span);
-                    tokens.extend(quote_spanned!(span=> #staging::elements_stay_in_memory(&#name);));
-                    done.push(key);
+                    let memory = quote!(#name);
+                    if once(&memory, true) {
+                        tokens.extend(quote_spanned!(span=> #staging::elements_stay_in_memory(&#memory);));
+                    }
                     continue;
+                } else if let (false, Some(fields)) = (binding.exclusive_reference, &change.fields) {
+                    // A part of what the name refers to, or of a variable that lacks its `mut`:
+                    // rustc then suggests it.
+                    quote_spanned!(span=> #name #(.#fields)*)
                 } else {
-                    quote!(*#name)
+                    quote_spanned!(span=> *#name)
                 }
             };
-            done.push(key);
-            let span = name.span();
-            let staging = staging(span);
+            if !once(&place, change.by_index) {
+                continue;
+            }
             let method = Ident::new(if change.by_index { "carry_elements" } else { "carry" }, span);
             tokens.extend(quote_spanned!(span=> #staging::Carried(&mut #place).#method(&#rounds);));
         }

@@ -55,6 +55,8 @@ pub(crate) struct Scope {
     pub(crate) targets: Vec<Target>,
     pub(crate) returning: Returning,
     pub(crate) self_is_exclusive: bool,
+    /// Whether the innermost function or closure is the kernel itself.
+    pub(crate) is_kernel_body: bool,
     /// Whether fields of `self` are all known at build time.
     pub(crate) self_is_configuration: bool,
     pub(crate) errors: Vec<syn::Error>,
@@ -69,6 +71,7 @@ impl Scope {
             targets: Vec::new(),
             returning: Returning::Never,
             self_is_exclusive: false,
+            is_kernel_body: false,
             self_is_configuration: false,
             errors: Vec::new(),
             next: 0,

@@ -1,10 +1,13 @@
-//! `match`: on literals a chain of `if`, else Rust's own.
+//! `match`: on literals, and constants beside them, a chain of `if`; else Rust's own.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::spanned::Spanned;
-use syn::{Arm, Block, Expr, ExprBlock, ExprMatch, Lit, Pat, RangeLimits, Stmt, parse_quote_spanned};
+use syn::{
+    Arm, Block, Expr, ExprBlock, ExprMatch, Lit, Pat, PatIdent, RangeLimits, Stmt, parse_quote_spanned,
+};
 
+use crate::pattern;
 use crate::runtime;
 use crate::scope::Scope;
 use crate::survey;
@@ -20,6 +23,7 @@ impl Scope {
             let Arm { attrs, pat, guard, body, .. } = arm;
             self.open_names();
             let declarations = self.bind_pattern(&pat);
+            let pat = pattern::without_mut(pat);
             let guard = guard.map(|(token, guard)| {
                 let guard = self.value(*guard);
                 quote!(#token #guard)
@@ -86,11 +90,9 @@ impl Scope {
 
 fn is_literal_pattern(pattern: &Pat) -> bool {
     match pattern {
-        Pat::Lit(_) | Pat::Range(_) | Pat::Wild(_) => true,
+        Pat::Lit(_) | Pat::Range(_) | Pat::Wild(_) | Pat::Path(_) => true,
         Pat::Ident(name) => {
-            name.by_ref.is_none()
-                && !name.ident.to_string().starts_with(char::is_uppercase)
-                && name.subpat.as_ref().is_none_or(|(_, inner)| is_literal_pattern(inner))
+            name.by_ref.is_none() && name.subpat.as_ref().is_none_or(|(_, inner)| is_literal_pattern(inner))
         }
         Pat::Or(alternatives) => {
             alternatives.cases.iter().all(|case| is_literal_pattern(case) && binding(case).is_none())
@@ -110,9 +112,15 @@ fn has_literal(pattern: &Pat) -> bool {
     }
 }
 
+/// Whether a bare name in a pattern is a constant's.
+fn is_constant(name: &PatIdent) -> bool {
+    name.subpat.is_none() && name.ident.to_string().starts_with(char::is_uppercase)
+}
+
 /// The name that a literal pattern binds.
 fn binding(pattern: &Pat) -> Option<TokenStream> {
     match pattern {
+        Pat::Ident(name) if is_constant(name) => None,
         Pat::Ident(name) => {
             let (mutability, ident) = (&name.mutability, &name.ident);
             Some(quote!(#mutability #ident))
@@ -140,6 +148,11 @@ fn test(pattern: &Pat, subject: &Ident) -> Option<Expr> {
                 (Some(start), Some(end)) => Some(parse_quote_spanned!(span=> #start && #end)),
                 (one, other) => one.or(other),
             }
+        }
+        Pat::Path(constant) => Some(parse_quote_spanned!(span=> #subject == #constant)),
+        Pat::Ident(name) if is_constant(name) => {
+            let constant = &name.ident;
+            Some(parse_quote_spanned!(span=> #subject == #constant))
         }
         Pat::Ident(name) => name.subpat.as_ref().and_then(|(_, inner)| test(inner, subject)),
         Pat::Paren(inner) => test(&inner.pat, subject),

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprClosure, Item, Member, PatIdent, Stmt};
 
+use crate::invocation::{self, DIVERGING};
+
 /// `return`, `break` and `continue` outside of closures and nested items.
 #[derive(Default)]
 struct Jumps {
@@ -75,9 +77,8 @@ pub(crate) fn expression_diverges(expression: &Expr) -> bool {
     }
 }
 
-fn macro_diverges(invocation: &syn::Macro) -> bool {
-    const DIVERGING: [&str; 4] = ["panic", "unreachable", "todo", "unimplemented"];
-    invocation.path.segments.last().is_some_and(|segment| DIVERGING.iter().any(|name| segment.ident == name))
+fn macro_diverges(called: &syn::Macro) -> bool {
+    DIVERGING.contains(&invocation::name(called).as_str())
 }
 
 /// Whether a `loop` with this body may end by `break`: one of its own, or any with a label.
@@ -184,10 +185,27 @@ pub(crate) fn root(place: &Expr) -> Option<(&syn::Ident, bool)> {
     }
 }
 
+/// The fields that lead from a variable to the place.
+fn fields(place: &Expr) -> Option<Vec<Member>> {
+    match place {
+        Expr::Path(_) => Some(Vec::new()),
+        Expr::Field(field) => {
+            let mut fields = fields(&field.base)?;
+            fields.push(field.member.clone());
+            Some(fields)
+        }
+        Expr::Paren(inner) => fields(&inner.expr),
+        Expr::Group(inner) => fields(&inner.expr),
+        _ => None,
+    }
+}
+
 /// A variable that code assigns, or may.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Change {
     pub(crate) name: syn::Ident,
+    /// The fields that lead from it to the place, if the path has nothing else.
+    pub(crate) fields: Option<Vec<Member>>,
     /// Only elements of it are assigned.
     pub(crate) by_index: bool,
     /// All that is known is that a method is called on it.
@@ -208,7 +226,7 @@ impl Changes {
             Expr::Array(array) => array.elems.iter().for_each(|place| self.note(place, by_method)),
             _ => {
                 let Some((name, by_index)) = root(place) else { return };
-                let change = Change { name: name.clone(), by_index, by_method };
+                let change = Change { name: name.clone(), fields: fields(place), by_index, by_method };
                 if !self.changes.contains(&change) {
                     self.changes.push(change);
                 }
@@ -262,7 +280,8 @@ impl<'ast> Visit<'ast> for Changes {
             Expr::MethodCall(call) if !METHODS_OF_COLLECTIONS.iter().any(|name| call.method == name) => {
                 self.note(&call.receiver, true);
             }
-            Expr::MethodCall(call) if call.method == "iter_mut" => self.note(&call.receiver, false),
+            // The call, not its receiver: that may be a reference, which needs no `mut`.
+            Expr::MethodCall(call) if call.method == "iter_mut" => self.note(expression, false),
             _ => {}
         }
         visit::visit_expr(self, expression);

@@ -76,8 +76,12 @@ fn stage_once(name: &str, author: &mut dyn FnMut()) -> Result<Kernel, Vec<Stagin
     CURRENT.with_borrow_mut(|stack| stack.push(Recorder::new(name, begin)));
     let outcome = panic::catch_unwind(panic::AssertUnwindSafe(author));
     let recorder = CURRENT.with_borrow_mut(|stack| stack.pop()).expect("stage pushed a recorder");
-    recorder.finish(outcome.err().map(|payload| panic_message(payload.as_ref())), begin)
+    let panicked = outcome.err().filter(|payload| !payload.is::<Refused>());
+    recorder.finish(panicked.map(|payload| panic_message(payload.as_ref())), begin)
 }
+
+/// The payload of an unwinding that leaves the author's code after a mistake has been recorded.
+pub(crate) struct Refused;
 
 fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload

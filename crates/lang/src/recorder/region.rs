@@ -200,6 +200,17 @@ impl Recorder {
         }
     }
 
+    /// Refuses what depends on no device value, where the device decides whether it is reached.
+    /// Returns whether it did.
+    pub(crate) fn refuse_under_condition(&mut self, location: Location, message: &str) -> bool {
+        let condition = self.regions.iter().rfind(|region| region.is_conditional());
+        let Some(notes) = condition.map(|region| vec![(region.location, region.remark())]) else {
+            return false;
+        };
+        self.report(StagingError { location, message: message.to_owned(), notes });
+        true
+    }
+
     /// Opens the `then` branch of a device-time `if`.
     pub fn open_then(&mut self, condition: Register, location: Location) {
         self.check_register_alive(condition, location);

@@ -15,9 +15,9 @@ pub trait DeviceMemory {}
 /// A name without `mut` whose elements a device-time loop assigns: allowed for device memory, which
 /// holds its elements itself.
 #[diagnostic::on_unimplemented(
-    message = "the elements of this `{Self}` are assigned in a loop, and its name does not say that they change",
-    label = "assigned in the loop",
-    note = "declare it `let mut`, or with its type if it is a reference: `let a: &mut [_] = ..`"
+    message = "elements of a `{Self}` are assigned in this loop, and it is declared without `mut`",
+    label = "declare this with `let mut`",
+    note = "a reference is declared with its type: `let a: &mut [_] = ..`"
 )]
 pub trait StaysInMemory {}
 

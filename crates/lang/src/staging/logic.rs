@@ -13,10 +13,14 @@ use crate::value::Reg;
     note = "compare it with something: `x != 0`"
 )]
 pub trait Truth: Sized {
+    /// `self && ...`: of no type for what is no condition, so that the compiler says so once.
+    type Both;
+    /// `self || ...`
+    type Either;
     /// Begins `self && ...`.
-    fn both(self) -> Both<Self>;
+    fn both(self) -> Self::Both;
     /// Begins `self || ...`.
-    fn either(self) -> Either<Self>;
+    fn either(self) -> Self::Either;
     /// A value known at build time.
     fn known(value: bool) -> Self;
     /// The value on the device.
@@ -44,6 +48,9 @@ impl<L> Decision<L> {
 }
 
 impl Truth for bool {
+    type Both = Both<Self>;
+    type Either = Either<Self>;
+
     #[track_caller]
     fn both(self) -> Both<Self> {
         Both(Decision::new(self))
@@ -72,6 +79,9 @@ impl Truth for bool {
 }
 
 impl Truth for Reg<bool> {
+    type Both = Both<Self>;
+    type Either = Either<Self>;
+
     #[track_caller]
     fn both(self) -> Both<Self> {
         Both(Decision::new(self))

@@ -4,6 +4,7 @@
 //! assignment, comparison, ...) into calls of these public items. They are not meant to be called
 //! by hand. Their names are chosen for readable compiler messages.
 
+mod assertion;
 mod branch;
 mod cast;
 mod comparison;
@@ -16,6 +17,7 @@ mod place;
 mod range;
 mod repetition;
 
+pub use self::assertion::{Asserted, KnownToHost, panics};
 pub use self::branch::{
     BuildTimeBranch, Condition, DeviceBranch, Never, Sources, WhileTest, Yields, yield_registers,
 };
@@ -37,6 +39,7 @@ pub use warpwright_ir::Register;
 /// Traits whose methods apply where a wrapper has none of its own; attributed bodies import them
 /// unnamed.
 pub mod build_time {
+    pub use super::assertion::BuildTimeAsserted as _;
     pub use super::cast::BuildTimeCast as _;
     pub use super::device_value::{BuildTimeField as _, ComparableField as _, OpaqueField as _};
     pub use super::element::{ElementsOfCollection as _, ElementsOfMemory as _, PlainElements as _};

@@ -30,4 +30,11 @@ fn by_cast(a: u32) {
     let s = String::new() as u32;
 }
 
+#[kernel]
+fn on_the_host(a: u32) {
+    assert!(a < 3);
+    assert_eq!(1, a);
+    println!("{}", a);
+}
+
 fn main() {}

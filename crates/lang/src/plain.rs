@@ -1,0 +1,51 @@
+//! What device values cannot do outside of `#[device]` functions: `impl`s that never apply.
+//!
+//! The compiler names the bound that is not met. Its name and message say what is wrong.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::value::Reg;
+
+/// Comparing device values needs `#[device]`, or `#[kernel]`, on the function around it. With the
+/// attribute `==`, `<`, `if`, loops and assignments on device values are recorded.
+pub trait ComparedWithoutDeviceAttribute {}
+
+impl<T, R> PartialEq<R> for Reg<T>
+where
+    Self: ComparedWithoutDeviceAttribute,
+{
+    fn eq(&self, _: &R) -> bool {
+        unreachable!("no device value is compared by the host")
+    }
+}
+
+impl<T, R> PartialOrd<R> for Reg<T>
+where
+    Self: ComparedWithoutDeviceAttribute,
+{
+    fn partial_cmp(&self, _: &R) -> Option<Ordering> {
+        unreachable!("no device value is compared by the host")
+    }
+}
+
+/// The host cannot print a device value, which exists only on the device. The device prints it:
+/// `printf!("x is %u\n", x)`.
+pub trait PrintedWithoutPrintf {}
+
+macro_rules! formats {
+    ($($format:ident)*) => {
+        $(
+            impl<T> fmt::$format for Reg<T>
+            where
+                Self: PrintedWithoutPrintf,
+            {
+                fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    unreachable!("no device value is printed by the host")
+                }
+            }
+        )*
+    };
+}
+
+formats! { Debug Display }
