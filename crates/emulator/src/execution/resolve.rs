@@ -127,6 +127,17 @@ impl Located {
             Located::Apart(hosts) => hosts[lane],
         }
     }
+
+    /// The bytes of each lane; the pointers of inactive lanes are undefined.
+    #[inline(always)]
+    pub(crate) fn hosts(&self, addresses: &[u64; LANES]) -> [*mut u8; LANES] {
+        match self {
+            Located::Together { host, first, .. } => {
+                addresses.map(|address| host.wrapping_add(address.wrapping_sub(*first) as usize))
+            }
+            Located::Apart(hosts) => **hosts,
+        }
+    }
 }
 
 /// Finds the bytes of the lanes of a mask, `size` for each, for a weak access, and reports it. Not

@@ -87,6 +87,34 @@ impl Destination {
             File::Predicate => {}
         }
     }
+
+    /// Writes lane after lane: collected in an array first, the values would be read back as a
+    /// vector before their stores complete, and the processor would stall.
+    #[inline(always)]
+    fn fill<T: Element>(self, registers: &mut Registers, mask: u32, element: impl Fn(usize) -> T) {
+        match self.file {
+            File::Word => {
+                let column = registers.word_mut(self.slot);
+                each(mask, |lane| column[lane] = element(lane).word());
+            }
+            File::Long => {
+                let column = registers.long_mut(self.slot);
+                each(mask, |lane| column[lane] = element(lane).long());
+            }
+            File::Quad => each(mask, |lane| {
+                let value = element(lane);
+                registers.long_mut(self.slot)[lane] = value.long();
+                registers.long_mut(self.slot + 1)[lane] = value.high();
+            }),
+            File::Predicate => {}
+        }
+    }
+}
+
+/// Calls `visit` for each lane of a mask.
+#[inline(always)]
+fn each(mask: u32, visit: impl FnMut(usize)) {
+    if mask == FULL { (0..LANES).for_each(visit) } else { lanes(mask).for_each(visit) }
 }
 
 struct Load<T> {
@@ -145,35 +173,30 @@ impl<T: Element> Load<T> {
         let strength = self.ordered.strength;
         let _turn = self.ordered.turn(execution, space);
         let located = resolve_ordered(execution, space, addresses, mask, size, Purpose::Load, strength)?;
-        for (index, destination) in self.destinations.iter().enumerate() {
-            let mut values = [T::default(); LANES];
-            let offset = index * size_of::<T>();
-            match &located {
-                Located::Together { host, uniform: true, .. } => {
+        let registers = &mut *execution.registers;
+        match &located {
+            Located::Together { host, uniform: true, .. } => {
+                for (index, destination) in self.destinations.iter().enumerate() {
                     // SAFETY: `resolve` found `size` bytes for every lane, and all lanes have the
                     // same.
-                    values = [unsafe { host.add(offset).cast::<T>().read_unaligned() }; LANES];
-                }
-                Located::Together { host, contiguous: true, .. } if self.destinations.len() == 1 => {
-                    // SAFETY: `resolve` found 32 elements one after another.
-                    values = unsafe { host.cast::<[T; LANES]>().read_unaligned() };
-                }
-                _ if mask == FULL => {
-                    for (lane, value) in values.iter_mut().enumerate() {
-                        // SAFETY: `resolve` found `size` bytes for every lane.
-                        *value =
-                            unsafe { located.lane(lane, addresses).add(offset).cast::<T>().read_unaligned() };
-                    }
-                }
-                _ => {
-                    for lane in lanes(mask) {
-                        // SAFETY: `resolve` found `size` bytes for every lane of the mask.
-                        values[lane] =
-                            unsafe { located.lane(lane, addresses).add(offset).cast::<T>().read_unaligned() };
-                    }
+                    let value = unsafe { host.cast::<T>().add(index).read_unaligned() };
+                    destination.write(registers, mask, [value; LANES]);
                 }
             }
-            destination.write(execution.registers, mask, values);
+            Located::Together { host, contiguous: true, .. } if self.destinations.len() == 1 => {
+                // SAFETY: `resolve` found 32 elements one after another.
+                let values = unsafe { host.cast::<[T; LANES]>().read_unaligned() };
+                self.destinations[0].write(registers, mask, values);
+            }
+            _ => {
+                let hosts = located.hosts(addresses);
+                for (index, destination) in self.destinations.iter().enumerate() {
+                    // SAFETY: `resolve` found `size` bytes for every lane of the mask.
+                    let element =
+                        |lane: usize| unsafe { hosts[lane].cast::<T>().add(index).read_unaligned() };
+                    destination.fill(registers, mask, element);
+                }
+            }
         }
         self.ordered.acquires(execution, space, addresses, mask, AccessKind::Read);
         Ok(())

@@ -133,34 +133,26 @@ impl<T: Element> Store<T> {
             self.values(execution.registers)
         })?;
         self.ordered.publishes(execution, space, addresses, mask, AccessKind::Write);
+        if let Located::Together { host, contiguous: true, .. } = &located
+            && let [source] = &self.sources[..]
+        {
+            // SAFETY: `resolve` found 32 elements one after another, that may be written.
+            unsafe { host.cast::<[T; LANES]>().write_unaligned(source.read(execution.registers)) };
+            return Ok(());
+        }
+        let hosts = located.hosts(addresses);
         for (index, source) in self.sources.iter().enumerate() {
             let values = source.read::<T>(execution.registers);
-            let offset = index * size_of::<T>();
-            match &located {
-                Located::Together { host, contiguous: true, .. } if self.sources.len() == 1 => {
-                    // SAFETY: `resolve` found 32 elements one after another, that may be written.
-                    unsafe { host.cast::<[T; LANES]>().write_unaligned(values) };
+            if mask == FULL {
+                for (value, host) in values.into_iter().zip(hosts) {
+                    // SAFETY: `resolve` found `size` bytes for every lane, that may be written.
+                    unsafe { host.cast::<T>().add(index).write_unaligned(value) };
                 }
-                _ if mask == FULL => {
-                    for (lane, value) in values.iter().enumerate() {
-                        // SAFETY: `resolve` found `size` bytes for every lane, that may be written.
-                        unsafe {
-                            located.lane(lane, addresses).add(offset).cast::<T>().write_unaligned(*value)
-                        };
-                    }
-                }
-                _ => {
-                    for lane in lanes(mask) {
-                        // SAFETY: `resolve` found `size` bytes for every lane of the mask, that may
-                        // be written.
-                        unsafe {
-                            located
-                                .lane(lane, addresses)
-                                .add(offset)
-                                .cast::<T>()
-                                .write_unaligned(values[lane])
-                        };
-                    }
+            } else {
+                for lane in lanes(mask) {
+                    // SAFETY: `resolve` found `size` bytes for every lane of the mask, that may be
+                    // written.
+                    unsafe { hosts[lane].cast::<T>().add(index).write_unaligned(values[lane]) };
                 }
             }
         }
