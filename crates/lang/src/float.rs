@@ -81,12 +81,6 @@ impl<T: RoundedFloat> Reg<T> {
         compute(format!("div{words}.{}", T::PTX), [Reg::operand(self), other.operand()])
     }
 
-    /// The square root, to the nearest even.
-    #[track_caller]
-    pub fn sqrt(self) -> Self {
-        compute(format!("sqrt.rn.{}", T::PTX), [Reg::operand(self)])
-    }
-
     /// `1 / self`, to the nearest even.
     #[track_caller]
     pub fn rcp(self) -> Self {
@@ -110,24 +104,6 @@ impl<T: RoundedFloat> Reg<T> {
             Rounding::Up => "rpi",
         };
         compute(format!("cvt.{word}.{0}.{0}", T::PTX), [Reg::operand(self)])
-    }
-
-    /// The largest integer not above the value.
-    #[track_caller]
-    pub fn floor(self) -> Self {
-        self.round_with(Rounding::Down)
-    }
-
-    /// The smallest integer not below the value.
-    #[track_caller]
-    pub fn ceil(self) -> Self {
-        self.round_with(Rounding::Up)
-    }
-
-    /// The integer part.
-    #[track_caller]
-    pub fn trunc(self) -> Self {
-        self.round_with(Rounding::Zero)
     }
 }
 

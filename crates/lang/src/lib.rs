@@ -25,6 +25,7 @@ pub mod index;
 pub mod integer;
 pub mod kernel;
 pub mod launch;
+pub mod math;
 pub mod matrix;
 pub mod mbarrier;
 pub mod memory;

@@ -5,6 +5,7 @@
 mod hopper;
 mod instruction;
 mod interpreter;
+mod math;
 mod memory;
 // One mistake is to index a vector by a device value.
 #[allow(clippy::useless_vec)]

@@ -19,7 +19,10 @@ fn to_bytes<T: Element>(values: impl Iterator<Item = T>) -> Vec<u8> {
 }
 
 /// `operation` of each pair, as bits, from the emulator. The pairs are a multiple of 256.
-fn run<T: Element, R: Element>(pairs: &[(T, T)], operation: impl Fn(Reg<T>, Reg<T>) -> Reg<R>) -> Vec<u64> {
+pub(crate) fn run<T: Element, R: Element>(
+    pairs: &[(T, T)],
+    operation: impl Fn(Reg<T>, Reg<T>) -> Reg<R>,
+) -> Vec<u64> {
     let author = || {
         let left = <&Global<T> as KernelParameter>::declare("left");
         let right = <&Global<T> as KernelParameter>::declare("right");

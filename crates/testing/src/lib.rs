@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod corpus;
+pub mod math;
 pub mod ptxas;
 pub mod share;
 mod skip;

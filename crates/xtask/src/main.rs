@@ -1,7 +1,8 @@
 //! What developers of warpwright run: `cargo run -p xtask -- chapter`,
-//! `cargo run -p xtask -- sweep`.
+//! `cargo run -p xtask -- math`, `cargo run -p xtask -- sweep`.
 
 mod chapter;
+mod math;
 mod sweep;
 
 use anyhow::Result;
@@ -18,12 +19,14 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Task {
     Chapter(chapter::Chapter),
+    Math(math::Math),
     Sweep(sweep::Sweep),
 }
 
 fn main() -> Result<()> {
     match Command::parse().task {
         Task::Chapter(chapter) => chapter.run(),
+        Task::Math(math) => math.run(),
         Task::Sweep(sweep) => sweep.run(),
     }
 }

@@ -1,0 +1,89 @@
+//! Hyperbolic functions and their inverses, of f32.
+
+use std::f32::consts::{LN_2, LOG2_E};
+
+use super::exponential::{E, power};
+use super::logarithm::ln_1p_finite;
+use super::{exp2_normal, odd_above, odd_below, reciprocal};
+use crate::math::polynomial::polynomial;
+use crate::value::Reg;
+
+/// `(tanh(x) - x) / x^3` in powers of x^2, for |x| up to 0.55: relative error below 2^-24.7.
+const TANH: [f32; 4] = [-0.333_329_47, 0.133_207_25, -0.052_671_812, 0.016_437_583];
+
+/// `(sinh(x) - x) / x^3` in powers of x^2, for |x| up to 1: relative error below 2^-27.
+const SINH: [f32; 4] = [0.166_666_67, 0.008_333_35, 0.000_198_361_6, 2.816_951e-6];
+
+#[track_caller]
+pub(crate) fn tanh(x: Reg<f32>) -> Reg<f32> {
+    let magnitude = x.abs();
+    let s = x * x;
+    let small = odd_below(x, s, polynomial(s, &TANH));
+    // 1 - 2 / (e^2|x| + 1)
+    let power = exp2_normal(magnitude * (2.0 * LOG2_E));
+    let large = reciprocal(power + 1.0).mul_add(-2.0, 1.0).copysign(x);
+    magnitude.lt(0.55).select(small, large)
+}
+
+/// `e^|x| / 2`, which is finite wherever `cosh(x)` is.
+#[track_caller]
+fn half_power(x: Reg<f32>) -> Reg<f32> {
+    let power = power(x.abs(), E);
+    power.fraction * (power.scale * 0.5)
+}
+
+#[track_caller]
+pub(crate) fn sinh(x: Reg<f32>) -> Reg<f32> {
+    let s = x * x;
+    let small = odd_above(x, s, polynomial(s, &SINH));
+    let power = half_power(x);
+    let large = reciprocal(power).mul_add(-0.25, power).copysign(x);
+    x.abs().lt(1.0).select(small, large)
+}
+
+#[track_caller]
+pub(crate) fn cosh(x: Reg<f32>) -> Reg<f32> {
+    let power = half_power(x);
+    reciprocal(power).mul_add(0.25, power)
+}
+
+/// Where the square of an argument may overflow, and 1 is negligible beside it.
+const LARGE: f32 = 1.0e9;
+
+#[track_caller]
+pub(crate) fn asinh(x: Reg<f32>) -> Reg<f32> {
+    // asinh(t) = ln(1 + t + t^2 / (1 + sqrt(1 + t^2)))
+    let t = x.abs();
+    let is_large = t.gt(LARGE);
+    let square = t * t;
+    let rest = square * reciprocal((square + 1.0).sqrt_approx() + 1.0);
+    let near = is_large.select(t, t + rest);
+    let logarithm = ln_1p_finite(near);
+    let logarithm = is_large.select(logarithm + LN_2, logarithm);
+    // Infinity and NaN are their own results.
+    t.lt(f32::INFINITY).select(logarithm.copysign(x), x)
+}
+
+#[track_caller]
+pub(crate) fn acosh(x: Reg<f32>) -> Reg<f32> {
+    // acosh(1 + t) = ln(1 + t + sqrt(t * (t + 2)))
+    let t = x - 1.0;
+    let is_large = t.gt(LARGE);
+    let root = t.mul_add(t, t + t).sqrt_approx();
+    let near = is_large.select(t, t + root);
+    let logarithm = ln_1p_finite(near);
+    let logarithm = is_large.select(logarithm + LN_2, logarithm);
+    // Below 1 the difference is the root of a negative number, or the magnitude is large: NaN.
+    let result = x.lt(1.0).select(f32::NAN, logarithm);
+    x.lt(f32::INFINITY).select(result, x)
+}
+
+#[track_caller]
+pub(crate) fn atanh(x: Reg<f32>) -> Reg<f32> {
+    // atanh(t) = ln(1 + 2 t / (1 - t)) / 2
+    let t = x.abs();
+    let inner = (t + t).div_full(t.mul_add(-1.0, 1.0));
+    let finite = ln_1p_finite(inner) * 0.5;
+    let result = t.eq(1.0).select(f32::INFINITY, finite).copysign(x);
+    t.gt(1.0).select(f32::NAN, result)
+}

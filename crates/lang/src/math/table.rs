@@ -1,0 +1,73 @@
+//! The functions of one argument and the accuracy they are tested to.
+
+use crate::value::Reg;
+
+/// A function of one f32.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// Its name, the method's.
+    pub name: &'static str,
+    /// Records it.
+    pub record: fn(Reg<f32>) -> Reg<f32>,
+    /// The largest error over all 2^32 arguments, in units in the last place of the exact result.
+    pub ulp: f64,
+    /// Arguments that are usual: where its speed is measured.
+    pub range: (f32, f32),
+    /// The bound that the CUDA C++ Programming Guide documents for its function of the same name: units
+    /// to the correctly rounded result, so that an error here may be larger by 1/2.
+    pub cuda: Option<f64>,
+}
+
+macro_rules! functions {
+    ($($name:ident $ulp:literal, $low:literal .. $high:literal $(, $cuda:literal)?;)*) => {
+        /// Every function of one f32 argument.
+        pub const FUNCTIONS: &[Function] = &[$(Function {
+            name: stringify!($name),
+            record: |x| x.$name(),
+            ulp: $ulp,
+            range: ($low, $high),
+            cuda: functions!(bound $($cuda)?),
+        }),*];
+    };
+    (bound) => { None };
+    (bound $cuda:literal) => { Some($cuda) };
+}
+
+functions! {
+    exp 2.5, -80.0 .. 80.0, 2.0;
+    exp2 2.5, -100.0 .. 100.0, 2.0;
+    exp10 2.5, -30.0 .. 30.0, 2.0;
+    exp_m1 1.5, -4.0 .. 4.0, 1.0;
+    ln 1.5, 0.001 .. 1000.0, 1.0;
+    log2 1.5, 0.001 .. 1000.0, 1.0;
+    log10 2.5, 0.001 .. 1000.0, 2.0;
+    ln_1p 1.5, -0.9 .. 10.0, 1.0;
+    sqrt 0.5, 0.001 .. 1000.0, 0.0;
+    rsqrt 2.5, 0.001 .. 1000.0, 2.0;
+    cbrt 1.5, -100.0 .. 100.0, 1.0;
+    recip 0.5, 0.001 .. 1000.0, 0.0;
+    sin 2.5, -100.0 .. 100.0, 2.0;
+    cos 2.5, -100.0 .. 100.0, 2.0;
+    tan 4.5, -100.0 .. 100.0, 4.0;
+    asin 2.5, -1.0 .. 1.0, 2.0;
+    acos 2.5, -1.0 .. 1.0, 2.0;
+    atan 2.5, -10.0 .. 10.0, 2.0;
+    sinh 3.5, -10.0 .. 10.0, 3.0;
+    cosh 2.5, -10.0 .. 10.0, 2.0;
+    tanh 2.5, -4.0 .. 4.0, 2.0;
+    asinh 3.5, -100.0 .. 100.0, 3.0;
+    acosh 4.5, 1.0 .. 100.0, 4.0;
+    atanh 3.5, -0.99 .. 0.99, 3.0;
+    erf 2.5, -3.0 .. 3.0, 2.0;
+    erfc 4.5, -3.0 .. 6.0, 4.0;
+    sigmoid 4.0, -10.0 .. 10.0;
+    silu 5.0, -10.0 .. 10.0;
+    gelu 8.0, -10.0 .. 10.0;
+    gelu_tanh 200.0, -10.0 .. 10.0;
+    softplus 3.0, -10.0 .. 10.0;
+    floor 0.0, -10.0 .. 10.0, 0.0;
+    ceil 0.0, -10.0 .. 10.0, 0.0;
+    trunc 0.0, -10.0 .. 10.0, 0.0;
+    round 0.0, -10.0 .. 10.0, 0.0;
+    round_ties_even 0.0, -10.0 .. 10.0, 0.0;
+}
