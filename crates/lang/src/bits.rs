@@ -2,7 +2,7 @@
 
 use warpwright_ir::Operand;
 
-use crate::element::WideInteger;
+use crate::element::{Element, WideInteger, bf16, bf16x2, e4m3, e5m2, f16, f16x2, tf32};
 use crate::integer::Integer32;
 use crate::operation::compute;
 use crate::value::{Reg, Value, bits_word};
@@ -89,6 +89,34 @@ impl Reg<u32> {
     #[track_caller]
     pub fn find_nth_set(self, base: impl Value<u32>, count: impl Value<i32>) -> Reg<u32> {
         compute("fns.b32", [self.operand(), base.operand(), count.operand()])
+    }
+}
+
+/// A float, or a pair of them, whose bits an unsigned integer holds.
+pub trait FloatBits: Element {
+    /// The integer.
+    type Bits: Element;
+}
+
+macro_rules! float_bits {
+    ($($ty:ty => $bits:ty),*) => { $(impl FloatBits for $ty { type Bits = $bits; })* };
+}
+
+float_bits!(
+    f16 => u16, bf16 => u16, f32 => u32, f64 => u64, tf32 => u32, e4m3 => u8, e5m2 => u8, f16x2 => u32, bf16x2 => u32
+);
+
+impl<T: FloatBits> Reg<T> {
+    /// The bits as an unsigned integer.
+    #[track_caller]
+    pub fn to_bits(self) -> Reg<T::Bits> {
+        self.bit_cast()
+    }
+
+    /// The float with these bits.
+    #[track_caller]
+    pub fn from_bits(bits: impl Value<T::Bits>) -> Self {
+        bits.reg().bit_cast()
     }
 }
 

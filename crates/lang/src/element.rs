@@ -3,6 +3,8 @@
 pub use half::{bf16, f16};
 use warpwright_ir::RegisterClass;
 
+use crate::conversion::Convertible;
+use crate::operators::Bits;
 use crate::parameter::{KernelParameter, declare_scalar};
 use crate::value::Reg;
 
@@ -49,7 +51,7 @@ pub trait Element: Copy + 'static + KernelParameter<Host = Self, Value = Reg<Sel
 pub trait Number: Element {}
 
 /// An integer of 8 to 64 bits.
-pub trait Integer: Number {
+pub trait Integer: Number + Ordered + Bits + Convertible {
     /// The unsigned integer of the same width.
     type Unsigned: Integer;
 }
@@ -57,8 +59,49 @@ pub trait Integer: Number {
 /// An integer of 32 or 64 bits, which bit instructions work on.
 pub trait WideInteger: Integer {}
 
-/// A floating-point number that device arithmetic computes with.
-pub trait Float: Number {}
+/// A floating-point number, or a pair of them, that device arithmetic computes with.
+pub trait Float: Number + SignedNumber {}
+
+/// A number, without the packed pairs: all that generic code needs of it. Device values of the type
+/// have arithmetic, comparisons, minima and maxima, and conversions by `as`.
+///
+/// ```
+/// use warpwright_lang::element::DeviceNumber;
+/// use warpwright_lang::pointer::Global;
+/// use warpwright_lang::value::constant;
+/// use warpwright_lang::{Reg, device};
+///
+/// #[device]
+/// fn sum_of_positive<T: DeviceNumber>(x: &Global<T>, length: Reg<u32>) -> Reg<T> {
+///     let mut sum = constant(T::ZERO);
+///     for i in 0..length {
+///         if x[i] > constant(T::ZERO) {
+///             sum += x[i];
+///         }
+///     }
+///     sum
+/// }
+/// ```
+pub trait DeviceNumber: Number + Ordered + Convertible {
+    /// 0
+    const ZERO: Self;
+    /// 1
+    const ONE: Self;
+    /// The number that `value as Self` is: rounded to nearest even by floats, truncated and clamped
+    /// by integers.
+    fn from_f64(value: f64) -> Self;
+}
+
+/// A floating-point number, without the packed pairs: all that generic code needs of it.
+pub trait DeviceFloat: DeviceNumber + Float {}
+
+/// An integer: all that generic code needs of it.
+pub trait DeviceInteger: DeviceNumber + Integer {
+    /// The smallest value.
+    const MIN: Self;
+    /// The largest value.
+    const MAX: Self;
+}
 
 /// A number that can be negative.
 pub trait SignedNumber: Number {}
@@ -241,6 +284,41 @@ are!(Float: f16, bf16, f32, f64, f16x2, bf16x2);
 are!(SignedNumber: i8, i16, i32, i64, f16, bf16, f32, f64, f16x2, bf16x2);
 are!(Ordered: u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64);
 are!(WideInteger: u32, u64, i32, i64);
+
+macro_rules! device_numbers {
+    ($kind:ident $limits:tt: $($ty:ty, $zero:expr, $one:expr, |$value:ident| $from:expr;)*) => {
+        $(
+            impl DeviceNumber for $ty {
+                const ZERO: Self = $zero;
+                const ONE: Self = $one;
+
+                fn from_f64($value: f64) -> Self {
+                    $from
+                }
+            }
+
+            impl $kind for $ty $limits
+        )*
+    };
+}
+
+device_numbers! { DeviceFloat {}:
+    f16, f16::ZERO, f16::ONE, |value| f16::from_f64(value);
+    bf16, bf16::ZERO, bf16::ONE, |value| bf16::from_f64(value);
+    f32, 0.0, 1.0, |value| value as f32;
+    f64, 0.0, 1.0, |value| value;
+}
+
+device_numbers! { DeviceInteger { const MIN: Self = Self::MIN; const MAX: Self = Self::MAX; }:
+    u8, 0, 1, |value| value as u8;
+    u16, 0, 1, |value| value as u16;
+    u32, 0, 1, |value| value as u32;
+    u64, 0, 1, |value| value as u64;
+    i8, 0, 1, |value| value as i8;
+    i16, 0, 1, |value| value as i16;
+    i32, 0, 1, |value| value as i32;
+    i64, 0, 1, |value| value as i64;
+}
 
 macro_rules! integers {
     ($($ty:ty => $unsigned:ty),*) => { $(impl Integer for $ty { type Unsigned = $unsigned; })* };

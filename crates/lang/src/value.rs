@@ -64,7 +64,8 @@ impl<T: Element> Reg<T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a value of type `{T}`",
     label = "expected a device value `Reg<{T}>` or a build-time `{T}`",
-    note = "device arithmetic does not convert by itself: use `.convert::<{T}>()` on a device value, `as {T}` on a build-time one"
+    note = "device arithmetic does not convert by itself: use `.convert::<{T}>()` on a device value, `as {T}` on a build-time one",
+    note = "in generic code, `T::from_f64(2.0)` of `DeviceNumber` is a number of the type"
 )]
 pub trait Value<T: Element>: Copy {
     /// The value as an instruction's operand: an immediate where PTX has one.

@@ -4,6 +4,7 @@
 
 mod hopper;
 mod instruction;
+mod integers;
 mod interpreter;
 mod math;
 mod memory;

@@ -23,12 +23,23 @@ pub(crate) fn run<T: Element, R: Element>(
     pairs: &[(T, T)],
     operation: impl Fn(Reg<T>, Reg<T>) -> Reg<R>,
 ) -> Vec<u64> {
+    run_several(pairs, 1, |a, b| vec![operation(a, b)]).swap_remove(0)
+}
+
+/// The `results` values that `operation` makes of each pair; one list per value.
+pub(crate) fn run_several<T: Element, R: Element>(
+    pairs: &[(T, T)],
+    results: usize,
+    operation: impl Fn(Reg<T>, Reg<T>) -> Vec<Reg<R>>,
+) -> Vec<Vec<u64>> {
     let author = || {
         let left = <&Global<T> as KernelParameter>::declare("left");
         let right = <&Global<T> as KernelParameter>::declare("right");
         let result = <&mut Global<R> as KernelParameter>::declare("result");
         let i = block_idx().x * THREADS as u32 + thread_idx().x;
-        result.at(i).store(operation(left.at(i).load(), right.at(i).load()));
+        for (number, value) in operation(left.at(i).load(), right.at(i).load()).into_iter().enumerate() {
+            result.at(i + (number * pairs.len()) as u32).store(value);
+        }
     };
     let kernel = stage("narrow", author).unwrap_or_else(|errors| panic!("{errors:#?}"));
     let capability = Capability::for_target("sm_80").expect("a target of the table");
@@ -44,7 +55,7 @@ pub(crate) fn run<T: Element, R: Element>(
         parameters.extend(address.to_le_bytes());
     }
     let size = R::BYTES as usize;
-    let result = emulator.allocate((pairs.len() * size) as u64).expect("there is room");
+    let result = emulator.allocate((results * pairs.len() * size) as u64).expect("there is room");
     parameters.extend(result.to_le_bytes());
     let launch = Launch {
         grid: [(pairs.len() / THREADS) as u32, 1, 1],
@@ -53,13 +64,13 @@ pub(crate) fn run<T: Element, R: Element>(
         ..Launch::default()
     };
     emulator.launch(&program, "narrow", &launch).unwrap_or_else(|fault| panic!("{fault}"));
-    let mut bytes = vec![0; pairs.len() * size];
+    let mut bytes = vec![0; results * pairs.len() * size];
     emulator.read(result, &mut bytes).expect("allocated above");
     let bits = |chunk: &[u8]| chunk.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
-    bytes.chunks(size).map(bits).collect()
+    bytes.chunks(pairs.len() * size).map(|values| values.chunks(size).map(bits).collect()).collect()
 }
 
-fn check<T: Element + std::fmt::Debug, R: Element>(
+pub(crate) fn check<T: Element + std::fmt::Debug, R: Element>(
     pairs: &[(T, T)],
     operation: impl Fn(Reg<T>, Reg<T>) -> Reg<R>,
     expected: impl Fn(T, T) -> R,

@@ -412,6 +412,8 @@ twins! {
     }
 
     fn vectors_and_options(a: u32, b: u32) {
+        let compared = vec![(a == b) as u32, a as u8 as u32];
+        out(compared[0] + compared[1]);
         let mut sums = vec![value(0); 3];
         let mut best = None;
         for i in 0..3 {

@@ -231,11 +231,15 @@ pub struct Sources(Vec<(&'static str, RegisterClass, Operand)>);
     message = "the device cannot choose or keep a `{Self}` here",
     label = "this does not become a `{R}`",
     note = "a device-time `if` chooses between device values of one type, and a device variable takes values of its type; \
-            convert with `as`, or decide at build time"
+            convert with `as`, or decide at build time",
+    note = "in generic code, bound the type by `DeviceValue + Copy`"
 )]
-pub trait Yields<R> {
+pub trait Yields<R: ?Sized> {
     /// The value; its registers, in order, go to `sources`.
-    fn yield_into(self, sources: &mut Sources) -> R;
+    fn yield_into(self, sources: &mut Sources) -> R
+    where
+        Self: Sized,
+        R: Sized;
 }
 
 /// The value of a branch that does not reach its end.
@@ -307,9 +311,11 @@ impl<A: Yields<R>, R, const N: usize> Yields<[R; N]> for [A; N] {
     }
 }
 
+impl<V: DeviceValue> Yields<[V]> for [V] {}
+
 macro_rules! as_they_are {
-    ($($ty:ident)*) => {
-        $(impl<V: DeviceValue> Yields<$ty<V>> for $ty<V> {
+    ($($ty:ident $(: $sized:tt)?;)*) => {
+        $(impl<V: DeviceValue $(+ $sized Sized)?> Yields<$ty<V>> for $ty<V> {
             fn yield_into(mut self, sources: &mut Sources) -> Self {
                 yield_registers(&mut self, sources);
                 self
@@ -318,7 +324,7 @@ macro_rules! as_they_are {
     };
 }
 
-as_they_are! { Vec Option Box }
+as_they_are! { Vec; Option; Box: ?; }
 
 /// Collects the registers of a value as sources of the value of an `if`: required by
 /// `#[derive(DeviceValue)]`.

@@ -55,7 +55,8 @@ impl<V> BuildTimeCast for Cast<V> {
 #[diagnostic::on_unimplemented(
     message = "cannot cast `{Self}` to `{U}`",
     label = "in kernels, `as` converts between numbers",
-    note = "use `From`, or a method, for other conversions"
+    note = "use `From`, or a method, for other conversions",
+    note = "in generic code, bound the type of a device value by `DeviceNumber`"
 )]
 pub trait BuildTimeNumber<U> {
     /// Does `self as U`.

@@ -8,7 +8,8 @@ use crate::value::Reg;
 #[diagnostic::on_unimplemented(
     message = "cannot compare `{Self}` with `{R}`",
     label = "these have no `==` between them",
-    note = "a device value compares with a device value or a build-time value of its own type"
+    note = "a device value compares with a device value or a build-time value of its own type",
+    note = "in generic code, bound the type by `DeviceNumber` and compare with device values: `x > constant(T::ZERO)`"
 )]
 pub trait Equality<R: ?Sized> {
     /// `bool` at build time, `Reg<bool>` on the device.
@@ -23,7 +24,8 @@ pub trait Equality<R: ?Sized> {
 #[diagnostic::on_unimplemented(
     message = "cannot compare `{Self}` with `{R}`",
     label = "these have no order between them",
-    note = "a device value compares with a device value or a build-time value of its own type"
+    note = "a device value compares with a device value or a build-time value of its own type",
+    note = "in generic code, bound the type by `DeviceNumber` and compare with device values: `x > constant(T::ZERO)`"
 )]
 pub trait Inequality<R: ?Sized> {
     /// `bool` at build time, `Reg<bool>` on the device.

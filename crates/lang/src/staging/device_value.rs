@@ -2,6 +2,7 @@
 
 use warpwright_ir::Register;
 
+use super::branch::Yields;
 use crate::element::Element;
 use crate::operation::here;
 use crate::recorder;
@@ -18,7 +19,7 @@ use crate::value::Reg;
     label = "this is a build-time value",
     note = "device values are `Reg<T>`, arrays, tuples and `Vec`s of them, and structs with `#[derive(DeviceValue)]`"
 )]
-pub trait DeviceValue {
+pub trait DeviceValue: Yields<Self> {
     /// Whether indexing leads to device memory, not to a part of this value.
     const INDEXES_MEMORY: bool = false;
 

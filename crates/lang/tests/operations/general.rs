@@ -85,7 +85,15 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_80" "sad.s32": x::<i32>().sad(y::<i32>(), 1u32);
     "sm_80" "mul24.lo.u32": x::<u32>().mul24(y::<u32>());
     "sm_80" "mad24.lo.s32": x::<i32>().mul_add24(y::<i32>(), 1);
-    "sm_80" "add.sat.s32": x::<i32>().add_saturating(y::<i32>());
+    "sm_80" "add.sat.s32": x::<i32>().saturating_add(y::<i32>());
+    "sm_80" "sub.sat.s32": x::<i32>().saturating_sub(y::<i32>());
+    "sm_80" "popc.b32": x::<u32>().count_ones();
+    "sm_80" "clz.b64": x::<i64>().leading_zeros();
+    "sm_80" "brev.b32 clz.b32": x::<u32>().trailing_zeros();
+    "sm_80" "shf.l.wrap.b32 mov.b32": x::<u32>().rotate_left(5);
+    "sm_80" "mul.lo.u32 mul.lo.u32 mul.lo.u32": x::<u32>().pow(5);
+    "sm_80" "mov.b32": x::<f32>().to_bits();
+    "sm_80" "mov.b16": Reg::<bf16>::from_bits(y::<u16>());
     "sm_80" "add.cc.u32 addc.cc.u32 addc.u32":
         integer::add_with_carry([x::<u32>(), x()], [y::<u32>(), y()]);
     "sm_80" "sub.cc.u32 subc.u32": integer::sub_with_borrow([x::<u32>(), x()], [y::<u32>(), y()]);

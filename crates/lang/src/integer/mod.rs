@@ -1,6 +1,9 @@
 //! Integer operations beyond the operators: wide products, carries, saturation, dot products of
 //! packed bytes.
 
+mod methods;
+
+pub use self::methods::Exponent;
 use crate::arithmetic::arithmetic_word;
 use crate::element::{Element, Integer, Packed, WideInteger, s8x4, s16x2, u8x4, u16x2};
 use crate::operation::{compute, on_behalf_of_author};
@@ -86,20 +89,6 @@ impl<T: Integer32> Reg<T> {
     #[track_caller]
     pub fn mul_add24(self, factor: impl Value<T>, addend: impl Value<T>) -> Self {
         compute(format!("mad24.lo.{}", T::PTX), [Reg::operand(self), factor.operand(), addend.operand()])
-    }
-}
-
-impl Reg<i32> {
-    /// `self + other`, clamped to the range of `i32`.
-    #[track_caller]
-    pub fn add_saturating(self, other: impl Value<i32>) -> Self {
-        compute("add.sat.s32", [Reg::operand(self), other.operand()])
-    }
-
-    /// `self - other`, clamped to the range of `i32`.
-    #[track_caller]
-    pub fn sub_saturating(self, other: impl Value<i32>) -> Self {
-        compute("sub.sat.s32", [Reg::operand(self), other.operand()])
     }
 }
 
