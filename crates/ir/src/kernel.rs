@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::panic;
 
+use warpwright_arch::tensor_map::Requirement;
+
 /// A position in the author's Rust source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Location {
@@ -180,13 +182,28 @@ pub enum ParameterType {
         /// Its size in bytes.
         bytes: u32,
     },
-    /// Raw bytes passed by value, such as a tensor map.
+    /// Raw bytes passed by value.
     Bytes {
         /// Size in bytes.
         size: u32,
         /// Alignment in bytes.
         align: u32,
     },
+    /// Consecutive tensor maps passed by value.
+    TensorMaps {
+        /// What the kernel needs of each.
+        needs: Vec<TensorMapNeeds>,
+    },
+}
+
+/// What a kernel needs of a tensor map that it takes: a launch compares it with the map passed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TensorMapNeeds {
+    /// What its copies need, and the author's position of the first; `None` without copies, and for
+    /// an untyped map.
+    pub boxes: Option<(Requirement, Location)>,
+    /// Extents that the kernel assumes: the axis, counted from the contiguous one, and the extent.
+    pub extents: Vec<(usize, u64, Location)>,
 }
 
 /// A kernel parameter.

@@ -47,6 +47,7 @@ pub mod special;
 pub mod staging;
 pub mod tensor;
 pub mod tensor_map;
+pub mod tensor_map_boxes;
 pub mod tensor_map_draft;
 pub mod tensor_memory;
 pub mod tma;

@@ -1,7 +1,7 @@
 //! Tensor maps: the layout of a tensor in global memory and the box that a copy moves, as the
 //! tensor memory accelerator reads it. PTX ISA, "Tensor map".
 
-use warpwright_ir::{self as ir, Operand, Parameter, ParameterType};
+use warpwright_ir::{self as ir, Operand, Parameter, ParameterType, TensorMapNeeds};
 
 use crate::DeviceValue;
 use crate::index::{ElementOffset, Index};
@@ -10,6 +10,7 @@ use crate::parameter::KernelParameter;
 use crate::pointer::{Generic, Global, advance};
 use crate::recorder;
 use crate::requirement::{Feature, require};
+use crate::tensor_map_boxes::{Boxes, TensorMapOrigin, need, need_extent, one_of, remembered};
 use crate::value::Reg;
 
 pub use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
@@ -17,14 +18,23 @@ pub use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 /// A tensor map, by its address: a kernel takes one as `a: &TensorMap`, and the launch passes it by
 /// value, so that it is a kernel parameter, which the hardware may read without a fence.
 ///
+/// A launch compares the map passed with what the kernel's copies need: element type, rank, box,
+/// swizzle, interleave and mode. Copies of tiles ([`Pipeline`](crate::pipeline::Pipeline),
+/// [`StoreBuffers`](crate::tensor::StoreBuffers)) state it themselves. For the copies of
+/// [`tma`](crate::tma), [`boxes`](Self::boxes) states it.
+///
 /// ```
+/// use warpwright_lang::tensor::TmaTile;
 /// use warpwright_lang::tensor_map::TensorMap;
-/// use warpwright_lang::{kernel, launch};
+/// use warpwright_lang::{kernel, launch, tma};
+/// use warpwright_layout::atom::Major;
 ///
 /// #[kernel]
 /// fn prefetch(a: &TensorMap) {
 ///     launch::threads(32);
 ///     a.prefetch();
+///     a.boxes(TmaTile::new::<f32>((64, 32), Major::K));
+///     tma::prefetch(*a, [0, 0]);
 /// }
 /// assert!(prefetch().is_ok());
 /// ```
@@ -37,9 +47,40 @@ impl TensorMap {
     /// The map at `address` in global memory, which the kernel (or one before it) has written: what
     /// was written must be acquired by
     /// [`fence_tensor_map_acquire`](crate::fence::fence_tensor_map_acquire) first.
+    ///
+    /// It is untyped: no launch compares it with what the copies need.
     #[track_caller]
     pub fn in_global(address: Global<u8>) -> Self {
-        Self { address: address.generic().address() }
+        Self { address: remembered(address.generic().address(), TensorMapOrigin::Untyped) }
+    }
+
+    /// The same map, untyped: copies may use any box, and no launch compares it with what they
+    /// need. A map whose box differs from the kernel's tile gives wrong elements or a deadlock.
+    #[track_caller]
+    pub fn untyped(self) -> Self {
+        let address = compute("mov.b64", [self.address.operand()]);
+        Self { address: remembered(address, TensorMapOrigin::Untyped) }
+    }
+
+    /// States what the copies by this map need: the boxes of a [`TmaTile`](crate::tensor::TmaTile),
+    /// or any [`Requirement`](warpwright_arch::tensor_map::Requirement). The launch compares it with
+    /// the map passed.
+    ///
+    /// Two statements, or copies of tiles, that need different boxes of one map are a mistake.
+    #[track_caller]
+    pub fn boxes(self, boxes: impl Boxes) {
+        // No closure: it would stand between the author and `refuse`.
+        match boxes.requirement() {
+            Ok(boxes) => need(self, &boxes),
+            Err(error) => refuse(error.to_string()),
+        }
+    }
+
+    /// States that the kernel assumes `extent` elements of the tensor along `axis`, counted from
+    /// the contiguous one. The launch compares it with the map passed.
+    #[track_caller]
+    pub fn assume_extent(self, axis: usize, extent: u64) {
+        need_extent(self, axis, extent);
     }
 
     /// Its generic address.
@@ -83,6 +124,22 @@ impl KernelParameter for TensorMap {
     }
 }
 
+/// The parameter of a kernel that takes a tensor map of any type: `a: &UntypedTensorMap` is a
+/// [`TensorMap`] in the body, and a `&TensorMap` at the launch, which is not compared with what the
+/// copies need. See [`TensorMap::untyped`].
+#[derive(Clone, Copy)]
+pub struct UntypedTensorMap(());
+
+impl KernelParameter for &UntypedTensorMap {
+    type Host = TensorMap;
+    type Value = TensorMap;
+
+    #[track_caller]
+    fn declare(name: &str) -> TensorMap {
+        TensorMap { address: remembered(declare_maps(name, 1), TensorMapOrigin::Untyped) }
+    }
+}
+
 /// Several tensor maps by value, indexed on the device, for example those of the problems of a
 /// grouped GEMM. A kernel takes them as `maps: &TensorMaps<8>`, and the launch passes an array of
 /// references.
@@ -96,17 +153,18 @@ impl<const N: usize> TensorMaps<N> {
     #[track_caller]
     pub fn at(self, index: impl Index) -> TensorMap {
         let bytes = TENSOR_MAP_BYTES as i64;
-        let address = match index.element_offset() {
-            ElementOffset::Known(0) => self.first,
+        let (address, which) = match index.element_offset() {
+            ElementOffset::Known(0) => return TensorMap { address: self.first },
             ElementOffset::Known(known) => {
                 if !(0..N as i64).contains(&known) {
                     refuse(format!("tensor map {known} of {N}: the first is tensor map 0"));
                 }
-                compute("add.u64", [self.first.operand(), Operand::Integer((known * bytes).into())])
+                let offset = Operand::Integer((known * bytes).into());
+                (compute("add.u64", [self.first.operand(), offset]), Some(known as usize))
             }
-            ElementOffset::Device { index, word } => advance(self.first, index, word, bytes),
+            ElementOffset::Device { index, word } => (advance(self.first, index, word, bytes), None),
         };
-        TensorMap { address }
+        TensorMap { address: one_of(self.first, address, which) }
     }
 }
 
@@ -129,14 +187,16 @@ fn declare_maps(name: &str, count: usize) -> Reg<u64> {
         refuse("an array of tensor maps has at least one element");
     }
     let location = here();
-    let in_bank: Reg<u64> = recorder::with(|recorder| {
-        let size = count.max(1) * TENSOR_MAP_BYTES;
-        let ty = ParameterType::Bytes { size: size as u32, align: TENSOR_MAP_ALIGN as u32 };
-        recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
+    let (parameter, in_bank) = recorder::with(|recorder| {
+        let ty = ParameterType::TensorMaps { needs: vec![TensorMapNeeds::default(); count.max(1)] };
+        let parameters = &mut recorder.kernel().parameters;
+        let index = parameters.len();
+        parameters.push(Parameter { name: name.to_owned(), ty });
         let register = recorder.fresh(ir::RegisterClass::B64);
         let operands = vec![Operand::Register(register), Operand::Symbol(name.to_owned())];
         recorder.emit("mov.b64", 1, operands, location);
-        Reg::from_register(register)
+        (index, Reg::<u64>::from_register(register))
     });
-    compute("cvta.param.u64", [in_bank.operand()])
+    let address = compute("cvta.param.u64", [in_bank.operand()]);
+    remembered(address, TensorMapOrigin::Parameter { index: parameter, maps: 0..1 })
 }

@@ -3,7 +3,9 @@
 //!
 //! Coordinates are elements of the tensor, the contiguous dimension first, in the map's order of
 //! dimensions. The box that starts there has the map's extents; elements outside the tensor are
-//! filled when loaded and skipped when stored. The tile in shared memory is dense or swizzled, and
+//! filled when loaded and skipped when stored. [`TensorMap::boxes`] states the box before the first
+//! copy, and a launch refuses a map with another; a map that is
+//! [untyped](crate::tensor_map::UntypedTensorMap) may have any. The tile in shared memory is dense or swizzled, and
 //! aligned to 128 bytes. Loads complete at an mbarrier, which counts the box's bytes (including
 //! filled ones); stores and reductions complete in groups:
 //! [`bulk_commit`](crate::bulk::bulk_commit) and the waits beside it.
@@ -13,13 +15,18 @@
 //! use warpwright_lang::fence::fence_mbarrier_init;
 //! use warpwright_lang::mbarrier::Mbarrier;
 //! use warpwright_lang::shared::dynamic_shared_aligned;
+//! use warpwright_lang::tensor::TmaTile;
 //! use warpwright_lang::tensor_map::TensorMap;
 //! use warpwright_lang::{kernel, launch, special::block_idx, tma};
+//! use warpwright_layout::atom::Major;
 //!
 //! /// Copies a matrix, 64 rows of 64 half-precision elements a CTA.
 //! #[kernel]
 //! fn copy(source: &TensorMap, target: &TensorMap) {
 //!     launch::threads(1);
+//!     for map in [source, target] {
+//!         map.boxes(TmaTile::dense::<half::f16>((64, 64), Major::K));
+//!     }
 //!     let tile = dynamic_shared_aligned::<half::f16>(64 * 64, 128);
 //!     let full = Mbarrier::new();
 //!     let at = [block_idx().x * 64, block_idx().y * 64];
@@ -35,6 +42,7 @@
 //! assert!(copy().is_ok());
 //! ```
 
+use warpwright_arch::tensor_map::ElementType;
 use warpwright_ir::Operand;
 
 use crate::bulk::{BulkReduction, CompletionBarrier, InCluster, add_options, refuse_multicast_prefetch};
@@ -43,6 +51,7 @@ use crate::operation::{on_behalf_of_author, record, refuse};
 use crate::pointer::{Pointer, Shared};
 use crate::requirement::{Feature, require};
 use crate::tensor_map::TensorMap;
+use crate::tensor_map_boxes::{CopyForm, element_type};
 use crate::value::{Reg, Value};
 
 /// Loads the box at `at` into shared memory; when it has arrived, `barrier` counts its bytes.
@@ -165,6 +174,12 @@ impl MappedBox {
         Self { map, at }
     }
 
+    /// Refuses a copy that the map's boxes do not fit. `element` is the type in shared memory.
+    #[track_caller]
+    fn check(&self, is_im2col: bool, element: Option<ElementType>) {
+        CopyForm { rank: self.at.len(), is_im2col, element }.check(self.map);
+    }
+
     /// The word for the number of dimensions.
     fn rank(&self) -> String {
         format!("{}d", self.at.len())
@@ -174,6 +189,11 @@ impl MappedBox {
         let map = Box::new(self.map.address().operand());
         Operand::Address { base: map, offset: 0, rest: vec![Operand::Vector(self.at.clone())] }
     }
+}
+
+/// The type of elements in shared memory that a copy's boxes must have; `u8` may be bytes of any.
+fn shared_element<T: Element>() -> Option<ElementType> {
+    element_type::<T>().filter(|element| *element != ElementType::U8)
 }
 
 /// Refuses tensors that im2col does not support; returns false for them.
@@ -239,6 +259,7 @@ impl Load {
     #[track_caller]
     pub fn start<T: Element, S: InCluster>(&self, to: Pointer<T, S>, barrier: impl CompletionBarrier) {
         require(Feature::TensorCopies);
+        self.source.check(!self.offsets.is_empty(), shared_element::<T>());
         to.demand_writable();
         let mut words = vec!["shared::cluster.global", self.mode(), "mbarrier::complete_tx::bytes"];
         let mut operands = vec![to.operand(), self.source.operand(), barrier.address()];
@@ -251,6 +272,7 @@ impl Load {
     #[track_caller]
     pub fn prefetch(&self) {
         require(Feature::TensorCopies);
+        self.source.check(!self.offsets.is_empty(), None);
         refuse_multicast_prefetch(self.multicast);
         let mut words = vec!["L2.global", self.mode()];
         let mut operands = vec![self.source.operand()];
@@ -314,6 +336,7 @@ impl Store {
     #[track_caller]
     fn record<T: Element>(&self, instruction: &str, operation: &str, from: Shared<T>) {
         require(Feature::TensorCopies);
+        self.target.check(self.is_im2col, shared_element::<T>());
         let mode = if self.is_im2col { "im2col_no_offs" } else { "tile" };
         let mut words = vec!["bulk_group"];
         let mut operands = vec![self.target.operand(), from.operand()];

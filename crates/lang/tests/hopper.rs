@@ -8,9 +8,11 @@ use warpwright_lang::mbarrier::{Mbarrier, Mbarriers};
 use warpwright_lang::pointer::Global;
 use warpwright_lang::shared::dynamic_shared_aligned;
 use warpwright_lang::special::{block_idx, thread_idx};
+use warpwright_lang::tensor::TmaTile;
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::value::constant;
 use warpwright_lang::{Kernel, block, kernel, launch, tma, warp};
+use warpwright_layout::atom::Major;
 use warpwright_testing::ptxas::Assembler;
 
 /// The PTX of a kernel for sm_90a, without the lines that say where it was written; assembled.
@@ -76,6 +78,7 @@ const STAGES: u32 = 4;
 #[kernel]
 fn loads_boxes(a: &TensorMap, output: &mut Global<f32>, boxes: u32) {
     launch::threads(64);
+    a.boxes(TmaTile::dense::<f32>((4, 32), Major::K));
     let ring = dynamic_shared_aligned::<f32>(32 * 4 * STAGES, 128);
     let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
     let thread = thread_idx().x;

@@ -25,12 +25,12 @@ use warpwright_lang::tensor::{
     Accumulate, Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TensorCoreMma, TensorCoreTypes,
     TiledMma, TmaTile, multiply,
 };
-use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
+use warpwright_lang::tensor_map::{TensorMap, TensorMaps, UntypedTensorMap};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory, wait_tensor_loads};
 use warpwright_lang::value::constant;
 use warpwright_lang::wmma::{Wmma, WmmaLayout};
-use warpwright_lang::{Reg, block, fence, launch, matrix, tma, warp};
+use warpwright_lang::{Reg, block, device, fence, launch, matrix, tma, warp};
 use warpwright_layout::All;
 use warpwright_layout::atom::Major;
 
@@ -44,7 +44,18 @@ macro_rules! misuses {
 }
 
 fn map() -> TensorMap {
+    <&UntypedTensorMap as KernelParameter>::declare("map")
+}
+
+/// A map that a launch compares with what its copies need.
+fn typed() -> TensorMap {
     <&TensorMap as KernelParameter>::declare("map")
+}
+
+/// One of two maps, selected on the device.
+#[device]
+fn either(a: TensorMap, b: TensorMap) -> TensorMap {
+    if input::<u32>() == 0 { a } else { b }
 }
 
 fn global<T: Element>() -> Global<T> {
@@ -163,6 +174,17 @@ const ANYWHERE: &[Misuse] = misuses! {
     tma::Load::new(map(), [0; 2]).im2col([0u16; 0]).prefetch();
     tma::Store::new(map(), [0; 2]).im2col().start(tile::<f32>());
     tma::Load::new(map(), [0, 0]).multicast(1).prefetch();
+    tma::load(typed(), [0, 0], tile::<f32>(), Mbarrier::new());
+    { let map = typed(); map.boxes(tma_tile()); map.boxes(TmaTile::new::<bf16>((128, 64), Major::K)) };
+    { let map = typed(); map.boxes(tma_tile()); map.boxes(TmaTile::new::<f16>((64, 64), Major::K)) };
+    { let map = typed(); map.boxes(tma_tile()); map.boxes(TmaTile::dense::<bf16>((64, 64), Major::K)) };
+    { let map = typed(); map.boxes(tma_tile()); tma::load(map, [0; 3], tile::<bf16>(), Mbarrier::new()) };
+    { let map = typed(); map.boxes(tma_tile()); tma::store(map, [0; 2], tile::<f16>()) };
+    { let map = typed(); map.boxes(tma_tile()); tma::Store::new(map, [0; 3]).im2col().start(tile::<bf16>()) };
+    { let map = typed(); map.assume_extent(0, 64); map.assume_extent(0, 128) };
+    typed().assume_extent(5, 64);
+    { let map = either(typed(), typed()); map.boxes(tma_tile()) };
+    { let pair = <&TensorMaps<2> as KernelParameter>::declare("maps"); pair.at(1).boxes(tma_tile()); tma::prefetch(pair.at(0), [0, 0]) };
     TensorMapDraft::shared().set_axes(6);
     TensorMapDraft::shared().set_stride(0, 16);
     TensorMapDraft::shared().set_extent(5, 16);

@@ -194,7 +194,7 @@ fn memory_parameters_and_launch_bounds() {
             name: "packed".into(),
             ty: ParameterType::Pointer { element: "[f32; 3]", element_bytes: 12, writable: false },
         },
-        Parameter { name: "map".into(), ty: ParameterType::Bytes { size: 128, align: 64 } },
+        Parameter { name: "map".into(), ty: ParameterType::TensorMaps { needs: vec![Default::default()] } },
         scalar("half", "bf16", 2),
         scalar("signed", "i64", 8),
         scalar("byte", "u8", 1),

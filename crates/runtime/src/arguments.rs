@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use smallvec::SmallVec;
-use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
+use warpwright_arch::tensor_map::{Description, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_lang::element::{Element, Kind};
 
 use crate::buffer::{Allocation, Buffer, Storable};
@@ -22,8 +22,8 @@ enum Value<'a> {
     Buffer { allocation: &'a Allocation, element: &'static str, is_read_only: bool },
     Scalar { element: &'static str, is_float: bool },
     Structure { allocations: Vec<&'a Allocation> },
-    TensorMap { allocation: &'a Allocation },
-    TensorMaps { allocations: Vec<&'a Allocation> },
+    TensorMap { allocation: &'a Allocation, description: &'a Description },
+    TensorMaps { allocations: Vec<&'a Allocation>, descriptions: Vec<&'a Description> },
 }
 
 #[derive(Clone)]
@@ -144,15 +144,16 @@ impl<'a> Argument<'a> {
 
     /// A tensor map, passed by value.
     pub fn tensor_map(map: &'a TensorMap) -> Self {
-        let value = Value::TensorMap { allocation: map.allocation() };
+        let value = Value::TensorMap { allocation: map.allocation(), description: map.description() };
         Self { value, bytes: Bytes::TensorMap(map.as_bytes()) }
     }
 
     /// Consecutive tensor maps, passed by value.
     pub fn tensor_maps(maps: &[&'a TensorMap]) -> Self {
         let allocations = maps.iter().map(|map| map.allocation()).collect();
+        let descriptions = maps.iter().map(|map| map.description()).collect();
         let bytes = maps.iter().flat_map(|map| *map.as_bytes()).collect();
-        Self { value: Value::TensorMaps { allocations }, bytes: Bytes::Long(bytes) }
+        Self { value: Value::TensorMaps { allocations, descriptions }, bytes: Bytes::Long(bytes) }
     }
 
     /// The bytes, as they are in the parameter bank.
@@ -184,11 +185,21 @@ impl<'a> Argument<'a> {
     /// The memory that the kernel may access through this argument.
     pub(crate) fn allocations(&self) -> &[&'a Allocation] {
         match &self.value {
-            Value::Buffer { allocation, .. } | Value::TensorMap { allocation } => {
+            Value::Buffer { allocation, .. } | Value::TensorMap { allocation, .. } => {
                 std::slice::from_ref(allocation)
             }
-            Value::TensorMaps { allocations } | Value::Structure { allocations } => allocations,
+            Value::TensorMaps { allocations, .. } | Value::Structure { allocations } => allocations,
             Value::Scalar { .. } => &[],
+        }
+    }
+
+    /// The tensor maps, if it is passed as such.
+    #[inline]
+    pub(crate) fn tensor_map_descriptions(&self) -> &[&'a Description] {
+        match &self.value {
+            Value::TensorMap { description, .. } => std::slice::from_ref(description),
+            Value::TensorMaps { descriptions, .. } => descriptions,
+            _ => &[],
         }
     }
 
@@ -198,7 +209,7 @@ impl<'a> Argument<'a> {
             Value::Scalar { is_float, .. } => parameter.takes_scalar(self.as_bytes().len(), *is_float),
             Value::Structure { .. } => self.as_bytes().len() == parameter.bytes,
             Value::TensorMap { .. } => parameter.takes_tensor_maps(1),
-            Value::TensorMaps { allocations } => parameter.takes_tensor_maps(allocations.len()),
+            Value::TensorMaps { allocations, .. } => parameter.takes_tensor_maps(allocations.len()),
         }
     }
 
@@ -208,7 +219,7 @@ impl<'a> Argument<'a> {
             Value::Scalar { element, .. } => format!("a scalar {element}"),
             Value::Structure { .. } => format!("a structure of {} bytes", self.as_bytes().len()),
             Value::TensorMap { .. } => "a tensor map (128 bytes, aligned to 64)".to_owned(),
-            Value::TensorMaps { allocations } => {
+            Value::TensorMaps { allocations, .. } => {
                 format!("{} tensor maps (128 bytes each, aligned to 64)", allocations.len())
             }
         }

@@ -21,6 +21,7 @@ use crate::launch::{Extents, Launch};
 use crate::module::Function;
 use crate::stream::Stream;
 use crate::tensor_map::TensorMap;
+use crate::tensor_map_parameter::{self, TensorMapParameter};
 
 /// The PTX of a kernel for a compute capability: verified, optimized and written.
 ///
@@ -59,7 +60,9 @@ impl Device {
 
     /// The part of [`compile`](Self::compile) that does not depend on the argument types.
     fn compile_ir(&self, kernel: &ir::Kernel) -> Result<Function> {
-        self.load_ptx(&ptx_of_ir(kernel, self.properties().capability)?)?.function(&kernel.name)
+        let ptx = ptx_of_ir(kernel, self.properties().capability)?;
+        let function = self.load_ptx(&ptx)?.function(&kernel.name)?;
+        Ok(function.with_tensor_maps(tensor_map_parameter::of_kernel(kernel)))
     }
 }
 
@@ -108,6 +111,56 @@ impl LaunchShape for Launch {
     }
 }
 
+impl<Args> Compiled<Args> {
+    /// The tensor map for a parameter: a packed row-major tensor in `buffer`, with the boxes that
+    /// the kernel's copies need. `extents` are given outermost axis first: (rows, columns).
+    ///
+    /// ```
+    /// use warpwright_lang::tensor::TmaTile;
+    /// use warpwright_lang::tensor_map::TensorMap;
+    /// use warpwright_lang::{kernel, launch, tma};
+    /// use warpwright_layout::atom::Major;
+    /// use warpwright_runtime::Device;
+    ///
+    /// #[kernel]
+    /// fn prefetch(a: &TensorMap) {
+    ///     launch::threads(1);
+    ///     a.boxes(TmaTile::new::<f32>((64, 32), Major::K));
+    ///     tma::prefetch(*a, [0, 0]);
+    /// }
+    ///
+    /// let device = Device::named("emu:h200")?;
+    /// let kernel = device.compile(&prefetch()?)?;
+    /// let matrix = device.buffer_from(&vec![1.0f32; 256 * 512])?;
+    /// let a = kernel.tensor_map("a", &matrix, &[256, 512])?;
+    /// kernel.launch(&device.stream()?, 1, (&a,))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The kernel states no boxes of a tensor map `name`, the buffer has elements of another type,
+    /// or as [`TensorMap::new`].
+    pub fn tensor_map<T: Storable>(
+        &self,
+        name: &str,
+        buffer: &Buffer<T>,
+        extents: &[u64],
+    ) -> Result<TensorMap> {
+        let stated = |parameter: &&TensorMapParameter| parameter.boxes().is_some();
+        let mut parameters = self.function.tensor_maps().iter().filter(stated);
+        let Some(boxes) =
+            parameters.clone().find(|parameter| parameter.name == name).and_then(|it| it.boxes())
+        else {
+            return Err(Error::NoTensorMapParameter {
+                kernel: self.function.name().to_owned(),
+                name: name.to_owned(),
+                known: parameters.by_ref().map(|parameter| parameter.name.clone()).collect(),
+            });
+        };
+        TensorMap::of_boxes(buffer, extents, boxes)
+    }
+}
+
 impl<Args: HostParameter> Compiled<Args> {
     /// Starts the kernel on a stream, like [`Function::launch`].
     ///
@@ -116,7 +169,7 @@ impl<Args: HostParameter> Compiled<Args> {
     /// `kernel.shape(grid).block(threads)`.
     ///
     /// # Errors
-    /// The launch does not fit the kernel or the device, a buffer is half-written or belongs to
+    /// A tensor map is not what the kernel's copies need, the launch does not fit the kernel or the device, a buffer is half-written or belongs to
     /// another device, or the kernel failed.
     pub fn launch(
         &self,
@@ -125,14 +178,15 @@ impl<Args: HostParameter> Compiled<Args> {
         arguments: Args::Passed<'_>,
     ) -> Result<LaunchCounts> {
         let launch = shape.launch_of(self);
-        self.check_block(launch.block)?;
+        self.check_shape(&launch)?;
         let mut appended = Arguments::default();
         Args::append(arguments, &mut appended);
         self.function.launch_with(stream, launch, &appended)
     }
 
-    /// Returns an error if the block size differs from the one that the kernel states.
-    fn check_block(&self, block: Extents) -> Result<()> {
+    /// Returns an error if the launch differs from what the kernel states.
+    fn check_shape(&self, launch: &Launch) -> Result<()> {
+        let Launch { block, cluster, dynamic_shared_bytes, .. } = *launch;
         let reason = match self.block {
             Some(stated) if stated != block => format!(
                 "the launch has a block of {:?} threads, and the kernel states {:?}: omit the block size \
@@ -144,6 +198,15 @@ impl<Args: HostParameter> Compiled<Args> {
                  `kernel.shape(grid).block(n)`"
                     .to_owned()
             }
+            _ if self.cluster != Extents([1; 3]) && self.cluster != cluster => format!(
+                "the launch has clusters of {:?} CTAs, and the kernel states {:?}: omit the cluster in the launch",
+                cluster.0, self.cluster.0
+            ),
+            _ if dynamic_shared_bytes < self.dynamic_shared_bytes => format!(
+                "the launch has {dynamic_shared_bytes} bytes of dynamic shared memory, and the kernel allocates {}: \
+                 launch `kernel.shape(grid)`",
+                self.dynamic_shared_bytes
+            ),
             _ => return Ok(()),
         };
         Err(Error::BadLaunch { kernel: self.function.name().to_owned(), reason })

@@ -1,16 +1,47 @@
 //! Errors of the runtime.
 
+use std::fmt;
 use std::sync::Arc;
 
 use warpwright_arch::UnknownArch;
-use warpwright_arch::tensor_map::TensorMapError;
+use warpwright_arch::tensor_map::{Difference, TensorMapError};
 use warpwright_check::{Finding, SourceFiles, render};
 use warpwright_emulator::{Fault, LoadError};
-use warpwright_ir::VerifyError;
+use warpwright_ir::{Location, VerifyError};
 use warpwright_ptx::ParseError;
 
 /// The result of a runtime operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A tensor map that is not what the copies of a kernel need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorMapMismatch {
+    /// The kernel.
+    pub kernel: String,
+    /// The parameter.
+    pub parameter: String,
+    /// The index of the map, if the parameter takes several.
+    pub index: Option<usize>,
+    /// The property in which they differ, and both values.
+    pub difference: Difference,
+    /// The author's position of the copy, or of the statement, that needs it.
+    pub location: Location,
+    /// What to do.
+    pub help: String,
+}
+
+impl fmt::Display for TensorMapMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kernel, parameter, difference: Difference { property, required, given }, help, .. } = self;
+        let Location { file, line, column } = self.location;
+        let index = self.index.map(|index| format!("{index} of ")).unwrap_or_default();
+        write!(
+            f,
+            "kernel `{kernel}` cannot be launched: the {property} of tensor map {index}`{parameter}` is {given}, \
+             and the kernel needs {required} ({file}:{line}:{column}); {help}"
+        )
+    }
+}
 
 /// An error of the runtime. Every message says what went wrong, where, and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -171,6 +202,29 @@ pub enum Error {
         parameter: String,
         /// The argument, in words.
         given: String,
+    },
+    /// A tensor map is not what the kernel's copies need.
+    #[error("{0}")]
+    TensorMapMismatch(Box<TensorMapMismatch>),
+    /// A kernel has no tensor map of that name whose boxes it states.
+    #[error("kernel `{kernel}` states no boxes of a tensor map `{name}`; it states those of {}", list(.known))]
+    NoTensorMapParameter {
+        /// The kernel.
+        kernel: String,
+        /// The requested parameter.
+        name: String,
+        /// The tensor maps whose boxes the kernel states.
+        known: Vec<String>,
+    },
+    /// A tile of one type, and a buffer of another.
+    #[error(
+        "the tile has elements of type {tile}, and the buffer of type {buffer}; take a tile of {buffer}, or cast the buffer"
+    )]
+    TileElement {
+        /// The element type of the tile.
+        tile: &'static str,
+        /// The element type of the buffer.
+        buffer: &'static str,
     },
     /// The device or the kernel does not allow the launch.
     #[error("kernel `{kernel}` cannot be launched: {reason}")]

@@ -1,6 +1,7 @@
 //! Launch shapes, and the rules that a launch must satisfy.
 
 use warpwright_arch::Capability;
+use warpwright_ptx::syntax;
 
 use crate::backend::KernelAttributes;
 use crate::error::{Error, Result};
@@ -197,6 +198,45 @@ impl Launch {
                 most.saturating_sub(attributes.shared_bytes)
             )
         })
+    }
+}
+
+/// The extents of a CTA and a cluster that a kernel's PTX requires.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RequiredExtents {
+    /// `.reqntid`
+    block: Option<Extents>,
+    /// `.reqnctapercluster`
+    cluster: Option<Extents>,
+}
+
+impl RequiredExtents {
+    pub(crate) fn of(entry: &syntax::Function) -> Self {
+        let extents = |word: &str| {
+            let (_, numbers) = entry.directives.iter().find(|(name, _)| name == word)?;
+            Some(Extents([0, 1, 2].map(|axis| numbers.get(axis).map_or(1, |&extent| extent as u32))))
+        };
+        Self { block: extents("reqntid"), cluster: extents("reqnctapercluster") }
+    }
+
+    /// Returns an error if the launch has other extents.
+    pub(crate) fn check(&self, kernel: &str, launch: &Launch) -> Result<()> {
+        let extents = [
+            ("a block", "threads", ".reqntid", self.block, launch.block),
+            ("clusters", "CTAs", ".reqnctapercluster", self.cluster, launch.cluster),
+        ];
+        for (what, unit, directive, required, given) in extents {
+            if let Some(required) = required
+                && required != given
+            {
+                let reason = format!(
+                    "the launch has {what} of {:?} {unit}, and the PTX requires {:?} (`{directive}`)",
+                    given.0, required.0
+                );
+                return Err(Error::BadLaunch { kernel: kernel.to_owned(), reason });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -35,6 +35,7 @@ mod reading;
 mod signature;
 mod stream;
 mod tensor_map;
+mod tensor_map_parameter;
 mod tile_maps;
 
 /// cuBLAS, as a baseline for benchmarks.
@@ -47,7 +48,7 @@ pub use backend::{KernelAttributes, LaunchCounts};
 pub use buffer::{Buffer, Storable};
 pub use compile::{Compiled, HostParameter, LaunchShape, ptx};
 pub use device::{Device, DeviceProperties};
-pub use error::{Error, Result};
+pub use error::{Error, Result, TensorMapMismatch};
 pub use host::HostBuffer;
 pub use launch::{Extents, Launch};
 pub use launch_log::LaunchRecord;

@@ -11,10 +11,11 @@ use crate::backend::{Backend, KernelAttributes, LaunchCounts, LoadedKernel, Load
 use crate::buffer::Allocation;
 use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
-use crate::launch::Launch;
+use crate::launch::{Launch, RequiredExtents};
 use crate::launch_log::LaunchRecord;
 use crate::signature::{self, Parameter};
 use crate::stream::Stream;
+use crate::tensor_map_parameter::{self, TensorMapParameter};
 
 /// PTX loaded on a device.
 #[derive(Clone)]
@@ -62,7 +63,9 @@ impl Module {
         let loaded = self.loaded.clone().kernel(name)?.ok_or_else(no_such_kernel)?;
         let entry = self.entries().find(|entry| entry.name == name);
         let parameters = entry.map(|entry| signature::parameters(entry).into());
-        Ok(Function { module: self.clone(), name: name.into(), loaded, parameters })
+        let required = entry.map(RequiredExtents::of).unwrap_or_default();
+        let (module, tensor_maps) = (self.clone(), [].into());
+        Ok(Function { module, name: name.into(), loaded, parameters, required, tensor_maps })
     }
 
     /// Address and size in bytes of a global variable.
@@ -87,6 +90,9 @@ pub struct Function {
     name: Arc<str>,
     loaded: Arc<dyn LoadedKernel>,
     parameters: Option<Arc<[Parameter]>>,
+    required: RequiredExtents,
+    /// The parameters that take tensor maps; none if the kernel is known by its PTX alone.
+    tensor_maps: Arc<[TensorMapParameter]>,
 }
 
 impl Function {
@@ -113,6 +119,15 @@ impl Function {
     /// Its parameters; `None` if only the driver can parse the text.
     pub fn parameters(&self) -> Option<&[Parameter]> {
         self.parameters.as_deref()
+    }
+
+    /// The same kernel, with what it needs of its tensor maps.
+    pub(crate) fn with_tensor_maps(self, tensor_maps: Vec<TensorMapParameter>) -> Self {
+        Self { tensor_maps: tensor_maps.into(), ..self }
+    }
+
+    pub(crate) fn tensor_maps(&self) -> &[TensorMapParameter] {
+        &self.tensor_maps
     }
 
     /// The number of CTAs per SM for a launch, and what limits it.
@@ -187,10 +202,12 @@ impl Function {
         if let Some(parameters) = &self.parameters {
             arguments::check(&self.name, parameters, arguments)?;
         }
+        tensor_map_parameter::check(&self.name, &self.tensor_maps, arguments)?;
         for allocation in arguments.iter().flat_map(|argument| argument.allocations()) {
             same_device("a buffer among the arguments", allocation.backend(), backend)?;
             allocation.check()?;
         }
+        self.required.check(&self.name, &launch)?;
         launch.check(&self.name, backend.properties().capability, self.attributes())?;
         if launch.is_cooperative {
             self.expect_resident(&launch)?;

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use warpwright_arch::tensor_map::{Access, Description, ElementType, L2Promotion, Swizzle, TENSOR_MAP_BYTES};
-use warpwright_lang::element::{Element, Kind};
+use warpwright_arch::tensor_map::{
+    Access, Description, ElementType, L2Promotion, Requirement, Swizzle, TENSOR_MAP_BYTES,
+};
+use warpwright_lang::element::Element;
 use warpwright_lang::tensor::TmaTile;
-use warpwright_layout::atom::{Major, SharedSwizzle, TmaBox};
+use warpwright_lang::tensor_map_boxes::{self, map_swizzle};
+use warpwright_layout::atom::{Major, TmaBox};
 use warpwright_layout::{ComposedLayout, Layout};
 
 use crate::buffer::{Allocation, Buffer, Storable};
@@ -77,6 +80,20 @@ impl TensorMap {
     ) -> Result<Self> {
         let element = element_type::<T>()?;
         Self::new(buffer, Description { swizzle, ..Description::row_major(element, 0, extents, box_extents) })
+    }
+
+    /// A packed row-major tensor, with the boxes that copies need. Extents are given outermost axis
+    /// first.
+    ///
+    /// # Errors
+    /// The buffer has elements of another type, or as [`new`](Self::new).
+    pub(crate) fn of_boxes<T: Storable>(
+        buffer: &Buffer<T>,
+        extents: &[u64],
+        boxes: &Requirement,
+    ) -> Result<Self> {
+        let boxes = Requirement { element: accepted::<T>(boxes.element)?, ..boxes.clone() };
+        Self::new(buffer, boxes.row_major(0, extents))
     }
 
     /// The map of a packed matrix (mn, k) whose boxes a kernel loads or stores as `tile`. The
@@ -162,7 +179,7 @@ impl TensorMap {
         }
         description.element_strides = vec![1; modes.len()];
         description.access = Access::Tiled { box_extents };
-        description.swizzle = of_shared(bulk.swizzle);
+        description.swizzle = map_swizzle(bulk.swizzle);
         description.l2_promotion = L2Promotion::Bytes128;
         Self::new(buffer, description)
     }
@@ -194,10 +211,9 @@ impl std::fmt::Debug for TensorMap {
 }
 
 /// A packed matrix (mn, k), in boxes of a tile.
-pub(crate) fn matrix_by_tiles<T: Element>(matrix: (u64, u64), tile: &TmaTile) -> Result<Description> {
-    let (extents, box_extents) = rows_and_columns(matrix, tile);
-    let description = Description::row_major(element_type::<T>()?, 0, &extents, &box_extents);
-    Ok(Description { swizzle: of_shared(tile.swizzle()), ..description })
+pub(crate) fn matrix_by_tiles<T: Element>((mn, k): (u64, u64), tile: &TmaTile) -> Result<Description> {
+    let element = accepted::<T>(tile.element())?;
+    Ok(Requirement { element, ..tile.requirement() }.row_major(0, &rows_and_columns((mn, k), tile)))
 }
 
 /// `count` packed matrices (mn, k), `stride` elements apart, in boxes of a tile of one matrix.
@@ -206,23 +222,29 @@ pub(crate) fn matrices_by_tiles<T: Element>(
     (count, stride): (u64, u64),
     tile: &TmaTile,
 ) -> Result<Description> {
-    let element = element_type::<T>()?;
-    let ([rows, columns], [box_rows, box_columns]) = rows_and_columns(matrix, tile);
-    let mut description =
-        Description::row_major(element, 0, &[count, rows, columns], &[1, box_rows, box_columns]);
+    let element = accepted::<T>(tile.element())?;
+    let [rows, columns] = rows_and_columns(matrix, tile);
+    let boxes = Requirement { element, ..tile.requirement() }.of_rank(3);
+    let mut description = boxes.row_major(0, &[count, rows, columns]);
     description.strides[1] = stride.saturating_mul(u64::from(element.bits())) / 8;
-    description.swizzle = of_shared(tile.swizzle());
     Ok(description)
 }
 
-/// Rows and columns of a matrix (mn, k) in memory order, and those of a tile's box.
-fn rows_and_columns((mn, k): (u64, u64), tile: &TmaTile) -> ([u64; 2], [u32; 2]) {
-    let extents = match tile.major() {
+/// Rows and columns of a matrix (mn, k) in memory order.
+fn rows_and_columns((mn, k): (u64, u64), tile: &TmaTile) -> [u64; 2] {
+    match tile.major() {
         Major::K => [mn, k],
         Major::Mn => [k, mn],
-    };
-    let (box_columns, box_rows) = tile.box_extents();
-    (extents, [box_rows, box_columns])
+    }
+}
+
+/// The tensor-map type of a buffer's elements, for copies that need type `tile`.
+fn accepted<T: Element>(tile: ElementType) -> Result<ElementType> {
+    let element = element_type::<T>()?;
+    match tile.accepts(element) {
+        true => Ok(element),
+        false => Err(Error::TileElement { tile: tile.name(), buffer: element.name() }),
+    }
 }
 
 fn bad_mode(mode: &Layout, legal: &str) -> Error {
@@ -237,31 +259,7 @@ fn tensor_bytes(map: &Description) -> u64 {
     outer.fold(row, |bytes, (&extent, &stride)| bytes.saturating_add((extent - 1).saturating_mul(stride)))
 }
 
-/// The tensor-map mode of a shared-memory swizzle.
-fn of_shared(swizzle: SharedSwizzle) -> Swizzle {
-    match swizzle {
-        SharedSwizzle::None => Swizzle::None,
-        SharedSwizzle::Bytes32 => Swizzle::Bytes32,
-        SharedSwizzle::Bytes64 => Swizzle::Bytes64,
-        SharedSwizzle::Bytes128 => Swizzle::Bytes128,
-    }
-}
-
 /// The tensor-map type of a buffer's elements.
 fn element_type<T: Element>() -> Result<ElementType> {
-    let known = match (T::NAME, T::KIND, T::BYTES) {
-        ("tf32", ..) => Some(ElementType::Tf32),
-        ("bf16", ..) => Some(ElementType::Bf16),
-        (_, Kind::Float, 2) => Some(ElementType::F16),
-        (_, Kind::Float, 4) => Some(ElementType::F32),
-        (_, Kind::Float, 8) => Some(ElementType::F64),
-        (_, Kind::Signed, 4) => Some(ElementType::S32),
-        (_, Kind::Signed, 8) => Some(ElementType::S64),
-        (_, _, 1) => Some(ElementType::U8),
-        (_, _, 2) => Some(ElementType::U16),
-        (_, _, 4) => Some(ElementType::U32),
-        (_, _, 8) => Some(ElementType::U64),
-        _ => None,
-    };
-    known.ok_or(Error::NoTensorElement { element: T::NAME })
+    tensor_map_boxes::element_type::<T>().ok_or(Error::NoTensorElement { element: T::NAME })
 }

@@ -4,10 +4,11 @@ use half::f16;
 use warpwright_arch::tensor_map::Swizzle;
 use warpwright_lang::element::s8x4;
 use warpwright_lang::pointer::Global;
+use warpwright_lang::shared::dynamic_shared;
 use warpwright_lang::special::{block_dim, block_idx, thread_idx};
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::wmma::{Accumulator, Wmma, WmmaLayout};
-use warpwright_lang::{DeviceValue, KernelParameter, Reg, kernel, printf};
+use warpwright_lang::{DeviceValue, KernelParameter, Reg, kernel, launch, printf};
 use warpwright_runtime::{Device, Error};
 
 /// out[i] = a x[i] + y[i] for i < n
@@ -55,7 +56,7 @@ fn a_kernel_prints() {
 
 #[kernel]
 fn states_its_block() {
-    warpwright_lang::launch::threads(64);
+    launch::threads(64);
 }
 
 #[test]
@@ -71,6 +72,40 @@ fn the_block_is_stated_once() {
     let unstated = device.compile(&speaks().expect("it has no mistakes")).expect("it compiles");
     let refused = unstated.launch(&stream, 1, (7,)).expect_err("nobody states it").to_string();
     assert!(refused.contains("states no block: call `launch::threads(n)`"), "{refused}");
+}
+
+#[kernel]
+fn states_its_cluster() {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let shared = dynamic_shared::<u32>(256);
+    shared[thread_idx().x] = thread_idx().x;
+}
+
+#[test]
+fn a_launch_keeps_to_what_the_kernel_states() {
+    for device in devices() {
+        // A GPU before Hopper has no clusters.
+        let kernel = states_its_cluster().expect("it has no mistakes");
+        let Ok(kernel) = device.compile(&kernel) else { continue };
+        let stream = device.stream().expect("a stream");
+        kernel.launch(&stream, 2, ()).expect("it fits");
+        let of_ptx = kernel.function();
+        let whole = kernel.shape(4);
+        let refusals = [
+            kernel.launch(&stream, whole.cluster(4), ()),
+            kernel.launch(&stream, whole.dynamic_shared(1020), ()),
+            of_ptx.launch(&stream, whole.cluster(4), ()),
+            of_ptx.launch(&stream, whole.block(64), ()),
+        ];
+        let refusals = refusals.map(|refused| refused.expect_err("it differs").to_string());
+        insta::assert_snapshot!(refusals.join("\n"), @r"
+        kernel `states_its_cluster` cannot be launched: the launch has clusters of [4, 1, 1] CTAs, and the kernel states [2, 1, 1]: omit the cluster in the launch
+        kernel `states_its_cluster` cannot be launched: the launch has 1020 bytes of dynamic shared memory, and the kernel allocates 1024: launch `kernel.shape(grid)`
+        kernel `states_its_cluster` cannot be launched: the launch has clusters of [4, 1, 1] CTAs, and the PTX requires [2, 1, 1] (`.reqnctapercluster`)
+        kernel `states_its_cluster` cannot be launched: the launch has a block of [64, 1, 1] threads, and the PTX requires [32, 1, 1] (`.reqntid`)
+        ");
+    }
 }
 
 fn devices() -> Vec<Device> {

@@ -9,5 +9,6 @@ mod language;
 mod mbarrier;
 mod tensor_copies;
 mod tensor_map;
+mod tensor_map_checks;
 mod warpgroup;
 mod with_clusters;

@@ -1,7 +1,7 @@
 //! Bulk and tensor copies, asynchronous stores and tensor maps made by kernels, on every device
 //! that has them; on the emulator under each schedule.
 
-use warpwright_arch::tensor_map::{Access, Description, ElementType, Swizzle};
+use warpwright_arch::tensor_map::{ElementType, Requirement, Swizzle};
 use warpwright_lang::access::Scope;
 use warpwright_lang::block::sync_threads;
 use warpwright_lang::bulk::{self, BulkReduction, bulk_commit, bulk_wait};
@@ -11,10 +11,12 @@ use warpwright_lang::mbarrier::Mbarrier;
 use warpwright_lang::pointer::{Global, Shared};
 use warpwright_lang::shared::{dynamic_shared_aligned, shared_array};
 use warpwright_lang::special::{block_idx, thread_idx};
-use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
+use warpwright_lang::tensor::TmaTile;
+use warpwright_lang::tensor_map::{TensorMap, TensorMaps, UntypedTensorMap};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::value::constant;
 use warpwright_lang::{device, kernel, launch, tma, warp};
+use warpwright_layout::atom::Major;
 use warpwright_runtime::{self as runtime, Buffer, Device, Schedule};
 
 /// The emulated H200 under each schedule with checkers, and the GPU if it has TMA.
@@ -51,13 +53,17 @@ fn wait_for_stores() {
     bulk_wait(0);
 }
 
+fn tma_tile() -> Result<TmaTile, warpwright_layout::Error> {
+    TmaTile::dense::<u32>((ROWS, COLUMNS), Major::K)
+}
+
 fn tile() -> Shared<u32> {
     dynamic_shared_aligned(ROWS * COLUMNS, 1024)
 }
 
-/// Adds 1 to each element of the tensor, one tile per CTA.
+/// Adds 1 to each element of the tensor, one tile per CTA, whatever the swizzle of both maps is.
 #[kernel]
-fn increments(source: &TensorMap, target: &TensorMap) {
+fn increments(source: &UntypedTensorMap, target: &UntypedTensorMap) {
     launch::threads(32);
     let tile = tile();
     let full = ready_barrier();
@@ -111,6 +117,8 @@ fn tiles_are_loaded_and_stored_within_the_tensor() {
 #[kernel]
 fn adds_tiles(source: &TensorMap, target: &TensorMap) {
     launch::threads(32);
+    source.boxes(tma_tile());
+    target.boxes(tma_tile());
     let tile = tile();
     let full = ready_barrier();
     if thread_idx().x == 0 {
@@ -149,6 +157,7 @@ fn tiles_are_reduced_into_the_tensor() {
 #[kernel]
 fn copies_of_many(maps: &TensorMaps<3>, output: &mut Global<u32>) {
     launch::threads(32);
+    maps.at(block_idx().x).boxes(tma_tile());
     let tile = tile();
     let full = ready_barrier();
     if thread_idx().x == 0 {
@@ -182,6 +191,7 @@ fn the_device_chooses_among_tensor_maps() {
 fn shares_a_tile(source: &TensorMap, output: &mut Global<u32>) {
     launch::threads(32);
     launch::cluster(2, 1, 1);
+    source.boxes(tma_tile());
     let tile = tile();
     let full = ready_barrier();
     if thread_idx().x == 0 {
@@ -219,11 +229,17 @@ fn a_tile_is_sent_to_several_ctas() {
 const CHANNELS: u32 = 4;
 const PIXELS: u32 = 32;
 
+/// The pixels of a filter of 3 x 3 with one pixel of padding.
+fn pixels() -> Requirement {
+    Requirement::im2col(ElementType::U32, (&[-1, -1], &[-1, -1]), CHANNELS, PIXELS)
+}
+
 /// For each tap of a 3 x 3 filter, the pixels under it: the columns of a convolution's matrix,
 /// padded by one pixel.
 #[kernel]
 fn gathers_pixels(image: &TensorMap, output: &mut Global<u32>) {
     launch::threads(32);
+    image.boxes(pixels());
     let columns = dynamic_shared_aligned::<u32>(PIXELS * CHANNELS, 128);
     let full = ready_barrier();
     for tap in 0..9u32 {
@@ -257,20 +273,11 @@ fn pixels_are_gathered_for_each_tap_of_a_filter() {
         }
     }
     let extents = [1, height as u64, width as u64, u64::from(CHANNELS)];
-    let description = Description {
-        access: Access::Im2col {
-            lower: vec![-1, -1],
-            upper: vec![-1, -1],
-            channels: CHANNELS,
-            pixels: PIXELS,
-        },
-        ..Description::row_major(ElementType::U32, 0, &extents, &[1, 1, 1, CHANNELS])
-    };
     for device in devices() {
         let kernel = device.compile(&gathers_pixels().expect("it has no mistakes")).expect("it compiles");
         let stream = device.stream().expect("a stream");
         let image = device.buffer_from(&image).expect("it fits");
-        let map = runtime::TensorMap::new(&image, description.clone()).expect("legal");
+        let map = kernel.tensor_map("image", &image, &extents).expect("legal");
         let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
         kernel.launch(&stream, 1, (&map, &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);

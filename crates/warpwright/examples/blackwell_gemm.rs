@@ -8,7 +8,7 @@ use warpwright::arch::Arch;
 use warpwright::arch::DataType;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Schedule, TensorMap as Map};
+use warpwright::runtime::{Device, Schedule};
 
 pub(crate) struct BlackwellGemm;
 
@@ -100,9 +100,9 @@ pub(crate) fn wrong_elements(
     let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
     let mut c = device.uninitialized::<f32>((m * n) as usize)?;
 
-    let map = |buffer, rows: u32| Map::of_tile(buffer, (rows.into(), k.into()), &BlackwellGemm::tile()?);
-    let (a_map, b_map) = (map(&a_there, m)?, map(&b_there, n)?);
     let kernel = device.compile(&BlackwellGemm.run()?)?;
+    let a_map = kernel.tensor_map("a", &a_there, &[m.into(), k.into()])?;
+    let b_map = kernel.tensor_map("b", &b_there, &[n.into(), k.into()])?;
     kernel.launch(&device.stream()?, (n / 128, m / 128), (&a_map, &b_map, &mut c, n, k))?;
 
     let found = c.to_vec()?;

@@ -39,7 +39,7 @@ pub mod prelude {
     pub use warpwright_lang::space::{GlobalSpace, LocalSpace, SharedSpace, Space};
     pub use warpwright_lang::special::*;
     pub use warpwright_lang::tensor::*;
-    pub use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
+    pub use warpwright_lang::tensor_map::{TensorMap, TensorMaps, UntypedTensorMap};
     pub use warpwright_lang::tensor_map_draft::TensorMapDraft;
     pub use warpwright_lang::tensor_memory::*;
     pub use warpwright_lang::value::{Value, constant};

@@ -20,8 +20,10 @@
 //! assert!(refused.contains("the 64-byte swizzle holds rows of at most 64 bytes"), "{refused}");
 //! ```
 
+mod requirement;
 mod rules;
 
+pub use requirement::{Difference, Requirement};
 pub use rules::TensorMapError;
 
 /// Bytes of an encoded tensor map, `CUtensorMap`.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use warpwright_arch::Capability;
+use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 
 use super::fault::{Fault, VerifyError};
 use crate::kernel::{DYNAMIC_SHARED, Kernel, Location, MemoryVariable, Parameter, ParameterType};
@@ -85,10 +86,13 @@ fn extent(variables: &[MemoryVariable], limit: u64) -> (u64, Option<(Location, u
 
 fn parameter_bytes(parameters: &[Parameter]) -> u64 {
     parameters.iter().fold(0, |end: u64, parameter| {
-        let (size, align) = match parameter.ty {
+        let (size, align) = match &parameter.ty {
             ParameterType::Pointer { .. } => (8, 8),
-            ParameterType::Scalar { bytes, .. } => (bytes, bytes.next_power_of_two().min(16)),
-            ParameterType::Bytes { size, align } => (size, align),
+            ParameterType::Scalar { bytes, .. } => (*bytes, bytes.next_power_of_two().min(16)),
+            ParameterType::Bytes { size, align } => (*size, *align),
+            ParameterType::TensorMaps { needs } => {
+                ((needs.len() * TENSOR_MAP_BYTES) as u32, TENSOR_MAP_ALIGN as u32)
+            }
         };
         end.next_multiple_of(u64::from(align.max(1))) + u64::from(size)
     })

@@ -17,6 +17,7 @@ use warpwright_ir::{Instruction, Kernel, Label, Location, Operand, Register, Reg
 pub use self::region::RegionId;
 pub(crate) use self::region::{Choice, IfResult};
 use self::region::{Region, RegionRecord};
+use crate::tensor_map_boxes::TensorMapOrigin;
 
 /// A mistake found while a kernel was staged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +49,8 @@ pub struct Recorder {
     written_for: Vec<Option<RegionId>>,
     /// The registers that hold the address of a shared variable.
     symbols: HashMap<Register, String>,
+    /// The registers that hold the address of a tensor map.
+    tensor_maps: HashMap<Register, TensorMapOrigin>,
     errors: Vec<StagingError>,
 }
 
@@ -123,6 +126,7 @@ impl Recorder {
             homes: Vec::new(),
             written_for: Vec::new(),
             symbols: HashMap::new(),
+            tensor_maps: HashMap::new(),
             errors: Vec::new(),
         };
         recorder.open_kernel(location);
@@ -153,6 +157,16 @@ impl Recorder {
     /// The shared variable whose address a register holds.
     pub(crate) fn symbol_in(&self, register: Register) -> Option<&str> {
         self.symbols.get(&register).map(String::as_str)
+    }
+
+    /// Notes that a register holds the address of a tensor map.
+    pub(crate) fn remember_tensor_map(&mut self, register: Register, origin: TensorMapOrigin) {
+        self.tensor_maps.insert(register, origin);
+    }
+
+    /// Where the tensor map comes from whose address a register holds.
+    pub(crate) fn tensor_map_in(&self, register: Register) -> Option<&TensorMapOrigin> {
+        self.tensor_maps.get(&register)
     }
 
     /// A fresh virtual register.

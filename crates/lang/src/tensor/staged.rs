@@ -18,6 +18,7 @@ use crate::pointer::Shared;
 use crate::shared::dynamic_shared_aligned;
 use crate::space::SharedSpace;
 use crate::tensor_map::TensorMap;
+use crate::tensor_map_boxes::{self, element_type};
 use crate::tma;
 use crate::value::{Reg, Value, constant};
 
@@ -58,6 +59,13 @@ impl MappedMatrix {
         }
     }
 
+    /// States what copies of `tile` need of the map.
+    #[track_caller]
+    fn need(&self, tile: &TmaTile) {
+        let rank = if self.index.is_some() { 3 } else { 2 };
+        tensor_map_boxes::need(self.map, &tile.requirement().of_rank(rank));
+    }
+
     /// The coordinates of a box, along the contiguous axis and the other.
     fn coordinates(&self, inner: Reg<u32>, outer: Reg<u32>) -> Vec<Reg<u32>> {
         [inner, outer].into_iter().chain(self.index).collect()
@@ -77,9 +85,8 @@ impl<T: Element> StagedTile<T> {
     fn new(tile: Result<TmaTile, Error>, stages: u32) -> Self {
         let fallback = || TmaTile::new::<T>((8, 16), Major::K).expect("the smallest tile is legal");
         let tile = legal(tile, fallback);
-        let bits = tile.atom.element_bits;
-        if 8 * i64::from(T::BYTES) != bits {
-            refuse(format!("a tile of {bits}-bit elements cannot hold {}", T::NAME));
+        if element_type::<T>() != Some(tile.element()) {
+            refuse(format!("a tile of {} cannot hold {}", tile.element().name(), T::NAME));
         }
         let (rows, columns) = tile.shape();
         let elements = rows * columns * stages;
@@ -122,6 +129,7 @@ impl<T: Element> StagedOperand<T> {
     ) -> TileLoad {
         let matrix = matrix.into();
         let StagedTile { tile, start, .. } = self.staged;
+        matrix.need(&tile);
         TileLoad {
             matrix,
             tile,
@@ -162,6 +170,7 @@ impl<T: Element> StoreBuffers<T> {
         let matrix = matrix.into();
         let (mn, k) = matrix.absolute(at);
         let StagedTile { tile, start, .. } = self.staged;
+        matrix.need(&tile);
         let source = start + buffer.reg() * tile.bytes();
         for origin in tile.boxes() {
             let (inner, outer) = match tile.major() {

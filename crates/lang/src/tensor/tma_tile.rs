@@ -12,16 +12,18 @@
 //! A [`TmaTile`] is a plain value: it gives the kernel its shared-memory layout, and the host the
 //! tensor map.
 
-use warpwright_arch::tensor_map::MAX_BOX_EXTENT;
+use warpwright_arch::tensor_map::{ElementType, MAX_BOX_EXTENT, Requirement};
 use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile};
 use warpwright_layout::{ComposedLayout, Error, Layout};
 
 use crate::element::Element;
+use crate::tensor_map_boxes::{element_type, map_swizzle};
 
 /// A tile (mn, k) of a matrix in shared memory, its boxes and its swizzle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TmaTile {
     shape: (u32, u32),
+    element: ElementType,
     pub(super) atom: SharedTile,
     /// Elements of a box along the contiguous mode.
     run: u32,
@@ -42,13 +44,14 @@ impl TmaTile {
     ///
     /// # Errors
     /// If the contiguous extent is not a multiple of 16 bytes, or the other is not a multiple of 8
-    /// rows.
+    /// rows, or tensor maps do not support the element type.
     pub fn new<T: Element>(shape: (u32, u32), major: Major) -> Result<Self, Error> {
+        let element = element::<T>()?;
         let extents = (i64::from(shape.0), i64::from(shape.1));
         let atom = SharedTile::widest(major, 8 * i64::from(T::BYTES), extents)?;
         atom.fill(shape)?;
         let run = (atom.swizzle.span_bytes() * 8 / atom.element_bits) as u32;
-        Ok(Self { shape, atom, run, slices: 1 })
+        Ok(Self { shape, element, atom, run, slices: 1 })
     }
 
     /// A dense tile (mn, k) of `T` in which `major` is contiguous: one box, not swizzled. Threads
@@ -56,11 +59,12 @@ impl TmaTile {
     ///
     /// # Errors
     /// If an extent exceeds 256 elements, or the tile is not a multiple of 128 bytes, the alignment
-    /// of the next stage.
+    /// of the next stage, or tensor maps do not support the element type.
     pub fn dense<T: Element>(shape: (u32, u32), major: Major) -> Result<Self, Error> {
         let element_bits = 8 * i64::from(T::BYTES);
         let atom = SharedTile { major, swizzle: SharedSwizzle::None, element_bits };
-        let tile = Self { shape, atom, run: if major == Major::K { shape.1 } else { shape.0 }, slices: 1 };
+        let run = if major == Major::K { shape.1 } else { shape.0 };
+        let tile = Self { shape, element: element::<T>()?, atom, run, slices: 1 };
         let fits = |extent| (1..=MAX_BOX_EXTENT).contains(&extent);
         if !(fits(shape.0) && fits(shape.1) && tile.bytes().is_multiple_of(tile.alignment())) {
             return Err(Error::BadArgument {
@@ -121,6 +125,17 @@ impl TmaTile {
         (self.run, rows / boxes.unwrap_or(1))
     }
 
+    /// The type of the elements.
+    pub fn element(&self) -> ElementType {
+        self.element
+    }
+
+    /// What the copies of the tile need of a tensor map.
+    pub fn requirement(&self) -> Requirement {
+        let (inner, outer) = self.box_extents();
+        Requirement::tiled(self.element, &[inner, outer]).swizzled(map_swizzle(self.atom.swizzle))
+    }
+
     /// The size of the tile in bytes.
     pub fn bytes(&self) -> u32 {
         self.shape.0 * self.shape.1 * self.atom.element_bits as u32 / 8
@@ -164,6 +179,15 @@ impl TmaTile {
         }
         boxes
     }
+}
+
+/// The tensor-map type of the elements.
+fn element<T: Element>() -> Result<ElementType, Error> {
+    element_type::<T>().ok_or_else(|| Error::BadArgument {
+        what: "a tile that TMA copies",
+        given: format!("elements of {}", T::NAME),
+        legal: "elements of 1, 2, 4 or 8 bytes".to_owned(),
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use warpwright_lang::pointer::ClusterShared;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
 use warpwright_lang::shared::shared_array;
 use warpwright_lang::space::GlobalSpace;
-use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
+use warpwright_lang::tensor_map::{TensorMap, TensorMaps, UntypedTensorMap};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::{block, element::Element, fence, launch, tma};
 
@@ -41,7 +41,7 @@ fn draft() -> TensorMapDraft<GlobalSpace> {
 
 /// A tensor map: two instructions.
 fn map() -> TensorMap {
-    <&TensorMap as KernelParameter>::declare("map")
+    <&UntypedTensorMap as KernelParameter>::declare("map")
 }
 
 pub(crate) const CASES: &[Case] = cases! {

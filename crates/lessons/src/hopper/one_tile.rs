@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 
 use warpwright::prelude::*;
 
-use super::{DEPTH, SharedTiles, wgmma};
+use super::{DEPTH, SharedTiles, tile, wgmma};
 use warpwright_kernels::gemm::GemmOutput;
 
 /// Threads of a CTA: one warpgroup.
@@ -46,6 +46,9 @@ impl<C: GemmOutput> OneTile<C> {
     pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut Global<C>, m: u32, n: u32, k: u32) {
         launch::threads(THREADS);
         let (tile_m, tile_n) = self.tile;
+        // A launch refuses tensor maps of other boxes.
+        a.boxes(tile(tile_m));
+        b.boxes(tile(tile_n));
         let (a_tile, b_tile) = (SharedTiles::new(tile_m, 1), SharedTiles::new(tile_n, 1));
         let full = Mbarrier::new();
         let thread = thread_idx().x;

@@ -22,7 +22,7 @@ use warpwright::prelude::*;
 
 use super::one_tile::store_elements;
 use super::two_consumers::{REGISTERS, STAGES, WARPGROUPS};
-use super::{DEPTH, SharedTiles, wgmma};
+use super::{DEPTH, SharedTiles, tile, wgmma};
 use warpwright_kernels::gemm::GemmOutput;
 
 pub use super::two_consumers::{THREADS, TILE};
@@ -74,6 +74,9 @@ impl<C: GemmOutput> Persistent<C> {
         launch::threads(THREADS);
         launch::blocks_per_sm(1);
         let (tile_m, tile_n) = TILE;
+        // A launch refuses tensor maps of other boxes.
+        a.boxes(tile(tile_m));
+        b.boxes(tile(tile_n));
         let (a_tiles, b_tiles) = (SharedTiles::new(tile_m, STAGES), SharedTiles::new(tile_n, STAGES));
         let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
         let scheduler = TileScheduler::new((m, n), TILE, self.group);

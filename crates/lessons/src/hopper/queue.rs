@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use warpwright::prelude::*;
 
 use super::one_tile::store_elements;
-use super::{DEPTH, SharedTiles, wgmma};
+use super::{DEPTH, SharedTiles, tile, wgmma};
 use warpwright_kernels::gemm::GemmOutput;
 
 /// Rows and columns of the tile.
@@ -48,6 +48,9 @@ impl<C: GemmOutput> Queue<C> {
     pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut Global<C>, m: u32, n: u32, k: u32) {
         launch::threads(THREADS);
         let (tile_m, tile_n) = TILE;
+        // A launch refuses tensor maps of other boxes.
+        a.boxes(tile(tile_m));
+        b.boxes(tile(tile_n));
         let (a_tiles, b_tiles) = (SharedTiles::new(tile_m, STAGES), SharedTiles::new(tile_n, STAGES));
         let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
         let columns = (n + (tile_n - 1)) / tile_n;

@@ -18,7 +18,7 @@
 
 use warpwright::prelude::*;
 
-use super::{DEPTH, SharedTiles};
+use super::{DEPTH, SharedTiles, tile};
 
 /// Rows of a tile.
 pub const ROWS: u32 = 64;
@@ -35,6 +35,9 @@ impl TileCopy {
     #[kernel]
     pub fn run(&self, source: &TensorMap, target: &TensorMap, k: u32) {
         launch::threads(THREADS);
+        // A launch refuses tensor maps of other boxes.
+        source.boxes(tile(ROWS));
+        target.boxes(tile(ROWS));
         let tile = SharedTiles::new(ROWS, 1);
         let full = Mbarrier::new();
         let columns = (k + (DEPTH - 1)) / DEPTH;

@@ -7,6 +7,7 @@ mod tidy;
 
 use std::collections::BTreeMap;
 
+use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_ir::{
     self as ir, DYNAMIC_SHARED, Kernel, LaunchBounds, Location, MemoryVariable, ParameterType,
 };
@@ -192,6 +193,9 @@ fn parameter(parameter: &ir::Parameter) -> Variable {
             None => bytes(*size, size.next_power_of_two().min(16)),
         },
         ParameterType::Bytes { size, align } => bytes(*size, *align),
+        ParameterType::TensorMaps { needs } => {
+            bytes((needs.len() * TENSOR_MAP_BYTES) as u32, TENSOR_MAP_ALIGN as u32)
+        }
     }
 }
 

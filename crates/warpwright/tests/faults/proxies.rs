@@ -131,6 +131,9 @@ impl Twin {
     fn tensor_store_of_what_threads_wrote(&self, source: &TensorMap, target: &TensorMap) {
         let (tile, full) = (dynamic_shared_aligned::<u32>(64, 128), ready());
         let thread = thread_idx().x;
+        for map in [source, target] {
+            map.boxes(TmaTile::dense::<u32>((4, 16), Major::K));
+        }
         if thread == 0 {
             full.arrive_and_expect(256);
             tma::load(*source, [0, 0], tile, full);

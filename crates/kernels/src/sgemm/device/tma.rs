@@ -163,6 +163,8 @@ impl TmaFed {
         let (threads, stages) = (tiles.threads(), tiles.stages);
         launch::threads(threads);
         launch::blocks_per_sm(self.ctas_per_sm);
+        a.boxes(TmaTile::dense::<f32>((bm, bk), Major::K));
+        b.boxes(TmaTile::dense::<f32>((bn, bk), Major::Mn));
         let thread = thread_idx().x;
         let share = product.share_of_block((bm, bn, bk), self.raster, part);
         let (tile_row, tile_column) = share.tile;

@@ -1,7 +1,6 @@
 //! What a program calls.
 
-use warpwright::arch::tensor_map::Swizzle;
-use warpwright::runtime::{LaunchCounts, Stream, TensorMap};
+use warpwright::runtime::{LaunchCounts, Stream};
 
 use super::super::device::combine::{self, Combine};
 use super::super::device::double_buffered::DoubleBuffered;
@@ -106,12 +105,10 @@ impl Operations {
                 kernel.launch(stream, ctas, (a, b, c, problem, k_blocks))?
             }
             Method::TmaFed(kernel, _) => {
-                let (bm, bn, bk) = kernel.tiles.block;
-                let map = |buffer, rows: u32, columns: u32, tile: [u32; 2]| {
-                    TensorMap::row_major(buffer, &[rows.into(), columns.into()], &tile, Swizzle::None)
-                };
-                let (a, b) = (map(a, m, k, [bm, bk])?, map(b, k, n, [bk, bn])?);
-                self.kernel(kernel, TmaFed::run)?.launch(stream, ctas, (&a, &b, c, problem, k_blocks))?
+                let kernel = self.kernel(kernel, TmaFed::run)?;
+                let a = kernel.tensor_map("a", a, &[m.into(), k.into()])?;
+                let b = kernel.tensor_map("b", b, &[k.into(), n.into()])?;
+                kernel.launch(stream, ctas, (&a, &b, c, problem, k_blocks))?
             }
         })
     }
