@@ -60,6 +60,11 @@ pub fn element_type<T: Element>() -> Option<ElementType> {
     }
 }
 
+/// The name of elements `T` if they share the tensor-map type `u8` with others; bytes may be any.
+pub fn element_format<T: Element>() -> Option<&'static str> {
+    (element_type::<T>() == Some(ElementType::U8) && T::NAME != "u8").then_some(T::NAME)
+}
+
 /// The swizzle of a tensor map whose copies have this one in shared memory.
 pub fn map_swizzle(swizzle: SharedSwizzle) -> Swizzle {
     match swizzle {

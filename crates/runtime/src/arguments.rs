@@ -2,13 +2,13 @@
 
 use half::{bf16, f16};
 use smallvec::SmallVec;
-use warpwright_arch::tensor_map::{Description, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
+use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_lang::element::{Element, Kind};
 
 use crate::buffer::{Allocation, Buffer, Storable};
 use crate::error::{Error, Result};
 use crate::signature::Parameter;
-use crate::tensor_map::TensorMap;
+use crate::tensor_map::{Encoding, TensorMap};
 
 /// One argument of a kernel. It borrows its buffer, so a launch counts no references.
 #[derive(Clone)]
@@ -22,8 +22,8 @@ enum Value<'a> {
     Buffer { allocation: &'a Allocation, element: &'static str, is_read_only: bool },
     Scalar { element: &'static str, is_float: bool },
     Structure { allocations: Vec<&'a Allocation> },
-    TensorMap { allocation: &'a Allocation, description: &'a Description },
-    TensorMaps { allocations: Vec<&'a Allocation>, descriptions: Vec<&'a Description> },
+    TensorMap { allocation: &'a Allocation, encoding: &'a Encoding },
+    TensorMaps { allocations: Vec<&'a Allocation>, encodings: Vec<&'a Encoding> },
 }
 
 #[derive(Clone)]
@@ -144,16 +144,16 @@ impl<'a> Argument<'a> {
 
     /// A tensor map, passed by value.
     pub fn tensor_map(map: &'a TensorMap) -> Self {
-        let value = Value::TensorMap { allocation: map.allocation(), description: map.description() };
+        let value = Value::TensorMap { allocation: map.allocation(), encoding: map.encoding() };
         Self { value, bytes: Bytes::TensorMap(map.as_bytes()) }
     }
 
     /// Consecutive tensor maps, passed by value.
     pub fn tensor_maps(maps: &[&'a TensorMap]) -> Self {
         let allocations = maps.iter().map(|map| map.allocation()).collect();
-        let descriptions = maps.iter().map(|map| map.description()).collect();
+        let encodings = maps.iter().map(|map| &**map.encoding()).collect();
         let bytes = maps.iter().flat_map(|map| *map.as_bytes()).collect();
-        Self { value: Value::TensorMaps { allocations, descriptions }, bytes: Bytes::Long(bytes) }
+        Self { value: Value::TensorMaps { allocations, encodings }, bytes: Bytes::Long(bytes) }
     }
 
     /// The bytes, as they are in the parameter bank.
@@ -195,10 +195,10 @@ impl<'a> Argument<'a> {
 
     /// The tensor maps, if it is passed as such.
     #[inline]
-    pub(crate) fn tensor_map_descriptions(&self) -> &[&'a Description] {
+    pub(crate) fn encodings(&self) -> &[&'a Encoding] {
         match &self.value {
-            Value::TensorMap { description, .. } => std::slice::from_ref(description),
-            Value::TensorMaps { descriptions, .. } => descriptions,
+            Value::TensorMap { encoding, .. } => std::slice::from_ref(encoding),
+            Value::TensorMaps { encodings, .. } => encodings,
             _ => &[],
         }
     }

@@ -7,12 +7,13 @@ use warpwright_arch::tensor_map::{
 };
 use warpwright_lang::element::Element;
 use warpwright_lang::tensor::TmaTile;
-use warpwright_lang::tensor_map_boxes::{self, map_swizzle};
+use warpwright_lang::tensor_map_boxes::{self, element_format, map_swizzle};
 use warpwright_layout::atom::{Major, TmaBox};
 use warpwright_layout::{ComposedLayout, Layout};
 
 use crate::buffer::{Allocation, Buffer, Storable};
 use crate::error::{Error, Result};
+use crate::tensor_map_parameter::BoxesNumber;
 
 /// A tensor in a buffer and the box of one TMA copy, encoded for the buffer's device.
 ///
@@ -44,6 +45,24 @@ pub struct TensorMap {
 pub(crate) struct Encoding {
     bytes: [u8; TENSOR_MAP_BYTES],
     description: Description,
+    boxes: Requirement,
+    number: BoxesNumber,
+}
+
+impl Encoding {
+    pub(crate) fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// What copies may need of the map.
+    pub(crate) fn boxes(&self) -> &Requirement {
+        &self.boxes
+    }
+
+    /// The number of these boxes.
+    pub(crate) fn number(&self) -> BoxesNumber {
+        self.number
+    }
 }
 
 impl TensorMap {
@@ -51,7 +70,16 @@ impl TensorMap {
     ///
     /// # Errors
     /// A rule is broken, the tensor extends past the buffer, or the device has no tensor maps.
-    pub fn new<T: Storable>(buffer: &Buffer<T>, mut description: Description) -> Result<Self> {
+    pub fn new<T: Storable>(buffer: &Buffer<T>, description: Description) -> Result<Self> {
+        Self::of_format(buffer, description, element_format::<T>())
+    }
+
+    /// The same, with elements of that name among those that share the type `u8`.
+    pub(crate) fn of_format<T: Storable>(
+        buffer: &Buffer<T>,
+        mut description: Description,
+        format: Option<&'static str>,
+    ) -> Result<Self> {
         let allocation = buffer.allocation.clone();
         let properties = allocation.backend().properties();
         let offset = description.address;
@@ -65,7 +93,10 @@ impl TensorMap {
         }
         description.address = allocation.address() + offset;
         let bytes = allocation.backend().encode_tensor_map(&description)?;
-        Ok(Self { encoding: Arc::new(Encoding { bytes, description }), allocation })
+        let format = format.filter(|_| description.element == ElementType::U8);
+        let boxes = Requirement::of(&description).named(format);
+        let number = BoxesNumber::of(&boxes);
+        Ok(Self { encoding: Arc::new(Encoding { bytes, description, boxes, number }), allocation })
     }
 
     /// Boxes of a packed row-major tensor. Shapes are given outermost axis first: (rows, columns).
@@ -92,7 +123,7 @@ impl TensorMap {
         extents: &[u64],
         boxes: &Requirement,
     ) -> Result<Self> {
-        let boxes = Requirement { element: accepted::<T>(boxes.element)?, ..boxes.clone() };
+        let boxes = Requirement { element: accepted::<T>(boxes)?, ..boxes.clone() };
         Self::new(buffer, boxes.row_major(0, extents))
     }
 
@@ -212,7 +243,7 @@ impl std::fmt::Debug for TensorMap {
 
 /// A packed matrix (mn, k), in boxes of a tile.
 pub(crate) fn matrix_by_tiles<T: Element>((mn, k): (u64, u64), tile: &TmaTile) -> Result<Description> {
-    let element = accepted::<T>(tile.element())?;
+    let element = accepted::<T>(&tile.requirement())?;
     Ok(Requirement { element, ..tile.requirement() }.row_major(0, &rows_and_columns((mn, k), tile)))
 }
 
@@ -222,7 +253,7 @@ pub(crate) fn matrices_by_tiles<T: Element>(
     (count, stride): (u64, u64),
     tile: &TmaTile,
 ) -> Result<Description> {
-    let element = accepted::<T>(tile.element())?;
+    let element = accepted::<T>(&tile.requirement())?;
     let [rows, columns] = rows_and_columns(matrix, tile);
     let boxes = Requirement { element, ..tile.requirement() }.of_rank(3);
     let mut description = boxes.row_major(0, &[count, rows, columns]);
@@ -238,12 +269,16 @@ fn rows_and_columns((mn, k): (u64, u64), tile: &TmaTile) -> [u64; 2] {
     }
 }
 
-/// The tensor-map type of a buffer's elements, for copies that need type `tile`.
-fn accepted<T: Element>(tile: ElementType) -> Result<ElementType> {
+/// The tensor-map type of a buffer's elements, for copies that need `boxes`.
+fn accepted<T: Element>(boxes: &Requirement) -> Result<ElementType> {
     let element = element_type::<T>()?;
-    match tile.accepts(element) {
+    let given = Requirement { element, ..boxes.clone() }.named(element_format::<T>());
+    match boxes.accepts(&given) {
         true => Ok(element),
-        false => Err(Error::TileElement { tile: tile.name(), buffer: element.name() }),
+        false => {
+            let tile = boxes.format.unwrap_or(boxes.element.name());
+            Err(Error::TileElement { tile, buffer: T::NAME })
+        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! The tensor maps that a kernel takes, compared with those that a launch passes.
 
-use warpwright_arch::tensor_map::{Description, Difference, Requirement};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+use warpwright_arch::tensor_map::{Difference, Requirement};
 use warpwright_ir::{self as ir, Location, ParameterType, TensorMapNeeds};
 
 use crate::arguments::Argument;
 use crate::error::{Error, Result, TensorMapMismatch};
+use crate::tensor_map::Encoding;
 
 /// A parameter of a kernel that takes tensor maps, and what the kernel needs of each.
 #[derive(Debug)]
@@ -12,7 +16,28 @@ pub(crate) struct TensorMapParameter {
     /// Its index among the parameters.
     index: usize,
     pub(crate) name: String,
-    pub(crate) needs: Vec<TensorMapNeeds>,
+    needs: Vec<NumberedNeeds>,
+}
+
+/// What a kernel needs of a map, and the number of what its copies need.
+#[derive(Debug)]
+struct NumberedNeeds {
+    needs: TensorMapNeeds,
+    boxes: Option<BoxesNumber>,
+}
+
+/// A number for all equal requirements of the process: a launch compares it in place of the lists
+/// of extents, which would take a hundredth of its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BoxesNumber(u32);
+
+impl BoxesNumber {
+    pub(crate) fn of(boxes: &Requirement) -> Self {
+        static KNOWN: LazyLock<Mutex<FxHashMap<Requirement, u32>>> = LazyLock::new(Mutex::default);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = known.len() as u32;
+        Self(*known.entry(boxes.clone()).or_insert(next))
+    }
 }
 
 /// The parameters of a kernel that take tensor maps.
@@ -20,7 +45,12 @@ pub(crate) fn of_kernel(kernel: &ir::Kernel) -> Vec<TensorMapParameter> {
     let parameters = kernel.parameters.iter().enumerate();
     let maps = parameters.filter_map(|(index, parameter)| match &parameter.ty {
         ParameterType::TensorMaps { needs } => {
-            Some(TensorMapParameter { index, name: parameter.name.clone(), needs: needs.clone() })
+            let numbered = |needs: &TensorMapNeeds| NumberedNeeds {
+                needs: needs.clone(),
+                boxes: needs.boxes.as_ref().map(|(boxes, _)| BoxesNumber::of(boxes)),
+            };
+            let (name, needs) = (parameter.name.clone(), needs.iter().map(numbered).collect());
+            Some(TensorMapParameter { index, name, needs })
         }
         _ => None,
     });
@@ -35,10 +65,10 @@ pub(crate) fn check(
 ) -> Result<()> {
     for parameter in parameters {
         let Some(argument) = arguments.get(parameter.index) else { continue };
-        for (which, (needs, map)) in
-            parameter.needs.iter().zip(argument.tensor_map_descriptions()).enumerate()
-        {
-            if !is_met(needs, map) {
+        for (which, (needs, map)) in parameter.needs.iter().zip(argument.encodings()).enumerate() {
+            let is_met =
+                needs.boxes.is_none_or(|boxes| boxes == map.number()) && needs.needs.extents.is_empty();
+            if !is_met && !meets(map, &needs.needs) {
                 return parameter.refuse(kernel, which, map);
             }
         }
@@ -46,26 +76,27 @@ pub(crate) fn check(
     Ok(())
 }
 
-fn is_met(needs: &TensorMapNeeds, map: &Description) -> bool {
-    needs.boxes.as_ref().is_none_or(|(boxes, _)| boxes.is_met_by(map))
-        && needs.extents.iter().all(|(axis, extent, _)| map.extents.get(*axis) == Some(extent))
+/// The comparison in full: some types are accepted as others.
+fn meets(map: &Encoding, needs: &TensorMapNeeds) -> bool {
+    needs.boxes.as_ref().is_none_or(|(boxes, _)| boxes.accepts(map.boxes()))
+        && needs.extents.iter().all(|(axis, extent, _)| map.description().extents.get(*axis) == Some(extent))
 }
 
 impl TensorMapParameter {
     /// What the copies need of the first map that they use.
     pub(crate) fn boxes(&self) -> Option<&Requirement> {
-        self.needs.iter().find_map(|needs| needs.boxes.as_ref()).map(|(boxes, _)| boxes)
+        self.needs.iter().find_map(|it| it.needs.boxes.as_ref()).map(|(boxes, _)| boxes)
     }
 
     #[cold]
-    fn refuse(&self, kernel: &str, which: usize, map: &Description) -> Result<()> {
-        let needs = &self.needs[which];
+    fn refuse(&self, kernel: &str, which: usize, map: &Encoding) -> Result<()> {
+        let needs = &self.needs[which].needs;
         let Some((difference, location)) =
             box_difference(needs, map).or_else(|| extent_difference(needs, map))
         else {
             return Ok(());
         };
-        let help = match needs.boxes.as_ref().is_none_or(|(boxes, _)| boxes.is_met_by(map)) {
+        let help = match needs.boxes.as_ref().is_none_or(|(boxes, _)| boxes.accepts(map.boxes())) {
             true => "pass the map of a tensor with that extent".to_owned(),
             false => {
                 format!(
@@ -85,17 +116,18 @@ impl TensorMapParameter {
     }
 }
 
-fn box_difference(needs: &TensorMapNeeds, map: &Description) -> Option<(Difference, Location)> {
+fn box_difference(needs: &TensorMapNeeds, map: &Encoding) -> Option<(Difference, Location)> {
     let (boxes, location) = needs.boxes.as_ref()?;
-    Some((boxes.difference(&Requirement::of(map))?, *location))
+    Some((boxes.difference(map.boxes())?, *location))
 }
 
-fn extent_difference(needs: &TensorMapNeeds, map: &Description) -> Option<(Difference, Location)> {
-    let differs = |(axis, extent, _): &&(usize, u64, Location)| map.extents.get(*axis) != Some(extent);
+fn extent_difference(needs: &TensorMapNeeds, map: &Encoding) -> Option<(Difference, Location)> {
+    let differs =
+        |(axis, extent, _): &&(usize, u64, Location)| map.description().extents.get(*axis) != Some(extent);
     let (axis, extent, location) = needs.extents.iter().find(differs)?;
     let property =
         ["extent of axis 0", "extent of axis 1", "extent of axis 2", "extent of axis 3", "extent of axis 4"];
-    let given = map.extents.get(*axis).map_or("none".to_owned(), u64::to_string);
+    let given = map.description().extents.get(*axis).map_or("none".to_owned(), u64::to_string);
     let difference = Difference { property: property[*axis], required: extent.to_string(), given };
     Some((difference, *location))
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 use warpwright_arch::tensor_map::Description;
 use warpwright_lang::tensor::TmaTile;
+use warpwright_lang::tensor_map_boxes::element_format;
 
 use crate::buffer::{Buffer, Storable};
 use crate::error::Result;
@@ -35,6 +36,7 @@ const MOST: usize = 4096;
 pub struct TileMaps<T> {
     /// The maps of matrices at the start of a buffer.
     description: Description,
+    format: Option<&'static str>,
     /// By address and size of the buffer.
     known: Mutex<FxHashMap<(u64, usize), Arc<Encoding>>>,
     element: PhantomData<fn(T)>,
@@ -58,7 +60,7 @@ impl<T: Storable> TileMaps<T> {
     }
 
     fn of_description(description: Description) -> Self {
-        Self { description, known: Mutex::default(), element: PhantomData }
+        Self { description, format: element_format::<T>(), known: Mutex::default(), element: PhantomData }
     }
 
     /// Sets the pitch: the distance, in elements, between runs along the contiguous mode.
@@ -71,7 +73,12 @@ impl<T: Storable> TileMaps<T> {
     /// The same maps, for buffers that are passed as bytes: [`Buffer::cast`].
     #[must_use]
     pub fn bytes(self) -> TileMaps<u8> {
-        TileMaps { description: self.description, known: self.known, element: PhantomData }
+        TileMaps {
+            description: self.description,
+            format: self.format,
+            known: self.known,
+            element: PhantomData,
+        }
     }
 
     /// The map of a buffer.
@@ -84,7 +91,7 @@ impl<T: Storable> TileMaps<T> {
         if let Some(encoding) = known.get(&key) {
             return Ok(TensorMap::encoded_as(encoding.clone(), buffer));
         }
-        let map = TensorMap::new(buffer, self.description.clone())?;
+        let map = TensorMap::of_format(buffer, self.description.clone(), self.format)?;
         if known.len() == MOST {
             known.clear();
         }

@@ -5,6 +5,7 @@ use half::{bf16, f16};
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Interleave, Requirement, Swizzle};
 use warpwright_lang::block::sync_threads;
 use warpwright_lang::bulk::{bulk_commit, bulk_wait};
+use warpwright_lang::element::{e4m3, e5m2};
 use warpwright_lang::fence::fence_mbarrier_init;
 use warpwright_lang::mbarrier::Mbarrier;
 use warpwright_lang::shared::dynamic_shared_aligned;
@@ -13,7 +14,7 @@ use warpwright_lang::tensor::TmaTile;
 use warpwright_lang::tensor_map::{TensorMap, TensorMaps, UntypedTensorMap};
 use warpwright_lang::{kernel, launch, tma};
 use warpwright_layout::atom::Major;
-use warpwright_runtime::{self as runtime, Buffer, Device, Error};
+use warpwright_runtime::{self as runtime, Buffer, Device, Error, Storable};
 
 const ROWS: u32 = 16;
 const COLUMNS: u32 = 64;
@@ -186,4 +187,91 @@ fn each_map_of_an_array_has_its_own_boxes() {
         assert!(message.contains("the element type of tensor map 1 of `maps` is bf16, and"), "{message}");
         stream.synchronize().expect("it ran");
     }
+}
+
+/// Loads a tile by a map that no launch checks.
+#[kernel]
+fn loads_any(source: &UntypedTensorMap) {
+    launch::threads(32);
+    let tile = dynamic_shared_aligned::<bf16>(ROWS * COLUMNS, 1024);
+    let full = Mbarrier::new();
+    if thread_idx().x == 0 {
+        full.init(1);
+        fence_mbarrier_init();
+        full.arrive_and_expect(ROWS * COLUMNS * 2);
+        tma::load(*source, (0, 0), tile, full);
+        full.wait_parity(0);
+    }
+}
+
+/// A GPU hangs with the first box, and overwrites other memory with the second.
+#[test]
+fn the_emulator_finds_an_untyped_map_with_another_box() {
+    let device = Device::named("emu:h200").expect("in the table");
+    let kernel = device.compile(&loads_any().expect("it has no mistakes")).expect("it compiles");
+    let stream = device.stream().expect("a stream");
+    let cases = [
+        (8, "2048 bytes were expected and 1024 arrived"),
+        (32, "A copy accesses 4096 bytes from offset 0x0 on, which are outside shared memory"),
+    ];
+    for (rows, words) in cases {
+        let source = matrix(&device);
+        let map = runtime::TensorMap::row_major(&source, &[64, 64], &[rows, 64], Swizzle::Bytes128);
+        let fault = kernel.launch(&stream, 1, (&map.expect("legal"),)).expect_err("its bytes differ");
+        assert!(fault.to_string().contains(words), "{fault}");
+    }
+}
+
+/// A kernel of `f32` takes a map whose reductions flush, and one of `tf32` takes both.
+#[kernel]
+fn prefetches_floats(floats: &TensorMap, rounded: &TensorMap) {
+    launch::threads(1);
+    floats.boxes(Requirement::tiled(ElementType::F32, &[32]));
+    rounded.boxes(Requirement::tiled(ElementType::Tf32, &[32]));
+    tma::prefetch(*floats, [0]);
+    tma::prefetch(*rounded, [0]);
+}
+
+#[test]
+fn types_that_copies_read_alike_are_accepted() {
+    let device = Device::named("emu:h200").expect("in the table");
+    let kernel = device.compile(&prefetches_floats().expect("it has no mistakes")).expect("it compiles");
+    let stream = device.stream().expect("a stream");
+    let floats = device.zeros::<f32>(64).expect("it fits");
+    let map = |element| {
+        let map = Requirement::tiled(element, &[32]).row_major(0, &[64]);
+        runtime::TensorMap::new(&floats, map).expect("legal")
+    };
+    let maps = [ElementType::F32, ElementType::F32Ftz, ElementType::Tf32].map(map);
+    for (first, second) in [(0, 2), (1, 1), (0, 0)] {
+        kernel.launch(&stream, 1, (&maps[first], &maps[second])).expect("it reads them alike");
+    }
+    assert!(kernel.launch(&stream, 1, (&maps[2], &maps[2])).is_err(), "it would read rounded numbers");
+}
+
+/// Elements of 8 bits have one type in tensor maps.
+#[kernel]
+fn prefetches_narrow_floats(floats: &TensorMap) {
+    launch::threads(1);
+    floats.boxes(TmaTile::dense::<e4m3>((8, 16), Major::K));
+    tma::prefetch(*floats, [0, 0]);
+}
+
+#[test]
+fn a_map_of_another_narrow_float_is_refused() {
+    let device = Device::named("emu:h200").expect("in the table");
+    let kernel =
+        device.compile(&prefetches_narrow_floats().expect("it has no mistakes")).expect("it compiles");
+    let stream = device.stream().expect("a stream");
+    fn map<T: Storable>(device: &Device) -> runtime::TensorMap {
+        let buffer = device.uninitialized::<T>(8 * 16).expect("it fits");
+        runtime::TensorMap::row_major(&buffer, &[8, 16], &[8, 16], Swizzle::None).expect("legal")
+    }
+    kernel.launch(&stream, 1, (&map::<e4m3>(&device),)).expect("it has the type");
+    kernel.launch(&stream, 1, (&map::<u8>(&device),)).expect("bytes may be any");
+    let refused = kernel.launch(&stream, 1, (&map::<e5m2>(&device),)).expect_err("another type").to_string();
+    assert!(
+        refused.contains("the element type of tensor map `floats` is e5m2, and the kernel needs e4m3"),
+        "{refused}"
+    );
 }

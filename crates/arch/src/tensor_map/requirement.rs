@@ -10,7 +10,7 @@ use super::{Access, Description, ElementType, Interleave, Swizzle};
 ///
 /// let boxes = Requirement::tiled(ElementType::Bf16, &[64, 128]).swizzled(Swizzle::Bytes128);
 /// let map = boxes.row_major(0x1000, &[4096, 1024]);
-/// assert!(boxes.is_met_by(&map));
+/// assert!(boxes.accepts(&Requirement::of(&map)));
 ///
 /// let other = Description::row_major(ElementType::Bf16, 0x1000, &[4096, 1024], &[64, 64]);
 /// let difference = boxes.difference(&Requirement::of(&other)).unwrap();
@@ -20,6 +20,8 @@ use super::{Access, Description, ElementType, Interleave, Swizzle};
 pub struct Requirement {
     /// The type of the elements.
     pub element: ElementType,
+    /// The name of the elements where several types share `u8`, such as `e4m3`; `None` for any.
+    pub format: Option<&'static str>,
     /// The elements of a copy.
     pub access: Access,
     /// The element stride along each axis.
@@ -63,7 +65,13 @@ impl Requirement {
 
     fn accessed(element: ElementType, access: Access, rank: usize) -> Self {
         let (interleave, swizzle) = (Interleave::None, Swizzle::None);
-        Self { element, access, element_strides: vec![1; rank], interleave, swizzle }
+        Self { element, format: None, access, element_strides: vec![1; rank], interleave, swizzle }
+    }
+
+    /// With elements of this name, one of those that share `u8`.
+    #[must_use]
+    pub fn named(self, format: Option<&'static str>) -> Self {
+        Self { format, ..self }
     }
 
     /// With this swizzle.
@@ -100,7 +108,7 @@ impl Requirement {
     pub fn of(map: &Description) -> Self {
         let Description { element, interleave, swizzle, .. } = *map;
         let (access, element_strides) = (map.access.clone(), map.element_strides.clone());
-        Self { element, access, element_strides, interleave, swizzle }
+        Self { element, format: None, access, element_strides, interleave, swizzle }
     }
 
     /// The map of a compact row-major tensor at `address`. `extents` are given outermost first.
@@ -119,13 +127,18 @@ impl Requirement {
         }
     }
 
-    /// Whether copies that need this can use the map.
-    pub fn is_met_by(&self, map: &Description) -> bool {
-        self.element.accepts(map.element)
-            && self.swizzle == map.swizzle
-            && self.interleave == map.interleave
-            && self.access == map.access
-            && self.element_strides == map.element_strides
+    /// Whether copies that need this can use a map of properties `given`.
+    pub fn accepts(&self, given: &Self) -> bool {
+        self.accepts_elements(given)
+            && self.swizzle == given.swizzle
+            && self.interleave == given.interleave
+            && self.access == given.access
+            && self.element_strides == given.element_strides
+    }
+
+    fn accepts_elements(&self, given: &Self) -> bool {
+        let formats = self.format.zip(given.format);
+        self.element.accepts(given.element) && formats.is_none_or(|(needed, given)| needed == given)
     }
 
     /// The first property in which `given` does not meet this requirement.
@@ -134,7 +147,7 @@ impl Requirement {
         let differing = properties.map(|((property, required), (_, given))| (property, required, given));
         let mut differing = differing.filter(|(_, required, given)| required != given);
         differing
-            .find(|(property, ..)| *property != ELEMENT || !self.element.accepts(given.element))
+            .find(|(property, ..)| *property != ELEMENT || !self.accepts_elements(given))
             .map(|(property, required, given)| Difference { property, required, given })
     }
 
@@ -155,7 +168,7 @@ impl Requirement {
             }
         };
         [
-            (ELEMENT, self.element.name().to_owned()),
+            (ELEMENT, self.format.unwrap_or(self.element.name()).to_owned()),
             ("mode", mode.to_owned()),
             ("interleave", self.interleave.name().to_owned()),
             ("rank", self.rank().to_string()),
@@ -237,6 +250,9 @@ mod tests {
             tiled.clone().strided(&[1, 2]),
             tiled.clone().swizzled(Swizzle::Bytes128),
             tiled.interleaved(Interleave::Bytes16),
+            Requirement::tiled(ElementType::U8, &[64, 8]),
+            Requirement::tiled(ElementType::U8, &[64, 8]).named(Some("e4m3")),
+            Requirement::tiled(ElementType::U8, &[64, 8]).named(Some("e5m2")),
             im2col(64, 32, -1),
             im2col(32, 32, -1),
             im2col(64, 16, -1),
@@ -245,10 +261,12 @@ mod tests {
         for (i, required) in all.iter().enumerate() {
             for (j, given) in all.iter().enumerate() {
                 let map = given.row_major(0, &[1, 1, 256, 256][4 - given.rank()..]);
-                let difference = required.difference(&Requirement::of(&map));
-                let is_met = i == j || matches!((i, j), (2, 3) | (3, 2) | (4, 2 | 3));
-                assert_eq!(difference.is_none(), is_met, "{required:?} and {given:?}: {difference:?}");
-                assert_eq!(required.is_met_by(&map), is_met, "{required:?} and {given:?}");
+                assert_eq!(Requirement::of(&map).named(given.format), *given);
+                let difference = required.difference(given);
+                let accepts =
+                    i == j || matches!((i, j), (2, 3) | (3, 2) | (4, 2 | 3) | (10, 11 | 12) | (11 | 12, 10));
+                assert_eq!(difference.is_none(), accepts, "{required:?} and {given:?}: {difference:?}");
+                assert_eq!(required.accepts(given), accepts, "{required:?} and {given:?}");
             }
         }
     }

@@ -17,13 +17,15 @@ use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile};
 use warpwright_layout::{ComposedLayout, Error, Layout};
 
 use crate::element::Element;
-use crate::tensor_map_boxes::{element_type, map_swizzle};
+use crate::tensor_map_boxes::{element_format, element_type, map_swizzle};
 
 /// A tile (mn, k) of a matrix in shared memory, its boxes and its swizzle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TmaTile {
     shape: (u32, u32),
     element: ElementType,
+    /// The name of the elements, if several types share the one of the tensor map.
+    format: Option<&'static str>,
     pub(super) atom: SharedTile,
     /// Elements of a box along the contiguous mode.
     run: u32,
@@ -51,7 +53,7 @@ impl TmaTile {
         let atom = SharedTile::widest(major, 8 * i64::from(T::BYTES), extents)?;
         atom.fill(shape)?;
         let run = (atom.swizzle.span_bytes() * 8 / atom.element_bits) as u32;
-        Ok(Self { shape, element, atom, run, slices: 1 })
+        Ok(Self { shape, element, format: element_format::<T>(), atom, run, slices: 1 })
     }
 
     /// A dense tile (mn, k) of `T` in which `major` is contiguous: one box, not swizzled. Threads
@@ -64,7 +66,8 @@ impl TmaTile {
         let element_bits = 8 * i64::from(T::BYTES);
         let atom = SharedTile { major, swizzle: SharedSwizzle::None, element_bits };
         let run = if major == Major::K { shape.1 } else { shape.0 };
-        let tile = Self { shape, element: element::<T>()?, atom, run, slices: 1 };
+        let tile =
+            Self { shape, element: element::<T>()?, format: element_format::<T>(), atom, run, slices: 1 };
         let fits = |extent| (1..=MAX_BOX_EXTENT).contains(&extent);
         if !(fits(shape.0) && fits(shape.1) && tile.bytes().is_multiple_of(tile.alignment())) {
             return Err(Error::BadArgument {
@@ -133,7 +136,8 @@ impl TmaTile {
     /// What the copies of the tile need of a tensor map.
     pub fn requirement(&self) -> Requirement {
         let (inner, outer) = self.box_extents();
-        Requirement::tiled(self.element, &[inner, outer]).swizzled(map_swizzle(self.atom.swizzle))
+        let boxes = Requirement::tiled(self.element, &[inner, outer]).named(self.format);
+        boxes.swizzled(map_swizzle(self.atom.swizzle))
     }
 
     /// The size of the tile in bytes.
