@@ -16,7 +16,7 @@ const HEADER_LINES: usize = 4;
 ///
 /// One run names every instruction with a wrong operand, but stops at the first it cannot parse,
 /// and says nothing when it falls over: then the rest is run again, in halves.
-fn refused(
+pub(crate) fn refused(
     assembler: &Assembler,
     target: &str,
     version: (u32, u32),

@@ -1,6 +1,7 @@
 //! The tests of the crate, in one program.
 
 mod compiled;
+mod conversions;
 mod fuzz;
 mod instructions;
 mod lower;

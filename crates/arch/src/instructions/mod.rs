@@ -187,6 +187,16 @@ pub fn forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
     fitting.collect()
 }
 
+/// Whether any instruction's first word is `base`.
+pub fn is_known(base: &str) -> bool {
+    INDEX.contains_key(base)
+}
+
+/// Whether any instruction whose first word is `base` has the modifier `word`.
+pub fn has_word(base: &str, word: &str) -> bool {
+    INDEX.get(base).is_some_and(|forms| forms.iter().any(|parsed| parsed.name.has_word(word)))
+}
+
 /// The spellings of the instructions whose first word is `base`, in the notation of the PTX ISA
 /// (`{.sat}` is optional), for messages about unknown names.
 pub fn spellings(base: &str) -> Vec<String> {
@@ -194,6 +204,17 @@ pub fn spellings(base: &str) -> Vec<String> {
     let mut spellings: Vec<String> = forms.iter().map(|parsed| parsed.name.spelling(base)).collect();
     spellings.dedup();
     spellings
+}
+
+/// The spellings of the conversions between two types, in the notation of [`spellings`].
+///
+/// ```
+/// let spellings = warpwright_arch::instructions::conversions("f32", "f16");
+/// assert_eq!(spellings, ["cvt{.ftz}{.sat}.f32.f16"]);
+/// ```
+pub fn conversions(to: &str, from: &str) -> Vec<String> {
+    let forms = INDEX.get("cvt").map_or(&[][..], Vec::as_slice);
+    forms.iter().filter_map(|parsed| parsed.name.spelling_ending("cvt", &[to, from])).collect()
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ struct Element {
 }
 
 /// Named sets of alternatives: `$name` in a pattern.
-const SETS: [(&str, &str); 12] = [
+const SETS: [(&str, &str); 13] = [
     ("memory", "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"),
     ("registers", "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"),
     ("integers8", "u8|u16|u32|u64|s8|s16|s32|s64"),
@@ -49,6 +49,7 @@ const SETS: [(&str, &str); 12] = [
     ),
     ("rounding", "rn|rz|rm|rp"),
     ("integral", "rni|rzi|rmi|rpi"),
+    ("satfinite", "satfinite|relu.satfinite|satfinite.relu"),
     ("level1", "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"),
     ("counts", "x1|x2|x4|x8|x16|x32|x64|x128"),
 ];
@@ -97,6 +98,22 @@ impl NamePattern {
     /// The name as the PTX ISA writes it, with `base` for its first word: `add{.ftz}{.sat}.f32`.
     pub(super) fn spelling(&self, base: &str) -> String {
         std::iter::once(base.to_owned()).chain(self.elements.iter().map(Element::spelling)).collect()
+    }
+
+    /// Whether an element has the word.
+    pub(super) fn has_word(&self, word: &str) -> bool {
+        let mut alternatives = self.elements.iter().flat_map(|element| &element.alternatives);
+        alternatives.any(|alternative| alternative.split('.').any(|own| own == word))
+    }
+
+    /// The spelling with `base` and these words for the last elements, if they have them.
+    pub(super) fn spelling_ending(&self, base: &str, last: &[&str]) -> Option<String> {
+        let (first, ending) = self.elements.split_at(self.elements.len().checked_sub(last.len())?);
+        let fits = ending.iter().zip(last).all(|(element, word)| element.alternatives.contains(word));
+        let words = last.iter().map(|word| format!(".{word}"));
+        let spelled =
+            std::iter::once(base.to_owned()).chain(first.iter().map(Element::spelling)).chain(words);
+        fits.then(|| spelled.collect())
     }
 
     /// The values of the elements for a name whose words after the first are `words`; `None` if it

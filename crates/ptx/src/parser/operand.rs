@@ -30,6 +30,18 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self, style: OperandStyle) -> Parsed<Operand> {
+        let first = self.single_operand(style)?;
+        if !self.cursor.take(b'|') {
+            return Ok(first);
+        }
+        let second = match self.operand_name("a register or `_` after `|`")? {
+            "_" => Operand::Sink,
+            name => Operand::Name(name.to_owned()),
+        };
+        Ok(Operand::Pair(Box::new(first), Box::new(second)))
+    }
+
+    fn single_operand(&mut self, style: OperandStyle) -> Parsed<Operand> {
         match self.cursor.peek() {
             b'[' => Ok(Operand::Address(self.address()?)),
             b'{' => Ok(Operand::Vector(self.operand_group(b'{', b'}')?)),
@@ -79,14 +91,6 @@ impl Parser<'_> {
             name => Operand::Name(name.to_owned()),
         };
         match (self.cursor.peek(), operand) {
-            (b'|', first) => {
-                self.cursor.take(b'|');
-                let second = match self.operand_name("a register or `_` after `|`")? {
-                    "_" => Operand::Sink,
-                    name => Operand::Name(name.to_owned()),
-                };
-                Ok(Operand::Pair(Box::new(first), Box::new(second)))
-            }
             (b'+', Operand::Name(name)) => Ok(Operand::Offset(name, self.offset()?)),
             (b'[', Operand::Name(name)) => {
                 let offset = self.element_offset(&name, start)?;
