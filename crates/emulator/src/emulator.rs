@@ -92,8 +92,10 @@ impl Emulator {
         self.memory.copy(source, target, length)
     }
 
-    /// Decodes a module, and allocates its variables. An unknown instruction is an error here, not
-    /// when it is executed.
+    /// Decodes a module, and allocates its variables.
+    ///
+    /// A module with instructions that the emulator does not support loads, and executing one is a
+    /// fault. [`Kernel::unsupported`](crate::Kernel::unsupported) lists them.
     pub fn load(&mut self, module: &Module) -> Result<Program, LoadError> {
         crate::load::load(module, self.arch, &mut self.memory)
     }

@@ -198,3 +198,37 @@ fn waits_that_end_are_no_deadlocks() {
     );
     assert_eq!(run(&text, shape(3, 1), &[words(vec![0; 4])]).words(0), [20_000_000; 4]);
 }
+
+/// Thread 0 completes four phases, and every thread waits for each. Nothing keeps thread 0 from
+/// completing two phases while another warp waits for the first.
+const LAPPED: &str = "mov.u32 %r1, 0; next: and.b32 %r2, %r1, 1;
+     @!%q0 mbarrier.arrive.shared.b64 _, [%r9+8];
+     wait: mbarrier.try_wait.parity.shared.b64 %q2, [%r9+8], %r2; @!%q2 bra wait;
+     add.u32 %r1, %r1, 1; setp.lt.u32 %q3, %r1, 4; @%q3 bra next;";
+
+/// The same with a barrier in each of two CTAs. Thread 0 of the first completes the phases of both.
+const LAPPED_PEER: &str = "mapa.shared::cluster.u32 %r5, %r9, 1; mov.u32 %r6, %cluster_ctarank;
+     setp.ne.u32 %q4, %r6, 0; or.pred %q0, %q0, %q4; barrier.cluster.arrive; barrier.cluster.wait;
+     mov.u32 %r1, 0; next: and.b32 %r2, %r1, 1;
+     @!%q0 mbarrier.arrive.shared.b64 _, [%r9+8];
+     @!%q0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5+8];
+     wait: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %q2, [%r9+8], %r2; @!%q2 bra wait;
+     add.u32 %r1, %r1, 1; setp.lt.u32 %q3, %r1, 4; @%q3 bra next;
+     barrier.cluster.arrive; barrier.cluster.wait;";
+
+#[test]
+fn only_the_default_schedule_laps_no_warp_that_waits() {
+    for (body, shape) in [(LAPPED, shape(2, 128)), (LAPPED_PEER, cluster_shape(2, 2, 64))] {
+        let text = kernel(1, &format!("{INIT} {body}"));
+        for schedule in SCHEDULES {
+            let done = try_run(&text, Shape { schedule, ..shape }, &[words([0])]);
+            match schedule {
+                Schedule::Eager => assert!(done.is_ok(), "{}", done.err().unwrap()),
+                Schedule::Latest | Schedule::Random(_) => {
+                    let fault = done.err().unwrap_or_else(|| panic!("no deadlock under {schedule:?}"));
+                    assert!(fault.to_string().contains("waiting for phase 4 (parity 0)"), "{fault}");
+                }
+            }
+        }
+    }
+}

@@ -15,4 +15,5 @@ mod rounding;
 mod table;
 mod tensor_copies;
 mod tensor_memory;
+mod unsupported;
 mod warpgroup;

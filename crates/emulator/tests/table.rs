@@ -10,10 +10,17 @@ use warpwright_arch::Arch;
 use warpwright_arch::instructions::forms;
 use warpwright_emulator::Emulator;
 
-/// What the emulator says of a program with one instruction, if it does not load it.
+/// What the emulator says of a program with one instruction, if it does not execute it.
 fn refusal(device: &mut Emulator, text: &str) -> Option<String> {
-    match warpwright_ptx::parse(text) {
-        Ok(module) => device.load(&module).err().map(|error| error.to_string()),
+    let module = match warpwright_ptx::parse(text) {
+        Ok(module) => module,
+        Err(error) => return Some(error.to_string()),
+    };
+    match device.load(&module) {
+        Ok(program) => {
+            let mut kernels = program.kernels().filter_map(|name| program.kernel(name));
+            kernels.find_map(|kernel| kernel.unsupported().first().map(ToString::to_string))
+        }
         Err(error) => Some(error.to_string()),
     }
 }

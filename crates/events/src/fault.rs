@@ -38,11 +38,13 @@ pub enum FaultKind {
     Warpgroup,
     /// Tensor memory is used against its rules.
     TensorMemory,
+    /// An instruction that the emulator does not support.
+    Unsupported,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [FaultKind; 15] = [
+    pub const ALL: [FaultKind; 16] = [
         FaultKind::OutOfBounds,
         FaultKind::Misaligned,
         FaultKind::UseAfterFree,
@@ -58,6 +60,7 @@ impl FaultKind {
         FaultKind::LaneMask,
         FaultKind::Warpgroup,
         FaultKind::TensorMemory,
+        FaultKind::Unsupported,
     ];
 
     /// A short name for machines.
@@ -78,6 +81,7 @@ impl FaultKind {
             FaultKind::LaneMask => "lane-mask",
             FaultKind::Warpgroup => "warpgroup",
             FaultKind::TensorMemory => "tensor-memory",
+            FaultKind::Unsupported => "unsupported",
         }
     }
 }

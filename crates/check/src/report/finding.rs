@@ -110,6 +110,7 @@ fn general_help(kind: FaultKind) -> Option<&'static str> {
         FaultKind::Warpgroup => {
             Some("let all threads of the four warps execute it together, also those without work")
         }
+        FaultKind::Unsupported => Some("run the kernel on a GPU"),
         _ => None,
     }
 }

@@ -58,7 +58,7 @@ fn writes_first_operand(opcode: &Opcode) -> bool {
 }
 
 /// Visits the names in an operand, and whether each is part of an address.
-fn for_names(operand: &Operand, visit: &mut dyn FnMut(&str, bool)) {
+pub(crate) fn for_names(operand: &Operand, visit: &mut dyn FnMut(&str, bool)) {
     match operand {
         Operand::Name(name) | Operand::Not(name) | Operand::Offset(name, _) => visit(name, false),
         Operand::Pair(a, b) => {

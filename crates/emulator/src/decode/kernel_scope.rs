@@ -9,7 +9,7 @@ use super::grid_workspace::GridWorkspace;
 use super::names::Symbol;
 use super::variables;
 use crate::kernel::image::{SharedVariable, source};
-use crate::program::ModuleVariable;
+use crate::program::{LoadError, ModuleVariable};
 
 /// Dynamic shared memory starts at a multiple of this, so that any vector or tensor copy may land
 /// there.
@@ -83,6 +83,8 @@ pub(crate) struct KernelDecoder<'m> {
     pub(crate) dynamic_alignment: u64,
     /// Numbers of registers, by name.
     pub(crate) registers: HashMap<String, u32>,
+    /// Instructions that fail when they are executed.
+    pub(crate) unsupported: Vec<LoadError>,
 }
 
 impl<'m> KernelDecoder<'m> {
@@ -95,6 +97,7 @@ impl<'m> KernelDecoder<'m> {
             shared_bytes: 0,
             dynamic_alignment: DYNAMIC_SHARED_ALIGNMENT,
             registers: HashMap::new(),
+            unsupported: Vec::new(),
         }
     }
 

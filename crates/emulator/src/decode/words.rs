@@ -1,5 +1,6 @@
-//! The modifiers of an opcode, taken one by one. Remaining ones are an error.
+//! The modifiers of an opcode, taken one by one. Remaining ones are not supported.
 
+use warpwright_arch::instructions;
 use warpwright_ptx::syntax::{Opcode, Type};
 
 use super::error::DecodeError;
@@ -50,15 +51,28 @@ impl<'a> Words<'a> {
         self.take_first(Type::from_word)
     }
 
-    /// Refuses remaining modifiers.
+    /// Fails if modifiers remain.
     pub(crate) fn finish(&self) -> Result<(), DecodeError> {
-        let left: Vec<String> = self.left.iter().flatten().map(|word| format!(".{word}")).collect();
-        if left.is_empty() {
-            return Ok(());
+        let left: Vec<String> = self.left.iter().flatten().map(|word| format!("`.{word}`")).collect();
+        let plural = if left.len() > 1 { "s" } else { "" };
+        match left.as_slice() {
+            [] => Ok(()),
+            left => Err(DecodeError::unsupported(format!(
+                "The emulator does not support the modifier{plural} {} of this instruction.",
+                left.join(", ")
+            ))),
         }
-        Err(DecodeError::new(format!(
-            "The emulator does not support this form of the instruction: it does not know the modifier {}.",
-            left.join(" ")
-        )))
+    }
+
+    /// The cause of an error in an instruction `base` with these modifiers: a remaining one that the
+    /// instruction table does not have, if there is one, and otherwise the error itself.
+    pub(crate) fn cause(&self, base: &str, error: DecodeError) -> DecodeError {
+        let is_unknown = |word: &&&str| instructions::is_known(base) && !instructions::has_word(base, word);
+        match self.left.iter().flatten().find(is_unknown) {
+            Some(word) => DecodeError::unsupported(format!(
+                "The emulator does not know the modifier `.{word}` of `{base}`."
+            )),
+            None => error,
+        }
     }
 }

@@ -65,6 +65,12 @@ pub(crate) trait Effect: Send + Sync {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>>;
 }
 
+/// A test of what other threads complete.
+pub(crate) trait Test: Send + Sync {
+    /// Executes in the lanes of `mask`. Returns whether it succeeds in any of them.
+    fn test(&self, execution: &mut Execution<'_>, mask: u32) -> Result<bool, Box<Failure>>;
+}
+
 /// An operation that may have to wait.
 pub(crate) trait Attempt: Send + Sync {
     /// Executes in the lanes of `mask`. Returns whether it could; if not, it is retried later.

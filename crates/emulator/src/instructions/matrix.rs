@@ -27,7 +27,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let integers = integer_sum(w);
     let types = Types { d: element(w)?, a: element(w)?, b: element(w)?, c: element(w)? };
     if kind && !matches!(types.a, DataType::E4m3 | DataType::E5m2) {
-        return Err(DecodeError::new("Only e4m3 and e5m2 matrices of .kind::f8f6f4 are emulated."));
+        return Err(DecodeError::unsupported("Only e4m3 and e5m2 matrices of .kind::f8f6f4 are emulated."));
     }
     d.expect_operands(i, if sparse { 6 } else { 4 })?;
     let multiply = if sparse {

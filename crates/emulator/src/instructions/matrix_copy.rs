@@ -28,7 +28,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let load = i.opcode.base() == "ldmatrix";
     let bytes = w.take(if load { "m16n16" } else { "m16n8" });
     if !bytes && !w.take("m8n8") {
-        return Err(DecodeError::new(
+        return Err(DecodeError::unsupported(
             "Matrices of shape .m8n8 are emulated, and those of .b8 of shape .m16n16 (ldmatrix) and .m16n8 (stmatrix).",
         ));
     }

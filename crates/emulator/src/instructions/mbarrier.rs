@@ -10,7 +10,7 @@ use crate::cta::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier};
 use crate::cta::mbarrier_update::{complete_tx, running};
 use crate::cta::tensor_memory::pipeline;
 use crate::decode::{DecodeError, Decoder, Words};
-use crate::execution::effect::{Effect, Execution, Watched};
+use crate::execution::effect::{Effect, Execution, Test, Watched};
 use crate::execution::resolve::addresses;
 use crate::lanes::{Operands, one};
 use crate::launch::failure::Failure;
@@ -123,7 +123,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             ));
         }
     }
-    d.emit(Kind::Effect(Box::new(instruct)));
+    let is_test = matches!(instruct.action, Action::Test { .. });
+    d.emit(if is_test { Kind::Test(Box::new(instruct)) } else { Kind::Effect(Box::new(instruct)) });
     Ok(())
 }
 
@@ -145,7 +146,9 @@ fn action(w: &mut Words<'_>) -> Result<Action, DecodeError> {
         ("test_wait", Action::Test { parity }),
         ("try_wait", Action::Test { parity }),
     ]);
-    action.ok_or_else(|| DecodeError::new("The emulator does not support this operation on an mbarrier."))
+    action.ok_or_else(|| {
+        DecodeError::unsupported("The emulator does not support this operation on an mbarrier.")
+    })
 }
 
 /// `mbarrier.pending_count.b64 count, state`
@@ -256,9 +259,6 @@ fn at(lane: usize) -> impl Fn(Box<Failure>) -> Box<Failure> {
 
 impl Effect for Instruct {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
-        if let Action::Test { parity } = self.action {
-            return self.test(execution, mask, parity);
-        }
         let words = self.word.map(|slot| *execution.registers.word(slot));
         if self.action.reaches_peers() && self.space != Space::Shared {
             let objects = objects(execution, &self.address, self.space, mask)?;
@@ -368,9 +368,12 @@ impl Instruct {
         }
         Ok(())
     }
+}
 
+impl Test for Instruct {
     /// Whether the phases that the lanes test have completed.
-    fn test(&self, execution: &mut Execution<'_>, mask: u32, parity: bool) -> Result<(), Box<Failure>> {
+    fn test(&self, execution: &mut Execution<'_>, mask: u32) -> Result<bool, Box<Failure>> {
+        let parity = self.action == Action::Test { parity: true };
         let offsets = offsets(execution, &self.address, self.space, mask)?;
         let mut truths = 0;
         execution.polled = true;
@@ -406,7 +409,8 @@ impl Instruct {
         }
         let launch = execution.launch;
         progress::drift(&mut execution.cluster(), launch)?;
-        pipeline::drift(&mut execution.cluster(), launch)
+        pipeline::drift(&mut execution.cluster(), launch)?;
+        Ok(truths != 0)
     }
 }
 

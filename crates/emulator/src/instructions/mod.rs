@@ -73,7 +73,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "bar" | "barrier" | "membar" | "fence" | "shfl" | "vote" | "match" | "redux" | "elect"
         | "activemask" => synchronize::decode(d, i, w),
         base if base.starts_with('v') => video::decode(d, i, w),
-        base => Err(DecodeError::new(unknown(base))),
+        base => Err(DecodeError::unsupported(unknown(base))),
     }
 }
 
@@ -86,7 +86,7 @@ fn unknown(base: &str) -> String {
         "multimem" => "it shares no memory between GPUs",
         "alloca" | "stacksave" | "stackrestore" => "the local memory of its functions has fixed sizes",
         "clusterlaunchcontrol" => "its clusters all run from their start",
-        _ => return format!("The emulator does not support the instruction `{base}`."),
+        _ => return format!("The emulator does not know the instruction `{base}`."),
     };
     format!("The emulator does not support the instruction `{base}`: {reason}.")
 }

@@ -34,9 +34,7 @@ pub(super) fn provided(
         ("__assertfail", &[message, file, line, function, ..]) => {
             Ok(Box::new(AssertionFailure { message, file, line, function }))
         }
-        _ => Err(DecodeError::new(format!(
-            "`{name}` is declared but not defined in this module, and the emulator does not provide it."
-        ))),
+        _ => Err(DecodeError::undefined(name)),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     if w.take("cp_fenceproxy") {
         return copy_and_fence(d, i, w);
     }
-    Err(DecodeError::new("The emulator does not support this operation on a tensor map."))
+    Err(DecodeError::unsupported("The emulator does not support this operation on a tensor map."))
 }
 
 /// A field of a tensor map.

@@ -1,5 +1,6 @@
 //! `mov` and `cvt` (PTX ISA, "Data Movement and Conversion Instructions").
 
+use warpwright_arch::instructions;
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use crate::decode::{DecodeError, Decoder, File, Register, Words, unsupported};
@@ -158,7 +159,36 @@ fn packed(word: &str) -> Option<Packed> {
     })
 }
 
+/// Refuses a conversion that PTX, or the module's target, does not have. Of words that the
+/// instruction table does not know, it says nothing.
+fn check_conversion(d: Decoder<'_, '_, '_>, i: &Instruction) -> Result<(), DecodeError> {
+    let words: Vec<&str> = i.opcode.modifiers().collect();
+    let &[.., to, from] = words.as_slice() else { return Ok(()) };
+    if !words.iter().all(|word| instructions::has_word("cvt", word)) {
+        return Ok(());
+    }
+    let forms = instructions::forms_of(i.opcode.as_str());
+    let target = d.target();
+    match forms.first() {
+        Some(_) if forms.iter().any(|(form, _)| form.exists_on(target)) => Ok(()),
+        Some((form, _)) => Err(DecodeError::new(format!(
+            "`{}` exists on {}, and the module is for {target}.",
+            i.opcode,
+            form.availability()
+        ))),
+        None => Err(DecodeError::new(match instructions::conversions(to, from).as_slice() {
+            [] => format!("`{}` does not exist: PTX has no conversion from .{from} to .{to}.", i.opcode),
+            spellings => format!(
+                "`{}` does not exist. The conversions from .{from} to .{to}: `{}`.",
+                i.opcode,
+                spellings.join("`, `")
+            ),
+        })),
+    }
+}
+
 fn convert_element(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    check_conversion(d, i)?;
     let (rounding, integral) = w
         .choose(&[
             ("rni", (Rounding::NearestEven, true)),
@@ -181,7 +211,7 @@ fn convert_element(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -
         relu: w.take("relu"),
     };
     if i.opcode.has("ue8m0x2") {
-        return Err(DecodeError::new("The emulator does not convert scales of .ue8m0."));
+        return Err(DecodeError::unsupported("The emulator does not convert scales of .ue8m0."));
     }
     let missing = || DecodeError::new("`cvt` names two types, of which one is missing or not known.");
     let to = w.take_first(packed).ok_or_else(missing)?;

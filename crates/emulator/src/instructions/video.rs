@@ -178,7 +178,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     };
     let saturate = w.take("sat");
     let combine = combination(name, w).ok_or_else(|| {
-        DecodeError::new(format!("The emulator does not support the instruction `{base}`."))
+        DecodeError::unsupported(format!("The emulator does not know the instruction `{base}`."))
     })?;
     // A comparison's result is one or zero, and the type of none.
     let result = if matches!(combine, Combine::Compare(_)) { Type::U32 } else { w.ty()? };

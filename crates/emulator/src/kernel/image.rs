@@ -7,6 +7,7 @@ use warpwright_events::{Code, RegisterUse, Source};
 use warpwright_ptx::syntax::{MemoryObject, SourceLocation};
 
 use crate::kernel::special::SpecialRegister;
+use crate::program::LoadError;
 use crate::registers::{FrameBase, Slot};
 
 /// A kernel, decoded with every function it may call.
@@ -32,6 +33,7 @@ pub struct Kernel {
     /// By operation: further uses of registers that some `wgmma` of its function uses. Empty
     /// without `wgmma`.
     pub(crate) register_uses: Vec<Box<[RegisterUse]>>,
+    pub(crate) unsupported: Vec<LoadError>,
 }
 
 /// A variable in shared memory.
@@ -113,6 +115,12 @@ impl Kernel {
     /// How many operations it was decoded to, device functions included.
     pub fn operations(&self) -> usize {
         self.code.of_operation.len()
+    }
+
+    /// The instructions that the emulator does not support, in it and the functions that it may
+    /// call. Executing one is a fault.
+    pub fn unsupported(&self) -> &[LoadError] {
+        &self.unsupported
     }
 
     /// Shared memory of a CTA, with dynamic memory of this size.

@@ -1,10 +1,15 @@
 //! When asynchronous work executes.
 
 /// When asynchronous copies execute, between the earliest and the latest moment that the program
-/// allows.
+/// allows, and when a warp lets others run.
+///
+/// Warps take turns. A turn ends when the warp waits or has repeated a loop many times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// As soon as they are issued.
+    /// As soon as they are issued. A turn also ends with each test of an mbarrier that succeeds.
+    /// Between two turns of a warp, each other warp therefore passes at most one such wait, and an
+    /// mbarrier whose phases each follow a wait for the previous one never completes two phases
+    /// between two tests by a waiting warp. This is as fair as warps that execute in parallel.
     #[default]
     Eager,
     /// When something waits for them and nothing else can proceed, so that a missing wait shows.

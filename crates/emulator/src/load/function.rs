@@ -2,17 +2,20 @@
 
 use std::collections::HashSet;
 
-use warpwright_events::{self as events, RegisterUse};
+use warpwright_events::{self as events, FaultKind, RegisterUse};
 use warpwright_ptx::syntax::{Function, Instruction, Operand, Statement, Variable};
 
 use crate::decode::decoder::FunctionDecoder;
-use crate::decode::description::describe;
+use crate::decode::description::{describe, for_names};
 use crate::decode::error::DecodeError;
 use crate::decode::kernel_scope::KernelDecoder;
 use crate::decode::names::{File, Scope, Symbol};
 use crate::decode::words::Words;
+use crate::execution::effect::{Effect, Execution};
 use crate::instructions::accumulators;
 use crate::kernel::image::{CodeFunction, Formal};
+use crate::kernel::special::Special;
+use crate::launch::failure::Failure;
 use crate::operation::kind::{Guard, Kind, Operation};
 use crate::operation::warpgroup::WarpgroupOperation;
 use crate::program::LoadError;
@@ -61,18 +64,26 @@ fn uses_beside_multiplies(
     by_operation
 }
 
-/// Decodes a function of a kernel.
+/// An instruction that the emulator does not support, and the reason.
+struct Unsupported(String);
+
+impl Effect for Unsupported {
+    fn execute(&self, _: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
+        Err(Failure::new(FaultKind::Unsupported, mask, &self.0))
+    }
+}
+
+/// Decodes a function of a kernel. One without a body fails when it is called.
 pub(super) fn decode_function<'m>(
     kernel: &mut KernelDecoder<'m>,
     function: &'m Function,
     scope: Scope,
-    body: &'m [Statement],
 ) -> Result<DecodedFunction, LoadError> {
-    FunctionDecoder::new(kernel, function, scope).decode(body)
+    FunctionDecoder::new(kernel, function, scope).decode()
 }
 
 impl<'m> FunctionDecoder<'_, 'm> {
-    fn decode(mut self, body: &'m [Statement]) -> Result<DecodedFunction, LoadError> {
+    fn decode(mut self) -> Result<DecodedFunction, LoadError> {
         let function = self.function;
         let (mut parameters, mut results) = (Vec::new(), Vec::new());
         if !function.is_entry {
@@ -83,8 +94,16 @@ impl<'m> FunctionDecoder<'_, 'm> {
                 results.push(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
             }
         }
-        accumulators(body, &mut self.accumulators);
-        self.block(body)?;
+        match &function.body {
+            Some(body) => {
+                accumulators(body, &mut self.accumulators);
+                self.block(body)?;
+            }
+            None => {
+                let error = DecodeError::undefined(&function.name);
+                self.fail_here(error.at(Some(&function.name), function.line, String::new()));
+            }
+        }
         self.guard = Guard::NONE;
         self.emit(Kind::Return);
         self.resolve_labels();
@@ -146,11 +165,7 @@ impl<'m> FunctionDecoder<'_, 'm> {
                     self.labels[label as usize] = Some(self.operations.len() as u32);
                 }
             }
-            Statement::Instruction(instruction) => {
-                self.instruction(instruction).map_err(|error| {
-                    error.at(Some(&self.function.name), instruction.line, instruction.to_string())
-                })?;
-            }
+            Statement::Instruction(instruction) => self.instruction(instruction)?,
             Statement::Variable(variable) => {
                 self.declare(variable).map_err(|error| self.declaration_error(variable, error))?;
             }
@@ -182,13 +197,53 @@ impl<'m> FunctionDecoder<'_, 'm> {
         Ok(())
     }
 
-    fn instruction(&mut self, instruction: &'m Instruction) -> Result<(), DecodeError> {
+    /// An instruction that the emulator does not support becomes an operation that fails.
+    fn instruction(&mut self, instruction: &'m Instruction) -> Result<(), LoadError> {
         let source = instruction.location.map(|location| self.kernel.source(location));
         let described = describe(instruction, source, |name| match self.symbol(name) {
             Ok(Symbol::Register(_)) => Some(self.kernel.number(name)),
             _ => None,
         });
+        self.next = Some(described.clone());
+        let before = (self.operations.len(), self.instructions.len());
+        let mut words = Words::of(&instruction.opcode);
+        let Err(error) = self.operation(instruction, &mut words) else { return Ok(()) };
+        let error = words.cause(instruction.opcode.base(), error);
+        let error =
+            if error.is_unsupported() { self.undeclared(instruction).unwrap_or(error) } else { error };
+        let is_unsupported = error.is_unsupported();
+        let error = error.at(Some(&self.function.name), instruction.line, instruction.to_string());
+        if !is_unsupported {
+            return Err(error);
+        }
+        self.operations.truncate(before.0);
+        self.of_operation.truncate(before.0);
+        self.instructions.truncate(before.1);
         self.next = Some(described);
+        self.fail_here(error);
+        Ok(())
+    }
+
+    /// Appends an operation whose execution is a fault.
+    fn fail_here(&mut self, error: LoadError) {
+        self.emit(Kind::Effect(Box::new(Unsupported(error.message.clone()))));
+        self.kernel.unsupported.push(error);
+    }
+
+    /// The error of an operand that names nothing.
+    fn undeclared(&mut self, instruction: &Instruction) -> Option<DecodeError> {
+        let mut error = None;
+        for operand in &instruction.operands {
+            for_names(operand, &mut |name, _| {
+                if Special::named(name).is_none() && self.grid_workspace(name).is_none() {
+                    error = error.take().or(self.symbol(name).err());
+                }
+            });
+        }
+        error
+    }
+
+    fn operation(&mut self, instruction: &Instruction, words: &mut Words<'_>) -> Result<(), DecodeError> {
         self.guard = match &instruction.guard {
             None => Guard::NONE,
             Some(guard) => match self.symbol(&guard.predicate)? {
@@ -202,16 +257,16 @@ impl<'m> FunctionDecoder<'_, 'm> {
         if moves && self.settled != Some(self.operations.len()) {
             self.emit(Kind::Warpgroup(Box::new(WarpgroupOperation::Settle)));
         }
-        let mut words = Words::of(&instruction.opcode);
         self.used.clear();
-        crate::instructions::decode(self, instruction, &mut words)?;
+        crate::instructions::decode(self, instruction, words)?;
+        words.finish()?;
         if moves && self.guard == Guard::NONE {
             self.settled = Some(self.operations.len());
         }
         if !self.used.is_empty() && !self.operations.is_empty() {
             self.register_uses.push((self.operations.len() - 1, self.used.as_slice().into()));
         }
-        words.finish()
+        Ok(())
     }
 
     /// Whether it is a `mov` of an accumulator of `wgmma`.

@@ -7,7 +7,6 @@ use warpwright_events::Code;
 use warpwright_ptx::syntax::{Function, Module, Number, Operand, Statement};
 
 use super::function::{DecodedFunction, decode_function};
-use crate::decode::error::DecodeError;
 use crate::decode::grid_workspace::GridWorkspace;
 use crate::decode::kernel_scope::{KernelDecoder, ModuleNames};
 use crate::decode::names::Scope;
@@ -55,6 +54,7 @@ impl KernelDecoder<'_> {
             dynamic_shared_offset: 0,
             bounds: bounds(root),
             register_uses: Vec::new(),
+            unsupported: Vec::new(),
         };
         let mut operations = Vec::new();
         let mut code = Code { kernel: root.name.clone(), ..Code::default() };
@@ -65,14 +65,7 @@ impl KernelDecoder<'_> {
             if next == 0 && root.is_entry {
                 kernel.parameters = variables::parameters(&root.parameters, &mut scope);
             }
-            let Some(body) = &function.body else {
-                return Err(DecodeError::new(format!(
-                    "`{}` is declared but not defined in this module, and the emulator does not provide it.",
-                    function.name
-                ))
-                .at(Some(&kernel.name), function.line, String::new()));
-            };
-            let decoded = decode_function(&mut self, function, scope, body)?;
+            let decoded = decode_function(&mut self, function, scope)?;
             append(&mut kernel, &mut operations, &mut code, decoded);
             next += 1;
         }
@@ -83,6 +76,7 @@ impl KernelDecoder<'_> {
         kernel.static_shared_bytes = self.shared_bytes as u32;
         kernel.dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_alignment) as u32;
         kernel.shared = self.placed;
+        kernel.unsupported = self.unsupported;
         for variable in kernel.shared.iter_mut().filter(|variable| variable.bytes.is_none()) {
             variable.offset = kernel.dynamic_shared_offset;
         }

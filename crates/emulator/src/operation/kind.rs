@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::execution::effect::{Attempt, Effect};
+use crate::execution::effect::{Attempt, Effect, Test};
 use crate::lanes::LaneOperation;
 use crate::operation::barrier::BarrierOperation;
 use crate::operation::call::Call;
@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     Lanes(Box<dyn LaneOperation>),
     /// An effect beyond the registers, each lane by itself.
     Effect(Box<dyn Effect>),
+    /// A test of what other threads complete.
+    Test(Box<dyn Test>),
     /// An effect that all live lanes of the warp execute together.
     Aligned(Box<dyn Effect>),
     /// An operation of a warp with the others of its warpgroup.
@@ -78,6 +80,7 @@ impl fmt::Debug for Kind {
         match self {
             Kind::Lanes(_) => f.write_str("Lanes"),
             Kind::Effect(_) => f.write_str("Effect"),
+            Kind::Test(_) => f.write_str("Test"),
             Kind::Aligned(_) => f.write_str("Aligned"),
             Kind::Warpgroup(_) => f.write_str("Warpgroup"),
             Kind::Collective(collective) => collective.fmt(f),

@@ -4,8 +4,9 @@ use std::iter::Sum;
 
 use warpwright_events::{Actor, Event, FULL, FaultKind, LANES, lanes};
 
-use crate::execution::effect::{Attempt, Effect, Execution};
+use crate::execution::effect::{Attempt, Effect, Execution, Test};
 use crate::launch::failure::{Failure, LocatedFailure};
+use crate::launch::schedule::Schedule;
 use crate::operation::barrier::{Arrival, BarrierOperation};
 use crate::operation::call::{Call, transfer};
 use crate::operation::collective::{Collective, Exchange, Inputs};
@@ -103,7 +104,7 @@ impl Step<'_> {
             if OBSERVED
                 && reported.instructions
                 && active != self.mask
-                && matches!(operation.kind, Kind::Lanes(_) | Kind::Effect(_))
+                && matches!(operation.kind, Kind::Lanes(_) | Kind::Effect(_) | Kind::Test(_))
             {
                 self.execution.pc = pc;
                 let actor = self.execution.actor(self.mask & !active);
@@ -170,6 +171,7 @@ impl Step<'_> {
     /// Executes an operation that may end the path's turn.
     fn turn(&mut self, operation: &Operation, pc: u32, active: u32) -> Result<Next, Box<Failure>> {
         match &operation.kind {
+            Kind::Test(test) => self.test(&**test, pc, active),
             Kind::Aligned(effect) => self.aligned(&**effect, pc, active),
             Kind::Warpgroup(operation) => self.warpgroup(operation, pc, active),
             Kind::Attempt(attempt) => self.attempt(&**attempt, pc, active),
@@ -222,6 +224,18 @@ impl Step<'_> {
         waiting.polled = self.execution.polled;
         (waiting.polls, waiting.loops) = (0, 0);
         self.paths.push(waiting);
+    }
+
+    /// A test that succeeds ends the path's turn under the fair schedule.
+    fn test(&mut self, test: &dyn Test, pc: u32, active: u32) -> Result<Next, Box<Failure>> {
+        self.execution.changes += 1;
+        let succeeds = test.test(&mut self.execution, active)?;
+        if !succeeds || self.execution.launch.schedule != Schedule::Eager {
+            return Ok(Next::At(pc + 1));
+        }
+        self.count(pc + 1);
+        self.paths[self.index].yielded = true;
+        Ok(Next::Stop(self.stop(pc + 1)))
     }
 
     fn aligned(&mut self, effect: &dyn Effect, pc: u32, active: u32) -> Result<Next, Box<Failure>> {

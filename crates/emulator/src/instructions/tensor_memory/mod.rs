@@ -89,8 +89,9 @@ fn of_group(
             w.take_first(|word| known.iter().map(|(_, warps, _)| *warps).find(|warps| *warps == word));
         let named = (word.unwrap_or_default(), warps.unwrap_or_default());
         let shape = known.into_iter().find(|(shape, warps, _)| (*shape, *warps) == named);
-        let (.., shape) = shape
-            .ok_or_else(|| DecodeError::new("The emulator does not support this shape of tcgen05.cp."))?;
+        let (.., shape) = shape.ok_or_else(|| {
+            DecodeError::unsupported("The emulator does not support this shape of tcgen05.cp.")
+        })?;
         d.expect_operands(i, 2)?;
         let (to, from) = (d.memory(operand(0)?)?, d.source(operand(1)?, Type::B64)?);
         return Ok(Kind::Effect(Box::new(CopyIn { group, shape, to, from })));
@@ -98,7 +99,7 @@ fn of_group(
     if w.take("mma") {
         return work::multiplication(d, i, w, group);
     }
-    Err(DecodeError::new("The emulator does not support this operation of tcgen05."))
+    Err(DecodeError::unsupported("The emulator does not support this operation of tcgen05."))
 }
 
 fn failure<T>(lanes: u32, message: impl Into<String>) -> Result<T, Box<Failure>> {

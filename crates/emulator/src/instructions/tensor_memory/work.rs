@@ -32,7 +32,7 @@ pub(super) fn multiplication(
 ) -> Result<Kind, DecodeError> {
     let kind = w.take_first(multiply::Kind::from_ptx);
     let kind = kind.ok_or_else(|| {
-        DecodeError::new("The emulator supports tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8.")
+        DecodeError::unsupported("The emulator supports tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8.")
     })?;
     let has_mask = i.operands.len() == 6;
     d.expect_operands(i, if has_mask { 6 } else { 5 })?;
