@@ -15,6 +15,7 @@ use crate::shared::shared_array;
 use crate::space::{GlobalSpace, SharedSpace, Space};
 use crate::staging::DeviceValue;
 use crate::value::{Reg, Value};
+use crate::warp::{ALL_LANES, Shuffle, shuffle};
 
 /// An operation on one register, whatever its class.
 trait OnRegister {
@@ -49,8 +50,13 @@ fn each_register<V: DeviceValue + Copy>(mut value: V, operation: &mut impl OnReg
     value
 }
 
-/// Which lane each register is read from.
-enum Exchange {
+/// Which lane each register is read from, and the lanes that take part: all, or those of a mask.
+struct Exchange {
+    from: From,
+    mask: Option<Reg<u32>>,
+}
+
+enum From {
     Index(Reg<u32>),
     Up(u32),
     Down(u32),
@@ -60,11 +66,14 @@ enum Exchange {
 impl OnRegister for Exchange {
     #[track_caller]
     fn apply<T: Element>(&mut self, value: Reg<T>) -> Reg<T> {
-        match self {
-            Exchange::Index(lane) => value.shuffle(*lane),
-            Exchange::Up(distance) => value.shuffle_up(*distance),
-            Exchange::Down(distance) => value.shuffle_down(*distance),
-            Exchange::Butterfly(mask) => value.shuffle_xor(*mask),
+        let mask = self.mask.map(Value::operand).unwrap_or_else(|| Value::<u32>::operand(ALL_LANES));
+        match self.from {
+            From::Index(lane) => shuffle(Shuffle::Index, value, lane.operand(), mask).0,
+            From::Up(distance) => shuffle(Shuffle::Up, value, Value::<u32>::operand(distance), mask).0,
+            From::Down(distance) => shuffle(Shuffle::Down, value, Value::<u32>::operand(distance), mask).0,
+            From::Butterfly(other) => {
+                shuffle(Shuffle::Butterfly, value, Value::<u32>::operand(other), mask).0
+            }
         }
     }
 }
@@ -72,25 +81,43 @@ impl OnRegister for Exchange {
 /// The value of lane `lane`, in all lanes.
 #[track_caller]
 pub fn shuffle_value<V: DeviceValue + Copy>(value: V, lane: impl Value<u32>) -> V {
-    each_register(value, &mut Exchange::Index(lane.reg()))
+    each_register(value, &mut Exchange { from: From::Index(lane.reg()), mask: None })
 }
 
 /// The value of the lane `distance` below. The lowest lanes keep their own.
 #[track_caller]
 pub fn shuffle_value_up<V: DeviceValue + Copy>(value: V, distance: u32) -> V {
-    each_register(value, &mut Exchange::Up(distance))
+    each_register(value, &mut Exchange { from: From::Up(distance), mask: None })
 }
 
 /// The value of the lane `distance` above. The highest lanes keep their own.
 #[track_caller]
 pub fn shuffle_value_down<V: DeviceValue + Copy>(value: V, distance: u32) -> V {
-    each_register(value, &mut Exchange::Down(distance))
+    each_register(value, &mut Exchange { from: From::Down(distance), mask: None })
 }
 
 /// The value of the lane whose index is this lane's XOR `mask`.
 #[track_caller]
 pub fn shuffle_value_xor<V: DeviceValue + Copy>(value: V, mask: u32) -> V {
-    each_register(value, &mut Exchange::Butterfly(mask))
+    each_register(value, &mut Exchange { from: From::Butterfly(mask), mask: None })
+}
+
+/// [`shuffle_value`] among the lanes of `mask`.
+#[track_caller]
+pub fn shuffle_value_masked<V: DeviceValue + Copy>(value: V, lane: impl Value<u32>, mask: Reg<u32>) -> V {
+    each_register(value, &mut Exchange { from: From::Index(lane.reg()), mask: Some(mask) })
+}
+
+/// [`shuffle_value_up`] among the lanes of `mask`.
+#[track_caller]
+pub fn shuffle_value_up_masked<V: DeviceValue + Copy>(value: V, distance: u32, mask: Reg<u32>) -> V {
+    each_register(value, &mut Exchange { from: From::Up(distance), mask: Some(mask) })
+}
+
+/// [`shuffle_value_down`] among the lanes of `mask`.
+#[track_caller]
+pub fn shuffle_value_down_masked<V: DeviceValue + Copy>(value: V, distance: u32, mask: Reg<u32>) -> V {
+    each_register(value, &mut Exchange { from: From::Down(distance), mask: Some(mask) })
 }
 
 /// Picks each register of one value or of another.

@@ -2,6 +2,8 @@
 
 #![allow(unreachable_pub, reason = "the modules of a test are its own")]
 
+mod collective;
+mod emulated;
 mod hopper;
 mod instruction;
 mod integers;

@@ -2,15 +2,14 @@
 //! integers, 16-bit floats, and conversions that must not round twice.
 
 use half::{bf16, f16};
-use warpwright_arch::{Arch, Capability};
-use warpwright_emulator::{Emulator, Launch};
-use warpwright_ir as ir;
 use warpwright_lang::Reg;
 use warpwright_lang::element::Element;
 use warpwright_lang::parameter::KernelParameter;
 use warpwright_lang::pointer::Global;
 use warpwright_lang::recorder::stage;
 use warpwright_lang::special::{block_idx, thread_idx};
+
+use crate::emulated;
 
 const THREADS: usize = 256;
 
@@ -42,30 +41,14 @@ pub(crate) fn run_several<T: Element, R: Element>(
         }
     };
     let kernel = stage("narrow", author).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    let capability = Capability::for_target("sm_80").expect("a target of the table");
-    let text = warpwright_ptx::write(&ir::Module::new(capability, vec![kernel]));
-    let module = warpwright_ptx::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let mut emulator = Emulator::new(Arch::named("a100").expect("in the table")).expect("it starts");
-    let program = emulator.load(&module).unwrap_or_else(|fault| panic!("{fault}"));
-    let inputs = [to_bytes(pairs.iter().map(|pair| pair.0)), to_bytes(pairs.iter().map(|pair| pair.1))];
-    let mut parameters = Vec::new();
-    for bytes in &inputs {
-        let address = emulator.allocate(bytes.len() as u64).expect("there is room");
-        emulator.write(address, bytes).expect("allocated above");
-        parameters.extend(address.to_le_bytes());
-    }
+    let mut buffers = [
+        to_bytes(pairs.iter().map(|pair| pair.0)),
+        to_bytes(pairs.iter().map(|pair| pair.1)),
+        vec![0; results * pairs.len() * R::BYTES as usize],
+    ];
+    emulated::launch(kernel, [(pairs.len() / THREADS) as u32, 1, 1], [THREADS as u32, 1, 1], &mut buffers);
+    let [.., bytes] = &buffers;
     let size = R::BYTES as usize;
-    let result = emulator.allocate((results * pairs.len() * size) as u64).expect("there is room");
-    parameters.extend(result.to_le_bytes());
-    let launch = Launch {
-        grid: [(pairs.len() / THREADS) as u32, 1, 1],
-        block: [THREADS as u32, 1, 1],
-        parameters: &parameters,
-        ..Launch::default()
-    };
-    emulator.launch(&program, "narrow", &launch).unwrap_or_else(|fault| panic!("{fault}"));
-    let mut bytes = vec![0; results * pairs.len() * size];
-    emulator.read(result, &mut bytes).expect("allocated above");
     let bits = |chunk: &[u8]| chunk.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
     bytes.chunks(pairs.len() * size).map(|values| values.chunks(size).map(bits).collect()).collect()
 }

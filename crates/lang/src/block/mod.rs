@@ -1,5 +1,12 @@
-//! Synchronizing the threads of a CTA. PTX ISA, `barrier`.
+//! Synchronizing the threads of a CTA, and reductions, scans and broadcasts over them. PTX ISA,
+//! `barrier`.
 
+mod collective;
+
+pub use self::collective::{
+    broadcast, exclusive_scan, exclusive_sum, inclusive_scan, inclusive_sum, reduce, reduce_max, reduce_min,
+    reduce_sum,
+};
 use warpwright_arch::limits::{NAMED_BARRIERS, THREADS_PER_CTA, WARP_SIZE};
 use warpwright_ir::Operand;
 

@@ -1,9 +1,14 @@
 //! Atomic operations on memory, with their order and scope. PTX ISA, `atom` and `red`.
 //!
 //! `atomic_*` returns the old value; `reduce_*` returns nothing, so the thread does not wait for
-//! the memory system.
+//! the memory system. [`atomic_update`](Pointer::atomic_update) makes any operation atomic.
+
+mod ordered;
+mod update;
 
 use warpwright_ir::Operand;
+
+pub use self::ordered::AtomicOrdered;
 
 use crate::access::Scope;
 use crate::element::{Element, Kind, WideInteger, bf16x2, f16x2};
@@ -84,9 +89,6 @@ atomic_add!(
     f16 => "add.noftz.f16", bf16 => "add.noftz.bf16", f16x2 => "add.noftz.f16x2", bf16x2 => "add.noftz.bf16x2"
 );
 
-/// A type that memory can exchange: 32 or 64 bits.
-pub trait AtomicExchange: Element {}
-
 /// A type that memory can compare and exchange: 16, 32 or 64 bits.
 pub trait AtomicCompare: Element {}
 
@@ -94,7 +96,6 @@ macro_rules! atomic {
     ($trait:ident: $($ty:ty),*) => { $(impl $trait for $ty {})* };
 }
 
-atomic!(AtomicExchange: u32, i32, u64, i64, f32, f64, f16x2, bf16x2);
 atomic!(AtomicCompare: u16, i16, u32, i32, u64, i64, f32, f64, f16, bf16, f16x2, bf16x2);
 
 impl<T: Element, S: AtomicSpace> Pointer<T, S> {
@@ -123,7 +124,7 @@ macro_rules! operations {
     ($bound:ident: $($what:literal $atomic:ident $atomic_with:ident $reduce:ident $reduce_with:ident $operation:ident;)*) => {
         impl<T: $bound, S: AtomicSpace> Pointer<T, S> {
             $(
-                #[doc = concat!("; returns the old value. Relaxed, at GPU scope.", $what, "; returns what it was. Relaxed, among the threads of the GPU.")]
+                #[doc = concat!("Replaces the element by ", $what, "; returns the old value. Relaxed, at GPU scope.")]
                 #[track_caller]
                 pub fn $atomic(self, value: impl Value<T>) -> Reg<T> {
                     self.$atomic_with(value, Atomicity::default())
@@ -137,7 +138,7 @@ macro_rules! operations {
                     self.atomic(&operation, &[value.operand()], atomicity)
                 }
 
-                #[doc = concat!(". Relaxed, at GPU scope.", $what, ". Relaxed, among the threads of the GPU.")]
+                #[doc = concat!("Replaces the element by ", $what, ". Relaxed, at GPU scope.")]
                 #[track_caller]
                 pub fn $reduce(self, value: impl Value<T>) {
                     self.$reduce_with(value, Atomicity::default());
@@ -171,14 +172,6 @@ mod operation {
         T::ADD.to_owned()
     }
 
-    pub(super) fn min<T: WideInteger>() -> String {
-        format!("min.{}", T::PTX)
-    }
-
-    pub(super) fn max<T: WideInteger>() -> String {
-        format!("max.{}", T::PTX)
-    }
-
     pub(super) fn and<T: WideInteger>() -> String {
         bitwise::<T>("and")
     }
@@ -202,8 +195,6 @@ operations! { AtomicAdd:
 }
 
 operations! { WideInteger:
-    "the smaller of it and `value`" atomic_min atomic_min_with reduce_min reduce_min_with min;
-    "the larger of it and `value`" atomic_max atomic_max_with reduce_max reduce_max_with max;
     "its bitwise and with `value`" atomic_and atomic_and_with reduce_and reduce_and_with and;
     "its bitwise or with `value`" atomic_or atomic_or_with reduce_or reduce_or_with or;
     "its bitwise exclusive or with `value`" atomic_xor atomic_xor_with reduce_xor reduce_xor_with xor;
@@ -224,15 +215,17 @@ impl<S: AtomicSpace> Pointer<u32, S> {
     }
 }
 
-impl<T: AtomicExchange, S: AtomicSpace> Pointer<T, S> {
-    /// Replaces the element by `value`. Returns the old value.
+impl<T: AtomicCompare, S: AtomicSpace> Pointer<T, S> {
+    /// Replaces the element by `value`. Returns the old value. 16-bit elements are exchanged by a
+    /// loop, as [`atomic_update`](Self::atomic_update) does.
     #[track_caller]
     pub fn atomic_exchange(self, value: impl Value<T>, atomicity: Atomicity) -> Reg<T> {
+        if T::BYTES == 2 {
+            return self.atomic_update_with(|_| value.reg(), atomicity);
+        }
         self.atomic(&format!("exch.b{}", 8 * T::BYTES), &[value.operand()], atomicity)
     }
-}
 
-impl<T: AtomicCompare, S: AtomicSpace> Pointer<T, S> {
     /// Replaces the element by `value` if its bits equal those of `expected`. Returns the old
     /// value.
     #[track_caller]
@@ -284,8 +277,9 @@ macro_rules! vector_operations {
     ($bound:ident: $($what:literal $reduce:ident $atomic:ident $operation:literal;)*) => {
         impl<T: $bound> Global<T> {
             $(
-                #[doc = concat!(", each atomically; the address is a multiple of their total size. `N` is \
-                 a power of two, at most 4 for `f32` and for pairs, 8 for 16-bit floats; sm_90.", $what, ", each by itself atomic; the address is a multiple of their size together. `N` is a power of two, at most 4 of `f32` and of pairs, 8 of 16-bit floats; sm_90.")]
+                #[doc = concat!("Replaces `N` consecutive elements by ", $what, ", each atomically; the \
+                 address is a multiple of their total size. `N` is a power of two, at most 4 for `f32` and \
+                 for pairs, 8 for 16-bit floats; sm_90.")]
                 #[track_caller]
                 pub fn $reduce<const N: usize>(self, values: [Reg<T>; N], atomicity: Atomicity) {
                     if let Some(operation) = vector_operation::<T>($operation, N) {

@@ -2,8 +2,15 @@
 //! `bar.warp.sync`, `elect`.
 //!
 //! Each takes a mask of the lanes that take part: all of them must execute the same operation.
-//! [`ALL_LANES`] is the mask of a warp that has not diverged.
+//! [`ALL_LANES`] is the mask of a warp that has not diverged. Reductions, scans and broadcasts of
+//! any values are calls: [`reduce`], [`inclusive_scan`], [`broadcast`] and their like.
 
+mod collective;
+
+pub use self::collective::{
+    Lanes, broadcast, exclusive_scan, exclusive_sum, inclusive_scan, inclusive_sum, reduce, reduce_max,
+    reduce_min, reduce_sum,
+};
 use warpwright_ir::{Operand, RegisterClass};
 
 use crate::element::Element;
@@ -17,7 +24,7 @@ pub const ALL_LANES: u32 = 0xffff_ffff;
 
 /// Which lane a shuffle reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shuffle {
+pub(crate) enum Shuffle {
     Index,
     Up,
     Down,
@@ -50,7 +57,12 @@ fn shuffle_word(kind: Shuffle, value: Operand, lane: Operand, mask: Operand) -> 
 }
 
 #[track_caller]
-fn shuffle<T: Element>(kind: Shuffle, value: Reg<T>, lane: Operand, mask: Operand) -> (Reg<T>, Reg<bool>) {
+pub(crate) fn shuffle<T: Element>(
+    kind: Shuffle,
+    value: Reg<T>,
+    lane: Operand,
+    mask: Operand,
+) -> (Reg<T>, Reg<bool>) {
     match T::CLASS {
         RegisterClass::B32 => {
             let (word, valid) = shuffle_word(kind, Reg::operand(value), lane, mask);
