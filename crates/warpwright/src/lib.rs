@@ -16,7 +16,10 @@ pub mod prelude {
     pub use warpwright_lang::async_copy::*;
     pub use warpwright_lang::atomic::{AtomicOrdering, Atomicity};
     pub use warpwright_lang::bits::bit_mask;
-    pub use warpwright_lang::block::*;
+    pub use warpwright_lang::block::{
+        NamedBarrier, barrier_arrive, barrier_sync, sync_threads, sync_threads_and, sync_threads_count,
+        sync_threads_or,
+    };
     pub use warpwright_lang::bulk::{BulkReduction, bulk_commit, bulk_wait, bulk_wait_read};
     pub use warpwright_lang::cluster::*;
     pub use warpwright_lang::comparison::FloatClass;
@@ -43,9 +46,13 @@ pub mod prelude {
     pub use warpwright_lang::tensor_map_draft::TensorMapDraft;
     pub use warpwright_lang::tensor_memory::*;
     pub use warpwright_lang::value::{Value, constant};
-    pub use warpwright_lang::warp::*;
+    pub use warpwright_lang::warp::{
+        ALL_LANES, Lanes, Matched, Reduced, active_mask, ballot, elect, sync_warp, vote_all, vote_any,
+        vote_uniform,
+    };
     pub use warpwright_lang::{
-        DeviceValue, Kernel, KernelParameter, Reg, StagingErrors, bulk, device, kernel, launch, printf, tma,
+        DeviceValue, Kernel, KernelParameter, Reg, StagingErrors, block, bulk, device, kernel, launch,
+        printf, tma, warp,
     };
     pub use warpwright_layout::atom::Major;
     pub use warpwright_layout::{All, ComposedLayout, Int, Layout, Swizzle};
