@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use warpwright_events::{Actor, BARRIERS, ClusterObserver, Event, MbarrierAddress};
+use warpwright_events::{Actor, BARRIERS, ClusterObserver, Event, MbarrierAddress, TileOperand};
 
 use crate::launch::LaunchState;
 use crate::report::conflict::Conflict;
@@ -59,6 +59,8 @@ pub(crate) struct Checker {
     /// Accesses that conflict with the most recent one.
     pub(crate) conflicts: Vec<Conflict>,
     pub(crate) unwritten: Unwritten,
+    /// Instructions that have read a tile of which all is written.
+    pub(crate) whole_tiles: BTreeSet<(u32, TileOperand)>,
     /// Arrivals that wait for copies.
     pub(crate) late_arrivals: Vec<LateArrival>,
     /// Instructions that issue copies completing at a peer's mbarrier. A thread that waits there
@@ -94,6 +96,7 @@ impl Checker {
             parts: Vec::new(),
             conflicts: Vec::new(),
             unwritten: Unwritten::default(),
+            whole_tiles: BTreeSet::new(),
             late_arrivals: Vec::new(),
             remote_copies: BTreeSet::new(),
             has_bypasses: false,
@@ -175,7 +178,8 @@ impl ClusterObserver for Checker {
             Event::AsyncWait { actor, kind, latest, awaited } => self.wait(actor, kind, latest, awaited),
             Event::RegisterFence { actor } => self.registers_fenced(actor),
             Event::RegistersSettled { actor } => self.registers_settled(actor),
-            Event::Wgmma { actor, accumulators, fragments, shape } => {
+            Event::Wgmma { actor, accumulators, fragments, reads, shape } => {
+                self.check_registers_written(actor, accumulators, reads);
                 self.registers_multiplied(actor, accumulators, fragments, shape);
             }
             Event::RegistersUsed { actor, base, uses } => self.registers_used(actor, base, uses),

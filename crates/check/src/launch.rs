@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warpwright_events::{AccessKind, AddressNames, Class, Instruction, LANES, LaunchInfo, MemorySpace};
+use warpwright_events::{
+    AccessKind, AddressNames, Class, Instruction, LANES, LaunchInfo, MemorySpace, TileOperand,
+};
 
 use crate::report::conflict::Conflict;
 use crate::report::finding::{Finding, FindingKind};
@@ -30,7 +32,7 @@ pub(crate) struct LaunchState {
     pub(crate) global: GlobalShadow,
     pub(crate) guesses: Guesses,
     /// Unordered accesses, by kind and pair of lines.
-    conflicts: Firsts<(FindingKind, u32, u32), Conflict>,
+    conflicts: Firsts<(FindingKind, u32, u32, Option<TileOperand>), Conflict>,
     misuses: Firsts<(FindingKind, u32, u32), Misuse>,
     /// The launch that this one may overlap.
     pub(crate) previous: Option<Arc<PreviousLaunch>>,
@@ -39,6 +41,9 @@ pub(crate) struct LaunchState {
     /// Loads of shared memory that have read written bytes. Unwritten bytes that their instructions
     /// read elsewhere may be the unused end of a partial tile.
     good_reads: Mutex<BTreeSet<u32>>,
+    /// MMAs that have read a tile of which all is written. Rows that nothing has written are
+    /// padding in other tiles of theirs.
+    whole_tiles: Mutex<BTreeSet<(u32, TileOperand)>>,
     /// Loads that rely on an order.
     pub(crate) trusting: HashSet<u32>,
     /// If the kernel has such loads: what a thread observes when it reads a location written by
@@ -70,6 +75,7 @@ impl LaunchState {
             previous,
             overlaps: Firsts::default(),
             good_reads: Mutex::default(),
+            whole_tiles: Mutex::default(),
             trusting: trusting_loads(&launch.code),
             observed: Mutex::default(),
             info: launch,
@@ -114,6 +120,10 @@ impl LaunchState {
         self.good_reads.lock().unwrap_or_else(PoisonError::into_inner).extend(instructions);
     }
 
+    pub(crate) fn note_whole_tiles(&self, tiles: &BTreeSet<(u32, TileOperand)>) {
+        self.whole_tiles.lock().unwrap_or_else(PoisonError::into_inner).extend(tiles);
+    }
+
     /// All findings in program order, and the record for a dependent launch.
     pub(crate) fn end(&self, names: &dyn AddressNames) -> (Vec<Finding>, PreviousLaunch) {
         let code = &*self.info.code;
@@ -130,30 +140,45 @@ impl LaunchState {
         let of_padding = |conflict: &Conflict| {
             conflict.kind == FindingKind::Uninitialized
                 && matches!(conflict.space, MemorySpace::Shared | MemorySpace::Local)
+                && conflict.later.proxy.is_none()
                 && conflict.later.kind == AccessKind::Read
                 && is_good(conflict.later.pc)
         };
+        let tiles = self.whole_tiles.lock().unwrap_or_else(PoisonError::into_inner);
+        let tile_lines: BTreeSet<_> =
+            tiles.iter().filter_map(|&(pc, operand)| Some((line(pc)?, operand))).collect();
+        let is_padding = |conflict: &Conflict| {
+            let pc = conflict.later.pc;
+            conflict.tile.filter(|tile| tile.is_of_rows).is_some_and(|tile| {
+                let operand = tile.part.operand;
+                tiles.contains(&(pc, operand))
+                    || line(pc).is_some_and(|line| tile_lines.contains(&(line, operand)))
+            })
+        };
         let misuses = self.misuses.lock();
         // Initializing an mbarrier twice races with the first initialization.
-        let of_misuse = |&(_, later, earlier): &(FindingKind, u32, u32)| {
+        let of_misuse = |&(_, later, earlier, _): &(FindingKind, u32, u32, Option<TileOperand>)| {
             misuses.contains_key(&(FindingKind::Barrier, later, earlier))
         };
-        let reported =
-            conflicts.iter().filter(|(key, (conflict, _))| !of_padding(conflict) && !of_misuse(key));
+        let reported = conflicts
+            .iter()
+            .filter(|(key, (conflict, _))| !of_padding(conflict) && !is_padding(conflict) && !of_misuse(key));
         let reported = reported.map(|(key, (conflict, count))| {
             (*key, conflict.at(), conflict.finding(&self.info, code, *count))
         });
+        let of_no_tile = |(kind, later, earlier)| (kind, later, earlier, None);
         let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(code));
-        let misused = misused.map(|(key, (misuse, count))| (*key, misuse.at(), misuse.finding(code, *count)));
+        let misused = misused
+            .map(|(key, (misuse, count))| (of_no_tile(*key), misuse.at(), misuse.finding(code, *count)));
         let overlaps = self.overlaps.lock();
         let overlapping = self.previous.iter().flat_map(|previous| {
             overlaps.iter().map(|(&(later, earlier), (overlap, count))| {
                 let finding = overlap.finding(&self.info, code, previous, *count);
-                ((FindingKind::Overlap, later, earlier), Some(overlap.at()), finding)
+                (of_no_tile((FindingKind::Overlap, later, earlier)), Some(overlap.at()), finding)
             })
         });
         let mut findings: Vec<_> = reported.chain(misused).chain(overlapping).collect();
-        findings.sort_by_key(|&((kind, later, earlier), ..)| (later, earlier, kind));
+        findings.sort_by_key(|&((kind, later, earlier, tile), ..)| (later, earlier, kind, tile));
         let reported = reported_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));
         let with_place = |(mut finding, at): (Finding, Option<(MemorySpace, u64)>)| {
             if let Some((space, address)) = at {
@@ -166,12 +191,13 @@ impl LaunchState {
 }
 
 /// Findings of one kind at the same source locations are merged: they come from several
-/// instructions of one line.
+/// instructions of one line. Those of different tiles are not.
 fn reported_once<At>(findings: impl Iterator<Item = (Finding, At)>) -> Vec<(Finding, At)> {
     let mut reported: Vec<(Finding, At)> = Vec::new();
     for (finding, at) in findings {
         let alike = |(other, _): &&mut (Finding, At)| {
             other.kind == finding.kind
+                && other.tile == finding.tile
                 && other.labels.len() == finding.labels.len()
                 && other
                     .labels

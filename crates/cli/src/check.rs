@@ -75,7 +75,8 @@ impl Check {
                 let place = |label: &Label| (label.source.clone(), label.ptx_line);
                 let places = |finding: &Finding| finding.labels.iter().map(place).collect::<Vec<_>>();
                 let same = |told: &&mut Told| {
-                    told.finding.kind == finding.kind && places(&told.finding) == places(&finding)
+                    let of = |finding: &Finding| (finding.kind, finding.tile, places(finding));
+                    of(&told.finding) == of(&finding)
                 };
                 match told.iter_mut().find(same) {
                     Some(told) => told.schedules.push(schedule),

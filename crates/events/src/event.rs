@@ -189,6 +189,35 @@ pub enum Completion {
     Mbarrier(MbarrierAddress),
 }
 
+/// What an instruction reads as a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TileOperand {
+    /// A of an MMA.
+    A,
+    /// B of an MMA.
+    B,
+    /// The accumulator that an MMA adds to.
+    Accumulator,
+    /// The cells that `tcgen05.ld` loads.
+    Cells,
+    /// The shared memory that `tcgen05.cp` copies.
+    Source,
+}
+
+/// The first element of a range of bytes in a tile. The parts of a row are reported one after
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TilePart {
+    /// The tile.
+    pub operand: TileOperand,
+    /// The row; of B the column.
+    pub row: u32,
+    /// The position in the row; of B in the column.
+    pub position: u32,
+    /// Rows that the bytes belong to, one element each; 1 if they are elements of one row.
+    pub rows: u32,
+}
+
 /// A range of bytes that asynchronous work accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
@@ -200,6 +229,8 @@ pub struct ByteRange {
     pub bytes: u64,
     /// The kind of access.
     pub kind: AccessKind,
+    /// The part of a tile that it is, if it is read as one.
+    pub part: Option<TilePart>,
 }
 
 /// What a wait for a group guarantees.
@@ -333,9 +364,16 @@ pub enum Event<'a> {
     RegisterFence { actor: Actor },
     /// A warp waits for all its `wgmma`, as ptxas makes it do before accumulators are moved.
     RegistersSettled { actor: Actor },
-    /// A warp issues a `wgmma` that uses these columns of its registers as accumulators and as A;
-    /// `shape` is the columns and the depth of its tile.
-    Wgmma { actor: Actor, accumulators: &'a [u32], fragments: &'a [u32], shape: (usize, usize) },
+    /// A warp issues a `wgmma` that uses these columns of its registers as accumulators and as A,
+    /// and `reads` the values of some; `shape` is the columns and the depth of its tile. `reads` is
+    /// empty in a device function, where calls write registers without an event.
+    Wgmma {
+        actor: Actor,
+        accumulators: &'a [u32],
+        fragments: &'a [u32],
+        reads: &'a [u32],
+        shape: (usize, usize),
+    },
     /// A warp executes an ordinary instruction on registers that asynchronous work also uses. Their
     /// columns count from `base`.
     RegistersUsed { actor: Actor, base: u32, uses: &'a [RegisterUse] },

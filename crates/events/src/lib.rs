@@ -36,7 +36,7 @@ pub use address::{Cell, MbarrierAddress, TENSOR_COLUMNS, TENSOR_ROWS, shared_bas
 pub use code::{Class, Code, Instruction, Register};
 pub use event::{
     AccessKind, Actor, AsyncKind, Awaited, BARRIERS, ByteRange, Completion, Event, Fence, FenceOrder,
-    MemorySpace, Proxy, RegisterUse, Scope, Strength, VALUE_BYTES, Value,
+    MemorySpace, Proxy, RegisterUse, Scope, Strength, TileOperand, TilePart, VALUE_BYTES, Value,
 };
 pub use fault::{Fault, FaultKind, Label, Source, write_details};
 pub use initialized::{GRANULE, InitializedBytes, PAGE};

@@ -2,10 +2,11 @@
 
 use warpwright_events::{
     AccessKind, AsyncKind, Awaited, Cell, Class, Code, Completion, LaunchInfo, MemorySpace, Proxy, Scope,
-    Strength, split_shared,
+    Strength, TileOperand, split_shared,
 };
 
 use crate::report::finding::{Finding, FindingKind};
+use crate::report::tile::UnwrittenTile;
 use crate::state::agents::Role;
 use crate::state::mark::{cta_name, who};
 use crate::state::shadow::Access;
@@ -98,12 +99,14 @@ pub(crate) struct Conflict {
     /// For a copy that completes at an mbarrier: its phase, and the last phase whose end the
     /// accessor has observed.
     pub(crate) phases: Option<(u32, Option<u32>)>,
+    /// The tile that is read, if it is one of which bytes are not written.
+    pub(crate) tile: Option<UnwrittenTile>,
 }
 
 impl Conflict {
     /// Conflicts with the same key are reported once.
-    pub(crate) fn key(&self) -> (FindingKind, u32, u32) {
-        (self.kind, self.later.pc, self.earlier.pc)
+    pub(crate) fn key(&self) -> (FindingKind, u32, u32, Option<TileOperand>) {
+        (self.kind, self.later.pc, self.earlier.pc, self.tile.map(|tile| tile.part.operand))
     }
 
     /// Of several conflicts with the same key, the first in the grid is reported.
@@ -131,6 +134,9 @@ impl Conflict {
         let (a_later, an_earlier) = (with_article(later), with_article(earlier));
         if self.frees() {
             return format!("tensor-memory columns freed while {an_earlier} of them is in flight");
+        }
+        if let Some(tile) = self.tile {
+            return tile.message(&location);
         }
         match self.kind {
             FindingKind::Race
@@ -182,6 +188,9 @@ impl Conflict {
     /// The missing ordering, and how to add it.
     fn missing(&self) -> (String, String) {
         let (later, earlier) = (&self.later, &self.earlier);
+        if let Some(tile) = self.tile.filter(|tile| tile.part.operand != TileOperand::Accumulator) {
+            return tile.missing();
+        }
         if self.kind == FindingKind::Uninitialized {
             let whose = match self.space {
                 MemorySpace::Shared => {
@@ -354,6 +363,7 @@ impl Conflict {
         };
         let is_initialization = initializes(&self.earlier) || initializes(&self.later);
         let text = |party: &Party| match is_initialization && self.kind == FindingKind::Race {
+            _ if self.tile.is_some() => format!("issued by {}", party.who(launch)),
             true => of_mbarrier(party),
             false if self.kind == FindingKind::Leak => format!("issued by {}", party.who(launch)),
             false if self.frees() && *party == self.later => {
@@ -375,6 +385,7 @@ impl Conflict {
             notes: vec![missing],
             help: Some(help),
             count,
+            tile: self.tile.map(|tile| tile.part.operand),
         }
     }
 }

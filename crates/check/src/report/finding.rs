@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use warpwright_events::{Fault, FaultKind, Label, lane_list, write_details};
+use warpwright_events::{Fault, FaultKind, Label, TileOperand, lane_list, write_details};
 
 /// The kinds of finding. Each has a page: `warpwright check --explain CODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +84,8 @@ pub struct Finding {
     pub help: Option<String>,
     /// How often it occurred.
     pub count: u64,
+    /// The tile of an MMA that it is about, if any.
+    pub tile: Option<TileOperand>,
 }
 
 impl fmt::Display for Finding {
@@ -156,6 +158,7 @@ impl From<&Fault> for Finding {
             notes: fault.notes.clone(),
             help: fault.help.clone().or_else(|| general_help(fault.kind).map(str::to_owned)),
             count: 1,
+            tile: None,
         }
     }
 }

@@ -57,6 +57,7 @@ impl Misuse {
             notes: vec![self.note.clone()],
             help: Some(self.help.clone()),
             count,
+            tile: None,
         }
     }
 }

@@ -8,3 +8,4 @@ pub(crate) mod guess;
 pub(crate) mod misuse;
 pub(crate) mod overlap;
 pub(crate) mod render;
+pub(crate) mod tile;

@@ -152,6 +152,7 @@ impl Overlap {
                 "call `grid_dependency_wait()` (`griddepcontrol.wait`) before it, in this thread or in one that this thread then synchronizes with".to_owned(),
             ),
             count,
+            tile: None,
         }
     }
 }

@@ -99,6 +99,7 @@ impl Checker {
             later: party(user, AccessKind::Atomic),
             earlier: party(init, AccessKind::Object),
             issuer_waited: false,
+            tile: None,
             phases: None,
         });
     }

@@ -3,6 +3,7 @@
 mod alignment;
 mod mbarrier;
 mod misuse;
+mod operands;
 mod race;
 mod registers;
 mod synchronization;

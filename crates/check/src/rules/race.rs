@@ -219,16 +219,13 @@ impl Checker {
                 self.mbarrier_expects_copy(actor, address);
             }
         }
+        self.check_tiles(actor, completion, proxy, ranges);
         self.serial += 1;
         let mut parts = std::mem::take(&mut self.parts);
-        // Copies may move unwritten bytes; MMAs may not read them.
-        let uses = matches!(
-            completion,
-            Completion::Group(AsyncKind::Multiply | AsyncKind::TensorCore | AsyncKind::TensorLoad)
-        );
+        // Copies may move unwritten bytes.
         self.unwritten.begin(true);
-        let mut last = None;
-        for range in ranges {
+        for alike in ranges.chunk_by(|a, b| (a.space, a.kind) == (b.space, b.kind)) {
+            let range = alike[0];
             let Some((cta, role, time)) = self.worker(actor, completion, range.kind) else { break };
             let access = Access {
                 strength: match range.kind {
@@ -241,16 +238,12 @@ impl Checker {
                 ..Access::of_instruction((cta, role.agent(), time), actor.pc, self.serial, range.kind)
             };
             parts.clear();
-            cut_range(range.first, range.bytes, actor.lanes, |part| parts.push(part));
+            for range in alike {
+                cut_range(range.first, range.bytes, actor.lanes, |part| parts.push(part));
+            }
             self.record(actor, range.space, &parts, access, Some(completion), None);
-            last = Some((range.space, access));
         }
         self.parts = parts;
-        if let Some((space, access)) = last
-            && uses
-        {
-            self.report_unwritten(actor, space, access);
-        }
     }
 
     /// A warp frees memory: all uses must be complete.
@@ -325,6 +318,7 @@ impl Checker {
                         earlier: Party::of(earlier, common, actor.warp, accessor.cta, None),
                         issuer_waited: accessor.issuer_waited(earlier),
                         phases: None,
+                        tile: None,
                     };
                     if let Some(conflict) = launch.guesses.hold(conflict) {
                         times.push(earlier.time);
@@ -380,6 +374,7 @@ impl Checker {
                 earlier: reader,
                 issuer_waited: false,
                 phases: None,
+                tile: None,
             });
         }
     }
@@ -411,12 +406,14 @@ impl Checker {
             earlier: reader,
             issuer_waited: false,
             phases: None,
+            tile: None,
         });
     }
 
     /// Reports work that a warp has not waited for when the cluster ends.
     pub(crate) fn finish(&mut self) {
         self.launch.note_good_reads(self.unwritten.good());
+        self.launch.note_whole_tiles(&self.whole_tiles);
         self.finish_mbarriers();
         self.finish_tensor_memory();
         self.finish_peers();
@@ -442,6 +439,7 @@ impl Checker {
                         earlier: worker,
                         issuer_waited: false,
                         phases: None,
+                        tile: None,
                     });
                 }
             }

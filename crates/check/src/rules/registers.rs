@@ -41,6 +41,7 @@ impl Checker {
         };
         let mut touched = None;
         for column in accumulators {
+            state.initialize(*column, actor.lanes);
             let flight = Flight { pc: actor.pc, time, shape: Some(shape) };
             match state.under_way.insert(*column, flight) {
                 Some(Flight { shape: None, pc, .. }) if pc != actor.pc => {
@@ -83,7 +84,10 @@ impl Checker {
     /// A load of tensor memory is issued into these columns.
     pub(crate) fn registers_loaded(&mut self, actor: Actor, columns: &[u32]) {
         let warp = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize];
-        warp.registers.loading.extend(columns.iter().map(|column| (*column, actor.pc)));
+        for column in columns {
+            warp.registers.initialize(*column, actor.lanes);
+            warp.registers.loading.insert(*column, actor.pc);
+        }
     }
 
     /// A warp has waited for its loads of tensor memory.
@@ -108,6 +112,7 @@ impl Checker {
             }
             if used.writes {
                 state.written.insert(column, actor.pc);
+                state.initialize(column, actor.lanes);
             }
         }
         if let Some((pc, touched)) = touched {

@@ -17,6 +17,7 @@ fn ranges(rank: u32, first: u32, columns: u32) -> Vec<ByteRange> {
             first: first(row),
             bytes,
             kind: AccessKind::Object,
+            part: None,
         })
         .collect()
 }

@@ -30,15 +30,29 @@ impl SharedShadow {
         self.pages.iter().flatten().flat_map(|page| page.iter())
     }
 
+    /// The bytes of a granule that are written before the CTA runs.
+    fn initially(&self, offset: u64) -> u16 {
+        if self.first_of_system.is_none_or(|first| offset < first) { 0 } else { u16::MAX }
+    }
+
+    /// The bytes of the granule at an offset that are written.
+    pub(crate) fn initialized(&self, offset: u64) -> u16 {
+        match self.pages.get((offset / PAGE) as usize) {
+            Some(Some(page)) => page[index_in_page(offset)].initialized,
+            _ => self.initially(offset - offset % GRANULE),
+        }
+    }
+
     pub(crate) fn granule(&mut self, offset: u64) -> &mut Granule {
         let page = (offset / PAGE) as usize;
         if self.pages.len() <= page {
             self.pages.resize(page + 1, None);
         }
-        let first_of_system = self.first_of_system.unwrap_or(u64::MAX);
         let start = offset - offset % PAGE;
-        let written = |index| if start + index as u64 * GRANULE < first_of_system { 0 } else { u16::MAX };
-        let page = self.pages[page].get_or_insert_with(|| blank_page(written));
+        if self.pages[page].is_none() {
+            self.pages[page] = Some(blank_page(|index| self.initially(start + index as u64 * GRANULE)));
+        }
+        let page = self.pages[page].as_mut().expect("it has just been added");
         &mut page[index_in_page(offset)]
     }
 }

@@ -237,7 +237,7 @@ pub(crate) fn blank_page(initialized: impl Fn(usize) -> u16) -> Page {
 }
 
 /// The bytes of a range within the granule at an address, as a mask.
-fn bytes_in(granule: u64, first: u64, end: u64) -> u16 {
+pub(crate) fn bytes_in(granule: u64, first: u64, end: u64) -> u16 {
     let from = first.max(granule) - granule;
     let to = end.min(granule + GRANULE) - granule;
     (((1u32 << to) - 1) & !((1u32 << from) - 1)) as u16

@@ -8,6 +8,7 @@ mod global;
 mod harness;
 mod memory;
 mod multiply;
+mod operands;
 mod places;
 mod tensor_memory;
 mod warpgroup;

@@ -132,6 +132,36 @@ fn columns_hold_nothing_at_first() {
     clean(&whole(&[STORE, STORED, LOAD, LOADED]), FOUR_WARPS);
 }
 
+/// The product takes 16 of the 64 columns, and a load of 2 of them is of as many rows as it has.
+#[test]
+fn loads_reach_only_columns_that_are_written() {
+    let wide = "tcgen05.ld.sync.aligned.16x64b.x16.b32
+        {%r3, %r4, %r5, %r6, %r7, %r9, %r10, %r11, %r12, %r13, %r14, %r15, %lane, %own, %next, %cta}, [%r2];";
+    let finding = found(&product(&[WAIT, AFTER, wide, LOADED]), FOUR_WARPS, Uninitialized, ["tcgen05.ld"]);
+    assert!(finding.message.contains("nothing has written 1024 of them"), "{finding}");
+}
+
+#[test]
+fn each_operand_of_an_mma_is_written() {
+    let whole =
+        |parts: &[&str]| body(&[&[ALLOCATE, FILL, PROXY, SYNC], parts, &[COMMIT, WAIT, FREE]].concat());
+    clean(&whole(&[MULTIPLY]), FOUR_WARPS);
+    // B in the second half of the tile, which nothing has written.
+    let elsewhere = "add.u64 %rd2, %rd1, 128;";
+    let finding = found(
+        &whole(&[elsewhere, &MULTIPLY.replace("%rd1, %rd1", "%rd1, %rd2")])
+            .replace(FILL, &FILL.replace("4096", "2048")),
+        FOUR_WARPS,
+        Uninitialized,
+        ["tcgen05.mma"],
+    );
+    assert!(finding.message.starts_with("an MMA reads B"), "{finding}");
+    // A in the last columns of tensor memory.
+    let cells = MULTIPLY.replace("[%r1], %rd1", "[%r1], [%r1+32]");
+    let finding = found(&whole(&[&cells]), FOUR_WARPS, Uninitialized, ["tcgen05.mma"]);
+    assert!(finding.message.starts_with("an MMA reads A"), "{finding}");
+}
+
 #[test]
 fn columns_are_given_back_when_all_are_done() {
     let parts = [ALLOCATE, FILL, PROXY, SYNC, MULTIPLY, COMMIT, WAIT, AFTER, LOAD, LOADED];

@@ -14,7 +14,7 @@ const SYNC: &str = "bar.sync 0;";
 /// 64 (and 8) rows of 16 bf16: 128 bytes from one half of a row to the other, 256 to the next eight
 /// rows.
 const MULTIPLY: &str = "shr.u32 %r0, %tile, 4; and.b32 %r0, %r0, 0x3fff; cvt.u64.u32 %rd0, %r0;
-    or.b64 %rd0, %rd0, 0x0000001000080000; setp.eq.u32 %p0, 0, 0; wgmma.fence.sync.aligned;
+    or.b64 %rd0, %rd0, 0x0000001000080000; setp.ne.u32 %p0, 0, 0; wgmma.fence.sync.aligned;
     wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd0, %rd0, %p0, 1, 1, 0, 0;
     wgmma.commit_group.sync.aligned;";
 const WAIT: &str = "wgmma.wait_group.sync.aligned 0;";

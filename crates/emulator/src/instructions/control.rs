@@ -203,10 +203,24 @@ fn call(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     let results: Result<Vec<Passed>, DecodeError> = results
         .iter()
         .enumerate()
-        .map(|(index, operand)| passed(d, operand, formal(formals.map(|f| f.returns.as_slice()), index)))
+        .map(|(index, operand)| passed_back(d, operand, formal(formals.map(|f| f.returns.as_slice()), index)))
         .collect();
     d.emit(Kind::Call(Box::new(Call { callee, arguments: arguments?, results: results? })));
     Ok(())
+}
+
+/// One result, which the call writes.
+fn passed_back(
+    d: Decoder<'_, '_, '_>,
+    operand: &Operand,
+    formal: Option<Type>,
+) -> Result<Passed, DecodeError> {
+    if let Operand::Name(name) = operand
+        && let Symbol::Register(register) = d.symbol(name)?
+    {
+        d.note_use(register, true);
+    }
+    passed(d, operand, formal)
 }
 
 /// One argument or result: a register, a `.param` variable, or a literal of the formal's type.

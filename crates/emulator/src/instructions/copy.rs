@@ -192,12 +192,14 @@ impl Copy {
                     first: targets[lane],
                     bytes: self.bytes.into(),
                     kind: AccessKind::Write,
+                    part: None,
                 },
                 ByteRange {
                     space: MemorySpace::Global,
                     first: sources[lane],
                     bytes: read[lane].into(),
                     kind: AccessKind::Read,
+                    part: None,
                 },
             ];
             let ranges = if read[lane] > 0 { &ranges[..] } else { &ranges[..1] };

@@ -10,7 +10,7 @@ use crate::execution::effect::Execution;
 use crate::lanes::{Vectored, in_vectors};
 use crate::launch::failure::Failure;
 use crate::memory::SharedMemory;
-use crate::registers::{Registers, Slot};
+use crate::registers::{FrameBase, Registers, Slot};
 use crate::tensor::descriptor::{MatrixDescriptor, PIECE};
 use crate::tensor::warpgroup::{self, LEFT_REGISTERS, WARPS, WarpgroupMultiply};
 use crate::tensor::warpgroup_operands::{LeftOperand, Operands, Outside};
@@ -113,7 +113,7 @@ impl WarpgroupOperation {
                 let base = execution.registers.base();
                 if execution.block.observer.listens() {
                     multiplication.observe(execution, mask, operands);
-                    multiplication.observe_registers(execution, mask);
+                    multiplication.observe_registers(execution, mask, operands.accumulates);
                 }
                 let warpgroups = &mut execution.block.warpgroups;
                 warpgroups.issue(warp, Issue { pc, base, operands })?;
@@ -178,14 +178,21 @@ impl WarpgroupMultiplication {
 
     /// Reports the registers of a warp's share.
     #[cold]
-    fn observe_registers(&self, execution: &Execution<'_>, mask: u32) {
-        let base = execution.registers.base().words;
-        let columns = |slots: &[Slot]| -> Vec<u32> { slots.iter().map(|slot| base + slot).collect() };
+    fn observe_registers(&self, execution: &Execution<'_>, mask: u32, accumulates: bool) {
+        let base = execution.registers.base();
+        let columns = |slots: &[Slot]| -> Vec<u32> { slots.iter().map(|slot| base.words + slot).collect() };
         let Shape { n, k, .. } = self.multiply.shape;
+        let (accumulators, fragments) = (columns(&self.d), columns(self.fragments()));
+        let reads = match (base == FrameBase::default(), accumulates) {
+            (false, _) => Vec::new(),
+            (true, true) => [&accumulators[..], &fragments[..]].concat(),
+            (true, false) => fragments.clone(),
+        };
         execution.block.observer.report(Event::Wgmma {
             actor: execution.actor(mask),
-            accumulators: &columns(&self.d),
-            fragments: &columns(self.fragments()),
+            accumulators: &accumulators,
+            fragments: &fragments,
+            reads: &reads,
             shape: (n, k),
         });
     }
@@ -196,13 +203,14 @@ impl WarpgroupMultiplication {
         let base = execution.block.shared.base();
         let mut ranges = Vec::new();
         let a = operands.a.map(MatrixDescriptor::from_bits);
-        self.multiply.pieces(a, MatrixDescriptor::from_bits(operands.b), |piece| {
+        self.multiply.pieces(a, MatrixDescriptor::from_bits(operands.b), |piece, part| {
             let first = base + u64::from(piece);
             ranges.push(ByteRange {
                 space: MemorySpace::Shared,
                 first,
                 bytes: PIECE.into(),
                 kind: AccessKind::Read,
+                part: Some(part),
             });
         });
         let completion = Completion::Group(AsyncKind::Multiply);

@@ -6,6 +6,7 @@
 //! cores.) In every type a row of A is 32 bytes.
 
 use warpwright_arch::{DataType, tcgen05};
+use warpwright_events::TilePart;
 
 use super::descriptor::{Major, MatrixDescriptor};
 use super::warpgroup::{self, WARPS, WarpgroupMultiply};
@@ -181,7 +182,12 @@ impl TensorMemoryMultiply {
     }
 
     /// Visits the pieces of 16 bytes of shared memory that it reads in each of its CTAs.
-    pub(crate) fn pieces(&self, a: Option<MatrixDescriptor>, b: MatrixDescriptor, visit: impl FnMut(u32)) {
+    pub(crate) fn pieces(
+        &self,
+        a: Option<MatrixDescriptor>,
+        b: MatrixDescriptor,
+        visit: impl FnMut(u32, TilePart),
+    ) {
         let shape = Shape { m: self.rows, n: self.columns / self.ctas as usize, k: self.depth() };
         WarpgroupMultiply { shape, ..self.run.clone() }.pieces(a, b, visit);
     }

@@ -7,6 +7,7 @@
 
 use warpwright_arch::DataType;
 use warpwright_arch::mma::{self, Family, MMA_TABLE};
+use warpwright_events::{TileOperand, TilePart};
 
 use super::aligned_sum::{Accumulator, AlignedSum, BLOCK, COLUMNS, Left, ROWS, Right};
 use super::descriptor::{Major, MatrixDescriptor};
@@ -95,29 +96,35 @@ impl WarpgroupMultiply {
         self.shape.n * self.d.bits() as usize / 64
     }
 
-    /// Visits the addresses of the 16-byte parts of shared memory that it reads.
+    /// Visits the 16-byte parts of shared memory that it reads, by address.
     pub(crate) fn pieces(
         &self,
         a: Option<MatrixDescriptor>,
         b: MatrixDescriptor,
-        mut visit: impl FnMut(u32),
+        mut visit: impl FnMut(u32, TilePart),
     ) {
-        let mut matrix = |descriptor: MatrixDescriptor, major, rows: usize, depth: usize, bits: u32| {
-            let bits = bits as usize;
-            let (along, deep) = match major {
-                Major::K => (rows, depth * bits / 128),
-                Major::Mn => (rows * bits / 128, depth),
+        let mut matrix =
+            |operand, descriptor: MatrixDescriptor, major, rows: usize, depth: usize, bits: u32| {
+                let each = 128 / bits;
+                let (along, deep) = match major {
+                    Major::K => (rows as u32, depth as u32 / each),
+                    Major::Mn => (rows as u32 / each, depth as u32),
+                };
+                for (along, deep) in (0..along).flat_map(|along| (0..deep).map(move |deep| (along, deep))) {
+                    let (row, position, rows) = match major {
+                        Major::K => (along, deep * each, 1),
+                        Major::Mn => (along * each, deep, each),
+                    };
+                    let part = TilePart { operand, row, position, rows };
+                    visit(descriptor.address(major, along, deep), part);
+                }
             };
-            for along in 0..along as u32 {
-                (0..deep as u32).for_each(|deep| visit(descriptor.address(major, along, deep)));
-            }
-        };
         let Shape { m, n, k } = self.shape;
         if let Some(a) = a {
             let stored = if self.selector.is_some() { k / 2 } else { k };
-            matrix(a, self.majors.0, m, stored, self.a.bits());
+            matrix(TileOperand::A, a, self.majors.0, m, stored, self.a.bits());
         }
-        matrix(b, self.majors.1, n, k, self.b.bits());
+        matrix(TileOperand::B, b, self.majors.1, n, k, self.b.bits());
     }
 
     /// Multiplies the rows of one warp. Unless it `accumulates`, the accumulator's old value is

@@ -20,15 +20,25 @@ faults! {
     batch_without_a_fence: [18], "in-flight", run;
     sums_cleared_behind_the_fence: [18], "in-flight", run;
     batch_that_is_not_committed: [18, 20], "in-flight", run;
+    operand_that_nothing_fills: [24], "uninitialized", run;
+    operand_filled_by_half_a_warp: [24], "uninitialized", run;
     multiply_by_three_warps: [18, 26], "warpgroup", run;
 }
 
 /// A tile of ones, of `rows` rows of 64, as `wgmma` reads it.
 #[device]
 fn tile_of_ones(rows: u32) -> Tensor<bf16, SharedSpace> {
+    tile_written_by(rows, 32)
+}
+
+/// The same where the first lanes of each warp write it.
+#[device]
+fn tile_written_by(rows: u32, lanes: u32) -> Tensor<bf16, SharedSpace> {
     let place = dynamic_shared_aligned::<u32>(rows * 32, 1024);
-    for word in 0..rows * 32 / 128 {
-        place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32);
+    if thread_idx().x % 32 < lanes {
+        for word in 0..rows * 32 / 128 {
+            place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32);
+        }
     }
     let layout = TmaTile::new::<bf16>((rows, 64), Major::K).and_then(|tile| tile.layout(1));
     Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")))
@@ -310,6 +320,36 @@ impl Twin {
         }
         commit_multiplications();
         wait_multiplications(0);
+    }
+
+    /// Multiplies by a B that nothing has filled.
+    #[kernel]
+    fn operand_that_nothing_fills(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_written_by(8, self.number(0, 32)));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// Multiplies an A of which half of each row is filled.
+    #[kernel]
+    fn operand_filled_by_half_a_warp(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_written_by(64, self.number(16, 32)), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
     }
 
     /// One warp of the warpgroup has left before it multiplies.

@@ -26,6 +26,7 @@ faults! {
     multiply_that_every_lane_issues: [21], "tensor-memory", run;
     groups_of_one_cta_and_of_two: [22], "tensor-memory", run;
     accumulator_that_nothing_has_written: [24], "uninitialized", run;
+    columns_loaded_past_the_product: [24, 21], "uninitialized", run;
     operands_the_tensor_core_does_not_see: [17, 21], "proxy-fence", run;
 }
 
@@ -374,6 +375,22 @@ impl Twin {
         product.done.wait_parity(0);
         tensor_fence_after_sync();
         let [sum] = product.own_rows().load();
+        wait_tensor_loads();
+        output[thread_idx().x] = sum;
+        product.free();
+    }
+
+    /// Loads a column past the 16 that the product takes.
+    #[kernel]
+    fn columns_loaded_past_the_product(&self, output: &mut Global<u32>) {
+        let product = Product::prepared();
+        if thread_idx().x == 0 {
+            product.multiply();
+            commit_tensor_core(ALONE, product.done);
+        }
+        product.done.wait_parity(0);
+        tensor_fence_after_sync();
+        let [sum, _] = product.own_rows().column(self.number(15, 14)).load(); // (1)
         wait_tensor_loads();
         output[thread_idx().x] = sum;
         product.free();

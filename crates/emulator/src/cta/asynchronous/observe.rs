@@ -24,11 +24,12 @@ pub(super) fn observe(transfer: &Transfer, blocks: &Blocks<'_>) {
         first: shared_base(rank) + u64::from(offset),
         bytes: bytes.into(),
         kind,
+        part: None,
     };
     let updates = |reduces: bool| if reduces { AccessKind::Atomic } else { AccessKind::Write };
     if let Some(first) = transfer.map {
         let bytes = TENSOR_MAP_BYTES as u64;
-        let map = ByteRange { space: MemorySpace::Global, first, bytes, kind: AccessKind::Read };
+        let map = ByteRange { space: MemorySpace::Global, first, bytes, kind: AccessKind::Read, part: None };
         let rank = match &transfer.motion {
             Motion::Load { ranks, .. } => ranks.trailing_zeros(),
             _ => own,

@@ -73,7 +73,7 @@ impl Global {
         self.for_rows(0..self.rows(), |row| {
             let bytes = u64::from(self.global_bytes(row.inside.len() as u32));
             if bytes > 0 {
-                visit(ByteRange { space: MemorySpace::Global, first: row.global, bytes, kind });
+                visit(ByteRange { space: MemorySpace::Global, first: row.global, bytes, kind, part: None });
             }
         });
     }

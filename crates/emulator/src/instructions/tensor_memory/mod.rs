@@ -8,7 +8,9 @@ mod columns;
 mod moves;
 mod work;
 
-use warpwright_events::{AccessKind, AsyncKind, ByteRange, Cell, FULL, FaultKind, LANES, MemorySpace};
+use warpwright_events::{
+    AccessKind, AsyncKind, ByteRange, Cell, FULL, FaultKind, LANES, MemorySpace, TileOperand, TilePart,
+};
 use warpwright_ptx::syntax::{Instruction, Type};
 
 use crate::cta::block::Block;
@@ -154,14 +156,25 @@ fn cell(execution: &Execution<'_>, operand: &AddressOperand, lane: usize) -> Cel
     Cell::of(addresses(execution, operand)[lane] as u32)
 }
 
-/// Areas of a CTA's tensor memory as ranges for observers, one per row.
-fn ranges(areas: &[Area], rank: u32, kind: AccessKind) -> Vec<ByteRange> {
+/// Areas of a CTA's tensor memory that are written, as ranges for observers, one per row.
+fn written(areas: &[Area], rank: u32) -> Vec<ByteRange> {
+    ranges(areas, rank, AccessKind::Write, None)
+}
+
+/// The same of areas that are read as a tile.
+fn read(areas: &[Area], rank: u32, operand: TileOperand) -> Vec<ByteRange> {
+    ranges(areas, rank, AccessKind::Read, Some(operand))
+}
+
+fn ranges(areas: &[Area], rank: u32, kind: AccessKind, operand: Option<TileOperand>) -> Vec<ByteRange> {
     let rows = areas.iter().flat_map(|area| (0..area.rows).map(move |row| (area, row)));
-    rows.map(|(area, row)| ByteRange {
-        space: MemorySpace::Tensor,
-        first: Cell { row: area.first.row + row, ..area.first }.byte(rank),
-        bytes: u64::from(area.columns * 4),
-        kind,
-    })
-    .collect()
+    rows.zip(0..)
+        .map(|((area, row), index)| ByteRange {
+            space: MemorySpace::Tensor,
+            first: Cell { row: area.first.row + row, ..area.first }.byte(rank),
+            bytes: u64::from(area.columns * 4),
+            kind,
+            part: operand.map(|operand| TilePart { operand, row: index, position: 0, rows: 1 }),
+        })
+        .collect()
 }

@@ -2,11 +2,11 @@
 //! Register Load/Store Instructions").
 
 use warpwright_events::{
-    AccessKind, AsyncKind, Awaited, Cell, Completion, Event, FULL, FaultKind, Fence, Proxy,
+    AsyncKind, Awaited, Cell, Completion, Event, FULL, FaultKind, Fence, Proxy, TileOperand,
 };
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
-use super::{cell, ranges, uniform, whole};
+use super::{cell, read, uniform, whole, written};
 use crate::cta::block::Block;
 use crate::cta::tensor_memory::ROWS_OF_WARP;
 use crate::cta::tensor_memory::moves::{Load, Store};
@@ -135,7 +135,7 @@ impl Effect for LoadCells {
         let from = first_cell(execution, mask, "tcgen05.ld", self.moves, &self.from)?;
         let (actor, rank, base) = (execution.actor(mask), execution.block.rank, execution.registers.base());
         if execution.block.observer.listens() {
-            let ranges = ranges(&self.moves.areas(from), rank, AccessKind::Read);
+            let ranges = read(&self.moves.areas(from), rank, TileOperand::Cells);
             let completion = Completion::Group(AsyncKind::TensorLoad);
             execution.block.observer.report(Event::AsyncIssue {
                 actor,
@@ -179,7 +179,7 @@ impl Effect for StoreCells {
         let to = first_cell(execution, mask, "tcgen05.st", self.moves, &self.to)?;
         let actor = execution.actor(mask);
         if execution.block.observer.listens() {
-            let ranges = ranges(&self.moves.areas(to), execution.block.rank, AccessKind::Write);
+            let ranges = written(&self.moves.areas(to), execution.block.rank);
             let completion = Completion::Group(AsyncKind::TensorStore);
             execution.block.observer.report(Event::AsyncIssue {
                 actor,

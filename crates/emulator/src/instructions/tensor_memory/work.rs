@@ -2,12 +2,12 @@
 
 use warpwright_events::{
     AccessKind, Actor, AsyncKind, ByteRange, Completion, Event, FaultKind, MbarrierAddress, MemorySpace,
-    Proxy, lanes, shared_base,
+    Proxy, TileOperand, TilePart, lanes, shared_base,
 };
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::super::mbarrier::objects;
-use super::{agree, cell, failure, ranges};
+use super::{agree, cell, failure, read, written};
 use crate::cta::asynchronous::transfer::Issuer;
 use crate::cta::tensor_memory::copy::{Copy, CopyShape};
 use crate::cta::tensor_memory::multiply::{Left, Multiply};
@@ -141,12 +141,15 @@ impl Effect for CopyIn {
                     .try_for_each(|area| block.tensor_memory.check("tcgen05.cp", *area))
                     .map_err(at(lane))?;
                 if execution.block.observer.listens() {
-                    let mut pieces: Vec<u32> = (0..self.shape.rows)
+                    let mut pieces = Vec::new();
+                    for (row, piece) in (0..self.shape.rows)
                         .flat_map(|row| (0..self.shape.pieces).map(move |piece| (row, piece)))
-                        .map(|(row, piece)| from.address(Major::K, row, piece))
-                        .collect();
-                    observe_shared(execution, actor, rank, &mut pieces);
-                    observe_cells(execution, actor, &ranges(&areas, rank, AccessKind::Write));
+                    {
+                        let part = TilePart { operand: TileOperand::Source, row, position: piece, rows: 1 };
+                        pieces.push(piece_of(rank, from.address(Major::K, row, piece), part));
+                    }
+                    observe_shared(execution, actor, &pieces);
+                    observe_cells(execution, actor, &written(&areas, rank));
                 }
             }
             issue(execution, lane, Work::Copy(copy)).map_err(at(lane))?;
@@ -155,31 +158,21 @@ impl Effect for CopyIn {
     }
 }
 
-/// Reports parts of shared memory that the tensor core reads.
-fn observe_shared(execution: &Execution<'_>, actor: Actor, rank: u32, pieces: &mut [u32]) {
-    pieces.sort_unstable();
-    let mut found: Vec<ByteRange> = Vec::new();
-    for &mut piece in pieces {
-        let first = shared_base(rank) + u64::from(piece);
-        match found.last_mut() {
-            Some(last) if first <= last.first + last.bytes => {
-                last.bytes = first + u64::from(PIECE) - last.first
-            }
-            _ => found.push(ByteRange {
-                space: MemorySpace::Shared,
-                first,
-                bytes: PIECE.into(),
-                kind: AccessKind::Read,
-            }),
-        }
+/// A part of a tile in the shared memory of a CTA.
+fn piece_of(rank: u32, address: u32, part: TilePart) -> ByteRange {
+    ByteRange {
+        space: MemorySpace::Shared,
+        first: shared_base(rank) + u64::from(address),
+        bytes: PIECE.into(),
+        kind: AccessKind::Read,
+        part: Some(part),
     }
+}
+
+/// Reports shared memory that the tensor core reads.
+fn observe_shared(execution: &Execution<'_>, actor: Actor, ranges: &[ByteRange]) {
     let completion = Completion::Group(AsyncKind::TensorCore);
-    execution.block.observer.report(Event::AsyncIssue {
-        actor,
-        proxy: Proxy::Async,
-        completion,
-        ranges: &found,
-    });
+    execution.block.observer.report(Event::AsyncIssue { actor, proxy: Proxy::Async, completion, ranges });
 }
 
 /// Reports cells that the tensor core accesses.
@@ -312,12 +305,12 @@ impl IssueMultiply {
             Left::Cells(_) => None,
         };
         let mut pieces = Vec::new();
-        work.multiply.pieces(a, work.b, |piece| pieces.push(piece));
-        observe_shared(execution, actor, rank, &mut pieces);
-        observe_cells(execution, actor, &ranges(&work.left_area(), rank, AccessKind::Read));
+        work.multiply.pieces(a, work.b, |address, part| pieces.push(piece_of(rank, address, part)));
+        observe_shared(execution, actor, &pieces);
+        observe_cells(execution, actor, &read(&work.left_area(), rank, TileOperand::A));
         if work.accumulates {
-            observe_cells(execution, actor, &ranges(&work.area(), rank, AccessKind::Read));
+            observe_cells(execution, actor, &read(&work.area(), rank, TileOperand::Accumulator));
         }
-        observe_cells(execution, actor, &ranges(&work.area(), rank, AccessKind::Write));
+        observe_cells(execution, actor, &written(&work.area(), rank));
     }
 }
