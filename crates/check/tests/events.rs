@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use warpwright_check::{FindingKind, LaunchChecks};
 use warpwright_events::{
-    AccessKind, Actor, AddressName, AddressNames, Class, Code, Event, FULL, Instruction, LANES, LaunchInfo,
-    LaunchObserver, MemorySpace, Strength, Unit, Work,
+    AccessKind, Actor, AddressName, AddressNames, Class, Code, Event, FULL, Inlining, Instruction, LANES,
+    LaunchInfo, LaunchObserver, MemorySpace, Strength, Unit, Work,
 };
 
 /// Nothing is known of any address.
@@ -22,6 +22,7 @@ fn instruction(text: &str, class: Class) -> Instruction {
         line: 1,
         text: text.into(),
         source: None,
+        inlining: Inlining::default(),
         class,
         is_parameter_access: false,
         work: Work { unit: Unit::Memory, by_lane: 0, by_warp: 0 },

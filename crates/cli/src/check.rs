@@ -179,6 +179,8 @@ fn as_json(name: &str, schedules: &[Schedule], told: &[Told]) -> Value {
             "file": label.source.as_ref().map(|source| &source.file),
             "line": label.source.as_ref().map(|source| source.line),
             "column": label.source.as_ref().map(|source| source.column),
+            "called_from": label.inlining.callers,
+            "inlined_from": label.inlining.inside,
             "ptx_line": label.ptx_line,
             "ptx": label.ptx_text,
             "text": label.text,

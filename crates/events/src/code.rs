@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::fault::{Label, Source};
+use crate::fault::Label;
+use crate::source::{Inlining, Source};
 use crate::work::Work;
 
 /// The code of a kernel, with the device functions that it calls.
@@ -27,6 +28,7 @@ impl Code {
         let instruction = self.instruction(pc);
         Label {
             source: instruction.source.clone(),
+            inlining: instruction.inlining.clone(),
             ptx_line: instruction.line,
             ptx_text: instruction.text.to_string(),
             text,
@@ -43,6 +45,8 @@ pub struct Instruction {
     pub text: Arc<str>,
     /// The position in the author's source, if the PTX names one.
     pub source: Option<Source>,
+    /// The calls around that position and inside it.
+    pub inlining: Inlining,
     /// Its class, as far as observers distinguish instructions.
     pub class: Class,
     /// Whether it accesses the `.param` space. Parameters of device functions are in the emulator's

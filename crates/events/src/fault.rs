@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::lanes::lane_list;
+use crate::source::{Inlining, Source};
 
 /// The kinds of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,32 +87,13 @@ impl FaultKind {
     }
 }
 
-/// A position in the source that a `.loc` named.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-pub struct Source {
-    /// The path of the `.file`.
-    pub file: String,
-    /// Line, from 1.
-    pub line: u32,
-    /// Column, from 1; 0 if unknown.
-    pub column: u32,
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)?;
-        if self.column > 0 {
-            write!(f, ":{}", self.column)?;
-        }
-        Ok(())
-    }
-}
-
 /// A location in the program, and what happened there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Label {
     /// The position in the author's source, if the PTX names it.
     pub source: Option<Source>,
+    /// The calls around that position and inside it.
+    pub inlining: Inlining,
     /// The line of the PTX text.
     pub ptx_line: u32,
     /// The instruction.
@@ -123,7 +105,7 @@ pub struct Label {
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Some(source) => write!(f, "{source}: {}", self.text),
+            Some(source) => write!(f, "{source}{}: {}", self.inlining, self.text),
             None => write!(f, "PTX line {} (`{}`): {}", self.ptx_line, self.ptx_text, self.text),
         }
     }
@@ -148,6 +130,8 @@ pub struct Fault {
     pub ptx_text: Option<String>,
     /// The position in the kernel's source, if the PTX names it.
     pub source: Option<Source>,
+    /// The calls around that position and inside it.
+    pub inlining: Inlining,
     /// One sentence.
     pub message: String,
     /// What happened there, if known.
@@ -174,6 +158,7 @@ impl Fault {
             ptx_line: None,
             ptx_text: None,
             source: None,
+            inlining: Inlining::default(),
             message: message.into(),
             what: None,
             also: Vec::new(),
@@ -198,7 +183,7 @@ impl fmt::Display for Fault {
             write!(f, ", {}", lane_list(self.lanes))?;
         }
         if let Some(source) = &self.source {
-            write!(f, "\n  at {source}")?;
+            write!(f, "\n  at {source}{}", self.inlining)?;
         }
         if let (Some(line), Some(text)) = (self.ptx_line, &self.ptx_text) {
             write!(f, "\n  at PTX line {line}: {text}")?;

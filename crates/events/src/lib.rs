@@ -30,6 +30,7 @@ mod fault;
 mod initialized;
 mod lanes;
 mod observer;
+mod source;
 mod work;
 
 pub use address::{Cell, MbarrierAddress, TENSOR_COLUMNS, TENSOR_ROWS, shared_base, split_shared};
@@ -38,8 +39,9 @@ pub use event::{
     AccessKind, Actor, AsyncKind, Awaited, BARRIERS, ByteRange, Completion, Event, Fence, FenceOrder,
     MemorySpace, Proxy, RegisterUse, Scope, Strength, TileOperand, TilePart, VALUE_BYTES, Value,
 };
-pub use fault::{Fault, FaultKind, Label, Source, write_details};
+pub use fault::{Fault, FaultKind, Label, write_details};
 pub use initialized::{GRANULE, InitializedBytes, PAGE};
 pub use lanes::{FULL, LANES, lane_list, lanes};
 pub use observer::{AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
+pub use source::{Inlining, Source};
 pub use work::{Unit, Work};

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// A whole PTX file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,7 +50,7 @@ fn erase_variable_lines(variables: &mut [Variable]) {
 fn erase_statement_lines(statements: &mut [Statement]) {
     for statement in statements {
         match statement {
-            Statement::Instruction(instruction) => instruction.line = 0,
+            Statement::Instruction(instruction) => (instruction.line, instruction.inlined) = (0, None),
             Statement::Variable(variable) => variable.line = 0,
             Statement::Block(block) => erase_statement_lines(block),
             Statement::CallPrototype { returns, parameters, .. } => {
@@ -368,8 +369,7 @@ pub enum Statement {
     Pragma(String),
 }
 
-/// `.loc file line column`: the innermost position. The call site of inlined code (`inlined_at`) is
-/// read over.
+/// `.loc file line column`: the innermost position of inlined code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceLocation {
     /// The number of a `.file`.
@@ -378,6 +378,18 @@ pub struct SourceLocation {
     pub line: u32,
     /// Column, from 1; 0 where unknown.
     pub column: u32,
+}
+
+/// A call that was inlined (`function_name F, inlined_at file line column`). It is not printed,
+/// because the names are in a section of debugging data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallSite {
+    /// The label of the inlined function's name in `.debug_str`.
+    pub function: String,
+    /// The position of the call.
+    pub at: SourceLocation,
+    /// The call around it, if that was inlined too.
+    pub outer: Option<Arc<CallSite>>,
 }
 
 /// One instruction.
@@ -393,6 +405,8 @@ pub struct Instruction {
     pub line: u32,
     /// The `.loc` in force, if any.
     pub location: Option<SourceLocation>,
+    /// The call that was inlined around the location, if any.
+    pub inlined: Option<Arc<CallSite>>,
 }
 
 /// The predicate that guards an instruction.

@@ -1,7 +1,7 @@
 //! The parser, construct by construct.
 
 use warpwright_ptx::syntax::{
-    Address, AddressBase, Function, Initializer, Instruction, Linkage, Module, Number, Operand,
+    Address, AddressBase, CallSite, Function, Initializer, Instruction, Linkage, Module, Number, Operand,
     PointerAttribute, SourceLocation, StateSpace, Statement, Type,
 };
 use warpwright_ptx::{ParseError, parse, print};
@@ -256,6 +256,51 @@ fn source_positions_reach_instructions() {
         .collect();
     let at = |file, line, column| Some(SourceLocation { file, line, column });
     assert_eq!(locations, [(4, None), (6, at(1, 5, 3)), (8, at(2, 8, 0))]);
+}
+
+/// The positions of the calls around each instruction, as `file:line`, innermost first.
+fn calls(text: &str) -> Vec<Vec<String>> {
+    let instructions = body(text).into_iter().filter_map(|statement| match statement {
+        Statement::Instruction(instruction) => Some(instruction),
+        _ => None,
+    });
+    let of = |instruction: Instruction| {
+        let mut call = instruction.inlined;
+        std::iter::from_fn(|| {
+            let CallSite { at, outer, .. } = &*call.take()?;
+            let found = format!("{}:{}", at.file, at.line);
+            call.clone_from(outer);
+            Some(found)
+        })
+        .collect()
+    };
+    instructions.map(of).collect()
+}
+
+#[test]
+fn inlined_calls_reach_instructions_through_the_positions_that_they_name() {
+    let chain = calls(
+        ".loc 1 10 3
+         .loc 2 80 14, function_name $L0, inlined_at 1 10 3
+         .loc 3 93 3, function_name $L1, inlined_at 2 80 14\nmov.u32 %r1, 1;
+         .loc 1 11 3\nmov.u32 %r1, 1;
+         .loc 2 81 1, function_name $L0, inlined_at 1 11 3\nmov.u32 %r1, 1;
+         .loc 2 80 14, function_name $L0, inlined_at 1 20 3
+         .loc 3 94 3, function_name $L1, inlined_at 2 80 14\nmov.u32 %r1, 1;",
+    );
+    assert_eq!(chain, [vec!["2:80", "1:10"], vec![], vec!["1:11"], vec!["2:80", "1:20"]]);
+    // A template that is inlined into itself, as nvcc writes it.
+    let recursive = calls(
+        ".loc 1 7 9, function_name $L0, inlined_at 1 30 5
+         .loc 1 7 9, function_name $L1, inlined_at 1 7 9
+         .loc 1 7 9, function_name $L2, inlined_at 1 7 9\nmov.u32 %r1, 1;
+         .loc 1 7 9, function_name $L2, inlined_at 1 7 9\nmov.u32 %r1, 1;",
+    );
+    assert_eq!(recursive, [["1:7", "1:7", "1:30"]; 2]);
+    // However long it gets.
+    let cycle =
+        ".loc 1 1 1, function_name $L0, inlined_at 1 2 1\n.loc 1 2 1, function_name $L1, inlined_at 1 1 1\n";
+    assert!(calls(&(cycle.repeat(1000) + "mov.u32 %r1, 1;"))[0].len() < 100);
 }
 
 #[test]

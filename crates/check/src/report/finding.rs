@@ -145,6 +145,7 @@ impl From<&Fault> for Finding {
         }
         let label = fault.ptx_line.map(|ptx_line| Label {
             source: fault.source.clone(),
+            inlining: fault.inlining.clone(),
             ptx_line,
             ptx_text: fault.ptx_text.clone().unwrap_or_default(),
             text: fault.what.clone().unwrap_or(who),

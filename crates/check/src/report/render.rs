@@ -1,11 +1,11 @@
 //! Renders findings in the style of a compiler: source lines, underlined, with notes and help.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use warpwright_events::{Label, Source};
+use warpwright_events::{Inlining, Label, Source};
 
 use crate::report::finding::Finding;
 
@@ -128,7 +128,7 @@ fn expression(text: &str, position: usize) -> usize {
 /// A finding as text; `styled` for a terminal that shows colors.
 pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> String {
     for label in finding.labels.iter().chain(&finding.memory) {
-        if let Some(source) = &label.source {
+        for source in label.source.iter().chain(&label.inlining.callers) {
             files.load(&source.file);
         }
     }
@@ -136,7 +136,8 @@ pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> Strin
         .primary_title(&finding.message)
         .id(finding.kind.code())
         .elements(snippets(finding, files));
-    for note in &finding.notes {
+    let inlined: BTreeSet<String> = finding.labels.iter().filter_map(|label| inlined(label, files)).collect();
+    for note in finding.notes.iter().chain(&inlined) {
         group = group.element(Level::NOTE.message(note));
     }
     if let Some(help) = &finding.help {
@@ -149,6 +150,16 @@ pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> Strin
     renderer.render(&groups)
 }
 
+/// The calls of a label that no snippet shows: those in what its line calls, and those around it of
+/// files that are not available.
+fn inlined(label: &Label, files: &SourceFiles) -> Option<String> {
+    let source = label.source.as_ref()?;
+    let is_hidden = |source: &&Source| files.text(&source.file).is_none();
+    let callers = label.inlining.callers.iter().filter(is_hidden).cloned().collect();
+    let hidden = Inlining { callers, inside: label.inlining.inside.clone() };
+    (hidden != Inlining::default()).then(|| format!("{source}{hidden}"))
+}
+
 /// One snippet per file; lines of PTX separately, if the source is unknown or not available.
 fn snippets<'a>(
     finding: &'a Finding,
@@ -156,22 +167,26 @@ fn snippets<'a>(
 ) -> Vec<Snippet<'a, annotate_snippets::Annotation<'a>>> {
     let mut by_file: Vec<(&str, &str, Vec<annotate_snippets::Annotation<'a>>)> = Vec::new();
     let mut alone = Vec::new();
+    let mut annotate = |source: &'a Source, kind: AnnotationKind, what: &'a str| -> Option<()> {
+        let file = source.file.as_str();
+        let text = files.text(file)?;
+        let annotation = kind.span(span(text, source)?).label(what);
+        match by_file.iter_mut().find(|(found, ..)| *found == file) {
+            Some((_, _, annotations)) => annotations.push(annotation),
+            None => by_file.push((file, text, vec![annotation])),
+        }
+        Some(())
+    };
     for (index, label) in finding.labels.iter().chain(&finding.memory).enumerate() {
         let kind = if index == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
-        let known = label.source.as_ref().and_then(|source| {
-            let text = files.text(&source.file)?;
-            Some((source.file.as_str(), text, span(text, source)?))
-        });
-        match known {
-            Some((file, text, span)) => {
-                let annotation = kind.span(span).label(&label.text);
-                match by_file.iter_mut().find(|(found, ..)| *found == file) {
-                    Some((_, _, annotations)) => annotations.push(annotation),
-                    None => by_file.push((file, text, vec![annotation])),
-                }
-            }
-            None => alone.push(of_ptx(label, kind)),
+        if label.source.as_ref().and_then(|source| annotate(source, kind, &label.text)).is_none() {
+            alone.push(of_ptx(label, kind));
         }
+    }
+    let callers: BTreeSet<&Source> =
+        finding.labels.iter().flat_map(|label| &label.inlining.callers).collect();
+    for caller in callers {
+        annotate(caller, AnnotationKind::Context, "called from here");
     }
     let of_files = by_file
         .into_iter()

@@ -6,6 +6,7 @@ mod barriers;
 mod bulk;
 mod global;
 mod harness;
+mod inlining;
 mod memory;
 mod multiply;
 mod operands;

@@ -1,12 +1,12 @@
 //! The description of an instruction for observers: its class, its registers, and its work.
 
-use warpwright_events::{Class, Instruction, Register, Source, Unit, Work};
+use warpwright_events::{Class, Inlining, Instruction, Register, Source, Unit, Work};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
-/// Describes an instruction. `register` numbers a name, if it is a register's.
+/// Describes an instruction of these frames, outermost first. `register` numbers a name, if it is a register's.
 pub(crate) fn describe(
     instruction: &syntax::Instruction,
-    source: Option<Source>,
+    frames: Vec<Source>,
     mut register: impl FnMut(&str) -> Option<Register>,
 ) -> Instruction {
     let opcode = &instruction.opcode;
@@ -22,10 +22,12 @@ pub(crate) fn describe(
     if opcode.base() == "wgmma" {
         reads.extend(&writes);
     }
+    let (source, inlining) = Inlining::of(frames).unzip();
     Instruction {
         line: instruction.line,
         text: instruction.to_string().into(),
         source,
+        inlining: inlining.unwrap_or_default(),
         class: class(opcode),
         is_parameter_access: opcode.modifiers().any(|word| word.starts_with("param")),
         work: work(opcode),
@@ -40,6 +42,7 @@ pub(crate) fn nothing(line: u32) -> Instruction {
         line,
         text: "".into(),
         source: None,
+        inlining: Inlining::default(),
         class: Class::Other,
         is_parameter_access: false,
         work: lane(Unit::Control, 0),

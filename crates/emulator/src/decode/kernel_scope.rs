@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use warpwright_events::{Register, Source};
-use warpwright_ptx::syntax::{Initializer, Module, SourceLocation, StateSpace, Variable};
+use warpwright_ptx::syntax::{Initializer, Instruction, Module, StateSpace, Variable};
 
 use super::grid_workspace::GridWorkspace;
 use super::names::Symbol;
@@ -122,9 +122,14 @@ impl<'m> KernelDecoder<'m> {
         Register(next)
     }
 
-    /// A position, if the module names its file.
-    pub(crate) fn source(&self, location: SourceLocation) -> Source {
-        source(&self.names.module.files, location)
+    /// The position of an instruction and of the calls around it, outermost first.
+    pub(crate) fn frames(&self, instruction: &Instruction) -> Vec<Source> {
+        let calls = std::iter::successors(instruction.inlined.as_deref(), |call| call.outer.as_deref());
+        let positions = instruction.location.into_iter().chain(calls.map(|call| call.at));
+        let mut frames: Vec<Source> =
+            positions.map(|position| source(&self.names.module.files, position)).collect();
+        frames.reverse();
+        frames
     }
 
     /// Reaches every function that a table of addresses names.

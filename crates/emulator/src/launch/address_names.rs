@@ -4,7 +4,7 @@
 //! The language writes the contents of shared memory and their layouts into its PTX
 //! ([`MemoryObject`]). In other PTX, addresses are named by variables and parameters.
 
-use warpwright_events::{AddressName, AddressNames, Label, MemorySpace, split_shared};
+use warpwright_events::{AddressName, AddressNames, Inlining, Label, MemorySpace, split_shared};
 use warpwright_layout::ComposedLayout;
 use warpwright_ptx::syntax::MemoryObject;
 
@@ -217,6 +217,7 @@ impl<'k> Placed<'k> {
     fn label(&self, kernel: &Kernel, text: String) -> Label {
         Label {
             source: self.object.location.map(|location| source(&kernel.files, location)),
+            inlining: Inlining::default(),
             ptx_line: self.variable.line,
             ptx_text: self.variable.text.clone(),
             text,

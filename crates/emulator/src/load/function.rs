@@ -199,8 +199,8 @@ impl<'m> FunctionDecoder<'_, 'm> {
 
     /// An instruction that the emulator does not support becomes an operation that fails.
     fn instruction(&mut self, instruction: &'m Instruction) -> Result<(), LoadError> {
-        let source = instruction.location.map(|location| self.kernel.source(location));
-        let described = describe(instruction, source, |name| match self.symbol(name) {
+        let frames = self.kernel.frames(instruction);
+        let described = describe(instruction, frames, |name| match self.symbol(name) {
             Ok(Symbol::Register(_)) => Some(self.kernel.number(name)),
             _ => None,
         });

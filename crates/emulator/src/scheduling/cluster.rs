@@ -220,6 +220,7 @@ impl Cluster {
             ptx_line: Some(instruction.line),
             ptx_text: Some(instruction.text.to_string()),
             source: instruction.source.clone(),
+            inlining: instruction.inlining.clone(),
             message: failure.message,
             what: failure.what,
             also: failure.also.into_iter().map(|(pc, what)| launch.kernel.code.label(pc, what)).collect(),

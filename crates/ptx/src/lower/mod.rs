@@ -302,6 +302,7 @@ impl KernelWriter<'_> {
             operands,
             line: 0,
             location: self.location,
+            inlined: None,
         }));
     }
 

@@ -165,6 +165,7 @@ impl Call {
             operands: operands.into(),
             line: 0,
             location: self.location,
+            inlined: None,
         }));
     }
 

@@ -3,13 +3,17 @@
 mod constant;
 mod cursor;
 mod declaration;
+mod line_table;
 mod object;
 mod operand;
 mod statement;
 
+use std::sync::Arc;
+
 use crate::error::ParseError;
-use crate::syntax::{Function, Linkage, Module, SourceLocation, StateSpace, Statement};
+use crate::syntax::{CallSite, Function, Linkage, Module, SourceLocation, StateSpace, Statement};
 use cursor::{Cursor, Parsed};
+use line_table::LineTable;
 
 /// Nesting of blocks, initializers and parentheses beyond which text is refused.
 ///
@@ -43,8 +47,10 @@ struct Parser<'text> {
     cursor: Cursor<'text>,
     module: Module,
     nesting: u32,
-    /// The `.loc` in force.
+    /// The `.loc` in force, and the call that was inlined around it.
     location: Option<SourceLocation>,
+    inlined: Option<Arc<CallSite>>,
+    lines: LineTable,
     /// Arrays in scope with the bytes of one element, for `array[3]`.
     arrays: Vec<(String, u32)>,
 }
@@ -56,6 +62,8 @@ impl<'text> Parser<'text> {
             module: Module { address_size: 64, ..Module::default() },
             nesting: 0,
             location: None,
+            inlined: None,
+            lines: LineTable::default(),
             arrays: Vec::new(),
         }
     }
@@ -257,7 +265,7 @@ impl<'text> Parser<'text> {
         if self.cursor.peek() != b'{' {
             return self.cursor.error("`{` or `;` after the head of a function");
         }
-        self.location = None;
+        (self.location, self.inlined, self.lines) = (None, None, LineTable::default());
         let mut body: Vec<Statement> = pragmas.into_iter().map(Statement::Pragma).collect();
         body.extend(self.block()?);
         Ok(Some(body))

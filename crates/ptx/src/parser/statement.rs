@@ -42,8 +42,9 @@ impl Parser<'_> {
         let mark = self.cursor.mark();
         match self.cursor.directive() {
             Some("loc") => {
-                let location = self.location()?;
+                let (location, inlined) = self.location()?;
                 self.location = Some(location);
+                self.inlined = self.lines.note(location, inlined);
                 statements.push(Statement::Location(location));
                 Ok(())
             }
@@ -78,25 +79,25 @@ impl Parser<'_> {
 
     /// `file line column[, function_name label[+offset], inlined_at file line column]`, with no
     /// `;`.
-    pub(super) fn location(&mut self) -> Parsed<SourceLocation> {
+    pub(super) fn location(&mut self) -> Parsed<(SourceLocation, Option<(String, SourceLocation)>)> {
         let location = self.position()?;
-        if self.cursor.take(b',') {
-            let mark = self.cursor.mark();
-            if self.cursor.word() != Some("function_name") {
-                return self.cursor.error_at(mark, "`function_name`");
-            }
-            self.cursor.expect_word("the label of a function's name")?;
-            if self.cursor.take(b'+') {
-                self.count("a whole number of bytes")?;
-            }
-            self.cursor.expect(b',', "before `inlined_at`")?;
-            let mark = self.cursor.mark();
-            if self.cursor.word() != Some("inlined_at") {
-                return self.cursor.error_at(mark, "`inlined_at`");
-            }
-            self.position()?;
+        if !self.cursor.take(b',') {
+            return Ok((location, None));
         }
-        Ok(location)
+        let mark = self.cursor.mark();
+        if self.cursor.word() != Some("function_name") {
+            return self.cursor.error_at(mark, "`function_name`");
+        }
+        let mut function = self.cursor.expect_word("the label of a function's name")?.to_owned();
+        if self.cursor.take(b'+') {
+            function += &format!("+{}", self.count("a whole number of bytes")?);
+        }
+        self.cursor.expect(b',', "before `inlined_at`")?;
+        let mark = self.cursor.mark();
+        if self.cursor.word() != Some("inlined_at") {
+            return self.cursor.error_at(mark, "`inlined_at`");
+        }
+        Ok((location, Some((function, self.position()?))))
     }
 
     fn position(&mut self) -> Parsed<SourceLocation> {
@@ -194,6 +195,7 @@ impl Parser<'_> {
             operands,
             line: start.line(),
             location: self.location,
+            inlined: self.inlined.clone(),
         }));
         Ok(())
     }
