@@ -103,6 +103,9 @@ pub(crate) struct MbarrierRecord {
     /// Bytes expected and bytes arrived in the open phase.
     pub(crate) bytes_expected: u64,
     pub(crate) bytes_arrived: u64,
+    /// The copies whose bytes have arrived in the open phase: the instruction that issued them, and
+    /// the bytes of one.
+    pub(crate) copies: Vec<(u32, u32)>,
 }
 
 /// The mbarriers of a CTA that are initialized, by offset.

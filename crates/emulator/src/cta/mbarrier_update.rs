@@ -79,6 +79,14 @@ impl Block {
         Ok(before)
     }
 
+    /// Records a copy whose bytes arrive in the open phase.
+    pub(crate) fn note_copy(&mut self, offset: u64, pc: u32, bytes: u32) {
+        let Some(record) = self.mbarriers.get_mut(&offset) else { return };
+        if !record.copies.contains(&(pc, bytes)) {
+            record.copies.push((pc, bytes));
+        }
+    }
+
     /// Records arrivals in the phase that was open before.
     pub(crate) fn note_arrival(&mut self, offset: u64, before: Mbarrier, arrival: Arrivals) {
         let open = Mbarrier::from_bits(self.shared.read_u64(offset));

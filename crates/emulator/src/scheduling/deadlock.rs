@@ -66,6 +66,7 @@ impl Cluster {
         }
         if let Some(Watched::Mbarrier { address, .. }) = first.path.watched {
             failure.also.extend(self.arrival_labels(address));
+            failure.also.extend(self.copy_labels(address));
         }
         failure.help = self.help(first);
         // The main location's memory comes first.
@@ -158,6 +159,16 @@ impl Cluster {
         labels
     }
 
+    /// The copies that have completed at an awaited mbarrier, if the bytes of its phase are not those
+    /// expected. Those of a tensor copy are the bytes of its map's box.
+    fn copy_labels(&self, address: MbarrierAddress) -> Vec<(u32, String)> {
+        let block = &self.blocks[address.rank as usize];
+        let differs = block.mbarrier(address.offset).is_ok_and(|barrier| barrier.bytes != 0);
+        let record = block.mbarriers.get(&address.offset).filter(|_| differs);
+        let copies = record.iter().flat_map(|record| &record.copies);
+        copies.map(|(pc, bytes)| (*pc, format!("{bytes} bytes arrived from a copy issued here"))).collect()
+    }
+
     /// Help for what is awaited.
     fn help(&self, first: &Waiting<'_>) -> Option<String> {
         if let Wait::Barrier { id, .. } = first.path.wait {
@@ -176,7 +187,9 @@ impl Cluster {
         let Some(Watched::Mbarrier { address, .. }) = first.path.watched else { return None };
         let barrier = self.blocks[address.rank as usize].mbarrier(address.offset).ok()?;
         Some(match (barrier.pending, barrier.bytes) {
-            (0, _) => "expect (`arrive_and_expect`, `expect_tx`) exactly the bytes of the copies that complete in a phase".to_owned(),
+            (0, _) => "expect (`arrive_and_expect`, `expect_tx`) exactly the bytes of the copies that complete in a phase; a tensor \
+                 copy has the bytes of its map's box"
+                .to_owned(),
             (pending, _) if pending < barrier.expected => {
                 "initialize the mbarrier with the number of arrivals of a phase; `arrive` counts one for each thread that executes it".to_owned()
             }

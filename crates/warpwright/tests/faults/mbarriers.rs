@@ -180,7 +180,7 @@ impl Twin {
         let thread = thread_idx().x;
         if thread == 0 {
             full.arrive_and_expect(self.number(128, 256)); // (2)
-            bulk::load(*input, 64, tile, full);
+            bulk::load(*input, 64, tile, full); // (3)
         }
         full.wait_parity(0); // (1)
         output[thread] = tile[63 - thread];
@@ -193,7 +193,7 @@ impl Twin {
         let thread = thread_idx().x;
         if thread == 0 {
             full.arrive_and_expect(self.number(512, 256)); // (2)
-            bulk::load(*input, 64, tile, full);
+            bulk::load(*input, 64, tile, full); // (3)
         }
         full.wait_parity(0); // (1)
         output[thread] = tile[63 - thread];

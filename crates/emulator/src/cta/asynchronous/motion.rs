@@ -9,7 +9,7 @@ use super::reduction::Reduction;
 use super::shared_tile::SharedTile;
 use super::transfer::{Completion, Global, LINEAR_ROW, Motion, Transfer, ranks_of};
 use crate::cta::block::Blocks;
-use crate::cta::mbarrier_update::complete_tx;
+use crate::cta::mbarrier_update::{complete_tx, running};
 use crate::launch::context::LaunchContext;
 use crate::launch::failure::Failure;
 use crate::memory::{Memory, RegionCache};
@@ -74,6 +74,10 @@ impl Transfer {
                 .own
                 .observer
                 .report(Event::MbarrierCopyComplete { mbarrier: MbarrierAddress { rank, offset } });
+            // Before the bytes arrive: they may end the phase.
+            if let Ok(block) = running(blocks, MbarrierAddress { rank, offset }) {
+                block.note_copy(offset, self.issuer.pc, self.bytes());
+            }
             complete_tx(blocks, MbarrierAddress { rank, offset }, self.bytes()).map_err(|failure| {
                 let origin = launch.kernel.code.instruction(self.issuer.pc);
                 failure.note(format!(
