@@ -248,6 +248,29 @@ pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argumen
     })
 }
 
+/// Returns an error if a buffer has elements of another type than the pointer that it is passed for.
+/// `elements` are the types of the pointers among the parameters, where they are known.
+pub(crate) fn check_elements(
+    kernel: &str,
+    parameters: &[Parameter],
+    elements: &[Option<&'static str>],
+    arguments: &[Argument<'_>],
+) -> Result<()> {
+    for (position, (element, argument)) in elements.iter().zip(arguments).enumerate() {
+        if let (Some(needed), Value::Buffer { element, .. }) = (element, &argument.value)
+            && needed != element
+        {
+            return Err(Error::ArgumentType {
+                kernel: kernel.to_owned(),
+                position,
+                parameter: format!("`{}` is a pointer to {needed}", parameters[position].name),
+                given: argument.describe(),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// A value that can be passed to a kernel: a reference to a buffer or a tensor map, a scalar, or an
 /// [`Argument`].
 pub trait AsArgument {

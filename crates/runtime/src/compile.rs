@@ -21,7 +21,7 @@ use crate::launch::{Extents, Launch};
 use crate::module::Function;
 use crate::stream::Stream;
 use crate::tensor_map::TensorMap;
-use crate::tensor_map_parameter::{self, TensorMapParameter};
+use crate::tensor_map_parameter::TensorMapParameter;
 
 /// The PTX of a kernel for a compute capability: verified, optimized and written.
 ///
@@ -62,7 +62,7 @@ impl Device {
     fn compile_ir(&self, kernel: &ir::Kernel) -> Result<Function> {
         let ptx = ptx_of_ir(kernel, self.properties().capability)?;
         let function = self.load_ptx(&ptx)?.function(&kernel.name)?;
-        Ok(function.with_tensor_maps(tensor_map_parameter::of_kernel(kernel)))
+        Ok(function.described_by(kernel))
     }
 }
 

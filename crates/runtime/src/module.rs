@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use warpwright_arch::{KernelResources, Occupancy};
+use warpwright_ir as ir;
 use warpwright_ptx::syntax;
 
 use crate::arguments::{self, Argument, KernelArguments, MANY_ARGUMENTS};
@@ -64,8 +65,15 @@ impl Module {
         let entry = self.entries().find(|entry| entry.name == name);
         let parameters = entry.map(|entry| signature::parameters(entry).into());
         let required = entry.map(RequiredExtents::of).unwrap_or_default();
-        let (module, tensor_maps) = (self.clone(), [].into());
-        Ok(Function { module, name: name.into(), loaded, parameters, required, tensor_maps })
+        Ok(Function {
+            module: self.clone(),
+            name: name.into(),
+            loaded,
+            parameters,
+            required,
+            tensor_maps: [].into(),
+            elements: [].into(),
+        })
     }
 
     /// Address and size in bytes of a global variable.
@@ -93,6 +101,8 @@ pub struct Function {
     required: RequiredExtents,
     /// The parameters that take tensor maps; none if the kernel is known by its PTX alone.
     tensor_maps: Arc<[TensorMapParameter]>,
+    /// The element type of each parameter that is a pointer, where it is known.
+    elements: Arc<[Option<&'static str>]>,
 }
 
 impl Function {
@@ -121,9 +131,14 @@ impl Function {
         self.parameters.as_deref()
     }
 
-    /// The same kernel, with what it needs of its tensor maps.
-    pub(crate) fn with_tensor_maps(self, tensor_maps: Vec<TensorMapParameter>) -> Self {
-        Self { tensor_maps: tensor_maps.into(), ..self }
+    /// The same kernel, with what its description says that its PTX does not.
+    pub(crate) fn described_by(self, kernel: &ir::Kernel) -> Self {
+        let element = |parameter: &ir::Parameter| match parameter.ty {
+            ir::ParameterType::Pointer { element, .. } => Some(element),
+            _ => None,
+        };
+        let elements = kernel.parameters.iter().map(element).collect();
+        Self { tensor_maps: tensor_map_parameter::of_kernel(kernel).into(), elements, ..self }
     }
 
     pub(crate) fn tensor_maps(&self) -> &[TensorMapParameter] {
@@ -187,7 +202,11 @@ impl Function {
         launch: Launch,
         arguments: impl KernelArguments,
     ) -> Result<LaunchCounts> {
-        self.launch_with(stream, launch, &arguments.arguments())
+        let arguments = arguments.arguments();
+        if let Some(parameters) = &self.parameters {
+            arguments::check_elements(&self.name, parameters, &self.elements, &arguments)?;
+        }
+        self.launch_with(stream, launch, &arguments)
     }
 
     /// Starts the kernel with these arguments. A launch does not allocate or lock on the host.

@@ -74,6 +74,21 @@ fn the_block_is_stated_once() {
     assert!(refused.contains("states no block: call `launch::threads(n)`"), "{refused}");
 }
 
+#[test]
+fn a_buffer_of_another_type_is_refused_where_rust_does_not_compare() {
+    for device in devices() {
+        let kernel = device.compile(&stray().expect("it has no mistakes")).expect("it compiles");
+        let (floats, integers) = (device.zeros::<f32>(4), device.zeros::<u32>(4));
+        let (floats, integers) = (floats.expect("it fits"), integers.expect("it fits"));
+        let stream = device.stream().expect("a stream");
+        let refused = kernel.function().launch(&stream, kernel.shape(1).block(1), (&floats, &integers));
+        insta::assert_snapshot!(
+            refused.expect_err("it computes with f32"),
+            @"argument 1 of kernel `stray` does not fit: parameter `out` is a pointer to f32, and the launch passes a buffer of u32"
+        );
+    }
+}
+
 #[kernel]
 fn states_its_cluster() {
     launch::threads(32);
