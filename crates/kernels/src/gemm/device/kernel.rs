@@ -47,7 +47,7 @@ impl WgmmaGemm {
     ) {
         let store = match (c_map, c) {
             (Some(map), c) => {
-                TileStore::Tma { tma: TmaStore::<C>::new(self.tile.1, self.c, CONSUMERS), map, c }
+                TileStore::Tma { tma: Box::new(TmaStore::<C>::new(self.tile.1, self.c, CONSUMERS)), map, c }
             }
             (None, Some(c)) => TileStore::Registers { c, layout: self.c },
             (None, None) => unreachable!("C has a tensor map or an address"),

@@ -197,7 +197,7 @@ pub(in crate::gemm) enum TileStore<'c, C> {
     /// By TMA; from registers the tiles that reach into the rows of the next group along m.
     Tma {
         /// The path through shared memory.
-        tma: TmaStore<C>,
+        tma: Box<TmaStore<C>>,
         /// C of all problems as TMA stores it.
         map: &'c TensorMap,
         /// C of all problems; `None` without groups along m.
