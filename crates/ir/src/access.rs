@@ -147,6 +147,34 @@ pub(crate) fn for_each_write(body: &[Statement], visit: &mut dyn FnMut(Register)
     }
 }
 
+/// Adds to `mentions`, by register, how often each occurs in `body`.
+pub(crate) fn count_mentions(body: &[Statement], mentions: &mut [u32]) {
+    for statement in body {
+        let mut mention = |register: &Register| mentions[register.0 as usize] += 1;
+        match statement {
+            Statement::Instruction(instruction) => {
+                mentioned(instruction).for_each(|register| mention(&register));
+                instruction.guard.iter().for_each(|(guard, _)| mention(guard));
+            }
+            Statement::If { condition, then, otherwise, .. } => {
+                mention(condition);
+                count_mentions(then, mentions);
+                count_mentions(otherwise, mentions);
+            }
+            Statement::Loop { body, step, .. } => {
+                count_mentions(body, mentions);
+                count_mentions(step, mentions);
+            }
+            Statement::Block { body, .. } => count_mentions(body, mentions),
+            Statement::Print { arguments, .. } => {
+                arguments.iter().for_each(|(register, _)| mention(register))
+            }
+            Statement::Assert { condition, .. } => mention(condition),
+            Statement::Break(..) | Statement::Continue(..) | Statement::Return(_) => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

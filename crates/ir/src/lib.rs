@@ -6,12 +6,14 @@
 //! author's source position on everything.
 
 mod access;
+mod contract;
 pub mod kernel;
 pub mod module;
 mod optimize;
 mod register_set;
 pub mod verify;
 
+pub use contract::contract;
 pub use kernel::*;
 pub use module::Module;
 pub use optimize::optimize;

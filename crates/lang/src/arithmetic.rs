@@ -1,11 +1,12 @@
 //! Addition, subtraction, multiplication, division and negation for every number type.
 //!
-//! Results wrap (integers) or round to nearest even (floats). A product and a sum stay two
-//! roundings: every float instruction names its rounding, which forbids the assembler to contract
-//! them. `mul_add` is the fused form.
+//! Results wrap (integers) or round to nearest even (floats). A product of floats that is added to
+//! something is contracted with the sum, unless the author forbids it
+//! ([`contraction`](crate::contraction)).
 
 use warpwright_ir::{Operand, RegisterClass};
 
+use crate::contraction::contracts;
 use crate::element::{Element, Kind, Number};
 use crate::operation::{compute, compute_into, fresh, on_behalf_of_author};
 use crate::value::{Reg, Value};
@@ -32,23 +33,26 @@ pub(crate) fn arithmetic_word<T: Element>() -> &'static str {
     }
 }
 
-/// Records `destination = a op b`.
+/// Records `destination = a op b`. Where contraction is allowed, a sum, difference or product of
+/// floats names no rounding.
 #[track_caller]
 pub(crate) fn arithmetic_into<T: Number>(op: Arithmetic, destination: Reg<T>, a: Operand, b: Operand) {
     let word = arithmetic_word::<T>();
+    let is_float = T::KIND == Kind::Float || T::KIND == Kind::Packed;
     match T::PTX {
-        "bf16" | "bf16x2" => bfloat_into(op, destination, a, b),
-        "f16" if op == Arithmetic::Divide => divide_in_f32_into(destination, a, b),
-        "f16x2" if op == Arithmetic::Divide => divide_lanes_into(destination, a, b),
+        "f16" | "bf16" if op == Arithmetic::Divide => divide_in_f32_into(destination, a, b),
+        "f16x2" | "bf16x2" if op == Arithmetic::Divide => divide_lanes_into(destination, a, b),
+        "bf16" | "bf16x2" if !contracts() => bfloat_into(op, destination, a, b),
         _ => {
             let name = match op {
                 Arithmetic::Add => "add",
                 Arithmetic::Subtract => "sub",
-                Arithmetic::Multiply if T::KIND == Kind::Float || T::KIND == Kind::Packed => "mul",
+                Arithmetic::Multiply if is_float => "mul",
                 Arithmetic::Multiply => "mul.lo",
                 Arithmetic::Divide => "div",
             };
-            let rounding = if T::KIND == Kind::Float || T::KIND == Kind::Packed { ".rn" } else { "" };
+            let is_rounded = is_float && (op == Arithmetic::Divide || !contracts());
+            let rounding = if is_rounded { ".rn" } else { "" };
             compute_into(destination, format!("{name}{rounding}.{word}"), [a, b]);
             renormalize(destination);
         }

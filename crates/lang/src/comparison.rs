@@ -136,6 +136,18 @@ impl<T: TestableFloat> Reg<T> {
     pub fn is_nan(self) -> Reg<bool> {
         self.is(FloatClass::NotANumber)
     }
+
+    /// Whether the value is neither infinite nor NaN.
+    #[track_caller]
+    pub fn is_finite(self) -> Reg<bool> {
+        self.is(FloatClass::Finite)
+    }
+
+    /// Whether the value is infinite.
+    #[track_caller]
+    pub fn is_infinite(self) -> Reg<bool> {
+        self.is(FloatClass::Infinite)
+    }
 }
 
 /// A float that `testp` takes.

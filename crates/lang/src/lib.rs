@@ -16,6 +16,7 @@ pub mod bulk;
 pub mod cluster;
 pub mod comparison;
 pub mod composite;
+pub mod contraction;
 pub mod control;
 pub mod conversion;
 pub mod element;

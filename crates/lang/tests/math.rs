@@ -1,8 +1,9 @@
 //! The mathematical functions on the emulator, compared with f64 on the host. `xtask math` compares
 //! them for all 2^32 arguments on any device.
 
-use warpwright_lang::math::table::FUNCTIONS;
-use warpwright_testing::math::{arguments, reference, ulp_error_f32};
+use warpwright_lang::Reg;
+use warpwright_lang::math::table::{DOUBLE_FUNCTIONS, FUNCTIONS};
+use warpwright_testing::math::{arguments, arguments_f64, reference, ulp_error, ulp_error_f32};
 
 use crate::narrow::run;
 
@@ -29,11 +30,135 @@ fn functions_of_f32_keep_their_bounds() {
 }
 
 #[test]
+fn functions_of_f64_keep_their_bounds() {
+    let mut arguments = arguments_f64(2);
+    arguments.resize(arguments.len().next_multiple_of(256), 0.0);
+    let pairs: Vec<(f64, f64)> = arguments.iter().map(|x| (*x, 0.0)).collect();
+    let mut wrong = Vec::new();
+    for function in DOUBLE_FUNCTIONS {
+        let exact = reference(function.name);
+        let found = run(&pairs, |x, _| (function.record)(x));
+        let errors = pairs.iter().zip(found).map(|((x, _), bits)| {
+            let found = f64::from_bits(bits);
+            (ulp_error(found, exact(*x), 53, -1022, 1023), *x, found)
+        });
+        let (error, x, found) = errors.max_by(|a, b| a.0.total_cmp(&b.0)).expect("there are arguments");
+        if error > function.ulp {
+            let expected = exact(x);
+            wrong.push(format!("{}({x:e}) is {found:e}, not {expected:e}: {error:.2} ulp", function.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn the_page_lists_the_functions() {
     let page = include_str!("../../../docs/math.md");
-    for function in FUNCTIONS {
-        let cuda = function.cuda.map_or("-".to_owned(), |bound| bound.to_string());
-        let row = format!("| `{}` | {} | {cuda} |", function.name, function.ulp);
-        assert!(page.contains(&row), "docs/math.md lacks {row}");
+    let cells = |name: &str, ulp: f64, cuda: Option<f64>| {
+        let cuda = cuda.map_or("-".to_owned(), |bound| bound.to_string());
+        format!("| `{name}` | {ulp} | {cuda} |\n")
+    };
+    let single: String = FUNCTIONS.iter().map(|f| cells(f.name, f.ulp, f.cuda)).collect();
+    let double: String = DOUBLE_FUNCTIONS.iter().map(|f| cells(f.name, f.ulp, f.cuda)).collect();
+    assert!(page.contains(&single), "docs/math.md lacks the table of f32:\n{single}");
+    assert!(page.contains(&double), "docs/math.md lacks the table of f64:\n{double}");
+}
+
+/// Functions of two arguments, with Rust's of f64 and the bound in ulp.
+type Binary = (fn(Reg<f32>, Reg<f32>) -> Reg<f32>, fn(f64, f64) -> f64, f64);
+type DoubleBinary = (fn(Reg<f64>, Reg<f64>) -> Reg<f64>, fn(f64, f64) -> f64, f64);
+
+const BINARY: &[Binary] = &[
+    (|x, y| x.powf(y), f64::powf, 4.5),
+    (|y, x| y.atan2(x), f64::atan2, 3.5),
+    (|x, y| x.hypot(y), f64::hypot, 3.5),
+    (|x, y| x.fdim(y), difference, 0.5),
+];
+
+const DOUBLE_BINARY: &[DoubleBinary] = &[
+    (|x, y| x.powf(y), f64::powf, 16.0),
+    (|y, x| y.atan2(x), f64::atan2, 3.5),
+    (|x, y| x.hypot(y), f64::hypot, 3.5),
+    (|x, y| x.fdim(y), difference, 0.5),
+];
+
+fn difference(x: f64, y: f64) -> f64 {
+    if x <= y { 0.0 } else { x - y }
+}
+
+/// All pairs of special values, and pairs of moderate ones.
+fn pairs_of_arguments() -> Vec<(f32, f32)> {
+    let special = [
+        0.0, f32::from_bits(1), f32::MIN_POSITIVE, 0.3, 0.5, 0.999_999_94, 1.0, 1.000_000_1, 2.0, 3.0, 7.5, 1e10,
+        16_777_217.0, 1e38, f32::MAX, f32::INFINITY,
+    ];
+    let signed: Vec<f32> = special.into_iter().flat_map(|x| [x, -x]).chain([f32::NAN]).collect();
+    let pairs = signed.iter().flat_map(|x| signed.iter().map(|y| (*x, *y)));
+    let random = arguments(4).into_iter().map(|bits| bits & 0x7f_ffff);
+    let moderate: Vec<f32> =
+        random.map(|bits| f32::from_bits(0x3f80_0000 | bits) * 2f32.powi((bits % 13) as i32 - 6)).collect();
+    let sign = |x: f32| if x.to_bits() & 1 == 0 { x } else { -x };
+    let moderate = moderate.iter().zip(moderate.iter().skip(7)).map(|(x, y)| (*x, sign(*y)));
+    let mut pairs: Vec<(f32, f32)> = pairs.chain(moderate).collect();
+    pairs.resize(pairs.len().next_multiple_of(256), (1.0, 1.0));
+    pairs
+}
+
+#[test]
+fn functions_of_two_arguments_keep_their_bounds() {
+    let pairs = pairs_of_arguments();
+    let wide: Vec<(f64, f64)> = pairs.iter().map(|(x, y)| (f64::from(*x), f64::from(*y))).collect();
+    let mut wrong = Vec::new();
+    for (number, ((function, exact, bound), (double, _, double_bound))) in BINARY.iter().zip(DOUBLE_BINARY).enumerate() {
+        for ((x, y), bits) in wide.iter().zip(run(&pairs, |x, y| function(x, y))) {
+            let found = f32::from_bits(bits as u32);
+            let error = ulp_error_f32(found, exact(*x, *y));
+            if error > *bound {
+                wrong.push(format!("f32 {number}: of {x:e} and {y:e} {found:e}, not {:e}: {error:.2} ulp", exact(*x, *y)));
+            }
+        }
+        for ((x, y), bits) in wide.iter().zip(run(&wide, |x, y| double(x, y))) {
+            let found = f64::from_bits(bits);
+            let error = ulp_error(found, exact(*x, *y), 53, -1022, 1023);
+            if error > *double_bound {
+                wrong.push(format!("f64 {number}: of {x:e} and {y:e} {found:e}, not {:e}: {error:.2} ulp", exact(*x, *y)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn sixteen_bit_functions_round_once_more() {
+    use half::{bf16, f16};
+    for function in [0usize, 1, 2] {
+        let halves: Vec<(f16, f16)> = (0..=u16::MAX).step_by(7).map(|bits| (f16::from_bits(bits), f16::ZERO)).collect();
+        let halves = &halves[..halves.len() / 256 * 256];
+        let exact = [f64::exp, f64::tanh, f64::cbrt][function];
+        let found = match function {
+            0 => run(halves, |x, _| x.exp()),
+            1 => run(halves, |x, _| x.tanh()),
+            _ => run(halves, |x, _| x.cbrt()),
+        };
+        for ((x, _), bits) in halves.iter().zip(found) {
+            let error = ulp_error(f16::from_bits(bits as u16).to_f64(), exact(x.to_f64()), 11, -14, 15);
+            assert!(error <= 0.51, "{function} of f16 {x}: {error} ulp");
+        }
+    }
+    let brains: Vec<(bf16, bf16)> = (0..=u16::MAX).step_by(8).map(|bits| (bf16::from_bits(bits), bf16::ZERO)).collect();
+    for ((x, _), bits) in brains.iter().zip(run(&brains, |x, _| x.exp())) {
+        let error = ulp_error(bf16::from_bits(bits as u16).to_f64(), x.to_f64().exp(), 8, -126, 127);
+        assert!(error <= 0.51, "exp of bf16 {x}: {error} ulp");
+    }
+}
+
+#[test]
+fn integer_powers_are_repeated_products() {
+    let pairs: Vec<(f32, f32)> = (0..256).map(|i| (i as f32 * 0.03 - 3.0, 0.0)).collect();
+    for exponent in [0, 1, 2, 5, -3] {
+        for ((x, _), bits) in pairs.iter().zip(run(&pairs, |x, _| x.powi(exponent))) {
+            let error = ulp_error_f32(f32::from_bits(bits as u32), f64::from(*x).powi(exponent));
+            assert!(error <= 3.0, "{x} to the {exponent}: {error} ulp");
+        }
     }
 }

@@ -24,12 +24,14 @@ pub mod prelude {
     pub use warpwright_lang::cluster::*;
     pub use warpwright_lang::comparison::FloatClass;
     pub use warpwright_lang::composite::*;
+    pub use warpwright_lang::contraction::{forbid_contraction, strict};
     pub use warpwright_lang::control::*;
     pub use warpwright_lang::conversion::Rounding;
     pub use warpwright_lang::element::*;
     pub use warpwright_lang::fence::*;
     pub use warpwright_lang::float::Mode;
     pub use warpwright_lang::integer::{add_with_carry, sub_with_borrow};
+    pub use warpwright_lang::math::{MathFloat, fast};
     pub use warpwright_lang::matrix::*;
     pub use warpwright_lang::mbarrier::{Mbarrier, Mbarriers, RemoteMbarrier};
     pub use warpwright_lang::memory::{L2Eviction, cache_policy, create_policy};

@@ -13,7 +13,7 @@ const REACH: usize = 32;
 /// Rewrites the kernel; whether anything changed.
 pub(super) fn run(kernel: &mut Kernel) -> bool {
     let mut mentions = vec![0u32; kernel.registers.len()];
-    count_mentions(&kernel.body, &mut mentions);
+    access::count_mentions(&kernel.body, &mut mentions);
     let Kernel { body, registers, .. } = kernel;
     let is_alike = |a: Register, b: Register| registers[a.0 as usize] == registers[b.0 as usize];
     coalesce(body, &mentions, &is_alike)
@@ -79,32 +79,5 @@ fn rename(statement: &mut Statement, from: Register, to: Register) {
                 *register = to;
             }
         });
-    }
-}
-
-fn count_mentions(body: &[Statement], mentions: &mut [u32]) {
-    for statement in body {
-        let mut mention = |register: &Register| mentions[register.0 as usize] += 1;
-        match statement {
-            Statement::Instruction(instruction) => {
-                access::mentioned(instruction).for_each(|register| mention(&register));
-                instruction.guard.iter().for_each(|(guard, _)| mention(guard));
-            }
-            Statement::If { condition, then, otherwise, .. } => {
-                mention(condition);
-                count_mentions(then, mentions);
-                count_mentions(otherwise, mentions);
-            }
-            Statement::Loop { body, step, .. } => {
-                count_mentions(body, mentions);
-                count_mentions(step, mentions);
-            }
-            Statement::Block { body, .. } => count_mentions(body, mentions),
-            Statement::Print { arguments, .. } => {
-                arguments.iter().for_each(|(register, _)| mention(register))
-            }
-            Statement::Assert { condition, .. } => mention(condition),
-            Statement::Break(..) | Statement::Continue(..) | Statement::Return(_) => {}
-        }
     }
 }

@@ -1,19 +1,46 @@
 //! The functions as methods, for every float type.
 
-use super::single;
+use super::{double, single};
+use crate::contraction::strict;
 use crate::element::{Float, bf16, f16};
 use crate::operation::on_behalf_of_author;
 use crate::value::{Reg, Value};
+
+/// Records a function: its instructions belong to the author's position, and are not contracted.
+#[track_caller]
+fn evaluate<R>(function: impl FnOnce() -> R) -> R {
+    on_behalf_of_author(|| strict(function))
+}
+
+/// `x^exponent` by squares and products.
+#[track_caller]
+fn repeated_product<T: MathFloat>(x: Reg<T>, exponent: i32, one: T) -> Reg<T> {
+    let mut remaining = exponent.unsigned_abs();
+    let (mut square, mut product) = (x, None);
+    while remaining != 0 {
+        if remaining & 1 == 1 {
+            product = Some(product.map_or(square, |product: Reg<T>| product * square));
+        }
+        remaining >>= 1;
+        if remaining != 0 {
+            square = square * square;
+        }
+    }
+    let product = product.unwrap_or_else(|| one.reg());
+    if exponent < 0 { T::recip(product) } else { product }
+}
 
 macro_rules! functions {
     (
         one { $($(#[$doc:meta])* $name:ident;)* }
         two { $($(#[$doc2:meta])* $name2:ident($other:ident);)* }
     ) => {
-        /// A float that has the mathematical functions: `f16`, `bf16` and `f32`.
+        /// A float that has the mathematical functions.
         pub trait MathFloat: Float {
             $(#[doc(hidden)] fn $name(x: Reg<Self>) -> Reg<Self>;)*
             $(#[doc(hidden)] fn $name2(x: Reg<Self>, $other: Reg<Self>) -> Reg<Self>;)*
+            #[doc(hidden)]
+            fn powi(x: Reg<Self>, exponent: i32) -> Reg<Self>;
             #[doc(hidden)]
             fn sin_cos(x: Reg<Self>) -> (Reg<Self>, Reg<Self>);
         }
@@ -23,27 +50,41 @@ macro_rules! functions {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $name(self) -> Self {
-                    on_behalf_of_author(|| T::$name(self))
+                    evaluate(|| T::$name(self))
                 }
             )*
             $(
                 $(#[$doc2])*
                 #[track_caller]
                 pub fn $name2(self, $other: impl Value<T>) -> Self {
-                    on_behalf_of_author(|| T::$name2(self, $other.reg()))
+                    evaluate(|| T::$name2(self, $other.reg()))
                 }
             )*
+            /// `self^exponent`, by repeated multiplication; of a negative exponent, the reciprocal.
+            #[track_caller]
+            pub fn powi(self, exponent: i32) -> Self {
+                evaluate(|| T::powi(self, exponent))
+            }
+
             /// The sine and the cosine.
             #[track_caller]
             pub fn sin_cos(self) -> (Self, Self) {
-                on_behalf_of_author(|| T::sin_cos(self))
+                evaluate(|| T::sin_cos(self))
             }
         }
 
         impl MathFloat for f32 {
             $(fn $name(x: Reg<f32>) -> Reg<f32> { single::$name(x) })*
             $(fn $name2(x: Reg<f32>, $other: Reg<f32>) -> Reg<f32> { single::$name2(x, $other) })*
+            fn powi(x: Reg<f32>, exponent: i32) -> Reg<f32> { repeated_product(x, exponent, 1.0) }
             fn sin_cos(x: Reg<f32>) -> (Reg<f32>, Reg<f32>) { single::sin_cos(x) }
+        }
+
+        impl MathFloat for f64 {
+            $(fn $name(x: Reg<f64>) -> Reg<f64> { double::$name(x) })*
+            $(fn $name2(x: Reg<f64>, $other: Reg<f64>) -> Reg<f64> { double::$name2(x, $other) })*
+            fn powi(x: Reg<f64>, exponent: i32) -> Reg<f64> { repeated_product(x, exponent, 1.0) }
+            fn sin_cos(x: Reg<f64>) -> (Reg<f64>, Reg<f64>) { double::sin_cos(x) }
         }
 
         functions!(through_f32: f16 bf16; $($name)*; $($name2)*);
@@ -60,6 +101,9 @@ macro_rules! functions {
                     single::$name2(x.convert(), y.convert()).convert()
                 }
             )*
+            fn powi(x: Reg<$ty>, exponent: i32) -> Reg<$ty> {
+                repeated_product(x.convert::<f32>(), exponent, 1.0).convert()
+            }
             fn sin_cos(x: Reg<$ty>) -> (Reg<$ty>, Reg<$ty>) {
                 let (sine, cosine) = single::sin_cos(x.convert());
                 (sine.convert(), cosine.convert())
@@ -142,6 +186,14 @@ functions! {
     round;
     /// The nearest integer; halves go to the even one.
     round_ties_even;
+    /// The value less its integer part.
+    fract;
+    /// 1 with the sign of the value; NaN of NaN.
+    signum;
+    /// The angle of this many radians, in degrees.
+    to_degrees;
+    /// The angle of this many degrees, in radians.
+    to_radians;
     }
     two {
     /// `self^exponent`.
@@ -150,5 +202,7 @@ functions! {
     atan2(x);
     /// The length of the hypotenuse of a right triangle with these legs.
     hypot(other);
+    /// `self - other` where that is positive, else 0; NaN if either is NaN.
+    fdim(other);
     }
 }

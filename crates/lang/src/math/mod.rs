@@ -12,6 +12,7 @@
 
 mod choice;
 mod double;
+pub mod fast;
 mod functions;
 mod polynomial;
 mod single;

@@ -51,6 +51,8 @@ pub struct Recorder {
     symbols: HashMap<Register, String>,
     /// The registers that hold the address of a tensor map.
     tensor_maps: HashMap<Register, TensorMapOrigin>,
+    /// Whether products and sums of floats may be contracted, at this point of the kernel.
+    pub(crate) contracts: bool,
     errors: Vec<StagingError>,
 }
 
@@ -127,6 +129,7 @@ impl Recorder {
             written_for: Vec::new(),
             symbols: HashMap::new(),
             tensor_maps: HashMap::new(),
+            contracts: true,
             errors: Vec::new(),
         };
         recorder.open_kernel(location);
@@ -141,6 +144,7 @@ impl Recorder {
             return Err(self.errors);
         }
         self.kernel.body = self.close_kernel();
+        warpwright_ir::contract(&mut self.kernel);
         Ok(self.kernel)
     }
 

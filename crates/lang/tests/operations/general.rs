@@ -5,6 +5,7 @@ use warpwright_lang::access::{Access, CacheOperator, Eviction, L2Prefetch, Order
 use warpwright_lang::async_copy::*;
 use warpwright_lang::atomic::{AtomicOrdering, Atomicity};
 use warpwright_lang::comparison::FloatClass;
+use warpwright_lang::contraction::{forbid_contraction, strict};
 use warpwright_lang::conversion::Rounding;
 use warpwright_lang::element::*;
 use warpwright_lang::float::Mode;
@@ -45,6 +46,24 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_80" "mov.b32 fma.rn.bf16x2": x::<bf16x2>() * y::<bf16x2>();
     "sm_80" "cvt.f32.f16 cvt.f32.f16 div.rn.f32 cvt.rn.f16.f32": x::<f16>() / y::<f16>();
     "sm_80" "neg.bf16": -x::<bf16>();
+    "sm_80" "fma.rn.f32": x::<f32>() * y::<f32>() + x::<f32>();
+    "sm_80" "fma.rn.f32": x::<f32>() + y::<f32>() * 3.0;
+    "sm_80" "fma.rn.f32": x::<f32>() * y::<f32>() - 1.0;
+    "sm_80" "neg.f32 fma.rn.f32": x::<f32>() * 2.0 - y::<f32>();
+    "sm_80" "neg.f64 fma.rn.f64": y::<f64>() - x::<f64>() * y::<f64>();
+    "sm_80" "fma.rn.f32": y::<f32>() - x::<f32>() * 3.0;
+    "sm_80" "mul.rn.f32 fma.rn.f32": x::<f32>() * 2.0 + y::<f32>() * 3.0;
+    "sm_80" "fma.rn.f16x2": x::<f16x2>() * y::<f16x2>() + y::<f16x2>();
+    "sm_80" "neg.bf16 fma.rn.bf16": x::<bf16>() * y::<bf16>() - y::<bf16>();
+    "sm_80" "mul.rn.f32 add.rn.f32 sub.rn.f32": {
+        let product = x::<f32>() * y::<f32>();
+        (product + 1.0, product - 1.0)
+    };
+    "sm_80" "mul.rn.f32 add.rn.f32": strict(|| x::<f32>() * y::<f32>() + 1.0);
+    "sm_80" "mul.rn.f32 add.rn.f32": {
+        forbid_contraction();
+        x::<f32>() * y::<f32>() + 1.0
+    };
     "sm_80" "setp.lt.u32": x::<u32>().lt(y::<u32>());
     "sm_80" "setp.ge.s16": x::<i8>().ge(y::<i8>());
     "sm_80" "setp.neu.f32": x::<f32>().ne(0.0);

@@ -52,7 +52,7 @@ impl Worst {
 }
 
 impl Errors {
-    pub(crate) fn run(&self, device: &Device, functions: &[&Function]) -> Result<Value> {
+    pub(crate) fn run(&self, device: &Device, functions: &[&Function<f32>]) -> Result<Value> {
         let count = (1u64 << 32) / u64::from(self.one_in);
         println!("{count} arguments of each function");
         println!("{:<16} {:>9} {:>7} {:>6}  at", "function", "ulp", "bound", "CUDA");
@@ -86,7 +86,7 @@ impl Errors {
         Ok(json!({ "device": device.name(), "arguments": count, "functions": rows, "over": over }))
     }
 
-    fn worst(&self, device: &Device, function: &Function, count: u64) -> Result<Worst> {
+    fn worst(&self, device: &Device, function: &Function<f32>, count: u64) -> Result<Worst> {
         let kernel = device.compile(&Evaluation { function: function.record }.run()?)?;
         let stream = device.stream()?;
         let chunk = count.next_multiple_of(u64::from(THREADS)).min(CHUNK);

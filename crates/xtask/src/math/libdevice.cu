@@ -90,7 +90,11 @@ void time(const char *name, float low, float high, float *sums) {
     X(ceil, -10.0f, 10.0f, ceilf(x)) \
     X(trunc, -10.0f, 10.0f, truncf(x)) \
     X(round, -10.0f, 10.0f, roundf(x)) \
-    X(round_ties_even, -10.0f, 10.0f, rintf(x))
+    X(round_ties_even, -10.0f, 10.0f, rintf(x)) \
+    X(fract, -10.0f, 10.0f, x - truncf(x)) \
+    X(signum, -10.0f, 10.0f, copysignf(1.0f, x)) \
+    X(to_degrees, -10.0f, 10.0f, x * 57.29577951f) \
+    X(to_radians, -10.0f, 10.0f, x * 0.01745329252f)
 
 #define DEFINE(name, low, high, expression)                                      \
     struct name##_function {                                                     \

@@ -41,7 +41,7 @@ impl Math {
         {
             bail!("there is no function `{unknown}`");
         }
-        let functions: Vec<&Function> = FUNCTIONS
+        let functions: Vec<&Function<f32>> = FUNCTIONS
             .iter()
             .filter(|function| self.only.is_empty() || self.only.iter().any(|name| name == function.name))
             .collect();

@@ -53,7 +53,7 @@ impl Loop {
 }
 
 impl Speed {
-    pub(crate) fn run(&self, device: &Device, functions: &[&Function]) -> Result<Value> {
+    pub(crate) fn run(&self, device: &Device, functions: &[&Function<f32>]) -> Result<Value> {
         let theirs = self.libdevice.as_deref().map(read).transpose()?.unwrap_or_default();
         println!("{:<16} {:>10} {:>10} {:>6}", "function", "ours", "CUDA's", "ratio");
         let mut rows = Vec::new();
@@ -72,7 +72,7 @@ impl Speed {
     }
 
     /// 10^9 evaluations a second: the median of several launches.
-    fn throughput(&self, device: &Device, function: &Function) -> Result<f64> {
+    fn throughput(&self, device: &Device, function: &Function<f32>) -> Result<f64> {
         let kernel = device.compile(&Loop { function: function.record }.run()?)?;
         let threads = self.grid * THREADS;
         let mut sums = device.uninitialized::<f32>(threads as usize)?;

@@ -34,9 +34,8 @@ pub(crate) fn erf(x: Reg<f32>) -> Reg<f32> {
     let t = x.abs();
     let is_near = t.lt(1.0);
     let argument = is_near.select(x * x, t);
-    let base = is_near.select(x, t);
-    let result = either_polynomial(is_near, argument, &NEAR, &FAR).mul_add(base, base);
-    let far = (exp2_normal(-result).mul_add(-1.0, 1.0)).copysign(x);
+    let result = either_polynomial(is_near, argument, &NEAR, &FAR).mul_add(x, x);
+    let far = exp2_normal(-result.abs()).mul_add(-1.0, 1.0).copysign(x);
     is_near.select(result, far)
 }
 

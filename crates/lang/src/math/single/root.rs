@@ -1,6 +1,6 @@
 //! Roots and reciprocals of f32.
 
-use super::reciprocal;
+use super::exp2_normal;
 use crate::operation::compute;
 use crate::value::Reg;
 
@@ -21,10 +21,11 @@ pub(crate) fn recip(x: Reg<f32>) -> Reg<f32> {
 
 #[track_caller]
 pub(crate) fn cbrt(x: Reg<f32>) -> Reg<f32> {
-    // One step of Newton's method from 2^(log2(|x|) / 3).
-    let start = (x.abs().lg2_approx() * (1.0 / 3.0)).ex2_approx().copysign(x);
-    let quotient = x * reciprocal(start * start);
-    let result = (start - quotient).mul_add(-1.0 / 3.0, start);
+    // One step of Newton's method, from the inverse: 2^(-log2(|x|) / 3).
+    let inverse = exp2_normal(x.abs().lg2_approx() * (-1.0 / 3.0));
+    let start = x * (inverse * inverse);
+    let error = inverse.mul_add(-start.abs(), 1.0);
+    let result = (error * (2.0 / 3.0)).mul_add(start, start);
     // Zeros, infinities and NaN are their own roots.
     (x + x).eq(x).select(x, result)
 }
