@@ -89,8 +89,22 @@ fn difference(x: f64, y: f64) -> f64 {
 /// All pairs of special values, and pairs of moderate ones.
 fn pairs_of_arguments() -> Vec<(f32, f32)> {
     let special = [
-        0.0, f32::from_bits(1), f32::MIN_POSITIVE, 0.3, 0.5, 0.999_999_94, 1.0, 1.000_000_1, 2.0, 3.0, 7.5, 1e10,
-        16_777_217.0, 1e38, f32::MAX, f32::INFINITY,
+        0.0,
+        f32::from_bits(1),
+        f32::MIN_POSITIVE,
+        0.3,
+        0.5,
+        0.999_999_94,
+        1.0,
+        1.000_000_1,
+        2.0,
+        3.0,
+        7.5,
+        1e10,
+        16_777_217.0,
+        1e38,
+        f32::MAX,
+        f32::INFINITY,
     ];
     let signed: Vec<f32> = special.into_iter().flat_map(|x| [x, -x]).chain([f32::NAN]).collect();
     let pairs = signed.iter().flat_map(|x| signed.iter().map(|y| (*x, *y)));
@@ -109,19 +123,27 @@ fn functions_of_two_arguments_keep_their_bounds() {
     let pairs = pairs_of_arguments();
     let wide: Vec<(f64, f64)> = pairs.iter().map(|(x, y)| (f64::from(*x), f64::from(*y))).collect();
     let mut wrong = Vec::new();
-    for (number, ((function, exact, bound), (double, _, double_bound))) in BINARY.iter().zip(DOUBLE_BINARY).enumerate() {
+    for (number, ((function, exact, bound), (double, _, double_bound))) in
+        BINARY.iter().zip(DOUBLE_BINARY).enumerate()
+    {
         for ((x, y), bits) in wide.iter().zip(run(&pairs, |x, y| function(x, y))) {
             let found = f32::from_bits(bits as u32);
             let error = ulp_error_f32(found, exact(*x, *y));
             if error > *bound {
-                wrong.push(format!("f32 {number}: of {x:e} and {y:e} {found:e}, not {:e}: {error:.2} ulp", exact(*x, *y)));
+                wrong.push(format!(
+                    "f32 {number}: of {x:e} and {y:e} {found:e}, not {:e}: {error:.2} ulp",
+                    exact(*x, *y)
+                ));
             }
         }
         for ((x, y), bits) in wide.iter().zip(run(&wide, |x, y| double(x, y))) {
             let found = f64::from_bits(bits);
             let error = ulp_error(found, exact(*x, *y), 53, -1022, 1023);
             if error > *double_bound {
-                wrong.push(format!("f64 {number}: of {x:e} and {y:e} {found:e}, not {:e}: {error:.2} ulp", exact(*x, *y)));
+                wrong.push(format!(
+                    "f64 {number}: of {x:e} and {y:e} {found:e}, not {:e}: {error:.2} ulp",
+                    exact(*x, *y)
+                ));
             }
         }
     }
@@ -132,7 +154,8 @@ fn functions_of_two_arguments_keep_their_bounds() {
 fn sixteen_bit_functions_round_once_more() {
     use half::{bf16, f16};
     for function in [0usize, 1, 2] {
-        let halves: Vec<(f16, f16)> = (0..=u16::MAX).step_by(7).map(|bits| (f16::from_bits(bits), f16::ZERO)).collect();
+        let halves: Vec<(f16, f16)> =
+            (0..=u16::MAX).step_by(7).map(|bits| (f16::from_bits(bits), f16::ZERO)).collect();
         let halves = &halves[..halves.len() / 256 * 256];
         let exact = [f64::exp, f64::tanh, f64::cbrt][function];
         let found = match function {
@@ -145,7 +168,8 @@ fn sixteen_bit_functions_round_once_more() {
             assert!(error <= 0.51, "{function} of f16 {x}: {error} ulp");
         }
     }
-    let brains: Vec<(bf16, bf16)> = (0..=u16::MAX).step_by(8).map(|bits| (bf16::from_bits(bits), bf16::ZERO)).collect();
+    let brains: Vec<(bf16, bf16)> =
+        (0..=u16::MAX).step_by(8).map(|bits| (bf16::from_bits(bits), bf16::ZERO)).collect();
     for ((x, _), bits) in brains.iter().zip(run(&brains, |x, _| x.exp())) {
         let error = ulp_error(bf16::from_bits(bits as u16).to_f64(), x.to_f64().exp(), 8, -126, 127);
         assert!(error <= 0.51, "exp of bf16 {x}: {error} ulp");

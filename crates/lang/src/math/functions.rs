@@ -188,8 +188,6 @@ functions! {
     round_ties_even;
     /// The value less its integer part.
     fract;
-    /// 1 with the sign of the value; NaN of NaN.
-    signum;
     /// The angle of this many radians, in degrees.
     to_degrees;
     /// The angle of this many degrees, in radians.
@@ -205,4 +203,24 @@ functions! {
     /// `self - other` where that is positive, else 0; NaN if either is NaN.
     fdim(other);
     }
+}
+
+macro_rules! signum {
+    ($($ty:ty: |$x:ident| $value:expr;)*) => {
+        $(impl Reg<$ty> {
+            /// 1 with the sign of the value; NaN of NaN.
+            #[track_caller]
+            pub fn signum(self) -> Self {
+                let $x = self;
+                evaluate(|| $value)
+            }
+        })*
+    };
+}
+
+signum! {
+    f32: |x| single::signum(x);
+    f64: |x| double::signum(x);
+    f16: |x| single::signum(x.convert()).convert();
+    bf16: |x| single::signum(x.convert()).convert();
 }
