@@ -61,7 +61,9 @@ struct Angle {
 
 #[track_caller]
 fn reduce(x: Reg<f64>) -> Angle {
-    let (r, quadrant) = branch(x.abs().ge(LARGE), || reduce_large(x), || reduce_small(x));
+    // The usual reduction is computed always: it is short.
+    let small = reduce_small(x);
+    let (r, quadrant) = branch(x.abs().ge(LARGE), || reduce_large(x), || small);
     Angle { r, quadrant }
 }
 
