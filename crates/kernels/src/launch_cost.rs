@@ -184,11 +184,10 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
         Ok(())
     })?;
 
-    let extents = |rows: u32, columns: u32| (u64::from(rows), u64::from(columns));
-    let a = runtime::TensorMap::of_tile(&a, extents(m, k), &GEMM.a_tile::<bf16>()?)?;
-    let b = runtime::TensorMap::of_tile(&b, extents(n, k), &GEMM.b_tile::<bf16>()?)?;
-    let c = runtime::TensorMap::of_tile(&c, extents(m, n), &GEMM.c_tile::<bf16>()?)?;
     let multiply = device.compile(&PlainGemm.run()?)?;
+    let a = multiply.tensor_map("a", &a, &[m.into(), k.into()])?;
+    let b = multiply.tensor_map("b", &b, &[n.into(), k.into()])?;
+    let c = multiply.tensor_map("c", &c, &[m.into(), n.into()])?;
     let (mut parts, mut arrived) = (device.zeros::<f32>(1)?, device.zeros::<u32>(1)?);
     let ctas = GEMM.cluster.0 * GEMM.cluster.1;
     time(

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use half::{bf16, f16};
 use smallvec::SmallVec;
 use warpwright_arch::Capability;
+use warpwright_arch::tensor_map::Requirement;
 use warpwright_ir as ir;
 use warpwright_lang::Kernel;
 use warpwright_lang::element::Element;
@@ -21,7 +22,7 @@ use crate::launch::{Extents, Launch};
 use crate::module::Function;
 use crate::stream::Stream;
 use crate::tensor_map::TensorMap;
-use crate::tensor_map_parameter::TensorMapParameter;
+use crate::tensor_map_parameter;
 
 /// The PTX of a kernel for a compute capability: verified, optimized and written.
 ///
@@ -146,18 +147,17 @@ impl<Args> Compiled<Args> {
         buffer: &Buffer<T>,
         extents: &[u64],
     ) -> Result<TensorMap> {
-        let stated = |parameter: &&TensorMapParameter| parameter.boxes().is_some();
-        let mut parameters = self.function.tensor_maps().iter().filter(stated);
-        let Some(boxes) =
-            parameters.clone().find(|parameter| parameter.name == name).and_then(|it| it.boxes())
-        else {
-            return Err(Error::NoTensorMapParameter {
-                kernel: self.function.name().to_owned(),
-                name: name.to_owned(),
-                known: parameters.by_ref().map(|parameter| parameter.name.clone()).collect(),
-            });
-        };
-        TensorMap::of_boxes(buffer, extents, boxes)
+        TensorMap::of_boxes(buffer, extents, self.boxes(name)?)
+    }
+
+    /// What the kernel's copies need of the tensor map for a parameter, for a map of another
+    /// description than [`tensor_map`](Self::tensor_map)'s. Of an array of tensor maps, the first
+    /// that the kernel states.
+    ///
+    /// # Errors
+    /// The kernel states no boxes of a tensor map `name`.
+    pub fn boxes(&self, name: &str) -> Result<&Requirement> {
+        tensor_map_parameter::boxes(self.function.name(), self.function.tensor_maps(), name)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::tensor_map::Encoding;
 pub(crate) struct TensorMapParameter {
     /// Its index among the parameters.
     index: usize,
-    pub(crate) name: String,
+    name: String,
     needs: Vec<NumberedNeeds>,
 }
 
@@ -57,6 +57,19 @@ pub(crate) fn of_kernel(kernel: &ir::Kernel) -> Vec<TensorMapParameter> {
     maps.collect()
 }
 
+/// What the copies of a kernel need of the map for the parameter `name`.
+pub(crate) fn boxes<'p>(
+    kernel: &str,
+    parameters: &'p [TensorMapParameter],
+    name: &str,
+) -> Result<&'p Requirement> {
+    let stated = parameters.iter().filter_map(|parameter| Some((&parameter.name, parameter.boxes()?)));
+    stated.clone().find(|(known, _)| *known == name).map(|(_, boxes)| boxes).ok_or_else(|| {
+        let known = stated.clone().map(|(known, _)| known.clone()).collect();
+        Error::NoTensorMapParameter { kernel: kernel.to_owned(), name: name.to_owned(), known }
+    })
+}
+
 /// Returns an error if a tensor map among the arguments is not what the kernel needs.
 pub(crate) fn check(
     kernel: &str,
@@ -84,7 +97,7 @@ fn meets(map: &Encoding, needs: &TensorMapNeeds) -> bool {
 
 impl TensorMapParameter {
     /// What the copies need of the first map that they use.
-    pub(crate) fn boxes(&self) -> Option<&Requirement> {
+    fn boxes(&self) -> Option<&Requirement> {
         self.needs.iter().find_map(|it| it.needs.boxes.as_ref()).map(|(boxes, _)| boxes)
     }
 

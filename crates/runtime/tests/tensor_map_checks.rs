@@ -134,6 +134,11 @@ fn the_map_built_for_the_kernel_runs() {
             kernel.tensor_map("source", &source, &[64, 64]).expect("legal"),
             kernel.tensor_map("target", &target, &[64, 64]).expect("legal"),
         );
+        let boxes = kernel.boxes("source").expect("stated");
+        assert_eq!(
+            *maps.0.description(),
+            Description { address: source.address(), ..boxes.row_major(0, &[64, 64]) }
+        );
         kernel.launch(&device.stream().expect("a stream"), 1, (&maps.0, &maps.1)).expect("it fits");
         let (given, found) = (source.to_vec().expect("readable"), target.to_vec().expect("readable"));
         let tile = (ROWS * COLUMNS) as usize;
