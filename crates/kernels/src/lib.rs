@@ -5,7 +5,6 @@ pub mod collective;
 pub mod elementwise;
 pub mod gemm;
 pub mod histogram;
-pub mod launch_cost;
 mod look_back;
 pub mod monoid;
 pub mod operations;

@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Device, Stream};
 use warpwright_harness::Result;
-
-use crate::gemm::Gemm;
-use crate::gemm::device::epilogue::identity;
-use crate::gemm::device::mainloop::wgmma::{Schedule, WgmmaGemm};
-use crate::gemm::device::problems::Problems;
-use crate::gemm::problem::epilogue::Activation;
-use crate::gemm::problem::types::MatrixLayout;
-use crate::operations::Operations;
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::device::epilogue::identity;
+use warpwright_kernels::gemm::device::mainloop::wgmma::{Schedule, WgmmaGemm};
+use warpwright_kernels::gemm::device::problems::Problems;
+use warpwright_kernels::gemm::problem::epilogue::Activation;
+use warpwright_kernels::gemm::problem::types::MatrixLayout;
+use warpwright_kernels::operations::Operations;
 
 /// The small kernel that is launched: C = A + B, elementwise.
 struct VectorAdd {
@@ -41,44 +40,44 @@ const BURST: usize = 256;
 /// The time that the first use of a kernel takes, in its parts. What the device's own start takes
 /// is no part of it.
 #[derive(Clone, Copy, Debug)]
-pub struct FirstUse {
+pub(super) struct FirstUse {
     /// Running the kernel's method, which records it.
-    pub stage: Duration,
+    pub(super) stage: Duration,
     /// Verifying, optimizing and writing PTX.
-    pub write: Duration,
+    pub(super) write: Duration,
     /// Reading the PTX, and the driver's assembler, or its cache, and loader.
-    pub load: Duration,
+    pub(super) load: Duration,
     /// How long the text is.
-    pub ptx_bytes: usize,
+    pub(super) ptx_bytes: usize,
 }
 
 impl FirstUse {
     /// All of it.
-    pub fn total(&self) -> Duration {
+    pub(super) fn total(&self) -> Duration {
         self.stage + self.write + self.load
     }
 }
 
 /// The host's time for a launch: of a burst, the mean.
 #[derive(Clone, Debug)]
-pub struct LaunchCost {
+pub(super) struct LaunchCost {
     /// What is launched.
-    pub kernel: &'static str,
+    pub(super) kernel: &'static str,
     /// What it takes.
-    pub arguments: &'static str,
+    pub(super) arguments: &'static str,
     /// The median of the bursts.
-    pub median: Duration,
+    pub(super) median: Duration,
     /// The slowest burst.
-    pub highest: Duration,
+    pub(super) highest: Duration,
     /// How many were timed.
-    pub launches: usize,
+    pub(super) launches: usize,
 }
 
 /// Times the first use of the Hopper GEMM in this process.
 ///
 /// # Errors
 /// The device is no Hopper, or fails.
-pub fn first_use(device: &Device) -> Result<FirstUse> {
+pub(super) fn first_use(device: &Device) -> Result<FirstUse> {
     let capability = device.properties().capability;
     let begin = Instant::now();
     let kernel = PlainGemm.run()?;
@@ -143,7 +142,7 @@ impl Nothing {
 ///
 /// # Errors
 /// The device is no Hopper, or fails.
-pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>> {
+pub(super) fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>> {
     let stream = device.stream()?;
     let mut costs = Vec::new();
     let mut time = |kernel, arguments, launch: &mut dyn FnMut() -> Result<()>| -> Result<()> {

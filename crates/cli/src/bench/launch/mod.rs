@@ -1,15 +1,17 @@
 //! `warpwright bench launch`: what the host pays for the first use of a kernel, and for each launch
 //! after it.
 
+mod cost;
+
 use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
-use warpwright_kernels::launch_cost::{FirstUse, LaunchCost, first_use, launch_costs};
 use warpwright_runtime::Device;
 
 use crate::conditions::Setting;
 use crate::output::Output;
+use cost::{FirstUse, LaunchCost, first_use, launch_costs};
 
 /// Launches of each kernel on a GPU. An emulated launch runs the kernel.
 const LAUNCHES: usize = 10_000;
