@@ -110,7 +110,7 @@ impl<T: Element> Shared<T> {
     pub fn map_to_block(self, rank: impl Value<u32>) -> ClusterShared<T> {
         require(Feature::Clusters);
         let base = compute("mapa.shared::cluster.u32", [self.address().operand(), rank.operand()]);
-        ClusterShared::from_address(base, self.is_writable())
+        self.moved(base)
     }
 }
 

@@ -11,6 +11,16 @@ use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value, bits_word};
 use half::{bf16, f16};
 
+/// Whether a conversion clamps what is out of range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Saturate {
+    /// Integers keep their low bits.
+    #[default]
+    No,
+    /// Integers clamp to the range of the result, and floats to [0, 1].
+    Yes,
+}
+
 /// How a result that has no exact representation is rounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rounding {
@@ -67,16 +77,15 @@ impl<T: Convertible> Reg<T> {
     #[track_caller]
     pub fn convert<U: Convertible>(self) -> Reg<U> {
         let to_integer = matches!(U::KIND, Kind::Signed | Kind::Unsigned);
-        self.convert_with(if to_integer { Rounding::Zero } else { Rounding::NearestEven }, false)
+        self.convert_with(if to_integer { Rounding::Zero } else { Rounding::NearestEven }, Saturate::No)
     }
 
-    /// The value as a `U`, rounded by `rounding`. With `saturate`, integers clamp to `U`'s range
-    /// instead of keeping their low bits, and floats to [0, 1].
+    /// The value as a `U`, rounded by `rounding`, and clamped if it saturates.
     #[track_caller]
-    pub fn convert_with<U: Convertible>(self, rounding: Rounding, saturate: bool) -> Reg<U> {
+    pub fn convert_with<U: Convertible>(self, rounding: Rounding, saturate: Saturate) -> Reg<U> {
         let conversion = Conversion { rounding, saturate };
         match (T::NAME, U::NAME) {
-            (from, to) if from == to && !saturate => Reg::from_register(self.register()),
+            (from, to) if from == to && saturate == Saturate::No => Reg::from_register(self.register()),
             ("bool", _) => retype::<bool>(self).to_u32().convert_with(rounding, saturate),
             (_, "bool") => {
                 refuse("a number does not convert to a predicate; compare it: `x.ne(0)`");
@@ -202,7 +211,7 @@ fn to_odd_f32<T: Element>(value: Reg<T>) -> Reg<f32> {
 
 struct Conversion {
     rounding: Rounding,
-    saturate: bool,
+    saturate: Saturate,
 }
 
 impl Conversion {
@@ -231,7 +240,7 @@ impl Conversion {
             (true, true) => self.rounding.integral_word(),
             (true, false) => self.rounding.word(),
         };
-        let saturate = if self.saturate { ".sat" } else { "" };
+        let saturate = if self.saturate == Saturate::Yes { ".sat" } else { "" };
         compute(format!("cvt{rounding}{saturate}.{to}.{from}"), [value])
     }
 }

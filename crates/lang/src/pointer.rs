@@ -48,9 +48,19 @@ impl<T, S: Space> Clone for Pointer<T, S> {
 impl<T, S: Space> Copy for Pointer<T, S> {}
 
 impl<T: Element, S: Space> Pointer<T, S> {
-    /// The pointer to the address in `base`; the kernel writes through it only if `writable`.
-    pub fn from_address(base: Reg<S::Address>, writable: bool) -> Self {
-        Self { base, offset: 0, writable, element: PhantomData }
+    /// The read-only pointer to the address in `base`.
+    pub fn from_address(base: Reg<S::Address>) -> Self {
+        Self { base, offset: 0, writable: false, element: PhantomData }
+    }
+
+    /// The pointer to the address in `base`, through which the kernel may write.
+    pub fn from_address_mut(base: Reg<S::Address>) -> Self {
+        Self { writable: true, ..Self::from_address(base) }
+    }
+
+    /// The pointer to the address in `base`, which may be written through if this one may.
+    pub(crate) fn moved<U: Space>(self, base: Reg<U::Address>) -> Pointer<T, U> {
+        Pointer { base, offset: 0, writable: self.writable, element: PhantomData }
     }
 
     /// Whether the kernel may write through it.
@@ -160,7 +170,7 @@ macro_rules! to_generic {
                         Reg::from_register(address.register())
                     };
                     let base = compute(concat!("cvta.", $word, ".u64"), [wide.operand()]);
-                    Generic { base, offset: 0, writable: self.writable, element: PhantomData }
+                    self.moved(base)
                 }
             }
         )*
@@ -204,7 +214,7 @@ impl<T: Element> Generic<T> {
     fn narrow_to_window<S: Space<Address = u32>>(self, space: &str) -> Pointer<T, S> {
         let wide = compute::<u64, 1>(format!("cvta.to.{space}.u64"), [self.address().operand()]);
         let base = compute("cvt.u32.u64", [wide.operand()]);
-        Pointer { base, offset: 0, writable: self.writable, element: PhantomData }
+        self.moved(base)
     }
 
     /// The address in local memory; the element must be there.
@@ -216,7 +226,7 @@ impl<T: Element> Generic<T> {
     #[track_caller]
     fn narrow<S: Space<Address = u64>>(self, space: &str) -> Pointer<T, S> {
         let base = compute(format!("cvta.to.{space}.u64"), [self.address().operand()]);
-        Pointer { base, offset: 0, writable: self.writable, element: PhantomData }
+        self.moved(base)
     }
 
     /// Whether the address is in global memory: `isspacep`.
@@ -250,7 +260,7 @@ impl<T: Element> Generic<T> {
 #[track_caller]
 pub(crate) fn pointer_to_symbol<T: Element, S: Space>(symbol: Operand) -> Pointer<T, S> {
     let base = compute(format!("mov.{}", S::Address::PTX), [symbol]);
-    Pointer { base, offset: 0, writable: true, element: PhantomData }
+    Pointer::from_address_mut(base)
 }
 
 /// Declares a kernel's pointer parameter, and reads it.

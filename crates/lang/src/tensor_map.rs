@@ -90,7 +90,7 @@ impl TensorMap {
 
     /// Its bytes.
     pub fn bytes(self) -> Generic<u8> {
-        Generic::from_address(self.address, false)
+        Generic::from_address(self.address)
     }
 
     /// Prefetches the map into the cache that copies read it from.

@@ -8,7 +8,7 @@ use warpwright_lang::access::Scope;
 use warpwright_lang::atomic::Atomicity;
 use warpwright_lang::bulk::{self, BulkReduction};
 use warpwright_lang::cluster::{AsyncReduction, cluster_sync};
-use warpwright_lang::conversion::Rounding;
+use warpwright_lang::conversion::{Rounding, Saturate};
 use warpwright_lang::element::{Element, b1x32, bf16x2, e4m3, tf32, u16x2};
 use warpwright_lang::mbarrier::{Arrival, Mbarrier, Mbarriers, PhaseEnd, RemoteMbarrier};
 use warpwright_lang::multicast::ClusterGrid;
@@ -242,7 +242,7 @@ const TOO_NEW: &[Misuse] = misuses! {
     TensorMapDraft::shared().set_axes(5);
     global::<f32>().reduce_add_vector([constant(0.0); 4], Atomicity::default());
     input::<f32>().convert::<e4m3>();
-    input::<f32>().convert_with::<tf32>(Rounding::Zero, false);
+    input::<f32>().convert_with::<tf32>(Rounding::Zero, Saturate::No);
     matrix::stmatrix(tile::<f16>(), [input::<u32>()]);
     global::<f32>().load_vector::<8>();
     input::<f32>().warp_max(warp::ALL_LANES);

@@ -31,7 +31,7 @@ fn global<T: Element>(name: &str) -> Global<T> {
     let address =
         Operand::Address { base: Box::new(Operand::Symbol(name.into())), offset: 0, rest: Vec::new() };
     emit("ld.param.u64", 1, vec![base.operand(), address]);
-    Pointer::from_address(base, true)
+    Pointer::from_address_mut(base)
 }
 
 fn shared(name: &str, elements: u32) -> Shared<bf16> {
@@ -42,7 +42,7 @@ fn shared(name: &str, elements: u32) -> Shared<bf16> {
         Reg::from_register(recorder.fresh(RegisterClass::B32))
     });
     emit("mov.u32", 1, vec![base.operand(), Operand::Symbol(name.into())]);
-    Pointer::from_address(base, true)
+    Pointer::from_address_mut(base)
 }
 
 fn one_tile(k_major: bool) -> ir::Kernel {

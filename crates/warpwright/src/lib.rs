@@ -26,7 +26,7 @@ pub mod prelude {
     pub use warpwright_lang::composite::*;
     pub use warpwright_lang::contraction::{forbid_contraction, strict};
     pub use warpwright_lang::control::*;
-    pub use warpwright_lang::conversion::Rounding;
+    pub use warpwright_lang::conversion::{Rounding, Saturate};
     pub use warpwright_lang::element::*;
     pub use warpwright_lang::fence::*;
     pub use warpwright_lang::float::Mode;

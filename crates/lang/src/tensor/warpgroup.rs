@@ -92,7 +92,7 @@ const UNIT_BITS: i64 = 128;
 impl MatrixOperand {
     /// The substitute after a mistake that was already reported.
     pub(super) fn nothing() -> Self {
-        let nowhere = Generic::from_address(constant(0u64), false);
+        let nowhere = Generic::from_address(constant(0u64));
         Self { blocks: Tensor::new(nowhere, Layout::unit()), major: Major::K }
     }
 
@@ -146,7 +146,7 @@ impl MatrixOperand {
                 // above them.
                 let start: Reg<u64> = (start & 0x3fff).convert();
                 let base = start | fields;
-                Self { blocks: Tensor::new(Generic::from_address(base, false), blocks), major }
+                Self { blocks: Tensor::new(Generic::from_address(base), blocks), major }
             }
             Err(error) => {
                 refuse(error.to_string());

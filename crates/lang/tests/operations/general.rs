@@ -6,7 +6,7 @@ use warpwright_lang::async_copy::*;
 use warpwright_lang::atomic::{AtomicOrdering, Atomicity};
 use warpwright_lang::comparison::FloatClass;
 use warpwright_lang::contraction::{forbid_contraction, strict};
-use warpwright_lang::conversion::Rounding;
+use warpwright_lang::conversion::{Rounding, Saturate};
 use warpwright_lang::element::*;
 use warpwright_lang::float::Mode;
 use warpwright_lang::memory::{L2Eviction, cache_policy, create_policy, create_range_policy};
@@ -133,13 +133,13 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_80" "bmsk.clamp.b32": bits::bit_mask(3, 5);
     "sm_80" "cvt.rn.f32.s32": x::<i32>().convert::<f32>();
     "sm_80" "cvt.rzi.u32.f32": x::<f32>().convert::<u32>();
-    "sm_80" "cvt.rni.s64.f64": x::<f64>().convert_with::<i64>(Rounding::NearestEven, false);
+    "sm_80" "cvt.rni.s64.f64": x::<f64>().convert_with::<i64>(Rounding::NearestEven, Saturate::No);
     "sm_80" "cvt.rn.f16.f32": x::<f32>().convert::<f16>();
     "sm_80" "cvt.rn.bf16.f32": x::<f32>().convert::<bf16>();
     "sm_80" "cvt.f64.f16": x::<f16>().convert::<f64>();
     "sm_80" "mov.u16 mov.b32": x::<bf16>().convert::<f32>();
     "sm_80" "cvt.s64.u32": x::<u32>().convert::<i64>();
-    "sm_80" "cvt.sat.s16.s32": x::<i32>().convert_with::<i16>(Rounding::Zero, true);
+    "sm_80" "cvt.sat.s16.s32": x::<i32>().convert_with::<i16>(Rounding::Zero, Saturate::Yes);
     "sm_80" "cvt.rz.f32.s32 cvt.rzi.s32.f32 setp.ne.s32 selp.u32 or.b32 cvt.rn.bf16.f32":
         x::<i32>().convert::<bf16>();
     "sm_80" "cvt.rna.tf32.f32": x::<f32>().convert::<tf32>();

@@ -130,7 +130,7 @@ impl Twin {
     /// Reads by an address that the host has passed as a number.
     #[kernel]
     fn buffer_that_was_freed(&self, address: u64, input: &Global<u32>, output: &mut Global<u32>) {
-        let source = if self.mended { *input } else { Global::<u32>::from_address(address, false) };
+        let source = if self.mended { *input } else { Global::<u32>::from_address(address) };
         let thread = thread_idx().x;
         output[thread] = source[thread]; // (1)
     }

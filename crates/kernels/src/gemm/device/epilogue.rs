@@ -334,7 +334,7 @@ fn given<E: Element>(there: Option<Global<E>>, what: &str) -> Global<E> {
     let location = Location::caller();
     there.unwrap_or_else(|| {
         refuse(location, format!("the epilogue is not given {what}"));
-        Global::from_address(constant(0u64), false)
+        Global::from_address(constant(0u64))
     })
 }
 

@@ -124,7 +124,7 @@ impl ProblemTable {
     /// One of a problem's four addresses.
     fn address<E: Element>(&self, problem: Reg<u32>, index: usize) -> Global<E> {
         let offset = (RECORD_ADDRESSES + index * size_of::<u64>()) as i64;
-        Global::from_address(self.record(problem).byte_offset(offset).cast::<u64>().load(), true)
+        Global::from_address_mut(self.record(problem).byte_offset(offset).cast::<u64>().load())
     }
 
     /// The arguments of a problem's epilogue, and its C.

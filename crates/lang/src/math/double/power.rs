@@ -2,6 +2,7 @@
 
 use super::exponential::{LN_2_HIGH, LN_2_LOW, exp_of_sum};
 use super::logarithm::{Split, fraction, split};
+use crate::conversion::{Rounding, Saturate};
 use crate::operation::compute;
 use crate::value::Reg;
 
@@ -24,7 +25,7 @@ pub(crate) fn rsqrt(x: Reg<f64>) -> Reg<f64> {
 pub(crate) fn cbrt(x: Reg<f64>) -> Reg<f64> {
     // |x| = 8^n * m; the root of m from f32 and two steps of Newton's method, times 2^n.
     let Split { exponent, .. } = split(x.abs());
-    let third = (exponent * (1.0 / 3.0)).convert_with::<i32>(crate::conversion::Rounding::NearestEven, false);
+    let third = (exponent * (1.0 / 3.0)).convert_with::<i32>(Rounding::NearestEven, Saturate::No);
     let m = super::scale(x, third * -3);
     let start = crate::math::single::cbrt(m.convert::<f32>()).convert::<f64>();
     let step = |root: Reg<f64>| {
