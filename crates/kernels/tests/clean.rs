@@ -51,7 +51,7 @@ fn pipelined_rows_check_clean() {
 }
 
 /// Rows that the whole grid shares, with partial results in global memory: enough rows for each
-/// slot to be used again.
+/// stage to be used again.
 #[test]
 fn rows_shared_by_the_grid_check_clean() {
     let mut cases = Vec::new();

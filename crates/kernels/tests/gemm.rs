@@ -1,4 +1,4 @@
-//! The GEMM library: every way that the plan knows, every type and order, epilogues, and what is refused.
+//! The GEMM library: every algorithm of the heuristic, every type and order, epilogues, and what is refused.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -43,33 +43,33 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         })
     }
 
-    /// Multiplies in a way, twice, so that what the first left in the workspace is met by the second; and compares.
+    /// Computes it by an algorithm twice, the second time with the workspace of the first, and compares.
     fn check(
         &mut self,
         operations: &Operations,
         stream: &Stream,
-        way: Algorithm,
+        algorithm: Algorithm,
         of: impl Fn(C) -> f32,
     ) -> Outcome {
         for _ in 0..2 {
             operations.gemm(
                 stream,
-                &Gemm::from(self.problem).algorithm(way),
+                &Gemm::from(self.problem).algorithm(algorithm),
                 &self.a,
                 &self.b,
                 &mut self.c,
             )?;
         }
-        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", self.problem))?)
+        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {algorithm:?}", self.problem))?)
     }
 }
 
-fn all_ways<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, problem: Problem) -> Vec<Algorithm> {
+fn all_algorithms<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, problem: Problem) -> Vec<Algorithm> {
     Operations::new(device).gemm_algorithms::<T, C>(&Gemm::from(problem), None)
 }
 
 #[test]
-fn every_way_of_the_plan_is_right() -> Outcome {
+fn every_algorithm_is_right() -> Outcome {
     for (schedule, (m, n, k)) in [
         (Schedule::Eager, (200, 328, 264)),
         (Schedule::Latest, (5, 264, 1032)),
@@ -82,23 +82,23 @@ fn every_way_of_the_plan_is_right() -> Outcome {
         let mut case = Case::<bf16, bf16>::new(&device, problem, bf16::from_f32, bf16::NAN)?;
         // Sums of whole numbers are whole, and those above 256 are rounded once.
         case.expected.iter_mut().for_each(|sum| *sum = bf16::from_f32(*sum).to_f32());
-        let ways = all_ways::<bf16, bf16>(&device, problem);
-        assert!(ways.len() > 8, "{} ways", ways.len());
-        for way in one_in(2, ways) {
-            case.check(&operations, &stream, way, bf16::to_f32)?;
+        let algorithms = all_algorithms::<bf16, bf16>(&device, problem);
+        assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
+        for algorithm in one_in(2, algorithms) {
+            case.check(&operations, &stream, algorithm, bf16::to_f32)?;
         }
     }
     Ok(())
 }
 
 #[test]
-fn every_way_is_clean_under_the_checkers() -> Outcome {
+fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let problem = Problem::new(72, 200, 328);
     let mut case = Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?;
-    for way in one_in(4, all_ways::<f16, f32>(&device, problem)) {
-        case.check(&operations, &stream, way, |found| found)?;
+    for algorithm in one_in(4, all_algorithms::<f16, f32>(&device, problem)) {
+        case.check(&operations, &stream, algorithm, |found| found)?;
     }
     Ok(())
 }
@@ -118,8 +118,8 @@ fn every_order_is_right_on_both_generations() -> Outcome {
             for (m, n, k) in [(144, 136, 72), (131, 67, 37)] {
                 let problem = Problem { m, n, k, a, b };
                 let mut case = Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?;
-                let way = all_ways::<f16, f32>(&device, problem)[0];
-                case.check(&operations, &stream, way, |found| found)?;
+                let algorithm = all_algorithms::<f16, f32>(&device, problem)[0];
+                case.check(&operations, &stream, algorithm, |found| found)?;
             }
         }
     }
@@ -132,9 +132,9 @@ fn every_type_is_right() -> Outcome {
         let (operations, stream) = (Operations::new(device), device.stream()?);
         let problem = Problem::new(136, 264, 272);
         let mut case = Case::<T, f32>::new(device, problem, input, f32::NAN)?;
-        for way in all_ways::<T, f32>(device, problem).into_iter().step_by(9) {
-            if !matches!(way, Algorithm::MmaSync(_)) {
-                case.check(&operations, &stream, way, |found| found)?;
+        for algorithm in all_algorithms::<T, f32>(device, problem).into_iter().step_by(9) {
+            if !matches!(algorithm, Algorithm::MmaSync(_)) {
+                case.check(&operations, &stream, algorithm, |found| found)?;
             }
         }
         Ok(())
@@ -147,11 +147,11 @@ fn every_type_is_right() -> Outcome {
     check(&device, e5m2::from_f32)
 }
 
-/// The cheapest way by warpgroups.
+/// The cheapest `wgmma` algorithm.
 fn warpgroups<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, problem: Problem) -> Algorithm {
-    all_ways::<T, C>(device, problem)
+    all_algorithms::<T, C>(device, problem)
         .into_iter()
-        .find(|way| !matches!(way, Algorithm::MmaSync(_)))
+        .find(|algorithm| !matches!(algorithm, Algorithm::MmaSync(_)))
         .expect("Hopper has one")
 }
 
@@ -188,17 +188,18 @@ fn what_tma_cannot_read_is_copied_first() -> Outcome {
 #[test]
 fn copies_are_made_where_they_pay() -> Outcome {
     let device = hopper(Schedule::Eager)?;
-    let is_copied = |problem| matches!(all_ways::<bf16, bf16>(&device, problem)[0], Algorithm::Wgmma(_));
+    let is_copied =
+        |problem| matches!(all_algorithms::<bf16, bf16>(&device, problem)[0], Algorithm::Wgmma(_));
     assert!(is_copied(Problem::new(4096, 4096, 4097)));
     assert!(is_copied(Problem { a: MatrixLayout::ColumnMajor, ..Problem::new(8191, 8192, 8192) }));
     assert!(!is_copied(Problem::new(131, 67, 37)));
     // mma.sync has no 8-bit floats here.
-    assert!(matches!(all_ways::<e4m3, bf16>(&device, Problem::new(3, 3, 3))[0], Algorithm::Wgmma(_)));
+    assert!(matches!(all_algorithms::<e4m3, bf16>(&device, Problem::new(3, 3, 3))[0], Algorithm::Wgmma(_)));
     Ok(())
 }
 
 #[test]
-fn epilogues_follow_copied_factors() -> Outcome {
+fn epilogues_follow_copied_operands() -> Outcome {
     let device = hopper(Schedule::Latest)?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let problem = Problem { a: MatrixLayout::ColumnMajor, ..Problem::new(37, 51, 29) };
@@ -207,8 +208,8 @@ fn epilogues_follow_copied_factors() -> Outcome {
     let mut case = Case::<e5m2, f32>::new(&device, problem, e5m2::from_f32, 2.0)?;
     let linear = Linear { beta: 3.0, bias: Some(&biases), ..Linear::default() };
     operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), &case.a, &case.b, &mut case.c)?;
-    for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
-        assert_eq!(found, sum + bias[place % 51] + 6.0, "element {place}");
+    for (index, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+        assert_eq!(found, sum + bias[index % 51] + 6.0, "element {index}");
     }
     Ok(())
 }
@@ -255,12 +256,12 @@ fn epilogues_are_right_in_every_part() -> Outcome {
                     &case.b,
                     &mut case.c,
                 )?;
-                for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
-                    let (row, column) = (place / n as usize, place % n as usize);
+                for (index, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+                    let (row, column) = (index / n as usize, index % n as usize);
                     let scale = if scales { rows[row] * columns[column] } else { 1.0 };
                     let inner = 0.125 * scale * sum + if biased { bias[column] } else { 0.0 };
                     let expected = activated(activation, inner) + 3.0 * linear.beta;
-                    // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), of which the factor is half of the sum.
+                    // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), which multiplies half of the accumulator.
                     let tolerance = if index < 2 { 1e-6 } else { inner.abs() / 2048.0 + 1e-6 };
                     assert!(
                         (found - expected).abs() <= tolerance,
@@ -274,7 +275,7 @@ fn epilogues_are_right_in_every_part() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+fn refusals_name_the_rule() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let bytes = device.buffer_from(&[e4m3::from_f32(1.0); 64])?;

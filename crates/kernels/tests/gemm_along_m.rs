@@ -1,4 +1,4 @@
-//! Groups of rows in one launch, each times a matrix of its own: every way that the plan knows, groups of no rows, epilogues, and what
+//! Groups of rows in one launch, each times a matrix of its own: every algorithm of the heuristic, groups of no rows, epilogues, and what
 //! is refused.
 
 use warpwright::prelude::*;
@@ -56,17 +56,17 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
             expected.extend(multiplied(problem, rows, &b[group * wide * deep..]));
             left = others;
         }
-        let sums = sizes.iter().scan(0, |sum, size| {
+        let ends = sizes.iter().scan(0, |sum, size| {
             *sum += size;
             Some(*sum)
         });
-        let offsets: Vec<u32> = std::iter::once(0).chain(sums).collect();
+        let offsets: Vec<u32> = std::iter::once(0).chain(ends).collect();
         let before: Vec<C> = expected.iter().map(|_| output(BEFORE)).collect();
         let (a, b, c) = (sent(device, &a, &input)?, sent(device, &b, &input)?, device.buffer_from(&before)?);
         Ok(Self { offsets: device.buffer_from(&offsets)?, n, k, order, expected, a, b, c })
     }
 
-    fn ways(&self, operations: &Operations) -> Vec<Algorithm> {
+    fn algorithms(&self, operations: &Operations) -> Vec<Algorithm> {
         operations.gemm_algorithms::<T, C>(&self.gemm(), None)
     }
 
@@ -76,28 +76,33 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
             .along_m(&self.offsets)
     }
 
-    /// Multiplies in a way, twice, so that what the first left in the workspace is met by the second; and compares.
+    /// Computes it by an algorithm twice, the second time with the workspace of the first, and compares.
     fn check(
         &mut self,
         operations: &Operations,
         stream: &Stream,
-        way: Algorithm,
+        algorithm: Algorithm,
         of: impl Fn(C) -> f32,
     ) -> Outcome {
         let groups = Gemm::new(self.a.len() as u32 / self.k, self.n, self.k)
             .layouts(MatrixLayout::RowMajor, self.order)
             .along_m(&self.offsets);
         for _ in 0..2 {
-            operations.gemm(stream, &groups.algorithm(way), &self.a, &self.b, &mut self.c)?;
+            operations.gemm(stream, &groups.algorithm(algorithm), &self.a, &self.b, &mut self.c)?;
         }
-        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", (self.n, self.k, self.order)))?)
+        Ok(compare(
+            &self.c,
+            of,
+            &self.expected,
+            &format!("{:?} by {algorithm:?}", (self.n, self.k, self.order)),
+        )?)
     }
 }
 
 const WEIGHTS: MatrixLayout = MatrixLayout::ColumnMajor;
 
 #[test]
-fn every_way_of_the_plan_is_right() -> Outcome {
+fn every_algorithm_is_right() -> Outcome {
     for (schedule, sizes, n, k) in [
         (Schedule::Eager, &[0, 5, 130, 0, 64, 1, 0][..], 72, 72),
         (Schedule::Latest, &[1, 0, 1, 2], 136, 264),
@@ -110,27 +115,27 @@ fn every_way_of_the_plan_is_right() -> Outcome {
         let mut case = Case::<bf16, bf16>::new(&device, sizes, (n, k, WEIGHTS), rounded, rounded)?;
         // Sums of whole numbers are whole, and those above 256 are rounded once.
         case.expected.iter_mut().for_each(|sum| *sum = rounded(*sum).to_f32());
-        let ways = case.ways(&operations);
-        assert!(ways.len() > 8, "{} ways", ways.len());
-        for way in one_in(2, ways) {
-            case.check(&operations, &stream, way, bf16::to_f32)?;
+        let algorithms = case.algorithms(&operations);
+        assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
+        for algorithm in one_in(2, algorithms) {
+            case.check(&operations, &stream, algorithm, bf16::to_f32)?;
         }
     }
     Ok(())
 }
 
 #[test]
-fn every_way_is_clean_under_the_checkers() -> Outcome {
+fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let sizes = [3, 0, 70, 64];
     let mut case = Case::<f16, f32>::new(&device, &sizes, (72, 72, WEIGHTS), f16::from_f32, |value| value)?;
-    for way in one_in(4, case.ways(&operations)) {
-        case.check(&operations, &stream, way, |found| found)?;
+    for algorithm in one_in(4, case.algorithms(&operations)) {
+        case.check(&operations, &stream, algorithm, |found| found)?;
     }
     let mut case = Case::<f16, f16>::new(&device, &sizes, (72, 72, WEIGHTS), f16::from_f32, f16::from_f32)?;
-    for way in one_in(5, case.ways(&operations)) {
-        case.check(&operations, &stream, way, f16::to_f32)?;
+    for algorithm in one_in(5, case.algorithms(&operations)) {
+        case.check(&operations, &stream, algorithm, f16::to_f32)?;
     }
     Ok(())
 }
@@ -144,8 +149,8 @@ fn many_groups_are_found() -> Outcome {
         let sizes: Vec<u32> = (0..count).map(|group| if group == 40 { 150 } else { group * 7 % 5 }).collect();
         let mut case =
             Case::<bf16, f32>::new(&device, &sizes, (24, 16, WEIGHTS), bf16::from_f32, |value| value)?;
-        let way = case.ways(&operations)[0];
-        case.check(&operations, &stream, way, |found| found)?;
+        let algorithm = case.algorithms(&operations)[0];
+        case.check(&operations, &stream, algorithm, |found| found)?;
     }
     Ok(())
 }
@@ -161,8 +166,8 @@ fn both_orders_and_generations_are_right() -> Outcome {
                 let sizes = [130, 0, 7];
                 let mut case =
                     Case::<f16, f16>::new(&device, &sizes, (n, k, order), f16::from_f32, f16::from_f32)?;
-                let way = case.ways(&operations)[0];
-                case.check(&operations, &stream, way, f16::to_f32)?;
+                let algorithm = case.algorithms(&operations)[0];
+                case.check(&operations, &stream, algorithm, f16::to_f32)?;
             }
         }
     }
@@ -175,9 +180,9 @@ fn every_type_is_right() -> Outcome {
         let (operations, stream) = (Operations::new(device), device.stream()?);
         let mut case = Case::<T, bf16>::new(device, &[9, 72], (72, 80, WEIGHTS), input, bf16::from_f32)?;
         case.expected.iter_mut().for_each(|sum| *sum = bf16::from_f32(*sum).to_f32());
-        let way = case.ways(&operations)[0];
-        assert!(!matches!(way, Algorithm::MmaSync(_)));
-        case.check(&operations, &stream, way, bf16::to_f32)
+        let algorithm = case.algorithms(&operations)[0];
+        assert!(!matches!(algorithm, Algorithm::MmaSync(_)));
+        case.check(&operations, &stream, algorithm, bf16::to_f32)
     }
     let device = Device::named("emu:h200")?;
     check(&device, bf16::from_f32)?;
@@ -211,11 +216,11 @@ fn each_group_has_its_own_part_of_an_epilogue() -> Outcome {
             let mut case = Case::<bf16, f32>::new(&device, sizes, shape, bf16::from_f32, |value| value)?;
             let groups = Gemm::new(rows.len() as u32, n as u32, 64).along_m(&case.offsets);
             operations.gemm(&stream, &groups.epilogue(linear), &case.a, &case.b, &mut case.c)?;
-            for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
-                let (row, column) = (place / n, rows[place / n] * n + place % n);
+            for (index, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+                let (row, column) = (index / n, rows[index / n] * n + index % n);
                 let inner = 0.125 * scales[row] * columns[column] * sum + bias[column];
                 let expected = inner.max(0.0) + BEFORE / 2.0;
-                assert!((found - expected).abs() <= 1e-6, "{name}: {found} at {place}, not {expected}");
+                assert!((found - expected).abs() <= 1e-6, "{name}: {found} at {index}, not {expected}");
             }
         }
     }
@@ -223,7 +228,7 @@ fn each_group_has_its_own_part_of_an_epilogue() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+fn refusals_name_the_rule() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let halves = device.buffer_from(&[f16::from_f32(1.0); 128])?;

@@ -1,4 +1,4 @@
-//! Batches of products in one launch: every way that the plan knows, strides, shared factors, epilogues, and what is refused.
+//! Batches of products in one launch: every algorithm of the heuristic, strides, shared operands, epilogues, and what is refused.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -62,22 +62,28 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         Ok(Self { batch, a, b, c: device.buffer_from(&before)?, expected })
     }
 
-    /// Multiplies in a way, twice, so that what the first left in the workspace is met by the second; and compares.
+    /// Computes it by an algorithm twice, the second time with the workspace of the first, and compares.
     fn check(
         &mut self,
         operations: &Operations,
         stream: &Stream,
-        way: Algorithm,
+        algorithm: Algorithm,
         of: impl Fn(C) -> f32,
     ) -> Outcome {
         for _ in 0..2 {
-            operations.gemm(stream, &Gemm::from(self.batch).algorithm(way), &self.a, &self.b, &mut self.c)?;
+            operations.gemm(
+                stream,
+                &Gemm::from(self.batch).algorithm(algorithm),
+                &self.a,
+                &self.b,
+                &mut self.c,
+            )?;
         }
-        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", self.batch))?)
+        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {algorithm:?}", self.batch))?)
     }
 }
 
-fn all_ways<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, batch: Batch) -> Vec<Algorithm> {
+fn all_algorithms<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, batch: Batch) -> Vec<Algorithm> {
     Operations::new(device).gemm_algorithms::<T, C>(&Gemm::from(batch), None)
 }
 
@@ -88,7 +94,7 @@ fn with_gaps(batch: Batch) -> Batch {
 }
 
 #[test]
-fn every_way_of_the_plan_is_right() -> Outcome {
+fn every_algorithm_is_right() -> Outcome {
     for (schedule, batch) in [
         (Schedule::Eager, Batch::new(Problem::new(72, 72, 136), 7)),
         (Schedule::Latest, with_gaps(Batch::new(Problem::new(5, 136, 264), 2))),
@@ -102,27 +108,27 @@ fn every_way_of_the_plan_is_right() -> Outcome {
         let mut case = Case::<bf16, bf16>::new(&device, batch, rounded, rounded)?;
         // Sums of whole numbers are whole, and those above 256 are rounded once.
         case.expected.iter_mut().for_each(|sum| *sum = rounded(*sum).to_f32());
-        let ways = all_ways::<bf16, bf16>(&device, batch);
-        assert!(ways.len() > 8, "{} ways", ways.len());
-        for way in one_in(2, ways) {
-            case.check(&operations, &stream, way, bf16::to_f32)?;
+        let algorithms = all_algorithms::<bf16, bf16>(&device, batch);
+        assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
+        for algorithm in one_in(2, algorithms) {
+            case.check(&operations, &stream, algorithm, bf16::to_f32)?;
         }
     }
     Ok(())
 }
 
 #[test]
-fn every_way_is_clean_under_the_checkers() -> Outcome {
+fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let batch = with_gaps(Batch::new(Problem::new(72, 200, 72), 3));
     let mut case = Case::<f16, f32>::new(&device, batch, f16::from_f32, |value| value)?;
-    for way in one_in(4, all_ways::<f16, f32>(&device, batch)) {
-        case.check(&operations, &stream, way, |found| found)?;
+    for algorithm in one_in(4, all_algorithms::<f16, f32>(&device, batch)) {
+        case.check(&operations, &stream, algorithm, |found| found)?;
     }
     let mut case = Case::<f16, f16>::new(&device, batch, f16::from_f32, f16::from_f32)?;
-    for way in one_in(5, all_ways::<f16, f16>(&device, batch)) {
-        case.check(&operations, &stream, way, f16::to_f32)?;
+    for algorithm in one_in(5, all_algorithms::<f16, f16>(&device, batch)) {
+        case.check(&operations, &stream, algorithm, f16::to_f32)?;
     }
     Ok(())
 }
@@ -141,8 +147,8 @@ fn every_order_is_right_on_both_generations() -> Outcome {
                 let (a_stride, b_stride, c_stride) = (a_stride + gap, b_stride + gap, c_stride + gap);
                 let batch = Batch { a_stride, b_stride, c_stride, ..batch };
                 let mut case = Case::<f16, f16>::new(&device, batch, f16::from_f32, f16::from_f32)?;
-                let way = all_ways::<f16, f16>(&device, batch)[0];
-                case.check(&operations, &stream, way, f16::to_f32)?;
+                let algorithm = all_algorithms::<f16, f16>(&device, batch)[0];
+                case.check(&operations, &stream, algorithm, f16::to_f32)?;
             }
         }
     }
@@ -155,9 +161,9 @@ fn every_type_is_right() -> Outcome {
         let (operations, stream) = (Operations::new(device), device.stream()?);
         let batch = Batch::new(Problem::new(72, 136, 80), 2);
         let mut case = Case::<T, f32>::new(device, batch, input, |value| value)?;
-        for way in all_ways::<T, f32>(device, batch).into_iter().step_by(9) {
-            if !matches!(way, Algorithm::MmaSync(_)) {
-                case.check(&operations, &stream, way, |found| found)?;
+        for algorithm in all_algorithms::<T, f32>(device, batch).into_iter().step_by(9) {
+            if !matches!(algorithm, Algorithm::MmaSync(_)) {
+                case.check(&operations, &stream, algorithm, |found| found)?;
             }
         }
         Ok(())
@@ -192,12 +198,12 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
             };
             let mut case = Case::<bf16, f32>::new(&device, batch, bf16::from_f32, |value| value)?;
             operations.gemm(&stream, &Gemm::from(batch).epilogue(linear), &case.a, &case.b, &mut case.c)?;
-            for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
-                let (line, column) = (place / n as usize, place % n as usize);
+            for (index, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+                let (line, column) = (index / n as usize, index % n as usize);
                 let of_columns = line / m as usize * n as usize + column;
                 let inner = 0.125 * rows[line] * columns[of_columns] * sum + bias[of_columns];
                 let expected = inner.max(0.0) + GAP / 2.0;
-                assert!((found - expected).abs() <= 1e-6, "{name}: {found} at {place}, not {expected}");
+                assert!((found - expected).abs() <= 1e-6, "{name}: {found} at {index}, not {expected}");
             }
         }
     }
@@ -216,7 +222,7 @@ fn a_batch_may_have_more_products_than_a_grid_has_rows() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+fn refusals_name_the_rule() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let halves = device.buffer_from(&[f16::from_f32(1.0); 192])?;

@@ -13,19 +13,20 @@ use warpwright_kernels::gemm::problem::epilogue::EpilogueArguments;
 use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use crate::matrices::{place, whole};
+use crate::matrices::{element_index, whole};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// A·B of each problem of a batch without gaps, on the host.
-fn sums(batch: Batch, a: &[f32], b: &[f32]) -> Vec<f32> {
+fn accumulators(batch: Batch, a: &[f32], b: &[f32]) -> Vec<f32> {
     let Problem { m, n, k, .. } = batch.problem;
     let (m, n, k) = (m as usize, n as usize, k as usize);
     let mut all = Vec::with_capacity(batch.count as usize * m * n);
     for (a, b) in a.chunks(m * k).zip(b.chunks(k * n)) {
         for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
             let term = |step| {
-                a[place(batch.problem.a, row, step, (m, k))] * b[place(batch.problem.b, step, column, (k, n))]
+                a[element_index(batch.problem.a, row, step, (m, k))]
+                    * b[element_index(batch.problem.b, step, column, (k, n))]
             };
             all.push((0..k).map(term).sum());
         }
@@ -36,7 +37,7 @@ fn sums(batch: Batch, a: &[f32], b: &[f32]) -> Vec<f32> {
 /// The matrices and vectors of a batch, on the host and on a device.
 struct Case<T, C> {
     batch: Batch,
-    sums: Vec<f32>,
+    accumulators: Vec<f32>,
     before: Vec<f32>,
     residual: Vec<f32>,
     rows: Vec<f32>,
@@ -69,7 +70,7 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         };
         Ok(Self {
             batch,
-            sums: sums(batch, &a, &b),
+            accumulators: accumulators(batch, &a, &b),
             device_a: inputs(&a)?,
             device_b: inputs(&b)?,
             device_c: outputs(&before)?,
@@ -84,13 +85,13 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     }
 
     /// Finishes the batch on the device, with all that an epilogue can be given.
-    fn finished<E: FusedEpilogue<C>>(
+    fn with_epilogue<E: FusedEpilogue<C>>(
         &mut self,
         operations: &Operations,
         stream: &Stream,
         epilogue: E,
     ) -> Result<Vec<C>, Box<dyn std::error::Error>> {
-        let finish = EpilogueArguments {
+        let epilogue = EpilogueArguments {
             numbers: [0.5, 2.0, 3.0, -1.0],
             rows: Some(&self.device_rows),
             columns: [None, Some(&self.device_bias)],
@@ -99,7 +100,7 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         };
         operations.gemm(
             stream,
-            &Gemm::from(self.batch).epilogue(finish),
+            &Gemm::from(self.batch).epilogue(epilogue),
             &self.device_a,
             &self.device_b,
             &mut self.device_c,
@@ -107,14 +108,14 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         Ok(self.device_c.to_vec()?)
     }
 
-    /// What a function of sum, row, column and index makes of the sums.
+    /// What a function of accumulator, row, column and index makes of the accumulators.
     fn expected(&self, of: impl Fn(&Self, f32, usize, usize, usize) -> f32) -> Vec<f32> {
         let (m, n) = (self.batch.problem.m as usize, self.batch.problem.n as usize);
-        let each = self.sums.iter().enumerate();
+        let each = self.accumulators.iter().enumerate();
         // Rows and columns are counted through all products.
         let one = |(index, &sum): (usize, &f32)| {
-            let (problem, place) = (index / (m * n), index % (m * n));
-            of(self, sum, problem * m + place / n, problem * n + place % n, index)
+            let (problem, index) = (index / (m * n), index % (m * n));
+            of(self, sum, problem * m + index / n, problem * n + index % n, index)
         };
         each.map(one).collect()
     }
@@ -131,7 +132,7 @@ fn whole_layer<C: GemmOutput>(given: EpilogueInputs<C>) -> impl EpilogueOp + use
         .then(plus(given.number(1), given.c()))
 }
 
-/// A triangle of C times a number of its place, from a closure over places; elsewhere the residual.
+/// A triangle of C times a number of its index, from a closure over places; elsewhere the residual.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Triangle {
     /// Whether the lower one is taken.
@@ -148,7 +149,7 @@ impl<C: GemmOutput> FusedEpilogue<C> for Triangle {
     }
 }
 
-/// From a number to the factors' type and to C's, and from C's.
+/// From a number to the operands' type and to C's, and from C's.
 type Conversions<T, C> = (fn(f32) -> T, fn(f32) -> C, fn(C) -> f32);
 
 /// The batch on a device, by a closure and by a type.
@@ -166,14 +167,14 @@ where
         assert_eq!(wrong, None, "{what} of {batch:?} into {} on {device:?}", C::NAME);
     };
     let mut case = Case::<T, C>::new(device, batch, input, output)?;
-    let found = case.finished(&operations, &stream, Inline::new(whole_layer::<C>))?;
+    let found = case.with_epilogue(&operations, &stream, Inline::new(whole_layer::<C>))?;
     let layer = |case: &Case<T, C>, sum: f32, row: usize, column: usize, index: usize| {
         (0.5 * case.rows[row] * sum + case.bias[column] + case.residual[index]).max(0.0)
             + 2.0 * case.before[index]
     };
     compare(found, case.expected(layer), "a layer");
     for is_lower in [false, true] {
-        let found = case.finished(&operations, &stream, Triangle { is_lower })?;
+        let found = case.with_epilogue(&operations, &stream, Triangle { is_lower })?;
         let triangle = |case: &Case<T, C>, sum: f32, row: usize, column: usize, index: usize| {
             let (row, column) = (row % m, column % n);
             let is_inside = if is_lower { row >= column } else { row <= column };
@@ -202,13 +203,13 @@ fn devices() -> Result<Vec<Device>, Box<dyn std::error::Error>> {
     schedules.into_iter().map(device).collect()
 }
 
-/// The way that the library takes.
-fn way(device: &Device, batch: impl Into<Batch>) -> Algorithm {
+/// The algorithm that the library takes.
+fn algorithm(device: &Device, batch: impl Into<Batch>) -> Algorithm {
     Operations::new(device).gemm_algorithms::<bf16, f32>(&Gemm::from(batch.into()), None)[0]
 }
 
 #[test]
-fn a_single_product_is_finished() -> Outcome {
+fn a_single_problem_has_its_epilogue() -> Outcome {
     for device in devices()? {
         // One that TMA stores, one that it can neither read nor store, and one of columns.
         check_outputs(&device, Problem::new(130, 136, 72))?;
@@ -220,10 +221,12 @@ fn a_single_product_is_finished() -> Outcome {
 }
 
 #[test]
-fn places_are_those_of_c_where_its_transpose_is_computed() -> Outcome {
+fn coordinates_are_those_of_c_where_its_transpose_is_computed() -> Outcome {
     for device in devices()? {
         let problem = Problem::new(3, 264, 128);
-        assert!(matches!(way(&device, problem), Algorithm::Wgmma(configuration) if configuration.transposed));
+        assert!(
+            matches!(algorithm(&device, problem), Algorithm::Wgmma(configuration) if configuration.transposed)
+        );
         check_outputs(&device, problem)?;
         check_outputs(&device, Batch::new(problem, 3))?;
     }
@@ -231,9 +234,9 @@ fn places_are_those_of_c_where_its_transpose_is_computed() -> Outcome {
 }
 
 #[test]
-fn split_tiles_are_finished_once() -> Outcome {
+fn split_tiles_have_their_epilogue_once() -> Outcome {
     for device in devices()? {
-        let is_split = |problem: &Problem| matches!(way(&device, *problem), Algorithm::Wgmma(configuration) if configuration.stream_k);
+        let is_split = |problem: &Problem| matches!(algorithm(&device, *problem), Algorithm::Wgmma(configuration) if configuration.stream_k);
         let products = [512, 1024, 2048, 4096].map(|k| Problem::new(72, 40, k));
         let problem = products.into_iter().find(is_split).expect("few tiles and long k are split");
         check_outputs(&device, problem)?;
@@ -258,7 +261,7 @@ fn mma_sync_takes_them_too() -> Outcome {
 }
 
 #[test]
-fn other_types_of_factors_take_them_too() -> Outcome {
+fn other_operand_types_take_them_too() -> Outcome {
     let device = Device::named("emu:h200")?;
     let batch = Batch::new(Problem::new(40, 72, 64), 2);
     check::<f16, f16>(&device, batch, (f16::from_f32, f16::from_f32, f16::to_f32))?;
@@ -276,18 +279,18 @@ fn what_an_epilogue_lacks_is_said_at_its_line() -> Outcome {
     let refused =
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
     let closure = Inline::new(|given: EpilogueInputs<f32>| plus(given.number(0), given.matrix()));
-    let finish = EpilogueArguments::new(closure);
+    let epilogue = EpilogueArguments::new(closure);
     let words =
-        refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(finish), &ones, &ones, &mut c));
+        refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(epilogue), &ones, &ones, &mut c));
     assert!(words.contains("the epilogue is not given a matrix: set `EpilogueArguments::matrix`"), "{words}");
     assert!(words.contains(file!()), "{words}");
-    let finish = EpilogueArguments { matrix: Some(&three), ..EpilogueArguments::new(closure) };
+    let epilogue = EpilogueArguments { matrix: Some(&three), ..EpilogueArguments::new(closure) };
     let words =
-        refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(finish), &ones, &ones, &mut c));
+        refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(epilogue), &ones, &ones, &mut c));
     assert!(words.contains("the epilogue's matrix has 3 elements where 64 are needed"), "{words}");
-    let finish = EpilogueArguments { columns: [Some(&three), None], ..EpilogueArguments::new(closure) };
+    let epilogue = EpilogueArguments { columns: [Some(&three), None], ..EpilogueArguments::new(closure) };
     let words =
-        refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(finish), &ones, &ones, &mut c));
+        refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(epilogue), &ones, &ones, &mut c));
     assert!(words.contains("the epilogue's first vector of columns has 3 elements where 8"), "{words}");
     let nothing = device.uninitialized::<bf16>(0)?;
     let flat = Problem::new(8, 8, 0);

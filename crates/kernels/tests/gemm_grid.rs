@@ -18,7 +18,7 @@ use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
 
 use crate::emulated::hopper;
-use crate::matrices::{place, whole};
+use crate::matrices::{element_index, whole};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -32,13 +32,13 @@ enum Form {
     /// Three with one B.
     Shared,
     /// The rows of A in four groups, one of none.
-    Experts,
+    AlongM,
     /// Three of unlike extents; one of them lies in other orders.
     Group,
 }
 
 const FORMS: [Form; 6] =
-    [Form::Single, Form::Batch(0), Form::Batch(1), Form::Shared, Form::Experts, Form::Group];
+    [Form::Single, Form::Batch(0), Form::Batch(1), Form::Shared, Form::AlongM, Form::Group];
 
 /// A vector, a tile's edges on both sides, primes, narrow and long ones, and rows that TMA reads beside those that it does not.
 const SHAPES: [(u32, u32, u32); 8] = [
@@ -126,8 +126,8 @@ impl Part {
         let [m, n, k] = [m, n, k].map(|extent| extent as usize);
         let element = |row: usize, column: usize| {
             let terms = (0..k).map(|step| {
-                f64::from(self.a[place(a, row, step, (m, k))])
-                    * f64::from(self.b[place(b, step, column, (k, n))])
+                f64::from(self.a[element_index(a, row, step, (m, k))])
+                    * f64::from(self.b[element_index(b, step, column, (k, n))])
             });
             let mut value = f64::from(epilogue.alpha) * terms.sum::<f64>();
             if epilogue.scales {
@@ -140,7 +140,7 @@ impl Part {
             let (value, slack) = match epilogue.activation {
                 Activation::Identity => (x, 0.0),
                 Activation::Relu => (x.max(0.0), 0.0),
-                // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), of which the factor is half of the sum.
+                // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), which multiplies half of the accumulator.
                 Activation::Gelu => {
                     let inner = 0.797_884_560_802_865_4 * (x + 0.044_715 * x * x * x);
                     (x / 2.0 * (1.0 + inner.tanh()), x.abs() / 2048.0 + 1e-6)
@@ -149,7 +149,7 @@ impl Part {
             };
             (value + f64::from(epilogue.beta) * f64::from(self.before[row * n + column]), slack)
         };
-        (0..m * n).map(|place| element(place / n, place % n)).collect()
+        (0..m * n).map(|index| element(index / n, index % n)).collect()
     }
 }
 
@@ -184,14 +184,14 @@ outputs! {
 /// Compares a C, gaps left out, with what it should be.
 fn compare<C: Output>(found: &[C], part: &Part, epilogue: Parts, what: &str) -> Result<()> {
     let n = part.problem.n as usize;
-    for (place, (found, (expected, slack))) in found.iter().zip(part.expected(epilogue)).enumerate() {
+    for (index, (found, (expected, slack))) in found.iter().zip(part.expected(epilogue)).enumerate() {
         let found = found.exact();
         let is_right = match slack {
             0.0 => found == C::round(expected).exact(),
             slack => (found - expected).abs() <= slack + 1.01 * C::ROUNDING * expected.abs(),
         };
         if !is_right {
-            return Err(format!("{what}: {found} at ({}, {}), not {expected}", place / n, place % n).into());
+            return Err(format!("{what}: {found} at ({}, {}), not {expected}", index / n, index % n).into());
         }
     }
     Ok(())
@@ -224,7 +224,7 @@ impl Vectors {
 }
 
 impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
-    fn factor(&self, values: &[f32]) -> Result<Buffer<T>> {
+    fn operand(&self, values: &[f32]) -> Result<Buffer<T>> {
         let values: Vec<T> = values.iter().map(|&value| (self.input)(value)).collect();
         Ok(self.operations.device().buffer_from(&values)?)
     }
@@ -245,21 +245,22 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
         Ok(Vectors([rows, all(scales, |part| &part.column_scales)?, all(bias, |part| &part.bias)?]))
     }
 
-    /// By the library's choice, and where there is no epilogue, by the first way of warpgroups as well.
-    fn each_way(
+    /// By the library's choice, and where there is no epilogue, by the first `wgmma` algorithm as well.
+    fn each_algorithm(
         &self,
-        ways: &[Algorithm],
+        algorithms: &[Algorithm],
         mut choose: impl FnMut(Option<Algorithm>) -> Result<LaunchCounts>,
     ) -> Result<()> {
         if self.epilogue == PLAIN
-            && let Some(way) = ways.iter().find(|way| !matches!(way, Algorithm::MmaSync(_)))
+            && let Some(algorithm) =
+                algorithms.iter().find(|algorithm| !matches!(algorithm, Algorithm::MmaSync(_)))
         {
-            choose(Some(*way))?;
+            choose(Some(*algorithm))?;
         }
         choose(None).map(|_| ())
     }
 
-    fn ways(&self, batch: Batch) -> Vec<Algorithm> {
+    fn algorithms(&self, batch: Batch) -> Vec<Algorithm> {
         self.operations.gemm_algorithms::<T, C>(&Gemm::from(batch), None)
     }
 
@@ -275,16 +276,16 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
             }
             all
         };
-        let a = self.factor(&spread(batch.a_stride, |part| &part.a))?;
-        let b = self.factor(&spread(batch.b_stride, |part| &part.b))?;
+        let a = self.operand(&spread(batch.a_stride, |part| &part.a))?;
+        let b = self.operand(&spread(batch.b_stride, |part| &part.b))?;
         let before = spread(batch.c_stride, |part| &part.before);
         let vectors = self.vectors(&parts.iter().collect::<Vec<_>>(), true)?;
         let linear = vectors.linear(self.epilogue);
-        self.each_way(&self.ways(batch), |way| {
+        self.each_algorithm(&self.algorithms(batch), |algorithm| {
             let mut c = self.before(&before)?;
-            let counts = match (way, batch.count) {
-                (Some(way), _) => {
-                    operations.gemm(stream, &Gemm::from(batch).algorithm(way), &a, &b, &mut c)?
+            let counts = match (algorithm, batch.count) {
+                (Some(algorithm), _) => {
+                    operations.gemm(stream, &Gemm::from(batch).algorithm(algorithm), &a, &b, &mut c)?
                 }
                 (None, 1) => {
                     operations.gemm(stream, &Gemm::from(batch.problem).epilogue(linear), &a, &b, &mut c)?
@@ -294,7 +295,7 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
             let c = c.to_vec()?;
             for (number, part) in parts.iter().enumerate() {
                 let start = number * batch.c_stride as usize;
-                let what = format!("problem {number} by {way:?}");
+                let what = format!("problem {number} by {algorithm:?}");
                 compare(&c[start..][..part.before.len()], part, self.epilogue, &what)?;
                 // What lies between the matrices is as it was.
                 let gap = start + part.before.len()..c.len().min(start + batch.c_stride as usize);
@@ -305,12 +306,12 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
     }
 
     /// Groups of rows, each times a B of its own.
-    fn experts(&self, parts: &[Part]) -> Result<()> {
+    fn along_m(&self, parts: &[Part]) -> Result<()> {
         let (operations, stream) = (self.operations, self.stream);
         let all = |of: fn(&Part) -> &Vec<f32>| -> Vec<f32> {
             parts.iter().flat_map(|part| of(part).clone()).collect()
         };
-        let (a, b) = (self.factor(&all(|part| &part.a))?, self.factor(&all(|part| &part.b))?);
+        let (a, b) = (self.operand(&all(|part| &part.a))?, self.operand(&all(|part| &part.b))?);
         let mut offsets = vec![0];
         parts.iter().for_each(|part| offsets.push(offsets[offsets.len() - 1] + part.problem.m));
         let rows = offsets[parts.len()];
@@ -319,16 +320,21 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
         let groups = Gemm::new(rows, n, k).layouts(MatrixLayout::RowMajor, order).along_m(&offsets);
         let vectors = self.vectors(&parts.iter().collect::<Vec<_>>(), true)?;
         let linear = vectors.linear(self.epilogue);
-        self.each_way(&operations.gemm_algorithms::<T, C>(&groups, None), |way| {
+        self.each_algorithm(&operations.gemm_algorithms::<T, C>(&groups, None), |algorithm| {
             let mut c = self.before(&all(|part| &part.before))?;
-            let counts = match way {
-                Some(way) => operations.gemm(stream, &groups.algorithm(way), &a, &b, &mut c)?,
+            let counts = match algorithm {
+                Some(algorithm) => operations.gemm(stream, &groups.algorithm(algorithm), &a, &b, &mut c)?,
                 None => operations.gemm(stream, &groups.epilogue(linear), &a, &b, &mut c)?,
             };
             let (c, mut start) = (c.to_vec()?, 0);
             for (number, part) in parts.iter().enumerate() {
                 let elements = part.before.len();
-                compare(&c[start..][..elements], part, self.epilogue, &format!("group {number} by {way:?}"))?;
+                compare(
+                    &c[start..][..elements],
+                    part,
+                    self.epilogue,
+                    &format!("group {number} by {algorithm:?}"),
+                )?;
                 start += elements;
             }
             Ok(counts)
@@ -339,29 +345,29 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
     fn group(&self, parts: &[Part]) -> Result<()> {
         let (operations, stream) = (self.operations, self.stream);
         let epilogue = |number: usize| if number + 1 == parts.len() { PLAIN } else { self.epilogue };
-        let mut factors = Vec::new();
+        let mut operands = Vec::new();
         for part in parts {
-            factors.push((self.factor(&part.a)?, self.factor(&part.b)?, self.vectors(&[part], true)?));
+            operands.push((self.operand(&part.a)?, self.operand(&part.b)?, self.vectors(&[part], true)?));
         }
         let problems: Vec<_> = parts.iter().map(|part| part.problem).collect();
         let algorithms = operations.grouped_algorithms::<T, C>(&problems, None);
         // The second time by wgmma, if the device has it.
-        for way in [None, algorithms.into_iter().find(|algorithm| algorithm.is_wgmma())] {
+        for algorithm in [None, algorithms.into_iter().find(|algorithm| algorithm.is_wgmma())] {
             let before = parts.iter().map(|part| self.before(&part.before));
             let mut cs = before.collect::<Result<Vec<_>>>()?;
             let mut members = Vec::new();
-            for (number, ((part, (a, b, vectors)), c)) in parts.iter().zip(&factors).zip(&mut cs).enumerate()
+            for (number, ((part, (a, b, vectors)), c)) in parts.iter().zip(&operands).zip(&mut cs).enumerate()
             {
                 let mut gemm = Gemm::from(part.problem);
                 if epilogue(number) != PLAIN {
                     gemm = gemm.epilogue(vectors.linear(self.epilogue));
                 }
-                let gemm = way.map_or(gemm, |way| gemm.algorithm(way));
+                let gemm = algorithm.map_or(gemm, |algorithm| gemm.algorithm(algorithm));
                 members.push(GroupMember::new(gemm, a, b, c));
             }
             operations.gemm_grouped(stream, &mut members)?;
             for (number, (c, part)) in cs.iter().zip(parts).enumerate() {
-                compare(&c.to_vec()?, part, epilogue(number), &format!("member {number} by {way:?}"))?;
+                compare(&c.to_vec()?, part, epilogue(number), &format!("member {number} by {algorithm:?}"))?;
             }
         }
         Ok(())
@@ -399,9 +405,9 @@ fn run_typed<T: MultipliesWith<T>, C: Output>(
             parts.iter_mut().for_each(|part| part.b.clone_from(&shared));
             bench.batch(Batch::new(problem, 3).sharing_b(), &parts)
         }
-        Form::Experts => {
+        Form::AlongM => {
             let group = |m| Problem { m, a: MatrixLayout::RowMajor, ..problem };
-            bench.experts(&parts(&[group(m), group(0), group(m / 2 + 1), group(3)]))
+            bench.along_m(&parts(&[group(m), group(0), group(m / 2 + 1), group(3)]))
         }
         Form::Group => {
             let (wide, high) = (Problem { m: n, n: m, ..problem }, Problem { k: k + 9, ..problem });

@@ -1,4 +1,4 @@
-//! Groups of products of different extents in one launch: every way that the plan knows, members of nothing, and what is refused.
+//! Groups of products of different extents in one launch: every algorithm of the heuristic, members of nothing, and what is refused.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -61,16 +61,16 @@ fn algorithms<T: MultipliesWith<T>, C: GemmOutput>(
 fn check<T: MultipliesWith<T>, C: GemmOutput + Storable>(
     cases: &mut [Case<T, C>],
     (operations, stream): (&Operations, &Stream),
-    way: Algorithm,
+    algorithm: Algorithm,
     of: impl Fn(C) -> f32,
 ) -> Outcome {
     for _ in 0..2 {
         let mut group = members(cases);
-        group.iter_mut().for_each(|member| member.gemm = member.gemm.algorithm(way));
+        group.iter_mut().for_each(|member| member.gemm = member.gemm.algorithm(algorithm));
         operations.gemm_grouped(stream, &mut group)?;
     }
     for (number, case) in cases.iter().enumerate() {
-        let what = format!("member {number}, {:?}, by {way:?}", case.problem);
+        let what = format!("member {number}, {:?}, by {algorithm:?}", case.problem);
         compare(&case.c, &of, &case.expected, &what)?;
     }
     Ok(())
@@ -81,7 +81,7 @@ const EXTENTS: [(u32, u32, u32); 6] =
     [(136, 72, 72), (0, 72, 72), (1, 264, 264), (72, 8, 8), (24, 16, 0), (8, 200, 136)];
 
 #[test]
-fn every_way_of_the_plan_is_right() -> Outcome {
+fn every_algorithm_is_right() -> Outcome {
     for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(7)] {
         let device = hopper(schedule)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
@@ -93,32 +93,32 @@ fn every_way_of_the_plan_is_right() -> Outcome {
             case.expected.iter_mut().for_each(|sum| *sum = rounded(*sum).to_f32());
             cases.push(case);
         }
-        let ways = algorithms(&operations, &cases);
-        assert!(ways.len() > 8, "{} ways", ways.len());
-        for way in one_in(2, ways) {
-            check(&mut cases, (&operations, &stream), way, bf16::to_f32)?;
+        let algorithms = algorithms(&operations, &cases);
+        assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
+        for algorithm in one_in(2, algorithms) {
+            check(&mut cases, (&operations, &stream), algorithm, bf16::to_f32)?;
         }
     }
     Ok(())
 }
 
 #[test]
-fn every_way_is_clean_under_the_checkers() -> Outcome {
+fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let mut cases = Vec::new();
     for (m, n, k) in EXTENTS {
         cases.push(Case::<f16, f32>::new(&device, Problem::new(m, n, k), f16::from_f32, f32::NAN)?);
     }
-    for way in algorithms(&operations, &cases) {
-        check(&mut cases, (&operations, &stream), way, |found| found)?;
+    for algorithm in algorithms(&operations, &cases) {
+        check(&mut cases, (&operations, &stream), algorithm, |found| found)?;
     }
     let mut cases = Vec::new();
     for (m, n, k) in EXTENTS {
         cases.push(Case::<f16, f16>::new(&device, Problem::new(m, n, k), f16::from_f32, f16::NAN)?);
     }
-    for way in algorithms(&operations, &cases).into_iter().step_by(3) {
-        check(&mut cases, (&operations, &stream), way, f16::to_f32)?;
+    for algorithm in algorithms(&operations, &cases).into_iter().step_by(3) {
+        check(&mut cases, (&operations, &stream), algorithm, f16::to_f32)?;
     }
     Ok(())
 }
@@ -134,8 +134,8 @@ fn both_generations_and_rows_that_tma_cannot_read_are_right() -> Outcome {
                 let problem = Problem { b: MatrixLayout::RowMajor, ..Problem::new(m, n, k) };
                 cases.push(Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?);
             }
-            let way = algorithms(&operations, &cases)[0];
-            check(&mut cases, (&operations, &stream), way, |found| found)?;
+            let algorithm = algorithms(&operations, &cases)[0];
+            check(&mut cases, (&operations, &stream), algorithm, |found| found)?;
         }
     }
     Ok(())
@@ -150,12 +150,12 @@ fn more_members_than_a_launch_takes_are_several() -> Outcome {
         let problem = Problem::new(1 + number % 3, 8, 8);
         cases.push(Case::<bf16, f32>::new(&device, problem, bf16::from_f32, f32::NAN)?);
     }
-    let way = algorithms(&operations, &cases)[0];
-    check(&mut cases, (&operations, &stream), way, |found| found)
+    let algorithm = algorithms(&operations, &cases)[0];
+    check(&mut cases, (&operations, &stream), algorithm, |found| found)
 }
 
 #[test]
-fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+fn refusals_name_the_rule() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let mut cases = vec![Case::<f16, f32>::new(&device, Problem::new(8, 16, 8), f16::from_f32, 0.0)?];

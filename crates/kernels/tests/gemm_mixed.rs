@@ -1,4 +1,4 @@
-//! 8-bit floats of one type times those of the other: every way of a problem, and every form of several.
+//! 8-bit floats of one type times those of the other: every algorithm of a problem, and every form of several.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -10,7 +10,7 @@ use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::Operations;
 
 use crate::emulated::hopper;
-use crate::matrices::{place, whole};
+use crate::matrices::{element_index, whole};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -18,7 +18,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 const E4M3: fn(f32) -> e4m3 = e4m3::from_f32;
 const E5M2: fn(f32) -> e5m2 = e5m2::from_f32;
 
-/// Products of one shape, their factors on a device, and what C should be. Whole numbers that both types hold.
+/// Products of one shape, their operands on a device, and what C should be. Whole numbers that both types hold.
 struct Case<A, B> {
     batch: Batch,
     a: Buffer<A>,
@@ -39,8 +39,8 @@ impl<A: MultipliesWith<B>, B: MultipliesWith<A>> Case<A, B> {
         let mut expected = Vec::new();
         for (a, b) in a.chunks(m * k).zip(b.chunks(k * n)) {
             for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
-                let of_a = |step: usize| a[place(problem.a, row, step, (m, k))];
-                let of_b = |step: usize| b[place(problem.b, step, column, (k, n))];
+                let of_a = |step: usize| a[element_index(problem.a, row, step, (m, k))];
+                let of_b = |step: usize| b[element_index(problem.b, step, column, (k, n))];
                 expected.push((0..k).map(|step| of_a(step) * of_b(step)).sum());
             }
         }
@@ -53,12 +53,12 @@ impl<A: MultipliesWith<B>, B: MultipliesWith<A>> Case<A, B> {
         })
     }
 
-    fn check(&mut self, operations: &Operations, stream: &Stream, way: Algorithm) -> Outcome {
+    fn check(&mut self, operations: &Operations, stream: &Stream, algorithm: Algorithm) -> Outcome {
         let Self { batch, a, b, c, .. } = self;
         for _ in 0..2 {
-            operations.gemm(stream, &Gemm::from(*batch).algorithm(way), &*a, &*b, c)?;
+            operations.gemm(stream, &Gemm::from(*batch).algorithm(algorithm), &*a, &*b, c)?;
         }
-        compare(&self.c, &self.expected, &format!("{:?} by {way:?}", self.batch))
+        compare(&self.c, &self.expected, &format!("{:?} by {algorithm:?}", self.batch))
     }
 }
 
@@ -74,18 +74,18 @@ fn compare(found: &Buffer<f32>, expected: &[f32], what: &str) -> Outcome {
     let found = found.to_vec()?;
     assert_eq!(found.len(), expected.len());
     let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
-    let told = wrong.map(|index| (index, found[index], expected[index]));
-    assert_eq!(told, None, "(place, found, expected) of {what}");
+    let first = wrong.map(|index| (index, found[index], expected[index]));
+    assert_eq!(first, None, "(index, found, expected) of {what}");
     Ok(())
 }
 
 fn warpgroups<T: MultipliesWith<T>>(device: &Device, batch: Batch) -> Vec<Algorithm> {
     let all = Operations::new(device).gemm_algorithms::<T, f32>(&Gemm::from(batch), None);
-    all.into_iter().filter(|way| matches!(way, Algorithm::Wgmma(_))).collect()
+    all.into_iter().filter(|algorithm| matches!(algorithm, Algorithm::Wgmma(_))).collect()
 }
 
 #[test]
-fn every_way_is_right_in_both_orders_of_types() -> Outcome {
+fn every_algorithm_is_right_in_both_orders_of_types() -> Outcome {
     fn check<A: MultipliesWith<B> + MultipliesWith<A>, B: MultipliesWith<A>>(
         schedule: Schedule,
         (problem, count): (Problem, u32),
@@ -94,8 +94,8 @@ fn every_way_is_right_in_both_orders_of_types() -> Outcome {
         let device = hopper(schedule)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         let mut case = Case::new(&device, problem, count, inputs)?;
-        for way in warpgroups::<A>(&device, case.batch).into_iter().step_by(2) {
-            case.check(&operations, &stream, way)?;
+        for algorithm in warpgroups::<A>(&device, case.batch).into_iter().step_by(2) {
+            case.check(&operations, &stream, algorithm)?;
         }
         Ok(())
     }
@@ -114,8 +114,8 @@ fn every_order_is_right() -> Outcome {
     for (a, b) in both.into_iter().flat_map(|a| both.map(|b| (a, b))) {
         for (m, n, k) in [(67, 35, 37), (3, 72, 48)] {
             let mut case = Case::new(&device, Problem { m, n, k, a, b }, 1, (E4M3, E5M2))?;
-            let way = warpgroups::<e4m3>(&device, case.batch)[0];
-            case.check(&operations, &stream, way)?;
+            let algorithm = warpgroups::<e4m3>(&device, case.batch)[0];
+            case.check(&operations, &stream, algorithm)?;
             operations.gemm(&stream, &Gemm::from(case.batch.problem), &case.a, &case.b, &mut case.c)?;
             compare(&case.c, &case.expected, "multiply")?;
         }
@@ -124,7 +124,7 @@ fn every_order_is_right() -> Outcome {
 }
 
 #[test]
-fn layers_groups_of_rows_and_groups_take_both() -> Outcome {
+fn batches_groups_along_m_and_groups_take_both() -> Outcome {
     let device = hopper(Schedule::Random(5))?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     // Many rows, and so few that C is computed transposed.
@@ -135,8 +135,8 @@ fn layers_groups_of_rows_and_groups_take_both() -> Outcome {
         let there_bias = device.buffer_from(&bias)?;
         let linear = Linear { bias: Some(&there_bias), activation: Activation::Relu, ..Linear::default() };
         operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), &case.a, &case.b, &mut case.c)?;
-        let finished = |(place, sum): (usize, &f32)| (sum + bias[place % n]).max(0.0);
-        let expected: Vec<f32> = case.expected.iter().enumerate().map(finished).collect();
+        let with_bias = |(index, sum): (usize, &f32)| (sum + bias[index % n]).max(0.0);
+        let expected: Vec<f32> = case.expected.iter().enumerate().map(with_bias).collect();
         compare(&case.c, &expected, "linear")?;
 
         // All rows are one group's, the others have none.
@@ -159,7 +159,7 @@ fn layers_groups_of_rows_and_groups_take_both() -> Outcome {
 }
 
 #[test]
-fn other_gpus_refuse_them_in_words() -> Outcome {
+fn gpus_without_wgmma_refuse_them() -> Outcome {
     let device = Device::named("emu:a100")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let (a, b) = (device.zeros::<e4m3>(64)?, device.zeros::<e5m2>(64)?);

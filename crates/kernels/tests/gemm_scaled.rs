@@ -1,4 +1,4 @@
-//! The GEMM whose blocks have scales: every way, granularity, type and schedule against the problem of what the operands stand for.
+//! The GEMM whose blocks have scales: every algorithm, granularity, type and schedule against the problem of what the operands stand for.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable};
@@ -26,8 +26,8 @@ impl<
     C: GemmOutput + Storable,
 > Case<A, B, C>
 {
-    /// All ways to compute it.
-    fn ways(&self, device: &Device) -> Vec<Algorithm> {
+    /// All algorithms for it.
+    fn algorithms(&self, device: &Device) -> Vec<Algorithm> {
         Operations::new(device).gemm_algorithms::<A, C>(&Gemm::from(self.problem), Some(self.granularities()))
     }
 
@@ -36,22 +36,32 @@ impl<
         &mut self,
         device: &Device,
         operations: &Operations,
-        way: Algorithm,
+        algorithm: Algorithm,
         of: impl Fn(C) -> f64,
     ) -> Outcome {
         let stream = device.stream()?;
         let Self { problem, a, b, c, .. } = self;
         for _ in 0..2 {
-            operations.gemm(&stream, &Gemm::from(*problem).algorithm(way), a.scaled(), b.scaled(), c)?;
+            operations.gemm(
+                &stream,
+                &Gemm::from(*problem).algorithm(algorithm),
+                a.scaled(),
+                b.scaled(),
+                c,
+            )?;
         }
         let found = self.c.to_vec()?.into_iter().map(of).collect();
-        compare(found, &self.expected, &format!("{:?}, {:?} by {way}", self.problem, self.granularities()));
+        compare(
+            found,
+            &self.expected,
+            &format!("{:?}, {:?} by {algorithm}", self.problem, self.granularities()),
+        );
         Ok(())
     }
 }
 
 #[test]
-fn every_way_is_right_with_every_granularity() -> Outcome {
+fn every_algorithm_is_right_with_every_granularity() -> Outcome {
     for (turn, (schedule, extents)) in [
         (Schedule::Eager, (200, 328, 400)),
         (Schedule::Latest, (5, 264, 1040)),
@@ -66,11 +76,11 @@ fn every_way_is_right_with_every_granularity() -> Outcome {
         for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
             let (m, n, k) = extents;
             let mut case = Case::exact(&device, Problem::new(m, n, k), granularities, E4M3, f32::NAN)?;
-            let ways = case.ways(&device);
-            assert!(ways.len() >= 8, "{} ways", ways.len());
-            // Each way meets each granularity in one of the shapes.
-            for way in one_in(2, ways.into_iter().skip((turn + offset) % 4).step_by(4)) {
-                case.check(&device, &operations, way, f64::from)?;
+            let algorithms = case.algorithms(&device);
+            assert!(algorithms.len() >= 8, "{} algorithms", algorithms.len());
+            // Each algorithm has each granularity in one of the shapes.
+            for algorithm in one_in(2, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
+                case.check(&device, &operations, algorithm, f64::from)?;
             }
         }
     }
@@ -85,30 +95,30 @@ fn every_type_is_right() -> Outcome {
     let e5m2s = (e5m2::from_f32, e5m2::from_f32);
     let mut case = Case::exact(&device, problem, (Row, Block), e5m2s, bf16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(bf16::from_f32(*sum as f32)));
-    for way in one_in(2, case.ways(&device)) {
-        case.check(&device, &operations, way, f64::from)?;
+    for algorithm in one_in(2, case.algorithms(&device)) {
+        case.check(&device, &operations, algorithm, f64::from)?;
     }
     let mut case = Case::exact(&device, problem, (Row, Row), E4M3, f16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
-    for way in one_in(2, case.ways(&device)) {
-        case.check(&device, &operations, way, f64::from)?;
+    for algorithm in one_in(2, case.algorithms(&device)) {
+        case.check(&device, &operations, algorithm, f64::from)?;
     }
     Ok(())
 }
 
-/// A and B of different types, in every way: transposed ones take B's type for A's.
+/// A and B of different types, by every algorithm: transposed ones take B's type for A's.
 #[test]
 fn types_may_be_mixed() -> Outcome {
     let device = hopper(Schedule::Random(5))?;
     let operations = Operations::new(&device);
     let problem = Problem::new(40, 136, 272);
     let mut case = Case::exact(&device, problem, (Row, Block), (e4m3::from_f32, e5m2::from_f32), f32::NAN)?;
-    for way in case.ways(&device) {
-        case.check(&device, &operations, way, f64::from)?;
+    for algorithm in case.algorithms(&device) {
+        case.check(&device, &operations, algorithm, f64::from)?;
     }
     let mut case = Case::exact(&device, problem, (Row, Row), (e5m2::from_f32, e4m3::from_f32), f32::NAN)?;
-    for way in case.ways(&device).into_iter().step_by(3) {
-        case.check(&device, &operations, way, f64::from)?;
+    for algorithm in case.algorithms(&device).into_iter().step_by(3) {
+        case.check(&device, &operations, algorithm, f64::from)?;
     }
     Ok(())
 }
@@ -129,8 +139,8 @@ fn every_depth_and_order_is_right() -> Outcome {
                     let granularities = GRANULARITIES[(index + 2 * turn) % GRANULARITIES.len()];
                     let inputs = (e4m3::from_f32, e5m2::from_f32);
                     let mut case = Case::exact(&device, problem, granularities, inputs, f32::NAN)?;
-                    let way = case.ways(&device)[0];
-                    case.check(&device, &operations, way, f64::from)?;
+                    let algorithm = case.algorithms(&device)[0];
+                    case.check(&device, &operations, algorithm, f64::from)?;
                 }
             }
         }
@@ -159,8 +169,8 @@ fn epilogues_are_right() -> Outcome {
         let mut case = Case::exact(&device, problem, (Row, Block), E4M3, before)?;
         let (a, b) = (case.a.scaled(), case.b.scaled());
         operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), a, b, &mut case.c)?;
-        for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
-            let (row, column) = (place / n as usize, place % n as usize);
+        for (index, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+            let (row, column) = (index / n as usize, index % n as usize);
             let inner = 0.5 * f64::from(rows[row]) * sum + f64::from(bias[column]);
             let expected = bf16::from_f32((inner.max(0.0) - 6.0) as f32);
             assert_eq!(found, expected, "({row}, {column}) of {problem:?}");
@@ -170,14 +180,14 @@ fn epilogues_are_right() -> Outcome {
 }
 
 #[test]
-fn every_way_is_clean_under_the_checkers() -> Outcome {
+fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let operations = Operations::new(&device);
     for granularities in [(Row, Block), (Block, Row)] {
         let problem = Problem::new(72, 200, 304);
         let mut case = Case::exact(&device, problem, granularities, E4M3, f32::NAN)?;
-        for way in one_in(4, case.ways(&device)) {
-            case.check(&device, &operations, way, f64::from)?;
+        for algorithm in one_in(4, case.algorithms(&device)) {
+            case.check(&device, &operations, algorithm, f64::from)?;
         }
     }
     Ok(())
@@ -220,7 +230,7 @@ fn sums_between_blocks_are_as_exact_as_f32() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+fn refusals_name_the_rule() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let values = device.buffer_from(&[e4m3::from_f32(1.0); 64 * 32])?;

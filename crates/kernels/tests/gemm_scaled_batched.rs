@@ -1,4 +1,4 @@
-//! Batches and groups of rows whose blocks have scales: every way, granularity, type and schedule against the products of what the operands
+//! Batches and groups of rows whose blocks have scales: every algorithm, granularity, type and schedule against the products of what the operands
 //! stand for, groups of no rows, groups that begin anywhere, epilogues, and what is refused.
 
 use warpwright::prelude::*;
@@ -16,7 +16,7 @@ use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
 use crate::emulated::hopper;
-use crate::operands::{E4M3, Factor, GRANULARITIES, Operand, compare, products, whole};
+use crate::operands::{DeviceOperand, E4M3, GRANULARITIES, Operand, compare, products, whole};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -27,8 +27,8 @@ const BEFORE: f64 = 77.0;
 struct Batched<A, B, C> {
     batch: Batch,
     expected: Vec<f64>,
-    a: Factor<A>,
-    b: Factor<B>,
+    a: DeviceOperand<A>,
+    b: DeviceOperand<B>,
     c: Buffer<C>,
 }
 
@@ -62,14 +62,14 @@ impl<
         let b_lies = (k, b == MatrixLayout::ColumnMajor, b_stride as usize);
         Ok(Self {
             batch,
-            a: Factor::new(device, &a_operands, a_lies, a_input)?,
-            b: Factor::new(device, &b_operands, b_lies, b_input)?,
+            a: DeviceOperand::new(device, &a_operands, a_lies, a_input)?,
+            b: DeviceOperand::new(device, &b_operands, b_lies, b_input)?,
             c: device.buffer_from(&vec![before; expected.len()])?,
             expected,
         })
     }
 
-    fn ways(&self, device: &Device) -> Vec<Algorithm> {
+    fn algorithms(&self, device: &Device) -> Vec<Algorithm> {
         let scales = Some((self.a.granularity, self.b.granularity));
         Operations::new(device).gemm_algorithms::<A, C>(&Gemm::from(self.batch), scales)
     }
@@ -79,16 +79,16 @@ impl<
         &mut self,
         device: &Device,
         operations: &Operations,
-        way: Algorithm,
+        algorithm: Algorithm,
         of: impl Fn(C) -> f64,
     ) -> Outcome {
         let stream = device.stream()?;
         let Self { batch, a, b, c, .. } = self;
         for _ in 0..2 {
-            operations.gemm(&stream, &Gemm::from(*batch).algorithm(way), a.scaled(), b.scaled(), c)?;
+            operations.gemm(&stream, &Gemm::from(*batch).algorithm(algorithm), a.scaled(), b.scaled(), c)?;
         }
         let found = self.c.to_vec()?.into_iter().map(of).collect();
-        compare(found, &self.expected, &format!("{:?} by {way}", self.batch));
+        compare(found, &self.expected, &format!("{:?} by {algorithm}", self.batch));
         Ok(())
     }
 }
@@ -100,8 +100,8 @@ struct Groups<A, B, C> {
     k: u32,
     b_order: MatrixLayout,
     expected: Vec<f64>,
-    a: Factor<A>,
-    b: Factor<B>,
+    a: DeviceOperand<A>,
+    b: DeviceOperand<B>,
     c: Buffer<C>,
 }
 
@@ -130,19 +130,19 @@ impl<
             expected.extend(products(rows, &b.meant, k));
             left = others;
         }
-        let sums = sizes.iter().scan(0, |sum, size| {
+        let ends = sizes.iter().scan(0, |sum, size| {
             *sum += size;
             Some(*sum)
         });
-        let offsets: Vec<u32> = std::iter::once(0).chain(sums).collect();
+        let offsets: Vec<u32> = std::iter::once(0).chain(ends).collect();
         let b_lies = (k, b_order == MatrixLayout::ColumnMajor, (n * k) as usize);
         Ok(Self {
             offsets: device.buffer_from(&offsets)?,
             n,
             k,
             b_order,
-            a: Factor::new(device, &a, (k, true, 0), a_input)?,
-            b: Factor::new(device, &b, b_lies, b_input)?,
+            a: DeviceOperand::new(device, &a, (k, true, 0), a_input)?,
+            b: DeviceOperand::new(device, &b, b_lies, b_input)?,
             c: device.buffer_from(&vec![before; expected.len()])?,
             expected,
         })
@@ -154,37 +154,41 @@ impl<
             .along_m(&self.offsets)
     }
 
-    fn ways(&self, operations: &Operations) -> Vec<Algorithm> {
+    fn algorithms(&self, operations: &Operations) -> Vec<Algorithm> {
         let granularities = (self.a.granularity, self.b.granularity);
         operations.gemm_algorithms::<A, C>(&self.gemm(), Some(granularities))
     }
 
-    /// Multiplies in a way, twice, and compares.
+    /// Computes it by an algorithm twice, and compares.
     fn check(
         &mut self,
         operations: &Operations,
         stream: &Stream,
-        way: Algorithm,
+        algorithm: Algorithm,
         of: impl Fn(C) -> f64,
     ) -> Outcome {
         let Self { offsets, n, k, b_order, a, b, c, .. } = self;
         let rows = a.values.len() as u32 / *k;
         let groups = Gemm::new(rows, *n, *k).layouts(MatrixLayout::RowMajor, *b_order).along_m(offsets);
         for _ in 0..2 {
-            operations.gemm(stream, &groups.algorithm(way), a.scaled(), b.scaled(), c)?;
+            operations.gemm(stream, &groups.algorithm(algorithm), a.scaled(), b.scaled(), c)?;
         }
         let found = self.c.to_vec()?.into_iter().map(of).collect();
-        compare(found, &self.expected, &format!("{:?} by {way}", (self.a.granularity, self.b.granularity)));
+        compare(
+            found,
+            &self.expected,
+            &format!("{:?} by {algorithm}", (self.a.granularity, self.b.granularity)),
+        );
         Ok(())
     }
 }
 
 const WEIGHTS: MatrixLayout = MatrixLayout::ColumnMajor;
 
-/// The first way of each kind.
-fn plain_and_transposed(ways: Vec<Algorithm>) -> impl Iterator<Item = Algorithm> {
+/// The first algorithm of each kind.
+fn plain_and_transposed(algorithms: Vec<Algorithm>) -> impl Iterator<Item = Algorithm> {
     let first = move |transposed| {
-        ways.iter().find(|way| matches!(way, Algorithm::Wgmma(configuration) if configuration.transposed == transposed)).copied()
+        algorithms.iter().find(|algorithm| matches!(algorithm, Algorithm::Wgmma(configuration) if configuration.transposed == transposed)).copied()
     };
     [false, true].into_iter().filter_map(first)
 }
@@ -196,7 +200,7 @@ fn with_gaps(batch: Batch) -> Batch {
 }
 
 #[test]
-fn every_way_of_a_batch_is_right() -> Outcome {
+fn every_algorithm_of_a_batch_is_right() -> Outcome {
     for (turn, (schedule, batch)) in [
         (Schedule::Eager, Batch::new(Problem::new(70, 136, 272), 5)),
         (Schedule::Latest, with_gaps(Batch::new(Problem::new(5, 264, 400), 2))),
@@ -210,9 +214,11 @@ fn every_way_of_a_batch_is_right() -> Outcome {
         let operations = Operations::new(&device);
         for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
             let mut case = Batched::new(&device, batch, granularities, E4M3, BEFORE as f32)?;
-            // Each way meets each granularity in one of the shapes.
-            for way in one_in(3, case.ways(&device).into_iter().skip((turn + offset) % 4).step_by(4)) {
-                case.check(&device, &operations, way, f64::from)?;
+            // Each algorithm has each granularity in one of the shapes.
+            for algorithm in
+                one_in(3, case.algorithms(&device).into_iter().skip((turn + offset) % 4).step_by(4))
+            {
+                case.check(&device, &operations, algorithm, f64::from)?;
             }
         }
     }
@@ -220,7 +226,7 @@ fn every_way_of_a_batch_is_right() -> Outcome {
 }
 
 #[test]
-fn every_way_of_groups_is_right() -> Outcome {
+fn every_algorithm_of_groups_is_right() -> Outcome {
     for (turn, (schedule, sizes, n, k)) in [
         (Schedule::Eager, &[0, 5, 130, 0, 65, 1, 0][..], 72, 144),
         (Schedule::Latest, &[1, 0, 1, 2], 136, 528),
@@ -236,10 +242,10 @@ fn every_way_of_groups_is_right() -> Outcome {
             let mut case =
                 Groups::new(&device, sizes, (n, k, WEIGHTS), granularities, E4M3, bf16::from_f32(77.0))?;
             case.expected.iter_mut().for_each(|sum| *sum = f64::from(bf16::from_f32(*sum as f32)));
-            let ways = case.ways(&operations);
-            assert!(ways.len() >= 8, "{} ways", ways.len());
-            for way in one_in(3, ways.into_iter().skip((turn + offset) % 4).step_by(4)) {
-                case.check(&operations, &stream, way, f64::from)?;
+            let algorithms = case.algorithms(&operations);
+            assert!(algorithms.len() >= 8, "{} algorithms", algorithms.len());
+            for algorithm in one_in(3, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
+                case.check(&operations, &stream, algorithm, f64::from)?;
             }
         }
     }
@@ -255,8 +261,8 @@ fn groups_begin_anywhere() -> Outcome {
         for granularities in [(Row, Block), (Block, Row)] {
             let sizes = [before, 131, 8 - before];
             let mut case = Groups::new(&device, &sizes, (40, 160, WEIGHTS), granularities, E4M3, f32::NAN)?;
-            for way in plain_and_transposed(case.ways(&operations)) {
-                case.check(&operations, &stream, way, f64::from)?;
+            for algorithm in plain_and_transposed(case.algorithms(&operations)) {
+                case.check(&operations, &stream, algorithm, f64::from)?;
             }
         }
     }
@@ -270,8 +276,8 @@ fn many_groups_are_found() -> Outcome {
     for count in [33, 64] {
         let sizes: Vec<u32> = (0..count).map(|group| if group == 40 { 150 } else { group * 7 % 5 }).collect();
         let mut case = Groups::new(&device, &sizes, (24, 48, WEIGHTS), (Row, Block), E4M3, f32::NAN)?;
-        let way = case.ways(&operations)[0];
-        case.check(&operations, &stream, way, f64::from)?;
+        let algorithm = case.algorithms(&operations)[0];
+        case.check(&operations, &stream, algorithm, f64::from)?;
     }
     Ok(())
 }
@@ -286,34 +292,34 @@ fn every_type_depth_and_order_is_right() -> Outcome {
         let mut case =
             Groups::new(&device, &[9, 0, 30], (n, k, order), (Row, Block), inputs, f16::from_f32(77.0))?;
         case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
-        for way in plain_and_transposed(case.ways(&operations)) {
-            case.check(&operations, &stream, way, f64::from)?;
+        for algorithm in plain_and_transposed(case.algorithms(&operations)) {
+            case.check(&operations, &stream, algorithm, f64::from)?;
         }
         let batch = Batch::new(Problem { b: order, ..Problem::new(33, n, k) }, 3);
         let mut case = Batched::new(&device, batch, (Row, Row), (inputs.1, inputs.0), BEFORE as f32)?;
-        let way = case.ways(&device)[0];
-        case.check(&device, &operations, way, f64::from)?;
+        let algorithm = case.algorithms(&device)[0];
+        case.check(&device, &operations, algorithm, f64::from)?;
     }
     Ok(())
 }
 
 #[test]
-fn every_way_is_clean_under_the_checkers() -> Outcome {
+fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let mut case = Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Block), E4M3, f32::NAN)?;
-    for way in one_in(4, case.ways(&operations)) {
-        case.check(&operations, &stream, way, f64::from)?;
+    for algorithm in one_in(4, case.algorithms(&operations)) {
+        case.check(&operations, &stream, algorithm, f64::from)?;
     }
     let mut case = Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Row), E4M3, f16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
-    for way in one_in(4, case.ways(&operations)) {
-        case.check(&operations, &stream, way, f64::from)?;
+    for algorithm in one_in(4, case.algorithms(&operations)) {
+        case.check(&operations, &stream, algorithm, f64::from)?;
     }
     let batch = with_gaps(Batch::new(Problem::new(40, 136, 144), 3));
     let mut case = Batched::new(&device, batch, (Row, Block), E4M3, BEFORE as f32)?;
-    for way in one_in(4, case.ways(&device)) {
-        case.check(&device, &operations, way, f64::from)?;
+    for algorithm in one_in(4, case.algorithms(&device)) {
+        case.check(&device, &operations, algorithm, f64::from)?;
     }
     Ok(())
 }
@@ -340,12 +346,12 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
         let groups = Gemm::new(rows.len() as u32, n as u32, 144).along_m(&case.offsets);
         let (a, b) = (case.a.scaled(), case.b.scaled());
         operations.gemm(&stream, &groups.epilogue(linear), a, b, &mut case.c)?;
-        let finished = |(place, sum): (usize, &f64)| {
-            let (row, column) = (place / n, place % n);
+        let with_bias = |(index, sum): (usize, &f64)| {
+            let (row, column) = (index / n, index % n);
             let inner = 0.5 * f64::from(rows[row]) * sum + f64::from(bias[owners[row] * n + column]);
             inner.max(0.0) + BEFORE / 4.0
         };
-        let expected: Vec<f64> = case.expected.iter().enumerate().map(finished).collect();
+        let expected: Vec<f64> = case.expected.iter().enumerate().map(with_bias).collect();
         compare(case.c.to_vec()?.into_iter().map(f64::from).collect(), &expected, "groups with an epilogue");
 
         let batch = Batch::new(Problem::new(sizes[2], n as u32, 144), 3);
@@ -353,18 +359,18 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
         let linear = Linear { bias: Some(&biases), activation: Activation::Relu, ..Linear::default() };
         let (a, b) = (case.a.scaled(), case.b.scaled());
         operations.gemm(&stream, &Gemm::from(batch).epilogue(linear), a, b, &mut case.c)?;
-        let finished = |(place, sum): (usize, &f64)| {
-            let problem = place / (sizes[2] as usize * n);
-            (sum + f64::from(bias[problem * n + place % n])).max(0.0)
+        let with_bias = |(index, sum): (usize, &f64)| {
+            let problem = index / (sizes[2] as usize * n);
+            (sum + f64::from(bias[problem * n + index % n])).max(0.0)
         };
-        let expected: Vec<f64> = case.expected.iter().enumerate().map(finished).collect();
+        let expected: Vec<f64> = case.expected.iter().enumerate().map(with_bias).collect();
         compare(case.c.to_vec()?.into_iter().map(f64::from).collect(), &expected, "a batch with an epilogue");
     }
     Ok(())
 }
 
 #[test]
-fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+fn refusals_name_the_rule() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let values = device.buffer_from(&[e4m3::from_f32(1.0); 2 * 16 * 32])?;

@@ -1,4 +1,4 @@
-//! Groups of products of unlike extents whose blocks have scales: every way, granularity, type and schedule against the products of what the
+//! Groups of products of unlike extents whose blocks have scales: every algorithm, granularity, type and schedule against the products of what the
 //! operands stand for, members of nothing, members of several kinds, epilogues, and what is refused.
 
 use warpwright::prelude::*;
@@ -74,8 +74,8 @@ fn members_by<
     members
 }
 
-/// The ways to multiply them, as if all had the granularities of the first.
-fn ways<
+/// The algorithms for them, as if all had the granularities of the first.
+fn algorithms<
     A: BlockScaledOperand + MultipliesWith<B>,
     B: BlockScaledOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
@@ -95,7 +95,7 @@ fn configuration(algorithm: Algorithm) -> Configuration {
     }
 }
 
-/// Multiplies in a way, twice, and compares.
+/// Computes it by an algorithm twice, and compares.
 fn check<
     A: BlockScaledOperand + MultipliesWith<B>,
     B: BlockScaledOperand + MultipliesWith<A>,
@@ -103,24 +103,24 @@ fn check<
 >(
     cases: &mut [Case<A, B, C>],
     (operations, stream): (&Operations, &Stream),
-    way: Algorithm,
+    algorithm: Algorithm,
 ) -> Outcome
 where
     f64: From<C>,
 {
     for _ in 0..2 {
-        operations.gemm_grouped(stream, &mut members_by(cases, way))?;
+        operations.gemm_grouped(stream, &mut members_by(cases, algorithm))?;
     }
     for (number, case) in cases.iter().enumerate() {
         let found = case.c.to_vec()?.into_iter().map(f64::from).collect();
-        let what = format!("member {number}, {:?} {:?}, by {way}", case.problem, case.granularities());
+        let what = format!("member {number}, {:?} {:?}, by {algorithm}", case.problem, case.granularities());
         compare(found, &case.expected, &what);
     }
     Ok(())
 }
 
 #[test]
-fn every_way_is_right() -> Outcome {
+fn every_algorithm_is_right() -> Outcome {
     for (turn, schedule) in
         [Schedule::Eager, Schedule::Latest, Schedule::Random(7), Schedule::Random(8)].into_iter().enumerate()
     {
@@ -133,11 +133,11 @@ fn every_way_is_right() -> Outcome {
                 let case = Case::exact(&device, problem, granularities, E4M3, bf16::from_f32(77.0))?;
                 cases.push(case.rounded(bf16::from_f32));
             }
-            let ways = ways(&cases, &operations);
-            assert!(ways.len() >= 8, "{} ways", ways.len());
-            // Each way meets each granularity at one of the schedules.
-            for way in one_in(3, ways.into_iter().skip((turn + offset) % 4).step_by(4)) {
-                check(&mut cases, (&operations, &stream), way)?;
+            let algorithms = algorithms(&cases, &operations);
+            assert!(algorithms.len() >= 8, "{} algorithms", algorithms.len());
+            // Each algorithm has each granularity at one of the schedules.
+            for algorithm in one_in(3, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
+                check(&mut cases, (&operations, &stream), algorithm)?;
             }
         }
     }
@@ -145,7 +145,7 @@ fn every_way_is_right() -> Outcome {
 }
 
 #[test]
-fn every_way_is_clean_under_the_checkers() -> Outcome {
+fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     for granularities in [(Row, Block), (Row, Row)] {
@@ -157,11 +157,11 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
             let case = Case::exact(&device, odd, granularities, E4M3, f16::NAN)?;
             stored_from_registers.push(case.rounded(f16::from_f32));
         }
-        for way in one_in(4, ways(&stored_by_tma, &operations)) {
-            check(&mut stored_by_tma, (&operations, &stream), way)?;
+        for algorithm in one_in(4, algorithms(&stored_by_tma, &operations)) {
+            check(&mut stored_by_tma, (&operations, &stream), algorithm)?;
         }
-        for way in one_in(9, ways(&stored_from_registers, &operations)) {
-            check(&mut stored_from_registers, (&operations, &stream), way)?;
+        for algorithm in one_in(9, algorithms(&stored_from_registers, &operations)) {
+            check(&mut stored_from_registers, (&operations, &stream), algorithm)?;
         }
     }
     Ok(())
@@ -199,10 +199,12 @@ fn every_depth_and_order<
         let case = Case::exact(device, problem, (Row, Block), (&inputs.0, &inputs.1), f16::NAN)?;
         cases.push(case.rounded(f16::from_f32));
     }
-    let ways = ways(&cases, operations);
-    let one = |transposed: bool| ways.iter().find(|way| configuration(**way).transposed == transposed);
-    for way in [one(false), one(true)].into_iter().flatten() {
-        check(&mut cases, (operations, stream), *way)?;
+    let algorithms = algorithms(&cases, operations);
+    let one = |transposed: bool| {
+        algorithms.iter().find(|algorithm| configuration(**algorithm).transposed == transposed)
+    };
+    for algorithm in [one(false), one(true)].into_iter().flatten() {
+        check(&mut cases, (operations, stream), *algorithm)?;
     }
     Ok(())
 }
@@ -217,8 +219,8 @@ fn one_member_is_a_group_and_more_than_a_launch_takes_are_several() -> Outcome {
             let problem = Problem::new(1 + number % 3, 8, 16 + 128 * (number % 2));
             cases.push(Case::exact(&device, problem, (Row, Block), E4M3, f32::NAN)?);
         }
-        let way = ways(&cases, &operations)[0];
-        check(&mut cases, (&operations, &stream), way)?;
+        let algorithm = algorithms(&cases, &operations)[0];
+        check(&mut cases, (&operations, &stream), algorithm)?;
     }
     Ok(())
 }
@@ -265,8 +267,8 @@ fn each_member_has_an_epilogue_of_its_own() -> Outcome {
             let mut case = Case::exact(&device, problem, (Row, Block), E4M3, BEFORE as f32)?;
             let (rows, columns) = (whole(m as usize, 7), whole(n as usize, 8));
             let (bias, alpha) = (whole(n as usize, 9), [0.5, 2.0][number]);
-            case.expected.iter_mut().enumerate().for_each(|(place, sum)| {
-                let (row, column) = (place / n as usize, place % n as usize);
+            case.expected.iter_mut().enumerate().for_each(|(index, sum)| {
+                let (row, column) = (index / n as usize, index % n as usize);
                 let scaled = alpha * f64::from(rows[row]) * f64::from(columns[column]) * *sum;
                 *sum = (scaled + f64::from(bias[column])).max(0.0) + BEFORE / 4.0;
             });
@@ -295,7 +297,7 @@ fn each_member_has_an_epilogue_of_its_own() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+fn refusals_name_the_rule() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let good = || Case::exact(&device, Problem::new(8, 16, 32), (Row, Block), E4M3, BEFORE as f32);
@@ -339,7 +341,7 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let words = refused(operations.gemm_grouped(&stream, &mut group));
     assert_eq!(words, "k is 0, so the epilogue has no accumulators: pass k of at least 1");
 
-    let split = Configuration { stream_k: true, ..configuration(ways(&cases, &operations)[0]) };
+    let split = Configuration { stream_k: true, ..configuration(algorithms(&cases, &operations)[0]) };
     let split = Algorithm::Wgmma(split);
     let words = refused(operations.gemm_grouped(&stream, &mut members_by(&mut cases, split)));
     assert!(
@@ -363,26 +365,26 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     Ok(())
 }
 
-/// Six slots of tiles of 128 x 128 leave room for the scales of blocks, and not for those of rows.
+/// Six stages of tiles of 128 x 128 hold 128x128 scales, but not 1x128 scales.
 #[test]
-fn a_way_that_is_none_for_some_members_is_refused_before_any_is_launched() -> Outcome {
+fn an_algorithm_that_is_illegal_for_a_member_is_refused_before_any_launch() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let case =
         |granularities| Case::exact(&device, Problem::new(136, 264, 640), granularities, E4M3, BEFORE as f32);
     let mut cases = vec![case((Block, Block))?, case((Row, Row))?];
-    let ways = ways(&cases, &operations);
-    let way = ways.into_iter().map(configuration).find(|way| way.tile == (128, 128));
-    let way = Algorithm::Wgmma(Configuration { stages: 6, ..way.expect("a tile of the list") });
+    let algorithms = algorithms(&cases, &operations);
+    let algorithm = algorithms.into_iter().map(configuration).find(|algorithm| algorithm.tile == (128, 128));
+    let algorithm = Algorithm::Wgmma(Configuration { stages: 6, ..algorithm.expect("a tile of the list") });
     let words = operations
-        .gemm_grouped(&stream, &mut members_by(&mut cases, way))
+        .gemm_grouped(&stream, &mut members_by(&mut cases, algorithm))
         .expect_err("it is refused")
         .to_string();
     assert!(words.contains("the pipeline has 6 stages, but needs 2 and shared memory holds 5"), "{words}");
     for case in &cases {
         assert!(case.c.to_vec()?.iter().all(|&element| f64::from(element) == BEFORE));
     }
-    check(&mut cases[..1], (&operations, &stream), way)
+    check(&mut cases[..1], (&operations, &stream), algorithm)
 }
 
 #[test]
@@ -394,7 +396,7 @@ fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
     for (m, n, k) in [(8, 8, 0), (0, 8, 128), (8, 0, 128), (0, 0, 0)] {
         cases.push(Case::exact(&device, Problem::new(m, n, k), (Row, Block), E4M3, f32::NAN)?);
     }
-    assert_eq!(ways(&cases, &operations), []);
+    assert_eq!(algorithms(&cases, &operations), []);
     operations.gemm_grouped(&stream, &mut members(&mut cases))?;
     assert_eq!(cases[0].c.to_vec()?, [0.0; 64]);
     Ok(())

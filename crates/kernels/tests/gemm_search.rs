@@ -24,7 +24,7 @@ fn run(device: &Device, Candidate { name, mut prepared }: Candidate) {
 
 /// A share of the legal configurations, over all of them; a sweep takes every one.
 #[test]
-fn legal_points_compute_the_product() {
+fn legal_candidates_compute_the_gemm() {
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
     for (output, step) in [("bf16", 29), ("f32", 97)] {
         let mut search = search(&device, &[("m", "200"), ("n", "264"), ("k", "328"), ("output", output)]);
@@ -34,9 +34,9 @@ fn legal_points_compute_the_product() {
     }
 }
 
-/// A CTA that computes several tiles of three pieces begins each in the buffer that it ended the last one with.
+/// A CTA that computes several tiles of three boxes begins each tile in the buffer in which the last one ended.
 #[test]
-fn tiles_of_an_odd_number_of_pieces_wait_for_their_buffers() {
+fn tiles_of_an_odd_number_of_boxes_wait_for_their_buffers() {
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
     let mut search = search(&device, &[("m", "260"), ("n", "13000"), ("k", "72"), ("output", "bf16")]);
     let candidates = search.first(usize::MAX).into_iter();
@@ -49,7 +49,7 @@ fn tiles_of_an_odd_number_of_pieces_wait_for_their_buffers() {
 }
 
 #[test]
-fn points_around_the_fastest_compute_it_too() {
+fn candidates_around_the_fastest_compute_it_too() {
     let device = Device::named("emu:h200").expect("emulators are always there");
     let mut search = search(&device, &[("m", "600"), ("n", "520"), ("k", "200"), ("output", "bf16")]);
     let first = search.first(3);
@@ -61,7 +61,7 @@ fn points_around_the_fastest_compute_it_too() {
 
 /// Where there are no warpgroups, or where A and B would have to be copied for them, tiles by `mma.sync` are tried.
 #[test]
-fn ways_by_warps_are_tried_too() {
+fn mma_sync_algorithms_are_candidates() {
     let by_warps = |candidates: Vec<Candidate>| -> Vec<Candidate> {
         candidates.into_iter().filter(|candidate| candidate.name.contains("mma.sync")).collect()
     };
@@ -72,7 +72,7 @@ fn ways_by_warps_are_tried_too() {
             let mut search = search(&device, &options);
             assert_eq!(by_warps(search.first(2)).len(), if name == "emu:h200" { 1 } else { 2 });
             let candidates = by_warps(search.first(usize::MAX));
-            assert_eq!(candidates.len(), 12, "four tiles, three rings");
+            assert_eq!(candidates.len(), 12, "four tiles, three pipelines");
             candidates.into_iter().for_each(|candidate| run(&device, candidate));
             // Of the first two the second is by `mma.sync` on any device. Around it are other rasters; all else has been tried.
             let around = by_warps(search.around(1));
@@ -130,7 +130,7 @@ fn the_explanation_says_what_was_chosen_and_why() {
 
 /// A batch is searched for as one product is.
 #[test]
-fn legal_points_of_a_batch_compute_it() {
+fn legal_candidates_of_a_batch_compute_it() {
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
     let options = [
         ("grouping", "batched"),
@@ -198,7 +198,7 @@ fn groups_explain_what_they_choose() {
 
 /// Factors of unlike types, and several products with scales, are what the command line runs and verifies too.
 #[test]
-fn options_ask_for_types_and_products_with_scales() {
+fn options_set_types_and_scales() {
     let device = Device::named("emu:h200").expect("emulators are always there");
     let stream = device.stream().expect("a stream");
     let gemm = workload("gemm").expect("it is in the library");
@@ -264,9 +264,9 @@ fn options_ask_for_types_and_products_with_scales() {
     );
 }
 
-/// Epilogues that options ask for are launched and verified, also where launch after launch adds to C.
+/// Epilogues of the options are launched and verified, also where launch after launch adds to C.
 #[test]
-fn options_ask_for_epilogues() {
+fn options_set_epilogues() {
     let gemm = workload("gemm").expect("the GEMM is in the library");
     for (device, grouping) in [("emu:h200", "none"), ("emu:h200", "batched"), ("emu:a100", "none")] {
         let device = Device::named(device).expect("emulators are always there");
@@ -307,9 +307,9 @@ fn options_ask_for_epilogues() {
     }
 }
 
-/// The ways of a product with scales that a search tries, and those around one, compute it.
+/// The algorithms of a product with scales that a search tries, and those around one, compute it.
 #[test]
-fn ways_with_scales_are_searched_for() {
+fn scaled_algorithms_are_searched() {
     let scaled = workload("gemm").expect("it is in the library");
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
     let mut options = scaled.clone();
@@ -317,7 +317,8 @@ fn ways_with_scales_are_searched_for() {
     {
         options.set(name, value).expect("a value of the option");
     }
-    let mut search = options.search(&Setup::new(&device)).expect("it has a search").expect("Hopper has ways");
+    let mut search =
+        options.search(&Setup::new(&device)).expect("it has a search").expect("Hopper has algorithms");
     let candidates = search.first(usize::MAX);
     assert!(candidates.len() > 20, "{} candidates", candidates.len());
     candidates.into_iter().step_by(5).for_each(|candidate| run(&device, candidate));

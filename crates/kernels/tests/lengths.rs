@@ -23,7 +23,7 @@ fn every_choice_over_many_elements() {
     walk_elements(&SUITE);
 }
 
-/// Choices that meet only in pairs of options.
+/// Choices that only pairs of options reach.
 #[test]
 fn every_type_with_every_operation_and_kind() {
     let device = device("emu:h200");
@@ -128,7 +128,7 @@ fn pipelined_rows_are_right_at_every_length() {
 #[test]
 fn rows_shared_by_the_grid_are_right_at_every_length() {
     for kernel in SUITE.kernels.iter().filter(|kernel| has(kernel, "scheduler")) {
-        // Fewer rows than a CTA's warps; parts that are cut, and that are not; every slot several
+        // Fewer rows than a CTA's warps; parts that are cut, and that are not; every stage several
         // times.
         for (rows, columns, ctas) in
             [("1", "2048", "32"), ("2", "16384", "64"), ("7", "10248", "32"), ("71", "4000", "32")]
@@ -166,9 +166,9 @@ fn transposes_of_every_length() {
 fn tiles_of_the_longest_rows() {
     let device = device("emu:h200");
     let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
-    let a = device.buffer_from(&(1..=32).collect::<Vec<u8>>()).expect("room");
-    let mut b = device.zeros::<u8>(32).expect("room");
+    let a = device.buffer_from(&(1..=32).collect::<Vec<u8>>()).expect("memory");
+    let mut b = device.zeros::<u8>(32).expect("memory");
     let kernel = operations.kernel(TileTranspose, TileTranspose::run::<u8>).expect("it builds");
     kernel.launch(&stream, 1, (&a, &mut b, 1, u32::MAX - 4)).expect("it runs");
-    assert_eq!(b.to_vec().expect("readable"), a.to_vec().expect("readable"));
+    assert_eq!(b.to_vec().expect("a copy to the host"), a.to_vec().expect("a copy to the host"));
 }

@@ -74,7 +74,7 @@ fn norms_are_right_for_rows_of_every_length() {
 }
 
 #[test]
-fn transposes_are_right_in_every_way() {
+fn transposes_are_right_by_every_method() {
     let mut commands = Vec::new();
     for (m, n) in [(0, 5), (1, 1), (32, 32), (33, 31), (100, 257), (1, 300)] {
         for algorithm in ["auto", "swizzled"] {

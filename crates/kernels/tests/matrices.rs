@@ -14,7 +14,7 @@ pub(crate) fn whole(count: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Where element (row, column) of a matrix of those extents is.
-pub(crate) fn place(
+pub(crate) fn element_index(
     order: MatrixLayout,
     row: usize,
     column: usize,

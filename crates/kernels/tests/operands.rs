@@ -61,19 +61,19 @@ impl Operand {
     /// The elements as they lie in memory, k contiguous or not.
     pub(crate) fn stored(&self, k: u32, k_contiguous: bool) -> impl Iterator<Item = f32> {
         let (k, count) = (k as usize, self.values.len());
-        let place = move |at: usize| if k_contiguous { at } else { at % (count / k) * k + at / (count / k) };
-        (0..count).map(move |at| self.values[place(at)])
+        let index = move |at: usize| if k_contiguous { at } else { at % (count / k) * k + at / (count / k) };
+        (0..count).map(move |at| self.values[index(at)])
     }
 }
 
 /// Operands on a device, one after another.
-pub(crate) struct Factor<T> {
+pub(crate) struct DeviceOperand<T> {
     pub(crate) granularity: Granularity,
     pub(crate) values: Buffer<T>,
     pub(crate) scales: Buffer<f32>,
 }
 
-impl<T: BlockScaledOperand> Factor<T> {
+impl<T: BlockScaledOperand> DeviceOperand<T> {
     /// Operands of depth k, contiguous along k or not, `stride` elements apart.
     pub(crate) fn new(
         device: &Device,
@@ -115,6 +115,6 @@ pub(crate) fn products(a: &[f64], b: &[f64], k: u32) -> Vec<f64> {
 pub(crate) fn compare(found: Vec<f64>, expected: &[f64], what: &str) {
     assert_eq!(found.len(), expected.len());
     let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
-    let told = wrong.map(|index| (index, found[index], expected[index]));
-    assert_eq!(told, None, "(place, found, expected) of {what}");
+    let first = wrong.map(|index| (index, found[index], expected[index]));
+    assert_eq!(first, None, "(index, found, expected) of {what}");
 }

@@ -1,6 +1,6 @@
 //! Launches that overlap the one in front of them wait for it before they touch what it uses: each
 //! operation behind others that wrote what it reads and read what it writes, on an emulated H200
-//! whose checkers tell of what comes too early.
+//! whose checkers report what comes too early.
 
 use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
@@ -68,10 +68,10 @@ fn products_wait() -> Outcome {
     let (mut x, b) = (ones(136 * 264)?, ones(264 * 264)?);
     let one_row = ones(264)?;
     let (mut y, mut row) = (device.zeros::<bf16>(136 * 264)?, device.zeros::<f32>(264)?);
-    let ways = operations.gemm_algorithms::<bf16, bf16>(&Gemm::from(problem), None);
-    for way in ways.into_iter().step_by(7) {
-        operations.gemm(&stream, &Gemm::from(problem).algorithm(way), &x, &b, &mut y)?;
-        operations.gemm(&stream, &Gemm::from(problem).algorithm(way), &y, &b, &mut x)?;
+    let algorithms = operations.gemm_algorithms::<bf16, bf16>(&Gemm::from(problem), None);
+    for algorithm in algorithms.into_iter().step_by(7) {
+        operations.gemm(&stream, &Gemm::from(problem).algorithm(algorithm), &x, &b, &mut y)?;
+        operations.gemm(&stream, &Gemm::from(problem).algorithm(algorithm), &y, &b, &mut x)?;
     }
     // The bias, and what C holds before.
     operations.gemm(&stream, &Gemm::from(Problem::new(1, 264, 264)), &one_row, &b, &mut row)?;

@@ -3,7 +3,7 @@
 use warpwright::runtime::{Buffer, Device, Error, Storable};
 use warpwright_kernels::gemm::problem::batching::Problem;
 
-use crate::matrices::place;
+use crate::matrices::element_index;
 
 /// A·B.
 pub(crate) fn multiplied(problem: Problem, a: &[f32], b: &[f32]) -> Vec<f32> {
@@ -11,9 +11,9 @@ pub(crate) fn multiplied(problem: Problem, a: &[f32], b: &[f32]) -> Vec<f32> {
     let mut c = vec![0.0; m * n];
     for (row, line) in c.chunks_mut(n.max(1)).enumerate() {
         for step in 0..k {
-            let factor = a[place(problem.a, row, step, (m, k))];
+            let a = a[element_index(problem.a, row, step, (m, k))];
             for (column, sum) in line.iter_mut().enumerate() {
-                *sum += factor * b[place(problem.b, step, column, (k, n))];
+                *sum += a * b[element_index(problem.b, step, column, (k, n))];
             }
         }
     }
@@ -39,7 +39,7 @@ pub(crate) fn compare<C: Storable>(
     let found: Vec<f32> = c.to_vec()?.into_iter().map(of).collect();
     assert_eq!(found.len(), expected.len(), "elements of {what}");
     let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
-    let told = wrong.map(|place| (place, found[place], expected[place]));
-    assert_eq!(told, None, "(place, found, expected) of {what}");
+    let first = wrong.map(|index| (index, found[index], expected[index]));
+    assert_eq!(first, None, "(index, found, expected) of {what}");
     Ok(())
 }

@@ -15,9 +15,9 @@ fn device() -> Device {
 
 fn reduced<T: Storable, M: Monoid<T>>(operations: &Operations, elements: &[T], monoid: M) -> M::Output {
     let stream = operations.device().stream().expect("a stream");
-    let input = operations.device().buffer_from(elements).expect("room");
+    let input = operations.device().buffer_from(elements).expect("memory");
     let output = operations.reduce(&stream, &input, monoid).unwrap_or_else(|error| panic!("{error}"));
-    output.to_vec().expect("readable")[0]
+    output.to_vec().expect("a copy to the host")[0]
 }
 
 /// Integers that are not ordered and not random.
@@ -139,9 +139,9 @@ fn special_values_of_floats() {
             assert!(reduced(&operations, &[of(-0.0), of(0.0)], Max).to_f32().is_sign_positive());
 
             let find = |elements: &[$ty]| {
-                let input = operations.device().buffer_from(elements).expect("room");
-                let most = operations.argmax(&stream, &input).expect("not empty").to_vec().expect("readable");
-                let least = operations.argmin(&stream, &input).expect("not empty").to_vec().expect("readable");
+                let input = operations.device().buffer_from(elements).expect("memory");
+                let most = operations.argmax(&stream, &input).expect("not empty").to_vec().expect("a copy to the host");
+                let least = operations.argmin(&stream, &input).expect("not empty").to_vec().expect("a copy to the host");
                 (most[0], least[0])
             };
             assert_eq!(find(&elements), (3001, 3001), "NaN is found first");
@@ -177,13 +177,15 @@ fn arguments_of_extremes_at_every_length() {
     let stream = operations.device().stream().expect("a stream");
     for length in LENGTHS.iter().filter(|length| **length > 0) {
         let elements: Vec<i32> = scattered(*length).map(|element| element as i32).collect();
-        let input = operations.device().buffer_from(&elements).expect("room");
+        let input = operations.device().buffer_from(&elements).expect("memory");
         let first = |extreme: Option<&i32>| {
             elements.iter().position(|element| Some(element) == extreme).map(|index| index as u64)
         };
-        let most = operations.argmax(&stream, &input).expect("not empty").to_vec().expect("readable");
+        let most =
+            operations.argmax(&stream, &input).expect("not empty").to_vec().expect("a copy to the host");
         assert_eq!(Some(most[0]), first(elements.iter().max()), "{length}");
-        let least = operations.argmin(&stream, &input).expect("not empty").to_vec().expect("readable");
+        let least =
+            operations.argmin(&stream, &input).expect("not empty").to_vec().expect("a copy to the host");
         assert_eq!(Some(least[0]), first(elements.iter().min()), "{length}");
     }
 }
@@ -246,9 +248,11 @@ fn the_same_call_gives_the_same_bits_and_scratch_is_reused() {
     let operations = Operations::new(&device());
     let stream = operations.device().stream().expect("a stream");
     let elements: Vec<f32> = (0..30_000).map(|index| (index as f32).sin()).collect();
-    let input = operations.device().buffer_from(&elements).expect("room");
-    let once =
-        || operations.reduce(&stream, &input, Sum).expect("it runs").to_vec().expect("readable")[0].to_bits();
+    let input = operations.device().buffer_from(&elements).expect("memory");
+    let once = || {
+        operations.reduce(&stream, &input, Sum).expect("it runs").to_vec().expect("a copy to the host")[0]
+            .to_bits()
+    };
     let first = once();
     assert!((0..5).all(|_| once() == first));
     operations.release_scratch();
@@ -256,12 +260,12 @@ fn the_same_call_gives_the_same_bits_and_scratch_is_reused() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     let operations = Operations::new(&device());
     let stream = operations.device().stream().expect("a stream");
-    let nothing = operations.device().uninitialized::<f32>(0).expect("room");
+    let nothing = operations.device().uninitialized::<f32>(0).expect("memory");
     assert!(matches!(operations.argmax(&stream, &nothing), Err(OperationError::Empty { .. })));
-    let mut two = operations.device().uninitialized::<f32>(2).expect("room");
+    let mut two = operations.device().uninitialized::<f32>(2).expect("memory");
     let error = operations.reduce_into(&stream, &nothing, &mut two, Sum).expect_err("two results");
     assert_eq!(error.to_string(), "the result of a reduction has 2 elements where 1 are needed");
 }

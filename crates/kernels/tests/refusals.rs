@@ -30,7 +30,7 @@ impl Bench {
     }
 
     fn of<T: Storable>(&self, length: usize) -> Buffer<T> {
-        self.operations.device().zeros(length).expect("room")
+        self.operations.device().zeros(length).expect("memory")
     }
 
     fn f32(&self, length: usize) -> Buffer<f32> {

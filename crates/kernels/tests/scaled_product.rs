@@ -7,14 +7,14 @@ use warpwright_kernels::gemm::problem::types::{
     BlockScaledOperand, GemmOutput, MatrixLayout, MultipliesWith,
 };
 
-use crate::operands::{Factor, Operand, products};
+use crate::operands::{DeviceOperand, Operand, products};
 
 /// A problem of operands on a device, and what it should be.
 pub(crate) struct Case<A, B, C> {
     pub(crate) problem: Problem,
     pub(crate) expected: Vec<f64>,
-    pub(crate) a: Factor<A>,
-    pub(crate) b: Factor<B>,
+    pub(crate) a: DeviceOperand<A>,
+    pub(crate) b: DeviceOperand<B>,
     pub(crate) c: Buffer<C>,
 }
 
@@ -39,8 +39,8 @@ impl<
             ((k, problem.a == MatrixLayout::RowMajor, 0), (k, problem.b == MatrixLayout::ColumnMajor, 0));
         Ok(Self {
             problem,
-            a: Factor::new(device, &[a], a_lies, a_input)?,
-            b: Factor::new(device, &[b], b_lies, b_input)?,
+            a: DeviceOperand::new(device, &[a], a_lies, a_input)?,
+            b: DeviceOperand::new(device, &[b], b_lies, b_input)?,
             c: device.buffer_from(&vec![before; expected.len()])?,
             expected,
         })

@@ -20,13 +20,13 @@ fn scanned<T: Storable, M: Monoid<T>>(
     monoid: M,
 ) -> (Vec<M::Output>, Vec<M::Output>) {
     let stream = operations.device().stream().expect("a stream");
-    let input = operations.device().buffer_from(elements).expect("room");
-    let mut output = operations.device().uninitialized(elements.len()).expect("room");
+    let input = operations.device().buffer_from(elements).expect("memory");
+    let mut output = operations.device().uninitialized(elements.len()).expect("memory");
     let outcome = operations.inclusive_scan(&stream, &input, &mut output, monoid);
     outcome.unwrap_or_else(|error| panic!("{error}"));
-    let inclusive = output.to_vec().expect("readable");
+    let inclusive = output.to_vec().expect("a copy to the host");
     operations.exclusive_scan(&stream, &input, &mut output, monoid).unwrap_or_else(|error| panic!("{error}"));
-    (inclusive, output.to_vec().expect("readable"))
+    (inclusive, output.to_vec().expect("a copy to the host"))
 }
 
 /// Both scans on the host.
@@ -164,22 +164,24 @@ fn one_streams_look_back_serves_every_length_and_type_in_turn() {
     for round in 0..3usize {
         for length in [70_000usize, 5, 30_000, 8192] {
             let elements: Vec<u32> = (0..length).map(|index| (index * 31 + round) as u32).collect();
-            let input = operations.device().buffer_from(&elements).expect("room");
-            let mut output = operations.device().uninitialized::<u32>(length).expect("room");
+            let input = operations.device().buffer_from(&elements).expect("memory");
+            let mut output = operations.device().uninitialized::<u32>(length).expect("memory");
             operations.inclusive_scan(&stream, &input, &mut output, Sum).expect("it runs");
-            assert!(output.to_vec().expect("readable") == expected(&elements, 0, u32::wrapping_add).0);
+            assert!(
+                output.to_vec().expect("a copy to the host") == expected(&elements, 0, u32::wrapping_add).0
+            );
             let wide: Vec<u64> = elements.iter().map(|element| u64::from(*element) << 20).collect();
-            let input = operations.device().buffer_from(&wide).expect("room");
-            let mut output = operations.device().uninitialized::<u64>(length).expect("room");
+            let input = operations.device().buffer_from(&wide).expect("memory");
+            let mut output = operations.device().uninitialized::<u64>(length).expect("memory");
             operations.inclusive_scan(&stream, &input, &mut output, Sum).expect("it runs");
-            assert!(output.to_vec().expect("readable") == expected(&wide, 0, u64::wrapping_add).0);
+            assert!(output.to_vec().expect("a copy to the host") == expected(&wide, 0, u64::wrapping_add).0);
         }
     }
 }
 
-/// Lengths at which a tile, a round of all CTAs or the ring begins or ends.
+/// Lengths at which a tile, a wave of CTAs or the pipeline begins or ends.
 #[test]
-fn more_tiles_than_a_ring_and_all_ctas_hold() {
+fn more_tiles_than_the_pipeline_and_all_ctas_hold() {
     for name in ["emu:a100", "emu:h200"] {
         let operations = Operations::new(&Device::named(name).expect("emulators are always there"));
         for length in [1023, 7167, 7168, 7169, 7168 * 5 + 1, (1 << 20) + 7, 7168 * 600 + 3] {
@@ -262,8 +264,8 @@ fn sums_of_adversarial_orders_stay_within_their_bound() {
 fn lengths_that_differ_are_refused() {
     let operations = Operations::new(&device());
     let stream = operations.device().stream().expect("a stream");
-    let input = operations.device().zeros::<f32>(3).expect("room");
-    let mut output = operations.device().zeros::<f32>(4).expect("room");
+    let input = operations.device().zeros::<f32>(3).expect("memory");
+    let mut output = operations.device().zeros::<f32>(4).expect("memory");
     let error = operations.inclusive_scan(&stream, &input, &mut output, Sum).expect_err("it differs");
     assert!(matches!(error, OperationError::Length { expected: 3, given: 4, .. }), "{error}");
 }

@@ -25,10 +25,10 @@ pub(crate) fn bits(index: usize) -> u64 {
 /// The host's stable sort: the index each key comes from, and the bits of the sorted keys.
 pub(crate) fn host_sort<K: SortKey>(keys: &[K], direction: Direction) -> (Vec<u32>, Vec<u64>) {
     let mut sources: Vec<u32> = (0..keys.len() as u32).collect();
-    let place = |source: &u32| keys[*source as usize].ordered_on_host();
+    let order = |source: &u32| keys[*source as usize].ordered_on_host();
     match direction {
-        Direction::Ascending => sources.sort_by_key(place),
-        Direction::Descending => sources.sort_by_key(|source| !place(source)),
+        Direction::Ascending => sources.sort_by_key(order),
+        Direction::Descending => sources.sort_by_key(|source| !order(source)),
     }
     let sorted = sources.iter().map(|source| keys[*source as usize].bits()).collect();
     (sources, sorted)

@@ -45,7 +45,7 @@ impl Counted {
 }
 
 #[test]
-fn lanes_that_meet_in_a_bank_take_turns() {
+fn lanes_in_one_bank_conflict() {
     for stride in [0, 1, 2, 3, 4, 8, 16, 31, 32, 33, 64] {
         let counted = Counted::of(&format!("bank-conflicts --stride {stride}"));
         let shared = counted.line("word = memory.at(word).load()").counts.shared;
@@ -71,7 +71,7 @@ fn lanes_that_read_apart_touch_more_sectors() {
 }
 
 #[test]
-fn every_way_is_gone_once_and_by_its_lanes_alone() {
+fn every_branch_is_taken_once_and_by_its_lanes_alone() {
     let (length, warps, steps) = (1024, 1024 / 32, 64);
     for ways in [1, 2, 4, 8, 16, 32] {
         let counted = Counted::of(&format!("divergence --length {length} --ways {ways}"));
@@ -156,7 +156,7 @@ fn trees_of_scans_conflict_as_the_closed_form_says_and_padded_ones_not_at_all() 
 /// here the occupancy is compared with values derived by hand from the tables of the programming
 /// guide.
 #[test]
-fn as_many_ctas_are_there_as_an_sm_has_room_for() {
+fn resident_ctas_are_those_that_an_sm_holds() {
     for (gpu, sms, options, by_hand) in [
         // 32 CTA slots.
         ("emu:h200", 132, "--threads 32", 32),

@@ -112,7 +112,7 @@ fn shapes_that_tma_cannot_take_are_refused_by_name() {
 }
 
 #[test]
-fn too_many_tiles_are_refused_before_memory_is_asked_for() {
+fn too_many_tiles_are_refused_before_memory_is_allocated() {
     let device = Device::named("emu:h200").expect("emulators are always there");
     let shape = (u32::MAX, u32::MAX, 8);
     let Err(error) = prepare(&device, "one-tile", shape, "bf16") else { panic!("{shape:?} was taken") };

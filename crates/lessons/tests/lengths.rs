@@ -24,7 +24,7 @@ fn every_type_and_step_over_many_elements() {
 
 /// Pairs of options that once failed together.
 #[test]
-fn every_way_with_every_type_and_kind() {
+fn every_method_with_every_type_and_kind() {
     let device = device("emu:h200");
     let (scan, mut cases) = (SUITE.named("scan-ladder"), Vec::new());
     for step in choices(scan, "step") {
@@ -76,11 +76,15 @@ fn every_way_with_every_type_and_kind() {
 fn tiles_of_the_longest_rows() {
     let device = device("emu:h200");
     let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
-    let a = device.buffer_from(&(1..=32).collect::<Vec<u8>>()).expect("room");
+    let a = device.buffer_from(&(1..=32).collect::<Vec<u8>>()).expect("memory");
     for way in [Step::Naive, Step::Shared, Step::Padded] {
-        let mut b = device.zeros::<u8>(32).expect("room");
+        let mut b = device.zeros::<u8>(32).expect("memory");
         let kernel = operations.kernel(TileLesson { step: way }, TileLesson::run::<u8>).expect("it builds");
         kernel.launch(&stream, 1, (&a, &mut b, 1, u32::MAX - 4)).expect("it runs");
-        assert_eq!(b.to_vec().expect("readable"), a.to_vec().expect("readable"), "{way:?}");
+        assert_eq!(
+            b.to_vec().expect("a copy to the host"),
+            a.to_vec().expect("a copy to the host"),
+            "{way:?}"
+        );
     }
 }

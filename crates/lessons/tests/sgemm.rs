@@ -72,7 +72,7 @@ fn the_checkers_find_nothing_in_any_step() {
 }
 
 #[test]
-fn lanes_meet_in_banks_only_where_the_steps_say_so() {
+fn bank_conflicts_are_those_that_the_steps_state() {
     let device = Device::named("emu:h200").expect("it is there").counted().expect("emulators count");
     let kernel = named("sgemm-ladder").workload();
     let conflicts = |step: &str| {

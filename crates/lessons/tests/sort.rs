@@ -19,8 +19,8 @@ impl SortCheck for Lessons {
         let (sources, expected) = host_sort(keys, direction);
         let what = format!("{} keys of {} {direction:?}", keys.len(), K::NAME);
 
-        let input = device.buffer_from(keys).expect("room");
-        let mut sorted = device.uninitialized::<K>(keys.len()).expect("room");
+        let input = device.buffer_from(keys).expect("memory");
+        let mut sorted = device.uninitialized::<K>(keys.len()).expect("memory");
         type Sorter<K> = fn(
             &Operations,
             &Stream,
@@ -41,12 +41,12 @@ impl SortCheck for Lessons {
             sort(operations, &stream, &input, &mut sorted, direction)
                 .unwrap_or_else(|error| panic!("{what} by {way}: {error}"));
             let found: Vec<u64> =
-                sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+                sorted.to_vec().expect("a copy to the host").into_iter().map(|key| key.bits()).collect();
             assert!(found == expected, "{what} by {way}");
         }
 
-        let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("room");
-        let mut carried = device.uninitialized::<u32>(keys.len()).expect("room");
+        let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("memory");
+        let mut carried = device.uninitialized::<u32>(keys.len()).expect("memory");
         for way in ["merge", "bitonic"] {
             sorted.fill_zero().expect("writable");
             let output = (&mut sorted, &mut carried);
@@ -64,9 +64,9 @@ impl SortCheck for Lessons {
             };
             outcome.unwrap_or_else(|error| panic!("{what} by {way}, with values: {error}"));
             let found: Vec<u64> =
-                sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+                sorted.to_vec().expect("a copy to the host").into_iter().map(|key| key.bits()).collect();
             assert!(found == expected, "{what} by {way}, with values");
-            let carried = carried.to_vec().expect("readable");
+            let carried = carried.to_vec().expect("a copy to the host");
             if way == "bitonic" {
                 // Values of equal keys come in any order: each is there once, beside its key.
                 let keys_of_values = carried.iter().map(|source| keys[*source as usize].bits());
@@ -111,19 +111,23 @@ fn wide_values_are_carried() {
     let mut pairs: Vec<(u8, f64)> = keys.iter().copied().zip(values.iter().copied()).collect();
     pairs.sort_by_key(|pair| pair.0);
     let (keys, values) = (
-        operations.device().buffer_from(&keys).expect("room"),
-        operations.device().buffer_from(&values).expect("room"),
+        operations.device().buffer_from(&keys).expect("memory"),
+        operations.device().buffer_from(&values).expect("memory"),
     );
     let (mut sorted, mut carried) = (
-        operations.device().uninitialized(9001).expect("room"),
-        operations.device().uninitialized(9001).expect("room"),
+        operations.device().uninitialized(9001).expect("memory"),
+        operations.device().uninitialized(9001).expect("memory"),
     );
     let ascending = Direction::Ascending;
     let output = (&mut sorted, &mut carried);
     merge::pairs(&operations, &stream, (&keys, &values), output, Merge::new::<u8>(ascending))
         .expect("it sorts");
-    let found: Vec<(u8, f64)> =
-        sorted.to_vec().expect("readable").into_iter().zip(carried.to_vec().expect("readable")).collect();
+    let found: Vec<(u8, f64)> = sorted
+        .to_vec()
+        .expect("a copy to the host")
+        .into_iter()
+        .zip(carried.to_vec().expect("a copy to the host"))
+        .collect();
     assert!(found == pairs);
 }
 
@@ -135,23 +139,24 @@ fn every_size_of_a_cta() {
     let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
     let direction = Direction::Ascending;
     let keys: Vec<u64> = (0..5003).map(|index| bits(index) % 97).collect();
-    let input = device.buffer_from(&keys).expect("room");
-    let values = device.buffer_from(&(0..5003u64).collect::<Vec<_>>()).expect("room");
+    let input = device.buffer_from(&keys).expect("memory");
+    let values = device.buffer_from(&(0..5003u64).collect::<Vec<_>>()).expect("memory");
     let mut sources: Vec<u64> = (0..5003).collect();
     sources.sort_by_key(|source| keys[*source as usize]);
-    let mut output = (device.uninitialized(5003).expect("room"), device.uninitialized(5003).expect("room"));
+    let mut output =
+        (device.uninitialized(5003).expect("memory"), device.uninitialized(5003).expect("memory"));
     for (threads, items) in [(64, 1), (64, 11), (128, 2), (1024, 2)] {
         let merge = Merge { direction, threads, items };
         let output = (&mut output.0, &mut output.1);
         merge::pairs(&operations, &stream, (&input, &values), (output.0, &mut *output.1), merge)
             .expect("it sorts");
-        assert!(output.1.to_vec().expect("readable") == sources, "{merge:?}");
+        assert!(output.1.to_vec().expect("a copy to the host") == sources, "{merge:?}");
     }
     let mut expected = keys.clone();
     expected.sort_unstable();
     for threads in [32, 64, 256] {
         let sort = Bitonic { direction, threads };
         bitonic::keys(&operations, &stream, &input, &mut output.0, sort).expect("it sorts");
-        assert!(output.0.to_vec().expect("readable") == expected, "{sort:?}");
+        assert!(output.0.to_vec().expect("a copy to the host") == expected, "{sort:?}");
     }
 }

@@ -41,14 +41,14 @@ fn every_step_of_the_reduction() {
         for step in STEPS {
             for length in LENGTHS {
                 let elements = scattered(*length);
-                let input = operations.device().buffer_from(&elements).expect("room");
-                let mut output = operations.device().uninitialized::<u32>(1).expect("room");
+                let input = operations.device().buffer_from(&elements).expect("memory");
+                let mut output = operations.device().uninitialized::<u32>(1).expect("memory");
                 let mut reduced = |threads| {
                     let lesson = Stepwise { monoid: Sum, step, threads };
                     lesson
                         .reduce(operations, &stream, &input, &mut output)
                         .unwrap_or_else(|error| panic!("{error}"));
-                    output.to_vec().expect("readable")[0]
+                    output.to_vec().expect("a copy to the host")[0]
                 };
                 let expected = elements.iter().sum::<u32>();
                 assert_eq!((reduced(256), reduced(1024)), (expected, expected), "{step:?} of {length}");
@@ -64,11 +64,11 @@ fn scanned<T: Storable, M: InPlace<T>>(
     scan: Segmented<M>,
 ) -> Vec<T> {
     let stream = operations.device().stream().expect("a stream");
-    let input = operations.device().buffer_from(elements).expect("room");
-    let mut output = operations.device().uninitialized::<T>(elements.len()).expect("room");
+    let input = operations.device().buffer_from(elements).expect("memory");
+    let mut output = operations.device().uninitialized::<T>(elements.len()).expect("memory");
     let outcome = scan.scan(operations, &stream, &input, &mut output);
     outcome.unwrap_or_else(|error| panic!("{:?}: {error}", scan.method));
-    output.to_vec().expect("readable")
+    output.to_vec().expect("a copy to the host")
 }
 
 /// The scan on the host.
@@ -83,7 +83,7 @@ fn expected<T: Copy>(elements: &[T], kind: ScanKind, identity: T, combine: impl 
 }
 
 #[test]
-fn every_way_to_scan_a_section() {
+fn every_method_scans_a_section() {
     on_emulators(|operations| {
         for method in METHODS {
             for length in LENGTHS {
@@ -155,12 +155,12 @@ fn sums_of_negative_zeros_are_negative_zero() {
     }
     for step in STEPS {
         let reduction = Stepwise { monoid: Sum, step, threads: 64 };
-        let mut output = operations.device().uninitialized::<f32>(1).expect("room");
+        let mut output = operations.device().uninitialized::<f32>(1).expect("memory");
         for (last, sum) in [(-0.0f32, -0.0f32), (0.0, 0.0)] {
             zeros[3000] = last;
-            let input = operations.device().buffer_from(&zeros).expect("room");
+            let input = operations.device().buffer_from(&zeros).expect("memory");
             reduction.reduce(&operations, &stream, &input, &mut output).expect("it runs");
-            assert_eq!(output.to_vec().expect("readable")[0].to_bits(), sum.to_bits(), "{step:?}");
+            assert_eq!(output.to_vec().expect("a copy to the host")[0].to_bits(), sum.to_bits(), "{step:?}");
         }
     }
 }
@@ -200,13 +200,13 @@ fn sums_of_adversarial_orders_stay_within_their_bounds() {
                 assert!(found.iter().zip(&sums).all(within), "order {order} of {length} by {method:?}");
             }
             let (sum, magnitude) = sums[length - 1];
-            let input = operations.device().buffer_from(&elements).expect("room");
-            let mut output = operations.device().uninitialized::<f32>(1).expect("room");
+            let input = operations.device().buffer_from(&elements).expect("memory");
+            let mut output = operations.device().uninitialized::<f32>(1).expect("memory");
             for step in STEPS {
                 let reduction = Stepwise { monoid: Sum, step, threads: 256 };
                 let steps = reduction.rounding_steps::<f32>(&operations, length as u64).expect("it builds");
                 reduction.reduce(&operations, &stream, &input, &mut output).expect("it runs");
-                let error = (f64::from(output.to_vec().expect("readable")[0]) - sum).abs();
+                let error = (f64::from(output.to_vec().expect("a copy to the host")[0]) - sum).abs();
                 assert!(
                     error <= steps as f64 * rounding * magnitude,
                     "order {order} of {length} by {step:?}"
@@ -222,12 +222,12 @@ fn the_smallest_ctas_reduce_what_takes_many_launches() {
     let operations = Operations::new(&Device::named("emu:h200").expect("emulators are always there"));
     let stream = operations.device().stream().expect("a stream");
     let elements = scattered((1 << 20) + 7);
-    let input = operations.device().buffer_from(&elements).expect("room");
-    let mut output = operations.device().uninitialized::<u32>(1).expect("room");
+    let input = operations.device().buffer_from(&elements).expect("memory");
+    let mut output = operations.device().uninitialized::<u32>(1).expect("memory");
     for step in STEPS {
         let reduction = Stepwise { monoid: Sum, step, threads: 32 };
         reduction.reduce(&operations, &stream, &input, &mut output).expect("it runs");
-        assert_eq!(output.to_vec().expect("readable"), [elements.iter().sum::<u32>()], "{step:?}");
+        assert_eq!(output.to_vec().expect("a copy to the host"), [elements.iter().sum::<u32>()], "{step:?}");
     }
 }
 
@@ -243,7 +243,7 @@ fn passes(lanes: i64, first: i64, apart: i64, section: &Layout) -> i64 {
 /// closed form says, and padding after every 32 words does not keep apart the 32 that a warp's tree
 /// down takes them to.
 #[test]
-fn trees_meet_in_banks_as_the_closed_form_says() {
+fn trees_conflict_as_the_closed_form_says() {
     let length = 2048i64;
     let plain = Layout::new(length, 1).expect("a section");
     let padded = Layout::new((32, length / 32), (1, 33)).expect("a section");
@@ -270,7 +270,7 @@ fn trees_meet_in_banks_as_the_closed_form_says() {
 /// Where each lane has a 32nd of the section, a word after each keeps all lanes apart that are at
 /// the same place of theirs, in a section of any size; and neighbors in memory, too.
 #[test]
-fn lanes_with_runs_of_their_own_never_meet() {
+fn lanes_with_their_own_runs_never_conflict() {
     for log in 6..12 {
         let length = 1i64 << log;
         let run = length / 32;

@@ -53,16 +53,16 @@ impl HardwareDemonstration {
         let c = Tensor::with_layout(*product, Layout::row_major(C));
         let a_registers: Fragment<f16> = part.a_fragment(A);
         let b_registers: Fragment<f16> = part.b_fragment(B);
-        let mut sums: Fragment<f32> = part.c_fragment(C);
-        sums.clear();
+        let mut accumulators: Fragment<f32> = part.c_fragment(C);
+        accumulators.clear();
         let a_load = TiledCopy::into_a::<f16>("SM75_U32x4_LDSM_N", &mma).thread(lane);
         let b_load = TiledCopy::into_b::<f16>("SM75_U32x2_LDSM_N", &mma).thread(lane);
         a_load.load_matrix(&a_load.retile(&a_registers), &a_load.source(&a));
         b_load.load_matrix(&b_load.retile(&b_registers), &b_load.source(&b));
-        gemm(&mma, &mut sums, &a_registers.slice((All, All, 0)), &b_registers.slice((All, All, 0)));
+        gemm(&mma, &mut accumulators, &a_registers.slice((All, All, 0)), &b_registers.slice((All, All, 0)));
         let mine = part.c(&c);
         for value in 0..4 {
-            mine.set(value, sums.get(value));
+            mine.set(value, accumulators.get(value));
         }
     }
 }

@@ -48,10 +48,10 @@ impl Inputs {
         }
         let ((m, n, k), seed) = key;
         let mut random = Random::new(seed);
-        let mut factor = |rows: u32| -> Vec<bf16> {
+        let mut operand = |rows: u32| -> Vec<bf16> {
             random.normal(rows as usize * k as usize).into_iter().map(HostNumber::round).collect()
         };
-        let inputs = Arc::new(Self { key, a: factor(m), b: factor(n), reference: OnceLock::new() });
+        let inputs = Arc::new(Self { key, a: operand(m), b: operand(n), reference: OnceLock::new() });
         latest.push(Arc::clone(&inputs));
         inputs
     }

@@ -4,7 +4,7 @@
 //! C (m, n)             a CTA: 128 threads, one warpgroup         a step of 64 along k
 //! +----+----+----+     A (64, 64) and B (64, 64) by TMA          wgmma m64n64k16   k  0..16
 //! |    |CTA |    |     for each 64 rows of A: four wgmma    ->   wgmma m64n64k16   k 16..32
-//! +----+----+----+     sums: 32 f32 a thread                     wgmma m64n64k16   k 32..48
+//! +----+----+----+     accumulators: 32 f32 a thread             wgmma m64n64k16   k 32..48
 //! |    |    |    |                                               wgmma m64n64k16   k 48..64
 //! +----+----+----+
 //! ```

@@ -19,8 +19,8 @@ impl<T: Element> Section<T> {
     /// Allocates a section.
     #[track_caller]
     pub fn new(length: u32, threads: u32, padded: bool) -> Self {
-        let room = length + if padded { length / run(length) } else { 0 };
-        Self { memory: shared_array(room), length, threads, padded }
+        let elements = length + if padded { length / run(length) } else { 0 };
+        Self { memory: shared_array(elements), length, threads, padded }
     }
 
     /// The element at `index`. In a padded section its address grows by one word for every run

@@ -13,8 +13,8 @@
 //! | `coalesced-copies` | [`thread_tile`] | slices copied side by side |
 //! | `vectorized` | [`vectorized`] | 16 bytes an instruction, A transposed on its way to shared memory |
 //! | `warp-tile` | [`warp_tile`] | a warp's own tile, no bank conflicts |
-//! | `double-buffered` | [`double_buffered`](warpwright_kernels::sgemm::device::double_buffered) | `cp.async` and a ring of slices |
-//! | `tma` | [`tma`](warpwright_kernels::sgemm::device::tma) | the tensor memory accelerator fills the ring |
+//! | `double-buffered` | [`double_buffered`](warpwright_kernels::sgemm::device::double_buffered) | `cp.async` and a pipeline of k-blocks |
+//! | `tma` | [`tma`](warpwright_kernels::sgemm::device::tma) | the tensor memory accelerator fills the pipeline |
 //!
 //! The last two are the library's. Every step accepts any m, n and k.
 

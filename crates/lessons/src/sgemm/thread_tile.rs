@@ -19,7 +19,7 @@ use warpwright::prelude::*;
 use warpwright_kernels::operations::Result;
 use warpwright_kernels::sgemm::Product;
 use warpwright_kernels::sgemm::device::copies::{KBlock, Spread, load_or_zero};
-use warpwright_kernels::sgemm::device::fragments::{LaneOrder, Place, add_outer_product, zeros};
+use warpwright_kernels::sgemm::device::fragments::{LaneOrder, ThreadPosition, add_outer_product, zeros};
 use warpwright_kernels::sgemm::tiles::Tiles;
 
 /// C = alpha · A·B + beta · C, a tile of C per thread.
@@ -69,7 +69,7 @@ impl ThreadTile {
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
         let a_offsets = KBlock { shape: (bm, bk), threads, width: 1 }.places(thread, self.spread);
         let b_offsets = KBlock { shape: (bk, bn), threads, width: 1 }.places(thread, self.spread);
-        let position = Place::of(thread, &tiles, LaneOrder::Rows);
+        let position = ThreadPosition::of(thread, &tiles, LaneOrder::Rows);
         let mut accumulators = zeros(tiles.accumulators());
 
         for first in (0..product.k).step_by(bk) {

@@ -17,7 +17,7 @@ use warpwright::prelude::*;
 use warpwright_kernels::operations::Result;
 use warpwright_kernels::sgemm::Product;
 use warpwright_kernels::sgemm::device::copies::{KBlock, Spread, load_or_zero};
-use warpwright_kernels::sgemm::device::fragments::{LaneOrder, Place, add_outer_product, zeros};
+use warpwright_kernels::sgemm::device::fragments::{LaneOrder, ThreadPosition, add_outer_product, zeros};
 use warpwright_kernels::sgemm::tiles::Tiles;
 use warpwright_kernels::vector::store_lanes;
 
@@ -61,7 +61,7 @@ impl Vectorized {
             KBlock { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
         let b_offsets =
             KBlock { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
-        let position = Place::of(thread, &tiles, LaneOrder::Rows);
+        let position = ThreadPosition::of(thread, &tiles, LaneOrder::Rows);
         let mut accumulators = zeros(tiles.accumulators());
 
         for first in (0..product.k).step_by(bk) {

@@ -20,7 +20,7 @@ use warpwright_kernels::operations::Result;
 use warpwright_kernels::sgemm::Product;
 use warpwright_kernels::sgemm::device::copies::{KBlock, Spread, load_or_zero};
 use warpwright_kernels::sgemm::device::fragments::{
-    LaneOrder, Place, Rows, exchange_at, multiply_k_block, zeros,
+    LaneOrder, Rows, ThreadPosition, exchange_at, multiply_k_block, zeros,
 };
 use warpwright_kernels::sgemm::tiles::Tiles;
 use warpwright_kernels::vector::store_lanes;
@@ -67,7 +67,7 @@ impl WarpTile {
             KBlock { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
         let b_offsets =
             KBlock { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
-        let position = Place::of(thread, &tiles, LaneOrder::Pairs);
+        let position = ThreadPosition::of(thread, &tiles, LaneOrder::Pairs);
         let (a_rows, b_mine) = (Rows::new(a_slice, position.row), b_slice.at(position.column));
         let mut accumulators = zeros(tiles.accumulators());
 

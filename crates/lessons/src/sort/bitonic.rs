@@ -193,9 +193,9 @@ impl Bitonic {
     fn launch<K: SortKey, V: Element>(&self, memory: &Memory<K, V>) {
         let words = |bytes: u32| bytes.div_ceil(4) * KEYS;
         let keys = words(K::Bits::BYTES) + memory.values.map_or(0, |_| words(V::BYTES));
-        let room = REGISTERS / (48 + 2 * keys);
+        let resident = REGISTERS / (48 + 2 * keys);
         launch::threads(self.threads);
-        launch::blocks_per_sm((room / self.threads).max(1));
+        launch::blocks_per_sm((resident / self.threads).max(1));
     }
 
     /// Refuses unsupported configurations, with values of `value_bytes` bytes for each key, or 0

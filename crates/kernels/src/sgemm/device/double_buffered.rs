@@ -21,7 +21,7 @@ use warpwright::prelude::*;
 use super::super::problem::Product;
 use super::super::tiles::Tiles;
 use super::copies::{KBlock, Spread};
-use super::fragments::{LaneOrder, Place, Rows, exchange_at, multiply_k_block, zeros};
+use super::fragments::{LaneOrder, Rows, ThreadPosition, exchange_at, multiply_k_block, zeros};
 use crate::operations::Result;
 use crate::vector::element;
 
@@ -132,7 +132,7 @@ impl DoubleBuffered {
             commit_async_copies();
         }
 
-        let place = Place::of(thread, &tiles, LaneOrder::Pairs);
+        let place = ThreadPosition::of(thread, &tiles, LaneOrder::Pairs);
         let (a_rows, b_mine) = (Rows::new(a_stages, place.row), b_stages.at(place.column));
         let mut accumulators = zeros(tiles.accumulators());
         let mut read = constant(0u32);

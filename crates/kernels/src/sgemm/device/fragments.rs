@@ -29,7 +29,7 @@ pub fn add_outer_product(accumulators: &mut [Vec<Reg<f32>>], column: &[Reg<f32>]
 
 /// Where a thread's elements are in its CTA's tile of C.
 #[derive(Clone, Copy, DeviceValue)]
-pub struct Place {
+pub struct ThreadPosition {
     /// Its first row.
     pub row: Reg<u32>,
     /// Its first column.
@@ -48,7 +48,7 @@ pub enum LaneOrder {
     Pairs,
 }
 
-impl Place {
+impl ThreadPosition {
     /// The place of a thread.
     #[track_caller]
     pub fn of(thread: Reg<u32>, tiles: &Tiles, order: LaneOrder) -> Self {

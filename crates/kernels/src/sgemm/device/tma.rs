@@ -29,7 +29,7 @@ use warpwright::prelude::*;
 
 use super::super::problem::Product;
 use super::super::tiles::{Tiles, refuse};
-use super::fragments::{LaneOrder, Place, Rows, exchange_at, multiply_k_block, zeros};
+use super::fragments::{LaneOrder, Rows, ThreadPosition, exchange_at, multiply_k_block, zeros};
 use crate::operations::Result;
 
 /// C = alpha · A·B + beta · C, fed by TMA; sm_90. k and n are multiples of 4.
@@ -197,7 +197,7 @@ impl TmaFed {
             }
         }
 
-        let place = Place::of(thread, &tiles, LaneOrder::Pairs);
+        let place = ThreadPosition::of(thread, &tiles, LaneOrder::Pairs);
         let transposition = Transposition::new(thread, pipeline.a_stages, transposed, bm);
         let (a_rows, b_mine) = (Rows::new(transposed, place.row), pipeline.b_stages.at(place.column));
         let mut accumulators = zeros(tiles.accumulators());
