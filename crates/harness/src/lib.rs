@@ -115,7 +115,7 @@ pub mod types {
 }
 
 pub use compare::{Compared, Mismatch, Verified, compare, compare_parallel, compare_parts, exactly, merge};
-pub use number::{HostNumber, HostNumber as Rounded, Values};
+pub use number::{HostNumber, Values};
 pub use options::{Form, OptionError, OptionErrorKind, OptionSpec, OptionValue, Options, not_a_choice};
 pub use prepared::{Launched, Prepared, Rotation, SharedRotation};
 pub use random::{Random, generate, normal, tiled};

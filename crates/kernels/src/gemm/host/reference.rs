@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 use warpwright::runtime::{Buffer, Device, Storable, Stream};
-use warpwright_harness::{Compared, Result, Rounded, Strided, Verified, compare, product};
+use warpwright_harness::{Compared, HostNumber, Result, Strided, Verified, compare, product};
 
 use crate::gemm::problem::batching::{Batch, Problem};
 use crate::gemm::problem::scales::BLOCK;
@@ -38,7 +38,7 @@ pub(in crate::gemm) struct Operands {
 /// The tolerance is one rounding to C's type, and the error of the accumulation: accumulators of
 /// f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware
 /// truncates inside it.
-pub(in crate::gemm) fn verify<C: Rounded + Storable>(
+pub(in crate::gemm) fn verify<C: HostNumber + Storable>(
     parts: &[Part],
     operands: Operands,
     c: &Buffer<C>,

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use warpwright::arch::DataType;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
-use warpwright_harness::{Refused, Result, Rounded, Setup, Verified, merge, normal};
+use warpwright_harness::{HostNumber, Refused, Result, Setup, Verified, merge, normal};
 
 use super::{ALayout, BLayout, GemmWorkload, Grouping, Scales};
 use crate::gemm::host::config::Algorithm;
@@ -269,7 +269,7 @@ impl GemmWorkload {
         Ok(merge(verified.into_iter().map(Ok))?)
     }
 
-    fn verify_set<C: Rounded + Storable>(&self, set: &Set, c: &Buffer<C>) -> Result<Verified> {
+    fn verify_set<C: HostNumber + Storable>(&self, set: &Set, c: &Buffer<C>) -> Result<Verified> {
         let vector = |vector: &Option<Buffer<f32>>| vector.as_ref().map_or(Ok(Vec::new()), Buffer::to_vec);
         let (bias, rows, columns) =
             (vector(&set.bias)?, vector(&set.row_scales)?, vector(&set.column_scales)?);
@@ -312,7 +312,7 @@ impl GemmWorkload {
     }
 
     /// What C holds after `launches` that each add it, and its error.
-    fn added_to<C: Rounded>(&self, (value, error): (f64, f64), before: f64, launches: u32) -> (f64, f64) {
+    fn added_to<C: HostNumber>(&self, (value, error): (f64, f64), before: f64, launches: u32) -> (f64, f64) {
         // Nothing is left of what C held more launches ago than this: beta is 0.5 at most.
         const REMEMBERED: u32 = 64;
         let beta = f64::from(self.beta);
