@@ -16,9 +16,13 @@ pub(crate) const REFUSALS: &[Refusal] = &[
     (&["sgemm"], tma_of_part_vectors, "TMA needs sm_90 and rows of whole 16 bytes"),
     (&["sgemm"], tile_of_the_other_algorithm, "is not a tile of this algorithm"),
     (&["gemm"], operands_that_do_not_mix, "operands have one type, or one is e4m3 and the other e5m2"),
-    (&["gemm"], wgmma_before_hopper, "operands need wgmma (sm_90a), and the device is sm_80"),
-    (&["gemm"], operands_of_wgmma_before_hopper, "mma.sync multiplies 16-bit operands"),
     (&["gemm"], block_scales_before_hopper, "block scales need wgmma (sm_90a), and the device is sm_80"),
+    (
+        &["gemm"],
+        operands_of_wgmma_before_hopper,
+        "operands need wgmma (sm_90a), and the device is sm_80: use bf16 or f16 operands",
+    ),
+    (&["gemm"], wgmma_before_hopper, "--instruction wgmma: it needs sm_90a, and the device is sm_80"),
 ];
 
 fn is_hopper(device: &Device) -> bool {

@@ -158,7 +158,12 @@ fn mma_sync_candidates_are_legal_and_none_twice() {
         expect_refusal(Algorithm::MmaSync(illegal), &large(), "sm_86", reason);
     }
     let narrow = GemmProblem { types: GemmTypes { a: E4m3, b: E4m3, ..TYPES }, ..large() };
-    expect_refusal(Algorithm::MmaSync(default), &narrow, "sm_90a", "mma.sync multiplies 16-bit operands");
+    expect_refusal(
+        Algorithm::MmaSync(default),
+        &narrow,
+        "sm_90a",
+        "the mma.sync kernel takes bf16 and f16 operands",
+    );
 }
 
 /// The first choice is the one that was fastest on an H200, or within a few hundredths of it: docs/results.

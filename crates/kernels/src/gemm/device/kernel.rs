@@ -98,7 +98,7 @@ pub(in crate::gemm) struct ProblemParameters {
 pub(in crate::gemm) struct WgmmaKernel<E> {
     pub(in crate::gemm) fused: Fused<WgmmaGemm, E>,
     pub(in crate::gemm) batching: Batching,
-    /// Of a batch: whether each problem has an A, and a B, of its own.
+    /// Whether each problem has an A, and a B, of its own.
     pub(in crate::gemm) own: (bool, bool),
     /// The most groups along m.
     pub(in crate::gemm) capacity: u32,
@@ -170,11 +170,11 @@ impl<E> WgmmaKernel<E> {
     ) -> Problems {
         let ProblemParameters { extents: [m, n, k, count], c_stride, offsets } = parameters;
         let scales = scales.map(|scales| (scales.a, scales.b));
-        let one = Problems::one(&a, &b, (m, n, k)).with_scales(scales);
-        let (own, capacity, transposed) = (self.own, self.capacity, self.fused.transposed);
+        let one = Problems::one(&a, &b, (m, n, k)).with_scales(scales).of_own(self.own);
+        let (capacity, transposed) = (self.capacity, self.fused.transposed);
         match self.batching {
             Batching::Single => one,
-            Batching::Batched => one.in_batch(StridedBatch { count, own, c_stride }),
+            Batching::Batched => one.in_batch(StridedBatch { count, c_stride }),
             Batching::AlongM => one.in_groups(GroupsAlongM { count, offsets, capacity, transposed }),
         }
     }

@@ -20,6 +20,8 @@ pub struct Problems {
     maps: (TensorMap, TensorMap),
     /// Those of their block scales.
     scale_maps: Option<(TensorMap, TensorMap)>,
+    /// Whether each problem has an A, and a B, of its own: the third axis of the maps.
+    own: (bool, bool),
     /// (m, n, k); of groups along m, those of all together.
     extents: (Reg<u32>, Reg<u32>, Reg<u32>),
     batch: Option<StridedBatch>,
@@ -32,8 +34,6 @@ pub struct Problems {
 pub struct StridedBatch {
     /// How many.
     pub count: Reg<u32>,
-    /// Whether each has an A, and a B, of its own: the third axis of their maps.
-    pub own: (bool, bool),
     /// Elements from one C to the next.
     pub c_stride: Reg<u64>,
 }
@@ -159,12 +159,18 @@ impl GroupsAlongM {
 impl Problems {
     /// A single one: C (m, n) = A (m, k) · B (k, n).
     pub fn one(a: &TensorMap, b: &TensorMap, extents: (Reg<u32>, Reg<u32>, Reg<u32>)) -> Self {
-        Self { maps: (*a, *b), scale_maps: None, extents, batch: None, groups: None, table: None }
+        let (maps, own) = ((*a, *b), (false, false));
+        Self { maps, scale_maps: None, own, extents, batch: None, groups: None, table: None }
     }
 
     /// With block scales.
     pub fn with_scales(self, scale_maps: Option<(TensorMap, TensorMap)>) -> Self {
         Self { scale_maps, ..self }
+    }
+
+    /// Several, of which each has an A, and a B, of its own or not.
+    pub fn of_own(self, own: (bool, bool)) -> Self {
+        Self { own, ..self }
     }
 
     /// Several of that shape.
@@ -269,16 +275,11 @@ impl Problems {
     /// A problem's part of two maps, A's and B's: its own matrix along the third axis, if it has
     /// one.
     fn own(&self, problem: Option<Reg<u32>>, (a, b): (TensorMap, TensorMap)) -> (MappedMatrix, MappedMatrix) {
-        let own = match (self.batch, self.groups) {
-            (Some(batch), _) => batch.own,
-            (None, Some(groups)) => (groups.transposed, !groups.transposed),
-            (None, None) => (false, false),
-        };
         let numbered = |own: bool, map: TensorMap| {
             let all = MappedMatrix::from(&map);
             problem.filter(|_| own).map_or(all, |problem| all.batch(problem))
         };
-        (numbered(own.0, a), numbered(own.1, b))
+        (numbered(self.own.0, a), numbered(self.own.1, b))
     }
 
     /// C of a problem, as TMA stores it; `c` is that of all.

@@ -36,7 +36,8 @@ impl Algorithm {
         let broken = match self {
             Self::MmaSync(configuration) => configuration.broken_rule(problem, capability),
             Self::Wgmma(_) if !has_wgmma(capability) => {
-                Some(format!("wgmma needs sm_90a, and the device is {}", capability.target))
+                let target = capability.target;
+                Some(format!("wgmma needs sm_90a, and the device is {target}: use an mma.sync algorithm"))
             }
             Self::Wgmma(configuration) => configuration.broken_rule(problem),
         };
@@ -64,7 +65,12 @@ impl fmt::Display for Algorithm {
 }
 
 /// Bytes of the operands of the `mma.sync` kernel.
-pub(in crate::gemm) const MMA_SYNC_INPUT_BYTES: u32 = 2;
+const MMA_SYNC_INPUT_BYTES: u32 = 2;
+
+/// Whether the `mma.sync` kernel has the problem's types, and no block scales are needed.
+pub(in crate::gemm) fn mma_sync_computes(problem: &GemmProblem) -> bool {
+    problem.types.input_bytes() == MMA_SYNC_INPUT_BYTES && problem.scales.is_none()
+}
 
 /// Whether GPUs of that capability have `wgmma`.
 pub(crate) fn has_wgmma(capability: &Capability) -> bool {
@@ -102,8 +108,9 @@ impl MmaSyncConfiguration {
 
     /// The rule that it breaks.
     fn broken_rule(self, problem: &GemmProblem, capability: &Capability) -> Option<String> {
-        if problem.types.input_bytes() != MMA_SYNC_INPUT_BYTES || problem.scales.is_some() {
-            let rule = "mma.sync multiplies 16-bit operands without block scales: use a wgmma algorithm";
+        if !mma_sync_computes(problem) {
+            let rule =
+                "the mma.sync kernel takes bf16 and f16 operands without block scales: use a wgmma algorithm";
             return Some(rule.to_owned());
         }
         let rule = "tiles have 64 or 128 rows and columns, and at least 2 stages that fit shared memory";

@@ -74,7 +74,7 @@ pub(in crate::gemm) fn run<'a>(
     let mut launches: Vec<PlannedLaunch<'a>> = Vec::new();
     for ((scales, algorithm), alike) in by_key(working, |member| (member.problem.scales, member.algorithm)) {
         let first = alike[0].problem;
-        launch::expect_wgmma(&first, algorithm, capability)?;
+        launch::expect_kernel(&first, capability)?;
         let problems: Vec<Problem> = alike.iter().map(Member::problem).collect();
         if let Some(algorithm) = algorithm {
             algorithm.check(&heuristic::average(&problems, first.types, scales), capability)?;

@@ -2,11 +2,10 @@
 //! epilogue, which ranks algorithms; and what `--explain` prints of it.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use warpwright::arch::Capability;
 
-use super::config::{Algorithm, Configuration, MMA_SYNC_INPUT_BYTES, has_wgmma};
+use super::config::{Algorithm, Configuration, has_wgmma, mma_sync_computes};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
 use crate::gemm::device::mainloop::wgmma::Schedule;
 use crate::gemm::device::staging::StagedBatch;
@@ -265,7 +264,7 @@ pub(in crate::gemm) fn algorithms(
 ) -> Vec<Algorithm> {
     let problem = equal_groups(problem);
     if !has_wgmma(capability) || problem.batch.is_empty() {
-        return mma_sync_alone(problem.scales);
+        return ordered(&[], &problem, true);
     }
     let (costs, staged) = (rank(&problem, sms), StagedBatch::of(&problem));
     let mma_sync = || mma_sync_cycles(MmaSyncConfiguration::default(), problem.batch, sms);
@@ -283,8 +282,9 @@ pub(in crate::gemm) fn grouped_algorithms(
     capability: &Capability,
     sms: u32,
 ) -> Vec<Algorithm> {
+    let any = GemmProblem { scales, ..GemmProblem::new(Problem::new(1, 1, 1), types) };
     if problems.is_empty() || !has_wgmma(capability) {
-        return mma_sync_alone(scales);
+        return ordered(&[], &any, true);
     }
     let costs = rank_grouped(&average(problems, types, scales), sms);
     let each = || problems.iter().map(|&problem| GemmProblem { scales, ..GemmProblem::new(problem, types) });
@@ -293,22 +293,16 @@ pub(in crate::gemm) fn grouped_algorithms(
         |problem: GemmProblem| mma_sync_cycles(MmaSyncConfiguration::default(), problem.batch, sms);
     let prefers_mma_sync = staging > 0.0
         && costs.first().is_none_or(|best| each().map(mma_sync).sum::<f64>() < best.cycles + staging);
-    ordered(&costs, &GemmProblem { scales, ..GemmProblem::new(problems[0], types) }, prefers_mma_sync)
+    ordered(&costs, &any, prefers_mma_sync)
 }
 
-/// The algorithms without `wgmma`.
-fn mma_sync_alone(scales: Option<Granularities>) -> Vec<Algorithm> {
-    let mma_sync = Algorithm::MmaSync(MmaSyncConfiguration::default());
-    if scales.is_some() { Vec::new() } else { vec![mma_sync] }
-}
-
-/// The `wgmma` algorithms of those costs, and `mma.sync` before or after them.
+/// The `wgmma` algorithms of those costs, and before or after them `mma.sync`, if it computes the
+/// problem.
 fn ordered(costs: &[Cost], problem: &GemmProblem, prefers_mma_sync: bool) -> Vec<Algorithm> {
     let mut all: Vec<_> = costs.iter().map(|cost| Algorithm::Wgmma(cost.configuration)).collect();
-    if problem.scales.is_none() {
-        let first = problem.types.input_bytes() == MMA_SYNC_INPUT_BYTES && prefers_mma_sync;
+    if mma_sync_computes(problem) {
         let mma_sync = Algorithm::MmaSync(MmaSyncConfiguration::default());
-        all.insert(if first { 0 } else { all.len() }, mma_sync);
+        all.insert(if prefers_mma_sync { 0 } else { all.len() }, mma_sync);
     }
     all
 }
@@ -384,31 +378,6 @@ pub(in crate::gemm) fn around(
     }
 }
 
-/// Why an algorithm was chosen.
-pub(in crate::gemm) enum Reason {
-    /// An option names it.
-    Flag(&'static str),
-    /// It is tuned; the file that keeps it.
-    Tuned(PathBuf),
-    /// It is the cheapest by the model, and could have been tuned.
-    Model,
-    /// It is the cheapest by the model, which alone decides.
-    ModelAlone,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flag(flag) => write!(f, "chosen by {flag}"),
-            Self::Tuned(file) => {
-                write!(f, "tuned: the fastest that `warpwright tune` timed ({})", file.display())
-            }
-            Self::Model => write!(f, "the cheapest by the cost model; no tuned result is cached"),
-            Self::ModelAlone => write!(f, "the cheapest by the cost model"),
-        }
-    }
-}
-
 /// Lines of the table of costs.
 const SHOWN: usize = 12;
 
@@ -419,7 +388,7 @@ pub(in crate::gemm) fn explain(
     costs: &[Cost],
     chosen: Algorithm,
     copies: impl IntoIterator<Item = String>,
-    reason: &Reason,
+    reason: &str,
 ) -> String {
     let mut lines = vec![format!("rank  {} configurations{of}, by the cost model", costs.len())];
     let shown = costs.iter().enumerate();
@@ -434,11 +403,14 @@ pub(in crate::gemm) fn explain(
     lines.join("\n")
 }
 
-/// Why `mma.sync` was chosen by the heuristic, on a device with `wgmma` or on one without.
-pub(in crate::gemm) fn why_mma_sync(capability: &Capability) -> &'static str {
-    match has_wgmma(capability) {
-        true => "TMA cannot read A and B as they are, and copying them takes longer",
-        false => "wgmma needs sm_90a",
+/// Why the heuristic chooses an algorithm.
+pub(in crate::gemm) fn reason(algorithm: Algorithm, capability: &Capability) -> &'static str {
+    match algorithm {
+        Algorithm::Wgmma(_) => "the cheapest by the cost model",
+        Algorithm::MmaSync(_) if has_wgmma(capability) => {
+            "TMA cannot read A and B as they are, and copying them takes longer"
+        }
+        Algorithm::MmaSync(_) => "wgmma needs sm_90a",
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpwright::arch::Capability;
 use warpwright::runtime::{Buffer, Device, DeviceProperties, LaunchCounts, Stream, TensorMap, TileMaps};
 
-use super::config::{Algorithm, Configuration, MMA_SYNC_INPUT_BYTES, has_wgmma};
+use super::config::{Algorithm, Configuration, has_wgmma, mma_sync_computes};
 use super::heuristic::{self, Cost};
 use super::maps::{OperandMaps, Reading, scale_maps};
 use super::tune::{self, Key};
@@ -15,10 +15,10 @@ use crate::gemm::device::kernel::{Batching, MmaSyncKernel, WgmmaKernel};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
 use crate::gemm::device::mainloop::wgmma::WgmmaGemm;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
-use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, PresentArguments};
+use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, NUMBERS, PresentArguments};
 use crate::gemm::problem::error::GemmError;
 use crate::gemm::problem::scales::BlockScales;
-use crate::gemm::problem::types::{GemmOutput, GemmTypes, with_operands, with_output, with_type};
+use crate::gemm::problem::types::{GemmOutput, with_operands, with_output, with_scaled_operands, with_type};
 use crate::operations::{Operations, Result, Scratch};
 
 /// A GEMM with its buffers, whose types are those of `problem`.
@@ -78,7 +78,7 @@ pub(in crate::gemm) fn choose(
     file: Option<&Path>,
 ) -> Result<Algorithm> {
     let capability = properties.capability;
-    expect_wgmma(problem, algorithm, capability)?;
+    expect_kernel(problem, capability)?;
     if let Some(algorithm) = algorithm {
         algorithm.check(problem, capability)?;
         return Ok(algorithm);
@@ -88,23 +88,17 @@ pub(in crate::gemm) fn choose(
     Ok(file.and_then(tuned).unwrap_or_else(ranked))
 }
 
-/// Refuses block scales, and algorithms with `wgmma`, on a device that does not have it.
-pub(in crate::gemm) fn expect_wgmma(
+/// Refuses types and block scales that no kernel of the device computes.
+pub(in crate::gemm) fn expect_kernel(
     problem: &GemmProblem,
-    algorithm: Option<Algorithm>,
     capability: &Capability,
 ) -> Result<(), GemmError> {
     let target = capability.target;
-    match has_wgmma(capability) {
+    match has_wgmma(capability) || mma_sync_computes(problem) {
+        true => Ok(()),
         false if problem.scales.is_some() => Err(GemmError::NoBlockScales { target }),
-        false if algorithm.is_some_and(Algorithm::is_wgmma) => Err(no_wgmma(problem.types, capability)),
-        _ => Ok(()),
+        false => Err(GemmError::NoWgmma { types: problem.types.inputs(), target }),
     }
-}
-
-/// The error of types that only `wgmma` multiplies.
-pub(in crate::gemm) fn no_wgmma(types: GemmTypes, capability: &Capability) -> GemmError {
-    GemmError::NoWgmma { types: types.inputs(), target: capability.target }
 }
 
 /// The tuned algorithm of a file, if its kernel is the one that was timed. An emulator has none.
@@ -132,14 +126,17 @@ pub(in crate::gemm) fn ptx_hash(
     let operations = Operations::new(&Device::dry_run(capability)?);
     let (algorithm, none, present) = (Some(algorithm), LinearParts::default(), Default::default());
     let plan = with_output!(problem.types.c, C => Plan::new::<C, _>(&operations, problem, algorithm, &none, present))?;
-    Ok(tune::hash(plan.ptx()))
+    Ok(tune::hash(&plan.ptx))
 }
 
 /// A kernel with all that its launches share.
-pub(in crate::gemm) enum Plan {
-    MmaSync(MmaSyncPlan),
-    Wgmma(Box<WgmmaPlan>),
+pub(in crate::gemm) struct Plan {
+    ptx: Arc<str>,
+    launch: Box<Launch>,
 }
+
+type Launch =
+    dyn Fn(&Operations, &Stream, Buffers<'_>, EpilogueValues<'_>) -> Result<LaunchCounts> + Send + Sync;
 
 impl Plan {
     /// Chooses the algorithm and compiles its kernel.
@@ -150,33 +147,20 @@ impl Plan {
         epilogue: &E,
         present: PresentArguments,
     ) -> Result<Self> {
-        let properties = operations.device().properties();
         let file = tune::default_file().ok();
         let epilogue = epilogue.clone();
-        Ok(match choose(problem, algorithm, properties, file.as_deref())? {
+        match choose(problem, algorithm, operations.device().properties(), file.as_deref())? {
             Algorithm::MmaSync(configuration) => {
-                if problem.types.input_bytes() != MMA_SYNC_INPUT_BYTES {
-                    return Err(no_wgmma(problem.types, properties.capability).into());
-                }
                 let gemm = mma_sync_gemm(problem, configuration);
                 let fused = Fused { gemm, epilogue, present, transposed: false };
-                let kernel = MmaSyncKernel { fused, batching: Batching::of(problem) };
-                Self::MmaSync(MmaSyncPlan::new::<C, E>(operations, problem, kernel)?)
+                mma_sync::<C, E>(operations, problem, fused)
             }
             Algorithm::Wgmma(configuration) => {
                 let reading = Reading::new(problem, configuration);
                 let (gemm, transposed) = (reading.gemm, configuration.transposed);
                 let fused = Fused { gemm, epilogue, present, transposed };
-                let plan = WgmmaPlan::new::<C, E>(operations, problem, configuration, &reading, fused)?;
-                Self::Wgmma(Box::new(plan))
+                wgmma::<C, E>(operations, problem, configuration, &reading, fused)
             }
-        })
-    }
-
-    fn ptx(&self) -> &str {
-        match self {
-            Self::MmaSync(plan) => &plan.ptx,
-            Self::Wgmma(plan) => &plan.ptx,
         }
     }
 
@@ -187,31 +171,20 @@ impl Plan {
         buffers: Buffers<'_>,
         epilogue: EpilogueValues<'_>,
     ) -> Result<LaunchCounts> {
-        match self {
-            Self::MmaSync(plan) => plan.launch(operations, stream, buffers, epilogue),
-            Self::Wgmma(plan) => plan.launch(operations, stream, buffers, epilogue),
-        }
+        (self.launch)(operations, stream, buffers, epilogue)
     }
-}
-
-/// The arguments of the epilogue, and the buffer that is passed for absent ones.
-struct EpilogueBuffers<'l> {
-    arguments: EpilogueValues<'l>,
-    nothing: &'l Buffer<f32>,
 }
 
 /// What a launch passes for
-/// [`EpilogueParameters`](crate::gemm::device::epilogue::EpilogueParameters).
-type PassedEpilogue<'l, C> = (&'l Buffer<C>, [f32; 4], &'l Buffer<f32>, &'l Buffer<f32>, &'l Buffer<f32>);
-
-impl<'l> EpilogueBuffers<'l> {
-    fn pass<C: GemmOutput>(&self) -> PassedEpilogue<'l, C> {
-        let EpilogueValues { numbers, rows, columns, matrix, .. } = self.arguments;
-        let matrix = matrix.map_or(self.nothing.cast(), Buffer::cast);
-        let [rows, columns, more] =
-            [rows, columns[0], columns[1]].map(|vector| vector.unwrap_or(self.nothing));
-        (matrix, numbers, rows, columns, more)
-    }
+/// [`EpilogueParameters`](crate::gemm::device::epilogue::EpilogueParameters): `nothing` for absent
+/// arguments.
+fn passed<'l, C: GemmOutput>(
+    EpilogueValues { numbers, rows, columns, matrix, .. }: EpilogueValues<'l>,
+    nothing: &'l Buffer<f32>,
+) -> (&'l Buffer<C>, [f32; NUMBERS], &'l Buffer<f32>, &'l Buffer<f32>, &'l Buffer<f32>) {
+    let matrix = matrix.map_or(nothing.cast(), Buffer::cast);
+    let [rows, columns, more] = [rows, columns[0], columns[1]].map(|vector| vector.unwrap_or(nothing));
+    (matrix, numbers, rows, columns, more)
 }
 
 /// A stream's workspace: parts and counters of split tiles, and a buffer that is passed for absent
@@ -223,14 +196,6 @@ struct Workspace {
     arrived: Scratch<u32>,
     nothing: Scratch<f32>,
 }
-
-/// Launches of the `mma.sync` kernel.
-pub(in crate::gemm) struct MmaSyncPlan {
-    start: Box<MmaSyncStart>,
-    ptx: Arc<str>,
-}
-
-type MmaSyncStart = dyn Fn(&Stream, Buffers<'_>, EpilogueBuffers<'_>) -> Result<LaunchCounts> + Send + Sync;
 
 /// CTAs of a grid along its second and third axis. (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability".)
@@ -245,48 +210,37 @@ fn mma_sync_gemm(problem: &GemmProblem, configuration: MmaSyncConfiguration) -> 
     }
 }
 
-impl MmaSyncPlan {
-    fn new<C: GemmOutput, E: FusedEpilogue<C>>(
-        operations: &Operations,
-        problem: &GemmProblem,
-        kernel: MmaSyncKernel<E>,
-    ) -> Result<Self> {
-        let Batch { problem: Problem { m, n, k, .. }, count, a_stride, b_stride, c_stride } = problem.batch;
-        // A group along m may have all rows. The problems fill the grid's second axis; if they are
-        // too many, the third.
-        let (tiles, layers) = (kernel.fused.gemm.grid(m, n), count.div_ceil(MAX_GRID_ROWS));
-        let grid = [tiles, count.div_ceil(layers), layers];
-        with_type!(problem.types.a, T in [Bf16 bf16, F16 f16] => {
-            let compiled = operations.kernel(kernel, MmaSyncKernel::<E>::gemm::<T, C>)?;
-            let ptx = compiled.function().ptx().clone();
-            let start = Box::new(move |stream: &Stream, buffers: Buffers<'_>, epilogue: EpilogueBuffers<'_>| {
+/// The plan of a launch of the `mma.sync` kernel.
+fn mma_sync<C: GemmOutput, E: FusedEpilogue<C>>(
+    operations: &Operations,
+    problem: &GemmProblem,
+    fused: Fused<MmaSyncGemm, E>,
+) -> Result<Plan> {
+    let Batch { problem: Problem { m, n, k, .. }, count, a_stride, b_stride, c_stride } = problem.batch;
+    // A group along m may have all rows. The problems fill the grid's second axis; if they are too
+    // many, the third.
+    let (tiles, layers) = (fused.gemm.grid(m, n), count.div_ceil(MAX_GRID_ROWS));
+    let grid = [tiles, count.div_ceil(layers), layers];
+    let kernel = MmaSyncKernel { fused, batching: Batching::of(problem) };
+    with_type!(problem.types.a, T in [Bf16 bf16, F16 f16] => {
+        let compiled = operations.kernel(kernel, MmaSyncKernel::<E>::gemm::<T, C>)?;
+        let ptx = compiled.function().ptx().clone();
+        let launch = move |operations: &Operations, stream: &Stream, buffers: Buffers<'_>, epilogue: EpilogueValues<'_>| {
+            operations.with_scratch(stream, |Workspace { nothing, .. }: &mut Workspace| {
+                let nothing = &*nothing.at_least(operations.device(), 1)?;
                 let Buffers { a, b, c, offsets, .. } = buffers;
-                let offsets = offsets.unwrap_or(epilogue.nothing.cast());
-                let problem = ([m, n, k, count], c_stride, offsets);
+                let problem = ([m, n, k, count], c_stride, offsets.unwrap_or(nothing.cast()));
                 let (a, b, c) = (a.cast::<T>(), b.cast::<T>(), c.cast_mut::<C>());
-                let arguments = (a, b, c, epilogue.pass::<C>(), problem, a_stride, b_stride);
+                let arguments = (a, b, c, passed::<C>(epilogue, nothing), problem, a_stride, b_stride);
                 Ok(compiled.launch(stream, grid, arguments)?)
-            });
-            Ok(Self { start, ptx })
-        })
-    }
-
-    fn launch(
-        &self,
-        operations: &Operations,
-        stream: &Stream,
-        buffers: Buffers<'_>,
-        arguments: EpilogueValues<'_>,
-    ) -> Result<LaunchCounts> {
-        operations.with_scratch(stream, |Workspace { nothing, .. }: &mut Workspace| {
-            let nothing = &*nothing.at_least(operations.device(), 1)?;
-            (self.start)(stream, buffers, EpilogueBuffers { arguments, nothing })
-        })
-    }
+            })
+        };
+        Ok(Plan { ptx, launch: Box::new(launch) })
+    })
 }
 
-/// Launches of the `wgmma` kernel.
-pub(in crate::gemm) struct WgmmaPlan {
+/// What all launches of a `wgmma` kernel share, whatever its types.
+struct WgmmaLaunches {
     transposed: bool,
     operands: OperandMaps,
     /// The maps of the kernel's A scales and B scales.
@@ -295,85 +249,39 @@ pub(in crate::gemm) struct WgmmaPlan {
     c: Option<TileMaps<u8>>,
     /// Accumulators and counters of the workspace.
     workspace: (usize, usize),
-    start: Box<WgmmaStart>,
-    ptx: Arc<str>,
+    /// (m, n, k) of the kernel's own problem and the number of problems, and C's stride.
+    problem: ([u32; 4], u64),
 }
 
-type WgmmaStart = dyn Fn(&Stream, WgmmaLaunch<'_>) -> Result<LaunchCounts> + Send + Sync;
-
 /// The arguments of a launch of the `wgmma` kernel.
-struct WgmmaLaunch<'l> {
+struct WgmmaArguments<'l> {
     operands: &'l [TensorMap; 2],
     scales: Option<&'l [TensorMap; 2]>,
     c_map: &'l TensorMap,
     c: &'l mut Buffer<u8>,
-    epilogue: EpilogueBuffers<'l>,
+    epilogue: EpilogueValues<'l>,
+    nothing: &'l Buffer<f32>,
     parts: &'l mut Buffer<f32>,
     arrived: &'l mut Buffer<u32>,
-    offsets: Option<&'l Buffer<u32>>,
+    problem: ([u32; 4], u64, &'l Buffer<u32>),
 }
 
-impl WgmmaPlan {
-    fn new<C: GemmOutput, E: FusedEpilogue<C>>(
-        operations: &Operations,
-        problem: &GemmProblem,
-        configuration: Configuration,
-        reading: &Reading,
-        fused: Fused<WgmmaGemm, E>,
-    ) -> Result<Self> {
-        let Batch { count, c_stride, .. } = problem.batch;
-        let batching = Batching::of(problem);
-        let tma_store = problem.batch.tma_stores(C::BYTES);
-        let kernel = WgmmaKernel {
-            fused,
-            batching,
-            own: if batching == Batching::Batched { reading.own } else { (false, false) },
-            capacity: if batching == Batching::AlongM { count.next_power_of_two() } else { 0 },
-            tma_store,
+impl WgmmaLaunches {
+    /// The plan of launches that `start` starts.
+    fn plan(
+        self,
+        ptx: Arc<str>,
+        start: impl Fn(&Stream, WgmmaArguments<'_>) -> Result<LaunchCounts> + Send + Sync + 'static,
+    ) -> Plan {
+        let start: Box<dyn Fn(&Stream, WgmmaArguments<'_>) -> Result<LaunchCounts> + Send + Sync> =
+            Box::new(start);
+        let launch = move |operations: &Operations,
+                           stream: &Stream,
+                           buffers: Buffers<'_>,
+                           epilogue: EpilogueValues<'_>| {
+            self.launch(operations, stream, buffers, epilogue, &*start)
         };
-        let most = GemmProblem { batch: most_tiles(problem, configuration), ..*problem };
-        let cost = Cost::of(configuration, &most, operations.device().properties().sm_count);
-        let Problem { m, n, k, .. } = reading.staged.batch.problem;
-        let (start, ptx): (Box<WgmmaStart>, _) = match reading.gemm.scales {
-            None => with_operands!(reading.types, A, B => {
-                let compiled = operations.kernel(kernel, WgmmaKernel::<E>::gemm::<A, B, C>)?;
-                let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
-                let start = move |stream: &Stream, launch: WgmmaLaunch<'_>| {
-                    let WgmmaLaunch { operands: [a, b], c_map, c, epilogue, parts, arrived, offsets, .. } = launch;
-                    let problem = ([m, n, k, count], c_stride, offsets.unwrap_or(epilogue.nothing.cast()));
-                    let (c, epilogue) = (c.cast_mut::<C>(), epilogue.pass::<C>());
-                    let arguments = ((a, b), c_map, c, epilogue, parts, arrived, problem);
-                    Ok(compiled.launch(stream, shape, arguments)?)
-                };
-                (Box::new(start), ptx)
-            }),
-            Some(_) => {
-                with_type!(reading.types.a, A in [E4m3 e4m3, E5m2 e5m2] => with_type!(reading.types.b, B in [E4m3 e4m3, E5m2 e5m2] => {
-                    let compiled = operations.kernel(kernel, WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?;
-                    let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
-                    let start = move |stream: &Stream, launch: WgmmaLaunch<'_>| {
-                        let WgmmaLaunch { operands: [a, b], scales, c_map, c, epilogue, parts, arrived, offsets } = launch;
-                        let [a_scales, b_scales] = scales.expect("the operands have block scales");
-                        let problem = ([m, n, k, count], c_stride, offsets.unwrap_or(epilogue.nothing.cast()));
-                        let (c, epilogue) = (c.cast_mut::<C>(), epilogue.pass::<C>());
-                        let scales = (a_scales, b_scales);
-                        let arguments = ((a, b), scales, c_map, c, epilogue, parts, arrived, problem);
-                        Ok(compiled.launch(stream, shape, arguments)?)
-                    };
-                    (Box::new(start), ptx)
-                }))
-            }
-        };
-        let matrices = (batching == Batching::Batched).then_some((count, c_stride));
-        Ok(Self {
-            transposed: configuration.transposed,
-            operands: OperandMaps::new(reading)?,
-            scales: reading.scale_maps()?,
-            c: tma_store.then(|| reading.c_maps(matrices)).transpose()?,
-            workspace: if configuration.stream_k { cost.workspace() } else { (1, 1) },
-            start,
-            ptx,
-        })
+        Plan { ptx, launch: Box::new(launch) }
     }
 
     fn launch(
@@ -381,31 +289,81 @@ impl WgmmaPlan {
         operations: &Operations,
         stream: &Stream,
         buffers: Buffers<'_>,
-        arguments: EpilogueValues<'_>,
+        epilogue: EpilogueValues<'_>,
+        start: &dyn Fn(&Stream, WgmmaArguments<'_>) -> Result<LaunchCounts>,
     ) -> Result<LaunchCounts> {
         let Buffers { a, b, c, scales, offsets } = buffers;
         let operands = if self.transposed { [b, a] } else { [a, b] };
-        self.operands.mapped(operations, stream, operands, |maps| {
+        self.operands.mapped(operations, stream, operands, |operands| {
             let scales = scale_maps(&self.scales, scales, self.transposed)?;
             let c_map = self.c.as_ref().map(|maps| maps.of(c)).transpose()?;
             operations.with_scratch(stream, |Workspace { parts, arrived, nothing }: &mut Workspace| {
                 let ((accumulators, counters), device) = (self.workspace, operations.device());
                 let nothing = &*nothing.at_least(device, 1)?;
-                let launch = WgmmaLaunch {
-                    operands: maps,
+                let arguments = WgmmaArguments {
+                    operands,
                     scales: scales.as_ref(),
                     // What the kernel does not read is some map.
-                    c_map: c_map.as_ref().unwrap_or(&maps[0]),
+                    c_map: c_map.as_ref().unwrap_or(&operands[0]),
                     c,
-                    epilogue: EpilogueBuffers { arguments, nothing },
+                    epilogue,
+                    nothing,
                     parts: parts.at_least(device, accumulators)?,
                     arrived: arrived.at_least_kept(stream, counters)?,
-                    offsets,
+                    problem: (self.problem.0, self.problem.1, offsets.unwrap_or(nothing.cast())),
                 };
-                (self.start)(stream, launch)
+                start(stream, arguments)
             })
         })
     }
+}
+
+/// The plan of a launch of the `wgmma` kernel.
+fn wgmma<C: GemmOutput, E: FusedEpilogue<C>>(
+    operations: &Operations,
+    problem: &GemmProblem,
+    configuration: Configuration,
+    reading: &Reading,
+    fused: Fused<WgmmaGemm, E>,
+) -> Result<Plan> {
+    let (Batch { count, c_stride, .. }, batching) = (problem.batch, Batching::of(problem));
+    let tma_store = problem.batch.tma_stores(C::BYTES);
+    let capacity = if batching == Batching::AlongM { count.next_power_of_two() } else { 0 };
+    let kernel = WgmmaKernel { fused, batching, own: reading.own, capacity, tma_store };
+    let most = GemmProblem { batch: most_tiles(problem, configuration), ..*problem };
+    let cost = Cost::of(configuration, &most, operations.device().properties().sm_count);
+    let Problem { m, n, k, .. } = reading.staged.batch.problem;
+    let matrices = (batching == Batching::Batched).then_some((count, c_stride));
+    let launches = WgmmaLaunches {
+        transposed: configuration.transposed,
+        operands: OperandMaps::new(reading)?,
+        scales: reading.scale_maps()?,
+        c: tma_store.then(|| reading.c_maps(matrices)).transpose()?,
+        workspace: if configuration.stream_k { cost.workspace() } else { (1, 1) },
+        problem: ([m, n, k, count], c_stride),
+    };
+    if problem.scales.is_none() {
+        return with_operands!(reading.types, A, B => {
+            let compiled = operations.kernel(kernel, WgmmaKernel::<E>::gemm::<A, B, C>)?;
+            let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
+            Ok(launches.plan(ptx, move |stream, launch| {
+                let WgmmaArguments { operands: [a, b], c_map, c, parts, arrived, problem, .. } = launch;
+                let (c, epilogue) = (c.cast_mut::<C>(), passed::<C>(launch.epilogue, launch.nothing));
+                Ok(compiled.launch(stream, shape, ((a, b), c_map, c, epilogue, parts, arrived, problem))?)
+            }))
+        });
+    }
+    with_scaled_operands!(reading.types, A, B => {
+        let compiled = operations.kernel(kernel, WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?;
+        let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
+        Ok(launches.plan(ptx, move |stream, launch| {
+            let WgmmaArguments { operands: [a, b], c_map, c, parts, arrived, problem, .. } = launch;
+            let [a_scales, b_scales] = launch.scales.expect("the operands have block scales");
+            let (c, epilogue) = (c.cast_mut::<C>(), passed::<C>(launch.epilogue, launch.nothing));
+            let arguments = ((a, b), (a_scales, b_scales), c_map, c, epilogue, parts, arrived, problem);
+            Ok(compiled.launch(stream, shape, arguments)?)
+        }))
+    })
 }
 
 /// A batch with as many tiles as groups along m can have: one tile of each is not full.
@@ -429,7 +387,7 @@ mod tests {
 
     use super::*;
     use crate::gemm::problem::scales::Granularity::{Block, Row};
-    use crate::gemm::problem::types::MatrixLayout;
+    use crate::gemm::problem::types::{GemmTypes, MatrixLayout};
 
     const BF16: GemmTypes = GemmTypes { a: Bf16, b: Bf16, c: F32 };
 

@@ -90,22 +90,22 @@ macro_rules! with_output {
 /// Evaluates an expression with `$A` and `$B` as operand types that multiply each other.
 macro_rules! with_operands {
     ($types:expr, $A:ident, $B:ident => $body:expr) => {
-        match ($types.a, $types.b) {
-            (warpwright::arch::DataType::E4m3, warpwright::arch::DataType::E5m2) => {
-                type $A = warpwright_harness::types::e4m3;
-                type $B = warpwright_harness::types::e5m2;
-                $body
-            }
-            (warpwright::arch::DataType::E5m2, warpwright::arch::DataType::E4m3) => {
-                type $A = warpwright_harness::types::e5m2;
-                type $B = warpwright_harness::types::e4m3;
-                $body
-            }
-            (same, _) => $crate::gemm::problem::types::with_operand!(same, $A => {
+        match $types {
+            types if types.a == types.b => $crate::gemm::problem::types::with_operand!(types.a, $A => {
                 type $B = $A;
                 $body
             }),
+            types => $crate::gemm::problem::types::with_scaled_operands!(types, $A, $B => $body),
         }
+    };
+}
+
+/// Evaluates an expression with `$A` and `$B` as operand types that may have block scales.
+macro_rules! with_scaled_operands {
+    ($types:expr, $A:ident, $B:ident => $body:expr) => {
+        $crate::gemm::problem::types::with_type!($types.a, $A in [E4m3 e4m3, E5m2 e5m2] => {
+            $crate::gemm::problem::types::with_type!($types.b, $B in [E4m3 e4m3, E5m2 e5m2] => $body)
+        })
     };
 }
 
@@ -122,7 +122,7 @@ macro_rules! with_type {
     };
 }
 
-pub(in crate::gemm) use {with_operand, with_operands, with_output, with_type};
+pub(in crate::gemm) use {with_operand, with_operands, with_output, with_scaled_operands, with_type};
 
 /// The types of a GEMM's matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,8 +11,7 @@ use warpwright_harness::{
 
 use super::device::staging::StagedBatch;
 use super::host::config::Algorithm;
-use super::host::heuristic::{self, Reason};
-use super::host::{launch, tune};
+use super::host::{heuristic, launch, tune};
 use super::problem::batching::{Batch, GemmProblem, Problem};
 use super::problem::epilogue::Activation;
 use super::problem::scales::{Granularities, Granularity};
@@ -323,35 +322,51 @@ impl GemmWorkload {
         self.instruction.is_none_or(|instruction| algorithm.is_wgmma() == (instruction == Instruction::Wgmma))
     }
 
+    /// Why no algorithm has the instruction that the options name.
+    fn no_instruction(&self, types: GemmTypes, capability: &Capability) -> Refused {
+        let instruction = self.instruction.unwrap_or_default().text();
+        let reason = match self.instruction {
+            Some(Instruction::MmaSync) => {
+                let scales = if self.granularities().is_some() { " with block scales" } else { "" };
+                format!("its kernel takes bf16 and f16 operands, not {}{scales}", types.inputs())
+            }
+            _ => format!("it needs sm_90a, and the device is {}", capability.target),
+        };
+        Refused::new(format!("--instruction {instruction}: {reason}; remove --instruction"))
+    }
+
     /// The algorithm on a device, and the reason.
-    fn algorithm(&self, cases: &[Case], setup: &Setup) -> Result<(Algorithm, Reason)> {
-        let (types, capability, properties) =
-            (self.types()?, setup.capability(), setup.device().properties());
+    fn algorithm(&self, cases: &[Case], setup: &Setup) -> Result<(Algorithm, String)> {
+        let (types, capability) = (self.types()?, setup.capability());
         let problem = self.described(&cases[0], types);
+        launch::expect_kernel(&problem, capability)?;
         let algorithms = self.algorithms(cases, types, capability, setup.sm_count());
         if algorithms.is_empty() {
-            launch::expect_wgmma(&problem, None, capability)?;
-            return Err(launch::no_wgmma(types, capability).into());
+            return Err(self.no_instruction(types, capability).into());
         }
         let past = || format!("--rank {}: the ranks are 0 to {}", self.rank, algorithms.len() - 1);
         let algorithm = *algorithms.get(self.rank as usize).ok_or_else(|| Refused::new(past()))?;
-        if self.rank != 0 {
-            return Ok((algorithm, Reason::Flag("--rank")));
-        }
-        if matches!(self.grouping, Grouping::AlongM | Grouping::Unlike) {
-            return Ok((algorithm, Reason::ModelAlone));
-        }
-        if self.plan == PlanOption::Model {
-            return Ok((algorithm, Reason::Flag("--plan")));
-        }
-        if let Ok(file) = tune::default_file()
-            && let Some(tuned) = launch::tuned(&problem, properties, &file)?
+        let by_model = heuristic::reason(algorithm, capability);
+        let reason = if self.rank != 0 {
+            "chosen by --rank".to_owned()
+        } else if matches!(self.grouping, Grouping::AlongM | Grouping::Unlike) {
+            by_model.to_owned()
+        } else if self.plan == PlanOption::Model {
+            "chosen by --plan".to_owned()
+        } else if let Ok(file) = tune::default_file()
+            && let Some(tuned) = launch::tuned(&problem, setup.device().properties(), &file)?
             && self.allows(tuned)
         {
-            return Ok((tuned, Reason::Tuned(file)));
-        }
-        let is_named = self.instruction == Some(Instruction::MmaSync);
-        Ok((algorithm, if is_named { Reason::Flag("--instruction") } else { Reason::Model }))
+            let file = file.display();
+            return Ok((tuned, format!("tuned: the fastest that `warpwright tune` timed ({file})")));
+        } else if self.instruction == Some(Instruction::MmaSync) {
+            "chosen by --instruction".to_owned()
+        } else if algorithm.is_wgmma() {
+            format!("{by_model}; no tuned result is cached")
+        } else {
+            by_model.to_owned()
+        };
+        Ok((algorithm, reason))
     }
 }
 
@@ -406,11 +421,7 @@ impl Workload for GemmWorkload {
             let (algorithm, reason) = self.algorithm(&cases, setup)?;
             let (problem, sms) = (self.described(&cases[0], self.types()?), setup.sm_count());
             if !algorithm.is_wgmma() {
-                let why = heuristic::why_mma_sync(setup.capability()).to_owned();
-                return Ok(match reason {
-                    Reason::Model | Reason::ModelAlone => format!("{algorithm}: {why}"),
-                    reason => format!("{algorithm}: {reason}"),
-                });
+                return Ok(format!("{algorithm}: {reason}"));
             }
             let (of, costs, copies) = match self.grouping {
                 Grouping::Unlike => {

@@ -38,9 +38,6 @@ impl GemmWorkload {
         let cases = self.cases(setup.seed());
         self.algorithm(&cases, setup)?;
         let problem = self.described(&cases[0], self.types()?);
-        if heuristic::searched(&problem, setup.capability(), setup.sm_count()).is_empty() {
-            return Err(launch::no_wgmma(problem.types, setup.capability()).into());
-        }
         let sets = setup.buffers(self.work(), |seed| self.sets(setup, &cases, seed))?;
         Ok(Box::new(AlgorithmSearch {
             options: Arc::new(self.clone()),
