@@ -29,9 +29,10 @@
 //!   launch.rs           plans: kernel, workspace, arguments; types are values
 //!   maps.rs             tensor maps, and copies of operands
 //!   grouped.rs          the same for problems of unlike extents
-//!   reference.rs        f64 on the host, and its tolerance
-//! workload/           the command line: options, inputs, cuBLASLt baseline, search
 //! ```
+//!
+//! `workloads/gemm` is what the command line makes of it: options, inputs, the reference, the
+//! cuBLASLt baseline and the search.
 //!
 //! The first launch of a problem makes a plan: the algorithm (the caller's, the tuned one, or the
 //! heuristic's), the compiled kernel, tensor maps and workspace. Later launches look it up.
@@ -39,7 +40,6 @@
 pub mod device;
 pub mod host;
 pub mod problem;
-mod workload;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 
@@ -56,7 +56,6 @@ use problem::scales::{BlockScales, Granularities, OperandArgument};
 use problem::types::{GemmTypes, MatrixLayout, MultipliesWith, Operand};
 
 pub use problem::types::GemmOutput;
-pub use workload::GemmWorkload;
 
 /// A GEMM: its problems, its epilogue, and its algorithm if the caller chooses one.
 ///
@@ -190,24 +189,7 @@ impl<'a, E> Gemm<'a, E> {
     ///   12      +-------+        +---+
     /// ```
     ///
-    /// ```
-    /// use warpwright::prelude::*;
-    /// use warpwright::runtime::Device;
-    /// use warpwright_kernels::gemm::Gemm;
-    /// use warpwright_kernels::operations::Operations;
-    ///
-    /// let device = Device::named("emu:h200")?;
-    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
-    /// let offsets = device.buffer_from(&[0u32, 5, 5, 12])?;
-    /// let a = device.buffer_from(&[bf16::ONE; 12 * 16])?;
-    /// let b: Vec<_> = [1.0, 2.0, 3.0].iter().flat_map(|&value| [bf16::from_f32(value); 24 * 16]).collect();
-    /// let b = device.buffer_from(&b)?;
-    /// let mut c = device.uninitialized::<f32>(12 * 24)?;
-    /// operations.gemm(&stream, &Gemm::new(12, 24, 16).along_m(&offsets), &a, &b, &mut c)?;
-    /// let c: Vec<f32> = c.to_vec()?.chunks(24).map(|row| row[0]).collect();
-    /// assert_eq!(c, [[16.0; 5].as_slice(), &[48.0; 7]].concat());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// `examples/gemm.rs` runs this one.
     #[must_use]
     pub fn along_m(self, offsets: &'a Buffer<u32>) -> Self {
         let count = offsets.len().saturating_sub(1) as u32;
@@ -322,31 +304,7 @@ impl Operations {
     /// Computes a GEMM, in one launch of a kernel that includes the epilogue.
     ///
     /// A and B are `&Buffer<T>` of one type, or one of e4m3 and one of e5m2; or both
-    /// [`Scaled`](problem::scales::Scaled), with block scales:
-    ///
-    /// ```
-    /// use warpwright::prelude::*;
-    /// use warpwright::runtime::Device;
-    /// use warpwright_kernels::gemm::Gemm;
-    /// use warpwright_kernels::gemm::problem::scales::{Granularity, Scaled};
-    /// use warpwright_kernels::operations::Operations;
-    ///
-    /// let device = Device::named("emu:h200")?;
-    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
-    /// let (m, n, k) = (8, 16, 256);
-    /// let a = device.buffer_from(&[e4m3::from_f32(1.0); 8 * 256])?;
-    /// let b = device.buffer_from(&[e4m3::from_f32(1.0); 16 * 256])?;
-    /// // A's rows are scaled by 1 in the first block of k, and by 2 in the second.
-    /// let mut a_scales = vec![1.0f32; Granularity::Row.count((m, k))];
-    /// (0..m).for_each(|row| a_scales[Granularity::Row.index((row, 128), (m, k))] = 2.0);
-    /// let b_scales = vec![0.5f32; Granularity::Block.count((n, k))];
-    /// let (a_scales, b_scales) = (device.buffer_from(&a_scales)?, device.buffer_from(&b_scales)?);
-    /// let mut c = device.uninitialized::<f32>(8 * 16)?;
-    /// let (a, b) = (Scaled::by_row(&a, &a_scales), Scaled::by_block(&b, &b_scales));
-    /// operations.gemm(&stream, &Gemm::new(m, n, k), a, b, &mut c)?;
-    /// assert_eq!(c.to_vec()?, [128.0 * 0.5 + 128.0 * 2.0 * 0.5; 8 * 16]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// [`Scaled`](problem::scales::Scaled), with block scales (`examples/gemm.rs`).
     ///
     /// In a batch the scales of each A and B follow those of the one before, without gaps; in
     /// groups along m the scales of A are those of all rows. If k is 0, C becomes zero.
@@ -388,28 +346,7 @@ impl Operations {
 
     /// Computes problems of unlike extents, each with its own epilogue: on Hopper in one launch of
     /// all whose operands have the same layouts and granularities and whose epilogues have the same
-    /// parts.
-    ///
-    /// ```
-    /// use warpwright::prelude::*;
-    /// use warpwright::runtime::Device;
-    /// use warpwright_kernels::gemm::{Gemm, GroupMember};
-    /// use warpwright_kernels::operations::Operations;
-    ///
-    /// let device = Device::named("emu:h200")?;
-    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
-    /// let ones = |count: usize| device.buffer_from(&vec![bf16::ONE; count]);
-    /// let (a, b) = ([ones(8 * 16)?, ones(24 * 40)?], [ones(16 * 48)?, ones(40 * 8)?]);
-    /// let mut c = [device.uninitialized::<f32>(8 * 48)?, device.uninitialized::<f32>(24 * 8)?];
-    /// let [first, second] = &mut c;
-    /// let mut members = [
-    ///     GroupMember::new(Gemm::new(8, 48, 16), &a[0], &b[0], first),
-    ///     GroupMember::new(Gemm::new(24, 8, 40).alpha(0.5), &a[1], &b[1], second),
-    /// ];
-    /// operations.gemm_grouped(&stream, &mut members)?;
-    /// assert_eq!((c[0].to_vec()?, c[1].to_vec()?), (vec![16.0; 8 * 48], vec![20.0; 24 * 8]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// parts (`examples/gemm.rs`).
     ///
     /// # Errors
     /// As [`gemm`](Self::gemm); a member is no single problem; or its algorithm is stream-K. No

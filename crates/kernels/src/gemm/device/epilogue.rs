@@ -266,20 +266,16 @@ pub struct EpilogueInputs<C> {
 
 /// The arguments of a launch, as kernels take them: what is absent has some address.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
-pub(in crate::gemm) struct EpilogueParameters<C: Element> {
-    pub(in crate::gemm) matrix: Global<C>,
-    pub(in crate::gemm) numbers: [Reg<f32>; NUMBERS],
-    pub(in crate::gemm) rows: Global<f32>,
-    pub(in crate::gemm) columns: Global<f32>,
-    pub(in crate::gemm) more_columns: Global<f32>,
+pub(crate) struct EpilogueParameters<C: Element> {
+    pub(crate) matrix: Global<C>,
+    pub(crate) numbers: [Reg<f32>; NUMBERS],
+    pub(crate) rows: Global<f32>,
+    pub(crate) columns: Global<f32>,
+    pub(crate) more_columns: Global<f32>,
 }
 
 impl<C: Element> EpilogueInputs<C> {
-    pub(in crate::gemm) fn new(
-        present: PresentArguments,
-        parameters: EpilogueParameters<C>,
-        c: Global<C>,
-    ) -> Self {
+    pub(crate) fn new(present: PresentArguments, parameters: EpilogueParameters<C>, c: Global<C>) -> Self {
         let EpilogueParameters { matrix, numbers, rows, columns, more_columns } = parameters;
         let [first, second] = present.columns;
         Self {
@@ -333,7 +329,7 @@ impl<C: Element> EpilogueInputs<C> {
 fn given<E: Element>(there: Option<Global<E>>, what: &str) -> Global<E> {
     let location = Location::caller();
     there.unwrap_or_else(|| {
-        refuse(location, format!("the epilogue is not given {what}"));
+        refuse(location, format!("the epilogue does not have {what}"));
         Global::from_address(constant(0u64))
     })
 }
@@ -372,17 +368,17 @@ fn boxed(operation: impl EpilogueOp + 'static) -> Box<dyn Fn(Reg<f32>, Coordinat
 /// A main loop with an epilogue operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fused<G, E> {
-    pub(in crate::gemm) gemm: G,
-    pub(in crate::gemm) epilogue: E,
+    pub(crate) gemm: G,
+    pub(crate) epilogue: E,
     /// The arguments that the epilogue is given.
-    pub(in crate::gemm) present: PresentArguments,
+    pub(crate) present: PresentArguments,
     /// Whether the kernel computes C's transpose.
-    pub(in crate::gemm) transposed: bool,
+    pub(crate) transposed: bool,
 }
 
 impl<G, E> Fused<G, E> {
     /// The operation for coordinates of the kernel's own C.
-    pub(in crate::gemm) fn operation<C: GemmOutput>(
+    pub(crate) fn operation<C: GemmOutput>(
         &self,
         parameters: EpilogueParameters<C>,
         c: Global<C>,

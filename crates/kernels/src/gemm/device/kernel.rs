@@ -13,7 +13,7 @@ use crate::gemm::problem::types::{GemmOutput, MmaSyncOperand, Operand};
 
 /// A kind of batching, as a kernel is built for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::gemm) enum Batching {
+pub(crate) enum Batching {
     /// A single problem.
     Single,
     /// Problems of one shape at constant strides.
@@ -23,7 +23,7 @@ pub(in crate::gemm) enum Batching {
 }
 
 impl Batching {
-    pub(in crate::gemm) fn of(problem: &GemmProblem) -> Self {
+    pub(crate) fn of(problem: &GemmProblem) -> Self {
         match problem {
             GemmProblem { along_m: true, .. } => Self::AlongM,
             GemmProblem { batch: Batch { count: 1, .. }, .. } => Self::Single,
@@ -77,14 +77,14 @@ impl WgmmaGemm {
 
 /// The tensor maps of A and B, or of their block scales.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
-pub(in crate::gemm) struct OperandMapParameters {
+pub(crate) struct OperandMapParameters {
     a: TensorMap,
     b: TensorMap,
 }
 
 /// What a launch computes.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
-pub(in crate::gemm) struct ProblemParameters {
+pub(crate) struct ProblemParameters {
     /// m, n and k, of groups along m those of all together; and the number of problems or groups.
     extents: [Reg<u32>; 4],
     /// Elements from one C of a batch to the next.
@@ -95,21 +95,21 @@ pub(in crate::gemm) struct ProblemParameters {
 
 /// The `wgmma` kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::gemm) struct WgmmaKernel<E> {
-    pub(in crate::gemm) fused: Fused<WgmmaGemm, E>,
-    pub(in crate::gemm) batching: Batching,
+pub(crate) struct WgmmaKernel<E> {
+    pub(crate) fused: Fused<WgmmaGemm, E>,
+    pub(crate) batching: Batching,
     /// Whether each problem has an A, and a B, of its own.
-    pub(in crate::gemm) own: (bool, bool),
+    pub(crate) own: (bool, bool),
     /// The most groups along m.
-    pub(in crate::gemm) capacity: u32,
+    pub(crate) capacity: u32,
     /// Whether TMA stores C.
-    pub(in crate::gemm) tma_store: bool,
+    pub(crate) tma_store: bool,
 }
 
 impl<E> WgmmaKernel<E> {
     /// Without block scales.
     #[kernel]
-    pub(in crate::gemm) fn gemm<A: Operand, B: Operand, C: GemmOutput>(
+    pub(crate) fn gemm<A: Operand, B: Operand, C: GemmOutput>(
         &self,
         operands: OperandMapParameters,
         c_map: &TensorMap,
@@ -127,7 +127,7 @@ impl<E> WgmmaKernel<E> {
 
     /// With block scales.
     #[kernel]
-    pub(in crate::gemm) fn scaled_gemm<A: Operand, B: Operand, C: GemmOutput>(
+    pub(crate) fn scaled_gemm<A: Operand, B: Operand, C: GemmOutput>(
         &self,
         operands: OperandMapParameters,
         scales: OperandMapParameters,
@@ -183,21 +183,17 @@ impl<E> WgmmaKernel<E> {
 /// The `wgmma` kernel for problems of unlike extents: all but the main loop is read from a table.
 /// No tile is split, so that there is no workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::gemm) struct GroupedKernel {
-    pub(in crate::gemm) fused: Fused<WgmmaGemm, LinearParts>,
+pub(crate) struct GroupedKernel {
+    pub(crate) fused: Fused<WgmmaGemm, LinearParts>,
     /// The most problems.
-    pub(in crate::gemm) capacity: u32,
+    pub(crate) capacity: u32,
     /// Whether TMA stores every C.
-    pub(in crate::gemm) tma_store: bool,
+    pub(crate) tma_store: bool,
 }
 
 impl GroupedKernel {
     #[kernel]
-    pub(in crate::gemm) fn gemm<A: Operand, B: Operand, C: GemmOutput>(
-        &self,
-        table: &Global<u8>,
-        count: u32,
-    ) {
+    pub(crate) fn gemm<A: Operand, B: Operand, C: GemmOutput>(&self, table: &Global<u8>, count: u32) {
         let is_scaled = self.fused.gemm.scales.is_some();
         let records = ProblemTable { records: *table, count, capacity: self.capacity, is_scaled };
         let problems = Problems::of_table(records);
@@ -217,16 +213,16 @@ impl GroupedKernel {
 
 /// The `mma.sync` kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::gemm) struct MmaSyncKernel<E> {
-    pub(in crate::gemm) fused: Fused<MmaSyncGemm, E>,
-    pub(in crate::gemm) batching: Batching,
+pub(crate) struct MmaSyncKernel<E> {
+    pub(crate) fused: Fused<MmaSyncGemm, E>,
+    pub(crate) batching: Batching,
 }
 
 impl<E> MmaSyncKernel<E> {
     /// The CTA's problem is that of its row of the grid, and its tile the one that its column
     /// numbers, if there is one.
     #[kernel]
-    pub(in crate::gemm) fn gemm<T: MmaSyncOperand, C: GemmOutput>(
+    pub(crate) fn gemm<T: MmaSyncOperand, C: GemmOutput>(
         &self,
         a: &Global<T>,
         b: &Global<T>,

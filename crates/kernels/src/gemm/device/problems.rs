@@ -68,15 +68,15 @@ pub struct ProblemTable {
 /// Bytes of a record: the maps of A, B and C; m, n, k and padding in 32 bits each; the addresses of
 /// C, the row scales, the column scales and the bias; the epilogue's numbers; and from
 /// [`RECORD_SCALES`] on, the maps of the block scales.
-pub(in crate::gemm) const fn record_bytes(is_scaled: bool) -> usize {
+pub(crate) const fn record_bytes(is_scaled: bool) -> usize {
     if is_scaled { RECORD_SCALES + 2 * TENSOR_MAP_BYTES } else { RECORD_SCALES }
 }
 
 /// The offset of the maps of the block scales.
-pub(in crate::gemm) const RECORD_SCALES: usize = 512;
+pub(crate) const RECORD_SCALES: usize = 512;
 
 /// The offset of the extents.
-pub(in crate::gemm) const RECORD_EXTENTS: usize = 3 * TENSOR_MAP_BYTES;
+pub(crate) const RECORD_EXTENTS: usize = 3 * TENSOR_MAP_BYTES;
 
 /// The offset of the addresses.
 const RECORD_ADDRESSES: usize = RECORD_EXTENTS + 4 * size_of::<u32>();
@@ -128,10 +128,7 @@ impl ProblemTable {
     }
 
     /// The arguments of a problem's epilogue, and its C.
-    pub(in crate::gemm) fn epilogue<C: Element>(
-        &self,
-        problem: Reg<u32>,
-    ) -> (EpilogueParameters<C>, Global<C>) {
+    pub(crate) fn epilogue<C: Element>(&self, problem: Reg<u32>) -> (EpilogueParameters<C>, Global<C>) {
         let numbers =
             self.record(problem).byte_offset(RECORD_NUMBERS as i64).cast::<f32>().load_vector::<NUMBERS>();
         let [rows, columns, more_columns] = [1, 2, 3].map(|index| self.address(problem, index));
@@ -191,7 +188,7 @@ impl Problems {
     }
 
     /// Prefetches the maps that all share.
-    pub(in crate::gemm) fn prefetch(&self) {
+    pub(crate) fn prefetch(&self) {
         if self.table.is_none() {
             self.maps.0.prefetch();
             self.maps.1.prefetch();
@@ -203,29 +200,29 @@ impl Problems {
     }
 
     /// The number of problems of a batch; `None` for a single one.
-    pub(in crate::gemm) fn count(&self) -> Option<Reg<u32>> {
+    pub(crate) fn count(&self) -> Option<Reg<u32>> {
         self.batch.map(|batch| batch.count)
     }
 
     /// Where they have different extents: the most there may be, and how many there are.
-    pub(in crate::gemm) fn unlike(&self) -> Option<(u32, Reg<u32>)> {
+    pub(crate) fn unlike(&self) -> Option<(u32, Reg<u32>)> {
         let groups = self.groups.map(|groups| (groups.capacity, groups.count));
         groups.or(self.table.map(|table| (table.capacity, table.count)))
     }
 
     /// The k of a problem, if they differ.
-    pub(in crate::gemm) fn k_of(&self, problem: Option<Reg<u32>>) -> Option<Reg<u32>> {
+    pub(crate) fn k_of(&self, problem: Option<Reg<u32>>) -> Option<Reg<u32>> {
         let (_, _, k) = self.table?.extents(problem?);
         Some(k)
     }
 
     /// (m, n, k); of groups along m, those of all together.
-    pub(in crate::gemm) fn extents(&self) -> (Reg<u32>, Reg<u32>, Reg<u32>) {
+    pub(crate) fn extents(&self) -> (Reg<u32>, Reg<u32>, Reg<u32>) {
         self.extents
     }
 
     /// Rows and columns of a problem's C.
-    pub(in crate::gemm) fn extents_of(&self, problem: Option<Reg<u32>>) -> (Reg<u32>, Reg<u32>) {
+    pub(crate) fn extents_of(&self, problem: Option<Reg<u32>>) -> (Reg<u32>, Reg<u32>) {
         if let (Some(table), Some(problem)) = (self.table, problem) {
             let (m, n, _) = table.extents(problem);
             return (m, n);
@@ -239,7 +236,7 @@ impl Problems {
     }
 
     /// A and B of a problem, for the thread that loads their tiles.
-    pub(in crate::gemm) fn operands(&self, problem: Option<Reg<u32>>) -> (MappedMatrix, MappedMatrix) {
+    pub(crate) fn operands(&self, problem: Option<Reg<u32>>) -> (MappedMatrix, MappedMatrix) {
         if let (Some(table), Some(problem)) = (self.table, problem) {
             return (table.map(problem, 0), table.map(problem, 1));
         }
@@ -253,7 +250,7 @@ impl Problems {
 
     /// The block scales of a problem, for the thread that loads them. Their rows begin at
     /// [`rows_before`](Self::rows_before).
-    pub(in crate::gemm) fn scales(&self, problem: Option<Reg<u32>>) -> (MappedMatrix, MappedMatrix) {
+    pub(crate) fn scales(&self, problem: Option<Reg<u32>>) -> (MappedMatrix, MappedMatrix) {
         match (self.table, problem) {
             (Some(table), Some(problem)) => table.scales(problem),
             _ => self.own(problem, self.scale_maps.unwrap_or(self.maps)),
@@ -261,10 +258,7 @@ impl Problems {
     }
 
     /// Rows of A, and of B, before a group's first.
-    pub(in crate::gemm) fn rows_before(
-        &self,
-        problem: Option<Reg<u32>>,
-    ) -> (Option<Reg<u32>>, Option<Reg<u32>>) {
+    pub(crate) fn rows_before(&self, problem: Option<Reg<u32>>) -> (Option<Reg<u32>>, Option<Reg<u32>>) {
         let Some((groups, problem)) = self.groups.zip(problem) else {
             return (None, None);
         };
@@ -283,7 +277,7 @@ impl Problems {
     }
 
     /// C of a problem, as TMA stores it; `c` is that of all.
-    pub(in crate::gemm) fn c_map(&self, c: &TensorMap, problem: Option<Reg<u32>>) -> MappedMatrix {
+    pub(crate) fn c_map(&self, c: &TensorMap, problem: Option<Reg<u32>>) -> MappedMatrix {
         if let (Some(table), Some(problem)) = (self.table, problem) {
             return table.map(problem, 2);
         }
@@ -296,11 +290,7 @@ impl Problems {
     }
 
     /// C of a problem, as threads store it; `c` is that of all.
-    pub(in crate::gemm) fn elements<C: Element>(
-        &self,
-        c: &Global<C>,
-        problem: Option<Reg<u32>>,
-    ) -> Global<C> {
+    pub(crate) fn elements<C: Element>(&self, c: &Global<C>, problem: Option<Reg<u32>>) -> Global<C> {
         if let (Some(table), Some(problem)) = (self.table, problem) {
             return table.elements(problem);
         }
@@ -309,7 +299,7 @@ impl Problems {
 
     /// Whether a tile that ends at `end` reaches into the rows of the next group; `None` without
     /// groups along m.
-    pub(in crate::gemm) fn reaches_into_next(
+    pub(crate) fn reaches_into_next(
         &self,
         problem: Option<Reg<u32>>,
         end: impl FnOnce() -> (Reg<u32>, Reg<u32>),
@@ -320,7 +310,7 @@ impl Problems {
     }
 
     /// Where a problem begins in what all share.
-    pub(in crate::gemm) fn origin(&self, problem: Option<Reg<u32>>) -> Option<Origin> {
+    pub(crate) fn origin(&self, problem: Option<Reg<u32>>) -> Option<Origin> {
         let (problem, (m, n, _)) = (problem?, self.extents);
         if let Some(batch) = self.batch {
             let element = problem.convert::<u64>() * batch.c_stride;

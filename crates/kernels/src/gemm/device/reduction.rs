@@ -9,9 +9,9 @@ use warpwright::prelude::*;
 use super::scheduler::{TileScheduler, WorkUnit};
 use super::store::AccumulatorTile;
 
-/// The workspace in global memory, and the words that tell a warpgroup that its part is the last.
+/// The workspace in global memory, and the words from which a warpgroup reads whether its part is the last.
 #[derive(Clone, Copy, DeviceValue)]
-pub(in crate::gemm) struct Reduction {
+pub(crate) struct Reduction {
     /// The accumulators of each part: those of a thread of a warpgroup next to those of the next
     /// thread.
     parts: Global<f32>,
@@ -32,7 +32,7 @@ const VECTOR: u32 = 4;
 impl Reduction {
     /// With a workspace of parts and counters, for `warpgroups` of which `cooperating` share a
     /// tile.
-    pub(in crate::gemm) fn new(
+    pub(crate) fn new(
         (parts, arrived): (&Global<f32>, &Global<u32>),
         warpgroups: u32,
         cooperating: u32,
@@ -45,7 +45,7 @@ impl Reduction {
     /// Adds this warpgroup's part of a tile; true if `tile` then holds the whole: the unit was the
     /// whole tile, or its last part to arrive. `rank` is the warpgroup's among those that share the
     /// tile.
-    pub(in crate::gemm) fn complete(
+    pub(crate) fn complete(
         &self,
         scheduler: &TileScheduler,
         unit: WorkUnit,

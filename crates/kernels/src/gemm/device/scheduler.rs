@@ -22,26 +22,26 @@ use super::problems::Problems;
 
 /// A tile of C, or a part of its k-blocks.
 #[derive(Clone, Copy, DeviceValue)]
-pub(in crate::gemm) struct WorkUnit {
+pub(crate) struct WorkUnit {
     /// The cluster's tile, counted through all problems.
-    pub(in crate::gemm) tile: Reg<u32>,
+    pub(crate) tile: Reg<u32>,
     /// The problem it belongs to, of several.
-    pub(in crate::gemm) problem: Option<Reg<u32>>,
+    pub(crate) problem: Option<Reg<u32>>,
     /// The tile, counted in its problem.
     within: Reg<u32>,
     /// The first k-block.
-    pub(in crate::gemm) first: Reg<u32>,
+    pub(crate) first: Reg<u32>,
     /// How many k-blocks.
-    pub(in crate::gemm) k_blocks: Reg<u32>,
+    pub(crate) k_blocks: Reg<u32>,
 }
 
 /// The work units of a CTA.
 #[derive(Clone, Copy, DeviceValue)]
-pub(in crate::gemm) struct TileScheduler {
+pub(crate) struct TileScheduler {
     /// Work units of this CTA's cluster.
-    pub(in crate::gemm) units: Reg<u32>,
+    pub(crate) units: Reg<u32>,
     /// The k-blocks of a whole tile.
-    pub(in crate::gemm) k_blocks: Reg<u32>,
+    pub(crate) k_blocks: Reg<u32>,
     /// This CTA's cluster, and the number of clusters.
     number: Reg<u32>,
     clusters: Reg<u32>,
@@ -80,7 +80,7 @@ struct Split {
 impl TileScheduler {
     /// The work on `problems` in tiles (m, n, k), for clusters that rasterize each problem in
     /// strips of `raster` rows.
-    pub(in crate::gemm) fn new(
+    pub(crate) fn new(
         cluster: ClusterGrid,
         tile: (u32, u32, u32),
         raster: u32,
@@ -119,7 +119,7 @@ impl TileScheduler {
 
     /// Counts the tiles of problems that have different numbers of them: all threads of the CTA
     /// call it, once the extents can be read.
-    pub(in crate::gemm) fn count_tiles(&mut self) {
+    pub(crate) fn count_tiles(&mut self) {
         if let Some(table) = self.table {
             table.fill(|problem| {
                 let (rows, columns) = self.tiles_of(Some(problem));
@@ -162,7 +162,7 @@ impl TileScheduler {
     }
 
     /// Work unit `index` of this cluster. Past the last, a unit of no meaning.
-    pub(in crate::gemm) fn unit(&self, index: Reg<u32>) -> WorkUnit {
+    pub(crate) fn unit(&self, index: Reg<u32>) -> WorkUnit {
         let Some(split) = self.split else {
             let tile = self.number + index * self.clusters;
             return self.unit_of(tile, constant(0u32), self.k_blocks);
@@ -193,7 +193,7 @@ impl TileScheduler {
 
     /// The first row and column of this CTA's tile: strips of `raster` rows of clusters' tiles,
     /// column by column.
-    pub(in crate::gemm) fn origin(&self, unit: WorkUnit) -> (Reg<u32>, Reg<u32>) {
+    pub(crate) fn origin(&self, unit: WorkUnit) -> (Reg<u32>, Reg<u32>) {
         let (tile, (rows, columns)) = (unit.within, self.tiles_of(unit.problem));
         let first = tile / (columns * self.raster) * self.raster;
         let high = (rows - first).min(self.raster);
@@ -206,12 +206,12 @@ impl TileScheduler {
 
     /// The part of the workspace for this cluster's part of a split tile: clusters and tiles both
     /// only increase along k, so no two parts have the same sum of them.
-    pub(in crate::gemm) fn part(&self, unit: WorkUnit) -> Reg<u32> {
+    pub(crate) fn part(&self, unit: WorkUnit) -> Reg<u32> {
         self.number + unit.tile
     }
 
     /// The parts of a split tile in the workspace, in the order of k: the first, and how many.
-    pub(in crate::gemm) fn parts(&self, unit: WorkUnit) -> (Reg<u32>, Reg<u32>) {
+    pub(crate) fn parts(&self, unit: WorkUnit) -> (Reg<u32>, Reg<u32>) {
         let (all, sharers) = match self.split {
             Some(split) => (split.tiles * self.k_blocks, split.sharers),
             None => (constant(1u32), constant(1u32)),

@@ -24,21 +24,21 @@ use crate::operations::{Operations, Result};
 
 /// A batch as kernels by TMA read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::gemm) struct StagedBatch {
+pub(crate) struct StagedBatch {
     /// k is contiguous in what was transposed, and the strides are those of the copies.
-    pub(in crate::gemm) batch: Batch,
+    pub(crate) batch: Batch,
     /// The copies of all A and of all B; `None` for an operand that is read in place.
-    pub(in crate::gemm) copies: [Option<OperandCopy>; 2],
+    pub(crate) copies: [Option<OperandCopy>; 2],
 }
 
 impl StagedBatch {
     /// How a problem's operands are read.
-    pub(in crate::gemm) fn of(problem: &GemmProblem) -> Self {
+    pub(crate) fn of(problem: &GemmProblem) -> Self {
         Self::new(problem.batch, problem.types.input_bytes())
     }
 
     /// How operands of `bytes` bytes an element are read.
-    pub(in crate::gemm) fn new(batch: Batch, bytes: u32) -> Self {
+    pub(crate) fn new(batch: Batch, bytes: u32) -> Self {
         let Problem { m, n, k, a, b } = batch.problem;
         // An operand with `extent` rows or columns besides k.
         let copy = |extent: u32, k_contiguous: bool, matrices: (u32, u64)| match k_contiguous {
@@ -66,12 +66,12 @@ impl StagedBatch {
     }
 
     /// Whether nothing is copied.
-    pub(in crate::gemm) fn is_unstaged(self) -> bool {
+    pub(crate) fn is_unstaged(self) -> bool {
         self.copies == [None; 2]
     }
 
     /// A line for each copy.
-    pub(in crate::gemm) fn describe(self) -> Vec<String> {
+    pub(crate) fn describe(self) -> Vec<String> {
         let named = ["A", "B"].into_iter().zip(self.copies);
         named.filter_map(|(operand, copy)| Some(copy?.describe(operand))).collect()
     }
@@ -82,7 +82,7 @@ const ROW_BYTES: u32 = 16;
 
 /// The copy of an operand, of which there may be several matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::gemm) struct OperandCopy {
+pub(crate) struct OperandCopy {
     /// Rows of a matrix, and the contiguous elements of a row.
     rows: u32,
     columns: u32,
@@ -91,7 +91,7 @@ pub(in crate::gemm) struct OperandCopy {
     stride: u64,
     transposes: bool,
     /// Elements from the start of a row of the copy to the start of the next.
-    pub(in crate::gemm) pitch: u32,
+    pub(crate) pitch: u32,
 }
 
 impl OperandCopy {
@@ -117,7 +117,7 @@ impl OperandCopy {
     }
 
     /// Elements of the copy.
-    pub(in crate::gemm) fn length(self) -> usize {
+    pub(crate) fn length(self) -> usize {
         self.matrices as usize * self.matrix() as usize
     }
 
@@ -136,13 +136,13 @@ impl OperandCopy {
     }
 
     /// Bytes that are read and written.
-    pub(in crate::gemm) fn bytes(self, element_bytes: u32) -> f64 {
+    pub(crate) fn bytes(self, element_bytes: u32) -> f64 {
         let read = f64::from(self.rows) * f64::from(self.columns) * f64::from(self.matrices);
         (read + self.length() as f64) * f64::from(element_bytes)
     }
 
     /// Copies an operand.
-    pub(in crate::gemm) fn launch<T: Storable>(
+    pub(crate) fn launch<T: Storable>(
         self,
         operations: &Operations,
         stream: &Stream,

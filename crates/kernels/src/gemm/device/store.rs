@@ -13,20 +13,20 @@ use super::scheduler::WorkUnit;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout};
 
 /// The accumulators of a warpgroup for a tile of C.
-pub(in crate::gemm) struct AccumulatorTile {
+pub(crate) struct AccumulatorTile {
     /// Blocks of 64 rows, one below the other.
-    pub(in crate::gemm) accumulators: Fragment<f32>,
-    pub(in crate::gemm) role: Role,
+    pub(crate) accumulators: Fragment<f32>,
+    pub(crate) role: Role,
     /// Whether this thread acts for its warpgroup.
-    pub(in crate::gemm) leads: Reg<bool>,
+    pub(crate) leads: Reg<bool>,
     /// The problem it belongs to, of several.
-    pub(in crate::gemm) problem: Option<Reg<u32>>,
+    pub(crate) problem: Option<Reg<u32>>,
     /// The warpgroup's first row and column in C.
-    pub(in crate::gemm) at: (Reg<u32>, Reg<u32>),
+    pub(crate) at: (Reg<u32>, Reg<u32>),
     /// Columns of the tile.
-    pub(in crate::gemm) columns: u32,
+    pub(crate) columns: u32,
     /// Rows from one block of 64 to the warpgroup's next.
-    pub(in crate::gemm) block_stride: u32,
+    pub(crate) block_stride: u32,
 }
 
 /// Threads of a warpgroup.
@@ -38,7 +38,7 @@ const BLOCK_ROWS: u32 = 64;
 impl AccumulatorTile {
     /// The tile of a work unit at `at`: its accumulators, the role that holds them and the thread
     /// that acts for it.
-    pub(in crate::gemm) fn new(
+    pub(crate) fn new(
         accumulators: &Fragment<f32>,
         (role, leads): (Role, Reg<bool>),
         unit: WorkUnit,
@@ -66,7 +66,7 @@ impl AccumulatorTile {
     /// The row and column in C of this thread's accumulator `index`. A warp has 16 rows of a block,
     /// of which a lane has two, lane/4 and 8 below; and of every 8 columns the pair at 2*(lane%4).
     /// (PTX ISA, "wgmma.mma_async", the fragment of D.)
-    pub(in crate::gemm) fn coordinate(&self, index: u32) -> (Reg<u32>, Reg<u32>) {
+    pub(crate) fn coordinate(&self, index: u32) -> (Reg<u32>, Reg<u32>) {
         let lane = self.role.thread() % WARPGROUP;
         let (block, value) = (index / self.block_accumulators(), index % self.block_accumulators());
         let row = self.at.0 + lane / 32 * 16 + lane % 32 / 4;
@@ -76,7 +76,7 @@ impl AccumulatorTile {
 
     /// Applies an epilogue operation to each accumulator.
     #[track_caller]
-    pub(in crate::gemm) fn apply(&mut self, operation: &dyn EpilogueOp, problems: &Problems) {
+    pub(crate) fn apply(&mut self, operation: &dyn EpilogueOp, problems: &Problems) {
         let (extents, origin) = (problems.extents_of(self.problem), problems.origin(self.problem));
         for index in 0..self.accumulators.len() {
             let (row, column) = self.coordinate(index);
@@ -88,7 +88,7 @@ impl AccumulatorTile {
 }
 
 /// Stores through shared memory and TMA: C's contiguous extent is a multiple of 16 bytes.
-pub(in crate::gemm) struct TmaStore<C> {
+pub(crate) struct TmaStore<C> {
     buffers: StoreBuffers<C>,
     layout: MatrixLayout,
     /// Columns of a box.
@@ -103,7 +103,7 @@ const SWIZZLE_BYTES: u32 = 128;
 
 /// Bytes of the buffers of `warpgroups` for tiles of `columns` columns of elements of `bytes`
 /// bytes, at most.
-pub(in crate::gemm) const fn store_buffer_bytes(warpgroups: u32, columns: u32, bytes: u32) -> u32 {
+pub(crate) const fn store_buffer_bytes(warpgroups: u32, columns: u32, bytes: u32) -> u32 {
     let row = if columns * bytes < SWIZZLE_BYTES { columns * bytes } else { SWIZZLE_BYTES };
     BUFFERS * warpgroups * BLOCK_ROWS * row
 }
@@ -119,14 +119,14 @@ impl<C: GemmOutput> TmaStore<C> {
     ///
     /// # Errors
     /// The columns are no multiple of 8; in a row-major C, of 16 bytes.
-    pub(in crate::gemm) fn tile_box(columns: u32, layout: MatrixLayout) -> Result<TmaTile, Error> {
+    pub(crate) fn tile_box(columns: u32, layout: MatrixLayout) -> Result<TmaTile, Error> {
         let major = if layout == MatrixLayout::RowMajor { Major::K } else { Major::Mn };
         TmaTile::new::<C>((BLOCK_ROWS, Self::width(columns)), major)
     }
 
     /// Allocates its shared memory.
     #[track_caller]
-    pub(in crate::gemm) fn new(columns: u32, layout: MatrixLayout, warpgroups: u32) -> Self {
+    pub(crate) fn new(columns: u32, layout: MatrixLayout, warpgroups: u32) -> Self {
         let buffers = StoreBuffers::new(Self::tile_box(columns, layout), BUFFERS * warpgroups);
         Self { buffers, layout, width: Self::width(columns) }
     }
@@ -148,7 +148,7 @@ impl<C: GemmOutput> TmaStore<C> {
 #[device]
 impl<C: GemmOutput> TmaStore<C> {
     /// Rounds a tile and stores it, a box at a time through two buffers a warpgroup.
-    pub(in crate::gemm) fn store(&self, c: MappedMatrix, tile: &AccumulatorTile) {
+    pub(crate) fn store(&self, c: MappedMatrix, tile: &AccumulatorTile) {
         let width = self.width;
         // Any atom of this width has its accumulators where the tile's are.
         let mma = TiledMma::warpgroups(MmaAtom::wgmma(width, Types::new(DataType::Bf16, DataType::F32)), 1);
@@ -186,7 +186,7 @@ impl<C: GemmOutput> TmaStore<C> {
 }
 
 /// Stores tiles of C.
-pub(in crate::gemm) enum TileStore<'c, C> {
+pub(crate) enum TileStore<'c, C> {
     /// From registers, any C: each thread writes its accumulators that are inside.
     Registers {
         /// C of all problems.
@@ -208,7 +208,7 @@ pub(in crate::gemm) enum TileStore<'c, C> {
 #[device]
 impl<C: GemmOutput> TileStore<'_, C> {
     /// Rounds a tile of `problems` and stores it.
-    pub(in crate::gemm) fn store(&self, problems: &Problems, tile: &AccumulatorTile) {
+    pub(crate) fn store(&self, problems: &Problems, tile: &AccumulatorTile) {
         let own = |c: &Global<C>| (problems.elements(c, tile.problem), problems.extents_of(tile.problem));
         match self {
             TileStore::Registers { c, layout } => from_registers(own(c), *layout, tile),

@@ -68,7 +68,7 @@ impl fmt::Display for Algorithm {
 const MMA_SYNC_INPUT_BYTES: u32 = 2;
 
 /// Whether the `mma.sync` kernel has the problem's types, and no block scales are needed.
-pub(in crate::gemm) fn mma_sync_computes(problem: &GemmProblem) -> bool {
+pub(crate) fn mma_sync_computes(problem: &GemmProblem) -> bool {
     problem.types.input_bytes() == MMA_SYNC_INPUT_BYTES && problem.scales.is_none()
 }
 
@@ -209,8 +209,18 @@ const SWIZZLE_BYTES: u32 = 128;
 /// 16, n = 12288, k = 4096).
 const NARROW_K_BYTES: u32 = 256;
 
-/// The default raster.
-const RASTER: u32 = 8;
+/// What configurations have in common.
+const COMMON: Configuration = Configuration {
+    tile: (128, 128),
+    schedule: Schedule::Cooperative,
+    cluster: (1, 1),
+    k_bytes: SWIZZLE_BYTES,
+    stream_k: false,
+    transposed: false,
+    stages: MIN_STAGES,
+    raster: 8,
+    accumulator_sets: 1,
+};
 
 /// More stages than this hide no more latency.
 const MAX_STAGES: u32 = 16;
@@ -227,7 +237,7 @@ const MIN_STAGES: u32 = 2;
 
 impl Configuration {
     /// Elements of k in a stage.
-    pub(in crate::gemm) fn k(self, problem: &GemmProblem) -> u32 {
+    pub(crate) fn k(self, problem: &GemmProblem) -> u32 {
         self.k_bytes / problem.types.input_bytes()
     }
 
@@ -248,70 +258,61 @@ impl Configuration {
     }
 
     /// The rows and columns that the tiles cover.
-    pub(in crate::gemm) fn extents(self, problem: &GemmProblem) -> (u32, u32) {
+    pub(crate) fn extents(self, problem: &GemmProblem) -> (u32, u32) {
         let Problem { m, n, .. } = problem.batch.problem;
         if self.transposed { (n, m) } else { (m, n) }
     }
 
-    /// A configuration with as many stages as fit and the default raster.
-    fn with_stages(
-        problem: &GemmProblem,
-        (tile, schedule): ((u32, u32), Schedule),
-        (cluster, k_bytes): ((u32, u32), u32),
-        (stream_k, transposed): (bool, bool),
-        accumulator_sets: u32,
-    ) -> Self {
-        let (stages, raster) = (0, RASTER);
-        let configuration =
-            Self { tile, schedule, cluster, k_bytes, stream_k, transposed, stages, raster, accumulator_sets };
-        Self {
-            stages: configuration.stages_within(SHARED_BYTES_PER_CTA - SHARED_MARGIN, problem),
-            ..configuration
-        }
+    /// The same with as many stages as fit.
+    fn with_all_stages(self, problem: &GemmProblem) -> Self {
+        Self { stages: self.stages_within(SHARED_BYTES_PER_CTA - SHARED_MARGIN, problem), ..self }
     }
 
     /// The configurations that the heuristic ranks for a problem.
     pub fn all(problem: &GemmProblem) -> Vec<Self> {
+        let scaled = |&(columns, accumulator_sets)| Self {
+            tile: (128, columns),
+            schedule: Schedule::Cooperative,
+            accumulator_sets,
+            ..COMMON
+        };
         let tiles: Vec<_> = match problem.scales {
-            None => TILES.iter().map(|&tile| (tile, 1)).collect(),
-            Some(_) => {
-                let scaled = |&(columns, sets): &(u32, u32)| (((128, columns), Schedule::Cooperative), sets);
-                SCALED_TILES.iter().map(scaled).collect()
-            }
+            None => TILES.iter().map(|&(tile, schedule)| Self { tile, schedule, ..COMMON }).collect(),
+            Some(_) => SCALED_TILES.iter().map(scaled).collect(),
         };
         let mut all = Vec::new();
-        for (tile_and_schedule, accumulator_sets) in tiles {
-            let (tile, _) = tile_and_schedule;
+        for with_tile in tiles {
+            let (rows, columns) = with_tile.tile;
             // Two CTAs share B's part of the tile; or A's, if that is the larger and both are
             // large.
-            let shared = if tile.0 > tile.1 && tile.1 >= 128 { (1, 2) } else { (2, 1) };
-            let k_bytes =
-                if tile.1 <= 32 && problem.scales.is_none() { NARROW_K_BYTES } else { SWIZZLE_BYTES };
+            let shared = if rows > columns && columns >= 128 { (1, 2) } else { (2, 1) };
+            let is_narrow = columns <= 32 && problem.scales.is_none();
+            let k_bytes = if is_narrow { NARROW_K_BYTES } else { SWIZZLE_BYTES };
             for cluster in [shared, (1, 1)] {
-                for form in FORMS {
-                    let configuration = Self::with_stages(
-                        problem,
-                        tile_and_schedule,
-                        (cluster, k_bytes),
-                        form,
-                        accumulator_sets,
-                    );
-                    let (rows, columns) = configuration.extents(problem);
-                    // A tile far larger than the matrix multiplies nothing; narrow ones are for
-                    // matrices of one tile's height or width.
-                    let too_wide = tile.1 > 64 && tile.1 >= 2 * columns;
-                    let too_high = tile.0 >= 2 * rows && columns > rows;
-                    let too_narrow = tile.0.min(tile.1) < 96 && rows > tile.0 && columns > tile.1;
-                    let too_long =
-                        configuration.stream_k && u64::from(problem.batch.problem.k) > MAX_STREAM_K;
-                    if !(too_wide || too_high || too_narrow || too_long) && configuration.stages >= MIN_STAGES
-                    {
-                        all.push(configuration);
-                    }
-                }
+                let forms = FORMS.map(|(stream_k, transposed)| Self {
+                    cluster,
+                    k_bytes,
+                    stream_k,
+                    transposed,
+                    ..with_tile
+                });
+                let forms = forms.map(|configuration| configuration.with_all_stages(problem));
+                all.extend(forms.into_iter().filter(|configuration| configuration.is_ranked(problem)));
             }
         }
         all
+    }
+
+    /// Whether the heuristic ranks it for a problem.
+    fn is_ranked(self, problem: &GemmProblem) -> bool {
+        let (tile, (rows, columns)) = (self.tile, self.extents(problem));
+        // A tile far larger than the matrix multiplies nothing; narrow ones are for matrices of one
+        // tile's height or width.
+        let too_wide = tile.1 > 64 && tile.1 >= 2 * columns;
+        let too_high = tile.0 >= 2 * rows && columns > rows;
+        let too_narrow = tile.0.min(tile.1) < 96 && rows > tile.0 && columns > tile.1;
+        let too_long = self.stream_k && u64::from(problem.batch.problem.k) > MAX_STREAM_K;
+        !(too_wide || too_high || too_narrow || too_long) && self.stages >= MIN_STAGES
     }
 
     /// All legal candidates of a search.
@@ -319,18 +320,20 @@ impl Configuration {
         if problem.scales.is_some() {
             return Self::all(problem);
         }
+        let tiles =
+            SEARCHED_ROWS.into_iter().flat_map(|rows| SEARCHED_COLUMNS.map(|columns| (rows, columns)));
         let mut all = Vec::new();
-        for tile in SEARCHED_ROWS.into_iter().flat_map(|rows| SEARCHED_COLUMNS.map(|columns| (rows, columns)))
+        for (tile, schedule) in tiles
+            .flat_map(|tile| [Schedule::Pingpong, Schedule::Cooperative].map(|schedule| (tile, schedule)))
         {
             let k_bytes = if tile.1 <= NARROW { &SEARCHED_K_BYTES[..] } else { &SEARCHED_K_BYTES[..1] };
-            for schedule in [Schedule::Pingpong, Schedule::Cooperative] {
-                for cluster in SEARCHED_CLUSTERS {
-                    for form in FORMS {
-                        all.extend(k_bytes.iter().map(|&k_bytes| {
-                            Self::with_stages(problem, (tile, schedule), (cluster, k_bytes), form, 1)
-                        }));
-                    }
-                }
+            for (cluster, (stream_k, transposed)) in
+                SEARCHED_CLUSTERS.into_iter().flat_map(|cluster| FORMS.map(|form| (cluster, form)))
+            {
+                all.extend(k_bytes.iter().map(|&k_bytes| {
+                    Self { tile, schedule, cluster, k_bytes, stream_k, transposed, ..COMMON }
+                        .with_all_stages(problem)
+                }));
             }
         }
         all.retain(|configuration| configuration.is_legal(problem));
@@ -347,7 +350,7 @@ impl Configuration {
 
     /// The kernel for the problem that it reads: with C's transpose, Bᵀ·Aᵀ. `any_row`: groups begin
     /// at any row of A.
-    pub(in crate::gemm) fn gemm(
+    pub(crate) fn gemm(
         self,
         read: Problem,
         input_bytes: u32,

@@ -28,7 +28,7 @@ use crate::gemm::problem::types::{MatrixLayout, with_operands, with_output};
 use crate::operations::{OperationError, Operations, Result, Scratch, both};
 
 /// A problem of a group, with its buffers. All members have the same types.
-pub(in crate::gemm) type Member<'a> = Call<'a, LinearParts>;
+pub(crate) type Member<'a> = Call<'a, LinearParts>;
 
 /// What members of a launch have in common: the layouts of the staged operands and the parts of the
 /// epilogue.
@@ -62,7 +62,7 @@ fn by_key<M, K: PartialEq>(items: impl IntoIterator<Item = M>, key: impl Fn(&M) 
 type PlannedLaunch<'a> = Box<dyn FnOnce(&Operations, &Stream) -> Result<LaunchCounts> + 'a>;
 
 /// Computes all members. Whatever is refused is refused before the first launch.
-pub(in crate::gemm) fn run<'a>(
+pub(crate) fn run<'a>(
     operations: &Operations,
     stream: &Stream,
     members: Vec<Member<'a>>,

@@ -163,7 +163,7 @@ impl Cost {
     }
 
     /// The workspace of a stream-K launch: accumulators, and counters.
-    pub(in crate::gemm) fn workspace(&self) -> (usize, usize) {
+    pub(crate) fn workspace(&self) -> (usize, usize) {
         let Configuration { tile, cluster, schedule, .. } = self.configuration;
         let group = cluster.0 * cluster.1;
         // A part's index is the sum of its cluster's number and its tile's; at most two waves of
@@ -257,11 +257,7 @@ fn sorted(configurations: Vec<Configuration>, problem: &GemmProblem, sms: u32) -
 /// The algorithms for a problem on a device, the cheapest first: on Hopper the `wgmma` ones, unless
 /// A or B would have to be copied for TMA and `mma.sync` takes less time than that. Groups along m
 /// have those of groups of equal size.
-pub(in crate::gemm) fn algorithms(
-    problem: &GemmProblem,
-    capability: &Capability,
-    sms: u32,
-) -> Vec<Algorithm> {
+pub(crate) fn algorithms(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
     let problem = equal_groups(problem);
     if !has_wgmma(capability) || problem.batch.is_empty() {
         return ordered(&[], &problem, true);
@@ -275,7 +271,7 @@ pub(in crate::gemm) fn algorithms(
 
 /// The algorithms for problems of unlike extents that all have work, the cheapest first: those of
 /// the average problem that leave tiles whole; and `mma.sync`, a launch for each.
-pub(in crate::gemm) fn grouped_algorithms(
+pub(crate) fn grouped_algorithms(
     problems: &[Problem],
     types: GemmTypes,
     scales: Option<Granularities>,
@@ -308,16 +304,12 @@ fn ordered(costs: &[Cost], problem: &GemmProblem, prefers_mma_sync: bool) -> Vec
 }
 
 /// The costs of a group of that average problem, the cheapest first: tiles are not split.
-pub(in crate::gemm) fn rank_grouped(average: &GemmProblem, sms: u32) -> Vec<Cost> {
+pub(crate) fn rank_grouped(average: &GemmProblem, sms: u32) -> Vec<Cost> {
     rank(average, sms).into_iter().filter(|cost| !cost.configuration.stream_k).collect()
 }
 
 /// As many problems of their average extents.
-pub(in crate::gemm) fn average(
-    problems: &[Problem],
-    types: GemmTypes,
-    scales: Option<Granularities>,
-) -> GemmProblem {
+pub(crate) fn average(problems: &[Problem], types: GemmTypes, scales: Option<Granularities>) -> GemmProblem {
     let average = |extent: fn(&Problem) -> u32| {
         let sum: u64 = problems.iter().map(|problem| u64::from(extent(problem))).sum();
         sum.div_ceil(problems.len() as u64) as u32
@@ -330,7 +322,7 @@ pub(in crate::gemm) fn average(
 
 /// For groups along m, a batch of groups of equal problem, for which their algorithm is chosen;
 /// similar row counts have the same.
-pub(in crate::gemm) fn equal_groups(problem: &GemmProblem) -> GemmProblem {
+pub(crate) fn equal_groups(problem: &GemmProblem) -> GemmProblem {
     if !problem.along_m {
         return *problem;
     }
@@ -344,7 +336,7 @@ pub(in crate::gemm) fn equal_groups(problem: &GemmProblem) -> GemmProblem {
 /// All legal algorithms for a batch: the cheapest of each instruction, then all others, the
 /// cheapest first. The model compares configurations of one instruction better than those of
 /// different ones.
-pub(in crate::gemm) fn searched(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
+pub(crate) fn searched(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
     let staging = staging_cycles(StagedBatch::of(problem), problem.types);
     let wgmma = sorted(Configuration::searched(problem), problem, sms).into_iter();
     let wgmma = wgmma.map(|cost| (cost.cycles + staging, Algorithm::Wgmma(cost.configuration)));
@@ -363,11 +355,7 @@ pub(in crate::gemm) fn searched(problem: &GemmProblem, capability: &Capability, 
 }
 
 /// The legal algorithms that differ from one in one parameter.
-pub(in crate::gemm) fn around(
-    algorithm: Algorithm,
-    problem: &GemmProblem,
-    capability: &Capability,
-) -> Vec<Algorithm> {
+pub(crate) fn around(algorithm: Algorithm, problem: &GemmProblem, capability: &Capability) -> Vec<Algorithm> {
     match algorithm {
         Algorithm::MmaSync(configuration) => {
             configuration.around(capability).into_iter().map(Algorithm::MmaSync).collect()
@@ -383,7 +371,7 @@ const SHOWN: usize = 12;
 
 /// What `--explain` prints: the cheapest configurations, the chosen one marked; which operands are
 /// copied; and the choice with its reason. `of` names what they are the configurations of.
-pub(in crate::gemm) fn explain(
+pub(crate) fn explain(
     of: &str,
     costs: &[Cost],
     chosen: Algorithm,
@@ -404,7 +392,7 @@ pub(in crate::gemm) fn explain(
 }
 
 /// Why the heuristic chooses an algorithm.
-pub(in crate::gemm) fn reason(algorithm: Algorithm, capability: &Capability) -> &'static str {
+pub(crate) fn reason(algorithm: Algorithm, capability: &Capability) -> &'static str {
     match algorithm {
         Algorithm::Wgmma(_) => "the cheapest by the cost model",
         Algorithm::MmaSync(_) if has_wgmma(capability) => {

@@ -22,28 +22,28 @@ use crate::gemm::problem::types::{GemmOutput, with_operands, with_output, with_s
 use crate::operations::{Operations, Result, Scratch};
 
 /// A GEMM with its buffers, whose types are those of `problem`.
-pub(in crate::gemm) struct Call<'l, E> {
-    pub(in crate::gemm) problem: GemmProblem,
+pub(crate) struct Call<'l, E> {
+    pub(crate) problem: GemmProblem,
     /// The algorithm that the caller chose.
-    pub(in crate::gemm) algorithm: Option<Algorithm>,
-    pub(in crate::gemm) buffers: Buffers<'l>,
-    pub(in crate::gemm) operation: E,
-    pub(in crate::gemm) epilogue: EpilogueValues<'l>,
+    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) buffers: Buffers<'l>,
+    pub(crate) operation: E,
+    pub(crate) epilogue: EpilogueValues<'l>,
 }
 
 /// The matrices of a GEMM.
-pub(in crate::gemm) struct Buffers<'l> {
-    pub(in crate::gemm) a: &'l Buffer<u8>,
-    pub(in crate::gemm) b: &'l Buffer<u8>,
-    pub(in crate::gemm) c: &'l mut Buffer<u8>,
+pub(crate) struct Buffers<'l> {
+    pub(crate) a: &'l Buffer<u8>,
+    pub(crate) b: &'l Buffer<u8>,
+    pub(crate) c: &'l mut Buffer<u8>,
     /// The block scales of A and B.
-    pub(in crate::gemm) scales: Option<[BlockScales<'l>; 2]>,
+    pub(crate) scales: Option<[BlockScales<'l>; 2]>,
     /// The first row of each group along m, and the number of all rows.
-    pub(in crate::gemm) offsets: Option<&'l Buffer<u32>>,
+    pub(crate) offsets: Option<&'l Buffer<u32>>,
 }
 
 /// Launches a GEMM into C of type `C`.
-pub(in crate::gemm) fn launch<C: GemmOutput, E: FusedEpilogue<C>>(
+pub(crate) fn launch<C: GemmOutput, E: FusedEpilogue<C>>(
     operations: &Operations,
     stream: &Stream,
     call: Call<'_, E>,
@@ -54,7 +54,7 @@ pub(in crate::gemm) fn launch<C: GemmOutput, E: FusedEpilogue<C>>(
 }
 
 /// The plan for a problem: made at the first call and kept.
-pub(in crate::gemm) fn plan<C: GemmOutput, E: FusedEpilogue<C>>(
+pub(crate) fn plan<C: GemmOutput, E: FusedEpilogue<C>>(
     operations: &Operations,
     problem: GemmProblem,
     algorithm: Option<Algorithm>,
@@ -71,7 +71,7 @@ pub(in crate::gemm) fn plan<C: GemmOutput, E: FusedEpilogue<C>>(
 ///
 /// A cache that cannot be read counts as empty: it only makes a GEMM faster. `warpwright run gemm
 /// --explain` reports what is wrong with it.
-pub(in crate::gemm) fn choose(
+pub(crate) fn choose(
     problem: &GemmProblem,
     algorithm: Option<Algorithm>,
     properties: &DeviceProperties,
@@ -89,10 +89,7 @@ pub(in crate::gemm) fn choose(
 }
 
 /// Refuses types and block scales that no kernel of the device computes.
-pub(in crate::gemm) fn expect_kernel(
-    problem: &GemmProblem,
-    capability: &Capability,
-) -> Result<(), GemmError> {
+pub(crate) fn expect_kernel(problem: &GemmProblem, capability: &Capability) -> Result<(), GemmError> {
     let target = capability.target;
     match has_wgmma(capability) || mma_sync_computes(problem) {
         true => Ok(()),
@@ -102,7 +99,7 @@ pub(in crate::gemm) fn expect_kernel(
 }
 
 /// The tuned algorithm of a file, if its kernel is the one that was timed. An emulator has none.
-pub(in crate::gemm) fn tuned(
+pub(crate) fn tuned(
     problem: &GemmProblem,
     properties: &DeviceProperties,
     file: &Path,
@@ -118,7 +115,7 @@ pub(in crate::gemm) fn tuned(
 }
 
 /// The hash of an algorithm's PTX, without an epilogue.
-pub(in crate::gemm) fn ptx_hash(
+pub(crate) fn ptx_hash(
     problem: &GemmProblem,
     algorithm: Algorithm,
     capability: &'static Capability,
@@ -130,7 +127,7 @@ pub(in crate::gemm) fn ptx_hash(
 }
 
 /// A kernel with all that its launches share.
-pub(in crate::gemm) struct Plan {
+pub(crate) struct Plan {
     ptx: Arc<str>,
     launch: Box<Launch>,
 }
@@ -164,7 +161,7 @@ impl Plan {
         }
     }
 
-    pub(in crate::gemm) fn launch(
+    pub(crate) fn launch(
         &self,
         operations: &Operations,
         stream: &Stream,

@@ -20,18 +20,18 @@ use crate::operations::{Operations, Result, Scratch, both};
 /// A problem as the `wgmma` kernel reads it: if it computes C's transpose, its A is the problem's
 /// B.
 #[derive(Clone, Copy)]
-pub(in crate::gemm) struct Reading {
+pub(crate) struct Reading {
     /// The kernel's own batch.
-    pub(in crate::gemm) staged: StagedBatch,
+    pub(crate) staged: StagedBatch,
     /// The types of the kernel's own A and B.
-    pub(in crate::gemm) types: GemmTypes,
+    pub(crate) types: GemmTypes,
     /// Whether there is an A, and a B, for each problem.
-    pub(in crate::gemm) own: (bool, bool),
-    pub(in crate::gemm) gemm: WgmmaGemm,
+    pub(crate) own: (bool, bool),
+    pub(crate) gemm: WgmmaGemm,
 }
 
 impl Reading {
-    pub(in crate::gemm) fn new(problem: &GemmProblem, configuration: Configuration) -> Self {
+    pub(crate) fn new(problem: &GemmProblem, configuration: Configuration) -> Self {
         let GemmProblem { batch, types, scales, along_m } = *problem;
         let own = match Batching::of(problem) {
             Batching::AlongM => (false, true),
@@ -48,7 +48,7 @@ impl Reading {
     }
 
     /// The tensor maps of the block scales.
-    pub(in crate::gemm) fn scale_maps(&self) -> Result<Option<[TileMaps<f32>; 2]>> {
+    pub(crate) fn scale_maps(&self) -> Result<Option<[TileMaps<f32>; 2]>> {
         let Batch { problem: Problem { m, n, k, .. }, count, .. } = self.staged.batch;
         let maps = |scales: TileScales, rows: u32, own: bool, tile: u32| -> Result<TileMaps<f32>> {
             let (blocks, padded) = scales.granularity.extents((rows, k));
@@ -62,7 +62,7 @@ impl Reading {
     }
 
     /// The tensor maps of C; `count` of them have one map, with C's stride.
-    pub(in crate::gemm) fn c_maps(&self, matrices: Option<(u32, u64)>) -> Result<TileMaps<u8>> {
+    pub(crate) fn c_maps(&self, matrices: Option<(u32, u64)>) -> Result<TileMaps<u8>> {
         let Problem { m, n, .. } = self.staged.batch.problem;
         with_output!(self.types.c, C => Ok(tile_maps::<C>((m, n), matrices, self.gemm.c_tile::<C>())?.bytes()))
     }
@@ -83,7 +83,7 @@ fn tile_maps<T: Storable>(
 }
 
 /// The maps of the block scales of the kernel's A and B.
-pub(in crate::gemm) fn scale_maps(
+pub(crate) fn scale_maps(
     maps: &Option<[TileMaps<f32>; 2]>,
     scales: Option<[BlockScales<'_>; 2]>,
     transposed: bool,
@@ -128,13 +128,13 @@ fn pitched<T: Storable>(maps: TileMaps<T>, copy: Option<OperandCopy>) -> TileMap
 }
 
 /// Both operands as a kernel reads them.
-pub(in crate::gemm) struct OperandMaps([ReadOperand; 2]);
+pub(crate) struct OperandMaps([ReadOperand; 2]);
 
 /// The copies of A and of B.
-pub(in crate::gemm) type CopyScratch = [Scratch<u8>; 2];
+pub(crate) type CopyScratch = [Scratch<u8>; 2];
 
 impl OperandMaps {
-    pub(in crate::gemm) fn new(reading: &Reading) -> Result<Self> {
+    pub(crate) fn new(reading: &Reading) -> Result<Self> {
         let Reading { staged: StagedBatch { batch, copies: [a_copy, b_copy] }, types, own, gemm } = *reading;
         let Problem { m, n, k, .. } = batch.problem;
         let [a_matrices, b_matrices] = batch.matrices();
@@ -147,7 +147,7 @@ impl OperandMaps {
     }
 
     /// Calls `launch` with the maps of A and B, after the copies.
-    pub(in crate::gemm) fn mapped(
+    pub(crate) fn mapped(
         &self,
         operations: &Operations,
         stream: &Stream,
@@ -165,7 +165,7 @@ impl OperandMaps {
     }
 
     /// The maps of A and B; copies are made in `scratch`.
-    pub(in crate::gemm) fn maps(
+    pub(crate) fn maps(
         &self,
         operations: &Operations,
         stream: &Stream,

@@ -1,10 +1,9 @@
-//! What decides and launches: configurations, the heuristic, tuning, launches, and the reference.
+//! What decides and launches: configurations, the heuristic, tuning, and launches.
 //! Imports both floors below.
 
 pub mod config;
-pub(in crate::gemm) mod grouped;
+pub(crate) mod grouped;
 pub mod heuristic;
-pub(in crate::gemm) mod launch;
-pub(in crate::gemm) mod maps;
-pub(in crate::gemm) mod reference;
+pub(crate) mod launch;
+pub(crate) mod maps;
 pub mod tune;

@@ -72,7 +72,7 @@ pub enum TuneError {
 
 impl Key {
     /// For a problem on a device of that name.
-    pub(in crate::gemm) fn of(device: &str, problem: &GemmProblem) -> Self {
+    pub(crate) fn of(device: &str, problem: &GemmProblem) -> Self {
         let GemmProblem { batch, types, scales, .. } = *problem;
         let Problem { m, n, k, a, b } = batch.problem;
         let (own_a, own_b) = batch.own();
@@ -90,7 +90,7 @@ impl Key {
 }
 
 /// A hash of a kernel's PTX without its comments and source lines (FNV-1a).
-pub(in crate::gemm) fn hash(ptx: &str) -> u64 {
+pub(crate) fn hash(ptx: &str) -> u64 {
     let is_code =
         |line: &&str| !["//", ".loc", ".file"].iter().any(|start| line.trim_start().starts_with(start));
     let bytes = ptx.lines().filter(is_code).flat_map(str::bytes);
@@ -98,7 +98,7 @@ pub(in crate::gemm) fn hash(ptx: &str) -> u64 {
 }
 
 /// The file in the user's cache.
-pub(in crate::gemm) fn default_file() -> Result<PathBuf, TuneError> {
+pub(crate) fn default_file() -> Result<PathBuf, TuneError> {
     let directory = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let shared = || {
         let home = || directory("HOME").map(|home| home.join(".cache"));
@@ -114,7 +114,7 @@ pub(in crate::gemm) fn default_file() -> Result<PathBuf, TuneError> {
 ///
 /// # Errors
 /// There is a file, but it cannot be read.
-pub(in crate::gemm) fn find(
+pub(crate) fn find(
     file: &Path,
     key: &Key,
     is_current: impl FnOnce(Algorithm, u64) -> bool,
@@ -128,7 +128,7 @@ pub(in crate::gemm) fn find(
 ///
 /// # Errors
 /// The file cannot be read or written.
-pub(in crate::gemm) fn keep(
+pub(crate) fn keep(
     file: &Path,
     key: &Key,
     algorithm: Algorithm,
@@ -162,13 +162,13 @@ fn entries(file: &Path) -> Result<Vec<Entry>, TuneError> {
 
 /// A file in a directory of its own, which is removed when the directory is dropped.
 #[cfg(test)]
-pub(in crate::gemm) fn temporary_file(name: &str) -> (PathBuf, TemporaryDirectory) {
+pub(crate) fn temporary_file(name: &str) -> (PathBuf, TemporaryDirectory) {
     let directory = env::temp_dir().join(format!("warpwright-{name}-{}", std::process::id()));
     (directory.join("below").join("gemm.json"), TemporaryDirectory(directory))
 }
 
 #[cfg(test)]
-pub(in crate::gemm) struct TemporaryDirectory(PathBuf);
+pub(crate) struct TemporaryDirectory(PathBuf);
 
 #[cfg(test)]
 impl Drop for TemporaryDirectory {

@@ -35,17 +35,17 @@ impl Problem {
     }
 
     /// The problem whose C is the transpose of this one's: Bᵀ·Aᵀ.
-    pub(in crate::gemm) fn transposed(self) -> Self {
+    pub(crate) fn transposed(self) -> Self {
         Self { m: self.n, n: self.m, k: self.k, a: self.b.transposed(), b: self.a.transposed() }
     }
 
     /// Whether there is anything to multiply.
-    pub(in crate::gemm) fn has_work(self) -> bool {
+    pub(crate) fn has_work(self) -> bool {
         ![self.m, self.n, self.k].contains(&0)
     }
 
     /// Whether TMA can store C: its rows are multiples of 16 bytes.
-    pub(in crate::gemm) fn tma_stores(self, output_bytes: u32) -> bool {
+    pub(crate) fn tma_stores(self, output_bytes: u32) -> bool {
         (u64::from(self.n) * u64::from(output_bytes)).is_multiple_of(16)
     }
 }
@@ -79,7 +79,7 @@ impl Batch {
     }
 
     /// Groups along m: `problem.m` rows of one A, and `count` different B.
-    pub(in crate::gemm) fn along_m(problem: Problem, count: u32) -> Self {
+    pub(crate) fn along_m(problem: Problem, count: u32) -> Self {
         Self { a_stride: 0, ..Self::new(problem, count) }
     }
 
@@ -96,7 +96,7 @@ impl Batch {
     }
 
     /// Elements of all A, B and C, gaps included.
-    pub(in crate::gemm) fn lengths(self) -> [usize; 3] {
+    pub(crate) fn lengths(self) -> [usize; 3] {
         let [m, n, k] = [self.problem.m, self.problem.n, self.problem.k].map(u64::from);
         let length = |stride: u64, matrix: u64| match self.count {
             0 => 0,
@@ -106,36 +106,36 @@ impl Batch {
     }
 
     /// The batch whose Cs are the transposes of this one's.
-    pub(in crate::gemm) fn transposed(self) -> Self {
+    pub(crate) fn transposed(self) -> Self {
         let Self { problem, a_stride, b_stride, .. } = self;
         Self { problem: problem.transposed(), a_stride: b_stride, b_stride: a_stride, ..self }
     }
 
     /// The number of different A, and B, and the elements from one to the next.
-    pub(in crate::gemm) fn matrices(self) -> [(u32, u64); 2] {
+    pub(crate) fn matrices(self) -> [(u32, u64); 2] {
         [self.a_stride, self.b_stride].map(|stride| (if stride == 0 { 1 } else { self.count }, stride))
     }
 
     /// Whether each problem has an A, and a B, of its own.
-    pub(in crate::gemm) fn own(self) -> (bool, bool) {
+    pub(crate) fn own(self) -> (bool, bool) {
         let [a, b] = self.matrices().map(|(count, _)| count > 1);
         (a, b)
     }
 
     /// Whether there is nothing to multiply.
-    pub(in crate::gemm) fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.count == 0 || !self.problem.has_work()
     }
 
     /// Whether TMA can store every C.
-    pub(in crate::gemm) fn tma_stores(self, output_bytes: u32) -> bool {
+    pub(crate) fn tma_stores(self, output_bytes: u32) -> bool {
         let steps = (self.c_stride * u64::from(output_bytes)).is_multiple_of(16);
         self.problem.tma_stores(output_bytes) && (steps || self.count == 1)
     }
 
     /// Refuses matrices A, B and C of those lengths: shorter than needed, longer if there are no
     /// gaps; and Cs that overlap.
-    pub(in crate::gemm) fn expect_lengths(self, [a, b, c]: [usize; 3]) -> Result<()> {
+    pub(crate) fn expect_lengths(self, [a, b, c]: [usize; 3]) -> Result<()> {
         let packed = Self::new(self.problem, self.count);
         if self.c_stride < packed.c_stride && self.count > 1 {
             return Err(GemmError::OverlappingC { elements: packed.c_stride, stride: self.c_stride }.into());
@@ -177,10 +177,10 @@ impl GemmProblem {
 
 /// The most groups along m of one launch, and the most problems of one grouped launch: more are
 /// several launches.
-pub(in crate::gemm) const MAX_GROUPS: usize = 512;
+pub(crate) const MAX_GROUPS: usize = 512;
 
 /// Refuses offsets that are no groups.
-pub(in crate::gemm) fn check_offsets(offsets: usize) -> Result<(), GemmError> {
+pub(crate) fn check_offsets(offsets: usize) -> Result<(), GemmError> {
     if offsets == 0 || offsets > MAX_GROUPS + 1 {
         return Err(GemmError::Offsets { offsets, max_groups: MAX_GROUPS });
     }

@@ -33,14 +33,14 @@ impl<'a, C: Storable, E> EpilogueArguments<'a, C, E> {
     }
 
     /// The operation, and the arguments without it and without C's type.
-    pub(in crate::gemm) fn untyped(self) -> (E, EpilogueValues<'a>) {
+    pub(crate) fn untyped(self) -> (E, EpilogueValues<'a>) {
         let Self { epilogue, numbers, rows, columns, matrix } = self;
         let matrix = matrix.map(Buffer::cast);
         (epilogue, EpilogueArguments { epilogue: (), numbers, rows, columns, matrix })
     }
 
     /// Which arguments there are.
-    pub(in crate::gemm) fn present(&self) -> PresentArguments {
+    pub(crate) fn present(&self) -> PresentArguments {
         PresentArguments {
             rows: self.rows.is_some(),
             columns: self.columns.map(|vector| vector.is_some()),
@@ -50,7 +50,7 @@ impl<'a, C: Storable, E> EpilogueArguments<'a, C, E> {
 
     /// Refuses arguments of another length than `batch` needs. Groups along m have one vector over
     /// all rows.
-    pub(in crate::gemm) fn check(
+    pub(crate) fn check(
         &self,
         batch: Batch,
         along_m: bool,
@@ -73,14 +73,14 @@ impl<'a, C: Storable, E> EpilogueArguments<'a, C, E> {
 }
 
 /// The arguments of an epilogue, whose types are known elsewhere.
-pub(in crate::gemm) type EpilogueValues<'a> = EpilogueArguments<'a, u8, ()>;
+pub(crate) type EpilogueValues<'a> = EpilogueArguments<'a, u8, ()>;
 
 /// Which optional arguments an epilogue is given: a kernel is built for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PresentArguments {
-    pub(in crate::gemm) rows: bool,
-    pub(in crate::gemm) columns: [bool; 2],
-    pub(in crate::gemm) matrix: bool,
+    pub(crate) rows: bool,
+    pub(crate) columns: [bool; 2],
+    pub(crate) matrix: bool,
 }
 
 /// An epilogue as [`Gemm`](crate::gemm::Gemm) has it.
@@ -132,7 +132,7 @@ pub enum Activation {
 pub struct Linear<'a> {
     /// Multiplies every accumulator, such as the product of the tensors' scales.
     pub alpha: f32,
-    /// The factor of what C holds, which is added last.
+    /// Multiplies what C holds, which is added last.
     pub beta: f32,
     /// Multiplies the accumulators of a row: m of them.
     pub row_scales: Option<&'a Buffer<f32>>,
@@ -154,14 +154,14 @@ impl Default for Linear<'_> {
 /// The parts of a [`Linear`] that a kernel is built for, beside its [`PresentArguments`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LinearParts {
-    pub(in crate::gemm) alpha: bool,
-    pub(in crate::gemm) beta: bool,
-    pub(in crate::gemm) activation: Activation,
+    pub(crate) alpha: bool,
+    pub(crate) beta: bool,
+    pub(crate) activation: Activation,
 }
 
 impl<'a> Linear<'a> {
     /// The parts, and the arguments of the launch.
-    pub(in crate::gemm) fn of_type<C: Storable>(self) -> EpilogueArguments<'a, C, LinearParts> {
+    pub(crate) fn of_type<C: Storable>(self) -> EpilogueArguments<'a, C, LinearParts> {
         let Self { alpha, beta, activation, .. } = self;
         EpilogueArguments {
             numbers: [alpha, beta, 0.0, 0.0],

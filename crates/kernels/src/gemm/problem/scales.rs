@@ -14,6 +14,7 @@
 use std::fmt;
 
 use warpwright::runtime::Buffer;
+use warpwright_harness::OptionValue;
 
 use super::types::{BlockScaledOperand, Operand};
 
@@ -21,11 +22,14 @@ use super::types::{BlockScaledOperand, Operand};
 pub const BLOCK: u32 = 128;
 
 /// The block of an operand's elements that share a scale. The columns of B count as its rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum Granularity {
     /// 128 of k of one row (1x128): what is quantized while a model runs.
+    #[option(name = "1x128")]
     Row,
     /// 128 of k of 128 rows (128x128): weights.
+    #[default]
+    #[option(name = "128x128")]
     Block,
 }
 
@@ -33,7 +37,7 @@ pub enum Granularity {
 pub type Granularities = (Granularity, Granularity);
 
 /// Scales in 16 bytes: TMA reads rows of multiples of 16 bytes, from multiples of 16 bytes on.
-pub(in crate::gemm) const SCALES_PER_16_BYTES: u32 = 4;
+pub(crate) const SCALES_PER_16_BYTES: u32 = 4;
 
 impl Granularity {
     /// Rows that share a scale.

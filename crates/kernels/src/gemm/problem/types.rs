@@ -5,13 +5,17 @@ use warpwright::arch::DataType;
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
+use warpwright_harness::OptionValue;
 
 /// The extent of a matrix that is contiguous in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum MatrixLayout {
     /// Rows are contiguous.
+    #[default]
+    #[option(name = "row")]
     RowMajor,
     /// Columns are contiguous.
+    #[option(name = "column")]
     ColumnMajor,
 }
 
@@ -122,7 +126,7 @@ macro_rules! with_type {
     };
 }
 
-pub(in crate::gemm) use {with_operand, with_operands, with_output, with_scaled_operands, with_type};
+pub(crate) use {with_operand, with_operands, with_output, with_scaled_operands, with_type};
 
 /// The types of a GEMM's matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,12 +156,12 @@ impl GemmTypes {
     }
 
     /// The names of A's and B's type: one name if they are the same.
-    pub(in crate::gemm) fn inputs(self) -> String {
+    pub(crate) fn inputs(self) -> String {
         if self.a == self.b { self.a.to_string() } else { format!("{} x {}", self.a, self.b) }
     }
 
     /// The types of the problem whose C is the transpose.
-    pub(in crate::gemm) fn transposed(self) -> Self {
+    pub(crate) fn transposed(self) -> Self {
         Self { a: self.b, b: self.a, ..self }
     }
 }

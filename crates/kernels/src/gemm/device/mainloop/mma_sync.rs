@@ -41,7 +41,7 @@ impl Default for MmaSyncConfiguration {
 }
 
 /// The depth of a stage: rows of 64 bytes, which the swizzle is for.
-pub(in crate::gemm) const DEPTH: u32 = 32;
+pub(crate) const DEPTH: u32 = 32;
 
 /// C = A·B; A is (m, k), B is (k, n), C is (m, n) and row-major. The accumulators are `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -231,7 +231,7 @@ impl MmaSyncGemm {
 
     /// Tiles of a C.
     #[device]
-    pub(in crate::gemm) fn tiles(&self, m: Reg<u32>, n: Reg<u32>) -> Reg<u32> {
+    pub(crate) fn tiles(&self, m: Reg<u32>, n: Reg<u32>) -> Reg<u32> {
         let rows = (m + (self.tile.0 - 1)) / self.tile.0;
         let columns = (n + (self.tile.1 - 1)) / self.tile.1;
         rows * columns

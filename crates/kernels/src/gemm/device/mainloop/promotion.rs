@@ -48,7 +48,7 @@ impl TileScales {
     ///
     /// # Errors
     /// The tile has more than 256 rows.
-    pub(in crate::gemm) fn tile(self, rows: u32) -> Result<TmaTile, Error> {
+    pub(crate) fn tile(self, rows: u32) -> Result<TmaTile, Error> {
         // 128x128 blocks have fewer than the least, those before the tile's first in its 16 bytes
         // included.
         let scales = match self.granularity {
@@ -61,7 +61,7 @@ impl TileScales {
 }
 
 /// The scales of A's and B's tiles in the stages of the pipeline.
-pub(in crate::gemm) struct StagedScales {
+pub(crate) struct StagedScales {
     a: StagedOperandScales,
     b: StagedOperandScales,
     accumulator_sets: u32,
@@ -77,7 +77,7 @@ struct StagedOperandScales {
 
 /// The rows of a tile whose scales are read.
 #[derive(Clone, Copy, DeviceValue)]
-pub(in crate::gemm) struct ScaledRows {
+pub(crate) struct ScaledRows {
     /// Rows of the operand before the problem's.
     before: Option<Reg<u32>>,
     /// The first scale in a stage.
@@ -86,11 +86,7 @@ pub(in crate::gemm) struct ScaledRows {
 
 impl StagedScales {
     #[track_caller]
-    pub(in crate::gemm) fn new(
-        scales: BlockScaling,
-        tile: (u32, u32, u32),
-        stages: &mut PipelineStages,
-    ) -> Self {
+    pub(crate) fn new(scales: BlockScaling, tile: (u32, u32, u32), stages: &mut PipelineStages) -> Self {
         let mut of = |scales: TileScales, rows: u32| StagedOperandScales {
             scales,
             tiles: stages.operand(scales.tile(rows)),
@@ -102,7 +98,7 @@ impl StagedScales {
 
     /// The scaled rows of A and B of the tile at (row, column) of a problem.
     #[track_caller]
-    pub(in crate::gemm) fn rows(
+    pub(crate) fn rows(
         &self,
         problems: &Problems,
         problem: Option<Reg<u32>>,
@@ -114,7 +110,7 @@ impl StagedScales {
 
     /// The scales of the tile at (row, column) of a problem, for the thread that loads them.
     #[track_caller]
-    pub(in crate::gemm) fn of(
+    pub(crate) fn of(
         &self,
         problems: &Problems,
         problem: Option<Reg<u32>>,
@@ -126,7 +122,7 @@ impl StagedScales {
 }
 
 /// Where the scales of a tile are loaded from.
-pub(in crate::gemm) struct ScaleSource<'s> {
+pub(crate) struct ScaleSource<'s> {
     scales: &'s StagedScales,
     maps: (MappedMatrix, MappedMatrix),
     rows: (ScaledRows, ScaledRows),
@@ -135,13 +131,13 @@ pub(in crate::gemm) struct ScaleSource<'s> {
 impl ScaleSource<'_> {
     /// The load of A's scales of a k-block.
     #[track_caller]
-    pub(in crate::gemm) fn load_a(&self, k_block: Reg<u32>) -> TileLoad {
+    pub(crate) fn load_a(&self, k_block: Reg<u32>) -> TileLoad {
         self.scales.a.tiles.load(self.maps.0, (self.rows.0.first, k_block), None)
     }
 
     /// The load of B's scales of a k-block.
     #[track_caller]
-    pub(in crate::gemm) fn load_b(&self, k_block: Reg<u32>) -> TileLoad {
+    pub(crate) fn load_b(&self, k_block: Reg<u32>) -> TileLoad {
         self.scales.b.tiles.load(self.maps.1, (self.rows.1.first, k_block), None)
     }
 }
@@ -190,15 +186,15 @@ impl StagedOperandScales {
 }
 
 /// A consumer's accumulators of single k-blocks, and their scales.
-pub(in crate::gemm) struct Promotion {
+pub(crate) struct Promotion {
     mma: TiledMma,
-    pub(in crate::gemm) scales: StagedScales,
+    pub(crate) scales: StagedScales,
     sets: Vec<Fragment<f32>>,
 }
 
 #[device]
 impl Promotion {
-    pub(in crate::gemm) fn new(
+    pub(crate) fn new(
         scales: StagedScales,
         mma: &TiledMma,
         thread: &ThreadMma,
@@ -214,7 +210,7 @@ impl Promotion {
 
     /// Leaves in `tile`, whose scales are those of `rows`, the scaled accumulators of the next
     /// `k_blocks` stages.
-    pub(in crate::gemm) fn accumulate(
+    pub(crate) fn accumulate(
         &mut self,
         operands: (&MatrixOperand, &MatrixOperand),
         rows: (ScaledRows, ScaledRows),

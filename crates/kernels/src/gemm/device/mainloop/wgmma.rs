@@ -40,7 +40,7 @@ pub enum Schedule {
 }
 
 /// Consumer warpgroups of a CTA.
-pub(in crate::gemm) const CONSUMERS: u32 = 2;
+pub(crate) const CONSUMERS: u32 = 2;
 
 /// C = A·B; A is (m, k), B is (k, n), C is (m, n). The accumulators are `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,7 +79,7 @@ impl From<Schedule> for ConsumerSchedule {
 
 impl Schedule {
     /// Consumers that compute one tile.
-    pub(in crate::gemm) fn cooperating(self) -> u32 {
+    pub(crate) fn cooperating(self) -> u32 {
         match self {
             Self::Cooperative => CONSUMERS,
             Self::Pingpong => 1,
@@ -126,7 +126,7 @@ impl WgmmaGemm {
 impl WgmmaGemm {
     /// Computes this CTA's tiles, and calls `epilogue` with each. Parts of split tiles are reduced
     /// in `workspace`.
-    pub(in crate::gemm) fn compute<A: Operand, B: Operand>(
+    pub(crate) fn compute<A: Operand, B: Operand>(
         &self,
         problems: &Problems,
         workspace: (&Global<f32>, &Global<u32>),

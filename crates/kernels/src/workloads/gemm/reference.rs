@@ -13,22 +13,22 @@ use crate::sgemm::{Matrices, Scale};
 
 /// A problem whose operands are parts of larger ones.
 #[derive(Clone, Copy)]
-pub(in crate::gemm) struct Part {
-    pub(in crate::gemm) problem: Problem,
+pub(super) struct Part {
+    pub(super) problem: Problem,
     /// Elements of all A before its own.
-    pub(in crate::gemm) a: usize,
+    pub(super) a: usize,
     /// Elements of all B before its own.
-    pub(in crate::gemm) b: usize,
+    pub(super) b: usize,
 }
 
 /// The operands of problems, as the numbers that their elements stand for.
-pub(in crate::gemm) struct Operands {
-    pub(in crate::gemm) a: Vec<f32>,
-    pub(in crate::gemm) b: Vec<f32>,
+pub(super) struct Operands {
+    pub(super) a: Vec<f32>,
+    pub(super) b: Vec<f32>,
     /// Bytes of an element of A or B.
-    pub(in crate::gemm) input_bytes: usize,
+    pub(super) input_bytes: usize,
     /// Whether blocks have scales.
-    pub(in crate::gemm) is_scaled: bool,
+    pub(super) is_scaled: bool,
 }
 
 /// Compares every element of problems of one width and depth, whose Cs follow one another, with the
@@ -38,7 +38,7 @@ pub(in crate::gemm) struct Operands {
 /// The tolerance is one rounding to C's type, and the error of the accumulation: accumulators of
 /// f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware
 /// truncates inside it.
-pub(in crate::gemm) fn verify<C: HostNumber + Storable>(
+pub(super) fn verify<C: HostNumber + Storable>(
     parts: &[Part],
     operands: Operands,
     c: &Buffer<C>,
@@ -87,7 +87,7 @@ fn narrow_accumulation(steps: f64) -> f64 {
 }
 
 /// The problems of a batch.
-pub(in crate::gemm) fn parts_of(batch: Batch) -> Vec<Part> {
+pub(super) fn parts_of(batch: Batch) -> Vec<Part> {
     let part = |number: usize| Part {
         problem: batch.problem,
         a: number * batch.a_stride as usize,

@@ -5,15 +5,17 @@ use warpwright::arch::DataType;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::{HostNumber, Refused, Result, Setup, Verified, merge, normal};
 
-use super::{ALayout, BLayout, GemmWorkload, Grouping, Scales};
+use super::reference::{self, Operands, Part};
+use super::{GemmWorkload, Grouping, Scales};
 use crate::gemm::host::config::Algorithm;
 use crate::gemm::host::grouped;
 use crate::gemm::host::launch::{self, Buffers, Call};
-use crate::gemm::host::reference::{self, Operands, Part};
 use crate::gemm::problem::batching::{Batch, Problem};
 use crate::gemm::problem::epilogue::{Activation, Linear, LinearParts};
 use crate::gemm::problem::scales::{BLOCK, BlockScales, Granularity};
-use crate::gemm::problem::types::{BlockScaledOperand, GemmTypes, with_operand, with_output, with_type};
+use crate::gemm::problem::types::{
+    BlockScaledOperand, GemmTypes, MatrixLayout, with_operand, with_output, with_type,
+};
 use crate::operations::Operations;
 
 /// Problems of one launch: a batch, or groups along m.
@@ -185,7 +187,9 @@ impl GemmWorkload {
         let Batch { problem: Problem { m, n, k, .. }, count, .. } = case.batch;
         let [(a_count, _), _] = case.batch.matrices();
         let (types, (a_scales, b_scales)) = (self.types()?, self.granularities().unzip());
-        if self.granularities().is_some() && (self.a, self.b) != (ALayout::Row, BLayout::Column) {
+        if self.granularities().is_some()
+            && (self.a, self.b) != (MatrixLayout::RowMajor, MatrixLayout::ColumnMajor)
+        {
             return Err(Refused::new("block scales are generated for --a row and --b column").into());
         }
         let seed_of = |input: u64| seed.wrapping_mul(2).wrapping_add(input << 20);

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod inputs;
+mod reference;
 mod search;
 
 use warpwright::arch::{Capability, DataType};
@@ -9,19 +10,19 @@ use warpwright_harness::{
     OptionValue, Options, Prepared, Random, Refused, Result, Search, Setup, Work, Workload, data_types,
 };
 
-use super::device::staging::StagedBatch;
-use super::host::config::Algorithm;
-use super::host::{heuristic, launch, tune};
-use super::problem::batching::{Batch, GemmProblem, Problem};
-use super::problem::epilogue::Activation;
-use super::problem::scales::{Granularities, Granularity};
-use super::problem::types::{GemmOutput, GemmTypes, MatrixLayout, Operand};
+use crate::gemm::device::staging::StagedBatch;
+use crate::gemm::host::config::Algorithm;
+use crate::gemm::host::{heuristic, launch, tune};
+use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
+use crate::gemm::problem::epilogue::Activation;
+use crate::gemm::problem::scales::{Granularities, Granularity};
+use crate::gemm::problem::types::{GemmOutput, GemmTypes, MatrixLayout, Operand};
 use crate::operations::Operations;
 use inputs::{Case, Set};
 
 /// C = A·B on tensor cores with an epilogue: single, batched or grouped, with or without scales.
 #[derive(Clone, Debug, Options)]
-pub struct GemmWorkload {
+pub(super) struct GemmWorkload {
     /// Rows of A and C. With groups along m, the total over all groups; with unlike problems, the
     /// maximum.
     #[option(default = 512, min = 1)]
@@ -42,9 +43,10 @@ pub struct GemmWorkload {
     /// Extents of unlike problems.
     sizes: Sizes,
     /// Layout of A.
-    a: ALayout,
+    a: MatrixLayout,
     /// Layout of B.
-    b: BLayout,
+    #[option(default = MatrixLayout::ColumnMajor)]
+    b: MatrixLayout,
     /// Data type of A and B. By default bf16, or e4m3 with block scales.
     input: Option<InputType>,
     /// Data type of B, if it differs from A's: e4m3 and e5m2 can be mixed.
@@ -54,7 +56,7 @@ pub struct GemmWorkload {
     /// Scales of A and B.
     scales: Scales,
     /// Block scales of B, with block scales of A: 128x128.
-    b_scales: Option<BlockScaleOption>,
+    b_scales: Option<Granularity>,
     /// Scale of A·B.
     #[option(default = 1.0)]
     alpha: f32,
@@ -111,24 +113,6 @@ enum Sizes {
     Alike,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
-enum ALayout {
-    /// Row-major.
-    #[default]
-    Row,
-    /// Column-major.
-    Column,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
-enum BLayout {
-    /// Column-major.
-    #[default]
-    Column,
-    /// Row-major.
-    Row,
-}
-
 data_types! {
     /// Types of operands.
     enum InputType by with_input { bf16, f16, tf32, e4m3, e5m2 }
@@ -152,17 +136,6 @@ enum Scales {
     #[option(name = "1x128")]
     Row1x128,
     /// Block scales: one for 128 of k of 128 rows of A.
-    #[option(name = "128x128")]
-    Block128x128,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
-enum BlockScaleOption {
-    /// One for 128 of k of a column of B.
-    #[option(name = "1x128")]
-    Row1x128,
-    /// One for 128 of k of 128 columns of B.
-    #[default]
     #[option(name = "128x128")]
     Block128x128,
 }
@@ -192,11 +165,7 @@ impl GemmWorkload {
             Scales::Row1x128 => Granularity::Row,
             Scales::Block128x128 => Granularity::Block,
         };
-        let b = match self.b_scales.unwrap_or_default() {
-            BlockScaleOption::Row1x128 => Granularity::Row,
-            BlockScaleOption::Block128x128 => Granularity::Block,
-        };
-        Some((a, b))
+        Some((a, self.b_scales.unwrap_or_default()))
     }
 
     /// The types of A and B, and of C, that the options name.
@@ -239,9 +208,7 @@ impl GemmWorkload {
 
     /// The problem of those extents, in the layouts of the options.
     fn problem(&self, m: u32, n: u32, k: u32) -> Problem {
-        let a = if self.a == ALayout::Row { MatrixLayout::RowMajor } else { MatrixLayout::ColumnMajor };
-        let b = if self.b == BLayout::Row { MatrixLayout::RowMajor } else { MatrixLayout::ColumnMajor };
-        Problem { m, n, k, a, b }
+        Problem { m, n, k, a: self.a, b: self.b }
     }
 
     /// What one launch computes: several cases are members of a group.
