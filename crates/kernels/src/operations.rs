@@ -19,7 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Work is asked of a stream and the host goes on, as with any launch. Buffers may have any length,
+//! Work is enqueued in a stream and the host continues, as with any launch. Buffers may have any length,
 //! 0 and more than 2^32 included.
 
 use std::any::{Any, TypeId};
@@ -41,7 +41,7 @@ pub type Result<T, E = OperationError> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum OperationError {
     /// Two lengths that must agree do not.
-    #[error("{what} has {given} elements where {expected} are needed")]
+    #[error("{what}: expected a length of {expected}, found {given}")]
     Length {
         /// What has the wrong length.
         what: &'static str,
@@ -59,9 +59,9 @@ pub enum OperationError {
         reason: String,
     },
     /// A question that has no answer where there are no elements.
-    #[error("{what} of no elements does not exist; give it at least one")]
+    #[error("{what} of no elements does not exist; pass at least one")]
     Empty {
-        /// What was asked for.
+        /// The result.
         what: &'static str,
     },
     /// A GEMM was refused.
@@ -177,8 +177,8 @@ impl Operations {
     /// Does `work` with the scratch memory of type `S` of `stream`, which is made at the first call
     /// and kept.
     ///
-    /// What is asked of one stream happens in order, so its calls may use the same memory one after
-    /// another. After an error it is given up, since a kernel that failed may have left anything in
+    /// The work of one stream runs in order, so its calls may use the same memory one after
+    /// another. After an error the memory is freed: a kernel that failed may have left anything in
     /// it.
     ///
     /// # Errors

@@ -9,12 +9,12 @@ use crate::walk::{Refusal, are_multiples, extent, text};
 const ROWS: &[&str] = &["softmax", "log-softmax", "rms-norm", "add-rms-norm", "layer-norm", "cross-entropy"];
 
 pub(crate) const REFUSALS: &[Refusal] = &[
-    (&["transpose"], blocks_of_part_vectors, "are not both multiples of 4, a vector of f32"),
-    (ROWS, unpipelined_rows, "a pipeline takes rows of whole 16-byte vectors that registers hold, on sm_90"),
+    (&["transpose"], blocks_of_part_vectors, "are not both multiples of 4, the elements of a 16-byte vector"),
+    (ROWS, unpipelined_rows, "a pipeline needs sm_90 and rows of whole 16-byte vectors that registers hold"),
     (ROWS, staggered_rows_of_one_cta, "a row of one CTA has no reduction over CTAs to overlap"),
     (ROWS, rows_too_short_for_the_grid, "a grid of 128 CTAs cannot share rows of"),
-    (&["sgemm"], tma_of_part_vectors, "TMA needs sm_90 and rows of whole 16 bytes"),
-    (&["sgemm"], tile_of_the_other_algorithm, "is not a tile of this algorithm"),
+    (&["sgemm"], tma_of_part_vectors, "TMA needs sm_90 and n and k that are multiples of 4"),
+    (&["sgemm"], tile_of_the_other_algorithm, "algorithm does not have this tile"),
     (&["gemm"], operands_that_do_not_mix, "operands have one type, or one is e4m3 and the other e5m2"),
     (&["gemm"], block_scales_before_hopper, "block scales need wgmma (sm_90a), and the device is sm_80"),
     (

@@ -290,7 +290,7 @@ fn refusals_name_the_rule() -> Outcome {
     assert!(words.contains("e4m3 operands need wgmma (sm_90a)"), "{words}");
     let words =
         refused(operations.gemm(&stream, &Gemm::from(Problem::new(8, 8, 16)), &bytes, &bytes, &mut c));
-    assert!(words.contains("A has 64 elements where 128 are needed"), "{words}");
+    assert!(words.contains("A: expected a length of 128, found 64"), "{words}");
     let linear = Linear { bias: Some(&c.device().buffer_from(&[1f32; 3])?), ..Linear::default() };
     let halves = device.buffer_from(&[f16::from_f32(1.0); 64])?;
     let words = refused(operations.gemm(
@@ -300,7 +300,7 @@ fn refusals_name_the_rule() -> Outcome {
         &halves,
         &mut c,
     ));
-    assert!(words.contains("the bias has 3 elements where 8 are needed"), "{words}");
+    assert!(words.contains("the bias: expected a length of 8, found 3"), "{words}");
     Ok(())
 }
 

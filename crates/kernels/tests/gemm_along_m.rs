@@ -238,7 +238,7 @@ fn refusals_name_the_rule() -> Outcome {
     let offsets = device.buffer_from(&[0u32, 3, 16])?;
     let words =
         refused(operations.gemm(&stream, &Gemm::new(16, 16, 8).along_m(&offsets), &halves, &halves, &mut c));
-    assert!(words.contains("B has 128 elements where 256 are needed"), "{words}");
+    assert!(words.contains("B: expected a length of 256, found 128"), "{words}");
     let none = device.buffer_from(&[0u32; 0])?;
     let words =
         refused(operations.gemm(&stream, &Gemm::new(16, 8, 8).along_m(&none), &halves, &halves, &mut c));

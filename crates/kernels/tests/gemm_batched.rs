@@ -232,7 +232,7 @@ fn refusals_name_the_rule() -> Outcome {
     let batch = Batch::new(Problem::new(8, 8, 8), 3);
     let long = Batch::new(Problem::new(8, 8, 8), 4);
     let words = refused(operations.gemm(&stream, &Gemm::from(long), &halves, &halves, &mut c));
-    assert!(words.contains("A has 192 elements where 256 are needed"), "{words}");
+    assert!(words.contains("A: expected a length of 256, found 192"), "{words}");
     let overlapping = Batch { c_stride: 63, ..batch };
     let words = refused(operations.gemm(&stream, &Gemm::from(overlapping), &halves, &halves, &mut c));
     assert!(words.contains("64 elements are 63 apart"), "{words}");
@@ -240,7 +240,7 @@ fn refusals_name_the_rule() -> Outcome {
     let linear = Linear { bias: Some(&bias), ..Linear::default() };
     let words =
         refused(operations.gemm(&stream, &Gemm::from(batch).epilogue(linear), &halves, &halves, &mut c));
-    assert!(words.contains("the bias has 8 elements where 24 are needed"), "{words}");
+    assert!(words.contains("the bias: expected a length of 24, found 8"), "{words}");
     Ok(())
 }
 

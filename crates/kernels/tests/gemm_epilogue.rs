@@ -84,7 +84,7 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         })
     }
 
-    /// Finishes the batch on the device, with all that an epilogue can be given.
+    /// Computes the batch on the device, with all that an epilogue can be given.
     fn with_epilogue<E: FusedEpilogue<C>>(
         &mut self,
         operations: &Operations,
@@ -112,10 +112,10 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     fn expected(&self, of: impl Fn(&Self, f32, usize, usize, usize) -> f32) -> Vec<f32> {
         let (m, n) = (self.batch.problem.m as usize, self.batch.problem.n as usize);
         let each = self.accumulators.iter().enumerate();
-        // Rows and columns are counted through all products.
+        // Rows and columns are counted through all problems.
         let one = |(index, &sum): (usize, &f32)| {
-            let (problem, index) = (index / (m * n), index % (m * n));
-            of(self, sum, problem * m + index / n, problem * n + index % n, index)
+            let (problem, within) = (index / (m * n), index % (m * n));
+            of(self, sum, problem * m + within / n, problem * n + within % n, index)
         };
         each.map(one).collect()
     }
@@ -132,7 +132,7 @@ fn whole_layer<C: GemmOutput>(given: EpilogueInputs<C>) -> impl EpilogueOp + use
         .then(plus(given.number(1), given.c()))
 }
 
-/// A triangle of C times a number of its index, from a closure over places; elsewhere the residual.
+/// A triangle of C times a number of its index, from a closure over coordinates; elsewhere the residual.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Triangle {
     /// Whether the lower one is taken.
@@ -282,16 +282,19 @@ fn what_an_epilogue_lacks_is_said_at_its_line() -> Outcome {
     let epilogue = EpilogueArguments::new(closure);
     let words =
         refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(epilogue), &ones, &ones, &mut c));
-    assert!(words.contains("the epilogue is not given a matrix: set `EpilogueArguments::matrix`"), "{words}");
+    assert!(
+        words.contains("the epilogue does not have a matrix: set `EpilogueArguments::matrix`"),
+        "{words}"
+    );
     assert!(words.contains(file!()), "{words}");
     let epilogue = EpilogueArguments { matrix: Some(&three), ..EpilogueArguments::new(closure) };
     let words =
         refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(epilogue), &ones, &ones, &mut c));
-    assert!(words.contains("the epilogue's matrix has 3 elements where 64 are needed"), "{words}");
+    assert!(words.contains("the epilogue's matrix: expected a length of 64, found 3"), "{words}");
     let epilogue = EpilogueArguments { columns: [Some(&three), None], ..EpilogueArguments::new(closure) };
     let words =
         refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(epilogue), &ones, &ones, &mut c));
-    assert!(words.contains("the epilogue's first vector of columns has 3 elements where 8"), "{words}");
+    assert!(words.contains("the epilogue's first vector of columns: expected a length of 8"), "{words}");
     let nothing = device.uninitialized::<bf16>(0)?;
     let flat = Problem::new(8, 8, 0);
     let words = refused(operations.gemm(

@@ -163,7 +163,7 @@ fn refusals_name_the_rule() -> Outcome {
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
     cases[0].problem.m = 9;
     let words = refused(operations.gemm_grouped(&stream, &mut members(&mut cases)));
-    assert!(words.contains("A has 64 elements where 72 are needed"), "{words}");
+    assert!(words.contains("A: expected a length of 72, found 64"), "{words}");
     operations.gemm_grouped::<&Buffer<f16>, &Buffer<f16>, f32>(&stream, &mut [])?;
     let bias = device.buffer_from(&[1f32; 15])?;
     let mut cases = vec![Case::<f16, f32>::new(&device, Problem::new(8, 16, 8), f16::from_f32, 0.0)?];
@@ -172,7 +172,7 @@ fn refusals_name_the_rule() -> Outcome {
         .map(|member| GroupMember { gemm: member.gemm.bias(&bias), ..member })
         .collect();
     let words = refused(operations.gemm_grouped(&stream, &mut biased));
-    assert!(words.contains("the bias has 15 elements where 16 are needed"), "{words}");
+    assert!(words.contains("the bias: expected a length of 16, found 15"), "{words}");
     Ok(())
 }
 
@@ -204,4 +204,9 @@ fn members_of_several_kinds_are_several_launches() -> Outcome {
         }
     }
     Ok(())
+}
+
+#[test]
+fn the_example_runs() -> Outcome {
+    crate::gemm_example::main()
 }

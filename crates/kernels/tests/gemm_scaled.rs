@@ -242,9 +242,9 @@ fn refusals_name_the_rule() -> Outcome {
     };
     let (a, b) = (Scaled::by_row(&values, &scales), Scaled::by_block(&values, &scales));
     let words = refused(Problem::new(64, 64, 32), a, b);
-    assert_eq!(words, "B's scales has 64 elements where 4 are needed");
+    assert_eq!(words, "B's scales: expected a length of 4, found 64");
     let words = refused(Problem::new(64, 32, 32), a, a);
-    assert_eq!(words, "B has 2048 elements where 1024 are needed");
+    assert_eq!(words, "B: expected a length of 1024, found 2048");
     let ampere = Device::named("emu:a100")?;
     let (operations, stream) = (Operations::new(&ampere), ampere.stream()?);
     let (values, scales) = (ampere.uninitialized::<e4m3>(16)?, ampere.uninitialized::<f32>(4)?);

@@ -381,9 +381,9 @@ fn refusals_name_the_rule() -> Outcome {
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
     let batch = Batch::new(Problem::new(16, 16, 32), 2);
     let words = refused(operations.gemm(&stream, &Gemm::from(batch), by_row, by_block, &mut c));
-    assert_eq!(words, "B's scales has 32 elements where 8 are needed");
+    assert_eq!(words, "B's scales: expected a length of 8, found 32");
     let words = refused(operations.gemm(&stream, &Gemm::from(batch.sharing_a()), by_row, by_row, &mut c));
-    assert_eq!(words, "A's scales has 32 elements where 16 are needed");
+    assert_eq!(words, "A's scales: expected a length of 16, found 32");
     let overlapping = Batch { c_stride: 255, ..batch };
     let words = refused(operations.gemm(&stream, &Gemm::from(overlapping), by_row, by_row, &mut c));
     assert!(words.contains("256 elements are 255 apart"), "{words}");
@@ -391,9 +391,9 @@ fn refusals_name_the_rule() -> Outcome {
     let offsets = device.buffer_from(&[0u32, 3, 32])?;
     let groups = Gemm::new(32, 16, 32).along_m(&offsets);
     let words = refused(operations.gemm(&stream, &groups, by_block, by_row, &mut c));
-    assert_eq!(words, "A's scales has 32 elements where 4 are needed");
+    assert_eq!(words, "A's scales: expected a length of 4, found 32");
     let words = refused(operations.gemm(&stream, &groups, by_row, by_block, &mut c));
-    assert_eq!(words, "B's scales has 32 elements where 8 are needed");
+    assert_eq!(words, "B's scales: expected a length of 8, found 32");
     let shallow = Gemm::new(32, 16, 0).along_m(&offsets);
     let words = refused(operations.gemm(&stream, &shallow, by_row, by_row, &mut c));
     assert!(words.contains("k is 0"), "{words}");

@@ -310,27 +310,27 @@ fn refusals_name_the_rule() -> Outcome {
     let mut group = members(&mut cases);
     group[1].a.scales.scales = &short;
     let words = refused(operations.gemm_grouped(&stream, &mut group));
-    assert_eq!(words, "A's scales has 4 elements where 8 are needed");
+    assert_eq!(words, "A's scales: expected a length of 8, found 4");
 
     let mut group = members(&mut cases);
     group[1].b.scales.scales = &long;
     let words = refused(operations.gemm_grouped(&stream, &mut group));
-    assert_eq!(words, "B's scales has 8 elements where 4 are needed");
+    assert_eq!(words, "B's scales: expected a length of 4, found 8");
 
     let mut group = members(&mut cases);
     group[1].b.scales.granularity = Row;
     let words = refused(operations.gemm_grouped(&stream, &mut group));
-    assert_eq!(words, "B's scales has 4 elements where 16 are needed");
+    assert_eq!(words, "B's scales: expected a length of 16, found 4");
 
     let mut group = members(&mut cases);
     group[1].gemm = Gemm::new(9, 16, 32);
     let words = refused(operations.gemm_grouped(&stream, &mut group));
-    assert_eq!(words, "A has 256 elements where 288 are needed");
+    assert_eq!(words, "A: expected a length of 288, found 256");
 
     let mut group = members(&mut cases);
     group[1].gemm = group[1].gemm.bias(&long);
     let words = refused(operations.gemm_grouped(&stream, &mut group));
-    assert_eq!(words, "the bias has 8 elements where 16 are needed");
+    assert_eq!(words, "the bias: expected a length of 16, found 8");
 
     let nothing = (device.uninitialized::<e4m3>(0)?, device.uninitialized::<f32>(0)?);
     let shallow = Scaled::by_row(&nothing.0, &nothing.1);

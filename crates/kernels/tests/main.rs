@@ -9,6 +9,8 @@ mod gemm_along_m;
 mod gemm_batched;
 mod gemm_configurations;
 mod gemm_epilogue;
+#[path = "../examples/gemm.rs"]
+mod gemm_example;
 mod gemm_grid;
 mod gemm_grouped;
 mod gemm_mixed;

@@ -267,5 +267,5 @@ fn mistakes_are_refused() {
     assert!(matches!(operations.argmax(&stream, &nothing), Err(OperationError::Empty { .. })));
     let mut two = operations.device().uninitialized::<f32>(2).expect("memory");
     let error = operations.reduce_into(&stream, &nothing, &mut two, Sum).expect_err("two results");
-    assert_eq!(error.to_string(), "the result of a reduction has 2 elements where 1 are needed");
+    assert_eq!(error.to_string(), "the result of a reduction: expected a length of 1, found 2");
 }

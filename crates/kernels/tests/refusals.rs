@@ -43,7 +43,7 @@ impl Bench {
 struct Never;
 
 impl Predicate<f32> for Never {
-    fn wants(&self, element: Reg<f32>) -> Reg<bool> {
+    fn selects(&self, element: Reg<f32>) -> Reg<bool> {
         element.ne(element)
     }
 }
@@ -123,58 +123,58 @@ fn cross_entropy(bench: &Bench, (x, shape): (usize, (u32, u32)), targets: usize,
 
 const REFUSALS: &[Refusal] = refusals! {
     copy, |b| b.operations.copy(&b.stream, &b.f32(10), &mut b.f32(9))
-        => "the target of a copy has 9 elements where 10 are needed";
+        => "the target of a copy: expected a length of 10, found 9";
     map, |b| b.operations.map(&b.stream, &b.f32(10), &mut b.f32(11), |x| x)
-        => "the result of a map has 11 elements where 10 are needed";
+        => "the result of a map: expected a length of 10, found 11";
     zip, |b| b.operations.zip(&b.stream, &b.f32(10), &b.f32(0), &mut b.f32(10), |x, _| x)
-        => "the second operand has 0 elements where 10 are needed";
+        => "the second operand: expected a length of 10, found 0";
     zip, |b| b.operations.zip(&b.stream, &b.f32(10), &b.f32(10), &mut b.f32(9), |x, _| x)
-        => "the result has 9 elements where 10 are needed";
+        => "the result: expected a length of 10, found 9";
 
     transpose, |b| b.operations.transpose(&b.stream, &b.f32(14), (3, 5), &mut b.f32(15))
-        => "the matrix to transpose has 14 elements where 15 are needed";
+        => "the matrix to transpose: expected a length of 15, found 14";
     transpose, |b| b.operations.transpose(&b.stream, &b.f32(15), (3, 5), &mut b.f32(16))
-        => "the transposed matrix has 16 elements where 15 are needed";
+        => "the transposed matrix: expected a length of 15, found 16";
     transpose_by, |b| {
         let tile = Method::Tile(TileTranspose);
         b.operations.transpose_by(tile, &b.stream, &b.f32(15), (5, 5), &mut b.f32(15))
-    } => "the matrix to transpose has 15 elements where 25 are needed";
+    } => "the matrix to transpose: expected a length of 25, found 15";
     transpose_by, |b| transpose_by(b, Method::Blocks(BlockTranspose::FASTEST), (8, 6))
-        => "transpose in blocks: 8 and 6 are not both multiples of 4, a vector of f32";
+        => "transpose in blocks: 8 and 6 are not both multiples of 4, the elements of a 16-byte vector of f32; use `Method::Tile`";
     transpose_by, |b| blocks(b, BlockTranspose { side: 12, ..BlockTranspose::FASTEST })
         => "transpose in blocks: a tile has 8, 16, 32 or 64 blocks a side, not 12";
     transpose_by, |b| blocks(b, BlockTranspose { blocks: 0, ..BlockTranspose::FASTEST })
         => "transpose in blocks: 0 blocks a thread do not divide 256 among 32 to 1024 threads";
     transpose_by, |b| blocks(b, BlockTranspose { raster: 0, ..BlockTranspose::FASTEST })
-        => "transpose in blocks: 0 rows of tiles cannot be walked together; take 1, or a few";
+        => "transpose in blocks: a raster of 0 rows is not possible; use 1 to 64";
 
     reduce_into, |b| b.operations.reduce_into(&b.stream, &b.f32(10), &mut b.f32(2), Sum)
-        => "the result of a reduction has 2 elements where 1 are needed";
+        => "the result of a reduction: expected a length of 1, found 2";
     argmax, |b| launched(b.operations.argmax(&b.stream, &b.f32(0)))
-        => "the index of the largest of no elements does not exist; give it at least one";
+        => "the index of the largest of no elements does not exist; pass at least one";
     argmin, |b| launched(b.operations.argmin(&b.stream, &b.f32(0)))
-        => "the index of the smallest of no elements does not exist; give it at least one";
+        => "the index of the smallest of no elements does not exist; pass at least one";
     inclusive_scan, |b| b.operations.inclusive_scan(&b.stream, &b.f32(10), &mut b.f32(9), Sum)
-        => "the output of a scan has 9 elements where 10 are needed";
+        => "the output of a scan: expected a length of 10, found 9";
     exclusive_scan, |b| b.operations.exclusive_scan(&b.stream, &b.f32(10), &mut b.f32(11), Sum)
-        => "the output of a scan has 11 elements where 10 are needed";
+        => "the output of a scan: expected a length of 10, found 11";
 
     sort, |b| b.operations.sort(&b.stream, &b.f32(10), &mut b.f32(9), Ascending)
-        => "the output of a sort has 9 elements where 10 are needed";
-    sort_pairs, |b| sort_pairs(b, 9, 10, 10) => "the buffer of values to sort has 9 elements where 10 are needed";
-    sort_pairs, |b| sort_pairs(b, 10, 9, 10) => "the buffer of sorted keys has 9 elements where 10 are needed";
-    sort_pairs, |b| sort_pairs(b, 10, 10, 9) => "the buffer of sorted values has 9 elements where 10 are needed";
+        => "the output of a sort: expected a length of 10, found 9";
+    sort_pairs, |b| sort_pairs(b, 9, 10, 10) => "the buffer of values to sort: expected a length of 10, found 9";
+    sort_pairs, |b| sort_pairs(b, 10, 9, 10) => "the buffer of sorted keys: expected a length of 10, found 9";
+    sort_pairs, |b| sort_pairs(b, 10, 10, 9) => "the buffer of sorted values: expected a length of 10, found 9";
 
-    select_if, |b| select_if(b, 9, 1) => "the output of a selection has 9 elements where 10 are needed";
-    select_if, |b| select_if(b, 10, 0) => "the count of a selection has 0 elements where 1 are needed";
+    select_if, |b| select_if(b, 9, 1) => "the output of a selection: expected a length of 10, found 9";
+    select_if, |b| select_if(b, 10, 0) => "the count of a selection: expected a length of 1, found 0";
     select_flagged, |b| select_flagged(b, 9, 10, 1)
-        => "the buffer of a selection's flags has 9 elements where 10 are needed";
+        => "the buffer of a selection's flags: expected a length of 10, found 9";
     select_flagged, |b| select_flagged(b, 10, 9, 1)
-        => "the output of a selection has 9 elements where 10 are needed";
+        => "the output of a selection: expected a length of 10, found 9";
     select_flagged, |b| select_flagged(b, 10, 10, 2)
-        => "the count of a selection has 2 elements where 1 are needed";
-    unique, |b| unique(b, 9, 1) => "the output of a selection has 9 elements where 10 are needed";
-    unique, |b| unique(b, 10, 2) => "the count of a selection has 2 elements where 1 are needed";
+        => "the count of a selection: expected a length of 1, found 2";
+    unique, |b| unique(b, 9, 1) => "the output of a selection: expected a length of 10, found 9";
+    unique, |b| unique(b, 10, 2) => "the count of a selection: expected a length of 1, found 2";
 
     histogram_even, |b| histogram_even(b, (0.0, 1.0), 0) => "a histogram: it has 0 bins; give 1 to 2^32 - 1";
     histogram_even, |b| histogram_even(b, (1.0, 1.0), 4)
@@ -188,45 +188,45 @@ const REFUSALS: &[Refusal] = refusals! {
     histogram_even, |b| histogram_even(b, (0.0, 5e-324), 4)
         => "a histogram: 4 bins from 0.0 to 5e-324 are narrower than f64 can compute with; give fewer bins, or bounds that are farther apart";
     histogram_ranges, |b| b.operations.histogram_ranges(&b.stream, &b.f32(10), &b.f32(4), &mut b.of(4))
-        => "the buffer of a histogram's edges has 4 elements where 5 are needed";
+        => "the buffer of a histogram's edges: expected a length of 5, found 4";
     histogram_ranges, |b| b.operations.histogram_ranges(&b.stream, &b.f32(10), &b.f32(1), &mut b.of(0))
         => "a histogram: it has 0 bins; give 1 to 2^32 - 1";
 
     softmax, |b| b.operations.softmax(&b.stream, &b.f32(14), (3, 5), &mut b.f32(15))
-        => "the input of a softmax has 14 elements where 15 are needed";
+        => "the input of a softmax: expected a length of 15, found 14";
     softmax, |b| b.operations.softmax(&b.stream, &b.f32(15), (3, 5), &mut b.f32(16))
-        => "the output of a softmax has 16 elements where 15 are needed";
+        => "the output of a softmax: expected a length of 15, found 16";
     softmax, |b| b.operations.softmax(&b.stream, &b.f32(0), (0, 1 << 30), &mut b.f32(0))
         => "an operation on rows: a row of 1073741824 columns is too long; it has 536870912 at most";
     log_softmax, |b| b.operations.log_softmax(&b.stream, &b.f32(0), (3, 5), &mut b.f32(15))
-        => "the input of a softmax has 0 elements where 15 are needed";
+        => "the input of a softmax: expected a length of 15, found 0";
     log_softmax, |b| b.operations.log_softmax(&b.stream, &b.f32(15), (3, 5), &mut b.f32(5))
-        => "the output of a softmax has 5 elements where 15 are needed";
-    rms_norm, |b| rms_norm(b, 14, 5, 15) => "the input of RMSNorm has 14 elements where 15 are needed";
-    rms_norm, |b| rms_norm(b, 15, 3, 15) => "the buffer of RMSNorm's weights has 3 elements where 5 are needed";
-    rms_norm, |b| rms_norm(b, 15, 5, 14) => "the output of RMSNorm has 14 elements where 15 are needed";
+        => "the output of a softmax: expected a length of 15, found 5";
+    rms_norm, |b| rms_norm(b, 14, 5, 15) => "the input of RMSNorm: expected a length of 15, found 14";
+    rms_norm, |b| rms_norm(b, 15, 3, 15) => "the buffer of RMSNorm's weights: expected a length of 5, found 3";
+    rms_norm, |b| rms_norm(b, 15, 5, 14) => "the output of RMSNorm: expected a length of 15, found 14";
     add_rms_norm, |b| add_rms_norm(b, [14, 15, 5, 15, 15])
-        => "the input of RMSNorm has 14 elements where 15 are needed";
+        => "the input of RMSNorm: expected a length of 15, found 14";
     add_rms_norm, |b| add_rms_norm(b, [15, 14, 5, 15, 15])
-        => "the residual of RMSNorm has 14 elements where 15 are needed";
+        => "the residual of RMSNorm: expected a length of 15, found 14";
     add_rms_norm, |b| add_rms_norm(b, [15, 15, 6, 15, 15])
-        => "the buffer of RMSNorm's weights has 6 elements where 5 are needed";
+        => "the buffer of RMSNorm's weights: expected a length of 5, found 6";
     add_rms_norm, |b| add_rms_norm(b, [15, 15, 5, 14, 15])
-        => "the sum of RMSNorm has 14 elements where 15 are needed";
+        => "the sum of RMSNorm: expected a length of 15, found 14";
     add_rms_norm, |b| add_rms_norm(b, [15, 15, 5, 15, 14])
-        => "the output of RMSNorm has 14 elements where 15 are needed";
-    layer_norm, |b| layer_norm(b, [14, 5, 5, 15]) => "the input of LayerNorm has 14 elements where 15 are needed";
-    layer_norm, |b| layer_norm(b, [15, 4, 5, 15]) => "the buffer of LayerNorm's weights has 4 elements where 5 are needed";
-    layer_norm, |b| layer_norm(b, [15, 5, 4, 15]) => "the buffer of LayerNorm's biases has 4 elements where 5 are needed";
-    layer_norm, |b| layer_norm(b, [15, 5, 5, 14]) => "the output of LayerNorm has 14 elements where 15 are needed";
+        => "the output of RMSNorm: expected a length of 15, found 14";
+    layer_norm, |b| layer_norm(b, [14, 5, 5, 15]) => "the input of LayerNorm: expected a length of 15, found 14";
+    layer_norm, |b| layer_norm(b, [15, 4, 5, 15]) => "the buffer of LayerNorm's weights: expected a length of 5, found 4";
+    layer_norm, |b| layer_norm(b, [15, 5, 4, 15]) => "the buffer of LayerNorm's biases: expected a length of 5, found 4";
+    layer_norm, |b| layer_norm(b, [15, 5, 5, 14]) => "the output of LayerNorm: expected a length of 15, found 14";
     cross_entropy, |b| cross_entropy(b, (14, (3, 5)), 3, 3)
-        => "the input of cross-entropy has 14 elements where 15 are needed";
+        => "the input of cross-entropy: expected a length of 15, found 14";
     cross_entropy, |b| cross_entropy(b, (15, (3, 5)), 2, 3)
-        => "the buffer of cross-entropy's targets has 2 elements where 3 are needed";
+        => "the buffer of cross-entropy's targets: expected a length of 3, found 2";
     cross_entropy, |b| cross_entropy(b, (15, (3, 5)), 3, 4)
-        => "the buffer of cross-entropy's losses has 4 elements where 3 are needed";
+        => "the buffer of cross-entropy's losses: expected a length of 3, found 4";
     cross_entropy, |b| cross_entropy(b, (0, (3, 0)), 3, 3)
-        => "the cross-entropy of a row of no elements does not exist; give it at least one";
+        => "the cross-entropy of a row of no elements does not exist; pass at least one";
 };
 
 #[test]
@@ -292,13 +292,13 @@ const CONFIGURATIONS: &[Refusal] = refusals! {
     radix, |b| {
         let sort = Radix::for_keys::<f32>(Ascending);
         radix::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
-    } => "the output of a sort has 9 elements where 10 are needed";
+    } => "the output of a sort: expected a length of 10, found 9";
     radix, |b| {
         let (input, mut output) = ((b.f32(10), b.f32(10)), (b.f32(9), b.f32(10)));
         let output = (&mut output.0, &mut output.1);
         let sort = Radix::for_pairs::<f32, f32>(Ascending);
         radix::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, sort)
-    } => "the buffer of sorted keys has 9 elements where 10 are needed";
+    } => "the buffer of sorted keys: expected a length of 10, found 9";
     radix, |b| by_radix(b, |sort| sort.sweep.threads = 128)
         => "a radix sort: its CTAs have 128 threads; give them a multiple of 32 from 256 to 1024";
     radix, |b| by_radix(b, |sort| sort.histogram.threads = 33)

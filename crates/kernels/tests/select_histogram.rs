@@ -19,7 +19,7 @@ fn scattered(length: usize) -> Vec<i32> {
 struct Above(i32);
 
 impl Predicate<i32> for Above {
-    fn wants(&self, element: Reg<i32>) -> Reg<bool> {
+    fn selects(&self, element: Reg<i32>) -> Reg<bool> {
         element.gt(self.0)
     }
 }
@@ -79,7 +79,7 @@ fn selections_keep_their_order_at_every_schedule() {
 struct Unsigned;
 
 impl Predicate<f32> for Unsigned {
-    fn wants(&self, element: Reg<f32>) -> Reg<bool> {
+    fn selects(&self, element: Reg<f32>) -> Reg<bool> {
         (element.bit_cast::<u32>() >> 31u32).eq(0u32)
     }
 }

@@ -161,7 +161,7 @@ fn what_cannot_be_done_is_refused_by_its_rule() {
     let stream = device.stream().expect("a stream");
     let error =
         Operations::new(&device).sgemm(&stream, matrices, Scale::default()).expect_err("A is too short");
-    assert_eq!(error.to_string(), "A has 5 elements where 6 are needed");
+    assert_eq!(error.to_string(), "A: expected a length of 6, found 5");
 }
 
 #[test]

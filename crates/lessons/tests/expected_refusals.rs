@@ -6,9 +6,13 @@ use warpwright_harness::DynWorkload;
 use crate::walk::{Refusal, are_multiples, text};
 
 pub(crate) const REFUSALS: &[Refusal] = &[
-    (&["transpose-ladder"], blocks_of_part_vectors, "are not both multiples of 4, a vector of f32"),
+    (
+        &["transpose-ladder"],
+        blocks_of_part_vectors,
+        "are not both multiples of 4, the elements of a 16-byte vector",
+    ),
     (&["scan-ladder"], sums_of_16_bits, "in f32, which only --step single-pass"),
-    (&["sgemm-ladder"], tma_of_part_vectors, "TMA needs sm_90 and rows of whole 16 bytes"),
+    (&["sgemm-ladder"], tma_of_part_vectors, "TMA needs sm_90 and n and k that are multiples of 4"),
     (&["hopper-ladder"], part_vectors_along_k, "make --k a multiple of 8"),
     (&["hopper-ladder"], part_vectors_along_n, "make --n a multiple of 8"),
 ];

@@ -108,12 +108,12 @@ const CONFIGURATIONS: &[Refusal] = refusals! {
     bitonic, |b| {
         let sort = Bitonic::new::<f32>(Ascending);
         bitonic::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
-    } => "the output of a sort has 9 elements where 10 are needed";
+    } => "the output of a sort: expected a length of 10, found 9";
     bitonic, |b| {
         let (input, mut output) = ((b.f32(10), b.f32(10)), (b.f32(10), b.f32(9)));
         let output = (&mut output.0, &mut output.1);
         bitonic::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, Bitonic::new::<f32>(Ascending))
-    } => "the buffer of sorted values has 9 elements where 10 are needed";
+    } => "the buffer of sorted values: expected a length of 10, found 9";
     merge, |b| by_merging(b, 32, 15)
         => "a merge sort: its CTAs have 32 threads; give them a power of two from 64 to 1024";
     merge, |b| by_merging(b, 256, 0) => "a merge sort: its threads have no keys; give each at least one";
@@ -124,12 +124,12 @@ const CONFIGURATIONS: &[Refusal] = refusals! {
     merge, |b| {
         let sort = Merge::new::<f32>(Ascending);
         merge::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
-    } => "the output of a sort has 9 elements where 10 are needed";
+    } => "the output of a sort: expected a length of 10, found 9";
     merge, |b| {
         let (input, mut output) = ((b.f32(10), b.f32(9)), (b.f32(10), b.f32(10)));
         let output = (&mut output.0, &mut output.1);
         merge::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, Merge::new::<f32>(Ascending))
-    } => "the buffer of values to sort has 9 elements where 10 are needed";
+    } => "the buffer of values to sort: expected a length of 10, found 9";
     stepwise, |b| in_launches(b, 16)
         => "a reduction in several launches: its CTAs have 16 threads; give them a power of two from 32 to 1024";
     stepwise, |b| in_launches(b, 96)
@@ -137,7 +137,7 @@ const CONFIGURATIONS: &[Refusal] = refusals! {
     stepwise, |b| {
         let reduction = Stepwise { monoid: Sum, step: Step::Shuffles, threads: 256 };
         reduction.reduce(&b.operations, &b.stream, &b.f32(10), &mut b.f32(0))
-    } => "the result of a reduction has 0 elements where 1 are needed";
+    } => "the result of a reduction: expected a length of 1, found 0";
     stepwise, |b| {
         let reduction = Stepwise { monoid: Last, step: Step::GridStride, threads: 256 };
         reduction.reduce(&b.operations, &b.stream, &b.of(10), &mut b.of(1))
@@ -151,7 +151,7 @@ const CONFIGURATIONS: &[Refusal] = refusals! {
     segmented, |b| {
         let scan = Segmented { monoid: Sum, kind: ScanKind::Exclusive, method: SectionMethod::Warp, threads: 64 };
         scan.scan(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9))
-    } => "the output of a scan has 9 elements where 10 are needed";
+    } => "the output of a scan: expected a length of 10, found 9";
 };
 
 #[test]

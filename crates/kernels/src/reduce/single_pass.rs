@@ -225,7 +225,7 @@ impl<M> SinglePass<M> {
     {
         let (tile_length, width) = (self.tile::<T>(), vector::width::<T>());
         let tiles = length / u64::from(tile_length);
-        let ring = dynamic_shared::<T>(self.stages * tile_length);
+        let stages = dynamic_shared::<T>(self.stages * tile_length);
         let arrived = Mbarriers::new(self.stages);
         let thread = thread_idx().x;
         let block = block_idx().x.convert::<u64>();
@@ -235,7 +235,7 @@ impl<M> SinglePass<M> {
             let barrier = arrived.at(stage);
             barrier.arrive_and_expect(tile_length * T::BYTES);
             let from = input.at(tile * u64::from(tile_length));
-            bulk::load(from, tile_length, ring.at(stage * tile_length), barrier);
+            bulk::load(from, tile_length, stages.at(stage * tile_length), barrier);
         };
         if thread == 0 {
             for barrier in arrived.iter() {
@@ -256,7 +256,7 @@ impl<M> SinglePass<M> {
         let mut parity = constant(0u32);
         for tile in (block..tiles).step_by(blocks) {
             arrived.at(stage).wait_parity(parity);
-            let at = ring.at(stage * tile_length + thread * width);
+            let at = stages.at(stage * tile_length + thread * width);
             let index = tile * u64::from(tile_length) + (thread * width).convert::<u64>();
             let vectors: Vec<_> = (0..self.unroll)
                 .map(|part| vector::load_lanes(at.at(part * stride), width, Access::new()))

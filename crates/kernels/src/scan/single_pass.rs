@@ -92,8 +92,8 @@ impl<M> SinglePass<M> {
         const OTHER_BYTES: u32 = 2 << 10;
         let registers = vector::width::<T>() * T::BYTES.div_ceil(4);
         let growth = <M::Output as Element>::BYTES.div_ceil(T::BYTES);
-        let room = capability.shared_bytes_per_cta_opt_in - OTHER_BYTES;
-        let fitting = room / (STAGES * THREADS * vector::WIDEST_BYTES);
+        let bytes = capability.shared_bytes_per_cta_opt_in - OTHER_BYTES;
+        let fitting = bytes / (STAGES * THREADS * vector::WIDEST_BYTES);
         let vectors = (ELEMENT_REGISTERS / registers).min(fitting.min(7) / growth).max(1);
         let vectors = if vectors.is_multiple_of(2) { vectors - 1 } else { vectors };
         let is_bulk = capability.compute_capability >= (9, 0);
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_has_room_for_elements_and_results() {
+    fn a_stage_holds_elements_and_results() {
         for name in ["a100", "h200"] {
             let capability = Arch::named(name).expect("in the table").capability;
             let run = |vectors: u32, bytes: u32| vectors * bytes * 256 * 4;

@@ -4,7 +4,7 @@ use warpwright::lang::comparison::Equatable;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::single_pass::{Predicate, Select, Want};
+use super::single_pass::{Predicate, Select, Selector};
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 
 /// The predicate of selections by flags or neighbors, which is not called.
@@ -12,7 +12,7 @@ use crate::operations::{OperationError, Operations, Result, Scratch, expect_leng
 struct Unused;
 
 impl<T: Element> Predicate<T> for Unused {
-    fn wants(&self, _element: Reg<T>) -> Reg<bool> {
+    fn selects(&self, _element: Reg<T>) -> Reg<bool> {
         constant(0u32).eq(0u32)
     }
 }
@@ -49,7 +49,7 @@ impl Operations {
         T: Storable + Equatable,
         P: Predicate<T>,
     {
-        self.select(stream, input, None, Selected { output, count }, Want::If(predicate))
+        self.select(stream, input, None, Selected { output, count }, Selector::If(predicate))
     }
 
     /// As [`select_if`](Self::select_if), for the elements whose flag is not 0.
@@ -65,7 +65,7 @@ impl Operations {
         count: &mut Buffer<u64>,
     ) -> Result<LaunchCounts> {
         expect_length("the buffer of a selection's flags", input.len(), flags.len())?;
-        self.select(stream, input, Some(flags), Selected { output, count }, Want::<Unused>::Flagged)
+        self.select(stream, input, Some(flags), Selected { output, count }, Selector::<Unused>::Flagged)
     }
 
     /// As [`select_if`](Self::select_if), for the first element of each run of equal ones. NaN
@@ -80,7 +80,7 @@ impl Operations {
         output: &mut Buffer<T>,
         count: &mut Buffer<u64>,
     ) -> Result<LaunchCounts> {
-        self.select(stream, input, None, Selected { output, count }, Want::<Unused>::Changed)
+        self.select(stream, input, None, Selected { output, count }, Selector::<Unused>::Changed)
     }
 
     fn select<T, P>(
@@ -89,7 +89,7 @@ impl Operations {
         input: &Buffer<T>,
         flags: Option<&Buffer<u8>>,
         selected: Selected<'_, T>,
-        want: Want<P>,
+        selector: Selector<P>,
     ) -> Result<LaunchCounts>
     where
         T: Storable + Equatable,
@@ -105,7 +105,7 @@ impl Operations {
             return Ok(LaunchCounts::default());
         }
         let Selected { output, count } = selected;
-        let configuration = Select::new::<T>(want, self.device().properties().capability);
+        let configuration = Select::new::<T>(selector, self.device().properties().capability);
         let kernel = self.kernel(configuration, Select::<P>::run::<T>)?;
         let tiles = input.len().div_ceil(configuration.tile() as usize);
         let grid = self.persistent_grid("a selection", &kernel, tiles as u64, configuration.held())?;

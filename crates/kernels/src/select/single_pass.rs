@@ -41,12 +41,12 @@ use crate::monoid::Sum;
 /// [`Monoid`](crate::monoid::Monoid).
 pub trait Predicate<T: Element>: Copy + Eq + Hash + Send + Sync + 'static {
     /// Whether `element` is selected.
-    fn wants(&self, element: Reg<T>) -> Reg<bool>;
+    fn selects(&self, element: Reg<T>) -> Reg<bool>;
 }
 
 /// Which elements are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Want<P> {
+pub(super) enum Selector<P> {
     /// Those that satisfy the predicate.
     If(P),
     /// Those whose flag is not 0.
@@ -58,7 +58,7 @@ pub(super) enum Want<P> {
 /// The selection in one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Select<P> {
-    want: Want<P>,
+    selector: Selector<P>,
     /// Worker threads.
     threads: u32,
     /// Elements of a lane.
@@ -78,18 +78,18 @@ const ROWS_AT_ONCE: u32 = 4;
 
 impl<P> Select<P> {
     /// The configuration for a GPU of that capability: two CTAs fit an SM of an H200, and one any.
-    pub(super) fn new<T: Element>(want: Want<P>, capability: &Capability) -> Self {
+    pub(super) fn new<T: Element>(selector: Selector<P>, capability: &Capability) -> Self {
         const ROW_BYTES: u32 = 112;
         const MAX_ROWS: u32 = 32;
         const THREADS: u32 = 256;
         const OTHER_BYTES: u32 = 2 << 10;
-        let is_flagged = matches!(want, Want::Flagged);
+        let is_flagged = matches!(selector, Selector::Flagged);
         let stages = if is_flagged { 3 } else { 4 };
-        let room = capability.shared_bytes_per_cta_opt_in - OTHER_BYTES;
-        let fitting = room / (stages * THREADS * (T::BYTES + u32::from(is_flagged)));
+        let bytes = capability.shared_bytes_per_cta_opt_in - OTHER_BYTES;
+        let fitting = bytes / (stages * THREADS * (T::BYTES + u32::from(is_flagged)));
         let rows = (ROW_BYTES / T::BYTES).min(MAX_ROWS).min(fitting);
         let is_bulk = capability.compute_capability >= (9, 0);
-        Self { want, threads: THREADS, rows, stages, is_bulk }
+        Self { selector, threads: THREADS, rows, stages, is_bulk }
     }
 
     /// Threads of a CTA: the workers, and the warp that looks back.
@@ -118,7 +118,7 @@ impl<P> Select<P> {
     }
 
     /// `output` = the selected elements of `input`, `count[0]` = their number. `flags` are read
-    /// only for [`Want::Flagged`]. `counter` and `words` are the workspace of the look-back.
+    /// only for [`Selector::Flagged`]. `counter` and `words` are the workspace of the look-back.
     #[kernel]
     pub(super) fn run<T: Storable + Equatable>(
         &self,
@@ -141,7 +141,7 @@ impl<P> Select<P> {
         // the tickets that all CTAs hold.
         let chain = Chain::new::<u32>(Sum, words, &words.cast(), WINDOWS);
         let pipeline = self.pipeline::<T>();
-        let flag_pipeline = matches!(self.want, Want::Flagged).then(|| self.pipeline::<u8>());
+        let flag_pipeline = matches!(self.selector, Selector::Flagged).then(|| self.pipeline::<u8>());
         let warps = self.threads / 32;
         // Of each warp, its count and its offset.
         let totals = shared_array::<u32>(warps);
@@ -187,8 +187,9 @@ impl<P> Select<P> {
                 if queue.has(ticket) {
                     let tile = Tile::of(ticket.tile, self.tile(), length);
                     let segment = pipeline.at::<T>(stage).at(warp * self.segment());
-                    let flag_segment =
-                        flag_pipeline.as_ref().map(|ring| ring.at::<u8>(stage).at(warp * self.segment()));
+                    let flag_segment = flag_pipeline
+                        .as_ref()
+                        .map(|pipeline| pipeline.at::<u8>(stage).at(warp * self.segment()));
                     pipeline.wait(stage, parity);
                     if let Some(flag_pipeline) = &flag_pipeline {
                         flag_pipeline.wait(stage, parity);
@@ -317,7 +318,7 @@ impl<P> Select<P> {
         let elements: Vec<_> = (0..self.rows).map(|row| mine.at(32 * row).load()).collect();
         // The segment before is another warp's, which may be packed already.
         let mut neighbors = Vec::new();
-        if matches!(self.want, Want::Changed) {
+        if matches!(self.selector, Selector::Changed) {
             let mut neighbor = elements[0];
             if lane > 0 {
                 neighbor = segment.at(lane - 1).load();
@@ -335,22 +336,22 @@ impl<P> Select<P> {
         let mut packed = constant(0u32);
         for (row, element) in elements.iter().enumerate() {
             let place = lane + 32 * row as u32;
-            let wants = match &self.want {
-                Want::If(predicate) => predicate.wants(*element),
-                Want::Flagged => match flags {
+            let is_selected = match &self.selector {
+                Selector::If(predicate) => predicate.selects(*element),
+                Selector::Flagged => match flags {
                     Some(flags) => flags.at(place).load().ne(0u8),
                     None => constant(false),
                 },
-                Want::Changed if row == 0 => {
+                Selector::Changed if row == 0 => {
                     let is_first = tile.first.eq(0u64) & thread_idx().x.eq(0u32);
                     element.ne(neighbors[row]) | is_first
                 }
-                Want::Changed => element.ne(neighbors[row]),
+                Selector::Changed => element.ne(neighbors[row]),
             };
-            let wants = wants & place.lt(inside);
-            let votes = ballot(wants, ALL_LANES);
+            let is_selected = is_selected & place.lt(inside);
+            let votes = ballot(is_selected, ALL_LANES);
             let to = packed + (votes & lane_mask_lt()).popc();
-            if wants {
+            if is_selected {
                 segment.at(to).store(*element);
             }
             packed += votes.popc();

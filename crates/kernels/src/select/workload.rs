@@ -44,7 +44,7 @@ struct Lowest {
 }
 
 impl<T: Sampled> Predicate<T> for Lowest {
-    fn wants(&self, element: Reg<T>) -> Reg<bool> {
+    fn selects(&self, element: Reg<T>) -> Reg<bool> {
         element.lt(T::quantile(f64::from(self.percent) / 100.0))
     }
 }

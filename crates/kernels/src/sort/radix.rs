@@ -85,11 +85,11 @@ impl Radix {
         // warps' counts come to.
         let of_sweep = tile + words(sweep.threads / 32 * (BINS + 1)) + 2 * words(BINS);
         let of_histogram = words(K::BYTES * BINS * histogram.copies);
-        let room = u64::from(capability.shared_bytes_per_cta_opt_in);
-        if of_sweep.max(of_histogram) > room {
+        let limit = u64::from(capability.shared_bytes_per_cta_opt_in);
+        if of_sweep.max(of_histogram) > limit {
             let bytes = of_sweep.max(of_histogram);
             return refuse(format!(
-                "its CTAs take {bytes} bytes of shared memory, and have {room}; give them fewer threads, keys or copies"
+                "its CTAs take {bytes} bytes of shared memory, and have {limit}; give them fewer threads, keys or copies"
             ));
         }
         Ok(())

@@ -53,7 +53,10 @@ impl BlockTranspose {
         let refuse = |reason| Err(OperationError::Shape { what: "transpose in blocks", reason });
         if !Self::fits::<T>(m, n) {
             let lanes = vector::width::<T>();
-            return refuse(format!("{m} and {n} are not both multiples of {lanes}, a vector of {}", T::NAME));
+            return refuse(format!(
+                "{m} and {n} are not both multiples of {lanes}, the elements of a 16-byte vector of {}; use `Method::Tile`",
+                T::NAME
+            ));
         }
         if !(self.side.is_power_of_two() && (8..=64).contains(&self.side)) {
             return refuse(format!("a tile has 8, 16, 32 or 64 blocks a side, not {}", self.side));
@@ -70,8 +73,7 @@ impl BlockTranspose {
         }
         let columns = n.div_ceil(self.side * vector::width::<T>());
         if self.raster == 0 || self.raster.checked_mul(columns).is_none() {
-            let reason = "rows of tiles cannot be walked together; take 1, or a few";
-            return refuse(format!("{} {reason}", self.raster));
+            return refuse(format!("a raster of {} rows is not possible; use 1 to 64", self.raster));
         }
         Ok(())
     }

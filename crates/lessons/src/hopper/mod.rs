@@ -9,7 +9,7 @@
 //! | 4 | [`queue`] | a producer, a consumer, and a queue of five stages between them |
 //! | 5 | [`two_consumers`] | 128 x 256, two consumer warpgroups, `setmaxnreg` |
 //! | 6 | [`persistent`] | one CTA an SM; tiles in groups of rows |
-//! | 7 | [`pipeline`] | the same with roles, rings and a pipeline: few arrivals |
+//! | 7 | [`pipeline`] | the same with roles, stages and a pipeline: few arrivals |
 //! | 8 | [`cluster`] | clusters of two CTAs, multicast |
 //! | 9 | [`overlap`] | two batches of `wgmma` in flight |
 //! | 10 | [`tma_store`] | C through shared memory, by `stmatrix` and TMA |

@@ -2,8 +2,8 @@
 //! batches.
 //!
 //! ```text
-//! lesson 8    wait slot 0, begin batch 0, wait for it, release 0, wait slot 1, begin batch 1, wait for it, ..
-//! here        wait slot 0, begin batch 0, wait slot 1, begin batch 1, wait for batch 0, release 0, wait slot 2, begin batch 2, ..
+//! lesson 8    wait stage 0, begin batch 0, wait for it, release 0, wait stage 1, begin batch 1, wait for it, ..
+//! here        wait stage 0, begin batch 0, wait stage 1, begin batch 1, wait for batch 0, release 0, wait stage 2, begin batch 2, ..
 //! ```
 //!
 //! Between the end of a batch and the start of the next are a wait, an arrival and a fence. With

@@ -1,8 +1,8 @@
 //! Lesson 4: a queue of five stages between a producer and a consumer.
 //!
 //! ```text
-//! slot           0      1      2      3      4
-//! producer    ...........................>fill      one thread: waits until a slot is empty, starts its copies, goes on
+//! stage          0      1      2      3      4
+//! producer    ...........................>fill      one thread: waits until a stage is empty, starts its copies, continues
 //! consumer    read>                                 128 threads: wait until it is full, multiply, say that it is empty
 //! ```
 //!

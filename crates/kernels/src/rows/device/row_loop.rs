@@ -171,25 +171,25 @@ impl<T: RowElement> RowLoop<T> {
     }
 
     /// Runs the rows of this thread's group. `gather` returns the CTA's partial result of a row,
-    /// which `merge` reduces over the CTAs, and what the thread keeps; `finish` gets the result,
+    /// which `merge` reduces over the CTAs, and what the thread keeps; `store` gets the result,
     /// and what was kept, if registers hold it until then.
     #[track_caller]
     pub(super) fn run<M: Merge<K>, G, const K: usize>(
         self,
         merge: &M,
         gather: impl Fn(&WorkUnit<T>) -> ([Reg<f32>; K], G),
-        finish: impl Fn(&WorkUnit<T>, [Reg<f32>; K], Option<G>),
+        store: impl Fn(&WorkUnit<T>, [Reg<f32>; K], Option<G>),
     ) {
         if self.plan.lag() > 0 {
             return self.run_staggered(
                 merge,
                 |unit| gather(unit).0,
-                |unit, of_row| finish(unit, of_row, None),
+                |unit, of_row| store(unit, of_row, None),
             );
         }
         self.run_in_order(|unit| {
             let (of_cta, kept) = gather(unit);
-            finish(unit, unit.group.reduce_ctas(merge, of_cta, unit.index), Some(kept));
+            store(unit, unit.group.reduce_ctas(merge, of_cta, unit.index), Some(kept));
         });
     }
 
@@ -240,7 +240,7 @@ impl<T: RowElement> RowLoop<T> {
         self,
         merge: &M,
         gather: impl Fn(&WorkUnit<T>) -> [Reg<f32>; K],
-        finish: impl Fn(&WorkUnit<T>, [Reg<f32>; K]),
+        store: impl Fn(&WorkUnit<T>, [Reg<f32>; K]),
     ) {
         let Self { plan, partition, fill, rows, first, step, .. } = self;
         let lag = plan.lag();
@@ -277,7 +277,7 @@ impl<T: RowElement> RowLoop<T> {
             if round >= lag {
                 let unit = unit(group, index - step * lag, before[lag as usize - 1]);
                 let of_row = group.receive(merge, round - lag, unit.index);
-                finish(&unit, of_row);
+                store(&unit, of_row);
             }
             for age in (1..before.len()).rev() {
                 before[age] = before[age - 1];

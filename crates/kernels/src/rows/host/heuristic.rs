@@ -269,7 +269,10 @@ impl Plan {
         let part = self.columns.div_ceil(ctas).next_multiple_of(self.lanes);
         let steps = part.div_ceil(self.lanes * 32);
         if steps > MAX_STEPS || (ctas - 1) * part >= self.columns {
-            return refuse(format!("a grid of {ctas} CTAs cannot share rows of {} columns", self.columns));
+            return refuse(format!(
+                "a grid of {ctas} CTAs cannot share rows of {} columns; use another scheduler",
+                self.columns
+            ));
         }
         let plan = Self {
             threads: 32,
@@ -296,7 +299,7 @@ impl Plan {
         let plan = Self { scheduler, ..self };
         if !(plan.is_resident() && plan.has_bulk_rows::<T>()) {
             return refuse(
-                "a pipeline takes rows of whole 16-byte vectors that registers hold, on sm_90".to_owned(),
+                "a pipeline needs sm_90 and rows of whole 16-byte vectors that registers hold; use another scheduler".to_owned(),
             );
         }
         let (least, good) = match scheduler {
@@ -306,13 +309,16 @@ impl Plan {
             _ => (1, PIPELINED_STAGES),
         };
         if scheduler == RowScheduler::Staggered && self.ctas == 1 {
-            return refuse("a row of one CTA has no reduction over CTAs to overlap".to_owned());
+            return refuse(
+                "a row of one CTA has no reduction over CTAs to overlap; use the pipelined scheduler"
+                    .to_owned(),
+            );
         }
         let reserved = capability.shared_bytes_reserved;
-        let room = capability.shared_bytes_per_sm / self.ctas_per_sm - reserved - STATIC;
+        let bytes = capability.shared_bytes_per_sm / self.ctas_per_sm - reserved - STATIC;
         let row = self.span() * T::BYTES;
         let stage = row * traffic.sources * self.rows;
-        let most = room.saturating_sub(row * traffic.broadcasts) / stage;
+        let most = bytes.saturating_sub(row * traffic.broadcasts) / stage;
         let stages = stages.unwrap_or(good.min(most).max(least));
         if stages < least || stages > most {
             return refuse(format!(
@@ -340,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_stages_as_there_is_room_for() {
+    fn as_many_stages_as_shared_memory_holds() {
         let stages = |traffic, scheduler, [threads, ctas_per_sm]: [u32; 2]| {
             let (threads, ctas_per_sm) = (Some(threads), Some(ctas_per_sm));
             let tuning = Tuning { threads, ctas_per_sm, scheduler: Some(scheduler), ..Tuning::AUTO };
@@ -359,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_in_words() {
+    fn impossible_tunings_are_refused() {
         let refused = |tuning| long_rows(Traffic::LAYER_NORM, tuning).expect_err("no such plan").to_string();
         assert_eq!(
             refused(Tuning { ctas_per_sm: Some(5), ..Tuning::AUTO }),

@@ -127,7 +127,7 @@ impl Method {
         if matches!(self, Self::TmaFed(..)) && !tma_reads(capability, extents) {
             let (_, n, k) = extents;
             return refuse(format!(
-                "TMA needs sm_90 and rows of whole 16 bytes: n = {n} and k = {k} must be multiples of 4 from 4 on, and the device is {}",
+                "TMA needs sm_90 and n and k that are multiples of 4, and at least 4: n is {n}, k is {k}, and the device is {}; use `Method::DoubleBuffered`",
                 capability.target
             ));
         }
@@ -163,8 +163,8 @@ pub(super) fn choose(
     let smallest = configurations[configurations.len() - 1];
     let (_, tiles, ctas_per_sm) = smallest;
     let k_blocks = k.div_ceil(tiles.block.2);
-    let room = u64::from(sms * ctas_per_sm.min(4)) / tiles.ctas(m, n).max(1);
-    let splits = room.clamp(1, u64::from((k_blocks / MIN_K_BLOCKS).max(1)));
+    let most = u64::from(sms * ctas_per_sm.min(4)) / tiles.ctas(m, n).max(1);
+    let splits = most.clamp(1, u64::from((k_blocks / MIN_K_BLOCKS).max(1)));
     (smallest, splits as u32)
 }
 

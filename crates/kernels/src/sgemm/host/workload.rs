@@ -34,7 +34,13 @@ impl SgemmWorkload {
             None => plan::choose(setup.sm_count(), configurations, extents),
             Some(tile) => {
                 let found = configurations.iter().find(|(of, ..)| *of == tile);
-                let reason = || format!("--tile {} is not a tile of this algorithm", tile.text());
+                let reason = || {
+                    format!(
+                        "--tile {}: the {} algorithm does not have this tile; remove --tile",
+                        tile.text(),
+                        algorithm.text()
+                    )
+                };
                 let refused = || Refused::new(reason());
                 (*found.ok_or_else(refused)?, 1)
             }
