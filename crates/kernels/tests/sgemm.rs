@@ -132,7 +132,10 @@ fn what_cannot_be_done_is_refused_by_its_rule() {
     let copied =
         |tiles| Method::DoubleBuffered(DoubleBuffered { tiles, ctas_per_sm: 1, raster: 8, width: 4 }, 1);
     let cases = [
-        (refused("emu:h200", tma(TILES), (8, 8, 6)), "n = 8 and k = 6 must be multiples of 4"),
+        (
+            refused("emu:h200", tma(TILES), (8, 8, 6)),
+            "that are multiples of 4, and at least 4: n is 8, k is 6",
+        ),
         (refused("emu:a100", tma(TILES), (8, 8, 8)), "TMA needs sm_90"),
         (
             refused("emu:h200", tma(Tiles { block: (128, 128, 8), ..TILES }), (8, 8, 8)),
