@@ -3,15 +3,19 @@
 
 use warpwright_arch::Capability;
 use warpwright_ir as ir;
+use warpwright_lang::element::f16;
 use warpwright_lang::fence::fence_mbarrier_init;
 use warpwright_lang::mbarrier::{Mbarrier, Mbarriers};
 use warpwright_lang::pointer::Global;
 use warpwright_lang::shared::dynamic_shared_aligned;
 use warpwright_lang::special::{block_idx, thread_idx};
-use warpwright_lang::tensor::TmaTile;
+use warpwright_lang::tensor::{
+    Accumulate, Fragment, Tensor, TiledMma, TmaTile, multiply, wait_multiplications,
+};
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::value::constant;
 use warpwright_lang::{Kernel, block, kernel, launch, tma, warp};
+use warpwright_layout::All;
 use warpwright_layout::atom::Major;
 use warpwright_testing::ptxas::Assembler;
 
@@ -127,4 +131,38 @@ fn loads_boxes(a: &TensorMap, output: &mut Global<f32>, boxes: u32) {
 #[test]
 fn a_ring_of_tensor_copies() {
     insta::assert_snapshot!(ptx(&loads_boxes().expect("it has no mistakes")));
+}
+
+/// c = a b from shared memory, into an accumulator that nothing has written.
+struct Product {
+    accumulate: Accumulate,
+}
+
+impl Product {
+    #[kernel]
+    fn run(&self, c: &mut Global<f32>, rounds: u32) {
+        launch::threads(128);
+        let tile = |rows| {
+            let layout = TmaTile::new::<f16>((rows, 32), Major::K).and_then(|tile| tile.layout(1));
+            Tensor::new(dynamic_shared_aligned::<f16>(rows * 32, 1024), layout.expect("whole blocks"))
+        };
+        let mma = TiledMma::warpgroups("SM90_64x8x16_F32F16F16_SS", 1);
+        let whole = || (All, All, 0);
+        let (a, b) = (mma.a_operand(&tile(64), 0).slice(whole()), mma.b_operand(&tile(8)).slice(whole()));
+        let thread = thread_idx().x;
+        for _ in 0..rounds {
+            let mut accumulator: Fragment<f32> = mma.thread(thread).c_fragment((64, 8));
+            multiply(&mma, &mut accumulator, &a, &b, self.accumulate);
+            wait_multiplications(0);
+            c[thread] = accumulator.get(0);
+        }
+    }
+}
+
+#[test]
+fn a_product_that_overwrites_its_accumulator_does_not_read_it() {
+    ptx(&Product { accumulate: Accumulate::No }.run().expect("it has no mistakes"));
+    let reads = Product { accumulate: Accumulate::Yes }.run().expect("it has no mistakes");
+    let errors = ir::verify(reads.ir(), Capability::for_target("sm_90a").expect("in the table")).unwrap_err();
+    assert!(matches!(errors[0].fault, ir::Fault::ReadBeforeWritten), "{errors:?}");
 }

@@ -1,8 +1,9 @@
 //! What developers of warpwright run: `cargo run -p xtask -- chapter`,
-//! `cargo run -p xtask -- math`, `cargo run -p xtask -- sweep`.
+//! `cargo run -p xtask -- math`, `cargo run -p xtask -- operations`, `cargo run -p xtask -- sweep`.
 
 mod chapter;
 mod math;
+mod operations;
 mod sweep;
 
 use anyhow::Result;
@@ -20,6 +21,7 @@ struct Command {
 enum Task {
     Chapter(chapter::Chapter),
     Math(math::Math),
+    Operations(operations::Operations),
     Sweep(sweep::Sweep),
 }
 
@@ -27,6 +29,7 @@ fn main() -> Result<()> {
     match Command::parse().task {
         Task::Chapter(chapter) => chapter.run(),
         Task::Math(math) => math.run(),
+        Task::Operations(operations) => operations.run(),
         Task::Sweep(sweep) => sweep.run(),
     }
 }

@@ -42,6 +42,16 @@ fn every_page_is_what_its_records_say() {
 }
 
 #[test]
+fn the_page_of_operations_is_what_the_sources_say() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    let checked = command.args(["operations", "--check"]).output().expect("the command starts");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let page = read(root().join("docs/operations.md"));
+    let rows = page.lines().filter(|line| line.starts_with("| `")).count();
+    assert!(rows > 300, "{rows} rows");
+}
+
+#[test]
 fn every_record_of_a_ladder_has_its_page() {
     let list = read(root().join("docs/chapters.txt"));
     let results = std::fs::read_dir(root().join("docs/results")).expect("the results");

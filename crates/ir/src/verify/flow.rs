@@ -46,6 +46,9 @@ pub(super) struct Walk<'a> {
     enclosing: Vec<Enclosing>,
     /// The forms of each name seen so far.
     forms: FxHashMap<String, Forms>,
+    /// For each predicate that has been written, whether that was once, to false: a `wgmma` by it reads
+    /// no accumulator.
+    known_false: FxHashMap<Register, bool>,
     /// Registers already reported.
     reported: HashSet<Register>,
     pub(super) errors: Vec<VerifyError>,
@@ -63,6 +66,7 @@ impl<'a> Walk<'a> {
             symbols,
             enclosing: Vec::new(),
             forms: FxHashMap::default(),
+            known_false: FxHashMap::default(),
             reported: HashSet::new(),
             errors: Vec::new(),
         }
@@ -166,11 +170,38 @@ impl<'a> Walk<'a> {
         if let Err(fault) = check_instruction(self.kernel, instruction, forms, self.capability) {
             self.error(location, fault);
         }
-        for register in access::reads(instruction) {
+        let overwritten = if self.overwrites(instruction) { instruction.destinations } else { 0 };
+        let overwritten: Vec<_> =
+            instruction.operands[..overwritten].iter().flat_map(access::registers).collect();
+        for register in access::reads(instruction).filter(|register| !overwritten.contains(register)) {
             self.read(register, location, written);
         }
         if let Some(written) = written {
             access::writes(instruction).for_each(|register| written.insert(register));
+        }
+        self.note_predicates(instruction);
+    }
+
+    /// Whether a `wgmma` does not read its accumulator: its predicate is known to be false. PTX ISA,
+    /// "wgmma.mma_async", scale-d.
+    fn overwrites(&self, instruction: &Instruction) -> bool {
+        access::accumulates(instruction)
+            && instruction.operands.iter().any(|operand| match operand {
+                Operand::Register(register) => self.known_false.get(register) == Some(&true),
+                _ => false,
+            })
+    }
+
+    /// Notes which predicates hold false. One that a loop assigns later has been false when the `wgmma`
+    /// first ran, which wrote the accumulator.
+    fn note_predicates(&mut self, instruction: &Instruction) {
+        let is_false = instruction.opcode == "mov.pred"
+            && instruction.guard.is_none()
+            && matches!(instruction.operands[..], [_, Operand::Integer(0)]);
+        for register in access::writes(instruction) {
+            if self.kernel.registers[register.0 as usize] == RegisterClass::Predicate {
+                self.known_false.entry(register).and_modify(|known| *known = false).or_insert(is_false);
+            }
         }
     }
 

@@ -189,7 +189,7 @@ macro_rules! operations {
     ($($what:literal $extreme:ident $atomic:ident $atomic_with:ident $reduce:ident $reduce_with:ident;)*) => {
         impl<T: AtomicOrdered, S: AtomicSpace> Pointer<T, S> {
             $(
-                #[doc = concat!("Replaces the element by the ", $what, " of it and `value`; returns the old \
+                #[doc = concat!("Replaces the element by ", $what, "; returns the old \
                  value. Relaxed, at GPU scope.\n\n`f32` and `f64` are ordered as by `total_cmp`: a NaN lies \
                  beyond the infinity of its sign. 16-bit floats are compared by a loop; of a number and NaN \
                  the number stays.")]
@@ -221,6 +221,6 @@ macro_rules! operations {
 }
 
 operations! {
-    "smaller" Minimum atomic_min atomic_min_with reduce_min reduce_min_with;
-    "larger" Maximum atomic_max atomic_max_with reduce_max reduce_max_with;
+    "the smaller of it and `value`" Minimum atomic_min atomic_min_with reduce_min reduce_min_with;
+    "the larger of it and `value`" Maximum atomic_max atomic_max_with reduce_max reduce_max_with;
 }

@@ -35,7 +35,6 @@
 //!         left.set_pair(pair, mine.get(pair) + mine.get(pair), mine.get(pair + 1) + mine.get(pair + 1));
 //!     }
 //!     let mut accumulator: Fragment<f32> = part.c_fragment((64, 8));
-//!     accumulator.clear();
 //!     multiply(&mma, &mut accumulator, &left, &mma.b_operand(&tile).slice((All, All, 0)), Accumulate::No);
 //!     wait_multiplications(0);
 //!     let c = part.c(&Tensor::with_layout(*c, Layout::row_major((64, 8))));
@@ -245,7 +244,6 @@ impl<T: Element> LeftOperand for Fragment<T> {
 ///     let mut words = part.metadata_fragment((64, 32));
 ///     words.set(0, metadata[thread_idx().x]);
 ///     let mut accumulator: Fragment<f32> = part.c_fragment((64, 8));
-///     accumulator.clear();
 ///     multiply(&mma, &mut accumulator, &Sparse { stored: &a, metadata: &words }, &b, Accumulate::No);
 ///     wait_multiplications(0);
 ///     c[thread_idx().x] = accumulator.get(0);
@@ -293,7 +291,8 @@ impl<A: LeftOperand> LeftOperand for Sparse<'_, A> {
 }
 
 /// Starts `accumulator += a * b` or `accumulator = a * b`, depending on `accumulate`: a batch of
-/// `wgmma` over the whole depth of the operands.
+/// `wgmma` over the whole depth of the operands. With [`Accumulate::No`] the accumulator need not have
+/// been written.
 ///
 /// The accumulator and the operands, registers included, belong to the tensor cores until
 /// [`wait_multiplications`] has waited for the batch. It is [`fence_multiplications`],
