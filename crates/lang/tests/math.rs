@@ -126,7 +126,7 @@ fn functions_of_two_arguments_keep_their_bounds() {
     for (number, ((function, exact, bound), (double, _, double_bound))) in
         BINARY.iter().zip(DOUBLE_BINARY).enumerate()
     {
-        for ((x, y), bits) in wide.iter().zip(run(&pairs, |x, y| function(x, y))) {
+        for ((x, y), bits) in wide.iter().zip(run(&pairs, function)) {
             let found = f32::from_bits(bits as u32);
             let error = ulp_error_f32(found, exact(*x, *y));
             if error > *bound {
@@ -136,7 +136,7 @@ fn functions_of_two_arguments_keep_their_bounds() {
                 ));
             }
         }
-        for ((x, y), bits) in wide.iter().zip(run(&wide, |x, y| double(x, y))) {
+        for ((x, y), bits) in wide.iter().zip(run(&wide, double)) {
             let found = f64::from_bits(bits);
             let error = ulp_error(found, exact(*x, *y), 53, -1022, 1023);
             if error > *double_bound {

@@ -74,7 +74,7 @@ fn times_sigmoid(x: f64, z: f64) -> f64 {
 fn gelu(x: f64) -> f64 {
     let z = -x * std::f64::consts::FRAC_1_SQRT_2;
     let nearly = x * 0.5 * libm::erfc(z);
-    if x > -2.0 || x < -40.0 {
+    if !(-40.0..=-2.0).contains(&x) {
         return nearly;
     }
     // The rounding of z counts: erfc(z) is about e^(-z^2), and z^2 is x^2 / 2.

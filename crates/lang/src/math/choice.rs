@@ -1,20 +1,23 @@
-//! A value that a device-time condition decides, where only one of two computations runs.
+//! A value that is computed anew where a device-time condition holds.
 
-use crate::staging::{Condition, DeviceValue, Yields};
+use crate::element::Element;
+use crate::staging::{Condition, assign};
 use crate::value::Reg;
 
-/// `then()` where `condition` holds and `otherwise()` elsewhere, with a branch: for a computation
-/// that is long and rarely needed.
+/// `usual`, or where `condition` holds, `rare()`: a computation that is long and rarely needed, in a
+/// branch of its own.
 #[track_caller]
-pub(super) fn branch<V: DeviceValue + Yields<V>>(
+pub(super) fn unless<A: Element, B: Element>(
     condition: Reg<bool>,
-    then: impl FnOnce() -> V,
-    otherwise: impl FnOnce() -> V,
-) -> V {
+    (mut first, mut second): (Reg<A>, Reg<B>),
+    rare: impl FnOnce() -> (Reg<A>, Reg<B>),
+) -> (Reg<A>, Reg<B>) {
     let mut branch = condition.branch();
     branch.then();
-    let then = then();
+    let (rare_first, rare_second) = rare();
+    assign(&mut first, rare_first);
+    assign(&mut second, rare_second);
     branch.otherwise();
-    let otherwise = otherwise();
-    branch.join(Some(then), Some(otherwise)).expect("both branches reach their end")
+    branch.finish();
+    (first, second)
 }

@@ -65,7 +65,8 @@ functions! {
     };
     /// GELU by a hyperbolic tangent, by [`tanh`].
     gelu_tanh(x) {
-        const SLOPE: f32 = 0.797_884_56;
+        // sqrt(2 / pi)
+        const SLOPE: f32 = std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::FRAC_1_SQRT_2;
         let half = x * 0.5;
         let inner = x * (x * x).mul_add(SLOPE * 0.044_715, SLOPE);
         half.mul_add(inner.tanh_approx(), half)

@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 use super::nearest;
-use crate::math::choice::branch;
+use crate::math::choice::unless;
 use crate::math::polynomial::{either_polynomial, polynomial};
 use crate::value::Reg;
 
@@ -61,9 +61,7 @@ struct Angle {
 
 #[track_caller]
 fn reduce(x: Reg<f64>) -> Angle {
-    // The usual reduction is computed always: it is short.
-    let small = reduce_small(x);
-    let (r, quadrant) = branch(x.abs().ge(LARGE), || reduce_large(x), || small);
+    let (r, quadrant) = unless(x.abs().ge(LARGE), reduce_small(x), || reduce_large(x));
     Angle { r, quadrant }
 }
 
