@@ -187,10 +187,19 @@ impl ClusterObserver for Checker {
             Event::TensorFree { actor, first, columns } => self.tensor_freed(actor, first, columns),
             Event::TensorLoad { actor, columns } => self.registers_loaded(actor, columns),
             Event::End => self.finish(),
-            Event::Executed { .. }
-            | Event::PredicatedOff { .. }
-            | Event::Diverged { .. }
-            | Event::LaneCopies { .. } => {}
+            Event::Shuffle { actor, from, undefined } => self.shuffled(actor, from, undefined),
+            Event::Executed { actor, end } => self.executed(actor, end),
+            Event::PredicatedOff { actor } => {
+                let registers = &mut self.warp(actor).1.undefined;
+                if !registers.is_empty() {
+                    registers.predicated_off.push((actor.pc, actor.lanes));
+                }
+            }
+            Event::Diverged { .. } | Event::LaneCopies { .. } => {}
         }
+    }
+
+    fn follows(&self) -> bool {
+        self.ctas.iter().flat_map(|cta| &cta.warps).any(|warp| !warp.undefined.is_empty())
     }
 }

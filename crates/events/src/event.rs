@@ -320,6 +320,10 @@ pub enum Event<'a> {
     ClusterComplete,
     /// Lanes continue from `barrier.cluster.wait`.
     ClusterLeave { actor: Actor },
+    /// Lanes execute a shuffle, each with the value of the lane `from`. That of the lanes of
+    /// `undefined` does not take part: it has exited, or is not in the member mask. Reported if there
+    /// are such lanes, and while an observer [`follows`](crate::ClusterObserver::follows) registers.
+    Shuffle { actor: Actor, from: &'a [u8; LANES], undefined: u32 },
     /// Lanes execute an `.aligned` instruction other than a barrier without the rest of their
     /// warp, which has exited, does not exist, or is predicated off.
     Incomplete { actor: Actor },

@@ -75,6 +75,12 @@ pub trait LaunchObserver: Sync + Debug {
 pub trait ClusterObserver {
     /// Something happened.
     fn event(&mut self, event: &Event<'_>);
+
+    /// Whether it wants to know of every instruction now. Asked after [`Event::Shuffle`],
+    /// [`Event::Executed`] and [`Event::Exit`].
+    fn follows(&self) -> bool {
+        false
+    }
 }
 
 /// Names the memory at an address.

@@ -19,7 +19,7 @@ fn accessor(event: &Event<'_>) -> Option<Actor> {
 }
 
 /// The name of an instruction in its text.
-fn opcode(text: &str) -> &str {
+pub(crate) fn opcode(text: &str) -> &str {
     text.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or(text).trim_end_matches(';')
 }
 

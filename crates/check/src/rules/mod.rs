@@ -9,3 +9,4 @@ mod registers;
 mod synchronization;
 mod tensor_memory;
 pub(crate) mod trusting;
+mod undefined;

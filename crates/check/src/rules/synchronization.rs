@@ -85,7 +85,9 @@ impl Checker {
     pub(crate) fn exit(&mut self, actor: Actor) {
         let last = self.release(actor);
         let cta = &mut self.ctas[actor.rank as usize];
-        cta.warps[actor.warp as usize].alive &= !actor.lanes;
+        let warp = &mut cta.warps[actor.warp as usize];
+        warp.alive &= !actor.lanes;
+        warp.undefined.exit(actor.lanes);
         cta.exited.join(&last);
         cta.outlived.join(&last.known);
     }

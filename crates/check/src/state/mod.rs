@@ -12,5 +12,6 @@ pub(crate) mod memory;
 pub(crate) mod registers;
 pub(crate) mod shadow;
 pub(crate) mod tensor_memory;
+pub(crate) mod undefined;
 pub(crate) mod unwritten;
 pub(crate) mod warp;

@@ -8,6 +8,7 @@ use crate::state::clock::{Clock, Time};
 use crate::state::knowledge::Knowledge;
 use crate::state::locations::Releases;
 use crate::state::registers::RegisterState;
+use crate::state::undefined::UndefinedRegisters;
 
 /// Asynchronous work of one kind that the lanes of a warp have issued.
 #[derive(Debug)]
@@ -122,6 +123,7 @@ pub(crate) struct WarpState {
     /// What lanes have read with strong loads, and observe at their next fence.
     read: Vec<(u32, Releases)>,
     pub(crate) registers: RegisterState,
+    pub(crate) undefined: UndefinedRegisters,
 }
 
 impl WarpState {
@@ -136,6 +138,7 @@ impl WarpState {
             fences: Vec::new(),
             read: Vec::new(),
             registers: RegisterState::default(),
+            undefined: UndefinedRegisters::default(),
         }
     }
 

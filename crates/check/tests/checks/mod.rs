@@ -11,5 +11,6 @@ mod memory;
 mod multiply;
 mod operands;
 mod places;
+mod shuffle;
 mod tensor_memory;
 mod warpgroup;

@@ -1,6 +1,6 @@
 //! The observers of a cluster. Without any, an event costs one branch.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
@@ -13,6 +13,8 @@ pub(crate) struct Observer(Option<Rc<Observers>>);
 struct Observers {
     observers: RefCell<Vec<Box<dyn ClusterObserver>>>,
     wants_instructions: bool,
+    /// Whether any wants every instruction now.
+    follows: Cell<bool>,
 }
 
 impl fmt::Debug for Observer {
@@ -31,6 +33,7 @@ impl Observer {
         Self(Some(Rc::new(Observers {
             observers: RefCell::new(observers.iter().map(|observer| observer.cluster(ctas)).collect()),
             wants_instructions: observers.iter().any(|observer| observer.wants_instructions()),
+            follows: Cell::new(false),
         })))
     }
 
@@ -43,7 +46,13 @@ impl Observer {
     /// Whether any observer wants every instruction.
     #[inline(always)]
     pub(crate) fn wants_instructions(&self) -> bool {
-        self.0.as_ref().is_some_and(|observers| observers.wants_instructions)
+        self.0.as_ref().is_some_and(|observers| observers.wants_instructions || observers.follows.get())
+    }
+
+    /// Whether any observer follows registers.
+    #[inline(always)]
+    pub(crate) fn follows(&self) -> bool {
+        self.0.as_ref().is_some_and(|observers| observers.follows.get())
     }
 
     /// Reports an event.
@@ -58,6 +67,10 @@ impl Observer {
 impl Observers {
     #[cold]
     fn report(&self, event: &Event<'_>) {
-        self.observers.borrow_mut().iter_mut().for_each(|observer| observer.event(event));
+        let mut observers = self.observers.borrow_mut();
+        observers.iter_mut().for_each(|observer| observer.event(event));
+        if matches!(event, Event::Shuffle { .. } | Event::Executed { .. } | Event::Exit { .. }) {
+            self.follows.set(observers.iter().any(|observer| observer.follows()));
+        }
     }
 }

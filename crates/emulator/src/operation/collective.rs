@@ -5,8 +5,9 @@
 //! at any position in the program (PTX ISA, "Parallel Synchronization and Communication
 //! Instructions").
 
-use warpwright_events::{LANES, lanes};
+use warpwright_events::{Actor, Event, LANES, lanes};
 
+use crate::launch::observer::Observer;
 use crate::registers::{Registers, Slot};
 
 /// How a shuffle picks its source lane.
@@ -106,6 +107,8 @@ impl Default for Inputs {
 pub(crate) struct Outputs {
     value: [u32; LANES],
     predicate: u32,
+    /// Lanes that receive the value of a lane that does not take part.
+    pub(crate) undefined: u32,
 }
 
 impl Collective {
@@ -146,9 +149,20 @@ impl Collective {
         }
     }
 
+    /// Reports a shuffle of lanes to observers that follow registers, or if it gives undefined
+    /// values.
+    #[cold]
+    pub(crate) fn report(&self, observer: &Observer, actor: Actor, inputs: &Inputs, outputs: &Outputs) {
+        if let Exchange::Shuffle(mode) = self.exchange {
+            let from = std::array::from_fn(|lane| source(mode, inputs, lane).0 as u8);
+            let undefined = outputs.undefined & actor.lanes;
+            observer.report(Event::Shuffle { actor, from: &from, undefined });
+        }
+    }
+
     /// The exchange between the lanes of `present`: the live ones of the member mask.
     pub(crate) fn exchange(&self, inputs: &Inputs, present: u32) -> Outputs {
-        let mut outputs = Outputs { value: [0; LANES], predicate: 0 };
+        let mut outputs = Outputs { value: [0; LANES], predicate: 0, undefined: 0 };
         let everywhere = |value: u32| [value; LANES];
         match self.exchange {
             Exchange::Shuffle(mode) => shuffle(mode, inputs, present, &mut outputs),
@@ -196,23 +210,30 @@ fn equal_to(inputs: &Inputs, present: u32, lane: usize) -> u32 {
     lanes(present).filter(|&other| inputs.source[other] == inputs.source[lane]).fold(0, |m, l| m | 1 << l)
 }
 
-/// PTX ISA, "shfl.sync": `c` holds the clamp in its low five bits and the segment mask in bits 8 to
-/// 12.
+/// The lane that a lane of a shuffle reads, and whether it is in its segment. PTX ISA, "shfl.sync":
+/// `c` holds the clamp in its low five bits and the segment mask in bits 8 to 12.
+#[inline(always)]
+fn source(mode: Shuffle, inputs: &Inputs, lane: usize) -> (u32, bool) {
+    let (own, b, c) = (lane as u32, inputs.b[lane] & 31, inputs.c[lane]);
+    let (clamp, segment) = (c & 31, c >> 8 & 31);
+    let highest = (own & segment) | (clamp & !segment);
+    let lowest = own & segment;
+    let (from, inside) = match mode {
+        Shuffle::Up => (own.wrapping_sub(b), own as i32 - b as i32 >= highest as i32),
+        Shuffle::Down => (own + b, own + b <= highest),
+        Shuffle::Butterfly => (own ^ b, own ^ b <= highest),
+        Shuffle::Index => (lowest | (b & !segment), lowest | (b & !segment) <= highest),
+    };
+    (if inside { from & 31 } else { own }, inside)
+}
+
 fn shuffle(mode: Shuffle, inputs: &Inputs, present: u32, outputs: &mut Outputs) {
     for lane in 0..LANES {
-        let (own, b, c) = (lane as u32, inputs.b[lane] & 31, inputs.c[lane]);
-        let (clamp, segment) = (c & 31, c >> 8 & 31);
-        let highest = (own & segment) | (clamp & !segment);
-        let lowest = own & segment;
-        let (from, inside) = match mode {
-            Shuffle::Up => (own.wrapping_sub(b), own as i32 - b as i32 >= highest as i32),
-            Shuffle::Down => (own + b, own + b <= highest),
-            Shuffle::Butterfly => (own ^ b, own ^ b <= highest),
-            Shuffle::Index => (lowest | (b & !segment), lowest | (b & !segment) <= highest),
-        };
-        let from = if inside { from & 31 } else { own };
+        let (from, inside) = source(mode, inputs, lane);
+        let takes_part = present >> from & 1 != 0;
         outputs.value[lane] = inputs.source[from as usize] as u32;
-        outputs.predicate |= u32::from(inside && present >> from & 1 != 0) << lane;
+        outputs.predicate |= u32::from(inside && takes_part) << lane;
+        outputs.undefined |= u32::from(!takes_part) << lane;
     }
 }
 
@@ -252,7 +273,7 @@ mod tests {
         for lane in 0..LANES {
             inputs.source[lane] = 100 + lane as u64;
         }
-        let mut outputs = Outputs { value: [0; LANES], predicate: 0 };
+        let mut outputs = Outputs { value: [0; LANES], predicate: 0, undefined: 0 };
         shuffle(mode, &inputs, u32::MAX, &mut outputs);
         outputs
     }

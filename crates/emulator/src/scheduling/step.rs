@@ -382,7 +382,15 @@ impl Step<'_> {
             collective.gather(self.execution.registers, active, &mut inputs);
             let outputs = collective.exchange(&inputs, active);
             collective.scatter(self.execution.registers, active, &outputs);
-            return Ok(Next::At(pc + 1));
+            let observer = &self.execution.block.observer;
+            let is_undefined = outputs.undefined & active != 0 && observer.listens();
+            if is_undefined || observer.follows() {
+                self.count(pc + 1);
+                let (observer, actor) = (&self.execution.block.observer, self.execution.actor(active));
+                collective.report(observer, actor, &inputs, &outputs);
+            }
+            // Observers may want every instruction from here on.
+            return Ok(if is_undefined { Next::Stop(self.stop(pc + 1)) } else { Next::At(pc + 1) });
         }
         self.count(pc + 1);
         check_members(collective, &members, active)?;

@@ -275,6 +275,10 @@ impl Warp {
             let outputs = operation.exchange(&inputs, present);
             self.registers.set_base(path.base);
             operation.scatter(&mut self.registers, path.mask, &outputs);
+            if outputs.undefined & path.mask != 0 || block.observer.follows() {
+                let actor = Actor { rank: block.rank, warp: self.index, lanes: path.mask, pc: path.pc };
+                operation.report(&block.observer, actor, &inputs, &outputs);
+            }
             path.pc += 1;
             path.wait = Wait::Ready;
         }

@@ -10,6 +10,7 @@ faults! {
     vote_that_half_a_warp_holds: [26], "lane-mask", run(1, 32, |i| if i < 16 { 0x5555 } else { input(i) });
     matrix_load_in_a_branch: [26], "deadlock", run(1, 32, |i| i * 0x0001_0001);
     matrix_load_after_some_lanes_left: [26], "divergence", run(1, 32, |i| i * 0x0001_0001);
+    shuffle_from_lanes_that_left: [26], "lane-mask", run(1, 32, |i| input(i ^ 16) + 1);
     warp_barrier_for_some: [26, 8], "race", run(1, 32, |i| input(31 - i));
     shuffle_for_a_barrier: [26, 8], "race", run(1, 32, |i| input(31 - i) + input(0));
 }
@@ -83,6 +84,18 @@ impl Twin {
         }
         let [pair] = ldmatrix::<f16, 1>(tile.cast::<f16>() + lane % 8 * 8); // (1)
         output[lane] = pair + input[0];
+    }
+
+    /// Exchanges the halves of a warp, of which one has left.
+    #[kernel]
+    fn shuffle_from_lanes_that_left(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let lane = thread_idx().x;
+        let own = input[lane];
+        if lane >= self.number(16, 32) {
+            return;
+        }
+        let other = own.shuffle_xor(16u32) + 1; // (1)
+        output[lane] = other; // (2)
     }
 
     /// Reverses 32 elements; each half of the warp meets by itself.

@@ -1,0 +1,119 @@
+//! Values that a shuffle takes from lanes that do not take part.
+//!
+//! PTX ISA, "shfl.sync": the value of a lane that has exited or is not in the member mask is
+//! undefined. Reductions leave such values in lanes whose result is not used, so the value itself is
+//! no error. The checkers follow it through arithmetic and through further shuffles, until it is
+//! stored or used as an address. A selection or a comparison ends it: code selects between the value
+//! and another one where the source lane may be missing.
+
+use warpwright_events::{Actor, Class, FaultKind, LANES, lane_list, lanes};
+
+use crate::checker::Checker;
+use crate::report::finding::FindingKind;
+use crate::report::misuse::Misuse;
+use crate::rules::alignment::opcode;
+use crate::state::mark::Mark;
+use crate::state::undefined::Undefined;
+
+/// Instructions whose result is defined although an operand is not, or may be.
+const ENDS: [&str; 6] = ["selp", "slct", "vote", "match", "redux", "activemask"];
+
+impl Checker {
+    /// A shuffle: the lanes of `undefined` read lanes that do not take part.
+    pub(crate) fn shuffled(&mut self, actor: Actor, from: &[u8; LANES], undefined: u32) {
+        let code = self.launch.info.code.clone();
+        let instruction = code.instruction(actor.pc);
+        let registers = &mut self.warp(actor).1.undefined;
+        // The value, then the lane, the clamp and the mask.
+        let value = instruction.reads.first().and_then(|value| registers.of(&[*value], u32::MAX));
+        let has = |lane: &usize| value.is_some_and(|value| value.lanes >> from[*lane] & 1 != 0);
+        let passed_on = lanes(actor.lanes & !undefined).filter(has).fold(0, |mask, lane| mask | 1 << lane);
+        let result = match (undefined, value) {
+            (0, Some(value)) if passed_on != 0 => Some(Undefined { lanes: passed_on, ..value }),
+            (0, _) => None,
+            (readers, _) => Some(Undefined {
+                lanes: readers | passed_on,
+                shuffle: actor.pc,
+                readers,
+                sources: lanes(readers).fold(0, |mask, lane| mask | 1 << from[lane]),
+            }),
+        };
+        // The predicate beside the value is defined.
+        if let Some(register) = instruction.writes.first() {
+            registers.write(*register, actor.lanes, result);
+        }
+    }
+
+    /// Lanes have executed instructions one after another.
+    pub(crate) fn executed(&mut self, actor: Actor, end: u32) {
+        let registers = &mut self.warp(actor).1.undefined;
+        let predicated_off = std::mem::take(&mut registers.predicated_off);
+        if registers.is_empty() {
+            return;
+        }
+        let code = self.launch.info.code.clone();
+        for pc in actor.pc..end {
+            let instruction = code.instruction(pc);
+            let off =
+                predicated_off.iter().filter(|(at, _)| *at == pc).fold(0, |mask, (_, lanes)| mask | lanes);
+            let lanes = actor.lanes & !off;
+            let registers = &mut self.warp(actor).1.undefined;
+            let read = registers.of(&instruction.reads, lanes);
+            let written = registers.of(&instruction.writes, lanes);
+            if read.is_none() && written.is_none() {
+                continue;
+            }
+            let base = opcode(&instruction.text).split('.').next().unwrap_or_default();
+            let is_memory = matches!(
+                instruction.class,
+                Class::Load { .. } | Class::Store | Class::Atomic | Class::Reduction
+            );
+            match base {
+                "shfl" => continue,
+                // Functions have registers of the same names.
+                "call" => {
+                    registers.clear();
+                    continue;
+                }
+                _ => {}
+            }
+            let ends = is_memory || instruction.class == Class::Compare || ENDS.contains(&base);
+            for register in &instruction.writes {
+                registers.write(*register, lanes, read.filter(|_| !ends));
+            }
+            if let Some(used) = read.filter(|_| is_memory) {
+                self.report_undefined(Actor { pc, lanes: used.lanes, ..actor }, used);
+            }
+        }
+    }
+
+    /// Reports the use of an undefined value.
+    fn report_undefined(&self, actor: Actor, value: Undefined) {
+        let used = self.mark(actor);
+        let shuffle = Mark { lanes: value.readers, pc: value.shuffle, ..used };
+        let warp = self.warp_of(actor);
+        let sources = value.sources;
+        let states = [
+            (sources & !warp.population, "do not exist: the CTA ends within this warp"),
+            (sources & warp.population & !warp.alive, "have exited"),
+            (sources & warp.alive, "are not in its member mask"),
+        ];
+        let absent = states.into_iter().filter(|(lanes, _)| *lanes != 0);
+        let absent: Vec<String> =
+            absent.map(|(lanes, what)| format!("{}, which {what}", lane_list(lanes))).collect();
+        let info = &self.launch.info;
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Fault(FaultKind::LaneMask),
+            message: "a shuffle reads lanes that do not take part in it, and the value is used".to_owned(),
+            locations: vec![
+                (shuffle, format!("{} read {}", shuffle.who(info), absent.join(", and "))),
+                (used, format!("the value, or a result of it, is used by {}", used.who(info))),
+            ],
+            mbarrier: None,
+            note: "the value of a lane that has exited, or that the member mask does not name, is undefined (PTX ISA, \"shfl.sync\")"
+                .to_owned(),
+            help: "let all lanes that are read execute the shuffle, or use its value only where the source lane takes part"
+                .to_owned(),
+        });
+    }
+}

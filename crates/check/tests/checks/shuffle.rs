@@ -1,0 +1,60 @@
+//! Row 26 of the catalog: shuffles that read lanes that do not take part.
+
+use warpwright_check::FindingKind::Fault;
+use warpwright_emulator::FaultKind::LaneMask;
+
+use crate::checks::harness::{Grid, ONE, clean, found};
+
+const ONE_WARP: Grid = Grid { threads: 32, ..ONE };
+/// Twenty threads: lanes 20 to 31 do not exist.
+const SHORT: Grid = Grid { threads: 20, ..ONE };
+const STORE: &str = "st.global.u32 [%mine], %r1;";
+/// A sum of the warp in lane 0, by halves.
+const SUM: &str = "mov.u32 %r1, %tid;
+    shfl.sync.down.b32 %r2, %r1, 16, 31, -1; add.u32 %r1, %r1, %r2;
+    shfl.sync.down.b32 %r2, %r1, 8, 31, -1; add.u32 %r1, %r1, %r2;
+    shfl.sync.down.b32 %r2, %r1, 4, 31, -1; add.u32 %r1, %r1, %r2;
+    shfl.sync.down.b32 %r2, %r1, 2, 31, -1; add.u32 %r1, %r1, %r2;
+    shfl.sync.down.b32 %r2, %r1, 1, 31, -1; add.u32 %r1, %r1, %r2;
+    setp.eq.u32 %p1, %tid, 0; @%p1 st.global.u32 [%mine], %r1;";
+
+fn text(body: &str, grid: Grid, places: [&str; 2]) -> String {
+    found(body, grid, Fault(LaneMask), places).to_string()
+}
+
+#[test]
+fn a_value_of_a_lane_that_does_not_exist_is_followed_to_its_use() {
+    clean(SUM, ONE_WARP);
+    let told = text(SUM, SHORT, ["shfl.sync.down.b32 %r2, %r1, 16", "st.global"]);
+    assert!(told.contains("lanes 20-31, which do not exist"), "{told}");
+    assert!(told.contains("used by warp 0, lane 0"), "{told}");
+}
+
+#[test]
+fn a_value_of_a_lane_that_has_exited_is_undefined() {
+    let body =
+        format!("setp.ge.u32 %p2, %tid, 24; @%p2 ret; shfl.sync.bfly.b32 %r1, %tid, 8, 31, -1; {STORE}");
+    let told = text(&body, ONE_WARP, ["shfl.sync.bfly", "st.global"]);
+    assert!(told.contains("lanes 24-31, which have exited") && told.contains("lanes 16-23"), "{told}");
+}
+
+#[test]
+fn a_value_of_a_lane_outside_the_mask_is_undefined() {
+    let low = "setp.lt.u32 %p1, %lane, 16; mov.u32 %r1, %tid; @!%p1 bra $past;";
+    let shuffle = "shfl.sync.idx.b32 %r1, %tid, 20, 31, 0xffff;";
+    let told = text(&format!("{low} {shuffle} $past: {STORE}"), ONE_WARP, ["shfl.sync.idx", "st.global"]);
+    assert!(told.contains("lane 20, which are not in its member mask"), "{told}");
+    clean(&format!("{low} {} $past: {STORE}", shuffle.replace("20, 31", "12, 31")), ONE_WARP);
+}
+
+#[test]
+fn a_value_that_is_not_used_is_no_error() {
+    let shuffle = "shfl.sync.down.b32 %r1|%p3, %tid, 1, 31, -1;";
+    text(&format!("{shuffle} {STORE}"), SHORT, ["shfl.sync.down", "st.global"]);
+    // Only where the source lane takes part, by a branch, a guard, or a selection.
+    clean(&format!("{shuffle} @%p3 {STORE}"), SHORT);
+    clean(&format!("{shuffle} @!%p3 bra $past; {STORE} $past:"), SHORT);
+    clean(&format!("{shuffle} selp.u32 %r1, %r1, %tid, %p3; {STORE}"), SHORT);
+    clean(&format!("{shuffle} @!%p3 mov.u32 %r1, 0; {STORE}"), SHORT);
+    clean(&format!("{shuffle} mov.u32 %r1, %tid; {STORE}"), SHORT);
+}
