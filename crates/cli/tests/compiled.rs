@@ -1,4 +1,5 @@
-//! PTX that other compilers wrote (the corpus), run by `warpwright exec` on the emulator, gives what NumPy gave.
+//! PTX that other compilers wrote (the corpus), run by `warpwright exec` on the emulator, gives
+//! what NumPy gave.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,9 @@ struct Run<'a> {
     schedule: &'static str,
 }
 
-/// Every launch. One that the emulator's own tests can run, they run for every text and schedule, under the checkers: here its first text
-/// at one schedule shows that the command reads it. One that needs the runtime is run for every text, and under several schedules where
-/// they matter.
+/// Every launch. One that the emulator's own tests can run, they run for every text and schedule,
+/// under the checkers: here its first text at one schedule shows that the command reads it. One
+/// that needs the runtime is run for every text, and under several schedules where they matter.
 fn runs(cases: &[Case]) -> Vec<Run<'_>> {
     let mut runs = Vec::new();
     for case in cases {

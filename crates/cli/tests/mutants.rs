@@ -1,10 +1,12 @@
-//! Programs of other compilers, each broken in one known way: `warpwright check` finds it, at the line where it shows.
+//! Programs of other compilers, each broken in one known way: `warpwright check` finds it, at the
+//! line where it shows.
 //!
-//! What is left out here, since nothing is wrong with it: barriers and waits after the last round of a loop; the second of two
-//! barriers with nothing between them, of which Triton writes many; `fence.proxy.async` or `fence.mbarrier_init` after an
-//! `mbarrier.init` of which the threads of the CTA alone know, or which another barrier carries further; and code that the
-//! launch does not reach. A fence taken away between accesses that are all `.volatile` or atomic is no race but may read what is
-//! old, which the checkers do not tell (docs/checking.md).
+//! What is left out here, since nothing is wrong with it: barriers and waits after the last round
+//! of a loop; the second of two barriers with nothing between them, of which Triton writes many;
+//! `fence.proxy.async` or `fence.mbarrier_init` after an `mbarrier.init` of which the threads of
+//! the CTA alone know, or which another barrier carries further; and code that the launch does not
+//! reach. A fence taken away between accesses that are all `.volatile` or atomic is no race but may
+//! read what is old, which the checkers do not tell (docs/checking.md).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +33,8 @@ use Change::{Delete, Pass, Replace};
 /// Of the kernel's lines that hold a text, one by its place among them.
 type Place = (&'static str, usize);
 
-/// A launch of the corpus, the line that is changed and how, and the code of a finding and a line that it names.
+/// A launch of the corpus, the line that is changed and how, and the code of a finding and a line
+/// that it names.
 type Mutant = (&'static str, Place, Change, &'static str, Place);
 
 #[rustfmt::skip] // A mutant a line.

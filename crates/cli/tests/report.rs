@@ -1,4 +1,5 @@
-//! `warpwright report` and `warpwright roofline` as a user runs them, on a kernel with a bit of everything that is slow.
+//! `warpwright report` and `warpwright roofline` as a user runs them, on a kernel with a bit of
+//! everything that is slow.
 
 use std::process::{Command, Output};
 
@@ -49,7 +50,8 @@ fn the_counters_are_json() {
     assert_eq!(kernel["occupancy"]["registers_per_thread"], Value::Null);
 }
 
-/// Reads a page strictly: every element is closed, in order, and text has no stray signs. Returns its text.
+/// Reads a page strictly: every element is closed, in order, and text has no stray signs. Returns
+/// its text.
 fn strictly(page: &str) -> String {
     let body = page.strip_prefix("<!DOCTYPE html>\n").expect("a doctype");
     let (mut open, mut words): (Vec<&str>, String) = (Vec::new(), String::new());
@@ -98,7 +100,8 @@ fn the_roofline_counts_and_draws() {
     std::fs::remove_file(&file).expect("removed");
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{picture}");
     assert_eq!(place["operations"]["f32"], 2 * 8 + 2 * 32);
-    // All 32 sectors of the input; of the output the four that the stores and the one that the sums touch.
+    // All 32 sectors of the input; of the output the four that the stores and the one that the sums
+    // touch.
     assert_eq!(place["device_memory_bytes"], 32 * (32 + 1 + 4 + 1));
     assert_eq!(place["limited_by"], "device memory");
     assert_eq!(place["measured_seconds"], Value::Null);

@@ -239,7 +239,8 @@ fn copies_and_sorts_have_ladders() {
     let counted = |name: &str| -> Vec<u64> {
         steps.iter().map(|step| step["counted"][name].as_u64().expect("a count")).collect()
     };
-    // 65,536 bytes: a load and a store for each 32 lanes of 1, 2, 4, 8 or 16 bytes; the sectors are the same.
+    // 65,536 bytes: a load and a store for each 32 lanes of 1, 2, 4, 8 or 16 bytes; the sectors are
+    // the same.
     assert_eq!(counted("global_requests"), [4096, 2048, 1024, 512, 256], "{report}");
     assert_eq!(counted("global_sectors"), [4096; 5], "{report}");
     let given = json(&["ladder", "copy", "--type", "f32"]);
@@ -301,7 +302,8 @@ fn explain_shows_the_model_s_table_and_the_choice() {
     assert!(json(&["run", "gemm"])["explanation"].is_null());
 }
 
-/// Only ladders without steps that poll each other's progress: the counts of those vary between runs.
+/// Only ladders without steps that poll each other's progress: the counts of those vary between
+/// runs.
 #[test]
 fn records_have_the_emulator_s_counts() {
     for (ladder, record) in [

@@ -1,5 +1,5 @@
-//! `wgmma` in flight: what the four warps of a warpgroup have issued together, under every schedule,
-//! and the faults of wrong uses.
+//! `wgmma` in flight: what the four warps of a warpgroup have issued together, under every
+//! schedule, and the faults of wrong uses.
 
 use crate::common::{Finished, Shape, kernel, run, shape, try_run, words};
 use warpwright_emulator::{Fault, FaultKind, Schedule};

@@ -2,8 +2,8 @@
 //!
 //! PTX says which operations may be contracted: `add`, `sub` and `mul` of floats that name no
 //! rounding (PTX ISA, "Floating Point Instructions"). ptxas would be free to contract them or not;
-//! this pass decides, as nvcc does before ptxas, so that a GPU and the emulator compute the same. It
-//! leaves no such instruction behind: what is not contracted rounds to the nearest even.
+//! this pass decides, as nvcc does before ptxas, so that a GPU and the emulator compute the same.
+//! It leaves no such instruction behind: what is not contracted rounds to the nearest even.
 
 use rustc_hash::FxHashMap;
 

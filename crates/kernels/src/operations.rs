@@ -19,8 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Work is enqueued in a stream and the host continues, as with any launch. Buffers may have any length,
-//! 0 and more than 2^32 included.
+//! Work is enqueued in a stream and the host continues, as with any launch. Buffers may have any
+//! length, 0 and more than 2^32 included.
 
 use std::any::{Any, TypeId};
 use std::hash::Hash;

@@ -1,4 +1,5 @@
-//! The GEMM library: every algorithm of the heuristic, every type and order, epilogues, and what is refused.
+//! The GEMM library: every algorithm of the heuristic, every type and order, epilogues, and what is
+//! refused.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -43,7 +44,8 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         })
     }
 
-    /// Computes it by an algorithm twice, the second time with the workspace of the first, and compares.
+    /// Computes it by an algorithm twice, the second time with the workspace of the first, and
+    /// compares.
     fn check(
         &mut self,
         operations: &Operations,
@@ -261,7 +263,8 @@ fn epilogues_are_right_in_every_part() -> Outcome {
                     let scale = if scales { rows[row] * columns[column] } else { 1.0 };
                     let inner = 0.125 * scale * sum + if biased { bias[column] } else { 0.0 };
                     let expected = activated(activation, inner) + 3.0 * linear.beta;
-                    // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), which multiplies half of the accumulator.
+                    // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), which multiplies half
+                    // of the accumulator.
                     let tolerance = if index < 2 { 1e-6 } else { inner.abs() / 2048.0 + 1e-6 };
                     assert!(
                         (found - expected).abs() <= tolerance,

@@ -1,5 +1,5 @@
-//! Groups of rows in one launch, each times a matrix of its own: every algorithm of the heuristic, groups of no rows, epilogues, and what
-//! is refused.
+//! Groups of rows in one launch, each times a matrix of its own: every algorithm of the heuristic,
+//! groups of no rows, epilogues, and what is refused.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -76,7 +76,8 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
             .along_m(&self.offsets)
     }
 
-    /// Computes it by an algorithm twice, the second time with the workspace of the first, and compares.
+    /// Computes it by an algorithm twice, the second time with the workspace of the first, and
+    /// compares.
     fn check(
         &mut self,
         operations: &Operations,
@@ -144,7 +145,8 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
 fn many_groups_are_found() -> Outcome {
     let device = hopper(Schedule::Eager)?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    // More than a warp of groups, most of them of few rows or none, one of many; and a whole power of two.
+    // More than a warp of groups, most of them of few rows or none, one of many; and a whole power
+    // of two.
     for count in [33, 64, 100] {
         let sizes: Vec<u32> = (0..count).map(|group| if group == 40 { 150 } else { group * 7 % 5 }).collect();
         let mut case =

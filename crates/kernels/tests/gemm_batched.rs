@@ -1,4 +1,5 @@
-//! Batches of products in one launch: every algorithm of the heuristic, strides, shared operands, epilogues, and what is refused.
+//! Batches of products in one launch: every algorithm of the heuristic, strides, shared operands,
+//! epilogues, and what is refused.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -62,7 +63,8 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         Ok(Self { batch, a, b, c: device.buffer_from(&before)?, expected })
     }
 
-    /// Computes it by an algorithm twice, the second time with the workspace of the first, and compares.
+    /// Computes it by an algorithm twice, the second time with the workspace of the first, and
+    /// compares.
     fn check(
         &mut self,
         operations: &Operations,
@@ -140,7 +142,8 @@ fn every_order_is_right_on_both_generations() -> Outcome {
         let device = Device::named(name)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         for (a, b) in both.into_iter().flat_map(|a| both.map(|b| (a, b))) {
-            // Rows of 16-byte multiples; rows that TMA cannot read; and matrices that begin where it cannot.
+            // Rows of 16-byte multiples; rows that TMA cannot read; and matrices that begin where
+            // it cannot.
             for (m, n, k, gap) in [(72, 136, 40, 0), (67, 35, 37, 0), (64, 72, 40, 1)] {
                 let batch = Batch::new(Problem { m, n, k, a, b }, 3);
                 let Batch { a_stride, b_stride, c_stride, .. } = batch;

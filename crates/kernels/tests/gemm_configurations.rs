@@ -166,7 +166,8 @@ fn mma_sync_candidates_are_legal_and_none_twice() {
     );
 }
 
-/// The first choice is the one that was fastest on an H200, or within a few hundredths of it: docs/results.
+/// The first choice is the one that was fastest on an H200, or within a few hundredths of it:
+/// docs/results.
 #[test]
 fn the_model_agrees_with_the_measured_choices() {
     for ((m, n, k), tile, stream_k, transposed) in [

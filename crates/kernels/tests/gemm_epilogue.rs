@@ -1,4 +1,5 @@
-//! Epilogues from outside of the library: closures and types of one's own, in every kernel that takes one.
+//! Epilogues from outside of the library: closures and types of one's own, in every kernel that
+//! takes one.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -132,7 +133,8 @@ fn whole_layer<C: GemmOutput>(given: EpilogueInputs<C>) -> impl EpilogueOp + use
         .then(plus(given.number(1), given.c()))
 }
 
-/// A triangle of C times a number of its index, from a closure over coordinates; elsewhere the residual.
+/// A triangle of C times a number of its index, from a closure over coordinates; elsewhere the
+/// residual.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Triangle {
     /// Whether the lower one is taken.

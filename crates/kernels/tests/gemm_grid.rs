@@ -1,4 +1,5 @@
-//! Every form of the GEMM over a grid of shapes, types, orders and epilogues, held to a problem in f64.
+//! Every form of the GEMM over a grid of shapes, types, orders and epilogues, held to a problem in
+//! f64.
 //!
 //! Inputs are small whole numbers and scales are powers of two, so that every sum is exact and
 //! results must be what the reference rounds to; an activation by `tanh.approx` may be off by what
@@ -40,7 +41,8 @@ enum Form {
 const FORMS: [Form; 6] =
     [Form::Single, Form::Batch(0), Form::Batch(1), Form::Shared, Form::AlongM, Form::Group];
 
-/// A vector, a tile's edges on both sides, primes, narrow and long ones, and rows that TMA reads beside those that it does not.
+/// A vector, a tile's edges on both sides, primes, narrow and long ones, and rows that TMA reads
+/// beside those that it does not.
 const SHAPES: [(u32, u32, u32); 8] = [
     (1, 1, 1),
     (1, 67, 40),
@@ -140,7 +142,8 @@ impl Part {
             let (value, slack) = match epilogue.activation {
                 Activation::Identity => (x, 0.0),
                 Activation::Relu => (x.max(0.0), 0.0),
-                // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), which multiplies half of the accumulator.
+                // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), which multiplies half of
+                // the accumulator.
                 Activation::Gelu => {
                     let inner = 0.797_884_560_802_865_4 * (x + 0.044_715 * x * x * x);
                     (x / 2.0 * (1.0 + inner.tanh()), x.abs() / 2048.0 + 1e-6)
@@ -245,7 +248,8 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
         Ok(Vectors([rows, all(scales, |part| &part.column_scales)?, all(bias, |part| &part.bias)?]))
     }
 
-    /// By the library's choice, and where there is no epilogue, by the first `wgmma` algorithm as well.
+    /// By the library's choice, and where there is no epilogue, by the first `wgmma` algorithm as
+    /// well.
     fn each_algorithm(
         &self,
         algorithms: &[Algorithm],
@@ -434,8 +438,8 @@ fn run(device: &Device, case: Case) -> Result<()> {
     outcome.map_err(|error| format!("{case:?} on {}: {error}", device.properties().name).into())
 }
 
-/// Each form meets each type and each order, and each type each order; over all of them, each shape,
-/// output and epilogue. A sweep takes every form in every type and order.
+/// Each form meets each type and each order, and each type each order; over all of them, each
+/// shape, output and epilogue. A sweep takes every form in every type and order.
 #[test]
 fn every_form_is_right_in_every_type_and_order() -> Result<()> {
     let devices =

@@ -1,4 +1,5 @@
-//! Groups of products of different extents in one launch: every algorithm of the heuristic, members of nothing, and what is refused.
+//! Groups of products of different extents in one launch: every algorithm of the heuristic, members
+//! of nothing, and what is refused.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -176,8 +177,8 @@ fn refusals_name_the_rule() -> Outcome {
     Ok(())
 }
 
-/// Members that differ in order, or in the parts of their epilogues, share no launch and are right; those that differ in an epilogue's
-/// numbers alone share one.
+/// Members that differ in order, or in the parts of their epilogues, share no launch and are right;
+/// those that differ in an epilogue's numbers alone share one.
 #[test]
 fn members_of_several_kinds_are_several_launches() -> Outcome {
     for schedule in [Schedule::Latest, Schedule::Random(2)] {

@@ -1,4 +1,5 @@
-//! 8-bit floats of one type times those of the other: every algorithm of a problem, and every form of several.
+//! 8-bit floats of one type times those of the other: every algorithm of a problem, and every form
+//! of several.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -18,7 +19,8 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 const E4M3: fn(f32) -> e4m3 = e4m3::from_f32;
 const E5M2: fn(f32) -> e5m2 = e5m2::from_f32;
 
-/// Products of one shape, their operands on a device, and what C should be. Whole numbers that both types hold.
+/// Products of one shape, their operands on a device, and what C should be. Whole numbers that both
+/// types hold.
 struct Case<A, B> {
     batch: Batch,
     a: Buffer<A>,
@@ -105,7 +107,8 @@ fn every_algorithm_is_right_in_both_orders_of_types() -> Outcome {
     check(Schedule::Random(8), (Problem::new(70, 72, 80), 2), (E5M2, E4M3))
 }
 
-/// Orders and extents that TMA cannot read, under the checkers: A's copy and B's have types of their own.
+/// Orders and extents that TMA cannot read, under the checkers: A's copy and B's have types of
+/// their own.
 #[test]
 fn every_order_is_right() -> Outcome {
     let device = hopper(Schedule::Random(9))?.checked()?;

@@ -1,4 +1,5 @@
-//! The GEMM whose blocks have scales: every algorithm, granularity, type and schedule against the problem of what the operands stand for.
+//! The GEMM whose blocks have scales: every algorithm, granularity, type and schedule against the
+//! problem of what the operands stand for.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable};
@@ -31,7 +32,8 @@ impl<
         Operations::new(device).gemm_algorithms::<A, C>(&Gemm::from(self.problem), Some(self.granularities()))
     }
 
-    /// Multiplies, twice, so that what the first left in the workspace is met by the second; and compares.
+    /// Multiplies, twice, so that what the first left in the workspace is met by the second; and
+    /// compares.
     fn check(
         &mut self,
         device: &Device,
@@ -148,7 +150,8 @@ fn every_depth_and_order_is_right() -> Outcome {
     Ok(())
 }
 
-/// Many rows, few, and C whose rows TMA cannot store; with the checkers, for an epilogue must not read what others write.
+/// Many rows, few, and C whose rows TMA cannot store; with the checkers, for an epilogue must not
+/// read what others write.
 #[test]
 fn epilogues_are_right() -> Outcome {
     let device = hopper(Schedule::Random(6))?.checked()?;
@@ -193,7 +196,8 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     Ok(())
 }
 
-/// Long sums lose what the tensor cores lose inside of blocks, and no more: a sixth of the limit for a sum that never leaves them.
+/// Long sums lose what the tensor cores lose inside of blocks, and no more: a sixth of the limit
+/// for a sum that never leaves them.
 #[test]
 fn sums_between_blocks_are_as_exact_as_f32() -> Outcome {
     let device = Device::named("emu:h200")?;
@@ -222,7 +226,8 @@ fn sums_between_blocks_are_as_exact_as_f32() -> Outcome {
     operations.gemm(&stream, &Gemm::from(case.problem), a, b, &mut case.c)?;
     for (index, found) in case.c.to_vec()?.into_iter().enumerate() {
         let error = (f64::from(found) - case.expected[index]).abs();
-        // A block is four steps of the tensor cores, which keep 13 bits of its size (measured on an H200).
+        // A block is four steps of the tensor cores, which keep 13 bits of its size (measured on an
+        // H200).
         let limit = 4.0 * sizes[index] / 8192.0;
         assert!(error <= limit, "{found} at {index}, not {}: off by {error}", case.expected[index]);
     }

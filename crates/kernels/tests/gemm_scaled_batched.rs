@@ -1,5 +1,6 @@
-//! Batches and groups of rows whose blocks have scales: every algorithm, granularity, type and schedule against the products of what the operands
-//! stand for, groups of no rows, groups that begin anywhere, epilogues, and what is refused.
+//! Batches and groups of rows whose blocks have scales: every algorithm, granularity, type and
+//! schedule against the products of what the operands stand for, groups of no rows, groups that
+//! begin anywhere, epilogues, and what is refused.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -74,7 +75,8 @@ impl<
         Operations::new(device).gemm_algorithms::<A, C>(&Gemm::from(self.batch), scales)
     }
 
-    /// Multiplies, twice, so that what the first left in the workspace is met by the second; and compares.
+    /// Multiplies, twice, so that what the first left in the workspace is met by the second; and
+    /// compares.
     fn check(
         &mut self,
         device: &Device,
@@ -282,7 +284,8 @@ fn many_groups_are_found() -> Outcome {
     Ok(())
 }
 
-/// A and B of different types, depths that TMA cannot read, B in either order, and C that it cannot store.
+/// A and B of different types, depths that TMA cannot read, B in either order, and C that it cannot
+/// store.
 #[test]
 fn every_type_depth_and_order_is_right() -> Outcome {
     let device = hopper(Schedule::Random(5))?.checked()?;

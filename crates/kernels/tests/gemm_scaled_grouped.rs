@@ -1,5 +1,6 @@
-//! Groups of products of unlike extents whose blocks have scales: every algorithm, granularity, type and schedule against the products of what the
-//! operands stand for, members of nothing, members of several kinds, epilogues, and what is refused.
+//! Groups of products of unlike extents whose blocks have scales: every algorithm, granularity,
+//! type and schedule against the products of what the operands stand for, members of nothing,
+//! members of several kinds, epilogues, and what is refused.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable, Stream};
@@ -26,7 +27,8 @@ type Member<'a, A, B, C> = GroupMember<'a, Scaled<'a, A>, Scaled<'a, B>, C>;
 /// What C holds before.
 const BEFORE: f64 = 77.0;
 
-/// Members with nothing in common: many rows, no rows, one row, no depth, few columns, odd extents that nothing divides, one element.
+/// Members with nothing in common: many rows, no rows, one row, no depth, few columns, odd extents
+/// that nothing divides, one element.
 const EXTENTS: [(u32, u32, u32); 7] =
     [(136, 72, 144), (0, 72, 72), (1, 264, 528), (24, 16, 0), (72, 8, 16), (131, 200, 272), (1, 1, 16)];
 
@@ -167,7 +169,8 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     Ok(())
 }
 
-/// A and B of each pair of types, depths that TMA cannot read, both orders of both, and C that it cannot store.
+/// A and B of each pair of types, depths that TMA cannot read, both orders of both, and C that it
+/// cannot store.
 #[test]
 fn every_type_depth_and_order_is_right() -> Outcome {
     let device = hopper(Schedule::Random(5))?.checked()?;
@@ -225,7 +228,8 @@ fn one_member_is_a_group_and_more_than_a_launch_takes_are_several() -> Outcome {
     Ok(())
 }
 
-/// Members that differ in what has a scale, in orders, or in the parts of their epilogues, are launches of their own in one call.
+/// Members that differ in what has a scale, in orders, or in the parts of their epilogues, are
+/// launches of their own in one call.
 #[test]
 fn members_of_several_kinds_are_several_launches() -> Outcome {
     for schedule in [Schedule::Latest, Schedule::Random(2)] {
@@ -254,7 +258,8 @@ fn members_of_several_kinds_are_several_launches() -> Outcome {
     Ok(())
 }
 
-/// Beside the scales of blocks, the scale of the tensors and those of rows and columns, a bias, an activation and what C held before.
+/// Beside the scales of blocks, the scale of the tensors and those of rows and columns, a bias, an
+/// activation and what C held before.
 #[test]
 fn each_member_has_an_epilogue_of_its_own() -> Outcome {
     let device = hopper(Schedule::Random(6))?;

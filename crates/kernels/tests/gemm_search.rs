@@ -34,7 +34,8 @@ fn legal_candidates_compute_the_gemm() {
     }
 }
 
-/// A CTA that computes several tiles of three boxes begins each tile in the buffer in which the last one ended.
+/// A CTA that computes several tiles of three boxes begins each tile in the buffer in which the
+/// last one ended.
 #[test]
 fn tiles_of_an_odd_number_of_boxes_wait_for_their_buffers() {
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
@@ -59,7 +60,8 @@ fn candidates_around_the_fastest_compute_it_too() {
     around.into_iter().for_each(|candidate| run(&device, candidate));
 }
 
-/// Where there are no warpgroups, or where A and B would have to be copied for them, tiles by `mma.sync` are tried.
+/// Where there are no warpgroups, or where A and B would have to be copied for them, tiles by
+/// `mma.sync` are tried.
 #[test]
 fn mma_sync_algorithms_are_candidates() {
     let by_warps = |candidates: Vec<Candidate>| -> Vec<Candidate> {
@@ -74,7 +76,8 @@ fn mma_sync_algorithms_are_candidates() {
             let candidates = by_warps(search.first(usize::MAX));
             assert_eq!(candidates.len(), 12, "four tiles, three pipelines");
             candidates.into_iter().for_each(|candidate| run(&device, candidate));
-            // Of the first two the second is by `mma.sync` on any device. Around it are other rasters; all else has been tried.
+            // Of the first two the second is by `mma.sync` on any device. Around it are other
+            // rasters; all else has been tried.
             let around = by_warps(search.around(1));
             assert_eq!(around.len(), 2);
             around.into_iter().for_each(|candidate| run(&device, candidate));
@@ -196,7 +199,8 @@ fn groups_explain_what_they_choose() {
     assert!(explanation.contains("->  0 ") && !explanation.contains("copied"), "{explanation}");
 }
 
-/// Factors of unlike types, and several products with scales, are what the command line runs and verifies too.
+/// Factors of unlike types, and several products with scales, are what the command line runs and
+/// verifies too.
 #[test]
 fn options_set_types_and_scales() {
     let device = Device::named("emu:h200").expect("emulators are always there");

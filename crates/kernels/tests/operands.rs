@@ -38,7 +38,8 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
-    /// Small whole numbers, scaled by powers of two: whatever is summed, in whatever order, is exact.
+    /// Small whole numbers, scaled by powers of two: whatever is summed, in whatever order, is
+    /// exact.
     pub(crate) fn exact(granularity: Granularity, (rows, k): (u32, u32), seed: u64) -> Self {
         let scale = |number: u64| f32::from_bits((125 + number as u32) << 23);
         let scales = numbers(granularity.count((rows, k)), seed, 5).into_iter().map(scale).collect();

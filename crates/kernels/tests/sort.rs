@@ -105,8 +105,8 @@ fn wide_values_are_carried() {
     assert!(found == pairs);
 }
 
-/// What no buffer of a test is long enough for: a pass of several launches, each of which passes the
-/// next where it goes on.
+/// What no buffer of a test is long enough for: a pass of several launches, each of which passes
+/// the next where it goes on.
 #[test]
 fn passes_of_several_launches() {
     let operations = operations();

@@ -13,7 +13,8 @@ pub(crate) fn contracts() -> bool {
     recorder::with(|recorder| recorder.contracts)
 }
 
-/// The value of `expression`, of which every operation is rounded as written: `strict(|| a * b + c)`.
+/// The value of `expression`, of which every operation is rounded as written:
+/// `strict(|| a * b + c)`.
 #[track_caller]
 pub fn strict<R>(expression: impl FnOnce() -> R) -> R {
     let before = recorder::with(|recorder| std::mem::replace(&mut recorder.contracts, false));

@@ -63,8 +63,8 @@ impl TensorMap {
     }
 
     /// States what the copies by this map need: the boxes of a [`TmaTile`](crate::tensor::TmaTile),
-    /// or any [`Requirement`](warpwright_arch::tensor_map::Requirement). The launch compares it with
-    /// the map passed.
+    /// or any [`Requirement`](warpwright_arch::tensor_map::Requirement). The launch compares it
+    /// with the map passed.
     ///
     /// Two statements, or copies of tiles, that need different boxes of one map are a mistake.
     #[track_caller]

@@ -5,9 +5,9 @@
 //! dimensions. The box that starts there has the map's extents; elements outside the tensor are
 //! filled when loaded and skipped when stored. [`TensorMap::boxes`] states the box before the first
 //! copy, and a launch refuses a map with another; a map that is
-//! [untyped](crate::tensor_map::UntypedTensorMap) may have any. The tile in shared memory is dense or swizzled, and
-//! aligned to 128 bytes. Loads complete at an mbarrier, which counts the box's bytes (including
-//! filled ones); stores and reductions complete in groups:
+//! [untyped](crate::tensor_map::UntypedTensorMap) may have any. The tile in shared memory is dense
+//! or swizzled, and aligned to 128 bytes. Loads complete at an mbarrier, which counts the box's
+//! bytes (including filled ones); stores and reductions complete in groups:
 //! [`bulk_commit`](crate::bulk::bulk_commit) and the waits beside it.
 //!
 //! ```

@@ -1,5 +1,5 @@
-//! Reductions, scans and broadcasts over warps and blocks, and atomic operations: compared with loops
-//! over the threads, for block sizes about the multiples of a warp.
+//! Reductions, scans and broadcasts over warps and blocks, and atomic operations: compared with
+//! loops over the threads, for block sizes about the multiples of a warp.
 
 use warpwright_lang::element::f16;
 use warpwright_lang::pointer::Global;

@@ -1,4 +1,5 @@
-//! Calls of macros: those whose arguments are expressions, and those of Rust that the host executes.
+//! Calls of macros: those whose arguments are expressions, and those of Rust that the host
+//! executes.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};

@@ -1,5 +1,5 @@
-//! `cvt` in every combination of rounding, `.ftz`, `.sat` and types: the instruction table has those
-//! that ptxas assembles, which `conversions.txt` records, and no others.
+//! `cvt` in every combination of rounding, `.ftz`, `.sat` and types: the instruction table has
+//! those that ptxas assembles, which `conversions.txt` records, and no others.
 
 use std::collections::BTreeSet;
 

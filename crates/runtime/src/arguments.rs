@@ -248,8 +248,8 @@ pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argumen
     })
 }
 
-/// Returns an error if a buffer has elements of another type than the pointer that it is passed for.
-/// `elements` are the types of the pointers among the parameters, where they are known.
+/// Returns an error if a buffer has elements of another type than the pointer that it is passed
+/// for. `elements` are the types of the pointers among the parameters, where they are known.
 pub(crate) fn check_elements(
     kernel: &str,
     parameters: &[Parameter],

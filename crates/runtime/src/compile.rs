@@ -169,8 +169,8 @@ impl<Args: HostParameter> Compiled<Args> {
     /// `kernel.shape(grid).block(threads)`.
     ///
     /// # Errors
-    /// A tensor map is not what the kernel's copies need, the launch does not fit the kernel or the device, a buffer is half-written or belongs to
-    /// another device, or the kernel failed.
+    /// A tensor map is not what the kernel's copies need, the launch does not fit the kernel or the
+    /// device, a buffer is half-written or belongs to another device, or the kernel failed.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -7,7 +7,8 @@ pub const SWEEP: &str = "WARPWRIGHT_SWEEP";
 
 /// Every `n`th item, beginning with the first; every item in a sweep.
 ///
-/// Tests of all configurations under the checkers take minutes: `cargo test` takes a fixed share of them.
+/// Tests of all configurations under the checkers take minutes: `cargo test` takes a fixed share of
+/// them.
 pub fn one_in<T>(n: usize, items: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
     let is_sweep = env::var(SWEEP).is_ok_and(|value| value == "1");
     items.into_iter().step_by(if is_sweep { 1 } else { n })

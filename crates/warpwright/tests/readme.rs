@@ -1,4 +1,5 @@
-//! The program in the README is the example, letter for letter, and short. `cargo test` runs the example itself.
+//! The program in the README is the example, letter for letter, and short. `cargo test` runs the
+//! example itself.
 
 const README: &str = include_str!("../../../README.md");
 const EXAMPLE: &str = include_str!("../examples/first_kernel.rs");

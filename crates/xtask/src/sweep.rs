@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use warpwright_testing::share::SWEEP;
 
-/// Crates whose ignored tests are sweeps, and of whose long lists of cases `cargo test` takes a share. (Other crates ignore
-/// tests that write files.)
+/// Crates whose ignored tests are sweeps, and of whose long lists of cases `cargo test` takes a
+/// share. (Other crates ignore tests that write files.)
 const CRATES: [&str; 3] = ["warpwright-kernels", "warpwright-lessons", "warpwright-cli"];
 
 /// Run the tests that take minutes: many shapes, seeds, architectures and mutants.

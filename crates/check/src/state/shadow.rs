@@ -293,8 +293,8 @@ fn alike(addresses: &[u64; LANES], mask: u32) -> u32 {
     differing.map_or(mask, |lane| mask & ((1 << lane) - 1))
 }
 
-/// Divides an access into granules. Neighboring lanes that access the same or consecutive bytes form
-/// one part.
+/// Divides an access into granules. Neighboring lanes that access the same or consecutive bytes
+/// form one part.
 pub(crate) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl FnMut(Part)) {
     let mut left = mask;
     let mut open: Option<(Part, usize, u64)> = None;

@@ -82,8 +82,8 @@ impl From<usize> for Batches {
     }
 }
 
-/// Times prepared kernels in `batches` batches each, in turns (A B A B ..), so that all meet the same
-/// clocks, power and heat.
+/// Times prepared kernels in `batches` batches each, in turns (A B A B ..), so that all meet the
+/// same clocks, power and heat.
 pub(crate) fn time(
     kernels: &mut [&mut dyn Prepared],
     device: &Device,

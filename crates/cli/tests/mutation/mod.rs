@@ -1,8 +1,10 @@
-//! Mutation testing of the checkers: every statement of the corpus that orders something, broken in one way.
+//! Mutation testing of the checkers: every statement of the corpus that orders something, broken in
+//! one way.
 //!
-//! A mutant is found if the checkers tell of anything at any schedule, or the kernel stops with a fault. One that nothing is
-//! found about is run again with the checkers off; where its result is wrong, the checkers have missed a real fault. Where it is
-//! right at every schedule, what was changed may not have mattered: docs/checking.md says of which classes that holds.
+//! A mutant is found if the checkers tell of anything at any schedule, or the kernel stops with a
+//! fault. One that nothing is found about is run again with the checkers off; where its result is
+//! wrong, the checkers have missed a real fault. Where it is right at every schedule, what was
+//! changed may not have mattered: docs/checking.md says of which classes that holds.
 //!
 //!     cargo test -p warpwright-cli --test it mutation:: -- --ignored --nocapture
 //!
@@ -49,7 +51,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The texts of a case that differ: not those for debuggers, and nvcc's for the newest target alone, since they are alike.
+/// The texts of a case that differ: not those for debuggers, and nvcc's for the newest target
+/// alone, since they are alike.
 fn texts(case: &Case) -> Vec<PathBuf> {
     let mut texts = case.texts();
     let stem = |text: &Path| text.file_stem().expect("a name").to_string_lossy().into_owned();

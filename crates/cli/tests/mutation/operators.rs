@@ -32,8 +32,9 @@ pub(crate) struct Class {
     pub(crate) name: &'static str,
     /// What may become of a statement.
     changes: fn(&Statement<'_>, &Guards) -> Vec<String>,
-    /// Whether a wrong result is always a fault in the sense of the memory model, which the checkers must find. It is not
-    /// where the change makes another correct program, which computes something else.
+    /// Whether a wrong result is always a fault in the sense of the memory model, which the
+    /// checkers must find. It is not where the change makes another correct program, which computes
+    /// something else.
     pub(crate) must_be_found: bool,
 }
 

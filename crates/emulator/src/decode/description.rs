@@ -3,7 +3,8 @@
 use warpwright_events::{Class, Inlining, Instruction, Register, Source, Unit, Work};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
-/// Describes an instruction of these frames, outermost first. `register` numbers a name, if it is a register's.
+/// Describes an instruction of these frames, outermost first. `register` numbers a name, if it is a
+/// register's.
 pub(crate) fn describe(
     instruction: &syntax::Instruction,
     frames: Vec<Source>,

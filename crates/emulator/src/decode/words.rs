@@ -64,8 +64,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The cause of an error in an instruction `base` with these modifiers: a remaining one that the
-    /// instruction table does not have, if there is one, and otherwise the error itself.
+    /// The cause of an error in an instruction `base` with these modifiers: a remaining one that
+    /// the instruction table does not have, if there is one, and otherwise the error itself.
     pub(crate) fn cause(&self, base: &str, error: DecodeError) -> DecodeError {
         let is_unknown = |word: &&&str| instructions::is_known(base) && !instructions::has_word(base, word);
         match self.left.iter().flatten().find(is_unknown) {

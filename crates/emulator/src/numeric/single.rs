@@ -75,15 +75,15 @@ fn next_up(value: f32) -> f32 {
 /// The smallest normal number.
 const SMALLEST: f64 = f32::MIN_POSITIVE as f64;
 
-/// What `.ftz` makes of a result below the smallest normal number: zero of its sign. That is decided
-/// before rounding, which could make the result normal (measured on H200).
+/// What `.ftz` makes of a result below the smallest normal number: zero of its sign. That is
+/// decided before rounding, which could make the result normal (measured on H200).
 #[inline(always)]
 fn zero_of(result: f32, mode: FloatMode) -> u32 {
     if mode.saturate { 0 } else { result.to_bits() & 0x8000_0000 }
 }
 
-/// `a + b` of f64 values that hold f32 operands or products of them, rounded to odd; `rounding` gives
-/// the sign of zero.
+/// `a + b` of f64 values that hold f32 operands or products of them, rounded to odd; `rounding`
+/// gives the sign of zero.
 #[inline(always)]
 fn sum_odd(a: f64, b: f64, rounding: Rounding) -> f64 {
     let sum = add_odd(a, b);
@@ -225,8 +225,8 @@ fn sqrt_odd(a: f32) -> f64 {
 mod tests {
     use super::*;
 
-    /// The straight-line forms give what the general ones give, which `tests/measured.rs` holds to a
-    /// GPU, around the smallest normal number and at special values.
+    /// The straight-line forms give what the general ones give, which `tests/measured.rs` holds to
+    /// a GPU, around the smallest normal number and at special values.
     #[test]
     fn straight_line_forms_agree_with_the_general_ones() {
         let mode = FloatMode { flush: true, ..FloatMode::NEAREST };

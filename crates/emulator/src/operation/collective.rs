@@ -184,8 +184,8 @@ impl Collective {
             }
             Exchange::MatchAll => {
                 let same = equal_to(inputs, present, present.trailing_zeros() as usize) == present;
-                // Lanes that a CTA does not have, or that have exited, are not in the result (measured
-                // on H200).
+                // Lanes that a CTA does not have, or that have exited, are not in the result
+                // (measured on H200).
                 outputs.value = everywhere(if same { present } else { 0 });
                 outputs.predicate = if same { u32::MAX } else { 0 };
             }

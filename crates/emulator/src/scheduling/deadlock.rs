@@ -159,8 +159,8 @@ impl Cluster {
         labels
     }
 
-    /// The copies that have completed at an awaited mbarrier, if the bytes of its phase are not those
-    /// expected. Those of a tensor copy are the bytes of its map's box.
+    /// The copies that have completed at an awaited mbarrier, if the bytes of its phase are not
+    /// those expected. Those of a tensor copy are the bytes of its map's box.
     fn copy_labels(&self, address: MbarrierAddress) -> Vec<(u32, String)> {
         let block = &self.blocks[address.rank as usize];
         let differs = block.mbarrier(address.offset).is_ok_and(|barrier| barrier.bytes != 0);

@@ -68,8 +68,8 @@ impl Position {
     }
 }
 
-/// The values of the block's threads combined by an associative `operation`, thread 0's first; every
-/// thread has the result.
+/// The values of the block's threads combined by an associative `operation`, thread 0's first;
+/// every thread has the result.
 ///
 /// ```
 /// use warpwright_lang::special::thread_idx;

@@ -1,8 +1,8 @@
 //! Approximations by the special function units: `fast::exp(x)`.
 //!
-//! One to four instructions each. Their errors are the instructions' (PTX ISA, the `.approx` forms),
-//! multiplied where a function scales its argument or its result. A subnormal argument or result may
-//! count as zero.
+//! One to four instructions each. Their errors are the instructions' (PTX ISA, the `.approx`
+//! forms), multiplied where a function scales its argument or its result. A subnormal argument or
+//! result may count as zero.
 
 use std::f32::consts::{LN_2, LOG2_10, LOG2_E, LOG10_2};
 

@@ -172,7 +172,8 @@ functions! {
     silu;
     /// `self * (1 + erf(self / sqrt(2))) / 2`.
     gelu;
-    /// GELU by a hyperbolic tangent: `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
+    /// GELU by a hyperbolic tangent: `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3)))
+    /// / 2`.
     gelu_tanh;
     /// `ln(1 + e^self)`.
     softplus;

@@ -14,8 +14,8 @@ pub struct Function<T> {
     pub ulp: f64,
     /// Arguments that are usual: where its speed is measured.
     pub range: (T, T),
-    /// The bound that the CUDA C++ Programming Guide documents for its function of the same name: units
-    /// to the correctly rounded result, so that an error here may be larger by 1/2.
+    /// The bound that the CUDA C++ Programming Guide documents for its function of the same name:
+    /// units to the correctly rounded result, so that an error here may be larger by 1/2.
     pub cuda: Option<f64>,
 }
 

@@ -10,7 +10,8 @@ use warpwright::runtime::Device;
 use warpwright_lang::math::table::Function;
 use warpwright_testing::math::{Reference, reference, ulp_error_f32};
 
-/// Compare each function with f64 on the host, for all 2^32 arguments, and print the largest errors.
+/// Compare each function with f64 on the host, for all 2^32 arguments, and print the largest
+/// errors.
 #[derive(Debug, Args)]
 pub(crate) struct Errors {
     /// Only every Nth argument.

@@ -13,7 +13,8 @@ use warpwright_lang::math::table::Function;
 /// Time a loop of each function, and print its throughput beside CUDA's.
 ///
 /// The CUDA program is `crates/xtask/src/math/libdevice.cu`, with the same loop. Compile and run it
-/// on the same GPU: `nvcc -O3 -arch=native -o libdevice libdevice.cu && ./libdevice > libdevice.txt`.
+/// on the same GPU: `nvcc -O3 -arch=native -o libdevice libdevice.cu && ./libdevice >
+/// libdevice.txt`.
 #[derive(Debug, Args)]
 pub(crate) struct Speed {
     /// Output of the CUDA program.

@@ -153,8 +153,8 @@ fn brief(index: usize) -> u16 {
     (small(index).to_bits() >> 16) as u16
 }
 
-/// A GEMM of n cubed, by a kernel `gemm(a, b, c, n, k)` whose CTAs of `threads` threads compute tiles of
-/// 128 rows and `columns` columns.
+/// A GEMM of n cubed, by a kernel `gemm(a, b, c, n, k)` whose CTAs of `threads` threads compute
+/// tiles of 128 rows and `columns` columns.
 fn gemm_of(n: usize, text: String, threads: u32, columns: usize, shared_bytes: u32) -> Bench {
     let (m, k) = (n, n);
     let b_start = 5;

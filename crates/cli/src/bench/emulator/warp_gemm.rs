@@ -1,9 +1,10 @@
 //! The text of a bf16 GEMM with `mma.sync`, as a tensor-core kernel of the sm_80 class is written.
 //!
-//! C = A Bᵀ, with A (m, k) and B (n, k) row-major bf16, C (m, n) row-major f32; m and n multiples of 128, k of 32. A CTA
-//! of four warps makes 128 by 128 of C in steps of 32 along k, three stages of `cp.async` deep; a warp makes 64 by 64
-//! with `mma.m16n8k16`. A row of a shared tile is 64 bytes, whose 16-byte pieces are permuted by bits 1 and 2 of the row,
-//! so that the eight rows of an `ldmatrix` meet all banks.
+//! C = A Bᵀ, with A (m, k) and B (n, k) row-major bf16, C (m, n) row-major f32; m and n multiples
+//! of 128, k of 32. A CTA of four warps makes 128 by 128 of C in steps of 32 along k, three stages
+//! of `cp.async` deep; a warp makes 64 by 64 with `mma.m16n8k16`. A row of a shared tile is 64
+//! bytes, whose 16-byte pieces are permuted by bits 1 and 2 of the row, so that the eight rows of
+//! an `ldmatrix` meet all banks.
 
 use std::fmt::Write;
 
@@ -44,7 +45,8 @@ fn line(text: &mut String, instruction: &str) {
     let _ = writeln!(text, "    {instruction}");
 }
 
-/// Copies this thread's four pieces of each tile of the next step along k to a stage, and closes the group.
+/// Copies this thread's four pieces of each tile of the next step along k to a stage, and closes
+/// the group.
 fn copy_tile(text: &mut String, stage: &str) {
     line(text, &format!("add.u32 %to, %slot, {stage};"));
     for piece in 0..4 {
@@ -165,8 +167,8 @@ const HEAD: &str = "\
     shl.b32 %r8, %r8, 4;
     mad.lo.u32 %r8, %r5, 64, %r8;
     add.u32 %slot, %base, %r8;
-    // Warp w makes rows 64 (w / 2) and columns 64 (w % 2) of the tile. A lane points ldmatrix at one row: of A, row
-    // l % 16 and piece l / 16; of B, row l % 8 + 8 (l / 16) and piece l / 8 % 2.
+    // Warp w makes rows 64 (w / 2) and columns 64 (w % 2) of the tile. A lane points ldmatrix at
+    // one row: of A, row l % 16 and piece l / 16; of B, row l % 8 + 8 (l / 16) and piece l / 8 % 2.
     and.b32 %r9, %r2, 31;
     shr.u32 %r10, %r2, 5;
     shr.u32 %r11, %r10, 1;
@@ -192,7 +194,8 @@ const HEAD: &str = "\
     shl.b32 %r14, %r14, 4;
     mad.lo.u32 %row_b0, %r13, 64, %r14;
     xor.b32 %row_b1, %row_b0, 32;
-    // C: row 128 y + 64 (w / 2) + l / 4, column 128 x + 64 (w % 2) + 2 (l % 4); then every eighth row.
+    // C: row 128 y + 64 (w / 2) + l / 4, column 128 x + 64 (w % 2) + 2 (l % 4); then every eighth
+    // row.
     shr.u32 %r5, %r9, 2;
     and.b32 %r6, %r9, 3;
     mad.lo.u32 %r7, %r4, 128, %r5;

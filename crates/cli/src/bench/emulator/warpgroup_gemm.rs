@@ -1,9 +1,10 @@
-//! The text of a bf16 GEMM with `wgmma`, as a tensor-core kernel of the sm_90a class is written but for the copies, which
-//! every thread makes by `cp.async`.
+//! The text of a bf16 GEMM with `wgmma`, as a tensor-core kernel of the sm_90a class is written but
+//! for the copies, which every thread makes by `cp.async`.
 //!
-//! C = A Bᵀ, with A (m, k) and B (n, k) row-major bf16, C (m, n) row-major f32; m a multiple of 128, n of 256, k of 64. A
-//! CTA of two warpgroups makes 128 by 256 of C in steps of 64 along k, four stages deep; a warpgroup makes 64 by 256. A
-//! row of a shared tile is 128 bytes, swizzled over all eight pieces.
+//! C = A Bᵀ, with A (m, k) and B (n, k) row-major bf16, C (m, n) row-major f32; m a multiple of
+//! 128, n of 256, k of 64. A CTA of two warpgroups makes 128 by 256 of C in steps of 64 along k,
+//! four stages deep; a warpgroup makes 64 by 256. A row of a shared tile is 128 bytes, swizzled
+//! over all eight pieces.
 
 use std::fmt::Write;
 
@@ -135,7 +136,8 @@ const HEAD: &str = "\
     add.u64 %out, %d2, %d3;
     mul.wide.u32 %d3, %r0, 32;
     add.u64 %out_upper, %out, %d3;
-    // Rows of 128 bytes, eight of them 1024 apart, swizzled over 128 bytes; the warpgroup's half of A.
+    // Rows of 128 bytes, eight of them 1024 apart, swizzled over 128 bytes; the warpgroup's half of
+    // A.
     mov.u64 %constant, 0x4000004000010000;
     shr.u32 %r11, %r2, 7;
     shl.b32 %r11, %r11, 13;

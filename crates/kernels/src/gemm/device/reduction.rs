@@ -9,7 +9,8 @@ use warpwright::prelude::*;
 use super::scheduler::{TileScheduler, WorkUnit};
 use super::store::AccumulatorTile;
 
-/// The workspace in global memory, and the words from which a warpgroup reads whether its part is the last.
+/// The workspace in global memory, and the words from which a warpgroup reads whether its part is
+/// the last.
 #[derive(Clone, Copy, DeviceValue)]
 pub(crate) struct Reduction {
     /// The accumulators of each part: those of a thread of a warpgroup next to those of the next

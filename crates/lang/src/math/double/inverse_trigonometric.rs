@@ -93,8 +93,8 @@ pub(crate) fn atan(x: Reg<f64>) -> Reg<f64> {
 #[track_caller]
 pub(crate) fn atan2(y: Reg<f64>, x: Reg<f64>) -> Reg<f64> {
     let (height, width) = (y.abs(), x.abs());
-    // Scaled, sums and products of the sides neither overflow nor underflow. Two infinities are the sides of a
-    // square; two zeros have the angle 0 to the x axis.
+    // Scaled, sums and products of the sides neither overflow nor underflow. Two infinities are the
+    // sides of a square; two zeros have the angle 0 to the x axis.
     let longest = height.max(width);
     let factor =
         longest.gt(1.0e300).select(2f64.powi(-64), longest.lt(1.0e-200).select(2f64.powi(200), 1.0f64));

@@ -102,7 +102,8 @@ const TWO_OVER_PI: [u64; 20] = [
 fn reduce_large(x: Reg<f64>) -> (Reg<f64>, Reg<u32>) {
     let pattern = x.bit_cast::<u64>();
     let mantissa = (pattern & 0x000f_ffff_ffff_ffff) | 0x0010_0000_0000_0000;
-    // x = mantissa * 2^(e - 52). The bits of 2/pi before position e - 54 give multiples of 4. A word of zeros comes first.
+    // x = mantissa * 2^(e - 52). The bits of 2/pi before position e - 54 give multiples of 4. A
+    // word of zeros comes first.
     let position = ((pattern >> 52) & 0x7ff).convert::<u32>() - (1023 - 10);
     let offset = position & 63;
     let mut words: Vec<Reg<u64>> =

@@ -14,8 +14,8 @@ pub(super) struct Base([f32; 2]);
 pub(super) const E: Base = Base([LOG2_E, (std::f64::consts::LOG2_E - LOG2_E as f64) as f32]);
 const TEN: Base = Base([LOG2_10, (std::f64::consts::LOG2_10 - LOG2_10 as f64) as f32]);
 
-/// A power `fraction * scale`, where the scale is a power of two and a normal number. Where the power
-/// overflows or is subnormal, the fraction is far from 1.
+/// A power `fraction * scale`, where the scale is a power of two and a normal number. Where the
+/// power overflows or is subnormal, the fraction is far from 1.
 #[derive(Clone, Copy)]
 pub(super) struct Power {
     pub(super) fraction: Reg<f32>,

@@ -29,8 +29,8 @@ const LARGE: f32 = 65_536.0;
 /// Adding it rounds to an integer, whose low bits are those of the sum.
 const TO_INTEGER: f32 = 12_582_912.0;
 
-/// `(sin(r) - r) / r^3` and `(cos(r) - 1) / r^2` in powers of r^2, for |r| up to pi/4: relative error
-/// below 2^-28.
+/// `(sin(r) - r) / r^3` and `(cos(r) - 1) / r^2` in powers of r^2, for |r| up to pi/4: relative
+/// error below 2^-28.
 const SINE: [f32; 4] = [-0.166_666_55, 0.008_332_19, -0.000_195_184_05, 0.0];
 const COSINE: [f32; 4] = [-0.5, 0.041_666_646, -0.001_388_730_1, 0.000_024_430_67];
 
@@ -69,7 +69,8 @@ const TWO_OVER_PI: [u32; 7] =
 fn reduce_large(x: Reg<f32>) -> (Reg<f32>, Reg<u32>) {
     let pattern = bits(x);
     let mantissa = (pattern & 0x007f_ffff) | 0x0080_0000;
-    // x = mantissa * 2^(e - 23). The bits of 2/pi before position e - 25 give multiples of 4. A word of zeros comes first.
+    // x = mantissa * 2^(e - 23). The bits of 2/pi before position e - 25 give multiples of 4. A
+    // word of zeros comes first.
     let position = ((pattern >> 23) & 0xff) - (127 - 7);
     let offset = position & 31;
     let mut words: Vec<Reg<u32>> =
