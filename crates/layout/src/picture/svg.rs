@@ -9,6 +9,12 @@ use std::fmt::Write;
 /// The side of a cell and the margin of a grid, in pixels.
 const CELL: usize = 40;
 const MARGIN: usize = 34;
+/// The height of a legend.
+const LEGEND: usize = 40;
+/// Cells between two thick lines of a layout.
+const TILE: usize = 8;
+/// Threads of a warp.
+const WARP: i64 = 32;
 /// The height of a title.
 const TITLE: usize = 30;
 
@@ -56,11 +62,12 @@ fn count(grid: &Grid, options: &Options) -> String {
 
 fn document(panels: &[(String, Grid)]) -> String {
     let width = |title: &str, grid: &Grid| {
-        MARGIN + (CELL * grid.columns()).max(title.chars().count() * 8) + MARGIN / 2
+        let text = title.chars().count().max(legend(grid).len());
+        MARGIN + (CELL * grid.columns()).max(text * 8) + MARGIN / 2
     };
     let total: usize = panels.iter().map(|(title, grid)| width(title, grid)).sum();
     let tallest = panels.iter().map(|(_, grid)| grid.cells.len()).max().unwrap_or(0);
-    let height = TITLE + MARGIN + CELL * tallest + MARGIN / 2;
+    let height = TITLE + MARGIN + CELL * tallest + LEGEND;
     let mut drawn = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{total}\" height=\"{height}\" \
          viewBox=\"0 0 {total} {height}\" font-family=\"monospace\" text-anchor=\"middle\">\n\
@@ -75,6 +82,14 @@ fn document(panels: &[(String, Grid)]) -> String {
             escaped(title)
         );
         panel(&mut drawn, grid, left + MARGIN, TITLE + MARGIN / 2);
+        borders(&mut drawn, grid, left + MARGIN, TITLE + MARGIN / 2);
+        let below = TITLE + MARGIN / 2 + CELL * grid.cells.len() + LEGEND / 2;
+        let _ = writeln!(
+            drawn,
+            "<text x=\"{}\" y=\"{below}\" font-size=\"12\" fill=\"#444\" text-anchor=\"start\">{}</text>",
+            left + MARGIN,
+            legend(grid)
+        );
         left += width(title, grid);
     }
     drawn.push_str("</svg>\n");
@@ -107,6 +122,48 @@ fn panel(drawn: &mut String, grid: &Grid, left: usize, top: usize) {
                 "<rect x=\"{x}\" y=\"{y}\" width=\"{side}\" height=\"{side}\" fill=\"none\" stroke=\"#d00\" stroke-width=\"2.5\"/>"
             );
         }
+    }
+}
+
+/// Thick lines between the elements of different warps; between tiles of [`TILE`] cells in a layout
+/// of several.
+fn borders(drawn: &mut String, grid: &Grid, left: usize, top: usize) {
+    let is_border = |one: (usize, usize), other: (usize, usize)| {
+        let warp = |(row, column): (usize, usize)| {
+            grid.cells.get(row)?.get(column)?.owners.first().map(|(thread, _)| thread.div_euclid(WARP))
+        };
+        match (warp(one), warp(other)) {
+            (None, None) => one.0 / TILE != other.0 / TILE || one.1 / TILE != other.1 / TILE,
+            (one, other) => one != other,
+        }
+    };
+    let mut line = |x: usize, y: usize, along: char, length: usize| {
+        let _ = writeln!(
+            drawn,
+            "<path d=\"M{x} {y} {along}{length}\" stroke=\"#000\" stroke-width=\"3\" fill=\"none\"/>"
+        );
+    };
+    for (row, cells) in grid.cells.iter().enumerate() {
+        for column in 0..cells.len() {
+            let (x, y) = (left + CELL * column, top + CELL * row);
+            if column > 0 && is_border((row, column - 1), (row, column)) {
+                line(x, y, 'v', CELL);
+            }
+            if row > 0 && is_border((row - 1, column), (row, column)) {
+                line(x, y, 'h', CELL);
+            }
+        }
+    }
+}
+
+/// What numbers, colors and lines mean.
+fn legend(grid: &Grid) -> &'static str {
+    match grid.cells.iter().flatten().find(|cell| !cell.owners.is_empty()) {
+        Some(_) => "T: thread, by color. V: its value. Thick lines: warps.",
+        None if grid.cells.iter().flatten().any(|cell| cell.bank.is_some()) => {
+            "Number: offset. Color: bank of shared memory. Thick lines: every 8 rows and columns."
+        }
+        None => "Number: value of the layout. Thick lines: every 8 rows and columns.",
     }
 }
 
