@@ -58,7 +58,7 @@ pub mod tensor_map;
 pub use emulator::{Emulator, StartError};
 pub use kernel::image::{Kernel, KernelParameter, LaunchBounds};
 pub use launch::schedule::Schedule;
-pub use memory::{Memory, MemoryError};
+pub use memory::{Memory, MemoryError, available_host_bytes};
 pub use program::{LoadError, ModuleVariable, Program};
 pub use scheduling::grid::{Launch, LaunchReport};
 pub use warpwright_events::{Fault, FaultKind, LaunchInfo, LaunchObserver, Source};

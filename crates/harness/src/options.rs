@@ -335,6 +335,9 @@ impl OptionError {
     ) -> Result<T, Self> {
         let error = |message| Self { name: name.to_owned(), kind: OptionErrorKind::Value, message };
         let value = T::parse(text).map_err(error)?;
+        if value.number().is_some_and(|number| !number.is_finite()) {
+            return Err(error(format!("`{text}` is not a finite number")));
+        }
         match (value.number(), min, max) {
             (Some(number), Some(min), _) if number < min => {
                 Err(error(format!("`{text}` is less than the minimum, {min}")))
@@ -456,6 +459,8 @@ mod tests {
         assert_eq!(error("m", "x"), "--m: `x` is not a non-negative integer");
         assert_eq!(error("threads", "2048"), "--threads: `2048` is greater than the maximum, 1024");
         assert_eq!(error("alpha", "one"), "--alpha: `one` is not a number");
+        assert_eq!(error("alpha", "nan"), "--alpha: `nan` is not a finite number");
+        assert_eq!(error("alpha", "-inf"), "--alpha: `-inf` is not a finite number");
         assert_eq!(error("layout", "diagonal"), "--layout: `diagonal` is not one of row-major, column");
         assert_eq!(
             error("n", "1"),

@@ -52,6 +52,11 @@ impl Setup {
         self.device.properties().sm_count
     }
 
+    /// Refuses work whose buffers cannot fit, before anything is generated or allocated.
+    pub(crate) fn check_memory(&self, work: Work) -> Result<()> {
+        Ok(self.device.check_memory(work.bytes as u64)?)
+    }
+
     /// Sets of buffers that launches use in rotation. `make` makes the set of a seed.
     ///
     /// On a GPU the sets together exceed the L2 cache, so that no launch finds its inputs there. An
@@ -88,6 +93,7 @@ impl Setup {
         if self.device.is_dry_run() {
             return Ok(self.device.uninitialized(length)?);
         }
+        self.device.check_memory((length as u64).saturating_mul(size_of::<T>() as u64))?;
         let elements = generate(length);
         assert_eq!(elements.len(), length, "the generator makes as many elements as the buffer has");
         Ok(self.device.buffer_from(&elements)?)
@@ -107,6 +113,7 @@ impl Setup {
     /// # Errors
     /// The device is out of memory.
     pub fn output<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
+        self.device.check_memory((length as u64).saturating_mul(size_of::<T>() as u64))?;
         let mut buffer = self.device.uninitialized(length)?;
         if !self.device.properties().is_emulated {
             let stream = self.device.stream()?;

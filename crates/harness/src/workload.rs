@@ -249,6 +249,7 @@ impl<W: Workload> DynWorkload for W {
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        setup.check_memory(Workload::work(self))?;
         Workload::prepare(self, setup)
     }
 
@@ -258,7 +259,10 @@ impl<W: Workload> DynWorkload for W {
     }
 
     fn search(&self, setup: &Setup) -> Option<Result<Box<dyn Search>>> {
-        Workload::search(self, setup)
+        match setup.check_memory(Workload::work(self)) {
+            Ok(()) => Workload::search(self, setup),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     fn explain(&self, setup: &Setup) -> Option<Result<String>> {

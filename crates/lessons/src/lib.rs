@@ -14,7 +14,7 @@ pub mod sort;
 pub mod transpose;
 pub mod vector_add;
 
-use warpwright_harness::Entry;
+use warpwright_harness::{Entry, Refused};
 
 /// Every lesson, in reading order.
 pub const WORKLOADS: &[Entry] = &[
@@ -34,3 +34,16 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<sgemm::SgemmLadder>(),
     Entry::of::<hopper::HopperLadder>(),
 ];
+
+/// Elements of a matrix whose elements the kernel indexes with 32 bits.
+///
+/// # Errors
+/// There are more.
+pub(crate) fn elements(m: u32, n: u32) -> Result<usize, Refused> {
+    m.checked_mul(n).map(|count| count as usize).ok_or_else(|| {
+        Refused::new(format!(
+            "{m} x {n} is more elements than this kernel indexes, {}: choose a smaller `--m` or `--n`",
+            u32::MAX
+        ))
+    })
+}

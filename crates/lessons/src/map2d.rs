@@ -45,7 +45,7 @@ impl Workload for Map2dWorkload {
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let (m, n) = (self.m, self.n);
-        let count = u32::try_from(u64::from(m) * u64::from(n))? as usize;
+        let count = crate::elements(m, n)?;
         let kernel = setup.device().compile(&KERNEL.run()?)?;
         let buffers = setup.buffers(self.work(), |seed| {
             Ok((setup.values::<f32>(Values::Normal, seed, count)?, setup.output::<f32>(count)?))

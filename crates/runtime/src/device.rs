@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpwright_arch::{ARCHITECTURES, Arch, Capability};
 use warpwright_count::Counters;
-use warpwright_emulator::Schedule;
+use warpwright_emulator::{Schedule, available_host_bytes};
 
 use crate::backend::Backend;
 use crate::buffer::{Allocation, Buffer, Storable};
@@ -244,6 +244,41 @@ impl Device {
     /// The name that selects it: `cuda:0`, `emu:h200`.
     pub fn name(&self) -> &str {
         &self.properties().name
+    }
+
+    /// Returns an error if buffers of `bytes` bytes cannot fit, before anything is allocated: neither
+    /// the device nor the host, where their elements are made and where the memory of an emulated
+    /// device is.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Error};
+    /// let device = Device::named("emu:h200")?;
+    /// let refused = device.check_memory(1 << 50).expect_err("a petabyte");
+    /// assert_eq!(
+    ///     refused.to_string(),
+    ///     "1.1 PB do not fit into the memory of emu:h200; free buffers or use a smaller problem"
+    /// );
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn check_memory(&self, bytes: u64) -> Result<()> {
+        let properties = self.properties();
+        let device = || properties.name.clone();
+        if self.is_dry_run() {
+            return Ok(());
+        }
+        if bytes > properties.global_bytes {
+            return Err(Error::OutOfMemory { bytes, device: device() });
+        }
+        let copies = if properties.is_emulated { 2 } else { 1 };
+        match available_host_bytes() {
+            Some(available) if copies * bytes > available => {
+                Err(Error::OutOfHostMemory { bytes: copies * bytes, available, device: device() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A new buffer with a copy of `elements`.

@@ -132,6 +132,9 @@ impl Emulated {
             MemoryError::OutOfMemory { requested, .. } => {
                 Error::OutOfMemory { bytes: requested, device: self.properties.name.clone() }
             }
+            MemoryError::HostOutOfMemory { requested, available } => {
+                Error::OutOfHostMemory { bytes: requested, available, device: self.properties.name.clone() }
+            }
             other => Error::Driver {
                 call: "emulator",
                 name: "memory error".to_owned(),
@@ -370,7 +373,8 @@ impl LoadedKernel for EmulatedKernel {
         if let Some(done) = checks.and_then(|checks| checks.done()) {
             machine.previous().insert(stream.0, done);
         }
-        print!("{}", report.output);
+        // A reader that is gone does not stop the kernel.
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), report.output.as_bytes());
         if let Some(counting) = counting {
             machine.keep(counting.counters());
         }

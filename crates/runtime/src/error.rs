@@ -133,10 +133,28 @@ pub enum Error {
         kernels: Vec<String>,
     },
     /// The device has not enough memory.
-    #[error("{bytes} bytes do not fit into the memory of {device}; free buffers or use a smaller problem")]
+    #[error(
+        "{} do not fit into the memory of {device}; free buffers or use a smaller problem",
+        shown_bytes(*.bytes)
+    )]
     OutOfMemory {
         /// Bytes requested.
         bytes: u64,
+        /// The device.
+        device: String,
+    },
+    /// The host has not enough memory for the inputs, or for the memory of an emulated device.
+    #[error(
+        "{device} needs {} of this machine's memory, of which {} is available; use a smaller problem, or \
+         free memory",
+        shown_bytes(*.bytes),
+        shown_bytes(*.available)
+    )]
+    OutOfHostMemory {
+        /// Bytes requested.
+        bytes: u64,
+        /// Bytes that the host can still give.
+        available: u64,
         /// The device.
         device: String,
     },
@@ -326,6 +344,16 @@ pub enum Error {
     /// The elapsed time of two events needs both to be recorded and reached.
     #[error("the elapsed time needs two events that are recorded and reached; synchronize first")]
     EventNotReached,
+}
+
+/// A number of bytes with the unit that suits it: `13.1 GB`.
+fn shown_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KB", "MB", "GB", "TB", "PB", "EB"];
+    if bytes < 1000 {
+        return format!("{bytes} bytes");
+    }
+    let power = (bytes.ilog10() / 3) as usize;
+    format!("{:.1} {}", bytes as f64 / 1000f64.powi(power as i32), UNITS[power - 1])
 }
 
 /// Renders findings like compiler diagnostics.

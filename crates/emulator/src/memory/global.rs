@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpwright_events::InitializedBytes;
 
-use super::{CONSTANT_WINDOW, GLOBAL_BASE};
+use super::{CONSTANT_WINDOW, GLOBAL_BASE, host};
 
 /// Every allocation starts at a multiple of this, as `cudaMalloc` promises.
 const ALIGNMENT: u64 = 256;
@@ -26,6 +26,17 @@ pub enum MemoryError {
         free: u64,
         /// Bytes in all.
         capacity: u64,
+    },
+    /// Not enough memory of the host is left.
+    #[error(
+        "{requested} bytes were requested; an emulated device keeps its memory in the host's, of which \
+         {available} bytes are available"
+    )]
+    HostOutOfMemory {
+        /// Bytes requested.
+        requested: u64,
+        /// Bytes that the host can still give.
+        available: u64,
     },
     /// An address that no allocation starts at was freed.
     #[error("{address:#x} is not the start of an allocation, so it cannot be freed")]
@@ -195,6 +206,12 @@ impl Memory {
         };
         if size > self.capacity.saturating_sub(self.used) {
             return Err(full);
+        }
+        if size >= host::SMALL
+            && let Some(available) = host::available_host_bytes()
+            && size > available
+        {
+            return Err(MemoryError::HostOutOfMemory { requested: size, available });
         }
         let Some(layout) = Region::layout(size) else { return Err(full) };
         // SAFETY: the layout is of at least one byte.

@@ -11,6 +11,7 @@
 
 mod access;
 mod global;
+mod host;
 
 mod local;
 mod operand;
@@ -20,6 +21,7 @@ pub(crate) mod update;
 pub(crate) use access::{common_address, span};
 pub use global::{Memory, MemoryError};
 pub(crate) use global::{Region, RegionCache};
+pub use host::available_host_bytes;
 
 pub(crate) use local::LocalMemory;
 pub(crate) use operand::{AddressOperand, BaseOperand};

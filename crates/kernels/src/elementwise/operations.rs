@@ -7,9 +7,9 @@ use super::kernels::{Copy, Map, Walk, Zip};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// The grid of a walk over `length` elements.
-fn grid<T: Storable>(walk: Walk, length: usize) -> Result<u32> {
+pub(super) fn grid<T: Storable>(walk: Walk, length: u64) -> Result<u32> {
     let reason = |_| format!("{length} elements take more CTAs than a grid has; do them in parts");
-    let grid = walk.grid::<T>(length as u64).map_err(reason);
+    let grid = walk.grid::<T>(length).map_err(reason);
     grid.map_err(|reason| OperationError::Shape { what: "an elementwise operation", reason })
 }
 
@@ -30,7 +30,7 @@ impl Operations {
         }
         let (walk, length) = (Walk::FASTEST, from.len());
         let kernel = self.kernel(Copy { walk }, Copy::run::<T>)?;
-        Ok(kernel.launch(stream, grid::<T>(walk, length)?, (from, to, length as u64))?)
+        Ok(kernel.launch(stream, grid::<T>(walk, length as u64)?, (from, to, length as u64))?)
     }
 
     /// to = f(from), elementwise. `function` is staged: it gets a device value and returns one, and
@@ -67,7 +67,7 @@ impl Operations {
         }
         let (walk, length) = (Walk::FASTEST, from.len());
         let kernel = self.kernel(walk, move |walk: &Walk| Map { walk: *walk, function }.run::<T>())?;
-        Ok(kernel.launch(stream, grid::<T>(walk, length)?, (from, to, length as u64))?)
+        Ok(kernel.launch(stream, grid::<T>(walk, length as u64)?, (from, to, length as u64))?)
     }
 
     /// to = f(a, b), elementwise. `function` is staged, as for [`map`](Self::map).
@@ -105,6 +105,6 @@ impl Operations {
         }
         let (walk, length) = (Walk::FASTEST, a.len());
         let kernel = self.kernel(walk, move |walk: &Walk| Zip { walk: *walk, function }.run::<T>())?;
-        Ok(kernel.launch(stream, grid::<T>(walk, length)?, (a, b, to, length as u64))?)
+        Ok(kernel.launch(stream, grid::<T>(walk, length as u64)?, (a, b, to, length as u64))?)
     }
 }

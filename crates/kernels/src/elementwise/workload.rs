@@ -11,6 +11,7 @@ use warpwright_harness::{
 };
 
 use super::kernels::{Copy, Map, Walk, Zip};
+use super::operations;
 
 data_types! {
     /// Types of elements.
@@ -30,10 +31,10 @@ pub(crate) struct Elementwise {
     #[option(default = 128, min = 8, max = 128, search = [128, 64, 32, 16, 8])]
     bits: u32,
     /// Threads per CTA.
-    #[option(max = 1024, search = [128, 256, 512, 1024])]
+    #[option(min = 1, max = 1024, search = [128, 256, 512, 1024])]
     threads: Option<u32>,
     /// Vectors in flight per thread.
-    #[option(search = [1, 2, 4, 8])]
+    #[option(min = 1, max = 64, search = [1, 2, 4, 8])]
     steps: Option<u32>,
     /// Distribution of the inputs.
     values: Values,
@@ -75,10 +76,10 @@ impl Elementwise {
         reference: impl Fn(T) -> f64 + Sync + 'static,
     ) -> Result<Box<dyn Prepared>> {
         let (walk, length) = (self.walk()?, self.length);
-        let grid = walk.grid::<T>(length)?;
+        let grid = operations::grid::<T>(walk, length)?;
         let compiled = setup.device().compile(&kernel)?;
         let buffers = setup.buffers(self.work_of::<T>(1), |seed| {
-            let count = usize::try_from(length)?;
+            let count = length as usize;
             Ok((setup.values::<T>(self.values, seed, count)?, setup.output::<T>(count)?))
         })?;
         Ok(buffers
@@ -98,10 +99,10 @@ impl Elementwise {
         Reg<T>: ops::Add<Output = Reg<T>>,
     {
         let (walk, length) = (self.walk()?, self.length);
-        let grid = walk.grid::<T>(length)?;
+        let grid = operations::grid::<T>(walk, length)?;
         let compiled = setup.device().compile(&Zip { walk, function: sum::<T> }.run::<T>()?)?;
         let buffers = setup.buffers(self.work_of::<T>(2), |seed| {
-            let count = usize::try_from(length)?;
+            let count = length as usize;
             let input = |seed| setup.values::<T>(self.values, seed, count);
             Ok((input(seed)?, input(!seed)?, setup.output::<T>(count)?))
         })?;

@@ -21,13 +21,13 @@ pub(crate) struct Reduction {
     #[option(name = "type")]
     element: ElementType,
     /// CTAs per SM.
-    #[option(search = [1, 2, 4])]
+    #[option(min = 1, max = 64, search = [1, 2, 4])]
     ctas_per_sm: Option<u32>,
     /// Vectors per thread and tile.
-    #[option(search = [1, 2, 4, 8, 16])]
+    #[option(min = 1, max = 64, search = [1, 2, 4, 8, 16])]
     unroll: Option<u32>,
     /// Tiles in shared memory, on sm_90 and later.
-    #[option(search = [2, 3, 4, 6])]
+    #[option(max = 64, search = [2, 3, 4, 6])]
     stages: Option<u32>,
 }
 

@@ -25,13 +25,13 @@ data_types! {
 #[derive(Clone, Debug, Options)]
 pub(crate) struct HopperLadder {
     /// Rows of A and C.
-    #[option(default = 512, min = 1)]
+    #[option(default = 512, min = 1, max = 1 << 30)]
     m: u32,
     /// Rows of B and columns of C.
-    #[option(default = 512, min = 1)]
+    #[option(default = 512, min = 1, max = 1 << 30)]
     n: u32,
     /// Columns of A and B, a multiple of 8.
-    #[option(default = 256, min = 1)]
+    #[option(default = 256, min = 1, max = 1 << 30)]
     k: u32,
     /// Step of the ladder.
     step: HopperStep,

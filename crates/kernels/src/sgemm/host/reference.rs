@@ -48,8 +48,9 @@ impl Problem {
     /// The work: A, B and C are moved once.
     pub fn work(&self) -> Work {
         let (m, n, k) = self.sizes();
-        let moved = if self.beta == 0.0 { m * n } else { 2 * m * n };
-        Work { operations: 2.0 * m as f64 * n as f64 * k as f64, bytes: 4.0 * (m * k + k * n + moved) as f64 }
+        let [m, n, k] = [m, n, k].map(|size| size as f64);
+        let moved = if self.beta == 0.0 { m * n } else { 2.0 * m * n };
+        Work { operations: 2.0 * m * n * k, bytes: 4.0 * (m * k + k * n + moved) }
     }
 
     pub(super) fn buffers(&self, setup: &Setup, seed: u64) -> Result<Set> {

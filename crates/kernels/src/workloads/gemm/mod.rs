@@ -25,13 +25,13 @@ use inputs::{Case, Set};
 pub(super) struct GemmWorkload {
     /// Rows of A and C. With groups along m, the total over all groups; with unlike problems, the
     /// maximum.
-    #[option(default = 512, min = 1)]
+    #[option(default = 512, min = 1, max = 1 << 30)]
     m: u32,
     /// Columns of B and C. With unlike problems, the maximum.
-    #[option(default = 512, min = 1)]
+    #[option(default = 512, min = 1, max = 1 << 30)]
     n: u32,
     /// Columns of A and rows of B. With unlike problems, the maximum.
-    #[option(default = 256, min = 1)]
+    #[option(default = 256, min = 1, max = 1 << 30)]
     k: u32,
     /// The problems of one launch.
     grouping: Grouping,
