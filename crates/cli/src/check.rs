@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -43,22 +42,13 @@ struct Told {
 }
 
 impl Check {
-    /// Runs it. The exit status is 0 only where nothing was found.
-    pub(crate) fn run(&self, output: Output) -> ExitCode {
-        match self.check(output) {
-            Ok(0) => ExitCode::SUCCESS,
-            Ok(_) => ExitCode::FAILURE,
-            Err(error) => output.finish(&Err(error)),
-        }
-    }
-
-    /// How many findings there are.
-    fn check(&self, output: Output) -> Result<usize> {
+    /// Runs it. Returns whether nothing was found.
+    pub(crate) fn run(&self, output: Output) -> Result<bool> {
         if let Some(code) = &self.explain {
             let page = explain(code).ok_or_else(|| unknown_code(code))?;
             output.json(|| json!({"code": code, "page": page}));
             output.text(|| page.to_owned());
-            return Ok(0);
+            return Ok(true);
         }
         let name = match (&self.choice, &self.launch) {
             (Some(choice), _) => format!("{choice:?}"),
@@ -87,7 +77,7 @@ impl Check {
         drop(progress);
         output.json(|| as_json(&name, &schedules, &told));
         output.text(|| as_text(&name, &schedules, &told));
-        Ok(told.len())
+        Ok(told.is_empty())
     }
 
     fn schedules(&self) -> Vec<Schedule> {

@@ -6,6 +6,26 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 use warpwright_runtime::{Device, Reading, cublas};
 
+/// What is timed: the GPU, or the emulator, whose times say nothing about the GPU's.
+pub(crate) fn timed_product(device: &Device) -> String {
+    let properties = device.properties();
+    match properties.is_emulated {
+        true => format!("emulator of {}, on this host", properties.product),
+        false => properties.product.clone(),
+    }
+}
+
+/// What the reader of an emulator's times must know.
+pub(crate) fn emulated_times(device: &Device) -> Option<String> {
+    let properties = device.properties();
+    properties.is_emulated.then(|| {
+        format!(
+            "These are times of the emulator on this host, not of {}. `--device cuda:0` times a GPU.",
+            properties.product
+        )
+    })
+}
+
 /// What does not change while a command runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {

@@ -1,18 +1,29 @@
 //! The choice of a kernel: each workload is a subcommand, and its options are flags.
 
+use std::io::Write;
+use std::sync::Once;
+use std::time::Duration;
+
 use anyhow::{Error, Result, anyhow, bail};
+use clap::builder::{StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
-use warpwright_harness::{DynWorkload, Entry, Form, OptionSpec, Prepared, Setup};
+use warpwright_harness::{DynWorkload, Entry, Form, OptionSpec, Prepared, Setup, Work};
 use warpwright_runtime::{Device, LaunchRecord, Stream};
 
 /// The seed of the inputs where none is given.
 const SEED: u64 = 1;
 
+/// What the emulator does in a second on a core, roughly: `warpwright bench emulator`.
+const EMULATED_OPERATIONS_PER_SECOND: f64 = 1e9;
+const EMULATED_BYTES_PER_SECOND: f64 = 1e8;
+/// Emulations that take longer say so first.
+const LONG_SECONDS: f64 = 20.0;
+
 /// The workloads of the library.
 pub(crate) const LIBRARY: &[Entry] = warpwright_kernels::workloads::WORKLOADS;
 
 /// The lessons.
-const LESSONS: &[Entry] = warpwright_lessons::WORKLOADS;
+pub(crate) const LESSONS: &[Entry] = warpwright_lessons::WORKLOADS;
 
 /// Every workload.
 pub(crate) fn all() -> impl Iterator<Item = &'static Entry> {
@@ -44,6 +55,21 @@ impl KernelChoice {
         if self.seed == SEED { flags } else { format!("{flags} --seed {}", self.seed) }
     }
 
+    /// The name and the options that were given, as the command line has them.
+    pub(crate) fn given(&self) -> String {
+        let mut words = vec![self.name().to_owned()];
+        for spec in self.workload.specs().iter().filter(|spec| self.given.contains(&spec.name)) {
+            words.push(format!("--{}", spec.name));
+            if spec.form != Form::Flag {
+                words.push(self.workload.text(spec.name).unwrap_or_default());
+            }
+        }
+        if self.seed != SEED {
+            words.push(format!("--seed {}", self.seed));
+        }
+        words.join(" ")
+    }
+
     /// The same with other defaults for options that were not given.
     pub(crate) fn with_defaults(&self, defaults: &[(&str, &str)]) -> Result<Self> {
         let mut choice = self.clone();
@@ -58,7 +84,29 @@ impl KernelChoice {
     }
 
     pub(crate) fn prepare(&self, device: &Device) -> Result<Box<dyn Prepared>> {
+        device.check_memory(self.workload.work().bytes as u64)?;
+        self.announce(device);
         self.workload.prepare(&self.setup(device)).map_err(Error::from_boxed)
+    }
+
+    /// Says once, before it begins, that an emulator will take long.
+    fn announce(&self, device: &Device) {
+        static SAID: Once = Once::new();
+        let Work { operations, bytes } = self.workload.work();
+        let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
+        let seconds =
+            (operations / EMULATED_OPERATIONS_PER_SECOND + bytes / EMULATED_BYTES_PER_SECOND) / cores;
+        let is_executed = device.properties().is_emulated && !device.is_dry_run();
+        if is_executed && seconds > LONG_SECONDS {
+            SAID.call_once(|| {
+                let time = humantime::format_duration(Duration::from_secs(10 * (seconds / 10.0) as u64));
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "note: {self:?} computes {operations:.1e} operations on {bytes:.1e} bytes, which takes \
+                     the emulator about {time} on this machine; Ctrl-C stops it"
+                );
+            });
+        }
     }
 
     /// The baseline of that name.
@@ -101,7 +149,7 @@ impl From<Box<dyn DynWorkload>> for KernelChoice {
 
 impl std::fmt::Debug for KernelChoice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.name(), self.flags())
+        f.write_str(&self.given())
     }
 }
 
@@ -135,8 +183,7 @@ impl FromArgMatches for KernelChoice {
 }
 
 impl Subcommand for KernelChoice {
-    /// The kernels are hidden from the list of subcommands and named below it, since their texts
-    /// fill pages.
+    /// The kernels are hidden from the list of subcommands, which they would fill.
     fn augment_subcommands(command: Command) -> Command {
         let verb = command.get_name().to_owned();
         let kernels = all().map(|entry| {
@@ -144,13 +191,11 @@ impl Subcommand for KernelChoice {
             let seed = Arg::new("seed").long("seed").value_name("N").value_parser(clap::value_parser!(u64));
             let seed =
                 seed.help(format!("Seed of the inputs [default: {SEED}]")).help_heading("Kernel options");
-            let flags = workload.specs().iter().map(flag).collect::<Vec<_>>();
+            let flags = workload.specs().iter().map(|spec| flag(entry, spec)).collect::<Vec<_>>();
             Command::new(entry.name()).about(workload.about()).args(flags).arg(seed).hide(true)
         });
         let list = format!(
-            "Kernels (`warpwright {verb} KERNEL --help` lists the options of one):\n{}\n\nLessons:\n{}",
-            names(LIBRARY),
-            names(LESSONS)
+            "`warpwright kernels` lists the kernels; `warpwright {verb} KERNEL --help` lists the options of one."
         );
         let has_launch_file = command.get_positionals().next().is_some();
         let subject = if has_launch_file { "<LAUNCH | KERNEL>" } else { "<KERNEL>" };
@@ -167,22 +212,20 @@ impl Subcommand for KernelChoice {
     }
 }
 
-/// Names in indented lines of at most 80 columns.
-fn names(entries: &[Entry]) -> String {
-    let mut lines = vec![" ".to_owned()];
-    for name in entries.iter().map(Entry::name) {
-        if lines.last().is_some_and(|line| line.len() + 1 + name.len() > 80) {
-            lines.push(" ".to_owned());
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push_str(&format!(" {name}"));
-        }
-    }
-    lines.join("\n")
+/// What reads the value of an option: the option itself, so that a refusal names it and the value.
+fn value_of(entry: &'static Entry, name: &'static str) -> impl TypedValueParser<Value = String> {
+    StringValueParser::new().try_map(move |text| match entry.workload().set(name, &text) {
+        Ok(()) => Ok(text),
+        Err(error) => Err(error.message),
+    })
 }
 
-fn flag(spec: &OptionSpec) -> Arg {
+fn flag(entry: &'static Entry, spec: &OptionSpec) -> Arg {
     let flag = Arg::new(spec.name).long(spec.name).help_heading("Kernel options");
+    let flag = match spec.form {
+        Form::Flag => flag,
+        _ => flag.value_parser(value_of(entry, spec.name)),
+    };
     let help = spec.help.strip_suffix('.').unwrap_or(spec.help);
     let default = format!("[default: {}]", spec.default);
     match spec.form {

@@ -10,6 +10,7 @@ use serde_json::json;
 use warpwright_layout::expression::{evaluate, evaluate_plain};
 use warpwright_layout::picture::{self, Options, Together};
 
+use crate::file;
 use crate::output::Output;
 
 /// Evaluate and draw expressions of the layout algebra.
@@ -62,7 +63,7 @@ impl Layout {
         let options = Options { element_bits: self.bits, together: self.together.into() };
         if let Some(path) = &self.svg {
             let drawn = picture::svg(&value, &options)?;
-            std::fs::write(path, drawn).with_context(|| format!("{} cannot be written", path.display()))?;
+            file::write(path, drawn)?;
         }
         output.json(|| json!({"expression": text, "value": value.to_string(), "cute": format!("{value:#}")}));
         output.text(|| match picture::text(&value, &options) {
@@ -83,10 +84,17 @@ fn evaluate_lines(mut from: impl BufRead, mut to: impl Write) -> Result<()> {
             Ok(value) => writeln!(to, "{value}"),
             Err(error) => writeln!(to, "error: {}", error.summary()),
         };
-        written.context("standard output cannot be written")?;
+        match written {
+            // The reader has what it wanted.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written.context("standard output cannot be written")?,
+        }
         line.clear();
     }
-    to.flush().context("standard output cannot be written")
+    match to.flush() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("standard output cannot be written"),
+    }
 }
 
 #[cfg(test)]

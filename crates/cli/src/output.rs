@@ -1,7 +1,7 @@
 //! Where results go: text for people or JSON for machines, and color only on a terminal.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,21 +36,50 @@ impl Output {
     }
 
     /// Says how the command ended. The exit status is 0 only where it did all it was asked.
-    pub(crate) fn finish(self, outcome: &anyhow::Result<()>) -> ExitCode {
-        let Err(error) = outcome else { return ExitCode::SUCCESS };
-        let message = format!("{error:#}");
-        self.json(|| json!({"status": "error", "message": message}));
+    pub(crate) fn finish(self, outcome: anyhow::Result<bool>) -> ExitCode {
+        match outcome {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                self.refuse(&message(&error));
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    /// Says why nothing was done.
+    pub(crate) fn refuse(self, message: &str) {
+        self.json(|| json!({"status": "error", "message": message.trim_end()}));
         if self == Self::Text {
             let label = if std::io::stderr().is_terminal() { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
-            eprintln!("{label} {message}");
+            let _ = writeln!(std::io::stderr(), "{label} {message}");
         }
-        ExitCode::FAILURE
     }
 }
 
-/// Prints a line, and lets a reader that has gone away be.
+/// The chain of an error as one sentence. A cause that the text before it contains is not repeated.
+pub(crate) fn message(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        if message.is_empty() {
+            message = cause;
+        } else if !message.contains(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
+}
+
+/// Prints a line. A reader that is gone ends the command quietly; any other failure is an error,
+/// since the result is lost.
 fn line(text: &impl Display) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let mut stdout = std::io::stdout().lock();
+    let Err(error) = writeln!(stdout, "{text}").and_then(|()| stdout.flush()) else { return };
+    if error.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+    let _ = writeln!(std::io::stderr(), "error: standard output cannot be written: {error}");
+    std::process::exit(1);
 }
 
 /// What a long command is doing, shown on a terminal while it does it and gone when it is dropped.
@@ -91,5 +120,21 @@ impl Drop for Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn a_cause_that_is_named_already_is_not_repeated() {
+        let error = Err::<(), _>(anyhow!("line 3: no such instruction"))
+            .context("invalid PTX: line 3: no such instruction")
+            .context("k.ptx cannot be loaded")
+            .expect_err("an error");
+        assert_eq!(message(&error), "k.ptx cannot be loaded: invalid PTX: line 3: no such instruction");
     }
 }

@@ -10,6 +10,7 @@ use warpwright_arch::Capability;
 use warpwright_runtime::{Device, Extents, Launch, LaunchRecord};
 
 use crate::annotate::annotate;
+use crate::file;
 use crate::kernel::{self, KernelChoice};
 use crate::output::Output;
 
@@ -120,8 +121,7 @@ impl Ptx {
         for (index, kernel) in launched.iter().enumerate() {
             let number = if launched.len() == 1 { String::new() } else { format!(".{}", index + 1) };
             let path = directory.join(format!("{}{number}.{arch}.ptx", choice.name()));
-            std::fs::write(&path, self.text(kernel))
-                .with_context(|| format!("{} cannot be written", path.display()))?;
+            file::write(&path, self.text(kernel))?;
             paths.push(path.display().to_string());
         }
         Ok(paths)

@@ -47,6 +47,7 @@ impl Run {
                 "kernel": choice.name(),
                 "options": choice.flags(),
                 "device": device.name(),
+                "is_emulated": device.properties().is_emulated,
                 "seconds": seconds,
                 "elements": verified.elements,
                 "worst_error_of_tolerance": verified.worst,
@@ -57,11 +58,12 @@ impl Run {
         });
         output.text(|| {
             let explanation = explanation.map_or(String::new(), |text| format!("{text}\n"));
+            let of_emulator = if device.properties().is_emulated { " of the emulator" } else { "" };
             format!(
-                "{explanation}{choice:?} on {}: all {} elements agree with the reference (largest error: {:.3} of its tolerance), {seconds:.6} s",
-                device.name(),
+                "{explanation}all {} elements agree with the reference (largest error: {:.3} of its tolerance): {choice:?} on {}, {seconds:.6} s{of_emulator}",
                 verified.elements,
                 verified.worst,
+                device.name(),
             )
         });
         Ok(())

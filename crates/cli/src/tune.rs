@@ -10,6 +10,7 @@ use warpwright_harness::{Candidate, Prepared};
 use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing;
+use crate::conditions::{emulated_times, timed_product};
 use crate::kernel::KernelChoice;
 use crate::output::{Output, Progress};
 use crate::target::DeviceOptions;
@@ -83,14 +84,15 @@ impl Tune {
                 "kernel": choice.name(),
                 "options": choice.flags(),
                 "device": device.name(),
-                "product": device.properties().product,
+                "product": timed_product(&device),
+                "is_emulated": emulated,
                 "kept_in": file.as_ref().map(|file| file.display().to_string()),
                 "finalists": all.iter().map(entry).collect::<Vec<_>>(),
                 "others": others.iter().map(entry).collect::<Vec<_>>(),
             })
         });
         output.text(|| {
-            let mut lines = vec![format!("{choice:?} on {}", device.properties().product)];
+            let mut lines = vec![format!("{choice:?} on {}", timed_product(&device))];
             let line = |timed: &Timed| {
                 format!(
                     "{:>10.1} us {:>8.1} TFLOP/s  {}",
@@ -104,7 +106,9 @@ impl Tune {
             lines.extend(others.iter().map(line));
             lines.push(match &file {
                 Some(file) => format!("kept in {}: {}", file.display(), all[0].candidate.name),
-                None if emulated => "emulated: nothing is kept".to_owned(),
+                None if emulated => {
+                    format!("{} Nothing is kept.", emulated_times(&device).unwrap_or_default())
+                }
                 None => format!("not kept: pass the fastest as flags: {}", all[0].candidate.name),
             });
             lines.join("\n")

@@ -5,5 +5,6 @@ mod compiled;
 mod exec;
 mod mutants;
 mod mutation;
+mod refusals;
 mod report;
 mod verbs;

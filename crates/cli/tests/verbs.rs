@@ -185,7 +185,12 @@ fn a_list_keeps_what_its_figures_were_measured_with() {
             .is_some_and(|command| command.starts_with("warpwright bench list "))
     );
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert_eq!(text.lines().count(), 3, "the day and the versions, then a line for each: {text}");
+    assert_eq!(
+        text.lines().count(),
+        4,
+        "the day and the versions, what the times are of, then a line for each: {text}"
+    );
+    assert!(text.contains("times of the emulator on this host"), "{text}");
 }
 
 #[test]

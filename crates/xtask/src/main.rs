@@ -1,7 +1,9 @@
 //! What developers of warpwright run: `cargo run -p xtask -- chapter`,
-//! `cargo run -p xtask -- math`, `cargo run -p xtask -- operations`, `cargo run -p xtask -- sweep`.
+//! `cargo run -p xtask -- fuzz`, `cargo run -p xtask -- math`, `cargo run -p xtask -- operations`,
+//! `cargo run -p xtask -- sweep`.
 
 mod chapter;
+mod fuzz;
 mod math;
 mod operations;
 mod sweep;
@@ -23,6 +25,7 @@ enum Task {
     Math(math::Math),
     Operations(operations::Operations),
     Sweep(sweep::Sweep),
+    Fuzz(fuzz::Fuzz),
 }
 
 fn main() -> Result<()> {
@@ -31,5 +34,6 @@ fn main() -> Result<()> {
         Task::Math(math) => math.run(),
         Task::Operations(operations) => operations.run(),
         Task::Sweep(sweep) => sweep.run(),
+        Task::Fuzz(fuzz) => fuzz.run(),
     }
 }

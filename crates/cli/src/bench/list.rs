@@ -2,22 +2,26 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Command, FromArgMatches, Subcommand};
 use serde_json::json;
 
 use super::{Bench, Measured};
-use crate::conditions::Setting;
+use crate::conditions::{Setting, emulated_times};
+use crate::file;
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 
 /// Times each line of a file: the name of a kernel and its options, as the command line has them.
 pub(super) fn run(bench: &Bench, file: &Path, output: Output) -> Result<()> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let text = file::text(file)?;
     let choices = choices(&text).with_context(|| file.display().to_string())?;
     let device = bench.device.open()?;
     let setting = Setting::of(&device, bench.vs.as_deref());
     output.text(|| setting.as_text());
+    if let Some(note) = emulated_times(&device) {
+        output.text(|| note);
+    }
     let mut all = Vec::new();
     for (line, choice) in &choices {
         let measured = bench.measure(choice, &device, output)?;
@@ -50,13 +54,21 @@ pub(crate) fn choices(text: &str) -> Result<Vec<(String, KernelChoice)>> {
         }
         let choice = command.clone().try_get_matches_from(&words);
         let choice = choice.and_then(|matches| KernelChoice::from_arg_matches(&matches));
-        let choice = choice.with_context(|| format!("line {}: `{line}`", number + 1))?;
+        let choice =
+            choice.map_err(|error| anyhow!("line {}: `{line}`: {}", number + 1, sentence(&error)))?;
         choices.push((words.join(" "), choice));
     }
     if choices.is_empty() {
         bail!("no line names a kernel");
     }
     Ok(choices)
+}
+
+/// The first line of what a command line's error prints, which names what is wrong.
+fn sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 /// The median of each, their ratio, and the clocks and power meanwhile.

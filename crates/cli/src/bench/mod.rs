@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use warpwright_harness::{Prepared, Work};
 use warpwright_runtime::Device;
 
-use crate::conditions::{Conditions, Setting};
+use crate::conditions::{Conditions, Setting, emulated_times, timed_product};
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 use crate::target::DeviceOptions;
@@ -198,7 +198,8 @@ impl Measured {
             "kernel": self.choice.name(),
             "options": self.choice.flags(),
             "device": device.name(),
-            "product": device.properties().product,
+            "product": timed_product(device),
+            "is_emulated": device.properties().is_emulated,
             "checked": self.is_checked,
             "operations": self.work.operations,
             "bytes": self.work.bytes,
@@ -208,14 +209,14 @@ impl Measured {
     }
 
     fn as_text(&self, device: &Device, setting: &Setting) -> String {
-        let emulated = if device.properties().is_emulated { ", emulated" } else { "" };
-        let on = format!("{} ({}{emulated})", device.name(), device.properties().product);
+        let on = format!("{} ({})", device.name(), timed_product(device));
         let mut lines = self.explanation.iter().cloned().collect::<Vec<_>>();
         lines.push(format!("{:?} on {on}", self.choice));
         lines.extend(self.timed.iter().map(|timed| as_text(timed, &self.work)));
         if let (Some(ratio), [ours, theirs]) = (self.ratio(), self.timed.as_slice()) {
             lines.push(format!("{} is {ratio:.3} times as fast as {}", ours.name, theirs.name));
         }
+        lines.extend(emulated_times(device));
         if let Some(conditions) = self.conditions.as_text() {
             lines.push(format!("{}; {conditions}", setting.as_text()));
         }

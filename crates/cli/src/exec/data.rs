@@ -7,7 +7,11 @@ use anyhow::{Context, Result, bail};
 
 use super::description::{Buffer, Init};
 use crate::dtype::{Dtype, NumpyKind};
+use crate::file;
 use crate::npy::Array;
+
+/// Bytes of a NumPy file besides its elements: those of a header, with room to spare.
+const MOST_HEADER_BYTES: u64 = 1 << 20;
 
 /// The bytes of a buffer's initial elements. Paths are relative to `directory`.
 pub(crate) fn initial(buffer: &Buffer, directory: &Path) -> Result<Vec<u8>> {
@@ -23,7 +27,7 @@ pub(crate) fn initial(buffer: &Buffer, directory: &Path) -> Result<Vec<u8>> {
         Init::Npy(path) => {
             let path = directory.join(path);
             let shown = path.display();
-            let file = std::fs::read(&path).with_context(|| format!("{shown} cannot be read"))?;
+            let file = file::bytes(&path, buffer.bytes().saturating_add(MOST_HEADER_BYTES))?;
             let array = Array::parse(&file).with_context(|| format!("{shown} is not an array of numbers"))?;
             elements(array, buffer).with_context(|| format!("{shown} does not fit"))
         }
@@ -68,7 +72,7 @@ pub(crate) fn save(buffer: &Buffer, data: Vec<u8>, path: &Path) -> Result<()> {
         shape: buffer.shape.clone(),
         data,
     };
-    std::fs::write(path, array.to_bytes()).with_context(|| format!("{} cannot be written", path.display()))
+    file::write(path, array.to_bytes())
 }
 
 /// Standard normal numbers, the same on every machine: SplitMix64 through the Box-Muller transform.

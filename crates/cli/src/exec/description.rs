@@ -121,6 +121,11 @@ impl Buffer {
     pub(crate) fn count(&self) -> usize {
         self.shape.iter().product()
     }
+
+    /// How many bytes it has.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.count() * self.dtype.bytes()) as u64
+    }
 }
 
 /// What a buffer holds before the launch.
@@ -170,6 +175,26 @@ impl Description {
             dynamic_shared_bytes: shared,
             arguments,
         })
+    }
+}
+
+impl Description {
+    /// Bytes of all buffers.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        let buffers = self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Buffer(buffer) => Some(buffer.bytes()),
+            _ => None,
+        });
+        buffers.fold(0, u64::saturating_add)
+    }
+
+    /// Leaves out what would be saved after the launch.
+    pub(crate) fn save_nothing(&mut self) {
+        for argument in &mut self.arguments {
+            if let Argument::Buffer(buffer) = argument {
+                buffer.save = None;
+            }
+        }
     }
 }
 
@@ -236,7 +261,7 @@ fn buffer(node: &Node<'_>) -> Result<Buffer> {
     let mut shape = Vec::new();
     for extent in shape_node.items()? {
         let size = extent.unsigned()?;
-        let too_large = || extent.complain("the buffer would be too large");
+        let too_large = || extent.complain("the buffer would have more than 2^64 bytes");
         bytes = bytes.checked_mul(size.max(1)).ok_or_else(too_large)?;
         shape.push(usize::try_from(size).map_err(|_| too_large())?);
     }

@@ -14,9 +14,11 @@ use warpwright_arch::tensor_map::TENSOR_MAP_BYTES;
 use warpwright_runtime as runtime;
 use warpwright_runtime::{Device, Launch};
 
+use crate::file;
 use crate::output::Output;
 use crate::target::DeviceOptions;
-use description::{Argument, Description, Field, Structure, TensorMap};
+pub(crate) use description::Description;
+use description::{Argument, Field, Structure, TensorMap};
 
 /// Run a kernel of any PTX file, as a launch file describes it.
 #[derive(Debug, Args)]
@@ -64,7 +66,7 @@ impl Exec {
 
 fn read(path: &Path) -> Result<Description> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))?;
+    let text = file::text(path)?;
     let value = serde_json::from_str(&text).with_context(|| format!("{shown} is not JSON"))?;
     Description::parse(&value).with_context(|| format!("{shown} is not a launch file"))
 }
@@ -72,22 +74,18 @@ fn read(path: &Path) -> Result<Description> {
 /// Launches what a launch file describes on a device, and saves nothing.
 pub(crate) fn check(path: &Path, device: &Device) -> Result<()> {
     let mut description = read(path)?;
-    for argument in &mut description.arguments {
-        if let Argument::Buffer(buffer) = argument {
-            buffer.save = None;
-        }
-    }
+    description.save_nothing();
     launch(&description, path.parent().unwrap_or(Path::new("")), device).map(|_| ())
 }
 
 /// The PTX that a launch file names.
 pub(crate) fn ptx(path: &Path) -> Result<String> {
     let path = path.parent().unwrap_or(Path::new("")).join(read(path)?.ptx);
-    std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))
+    file::text(&path)
 }
 
 /// What a launch did.
-struct Done {
+pub(crate) struct Done {
     seconds: f64,
     counts: runtime::LaunchCounts,
     saved: Vec<String>,
@@ -121,12 +119,13 @@ fn unpassed(arguments: &[Argument], parameters: Option<&[runtime::Parameter]>) -
     choices.map(chosen).find(|chosen| fits(chosen)).unwrap_or_default()
 }
 
-fn launch(description: &Description, directory: &Path, device: &Device) -> Result<Done> {
+pub(crate) fn launch(description: &Description, directory: &Path, device: &Device) -> Result<Done> {
     let path = directory.join(&description.ptx);
-    let ptx = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let ptx = file::text(&path)?;
     let module = device.load_ptx(&ptx).with_context(|| format!("{} cannot be loaded", path.display()))?;
     let function = module.function(&description.entry)?;
 
+    device.check_memory(description.buffer_bytes()).context("args")?;
     let mut placed = Vec::new();
     for (index, argument) in description.arguments.iter().enumerate() {
         if let Argument::Buffer(description) = argument {

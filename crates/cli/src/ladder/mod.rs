@@ -12,7 +12,7 @@ use warpwright_harness::{Entry, Ladder as Steps, Measure, Prepared, Resources, W
 use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing::{self, Timing};
-use crate::conditions::{Conditions, Setting};
+use crate::conditions::{Conditions, Setting, timed_product};
 use crate::kernel::{self, KernelChoice};
 use crate::output::Output;
 use crate::target::DeviceOptions;
@@ -92,7 +92,8 @@ impl Ladder {
             "kernel": name,
             "options": choice.workload.flags_without(ladder.option),
             "device": device.name(),
-            "product": device.properties().product,
+            "product": timed_product(&device),
+            "is_emulated": device.properties().is_emulated,
             "rival": ladder.baseline,
             "counted_on": COUNTED_ON,
             "counted_with": count::flags(&ladder),

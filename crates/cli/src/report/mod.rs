@@ -109,7 +109,7 @@ impl Report {
         let mut files = SourceFiles::here();
         let title = format!("{name} on {emulator}");
         if let Some(file) = &self.html {
-            std::fs::write(file, html::page(&title, &kernels, arch, &mut files))
+            crate::file::write(file, html::page(&title, &kernels, arch, &mut files))
                 .with_context(|| format!("{} cannot be written", file.display()))?;
         }
         drop(progress);

@@ -29,10 +29,11 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The picture as an SVG document that reads well on light and dark ground. A kernel that computes
-/// nothing stands at the left edge, at what its bytes would be worth there.
+/// The picture as an SVG document that reads well on light and dark ground.
 pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> String {
-    let (width, height) = (LEFT + WIDTH + 150.0, TOP + HEIGHT + 54.0);
+    // Room for the roofs' names at the right, and for the title above.
+    let width = (LEFT + WIDTH + 260.0).max(24.0 + 8.0 * title.chars().count() as f64);
+    let height = TOP + HEIGHT + 54.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\" fill=\"#777\" stroke-linecap=\"round\">\n\
@@ -116,14 +117,25 @@ fn grid(svg: &mut String) {
     }
 }
 
-/// The kernel: the most the roofs allow it, and what was measured.
+/// The kernel: the most the roofs allow it, and what was measured. One without operations of these
+/// roofs has no place in the picture, which says so.
 fn kernel(svg: &mut String, place: &Place, measured: Option<f64>) {
+    if place.all_operations() == 0 {
+        let measured =
+            measured.map_or(String::new(), |seconds| format!("; measured: {}", shown_time(seconds)));
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#c5543a\">no floating-point or tensor operations: at least {} \
+             for {} bytes of device memory{measured}</text>",
+            LEFT + 12.0,
+            TOP + HEIGHT - 12.0,
+            shown_time(place.seconds),
+            place.bytes,
+        );
+        return;
+    }
     let least = 10f64.powf(X.0);
-    // At the left edge, a byte is worth as many operations as the edge stands for.
-    let operations = match place.all_operations() {
-        0 => least * place.bytes as f64,
-        operations => operations as f64,
-    };
+    let operations = place.all_operations() as f64;
     let x = x_of(place.intensity().max(least));
     let most = y_of(operations / place.seconds.max(1e-30));
     let _ = writeln!(
@@ -176,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_computes_nothing_stands_at_the_edge() {
+    fn a_kernel_that_computes_nothing_has_no_point() {
         let place = Place {
             operations: Vec::new(),
             bytes: 4_260_000,
@@ -187,7 +199,7 @@ mod tests {
             limit: Bound::DeviceMemory,
         };
         let svg = drawn(&place, None);
-        assert!(svg.contains(&format!("<circle cx=\"{LEFT:.1}\"")), "{svg}");
-        assert_eq!(svg.matches("<circle").count(), 1);
+        assert!(svg.contains("no floating-point or tensor operations: at least 1.000 us"), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 0);
     }
 }

@@ -14,6 +14,7 @@ use warpwright_arch::{Arch, Bound, Roof};
 use warpwright_runtime::{Counters, Device, Unit};
 
 use crate::bench::timing;
+use crate::file;
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 use crate::subject::{self, Subject};
@@ -150,8 +151,7 @@ impl Roofline {
         drop(progress);
         if let Some(file) = &self.svg {
             let title = format!("{name} on {}", arch.product);
-            std::fs::write(file, chart::svg(&title, &place, measured, &roofs))
-                .with_context(|| format!("{} cannot be written", file.display()))?;
+            file::write(file, chart::svg(&title, &place, measured, &roofs))?;
         }
         output.json(|| as_json(&name, arch, &place, measured, &roofs));
         output.text(|| as_text(&name, arch, &place, measured, &roofs));

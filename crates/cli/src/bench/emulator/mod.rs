@@ -26,8 +26,8 @@ const PRODUCT: &str = "gemm 1024";
 #[derive(Clone, Debug, Args)]
 pub(super) struct EmulatorBench {
     /// Host threads; 0 for one a core.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    threads: usize,
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u16).range(..=1024))]
+    threads: u16,
     /// Run under the checkers.
     #[arg(long)]
     checked: bool,
@@ -41,7 +41,7 @@ pub(super) fn run(options: &EmulatorBench, output: Output) -> Result<()> {
         let mut names = benches::NAMES.iter().chain(&benches::LONG_NAMES);
         let name =
             names.find(|name| *name == only).with_context(|| format!("no bench is called `{only}`"))?;
-        let figures = benches::run(name, options.threads, options.checked)?;
+        let figures = benches::run(name, options.threads.into(), options.checked)?;
         output.text(|| format!("{:<10} {:>12.2} ms", figures.name, figures.best.as_secs_f64() * 1e3));
         output.json(|| json!({ "status": "ok", "name": name, "seconds": figures.best.as_secs_f64() }));
         return Ok(());
@@ -51,7 +51,7 @@ pub(super) fn run(options: &EmulatorBench, output: Output) -> Result<()> {
     let mut figures = Vec::new();
     for name in benches::NAMES {
         progress.step(name);
-        figures.push(benches::run(name, options.threads, options.checked)?);
+        figures.push(benches::run(name, options.threads.into(), options.checked)?);
     }
     progress.step("sgemm on the host");
     let product =

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde_json::json;
 use warpwright_runtime::Device;
 
-use crate::conditions::Setting;
+use crate::conditions::{Setting, emulated_times, timed_product};
 use crate::output::Output;
 use cost::{FirstUse, LaunchCost, first_use, launch_costs};
 
@@ -33,7 +33,8 @@ pub(super) fn run(device: &Device, output: Output) -> Result<()> {
             "status": "ok",
             "run": setting.as_json(),
             "device": device.name(),
-            "product": device.properties().product,
+            "product": timed_product(device),
+            "is_emulated": emulated,
             "first_use": {
                 "stage_seconds": first.stage.as_secs_f64(),
                 "write_seconds": first.write.as_secs_f64(),
@@ -50,7 +51,10 @@ pub(super) fn run(device: &Device, output: Output) -> Result<()> {
             })).collect::<Vec<_>>(),
         })
     });
-    output.text(|| as_text(&first, &costs, device.name()));
+    output.text(|| {
+        let note = emulated_times(device).map_or(String::new(), |note| format!("\n{note}"));
+        as_text(&first, &costs, device.name()) + &note
+    });
     Ok(())
 }
 

@@ -1,0 +1,186 @@
+//! Command lines: verbs, kernels, flags and values in any order; and kernels with the options that
+//! were read, launched on a device that executes nothing.
+
+use std::ffi::OsString;
+
+use warpwright_arch::CAPABILITIES;
+use warpwright_cli::inputs;
+use warpwright_harness::{Entry, Form, OptionSpec, Random, Setup};
+use warpwright_runtime::Device;
+
+use super::Target;
+use super::mutate::{edge, mutate, number, once_in, one};
+
+/// Of this many cases, one is a kernel whose launches are made.
+const STAGED: u64 = 500;
+/// The first word of such a case.
+const LAUNCH: &str = "launch";
+
+const VERBS: [&str; 13] = [
+    "devices",
+    "kernels",
+    "run",
+    "bench",
+    "ladder",
+    "tune",
+    "ptx",
+    "exec",
+    "check",
+    "report",
+    "roofline",
+    "layout",
+    "occupancy",
+];
+const FLAGS: [&str; 34] = [
+    "--json",
+    "--device",
+    "--schedule",
+    "--explain",
+    "--vs",
+    "--batches",
+    "--rest",
+    "--unchecked",
+    "--svg",
+    "--html",
+    "--lines",
+    "--regs",
+    "--threads",
+    "--smem",
+    "--arch",
+    "--out",
+    "--all",
+    "--annotate",
+    "--candidates",
+    "--seeds",
+    "--bits",
+    "--together",
+    "--plain",
+    "--seed",
+    "--help",
+    "--version",
+    "-h",
+    "-V",
+    "--",
+    "-",
+    "--only",
+    "--checked",
+    "emulator",
+    "list",
+];
+const VALUES: [&str; 20] = [
+    "auto",
+    "cuda:0",
+    "emu:h200",
+    "emu:",
+    "emu:b200",
+    "eager",
+    "latest",
+    "random:1",
+    "random:-1",
+    "cublas",
+    "copy",
+    "sm_90a",
+    "sm_80,sm_90",
+    "/dev/null",
+    ".",
+    "",
+    " ",
+    "(4,8):(1,4)",
+    "--m=3",
+    "\u{1f600}",
+];
+
+pub(super) struct CommandLines {
+    lines: inputs::CommandLines,
+    kernels: Vec<&'static Entry>,
+    /// All words, for changes.
+    words: Vec<String>,
+}
+
+impl CommandLines {
+    pub(super) fn new() -> Self {
+        let kernels: Vec<_> =
+            warpwright_kernels::workloads::WORKLOADS.iter().chain(warpwright_lessons::WORKLOADS).collect();
+        let words = VERBS.iter().chain(&FLAGS).chain(&VALUES).map(|word| (*word).to_owned()).collect();
+        Self { lines: inputs::CommandLines::default(), kernels, words }
+    }
+
+    /// A kernel and some of its options, a word a line.
+    fn kernel(&self, random: &mut Random) -> Vec<String> {
+        let entry = one(random, &self.kernels);
+        let mut words = vec![entry.name().to_owned()];
+        let specs = entry.workload().specs();
+        for _ in 0..random.below(5) {
+            let Some(spec) = (!specs.is_empty()).then(|| one(random, &specs)) else { break };
+            words.push(format!("--{}", spec.name));
+            if spec.form != Form::Flag {
+                words.push(value(random, spec));
+            }
+        }
+        words
+    }
+}
+
+fn value(random: &mut Random, spec: &OptionSpec) -> String {
+    match (spec.choices().as_slice(), random.below(8)) {
+        (_, 0) => edge(random).to_owned(),
+        (_, 1) => (*one(random, &VALUES)).to_owned(),
+        ([], _) => number(random),
+        (choices, _) => (*one(random, choices)).to_owned(),
+    }
+}
+
+impl Target for CommandLines {
+    fn make(&self, random: &mut Random) -> String {
+        if once_in(random, STAGED) {
+            let mut words = vec![LAUNCH.to_owned()];
+            words.extend(self.kernel(random));
+            return words.join("\n");
+        }
+        let mut words = vec!["warpwright".to_owned(), (*one(random, &VERBS)).to_owned()];
+        for _ in 0..random.below(3) {
+            words.push((*one(random, &FLAGS)).to_owned());
+            if once_in(random, 2) {
+                words.push((*one(random, &VALUES)).to_owned());
+            }
+        }
+        words.extend(self.kernel(random));
+        let text = words.join("\n");
+        if once_in(random, 3) { mutate(random, &text, &self.words) } else { text }
+    }
+
+    fn read(&mut self, case: &str) -> Result<(), String> {
+        let words: Vec<&str> = case.split('\n').collect();
+        match words.as_slice() {
+            [LAUNCH, name, options @ ..] => {
+                let entry = self.kernels.iter().find(|entry| entry.name() == *name);
+                entry.map_or(Ok(()), |entry| launch(entry, options))
+            }
+            words => {
+                let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+                self.lines.read(&words)
+            }
+        }
+    }
+}
+
+/// Sets the options that can be set, and makes the launches on each device that allows them.
+fn launch(entry: &Entry, options: &[&str]) -> Result<(), String> {
+    let mut workload = entry.workload();
+    let mut words = options.iter().map(|word| word.trim_start_matches("--"));
+    while let Some(name) = words.next() {
+        let Some(spec) = workload.specs().into_iter().find(|spec| spec.name == name) else { continue };
+        let value = if spec.form == Form::Flag { Some("true") } else { words.next() };
+        if let Some(value) = value {
+            workload.set(name, value).map_err(|error| error.to_string())?;
+        }
+    }
+    let _ = (workload.work(), workload.flags(), workload.to_json());
+    for capability in CAPABILITIES.iter().filter(|capability| workload.supports(capability)) {
+        let device = Device::dry_run(capability).map_err(|error| error.to_string())?;
+        let stream = device.stream().map_err(|error| error.to_string())?;
+        let mut prepared = workload.prepare(&Setup::new(&device)).map_err(|error| error.to_string())?;
+        prepared.launch(&stream).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
