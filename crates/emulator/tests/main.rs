@@ -7,6 +7,7 @@ mod common;
 mod compiled;
 mod deadlock;
 mod golden;
+mod hostile;
 mod machine;
 mod mbarrier;
 mod measured;

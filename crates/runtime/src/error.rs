@@ -160,7 +160,7 @@ pub enum Error {
     },
     /// The text is not valid PTX.
     #[error("invalid PTX: {0}")]
-    Parse(#[from] ParseError),
+    Parse(ParseError),
     /// A kernel has mistakes, or needs a feature that the device lacks.
     #[error("kernel `{kernel}` cannot be compiled:\n{}", lines(.mistakes))]
     Verify {
@@ -310,7 +310,7 @@ pub enum Error {
     },
     /// A tensor map breaks a rule.
     #[error("invalid tensor map: {0}")]
-    TensorMap(#[from] TensorMapError),
+    TensorMap(TensorMapError),
     /// A layout has no tensor map.
     #[error(transparent)]
     Layout(#[from] warpwright_layout::Error),
@@ -378,5 +378,19 @@ fn suspects(kernels: &[String]) -> String {
     match kernels {
         [] => String::new(),
         kernels => format!(", after the launch of {}", list(kernels)),
+    }
+}
+
+// Their sentences are part of the error's own, so they are not its sources: a report of the chain
+// has each once.
+impl From<ParseError> for Error {
+    fn from(error: ParseError) -> Self {
+        Self::Parse(error)
+    }
+}
+
+impl From<TensorMapError> for Error {
+    fn from(error: TensorMapError) -> Self {
+        Self::TensorMap(error)
     }
 }

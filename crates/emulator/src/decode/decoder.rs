@@ -101,8 +101,16 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             StateSpace::Local | StateSpace::Parameter => {
                 let copies = variable.numbered.unwrap_or(1);
                 for copy in 0..copies {
-                    let size = variables::size(variable) as u32;
-                    let offset = self.frame.local.next_multiple_of(variables::alignment(variable) as u32);
+                    let size = variables::size(variable);
+                    let offset = u64::from(self.frame.local).next_multiple_of(variables::alignment(variable));
+                    let most = self.kernel.names.capability.local_bytes_per_thread;
+                    if offset + size > most.into() {
+                        return Err(DecodeError::new(format!(
+                            "The variables of the function take {} bytes of local memory; a thread has {most}.",
+                            offset + size
+                        )));
+                    }
+                    let (offset, size) = (offset as u32, size as u32);
                     self.frame.local = offset + size;
                     let name =
                         if variable.numbered.is_some() { format!("{name}{copy}") } else { name.clone() };
@@ -110,7 +118,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
                 }
             }
             StateSpace::Shared => {
-                let symbol = self.kernel.place_shared(variable);
+                let symbol = self.kernel.place_shared(variable)?;
                 self.scope().insert(name, symbol);
             }
             StateSpace::Global | StateSpace::Constant | StateSpace::Texture => {
@@ -163,7 +171,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
                 return Ok(Symbol::Register(register));
             }
         }
-        self.kernel.module_symbol(name).ok_or_else(|| DecodeError::new(format!("`{name}` is not declared.")))
+        self.kernel.module_symbol(name)
     }
 
     /// A label's number, to branch to.

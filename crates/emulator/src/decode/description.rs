@@ -192,7 +192,8 @@ fn is_element(word: &str) -> bool {
 fn multiply_adds(word: &str) -> Option<u32> {
     let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
-    Some(m.parse::<u32>().ok()? * n.parse::<u32>().ok()? * k.parse::<u32>().ok()?)
+    let extents = [m, n, k].map(|extent| extent.parse::<u32>().ok().filter(|&extent| extent <= 1024));
+    extents.into_iter().try_fold(1, |product, extent| Some(product * extent?))
 }
 
 #[cfg(test)]

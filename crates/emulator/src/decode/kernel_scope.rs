@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use warpwright_arch::Capability;
 use warpwright_events::{Register, Source};
 use warpwright_ptx::syntax::{Initializer, Instruction, Module, StateSpace, Variable};
 
+use super::error::DecodeError;
 use super::grid_workspace::GridWorkspace;
 use super::names::Symbol;
 use super::variables;
@@ -23,6 +25,7 @@ pub(crate) struct ModuleNames<'m> {
     /// Functions whose address an initializer takes.
     pub(crate) in_tables: HashSet<u32>,
     pub(crate) workspace: GridWorkspace,
+    pub(crate) capability: &'static Capability,
 }
 
 impl<'m> ModuleNames<'m> {
@@ -30,11 +33,12 @@ impl<'m> ModuleNames<'m> {
         module: &'m Module,
         variables: &BTreeMap<String, ModuleVariable>,
         workspace: GridWorkspace,
+        capability: &'static Capability,
     ) -> Self {
         let mut scope = HashMap::new();
-        for function in &module.functions {
-            if let Some(index) = variables::function_index(module, &function.name) {
-                scope.insert(function.name.as_str(), Symbol::Function(index));
+        for (index, function) in module.functions.iter().enumerate() {
+            if function.body.is_some() || !scope.contains_key(function.name.as_str()) {
+                scope.insert(function.name.as_str(), Symbol::Function(index as u32));
             }
         }
         for (alias, function) in &module.aliases {
@@ -54,7 +58,7 @@ impl<'m> ModuleNames<'m> {
         for variable in &module.variables {
             mentioned(variable.initializer.as_deref().unwrap_or(&[]), &scope, &mut in_tables);
         }
-        Self { module, scope, shared, in_tables, workspace }
+        Self { module, scope, shared, in_tables, workspace, capability }
     }
 }
 
@@ -142,21 +146,20 @@ impl<'m> KernelDecoder<'m> {
     }
 
     /// The meaning of a module-level name in this kernel.
-    pub(crate) fn module_symbol(&mut self, name: &str) -> Option<Symbol> {
-        if let Some(symbol) = self.names.scope.get(name) {
-            return Some(symbol.clone());
+    pub(crate) fn module_symbol(&mut self, name: &str) -> Result<Symbol, DecodeError> {
+        if let Some(symbol) = self.names.scope.get(name).or_else(|| self.shared.get(name)) {
+            return Ok(symbol.clone());
         }
-        if let Some(symbol) = self.shared.get(name) {
-            return Some(symbol.clone());
-        }
-        let (&name, &variable) = self.names.shared.get_key_value(name)?;
-        let symbol = self.place_shared(variable);
+        let Some((&name, &variable)) = self.names.shared.get_key_value(name) else {
+            return Err(DecodeError::new(format!("`{name}` is not declared.")));
+        };
+        let symbol = self.place_shared(variable)?;
         self.shared.insert(name, symbol.clone());
-        Some(symbol)
+        Ok(symbol)
     }
 
     /// Allocates a variable in shared memory.
-    pub(crate) fn place_shared(&mut self, variable: &Variable) -> Symbol {
+    pub(crate) fn place_shared(&mut self, variable: &Variable) -> Result<Symbol, DecodeError> {
         let alignment = variables::alignment(variable).max(1);
         let mut placed = SharedVariable {
             name: variable.name.clone(),
@@ -168,12 +171,19 @@ impl<'m> KernelDecoder<'m> {
         if variables::is_dynamic(variable) {
             self.placed.push(placed);
             self.dynamic_alignment = self.dynamic_alignment.max(alignment);
-            return Symbol::DynamicShared;
+            return Ok(Symbol::DynamicShared);
         }
         let offset = self.shared_bytes.next_multiple_of(alignment);
-        self.shared_bytes = offset + variables::size(variable);
+        let end = offset + variables::size(variable);
+        let most = self.names.capability.shared_bytes_per_cta_opt_in;
+        if end > most.into() {
+            return Err(DecodeError::new(format!(
+                "The variables of the kernel take {end} bytes of shared memory; a CTA may have {most}."
+            )));
+        }
+        self.shared_bytes = end;
         (placed.offset, placed.bytes) = (offset as u32, Some(variables::size(variable)));
         self.placed.push(placed);
-        Symbol::Shared(offset as u32)
+        Ok(Symbol::Shared(offset as u32))
     }
 }

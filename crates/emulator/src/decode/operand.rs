@@ -105,12 +105,12 @@ impl FunctionDecoder<'_, '_> {
         match self.symbol(name)? {
             Symbol::Register(register) if offset == 0 => Ok(register),
             Symbol::Shared(start) => {
-                constant(self.preloaded(PreloadValue::Shared(i64::from(start) + offset), file))
+                constant(self.preloaded(PreloadValue::Shared(i64::from(start).wrapping_add(offset)), file))
             }
             Symbol::DynamicShared => constant(self.preloaded(PreloadValue::DynamicShared(offset), file)),
             Symbol::Global(address) => constant(self.bits(address.wrapping_add_signed(offset), file)),
             Symbol::KernelParameter { offset: start } => {
-                constant(self.bits((i64::from(start) + offset) as u64, file))
+                constant(self.bits((i64::from(start).wrapping_add(offset)) as u64, file))
             }
             Symbol::Function(index) => {
                 self.mention_function(index);
@@ -118,7 +118,7 @@ impl FunctionDecoder<'_, '_> {
             }
             Symbol::Local { offset: start, .. } => {
                 let slot = self.scratch(file);
-                self.emit(Kind::Effect(frame_address(i64::from(start) + offset, file, slot)));
+                self.emit(Kind::Effect(frame_address(i64::from(start).wrapping_add(offset), file, slot)));
                 constant(slot)
             }
             _ => Err(DecodeError::new(format!("`{name}` is not a value."))),
@@ -215,19 +215,21 @@ impl FunctionDecoder<'_, '_> {
                 File::Long => at(BaseOperand::Long(register.slot), offset, None),
                 _ => Err(DecodeError::new(format!("`{name}` cannot hold an address."))),
             },
-            Symbol::Shared(start) => at(BaseOperand::Shared, i64::from(start) + offset, Some(Space::Shared)),
+            Symbol::Shared(start) => {
+                at(BaseOperand::Shared, i64::from(start).wrapping_add(offset), Some(Space::Shared))
+            }
             Symbol::DynamicShared => {
                 let slot = self.preloaded(PreloadValue::DynamicShared(0), File::Long);
                 at(BaseOperand::Long(slot), offset, Some(Space::Shared))
             }
             Symbol::Local { offset: start, .. } => {
-                at(BaseOperand::Frame, i64::from(start) + offset, Some(Space::Local))
+                at(BaseOperand::Frame, i64::from(start).wrapping_add(offset), Some(Space::Local))
             }
             Symbol::KernelParameter { offset: start } => {
-                at(BaseOperand::Absolute, i64::from(start) + offset, Some(Space::Parameter))
+                at(BaseOperand::Absolute, i64::from(start).wrapping_add(offset), Some(Space::Parameter))
             }
             Symbol::Global(address) => {
-                at(BaseOperand::Absolute, address as i64 + offset, Some(Space::Global))
+                at(BaseOperand::Absolute, (address as i64).wrapping_add(offset), Some(Space::Global))
             }
             _ => Err(DecodeError::new(format!("`{name}` has no address."))),
         }

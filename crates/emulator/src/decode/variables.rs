@@ -1,6 +1,6 @@
 //! Module variables: sizes, addresses and initial values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use warpwright_ptx::syntax::{Function, Initializer, Linkage, Module, Number, StateSpace, Type, Variable};
 
@@ -60,10 +60,11 @@ pub(crate) fn place(
     let in_memory = |variable: &&Variable| {
         matches!(variable.space, StateSpace::Global | StateSpace::Constant | StateSpace::Texture)
     };
+    let defined = module.variables.iter().filter(|variable| variable.linkage != Linkage::Extern);
+    let defined: HashSet<&str> = defined.map(|variable| variable.name.as_str()).collect();
     for variable in module.variables.iter().filter(in_memory) {
-        let defined = |other: &&Variable| other.name == variable.name && other.linkage != Linkage::Extern;
         if placed.contains_key(&variable.name)
-            || (variable.linkage == Linkage::Extern && module.variables.iter().any(|v| defined(&v)))
+            || (variable.linkage == Linkage::Extern && defined.contains(variable.name.as_str()))
         {
             continue;
         }
@@ -90,14 +91,15 @@ fn at(variable: &Variable, message: String) -> LoadError {
     DecodeError::new(message).at(None, variable.line, variable.name.clone())
 }
 
-/// A variable's initial bytes: its initializer, then zeros (PTX ISA, "Initializers").
+/// The bytes of a variable's initializer. Zeros follow (PTX ISA, "Initializers"), which new
+/// variables hold.
 fn initial_bytes(
     module: &Module,
     variable: &Variable,
     size: u64,
     placed: &BTreeMap<String, ModuleVariable>,
 ) -> Result<Vec<u8>, DecodeError> {
-    let mut bytes = Vec::with_capacity(size as usize);
+    let mut bytes = Vec::new();
     let width = element_bytes(variable) as usize / variable.vector.max(1) as usize;
     for value in flattened(variable.initializer.as_deref().unwrap_or(&[])) {
         let bits = match value {
@@ -123,7 +125,10 @@ fn initial_bytes(
         };
         bytes.extend_from_slice(&u128::from(bits).to_le_bytes()[..width]);
     }
-    bytes.resize(size as usize, 0);
+    if bytes.len() as u64 > size {
+        let message = format!("The initializer has {} bytes, and the variable {size}.", bytes.len());
+        return Err(DecodeError::new(message));
+    }
     Ok(bytes)
 }
 

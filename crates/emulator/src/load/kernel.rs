@@ -1,12 +1,14 @@
 //! Kernels: each decoded with the functions it may reach.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use warpwright_arch::Capability;
 use warpwright_events::Code;
 use warpwright_ptx::syntax::{Function, Module, Number, Operand, Statement};
 
 use super::function::{DecodedFunction, decode_function};
+use crate::decode::error::DecodeError;
 use crate::decode::grid_workspace::GridWorkspace;
 use crate::decode::kernel_scope::{KernelDecoder, ModuleNames};
 use crate::decode::names::Scope;
@@ -20,19 +22,23 @@ pub(super) fn decode_all(
     module: &Module,
     variables: &BTreeMap<String, ModuleVariable>,
     workspace: GridWorkspace,
+    capability: &'static Capability,
 ) -> Result<BTreeMap<String, LoadedKernel>, LoadError> {
-    let names = ModuleNames::of(module, variables, workspace);
+    let names = ModuleNames::of(module, variables, workspace, capability);
     let files = Arc::new(module.files.clone());
-    let mut kernels = BTreeMap::new();
+    let (mut kernels, mut decoded) = (BTreeMap::new(), HashSet::<u32>::new());
     for (index, function) in module.functions.iter().enumerate() {
         if function.is_entry && function.body.is_some() {
             let kernel = KernelDecoder::new(&names, index as u32).decode(Arc::clone(&files))?;
+            decoded.extend(kernel.kernel.by_address.keys());
             kernels.insert(function.name.clone(), kernel);
         }
     }
-    for (index, function) in module.functions.iter().enumerate() {
-        if !function.is_entry && function.body.is_some() {
-            KernelDecoder::new(&names, index as u32).decode(Arc::clone(&files))?;
+    // Functions that no kernel reaches are decoded for their errors only, callers before callees.
+    for (index, function) in module.functions.iter().enumerate().rev() {
+        if !function.is_entry && function.body.is_some() && !decoded.contains(&(index as u32)) {
+            let function = KernelDecoder::new(&names, index as u32).decode(Arc::clone(&files))?;
+            decoded.extend(function.kernel.by_address.keys());
         }
     }
     Ok(kernels)
@@ -63,6 +69,7 @@ impl KernelDecoder<'_> {
             let function = &self.names.module.functions[self.reached[next] as usize];
             let mut scope = Scope::default();
             if next == 0 && root.is_entry {
+                check_parameters(root, self.names.capability)?;
                 kernel.parameters = variables::parameters(&root.parameters, &mut scope);
             }
             let decoded = decode_function(&mut self, function, scope)?;
@@ -82,6 +89,17 @@ impl KernelDecoder<'_> {
         }
         Ok(LoadedKernel { kernel, operations })
     }
+}
+
+/// Refuses a kernel with more bytes of parameters than the device takes.
+fn check_parameters(kernel: &Function, capability: &Capability) -> Result<(), LoadError> {
+    let bytes: u64 = kernel.parameters.iter().map(|formal| variables::size(formal)).sum();
+    if bytes <= capability.parameter_bytes.into() {
+        return Ok(());
+    }
+    let message =
+        format!("The kernel takes {bytes} bytes of parameters; it may take {}.", capability.parameter_bytes);
+    Err(DecodeError::new(message).at(Some(&kernel.name), kernel.line, String::new()))
 }
 
 /// Appends a function's code.

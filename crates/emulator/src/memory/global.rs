@@ -1,6 +1,6 @@
 //! Global memory: allocations at addresses that are never used twice.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::sync::Arc;
 
 use warpwright_events::InitializedBytes;
@@ -13,6 +13,23 @@ const ALIGNMENT: u64 = 256;
 const RED_ZONE: u64 = 4096;
 /// The content of new memory: NaN as any float, -1 as any integer.
 pub(crate) const POISON: u8 = 0xff;
+
+/// Allocations of more bytes than this are compared with the memory that the host has free. The
+/// host may grant an allocation that it cannot fill, and then ends the process.
+const LARGE: u64 = 1 << 30;
+
+/// The bytes that the host has free, as far as they matter for an allocation of this size.
+fn host_free(size: u64) -> u64 {
+    let available = |text: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    if size <= LARGE {
+        return u64::MAX;
+    }
+    let text = std::fs::read_to_string("/proc/meminfo").ok();
+    text.and_then(available).map_or(u64::MAX, |kibibytes| kibibytes << 10)
+}
 
 /// Why memory could not be allocated, freed or copied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -192,6 +209,7 @@ impl Memory {
         &self.initialized
     }
 
+    /// Allocates memory: for a variable if it has a name, of zeros, and poisoned otherwise.
     pub(crate) fn reserve(
         &mut self,
         size: u64,
@@ -199,12 +217,9 @@ impl Memory {
         name: Option<String>,
         read_only: bool,
     ) -> Result<u64, MemoryError> {
-        let full = MemoryError::OutOfMemory {
-            requested: size,
-            free: self.capacity.saturating_sub(self.used),
-            capacity: self.capacity,
-        };
-        if size > self.capacity.saturating_sub(self.used) {
+        let free = self.capacity.saturating_sub(self.used).min(host_free(size));
+        let full = MemoryError::OutOfMemory { requested: size, free, capacity: self.capacity };
+        if size > free {
             return Err(full);
         }
         if size >= host::SMALL
@@ -215,12 +230,14 @@ impl Memory {
         }
         let Some(layout) = Region::layout(size) else { return Err(full) };
         // SAFETY: the layout is of at least one byte.
-        let host = unsafe { alloc(layout) };
+        let host = unsafe { if name.is_some() { alloc_zeroed(layout) } else { alloc(layout) } };
         if host.is_null() {
             return Err(full);
         }
-        // SAFETY: `host` is a fresh allocation of `layout.size()` bytes.
-        unsafe { host.write_bytes(POISON, layout.size()) };
+        if name.is_none() {
+            // SAFETY: `host` is a fresh allocation of `layout.size()` bytes.
+            unsafe { host.write_bytes(POISON, layout.size()) };
+        }
         let next = if read_only { &mut self.next_constant } else { &mut self.next };
         let base = next.next_multiple_of(align.max(ALIGNMENT));
         *next = base + size + RED_ZONE;

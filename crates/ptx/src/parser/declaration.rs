@@ -1,7 +1,7 @@
 //! Variables: registers, memory, parameters, and the values they begin with.
 
-use super::Parser;
 use super::cursor::{Parsed, opens_word};
+use super::{NUMBERED_LIMIT, Parser, VARIABLE_BYTES_LIMIT};
 use crate::syntax::{Initializer, Linkage, PointerAttribute, StateSpace, Type, Variable};
 
 /// `.ptr` without `.align` promises this much (PTX ISA, "Kernel Parameter Attribute: .ptr").
@@ -58,7 +58,7 @@ impl Parser<'_> {
         while self.cursor.peek() == b'.' {
             let mark = self.cursor.mark();
             match self.cursor.directive() {
-                Some("align") => variable.align = Some(self.count("an alignment in bytes")?),
+                Some("align") => variable.align = Some(self.alignment()?),
                 Some("v2") => variable.vector = 2,
                 Some("v4") => variable.vector = 4,
                 Some("v8") => variable.vector = 8,
@@ -84,9 +84,17 @@ impl Parser<'_> {
             self.cursor.return_to(mark);
         }
         if self.cursor.take_directive("align") {
-            pointer.align = self.count("an alignment in bytes")?;
+            pointer.align = self.alignment()?;
         }
         Ok(pointer)
+    }
+
+    fn alignment(&mut self) -> Parsed<u32> {
+        let mark = self.cursor.mark();
+        match self.count("an alignment in bytes")? {
+            alignment if alignment.is_power_of_two() => Ok(alignment),
+            _ => self.cursor.error_at(mark, "an alignment in bytes, which is a power of two"),
+        }
     }
 
     /// `(.managed, .unified(1, 2))`
@@ -128,11 +136,24 @@ impl Parser<'_> {
         variable.line = self.cursor.mark().line();
         variable.name = self.cursor.expect_word("the name of a variable")?.to_owned();
         if self.cursor.take(b'<') {
-            variable.numbered = Some(self.count("how many registers are numbered")?);
+            let mark = self.cursor.mark();
+            let count = self.count("how many registers are numbered")?;
+            if count > NUMBERED_LIMIT {
+                let expected = format!("how many registers are numbered, at most {NUMBERED_LIMIT}");
+                return self.cursor.error_at(mark, expected);
+            }
+            variable.numbered = Some(count);
             self.cursor.expect(b'>', "after the count of registers")?;
         }
+        let mut bytes = Some(u64::from(variable.ty.bytes().max(1) * variable.vector));
         while self.cursor.take(b'[') {
+            let mark = self.cursor.mark();
             let dimension = if self.cursor.peek() == b']' { None } else { Some(self.dimension()?) };
+            bytes = bytes.and_then(|bytes| bytes.checked_mul(dimension.unwrap_or(1).max(1)));
+            if bytes.is_none_or(|bytes| bytes > VARIABLE_BYTES_LIMIT) {
+                let expected = format!("an array of at most {VARIABLE_BYTES_LIMIT} bytes");
+                return self.cursor.error_at(mark, expected);
+            }
             variable.dimensions.push(dimension);
             self.cursor.expect(b']', "after a dimension")?;
         }

@@ -20,6 +20,16 @@ use line_table::LineTable;
 /// Compilers nest a few levels; the limit keeps hostile text from exhausting the stack.
 const NESTING_LIMIT: u32 = 128;
 
+/// The newest major version of PTX.
+const NEWEST_MAJOR_VERSION: u32 = 9;
+
+/// Variables that one declaration `name<count>` makes, at most. Compilers number registers to some
+/// hundred thousand.
+const NUMBERED_LIMIT: u32 = 1 << 24;
+
+/// Bytes of a variable, at most: more than any device has.
+const VARIABLE_BYTES_LIMIT: u64 = 1 << 48;
+
 /// Reads a PTX module.
 ///
 /// Names are not resolved and opcodes are not checked: a module with unknown instructions still
@@ -105,7 +115,13 @@ impl<'text> Parser<'text> {
         let numbers = self.cursor.number_text().split_once('.');
         let version = numbers.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
         match version {
-            Some(version) => self.module.version = version,
+            Some((major, minor)) if (1..=NEWEST_MAJOR_VERSION).contains(&major) && minor <= 9 => {
+                self.module.version = (major, minor);
+            }
+            Some(_) => {
+                let expected = format!("a version of PTX, which are 1.0 to {NEWEST_MAJOR_VERSION}.x");
+                return self.cursor.error_at(mark, expected);
+            }
             None => return self.cursor.error_at(mark, "a version such as `9.0`"),
         }
         Ok(())

@@ -39,13 +39,13 @@ fn moves(
         });
         *apart = split.ok_or_else(|| DecodeError::new("The halves' distance is an integer constant."))?;
     }
-    let registers = d.elements(&i.operands[registers])?;
+    let registers = d.elements(d.operand(&i.operands, registers)?)?;
     Ok((Move { shape, registers: registers.len() as u32, packed }, registers))
 }
 
 pub(super) fn load(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Kind, DecodeError> {
     let (moves, registers) = moves(d, i, w, 0)?;
-    let from = d.memory(&i.operands[1])?;
+    let from = d.memory(d.operand(&i.operands, 1)?)?;
     let slots: Result<Box<[Slot]>, _> =
         registers.iter().map(|register| d.destination(register, Type::B32)).collect();
     let slots = slots?;
@@ -56,7 +56,7 @@ pub(super) fn load(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -
 pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Kind, DecodeError> {
     let values = i.operands.len().saturating_sub(1);
     let (moves, registers) = moves(d, i, w, values)?;
-    let to = d.memory(&i.operands[0])?;
+    let to = d.memory(d.operand(&i.operands, 0)?)?;
     let slots: Result<Box<[Slot]>, _> =
         registers.iter().map(|register| d.source(register, Type::B32)).collect();
     Ok(Kind::Aligned(Box::new(StoreCells { moves, to, slots: slots? })))
