@@ -107,6 +107,55 @@ pub fn index_of(coordinate: &IntTuple, shape: &IntTuple) -> Result<Int, Error> {
     Ok(layout.evaluate(coordinate)?.linear()?.clone())
 }
 
+/// Checks that the positions of a coordinate are inside `shape`, as far as both are known when the
+/// kernel is built.
+///
+/// Layouts are defined beyond their shapes, and a tiling uses that; an access has no element there.
+///
+/// ```
+/// use warpwright_layout::{All, check_coordinate, Int};
+/// assert!(check_coordinate(&(7, All).into(), &(8, 8).into()).is_ok());
+/// assert!(check_coordinate(&(0, 9).into(), &(8, 8).into()).is_err());
+/// assert!(check_coordinate(&63.into(), &(8, 8).into()).is_ok());
+/// assert!(check_coordinate(&(0, Int::device(0, "i")).into(), &(8, 8).into()).is_ok());
+/// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for the first position outside.
+pub fn check_coordinate(coordinate: &Coordinate, shape: &IntTuple) -> Result<(), Error> {
+    match first_outside(coordinate, shape)? {
+        None => Ok(()),
+        Some((position, extent)) => {
+            let (coordinate, shape) = (coordinate.to_string(), shape.to_string());
+            Err(Error::OutOfRange { coordinate, shape, position, extent })
+        }
+    }
+}
+
+/// The first known position outside its known extent, and that extent.
+fn first_outside(coordinate: &Coordinate, shape: &IntTuple) -> Result<Option<(i64, i64)>, Error> {
+    match (coordinate, shape) {
+        (Tuple::Leaf(Index::All), _) => Ok(None),
+        (Tuple::Leaf(Index::At(position)), _) => {
+            let known = position.known().zip(shape.product()?.known());
+            Ok(known.filter(|(position, extent)| !(0..*extent).contains(position)))
+        }
+        (Tuple::Node(positions), Tuple::Leaf(_)) if positions.len() == 1 => {
+            first_outside(&positions[0], shape)
+        }
+        (Tuple::Node(positions), Tuple::Node(extents)) if positions.len() == extents.len() => {
+            for (position, extent) in positions.iter().zip(extents) {
+                if let Some(outside) = first_outside(position, extent)? {
+                    return Ok(Some(outside));
+                }
+            }
+            Ok(None)
+        }
+        // The evaluation reports another structure.
+        _ => Ok(None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,6 +54,21 @@ pub enum Error {
         /// The shape, as printed.
         shape: String,
     },
+    /// A coordinate outside its shape.
+    #[error(
+        "coordinate {coordinate} is outside shape {shape}: position {position} of an extent of {extent}, which has positions 0 to {}",
+        extent - 1
+    )]
+    OutOfRange {
+        /// The coordinate, as printed.
+        coordinate: String,
+        /// The shape, as printed.
+        shape: String,
+        /// The position that is outside.
+        position: i64,
+        /// The extent of its mode.
+        extent: i64,
+    },
     /// A mode that the layout does not have.
     #[error("{layout} has no mode {mode}: its rank is {rank}")]
     NoSuchMode {

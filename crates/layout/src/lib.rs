@@ -52,7 +52,7 @@ mod tuple;
 
 pub use banks::{Access, BANK_BYTES, BANKS, Conflicts, SECTOR_BYTES, Sectors};
 pub use composed::{ComposedLayout, Stage};
-pub use coordinate::{All, Coordinate, Index, coordinate_of, index_of};
+pub use coordinate::{All, Coordinate, Index, check_coordinate, coordinate_of, index_of};
 pub use error::{Error, Illustration, Marked};
 pub use int::{Expression, Int, Operator, Variable};
 pub use layout::Layout;

@@ -1,6 +1,8 @@
 //! The tiles of a tensor, and the part of one thread.
 
-use crate::{ComposedLayout, Coordinate, Error, Index, Int, IntTuple, Layout, Tiler, Tuple};
+use crate::{
+    ComposedLayout, Coordinate, Error, Index, Int, IntTuple, Layout, Tiler, Tuple, check_coordinate,
+};
 
 impl ComposedLayout {
     /// The tile at `coordinate` (a `_` keeps all tiles along that mode): the rest mode of
@@ -16,6 +18,9 @@ impl ComposedLayout {
     /// assert_eq!(tiles.to_string(), "128*bx*k o (128,32,(k+31)/32):(k,1,32)");
     /// # Ok::<(), warpwright_layout::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// If a known position is not one of a tile, and those of `zipped_divide`.
     pub fn local_tile(
         &self,
         tiler: impl Into<Tiler>,
@@ -23,7 +28,9 @@ impl ComposedLayout {
     ) -> Result<ComposedLayout, Error> {
         let tiles = self.map_inner(|inner| inner.zipped_divide(tiler))?;
         let (tile, rest) = (tiles.inner().mode(0)?, tiles.inner().mode(1)?);
-        tiles.slice(&Tuple::Node(vec![all(tile.rank()), padded(coordinate, rest.rank())]))
+        let position = padded(coordinate, rest.rank());
+        check_coordinate(&position, rest.shape())?;
+        tiles.slice(&Tuple::Node(vec![all(tile.rank()), position]))
     }
 
     /// [`local_tile`](ComposedLayout::local_tile) by those modes of a shared tiler and coordinate
