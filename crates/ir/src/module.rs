@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use warpwright_arch::Capability;
 
-use crate::kernel::{Instruction, Kernel, Statement};
+use crate::access;
+use crate::kernel::{Instruction, Kernel, Location, Register, Statement};
 use crate::verify::form_of;
 
 /// Kernels for one architecture: what becomes one PTX module.
@@ -49,6 +50,42 @@ impl Kernel {
     /// Calls `visit` with every instruction, in the order of the text.
     pub fn for_each_instruction<'kernel>(&'kernel self, visit: &mut dyn FnMut(&'kernel Instruction)) {
         for_each_instruction(&self.body, visit);
+    }
+
+    /// Calls `visit` with every register that the body names, to be replaced, and the author's
+    /// position.
+    pub fn for_each_register_mut(&mut self, visit: &mut dyn FnMut(&mut Register, Location)) {
+        for_each_register_mut(&mut self.body, visit);
+    }
+}
+
+fn for_each_register_mut(body: &mut [Statement], visit: &mut dyn FnMut(&mut Register, Location)) {
+    for statement in body {
+        match statement {
+            Statement::Instruction(Instruction { guard, operands, location, .. }) => {
+                if let Some((guard, _)) = guard {
+                    visit(guard, *location);
+                }
+                for operand in operands {
+                    access::for_each_register_mut(operand, &mut |register| visit(register, *location));
+                }
+            }
+            Statement::If { condition, then, otherwise, location } => {
+                visit(condition, *location);
+                for_each_register_mut(then, visit);
+                for_each_register_mut(otherwise, visit);
+            }
+            Statement::Loop { body, step, .. } => {
+                for_each_register_mut(body, visit);
+                for_each_register_mut(step, visit);
+            }
+            Statement::Block { body, .. } => for_each_register_mut(body, visit),
+            Statement::Print { arguments, location, .. } => {
+                arguments.iter_mut().for_each(|(register, _)| visit(register, *location));
+            }
+            Statement::Assert { condition, location, .. } => visit(condition, *location),
+            Statement::Break(..) | Statement::Continue(..) | Statement::Return(_) => {}
+        }
     }
 }
 
