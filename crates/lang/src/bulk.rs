@@ -46,6 +46,7 @@ use warpwright_arch::limits::BULK_COPY_BYTES;
 use warpwright_ir::Operand;
 
 use crate::element::{Element, bf16, f16};
+use crate::launch::demand_ranks;
 use crate::mbarrier::{Mbarrier, RemoteMbarrier};
 use crate::operation::{compute, perform, record, refuse};
 use crate::pointer::{ClusterShared, Global, Pointer, Shared};
@@ -116,6 +117,7 @@ impl<T: Element> Load<T> {
     /// offset as in this CTA. Each receiving CTA's own barrier counts the bytes.
     #[track_caller]
     pub fn multicast(self, mask: impl Value<u16>) -> Self {
+        demand_ranks("multicast", mask.operand(), true);
         Self { multicast: Some(mask.reg()), ..self }
     }
 

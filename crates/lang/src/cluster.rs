@@ -30,6 +30,7 @@
 use warpwright_ir::Operand;
 
 use crate::element::Element;
+use crate::launch::demand_ranks;
 use crate::mbarrier::RemoteMbarrier;
 use crate::operation::{compute, perform, record, refuse};
 use crate::pointer::{ClusterShared, Shared};
@@ -109,6 +110,7 @@ impl<T: Element> Shared<T> {
     #[track_caller]
     pub fn map_to_block(self, rank: impl Value<u32>) -> ClusterShared<T> {
         require(Feature::Clusters);
+        demand_ranks("map_to_block", rank.operand(), false);
         let base = compute("mapa.shared::cluster.u32", [self.address().operand(), rank.operand()]);
         self.moved(base)
     }

@@ -25,7 +25,7 @@ trait OnRegister {
 
 /// The class of a register of the kernel being staged.
 fn class_of(register: Register) -> RegisterClass {
-    recorder::with(|recorder| recorder.kernel().registers[register.0 as usize])
+    recorder::with(|recorder| recorder.class(register))
 }
 
 /// Applies `operation` to each register of `value`, in order.

@@ -3,7 +3,9 @@
 
 use warpwright_arch::limits::{CTAS_PER_CLUSTER, CTAS_PER_SM, REGISTERS_PER_THREAD, THREADS_PER_CTA};
 
-use crate::operation::{perform, refuse};
+use warpwright_ir::{Kernel, Operand};
+
+use crate::operation::{here, perform, refuse};
 use crate::recorder;
 use crate::requirement::{Feature, require};
 
@@ -12,7 +14,10 @@ use crate::requirement::{Feature, require};
 pub fn required_block(x: u32, y: u32, z: u32) {
     let threads = u64::from(x) * u64::from(y) * u64::from(z);
     refuse_outside(threads, THREADS_PER_CTA, |most| format!("a CTA has 1 to {most} threads"));
-    recorder::with(|recorder| recorder.kernel().launch.required_block = Some([x, y, z]));
+    let block = [x, y, z];
+    let before = recorder::with(|recorder| recorder.kernel().launch.required_block.replace(block));
+    refuse_another("block", before, block, "`launch::required_block`, `launch::threads` or `roles`");
+    demand_block_within_maximum();
 }
 
 /// States the block: a row of `count` threads: `.reqntid`.
@@ -26,6 +31,7 @@ pub fn threads(count: u32) {
 pub fn maximum_threads(count: u32) {
     refuse_outside(count.into(), THREADS_PER_CTA, |most| format!("a CTA has 1 to {most} threads"));
     recorder::with(|recorder| recorder.kernel().launch.maximum_threads = Some(count));
+    demand_block_within_maximum();
 }
 
 /// At least this many CTAs should fit on an SM: `.minnctapersm`.
@@ -47,7 +53,9 @@ pub fn maximum_registers(count: u32) {
 pub fn cluster(x: u32, y: u32, z: u32) {
     let blocks = u64::from(x) * u64::from(y) * u64::from(z);
     refuse_outside(blocks, CTAS_PER_CLUSTER, |most| format!("a cluster has 1 to {most} CTAs"));
-    recorder::with(|recorder| recorder.kernel().launch.cluster = Some([x, y, z]));
+    let cluster = [x, y, z];
+    let before = recorder::with(|recorder| recorder.kernel().launch.cluster.replace(cluster));
+    refuse_another("cluster", before, cluster, "`launch::cluster` or `ClusterGrid::new`");
 }
 
 /// Waits until the predecessor has ended and its writes are visible, if the launch allowed this
@@ -64,6 +72,71 @@ pub fn grid_dependency_wait() {
 pub fn grid_dependency_launch() {
     require(Feature::DependentLaunch);
     perform("griddepcontrol.launch_dependents", []);
+}
+
+/// Refuses extents other than those that were stated before.
+#[track_caller]
+fn refuse_another(what: &str, before: Option<[u32; 3]>, now: [u32; 3], by: &str) {
+    if let Some(before) = before.filter(|before| *before != now) {
+        let [before, now] = [before, now].map(|[x, y, z]| format!("({x}, {y}, {z})"));
+        refuse(format!("the {what} is {now} here, and {before} before: state it once, by {by}"));
+    }
+}
+
+/// Refuses a block of more threads than the kernel's most.
+#[track_caller]
+fn demand_block_within_maximum() {
+    let (threads, most) = recorder::with(|recorder| {
+        let launch = &recorder.kernel().launch;
+        (launch.required_block.map(|block| block.iter().product::<u32>()), launch.maximum_threads)
+    });
+    if let Some((threads, most)) = threads.zip(most).filter(|(threads, most)| threads > most) {
+        refuse(format!(
+            "the block has {threads} threads, and `launch::maximum_threads` allows {most}: state one of them"
+        ));
+    }
+}
+
+/// The most threads of a block of the kernel, as far as it states them.
+pub(crate) fn most_threads(kernel: &Kernel) -> Option<u32> {
+    let required = kernel.launch.required_block.map(|block| block.iter().product());
+    required.or(kernel.launch.maximum_threads)
+}
+
+/// Refuses an operation of more threads than the block has.
+#[track_caller]
+pub(crate) fn demand_threads(operation: impl Into<String>, threads: u32) {
+    let (operation, location) = (operation.into(), here());
+    recorder::with(|recorder| {
+        recorder.demand_at_end(location, move |kernel| {
+            let most = most_threads(kernel).filter(|most| threads > *most)?;
+            Some(format!(
+                "{operation} {threads} threads, and the block has {most}: state a block that has them all"
+            ))
+        });
+    });
+}
+
+/// Refuses CTAs that the cluster does not have: `ranks` has a bit for each rank, or is one rank.
+#[track_caller]
+pub(crate) fn demand_ranks(operation: &'static str, ranks: Operand, is_mask: bool) {
+    let Operand::Integer(ranks) = ranks else { return };
+    let location = here();
+    recorder::with(|recorder| {
+        recorder.demand_at_end(location, move |kernel| {
+            let ctas: u32 = kernel.launch.cluster?.iter().product();
+            let outside =
+                if is_mask { ranks == 0 || ranks >> ctas != 0 } else { !(0..ctas.into()).contains(&ranks) };
+            let what =
+                if is_mask { format!("the mask {ranks:#b} names CTAs") } else { format!("CTA {ranks} is") };
+            outside.then(|| {
+                format!(
+                    "`{operation}`: {what} outside the cluster, whose {ctas} CTAs have ranks 0 to {}",
+                    ctas - 1
+                )
+            })
+        });
+    });
 }
 
 #[track_caller]

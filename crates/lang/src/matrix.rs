@@ -99,6 +99,15 @@ fn is_legal<T: Element>(given: usize, operand: MatrixOperand, atom: &MmaAtom) ->
     let bits = atom.registers(operand).unwrap_or_default() * 32;
     let width = 8 * i64::from(T::BYTES);
     let legal = (width >= 32).then_some(bits / width);
+    let element = atom.element(operand);
+    if is_another_float::<T>(element) {
+        refuse(format!(
+            "`mma_sync`: {} has {operand:?} of {element}, and these registers hold {}: convert them, or use the atom of their type",
+            atom.name(),
+            T::NAME
+        ));
+        return false;
+    }
     if atom.family == Family::Warpgroup {
         refuse(format!("{} is a warpgroup's instruction, not a warp's", atom.name()));
         return false;
@@ -122,6 +131,18 @@ fn is_legal<T: Element>(given: usize, operand: MatrixOperand, atom: &MmaAtom) ->
         return false;
     }
     true
+}
+
+/// Whether a register's type names floats other than the operand's. Other registers, such as u32,
+/// hold any elements.
+fn is_another_float<T: Element>(element: DataType) -> bool {
+    match T::NAME {
+        "f16x2" => element != DataType::F16,
+        "bf16x2" => element != DataType::Bf16,
+        "f32" => !matches!(element, DataType::F32 | DataType::Tf32),
+        "f64" => element != DataType::F64,
+        _ => false,
+    }
 }
 
 #[track_caller]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::panic;
 
-use warpwright_ir::{Instruction, Location, Operand, Statement};
+use warpwright_ir::{Instruction, Location, Operand};
 
 use crate::element::Element;
 use crate::recorder;
@@ -103,7 +103,7 @@ pub(crate) fn record_if(
         operands,
         location: here(),
     };
-    recorder::with(|recorder| recorder.push(Statement::Instruction(guarded)));
+    recorder::with(|recorder| recorder.emit_instruction(guarded));
 }
 
 /// Records a mistake at the author's position.

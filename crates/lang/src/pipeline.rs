@@ -21,6 +21,7 @@ use crate::fence::fence_mbarrier_init;
 use crate::mbarrier::Mbarriers;
 use crate::multicast::ClusterGrid;
 use crate::operation::{compute, refuse};
+use crate::recorder::{self, Stages};
 use crate::role::{Role, WARPGROUP, only_where};
 use crate::special::thread_idx;
 use crate::staging::assign;
@@ -236,13 +237,20 @@ impl Consumer {
         let state = self.state.now();
         self.pipeline.full.at(state.stage).wait_parity(state.parity);
         self.state.advance(self.pipeline.stages);
-        Stage { index: state.stage }
+        self.stage(state.stage)
+    }
+
+    /// Stage `index` of the pipeline.
+    fn stage(&self, index: Reg<u32>) -> Stage {
+        let stages = Stages { count: self.pipeline.stages, pipeline: Some(self.pipeline.id) };
+        recorder::with(|recorder| recorder.note_stages(index.register(), stages));
+        Stage { index }
     }
 
     /// The oldest stage that this warpgroup has waited for and not released.
     #[track_caller]
     pub fn oldest(&self) -> Stage {
-        Stage { index: copy_of(self.oldest) }
+        self.stage(copy_of(self.oldest))
     }
 
     /// Skips `count` stages, which the other warpgroups of the role read. All stages waited for

@@ -10,6 +10,7 @@ use warpwright_arch::limits::{self, REGISTERS_PER_SM, SETMAXNREG_STEP};
 use crate::DeviceValue;
 use crate::block::{barrier_arrive, barrier_sync};
 use crate::operation::{on_behalf_of_author, refuse};
+use crate::recorder;
 use crate::registers::{decrease_registers, increase_registers};
 use crate::special::thread_idx;
 use crate::staging::Condition;
@@ -151,7 +152,10 @@ impl Role {
     /// The index of this thread in the role.
     #[track_caller]
     pub fn thread(self) -> Reg<u32> {
-        thread_idx().x - self.first * WARPGROUP
+        let thread = thread_idx().x - self.first * WARPGROUP;
+        let register = thread.register();
+        recorder::with(|recorder| recorder.note_threads(register, self.threads(), "the role"));
+        thread
     }
 
     /// True in one thread of the role.

@@ -1,5 +1,6 @@
 //! Allocation of shared and local memory.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use warpwright_arch::limits::{SHARED_BYTES_PER_CTA, STATIC_SHARED_BYTES};
 
@@ -9,7 +10,7 @@ use crate::element::Element;
 use crate::object;
 use crate::operation::{here, refuse};
 use crate::pointer::{Local, Shared, pointer_to_symbol};
-use crate::recorder;
+use crate::recorder::{self, Allocation};
 use crate::requirement::target;
 
 /// Alignment of shared variables for vector accesses and `cp.async`.
@@ -19,15 +20,21 @@ const ALIGN: u32 = 16;
 #[track_caller]
 pub fn shared_array<T: Element>(elements: u32) -> Shared<T> {
     let bytes = u64::from(elements) * u64::from(T::BYTES);
-    let array = shared_bytes(bytes, ALIGN.max(T::BYTES)).cast();
+    let call = format!("shared_array::<{}>({elements})", T::NAME);
+    let array = shared_bytes(call, bytes, ALIGN.max(T::BYTES), T::BYTES).cast();
     object::array(array, T::NAME, T::BYTES, elements.into());
     array
 }
 
-/// `bytes` bytes of the CTA's shared memory, aligned to `align`. The caller
-/// [declares](object::array) their contents.
+/// `bytes` bytes of the CTA's shared memory, aligned to `align`, which `call` allocates as elements
+/// of `element_bytes`. The caller [declares](object::array) their contents.
 #[track_caller]
-pub(crate) fn shared_bytes(bytes: u64, align: u32) -> Shared<u8> {
+pub(crate) fn shared_bytes(
+    call: impl Into<Cow<'static, str>>,
+    bytes: u64,
+    align: u32,
+    element_bytes: u32,
+) -> Shared<u8> {
     let location = here();
     let (name, total) = recorder::with(|recorder| {
         let variables = &mut recorder.kernel().shared;
@@ -46,14 +53,29 @@ pub(crate) fn shared_bytes(bytes: u64, align: u32) -> Shared<u8> {
             "the kernel's static shared memory grows to {total} bytes here, and a CTA has {STATIC_SHARED_BYTES}: allocate it with `dynamic_shared`"
         ));
     }
-    pointer_to_shared(name)
+    pointer_to_shared(name, allocation(call, 0, bytes, element_bytes))
+}
+
+/// An allocation at the author's line.
+#[track_caller]
+fn allocation(call: impl Into<Cow<'static, str>>, start: u64, bytes: u64, element_bytes: u32) -> Allocation {
+    Allocation {
+        call: call.into(),
+        start: start as i64,
+        bytes: bytes as i64,
+        element_bytes: i64::from(element_bytes.max(1)),
+        location: here(),
+    }
 }
 
 /// A pointer to a shared variable; the recorder notes that it is one.
 #[track_caller]
-fn pointer_to_shared<T: Element>(name: String) -> Shared<T> {
+fn pointer_to_shared<T: Element>(name: String, allocation: Allocation) -> Shared<T> {
     let pointer: Shared<T> = pointer_to_symbol(Operand::Symbol(name.clone()));
-    recorder::with(|recorder| recorder.remember_symbol(pointer.parts().0, name));
+    recorder::with(|recorder| {
+        recorder.remember_symbol(pointer.parts().0, name);
+        recorder.remember_allocation(pointer.parts().0, allocation);
+    });
     pointer
 }
 
@@ -82,7 +104,9 @@ pub fn dynamic_shared_aligned<T: Element>(elements: u32, align: u32) -> Shared<T
             "the kernel's dynamic shared memory grows to {end} bytes here, and a CTA has at most {limit}: use smaller tiles or fewer stages"
         ));
     }
-    let array = pointer_to_shared(DYNAMIC_SHARED.to_owned()).byte_offset(start as i64);
+    let call = format!("dynamic_shared::<{}>({elements})", T::NAME);
+    let allocation = allocation(call, start, bytes, T::BYTES);
+    let array = pointer_to_shared(DYNAMIC_SHARED.to_owned(), allocation).byte_offset(start as i64);
     object::array(array, T::NAME, T::BYTES, elements.into());
     array
 }
@@ -157,5 +181,8 @@ pub fn local_array<T: Element>(elements: u32) -> Local<T> {
         variables.push(MemoryVariable { name: name.clone(), bytes, align: ALIGN, location });
         name
     });
-    pointer_to_symbol(Operand::Symbol(name))
+    let pointer: Local<T> = pointer_to_symbol(Operand::Symbol(name));
+    let allocation = allocation(format!("local_array::<{}>({elements})", T::NAME), 0, bytes, T::BYTES);
+    recorder::with(|recorder| recorder.remember_allocation(pointer.parts().0, allocation));
+    pointer
 }

@@ -68,7 +68,8 @@ impl TensorMapDraft<SharedSpace> {
     /// A draft in static shared memory.
     #[track_caller]
     pub fn shared() -> Self {
-        let draft = shared_bytes(TENSOR_MAP_BYTES as u64, TENSOR_MAP_BYTES as u32);
+        let draft =
+            shared_bytes("TensorMapDraft::shared()", TENSOR_MAP_BYTES as u64, TENSOR_MAP_BYTES as u32, 1);
         object::array(draft, "tensor map", TENSOR_MAP_BYTES as u32, 1);
         Self::at(draft)
     }

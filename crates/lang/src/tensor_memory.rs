@@ -11,9 +11,11 @@ use warpwright_arch::limits::{TENSOR_MEMORY_COLUMNS, TENSOR_MEMORY_MIN_COLUMNS};
 use warpwright_ir::Operand;
 
 use crate::DeviceValue;
+use crate::launch::demand_ranks;
 use crate::mbarrier::Mbarrier;
 use crate::operation::{fresh, perform, record, refuse};
 use crate::pointer::Shared;
+use crate::recorder::{self, Columns};
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
 
@@ -85,7 +87,13 @@ impl TensorMemory {
     /// The columns whose address [`allocate_tensor_memory`] has written to `holder`.
     #[track_caller]
     pub fn at(holder: Shared<u32>) -> Self {
-        Self { address: holder.load() }
+        let address = holder.load();
+        recorder::with(|recorder| {
+            if let Some(allocated) = recorder.columns_in(holder.parts()) {
+                recorder.note_columns(address.register(), Columns { left: allocated, allocated });
+            }
+        });
+        Self { address }
     }
 
     /// The cells from the row in bits 16 and up of `address` and the column below them on.
@@ -97,13 +105,53 @@ impl TensorMemory {
     /// The same from `columns` columns further on.
     #[track_caller]
     pub fn column(self, columns: impl Value<u32>) -> Self {
-        Self { address: self.address + columns.reg() }
+        let known = match columns.operand() {
+            Operand::Integer(columns) => u32::try_from(columns).ok(),
+            _ => None,
+        };
+        let moved = Self { address: self.address + columns.reg() };
+        if let Some((held, columns)) = self.columns().zip(known) {
+            let left = held.left.saturating_sub(columns);
+            if left == 0 {
+                refuse(format!(
+                    "`column`: column {columns} is outside the {} columns of tensor memory from here on",
+                    held.left
+                ));
+            } else {
+                moved.note(Columns { left, ..held });
+            }
+        }
+        moved
     }
 
     /// The same from `rows` rows further on.
     #[track_caller]
     pub fn row(self, rows: impl Value<u32>) -> Self {
-        Self { address: self.address + (rows.reg() << 16) }
+        let moved = Self { address: self.address + (rows.reg() << 16) };
+        if let Some(columns) = self.columns() {
+            moved.note(columns);
+        }
+        moved
+    }
+
+    /// The columns from here on, as far as their allocation is known.
+    fn columns(self) -> Option<Columns> {
+        recorder::with(|recorder| recorder.columns_at(self.address.register()))
+    }
+
+    fn note(self, columns: Columns) {
+        recorder::with(|recorder| recorder.note_columns(self.address.register(), columns));
+    }
+
+    /// Refuses an operation on more columns than are allocated from here on.
+    #[track_caller]
+    pub(crate) fn demand_columns(self, operation: &str, columns: u32) {
+        if let Some(Columns { left, .. }) = self.columns().filter(|held| columns > held.left) {
+            refuse(format!(
+                "`{operation}`: this takes {columns} columns of tensor memory, and {left} are allocated from here on: \
+                 allocate as many as the kernel uses"
+            ));
+        }
     }
 
     /// Frees `columns` columns, as they were allocated. One warp does it, when no thread uses them
@@ -111,6 +159,12 @@ impl TensorMemory {
     #[track_caller]
     pub fn free(self, group: CtaGroup, columns: u32) {
         require(Feature::TensorMemory);
+        demand_one_group(group);
+        if let Some(Columns { allocated, .. }) = self.columns().filter(|held| held.allocated != columns) {
+            refuse(format!(
+                "`free`: {columns} columns are freed, and {allocated} were allocated: free all of them"
+            ));
+        }
         if is_number_of_columns(columns) {
             let opcode = format!("tcgen05.dealloc{}.sync.aligned.b32", group.word());
             perform(opcode, [self.address.operand(), Operand::Integer(columns.into())]);
@@ -122,6 +176,7 @@ impl TensorMemory {
     #[track_caller]
     pub fn load<const N: usize>(self) -> [Reg<u32>; N] {
         let registers = [(); N].map(|()| fresh());
+        self.demand_columns("load", N as u32);
         if is_number_of_registers(N) {
             let opcode = format!("tcgen05.ld.sync.aligned.32x32b.x{N}.b32");
             record(opcode, 1, vec![vector(&registers), self.operand()]);
@@ -133,6 +188,7 @@ impl TensorMemory {
     /// complete after [`wait_tensor_stores`].
     #[track_caller]
     pub fn store<const N: usize>(self, values: [Reg<u32>; N]) {
+        self.demand_columns("store", N as u32);
         if is_number_of_registers(N) {
             perform(format!("tcgen05.st.sync.aligned.32x32b.x{N}.b32"), [self.operand(), vector(&values)]);
         }
@@ -181,9 +237,23 @@ fn is_number_of_registers(registers: usize) -> bool {
 pub fn allocate_tensor_memory(group: CtaGroup, columns: u32, holder: Shared<u32>) {
     require(Feature::TensorMemory);
     holder.demand_writable();
+    demand_one_group(group);
+    recorder::with(|recorder| recorder.note_allocation_of_columns(holder.parts(), columns));
     if is_number_of_columns(columns) {
         let opcode = format!("tcgen05.alloc{}.sync.aligned.shared::cta.b32", group.word());
         perform(opcode, [holder.operand(), Operand::Integer(columns.into())]);
+    }
+}
+
+/// Refuses another group than the kernel's: all its instructions on tensor memory have the same
+/// (PTX ISA, "tcgen05").
+#[track_caller]
+pub(crate) fn demand_one_group(group: CtaGroup) {
+    let first = recorder::with(|recorder| recorder.cta_group(group));
+    if first != group {
+        refuse(format!(
+            "tensor memory is used by CtaGroup::{group:?} here, and by CtaGroup::{first:?} before: a kernel uses one of them throughout"
+        ));
     }
 }
 
@@ -192,6 +262,7 @@ pub fn allocate_tensor_memory(group: CtaGroup, columns: u32, holder: Shared<u32>
 #[track_caller]
 pub fn relinquish_tensor_memory(group: CtaGroup) {
     require(Feature::TensorMemory);
+    demand_one_group(group);
     perform(format!("tcgen05.relinquish_alloc_permit{}.sync.aligned", group.word()), []);
 }
 
@@ -229,6 +300,7 @@ pub fn tensor_fence_after_sync() {
 #[track_caller]
 pub fn commit_tensor_core(group: CtaGroup, mbarrier: Mbarrier) {
     require(Feature::TensorMemory);
+    demand_one_group(group);
     let opcode = format!("tcgen05.commit{}.mbarrier::arrive::one.shared::cluster.b64", group.word());
     perform(opcode, [mbarrier.object().operand()]);
 }
@@ -238,6 +310,8 @@ pub fn commit_tensor_core(group: CtaGroup, mbarrier: Mbarrier) {
 #[track_caller]
 pub fn commit_tensor_core_to(group: CtaGroup, mbarrier: Mbarrier, ranks: impl Value<u16>) {
     require(Feature::TensorMemory);
+    demand_one_group(group);
+    demand_ranks("commit_tensor_core_to", ranks.operand(), true);
     let words = "mbarrier::arrive::one.shared::cluster.multicast::cluster.b64";
     let opcode = format!("tcgen05.commit{}.{words}", group.word());
     perform(opcode, [mbarrier.object().operand(), ranks.reg().operand()]);

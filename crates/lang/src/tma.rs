@@ -47,6 +47,7 @@ use warpwright_ir::Operand;
 
 use crate::bulk::{BulkReduction, CompletionBarrier, InCluster, add_options, refuse_multicast_prefetch};
 use crate::element::Element;
+use crate::launch::demand_ranks;
 use crate::operation::{on_behalf_of_author, record, refuse};
 use crate::pointer::{Pointer, Shared};
 use crate::requirement::{Feature, require};
@@ -247,6 +248,7 @@ impl Load {
     /// offset as in this CTA. Each receiving CTA's own barrier counts the bytes.
     #[track_caller]
     pub fn multicast(self, mask: impl Value<u16>) -> Self {
+        demand_ranks("multicast", mask.operand(), true);
         Self { multicast: Some(mask.reg()), ..self }
     }
 

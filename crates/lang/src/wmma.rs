@@ -129,11 +129,17 @@ impl WmmaSpace for GenericSpace {}
 
 /// A lane's share of a matrix A.
 #[derive(Clone, DeviceValue)]
-pub struct FragmentA<R: Element>(Vec<Reg<R>>);
+pub struct FragmentA<R: Element> {
+    registers: Vec<Reg<R>>,
+    part: Part,
+}
 
 /// A lane's share of a matrix B.
 #[derive(Clone, DeviceValue)]
-pub struct FragmentB<R: Element>(Vec<Reg<R>>);
+pub struct FragmentB<R: Element> {
+    registers: Vec<Reg<R>>,
+    part: Part,
+}
 
 /// A lane's share of a matrix added to, or of a product.
 #[derive(Clone, DeviceValue)]
@@ -175,7 +181,39 @@ pub enum BitProduct {
     And,
 }
 
+/// What an operand was loaded for: lanes hold other elements for every other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    shape: [u32; 3],
+    layout: WmmaLayout,
+    element: &'static str,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}, {}", shape_word(&self.shape), self.element, self.layout)
+    }
+}
+
 impl<I: WmmaInput> Wmma<I> {
+    fn part(&self, layout: WmmaLayout) -> Part {
+        Part { shape: self.shape, layout, element: I::WORD }
+    }
+
+    /// Refuses operands that were loaded for another MMA.
+    #[track_caller]
+    fn takes(&self, a: Part, b: Part) -> bool {
+        for (operand, given, wanted) in [("A", a, self.part(self.a)), ("B", b, self.part(self.b))] {
+            if given != wanted {
+                refuse(format!(
+                    "`multiply`: {operand} was loaded for {given}, and this MMA takes it for {wanted}: load it by this MMA"
+                ));
+                return false;
+            }
+        }
+        true
+    }
+
     /// The product of shape m x n x k, with A and B in the given orders.
     #[track_caller]
     pub fn new(shape: [u32; 3], a: WmmaLayout, b: WmmaLayout) -> Self {
@@ -217,7 +255,8 @@ impl<I: WmmaInput> Wmma<I> {
         address: Pointer<I, S>,
         stride: impl Value<u32>,
     ) -> FragmentA<I::Register> {
-        FragmentA(self.load("a", self.a, I::WORD, address, stride.operand()))
+        let registers = self.load("a", self.a, I::WORD, address, stride.operand());
+        FragmentA { registers, part: self.part(self.a) }
     }
 
     /// Loads a matrix B from `address`; its rows (or columns) are `stride` elements apart.
@@ -227,7 +266,8 @@ impl<I: WmmaInput> Wmma<I> {
         address: Pointer<I, S>,
         stride: impl Value<u32>,
     ) -> FragmentB<I::Register> {
-        FragmentB(self.load("b", self.b, I::WORD, address, stride.operand()))
+        let registers = self.load("b", self.b, I::WORD, address, stride.operand());
+        FragmentB { registers, part: self.part(self.b) }
     }
 
     /// Loads an accumulator.
@@ -280,8 +320,12 @@ impl<I: WmmaInput> Wmma<I> {
             ));
             return Accumulator { registers: Vec::new() };
         };
+        if !self.takes(a.part, b.part) {
+            return Accumulator { registers: fragment(count) };
+        }
         let product = fragment(count);
-        let operands = vec![vector(&product), vector(&a.0), vector(&b.0), vector(&c.registers)];
+        let operands =
+            vec![vector(&product), vector(&a.registers), vector(&b.registers), vector(&c.registers)];
         record(opcode, 1, operands);
         Accumulator { registers: product }
     }

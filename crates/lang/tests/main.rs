@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, reason = "the modules of a test are its own")]
 
+mod agreement;
 mod collective;
 mod emulated;
 mod hopper;

@@ -19,7 +19,7 @@ use warpwright_lang::recorder::stage;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
 use warpwright_lang::requirement::{Feature, for_target};
 use warpwright_lang::role::{roles, warpgroups};
-use warpwright_lang::shared::shared_array;
+use warpwright_lang::shared::{dynamic_shared_aligned, shared_array};
 use warpwright_lang::space::SharedSpace;
 use warpwright_lang::tensor::{
     Accumulate, Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TensorCoreMma, TensorCoreTypes,
@@ -31,8 +31,8 @@ use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_mem
 use warpwright_lang::value::constant;
 use warpwright_lang::wmma::{Wmma, WmmaLayout};
 use warpwright_lang::{Reg, block, device, fence, launch, matrix, tma, warp};
-use warpwright_layout::All;
 use warpwright_layout::atom::Major;
+use warpwright_layout::{All, Layout};
 
 /// One misuse, as it is written.
 type Misuse = (&'static str, fn());
@@ -93,7 +93,7 @@ fn mma(atom: &str) -> TiledMma {
 /// 64 rows in shared memory, as `wgmma` reads them.
 fn rows<T: Element>(depth: u32, major: Major) -> Tensor<T, SharedSpace> {
     let layout = TmaTile::new::<T>((64, depth), major).and_then(|tile| tile.layout(1));
-    Tensor::new(tile(), layout.expect("whole blocks"))
+    Tensor::new(dynamic_shared_aligned(64 * depth, 1024), layout.expect("whole blocks"))
 }
 
 /// 64 rows of one instruction's depth of bf16.
@@ -110,6 +110,11 @@ fn product<C: Element>(atom: &str, a: &impl LeftOperand) {
 
 fn left<T: Element>() -> Fragment<T> {
     mma("SM90_64x64x16_F32BF16BF16_RS").thread(input()).a_fragment((64, 16))
+}
+
+/// A register of metadata.
+fn words() -> Fragment<u32> {
+    Fragment::with_layout(Layout::column_major((1, 1)).expect("it is known"))
 }
 
 /// A tile of bf16 that TMA loads.
@@ -214,7 +219,7 @@ const ANYWHERE: &[Misuse] = misuses! {
     product::<f32>("SM90_64x64x16_F32BF16BF16_RS", &left::<f32>());
     product::<f16>("SM90_64x64x16_F32BF16BF16_RS", &left::<bf16>());
     product::<f32>("SM90_SPARSE_64x64x32_F32BF16BF16_SS", &operand());
-    product::<f32>("SM90_64x64x16_F32BF16BF16_SS", &Sparse { stored: &operand(), metadata: &left::<u32>() });
+    product::<f32>("SM90_64x64x16_F32BF16BF16_SS", &Sparse { stored: &operand(), metadata: &words() });
     product::<f32>("SM80_16x8x16_F32BF16BF16F32_TN", &operand());
     mma("SM90_64x64x16_F32BF16BF16_SS").thread(input()).metadata_fragment((64, 16));
     left::<bf16>().set_word(1, 0);

@@ -10,6 +10,7 @@ pub use self::collective::{
 use warpwright_arch::limits::{NAMED_BARRIERS, THREADS_PER_CTA, WARP_SIZE};
 use warpwright_ir::Operand;
 
+use crate::launch::demand_threads;
 use crate::operation::{compute, perform, refuse};
 use crate::value::{Reg, Value};
 
@@ -101,5 +102,7 @@ fn check_threads(threads: u32) {
         refuse(format!(
             "a named barrier counts whole warps: its threads are a multiple of {WARP_SIZE} up to {THREADS_PER_CTA}, not {threads}"
         ));
+    } else {
+        demand_threads("the named barrier waits for", threads);
     }
 }

@@ -23,6 +23,7 @@ use crate::index::{ElementOffset, Index};
 use crate::object;
 use crate::operation::{compute, fresh, perform, record, refuse};
 use crate::pointer::{ClusterShared, Shared};
+use crate::recorder::{self, Stages};
 use crate::requirement::{Feature, require, target};
 use crate::shared::shared_bytes;
 use crate::value::{Reg, Value};
@@ -342,7 +343,19 @@ impl Mbarriers {
         {
             refuse(format!("barrier {known} of {}: the first is barrier 0", self.count));
         }
+        self.note_stage(index.element_offset());
         Mbarrier::at(self.first.at(index))
+    }
+
+    /// Notes that a device value is the index of one of these barriers: a stage of their ring.
+    #[track_caller]
+    fn note_stage(self, index: ElementOffset) {
+        let ElementOffset::Device { index: Operand::Register(index), .. } = index else { return };
+        recorder::with(|recorder| {
+            if recorder.stages_of(index).is_none() {
+                recorder.note_stages(index, Stages { count: self.count, pipeline: None });
+            }
+        });
     }
 
     /// All of them in order.
@@ -354,7 +367,9 @@ impl Mbarriers {
 /// `count` barriers in static shared memory.
 #[track_caller]
 fn barriers(name: &'static str, count: u32) -> Shared<u64> {
-    let first = shared_bytes(u64::from(count) * u64::from(MBARRIER_BYTES), MBARRIER_BYTES).cast();
+    let call = if count == 1 { "Mbarrier::new()".to_owned() } else { format!("Mbarriers::new({count})") };
+    let bytes = u64::from(count) * u64::from(MBARRIER_BYTES);
+    let first = shared_bytes(call, bytes, MBARRIER_BYTES, MBARRIER_BYTES).cast();
     object::array(first, name, MBARRIER_BYTES, count.into());
     first
 }

@@ -5,7 +5,12 @@
 //! recorded with the author's position and staging continues, so that one build reports all
 //! mistakes.
 
+mod allocation;
+mod elements;
+mod facts;
+mod owner;
 mod region;
+mod transactions;
 mod variable;
 
 use std::cell::RefCell;
@@ -14,6 +19,13 @@ use std::panic;
 
 use warpwright_ir::{Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement};
 
+pub(crate) use self::allocation::Allocation;
+use self::elements::Elements;
+pub(crate) use self::elements::TileElement;
+pub(crate) use self::facts::{Columns, Stages};
+use self::facts::{Demand, Facts};
+use self::owner::Owner;
+pub(crate) use self::owner::{NO_REGISTER, number_in_kernel};
 pub use self::region::RegionId;
 pub(crate) use self::region::{Choice, IfResult};
 use self::region::{Region, RegionRecord};
@@ -38,6 +50,7 @@ fn display_location(location: &Location) -> String {
 /// Records one kernel.
 pub struct Recorder {
     kernel: Kernel,
+    owner: Owner,
     /// The open regions, the kernel's own first.
     regions: Vec<Region>,
     /// What is known of every region, by its number.
@@ -53,6 +66,12 @@ pub struct Recorder {
     tensor_maps: HashMap<Register, TensorMapOrigin>,
     /// Whether products and sums of floats may be contracted, at this point of the kernel.
     pub(crate) contracts: bool,
+    /// The arrays whose base address a register holds.
+    allocations: HashMap<Register, Allocation>,
+    facts: Facts,
+    elements: Elements,
+    /// What is judged when the kernel is complete.
+    demands: Vec<Demand>,
     errors: Vec<StagingError>,
 }
 
@@ -123,6 +142,7 @@ impl Recorder {
     fn new(name: &str, location: Location) -> Self {
         let mut recorder = Self {
             kernel: Kernel { name: name.to_owned(), ..Kernel::default() },
+            owner: Owner::next(),
             regions: Vec::new(),
             records: Vec::new(),
             homes: Vec::new(),
@@ -130,6 +150,10 @@ impl Recorder {
             symbols: HashMap::new(),
             tensor_maps: HashMap::new(),
             contracts: true,
+            allocations: HashMap::new(),
+            facts: Facts::default(),
+            elements: Elements::default(),
+            demands: Vec::new(),
             errors: Vec::new(),
         };
         recorder.open_kernel(location);
@@ -137,13 +161,20 @@ impl Recorder {
     }
 
     fn finish(mut self, panicked: Option<String>, begin: Location) -> Result<Kernel, Vec<StagingError>> {
+        let is_complete = panicked.is_none();
         if let Some(message) = panicked {
             self.error(begin, message);
+        }
+        if is_complete {
+            self.kernel.body = self.close_kernel();
+            self.check_transactions();
+            self.check_transfers();
+            self.settle_registers();
+            self.meet_demands();
         }
         if !self.errors.is_empty() {
             return Err(self.errors);
         }
-        self.kernel.body = self.close_kernel();
         warpwright_ir::contract(&mut self.kernel);
         Ok(self.kernel)
     }
@@ -180,7 +211,7 @@ impl Recorder {
     }
 
     fn fresh_in(&mut self, class: RegisterClass, home: RegionId) -> Register {
-        let register = Register(self.kernel.registers.len() as u32);
+        let register = self.owner.register(self.kernel.registers.len());
         self.kernel.registers.push(class);
         self.homes.push(home);
         self.written_for.push(None);
@@ -207,16 +238,27 @@ impl Recorder {
         operands: Vec<Operand>,
         location: Location,
     ) {
-        for operand in &operands {
-            self.check_alive(operand, location);
-        }
-        self.push(Statement::Instruction(Instruction {
+        self.emit_instruction(Instruction {
             guard: None,
             opcode: opcode.into(),
             destinations,
             operands,
             location,
-        }));
+        });
+    }
+
+    /// Appends an instruction, perhaps with a guard.
+    pub(crate) fn emit_instruction(&mut self, instruction: Instruction) {
+        let Instruction { guard, opcode, operands, location, .. } = &instruction;
+        if let Some((guard, _)) = guard {
+            self.check_register_alive(*guard, *location);
+        }
+        for operand in operands {
+            self.check_alive(operand, *location);
+        }
+        self.check_accesses(opcode, operands, *location);
+        self.pass_elements_on(&instruction);
+        self.push(Statement::Instruction(instruction));
     }
 
     /// Refuses a register that only holds a value where a closed branch or loop ran.
@@ -239,7 +281,8 @@ impl Recorder {
     }
 
     fn check_register_alive(&mut self, register: Register, location: Location) {
-        let Some(home) = self.homes.get(register.0 as usize).copied() else { return };
+        let Some(number) = self.number(register) else { return };
+        let home = self.homes[number];
         if self.is_open(home) {
             return;
         }
@@ -251,7 +294,7 @@ impl Recorder {
             vec![(computed, "it was computed in here".to_owned())],
         );
         // Each value is reported once: from here on it counts as belonging to the kernel.
-        self.homes[register.0 as usize] = self.regions[0].id;
+        self.homes[number] = self.regions[0].id;
     }
 
     /// Records a mistake; staging continues.

@@ -30,7 +30,7 @@ impl Recorder {
     /// A register for a new variable of the innermost region that begins with the value of
     /// `register`.
     pub(crate) fn declare(&mut self, register: Register, location: Location) -> Register {
-        let is_here = self.depth(self.homes[register.0 as usize]) == Some(self.regions.len() - 1);
+        let is_here = self.depth(self.home(register)) == Some(self.regions.len() - 1);
         if is_here && !self.is_variable(register) { register } else { self.copy(register, location) }
     }
 
@@ -63,7 +63,7 @@ impl Recorder {
         match self.writing(place) {
             Writing::Replace => {
                 let own = self.copy(place, location);
-                self.written_for[own.0 as usize] = Some(region);
+                self.write_in(own, region);
                 own
             }
             Writing::InPlace | Writing::Unknown(_) => place,
@@ -76,13 +76,21 @@ impl Recorder {
     pub(crate) fn result_of(&mut self, region: RegionId, value: Register, location: Location) -> Register {
         let home = self.around(region);
         let result = self.fresh_in(self.class(value), home);
-        self.written_for[result.0 as usize] = Some(region);
+        self.write_in(result, region);
         self.mov(result, value, location);
         result
     }
 
     fn is_variable(&self, register: Register) -> bool {
-        self.written_for[register.0 as usize].is_some_and(|region| self.is_open(region))
+        let written_for = self.number(register).and_then(|number| self.written_for[number]);
+        written_for.is_some_and(|region| self.is_open(region))
+    }
+
+    /// Makes a register of this kernel a variable while `region` is open.
+    fn write_in(&mut self, register: Register, region: RegionId) {
+        if let Some(number) = self.number(register) {
+            self.written_for[number] = Some(region);
+        }
     }
 
     fn writing(&self, place: Register) -> Writing {
@@ -90,7 +98,7 @@ impl Recorder {
             return Writing::InPlace;
         }
         // A value from a closed region has been reported where it was used.
-        let Some(home) = self.depth(self.homes[place.0 as usize]) else { return Writing::Replace };
+        let Some(home) = self.depth(self.home(place)) else { return Writing::Replace };
         let since = &self.regions[home + 1..];
         match since.iter().position(|region| region.is_loop()) {
             _ if since.is_empty() => Writing::Replace,
@@ -102,7 +110,7 @@ impl Recorder {
     fn own_before(&mut self, depth: usize, place: Register, location: Location) -> Register {
         let (home, region) = (self.regions[depth - 1].id, self.regions[depth].id);
         let own = self.fresh_in(self.class(place), home);
-        self.written_for[own.0 as usize] = Some(region);
+        self.write_in(own, region);
         let initialize = self.mov_statement(own, place, location);
         self.regions[depth - 1].body.push(initialize);
         own
@@ -110,6 +118,7 @@ impl Recorder {
 
     fn copy(&mut self, register: Register, location: Location) -> Register {
         let copy = self.fresh(self.class(register));
+        self.facts.copies.insert(copy, register);
         self.mov(copy, register, location);
         copy
     }
@@ -128,10 +137,6 @@ impl Recorder {
             operands: vec![Operand::Register(destination), Operand::Register(source)],
             location,
         })
-    }
-
-    pub(crate) fn class(&self, register: Register) -> RegisterClass {
-        self.kernel.registers[register.0 as usize]
     }
 }
 

@@ -276,7 +276,7 @@ impl<T: Element> Yields<Reg<T>> for Reg<T> {
 impl<T: Element> Yields<Reg<T>> for T {
     fn yield_into(self, sources: &mut Sources) -> Reg<T> {
         sources.0.push((bits_word(T::CLASS), T::CLASS, literal(self)));
-        Reg::from_register(Register(u32::MAX))
+        Reg::from_register(recorder::NO_REGISTER)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `&&` and `||`.
 
-use warpwright_ir::{Location, Operand, Register, RegisterClass, Statement};
+use warpwright_ir::{Location, Operand, RegisterClass, Statement};
 
 use crate::operation::here;
 use crate::recorder::{self, RegionId};
@@ -173,7 +173,7 @@ impl Decision<Reg<bool>> {
     #[track_caller]
     fn close<R: Truth>(mut self, right: Option<R>, opcode: &'static str, when: bool) -> Reg<bool> {
         let (Some(left), Some(right)) = (self.left, right.map(Truth::on_device)) else {
-            return Reg::from_register(Register(0));
+            return Reg::from_register(recorder::NO_REGISTER);
         };
         self.region = None;
         recorder::with(|recorder| {

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use warpwright_ir::{Location, Operand, Register, RegisterClass};
-use warpwright_layout::{Expression, Int, Operator, Swizzle};
+use warpwright_layout::{Expression, Int, Operator, Swizzle, Variable};
 
 use super::legal::legal;
 use crate::element::{Element, Kind};
@@ -24,7 +24,13 @@ pub(super) fn leaf<T: Element>(value: Reg<T>, multiple_of: i64) -> Int {
     let Register(number) = value.register();
     let signed = u64::from(T::KIND == Kind::Signed);
     let id = u64::from(number) << 16 | u64::from(T::BYTES) << 8 | signed;
-    Int::device_multiple_of(id, format!("r{number}"), multiple_of)
+    let shown = recorder::number_in_kernel(value.register());
+    Int::device_multiple_of(id, format!("r{shown}"), multiple_of)
+}
+
+/// The register of a leaf.
+pub(super) fn register_of(variable: &Variable) -> Register {
+    Register((variable.id >> 16) as u32)
 }
 
 /// The registers that hold parts of addresses, and where each was computed.

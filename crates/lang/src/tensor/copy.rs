@@ -4,10 +4,11 @@ use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::Operand;
 use warpwright_layout::{ComposedLayout, Coordinate, Index, Int, IntTuple, Layout, Tuple};
 
+use super::agreement::{agree, note_element, note_transfer};
 use super::coordinates::Coordinates;
 use super::fragment::Fragment;
 use super::legal::{known, legal};
-use super::multiply::TiledMma;
+use super::multiply::{TiledMma, demand_plan_threads};
 use super::view::Tensor;
 use crate::access::L2Prefetch;
 use crate::element::Element;
@@ -66,7 +67,12 @@ impl TiledCopy {
     }
 
     /// One thread's part in it.
+    #[track_caller]
     pub fn thread(&self, thread: Reg<u32>) -> ThreadCopy {
+        let threads = self.plan.as_ref().map_or(0, |plan| legal(plan.threads(), || 0) as u32);
+        if threads > 0 {
+            demand_plan_threads("the copy has", threads, thread);
+        }
         ThreadCopy { copy: self.clone(), thread: thread.into(), prefetch: None }
     }
 }
@@ -147,6 +153,11 @@ impl ThreadCopy {
         bytes: impl Fn(u32) -> Option<Reg<u32>>,
     ) {
         let Some(plan) = &self.copy.plan else { return };
+        let source = Part { name: "the source", layout: from.layout(), side: Side::Source };
+        let destination = Part { name: "the destination", layout: to.layout(), side: Side::Target };
+        if !demand_parts::<T>("copy_async", plan, source, destination) {
+            return;
+        }
         let values = legal(plan.atom().values(), || 1);
         let width = values * i64::from(T::BYTES);
         check_vector(from.layout(), values, "the source");
@@ -173,6 +184,11 @@ impl ThreadCopy {
         in_bounds: impl Fn(u32) -> Option<Reg<bool>>,
     ) {
         let Some(plan) = &self.copy.plan else { return };
+        let source = Part { name: "the source", layout: from.layout(), side: Side::Source };
+        let destination = Part { name: "the destination", layout: to.layout(), side: Side::Target };
+        if !demand_parts::<T>("copy_elements", plan, source, destination) {
+            return;
+        }
         let values = legal(plan.atom().values(), || 1);
         for (repetition, coordinate) in (0..).zip(repetitions(from.layout(), values)) {
             let in_bounds = in_bounds(repetition);
@@ -191,6 +207,11 @@ impl ThreadCopy {
     #[track_caller]
     pub fn load_matrix<T: Element>(&self, to: &Fragment<T>, from: &Tensor<T, SharedSpace>) {
         let Some(plan) = &self.copy.plan else { return };
+        let tile = Part { name: "the tile", layout: from.layout(), side: Side::Source };
+        let fragment = Part { name: "the fragment", layout: to.layout(), side: Side::Registers };
+        if !demand_parts::<T>("load_matrix", plan, tile, fragment) {
+            return;
+        }
         check_vector(from.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
         each_repetition(plan.atom(), from, to, |source, words| {
             record(plan.atom().instruction(), 1, vec![IrOperand::Vector(words), source]);
@@ -201,6 +222,11 @@ impl ThreadCopy {
     #[track_caller]
     pub fn store_matrix<T: Element>(&self, to: &Tensor<T, SharedSpace>, from: &Fragment<T>) {
         let Some(plan) = &self.copy.plan else { return };
+        let fragment = Part { name: "the fragment", layout: from.layout(), side: Side::Registers };
+        let tile = Part { name: "the tile", layout: to.layout(), side: Side::Target };
+        if !demand_parts::<T>("store_matrix", plan, fragment, tile) {
+            return;
+        }
         check_vector(to.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
         each_repetition(plan.atom(), to, from, |target, words| {
             record(plan.atom().instruction(), 0, vec![target, IrOperand::Vector(words)]);
@@ -212,6 +238,11 @@ impl ThreadCopy {
     #[track_caller]
     pub fn store_vectors<T: Element, S: Space>(&self, to: &Tensor<T, S>, from: &Fragment<T>) {
         let Some(plan) = &self.copy.plan else { return };
+        let fragment = Part { name: "the fragment", layout: from.layout(), side: Side::Registers };
+        let tile = Part { name: "the tile", layout: to.layout(), side: Side::Target };
+        if !demand_parts::<T>("store_vectors", plan, fragment, tile) {
+            return;
+        }
         check_vector(to.layout(), legal(plan.atom().values(), || 1), "the destination");
         each_repetition(plan.atom(), to, from, |target, mut words| {
             let (vector, value) = match words.len() {
@@ -221,6 +252,80 @@ impl ThreadCopy {
             record(format!("st{}{vector}.b32", S::WORD), 0, vec![target, value]);
         });
     }
+}
+
+/// A thread's part of a tile that a copy reads or writes.
+struct Part<'a> {
+    name: &'static str,
+    layout: &'a ComposedLayout,
+    side: Side,
+}
+
+/// Which of a copy's partitions a part is: `source`, `target` or `retile`.
+#[derive(Clone, Copy)]
+enum Side {
+    Source,
+    Target,
+    Registers,
+}
+
+impl Side {
+    /// The elements that a part holds in each repetition. A source of `ldmatrix` has a whole row.
+    #[track_caller]
+    fn values(self, plan: &warpwright_layout::TiledCopy) -> i64 {
+        let of_thread = plan.thread_values().mode(1).and_then(|mode| mode.size());
+        let of_thread = known(of_thread, "the values of a copy");
+        let layout = match self {
+            Side::Source => plan.atom().source(),
+            Side::Target => plan.atom().target(),
+            Side::Registers => return of_thread,
+        };
+        let of_side = known(layout.mode(1).and_then(|mode| mode.size()), "the values of a copy");
+        of_thread / legal(plan.atom().values(), || 1) * of_side
+    }
+}
+
+/// Refuses two parts that are not one thread's parts of tiles of the same shape, by this copy.
+#[track_caller]
+fn demand_parts<T: Element>(
+    operation: &str,
+    plan: &warpwright_layout::TiledCopy,
+    first: Part<'_>,
+    second: Part<'_>,
+) -> bool {
+    let of_plan = ("the copy was made for elements of # bits", plan.atom().element_bits());
+    let advice = "make the `TiledCopy` for the type that it copies";
+    if !agree(operation, of_plan, ("it copies elements of #", bits::<T>()), advice) {
+        return false;
+    }
+    for part in [&first, &second] {
+        let held = known(part.layout.inner().mode(0).and_then(|mode| mode.size()), "the values of a copy");
+        let of_part = format!("{} has # elements in each repetition", part.name);
+        let advice = "give the part that `source`, `target` or `retile` of this copy makes";
+        if !agree(operation, (&of_part, held), ("the copy moves #", part.side.values(plan)), advice) {
+            return false;
+        }
+    }
+    agree(
+        operation,
+        (&format!("{} is part of a tile of #", first.name), tile_of(plan, first.layout)),
+        (&format!("{} of one of #", second.name), tile_of(plan, second.layout)),
+        "copy between tiles of one shape",
+    )
+}
+
+/// The shape of the tile that a thread's part belongs to: what the copy covers, by the repetitions.
+#[track_caller]
+fn tile_of(plan: &warpwright_layout::TiledCopy, part: &ComposedLayout) -> String {
+    let covered: Vec<i64> =
+        plan.tile().modes().iter().map(|extent| known(extent.product(), "the tile of a copy")).collect();
+    let repetitions: Vec<i64> = (1..part.rank())
+        .map(|mode| known(part.inner().mode(mode).and_then(|mode| mode.size()), "a copy's repetitions"))
+        .collect();
+    let rank = covered.len().max(repetitions.len());
+    let extent = |mode: usize| covered.get(mode).unwrap_or(&1) * repetitions.get(mode).unwrap_or(&1);
+    let extents: Vec<String> = (0..rank).map(|mode| extent(mode).to_string()).collect();
+    extents.join(" x ")
 }
 
 /// Calls `act` with the address and the registers of each repetition of a copy's atom.
@@ -340,17 +445,19 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// Reads the element at `coordinate`, or at an index in the order of the layout's modes.
     #[track_caller]
     pub fn get(&self, coordinate: impl Into<IntTuple>) -> Reg<T> {
-        let address = self.address(&coordinate.into());
+        let coordinate = coordinate.into();
+        let address = self.element("get", &coordinate);
         let word = memory_word::<T>();
         let destination = fresh::<T>();
         record(format!("ld{}.{word}", S::WORD), 1, vec![destination.operand(), address]);
+        note_element(destination.register(), &coordinate, self.layout());
         destination
     }
 
     /// Reads the element at `coordinate` where `condition` is true; the value is zero elsewhere.
     #[track_caller]
     pub fn get_if(&self, coordinate: impl Into<IntTuple>, condition: Reg<bool>) -> Reg<T> {
-        let address = self.address(&coordinate.into());
+        let address = self.element("get_if", &coordinate.into());
         let word = memory_word::<T>();
         let destination = fresh::<T>();
         record(format!("mov.{}", bits_word(T::CLASS)), 1, vec![destination.operand(), IrOperand::Integer(0)]);
@@ -362,9 +469,13 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// the tensor's first mode.
     #[track_caller]
     pub fn get_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>) -> [Reg<T>; N] {
-        let address = self.address(&coordinate.into());
-        let word = memory_word::<T>();
+        let coordinate = coordinate.into();
         let destinations = [(); N].map(|()| fresh::<T>());
+        if !self.has_vector("get_vector", &coordinate, N as i64) {
+            return destinations;
+        }
+        let address = self.element("get_vector", &coordinate);
+        let word = memory_word::<T>();
         let vector = IrOperand::Vector(destinations.iter().map(|value| value.operand()).collect());
         record(format!("ld{}.v{N}.{word}", S::WORD), 1, vec![vector, address]);
         destinations
@@ -373,19 +484,59 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// Writes the element at `coordinate`, or at an index in the order of the layout's modes.
     #[track_caller]
     pub fn set(&self, coordinate: impl Into<IntTuple>, value: impl Value<T>) {
-        let address = self.address(&coordinate.into());
-        let word = memory_word::<T>();
-        record(format!("st{}.{word}", S::WORD), 0, vec![address, value.reg().operand()]);
+        let coordinate = coordinate.into();
+        let address = self.element("set", &coordinate);
+        let (word, value) = (memory_word::<T>(), value.reg());
+        record(format!("st{}.{word}", S::WORD), 0, vec![address, value.operand()]);
+        note_transfer(value.register(), &coordinate, self.layout());
     }
 
     /// Writes consecutive elements from `coordinate` on in one access; they must be contiguous in
     /// the tensor's first mode.
     #[track_caller]
     pub fn set_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>, values: [Reg<T>; N]) {
-        let address = self.address(&coordinate.into());
+        let coordinate = coordinate.into();
+        if !self.has_vector("set_vector", &coordinate, N as i64) {
+            return;
+        }
+        let address = self.element("set_vector", &coordinate);
         let word = memory_word::<T>();
         let vector = IrOperand::Vector(values.iter().map(|value| value.operand()).collect());
         record(format!("st{}.v{N}.{word}", S::WORD), 0, vec![address, vector]);
+    }
+}
+
+impl<T: Element, S: Space> Tensor<T, S> {
+    /// Whether `count` elements from `coordinate` on are a vector: contiguous, and at a multiple of
+    /// `count` as far as that is known. Others are refused.
+    #[track_caller]
+    fn has_vector(&self, operation: &str, coordinate: &IntTuple, count: i64) -> bool {
+        let first = legal(self.layout().inner().mode(0), Layout::unit);
+        let run = legal(first.coalesce(), Layout::unit);
+        let leading = run.modes().first().cloned().unwrap_or_else(Layout::unit);
+        let is_contiguous = leading.stride().leaf().is_some_and(|stride| stride.is(1));
+        let extent = leading.size().ok().and_then(|size| size.known());
+        let contiguous = if is_contiguous { extent.unwrap_or(i64::MAX) } else { 1 };
+        let swizzle = self.layout().swizzle().filter(|swizzle| !swizzle.is_identity());
+        let contiguous = contiguous.min(swizzle.map_or(i64::MAX, |swizzle| 1 << swizzle.base()));
+        let position = coordinate.modes().first().and_then(|mode| mode.leaf().and_then(Int::known));
+        let left = position.map_or(contiguous, |position| contiguous - position.rem_euclid(contiguous));
+        let offset = self.layout().inner_offset(coordinate).ok();
+        let offset = offset.and_then(|offset| offset.linear().ok().and_then(Int::known));
+        let mistake = if left < count {
+            format!(
+                "{count} elements from coordinate {coordinate} on are not contiguous in {}: {left} are",
+                self.layout()
+            )
+        } else if let Some(offset) = offset.filter(|offset| offset % count != 0) {
+            format!(
+                "a vector of {count} elements begins at a multiple of {count}, and coordinate {coordinate} is at element {offset}"
+            )
+        } else {
+            return true;
+        };
+        refuse(format!("`{operation}`: {mistake}"));
+        false
     }
 }
 

@@ -3,6 +3,7 @@
 use warpwright_ir::{Operand, Register};
 use warpwright_layout::{ComposedLayout, Coordinate, IntTuple, Layout};
 
+use super::agreement::{element_inside, inside, note_element, note_transfer};
 use super::legal::{known, legal};
 use crate::element::Element;
 use crate::operation::{compute_into, here, record, refuse};
@@ -20,6 +21,8 @@ pub struct Fragment<T> {
     words: Vec<Register>,
     layout: ComposedLayout,
     element: std::marker::PhantomData<T>,
+    /// Whether a mistake in it has been reported, so that its uses are not.
+    refused: bool,
 }
 
 impl<T: Element> Fragment<T> {
@@ -43,7 +46,17 @@ impl<T: Element> Fragment<T> {
         let elements = known(layout.cosize(), "a fragment");
         let words = elements.div_euclid(Self::LANES) + i64::from(elements % Self::LANES != 0);
         let words = recorder::with(|recorder| (0..words).map(|_| recorder.fresh(Self::CLASS)).collect());
-        Self { words, layout, element: std::marker::PhantomData }
+        Self { words, layout, element: std::marker::PhantomData, refused: false }
+    }
+
+    /// The same after a mistake that was already reported.
+    pub(super) fn refused(self) -> Self {
+        Self { refused: true, ..self }
+    }
+
+    /// Whether a mistake in it was already reported.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// The layout of the elements.
@@ -70,13 +83,23 @@ impl<T: Element> Fragment<T> {
         f: impl FnOnce(&ComposedLayout) -> Result<ComposedLayout, warpwright_layout::Error>,
     ) -> Self {
         let layout = legal(f(&self.layout), || self.layout.clone());
-        Self { words: self.words.clone(), layout, element: self.element }
+        let reach = known(layout.cosize(), "a fragment");
+        let elements = self.words.len() as i64 * Self::LANES;
+        if reach > elements {
+            refuse(format!(
+                "`Fragment`: the layout {layout} reaches {reach} elements, and the fragment {} has {elements}: use one inside it",
+                self.layout
+            ));
+            return self.clone();
+        }
+        Self { words: self.words.clone(), layout, element: self.element, refused: self.refused }
     }
 
     /// The modes where `coordinate` is `All`, at the position it gives elsewhere.
     #[track_caller]
     pub fn slice(&self, coordinate: impl Into<Coordinate>) -> Self {
-        self.map(|layout| layout.slice(&coordinate.into()))
+        let coordinate = inside("slice", coordinate.into(), &self.layout);
+        self.map(|layout| layout.slice(&coordinate))
     }
 
     /// The registers from that of element `start` on, through a layout of their own.
@@ -101,7 +124,7 @@ impl<T: Element> Fragment<T> {
     pub(crate) fn words_at(&self, coordinates: impl IntoIterator<Item = IntTuple>) -> Vec<Operand> {
         let mut words = Vec::new();
         for (position, coordinate) in coordinates.into_iter().enumerate() {
-            let index = self.index_of(&coordinate);
+            let index = self.index_of("fragment", &coordinate);
             if index % Self::LANES != position as i64 % Self::LANES {
                 refuse(format!(
                     "element {position} of the fragment {} is not at its position in a register",
@@ -109,35 +132,33 @@ impl<T: Element> Fragment<T> {
                 ));
             }
             if position as i64 % Self::LANES == 0 {
-                words.extend(self.word(index / Self::LANES));
+                words.push(self.word(index / Self::LANES));
             }
         }
         words
     }
 
+    /// The element at a coordinate of the layout.
     #[track_caller]
-    fn index_of(&self, coordinate: &IntTuple) -> i64 {
-        known(self.layout.index(coordinate), "an element of a fragment")
+    fn index_of(&self, operation: &str, coordinate: &IntTuple) -> i64 {
+        let coordinate = element_inside(operation, coordinate, &self.layout);
+        known(self.layout.index(&coordinate), "an element of a fragment")
     }
 
-    #[track_caller]
-    fn word(&self, word: i64) -> Option<Operand> {
-        usize::try_from(word).ok().and_then(|word| self.words.get(word)).map(|&word| Operand::Register(word))
+    fn word(&self, word: i64) -> Operand {
+        // A layout that reaches past the words has been refused where it was made.
+        let word = usize::try_from(word).ok().and_then(|word| self.words.get(word));
+        word.map_or(Operand::Sink, |&word| Operand::Register(word))
     }
 
     /// The current value of the element at `coordinate`, or at an index in the order of the
     /// layout's modes.
     #[track_caller]
     pub fn get(&self, coordinate: impl Into<IntTuple>) -> Reg<T> {
-        let index = self.index_of(&coordinate.into());
         let destination = recorder::with(|recorder| Reg::<T>::from_register(recorder.fresh(T::CLASS)));
-        let Some(word) = self.word(index / Self::LANES) else {
-            refuse(format!(
-                "element {index} of a fragment of {} elements: the first is element 0",
-                self.len()
-            ));
-            return destination;
-        };
+        let coordinate = coordinate.into();
+        let index = self.index_of("get", &coordinate);
+        let word = self.word(index / Self::LANES);
         match T::BYTES {
             1 => {
                 let shift = Operand::Integer(i128::from(8 * (index % 4)));
@@ -155,23 +176,25 @@ impl<T: Element> Fragment<T> {
             4 => compute_into(destination, "mov.b32", [word]),
             _ => compute_into(destination, "mov.b64", [word]),
         }
+        note_element(destination.register(), &coordinate, &self.layout);
         destination
     }
 
     /// Sets the element at `coordinate`; the element must be a whole word (32 or 64 bits).
     #[track_caller]
     pub fn set(&mut self, coordinate: impl Into<IntTuple>, value: impl Value<T>) {
-        let index = self.index_of(&coordinate.into());
+        let coordinate = coordinate.into();
+        let index = self.index_of("set", &coordinate);
         if T::BYTES < 4 {
             return refuse(format!(
                 "one {} is part of a register; build the pair and write it with `set_pair`",
                 T::NAME
             ));
         }
-        if let Some(word) = self.word(index) {
-            let opcode = if T::BYTES == 8 { "mov.b64" } else { "mov.b32" };
-            record(opcode, 1, vec![word, value.reg().operand()]);
-        }
+        let opcode = if T::BYTES == 8 { "mov.b64" } else { "mov.b32" };
+        let value = value.reg();
+        record(opcode, 1, vec![self.word(index), value.operand()]);
+        note_transfer(value.register(), &coordinate, &self.layout);
     }
 }
 
@@ -180,33 +203,29 @@ impl<T: Element> Fragment<T> {
     /// it: two elements of 16 bits, four of 8, the first in the lowest bits.
     #[track_caller]
     pub fn set_word(&mut self, index: u32, word: impl Value<u32>) {
-        let at = self.index_of(&IntTuple::from(index));
+        let at = self.index_of("set_word", &IntTuple::from(index));
         if T::BYTES == 8 || at % Self::LANES != 0 {
             return refuse(format!(
                 "`set_word` writes a whole register of 32 bits, which does not begin with element {at} of {}",
                 T::NAME
             ));
         }
-        if let Some(register) = self.word(at / Self::LANES) {
-            record("mov.b32", 1, vec![register, word.reg().operand()]);
-        }
+        record("mov.b32", 1, vec![self.word(at / Self::LANES), word.reg().operand()]);
     }
 
     /// Sets the two 16-bit elements that share the word of element `index` (even) of the layout's
     /// order.
     #[track_caller]
     pub fn set_pair(&mut self, index: u32, low: impl Value<T>, high: impl Value<T>) {
-        let at = self.index_of(&IntTuple::from(index));
+        let at = self.index_of("set_pair", &IntTuple::from(index));
         if T::BYTES != 2 || at % 2 != 0 {
             return refuse(format!(
                 "`set_pair` writes an even pair of 16-bit elements, not {} {at}",
                 T::NAME
             ));
         }
-        if let Some(word) = self.word(at / 2) {
-            let halves = Operand::Vector(vec![low.reg().operand(), high.reg().operand()]);
-            record("mov.b32", 1, vec![word, halves]);
-        }
+        let halves = Operand::Vector(vec![low.reg().operand(), high.reg().operand()]);
+        record("mov.b32", 1, vec![self.word(at / 2), halves]);
     }
 }
 

@@ -18,6 +18,18 @@ pub(super) fn legal<T>(result: Result<T, Error>, otherwise: impl FnOnce() -> T) 
     }
 }
 
+/// [`legal`], with the name of the operation in the message.
+#[track_caller]
+pub(super) fn legal_in<T>(operation: &str, result: Result<T, Error>, otherwise: impl FnOnce() -> T) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => {
+            refuse(format!("`{operation}`: {error}"));
+            otherwise()
+        }
+    }
+}
+
 /// A size that must be known when the kernel is built.
 #[track_caller]
 pub(super) fn known(size: Result<Int, Error>, what: &'static str) -> i64 {

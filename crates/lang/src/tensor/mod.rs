@@ -7,6 +7,7 @@
 
 mod accumulate;
 mod address;
+mod agreement;
 mod coordinates;
 mod copy;
 mod fragment;

@@ -6,13 +6,16 @@ use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{MmaAtom, Operand};
 use warpwright_layout::{All, ComposedLayout, Coordinate, Error, Int, IntTuple, Layout};
 
+use super::agreement::agree;
 use super::coordinates::Coordinates;
 use super::fragment::Fragment;
 use super::legal::{known, legal};
 use super::view::Tensor;
 use super::warpgroup_multiply::Modifiers;
 use crate::element::Element;
+use crate::launch::demand_threads;
 use crate::operation::{record, refuse};
+use crate::recorder;
 use crate::space::Space;
 use crate::value::Reg;
 
@@ -84,8 +87,22 @@ impl TiledMma {
     }
 
     /// One thread's part in it.
+    #[track_caller]
     pub fn thread(&self, thread: Reg<u32>) -> ThreadMma {
+        demand_plan_threads("the MMA has", self.threads(), thread);
         ThreadMma { mma: self.clone(), thread: thread.into() }
+    }
+}
+
+/// Refuses a plan of more threads than the block has, and one of another number than the role whose
+/// thread is given.
+#[track_caller]
+pub(super) fn demand_plan_threads(plan: &str, threads: u32, thread: Reg<u32>) {
+    demand_threads(plan, threads);
+    let known = recorder::with(|recorder| recorder.threads_of(thread.register()));
+    if let Some((others, whose)) = known {
+        let advice = "plan as many threads as take part";
+        agree("thread", (&format!("{plan} # threads"), threads), (&format!("{whose} has #"), others), advice);
     }
 }
 
@@ -111,17 +128,7 @@ impl ThreadMma {
     fn demand_whole_repetitions(&self, operand: Operand, tile: (u32, u32)) {
         let Some(plan) = self.mma.plan() else { return };
         let tile = (i64::from(tile.0), i64::from(tile.1));
-        let axes = match operand {
-            Operand::A => (1, 3),
-            Operand::B => (2, 3),
-            Operand::C | Operand::D => (1, 2),
-        };
-        let threads = |axis: usize| {
-            let size = plan.thread_layout().mode(axis).and_then(|mode| mode.size());
-            size.ok().and_then(|size| size.known()).unwrap_or(1)
-        };
-        let (rows, columns) = plan.atom().tile(operand);
-        let (rows, columns) = (rows * threads(axes.0), columns * threads(axes.1));
+        let (rows, columns) = covered(plan, operand);
         if tile.0 % rows != 0 || tile.1 % columns != 0 {
             let up = |extent: i64, step: i64| (extent + step - 1) / step * step;
             refuse(format!(
@@ -209,9 +216,10 @@ impl ThreadMma {
         self.demand_whole_repetitions(operand, tile);
         let tile = legal(Layout::column_major(tile), Layout::unit);
         let mine = self.partition(operand, &tile.into());
-        let element = self.mma.plan().map(|plan| plan.atom().element(operand));
-        match element.and_then(packed::<T>) {
-            Some(1) | None => Fragment::like(&mine),
+        let Some(plan) = self.mma.plan() else { return Fragment::like(&mine) };
+        match demand_element_type::<T>(&format!("{}_fragment", letter(operand)), plan.atom(), operand) {
+            None => Fragment::like(&mine).refused(),
+            Some(1) => Fragment::like(&mine),
             Some(each) => {
                 let words = Layout::column_major(mine.shape().clone()).and_then(|bits| bits.recast(1, each));
                 Fragment::with_layout(legal(words, Layout::unit))
@@ -231,6 +239,18 @@ pub fn gemm<A: Element, B: Element, C: Element>(
     b: &Fragment<B>,
 ) {
     let Some(plan) = mma.plan() else { return };
+    if !demand_warp_instruction(plan.atom())
+        || !demand_fragment("gemm", plan.atom(), Operand::C, c, 3)
+        || !demand_fragment("gemm", plan.atom(), Operand::A, a, 2)
+        || !demand_fragment("gemm", plan.atom(), Operand::B, b, 2)
+    {
+        return;
+    }
+    let a_rows = extent(a.layout(), 1) * covered(plan, Operand::A).0;
+    let b_columns = extent(b.layout(), 1) * covered(plan, Operand::B).0;
+    if !demand_accumulators("gemm", plan, c, a_rows, b_columns) {
+        return;
+    }
     let opcode = plan.atom().instruction();
     let (rows, columns) = (extent(c.layout(), 1), extent(c.layout(), 2));
     for row in 0..rows {
@@ -241,6 +261,119 @@ pub fn gemm<A: Element, B: Element, C: Element>(
             let c_words = vector(&c.slice(Coordinate::from((All, row, column))));
             record(opcode.clone(), 1, vec![c_words.clone(), a_words.clone(), b_words, c_words]);
         }
+    }
+}
+
+/// The rows and columns of an operand that one repetition of the atom covers, by all threads.
+pub(super) fn covered(plan: &warpwright_layout::TiledMma, operand: Operand) -> (i64, i64) {
+    let axes = match operand {
+        Operand::A => (1, 3),
+        Operand::B => (2, 3),
+        Operand::C | Operand::D => (1, 2),
+    };
+    let threads = |axis: usize| {
+        let size = plan.thread_layout().mode(axis).and_then(|mode| mode.size());
+        size.ok().and_then(|size| size.known()).unwrap_or(1)
+    };
+    let (rows, columns) = plan.atom().tile(operand);
+    (rows * threads(axes.0), columns * threads(axes.1))
+}
+
+/// Refuses accumulators of another tile than the rows of A by the columns of B.
+#[track_caller]
+pub(super) fn demand_accumulators<C: Element>(
+    operation: &str,
+    plan: &warpwright_layout::TiledMma,
+    accumulators: &Fragment<C>,
+    a_rows: i64,
+    b_columns: i64,
+) -> bool {
+    let (rows, columns) = covered(plan, Operand::C);
+    let rows = extent(accumulators.layout(), 1) * rows;
+    let columns = extent(accumulators.layout(), 2) * columns;
+    let advice = "make the accumulators for a tile of C with the rows of A and the columns of B";
+    agree(operation, ("A has # rows", a_rows), ("the accumulators have #", rows), advice)
+        && agree(operation, ("B has # columns", b_columns), ("the accumulators have #", columns), advice)
+}
+
+/// Refuses elements that the atom does not multiply. Returns how many of its elements one `T` holds.
+#[track_caller]
+pub(super) fn demand_element_type<T: Element>(
+    operation: &str,
+    atom: &MmaAtom,
+    operand: Operand,
+) -> Option<i64> {
+    let element = atom.element(operand);
+    let each = packed::<T>(element);
+    if each.is_none() {
+        refuse(format!(
+            "`{operation}`: {} has {operand:?} of {element}, and this holds {}: use the atom's element type, or the atom \
+             of this type{}",
+            atom.name(),
+            T::NAME,
+            if element == DataType::B1 { " (bits are held by words, b1x32)" } else { "" }
+        ));
+    }
+    each
+}
+
+/// Refuses a fragment that does not hold what the atom takes: elements of its type, as many in each
+/// repetition, in `modes` modes.
+#[track_caller]
+pub(super) fn demand_fragment<T: Element>(
+    operation: &str,
+    atom: &MmaAtom,
+    operand: Operand,
+    fragment: &Fragment<T>,
+    modes: usize,
+) -> bool {
+    if fragment.is_refused() {
+        return false;
+    }
+    let Some(each) = demand_element_type::<T>(operation, atom, operand) else { return false };
+    if fragment.layout().rank() != modes {
+        let wanted = if modes == 2 { "one step of k: slice the fragment" } else { "(values, m, n)" };
+        refuse(format!(
+            "`{operation}`: {operand:?} is a fragment of shape {} with {} modes, and takes {modes}: {wanted}",
+            fragment.layout().inner().shape(),
+            fragment.layout().rank(),
+        ));
+        return false;
+    }
+    let values = atom.thread_values(operand).and_then(|values| values.mode(1)).and_then(|mode| mode.size());
+    let values = known(values, "the values of an MMA") / each;
+    let held = extent(fragment.layout(), 0);
+    if held != values {
+        refuse(format!(
+            "`{operation}`: a thread holds {held} elements of {operand:?} in each repetition, and {} takes {values}: make \
+             the fragment by `{}_fragment` of this MMA",
+            atom.name(),
+            letter(operand)
+        ));
+    }
+    held == values
+}
+
+/// Refuses atoms that fragments alone do not serve.
+#[track_caller]
+fn demand_warp_instruction(atom: &MmaAtom) -> bool {
+    let mistake = if atom.family.is_warpgroup() {
+        "is an instruction of a warpgroup: multiply by `multiply`"
+    } else if atom.family.is_sparse() {
+        "takes metadata, which `gemm` has no operand for: write it with ptx!"
+    } else {
+        return true;
+    };
+    refuse(format!("`gemm`: {} {mistake}", atom.name()));
+    false
+}
+
+/// The operand in the names of functions.
+fn letter(operand: Operand) -> char {
+    match operand {
+        Operand::A => 'a',
+        Operand::B => 'b',
+        Operand::C | Operand::D => 'c',
     }
 }
 

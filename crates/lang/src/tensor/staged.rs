@@ -15,6 +15,7 @@ use crate::multicast::Multicast;
 use crate::object;
 use crate::operation::refuse;
 use crate::pointer::Shared;
+use crate::recorder::{self, Stages};
 use crate::shared::dynamic_shared_aligned;
 use crate::space::SharedSpace;
 use crate::tensor_map::TensorMap;
@@ -82,7 +83,7 @@ struct StagedTile<T> {
 
 impl<T: Element> StagedTile<T> {
     #[track_caller]
-    fn new(tile: Result<TmaTile, Error>, stages: u32) -> Self {
+    fn new(tile: Result<TmaTile, Error>, stages: u32, pipeline: Option<PipelineId>) -> Self {
         let fallback = || TmaTile::new::<T>((8, 16), Major::K).expect("the smallest tile is legal");
         let tile = legal(tile, fallback);
         if element_type::<T>() != Some(tile.element()) {
@@ -93,6 +94,8 @@ impl<T: Element> StagedTile<T> {
         let pointer = dynamic_shared_aligned::<T>(elements, tile.alignment());
         let layout = legal(tile.layout(stages), || Layout::unit().into());
         object::tensor(pointer, &layout, true);
+        let (base, _) = pointer.parts();
+        recorder::with(|recorder| recorder.note_stages(base, Stages { count: stages, pipeline }));
         Self { tile, tensor: Tensor::new(pointer, layout), start: pointer.cast() }
     }
 }
@@ -107,7 +110,7 @@ pub struct StagedOperand<T> {
 impl<T: Element> StagedOperand<T> {
     #[track_caller]
     pub(crate) fn new(tile: Result<TmaTile, Error>, stages: u32, pipeline: PipelineId) -> Self {
-        Self { staged: StagedTile::new(tile, stages), pipeline }
+        Self { staged: StagedTile::new(tile, stages, Some(pipeline)), pipeline }
     }
 
     /// The tiles as a tensor (mn, k, stages).
@@ -152,7 +155,7 @@ impl<T: Element> StoreBuffers<T> {
     /// Dynamic shared memory for `count` tiles.
     #[track_caller]
     pub fn new(tile: Result<TmaTile, Error>, count: u32) -> Self {
-        Self { staged: StagedTile::new(tile, count) }
+        Self { staged: StagedTile::new(tile, count, None) }
     }
 
     /// The tiles as a tensor (mn, k, count).

@@ -7,16 +7,18 @@
 use warpwright_arch::DataType;
 use warpwright_arch::tcgen05::{self, Kind};
 use warpwright_ir::Operand as IrOperand;
-use warpwright_layout::atom::Major;
+use warpwright_layout::atom::{Major, Operand};
 
 use super::accumulate::Accumulate;
+use super::agreement::agree;
+use super::multiply::packed;
 use super::view::Tensor;
-use super::warpgroup::{MatrixOperand, Share};
+use super::warpgroup::{MatrixOperand, Reads, Share};
 use crate::element::Element;
 use crate::operation::{perform, refuse};
 use crate::requirement::{Feature, require};
 use crate::space::SharedSpace;
-use crate::tensor_memory::{CtaGroup, TensorMemory};
+use crate::tensor_memory::{CtaGroup, TensorMemory, demand_one_group};
 use crate::value::constant;
 
 /// The types of a multiply: A, B and D.
@@ -92,40 +94,65 @@ impl TensorCoreMma {
     /// Columns of tensor memory that D takes, as
     /// [`allocate_tensor_memory`](crate::tensor_memory::allocate_tensor_memory) gives them.
     pub fn allocation(&self) -> u32 {
+        self.columns_of_d().next_power_of_two().max(32)
+    }
+
+    /// Columns of tensor memory that D takes.
+    fn columns_of_d(&self) -> u32 {
         let folded = self.group == CtaGroup::Two && self.rows == 128;
-        let columns = if folded { self.columns / 2 } else { self.columns };
-        columns.next_power_of_two().max(32)
+        if folded { self.columns / 2 } else { self.columns }
     }
 
     /// This CTA's A: a tile (m, k, ..) in shared memory with its share of the rows.
     #[track_caller]
     pub fn a_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
-        self.operand(tile, self.rows, self.types.a)
+        self.operand(tile, Operand::A)
     }
 
     /// This CTA's B: a tile (n, k, ..) in shared memory with its share of the columns.
     #[track_caller]
     pub fn b_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
-        self.operand(tile, self.columns, self.types.b)
+        self.operand(tile, Operand::B)
     }
 
     #[track_caller]
-    fn operand<T: Element>(
-        &self,
-        tile: &Tensor<T, SharedSpace>,
-        extent: u32,
-        element: DataType,
-    ) -> MatrixOperand {
-        if T::BYTES * 8 != element.bits() {
+    fn operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>, operand: Operand) -> MatrixOperand {
+        let reads = self.reads(operand);
+        if packed::<T>(reads.element).is_none() {
             refuse(format!(
-                "the tile's elements have {} bits, and those of {element:?} have {}",
-                8 * T::BYTES,
-                element.bits()
+                "`{}_operand`: the MMA multiplies {operand:?} of {}, and the tile holds {}: use one type for both",
+                if operand == Operand::A { 'a' } else { 'b' },
+                reads.element,
+                T::NAME
             ));
             return MatrixOperand::nothing();
         }
-        let block = (i64::from(extent / self.group.ctas()), i64::from(tcgen05::DEPTH_BYTES / T::BYTES));
-        MatrixOperand::of_blocks(block, tile, Share::Whole)
+        MatrixOperand::of_blocks(reads, 1, tile, Share::Whole)
+    }
+
+    /// What an instruction reads of an operand: this CTA's share of its rows.
+    fn reads(&self, operand: Operand) -> Reads {
+        let (extent, element) = match operand {
+            Operand::A => (self.rows, self.types.a),
+            _ => (self.columns, self.types.b),
+        };
+        let depth = 8 * tcgen05::DEPTH_BYTES / element.bits();
+        Reads { operand, element, block: (i64::from(extent / self.group.ctas()), i64::from(depth)) }
+    }
+
+    /// Refuses an operand of another MMA, and one of more rows than an instruction reads.
+    #[track_caller]
+    fn demand(&self, operand: &MatrixOperand, which: Operand) -> bool {
+        let wanted = self.reads(which);
+        let given = |operand: &MatrixOperand| operand.repetitions() * wanted.block.0;
+        let what = if which == Operand::A { "this CTA's A has # rows" } else { "this CTA's B has # columns" };
+        operand.demand("issue", wanted)
+            && agree(
+                "issue",
+                (what, given(operand)),
+                ("the MMA multiplies #", wanted.block.0),
+                "use a tile of that many, or slice one block",
+            )
     }
 
     /// Starts `d += a * b` or `d = a * b`, depending on `accumulate`, over the whole depth of the
@@ -137,6 +164,16 @@ impl TensorCoreMma {
     #[track_caller]
     pub fn issue(&self, d: TensorMemory, a: &MatrixOperand, b: &MatrixOperand, accumulate: Accumulate) {
         let Some((kind, descriptor)) = self.instruction else { return };
+        if !self.demand(a, Operand::A) || !self.demand(b, Operand::B) {
+            return;
+        }
+        let depth = i64::from(8 * tcgen05::DEPTH_BYTES / self.types.a.bits());
+        let (of_a, of_b) = (("A has a depth of #", a.steps() * depth), ("B has one of #", b.steps() * depth));
+        if !agree("issue", of_a, of_b, "multiply tiles (m, k) and (n, k) of the same k") {
+            return;
+        }
+        demand_one_group(self.group);
+        d.demand_columns("issue", self.columns_of_d());
         let major = |operand: &MatrixOperand, bit: u32| u32::from(operand.major() == Major::Mn) << bit;
         let descriptor = constant(descriptor | major(a, 15) | major(b, 16));
         let opcode = format!("tcgen05.mma{}.kind::{kind}", self.group.word());

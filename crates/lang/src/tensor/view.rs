@@ -6,11 +6,13 @@ use warpwright_ir::Operand;
 use warpwright_layout::{ComposedLayout, Coordinate, Error, Int, IntTuple, Layout, Swizzle, Tiler};
 
 use super::address::{self, Addresses};
-use super::legal::legal;
+use super::agreement::{demand_stage, element_inside, inside};
+use super::legal::{legal, legal_in};
 use crate::element::Element;
 use crate::object;
-use crate::operation::refuse;
+use crate::operation::{here, refuse};
 use crate::pointer::Pointer;
+use crate::recorder;
 use crate::space::Space;
 use crate::value::Reg;
 
@@ -28,6 +30,19 @@ impl<T: Element> From<Reg<T>> for Int {
 /// causes.
 pub fn multiple_of<T: Element>(value: Reg<T>, factor: u32) -> Int {
     address::leaf(value, i64::from(factor))
+}
+
+/// Refuses a layout that reaches past the array that the pointer was allocated as.
+#[track_caller]
+fn demand_room<T: Element, S: Space>(pointer: Pointer<T, S>, layout: &ComposedLayout) {
+    let reach = layout.inner().cosize().ok().and_then(|reach| reach.known());
+    let first = layout.offset().linear().ok().and_then(Int::known);
+    if let Some((reach, first)) = reach.zip(first) {
+        let (element_bytes, location) = (i64::from(T::BYTES), here());
+        recorder::with(|recorder| {
+            recorder.check_reach(pointer.parts(), first + reach, element_bytes, location);
+        });
+    }
 }
 
 /// Memory read through a layout.
@@ -48,6 +63,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
     #[track_caller]
     pub fn new(pointer: Pointer<T, S>, layout: impl Into<ComposedLayout>) -> Self {
         let layout = layout.into();
+        demand_room(pointer, &layout);
         object::tensor(pointer, &layout, false);
         Self { pointer, layout, addresses: Rc::new(Addresses::default()) }
     }
@@ -86,13 +102,24 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// The tile at `coordinate`, `All` keeping every tile along a mode: (tile.., kept modes..).
     #[track_caller]
     pub fn local_tile(&self, tiler: impl Into<Tiler>, coordinate: impl Into<Coordinate>) -> Self {
-        self.map(|layout| layout.local_tile(tiler, &coordinate.into()))
+        let tile = self.layout.local_tile(tiler, &coordinate.into());
+        let tile = legal_in("local_tile", tile, || self.layout.clone());
+        self.map(|_| Ok(tile))
     }
 
     /// The modes where `coordinate` is `All`, at the position that it gives elsewhere.
     #[track_caller]
     pub fn slice(&self, coordinate: impl Into<Coordinate>) -> Self {
-        self.map(|layout| layout.slice(&coordinate.into()))
+        let coordinate = inside("slice", coordinate.into(), &self.layout);
+        demand_stage("slice", &coordinate, &self.layout, self.pointer.parts().0);
+        self.map(|layout| layout.slice(&coordinate))
+    }
+
+    /// The memory operand of the element that `operation` accesses: one of the layout's.
+    #[track_caller]
+    pub(super) fn element(&self, operation: &str, coordinate: &IntTuple) -> Operand {
+        demand_stage(operation, &Coordinate::from(coordinate), &self.layout, self.pointer.parts().0);
+        self.address(&element_inside(operation, coordinate, &self.layout))
     }
 
     /// The memory operand of the element at `coordinate`.

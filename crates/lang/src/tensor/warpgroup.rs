@@ -5,17 +5,20 @@
 //! strides of its blocks, and its swizzle. A [`MatrixOperand`] derives it from the layout of the
 //! tile.
 
+use std::fmt;
+
 use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{Major, MmaAtom, Operand, SharedDescriptor};
 use warpwright_layout::{ComposedLayout, Coordinate, Error, Index, Int, Layout};
 
 use super::legal::legal;
-use super::multiply::{IntoMmaAtom, TiledMma, extent, packed};
+use super::multiply::{IntoMmaAtom, TiledMma, demand_element_type, extent};
 use super::view::Tensor;
 use crate::element::Element;
 use crate::operation::{compute, refuse};
 use crate::pointer::Generic;
+use crate::recorder;
 use crate::space::{GenericSpace, SharedSpace};
 use crate::value::{Reg, constant};
 
@@ -84,6 +87,31 @@ pub struct MatrixOperand {
     /// One descriptor a block; its address counts 16-byte units.
     blocks: Tensor<u8, GenericSpace>,
     major: Major,
+    /// `None` after a mistake that was already reported.
+    reads: Option<Reads>,
+}
+
+/// What a [`MatrixOperand`] was made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reads {
+    pub(super) operand: Operand,
+    pub(super) element: DataType,
+    /// The rows and the depth that an instruction reads, in elements.
+    pub(super) block: (i64, i64),
+}
+
+impl Reads {
+    /// What an instruction of the atom reads.
+    pub(super) fn of(atom: &MmaAtom, operand: Operand) -> Self {
+        Self { operand, element: atom.element(operand), block: atom.tile(operand) }
+    }
+}
+
+impl fmt::Display for Reads {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operand, element, block: (rows, depth) } = self;
+        write!(formatter, "{operand:?} of {element} in blocks of {rows} x {depth}")
+    }
 }
 
 /// The unit of a descriptor's addresses.
@@ -93,7 +121,7 @@ impl MatrixOperand {
     /// The substitute after a mistake that was already reported.
     pub(super) fn nothing() -> Self {
         let nowhere = Generic::from_address(constant(0u64));
-        Self { blocks: Tensor::new(nowhere, Layout::unit()), major: Major::K }
+        Self { blocks: Tensor::new(nowhere, Layout::unit()), major: Major::K, reads: None }
     }
 
     /// The blocks of an atom's operand that a tile is read in.
@@ -105,17 +133,9 @@ impl MatrixOperand {
         share: Share,
     ) -> Self {
         let element = atom.element(operand);
-        let Some(each) = packed::<T>(element) else {
-            refuse(format!(
-                "the tile's elements are {}, and {} multiplies those of {element} as {operand:?}{}",
-                T::NAME,
-                atom.name(),
-                if element == DataType::B1 { ": use 32-bit words, b1x32" } else { "" }
-            ));
-            return Self::nothing();
-        };
-        let (rows, depth) = atom.tile(operand);
-        let found = Self::of_blocks((rows, depth / each), tile, share);
+        let operation = if operand == Operand::A { "a_operand" } else { "b_operand" };
+        let Some(each) = demand_element_type::<T>(operation, atom, operand) else { return Self::nothing() };
+        let found = Self::of_blocks(Reads::of(atom, operand), each, tile, share);
         if found.major == Major::Mn && !takes_either_major(element) {
             refuse(format!(
                 "{} reads {operand:?} with k contiguous, and in the tile {} is: transpose the tile, or use elements of 16 bits",
@@ -126,18 +146,24 @@ impl MatrixOperand {
         found
     }
 
-    /// The blocks of (rows, depth) elements that a tile is read in.
+    /// The blocks that a tile is read in; one `T` holds `each` elements.
     #[track_caller]
     pub(super) fn of_blocks<T: Element>(
-        block: (i64, i64),
+        reads: Reads,
+        each: i64,
         tile: &Tensor<T, SharedSpace>,
         share: Share,
     ) -> Self {
+        let block = (reads.block.0, reads.block.1 / each);
         let bits = 8 * i64::from(T::BYTES);
         let (warpgroups, warpgroup, of_tensor_core) = match share {
             Share::Warpgroup { warpgroups, warpgroup } => (warpgroups, warpgroup, false),
             Share::Whole => (1.into(), 0.into(), true),
         };
+        let shares = warpgroups.known().unwrap_or(1);
+        if !demand_whole_blocks(reads.operand, (block.0 * shares, block.1), tile.layout()) {
+            return Self::nothing();
+        }
         match blocks(block, tile.layout(), bits, (warpgroups, warpgroup)) {
             Ok((descriptor, major, blocks)) => {
                 let fields = if of_tensor_core { descriptor.tensor_core_bits() } else { descriptor.bits() };
@@ -146,7 +172,13 @@ impl MatrixOperand {
                 // above them.
                 let start: Reg<u64> = (start & 0x3fff).convert();
                 let base = start | fields;
-                Self { blocks: Tensor::new(Generic::from_address(base), blocks), major }
+                recorder::with(|recorder| {
+                    if let Some(stages) = recorder.stages_of(tile.pointer.parts().0) {
+                        recorder.note_stages(base.register(), stages);
+                    }
+                });
+                let blocks = Tensor::new(Generic::from_address(base), blocks);
+                Self { blocks, major, reads: Some(reads) }
             }
             Err(error) => {
                 refuse(error.to_string());
@@ -159,7 +191,40 @@ impl MatrixOperand {
     /// stage of a pipeline.
     #[track_caller]
     pub fn slice(&self, coordinate: impl Into<Coordinate>) -> Self {
-        Self { blocks: self.blocks.slice(coordinate), major: self.major }
+        let coordinate = coordinate.into();
+        if self.reads.is_none() {
+            return self.clone();
+        }
+        Self { blocks: self.blocks.slice(coordinate), major: self.major, reads: self.reads }
+    }
+
+    /// Refuses an operand that was made for other instructions, or whose stage is not chosen yet.
+    #[track_caller]
+    pub(super) fn demand(&self, operation: &str, wanted: Reads) -> bool {
+        let Some(reads) = self.reads else { return false };
+        let letter = if wanted.operand == Operand::A { 'a' } else { 'b' };
+        let modes = self.blocks.layout().rank();
+        let mistake = if reads != wanted {
+            format!(
+                "an operand that reads {reads} is given where the MMA reads {wanted}: make it by `{letter}_operand` of this MMA"
+            )
+        } else if modes > 2 {
+            format!(
+                "{:?} has {modes} modes, {}, and takes (repetitions, k-steps): slice one stage",
+                reads.operand,
+                self.blocks.layout().inner().shape()
+            )
+        } else {
+            return true;
+        };
+        refuse(format!("`{operation}`: {mistake}"));
+        false
+    }
+
+    /// Blocks along the rows.
+    #[track_caller]
+    pub(super) fn repetitions(&self) -> i64 {
+        extent(self.blocks.layout(), 0)
     }
 
     /// The descriptor of a block, as an instruction's operand.
@@ -188,6 +253,28 @@ impl MatrixOperand {
     pub(super) fn transposed(&self) -> IrOperand {
         IrOperand::Integer(i128::from(self.major == Major::Mn))
     }
+}
+
+/// Refuses a tile that is not made of whole blocks, as far as its extents are known.
+#[track_caller]
+fn demand_whole_blocks(operand: Operand, block: (i64, i64), tile: &ComposedLayout) -> bool {
+    let known = |mode: usize| {
+        let size = tile.inner().mode(mode).and_then(|mode| mode.size());
+        size.ok().and_then(|size| size.known())
+    };
+    let is_whole = |extent: Option<i64>, of_block: i64| extent.is_none_or(|extent| extent % of_block == 0);
+    let (rows, columns) = (known(0), known(1));
+    let is_whole = is_whole(rows, block.0) && is_whole(columns, block.1);
+    if !is_whole {
+        refuse(format!(
+            "`{}_operand`: the tile has shape {}, and the MMA reads {operand:?} in blocks of {} x {}: use a tile of whole blocks",
+            if operand == Operand::A { 'a' } else { 'b' },
+            tile.inner().shape(),
+            block.0,
+            block.1
+        ));
+    }
+    is_whole
 }
 
 /// Only 16-bit operands may be read with m or n contiguous (PTX ISA, "wgmma.mma_async").

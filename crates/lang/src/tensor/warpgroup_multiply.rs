@@ -47,14 +47,14 @@
 
 use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
-use warpwright_layout::atom::MmaAtom;
+use warpwright_layout::atom::{MmaAtom, Operand};
 use warpwright_layout::{All, Coordinate};
 
 use super::accumulate::Accumulate;
+use super::agreement::agree;
 use super::fragment::Fragment;
-use super::multiply::TiledMma;
-use super::multiply::{extent, packed, vector};
-use super::warpgroup::{MatrixOperand, takes_either_major};
+use super::multiply::{TiledMma, covered, demand_accumulators, demand_fragment, extent, vector};
+use super::warpgroup::{MatrixOperand, Reads, takes_either_major};
 use crate::element::Element;
 use crate::operation::{perform, record, refuse};
 use crate::value::constant;
@@ -150,6 +150,16 @@ pub trait LeftOperand: sealed::Sealed {
     #[track_caller]
     fn steps(&self) -> i64;
 
+    /// Blocks of this warpgroup along the rows.
+    #[doc(hidden)]
+    #[track_caller]
+    fn repetitions(&self) -> i64;
+
+    /// Refuses what the atom does not take as A. Returns whether it takes it.
+    #[doc(hidden)]
+    #[track_caller]
+    fn demand(&self, operation: &str, atom: &MmaAtom) -> bool;
+
     /// The instruction's operand for a block.
     #[doc(hidden)]
     #[track_caller]
@@ -165,12 +175,6 @@ pub trait LeftOperand: sealed::Sealed {
     fn metadata(&self, _repetition: i64, _step: i64, _selectors: i64) -> Vec<IrOperand> {
         Vec::new()
     }
-
-    /// Whether it holds elements of that type, and what it holds.
-    #[doc(hidden)]
-    fn mismatch(&self, _element: DataType) -> Option<&'static str> {
-        None
-    }
 }
 
 impl sealed::Sealed for MatrixOperand {}
@@ -181,6 +185,16 @@ impl LeftOperand for MatrixOperand {
     #[track_caller]
     fn steps(&self) -> i64 {
         self.steps()
+    }
+
+    #[track_caller]
+    fn repetitions(&self) -> i64 {
+        self.repetitions()
+    }
+
+    #[track_caller]
+    fn demand(&self, operation: &str, atom: &MmaAtom) -> bool {
+        self.demand(operation, Reads::of(atom, Operand::A))
     }
 
     #[track_caller]
@@ -204,16 +218,22 @@ impl<T: Element> LeftOperand for Fragment<T> {
     }
 
     #[track_caller]
+    fn repetitions(&self) -> i64 {
+        extent(self.layout(), 1)
+    }
+
+    #[track_caller]
+    fn demand(&self, operation: &str, atom: &MmaAtom) -> bool {
+        demand_fragment(operation, atom, Operand::A, self, 3)
+    }
+
+    #[track_caller]
     fn block(&self, repetition: i64, step: i64) -> IrOperand {
         vector(&self.slice((All, repetition, step)))
     }
 
     fn order(&self) -> Option<IrOperand> {
         None
-    }
-
-    fn mismatch(&self, element: DataType) -> Option<&'static str> {
-        packed::<T>(element).is_none().then_some(T::NAME)
     }
 }
 
@@ -270,6 +290,24 @@ impl<A: LeftOperand> LeftOperand for Sparse<'_, A> {
     }
 
     #[track_caller]
+    fn repetitions(&self) -> i64 {
+        self.stored.repetitions()
+    }
+
+    #[track_caller]
+    fn demand(&self, operation: &str, atom: &MmaAtom) -> bool {
+        if !self.stored.demand(operation, atom) {
+            return false;
+        }
+        let selectors = atom.metadata().map_or(1, |metadata| metadata.selectors());
+        let layout = self.metadata.layout();
+        let held = format!("{} x {}", extent(layout, 0), extent(layout, 1));
+        let wanted = format!("{} x {}", self.repetitions(), (self.steps() + selectors - 1) / selectors);
+        let advice = "make it by `metadata_fragment` of the tile of A";
+        agree(operation, ("the registers of metadata are #", held), ("A takes #", wanted), advice)
+    }
+
+    #[track_caller]
     fn block(&self, repetition: i64, step: i64) -> IrOperand {
         self.stored.block(repetition, step)
     }
@@ -283,10 +321,6 @@ impl<A: LeftOperand> LeftOperand for Sparse<'_, A> {
         let mut operands = self.metadata.words_at([(repetition, step / selectors).into()]);
         operands.push(IrOperand::Integer((step % selectors).into()));
         operands
-    }
-
-    fn mismatch(&self, element: DataType) -> Option<&'static str> {
-        self.stored.mismatch(element)
     }
 }
 
@@ -307,7 +341,7 @@ pub fn multiply<C: Element>(
     accumulate: Accumulate,
 ) {
     fence_multiplications();
-    issue_multiplications(mma, accumulator, a, b, accumulate);
+    issue("multiply", mma, accumulator, a, b, accumulate);
     commit_multiplications();
 }
 
@@ -329,9 +363,26 @@ pub fn issue_multiplications<C: Element, A: LeftOperand>(
     b: &MatrixOperand,
     accumulate: Accumulate,
 ) {
+    issue("issue_multiplications", mma, accumulator, a, b, accumulate);
+}
+
+#[track_caller]
+fn issue<C: Element, A: LeftOperand>(
+    operation: &str,
+    mma: &TiledMma,
+    accumulator: &mut Fragment<C>,
+    a: &A,
+    b: &MatrixOperand,
+    accumulate: Accumulate,
+) {
     let Some(plan) = mma.plan() else { return };
     let atom = plan.atom();
-    if !demand_operands::<C, A>(atom, a) {
+    if !demand_left_operand::<A>(operation, atom)
+        || !a.demand(operation, atom)
+        || !b.demand(operation, Reads::of(atom, Operand::B))
+        || !demand_fragment(operation, atom, Operand::C, accumulator, 3)
+        || !demand_shapes(operation, plan, accumulator, a, b)
+    {
         return;
     }
     let Modifiers { negates_a, negates_b, saturates } = mma.modifiers;
@@ -370,9 +421,25 @@ pub fn issue_multiplications<C: Element, A: LeftOperand>(
     }
 }
 
-/// Refuses operands that the atom does not support. Returns whether it supports all.
+/// Refuses tiles that do not fit each other: (m, k) by (n, k) into (m, n).
 #[track_caller]
-fn demand_operands<C: Element, A: LeftOperand>(atom: &MmaAtom, a: &A) -> bool {
+fn demand_shapes<C: Element, A: LeftOperand>(
+    operation: &str,
+    plan: &warpwright_layout::TiledMma,
+    accumulator: &Fragment<C>,
+    a: &A,
+    b: &MatrixOperand,
+) -> bool {
+    let (_, n, k) = plan.atom().shape;
+    let depth = (("A has a depth of #", a.steps() * k), ("B has one of #", b.steps() * k));
+    let rows = a.repetitions() * covered(plan, Operand::A).0;
+    agree(operation, depth.0, depth.1, "multiply tiles (m, k) and (n, k) of the same k")
+        && demand_accumulators(operation, plan, accumulator, rows, b.repetitions() * n)
+}
+
+/// Refuses an A of another kind than the atom takes.
+#[track_caller]
+fn demand_left_operand<A: LeftOperand>(operation: &str, atom: &MmaAtom) -> bool {
     let name = atom.name();
     let mistake = if !atom.family.is_warpgroup() {
         format!("{name} is an instruction of a warp, not of a warpgroup: multiply fragments by `gemm`")
@@ -385,14 +452,10 @@ fn demand_operands<C: Element, A: LeftOperand>(atom: &MmaAtom, a: &A) -> bool {
         format!("{name} reads A from shared memory; use an .._RS atom for a fragment")
     } else if !atom.a_from_shared && A::FROM_SHARED {
         format!("{name} takes A from registers; use an .._SS atom for a tile in shared memory")
-    } else if let Some(held) = a.mismatch(atom.a) {
-        format!("{name} takes A of {}, and this fragment holds {held}", atom.a)
-    } else if packed::<C>(atom.c) != Some(1) {
-        format!("{name} accumulates in {}, and this fragment holds {}", atom.c, C::NAME)
     } else {
         return true;
     };
-    refuse(mistake);
+    refuse(format!("`{operation}`: {mistake}"));
     false
 }
 

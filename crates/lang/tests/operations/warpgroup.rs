@@ -127,7 +127,7 @@ fn tile<T: Element>(extents: (u32, u32), element: DataType, major: Major) -> Ten
     let packed = 8 * T::BYTES / element.bits();
     let tile = TmaTile::new::<T>((extents.0, extents.1 / packed), major).expect("a tile of whole blocks");
     let layout = tile.layout(1).expect("a tile has a layout");
-    Tensor::new(dynamic_shared_aligned::<T>(64, 1024), layout)
+    Tensor::new(dynamic_shared_aligned::<T>(extents.0 * extents.1 / packed, 1024), layout)
 }
 
 /// Every product: of each atom, and of the integer ones saturated, too.

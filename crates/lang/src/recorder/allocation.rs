@@ -1,0 +1,123 @@
+//! The arrays that a kernel allocates, and accesses to them at offsets that are known when it is
+//! built.
+
+use std::borrow::Cow;
+
+use warpwright_ir::{Location, Operand, Register};
+
+use super::Recorder;
+
+/// An array in shared or local memory, as the author allocated it.
+#[derive(Clone, Debug)]
+pub(crate) struct Allocation {
+    /// The call: `shared_array::<f32>(64)`.
+    pub(crate) call: Cow<'static, str>,
+    /// Its first byte, from its base register.
+    pub(crate) start: i64,
+    pub(crate) bytes: i64,
+    pub(crate) element_bytes: i64,
+    pub(crate) location: Location,
+}
+
+impl Allocation {
+    /// Why `bytes` bytes at `offset` from the base register cannot be accessed, if they cannot.
+    fn mistake(&self, offset: i64, bytes: i64, is_aligned: bool) -> Option<String> {
+        let Self { call, start, element_bytes, .. } = self;
+        let at = offset - start;
+        if at < 0 || at + bytes > self.bytes {
+            let elements = self.bytes / element_bytes;
+            let (first, last) = (at.div_euclid(*element_bytes), (at + bytes - 1).div_euclid(*element_bytes));
+            let range = if first == last {
+                format!("element {first}")
+            } else {
+                format!("elements {first} to {last}")
+            };
+            return Some(format!(
+                "this accesses {range} of `{call}`, which has {elements}, the first of them element 0"
+            ));
+        }
+        (is_aligned && offset % bytes != 0).then(|| {
+            format!(
+                "this accesses {bytes} bytes at byte {at} of `{call}`: an access of {bytes} bytes begins at a multiple of {bytes}"
+            )
+        })
+    }
+}
+
+impl Recorder {
+    /// Notes that a register holds the base address of an array.
+    pub(crate) fn remember_allocation(&mut self, base: Register, allocation: Allocation) {
+        self.allocations.insert(base, allocation);
+    }
+
+    /// Refuses a tensor whose layout reaches past the array that it begins in: `reach` elements of
+    /// `element_bytes` at `offset` bytes from the base register.
+    pub(crate) fn check_reach(
+        &mut self,
+        (base, offset): (Register, i64),
+        reach: i64,
+        element_bytes: i64,
+        location: Location,
+    ) {
+        let Some(allocation) = self.allocations.get(&base) else { return };
+        let left = (allocation.start + allocation.bytes - offset) / element_bytes;
+        if reach > left {
+            let message = format!(
+                "`Tensor`: the layout reaches {reach} elements, and `{}` has room for {left} from here on: allocate as many as the \
+                 layout reaches",
+                allocation.call
+            );
+            let note = (allocation.location, "it is allocated here".to_owned());
+            self.error_with_notes(location, message, vec![note]);
+        }
+    }
+
+    /// Refuses accesses outside their array, and misaligned ones, at offsets that are known.
+    pub(super) fn check_accesses(&mut self, opcode: &str, operands: &[Operand], location: Location) {
+        if self.allocations.is_empty() {
+            return;
+        }
+        for (position, operand) in operands.iter().enumerate() {
+            let Operand::Address { base, offset, .. } = operand else { continue };
+            let Operand::Register(base) = **base else { continue };
+            let Some(allocation) = self.allocations.get(&base) else { continue };
+            let (bytes, is_aligned) = accessed(opcode, operands, position);
+            if let Some(mistake) = allocation.mistake(*offset, bytes, is_aligned) {
+                let note = (allocation.location, "it is allocated here".to_owned());
+                self.error_with_notes(location, mistake, vec![note]);
+            }
+        }
+    }
+}
+
+/// The bytes that an instruction accesses at the address in operand `position`, as far as it says
+/// so, and whether they are aligned to that size.
+fn accessed(opcode: &str, operands: &[Operand], position: usize) -> (i64, bool) {
+    // Copies: the target, the source, the size, and the mbarrier.
+    let copied = || match operands.get(2) {
+        Some(Operand::Integer(bytes)) if position < 2 => i64::try_from(*bytes).unwrap_or(1),
+        _ => 1,
+    };
+    let mut words = opcode.split('.');
+    match words.next() {
+        Some("ld" | "st" | "atom" | "red") if !opcode.contains(".async") => {
+            let element = opcode.rsplit('.').next().and_then(bits).unwrap_or(8) / 8;
+            let lanes = words.find_map(|word| word.strip_prefix('v')?.parse().ok()).unwrap_or(1);
+            (element * lanes, true)
+        }
+        Some("cp") if opcode.contains(".tensor") || opcode.contains("mbarrier.arrive") => (1, false),
+        Some("cp") if opcode.contains(".bulk") => (copied(), false),
+        Some("cp") => (copied(), true),
+        Some("ldmatrix" | "stmatrix") => (16, true),
+        _ => (1, false),
+    }
+}
+
+/// The bits of a type's name: 32 of `f32`, 32 of `f16x2`.
+fn bits(word: &str) -> Option<i64> {
+    let number = word.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
+    match number.split_once('x') {
+        Some((bits, lanes)) => Some(bits.parse::<i64>().ok()? * lanes.parse::<i64>().ok()?),
+        None => number.parse().ok(),
+    }
+}

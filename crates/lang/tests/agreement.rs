@@ -1,0 +1,529 @@
+//! Shapes, element types, stages, owners and extents that disagree: each mistake is refused where it
+//! is written, and its right twin is built.
+
+use half::{bf16, f16};
+use warpwright_arch::DataType;
+use warpwright_lang::block::{NamedBarrier, barrier_sync};
+use warpwright_lang::element::{Element, bf16x2, f16x2};
+use warpwright_lang::matrix::mma_sync;
+use warpwright_lang::mbarrier::{Mbarrier, Mbarriers};
+use warpwright_lang::multicast::ClusterGrid;
+use warpwright_lang::parameter::KernelParameter;
+use warpwright_lang::pipeline::{Consumer, ConsumerSchedule, Pipeline};
+use warpwright_lang::pointer::{Global, Shared};
+use warpwright_lang::recorder::stage;
+use warpwright_lang::role::{Role, roles, warpgroups};
+use warpwright_lang::shared::{dynamic_shared, dynamic_shared_aligned, local_array, shared_array};
+use warpwright_lang::space::{GlobalSpace, SharedSpace};
+use warpwright_lang::special::thread_idx;
+use warpwright_lang::tensor::{
+    Accumulate, Fragment, MatrixOperand, Sparse, StagedOperand, Tensor, TensorCoreMma, TensorCoreTypes,
+    ThreadCopy, TiledCopy, TiledMma, TmaTile, gemm, multiply,
+};
+use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory};
+use warpwright_lang::value::{Reg, constant};
+use warpwright_lang::wmma::{Wmma, WmmaInput, WmmaLayout};
+use warpwright_lang::{async_copy, bulk, launch};
+use warpwright_layout::atom::{Major, MmaAtom};
+use warpwright_layout::{All, Layout, Swizzle};
+
+/// A mistake and its right twin, as they are written.
+struct Row {
+    wrong: (&'static str, fn()),
+    right: (&'static str, fn()),
+}
+
+macro_rules! rows {
+    ($($wrong:expr => $right:expr;)*) => {
+        &[$(Row {
+            wrong: (stringify!($wrong), || { let _ = $wrong; }),
+            right: (stringify!($right), || { let _ = $right; }),
+        }),*]
+    };
+}
+
+/// What is said of each mistake, after its right twin was built.
+fn said(rows: &[Row]) -> String {
+    let mut said = String::new();
+    for Row { wrong: (written, wrong), right: (twin, right) } in rows {
+        if let Err(errors) = stage("right", right) {
+            panic!("{twin} is right: {errors:#?}");
+        }
+        let errors = stage("wrong", wrong).err().unwrap_or_else(|| panic!("{written} is no mistake"));
+        said.push_str(&format!("{}\n", written.split_whitespace().collect::<Vec<_>>().join(" ")));
+        for error in errors {
+            assert!(error.location.file.ends_with("agreement.rs"), "{written}: {:?}", error.location);
+            said.push_str(&format!("    {}\n", error.message));
+        }
+    }
+    said
+}
+
+fn global<T: Element>() -> Global<T> {
+    <&mut Global<T> as KernelParameter>::declare("memory")
+}
+
+fn index() -> Reg<u32> {
+    thread_idx().x
+}
+
+fn rows_of<T: Element>(shape: (u32, u32)) -> Tensor<T, GlobalSpace> {
+    Tensor::with_layout(global(), Layout::row_major(shape))
+}
+
+fn view(shape: (u32, u32)) -> Tensor<f32, SharedSpace> {
+    Tensor::with_layout(dynamic_shared(shape.0 * shape.1), Layout::row_major(shape))
+}
+
+const BF16: &str = "SM80_16x8x16_F32BF16BF16F32_TN";
+const F16: &str = "SM80_16x8x16_F32F16F16F32_TN";
+
+fn warps(atom: &str) -> TiledMma {
+    TiledMma::new(atom, (2, 2))
+}
+
+/// A product by four warps of a tile of A (m, k) and one of B (n, k) into C.
+#[track_caller]
+fn product<T: Element>(atom: &str, a: (u32, u32), b: (u32, u32), c: (u32, u32)) {
+    let mma = warps(atom);
+    let part = mma.thread(index());
+    let (a, b): (Fragment<T>, Fragment<T>) = (part.a_fragment(a), part.b_fragment(b));
+    let mut c: Fragment<f32> = part.c_fragment(c);
+    gemm(&mma, &mut c, &a.slice((All, All, 0)), &b.slice((All, All, 0)));
+}
+
+/// A copy of a tile of bf16 by 128 threads.
+fn copy() -> ThreadCopy {
+    TiledCopy::new::<bf16>(
+        "SM80_CP_ASYNC_CACHEGLOBAL<128>",
+        Layout::row_major((32, 4)),
+        Layout::row_major((1, 8)),
+    )
+    .thread(index())
+}
+
+/// A swizzled tile in shared memory.
+fn tile<T: Element>(shape: (u32, u32)) -> Tensor<T, SharedSpace> {
+    Tensor::swizzled(dynamic_shared(shape.0 * shape.1), Layout::row_major(shape), Swizzle::new(2, 3, 3))
+}
+
+#[track_caller]
+fn copied<T: Element>(from: (u32, u32), to: (u32, u32)) {
+    let copy = copy();
+    copy.copy_async(&copy.target(&tile::<T>(to)), &copy.source(&rows_of::<T>(from)), |_| None);
+}
+
+#[track_caller]
+fn copied_by_elements(from: (u32, u32), to: (u32, u32)) {
+    let copy = copy();
+    copy.copy_elements(&copy.target(&tile::<bf16>(to)), &copy.source(&rows_of(from)), |_| None);
+}
+
+/// Fills the registers of A (64, 32) from a tile of that shape.
+#[track_caller]
+fn loaded(shape: (u32, u32), fragment: (u32, u32)) {
+    let mma = warps(BF16);
+    let copy = TiledCopy::into_a::<bf16>("SM75_U32x4_LDSM_N", &mma).thread(index());
+    let fragment: Fragment<bf16> = mma.thread(index()).a_fragment(fragment);
+    copy.load_matrix(&copy.retile(&fragment), &copy.source(&tile(shape)));
+}
+
+/// Stores accumulators of one tile to another.
+#[track_caller]
+fn stored(fragment: (u32, u32), shape: (u32, u32)) {
+    let mma = TiledMma::warpgroups("SM90_64x64x16_F32BF16BF16_SS", 1);
+    let copy = TiledCopy::from_c::<bf16>("SM90_U32x4_STSM_N", &mma).thread(index());
+    let sums: Fragment<f32> = mma.thread(index()).c_fragment(fragment);
+    let rounded = sums.packed::<bf16>(|low, _| low.convert());
+    copy.store_matrix(&copy.target(&tile(shape)), &copy.retile(&rounded));
+}
+
+fn warpgroup(atom: &str) -> TiledMma {
+    TiledMma::warpgroups(atom, 1)
+}
+
+/// A tile as TMA loads it.
+fn staged<T: Element>(shape: (u32, u32)) -> Tensor<T, SharedSpace> {
+    let tile = TmaTile::new::<T>(shape, Major::K).expect("whole blocks");
+    let memory = dynamic_shared_aligned(shape.0 * shape.1, 1024);
+    Tensor::new(memory, tile.layout(1).expect("whole blocks")).slice((All, All, 0))
+}
+
+const WIDE: &str = "SM90_64x128x16_F32BF16BF16_SS";
+
+/// A product by a warpgroup of tiles in shared memory.
+#[track_caller]
+fn of_tiles(a: (u32, u32), b: (u32, u32), c: (u32, u32)) {
+    let mma = warpgroup(WIDE);
+    let mut sums: Fragment<f32> = mma.thread(index()).c_fragment(c);
+    let (a, b) = (mma.a_operand(&staged::<bf16>(a), 0), mma.b_operand(&staged::<bf16>(b)));
+    multiply(&mma, &mut sums, &a, &b, Accumulate::No);
+}
+
+fn sums(mma: &TiledMma) -> Fragment<f32> {
+    mma.thread(index()).c_fragment((64, 128))
+}
+
+/// A B of 128 columns that instructions of `atom` read.
+fn right(atom: &str) -> MatrixOperand {
+    warpgroup(atom).b_operand(&staged::<bf16>((128, 64)))
+}
+
+#[track_caller]
+fn of_operands(a: &MatrixOperand, b: &MatrixOperand) {
+    let mma = warpgroup(WIDE);
+    multiply(&mma, &mut sums(&mma), a, b, Accumulate::No);
+}
+
+fn left() -> MatrixOperand {
+    warpgroup(WIDE).a_operand(&staged::<bf16>((64, 64)), 0)
+}
+
+#[track_caller]
+fn sparse(metadata: (u32, u32)) {
+    let mma = warpgroup("SM90_SPARSE_64x8x32_F32F16F16_SS");
+    let part = mma.thread(index());
+    let (a, b) = (mma.a_operand(&staged::<f16>((64, 32)), 0), mma.b_operand(&staged::<f16>((8, 64))));
+    let mut sums: Fragment<f32> = part.c_fragment((64, 8));
+    let words = part.metadata_fragment(metadata);
+    multiply(&mma, &mut sums, &Sparse { stored: &a, metadata: &words }, &b, Accumulate::No);
+}
+
+fn flat<T: Element>(elements: u32) -> Fragment<T> {
+    Fragment::with_layout(Layout::column_major(elements).expect("a line"))
+}
+
+const FRAGMENTS: &[Row] = rows! {
+    warps(BF16).thread(index()).a_fragment::<f16>((64, 32)) => warps(BF16).thread(index()).a_fragment::<bf16>((64, 32));
+    warps(F16).thread(index()).b_fragment::<bf16>((32, 32)) => warps(F16).thread(index()).b_fragment::<f16>((32, 32));
+    warps(BF16).thread(index()).c_fragment::<f16>((32, 32)) => warps(BF16).thread(index()).c_fragment::<f32>((32, 32));
+    product::<f16>(BF16, (64, 32), (32, 32), (64, 32)) => product::<f16>(F16, (64, 32), (32, 32), (64, 32));
+    product::<bf16>(BF16, (64, 32), (32, 32), (64, 64)) => product::<bf16>(BF16, (64, 32), (64, 32), (64, 64));
+    product::<bf16>(BF16, (64, 32), (64, 32), (128, 64)) => product::<bf16>(BF16, (128, 32), (64, 32), (128, 64));
+    { let (mma, one) = (warps(BF16), TiledMma::atom("SM80_16x8x8_F32BF16BF16F32_TN")); let part = one.thread(index());
+      gemm(&mma, &mut mma.thread(index()).c_fragment::<f32>((32, 32)), &part.a_fragment::<bf16>((16, 8)).slice((All, All, 0)),
+           &part.b_fragment::<bf16>((8, 8)).slice((All, All, 0))) }
+        => product::<bf16>(BF16, (32, 16), (32, 16), (32, 32));
+    { let mma = warps(BF16); let part = mma.thread(index());
+      gemm(&mma, &mut part.c_fragment::<f32>((32, 32)), &part.a_fragment::<bf16>((32, 32)), &part.b_fragment::<bf16>((32, 32))) }
+        => product::<bf16>(BF16, (32, 32), (32, 32), (32, 32));
+    { let mma = warpgroup(WIDE); gemm(&mma, &mut sums(&mma), &flat::<bf16>(8),
+      &flat::<bf16>(4)) } => of_operands(&left(), &right(WIDE));
+    flat::<f32>(8).window(4, Layout::column_major(8))
+        => flat::<f32>(8).window(4, Layout::column_major(4));
+};
+
+const WARPGROUPS: &[Row] = rows! {
+    of_tiles((64, 64), (128, 32), (64, 128)) => of_tiles((64, 64), (128, 64), (64, 128));
+    of_tiles((64, 64), (128, 64), (64, 256)) => of_tiles((64, 64), (256, 64), (64, 256));
+    of_tiles((128, 64), (128, 64), (64, 128)) => of_tiles((128, 64), (128, 64), (128, 128));
+    warpgroup("SM90_64x256x16_F32BF16BF16_SS").b_operand(&staged::<bf16>((128, 64))) => right(WIDE);
+    warpgroup(WIDE).a_operand(&staged::<f16>((64, 64)), 0) => left();
+    of_operands(&left(), &right("SM90_64x64x16_F32BF16BF16_SS")) => of_operands(&left(), &right(WIDE));
+    of_operands(&right(WIDE), &right(WIDE)) => of_operands(&left(), &right(WIDE));
+    { let mma = warpgroup(WIDE); let tile = TmaTile::new::<bf16>((128, 64), Major::K).expect("whole blocks");
+      let tile = Tensor::new(dynamic_shared_aligned::<bf16>(4 * 128 * 64, 1024), tile.layout(4).expect("whole blocks"));
+      of_operands(&left(), &mma.b_operand(&tile)) }
+        => { let mma = warpgroup(WIDE); let tile = TmaTile::new::<bf16>((128, 64), Major::K).expect("whole blocks");
+      let tile = Tensor::new(dynamic_shared_aligned::<bf16>(4 * 128 * 64, 1024), tile.layout(4).expect("whole blocks"));
+      of_operands(&left(), &mma.b_operand(&tile).slice((All, All, 3))) };
+    sparse((64, 64)) => sparse((64, 32));
+};
+
+/// bf16 into f32, 128 by 64.
+fn tensor_core() -> TensorCoreMma {
+    let types = TensorCoreTypes { a: DataType::Bf16, b: DataType::Bf16, d: DataType::F32 };
+    TensorCoreMma::new(CtaGroup::One, types, 128, 64)
+}
+
+const COPIES: &[Row] = rows! {
+    copied::<bf16>((64, 64), (32, 64)) => copied::<bf16>((64, 64), (64, 64));
+    copied::<bf16>((32, 64), (64, 64)) => copied::<bf16>((32, 64), (32, 64));
+    copied::<f32>((64, 64), (64, 64)) => copied::<f16>((64, 64), (64, 64));
+    copied_by_elements((64, 64), (64, 32)) => copied_by_elements((64, 32), (64, 32));
+    { let copy = copy(); copy.copy_async(&tile::<bf16>((64, 64)), &rows_of((64, 64)), |_| None) } => copied::<bf16>((64, 64), (64, 64));
+    loaded((128, 32), (64, 32)) => loaded((64, 32), (64, 32));
+    loaded((64, 32), (64, 64)) => loaded((64, 64), (64, 64));
+    stored((64, 64), (64, 128)) => stored((64, 64), (64, 64));
+};
+
+const COORDINATES: &[Row] = rows! {
+    view((8, 8)).set((0, 9), 1.0) => view((8, 8)).set((0, 7), 1.0);
+    view((8, 8)).get((8, 0)) => view((8, 8)).get((7, 0));
+    view((8, 8)).get((-1, 0)) => view((8, 8)).get((index(), 0));
+    view((8, 8)).get(64) => view((8, 8)).get(63);
+    view((8, 8)).get((1, 1, 1)) => view((8, 8)).get((1, 1));
+    view((8, 8)).get_if((0, 8), constant(true)) => view((8, 8)).get_if((0, 0), constant(true));
+    view((8, 8)).slice((All, 8)) => view((8, 8)).slice((All, 1));
+    view((8, 8)).local_tile((4, 4), (2, 0)) => view((8, 8)).local_tile((4, 4), (1, 0));
+    { let columns = Tensor::with_layout(shared_array::<f32>(64), Layout::column_major((8, 8))); columns.get_vector::<4>((2, 0)) }
+        => { let columns = Tensor::with_layout(shared_array::<f32>(64), Layout::column_major((8, 8))); columns.get_vector::<4>((4, 0)) };
+    view((8, 8)).get_vector::<4>((0, 0)) => view((8, 8)).get((0, 0));
+    { let columns = Tensor::with_layout(shared_array::<f32>(64), Layout::column_major((8, 8))); columns.set_vector((6, 0), [constant(0.0); 4]) }
+        => { let columns = Tensor::with_layout(shared_array::<f32>(64), Layout::column_major((8, 8))); columns.set_vector((4, 0), [constant(0.0); 4]) };
+    warps(BF16).thread(index()).c_fragment::<f32>((32, 32)).get(8) => warps(BF16).thread(index()).c_fragment::<f32>((32, 32)).get(7);
+    warps(BF16).thread(index()).c_fragment::<f32>((32, 32)).set((4, 0, 0), 1.0) => warps(BF16).thread(index()).c_fragment::<f32>((32, 32)).set((3, 0, 0), 1.0);
+    warps(BF16).thread(index()).a_fragment::<bf16>((32, 16)).slice((All, All, 1)) => warps(BF16).thread(index()).a_fragment::<bf16>((32, 16)).slice((All, All, 0));
+    warps(BF16).thread(index()).a_fragment::<bf16>((32, 16)).set_word(8, 0) => warps(BF16).thread(index()).a_fragment::<bf16>((32, 16)).set_word(6, 0);
+    warps(BF16).thread(index()).c_coordinates((32, 32)).row(8) => warps(BF16).thread(index()).c_coordinates((32, 32)).row(7);
+};
+
+fn array() -> Shared<f32> {
+    shared_array(64)
+}
+
+const ARRAYS: &[Row] = rows! {
+    array().at(64).load() => array().at(63).load();
+    array().at(-1).load() => array().at(0).load();
+    array().at(1).load_vector::<4>() => array().at(4).load_vector::<4>();
+    array().at(62).store_vector([constant(0.0); 4]) => array().at(60).store_vector([constant(0.0); 4]);
+    dynamic_shared::<u16>(8).at(8).store(1u16) => dynamic_shared::<u16>(8).at(7).store(1u16);
+    local_array::<u32>(4).at(4).store(1u32) => local_array::<u32>(4).at(3).store(1u32);
+    Tensor::with_layout(array(), Layout::row_major((8, 16))) => Tensor::with_layout(array(), Layout::row_major((8, 8)));
+    async_copy::copy_async(array().at(2), global(), 4) => async_copy::copy_async(array().at(4), global(), 4);
+};
+
+/// An operand of 4 stages, and the consumer's end of its pipeline.
+fn ring() -> (StagedOperand<bf16>, Consumer) {
+    let [_, consumer] = roles([warpgroups(1), warpgroups(1)]);
+    let (operand, pipeline) = ring_of(4, consumer);
+    (operand, pipeline.consumer())
+}
+
+fn ring_of(stages: u32, consumer: Role) -> (StagedOperand<bf16>, Pipeline) {
+    let mut stages = Pipeline::stages(stages);
+    let operand = stages.operand::<bf16>(TmaTile::new::<bf16>((64, 64), Major::K));
+    let pipeline = stages.connect(consumer, ConsumerSchedule::Cooperative, ClusterGrid::new((1, 1)));
+    (operand, pipeline)
+}
+
+/// Tiles of a ring of the kernel's own.
+fn stages(count: u32) -> Tensor<bf16, SharedSpace> {
+    let tile = TmaTile::new::<bf16>((64, 64), Major::K).expect("whole blocks");
+    Tensor::new(
+        dynamic_shared_aligned::<bf16>(count * 64 * 64, 1024),
+        tile.layout(count).expect("whole blocks"),
+    )
+}
+
+#[track_caller]
+fn own_ring(barriers: u32, tiles: u32) {
+    let (full, stage) = (Mbarriers::new(barriers), index() % barriers);
+    full.at(stage).wait_parity(0);
+    stages(tiles).slice((All, All, stage));
+}
+
+/// The pipelines of two operands of 4 stages; the stage is of one, the operand of the same or of the
+/// other.
+#[track_caller]
+fn two_rings(same: bool) {
+    let [_, consumer] = roles([warpgroups(1), warpgroups(1)]);
+    let ((a, first), (b, _)) = (ring_of(4, consumer), ring_of(4, consumer));
+    let stage = first.consumer().wait();
+    let operand = if same { a } else { b };
+    operand.tensor().slice((All, All, stage));
+}
+
+const STAGES: &[Row] = rows! {
+    { let (_, mut consumer) = ring(); stages(3).slice((All, All, consumer.wait())) } => { let (_, mut consumer) = ring(); stages(4).slice((All, All, consumer.wait())) };
+    { let (operand, _) = ring(); operand.tensor().slice((All, All, 4)) } => { let (operand, _) = ring(); operand.tensor().slice((All, All, 3)) };
+    { let (operand, mut consumer) = ring(); warpgroup(WIDE).a_operand(operand.tensor(), 0).slice((All, All, 4)); consumer.wait() }
+        => { let (operand, mut consumer) = ring(); warpgroup(WIDE).a_operand(operand.tensor(), 0).slice((All, All, consumer.wait())) };
+    two_rings(false) => two_rings(true);
+    own_ring(4, 3) => own_ring(4, 4);
+    own_ring(3, 4) => own_ring(3, 3);
+};
+
+const ONE: CtaGroup = CtaGroup::One;
+
+/// `columns` columns of tensor memory.
+#[track_caller]
+fn tensor_memory(columns: u32) -> TensorMemory {
+    let holder = shared_array::<u32>(1);
+    allocate_tensor_memory(ONE, columns, holder);
+    TensorMemory::at(holder)
+}
+
+/// A product of tiles in tensor memory.
+#[track_caller]
+fn of_tensor_core<A: Element>(a: (u32, u32), b: (u32, u32), columns: u32) {
+    let mma = tensor_core();
+    let (a, b) = (mma.a_operand(&staged::<A>(a)), mma.b_operand(&staged::<bf16>(b)));
+    mma.issue(tensor_memory(columns), &a, &b, Accumulate::No);
+}
+
+const TENSOR_CORES: &[Row] = rows! {
+    of_tensor_core::<f16>((128, 64), (64, 64), 64) => of_tensor_core::<bf16>((128, 64), (64, 64), 64);
+    of_tensor_core::<bf16>((128, 64), (64, 32), 64) => of_tensor_core::<bf16>((128, 64), (64, 64), 64);
+    of_tensor_core::<bf16>((256, 64), (64, 64), 64) => of_tensor_core::<bf16>((128, 64), (64, 64), 64);
+    of_tensor_core::<bf16>((128, 64), (128, 64), 64) => of_tensor_core::<bf16>((128, 64), (64, 64), 64);
+    of_tensor_core::<bf16>((64, 64), (64, 64), 64) => of_tensor_core::<bf16>((128, 64), (64, 64), 64);
+    of_tensor_core::<bf16>((128, 64), (64, 64), 32) => of_tensor_core::<bf16>((128, 64), (64, 64), 64);
+    tensor_memory(64).load::<128>() => tensor_memory(128).load::<128>();
+    tensor_memory(64).column(32).store([constant(0); 64]) => tensor_memory(64).column(32).store([constant(0); 32]);
+    tensor_memory(64).column(64) => tensor_memory(64).column(32);
+    tensor_memory(64).free(ONE, 32) => tensor_memory(64).free(ONE, 64);
+    tensor_memory(64).free(CtaGroup::Two, 64) => tensor_memory(64).free(ONE, 64);
+};
+
+const LAUNCHES: &[Row] = rows! {
+    { launch::threads(256); roles([warpgroups(1), warpgroups(2)]) } => { launch::threads(384); roles([warpgroups(1), warpgroups(2)]) };
+    { roles([warpgroups(1), warpgroups(2)]); launch::threads(256) } => roles([warpgroups(1), warpgroups(2)]);
+    { launch::cluster(2, 1, 1); ClusterGrid::new((2, 2)) } => { launch::cluster(4, 1, 1); ClusterGrid::new((2, 2)) };
+    { launch::maximum_threads(128); launch::threads(256) } => { launch::maximum_threads(256); launch::threads(256) };
+    { launch::threads(64); warps(BF16).thread(index()) } => { launch::threads(128); warps(BF16).thread(index()) };
+    { let part = copy(); launch::threads(64); part } => { let part = copy(); launch::threads(128); part };
+    { let [_, consumer] = roles([warpgroups(1), warpgroups(2)]); warpgroup(WIDE).thread(consumer.thread()) }
+        => { let [_, consumer] = roles([warpgroups(1), warpgroups(2)]); TiledMma::warpgroups(WIDE, 2).thread(consumer.thread()) };
+    { launch::threads(128); NamedBarrier::new(1, 256) } => { launch::threads(256); NamedBarrier::new(1, 256) };
+    { launch::threads(128); barrier_sync(2, 256) } => { launch::threads(128); barrier_sync(2, 128) };
+    { launch::cluster(2, 1, 1); bulk::Load::new(global::<f32>(), 4).multicast(0b101) } => { launch::cluster(2, 1, 1); bulk::Load::new(global::<f32>(), 4).multicast(0b11) };
+    { launch::cluster(2, 1, 1); array().map_to_block(2) } => { launch::cluster(2, 1, 1); array().map_to_block(1) };
+};
+
+/// Copies 16 elements onto an mbarrier that expects `bytes`.
+#[track_caller]
+fn loaded_in_bulk(bytes: u32) {
+    let full = Mbarriers::new(2).at(1);
+    full.arrive_and_expect(bytes);
+    bulk::load(global::<f32>(), 8, array(), full);
+    bulk::load(global::<f32>(), 8, array(), full);
+}
+
+/// Loads 64 elements into an array of as many as given.
+fn load_into(elements: u32) {
+    bulk::load(global::<f32>(), 64, shared_array(elements), Mbarrier::new());
+}
+
+const BYTES: &[Row] = rows! {
+    loaded_in_bulk(32) => loaded_in_bulk(64);
+    load_into(32) => load_into(64);
+};
+
+/// Sets every element of the smaller of a fragment of C and a thread's part of C to the one of that
+/// index.
+#[track_caller]
+fn transferred(from: (u32, u32), to: (u32, u32)) {
+    let part = warps(BF16).thread(index());
+    let (sums, target): (Fragment<f32>, _) = (part.c_fragment(from), part.c(&rows_of::<f32>(to)));
+    for index in
+        0..sums.len().min(target.layout().size().expect("it is known").known().expect("it is known") as u32)
+    {
+        target.set(index, sums.get(index) * 2.0);
+    }
+}
+
+/// Sets all of a tile from a larger one, whose part is sliced.
+fn transferred_by_slices() {
+    let part = warps(BF16).thread(index());
+    let (sums, target): (Fragment<f32>, _) = (part.c_fragment((64, 32)), part.c(&rows_of::<f32>((32, 32))));
+    let half = sums.slice((All, 1, All));
+    for index in 0..half.len() {
+        target.set(index, half.get(index));
+    }
+}
+
+const INDICES: &[Row] = rows! {
+    transferred((32, 32), (64, 32)) => transferred((64, 32), (64, 32));
+    transferred((64, 32), (32, 32)) => transferred_by_slices();
+};
+
+fn wmma<T: WmmaInput>(shape: [u32; 3], a: WmmaLayout) -> Wmma<T> {
+    Wmma::new(shape, a, WmmaLayout::RowMajor)
+}
+
+/// A product whose A was loaded by another MMA.
+#[track_caller]
+fn opaque<A: WmmaInput<Register = u32>>(loads: Wmma<A>) {
+    let mma = wmma::<f16>([16, 16, 16], WmmaLayout::RowMajor);
+    let (a, b) = (loads.load_a(global(), 16), mma.load_b(global(), 16));
+    mma.multiply::<f32, f32>(&a, &b, &mma.zeros());
+}
+
+#[track_caller]
+fn of_registers<A: Element>() {
+    let atom = MmaAtom::named(F16).expect("an atom");
+    let (a, b) = ([index().bit_cast::<A>(); 4], [index(); 2]);
+    mma_sync(&mut [constant(0.0f32); 4], &a, &b, &atom);
+}
+
+const REGISTERS: &[Row] = rows! {
+    opaque(wmma::<bf16>([16, 16, 16], WmmaLayout::RowMajor)) => opaque(wmma::<f16>([16, 16, 16], WmmaLayout::RowMajor));
+    opaque(wmma::<f16>([16, 16, 16], WmmaLayout::ColumnMajor)) => opaque(wmma::<f16>([16, 16, 16], WmmaLayout::RowMajor));
+    opaque(wmma::<f16>([32, 8, 16], WmmaLayout::RowMajor)) => opaque(wmma::<f16>([16, 16, 16], WmmaLayout::RowMajor));
+    of_registers::<bf16x2>() => of_registers::<f16x2>();
+    of_registers::<f32>() => of_registers::<u32>();
+};
+
+/// A value of a kernel that was staged before.
+fn foreign() -> Reg<u32> {
+    let mut value = None;
+    let _ = stage("before", || value = Some(index() + 1u32));
+    value.expect("it is staged")
+}
+
+const OWNERS: &[Row] = rows! {
+    foreign() + 1u32 => index() + 1u32;
+    array().at(foreign()).load() => array().at(index()).load();
+    view((8, 8)).set((foreign(), 0), 1.0) => view((8, 8)).set((index(), 0), 1.0);
+};
+
+#[test]
+fn fragments_agree_with_their_mma() {
+    insta::assert_snapshot!(said(FRAGMENTS));
+}
+
+#[test]
+fn operands_of_a_warpgroup_agree() {
+    insta::assert_snapshot!(said(WARPGROUPS));
+}
+
+#[test]
+fn copies_agree() {
+    insta::assert_snapshot!(said(COPIES));
+}
+
+#[test]
+fn coordinates_are_inside_their_shape() {
+    insta::assert_snapshot!(said(COORDINATES));
+}
+
+#[test]
+fn constant_offsets_are_inside_their_array() {
+    insta::assert_snapshot!(said(ARRAYS));
+}
+
+#[test]
+fn stages_agree_with_their_ring() {
+    insta::assert_snapshot!(said(STAGES));
+}
+
+#[test]
+fn operands_of_tensor_cores_agree() {
+    insta::assert_snapshot!(said(TENSOR_CORES));
+}
+
+#[test]
+fn the_launch_agrees_with_the_kernel() {
+    insta::assert_snapshot!(said(LAUNCHES));
+}
+
+#[test]
+fn bytes_agree_with_what_is_expected() {
+    insta::assert_snapshot!(said(BYTES));
+}
+
+#[test]
+fn indices_belong_to_one_tile() {
+    insta::assert_snapshot!(said(INDICES));
+}
+
+#[test]
+fn registers_agree_with_their_mma() {
+    insta::assert_snapshot!(said(REGISTERS));
+}
+
+#[test]
+fn values_belong_to_their_kernel() {
+    insta::assert_snapshot!(said(OWNERS));
+}
