@@ -111,7 +111,7 @@ impl Twin {
     /// Copies 64 elements into a tile that begins near the end of shared memory.
     #[kernel]
     fn tile_past_shared_memory(&self, input: &Global<u32>, output: &mut Global<u32>) {
-        let tile = dynamic_shared_aligned::<u32>(64, 128) + self.number(32, 0);
+        let tile = dynamic_shared_aligned::<u32>(64, 128) + constant(self.number(32, 0));
         let full = Mbarrier::at(shared_array::<u64>(1));
         let thread = thread_idx().x;
         if thread == 0 {

@@ -179,7 +179,7 @@ impl Twin {
         let (tile, full) = (dynamic_shared_aligned::<u32>(64, 128), ready(1));
         let thread = thread_idx().x;
         if thread == 0 {
-            full.arrive_and_expect(self.number(128, 256)); // (2)
+            full.arrive_and_expect(constant(self.number(128, 256))); // (2)
             bulk::load(*input, 64, tile, full); // (3)
         }
         full.wait_parity(0); // (1)
@@ -192,7 +192,7 @@ impl Twin {
         let (tile, full) = (dynamic_shared_aligned::<u32>(64, 128), ready(1));
         let thread = thread_idx().x;
         if thread == 0 {
-            full.arrive_and_expect(self.number(512, 256)); // (2)
+            full.arrive_and_expect(constant(self.number(512, 256))); // (2)
             bulk::load(*input, 64, tile, full); // (3)
         }
         full.wait_parity(0); // (1)
@@ -222,7 +222,7 @@ impl Twin {
         let (tile, full) = (dynamic_shared_aligned::<u32>(64, 128), ready(1));
         let thread = thread_idx().x;
         if thread == 0 {
-            full.arrive_and_expect(self.number(128, 256)); // (2)
+            full.arrive_and_expect(constant(self.number(128, 256))); // (2)
             bulk::load(*input, 32, tile, full);
             bulk::load(*input + 32, 32, tile + 32, full); // (1)
         }

@@ -2,6 +2,7 @@
 
 use warpwright::arch::DataType;
 use warpwright::lang::pointer::Out;
+use warpwright::lang::ptx;
 use warpwright::layout::Error as LayoutError;
 use warpwright::layout::atom::Major;
 use warpwright::prelude::*;
@@ -314,7 +315,7 @@ impl Twin {
         let product = Product::prepared();
         product.own_rows().store([constant(SUM)]);
         wait_tensor_stores();
-        let [sum] = product.own_rows().column(self.number(32, 0)).load(); // (1)
+        let [sum] = product.own_rows().column(constant(self.number(32, 0))).load(); // (1)
         wait_tensor_loads();
         output[thread_idx().x] = sum;
         product.free();
@@ -357,8 +358,12 @@ impl Twin {
         let slot = shared_array::<u32>(1);
         if thread_idx().x < 32 {
             allocate_tensor_memory(CtaGroup::One, 32, slot); // (2)
-            let group = if self.mended { CtaGroup::One } else { CtaGroup::Two };
-            TensorMemory::at(slot).free(group, 32); // (1)
+            if self.mended {
+                TensorMemory::at(slot).free(CtaGroup::One, 32);
+            } else {
+                let columns = slot.load();
+                ptx!("tcgen05.dealloc.cta_group::2.sync.aligned.b32 {columns}, 32;", columns = columns); // (1)
+            }
         }
         output[thread_idx().x] = constant(SUM);
     }
