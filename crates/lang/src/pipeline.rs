@@ -184,6 +184,13 @@ impl Producer {
                 "an operand of another pipeline is loaded: load the operands that this pipeline's stages allocated",
             );
         }
+        for (position, load) in loads.iter().enumerate() {
+            if loads[..position].iter().any(|other| other.is_of_the_same_operand(load)) {
+                refuse(
+                    "`load`: an operand is loaded twice into one stage: load each of the pipeline's operands once",
+                );
+            }
+        }
         let state = self.state.now();
         self.pipeline.empty.at(state.stage).wait_parity(state.parity ^ 1u32);
         let full = self.pipeline.full.at(state.stage);

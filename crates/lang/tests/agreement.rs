@@ -17,9 +17,10 @@ use warpwright_lang::shared::{dynamic_shared, dynamic_shared_aligned, local_arra
 use warpwright_lang::space::{GlobalSpace, SharedSpace};
 use warpwright_lang::special::thread_idx;
 use warpwright_lang::tensor::{
-    Accumulate, Fragment, MatrixOperand, Sparse, StagedOperand, Tensor, TensorCoreMma, TensorCoreTypes,
-    ThreadCopy, TiledCopy, TiledMma, TmaTile, gemm, multiply,
+    Accumulate, Fragment, MatrixOperand, Sparse, StagedOperand, StoreBuffers, Tensor, TensorCoreMma,
+    TensorCoreTypes, ThreadCopy, TiledCopy, TiledMma, TmaTile, gemm, multiply,
 };
+use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory};
 use warpwright_lang::value::{Reg, constant};
 use warpwright_lang::wmma::{Wmma, WmmaInput, WmmaLayout};
@@ -455,6 +456,57 @@ const REGISTERS: &[Row] = rows! {
     of_registers::<f32>() => of_registers::<u32>();
 };
 
+/// Uses the first coordinates of a tile of C for the elements of another.
+#[track_caller]
+fn coordinates_of(fragment: (u32, u32), tile: (u32, u32)) {
+    let part = warps(BF16).thread(index());
+    let (sums, places): (Fragment<f32>, _) = (part.c_fragment(fragment), part.c_coordinates(tile));
+    for index in 0..sums.len() {
+        global::<f32>().at(places.row(index) * 64u32 + places.column(index)).store(sums.get(index));
+    }
+}
+
+/// Copies a part that `source` makes to one that `target` makes.
+#[track_caller]
+fn between(source: &ThreadCopy, target: &ThreadCopy) {
+    source.copy_async(&target.target(&tile::<bf16>((64, 64))), &source.source(&rows_of((64, 64))), |_| None);
+}
+
+/// [`copy`] by rows of 64 elements.
+fn copy_of_rows() -> ThreadCopy {
+    let threads = Layout::row_major((16, 8));
+    TiledCopy::new::<bf16>("SM80_CP_ASYNC_CACHEGLOBAL<128>", threads, Layout::row_major((1, 8)))
+        .thread(index())
+}
+
+/// A stage that is filled by two loads.
+#[track_caller]
+fn filled(twice: bool) {
+    let [_, consumer] = roles([warpgroups(1), warpgroups(1)]);
+    let mut stages = Pipeline::stages(2);
+    let tile = || TmaTile::new::<bf16>((64, 64), Major::K);
+    let (a, b) = (stages.operand::<bf16>(tile()), stages.operand::<bf16>(tile()));
+    let pipeline = stages.connect(consumer, ConsumerSchedule::Cooperative, ClusterGrid::new((1, 1)));
+    let map = <&TensorMap as KernelParameter>::declare("map");
+    let load = |operand: &StagedOperand<bf16>| operand.load(&map, (constant(0), constant(0)), None);
+    pipeline.producer().load([load(&a), load(if twice { &a } else { &b })]);
+}
+
+const PARTS: &[Row] = rows! {
+    coordinates_of((32, 32), (64, 32)) => coordinates_of((64, 32), (64, 32));
+    coordinates_of((64, 32), (32, 32)) => coordinates_of((32, 32), (32, 32));
+    between(&copy(), &copy_of_rows()) => between(&copy_of_rows(), &copy_of_rows());
+    filled(true) => filled(false);
+    StoreBuffers::<bf16>::new(TmaTile::new::<bf16>((64, 64), Major::K), 2).store(&<&TensorMap as KernelParameter>::declare("map"), (constant(0), constant(0)), 2)
+        => StoreBuffers::<bf16>::new(TmaTile::new::<bf16>((64, 64), Major::K), 2).store(&<&TensorMap as KernelParameter>::declare("map"), (constant(0), constant(0)), 1);
+    [index(); 4][from_host(4)] + 1u32 => [index(); 4][from_host(3)] + 1u32;
+};
+
+/// A number that the compiler does not know.
+fn from_host(number: usize) -> usize {
+    std::hint::black_box(number)
+}
+
 /// A value of a kernel that was staged before.
 fn foreign() -> Reg<u32> {
     let mut value = None;
@@ -521,6 +573,11 @@ fn indices_belong_to_one_tile() {
 #[test]
 fn registers_agree_with_their_mma() {
     insta::assert_snapshot!(said(REGISTERS));
+}
+
+#[test]
+fn parts_belong_together() {
+    insta::assert_snapshot!(said(PARTS));
 }
 
 #[test]

@@ -4,7 +4,9 @@
 //! takes every element of one tile to the element of that index in a tile of another size is
 //! therefore a mistake, although every index is inside both.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 use warpwright_ir::{Instruction, Location, Operand, Register};
 
@@ -32,12 +34,20 @@ struct Transfer {
 pub(super) struct Elements {
     held: HashMap<Register, TileElement>,
     transfers: HashMap<(Location, &'static str), Transfer>,
+    /// The numbers of elements that threads have of tiles.
+    sizes: Rc<RefCell<HashSet<u32>>>,
 }
 
 impl Recorder {
     /// Notes that a register holds an element of a tile.
     pub(crate) fn note_element(&mut self, register: Register, element: TileElement) {
+        self.elements.sizes.borrow_mut().insert(element.size as u32);
         self.elements.held.insert(register, element);
+    }
+
+    /// The numbers of elements that threads have of the tiles of the kernel, to be read at its end.
+    pub(crate) fn tile_sizes(&self) -> Rc<RefCell<HashSet<u32>>> {
+        Rc::clone(&self.elements.sizes)
     }
 
     /// What is computed from one element alone belongs to it.

@@ -7,6 +7,7 @@
 
 mod allocation;
 mod elements;
+mod end;
 mod facts;
 mod owner;
 mod region;
@@ -22,6 +23,8 @@ use warpwright_ir::{Instruction, Kernel, Label, Location, Operand, Register, Reg
 pub(crate) use self::allocation::Allocation;
 use self::elements::Elements;
 pub(crate) use self::elements::TileElement;
+use self::end::End;
+pub(crate) use self::end::Refused;
 pub(crate) use self::facts::{Columns, Stages};
 use self::facts::{Demand, Facts};
 use self::owner::Owner;
@@ -98,22 +101,9 @@ pub fn stage(name: &str, author: impl FnOnce()) -> Result<Kernel, Vec<StagingErr
 fn stage_once(name: &str, author: &mut dyn FnMut()) -> Result<Kernel, Vec<StagingError>> {
     let begin = Location::from(panic::Location::caller());
     CURRENT.with_borrow_mut(|stack| stack.push(Recorder::new(name, begin)));
-    let outcome = panic::catch_unwind(panic::AssertUnwindSafe(author));
+    let end = end::of(author);
     let recorder = CURRENT.with_borrow_mut(|stack| stack.pop()).expect("stage pushed a recorder");
-    let panicked = outcome.err().filter(|payload| !payload.is::<Refused>());
-    recorder.finish(panicked.map(|payload| panic_message(payload.as_ref())), begin)
-}
-
-/// The payload of an unwinding that leaves the author's code after a mistake has been recorded.
-pub(crate) struct Refused;
-
-fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| payload.downcast_ref::<&str>().copied())
-        .unwrap_or("no message");
-    format!("the kernel's build-time code panicked: {text}")
+    recorder.finish(end, begin)
 }
 
 /// Runs `f` on the current recorder.
@@ -160,17 +150,20 @@ impl Recorder {
         recorder
     }
 
-    fn finish(mut self, panicked: Option<String>, begin: Location) -> Result<Kernel, Vec<StagingError>> {
-        let is_complete = panicked.is_none();
-        if let Some(message) = panicked {
-            self.error(begin, message);
-        }
-        if is_complete {
-            self.kernel.body = self.close_kernel();
-            self.check_transactions();
-            self.check_transfers();
-            self.settle_registers();
-            self.meet_demands();
+    fn finish(mut self, end: End, begin: Location) -> Result<Kernel, Vec<StagingError>> {
+        match end {
+            End::Complete => {
+                self.kernel.body = self.close_kernel();
+                self.check_transactions();
+                self.check_transfers();
+                self.settle_registers();
+                self.meet_demands();
+            }
+            End::Refused => {}
+            End::Panicked { message, location } => {
+                let message = format!("the kernel's build-time code panicked: {message}");
+                self.error(location.unwrap_or(begin), message);
+            }
         }
         if !self.errors.is_empty() {
             return Err(self.errors);
@@ -312,8 +305,12 @@ impl Recorder {
         self.report(StagingError { location, message: message.into(), notes });
     }
 
+    /// Records a mistake once: an unrolled loop makes it again with other numbers.
     fn report(&mut self, error: StagingError) {
-        if !self.errors.contains(&error) {
+        let words = |error: &StagingError| error.message.replace(|letter: char| letter.is_ascii_digit(), "");
+        let is_known =
+            |known: &StagingError| known.location == error.location && words(known) == words(&error);
+        if !self.errors.iter().any(is_known) {
             self.errors.push(error);
         }
     }

@@ -1,10 +1,15 @@
 //! Coordinates as device values, for bounds checks.
 
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
+
 use warpwright_layout::{ComposedLayout, Int, IntTuple, Offset};
 
 use super::address::Addresses;
 use super::legal::legal;
-use crate::operation::refuse;
+use crate::operation::{here, refuse};
+use crate::recorder;
 use crate::value::Reg;
 
 /// The (row, column) coordinates of a thread's part of a tile.
@@ -12,12 +17,21 @@ pub struct Coordinates {
     layout: ComposedLayout,
     positions: Vec<IntTuple>,
     values: Addresses,
+    /// Those that were used.
+    used: Rc<RefCell<BTreeSet<u32>>>,
 }
 
 impl Coordinates {
     /// The coordinates that a partitioned identity tensor has at `positions`.
+    #[track_caller]
     pub(super) fn new(layout: ComposedLayout, positions: Vec<IntTuple>) -> Self {
-        Self { layout, positions, values: Addresses::default() }
+        let used = Rc::<RefCell<BTreeSet<u32>>>::default();
+        let (known, count, location) = (Rc::clone(&used), positions.len() as u32, here());
+        recorder::with(|recorder| {
+            let sizes = recorder.tile_sizes();
+            recorder.demand_at_end(location, move |_| another_tile(&known.borrow(), count, &sizes.borrow()));
+        });
+        Self { layout, positions, values: Addresses::default(), used }
     }
 
     /// The number of coordinates.
@@ -48,6 +62,7 @@ impl Coordinates {
             refuse(format!("coordinate {index} of {}: the first is coordinate 0", self.len()));
             return Int::ZERO;
         };
+        self.used.borrow_mut().insert(index);
         match legal(self.layout.evaluate(position), || 0.into()) {
             Offset::Coordinate(tuple) => {
                 tuple.modes().get(mode).and_then(|mode| mode.leaf().cloned()).unwrap_or(Int::ZERO)
@@ -56,4 +71,17 @@ impl Coordinates {
             Offset::Linear(_) => Int::ZERO,
         }
     }
+}
+
+/// What is wrong with coordinates of which only the first are used, as many as some other part has
+/// elements: they are those of a larger tile.
+fn another_tile(used: &BTreeSet<u32>, count: u32, sizes: &HashSet<u32>) -> Option<String> {
+    let first = used.len() as u32;
+    let are_first = first > 1 && first < count && used.last() == Some(&(first - 1));
+    (are_first && sizes.contains(&first)).then(|| {
+        format!(
+            "`Coordinates`: these are {count}, and the kernel uses the first {first} for a part of {first} elements: make them \
+             for the tile of that part"
+        )
+    })
 }

@@ -1,5 +1,7 @@
 //! Tiled copies: the assignment of elements to threads, and the unrolled copy instructions.
 
+use std::rc::Rc;
+
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::Operand;
 use warpwright_layout::{ComposedLayout, Coordinate, Index, Int, IntTuple, Layout, Tuple};
@@ -23,7 +25,7 @@ pub use warpwright_layout::atom::CopyAtom;
 /// The layout algebra behind it is [`warpwright_layout::TiledCopy`].
 #[derive(Clone)]
 pub struct TiledCopy {
-    plan: Option<warpwright_layout::TiledCopy>,
+    plan: Option<Rc<warpwright_layout::TiledCopy>>,
 }
 
 impl TiledCopy {
@@ -37,7 +39,7 @@ impl TiledCopy {
     ) -> Self {
         let plan = CopyAtom::named(atom, bits::<T>())
             .and_then(|atom| warpwright_layout::TiledCopy::new(atom, &threads?, &values?));
-        Self { plan: legal(plan.map(Some), || None) }
+        Self { plan: legal(plan.map(Some), || None).map(Rc::new) }
     }
 
     /// The copy from shared memory into the registers that `mma` multiplies as A.
@@ -63,7 +65,7 @@ impl TiledCopy {
         let Some(mma) = mma.plan() else { return Self { plan: None } };
         let plan = CopyAtom::named(atom, bits::<T>())
             .and_then(|atom| warpwright_layout::TiledCopy::for_operand(atom, mma, operand));
-        Self { plan: legal(plan.map(Some), || None) }
+        Self { plan: legal(plan.map(Some), || None).map(Rc::new) }
     }
 
     /// One thread's part in it.
@@ -99,16 +101,17 @@ impl ThreadCopy {
     /// This thread's part of the source: (atom's values, repetitions along each mode).
     #[track_caller]
     pub fn source<T: Element, S: Space>(&self, tensor: &Tensor<T, S>) -> Tensor<T, S> {
-        tensor.map(|layout| self.source_layout(layout))
+        Tensor { part_of: self.copy.plan.clone(), ..tensor.map(|layout| self.source_layout(layout)) }
     }
 
     /// This thread's part of the destination: (atom's values, repetitions along each mode).
     #[track_caller]
     pub fn target<T: Element, S: Space>(&self, tensor: &Tensor<T, S>) -> Tensor<T, S> {
-        tensor.map(|layout| match &self.copy.plan {
+        let part = tensor.map(|layout| match &self.copy.plan {
             Some(plan) => plan.partition_target(layout, self.thread.clone()),
             None => Ok(layout.clone()),
-        })
+        });
+        Tensor { part_of: self.copy.plan.clone(), ..part }
     }
 
     fn source_layout(&self, layout: &ComposedLayout) -> Result<ComposedLayout, warpwright_layout::Error> {
@@ -153,8 +156,8 @@ impl ThreadCopy {
         bytes: impl Fn(u32) -> Option<Reg<u32>>,
     ) {
         let Some(plan) = &self.copy.plan else { return };
-        let source = Part { name: "the source", layout: from.layout(), side: Side::Source };
-        let destination = Part { name: "the destination", layout: to.layout(), side: Side::Target };
+        let source = Part::of_tensor("the source", from, Side::Source);
+        let destination = Part::of_tensor("the destination", to, Side::Target);
         if !demand_parts::<T>("copy_async", plan, source, destination) {
             return;
         }
@@ -184,8 +187,8 @@ impl ThreadCopy {
         in_bounds: impl Fn(u32) -> Option<Reg<bool>>,
     ) {
         let Some(plan) = &self.copy.plan else { return };
-        let source = Part { name: "the source", layout: from.layout(), side: Side::Source };
-        let destination = Part { name: "the destination", layout: to.layout(), side: Side::Target };
+        let source = Part::of_tensor("the source", from, Side::Source);
+        let destination = Part::of_tensor("the destination", to, Side::Target);
         if !demand_parts::<T>("copy_elements", plan, source, destination) {
             return;
         }
@@ -207,8 +210,8 @@ impl ThreadCopy {
     #[track_caller]
     pub fn load_matrix<T: Element>(&self, to: &Fragment<T>, from: &Tensor<T, SharedSpace>) {
         let Some(plan) = &self.copy.plan else { return };
-        let tile = Part { name: "the tile", layout: from.layout(), side: Side::Source };
-        let fragment = Part { name: "the fragment", layout: to.layout(), side: Side::Registers };
+        let tile = Part::of_tensor("the tile", from, Side::Source);
+        let fragment = Part::of_fragment(to);
         if !demand_parts::<T>("load_matrix", plan, tile, fragment) {
             return;
         }
@@ -222,8 +225,8 @@ impl ThreadCopy {
     #[track_caller]
     pub fn store_matrix<T: Element>(&self, to: &Tensor<T, SharedSpace>, from: &Fragment<T>) {
         let Some(plan) = &self.copy.plan else { return };
-        let fragment = Part { name: "the fragment", layout: from.layout(), side: Side::Registers };
-        let tile = Part { name: "the tile", layout: to.layout(), side: Side::Target };
+        let fragment = Part::of_fragment(from);
+        let tile = Part::of_tensor("the tile", to, Side::Target);
         if !demand_parts::<T>("store_matrix", plan, fragment, tile) {
             return;
         }
@@ -238,8 +241,8 @@ impl ThreadCopy {
     #[track_caller]
     pub fn store_vectors<T: Element, S: Space>(&self, to: &Tensor<T, S>, from: &Fragment<T>) {
         let Some(plan) = &self.copy.plan else { return };
-        let fragment = Part { name: "the fragment", layout: from.layout(), side: Side::Registers };
-        let tile = Part { name: "the tile", layout: to.layout(), side: Side::Target };
+        let fragment = Part::of_fragment(from);
+        let tile = Part::of_tensor("the tile", to, Side::Target);
         if !demand_parts::<T>("store_vectors", plan, fragment, tile) {
             return;
         }
@@ -259,6 +262,18 @@ struct Part<'a> {
     name: &'static str,
     layout: &'a ComposedLayout,
     side: Side,
+    /// The copy that made it, where that is known.
+    of: Option<&'a warpwright_layout::TiledCopy>,
+}
+
+impl<'a> Part<'a> {
+    fn of_tensor<T, S: Space>(name: &'static str, tensor: &'a Tensor<T, S>, side: Side) -> Self {
+        Self { name, layout: &tensor.layout, side, of: tensor.part_of.as_deref() }
+    }
+
+    fn of_fragment<T: Element>(fragment: &'a Fragment<T>) -> Self {
+        Self { name: "the fragment", layout: fragment.layout(), side: Side::Registers, of: None }
+    }
 }
 
 /// Which of a copy's partitions a part is: `source`, `target` or `retile`.
@@ -299,6 +314,14 @@ fn demand_parts<T: Element>(
         return false;
     }
     for part in [&first, &second] {
+        if part.of.is_some_and(|made_by| made_by != plan) {
+            refuse(format!(
+                "`{operation}`: {} is a thread's part of another copy, whose threads hold other elements: make it by `source` or \
+                 `target` of this copy",
+                part.name
+            ));
+            return false;
+        }
         let held = known(part.layout.inner().mode(0).and_then(|mode| mode.size()), "the values of a copy");
         let of_part = format!("{} has # elements in each repetition", part.name);
         let advice = "give the part that `source`, `target` or `retile` of this copy makes";

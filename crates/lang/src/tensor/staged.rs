@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use warpwright_ir::Operand;
 use warpwright_layout::atom::Major;
 use warpwright_layout::{Error, Layout};
 
@@ -174,6 +175,12 @@ impl<T: Element> StoreBuffers<T> {
         let (mn, k) = matrix.absolute(at);
         let StagedTile { tile, start, .. } = self.staged;
         matrix.need(&tile);
+        let stages = recorder::with(|recorder| recorder.stages_of(start.parts().0));
+        if let (Operand::Integer(known), Some(stages)) = (buffer.operand(), stages)
+            && !(0..stages.count.into()).contains(&known)
+        {
+            refuse(format!("`store`: buffer {known} of {}: the first is buffer 0", stages.count));
+        }
         let source = start + buffer.reg() * tile.bytes();
         for origin in tile.boxes() {
             let (inner, outer) = match tile.major() {
@@ -221,6 +228,11 @@ impl TileLoad {
     /// The pipeline of the operand.
     pub(crate) fn pipeline(&self) -> PipelineId {
         self.pipeline
+    }
+
+    /// Whether both loads fill the same memory.
+    pub(crate) fn is_of_the_same_operand(&self, other: &Self) -> bool {
+        self.start.parts() == other.start.parts()
     }
 
     /// The bytes that arrive in each receiving CTA's stage, from all CTAs that load slices of the

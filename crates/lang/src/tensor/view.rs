@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use warpwright_ir::Operand;
-use warpwright_layout::{ComposedLayout, Coordinate, Error, Int, IntTuple, Layout, Swizzle, Tiler};
+use warpwright_layout::{
+    ComposedLayout, Coordinate, Error, Int, IntTuple, Layout, Swizzle, TiledCopy, Tiler,
+};
 
 use super::address::{self, Addresses};
 use super::agreement::{demand_stage, element_inside, inside};
@@ -50,11 +52,18 @@ pub struct Tensor<T, S: Space> {
     pub(super) pointer: Pointer<T, S>,
     pub(super) layout: ComposedLayout,
     pub(super) addresses: Rc<Addresses>,
+    /// The copy whose thread's part it is, if it is one.
+    pub(super) part_of: Option<Rc<TiledCopy>>,
 }
 
 impl<T, S: Space> Clone for Tensor<T, S> {
     fn clone(&self) -> Self {
-        Self { pointer: self.pointer, layout: self.layout.clone(), addresses: Rc::clone(&self.addresses) }
+        Self {
+            pointer: self.pointer,
+            layout: self.layout.clone(),
+            addresses: Rc::clone(&self.addresses),
+            part_of: self.part_of.clone(),
+        }
     }
 }
 
@@ -65,7 +74,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
         let layout = layout.into();
         demand_room(pointer, &layout);
         object::tensor(pointer, &layout, false);
-        Self { pointer, layout, addresses: Rc::new(Addresses::default()) }
+        Self { pointer, layout, addresses: Rc::new(Addresses::default()), part_of: None }
     }
 
     /// The memory at `pointer`, read through a layout that may be an error, which is reported at
@@ -96,7 +105,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
     #[track_caller]
     pub fn map(&self, f: impl FnOnce(&ComposedLayout) -> Result<ComposedLayout, Error>) -> Self {
         let layout = legal(f(&self.layout), || self.layout.clone());
-        Self { pointer: self.pointer, layout, addresses: Rc::clone(&self.addresses) }
+        Self { layout, ..self.clone() }
     }
 
     /// The tile at `coordinate`, `All` keeping every tile along a mode: (tile.., kept modes..).
