@@ -2,7 +2,49 @@
 //!
 //! Running a kernel's method once *stages* it: ordinary Rust executes at build time, and operations
 //! on device values are recorded as IR. `docs/language.md` gives the rules; this crate is their
-//! runtime half, and `warpwright-macros` the syntactic half.
+//! runtime half, and `warpwright-macros` the syntactic half. `docs/operations.md` lists all
+//! operations.
+//!
+//! ```
+//! use warpwright_lang::pointer::Global;
+//! use warpwright_lang::special::{block_idx, thread_idx};
+//! use warpwright_lang::{block, kernel, launch};
+//!
+//! /// The sum of each row of a (rows, `width`): a CTA per row.
+//! struct RowSums {
+//!     width: u32,
+//! }
+//!
+//! impl RowSums {
+//!     #[kernel]
+//!     fn run(&self, a: &Global<f32>, sums: &mut Global<f32>) {
+//!         launch::threads(128);
+//!         let (row, thread) = (block_idx().x, thread_idx().x);
+//!         let mut mine = warpwright_lang::value::constant(0.0f32);
+//!         for column in (thread..self.width).step_by(128) {
+//!             mine += a[row * self.width + column];
+//!         }
+//!         let sum = block::reduce_sum(mine);
+//!         if thread == 0 {
+//!             sums[row] = sum;
+//!         }
+//!     }
+//! }
+//! assert!(RowSums { width: 1000 }.run().is_ok());
+//! ```
+//!
+//! | To | read |
+//! |---|---|
+//! | write a first kernel | [`macro@kernel`], [`macro@device`], [`Reg`], [`special`] |
+//! | load and store | [`pointer`](mod@pointer), [`memory`], [`shared`], [`access`] |
+//! | compute | [`integer`], [`bits`], [`float`], [`math`], [`conversion`], [`comparison`] |
+//! | let threads cooperate | [`warp`], [`block`], [`cluster`], [`atomic`], [`fence`] |
+//! | write code for several types | [`element`], [`DeviceValue`](trait@DeviceValue) |
+//! | copy asynchronously | [`async_copy`], [`bulk`], [`tma`], [`tensor_map`], [`mbarrier`] |
+//! | multiply matrices | [`tensor`], [`pipeline`], [`role`], [`tensor_memory`], [`wmma`] |
+//! | state the launch | [`launch`], [`registers`] |
+//! | use an instruction without a function | [`ptx!`] |
+//! | stop, print, check | [`control`] |
 
 extern crate self as warpwright_lang;
 

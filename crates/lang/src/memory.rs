@@ -1,4 +1,53 @@
 //! Loads and stores.
+//!
+//! Kernels read arrays as what a texture unit would be asked for by index arithmetic
+//! (`docs/constants-and-textures.md`):
+//!
+//! ```
+//! use warpwright_lang::pointer::Global;
+//! use warpwright_lang::{Reg, device, kernel, special::thread_idx};
+//!
+//! /// What a sample outside of the array is.
+//! #[derive(Clone, Copy)]
+//! enum AddressMode {
+//!     Clamp,
+//!     Wrap,
+//!     Mirror,
+//!     Border,
+//! }
+//!
+//! /// The element at `i`, which may be outside.
+//! #[device]
+//! fn sample(x: &Global<f32>, i: Reg<i32>, length: Reg<i32>, mode: AddressMode) -> Reg<f32> {
+//!     match mode {
+//!         AddressMode::Clamp => x[i.clamp(0, length - 1)],
+//!         AddressMode::Wrap => x[i.rem_euclid(length)],
+//!         AddressMode::Mirror => {
+//!             let period = i.rem_euclid(length * 2);
+//!             x[period.min(length * 2 - 1 - period)]
+//!         }
+//!         AddressMode::Border => {
+//!             if i >= 0 && i < length { x[i] } else { 0.0 }
+//!         }
+//!     }
+//! }
+//!
+//! /// Linear filtering between the elements around `position`, whose centers are at 0.5, 1.5, ..
+//! #[device]
+//! fn sample_linear(x: &Global<f32>, position: Reg<f32>, length: Reg<i32>, mode: AddressMode) -> Reg<f32> {
+//!     let low = (position - 0.5).floor();
+//!     let fraction = position - 0.5 - low;
+//!     let (a, b) = (sample(x, low as i32, length, mode), sample(x, low as i32 + 1, length, mode));
+//!     a + (b - a) * fraction
+//! }
+//!
+//! #[kernel]
+//! fn halves(x: &Global<f32>, length: i32, y: &mut Global<f32>) {
+//!     let i = thread_idx().x;
+//!     y[i] = sample_linear(x, i as f32 * 2.0 + 1.0, length, AddressMode::Clamp);
+//! }
+//! assert!(halves().is_ok());
+//! ```
 
 use warpwright_ir::{Operand, RegisterClass};
 

@@ -130,6 +130,7 @@ impl KernelParameter for TensorMap {
 #[derive(Clone, Copy)]
 pub struct UntypedTensorMap(());
 
+#[diagnostic::do_not_recommend]
 impl KernelParameter for &UntypedTensorMap {
     type Host = TensorMap;
     type Value = TensorMap;

@@ -1,4 +1,24 @@
 //! Write, run, check and time tensor-core GPU kernels in stable Rust.
+//!
+//! A kernel is a method with `#[kernel]`. Calling it builds the kernel, a device compiles it, and a
+//! launch takes a tuple of buffers and scalars, checked by type. The device is a GPU, or the emulator
+//! where there is none. `cargo run -p warpwright --example first_kernel` runs this program:
+//!
+//! ```ignore
+#![doc = include_str!("../examples/first_kernel.rs")]
+//! ```
+//!
+//! # What to read
+//!
+//! 1. The program above, then the tutorials of the repository (`docs/tutorials`): from a layout to a
+//!    GEMM on tensor cores in eight steps.
+//! 2. [`lang`]: the language and its operations by purpose; `docs/language.md` has the rules,
+//!    `docs/operations.md` a list of all operations.
+//! 3. [`layout`](mod@layout): layouts, coordinates, swizzles and the tilings of tensor cores.
+//! 4. [`runtime`]: devices, buffers, streams, launches, and the checker (`Device::checked`).
+//!
+//! [`prelude`] has what a file with kernels imports. [`arch`] has GPUs and instructions as tables,
+//! [`emulator`], [`ptx`] and [`ir`] what is below the language.
 
 pub use warpwright_arch as arch;
 pub use warpwright_emulator as emulator;
