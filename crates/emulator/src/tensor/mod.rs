@@ -62,7 +62,7 @@ impl Shape {
         Shape { m, n, k }
     }
 
-    /// Reads `m16n8k16`.
+    /// Reads `m16n8k16`. No MMA has an extent beyond 1024.
     ///
     /// ```
     /// use warpwright_emulator::tensor::Shape;
@@ -72,7 +72,8 @@ impl Shape {
     pub fn from_word(word: &str) -> Option<Shape> {
         let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
         let (n, k) = rest.split_once('k')?;
-        Some(Shape { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? })
+        let extent = |text: &str| text.parse().ok().filter(|&extent| extent <= 1024);
+        Some(Shape { m: extent(m)?, n: extent(n)?, k: extent(k)? })
     }
 
     /// Multiply-adds of the whole product.
