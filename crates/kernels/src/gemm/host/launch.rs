@@ -172,13 +172,17 @@ impl Plan {
     }
 }
 
+/// The matrix, the numbers, and the vectors of the rows and of the columns.
+type PassedEpilogue<'l, C> =
+    (&'l Buffer<C>, [f32; NUMBERS], &'l Buffer<f32>, &'l Buffer<f32>, &'l Buffer<f32>);
+
 /// What a launch passes for
 /// [`EpilogueParameters`](crate::gemm::device::epilogue::EpilogueParameters): `nothing` for absent
 /// arguments.
 fn passed<'l, C: GemmOutput>(
     EpilogueValues { numbers, rows, columns, matrix, .. }: EpilogueValues<'l>,
     nothing: &'l Buffer<f32>,
-) -> (&'l Buffer<C>, [f32; NUMBERS], &'l Buffer<f32>, &'l Buffer<f32>, &'l Buffer<f32>) {
+) -> PassedEpilogue<'l, C> {
     let matrix = matrix.map_or(nothing.cast(), Buffer::cast);
     let [rows, columns, more] = [rows, columns[0], columns[1]].map(|vector| vector.unwrap_or(nothing));
     (matrix, numbers, rows, columns, more)
@@ -263,6 +267,8 @@ struct WgmmaArguments<'l> {
     problem: ([u32; 4], u64, &'l Buffer<u32>),
 }
 
+type WgmmaStart = dyn Fn(&Stream, WgmmaArguments<'_>) -> Result<LaunchCounts> + Send + Sync;
+
 impl WgmmaLaunches {
     /// The plan of launches that `start` starts.
     fn plan(
@@ -270,8 +276,7 @@ impl WgmmaLaunches {
         ptx: Arc<str>,
         start: impl Fn(&Stream, WgmmaArguments<'_>) -> Result<LaunchCounts> + Send + Sync + 'static,
     ) -> Plan {
-        let start: Box<dyn Fn(&Stream, WgmmaArguments<'_>) -> Result<LaunchCounts> + Send + Sync> =
-            Box::new(start);
+        let start: Box<WgmmaStart> = Box::new(start);
         let launch = move |operations: &Operations,
                            stream: &Stream,
                            buffers: Buffers<'_>,
@@ -287,7 +292,7 @@ impl WgmmaLaunches {
         stream: &Stream,
         buffers: Buffers<'_>,
         epilogue: EpilogueValues<'_>,
-        start: &dyn Fn(&Stream, WgmmaArguments<'_>) -> Result<LaunchCounts>,
+        start: &WgmmaStart,
     ) -> Result<LaunchCounts> {
         let Buffers { a, b, c, scales, offsets } = buffers;
         let operands = if self.transposed { [b, a] } else { [a, b] };
