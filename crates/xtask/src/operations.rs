@@ -252,7 +252,7 @@ fn row<'line>(line: &'line str, summary: &str) -> Option<(Vec<&'line str>, Strin
         let names: Vec<&str> = names.split(' ').filter(|word| is_name(word) && word.contains('_')).collect();
         return (!names.is_empty()).then(|| (names, format!("Replaces the element by {what}.")));
     }
-    let words = line.split(|letter: char| letter == ' ' || letter == '(');
+    let words = line.split([' ', '(']);
     let names: Vec<&str> = words
         .take_while(|word| is_name(word) && !KEYWORDS.contains(word))
         .filter(|word| !matches!(*word, "u32" | "u64" | "f32"))

@@ -93,7 +93,7 @@ impl KernelDecoder<'_> {
 
 /// Refuses a kernel with more bytes of parameters than the device takes.
 fn check_parameters(kernel: &Function, capability: &Capability) -> Result<(), LoadError> {
-    let bytes: u64 = kernel.parameters.iter().map(|formal| variables::size(formal)).sum();
+    let bytes: u64 = kernel.parameters.iter().map(variables::size).sum();
     if bytes <= capability.parameter_bytes.into() {
         return Ok(());
     }

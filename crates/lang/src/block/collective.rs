@@ -44,10 +44,10 @@ impl Position {
         let index = thread_idx();
         let mut thread = index.x;
         if y > 1 || z > 1 {
-            thread = thread + index.y * x;
+            thread += index.y * x;
         }
         if z > 1 {
-            thread = thread + index.z * (x * y);
+            thread += index.z * (x * y);
         }
         let threads = x * y * z;
         let (warps, rest) = (threads.div_ceil(WARP_SIZE), threads % WARP_SIZE);

@@ -220,7 +220,7 @@ impl<T: DeviceInteger> Reg<T> {
             let (quotient, remainder) = (self / divisor, self % divisor);
             let mut is_short = remainder.ne(T::ZERO);
             if is_signed::<T>() {
-                is_short = is_short & remainder.below_zero().eq(divisor.below_zero());
+                is_short &= remainder.below_zero().eq(divisor.below_zero());
             }
             is_short.select(quotient + T::ONE, quotient)
         })

@@ -27,7 +27,7 @@ impl Owner {
     pub(super) fn next() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let kernels = (1 << (u32::BITS - NUMBER_BITS)) - 1;
-        Self { start: NEXT.fetch_add(1, Ordering::Relaxed) % kernels << NUMBER_BITS }
+        Self { start: (NEXT.fetch_add(1, Ordering::Relaxed) % kernels) << NUMBER_BITS }
     }
 
     /// The register of that number.

@@ -42,7 +42,7 @@ impl Lanes {
     /// All lanes make the call, and the first `count` hold values.
     #[track_caller]
     pub(crate) fn first_of_all(count: u32) -> Self {
-        let held = (count < 32).then(|| count);
+        let held = (count < 32).then_some(count);
         Self { count: held.map(constant), most: count, mask: None }
     }
 

@@ -30,8 +30,11 @@ trait Target {
     fn read(&mut self, case: &str) -> Result<(), String>;
 }
 
+/// Makes a target.
+type MakeTarget = fn() -> Box<dyn Target>;
+
 /// The targets by name.
-const TARGETS: [(&str, fn() -> Box<dyn Target>); 5] = [
+const TARGETS: [(&str, MakeTarget); 5] = [
     ("layout", || Box::new(layout::Layouts)),
     ("ptx", || Box::new(ptx::Modules::new())),
     ("exec", || Box::new(launch::LaunchFiles::new())),

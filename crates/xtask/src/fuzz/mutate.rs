@@ -42,7 +42,7 @@ pub(super) fn once_in(random: &mut Random, n: u64) -> bool {
 
 /// A number at the edge of a type.
 pub(super) fn edge(random: &mut Random) -> &'static str {
-    *one(random, &EDGES[..])
+    one::<&str>(random, &EDGES)
 }
 
 /// A number: mostly small, sometimes at the edge of a type.

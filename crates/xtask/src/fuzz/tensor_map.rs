@@ -69,7 +69,7 @@ impl Numbers<'_> {
     fn description(&mut self) -> Description {
         let rank = (self.next() % 7) as usize;
         let element = self.of(&ElementType::ALL);
-        let is_tiled = self.next() % 4 != 0;
+        let is_tiled = !self.next().is_multiple_of(4);
         let offset = self.next();
         let list = |numbers: &mut Self| (0..rank).map(|_| numbers.next()).collect::<Vec<_>>();
         let extents = list(self);
@@ -79,7 +79,7 @@ impl Numbers<'_> {
             &extents.iter().rev().map(|e| *e.min(&(1 << 40))).collect::<Vec<_>>(),
             &[],
         );
-        let strides = if self.next() % 2 == 0 { packed.strides.clone() } else { list(self) };
+        let strides = if self.next().is_multiple_of(2) { packed.strides.clone() } else { list(self) };
         let boxes = list(self);
         let steps = list(self);
         let access = if is_tiled {
@@ -89,7 +89,7 @@ impl Numbers<'_> {
             let (lower, upper) = (corner(&boxes), corner(&steps));
             Access::Im2col { lower, upper, channels: self.next() as u32, pixels: self.next() as u32 }
         };
-        let has_steps = self.next() % 4 == 0;
+        let has_steps = self.next().is_multiple_of(4);
         Description {
             extents,
             strides,
