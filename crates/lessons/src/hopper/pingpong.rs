@@ -12,7 +12,7 @@
 //! so each skips the stages of the other. The 192 accumulators per thread are as many as fit into a
 //! consumer's 232 registers.
 //!
-//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `pingpong` 708 TFLOP/s,
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `pingpong` 708 TFLOP/s, 104.2 % of cublas.
 //! 104.2 % of cublas.
 
 use warpwright::prelude::*;

@@ -12,7 +12,7 @@
 //! waits for the phase in which it arrived, like `arrive` and `wait` of C++'s `barrier`: 129
 //! arrivals per phase. This is easy to understand but slow; lesson 7 needs three arrivals.
 //!
-//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `queue` 477 TFLOP/s, 67.3 %
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `queue` 477 TFLOP/s, 67.3 % of cublas.
 //! of cublas.
 
 use std::marker::PhantomData;

@@ -12,7 +12,7 @@
 //! written while the other is being read. Threads write through the generic proxy and TMA reads
 //! through the async proxy, so a `fence.proxy.async` is between them.
 //!
-//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `tma-store` 707 TFLOP/s,
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `tma-store` 707 TFLOP/s, 100.6 % of cublas.
 //! 100.6 % of cublas.
 
 use warpwright::prelude::*;
