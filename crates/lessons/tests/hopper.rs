@@ -112,12 +112,12 @@ fn shapes_that_tma_cannot_take_are_refused_by_name() {
 }
 
 #[test]
-fn too_many_tiles_are_refused_before_memory_is_allocated() {
+fn problems_beyond_the_memory_are_refused_before_it_is_allocated() {
     let device = Device::named("emu:h200").expect("emulators are always there");
-    let shape = (u32::MAX, u32::MAX, 8);
+    let shape = (1 << 30, 1 << 30, 8);
     let Err(error) = prepare(&device, "one-tile", shape, "bf16") else { panic!("{shape:?} was taken") };
-    let error = error.downcast_ref::<LessonError>().expect("a lesson's error");
-    assert!(matches!(error, LessonError::TooManyTiles { tile: (64, 64), .. }), "{error}");
+    let message = error.to_string();
+    assert!(message.contains("do not fit into the memory of emu:h200"), "{message}");
 }
 
 #[test]

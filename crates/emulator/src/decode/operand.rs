@@ -47,6 +47,13 @@ impl FunctionDecoder<'_, '_> {
         Ok(register.slot)
     }
 
+    /// A destination register of any width.
+    pub(crate) fn wide_destination(&mut self, operand: &Operand) -> Result<Register, DecodeError> {
+        let register = self.register(operand)?;
+        self.note_use(register, true);
+        Ok(register)
+    }
+
     /// The slot of a source of a type: a register, or a column with the constant.
     pub(crate) fn source(&mut self, operand: &Operand, ty: Type) -> Result<Slot, DecodeError> {
         match operand {

@@ -159,7 +159,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         if *result != Operand::Sink {
             for element in d.elements(result)? {
                 d.destination(&element, ty)?;
-                results.push(d.register(&element)?);
+                results.push(d.wide_destination(&element)?);
             }
         }
     }

@@ -313,7 +313,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         let (file, slot) = match element {
             Operand::Sink => (File::of(ty), d.scratch(File::of(ty))),
             operand => {
-                let register = d.register(operand)?;
+                let register = d.wide_destination(operand)?;
                 if register.file == File::Predicate || register.ty.bytes() < ty.bytes() {
                     return Err(DecodeError::new(format!(
                         "`{operand}` is too narrow for a load of .{}.",

@@ -271,7 +271,7 @@ fn convert_one(
         Operand::Sink => {
             Register { file: File::of(to.register), slot: d.scratch(File::of(to.register)), ty: to.register }
         }
-        operand => d.register(operand)?,
+        operand => d.wide_destination(operand)?,
     };
     let too_narrow = |register: Register, ty: Type| register.ty.bytes() < ty.bytes();
     if too_narrow(source, from.register) || too_narrow(destination, to.register) {

@@ -157,3 +157,16 @@ impl<C: GemmOutput> Step<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_beyond_a_grid_are_refused() {
+        let step = Step::<f32>::new(HopperStep::OneTile).expect("a lesson that multiplies");
+        assert_eq!(step.grid((1 << 20, 64), 132).expect("it fits"), 1 << 14);
+        let refused = step.grid((1 << 30, 1 << 30), 132);
+        assert!(matches!(refused, Err(LessonError::TooManyTiles { tile: (64, 64), .. })), "{refused:?}");
+    }
+}
