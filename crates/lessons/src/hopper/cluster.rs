@@ -17,7 +17,6 @@
 //! cluster and does all of that; the kernel states which operand is shared.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `cluster` 620 TFLOP/s, 85.7 % of cublas.
-//! % of cublas.
 
 use std::marker::PhantomData;
 

@@ -13,7 +13,6 @@
 //! consumer's 232 registers.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `pingpong` 708 TFLOP/s, 104.2 % of cublas.
-//! 104.2 % of cublas.
 
 use warpwright::prelude::*;
 

@@ -14,7 +14,6 @@
 //! makes the tiles of each operand, one per stage.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `pipeline` 622 TFLOP/s, 88.3 % of cublas.
-//! % of cublas.
 
 use std::marker::PhantomData;
 

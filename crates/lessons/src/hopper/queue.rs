@@ -13,7 +13,6 @@
 //! arrivals per phase. This is easy to understand but slow; lesson 7 needs three arrivals.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `queue` 477 TFLOP/s, 67.3 % of cublas.
-//! of cublas.
 
 use std::marker::PhantomData;
 

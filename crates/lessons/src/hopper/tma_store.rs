@@ -13,7 +13,6 @@
 //! through the async proxy, so a `fence.proxy.async` is between them.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `tma-store` 707 TFLOP/s, 100.6 % of cublas.
-//! 100.6 % of cublas.
 
 use warpwright::prelude::*;
 
