@@ -8,7 +8,7 @@ use warpwright_lang::element::{Element, Kind};
 use crate::buffer::{Allocation, Buffer, Storable};
 use crate::error::{Error, Result};
 use crate::signature::Parameter;
-use crate::tensor_map::{Encoding, TensorMap};
+use crate::tensor_map::TensorMap;
 
 /// One argument of a kernel. It borrows its buffer, so a launch counts no references.
 #[derive(Clone)]
@@ -22,8 +22,8 @@ enum Value<'a> {
     Buffer { allocation: &'a Allocation, element: &'static str, is_read_only: bool },
     Scalar { element: &'static str, is_float: bool },
     Structure { allocations: Vec<&'a Allocation> },
-    TensorMap { allocation: &'a Allocation, encoding: &'a Encoding },
-    TensorMaps { allocations: Vec<&'a Allocation>, encodings: Vec<&'a Encoding> },
+    TensorMap(&'a TensorMap),
+    TensorMaps(Vec<&'a TensorMap>),
 }
 
 #[derive(Clone)]
@@ -131,29 +131,26 @@ impl<'a> Argument<'a> {
             {
                 return refuse(format!("bytes {} to {} belong to another field", other.start, other.end));
             }
-            let is_map = matches!(field.value, Value::TensorMap { .. } | Value::TensorMaps { .. });
+            let is_map = matches!(field.value, Value::TensorMap(_) | Value::TensorMaps(_));
             if is_map && !offset.is_multiple_of(TENSOR_MAP_ALIGN) {
                 return refuse(format!("its offset must be a multiple of {TENSOR_MAP_ALIGN} bytes"));
             }
             bytes[range.clone()].copy_from_slice(field.as_bytes());
             taken.push(range);
-            allocations.extend_from_slice(field.allocations());
+            allocations.extend(field.allocations());
         }
         Ok(Self { value: Value::Structure { allocations }, bytes: Bytes::Long(bytes) })
     }
 
     /// A tensor map, passed by value.
     pub fn tensor_map(map: &'a TensorMap) -> Self {
-        let value = Value::TensorMap { allocation: map.allocation(), encoding: map.encoding() };
-        Self { value, bytes: Bytes::TensorMap(map.as_bytes()) }
+        Self { value: Value::TensorMap(map), bytes: Bytes::TensorMap(map.as_bytes()) }
     }
 
     /// Consecutive tensor maps, passed by value.
     pub fn tensor_maps(maps: &[&'a TensorMap]) -> Self {
-        let allocations = maps.iter().map(|map| map.allocation()).collect();
-        let encodings = maps.iter().map(|map| &**map.encoding()).collect();
         let bytes = maps.iter().flat_map(|map| *map.as_bytes()).collect();
-        Self { value: Value::TensorMaps { allocations, encodings }, bytes: Bytes::Long(bytes) }
+        Self { value: Value::TensorMaps(maps.to_vec()), bytes: Bytes::Long(bytes) }
     }
 
     /// The bytes, as they are in the parameter bank.
@@ -175,30 +172,28 @@ impl<'a> Argument<'a> {
     }
 
     /// The memory that the kernel may write through this argument.
-    pub(crate) fn written(&self) -> &[&'a Allocation] {
-        match &self.value {
-            Value::Buffer { is_read_only: true, .. } => &[],
-            _ => self.allocations(),
-        }
+    pub(crate) fn written(&self) -> impl Iterator<Item = &'a Allocation> {
+        let is_read_only = matches!(self.value, Value::Buffer { is_read_only: true, .. });
+        self.allocations().filter(move |_| !is_read_only)
     }
 
     /// The memory that the kernel may access through this argument.
-    pub(crate) fn allocations(&self) -> &[&'a Allocation] {
-        match &self.value {
-            Value::Buffer { allocation, .. } | Value::TensorMap { allocation, .. } => {
-                std::slice::from_ref(allocation)
-            }
-            Value::TensorMaps { allocations, .. } | Value::Structure { allocations } => allocations,
-            Value::Scalar { .. } => &[],
-        }
+    pub(crate) fn allocations(&self) -> impl Iterator<Item = &'a Allocation> {
+        let (buffer, fields): (Option<&'a Allocation>, &[&'a Allocation]) = match &self.value {
+            Value::Buffer { allocation, .. } => (Some(allocation), &[]),
+            Value::Structure { allocations } => (None, allocations),
+            _ => (None, &[]),
+        };
+        let mapped = self.maps().iter().map(|map| map.allocation());
+        buffer.into_iter().chain(fields.iter().copied()).chain(mapped)
     }
 
     /// The tensor maps, if it is passed as such.
     #[inline]
-    pub(crate) fn encodings(&self) -> &[&'a Encoding] {
+    pub(crate) fn maps(&self) -> &[&'a TensorMap] {
         match &self.value {
-            Value::TensorMap { encoding, .. } => std::slice::from_ref(encoding),
-            Value::TensorMaps { encodings, .. } => encodings,
+            Value::TensorMap(map) => std::slice::from_ref(map),
+            Value::TensorMaps(maps) => maps,
             _ => &[],
         }
     }
@@ -208,8 +203,8 @@ impl<'a> Argument<'a> {
             Value::Buffer { .. } => parameter.takes_address(),
             Value::Scalar { is_float, .. } => parameter.takes_scalar(self.as_bytes().len(), *is_float),
             Value::Structure { .. } => self.as_bytes().len() == parameter.bytes,
-            Value::TensorMap { .. } => parameter.takes_tensor_maps(1),
-            Value::TensorMaps { allocations, .. } => parameter.takes_tensor_maps(allocations.len()),
+            Value::TensorMap(_) => parameter.takes_tensor_maps(1),
+            Value::TensorMaps(maps) => parameter.takes_tensor_maps(maps.len()),
         }
     }
 
@@ -218,9 +213,9 @@ impl<'a> Argument<'a> {
             Value::Buffer { element, .. } => format!("a buffer of {element}"),
             Value::Scalar { element, .. } => format!("a scalar {element}"),
             Value::Structure { .. } => format!("a structure of {} bytes", self.as_bytes().len()),
-            Value::TensorMap { .. } => "a tensor map (128 bytes, aligned to 64)".to_owned(),
-            Value::TensorMaps { allocations, .. } => {
-                format!("{} tensor maps (128 bytes each, aligned to 64)", allocations.len())
+            Value::TensorMap(_) => "a tensor map (128 bytes, aligned to 64)".to_owned(),
+            Value::TensorMaps(maps) => {
+                format!("{} tensor maps (128 bytes each, aligned to 64)", maps.len())
             }
         }
     }

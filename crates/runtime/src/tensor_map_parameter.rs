@@ -78,7 +78,8 @@ pub(crate) fn check(
 ) -> Result<()> {
     for parameter in parameters {
         let Some(argument) = arguments.get(parameter.index) else { continue };
-        for (which, (needs, map)) in parameter.needs.iter().zip(argument.encodings()).enumerate() {
+        for (which, (needs, map)) in parameter.needs.iter().zip(argument.maps()).enumerate() {
+            let map = map.encoding();
             let is_met =
                 needs.boxes.is_none_or(|boxes| boxes == map.number()) && needs.needs.extents.is_empty();
             if !is_met && !meets(map, &needs.needs) {
