@@ -9,8 +9,9 @@ use warpwright_ptx::syntax::Module;
 
 use crate::launch::context::{LaunchContext, reserved_shared_start};
 use crate::launch::time::LaunchClock;
+use crate::load_error::LoadError;
 use crate::memory::{Memory, MemoryError};
-use crate::program::{LoadError, LoadedKernel, Program};
+use crate::program::{LoadedKernel, Program};
 use crate::scheduling::grid::{self, Launch, LaunchReport};
 
 /// A device that executes PTX on the host's cores.

@@ -6,36 +6,6 @@ use std::sync::Arc;
 use crate::kernel::image::Kernel;
 use crate::operation::kind::Operation;
 
-/// Why a module could not be loaded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.sentence())]
-pub struct LoadError {
-    /// The function it is in, if it is in one.
-    pub function: Option<String>,
-    /// The line of the PTX text.
-    pub line: u32,
-    /// The instruction or declaration.
-    pub text: String,
-    /// The error, as a sentence.
-    pub message: String,
-}
-
-impl LoadError {
-    fn sentence(&self) -> String {
-        let mut sentence = self.message.clone();
-        if let Some(function) = &self.function {
-            sentence += &format!("\n  in `{function}`");
-        }
-        if self.line > 0 {
-            sentence += &format!("\n  at PTX line {}", self.line);
-            if !self.text.is_empty() {
-                sentence += &format!(": {}", self.text);
-            }
-        }
-        sentence
-    }
-}
-
 /// A module whose kernels can be launched on the emulator that loaded it.
 #[derive(Clone, Debug)]
 pub struct Program {

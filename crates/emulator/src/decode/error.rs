@@ -2,7 +2,7 @@
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
-use crate::program::LoadError;
+use crate::load_error::LoadError;
 
 /// An error in an instruction or a declaration, before its position is known.
 #[derive(Clone, Debug, PartialEq, Eq)]

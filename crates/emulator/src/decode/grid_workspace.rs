@@ -8,8 +8,8 @@
 use warpwright_ptx::syntax::{Module, Operand, Statement};
 
 use super::error::DecodeError;
+use crate::load_error::LoadError;
 use crate::memory::Memory;
-use crate::program::LoadError;
 
 /// The registers that hold the halves of the address, and the bit position of each.
 const REGISTERS: [(&str, u32); 2] = [("%envreg1", 32), ("%envreg2", 0)];

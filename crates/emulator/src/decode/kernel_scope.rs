@@ -11,7 +11,8 @@ use super::grid_workspace::GridWorkspace;
 use super::names::Symbol;
 use super::variables;
 use crate::kernel::image::{SharedVariable, source};
-use crate::program::{LoadError, ModuleVariable};
+use crate::load_error::LoadError;
+use crate::program::ModuleVariable;
 
 /// Dynamic shared memory starts at a multiple of this, so that any vector or tensor copy may land
 /// there.

@@ -7,8 +7,9 @@ use warpwright_ptx::syntax::{Function, Initializer, Linkage, Module, Number, Sta
 use super::error::DecodeError;
 use super::names::{Scope, Symbol};
 use crate::kernel::image::KernelParameter;
+use crate::load_error::LoadError;
 use crate::memory::{Memory, function_address};
-use crate::program::{LoadError, ModuleVariable};
+use crate::program::ModuleVariable;
 
 /// The bytes of one element. Texture handles are 64 bits wide.
 fn element_bytes(variable: &Variable) -> u64 {

@@ -7,7 +7,7 @@ use warpwright_events::{Code, RegisterUse, Source};
 use warpwright_ptx::syntax::{MemoryObject, SourceLocation};
 
 use crate::kernel::special::SpecialRegister;
-use crate::program::LoadError;
+use crate::load_error::LoadError;
 use crate::registers::{FrameBase, Slot};
 
 /// A kernel, decoded with every function it may call.

@@ -16,9 +16,9 @@ use crate::instructions::accumulators;
 use crate::kernel::image::{CodeFunction, Formal};
 use crate::kernel::special::Special;
 use crate::launch::failure::Failure;
+use crate::load_error::LoadError;
 use crate::operation::kind::{Guard, Kind, Operation};
 use crate::operation::warpgroup::WarpgroupOperation;
-use crate::program::LoadError;
 use crate::registers::Slot;
 
 /// Local frames are multiples of this, so that any variable in them keeps its alignment.

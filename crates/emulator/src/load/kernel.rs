@@ -14,8 +14,9 @@ use crate::decode::kernel_scope::{KernelDecoder, ModuleNames};
 use crate::decode::names::Scope;
 use crate::decode::variables;
 use crate::kernel::image::{CodeFunction, Kernel, LaunchBounds};
+use crate::load_error::LoadError;
 use crate::operation::kind::{Kind, Operation};
-use crate::program::{LoadError, LoadedKernel, ModuleVariable};
+use crate::program::{LoadedKernel, ModuleVariable};
 
 /// Decodes every kernel with a body.
 pub(super) fn decode_all(

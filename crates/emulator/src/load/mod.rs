@@ -7,8 +7,9 @@ use warpwright_arch::Arch;
 use warpwright_ptx::syntax::Module;
 
 use crate::decode::{DecodeError, grid_workspace, variables};
+use crate::load_error::LoadError;
 use crate::memory::Memory;
-use crate::program::{LoadError, Program};
+use crate::program::Program;
 
 /// Decodes a module, and allocates its variables.
 pub(crate) fn load(module: &Module, arch: &'static Arch, memory: &mut Memory) -> Result<Program, LoadError> {
