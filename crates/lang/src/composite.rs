@@ -3,7 +3,7 @@
 //! A [`DeviceValue`] such as a struct of registers has no instruction of its own; these functions
 //! apply one instruction to each of its registers in turn. Build-time parts stay unchanged.
 
-use warpwright_ir::{Register, RegisterClass};
+use warpwright_ir::{Operand, Register, RegisterClass};
 
 use crate::conversion::bit_cast;
 use crate::element::Element;
@@ -50,74 +50,53 @@ fn each_register<V: DeviceValue + Copy>(mut value: V, operation: &mut impl OnReg
     value
 }
 
-/// Which lane each register is read from, and the lanes that take part: all, or those of a mask.
+/// Reads each register from another lane.
 struct Exchange {
-    from: From,
-    mask: Option<Reg<u32>>,
-}
-
-enum From {
-    Index(Reg<u32>),
-    Up(u32),
-    Down(u32),
-    Butterfly(u32),
+    kind: Shuffle,
+    lane: Operand,
+    mask: Operand,
 }
 
 impl OnRegister for Exchange {
     #[track_caller]
     fn apply<T: Element>(&mut self, value: Reg<T>) -> Reg<T> {
-        let mask = self.mask.map(Value::operand).unwrap_or_else(|| Value::<u32>::operand(ALL_LANES));
-        match self.from {
-            From::Index(lane) => shuffle(Shuffle::Index, value, lane.operand(), mask).0,
-            From::Up(distance) => shuffle(Shuffle::Up, value, Value::<u32>::operand(distance), mask).0,
-            From::Down(distance) => shuffle(Shuffle::Down, value, Value::<u32>::operand(distance), mask).0,
-            From::Butterfly(other) => {
-                shuffle(Shuffle::Butterfly, value, Value::<u32>::operand(other), mask).0
-            }
-        }
+        shuffle(self.kind, value, self.lane.clone(), self.mask.clone()).0
     }
+}
+
+/// The value of another lane, among the lanes of `mask`.
+#[track_caller]
+pub(crate) fn exchange<V: DeviceValue + Copy>(
+    kind: Shuffle,
+    value: V,
+    lane: impl Value<u32>,
+    mask: impl Value<u32>,
+) -> V {
+    each_register(value, &mut Exchange { kind, lane: lane.operand(), mask: mask.operand() })
 }
 
 /// The value of lane `lane`, in all lanes.
 #[track_caller]
 pub fn shuffle_value<V: DeviceValue + Copy>(value: V, lane: impl Value<u32>) -> V {
-    each_register(value, &mut Exchange { from: From::Index(lane.reg()), mask: None })
+    exchange(Shuffle::Index, value, lane, ALL_LANES)
 }
 
 /// The value of the lane `distance` below. The lowest lanes keep their own.
 #[track_caller]
 pub fn shuffle_value_up<V: DeviceValue + Copy>(value: V, distance: u32) -> V {
-    each_register(value, &mut Exchange { from: From::Up(distance), mask: None })
+    exchange(Shuffle::Up, value, distance, ALL_LANES)
 }
 
 /// The value of the lane `distance` above. The highest lanes keep their own.
 #[track_caller]
 pub fn shuffle_value_down<V: DeviceValue + Copy>(value: V, distance: u32) -> V {
-    each_register(value, &mut Exchange { from: From::Down(distance), mask: None })
+    exchange(Shuffle::Down, value, distance, ALL_LANES)
 }
 
 /// The value of the lane whose index is this lane's XOR `mask`.
 #[track_caller]
 pub fn shuffle_value_xor<V: DeviceValue + Copy>(value: V, mask: u32) -> V {
-    each_register(value, &mut Exchange { from: From::Butterfly(mask), mask: None })
-}
-
-/// [`shuffle_value`] among the lanes of `mask`.
-#[track_caller]
-pub fn shuffle_value_masked<V: DeviceValue + Copy>(value: V, lane: impl Value<u32>, mask: Reg<u32>) -> V {
-    each_register(value, &mut Exchange { from: From::Index(lane.reg()), mask: Some(mask) })
-}
-
-/// [`shuffle_value_up`] among the lanes of `mask`.
-#[track_caller]
-pub fn shuffle_value_up_masked<V: DeviceValue + Copy>(value: V, distance: u32, mask: Reg<u32>) -> V {
-    each_register(value, &mut Exchange { from: From::Up(distance), mask: Some(mask) })
-}
-
-/// [`shuffle_value_down`] among the lanes of `mask`.
-#[track_caller]
-pub fn shuffle_value_down_masked<V: DeviceValue + Copy>(value: V, distance: u32, mask: Reg<u32>) -> V {
-    each_register(value, &mut Exchange { from: From::Down(distance), mask: Some(mask) })
+    exchange(Shuffle::Butterfly, value, mask, ALL_LANES)
 }
 
 /// Picks each register of one value or of another.

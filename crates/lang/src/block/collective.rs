@@ -11,7 +11,7 @@ use crate::recorder;
 use crate::special::{lane_id, thread_idx};
 use crate::staging::DeviceValue;
 use crate::value::{Reg, Value, constant};
-use crate::warp::Lanes;
+use crate::warp::{Lanes, add};
 use warpwright_arch::limits::WARP_SIZE;
 
 use super::sync_threads;
@@ -194,11 +194,6 @@ pub fn broadcast<V: DeviceValue + Copy>(value: V, thread: impl Value<u32>) -> V 
     // The next call in a loop sets it again.
     sync_threads();
     sent
-}
-
-#[track_caller]
-fn add<T: DeviceNumber>(a: Reg<T>, b: Reg<T>) -> Reg<T> {
-    a + b
 }
 
 /// The sum of the threads' values; every thread has it.

@@ -1,16 +1,14 @@
 //! Reductions, scans and broadcasts over the lanes of a warp, in the order of the lanes: the
 //! operation need be associative only.
 
-use crate::composite::{
-    select_value, shuffle_value, shuffle_value_down, shuffle_value_down_masked, shuffle_value_masked,
-    shuffle_value_up, shuffle_value_up_masked, shuffle_value_xor,
-};
+use crate::composite::{exchange, select_value, shuffle_value_xor};
 use crate::element::DeviceNumber;
 use crate::operation::compute;
 use crate::special::lane_id;
 use crate::staging::DeviceValue;
 use crate::value::{Reg, Value, constant};
-use crate::warp::ALL_LANES;
+use crate::warp::{ALL_LANES, Shuffle};
+use warpwright_arch::limits::WARP_SIZE;
 
 /// The distances over which lanes exchange values.
 const DISTANCES: [u32; 5] = [1, 2, 4, 8, 16];
@@ -29,14 +27,14 @@ pub struct Lanes {
 impl Lanes {
     /// All 32 lanes.
     pub fn all() -> Self {
-        Self { count: None, most: 32, mask: None }
+        Self { count: None, most: WARP_SIZE, mask: None }
     }
 
     /// The first `count` lanes, 1 to 32, which alone make the call.
     #[track_caller]
     pub fn first(count: impl Value<u32>) -> Self {
         let count = count.reg();
-        Self { count: Some(count), most: 32, mask: Some(constant(ALL_LANES) >> (32 - count)) }
+        Self { count: Some(count), most: WARP_SIZE, mask: Some(constant(ALL_LANES) >> (32 - count)) }
     }
 
     /// All lanes make the call, and the first `count` hold values.
@@ -49,38 +47,34 @@ impl Lanes {
     /// The value of lane `lane`.
     #[track_caller]
     pub fn broadcast<V: DeviceValue + Copy>(self, value: V, lane: impl Value<u32>) -> V {
-        match self.mask {
-            Some(mask) => shuffle_value_masked(value, lane, mask),
-            None => shuffle_value(value, lane),
-        }
+        self.exchange(Shuffle::Index, value, lane)
     }
 
     /// The value of the lane `distance` below; in the lowest lanes their own.
     #[track_caller]
     pub(crate) fn up<V: DeviceValue + Copy>(self, value: V, distance: u32) -> V {
-        match self.mask {
-            Some(mask) => shuffle_value_up_masked(value, distance, mask),
-            None => shuffle_value_up(value, distance),
-        }
+        self.exchange(Shuffle::Up, value, distance)
     }
 
     #[track_caller]
-    fn down<V: DeviceValue + Copy>(self, value: V, distance: u32) -> V {
+    fn exchange<V: DeviceValue + Copy>(self, kind: Shuffle, value: V, lane: impl Value<u32>) -> V {
         match self.mask {
-            Some(mask) => shuffle_value_down_masked(value, distance, mask),
-            None => shuffle_value_down(value, distance),
+            Some(mask) => exchange(kind, value, lane, mask),
+            None => exchange(kind, value, lane, ALL_LANES),
         }
+    }
+
+    /// The distances over which lanes that may hold values exchange them.
+    fn distances(self) -> impl Iterator<Item = u32> {
+        DISTANCES.into_iter().take_while(move |distance| *distance < self.most)
     }
 
     /// The lanes' values combined by `operation`, lane 0's first; every lane has the result.
     #[track_caller]
     pub fn reduce<V: DeviceValue + Copy>(self, value: V, operation: impl Fn(V, V) -> V) -> V {
         let mut combined = value;
-        for distance in DISTANCES {
-            if distance >= self.most {
-                break;
-            }
-            let joined = operation(combined, self.down(combined, distance));
+        for distance in self.distances() {
+            let joined = operation(combined, self.exchange(Shuffle::Down, combined, distance));
             combined = match self.count {
                 Some(count) => select_value((lane_id() + distance).lt(count), joined, combined),
                 None => joined,
@@ -94,10 +88,7 @@ impl Lanes {
     pub fn inclusive_scan<V: DeviceValue + Copy>(self, value: V, operation: impl Fn(V, V) -> V) -> V {
         let lane = lane_id();
         let mut scanned = value;
-        for distance in DISTANCES {
-            if distance >= self.most {
-                break;
-            }
+        for distance in self.distances() {
             let joined = operation(self.up(scanned, distance), scanned);
             scanned = select_value(lane.ge(distance), joined, scanned);
         }
@@ -140,8 +131,9 @@ impl Lanes {
     }
 }
 
+/// The operation of sums.
 #[track_caller]
-fn add<T: DeviceNumber>(a: Reg<T>, b: Reg<T>) -> Reg<T> {
+pub(crate) fn add<T: DeviceNumber>(a: Reg<T>, b: Reg<T>) -> Reg<T> {
     a + b
 }
 

@@ -7,6 +7,7 @@
 
 mod collective;
 
+pub(crate) use self::collective::add;
 pub use self::collective::{
     Lanes, broadcast, exclusive_scan, exclusive_sum, inclusive_scan, inclusive_sum, reduce, reduce_max,
     reduce_min, reduce_sum,
