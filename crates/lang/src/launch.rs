@@ -98,7 +98,7 @@ fn demand_block_within_maximum() {
 }
 
 /// The most threads of a block of the kernel, as far as it states them.
-pub(crate) fn most_threads(kernel: &Kernel) -> Option<u32> {
+fn most_threads(kernel: &Kernel) -> Option<u32> {
     let required = kernel.launch.required_block.map(|block| block.iter().product());
     required.or(kernel.launch.maximum_threads)
 }

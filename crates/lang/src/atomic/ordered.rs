@@ -1,13 +1,13 @@
 //! Atomic minima and maxima of integers and floats.
 //!
-//! PTX has them for integers. The bits of floats of 32 and 64 bits are ordered like signed integers
-//! if they are positive and backwards like unsigned ones if they are negative, so that one integer
-//! operation, chosen by the sign of the operand, serves. 16-bit floats take a loop.
+//! PTX has the instructions for integers. The bits of 32-bit and 64-bit floats are ordered like
+//! signed integers if the floats are positive, and like unsigned integers in reverse if they are
+//! negative. The sign of the operand selects one integer operation. 16-bit floats take a loop.
 
 use half::{bf16, f16};
 
 use super::{AtomicSpace, Atomicity};
-use crate::element::{Element, bf16x2, f16x2};
+use crate::element::{DeviceInteger, Element, bf16x2, f16x2};
 use crate::operation::on_behalf_of_author;
 use crate::pointer::Pointer;
 use crate::value::{Reg, Value};
@@ -109,33 +109,14 @@ floats! {
     f64 as i64, u64;
 }
 
-/// A signed integer whose bits are those of a float.
-trait SignedBits: AtomicOrdered {
-    fn is_negative(value: Reg<Self>) -> Reg<bool>;
-}
-
-impl SignedBits for i32 {
-    #[track_caller]
-    fn is_negative(value: Reg<i32>) -> Reg<bool> {
-        value.lt(0)
-    }
-}
-
-impl SignedBits for i64 {
-    #[track_caller]
-    fn is_negative(value: Reg<i64>) -> Reg<bool> {
-        value.lt(0)
-    }
-}
-
 #[crate::device]
-fn by_sign_replace<I: SignedBits, U: AtomicOrdered, S: AtomicSpace>(
+fn by_sign_replace<I: AtomicOrdered + DeviceInteger, U: AtomicOrdered, S: AtomicSpace>(
     extreme: Extreme,
     element: Pointer<I, S>,
     value: Reg<I>,
     atomicity: Atomicity,
 ) -> Reg<I> {
-    if I::is_negative(value) {
+    if value.lt(I::ZERO) {
         U::replace(extreme.opposite(), element.cast(), value.bit_cast(), atomicity).bit_cast()
     } else {
         I::replace(extreme, element, value, atomicity)
@@ -143,13 +124,13 @@ fn by_sign_replace<I: SignedBits, U: AtomicOrdered, S: AtomicSpace>(
 }
 
 #[crate::device]
-fn by_sign_reduce<I: SignedBits, U: AtomicOrdered, S: AtomicSpace>(
+fn by_sign_reduce<I: AtomicOrdered + DeviceInteger, U: AtomicOrdered, S: AtomicSpace>(
     extreme: Extreme,
     element: Pointer<I, S>,
     value: Reg<I>,
     atomicity: Atomicity,
 ) {
-    if I::is_negative(value) {
+    if value.lt(I::ZERO) {
         U::reduce(extreme.opposite(), element.cast(), value.bit_cast(), atomicity);
     } else {
         I::reduce(extreme, element, value, atomicity);
@@ -190,9 +171,8 @@ macro_rules! operations {
         impl<T: AtomicOrdered, S: AtomicSpace> Pointer<T, S> {
             $(
                 #[doc = concat!("Replaces the element by ", $what, "; returns the old \
-                 value. Relaxed, at GPU scope.\n\n`f32` and `f64` are ordered as by `total_cmp`: a NaN lies \
-                 beyond the infinity of its sign. 16-bit floats are compared by a loop; of a number and NaN \
-                 the number stays.")]
+                 value. Relaxed, at GPU scope.\n\n`f32` and `f64` are ordered as by `total_cmp`: a NaN is \
+                 beyond the infinity of its sign. 16-bit floats are compared by a loop, which ignores NaN.")]
                 #[track_caller]
                 pub fn $atomic(self, value: impl Value<T>) -> Reg<T> {
                     self.$atomic_with(value, Atomicity::default())

@@ -369,7 +369,7 @@ fn demand_warp_instruction(atom: &MmaAtom) -> bool {
 }
 
 /// The operand in the names of functions.
-fn letter(operand: Operand) -> char {
+pub(super) fn letter(operand: Operand) -> char {
     match operand {
         Operand::A => 'a',
         Operand::B => 'b',

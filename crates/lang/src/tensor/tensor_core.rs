@@ -11,7 +11,7 @@ use warpwright_layout::atom::{Major, Operand};
 
 use super::accumulate::Accumulate;
 use super::agreement::agree;
-use super::multiply::packed;
+use super::multiply::{letter, packed};
 use super::view::Tensor;
 use super::warpgroup::{MatrixOperand, Reads, Share};
 use crate::element::Element;
@@ -121,7 +121,7 @@ impl TensorCoreMma {
         if packed::<T>(reads.element).is_none() {
             refuse(format!(
                 "`{}_operand`: the MMA multiplies {operand:?} of {}, and the tile holds {}: use one type for both",
-                if operand == Operand::A { 'a' } else { 'b' },
+                letter(operand),
                 reads.element,
                 T::NAME
             ));

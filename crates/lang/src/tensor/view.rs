@@ -8,7 +8,7 @@ use warpwright_layout::{
 };
 
 use super::address::{self, Addresses};
-use super::agreement::{demand_stage, element_inside, inside};
+use super::agreement::{demand_stage, inside};
 use super::legal::{legal, legal_in};
 use crate::element::Element;
 use crate::object;
@@ -127,8 +127,9 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// The memory operand of the element that `operation` accesses: one of the layout's.
     #[track_caller]
     pub(super) fn element(&self, operation: &str, coordinate: &IntTuple) -> Operand {
-        demand_stage(operation, &Coordinate::from(coordinate), &self.layout, self.pointer.parts().0);
-        self.address(&element_inside(operation, coordinate, &self.layout))
+        let coordinate = Coordinate::from(coordinate);
+        demand_stage(operation, &coordinate, &self.layout, self.pointer.parts().0);
+        self.address(&inside(operation, coordinate, &self.layout).origin())
     }
 
     /// The memory operand of the element at `coordinate`.

@@ -13,7 +13,7 @@ use warpwright_layout::atom::{Major, MmaAtom, Operand, SharedDescriptor};
 use warpwright_layout::{ComposedLayout, Coordinate, Error, Index, Int, Layout};
 
 use super::legal::legal;
-use super::multiply::{IntoMmaAtom, TiledMma, demand_element_type, extent};
+use super::multiply::{IntoMmaAtom, TiledMma, demand_element_type, extent, letter};
 use super::view::Tensor;
 use crate::element::Element;
 use crate::operation::{compute, refuse};
@@ -133,8 +133,8 @@ impl MatrixOperand {
         share: Share,
     ) -> Self {
         let element = atom.element(operand);
-        let operation = if operand == Operand::A { "a_operand" } else { "b_operand" };
-        let Some(each) = demand_element_type::<T>(operation, atom, operand) else { return Self::nothing() };
+        let operation = format!("{}_operand", letter(operand));
+        let Some(each) = demand_element_type::<T>(&operation, atom, operand) else { return Self::nothing() };
         let found = Self::of_blocks(Reads::of(atom, operand), each, tile, share);
         if found.major == Major::Mn && !takes_either_major(element) {
             refuse(format!(
@@ -202,11 +202,11 @@ impl MatrixOperand {
     #[track_caller]
     pub(super) fn demand(&self, operation: &str, wanted: Reads) -> bool {
         let Some(reads) = self.reads else { return false };
-        let letter = if wanted.operand == Operand::A { 'a' } else { 'b' };
         let modes = self.blocks.layout().rank();
         let mistake = if reads != wanted {
             format!(
-                "an operand that reads {reads} is given where the MMA reads {wanted}: make it by `{letter}_operand` of this MMA"
+                "an operand that reads {reads} is given where the MMA reads {wanted}: make it by `{}_operand` of this MMA",
+                letter(wanted.operand)
             )
         } else if modes > 2 {
             format!(
@@ -268,7 +268,7 @@ fn demand_whole_blocks(operand: Operand, block: (i64, i64), tile: &ComposedLayou
     if !is_whole {
         refuse(format!(
             "`{}_operand`: the tile has shape {}, and the MMA reads {operand:?} in blocks of {} x {}: use a tile of whole blocks",
-            if operand == Operand::A { 'a' } else { 'b' },
+            letter(operand),
             tile.inner().shape(),
             block.0,
             block.1
