@@ -1,13 +1,13 @@
 //! Loads and stores.
 //!
-//! Kernels read arrays as what a texture unit would be asked for by index arithmetic
+//! Index arithmetic replaces the address modes and the filtering of a texture unit
 //! (`docs/constants-and-textures.md`):
 //!
 //! ```
 //! use warpwright_lang::pointer::Global;
 //! use warpwright_lang::{Reg, device, kernel, special::thread_idx};
 //!
-//! /// What a sample outside of the array is.
+//! /// The value of a sample outside the array.
 //! #[derive(Clone, Copy)]
 //! enum AddressMode {
 //!     Clamp,

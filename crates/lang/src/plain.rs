@@ -1,6 +1,6 @@
 //! What device values cannot do outside of `#[device]` functions: `impl`s that never apply.
 //!
-//! The compiler names the bound that is not met. Its name and message say what is wrong.
+//! rustc names the unmet bound. The name of the trait and its documentation give the cause.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -69,7 +69,7 @@ impl TensorMap {
     /// Two statements, or copies of tiles, that need different boxes of one map are a mistake.
     #[track_caller]
     pub fn boxes(self, boxes: impl Boxes) {
-        // No closure: it would stand between the author and `refuse`.
+        // A closure would hide the author's position from `refuse`.
         match boxes.requirement() {
             Ok(boxes) => need(self, &boxes),
             Err(error) => refuse(error.to_string()),

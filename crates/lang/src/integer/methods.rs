@@ -130,7 +130,7 @@ impl<T: DeviceInteger> Reg<T> {
         })
     }
 
-    /// Two shifts: as in PTX, one by the width leaves nothing.
+    /// Rotates by two shifts. A shift by the width gives 0, as in PTX.
     #[track_caller]
     fn rotate(self, amount: Reg<u32>) -> Self {
         let left = amount & (bits::<T>() - 1);
@@ -185,7 +185,7 @@ impl<T: DeviceInteger> Reg<T> {
         on_behalf_of_author(|| exponent.power(self))
     }
 
-    /// The remainder that is not negative: of `self` divided by `divisor`.
+    /// The remainder of `self` divided by `divisor` that is not negative.
     #[track_caller]
     pub fn rem_euclid(self, divisor: impl Value<T>) -> Self {
         on_behalf_of_author(|| {
@@ -242,8 +242,8 @@ impl<T: DeviceInteger> Reg<T> {
         on_behalf_of_author(|| self.count_ones().eq(1))
     }
 
-    /// The position of the highest set bit, rounded down: the logarithm to base 2. Of zero,
-    /// `0xffff_ffff`.
+    /// The position of the highest set bit, rounded down: the logarithm to base 2. It is
+    /// `0xffff_ffff` for zero.
     #[track_caller]
     pub fn ilog2(self) -> Reg<u32> {
         on_behalf_of_author(|| bits::<T>() - 1 - self.leading_zeros())

@@ -9,7 +9,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use warpwright_ir::Location;
 
 thread_local! {
-    /// Where this thread has panicked last.
+    /// The position of this thread's last panic.
     static PANICKED_AT: Cell<Option<Location>> = const { Cell::new(None) };
 }
 
@@ -44,15 +44,15 @@ pub(super) fn of(author: &mut dyn FnMut()) -> End {
     }
 }
 
-/// Makes the panic hook note the position, which a payload does not have. What the hook did before
-/// it still does.
+/// Makes the panic hook note the position, which a payload does not have. The previous hook still
+/// runs.
 fn note_positions() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panicked| {
             PANICKED_AT.set(panicked.location().map(|location| Location {
-                file: lasting(location.file()),
+                file: static_name(location.file()),
                 line: location.line(),
                 column: location.column(),
             }));
@@ -61,8 +61,8 @@ fn note_positions() {
     });
 }
 
-/// A file's name that lasts: there are no more than source files.
-fn lasting(file: &str) -> &'static str {
+/// The `'static` name of a source file. Each name is leaked once.
+fn static_name(file: &str) -> &'static str {
     static FILES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let files = files.get_or_insert_default();

@@ -94,7 +94,7 @@ impl Recorder {
         *self.facts.group.get_or_insert(group)
     }
 
-    /// Judges the finished kernel: its launch may be stated after what must agree with it.
+    /// Evaluates `demand` on the finished kernel: the author may state the launch after it.
     pub(crate) fn demand_at_end(
         &mut self,
         location: Location,
@@ -103,7 +103,7 @@ impl Recorder {
         self.demands.push((location, Box::new(demand)));
     }
 
-    /// Reports what the demands find.
+    /// Evaluates the demands, and reports the mistakes.
     pub(super) fn meet_demands(&mut self) {
         for (location, demand) in std::mem::take(&mut self.demands) {
             if let Some(mistake) = demand(&self.kernel) {

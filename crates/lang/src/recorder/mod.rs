@@ -73,7 +73,7 @@ pub struct Recorder {
     allocations: HashMap<Register, Allocation>,
     facts: Facts,
     elements: Elements,
-    /// What is judged when the kernel is complete.
+    /// What is evaluated when the kernel is complete.
     demands: Vec<Demand>,
     errors: Vec<StagingError>,
 }

@@ -22,8 +22,8 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Of the next kernel. A value of a kernel that was staged 63 kernels before is taken for its
-    /// own.
+    /// The registers of the next kernel. The numbers repeat after 63 kernels: a value of the 63rd
+    /// kernel before counts as the kernel's own.
     pub(super) fn next() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let kernels = (1 << (u32::BITS - NUMBER_BITS)) - 1;

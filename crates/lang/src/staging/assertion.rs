@@ -21,8 +21,8 @@ pub trait KnownToHost<By> {
     type Value;
 }
 
-/// Nothing knows a device value. Without an `impl` for something, the compiler would not look for
-/// the one that it then misses.
+/// A type that no caller uses. rustc reports [`KnownToHost`]'s message only if the trait has some
+/// `impl`.
 pub struct Nothing;
 
 #[diagnostic::do_not_recommend]
