@@ -3,14 +3,14 @@
 //! PTX says which operations may be contracted: `add`, `sub` and `mul` of floats that name no
 //! rounding (PTX ISA, "Floating Point Instructions"). ptxas would be free to contract them or not;
 //! this pass decides, as nvcc does before ptxas, so that a GPU and the emulator compute the same.
-//! It leaves no such instruction behind: what is not contracted rounds to the nearest even.
+//! The operations that it does not contract get `.rn`, which forbids ptxas to contract them.
 
 use rustc_hash::FxHashMap;
 
 use crate::access;
 use crate::kernel::{Body, Instruction, Kernel, Location, Operand, Register, RegisterClass, Statement};
 
-/// Contracts the products and sums of `kernel` that name no rounding, and gives the others theirs.
+/// Contracts products and sums of `kernel` that name no rounding, and makes the others `.rn`.
 pub fn contract(kernel: &mut Kernel) {
     let mut mentions = vec![0; kernel.registers.len()];
     access::count_mentions(&kernel.body, &mut mentions);
@@ -18,7 +18,7 @@ pub fn contract(kernel: &mut Kernel) {
     pass.body(&mut kernel.body);
 }
 
-/// The operations that contraction is about.
+/// The operations that PTX allows to contract.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Add,
@@ -77,8 +77,11 @@ impl Pass<'_> {
         for mut statement in std::mem::take(body) {
             match &mut statement {
                 Statement::Instruction(instruction) => {
-                    if let Some(kind) = contractible(instruction) {
-                        self.operation(instruction, kind, &mut products, &mut rewritten);
+                    if let Some((operation @ (Operation::Add | Operation::Subtract), ty)) =
+                        contractible(instruction)
+                        && instruction.guard.is_none()
+                    {
+                        self.sum(instruction, (operation, ty), &products, &mut rewritten);
                     }
                     access::writes(instruction).for_each(|register| products.forget(register));
                     if let (Some((Operation::Multiply, _)), None, [Operand::Register(product), factors @ ..]) =
@@ -114,11 +117,11 @@ impl Pass<'_> {
     }
 
     /// Contracts a sum with the product that it takes, the left one if it takes two.
-    fn operation(
+    fn sum(
         &mut self,
         sum: &mut Instruction,
         (operation, ty): (Operation, &'static str),
-        products: &mut Products,
+        products: &Products,
         before: &mut Vec<Option<Statement>>,
     ) {
         let [_, left, right] = &sum.operands[..] else { return };
@@ -127,14 +130,9 @@ impl Pass<'_> {
             _ => None,
         };
         let is_product_of_type = |index: &usize| match &before[*index] {
-            Some(Statement::Instruction(product)) => {
-                contractible(product).is_some_and(|(_, of)| of == ty) && sum.guard.is_none()
-            }
+            Some(Statement::Instruction(product)) => contractible(product).is_some_and(|(_, of)| of == ty),
             _ => false,
         };
-        if operation == Operation::Multiply {
-            return;
-        }
         let from_left = taken(left).filter(is_product_of_type);
         let from_right = taken(right).filter(is_product_of_type);
         let (index, other) = match (from_left, from_right) {
@@ -183,17 +181,18 @@ impl Pass<'_> {
         Operand::Register(register)
     }
 
-    /// Appends a statement that contraction is done with.
-    fn finish(&mut self, statement: Statement, body: &mut Body) {
-        let Statement::Instruction(mut uncontracted) = statement else { return body.push(statement) };
-        if let Some((operation, ty)) = contractible(&uncontracted) {
+    /// Appends a statement; a product or a sum that was not contracted becomes `.rn`.
+    fn finish(&mut self, mut statement: Statement, body: &mut Body) {
+        if let Statement::Instruction(uncontracted) = &mut statement
+            && let Some((operation, ty)) = contractible(uncontracted)
+        {
             if ty.starts_with("bf16") {
-                self.lower_bfloat(&mut uncontracted, operation, ty, body);
+                self.lower_bfloat(uncontracted, operation, ty, body);
             } else {
                 uncontracted.opcode = uncontracted.opcode.replacen('.', ".rn.", 1).into();
             }
         }
-        body.push(Statement::Instruction(uncontracted));
+        body.push(statement);
     }
 
     /// sm_80 has no bf16 addition or multiplication. Its fused multiply-add computes both, exactly
@@ -201,12 +200,12 @@ impl Pass<'_> {
     /// same rate.
     fn lower_bfloat(
         &mut self,
-        instruction_: &mut Instruction,
+        uncontracted: &mut Instruction,
         operation: Operation,
         ty: &str,
         body: &mut Body,
     ) {
-        let [destination, a, b] = &instruction_.operands[..] else { return };
+        let [destination, a, b] = &uncontracted.operands[..] else { return };
         let bits = match operation {
             Operation::Add => 0x3f80,
             Operation::Subtract => 0xbf80,
@@ -223,9 +222,9 @@ impl Pass<'_> {
         };
         let operands = operands.map(Operand::clone).to_vec();
         let load = vec![constant, Operand::Integer(bits)];
-        body.push(instruction(format!("mov.{word}"), load, instruction_.location));
-        instruction_.opcode = format!("fma.rn.{ty}").into();
-        instruction_.operands = operands;
+        body.push(instruction(format!("mov.{word}"), load, uncontracted.location));
+        uncontracted.opcode = format!("fma.rn.{ty}").into();
+        uncontracted.operands = operands;
     }
 }
 
