@@ -4,14 +4,15 @@ use crate::element::Element;
 use crate::staging::{Condition, assign};
 use crate::value::Reg;
 
-/// `usual`, or where `condition` holds, `rare()`: a computation that is long and rarely needed, in a
-/// branch of its own.
+/// `usual`, or where `condition` holds, `rare()`: a long computation, in a branch that is seldom
+/// taken.
 #[track_caller]
 pub(super) fn unless<A: Element, B: Element>(
     condition: Reg<bool>,
-    (mut first, mut second): (Reg<A>, Reg<B>),
+    usual: (Reg<A>, Reg<B>),
     rare: impl FnOnce() -> (Reg<A>, Reg<B>),
 ) -> (Reg<A>, Reg<B>) {
+    let (mut first, mut second) = usual;
     let mut branch = condition.branch();
     branch.then();
     let (rare_first, rare_second) = rare();
