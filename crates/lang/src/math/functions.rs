@@ -95,10 +95,10 @@ macro_rules! functions {
     };
     (narrow: $ty:ident; $($name:ident)*; $($name2:ident)*) => {
         impl MathFloat for $ty {
-            $(fn $name(x: Reg<$ty>) -> Reg<$ty> { single::$name(x.convert()).convert() })*
+            $(fn $name(x: Reg<$ty>) -> Reg<$ty> { single::$name(x.convert::<f32>()).convert() })*
             $(
                 fn $name2(x: Reg<$ty>, y: Reg<$ty>) -> Reg<$ty> {
-                    single::$name2(x.convert(), y.convert()).convert()
+                    single::$name2(x.convert::<f32>(), y.convert::<f32>()).convert()
                 }
             )*
             fn powi(x: Reg<$ty>, exponent: i32) -> Reg<$ty> {
@@ -222,6 +222,6 @@ macro_rules! signum {
 signum! {
     f32: |x| single::signum(x);
     f64: |x| double::signum(x);
-    f16: |x| single::signum(x.convert()).convert();
-    bf16: |x| single::signum(x.convert()).convert();
+    f16: |x| single::signum(x.convert::<f32>()).convert();
+    bf16: |x| single::signum(x.convert::<f32>()).convert();
 }

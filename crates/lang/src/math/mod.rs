@@ -15,6 +15,8 @@ mod double;
 pub mod fast;
 mod functions;
 mod polynomial;
+mod powf;
+mod rounding;
 mod single;
 pub mod table;
 

@@ -7,7 +7,6 @@ mod hyperbolic;
 mod inverse_trigonometric;
 mod logarithm;
 mod power;
-mod rounding;
 mod trigonometric;
 
 pub(super) use activation::*;
@@ -17,8 +16,9 @@ pub(super) use hyperbolic::*;
 pub(super) use inverse_trigonometric::*;
 pub(super) use logarithm::*;
 pub(super) use power::*;
-pub(super) use rounding::*;
 pub(super) use trigonometric::*;
+
+pub(super) use super::rounding::*;
 
 use crate::value::Reg;
 

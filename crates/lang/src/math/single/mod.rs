@@ -8,7 +8,6 @@ mod inverse_trigonometric;
 mod logarithm;
 mod power;
 mod root;
-mod rounding;
 mod trigonometric;
 
 pub(super) use activation::*;
@@ -19,8 +18,9 @@ pub(super) use inverse_trigonometric::*;
 pub(super) use logarithm::*;
 pub(super) use power::*;
 pub(super) use root::*;
-pub(super) use rounding::*;
 pub(super) use trigonometric::*;
+
+pub(super) use super::rounding::*;
 
 use crate::operation::compute;
 use crate::value::Reg;

@@ -71,19 +71,5 @@ fn magnitude(t: Reg<f32>, y: Reg<f32>) -> Reg<f32> {
 
 #[track_caller]
 pub(crate) fn powf(x: Reg<f32>, y: Reg<f32>) -> Reg<f32> {
-    let t = x.abs();
-    let finite = magnitude(t, y);
-    let (is_zero, is_infinite) = (t.eq(0.0), t.eq(f32::INFINITY));
-    let grows = is_zero ^ y.gt(0.0);
-    let limit = grows.select(f32::INFINITY, 0.0f32);
-    let power = (is_zero | is_infinite).select(limit, finite);
-    let power = t.eq(1.0).select(1.0f32, power);
-    let half = y * 0.5;
-    let is_integer = y.trunc().eq(y);
-    let is_odd = is_integer & half.trunc().ne(half);
-    let is_negative = x.bit_cast::<i32>().lt(0);
-    let power = (is_negative & is_odd).select(-power, power);
-    let is_undefined = x.lt(0.0) & !is_integer & !is_infinite;
-    let power = (is_undefined | x.is_nan() | y.is_nan()).select(f32::NAN, power);
-    (x.eq(1.0) | y.eq(0.0)).select(1.0f32, power)
+    crate::math::powf::powf((x, y), magnitude, |x| x.bit_cast::<i32>().lt(0))
 }
