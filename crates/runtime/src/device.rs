@@ -266,11 +266,11 @@ impl Device {
     pub fn check_memory(&self, bytes: u64) -> Result<()> {
         let properties = self.properties();
         let device = || properties.name.clone();
-        if self.is_dry_run() {
-            return Ok(());
-        }
         if bytes > properties.global_bytes {
             return Err(Error::OutOfMemory { bytes, device: device() });
+        }
+        if self.is_dry_run() {
+            return Ok(());
         }
         let copies = if properties.is_emulated { 2 } else { 1 };
         match available_host_bytes() {

@@ -14,13 +14,17 @@ use warpwright_ptx::syntax::{Linkage, Module, StateSpace, Statement, Variable};
 use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};
 use crate::device::DeviceProperties;
 use crate::emulated::{allocate_host, free_host};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
 use crate::signature::type_bytes;
 
 /// Alignment of allocations, as in the driver.
 const ALIGNMENT: u64 = 256;
+
+/// The memory of the device: more than any GPU has, and little enough that sums of addresses and
+/// sizes fit in 64 bits.
+const MAX_BYTES: u64 = 1 << 60;
 
 /// Addresses that are handed out. They are never read or written.
 pub(crate) struct DryRun {
@@ -40,9 +44,9 @@ impl DryRun {
             is_emulated: true,
             capability,
             target: capability.target.to_owned(),
-            // The SM count and memory are those of an H200, for every capability.
+            // The SM count is that of an H200, for every capability.
             sm_count: usual.sm_count,
-            global_bytes: u64::MAX,
+            global_bytes: MAX_BYTES,
             l2_bytes: arch.l2_bytes,
             boost_mhz: arch.boost_mhz,
             bytes_per_second: arch.bytes_per_second,
@@ -83,7 +87,11 @@ impl Backend for DryRun {
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
-        let bytes = (bytes as u64).next_multiple_of(ALIGNMENT);
+        let bytes = bytes as u64;
+        if bytes > MAX_BYTES {
+            return Err(Error::OutOfMemory { bytes, device: self.properties.name.clone() });
+        }
+        let bytes = bytes.next_multiple_of(ALIGNMENT);
         Ok(self.next_address.fetch_add(bytes, Ordering::Relaxed))
     }
 

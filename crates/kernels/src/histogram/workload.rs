@@ -55,9 +55,9 @@ fn bin<T: Sampled>(element: T, edges: &[T], binning: Binning) -> Option<usize> {
 impl HistogramWorkload {
     fn prepare_of<T: Sampled + Convertible>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let (binning, bins, values) = (self.by, self.bins as usize, self.values);
-        let edges: Vec<T> = (0..=bins).map(|bin| T::quantile(bin as f64 / bins as f64)).collect();
-        let (lower, upper) = (edges[0].as_f64(), edges[bins].as_f64());
-        let edges_there = setup.input(bins + 1, |_| edges.clone())?;
+        let edges_of = move |count| (0..count).map(|edge| T::quantile(edge as f64 / bins as f64)).collect();
+        let (lower, upper) = (T::quantile(0.0).as_f64(), T::quantile(1.0).as_f64());
+        let edges = setup.input(bins + 1, edges_of)?;
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
             let input = setup.input(self.length, |length| match values {
@@ -70,11 +70,11 @@ impl HistogramWorkload {
             .launch(move |stream, (input, counts)| {
                 Ok(match binning {
                     Binning::Even => operations.histogram_even(stream, input, (lower, upper), counts)?,
-                    Binning::Ranges => operations.histogram_ranges(stream, input, &edges_there, counts)?,
+                    Binning::Ranges => operations.histogram_ranges(stream, input, &edges, counts)?,
                 })
             })
             .verify(move |(input, counts)| {
-                let mut expected = vec![0u64; bins];
+                let (edges, mut expected): (Vec<T>, _) = (edges_of(bins + 1), vec![0u64; bins]);
                 for bin in input.to_vec()?.iter().filter_map(|element| bin(*element, &edges, binning)) {
                     expected[bin] += 1;
                 }
@@ -88,7 +88,12 @@ impl Workload for HistogramWorkload {
     const NAME: &'static str = "histogram";
 
     fn work(&self) -> Work {
-        with_element_type!(self.element, T => work_of_one_read::<T>(self.length))
+        with_element_type!(self.element, T => {
+            let Work { operations, bytes } = work_of_one_read::<T>(self.length);
+            // Every count is written. Edges are read where the bins are given by them.
+            let edge = if self.by == Binning::Ranges { size_of::<T>() } else { 0 };
+            Work { operations, bytes: bytes + (size_of::<u64>() + edge) as f64 * f64::from(self.bins) }
+        })
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {

@@ -184,3 +184,46 @@ fn launch(entry: &Entry, options: &[&str]) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use warpwright_testing::one_in;
+
+    use super::super::limits::Limits;
+    use super::*;
+
+    /// The share of the options that `cargo test` takes; the sweep takes all.
+    const SHARE: usize = 24;
+
+    /// An option that sizes anything must not decide how much memory the host takes before the
+    /// device has refused it.
+    #[test]
+    fn the_largest_value_of_an_option_is_refused_or_costs_little() {
+        let CommandLines { kernels, .. } = CommandLines::new();
+        let sized = kernels.iter().flat_map(|entry| {
+            let specs = entry.workload().specs().into_iter().filter(|spec| spec.form == Form::Integer);
+            specs.map(move |spec| (entry, spec))
+        });
+        let cases = one_in(SHARE, sized.collect::<Vec<_>>());
+        let limits = Limits::watch(0, 1);
+        for (number, (entry, spec)) in cases.enumerate() {
+            let flag = format!("--{}", spec.name);
+            for value in [u32::MAX.into(), spec.range.1.map_or(u64::MAX, |most| most as u64)] {
+                let launched =
+                    limits.during(0, number as u64, || launch(entry, &[&flag, &value.to_string()]));
+                assert!(launched.is_ok(), "{} {flag} {value}: {launched:?}", entry.name());
+            }
+        }
+        limits.leave(0);
+    }
+
+    #[test]
+    fn a_histogram_of_many_bins_makes_no_edges_where_nothing_runs() {
+        let CommandLines { kernels, .. } = CommandLines::new();
+        let histogram = kernels.iter().find(|entry| entry.name() == "histogram").expect("it is listed");
+        let limits = Limits::watch(20_261_122, 1);
+        let launched = limits.during(0, 1_330_553, || launch(histogram, &["--bins", "4294967295"]));
+        limits.leave(0);
+        assert_eq!(launched, Ok(Ok(())));
+    }
+}

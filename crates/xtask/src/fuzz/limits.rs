@@ -1,22 +1,25 @@
 //! What a case may take: seconds, and bytes of memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// The longest time of a case.
 const MOST_TIME: Duration = Duration::from_secs(10);
 /// The most memory of the program, all cases in flight together.
-const MOST_BYTES: u64 = 2 << 30;
+const MOST_BYTES: i64 = 2 << 30;
+/// A thread counts its own bytes up to this number before it adds them to those of the program: a
+/// counter that every allocation of every thread writes would make the threads wait for each other.
+const MOST_OWN_BYTES: i64 = 64 << 10;
 /// The number of a thread that runs no case.
 const IDLE: u64 = u64::MAX;
 
-/// Bytes that are allocated now.
-static BYTES: AtomicU64 = AtomicU64::new(0);
+/// Bytes that are allocated now, without the [`OWN_BYTES`] of the threads.
+static BYTES: AtomicI64 = AtomicI64::new(0);
 /// The seed of the cases that run; [`IDLE`] where none do, and memory has no limit.
 static SEED: AtomicU64 = AtomicU64::new(IDLE);
 
@@ -27,8 +30,20 @@ pub(crate) struct Counting;
 static COUNTING: Counting = Counting;
 
 impl Counting {
-    fn add(bytes: usize) {
-        let all = BYTES.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+    /// Counts bytes that this thread allocated, or freed where they are negative.
+    fn add(bytes: i64) {
+        let settled = OWN_BYTES.try_with(|own| {
+            let all = own.get() + bytes;
+            let is_settled = all.abs() >= MOST_OWN_BYTES;
+            own.set(if is_settled { 0 } else { all });
+            if is_settled { all } else { 0 }
+        });
+        // A thread that ends has no count of its own any more.
+        let settled = settled.unwrap_or(bytes);
+        if settled == 0 {
+            return;
+        }
+        let all = BYTES.fetch_add(settled, Ordering::Relaxed) + settled;
         let seed = SEED.load(Ordering::Relaxed);
         if all > MOST_BYTES && seed != IDLE {
             SEED.store(IDLE, Ordering::Relaxed);
@@ -42,25 +57,33 @@ impl Counting {
 // SAFETY: every call goes to the system's allocator with the same arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        Self::add(layout.size());
+        Self::add(layout.size() as i64);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        Self::add(layout.size());
+        Self::add(layout.size() as i64);
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        Self::add(-(layout.size() as i64));
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        Self::add(size as i64 - layout.size() as i64);
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
     }
 }
 
 thread_local! {
+    /// Bytes that this thread allocated and that [`BYTES`] does not have yet.
+    static OWN_BYTES: Cell<i64> = const { Cell::new(0) };
     /// The number of the case that this thread runs.
     static NUMBER: RefCell<u64> = const { RefCell::new(IDLE) };
     /// What the last panic of this thread said.
@@ -70,12 +93,17 @@ thread_local! {
 /// Watches the cases of some threads.
 pub(super) struct Limits(Arc<Watched>);
 
-/// A thread's case: its number, and when it began in milliseconds.
-type Slot = (AtomicU64, AtomicU64);
+/// A thread's case, in cache lines of its own.
+#[repr(align(128))]
+struct Current {
+    number: AtomicU64,
+    /// When it began, in milliseconds.
+    began: AtomicU64,
+}
 
 struct Watched {
     begin: Instant,
-    slots: Vec<Slot>,
+    cases: Vec<Current>,
 }
 
 impl Limits {
@@ -83,8 +111,9 @@ impl Limits {
     pub(super) fn watch(seed: u64, threads: usize) -> Self {
         keep_messages();
         SEED.store(seed.min(IDLE - 1), Ordering::Relaxed);
-        let slots = (0..threads).map(|_| (AtomicU64::new(IDLE), AtomicU64::new(0))).collect();
-        let watched = Arc::new(Watched { begin: Instant::now(), slots });
+        let idle = || Current { number: AtomicU64::new(IDLE), began: AtomicU64::new(0) };
+        let cases = (0..threads).map(|_| idle()).collect();
+        let watched = Arc::new(Watched { begin: Instant::now(), cases });
         let weak = Arc::downgrade(&watched);
         std::thread::spawn(move || look(seed, &weak));
         Self(watched)
@@ -97,9 +126,9 @@ impl Limits {
         number: u64,
         case: impl FnOnce() -> T,
     ) -> Result<T, String> {
-        let (current, began) = &self.0.slots[thread];
-        began.store(self.0.begin.elapsed().as_millis() as u64, Ordering::Relaxed);
-        current.store(number, Ordering::Release);
+        let current = &self.0.cases[thread];
+        current.began.store(self.0.begin.elapsed().as_millis() as u64, Ordering::Relaxed);
+        current.number.store(number, Ordering::Release);
         NUMBER.set(number);
         let result = panic::catch_unwind(AssertUnwindSafe(case));
         result.map_err(|_| MESSAGE.take())
@@ -107,7 +136,7 @@ impl Limits {
 
     /// Ends the last case of a thread.
     pub(super) fn leave(&self, thread: usize) {
-        self.0.slots[thread].0.store(IDLE, Ordering::Release);
+        self.0.cases[thread].number.store(IDLE, Ordering::Release);
         NUMBER.set(IDLE);
     }
 }
@@ -116,8 +145,9 @@ impl Limits {
 fn look(seed: u64, watched: &Weak<Watched>) {
     while let Some(watched) = watched.upgrade() {
         let now = watched.begin.elapsed().as_millis() as u64;
-        for (number, began) in &watched.slots {
-            let (case, began) = (number.load(Ordering::Acquire), began.load(Ordering::Relaxed));
+        for current in &watched.cases {
+            let (case, began) =
+                (current.number.load(Ordering::Acquire), current.began.load(Ordering::Relaxed));
             if case != IDLE && now.saturating_sub(began) > MOST_TIME.as_millis() as u64 {
                 eprintln!("--seed {seed} --only {case} takes more than {} s", MOST_TIME.as_secs());
                 std::process::exit(1);

@@ -56,7 +56,7 @@ impl Case {
     fn c_length(&self) -> usize {
         let Problem { m, n, .. } = self.batch.problem;
         let count = if self.groups.is_some() { 1 } else { self.batch.count as usize };
-        count * m as usize * n as usize
+        count.saturating_mul(m as usize * n as usize)
     }
 }
 
@@ -81,11 +81,14 @@ impl OperandSet {
     ) -> Result<Self> {
         let (device, (rows, k)) = (setup.device(), operand);
         let elements = rows as usize * k as usize;
-        let length = count as usize * elements;
-        let mut values = device.uninitialized::<u8>(length * data_type.bits() as usize / 8)?;
+        let length = (count as usize).saturating_mul(elements);
+        let bytes = length.saturating_mul(data_type.bits() as usize / 8);
+        let mut values = setup.output::<u8>(bytes)?;
         let each = granularity.map_or(0, |granularity| granularity.count(operand));
-        let mut scales = vec![0f32; count as usize * each];
+        let scale_count = count as usize * each;
+        let mut scales = Vec::new();
         if !device.is_dry_run() {
+            scales.resize(scale_count, 0f32);
             let numbers: Vec<f32> = normal(seed, length, |number| number);
             if let Some(granularity) = granularity {
                 let largest = with_type!(data_type, T in [E4m3 e4m3, E5m2 e5m2] => T::LARGEST);
@@ -103,7 +106,7 @@ impl OperandSet {
             });
         }
         let scales = match granularity {
-            Some(granularity) => Some((device.buffer_from(&scales)?, granularity)),
+            Some(granularity) => Some((setup.input(scale_count, |_| scales)?, granularity)),
             None => None,
         };
         Ok(Self { values, data_type, scales, operand })
@@ -193,13 +196,13 @@ impl GemmWorkload {
             return Err(Refused::new("block scales are generated for --a row and --b column").into());
         }
         let seed_of = |input: u64| seed.wrapping_mul(2).wrapping_add(input << 20);
-        let vector = |is_used: bool, input: u64, length: u32| {
+        let vector = |is_used: bool, input: u64, count: u32, length: u32| {
             let numbers = |length| normal(seed_of(input), length, |number| number);
-            is_used.then(|| setup.input(length as usize, numbers)).transpose()
+            is_used.then(|| setup.input(count as usize * length as usize, numbers)).transpose()
         };
         let row_count = if case.groups.is_some() { 1 } else { count };
         let has_vectors = self.scales == Scales::RowColumn;
-        let mut c = setup.output::<u8>(case.c_length() * types.output_bytes() as usize)?;
+        let mut c = setup.output::<u8>(case.c_length().saturating_mul(types.output_bytes() as usize))?;
         let mut before = Vec::new();
         if self.beta != 0.0 && !setup.device().is_dry_run() {
             with_output!(types.c, C => {
@@ -220,9 +223,9 @@ impl GemmWorkload {
             b: OperandSet::new(setup, (types.b, b_scales), (n, k), count, seed_of(0).wrapping_add(1))?,
             c,
             offsets: offsets.transpose()?,
-            bias: vector(self.bias, 1, count * n)?,
-            row_scales: vector(has_vectors, 3, row_count * m)?,
-            column_scales: vector(has_vectors, 4, count * n)?,
+            bias: vector(self.bias, 1, count, n)?,
+            row_scales: vector(has_vectors, 3, row_count, m)?,
+            column_scales: vector(has_vectors, 4, count, n)?,
             before,
             launches: 0,
         })

@@ -36,7 +36,7 @@ pub(super) struct GemmWorkload {
     /// The problems of one launch.
     grouping: Grouping,
     /// Problems of a batch, or groups.
-    #[option(default = 8, min = 1)]
+    #[option(default = 8, min = 1, max = 1 << 16)]
     groups: u32,
     /// How rows are assigned to groups along m.
     routing: Routing,
@@ -218,15 +218,7 @@ impl GemmWorkload {
             Grouping::None => vec![Case { batch: problem.into(), groups: None }],
             Grouping::Batched => vec![Case { batch: Batch::new(problem, self.groups), groups: None }],
             Grouping::AlongM => {
-                let mut groups = vec![0; self.groups as usize];
-                for row in 0..self.m {
-                    let group = match self.routing {
-                        Routing::Random => random.below(self.groups.into()) as usize,
-                        Routing::Even => (row % self.groups) as usize,
-                        Routing::First => 0,
-                    };
-                    groups[group] += 1;
-                }
+                let groups = self.rows_of_groups(&mut random);
                 vec![Case { batch: Batch::along_m(problem, self.groups), groups: Some(groups) }]
             }
             Grouping::Unlike => {
@@ -242,6 +234,28 @@ impl GemmWorkload {
                 (0..self.groups).map(|_| Case { batch: case().into(), groups: None }).collect()
             }
         }
+    }
+
+    /// The rows of each group along m.
+    fn rows_of_groups(&self, random: &mut Random) -> Vec<u32> {
+        /// Rows that are assigned one by one. Further rows are spread evenly, so that the time of
+        /// their assignment is bounded.
+        const DRAWN: u32 = 1 << 20;
+        let drawn = match self.routing {
+            Routing::Random => self.m.min(DRAWN),
+            Routing::Even => 0,
+            Routing::First => self.m,
+        };
+        let even = self.m - drawn;
+        let share = |group| even / self.groups + u32::from(group < even % self.groups);
+        let mut rows: Vec<u32> = (0..self.groups).map(share).collect();
+        match self.routing {
+            Routing::Random => {
+                (0..drawn).for_each(|_| rows[random.below(self.groups.into()) as usize] += 1);
+            }
+            Routing::Even | Routing::First => rows[0] += drawn,
+        }
+        rows
     }
 
     /// A case with its types.
