@@ -65,7 +65,7 @@ impl<T: Element> Reg<T> {
     message = "`{Self}` is not a value of type `{T}`",
     label = "expected a device value `Reg<{T}>` or a build-time `{T}`",
     note = "device arithmetic does not convert by itself: use `.convert::<{T}>()` on a device value, `as {T}` on a build-time one",
-    note = "in generic code, `T::from_f64(2.0)` of `DeviceNumber` is a number of the type"
+    note = "a number of `f16` is `f16::from_f32(2.0)`; in generic code it is `T::ONE` or `T::from_f64(2.0)` of `DeviceNumber`"
 )]
 pub trait Value<T: Element>: Copy {
     /// The value as an instruction's operand: an immediate where PTX has one.

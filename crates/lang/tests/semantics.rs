@@ -313,6 +313,7 @@ twins! {
 
     fn helpers_that_return_early(a: u32, b: u32) {
         out(clamp(a, 2, 5));
+        out(order(a, b));
         out(first_square_from(b));
         let mut n = a;
         out(bump(&mut n, b));

@@ -103,12 +103,22 @@ vocabulary! {
 
     fn clamp(x: Number, low: u32, high: u32) -> Number {
         if x < low {
-            return value(low);
+            return low;
         }
         if x > high {
-            return value(high);
+            return high;
         }
         x
+    }
+
+    fn order(x: Number, y: Number) -> Number {
+        if x < y {
+            return 1;
+        }
+        if x > y {
+            return x - y;
+        }
+        0
     }
 
     fn larger(x: Number, y: Number) -> Number {

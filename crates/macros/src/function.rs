@@ -163,20 +163,26 @@ fn framed_body(
     let value = runtime::variable("value", number, span);
     let outer = std::mem::replace(&mut scope.returning, Returning::Never);
     let at = scope.enter_block("body", true, span);
-    scope.returning = Returning::Through { frame: frame.clone(), block: at, is_kernel: false };
+    let is_typed = valued && returned.to_string() != "_";
+    scope.returning = Returning::Through { frame: frame.clone(), block: at, is_typed, is_kernel: false };
     let declarations = bind(scope);
     let diverges = survey::diverges(&block);
+    let tail = block.stmts.last().map_or(span, |statement| statement.span());
     let inner = scope.block(block, valued && !diverges);
     let (label, note) = scope.exit_block(span);
     scope.returning = outer;
     let staging = staging(span);
     let inner = if diverges {
         quote!(#inner)
+    } else if is_typed {
+        let last = runtime::variable("last", number, tail);
+        let typed = quote_spanned!(tail=> #frame.value(#last));
+        quote_spanned!(span=> { let #last = { #inner }; ::core::option::Option::Some(#typed) })
     } else {
         quote_spanned!(span=> ::core::option::Option::Some({ #inner }))
     };
     quote_spanned! {span=>
-        let mut #frame = #staging::Frame::<#returned>::enter();
+        let mut #frame = #staging::Function::<#returned>::enter();
         let #value = #label: { #note #declarations #inner };
         #frame.finish(#value)
     }
@@ -255,7 +261,8 @@ fn kernel_function(function: ItemFn) -> TokenStream {
         let number = scope.number();
         let frame = runtime::variable("frame", number, span);
         let at = scope.enter_block("body", false, span);
-        scope.returning = Returning::Through { frame: frame.clone(), block: at, is_kernel: true };
+        scope.returning =
+            Returning::Through { frame: frame.clone(), block: at, is_typed: false, is_kernel: true };
         let inner = scope.block(*block, false);
         let (label, note) = scope.exit_block(span);
         quote_spanned! {span=>

@@ -62,15 +62,17 @@ impl Scope {
 
     pub(crate) fn return_early(&mut self, jump: ExprReturn) -> TokenStream {
         let span = jump.return_token.span;
+        let at = jump.expr.as_ref().map_or(span, |value| value.span());
         let value = match jump.expr {
             Some(value) => self.value(*value),
             None => quote_spanned!(span=> ()),
         };
-        let Returning::Through { frame, block, is_kernel } = self.returning.clone() else {
+        let Returning::Through { frame, block, is_typed, is_kernel } = self.returning.clone() else {
             return quote_spanned!(span=> return #value);
         };
         let leave = self.leave(span);
-        let name = runtime::variable("value", self.number(), span);
+        let name = runtime::variable("value", self.number(), at);
+        let typed = is_typed.then(|| quote_spanned!(at=> let #name = #frame.value(#name);));
         let now = self.leave_block(block, &quote!(::core::option::Option::Some(#name)), span);
         let staging = staging(span);
         let record = if is_kernel {
@@ -80,6 +82,7 @@ impl Scope {
         };
         quote_spanned!(span=> {
             let #name = #value;
+            #typed
             if #frame.returns_now() { #now }
             #staging::Returned(#name).#record;
             #leave

@@ -19,7 +19,13 @@ impl Scope {
         let staging = staging(span);
         let mut changes = Changes::default();
         changes.visit_block(&body);
+        let is_range = is_range(&expr);
         let range = self.range(*expr);
+        let begin = if is_range {
+            quote_spanned!(span=> #staging::Iterate::rounds(#range))
+        } else {
+            quote_spanned!(span=> #staging::Head(#range).rounds())
+        };
         let author_label = label.map(|label| label.name);
         let (label, rounds) = self.target(author_label.as_ref(), false, true, span);
         let carried = self.carried(changes, &rounds);
@@ -30,7 +36,7 @@ impl Scope {
         let ends = jumps.then(|| quote_spanned!(span=> if #rounds.round_ends_all() { break #label }));
         let finish = self.finish(&rounds, jumps && self.can_leave(), span);
         quote_spanned! {span=> #(#attrs)* {
-            let mut #rounds = #staging::Iterate::rounds(#range);
+            let mut #rounds = #begin;
             #carried
             #label: while let ::core::option::Option::Some(#pat) = #rounds.next() { #body; #ends }
             #finish

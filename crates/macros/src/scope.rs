@@ -44,8 +44,9 @@ pub(crate) struct Target {
 pub(crate) enum Returning {
     /// Nothing in it returns early.
     Never,
-    /// Through a variable of this name, out of the block at this index.
-    Through { frame: Ident, block: usize, is_kernel: bool },
+    /// Through a variable of this name, out of the block at this index. `is_typed` if the type of the
+    /// returned values is written.
+    Through { frame: Ident, block: usize, is_typed: bool, is_kernel: bool },
 }
 
 /// Everything around the expression being rewritten.

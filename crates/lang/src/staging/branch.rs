@@ -230,8 +230,9 @@ pub struct Sources(Vec<(&'static str, RegisterClass, Operand)>);
 #[diagnostic::on_unimplemented(
     message = "the device cannot choose or keep a `{Self}` here",
     label = "this does not become a `{R}`",
-    note = "a device-time `if` chooses between device values of one type, and a device variable takes values of its type; \
-            convert with `as`, or decide at build time",
+    note = "a device-time `if` chooses between device values of one type, and a device variable or a `return` takes values of its \
+            type; convert with `as`, or decide at build time",
+    note = "a number of `f16` is `f16::from_f32(0.5)`; in generic code it is `T::ZERO` or `T::from_f64(0.5)` of `DeviceNumber`",
     note = "in generic code, bound the type by `DeviceValue + Copy`"
 )]
 pub trait Yields<R: ?Sized> {
@@ -240,6 +241,15 @@ pub trait Yields<R: ?Sized> {
     where
         Self: Sized,
         R: Sized;
+}
+
+/// The value in registers.
+pub(super) fn yielded<V: DeviceValue, R: Yields<V>>(value: R, location: Location) -> V {
+    let mut sources = Sources::default();
+    let mut value = value.yield_into(&mut sources);
+    let mut registers = sources.into_registers(location);
+    value.visit_registers(&mut |register| *register = registers.next().unwrap_or(*register));
+    value
 }
 
 /// The value of a branch that does not reach its end.

@@ -2,12 +2,13 @@
 
 use warpwright_ir::{Label, Location, Statement};
 
+use super::branch::{Yields, yielded};
 use super::device_value::{DeviceValue, registers};
 use crate::operation::here;
 use crate::recorder::{self, RegionId};
 
 /// The body of a `#[device]` function or closure that returns early.
-pub struct Frame<V> {
+pub struct Function<V> {
     region: RegionId,
     label: Label,
     location: Location,
@@ -16,7 +17,7 @@ pub struct Frame<V> {
     open: bool,
 }
 
-impl<V> Frame<V> {
+impl<V> Function<V> {
     /// Enters the body.
     #[track_caller]
     pub fn enter() -> Self {
@@ -62,7 +63,7 @@ pub struct Returned<V>(pub V);
 impl<V: DeviceValue> Returned<V> {
     /// Records the `return`.
     #[track_caller]
-    pub fn record(self, frame: &mut Frame<V>) {
+    pub fn record(self, frame: &mut Function<V>) {
         frame.note(self.0);
         frame.leave();
     }
@@ -71,12 +72,12 @@ impl<V: DeviceValue> Returned<V> {
 /// The build-time value of a `return`.
 pub trait BuildTimeReturned<V> {
     /// Refuses the `return`.
-    fn record(self, frame: &mut Frame<V>);
+    fn record(self, frame: &mut Function<V>);
 }
 
 impl<V> BuildTimeReturned<V> for Returned<V> {
     #[track_caller]
-    fn record(self, frame: &mut Frame<V>) {
+    fn record(self, frame: &mut Function<V>) {
         let location = here();
         recorder::with(|recorder| {
             recorder.refuse_to_leave(
@@ -99,7 +100,13 @@ impl Returned<()> {
     }
 }
 
-impl<V: DeviceValue> Frame<V> {
+impl<V: DeviceValue> Function<V> {
+    /// A returned value: a literal becomes one of the function's type.
+    #[track_caller]
+    pub fn value<R: Yields<V>>(&self, value: R) -> V {
+        yielded(value, here())
+    }
+
     #[track_caller]
     fn note(&mut self, mut value: V) {
         let location = here();
@@ -146,7 +153,7 @@ impl<V: DeviceValue> Frame<V> {
     }
 }
 
-impl<V> Drop for Frame<V> {
+impl<V> Drop for Function<V> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.close();
@@ -155,12 +162,18 @@ impl<V> Drop for Frame<V> {
 }
 
 /// A body that returns a build-time value.
-pub trait BuildTimeFrame<V>: Sized {
+pub trait BuildTimeFunction<V>: Sized {
+    /// A returned value.
+    fn value(&self, value: V) -> V;
     /// Leaves the body; the function's value.
     fn finish(self, value: Option<V>) -> V;
 }
 
-impl<V> BuildTimeFrame<V> for Frame<V> {
+impl<V> BuildTimeFunction<V> for Function<V> {
+    fn value(&self, value: V) -> V {
+        value
+    }
+
     #[track_caller]
     fn finish(mut self, value: Option<V>) -> V {
         self.close();

@@ -28,12 +28,14 @@ pub use self::element::{
     AssignedElement, AssignedElements, CollectionElements, DeviceMemory, StaysInMemory,
     elements_stay_in_memory,
 };
-pub use self::function::{Frame, KernelFrame, Returned};
+pub use self::function::{Function, KernelFrame, Returned};
 pub use self::instruction::{Input, Output, record_instruction};
 pub use self::logic::{Both, Either, Truth};
 pub use self::place::{Assigned, BuildTimeCollection, Carried, Changed, CompoundAssigned, Reading, Variable};
 pub use self::range::{Bounds, BuildTimeBound, DeviceRange, InclusiveBounds, RangeElement, Stride};
-pub use self::repetition::{Broken, BuildTimeLoop, DeviceLoop, Endless, Iterate, LoopValue, Repetition};
+pub use self::repetition::{
+    Broken, BuildTimeLoop, Countable, DeviceLoop, Endless, Head, Iterate, LoopValue, Repetition,
+};
 pub use warpwright_ir::Register;
 
 /// Traits whose methods apply where a wrapper has none of its own; attributed bodies import them
@@ -43,12 +45,12 @@ pub mod build_time {
     pub use super::cast::BuildTimeCast as _;
     pub use super::device_value::{BuildTimeField as _, ComparableField as _, OpaqueField as _};
     pub use super::element::{ElementsOfCollection as _, ElementsOfMemory as _, PlainElements as _};
-    pub use super::function::{BuildTimeFrame as _, BuildTimeReturned as _};
+    pub use super::function::{BuildTimeFunction as _, BuildTimeReturned as _};
     pub use super::place::{
         BuildTimeAssigned as _, BuildTimeCarried as _, BuildTimeOperatorAssigned as _, BuildTimeReading as _,
         OperatorAssigned as _, PlainVariable as _, UnjudgedChange as _,
     };
-    pub use super::repetition::{BuildTimeBroken as _, Repetition as _};
+    pub use super::repetition::{BuildTimeBroken as _, IteratedHead as _, Repetition as _};
 }
 
 pub(crate) use self::place::assign;

@@ -9,7 +9,7 @@ use std::ops;
 use warpwright_ir::Location;
 
 use super::Repetition;
-use super::branch::{Sources, Yields};
+use super::branch::{Yields, yielded};
 use super::device_value::{DeviceValue, ReadableAs, registers};
 use crate::element::Element;
 use crate::operation::here;
@@ -130,11 +130,7 @@ impl<V: DeviceValue> Assigned<'_, V> {
     #[track_caller]
     pub fn assign<R: Yields<V>>(self, value: R) {
         let location = here();
-        let mut sources = Sources::default();
-        let mut value = value.yield_into(&mut sources);
-        let mut registers = sources.into_registers(location);
-        value.visit_registers(&mut |register| *register = registers.next().unwrap_or(*register));
-        self.store(value, location);
+        self.store(yielded(value, location), location);
     }
 
     /// Records `place = value` at a position.

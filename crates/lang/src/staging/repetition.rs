@@ -1,11 +1,14 @@
 //! `for`, `while` and `loop`.
 
+use std::iter;
+
 use warpwright_ir::{Label, Location, Statement};
 
 use super::Assigned;
 use super::branch::{Condition, WhileTest};
 use super::device_value::DeviceValue;
 use super::range::{Counting, DeviceRange, RangeElement};
+use crate::element::Element;
 use crate::operation::here;
 use crate::recorder::{self, Choice, RegionId};
 use crate::value::Reg;
@@ -85,6 +88,44 @@ impl<T: RangeElement> Iterate for DeviceRange<T> {
         let (base, region) =
             recorder::with(|recorder| (recorder.region(), recorder.reserve_region(location)));
         DeviceLoop { base, region, location, range: Some(self), counting: None }
+    }
+}
+
+/// The head of a `for` that is not written as a range.
+pub struct Head<V>(pub V);
+
+/// A device value that a `for` goes through: no type has this trait.
+#[diagnostic::on_unimplemented(
+    message = "`for` goes through a range or an iterator, and this is one device value",
+    label = "write a range: `for i in 0..n`"
+)]
+pub trait Countable {}
+
+impl<T: Element> Head<Reg<T>> {
+    /// A device value has no iterations.
+    pub fn rounds(self) -> BuildTimeLoop<iter::Empty<Reg<T>>>
+    where
+        Reg<T>: Countable,
+    {
+        unreachable!("no device value is a range")
+    }
+}
+
+/// A head that gives the iterations.
+pub trait IteratedHead<V> {
+    /// Begins the `for`.
+    fn rounds(self) -> V::Rounds
+    where
+        V: Iterate;
+}
+
+impl<V> IteratedHead<V> for Head<V> {
+    #[track_caller]
+    fn rounds(self) -> V::Rounds
+    where
+        V: Iterate,
+    {
+        self.0.rounds()
     }
 }
 
