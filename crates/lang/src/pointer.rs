@@ -9,7 +9,7 @@ use crate::element::{Element, Integer};
 use crate::index::{ElementOffset, Index};
 use crate::operation::{compute, here, refuse};
 use crate::parameter::KernelParameter;
-use crate::recorder;
+use crate::recorder::{self, Allocation};
 use crate::requirement::{Feature, require};
 use crate::space::{ClusterSpace, ConstantSpace, GenericSpace, GlobalSpace, LocalSpace, SharedSpace, Space};
 use crate::staging::{DeviceValue, Sources, Yields, assign, yield_registers};
@@ -276,7 +276,10 @@ fn declare_global<T: Element>(name: &str, writable: bool) -> Global<T> {
         recorder.emit("ld.param.u64", 1, vec![Operand::Register(register), address], location);
         register
     });
-    let base = compute("cvta.to.global.u64", [Operand::Register(generic)]);
+    let base: Reg<u64> = compute("cvta.to.global.u64", [Operand::Register(generic)]);
+    let call = name.to_owned().into();
+    let array = Allocation { call, start: 0, bytes: None, element_bytes: i64::from(T::BYTES), location };
+    recorder::with(|recorder| recorder.remember_allocation(base.register(), array));
     Pointer { base, offset: 0, writable, element: PhantomData }
 }
 

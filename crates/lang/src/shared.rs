@@ -62,7 +62,7 @@ fn allocation(call: impl Into<Cow<'static, str>>, start: u64, bytes: u64, elemen
     Allocation {
         call: call.into(),
         start: start as i64,
-        bytes: bytes as i64,
+        bytes: Some(bytes as i64),
         element_bytes: i64::from(element_bytes.max(1)),
         location: here(),
     }

@@ -24,7 +24,7 @@ use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory};
 use warpwright_lang::value::{Reg, constant};
 use warpwright_lang::wmma::{Wmma, WmmaInput, WmmaLayout};
-use warpwright_lang::{async_copy, bulk, launch};
+use warpwright_lang::{async_copy, bulk, launch, tma};
 use warpwright_layout::atom::{Major, MmaAtom};
 use warpwright_layout::{All, Layout, Swizzle};
 
@@ -282,6 +282,10 @@ const ARRAYS: &[Row] = rows! {
     local_array::<u32>(4).at(4).store(1u32) => local_array::<u32>(4).at(3).store(1u32);
     Tensor::with_layout(array(), Layout::row_major((8, 16))) => Tensor::with_layout(array(), Layout::row_major((8, 8)));
     async_copy::copy_async(array().at(2), global(), 4) => async_copy::copy_async(array().at(4), global(), 4);
+    global::<f32>().at(1).load_vector::<4>() => global::<f32>().at(-4).load_vector::<4>();
+    global::<bf16>().at(4).cast::<u64>().store_vector([constant(0u64); 2]) => global::<bf16>().at(8).cast::<u64>().store_vector([constant(0u64); 2]);
+    async_copy::copy_async(array(), global().at(2), 4) => async_copy::copy_async(array(), global().at(2), 2);
+    bulk::load(global::<f32>().at(1), 8, array(), Mbarrier::new()) => bulk::load(global::<f32>().at(4), 8, array(), Mbarrier::new());
 };
 
 /// An operand of 4 stages, and the consumer's end of its pipeline.
@@ -396,8 +400,20 @@ fn load_into(elements: u32) {
     bulk::load(global::<f32>(), 64, shared_array(elements), Mbarrier::new());
 }
 
+/// Loads two boxes onto an mbarrier that expects `bytes`.
+#[track_caller]
+fn loaded_by_map(bytes: u32) {
+    let map = <&TensorMap as KernelParameter>::declare("map");
+    map.boxes(TmaTile::new::<bf16>((64, 64), Major::K));
+    let (memory, full) = (dynamic_shared_aligned::<bf16>(2 * 64 * 64, 1024), Mbarrier::new());
+    full.arrive_and_expect(bytes);
+    tma::load(map, [0, 0], memory, full);
+    tma::load(map, [64, 0], memory.at(64 * 64), full);
+}
+
 const BYTES: &[Row] = rows! {
     loaded_in_bulk(32) => loaded_in_bulk(64);
+    loaded_by_map(64 * 64 * 2) => loaded_by_map(2 * 64 * 64 * 2);
     load_into(32) => load_into(64);
 };
 

@@ -1,5 +1,5 @@
-//! The arrays that a kernel allocates, and accesses to them at offsets that are known when it is
-//! built.
+//! The arrays that a kernel allocates or takes, and accesses to them at offsets that are known when
+//! it is built.
 
 use std::borrow::Cow;
 
@@ -7,25 +7,35 @@ use warpwright_ir::{Location, Operand, Register};
 
 use super::Recorder;
 
-/// An array in shared or local memory, as the author allocated it.
+/// An array in shared or local memory, as the author allocated it, or a kernel's parameter in global
+/// memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Allocation {
-    /// The call: `shared_array::<f32>(64)`.
+    /// The call, `shared_array::<f32>(64)`, or the parameter's name.
     pub(crate) call: Cow<'static, str>,
     /// Its first byte, from its base register.
     pub(crate) start: i64,
-    pub(crate) bytes: i64,
+    /// Its size; `None` for a parameter, whose base is aligned for every access.
+    pub(crate) bytes: Option<i64>,
     pub(crate) element_bytes: i64,
     pub(crate) location: Location,
 }
 
+/// What an instruction accesses at an address.
+struct Accessed {
+    bytes: i64,
+    /// The address is a multiple of this.
+    align: i64,
+}
+
 impl Allocation {
-    /// Why `bytes` bytes at `offset` from the base register cannot be accessed, if they cannot.
-    fn mistake(&self, offset: i64, bytes: i64, is_aligned: bool) -> Option<String> {
+    /// Why this cannot be accessed at `offset` from the base register, if it cannot.
+    fn mistake(&self, offset: i64, accessed: Accessed) -> Option<String> {
         let Self { call, start, element_bytes, .. } = self;
+        let Accessed { bytes, align } = accessed;
         let at = offset - start;
-        if at < 0 || at + bytes > self.bytes {
-            let elements = self.bytes / element_bytes;
+        if let Some(size) = self.bytes.filter(|size| at < 0 || at + bytes > *size) {
+            let elements = size / element_bytes;
             let (first, last) = (at.div_euclid(*element_bytes), (at + bytes - 1).div_euclid(*element_bytes));
             let range = if first == last {
                 format!("element {first}")
@@ -36,11 +46,17 @@ impl Allocation {
                 "this accesses {range} of `{call}`, which has {elements}, the first of them element 0"
             ));
         }
-        (is_aligned && offset % bytes != 0).then(|| {
+        (offset % align != 0).then(|| {
             format!(
-                "this accesses {bytes} bytes at byte {at} of `{call}`: an access of {bytes} bytes begins at a multiple of {bytes}"
+                "this accesses {bytes} bytes at byte {at} of `{call}`: the address of such an access is a multiple of {align}"
             )
         })
+    }
+
+    /// The note that names its position.
+    fn note(&self) -> (Location, String) {
+        let made = if self.bytes.is_some() { "allocated" } else { "declared" };
+        (self.location, format!("it is {made} here"))
     }
 }
 
@@ -60,14 +76,15 @@ impl Recorder {
         location: Location,
     ) {
         let Some(allocation) = self.allocations.get(&base) else { return };
-        let left = (allocation.start + allocation.bytes - offset) / element_bytes;
+        let Some(bytes) = allocation.bytes else { return };
+        let left = (allocation.start + bytes - offset) / element_bytes;
         if reach > left {
             let message = format!(
                 "`Tensor`: the layout reaches {reach} elements, and `{}` has room for {left} from here on: allocate as many as the \
                  layout reaches",
                 allocation.call
             );
-            let note = (allocation.location, "it is allocated here".to_owned());
+            let note = allocation.note();
             self.error_with_notes(location, message, vec![note]);
         }
     }
@@ -81,20 +98,20 @@ impl Recorder {
             let Operand::Address { base, offset, .. } = operand else { continue };
             let Operand::Register(base) = **base else { continue };
             let Some(allocation) = self.allocations.get(&base) else { continue };
-            let (bytes, is_aligned) = accessed(opcode, operands, position);
-            if let Some(mistake) = allocation.mistake(*offset, bytes, is_aligned) {
-                let note = (allocation.location, "it is allocated here".to_owned());
+            if let Some(mistake) = allocation.mistake(*offset, accessed(opcode, operands, position)) {
+                let note = allocation.note();
                 self.error_with_notes(location, mistake, vec![note]);
             }
         }
     }
 }
 
-/// The bytes that an instruction accesses at the address in operand `position`, as far as it says
-/// so, and whether they are aligned to that size.
-fn accessed(opcode: &str, operands: &[Operand], position: usize) -> (i64, bool) {
+/// What an instruction accesses at the address in operand `position`, as far as it says so.
+fn accessed(opcode: &str, operands: &[Operand], position: usize) -> Accessed {
+    let aligned = |bytes| Accessed { bytes, align: bytes };
+    let unknown = Accessed { bytes: 1, align: 1 };
     // Copies: the target, the source, the size, and the mbarrier.
-    let copied = || match operands.get(2) {
+    let copied = match operands.get(2) {
         Some(Operand::Integer(bytes)) if position < 2 => i64::try_from(*bytes).unwrap_or(1),
         _ => 1,
     };
@@ -103,13 +120,15 @@ fn accessed(opcode: &str, operands: &[Operand], position: usize) -> (i64, bool) 
         Some("ld" | "st" | "atom" | "red") if !opcode.contains(".async") => {
             let element = opcode.rsplit('.').next().and_then(bits).unwrap_or(8) / 8;
             let lanes = words.find_map(|word| word.strip_prefix('v')?.parse().ok()).unwrap_or(1);
-            (element * lanes, true)
+            aligned(element * lanes)
         }
-        Some("cp") if opcode.contains(".tensor") || opcode.contains("mbarrier.arrive") => (1, false),
-        Some("cp") if opcode.contains(".bulk") => (copied(), false),
-        Some("cp") => (copied(), true),
-        Some("ldmatrix" | "stmatrix") => (16, true),
-        _ => (1, false),
+        Some("cp") if opcode.contains(".tensor") || opcode.contains("mbarrier.arrive") => unknown,
+        // PTX ISA, "cp.async.bulk": both addresses are multiples of 16.
+        Some("cp") if opcode.contains(".bulk") && position < 2 => Accessed { bytes: copied, align: 16 },
+        Some("cp") if opcode.contains(".bulk") => unknown,
+        Some("cp") => aligned(copied),
+        Some("ldmatrix" | "stmatrix") => aligned(16),
+        _ => unknown,
     }
 }
 

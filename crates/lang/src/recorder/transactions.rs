@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use warpwright_ir::{Body, Location, Operand, Register, Statement};
+use warpwright_ir::{Body, Location, Operand, ParameterType, Register, Statement};
 
 use super::Recorder;
+use crate::tensor_map_boxes::TensorMapOrigin;
 
 /// An mbarrier: its base register and offset.
 type Barrier = (Register, i64);
@@ -29,16 +30,15 @@ struct Accounts {
 }
 
 impl Accounts {
-    fn visit(&mut self, body: &Body) {
+    fn visit(&mut self, body: &Body, recorder: &Recorder) {
         let region = self.regions;
         self.regions += 1;
         for statement in body {
             match statement {
                 Statement::Instruction(instruction) => {
                     let (opcode, location) = (instruction.opcode.as_ref(), instruction.location);
-                    let Some((barrier, bytes, expects)) = transaction(opcode, &instruction.operands) else {
-                        continue;
-                    };
+                    let transaction = recorder.transaction(opcode, &instruction.operands);
+                    let Some((barrier, bytes, expects)) = transaction else { continue };
                     let account = self.by_barrier.entry(barrier).or_default();
                     account.regions.push(region);
                     match (bytes.filter(|_| instruction.guard.is_none()), expects) {
@@ -53,53 +53,71 @@ impl Accounts {
                     }
                 }
                 Statement::If { then, otherwise, .. } => {
-                    self.visit(then);
-                    self.visit(otherwise);
+                    self.visit(then, recorder);
+                    self.visit(otherwise, recorder);
                 }
                 Statement::Loop { body, step, .. } => {
-                    self.visit(body);
-                    self.visit(step);
+                    self.visit(body, recorder);
+                    self.visit(step, recorder);
                 }
-                Statement::Block { body, .. } => self.visit(body),
+                Statement::Block { body, .. } => self.visit(body, recorder),
                 _ => {}
             }
         }
     }
 }
 
-/// The mbarrier of an instruction that counts bytes on it, the bytes if they are a constant, and
-/// whether it expects them.
-fn transaction(opcode: &str, operands: &[Operand]) -> Option<(Barrier, Option<i64>, bool)> {
-    let expects = opcode.starts_with("mbarrier.") && opcode.contains("expect_tx");
-    let copies = opcode.starts_with("cp.async.bulk.") && opcode.contains("complete_tx");
-    let (barrier, bytes) = if expects {
-        let at = operands.iter().position(|operand| matches!(operand, Operand::Address { .. }))?;
-        (operands.get(at)?, operands.get(at + 1))
-    } else if copies && opcode.contains(".tensor.") {
-        (operands.get(2)?, None)
-    } else if copies {
-        (operands.get(3)?, operands.get(2))
-    } else {
-        return None;
-    };
-    let Operand::Address { base, offset, .. } = barrier else { return None };
-    let Operand::Register(base) = **base else { return None };
-    // The cluster's other CTAs count bytes of a multicast, too.
-    let bytes =
-        bytes.filter(|_| !opcode.contains("multicast") && !opcode.contains("shared::cluster.shared::cta"));
-    let bytes = match bytes {
-        Some(Operand::Integer(bytes)) => i64::try_from(*bytes).ok(),
+fn constant(operand: &Operand) -> Option<i64> {
+    match operand {
+        Operand::Integer(value) => i64::try_from(*value).ok(),
         _ => None,
-    };
-    Some(((base, *offset), bytes, expects))
+    }
 }
 
 impl Recorder {
+    /// The mbarrier of an instruction that counts bytes on it, the bytes if they are a constant, and
+    /// whether it expects them.
+    fn transaction(&self, opcode: &str, operands: &[Operand]) -> Option<(Barrier, Option<i64>, bool)> {
+        let expects = opcode.starts_with("mbarrier.") && opcode.contains("expect_tx");
+        let copies = opcode.starts_with("cp.async.bulk.") && opcode.contains("complete_tx");
+        let (barrier, bytes) = if expects {
+            let at = operands.iter().position(|operand| matches!(operand, Operand::Address { .. }))?;
+            (operands.get(at)?, operands.get(at + 1).and_then(constant))
+        } else if copies && opcode.contains(".tensor.") {
+            (operands.get(2)?, self.box_bytes(operands.get(1)?))
+        } else if copies {
+            (operands.get(3)?, operands.get(2).and_then(constant))
+        } else {
+            return None;
+        };
+        let Operand::Address { base, offset, .. } = barrier else { return None };
+        let Operand::Register(base) = **base else { return None };
+        // The cluster's other CTAs count bytes of a multicast, too.
+        let is_own = !opcode.contains("multicast") && !opcode.contains("shared::cluster.shared::cta");
+        Some(((base, *offset), bytes.filter(|_| is_own), expects))
+    }
+
+    /// The bytes of the boxes of the tensor map at an address, if they are stated.
+    fn box_bytes(&self, map: &Operand) -> Option<i64> {
+        let Operand::Address { base, .. } = map else { return None };
+        let Operand::Register(base) = **base else { return None };
+        let TensorMapOrigin::Parameter { index, maps } = self.tensor_map_in(base)? else { return None };
+        let ParameterType::TensorMaps { needs } = &self.kernel.parameters.get(*index)?.ty else {
+            return None;
+        };
+        let mut bytes = needs.get(maps.clone())?.iter().map(|needs| {
+            let (boxes, _) = needs.boxes.as_ref()?;
+            i64::try_from(boxes.row_major(0, &vec![1; boxes.rank()]).transaction_bytes()).ok()
+        });
+        let first = bytes.next()??;
+        bytes.all(|other| other == Some(first)).then_some(first)
+    }
+
     /// Refuses constants that disagree: the bytes that a phase expects, and those of the copies that
     /// complete on it.
     pub(super) fn check_transactions(&mut self) {
         let mut accounts = Accounts::default();
-        accounts.visit(&self.kernel.body);
+        accounts.visit(&self.kernel.body, self);
         let is_known = |(base, _): &Barrier| self.allocations.contains_key(base);
         let derived = accounts.by_barrier.keys().filter(|barrier| !is_known(barrier)).count();
         let mut mistakes = Vec::new();
