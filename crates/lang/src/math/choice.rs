@@ -4,21 +4,36 @@ use crate::element::Element;
 use crate::staging::{Condition, assign};
 use crate::value::Reg;
 
-/// `usual`, or where `condition` holds, `rare()`: a long computation, in a branch that is seldom
-/// taken.
+/// Values that a branch assigns.
+pub(super) trait Values: Copy {
+    /// Sets the variables of `self`.
+    #[track_caller]
+    fn set(&mut self, values: Self);
+}
+
+impl<T: Element> Values for Reg<T> {
+    #[track_caller]
+    fn set(&mut self, value: Self) {
+        assign(self, value);
+    }
+}
+
+impl<A: Element, B: Element> Values for (Reg<A>, Reg<B>) {
+    #[track_caller]
+    fn set(&mut self, values: Self) {
+        assign(&mut self.0, values.0);
+        assign(&mut self.1, values.1);
+    }
+}
+
+/// `usual`, or where `condition` holds, `other()`, which is computed only there.
 #[track_caller]
-pub(super) fn unless<A: Element, B: Element>(
-    condition: Reg<bool>,
-    usual: (Reg<A>, Reg<B>),
-    rare: impl FnOnce() -> (Reg<A>, Reg<B>),
-) -> (Reg<A>, Reg<B>) {
-    let (mut first, mut second) = usual;
+pub(super) fn unless<V: Values>(condition: Reg<bool>, usual: V, other: impl FnOnce() -> V) -> V {
+    let mut result = usual;
     let mut branch = condition.branch();
     branch.then();
-    let (rare_first, rare_second) = rare();
-    assign(&mut first, rare_first);
-    assign(&mut second, rare_second);
+    result.set(other());
     branch.otherwise();
     branch.finish();
-    (first, second)
+    result
 }

@@ -3,8 +3,9 @@
 use std::f32::consts::{LN_2, LOG2_E};
 
 use super::exponential::{E, power};
-use super::logarithm::ln_1p_finite;
-use super::{exp2_normal, odd_above, odd_below, reciprocal};
+use super::logarithm::{ln_1p_finite, ln_1p_moderate};
+use super::{exp2_normal, odd_above, odd_below, reciprocal, square_root};
+use crate::math::choice::unless;
 use crate::math::polynomial::polynomial;
 use crate::value::Reg;
 
@@ -20,9 +21,11 @@ pub(crate) fn tanh(x: Reg<f32>) -> Reg<f32> {
     let s = x * x;
     let small = odd_below(x, s, polynomial(s, &TANH));
     // 1 - 2 / (e^2|x| + 1)
-    let power = exp2_normal(magnitude * (2.0 * LOG2_E));
-    let large = reciprocal(power + 1.0).mul_add(-2.0, 1.0).copysign(x);
-    magnitude.lt(0.55).select(small, large)
+    let large = || {
+        let power = exp2_normal(magnitude * (2.0 * LOG2_E));
+        reciprocal(power + 1.0).mul_add(-2.0, 1.0).copysign(x)
+    };
+    unless(magnitude.ge(0.55), small, large)
 }
 
 /// `e^|x| / 2`, which is finite wherever `cosh(x)` is.
@@ -56,7 +59,7 @@ pub(crate) fn asinh(x: Reg<f32>) -> Reg<f32> {
     let t = x.abs();
     let is_large = t.gt(LARGE);
     let square = t * t;
-    let rest = square * reciprocal((square + 1.0).sqrt_approx() + 1.0);
+    let rest = square * reciprocal(square_root(square + 1.0) + 1.0);
     let near = is_large.select(t, t + rest);
     let logarithm = ln_1p_finite(near);
     let logarithm = is_large.select(logarithm + LN_2, logarithm);
@@ -69,7 +72,7 @@ pub(crate) fn acosh(x: Reg<f32>) -> Reg<f32> {
     // acosh(1 + t) = ln(1 + t + sqrt(t * (t + 2)))
     let t = x - 1.0;
     let is_large = t.gt(LARGE);
-    let root = t.mul_add(t, t + t).sqrt_approx();
+    let root = square_root(t.mul_add(t, t + t));
     let near = is_large.select(t, t + root);
     let logarithm = ln_1p_finite(near);
     let logarithm = is_large.select(logarithm + LN_2, logarithm);
@@ -82,8 +85,13 @@ pub(crate) fn acosh(x: Reg<f32>) -> Reg<f32> {
 pub(crate) fn atanh(x: Reg<f32>) -> Reg<f32> {
     // atanh(t) = ln(1 + 2 t / (1 - t)) / 2
     let t = x.abs();
-    let inner = (t + t).div_full(t.mul_add(-1.0, 1.0));
-    let finite = ln_1p_finite(inner) * 0.5;
-    let result = t.eq(1.0).select(f32::INFINITY, finite).copysign(x);
-    t.gt(1.0).select(f32::NAN, result)
+    let (numerator, denominator) = (t + t, 1.0 - t);
+    let inverse = reciprocal(denominator);
+    let start = numerator * inverse;
+    // What the reciprocal and the product lost.
+    let lost = start.mul_add(-denominator, numerator);
+    let finite = ln_1p_moderate(lost.mul_add(inverse, start)) * 0.5;
+    // The reciprocal of zero is infinite; that of a negative number makes NaN.
+    let special = inverse.mul_add(f32::INFINITY, f32::INFINITY);
+    t.lt(1.0).select(finite, special).copysign(x)
 }

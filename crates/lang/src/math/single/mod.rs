@@ -37,6 +37,18 @@ fn exp2_normal(x: Reg<f32>) -> Reg<f32> {
     compute("ex2.approx.ftz.f32", [x.operand()])
 }
 
+/// The logarithm to base 2, for what needs few bits of it; subnormals are zero.
+#[track_caller]
+fn log2_normal(x: Reg<f32>) -> Reg<f32> {
+    compute("lg2.approx.ftz.f32", [x.operand()])
+}
+
+/// The square root to 1 ulp; subnormals are zero.
+#[track_caller]
+fn square_root(x: Reg<f32>) -> Reg<f32> {
+    compute("sqrt.approx.ftz.f32", [x.operand()])
+}
+
 /// The float with these bits.
 #[track_caller]
 fn from_bits(bits: Reg<u32>) -> Reg<f32> {
