@@ -1,8 +1,8 @@
 //! Activation functions of f32.
 
-use super::error_function::normal_tail;
+use super::error_function::{TAIL_UNIT, normal_tail};
 use super::exponential::{E, power};
-use super::logarithm::ln_1p_finite;
+use super::logarithm::ln_1p_moderate;
 use super::reciprocal;
 use crate::value::Reg;
 
@@ -43,15 +43,15 @@ pub(crate) fn gelu_tanh(x: Reg<f32>) -> Reg<f32> {
 pub(crate) fn gelu(x: Reg<f32>) -> Reg<f32> {
     // x Phi(x), where Phi(-|x|) is the tail and Phi(|x|) is 1 less the tail.
     // An infinity times zero would be NaN.
-    let clamped = x.max_nan(-20.0).min_nan(20.0);
+    let clamped = x.max_nan(-15.0).min_nan(15.0);
     let tail = normal_tail(clamped.abs());
-    let negative = clamped * tail.fraction * tail.scale;
+    let negative = clamped * tail.fraction * tail.scale * (TAIL_UNIT * 0.5);
     x.bit_cast::<i32>().lt(0).select(negative, x - negative)
 }
 
 #[track_caller]
 pub(crate) fn softplus(x: Reg<f32>) -> Reg<f32> {
     let power = power(-x.abs(), E);
-    let logarithm = ln_1p_finite(power.fraction * power.scale);
+    let logarithm = ln_1p_moderate(power.fraction * power.scale);
     x.max_nan(0.0) + logarithm
 }

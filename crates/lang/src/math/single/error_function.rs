@@ -1,9 +1,8 @@
 //! The error function and its complement, of f32.
 
-use std::f32::consts::FRAC_1_SQRT_2;
+use std::f32::consts::{FRAC_1_SQRT_2, LN_2, LOG2_E};
 
-use super::exponential::{E, Power, power};
-use super::{exp2_normal, reciprocal};
+use super::{bits, exp2_normal, from_bits, reciprocal};
 use crate::math::polynomial::{either_polynomial, polynomial};
 use crate::value::Reg;
 
@@ -39,40 +38,51 @@ pub(crate) fn erf(x: Reg<f32>) -> Reg<f32> {
     is_near.select(result, far)
 }
 
-/// `erfc(t) e^(t^2) / w` in powers of `w - 1/2`, where `w = 1 / (1 + t / 2)`, for t up to 10.6:
-/// relative error below 2^-24.
+/// `erfc(t) e^(t^2) / w` in powers of `w - 1/2`, where `w = 1 / (1 + t / 2)`, for t up to 10.3:
+/// relative error below 2^-25.7.
 const TAIL: [f32; 11] = [
     0.510_791_36,
     0.687_160_7,
-    0.558_943_5,
-    0.145_767_57,
-    -0.172_043_67,
-    -0.103_629_05,
-    0.097_979_95,
-    0.053_446_937,
-    -0.075_872_16,
-    -0.012_867_774,
-    0.036_491_953,
+    0.558_941_7,
+    0.145_763_49,
+    -0.171_971,
+    -0.103_540_204,
+    0.096_958_96,
+    0.052_945_763,
+    -0.070_389_956,
+    -0.012_814_853,
+    0.028_238_421,
 ];
 
-/// `factor erfc(t) e^(t^2)` of a number that is not negative.
-#[track_caller]
-fn scaled_complement(t: Reg<f32>, factor: f32) -> Reg<f32> {
-    let half = t * 0.5;
-    let start = reciprocal(half + 1.0);
-    // What the sum and the reciprocal lost: for small t it counts most.
-    let error = start.mul_add(-half, start.mul_add(-1.0, 1.0));
-    let w = start.mul_add(error, start);
-    polynomial(w - 0.5, &TAIL.map(|coefficient| coefficient * factor)) * w
+/// `(2^r - 1) / r` for |r| up to 1/2: relative error of `2^r` below 2^-28.
+const EXP2: [f32; 6] = [LN_2, 0.240_226_48, 0.055_503_592, 0.009_618_505, 0.001_339_124_2, 0.000_153_274_97];
+
+/// A number `fraction * scale * TAIL_UNIT`. With that order of the products, only the last may be
+/// subnormal.
+pub(super) struct Tail {
+    pub(super) fraction: Reg<f32>,
+    pub(super) scale: Reg<f32>,
 }
 
-/// `factor e^-(high + low)`, as a fraction and a scale.
+pub(super) const TAIL_UNIT: f32 = 1.0 / 281_474_976_710_656.0;
+
+/// `erfc(t)`, where `t^2 = square + rest`, the rest is small and t is from 0 to 10.6.
 #[track_caller]
-fn times_exponential(factor: Reg<f32>, high: Reg<f32>, low: Reg<f32>) -> Power {
-    let Power { fraction, scale } = power(-high, E);
-    // e^-low is 1 - low.
-    let fraction = (fraction * -low).mul_add(1.0, fraction);
-    Power { fraction: fraction * factor, scale }
+fn complement(t: Reg<f32>, square: Reg<f32>, rest: Reg<f32>) -> Tail {
+    let half = t * 0.5;
+    let start = reciprocal(half + 1.0);
+    // What the sum and the reciprocal lost, as a part of the result: w = start * (1 + lost).
+    let lost = start.mul_add(-half, start.mul_add(-1.0, 1.0));
+    let factor = polynomial(start.mul_add(lost, start - 0.5), &TAIL) * start;
+    // 2^48 e^-square is 2^exponent * 2^r. Adding TO_INTEGER rounds to an integer, and leaves the
+    // exponent with its bias in the low bits.
+    const TO_INTEGER: f32 = 12_582_912.0 + 127.0 + 48.0;
+    const LOG2_E_LOW: f32 = (std::f64::consts::LOG2_E - LOG2_E as f64) as f32;
+    let integer = square.mul_add(-LOG2_E, TO_INTEGER);
+    let r = square.mul_add(-LOG2_E, TO_INTEGER - integer);
+    let r = (lost - rest).mul_add(LOG2_E, square.mul_add(-LOG2_E_LOW, r));
+    let fraction = factor.mul_add(r * polynomial(r, &EXP2), factor);
+    Tail { fraction, scale: from_bits(bits(integer) << 23) }
 }
 
 #[track_caller]
@@ -80,18 +90,16 @@ pub(crate) fn erfc(x: Reg<f32>) -> Reg<f32> {
     // Beyond 10.1 the complement is zero.
     let t = x.abs().min_nan(10.5);
     let square = t * t;
-    let rest = t.mul_add(t, -square);
-    let tail = times_exponential(scaled_complement(t, 1.0), square, rest);
-    let tail = tail.fraction * tail.scale;
+    let tail = complement(t, square, t.mul_add(t, -square));
+    let tail = tail.fraction * tail.scale * TAIL_UNIT;
     x.lt(0.0).select(tail.mul_add(-1.0, 2.0), tail)
 }
 
-/// The integral of the normal distribution from `t` to infinity; `t` is from 0 to 20.
+/// Twice the integral of the normal distribution from `t` to infinity; `t` is from 0 to 15.
 #[track_caller]
-pub(super) fn normal_tail(t: Reg<f32>) -> Power {
-    // erfc(t / sqrt(2)) / 2, with the square of t / sqrt(2) exact.
+pub(super) fn normal_tail(t: Reg<f32>) -> Tail {
+    // erfc(t / sqrt(2)), with the square of t / sqrt(2) exact.
     let half = t * 0.5;
     let square = half * t;
-    let rest = half.mul_add(t, -square);
-    times_exponential(scaled_complement(t * FRAC_1_SQRT_2, 0.5), square, rest)
+    complement(t * FRAC_1_SQRT_2, square, half.mul_add(t, -square))
 }
