@@ -2,12 +2,16 @@
 
 use std::f32::consts::{FRAC_PI_2, PI};
 
-use super::{odd_above, odd_below, reciprocal};
+use super::{odd_below, reciprocal, square_root};
 use crate::math::polynomial::polynomial;
 use crate::value::Reg;
 
-/// `(asin(x) - x) / x^3` in powers of x^2, for |x| up to 0.5: relative error below 2^-27.
-const ASIN: [f32; 5] = [0.166_667_54, 0.074_952_52, 0.045_476_04, 0.024_152_09, 0.042_211_805];
+/// The sine of nearly 1/2: from there on, half of the angle to pi/2 is below 1/2, where floats are
+/// denser.
+const FAR: f32 = 0.5405;
+
+/// `(asin(x) - x) / x^3` in powers of x^2, for |x| up to `FAR`: relative error below 2^-26.
+const ASIN: [f32; 5] = [0.166_668_83, 0.074_899_24, 0.046_145_458, 0.020_878_146, 0.047_679_644];
 
 /// `(atan(x) - x) / x^3` in powers of x^2, for |x| up to 1: relative error below 2^-25.
 const ATAN: [f32; 8] = [
@@ -24,28 +28,39 @@ const ATAN: [f32; 8] = [
 /// The parts of pi/2 and pi beyond their floats.
 const FRAC_PI_2_LOW: f32 = (std::f64::consts::FRAC_PI_2 - FRAC_PI_2 as f64) as f32;
 
-/// The arcsine of a number, or where its magnitude is above 1/2, half of the angle to pi/2 (both
-/// positive where the number is); and whether it is.
+/// The arcsine of |x|, or where that is above `FAR`, half of the angle to pi/2: the sum of `base`
+/// and `cube * polynomial`.
+struct HalfAngle {
+    is_far: Reg<bool>,
+    base: Reg<f32>,
+    cube: Reg<f32>,
+    polynomial: Reg<f32>,
+}
+
 #[track_caller]
-fn half_angle(x: Reg<f32>) -> (Reg<f32>, Reg<bool>) {
+fn half_angle(x: Reg<f32>) -> HalfAngle {
     let t = x.abs();
-    let is_far = t.gt(0.5);
+    let is_far = t.gt(FAR);
     // asin(t) = pi/2 - 2 asin(sqrt((1 - t) / 2))
     let s = is_far.select(t.mul_add(-0.5, 0.5), x * x);
-    let base = is_far.select(s.sqrt_approx(), t);
-    (odd_above(base, s, polynomial(s, &ASIN)), is_far)
+    let base = is_far.select(square_root(s), t);
+    HalfAngle { is_far, base, cube: base * s, polynomial: polynomial(s, &ASIN) }
 }
 
 #[track_caller]
 pub(crate) fn asin(x: Reg<f32>) -> Reg<f32> {
-    let (angle, is_far) = half_angle(x);
+    let HalfAngle { is_far, base, cube, polynomial } = half_angle(x);
+    // Twice the offset is what pi/2 has beyond its float.
+    let offset = is_far.select(FRAC_PI_2_LOW * -0.5, 0.0f32);
+    let angle = base + cube.mul_add(polynomial, offset);
     let far = angle.mul_add(-2.0, FRAC_PI_2);
     is_far.select(far, angle).copysign(x)
 }
 
 #[track_caller]
 pub(crate) fn acos(x: Reg<f32>) -> Reg<f32> {
-    let (angle, is_far) = half_angle(x);
+    let HalfAngle { is_far, base, cube, polynomial } = half_angle(x);
+    let angle = cube.mul_add(polynomial, base);
     // Near: pi/2 - asin(x). Far: 2 angle, or pi - 2 angle for a negative number.
     let signed = angle.copysign(x);
     let near = (FRAC_PI_2_LOW - signed) + FRAC_PI_2;
