@@ -23,6 +23,7 @@
 //! length, 0 and more than 2^32 included.
 
 use std::any::{Any, TypeId};
+use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -36,8 +37,9 @@ use warpwright::runtime::{self, Buffer, Compiled, Device, LaunchCounts, Storable
 /// The result of an operation.
 pub type Result<T, E = OperationError> = std::result::Result<T, E>;
 
-/// Why an operation was not done.
-#[derive(Debug, thiserror::Error)]
+/// Why an operation was not done. `Debug` writes the same message as `Display`, because a `main`
+/// that returns the error prints `Debug`.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
     /// Two lengths that must agree do not.
@@ -73,6 +75,12 @@ pub enum OperationError {
     /// The device refused or failed.
     #[error(transparent)]
     Runtime(#[from] runtime::Error),
+}
+
+impl fmt::Debug for OperationError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
 }
 
 /// Refuses a buffer that has another length than is needed.

@@ -44,7 +44,10 @@ impl fmt::Display for TensorMapMismatch {
 }
 
 /// An error of the runtime. Every message says what went wrong, where, and what to do.
-#[derive(Clone, Debug, thiserror::Error)]
+///
+/// `Debug` writes the same message as `Display`, because a `main` that returns the error prints
+/// `Debug`.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The device name is unknown.
@@ -254,7 +257,7 @@ pub enum Error {
     },
     /// The emulator stopped the kernel. The device stays usable. The buffers that the kernel could
     /// write are unusable until they are overwritten.
-    #[error("{fault}")]
+    #[error("{}", stopped(.fault, .findings))]
     Fault {
         /// The fault.
         fault: Arc<Fault>,
@@ -357,6 +360,20 @@ fn shown_bytes(bytes: u64) -> String {
 }
 
 /// Renders findings like compiler diagnostics.
+/// The findings come first: they are often the cause of the fault.
+fn stopped(fault: &Fault, findings: &[Finding]) -> String {
+    match findings {
+        [] => fault.to_string(),
+        _ => format!("{}\n\nThe kernel then stopped: {fault}", rendered(findings)),
+    }
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 fn rendered(findings: &[Finding]) -> String {
     let mut files = SourceFiles::here();
     let texts: Vec<String> = findings.iter().map(|finding| render(finding, &mut files, false)).collect();

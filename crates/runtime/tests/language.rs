@@ -2,9 +2,10 @@
 
 use half::f16;
 use warpwright_arch::tensor_map::Swizzle;
+use warpwright_lang::block::sync_threads;
 use warpwright_lang::element::s8x4;
 use warpwright_lang::pointer::Global;
-use warpwright_lang::shared::dynamic_shared;
+use warpwright_lang::shared::{dynamic_shared, shared_array};
 use warpwright_lang::special::{block_dim, block_idx, thread_idx};
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::wmma::{Accumulator, Wmma, WmmaLayout};
@@ -268,6 +269,34 @@ fn a_fault_marks_what_the_kernel_could_write_and_nothing_else() {
     assert!(fault.to_string().contains("language.rs"), "the author's file: {fault}");
     assert!(matches!(out.to_vec(), Err(Error::HalfWritten { .. })));
     assert_eq!(x.to_vec().expect("the kernel only read it"), [1.0]);
+}
+
+/// A missing barrier, and then a store to nowhere.
+#[kernel]
+fn races_and_strays(out: &mut Global<u32>) {
+    launch::threads(64);
+    let shared = shared_array::<u32>(32);
+    let i = thread_idx().x;
+    shared.at(i % 32).store(i);
+    sync_threads();
+    out.at(i + 100_000).store(1);
+}
+
+#[test]
+fn a_fault_says_what_the_checkers_found_before_it() {
+    let device = Device::named("emu:h200").expect("the emulator always starts").checked().expect("emulated");
+    let kernel = device.compile(&races_and_strays().expect("it has no mistakes")).expect("it compiles");
+    let mut out = device.zeros::<u32>(64).expect("it fits");
+    let stream = device.stream().expect("a stream");
+    let error = kernel.launch(&stream, 1, (&mut out,)).expect_err("it writes to nowhere");
+    let Error::Fault { fault, findings } = &error else { panic!("{error}") };
+    assert!(!findings.is_empty());
+    let message = error.to_string();
+    let (found, stopped) = message.split_once("The kernel then stopped: ").expect("both");
+    assert!(found.starts_with("error[race]") && found.contains("language.rs"), "{message}");
+    assert_eq!(stopped, fault.to_string());
+    // What `main` prints of an error that it returns.
+    assert_eq!(format!("{error:?}"), message);
 }
 
 #[test]
