@@ -267,9 +267,10 @@ impl<T: Element, const N: usize> HostParameter for [T; N] {
     type Passed<'a> = [T; N];
 
     fn append(passed: [T; N], arguments: &mut Arguments<'_>) {
-        let mut bytes = SmallVec::<[u8; 16]>::new();
-        for value in passed {
-            bytes.extend_from_slice(&value.bits().to_le_bytes()[..T::BYTES as usize]);
+        let width = T::BYTES as usize;
+        let mut bytes = SmallVec::<[u8; 16]>::from_elem(0, N * width);
+        for (element, value) in bytes.chunks_exact_mut(width).zip(passed) {
+            element.copy_from_slice(&value.bits().to_le_bytes()[..width]);
         }
         arguments.push(Argument::bytes(bytes));
     }

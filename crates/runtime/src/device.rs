@@ -363,10 +363,16 @@ fn emulated_names() -> String {
 }
 
 /// Returns an error if `of`, the device of `what`, is not the device `on`.
+#[inline]
 pub(crate) fn same_device(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
     if Arc::ptr_eq(of, on) {
         return Ok(());
     }
+    same_gpu(what, of, on)
+}
+
+#[cold]
+fn same_gpu(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
     let (of_properties, on_properties) = (of.properties(), on.properties());
     // Two handles of one GPU share its context. Two emulated devices share nothing, even if their
     // names are equal.

@@ -206,10 +206,12 @@ impl Function {
         if let Some(parameters) = &self.parameters {
             arguments::check_elements(&self.name, parameters, &self.elements, &arguments)?;
         }
+        self.required.check(&self.name, &launch)?;
         self.launch_with(stream, launch, &arguments)
     }
 
-    /// Starts the kernel with these arguments. A launch does not allocate or lock on the host.
+    /// Starts the kernel with these arguments, with the extents that its PTX requires. A launch does
+    /// not allocate or lock on the host.
     pub(crate) fn launch_with(
         &self,
         stream: &Stream,
@@ -222,11 +224,12 @@ impl Function {
             arguments::check(&self.name, parameters, arguments)?;
         }
         tensor_map_parameter::check(&self.name, &self.tensor_maps, arguments)?;
-        for allocation in arguments.iter().flat_map(|argument| argument.allocations()) {
-            same_device("a buffer among the arguments", allocation.backend(), backend)?;
-            allocation.check()?;
-        }
-        self.required.check(&self.name, &launch)?;
+        arguments.iter().try_for_each(|argument| {
+            argument.allocations().try_for_each(|allocation| {
+                same_device("a buffer among the arguments", allocation.backend(), backend)?;
+                allocation.check()
+            })
+        })?;
         launch.check(&self.name, backend.properties().capability, self.attributes())?;
         if launch.is_cooperative {
             self.expect_resident(&launch)?;
