@@ -10,8 +10,8 @@
 //!
 //! # What to read
 //!
-//! 1. The program above, then the tutorials of the repository (`docs/tutorials`): from a layout to a
-//!    GEMM on tensor cores in eight steps.
+//! 1. The program above, then the tutorials of the repository (`docs/tutorials`): from a layout to
+//!    attention on tensor cores.
 //! 2. [`lang`]: the language and its operations by purpose; `docs/language.md` has the rules,
 //!    `docs/operations.md` a list of all operations.
 //! 3. [`layout`](mod@layout): layouts, coordinates, swizzles and the tilings of tensor cores.

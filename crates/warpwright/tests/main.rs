@@ -3,6 +3,7 @@
 mod atoms;
 mod blackwell;
 mod errata;
+mod examples;
 mod faults;
 mod readme;
 mod tutorials;
