@@ -12,6 +12,9 @@ use warpwright::runtime::Device;
 #[path = "../examples/02_the_art_of_slicing.rs"]
 mod art_of_slicing;
 #[allow(dead_code)]
+#[path = "../examples/checked_kernel.rs"]
+mod checked_kernel;
+#[allow(dead_code)]
 #[path = "../examples/cute_dsl.rs"]
 mod cute_dsl;
 #[allow(dead_code)]
@@ -69,7 +72,8 @@ fn check(lesson: Lesson, program: &str, chapter: &str) {
         let device = Device::with_schedule("emu:h200", schedule).expect("the emulator always starts");
         let mut printed = Vec::new();
         lesson(&device, &mut printed).expect("a lesson finds its results right");
-        let printed = String::from_utf8(printed).expect("lessons print text");
+        // A report names the example by the path that this file includes it by.
+        let printed = String::from_utf8(printed).expect("lessons print text").replace("tests/../", "");
         assert_eq!(single_spaced(&printed), blocks(chapter, "text"), "what the chapter shows is printed");
     }
 }
@@ -96,6 +100,12 @@ chapters! {
     hello_mma: "06_hello_mma",
     global_gemm: "07_global_gemm",
     cute_dsl: "cute_dsl",
+}
+
+#[test]
+fn checked_kernel() {
+    let page = include_str!("../../../docs/checking.md");
+    check(self::checked_kernel::lesson, include_str!("../examples/checked_kernel.rs"), page);
 }
 
 const PRINTING: &str = include_str!("../../../docs/tutorials/printing.md");
