@@ -195,7 +195,7 @@ impl ClusterObserver for Checker {
                     registers.predicated_off.push((actor.pc, actor.lanes));
                 }
             }
-            Event::Diverged { .. } | Event::LaneCopies { .. } => {}
+            Event::Diverged { .. } | Event::LaneCopies { .. } | Event::TensorMultiply { .. } => {}
         }
     }
 

@@ -1,11 +1,11 @@
 //! The observers that count: of a launch, and of a cluster.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpwright_events::{
     AccessKind, Actor, AsyncKind, ByteRange, Class, ClusterObserver, Completion, Event, LANES, LaunchInfo,
-    LaunchObserver, MemorySpace, Proxy, Strength, lanes,
+    LaunchObserver, MemorySpace, Proxy, Strength, Unit, Work, lanes,
 };
 
 use crate::banks::{self, Sharing};
@@ -46,6 +46,8 @@ struct Tables {
     /// The change from each operation to the next; one more entry than operations.
     changes: Vec<Change>,
     counts: Vec<Counts>,
+    /// The units of `tcgen05.mma` by operation: its types are known only when it is issued.
+    tensor_units: BTreeMap<u32, Unit>,
     read: SectorSet,
     written: SectorSet,
 }
@@ -55,6 +57,7 @@ impl Tables {
         Self {
             changes: vec![Change::default(); operations + 1],
             counts: vec![Counts::default(); operations],
+            tensor_units: BTreeMap::new(),
             read: SectorSet::default(),
             written: SectorSet::default(),
         }
@@ -68,6 +71,7 @@ impl Tables {
         for (counts, more) in self.counts.iter_mut().zip(other.counts) {
             *counts += more;
         }
+        self.tensor_units.extend(other.tensor_units);
         self.read.absorb(other.read);
         self.written.absorb(other.written);
     }
@@ -131,11 +135,12 @@ impl LaunchCounting {
             // The table holds the lanes that were predicated off.
             counts.lanes = running.lanes as u64 - counts.lanes;
             let instruction = &code.instructions[index as usize];
+            let unit = tables.tensor_units.get(&(operation as u32)).copied();
             instructions.push(InstructionCounts {
                 ptx_line: instruction.line,
                 text: instruction.text.to_string(),
                 source: instruction.source.clone(),
-                work: instruction.work,
+                work: Work { unit: unit.unwrap_or(instruction.work.unit), ..instruction.work },
                 counts,
             });
         }
@@ -337,6 +342,12 @@ impl Counter {
         copies.ideal += touched.ideal;
     }
 
+    /// A `tcgen05.mma` is issued.
+    fn multiply(&mut self, actor: Actor, unit: Unit, operations: u64) {
+        self.tables().tensor_units.insert(actor.pc, unit);
+        self.counts(actor.pc).tensor_operations += operations;
+    }
+
     /// Something that may lean on the barriers around it.
     fn lean(&mut self, actor: Actor) {
         if self.launch.has_barriers {
@@ -368,6 +379,7 @@ impl ClusterObserver for Counter {
             Event::LaneCopies { actor, sources, targets, bytes, reading } => {
                 self.lane_copies(actor, sources, targets, bytes, reading);
             }
+            Event::TensorMultiply { actor, unit, operations } => self.multiply(actor, unit, operations),
             Event::AsyncIssue { actor, proxy, completion, ranges } => {
                 self.issue(actor, proxy, completion, ranges);
             }

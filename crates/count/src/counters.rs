@@ -101,6 +101,8 @@ counts! {
         atomic_conflicts: u64,
         /// Bulk and tensor copies.
         copies: CopyCounts,
+        /// Arithmetic operations of `tcgen05.mma`, whose shape is known only when it is issued.
+        tensor_operations: u64,
         /// Barriers of the CTA, counted once a CTA.
         barriers: u64,
         /// Barriers across which no data passed: no thread touched afterwards what another touched
@@ -137,7 +139,7 @@ pub struct InstructionCounts {
 impl InstructionCounts {
     /// Arithmetic operations that it did.
     pub fn operations(&self) -> u64 {
-        self.work.operations(self.counts.executions, self.counts.lanes)
+        self.work.operations(self.counts.executions, self.counts.lanes) + self.counts.tensor_operations
     }
 }
 

@@ -15,6 +15,7 @@
 use crate::address::MbarrierAddress;
 use crate::initialized::GRANULE;
 use crate::lanes::LANES;
+use crate::work::Unit;
 
 /// Barriers of a CTA (PTX ISA, "bar").
 pub const BARRIERS: usize = warpwright_arch::limits::NAMED_BARRIERS as usize;
@@ -386,6 +387,9 @@ pub enum Event<'a> {
     TensorAllocate { actor: Actor, first: u32, columns: u32 },
     /// A warp frees columns of its CTA's tensor memory.
     TensorFree { actor: Actor, first: u32, columns: u32 },
+    /// A lane issues a `tcgen05.mma` of this many arithmetic operations in all its CTAs. Its shape and
+    /// types are in its instruction descriptor, a register.
+    TensorMultiply { actor: Actor, unit: Unit, operations: u64 },
     /// A warp issues a load of tensor memory into these columns of its registers.
     TensorLoad { actor: Actor, columns: &'a [u32] },
 

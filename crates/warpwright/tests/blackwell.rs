@@ -6,7 +6,7 @@
 mod example;
 
 use warpwright::arch::Arch;
-use warpwright::runtime::{Device, Schedule, ptx};
+use warpwright::runtime::{Device, Schedule, Unit, ptx};
 use warpwright_testing::ptxas::Assembler;
 
 fn device(schedule: Schedule) -> Device {
@@ -22,6 +22,16 @@ fn the_example_is_right_and_clean() {
             assert_eq!(wrong.unwrap_or_else(|error| panic!("{schedule:?}:\n{error}")), 0, "{schedule:?}");
         }
     }
+}
+
+#[test]
+fn the_operations_of_its_tensor_cores_are_counted() {
+    let device = Device::emulated(Arch::named("b200").expect("it is known"), Schedule::Eager);
+    let device = device.and_then(|device| device.counted()).expect("an emulator counts");
+    let (m, n, k) = (128, 256, 192);
+    assert_eq!(example::wrong_elements(&device, (m, n, k)).expect("it runs"), 0);
+    let total = device.take_counters()[0].total();
+    assert_eq!(total.operations.get(&Unit::TensorBf16), Some(&u64::from(2 * m * n * k)));
 }
 
 #[test]

@@ -105,7 +105,7 @@ const fn lane(unit: Unit, by_lane: u32) -> Work {
 }
 
 /// The tensor cores on elements of a type.
-fn tensor(word: &str) -> Option<Unit> {
+pub(crate) fn tensor(word: &str) -> Option<Unit> {
     Some(match word {
         "f64" => Unit::TensorF64,
         "tf32" => Unit::TensorTf32,

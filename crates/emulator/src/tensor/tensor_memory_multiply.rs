@@ -6,7 +6,9 @@
 //! cores.) In every type a row of A is 32 bytes.
 
 use warpwright_arch::{DataType, tcgen05};
-use warpwright_events::TilePart;
+use warpwright_events::{TilePart, Unit};
+
+use crate::decode::description::tensor;
 
 use super::descriptor::{Major, MatrixDescriptor};
 use super::warpgroup::{self, WARPS, WarpgroupMultiply};
@@ -134,6 +136,11 @@ impl TensorMemoryMultiply {
     /// Bits of an element of A.
     pub(crate) fn element_bits(&self) -> usize {
         self.run.a.bits() as usize
+    }
+
+    /// The unit that it keeps busy.
+    pub(crate) fn unit(&self) -> Unit {
+        tensor(self.run.a.ptx()).unwrap_or(Unit::TensorF16)
     }
 
     /// Multiply-adds of a CTA's part.

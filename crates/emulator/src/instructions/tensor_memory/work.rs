@@ -242,6 +242,11 @@ impl Effect for IssueMultiply {
             return failure(mask, message);
         }
         let actor = Actor { lanes: mask, ..execution.actor(mask) };
+        execution.block.observer.report(Event::TensorMultiply {
+            actor,
+            unit: multiply.unit(),
+            operations: 2 * multiply.multiply_adds() * u64::from(multiply.ctas),
+        });
         let (area, left) = (work.area(), work.left_area());
         for rank in ranks(execution.block.rank, work.multiply.ctas) {
             let mut cluster = execution.cluster();
