@@ -5,40 +5,19 @@
 
 use std::collections::HashMap;
 
+use crate::sources;
+
 /// Columns of the PTX: longer lines push the Rust to the right.
 const WIDTH: usize = 68;
 
-/// The sources as far as they were looked for.
-#[derive(Default)]
-struct Sources {
-    /// Lines by file; none where it cannot be found.
-    files: HashMap<String, Vec<String>>,
-}
-
-/// What stands before text whose sources were not found.
+/// The first line of a text whose sources were not found.
 const NOT_FOUND: &str =
     "// The Rust is named by file and line only: its sources are not here. Run this in a checkout of them.";
 
-impl Sources {
-    /// Whether some file was looked for in vain.
-    fn are_missing(&self) -> bool {
-        self.files.values().any(Vec::is_empty)
-    }
-
-    /// A line of a file, which the compiler names relative to a folder above the current one.
-    fn line(&mut self, file: &str, number: usize) -> Option<&str> {
-        let lines = self.files.entry(file.to_owned()).or_insert_with(|| {
-            let folder = std::env::current_dir().unwrap_or_default();
-            let text = folder.ancestors().find_map(|above| std::fs::read_to_string(above.join(file)).ok());
-            text.unwrap_or_default().lines().map(str::to_owned).collect()
-        });
-        lines.get(number.checked_sub(1)?).map(|line| line.trim())
-    }
-}
-
 /// The PTX without its directives for debuggers, each instruction beside the Rust line behind it.
 pub(crate) fn annotate(ptx: &str) -> String {
-    let mut sources = Sources::default();
+    let mut sources = sources::files();
+    let mut are_missing = false;
     let mut files: HashMap<&str, String> = HashMap::new();
     let mut lines = Vec::new();
     let (mut place, mut shown) = (None, None);
@@ -52,7 +31,7 @@ pub(crate) fn annotate(ptx: &str) -> String {
             }
             Some(".loc") => {
                 let file = words.next().and_then(|number| files.get(number)).cloned();
-                let number = words.next().and_then(|number| number.parse::<usize>().ok());
+                let number = words.next().and_then(|number| number.parse::<u32>().ok());
                 place = file.zip(number);
             }
             _ => {
@@ -61,7 +40,8 @@ pub(crate) fn annotate(ptx: &str) -> String {
                     shown.clone_from(&place);
                     let (file, number) = place.clone().expect("just looked");
                     let short = file.rsplit(['/', '\\']).next().unwrap_or(&file).to_owned();
-                    let rust = sources.line(&file, number).unwrap_or_default();
+                    are_missing |= sources.file(&file).is_none();
+                    let rust = sources.line(&file, number).unwrap_or_default().trim();
                     lines.push(format!("{line:<WIDTH$} | {short}:{number}  {rust}").trim_end().to_owned());
                 } else {
                     lines.push(line.to_owned());
@@ -69,7 +49,7 @@ pub(crate) fn annotate(ptx: &str) -> String {
             }
         }
     }
-    if sources.are_missing() {
+    if are_missing {
         lines.insert(0, NOT_FOUND.to_owned());
     }
     lines.join("\n")

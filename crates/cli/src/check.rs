@@ -3,15 +3,17 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_runtime::{Device, Error, Finding, Label, Schedule, SourceFiles, codes, explain, render};
+use warpwright_runtime::{Device, Error, Finding, Label, Schedule, codes, explain, render};
 
 use crate::exec;
 use crate::kernel::KernelChoice;
+use crate::number;
 use crate::output::Output;
-use crate::{subject, target};
+use crate::subject::{self, Subject};
+use crate::{sources, target};
 
 /// Run a kernel on the emulator with every checker on, at several schedules.
 #[derive(Debug, Args)]
@@ -26,7 +28,7 @@ pub(crate) struct Check {
     #[arg(long, global = true, value_name = "SCHEDULE", value_parser = target::schedule)]
     schedule: Option<Schedule>,
     /// Number of random schedules besides `eager` and `latest`.
-    #[arg(long, global = true, default_value_t = 4, value_name = "N")]
+    #[arg(long, global = true, default_value_t = 4, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u64>(0..=1_000_000))]
     seeds: u64,
     /// Explain the code of a finding, and run nothing.
     #[arg(long, value_name = "CODE")]
@@ -50,11 +52,7 @@ impl Check {
             output.text(|| page.to_owned());
             return Ok(true);
         }
-        let name = match (&self.choice, &self.launch) {
-            (Some(choice), _) => format!("{choice:?}"),
-            (None, Some(launch)) => launch.display().to_string(),
-            (None, None) => bail!("expected a kernel or a launch file"),
-        };
+        let name = Subject::named(self.choice.as_ref(), self.launch.as_deref())?.name();
         let device = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
         let progress = output.progress(&name);
         let schedules = self.schedules();
@@ -141,7 +139,7 @@ fn as_text(name: &str, schedules: &[Schedule], told: &[Told]) -> String {
         return format!("{name}: nothing found at the schedules {}", schedules.join(", "));
     }
     let styled = std::io::stdout().is_terminal();
-    let mut files = SourceFiles::here();
+    let mut files = sources::files();
     let mut parts: Vec<String> = told
         .iter()
         .map(|told| {

@@ -10,6 +10,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
 use warpwright_harness::{DynWorkload, Entry, Form, OptionSpec, Prepared, Setup, Work};
 use warpwright_runtime::{Device, LaunchRecord, Stream};
 
+use crate::number;
+
 /// The seed of the inputs where none is given.
 const SEED: u64 = 1;
 
@@ -84,6 +86,10 @@ impl KernelChoice {
     }
 
     pub(crate) fn prepare(&self, device: &Device) -> Result<Box<dyn Prepared>> {
+        let capability = device.properties().capability;
+        if !self.workload.supports(capability) {
+            bail!("{} does not run on {}; name another device", self.name(), capability.target);
+        }
         device.check_memory(self.workload.work().bytes as u64)?;
         self.announce(device);
         self.workload.prepare(&self.setup(device)).map_err(Error::from_boxed)
@@ -188,7 +194,11 @@ impl Subcommand for KernelChoice {
         let verb = command.get_name().to_owned();
         let kernels = all().map(|entry| {
             let workload = entry.workload();
-            let seed = Arg::new("seed").long("seed").value_name("N").value_parser(clap::value_parser!(u64));
+            let seed = Arg::new("seed")
+                .long("seed")
+                .value_name("N")
+                .allow_negative_numbers(true)
+                .value_parser(number::integer::<u64>(0..=u64::MAX));
             let seed =
                 seed.help(format!("Seed of the inputs [default: {SEED}]")).help_heading("Kernel options");
             let flags = workload.specs().iter().map(|spec| flag(entry, spec)).collect::<Vec<_>>();

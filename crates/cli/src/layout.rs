@@ -11,24 +11,25 @@ use warpwright_layout::expression::{evaluate, evaluate_plain};
 use warpwright_layout::picture::{self, Options, Together};
 
 use crate::file;
+use crate::number;
 use crate::output::Output;
 
 /// Evaluate and draw expressions of the layout algebra.
 #[derive(Debug, Args)]
 pub(crate) struct Layout {
-    /// Expression in CuTe's names: `composition((4,8):(1,4), (2,4):(4,1))`.
+    /// Expression in CuTe's notation: `composition((4,8):(1,4), (2,4):(4,1))`.
     #[arg(required_unless_present = "plain", conflicts_with = "plain")]
     expression: Option<String>,
-    /// Read an expression per line from standard input, and print its value or `error: ...`.
+    /// Read one expression per line from standard input, and print its value or `error: ...`.
     #[arg(long)]
     plain: bool,
     /// Draw the value to this file as SVG: offsets, owners, and banks in color.
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     svg: Option<PathBuf>,
     /// Bits per element, which determine the banks in pictures.
-    #[arg(long, default_value_t = 32, value_name = "BITS", value_parser = clap::value_parser!(i64).range(1..=1024))]
+    #[arg(long, default_value_t = 32, value_name = "BITS", allow_negative_numbers = true, value_parser = number::integer::<i64>(1..=1024))]
     bits: i64,
-    /// Cells of one access, to mark bank conflicts.
+    /// Cells that one access touches; bank conflicts among them are marked.
     #[arg(long, value_enum, default_value = "nothing")]
     together: Access,
 }

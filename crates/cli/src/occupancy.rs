@@ -5,19 +5,20 @@ use clap::Args;
 use serde_json::{Value, json};
 use warpwright_arch::{CAPABILITIES, Capability, KernelResources, OTHER_CAPABILITIES, OneMore};
 
+use crate::number;
 use crate::output::Output;
 
 /// Compute the CTAs per SM, what limits them, and what one more would need.
 #[derive(Debug, Args)]
 pub(crate) struct Occupancy {
     /// Threads per CTA.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u32>(1..=1024))]
     threads: u32,
     /// Registers per thread, as the assembler reports them.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u32>(1..=255))]
     regs: u32,
     /// Static and dynamic shared memory per CTA in bytes.
-    #[arg(long, default_value_t = 0, value_name = "BYTES")]
+    #[arg(long, default_value_t = 0, value_name = "BYTES", allow_negative_numbers = true, value_parser = number::integer::<u32>(0..=u64::from(u32::MAX)))]
     smem: u32,
     /// Architecture from sm_70 to sm_121. `sm_90a` and `sm_90` have the same limits.
     #[arg(long, default_value = "sm_90", value_name = "ARCH")]
@@ -60,7 +61,7 @@ impl Occupancy {
         });
         output.text(|| {
             let mut lines = vec![format!(
-                "{} CTAs an SM: {} of {} warps, {:.1} %",
+                "{} CTAs per SM: {} of {} warps, {:.1} %",
                 found.ctas_per_sm,
                 found.warps_per_sm,
                 capability.warps_per_sm,
@@ -98,7 +99,7 @@ fn one_more(wanted: u32, kernel: &KernelResources, more: Option<OneMore>, is_ful
     let parts = [
         threads_per_cta.map(|most| format!("at most {most} threads ({} now)", kernel.threads_per_cta)),
         registers_per_thread
-            .map(|most| format!("at most {most} registers a thread ({} now)", kernel.registers_per_thread)),
+            .map(|most| format!("at most {most} registers per thread ({} now)", kernel.registers_per_thread)),
         shared_bytes
             .map(|most| format!("at most {most} bytes of shared memory ({} now)", kernel.shared_bytes)),
     ];

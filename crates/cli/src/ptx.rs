@@ -16,7 +16,6 @@ use crate::output::Output;
 
 /// Print the PTX that a kernel launches, or write that of all kernels to a directory.
 #[derive(Debug, Args)]
-#[command(subcommand_negates_reqs = true)]
 pub(crate) struct Ptx {
     /// Architectures, separated by commas: `sm_80,sm_90a`.
     #[arg(long, global = true, value_delimiter = ',', default_value = "sm_90a", value_name = "ARCH")]
@@ -25,7 +24,7 @@ pub(crate) struct Ptx {
     #[arg(long, global = true, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
     /// All kernels with their default options, for each architecture that they support.
-    #[arg(long, required = true, requires = "out")]
+    #[arg(long, requires = "out")]
     all: bool,
     /// Print the Rust source line beside each instruction.
     #[arg(long, global = true)]
@@ -59,6 +58,7 @@ impl Ptx {
                         None => self.print(choice, arch, &launched, output),
                     }
                 }
+                None if !self.all => bail!("expected a kernel, or `--all` with `--out DIRECTORY`"),
                 None => {
                     let directory = self.out.as_ref().context("--all needs --out")?;
                     for choice in kernel::all().map(|entry| KernelChoice::from(entry.workload())) {

@@ -23,6 +23,13 @@ pub(crate) fn emulator(asked: Option<&str>, launch: Option<&Path>) -> Result<Str
     Ok(format!("emu:{}", found.unwrap_or(h200).name))
 }
 
+/// Whether this is a mistyped kernel rather than the path of a file: no such file exists, and it has
+/// neither a folder nor an extension.
+fn is_name(path: &Path) -> bool {
+    let is_plain = path.extension().is_none() && path.components().count() == 1;
+    is_plain && !path.exists()
+}
+
 /// A kernel of the library, or a launch file.
 pub(crate) enum Subject<'a> {
     Kernel(&'a KernelChoice),
@@ -34,6 +41,10 @@ impl<'a> Subject<'a> {
     pub(crate) fn named(choice: Option<&'a KernelChoice>, launch: Option<&'a Path>) -> Result<Self> {
         match (choice, launch) {
             (Some(choice), _) => Ok(Self::Kernel(choice)),
+            (None, Some(launch)) if is_name(launch) => bail!(
+                "{} is neither a kernel nor a launch file; `warpwright kernels` lists the kernels",
+                launch.display()
+            ),
             (None, Some(launch)) => Ok(Self::Launch(launch)),
             (None, None) => bail!("expected a kernel or a launch file"),
         }

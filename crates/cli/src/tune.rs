@@ -12,6 +12,7 @@ use warpwright_runtime::{Device, Stream};
 use crate::bench::timing;
 use crate::conditions::{emulated_times, timed_product};
 use crate::kernel::KernelChoice;
+use crate::number;
 use crate::output::{Output, Progress};
 use crate::target::DeviceOptions;
 
@@ -27,10 +28,10 @@ pub(crate) struct Tune {
     #[command(flatten)]
     device: DeviceOptions,
     /// Number of candidates in the first round.
-    #[arg(long, global = true, default_value_t = 24, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, global = true, default_value_t = 24, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u32>(1..=u64::from(u32::MAX)))]
     candidates: u32,
     /// Number of timed batches of each finalist, whose median is compared.
-    #[arg(long, global = true, default_value_t = 11, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, global = true, default_value_t = 11, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u32>(1..=u64::from(u32::MAX)))]
     batches: u32,
     #[command(subcommand)]
     choice: KernelChoice,

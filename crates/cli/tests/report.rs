@@ -106,7 +106,7 @@ fn the_roofline_counts_and_draws() {
     assert_eq!(place["limited_by"], "device memory");
     assert_eq!(place["measured_seconds"], Value::Null);
     let text = text(&["roofline", "vector-add", "--length", "4096"]);
-    assert!(text.contains("device memory            49152 bytes: 0.08 operations a byte"), "{text}");
+    assert!(text.contains("device memory            49152 bytes: 0.08 operations per byte"), "{text}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Renders findings in the style of a compiler: source lines, underlined, with notes and help.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::report::finding::Finding;
 #[derive(Debug)]
 pub struct SourceFiles {
     root: PathBuf,
-    texts: HashMap<String, Option<String>>,
+    texts: HashMap<String, Option<Cow<'static, str>>>,
 }
 
 impl SourceFiles {
@@ -41,7 +42,7 @@ impl SourceFiles {
 
     /// The same, with a text in place of the file at that path.
     #[must_use]
-    pub fn with(mut self, path: impl Into<String>, text: impl Into<String>) -> Self {
+    pub fn with(mut self, path: impl Into<String>, text: impl Into<Cow<'static, str>>) -> Self {
         self.texts.insert(path.into(), Some(text.into()));
         self
     }
@@ -50,7 +51,7 @@ impl SourceFiles {
         let root = &self.root;
         self.texts.entry(file.to_owned()).or_insert_with(|| {
             let mut locations = root.ancestors().map(|folder| folder.join(Path::new(file)));
-            locations.find_map(|path| std::fs::read_to_string(path).ok())
+            locations.find_map(|path| std::fs::read_to_string(path).ok()).map(Cow::Owned)
         });
     }
 

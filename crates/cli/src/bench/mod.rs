@@ -16,6 +16,7 @@ use warpwright_runtime::Device;
 
 use crate::conditions::{Conditions, Setting, emulated_times, timed_product};
 use crate::kernel::KernelChoice;
+use crate::number;
 use crate::output::Output;
 use crate::target::DeviceOptions;
 use timing::{Batches, Timing};
@@ -30,16 +31,16 @@ pub(crate) struct Bench {
     #[arg(long, global = true, value_name = "BASELINE")]
     vs: Option<String>,
     /// Number of timed batches, whose median is reported.
-    #[arg(long, global = true, default_value_t = 21, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, global = true, default_value_t = 21, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u32>(1..=u64::from(u32::MAX)))]
     batches: u32,
     /// Idle time before each batch in milliseconds, so that the power limit does not lower the
     /// clock.
-    #[arg(long, global = true, default_value_t = 0, value_name = "MS")]
+    #[arg(long, global = true, default_value_t = 0, value_name = "MS", allow_negative_numbers = true, value_parser = number::integer::<u64>(0..=60_000))]
     rest: u64,
     /// Do not verify the results: references of large problems are slow.
     #[arg(long, global = true)]
     unchecked: bool,
-    /// Print the candidates of the heuristic, its choice and why.
+    /// Print the candidates of the heuristic, the one it chooses, and why.
     #[arg(long, global = true)]
     explain: bool,
     #[command(subcommand)]

@@ -24,7 +24,7 @@ use description::{Argument, Field, Structure, TensorMap};
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
     /// Launch file: JSON with `ptx`, `entry`, `grid`, `block`, `cluster`, `cooperative`,
-    /// `dynamic_shared_bytes` and `args`. Paths in it are relative to it.
+    /// `dynamic_shared_bytes` and `args`. Paths are relative to the launch file.
     launch: PathBuf,
     #[command(flatten)]
     device: DeviceOptions,

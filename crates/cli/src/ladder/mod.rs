@@ -14,6 +14,7 @@ use warpwright_runtime::{Device, Stream};
 use crate::bench::timing::{self, Timing};
 use crate::conditions::{Conditions, Setting, timed_product};
 use crate::kernel::{self, KernelChoice};
+use crate::number;
 use crate::output::Output;
 use crate::target::DeviceOptions;
 use count::{COUNTED_ON, Counted};
@@ -24,7 +25,7 @@ pub(crate) struct Ladder {
     #[command(flatten)]
     device: DeviceOptions,
     /// Number of timed batches per step, whose median is reported.
-    #[arg(long, global = true, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, global = true, default_value_t = 7, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u32>(1..=u64::from(u32::MAX)))]
     batches: u32,
     #[command(subcommand)]
     choice: KernelChoice,
@@ -187,7 +188,7 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
     let mut lines = vec![title.to_owned(), in_columns(&headings)];
     lines.extend(rungs.iter().map(|rung| in_columns(&row(rung, ladder.measure))));
     lines.push(format!(
-        "instructions of warps, sectors of global memory and those that no byte needed, passes of shared memory and those that bank conflicts cost: counted on \
+        "warp instructions, sectors of global memory and those beyond the minimum, shared-memory wavefronts and those due to bank conflicts: counted on \
          {COUNTED_ON} with {}",
         count::flags(ladder)
     ));

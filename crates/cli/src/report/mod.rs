@@ -16,12 +16,14 @@ use warpwright_arch::{Arch, Capability, KernelResources, Occupancy, OneMore};
 use warpwright_runtime::{Counters, LineCounts, SourceFiles};
 
 use crate::kernel::KernelChoice;
+use crate::number;
 use crate::output::Output;
+use crate::sources;
 use crate::subject::{self, Subject};
 use cost::Cost;
 use registers::Assembled;
 
-/// Count a kernel on the emulator: a table by source line, occupancy, and advice.
+/// Count what a kernel does on the emulator: a table by source line, occupancy, and advice.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Report {
@@ -31,10 +33,10 @@ pub(crate) struct Report {
     #[arg(long, global = true, value_name = "DEVICE")]
     device: Option<String>,
     /// Registers per thread, if ptxas is not installed.
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u32>(1..=255))]
     regs: Option<u32>,
     /// Number of source lines in the table, the most costly first.
-    #[arg(long, global = true, default_value_t = 20, value_name = "N")]
+    #[arg(long, global = true, default_value_t = 20, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<usize>(0..=u64::from(u32::MAX)))]
     lines: usize,
     /// Write an HTML page with the sources beside their counters.
     #[arg(long, global = true, value_name = "FILE")]
@@ -106,7 +108,7 @@ impl Report {
                 KernelReport::new(counters, ptx, arch, assembled)
             })
             .collect();
-        let mut files = SourceFiles::here();
+        let mut files = sources::files();
         let title = format!("{name} on {emulator}");
         if let Some(file) = &self.html {
             crate::file::write(file, html::page(&title, &kernels, arch, &mut files))
@@ -142,12 +144,12 @@ fn occupancy_sentence(kernel: &KernelReport, capability: &Capability) -> String 
     let KernelResources { threads_per_cta, registers_per_thread, shared_bytes } = kernel.resources;
     let registers = match (&kernel.assembled, registers_per_thread) {
         (Assembled::Unknown, _) => {
-            "registers unknown (`WARPWRIGHT_PTXAS` names no assembler; `--regs` tells)".to_owned()
+            "registers unknown (`WARPWRIGHT_PTXAS` names no assembler: set it, or give `--regs`)".to_owned()
         }
-        (_, registers) => format!("{registers} registers a thread"),
+        (_, registers) => format!("{registers} registers per thread"),
     };
     let takes =
-        format!("{threads_per_cta} threads and {shared_bytes} bytes of shared memory a CTA, {registers}");
+        format!("{threads_per_cta} threads and {shared_bytes} bytes of shared memory per CTA, {registers}");
     let Some((occupancy, more)) = &kernel.occupancy else {
         return format!("occupancy: {takes}: no CTA fits an SM");
     };
@@ -156,14 +158,14 @@ fn occupancy_sentence(kernel: &KernelReport, capability: &Capability) -> String 
     let more = more.map_or(String::new(), |more| {
         let parts = [
             more.threads_per_cta.map(|most| format!("{most} threads")),
-            more.registers_per_thread.map(|most| format!("{most} registers a thread")),
+            more.registers_per_thread.map(|most| format!("{most} registers per thread")),
             more.shared_bytes.map(|most| format!("{most} bytes of shared memory")),
         ];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         format!("; one more would fit with {}", parts.join(" and "))
     });
     format!(
-        "occupancy: {takes}: {most}{} an SM, {} of {} warps ({part:.0} %), limited by {}{more}",
+        "occupancy: {takes}: {most}{} per SM, {} of {} warps ({part:.0} %), limited by {}{more}",
         table::count(u64::from(occupancy.ctas_per_sm), "CTA"),
         occupancy.warps_per_sm,
         capability.warps_per_sm,

@@ -202,7 +202,7 @@ fn shown(bound: Bound, per_second: f64) -> String {
     }
 }
 
-/// How fast the kernel goes if it takes this long: operations a second, or bytes where it computes
+/// How fast the kernel goes if it takes this long: operations per second, or bytes where it computes
 /// nothing.
 fn speed(place: &Place, seconds: f64) -> String {
     match place.all_operations() {
@@ -220,12 +220,12 @@ fn as_text(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs:
         lines.push("operations                   0".to_owned());
     }
     lines.push(format!(
-        "device memory {:>16} bytes: {:.2} operations a byte",
+        "device memory {:>16} bytes: {:.2} operations per byte",
         place.bytes,
         place.intensity()
     ));
     let of_l2 = place.all_operations() as f64 / place.l2_bytes.max(1) as f64;
-    lines.push(format!("L2            {:>16} bytes: {of_l2:.2} operations a byte", place.l2_bytes));
+    lines.push(format!("L2            {:>16} bytes: {of_l2:.2} operations per byte", place.l2_bytes));
     lines.push(String::new());
     for roof in roofs.iter().filter(|roof| is_of(roof, place)) {
         lines.push(format!(

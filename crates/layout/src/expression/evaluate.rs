@@ -93,8 +93,8 @@ fn word(tree: &Tree) -> Option<String> {
 
 fn unknown(name: &str) -> Error {
     let nearest = OPERATIONS.iter().map(|operation| operation.name).min_by_key(|known| distance(known, name));
-    let legal = nearest
-        .map_or(String::new(), |nearest| format!("an operation of the language; the nearest is {nearest}"));
+    let legal =
+        nearest.map_or(String::new(), |nearest| format!("one of the operations; the nearest is {nearest}"));
     Error::bad_argument("a call", name.chars().take(40).collect::<String>(), legal)
 }
 

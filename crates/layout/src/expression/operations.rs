@@ -1,5 +1,7 @@
 //! The operations by name, and the evaluation of trees.
 
+use std::fmt;
+
 use super::evaluate::compose;
 use super::{Ownership, Value};
 use crate::atom::{CopyAtom, MmaAtom, Operand};
@@ -37,15 +39,29 @@ pub(super) struct Arguments {
     pub(super) words: Vec<String>,
 }
 
+impl fmt::Display for Arguments {
+    /// The call as it is written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |all: Vec<String>| all.join(", ");
+        f.write_str(self.name)?;
+        if !self.parameters.is_empty() {
+            write!(f, "<{}>", list(self.parameters.iter().map(i64::to_string).collect()))?;
+        }
+        let words = self.words.iter().cloned();
+        let values = list(words.chain(self.values.iter().map(Value::to_string)).collect());
+        if values.is_empty() && !self.parameters.is_empty() { Ok(()) } else { write!(f, "({values})") }
+    }
+}
+
 impl Arguments {
     fn value(&self, position: usize) -> Result<&Value, Error> {
         self.values.get(position).ok_or_else(|| self.wrong_count())
     }
 
     pub(super) fn wrong_count(&self) -> Error {
-        let legal = OPERATIONS.iter().find(|operation| operation.name == self.name);
-        let given = format!("{} arguments", self.values.len());
-        Error::bad_argument("the number of arguments", given, legal.map_or("another", |it| it.arguments))
+        let operation = OPERATIONS.iter().find(|operation| operation.name == self.name);
+        let legal = format!("{}{}", self.name, operation.map_or("(..)", |operation| operation.arguments));
+        Error::bad_argument("a call", self, legal)
     }
 
     fn layout(&self, position: usize) -> Result<Layout, Error> {

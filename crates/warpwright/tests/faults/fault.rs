@@ -204,7 +204,7 @@ impl KernelText {
     fn shown(&self, findings: &[Finding]) -> String {
         const ALONE: &str = "kernel.rs";
         const CALLED: &str = "called.rs";
-        let mut files = SourceFiles::here().with(ALONE, &self.text);
+        let mut files = SourceFiles::here().with(ALONE, self.text.clone());
         let mut shown = Vec::new();
         for finding in findings {
             let mut finding = finding.clone();

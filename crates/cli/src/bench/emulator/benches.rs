@@ -41,7 +41,7 @@ impl Figures {
         self.per_second_and_thread(self.report.warp_instructions)
     }
 
-    /// Lane-operations a second on each thread.
+    /// Lane-operations per second on each thread.
     pub(super) fn lane_operations(&self) -> f64 {
         self.per_second_and_thread(self.report.lane_operations)
     }

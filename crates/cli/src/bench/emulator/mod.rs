@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 
+use crate::number;
 use crate::output::Output;
 use benches::Figures;
 
@@ -25,22 +26,26 @@ const PRODUCT: &str = "gemm 1024";
 /// How fast the emulator is on this machine
 #[derive(Clone, Debug, Args)]
 pub(super) struct EmulatorBench {
-    /// Host threads; 0 for one a core.
-    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u16).range(..=1024))]
+    /// Host threads; 0 uses one per core.
+    #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u16>(0..=1024))]
     threads: u16,
     /// Run under the checkers.
     #[arg(long)]
     checked: bool,
-    /// Run this kernel alone, `gemm 4096` say.
+    /// Run only this bench, for example `gemm 4096`.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+}
+
+fn unknown(name: &str) -> String {
+    let known: Vec<_> = benches::NAMES.iter().chain(&benches::LONG_NAMES).copied().collect();
+    format!("unknown bench `{name}`; expected one of {}", known.join(", "))
 }
 
 pub(super) fn run(options: &EmulatorBench, output: Output) -> Result<()> {
     if let Some(only) = &options.only {
         let mut names = benches::NAMES.iter().chain(&benches::LONG_NAMES);
-        let name =
-            names.find(|name| *name == only).with_context(|| format!("no bench is called `{only}`"))?;
+        let name = names.find(|name| *name == only).with_context(|| unknown(only))?;
         let figures = benches::run(name, options.threads.into(), options.checked)?;
         output.text(|| format!("{:<10} {:>12.2} ms", figures.name, figures.best.as_secs_f64() * 1e3));
         output.json(|| json!({ "status": "ok", "name": name, "seconds": figures.best.as_secs_f64() }));

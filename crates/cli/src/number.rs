@@ -1,0 +1,17 @@
+//! Numbers on the command line.
+
+use std::ops::RangeInclusive;
+
+use clap::builder::{StringValueParser, TypedValueParser};
+
+/// Reads an integer of a range. A refusal names the range.
+pub(crate) fn integer<T>(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = T>
+where
+    T: TryFrom<u64> + Clone + Send + Sync + 'static,
+{
+    StringValueParser::new().try_map(move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("expected an integer from {} to {}", range.start(), range.end()))
+    })
+}

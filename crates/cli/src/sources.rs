@@ -1,0 +1,26 @@
+//! The sources that reports show beside counters, findings and PTX.
+
+use warpwright_runtime::SourceFiles;
+
+/// The kernels of the library and the lessons as they were compiled, by the paths that their PTX
+/// names, so that an installed program shows them too. `build.rs` makes the list.
+const EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
+
+/// The embedded sources, and the files below the current folder and those above it.
+pub(crate) fn files() -> SourceFiles {
+    EMBEDDED.iter().fold(SourceFiles::here(), |files, &(path, text)| files.with(path, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_of_a_kernel_is_known_by_the_path_that_its_ptx_names() {
+        let mut files = SourceFiles::under("/nowhere");
+        let path = ["crates", "kernels", "src", "histogram", "mod.rs"].join(std::path::MAIN_SEPARATOR_STR);
+        assert_eq!(files.file(&path), None, "it is not found on the disk");
+        let mut files = super::files();
+        assert!(files.file(&path).is_some_and(|text| text.contains("fn bin_between")));
+    }
+}
