@@ -1,4 +1,4 @@
-//! A roofline as a picture: operations a second over operations a byte, both by powers of ten.
+//! A roofline as a picture: operations per second over operations per byte, both by powers of ten.
 
 use std::fmt::Write;
 
@@ -10,9 +10,14 @@ const LEFT: f64 = 70.0;
 const TOP: f64 = 56.0;
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 380.0;
-/// Powers of ten along x: operations a byte.
+/// Between the baselines of two names of roofs.
+const LINE: f64 = 15.0;
+/// What colors and signs mean.
+const LEGEND: &str = "Blue: roofs of what the kernel uses. Gray: roofs of other units. \
+                      Ring: the most that the roofs allow. Dot: measured.";
+/// Powers of ten along x: operations per byte.
 const X: (f64, f64) = (-2.0, 4.0);
-/// Powers of ten along y: operations a second.
+/// Powers of ten along y: operations per second.
 const Y: (f64, f64) = (9.0, 16.0);
 
 fn x_of(intensity: f64) -> f64 {
@@ -33,18 +38,27 @@ fn escaped(text: &str) -> String {
 pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> String {
     // Room for the roofs' names at the right, and for the title above.
     let width = (LEFT + WIDTH + 260.0).max(24.0 + 8.0 * title.chars().count() as f64);
-    let height = TOP + HEIGHT + 54.0;
+    let height = TOP + HEIGHT + 76.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\" fill=\"#777\" stroke-linecap=\"round\">\n\
          <text x=\"12\" y=\"22\" font-size=\"14\">{}</text>\n\
-         <text x=\"12\" y=\"42\">operations a second, over operations a byte of device memory</text>\n",
-        escaped(title)
+         <text x=\"12\" y=\"42\">operations per second</text>\n\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">operations per byte of device memory</text>\n\
+         <text x=\"{LEFT}\" y=\"{:.1}\">{LEGEND}</text>\n",
+        escaped(title),
+        LEFT + WIDTH / 2.0,
+        TOP + HEIGHT + 40.0,
+        TOP + HEIGHT + 62.0,
     );
     grid(&mut svg);
     let memory = place.memory_per_second;
     let slope_start = 10f64.powf(X.0);
-    for roof in roofs.iter().filter(|roof| !is_memory(roof.bound)) {
+    let mut arithmetic: Vec<_> = roofs.iter().filter(|roof| !is_memory(roof.bound)).collect();
+    arithmetic.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
+    // Where the next name may begin, so that none covers another.
+    let mut free = 0.0f64;
+    for roof in arithmetic {
         let of_kernel = is_of(roof, place);
         let ridge = roof.per_second / memory;
         let (color, width) = if of_kernel { ("#4a86c5", 2.0) } else { ("#9aa4ad", 0.8) };
@@ -56,12 +70,14 @@ pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Ro
             LEFT + WIDTH
         );
         if of_kernel {
+            let name_y = free.max(y + 4.0);
+            free = name_y + LINE;
             let kind = if roof.is_measured { "" } else { " (data sheet)" };
             let _ = writeln!(
                 svg,
                 "<text x=\"{:.1}\" y=\"{:.1}\">{}: {}{kind}</text>",
                 LEFT + WIDTH + 6.0,
-                y + 4.0,
+                name_y,
                 roof.bound.name(),
                 shown(roof.bound, roof.per_second)
             );
@@ -72,13 +88,14 @@ pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Ro
     let _ = writeln!(
         svg,
         "<path d=\"M{:.1} {:.1} L{:.1} {:.1}\" stroke=\"#4a86c5\" stroke-width=\"2\" fill=\"none\"/>\n\
-         <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+         <text transform=\"translate({:.1} {:.1}) rotate({:.1})\">device memory: {}</text>",
         x_of(slope_start),
         y_of(slope_start * memory),
         x_of(highest / memory),
         y_of(highest),
-        x_of(slope_start) + 14.0,
-        y_of(slope_start * memory) - 14.0,
+        x_of(slope_start) + 20.0,
+        y_of(slope_start * memory) - 20.0,
+        -(HEIGHT / (Y.1 - Y.0)).atan2(WIDTH / (X.1 - X.0)).to_degrees(),
         shown(Bound::DeviceMemory, memory)
     );
     kernel(&mut svg, place, measured);
@@ -167,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_kernel_stands_at_its_intensity_under_its_roof() {
-        // 100 operations a byte, at the memory's speed.
+        // 100 operations per byte, at the memory's speed.
         let (bytes, seconds) = (4_260_000, 1e-6);
         let place = Place {
             operations: vec![(Bound::TensorBf16, 100 * bytes)],

@@ -17,6 +17,8 @@ const TILE: usize = 8;
 const WARP: i64 = 32;
 /// The height of a title.
 const TITLE: usize = 30;
+/// Two grids that are wider together are drawn one below the other.
+const WIDEST: usize = 1600;
 
 /// The value as an SVG document: the offsets, colored by bank; for a swizzled layout the tile
 /// before and after; for a thread-value layout the owner of each element, colored by thread. Cells
@@ -35,7 +37,7 @@ const TITLE: usize = 30;
 /// As for [`text`](super::text); also for a value that is not a layout.
 pub fn svg(value: &Value, options: &Options) -> Result<String, Error> {
     let Some(grid) = Grid::of(value, options)? else {
-        return Err(Error::bad_argument("the subject of a picture", value, "a layout"));
+        return Err(Error::bad_argument("the subject of a picture", value, "a layout, such as (4,8):(8,1)"));
     };
     let mut panels = Vec::new();
     if let Value::Composed(composed) = value
@@ -61,36 +63,46 @@ fn count(grid: &Grid, options: &Options) -> String {
 }
 
 fn document(panels: &[(String, Grid)]) -> String {
-    let width = |title: &str, grid: &Grid| {
+    let width = |(title, grid): &(String, Grid)| {
         let text = title.chars().count().max(legend(grid).len());
         MARGIN + (CELL * grid.columns()).max(text * 8) + MARGIN / 2
     };
-    let total: usize = panels.iter().map(|(title, grid)| width(title, grid)).sum();
-    let tallest = panels.iter().map(|(_, grid)| grid.cells.len()).max().unwrap_or(0);
-    let height = TITLE + MARGIN + CELL * tallest + LEGEND;
+    let height = |(_, grid): &(String, Grid)| TITLE + MARGIN + CELL * grid.cells.len() + LEGEND;
+    let beside: usize = panels.iter().map(width).sum();
+    let are_stacked = beside > WIDEST;
+    let total = match are_stacked {
+        true => (panels.iter().map(width).max().unwrap_or(0), panels.iter().map(height).sum()),
+        false => (beside, panels.iter().map(height).max().unwrap_or(0)),
+    };
     let mut drawn = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{total}\" height=\"{height}\" \
-         viewBox=\"0 0 {total} {height}\" font-family=\"monospace\" text-anchor=\"middle\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" \
+         viewBox=\"0 0 {0} {1}\" font-family=\"monospace\" text-anchor=\"middle\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+        total.0, total.1
     );
-    let mut left = 0;
-    for (title, grid) in panels {
+    let (mut left, mut top) = (0, 0);
+    for titled in panels {
+        let (title, grid) = titled;
+        let (x, y) = (left + MARGIN, top + TITLE + MARGIN / 2);
         let _ = writeln!(
             drawn,
-            "<text x=\"{}\" y=\"20\" font-size=\"13\" text-anchor=\"start\">{}</text>",
-            left + MARGIN,
+            "<text x=\"{x}\" y=\"{}\" font-size=\"13\" text-anchor=\"start\">{}</text>",
+            top + 20,
             escaped(title)
         );
-        panel(&mut drawn, grid, left + MARGIN, TITLE + MARGIN / 2);
-        borders(&mut drawn, grid, left + MARGIN, TITLE + MARGIN / 2);
-        let below = TITLE + MARGIN / 2 + CELL * grid.cells.len() + LEGEND / 2;
+        panel(&mut drawn, grid, x, y);
+        borders(&mut drawn, grid, x, y);
         let _ = writeln!(
             drawn,
-            "<text x=\"{}\" y=\"{below}\" font-size=\"12\" fill=\"#444\" text-anchor=\"start\">{}</text>",
-            left + MARGIN,
+            "<text x=\"{x}\" y=\"{}\" font-size=\"12\" fill=\"#444\" text-anchor=\"start\">{}</text>",
+            y + CELL * grid.cells.len() + LEGEND / 2,
             legend(grid)
         );
-        left += width(title, grid);
+        if are_stacked {
+            top += height(titled);
+        } else {
+            left += width(titled);
+        }
     }
     drawn.push_str("</svg>\n");
     drawn
@@ -125,46 +137,58 @@ fn panel(drawn: &mut String, grid: &Grid, left: usize, top: usize) {
     }
 }
 
-/// Thick lines between the elements of different warps; between tiles of [`TILE`] cells in a layout
-/// of several.
+/// Whether a thick line is between two cells: of different warps, or of different tiles of [`TILE`]
+/// cells in a layout without owners.
+fn is_border(grid: &Grid, one: (usize, usize), other: (usize, usize)) -> bool {
+    let warp = |(row, column): (usize, usize)| {
+        grid.cells.get(row)?.get(column)?.owners.first().map(|(thread, _)| thread.div_euclid(WARP))
+    };
+    match (warp(one), warp(other)) {
+        (None, None) => one.0 / TILE != other.0 / TILE || one.1 / TILE != other.1 / TILE,
+        (one, other) => one != other,
+    }
+}
+
+/// The cells with a thick line at their left, and those with one above.
+fn thick_lines(grid: &Grid) -> [Vec<(usize, usize)>; 2] {
+    let cells =
+        (0..grid.cells.len()).flat_map(|row| (0..grid.cells[row].len()).map(move |column| (row, column)));
+    let left =
+        |&(row, column): &(usize, usize)| column > 0 && is_border(grid, (row, column - 1), (row, column));
+    let above =
+        |&(row, column): &(usize, usize)| row > 0 && is_border(grid, (row - 1, column), (row, column));
+    [cells.clone().filter(left).collect(), cells.filter(above).collect()]
+}
+
 fn borders(drawn: &mut String, grid: &Grid, left: usize, top: usize) {
-    let is_border = |one: (usize, usize), other: (usize, usize)| {
-        let warp = |(row, column): (usize, usize)| {
-            grid.cells.get(row)?.get(column)?.owners.first().map(|(thread, _)| thread.div_euclid(WARP))
-        };
-        match (warp(one), warp(other)) {
-            (None, None) => one.0 / TILE != other.0 / TILE || one.1 / TILE != other.1 / TILE,
-            (one, other) => one != other,
-        }
-    };
-    let mut line = |x: usize, y: usize, along: char, length: usize| {
-        let _ = writeln!(
-            drawn,
-            "<path d=\"M{x} {y} {along}{length}\" stroke=\"#000\" stroke-width=\"3\" fill=\"none\"/>"
-        );
-    };
-    for (row, cells) in grid.cells.iter().enumerate() {
-        for column in 0..cells.len() {
-            let (x, y) = (left + CELL * column, top + CELL * row);
-            if column > 0 && is_border((row, column - 1), (row, column)) {
-                line(x, y, 'v', CELL);
-            }
-            if row > 0 && is_border((row - 1, column), (row, column)) {
-                line(x, y, 'h', CELL);
-            }
+    for (cells, along) in thick_lines(grid).iter().zip(['v', 'h']) {
+        for (row, column) in cells {
+            let _ = writeln!(
+                drawn,
+                "<path d=\"M{} {} {along}{CELL}\" stroke=\"#000\" stroke-width=\"3\" fill=\"none\"/>",
+                left + CELL * column,
+                top + CELL * row
+            );
         }
     }
 }
 
-/// What numbers, colors and lines mean.
-fn legend(grid: &Grid) -> &'static str {
-    match grid.cells.iter().flatten().find(|cell| !cell.owners.is_empty()) {
-        Some(_) => "T: thread, by color. V: its value. Thick lines: warps.",
-        None if grid.cells.iter().flatten().any(|cell| cell.bank.is_some()) => {
-            "Number: offset. Color: bank of shared memory. Thick lines: every 8 rows and columns."
-        }
-        None => "Number: value of the layout. Thick lines: every 8 rows and columns.",
-    }
+/// What numbers, colors and lines mean, as far as the grid has them.
+fn legend(grid: &Grid) -> String {
+    let mut cells = grid.cells.iter().flatten();
+    let (meaning, lines) = if cells.any(|cell| !cell.owners.is_empty()) {
+        ("T: thread, by color. V: its value.", " Thick lines: warps.")
+    } else {
+        let has_banks = grid.cells.iter().flatten().any(|cell| cell.bank.is_some());
+        let offset = "Number: offset. Color: bank of shared memory.";
+        (
+            if has_banks { offset } else { "Number: value of the layout." },
+            " Thick lines: every 8 rows and columns.",
+        )
+    };
+    let lines = if thick_lines(grid).iter().all(Vec::is_empty) { "" } else { lines };
+    let conflicts = if grid.conflicts() == 0 { "" } else { " Red: bank conflict." };
+    format!("{meaning}{conflicts}{lines}")
 }
 
 fn cell_at(drawn: &mut String, cell: &Cell, x: usize, y: usize) {
@@ -242,6 +266,20 @@ mod tests {
         let drawn = svg(&evaluate("Swizzle<3,2,3> o (8,8):(1,8)").unwrap(), &options).unwrap();
         assert_eq!(drawn.matches("stroke=\"#d00\"").count(), 64);
         assert!(drawn.contains("64 cells in conflict") && drawn.contains(", 0 cells in conflict"));
+        assert_eq!(drawn.matches("Red: bank conflict.").count(), 1, "the legend of the first grid");
+        assert!(!drawn.contains("Thick lines"), "8 rows and columns have none: {drawn}");
+    }
+
+    #[test]
+    fn wide_grids_are_below_each_other() {
+        let size = |expression| {
+            let drawn = svg(&evaluate(expression).unwrap(), &Options::default()).unwrap();
+            let number =
+                |name: &str| drawn.split(name).nth(1).unwrap().split('"').next().unwrap().parse::<usize>();
+            (number(" width=\"").unwrap(), number(" height=\"").unwrap())
+        };
+        let (beside, below) = (size("Swizzle<3,2,3> o (8,8):(1,8)"), size("Swizzle<3,3,3> o (8,64):(64,1)"));
+        assert!(beside.0 > beside.1 && below.0 < 64 * 44 && below.1 == 2 * beside.1, "{beside:?} {below:?}");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::mutate::{mutate, number, once_in, one};
 
 pub(super) struct Layouts;
 
-/// Pictures are drawn of every so many values, since a picture takes longer than its value.
+/// A value is drawn if the length of its text is a multiple of this number. A picture takes longer
+/// than its value.
 const DRAWN: u64 = 32;
 
 impl Target for Layouts {
