@@ -15,7 +15,7 @@ use crate::target::DeviceOptions;
 pub(crate) struct Run {
     #[command(flatten)]
     device: DeviceOptions,
-    /// Print the candidates of the heuristic, its choice and why.
+    /// Print the candidates of the heuristic, the one it chooses, and why.
     #[arg(long, global = true)]
     explain: bool,
     #[command(subcommand)]
@@ -51,6 +51,7 @@ impl Run {
                 "seconds": seconds,
                 "elements": verified.elements,
                 "worst_error_of_tolerance": verified.worst,
+                "finding": verified.finding,
                 "warp_instructions": counts.warp_instructions,
                 "lane_operations": counts.lane_operations,
                 "mma_multiply_adds": counts.mma_multiply_adds,
@@ -58,9 +59,10 @@ impl Run {
         });
         output.text(|| {
             let explanation = explanation.map_or(String::new(), |text| format!("{text}\n"));
+            let finding = verified.finding.as_ref().map_or(String::new(), |finding| format!("\n{finding}"));
             let of_emulator = if device.properties().is_emulated { " of the emulator" } else { "" };
             format!(
-                "{explanation}all {} elements agree with the reference (largest error: {:.3} of its tolerance): {choice:?} on {}, {seconds:.6} s{of_emulator}",
+                "{explanation}all {} elements agree with the reference (largest error: {:.3} of its tolerance): {choice:?} on {}, {seconds:.6} s{of_emulator}{finding}",
                 verified.elements,
                 verified.worst,
                 device.name(),

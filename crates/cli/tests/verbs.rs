@@ -125,7 +125,7 @@ fn occupancy_says_what_limits_and_what_one_more_would_take() {
     assert_eq!(report["one_more"]["registers_per_thread"], 40, "{report}");
     let output = warpwright(&["occupancy", "--regs", "32", "--threads", "64", "--arch", "sm_75"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.starts_with("16 CTAs an SM: 32 of 32 warps, 100.0 %"), "{text}");
+    assert!(text.starts_with("16 CTAs per SM: 32 of 32 warps, 100.0 %"), "{text}");
     assert_eq!(text.matches("<- stops one more").count(), 2, "warp slots and CTA slots: {text}");
     let refused = warpwright(&["occupancy", "--regs", "32", "--threads", "64", "--arch", "sm_60"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("expected one of sm_70, sm_72, sm_75, sm_80"));
@@ -143,6 +143,16 @@ fn occupancy_says_what_limits_and_what_one_more_would_take() {
         let report = json(&["occupancy", "--regs", "32", "--threads", "128", "--arch", arch]);
         assert!(report["ctas_per_sm"].as_u64() > Some(7), "{arch}: {report}");
     }
+}
+
+#[test]
+fn a_run_tells_what_its_kernel_found() {
+    let report = json(&["run", "occupancy", "--threads", "1024", "--device", "emu:h200"]);
+    assert_eq!(
+        report["finding"], "at most 264 CTAs were resident at the same time, 2 on each of 132 SMs",
+        "{report}"
+    );
+    assert!(json(&["run", "vector-add", "--length", "10"])["finding"].is_null());
 }
 
 #[test]

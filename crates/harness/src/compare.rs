@@ -9,12 +9,15 @@ use crate::number::HostNumber;
 use crate::workload::Result;
 
 /// A result that agrees with its reference.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verified {
     /// Elements compared: all of the result.
     pub elements: u64,
     /// The largest error as a fraction of its element's tolerance: 0 is exact, 1 the limit.
     pub worst: f64,
+    /// What the kernel found out, as a sentence without its full stop, where the kernel is run for
+    /// it.
+    pub finding: Option<String>,
 }
 
 /// A result that does not agree with its reference.
@@ -101,15 +104,9 @@ fn compare_each(
             first.get_or_insert((index, element));
         }
     }
+    let elements = verified.elements;
     first.map_or(Ok(verified), |(index, Compared { found, expected, tolerance })| {
-        Err(Mismatch {
-            at: coordinates(index),
-            found,
-            expected,
-            tolerance,
-            wrong,
-            elements: verified.elements,
-        })
+        Err(Mismatch { at: coordinates(index), found, expected, tolerance, wrong, elements })
     })
 }
 
@@ -168,6 +165,7 @@ pub fn merge(
             Ok(verified) => {
                 all.elements += verified.elements;
                 all.worst = all.worst.max(verified.worst);
+                all.finding = verified.finding.or(all.finding);
             }
             Err(mismatch) => {
                 all.elements += mismatch.elements;
@@ -176,7 +174,8 @@ pub fn merge(
             }
         }
     }
-    first.map_or(Ok(all), |first| Err(Mismatch { wrong, elements: all.elements, ..first }))
+    let elements = all.elements;
+    first.map_or(Ok(all), |first| Err(Mismatch { wrong, elements, ..first }))
 }
 
 #[cfg(test)]
@@ -188,7 +187,7 @@ mod tests {
         let element = |found, expected| Compared { found, expected, tolerance: 0.5 };
         let coordinates = |index: u64| vec![index as usize / 2, index as usize % 2];
         let close = [element(1.0, 1.25), element(f64::NAN, f64::NAN), element(f64::INFINITY, f64::INFINITY)];
-        assert_eq!(compare(close, coordinates), Ok(Verified { elements: 3, worst: 0.5 }));
+        assert_eq!(compare(close, coordinates), Ok(Verified { elements: 3, worst: 0.5, finding: None }));
         let wrongs =
             [element(1.0, 1.6), element(f64::NAN, 1.0), element(1.0, f64::NAN), element(f64::INFINITY, 1.0)];
         for wrong in wrongs {
@@ -213,7 +212,7 @@ mod tests {
         };
         assert_eq!(
             compare_parallel(length, element(length)),
-            Ok(Verified { elements: length as u64, worst: 0.0 })
+            Ok(Verified { elements: length as u64, worst: 0.0, finding: None })
         );
         let mismatch = compare_parallel(length, element(length - 2)).expect_err("wrong");
         assert_eq!((mismatch.at, mismatch.wrong, mismatch.elements), (vec![length - 2], 2, length as u64));

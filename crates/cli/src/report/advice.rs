@@ -23,7 +23,7 @@ pub(super) fn of(kernel: &KernelReport, arch: &Arch) -> Vec<String> {
         let counts = &line.counts;
         if counts.barriers > 0 && counts.idle_barriers == counts.barriers {
             advice.push(format!(
-                "{}: no data crossed this barrier in this launch; it could go, as long as the others stay",
+                "{}: this barrier is unnecessary in this launch; it can be removed if the others stay",
                 place(line)
             ));
         }
@@ -38,15 +38,15 @@ fn on_line(line: &LineCounts) -> Vec<String> {
     let shared = &counts.shared;
     if shared.wavefronts * 4 > shared.ideal * 5 {
         advice.push(format!(
-            "lanes meet in a bank of shared memory, {:.1} passes for one; pad rows by a bank, or swizzle them",
+            "{:.1}-way shared-memory bank conflict; pad rows by a bank, or swizzle them",
             shared.wavefronts as f64 / shared.ideal as f64
         ));
     }
     let global = &counts.global;
     if global.sectors * 4 > global.ideal * 5 {
         advice.push(format!(
-            "a warp touches {:.1} sectors of global memory where {:.1} hold its bytes; let neighboring lanes take \
-             neighboring addresses, from a multiple of 32 bytes on",
+            "a warp accesses {:.1} sectors of global memory, and its bytes fit in {:.1}; let adjacent lanes access \
+             adjacent addresses, starting at a multiple of 32 bytes",
             global.sectors as f64 / global.requests as f64,
             global.ideal as f64 / global.requests as f64
         ));
@@ -57,14 +57,14 @@ fn on_line(line: &LineCounts) -> Vec<String> {
     let lost = counts.lanes_lost() as f64 / (32 * counts.executions).max(1) as f64;
     if lost > 0.25 && works && !acts_alone {
         advice.push(format!(
-            "{:.0} % of the lanes have nothing to do; let whole warps go the same way",
+            "{:.0} % of the lanes are inactive; let whole warps take the same branch",
             100.0 * lost
         ));
     }
     let accesses = global.requests + shared.requests + counts.local.requests;
     if counts.narrow * 4 >= accesses.max(1) {
         advice.push(format!(
-            "{} of {} accesses continue the one before; one access of up to 16 bytes a thread would do for several",
+            "{} of {} accesses continue the previous one; combine them into accesses of up to 16 bytes per thread",
             grouped(counts.narrow),
             grouped(accesses)
         ));
@@ -78,8 +78,8 @@ fn on_line(line: &LineCounts) -> Vec<String> {
     }
     if counts.local.requests > 0 {
         advice.push(
-            "this is local memory, that is device memory; an array whose indices are known when the kernel is built \
-             stays in registers"
+            "local memory is device memory; an array whose indices are known when the kernel is built stays in \
+             registers"
                 .to_owned(),
         );
     }
@@ -89,12 +89,12 @@ fn on_line(line: &LineCounts) -> Vec<String> {
 fn on_launch(kernel: &KernelReport, arch: &Arch) -> Vec<String> {
     let mut advice = Vec::new();
     if let Assembled::Known(Usage { spilled: spilled @ 1.., .. }) = kernel.assembled {
-        advice.push(format!("each thread spills {spilled} bytes of registers; use fewer values at once, or fewer threads a CTA"));
+        advice.push(format!("each thread spills {spilled} bytes of registers; use fewer values at once, or fewer threads per CTA"));
     }
     let ctas = kernel.counters.ctas();
     if ctas < u64::from(arch.sm_count) {
         advice.push(format!(
-            "the launch has {} for {} SMs: {} have nothing to do at this size",
+            "the launch has {} for {} SMs: {} SMs are idle",
             count(ctas, "CTA"),
             arch.sm_count,
             u64::from(arch.sm_count) - ctas
@@ -105,7 +105,7 @@ fn on_launch(kernel: &KernelReport, arch: &Arch) -> Vec<String> {
         && 4 * occupancy.warps_per_sm < arch.capability.warps_per_sm
     {
         advice.push(format!(
-            "an SM holds {} warps of {} for want of {}; so few hide latency only if each has many operations in flight",
+            "an SM holds {} of {} warps, limited by {}; so few warps hide latency only if each has many operations in flight",
             occupancy.warps_per_sm,
             arch.capability.warps_per_sm,
             occupancy.limiter.name()

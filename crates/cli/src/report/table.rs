@@ -26,7 +26,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// Passes for one that would do.
+/// Passes for each that is needed.
 fn ways(shared: &SharedCounts) -> String {
     if shared.requests == 0 {
         return String::new();
@@ -34,7 +34,7 @@ fn ways(shared: &SharedCounts) -> String {
     format!("{:.1}", ratio(shared.wavefronts, shared.ideal))
 }
 
-/// Sectors a request, and how many would do.
+/// Sectors per request, and the minimum.
 fn sectors(global: &SectorCounts) -> String {
     if global.requests == 0 {
         return String::new();
@@ -51,9 +51,9 @@ fn notes(line: &LineCounts) -> String {
             notes.push(format!("{} {words}", grouped(count)));
         }
     };
-    note(counts.divergent_branches, "branches part");
+    note(counts.divergent_branches, "divergent branches");
     note(counts.narrow, "narrow");
-    note(counts.idle_barriers, "idle barriers");
+    note(counts.idle_barriers, "unnecessary barriers");
     note(counts.atomic_conflicts, "atomics wait");
     note(counts.local.requests, "local");
     note(counts.copies.bytes, "bytes copied");
@@ -95,14 +95,14 @@ pub(super) fn totals(kernel: &KernelReport) -> Vec<String> {
     let KernelReport { counters, total, .. } = kernel;
     let counts = &total.counts;
     let mut lines = vec![format!(
-        "{} instructions of warps, {:.1} of 32 lanes at work; busiest: {}",
+        "{} warp instructions, {:.1} of 32 lanes active; busiest: {}",
         grouped(counts.executions),
         ratio(counts.lanes, counts.executions),
         kernel.cost.busiest().name()
     )];
     if counts.shared.requests > 0 {
         lines.push(format!(
-            "shared memory: {} requests, {} passes, {} of them for bank conflicts",
+            "shared memory: {} requests, {} passes, {} of them due to bank conflicts",
             grouped(counts.shared.requests),
             grouped(counts.shared.wavefronts),
             grouped(counts.shared.conflicts())
@@ -110,7 +110,7 @@ pub(super) fn totals(kernel: &KernelReport) -> Vec<String> {
     }
     if counts.global.requests > 0 {
         lines.push(format!(
-            "global memory: {} requests, {} sectors where {} would do",
+            "global memory: {} requests, {} sectors, {} at minimum",
             grouped(counts.global.requests),
             grouped(counts.global.sectors),
             grouped(counts.global.ideal)
@@ -125,16 +125,16 @@ pub(super) fn totals(kernel: &KernelReport) -> Vec<String> {
         ));
     }
     lines.push(format!(
-        "device memory, with caches that forget nothing: {} bytes read, {} written",
+        "DRAM traffic, assuming infinite caches: {} bytes read, {} written",
         grouped(32 * counters.sectors_read),
         grouped(32 * counters.sectors_written)
     ));
     if counts.barriers > 0 {
         let idle = match counts.idle_barriers {
             0 => String::new(),
-            idle => format!(", {} of them crossed by no data", grouped(idle)),
+            idle => format!(", {} of them unnecessary", grouped(idle)),
         };
-        lines.push(format!("barriers: {} of whole CTAs{idle}", grouped(counts.barriers)));
+        lines.push(format!("CTA barriers: {}{idle}", grouped(counts.barriers)));
     }
     let operations: Vec<String> = Unit::ALL
         .iter()

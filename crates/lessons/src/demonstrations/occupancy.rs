@@ -16,7 +16,7 @@
 use warpwright::arch::KernelResources;
 use warpwright::prelude::*;
 use warpwright::runtime::Compiled;
-use warpwright_harness::{Options, Prepared, Result, Setup, Work, Workload, exactly};
+use warpwright_harness::{Options, Prepared, Result, Setup, Verified, Work, Workload, exactly};
 
 /// CTAs that count themselves, with a given use of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,6 +112,7 @@ impl Workload for OccupancyWorkload {
         let resident = resident(&occupancy, &kernel)?;
         let grid = self.ctas.unwrap_or(2 * resident);
         let stay = if device.properties().is_emulated { EMULATED_STAY } else { STAY };
+        let sm_count = device.properties().sm_count;
         let buffers = setup.buffers(self.work(), |_| setup.output::<u32>(COUNTS))?;
         Ok(buffers
             .launch(move |stream, counts| {
@@ -120,9 +121,20 @@ impl Workload for OccupancyWorkload {
             })
             .verify(move |counts| {
                 let expected = [0, resident.min(grid), grid, grid];
-                exactly(&counts.to_vec()?, |index| f64::from(expected[index]))
+                let found = counts.to_vec()?;
+                let verified = exactly(&found, |index| f64::from(expected[index]))?;
+                Ok(Verified { finding: Some(finding(found[PEAK], sm_count)), ..verified })
             }))
     }
+}
+
+/// The count that the kernel is run for, as a sentence.
+fn finding(peak: u32, sm_count: u32) -> String {
+    let per_sm = match peak % sm_count {
+        0 => format!("{} on each of {sm_count} SMs", peak / sm_count),
+        _ => format!("on {sm_count} SMs"),
+    };
+    format!("at most {peak} CTAs were resident at the same time, {per_sm}")
 }
 
 /// The number of CTAs that the device can hold. The emulator has no assembler to report registers

@@ -24,10 +24,10 @@ pub const BLOCK: u32 = 128;
 /// The block of an operand's elements that share a scale. The columns of B count as its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum Granularity {
-    /// 128 of k of one row (1x128): what is quantized while a model runs.
+    /// One row and 128 elements along k (1x128): activations, quantized while a model runs.
     #[option(name = "1x128")]
     Row,
-    /// 128 of k of 128 rows (128x128): weights.
+    /// 128 rows and 128 elements along k (128x128): weights.
     #[default]
     #[option(name = "128x128")]
     Block,

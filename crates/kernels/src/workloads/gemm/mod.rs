@@ -109,7 +109,7 @@ enum Sizes {
     Random,
     /// Between half of the maximum and the maximum.
     Odd,
-    /// The largest.
+    /// The maximum.
     Alike,
 }
 
@@ -132,10 +132,10 @@ enum Scales {
     Tensor,
     /// A scale for each row of A and each column of B, by the epilogue.
     RowColumn,
-    /// Block scales: one for 128 of k of a row of A.
+    /// Block scales: one per 128 elements along k of a row of A.
     #[option(name = "1x128")]
     Row1x128,
-    /// Block scales: one for 128 of k of 128 rows of A.
+    /// Block scales: one per 128 rows of A and 128 elements along k.
     #[option(name = "128x128")]
     Block128x128,
 }
