@@ -265,7 +265,7 @@ pub enum Error {
         findings: Arc<[Finding]>,
     },
     /// The emulator's checkers reported findings in a kernel that ran to its end.
-    #[error("{}", rendered(.findings))]
+    #[error("{}", rendered(.findings.iter().cloned()))]
     Findings {
         /// The findings.
         findings: Arc<[Finding]>,
@@ -359,12 +359,12 @@ fn shown_bytes(bytes: u64) -> String {
     format!("{:.1} {}", bytes as f64 / 1000f64.powi(power as i32), UNITS[power - 1])
 }
 
-/// Renders findings like compiler diagnostics.
-/// The findings come first: they are often the cause of the fault.
+/// Renders a fault after the findings, which are often its cause.
 fn stopped(fault: &Fault, findings: &[Finding]) -> String {
+    let fault = rendered(std::iter::once(Finding::from(fault)));
     match findings {
-        [] => fault.to_string(),
-        _ => format!("{}\n\nThe kernel then stopped: {fault}", rendered(findings)),
+        [] => fault,
+        _ => format!("{}\n\nThe kernel then stopped:\n\n{fault}", rendered(findings.iter().cloned())),
     }
 }
 
@@ -374,9 +374,10 @@ impl std::fmt::Debug for Error {
     }
 }
 
-fn rendered(findings: &[Finding]) -> String {
+/// Renders findings like compiler diagnostics.
+fn rendered(findings: impl Iterator<Item = Finding>) -> String {
     let mut files = SourceFiles::here();
-    let texts: Vec<String> = findings.iter().map(|finding| render(finding, &mut files, false)).collect();
+    let texts: Vec<String> = findings.map(|finding| render(&finding, &mut files, false)).collect();
     texts.join("\n\n")
 }
 

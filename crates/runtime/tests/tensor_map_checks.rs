@@ -218,7 +218,7 @@ fn the_emulator_finds_an_untyped_map_with_another_box() {
     let cases = [
         (8, "2048 bytes were expected and 1024 arrived"),
         (8, "1024 bytes arrived from a copy issued here"),
-        (32, "A copy accesses 4096 bytes from offset 0x0 on, which are outside shared memory"),
+        (32, "a copy accesses 4096 bytes from offset 0x0 on, which are outside shared memory"),
     ];
     for (rows, words) in cases {
         let source = matrix(&device);

@@ -150,13 +150,16 @@ impl From<&Fault> for Finding {
             ptx_text: fault.ptx_text.clone().unwrap_or_default(),
             text: fault.what.clone().unwrap_or(who),
         });
+        // Words of its own leave out the CTA.
+        let cta = fault.cta.filter(|_| fault.what.is_some());
+        let of_cta = cta.map(|[x, y, z]| format!("this is CTA ({x}, {y}, {z})"));
         Self {
             kind: FindingKind::Fault(fault.kind),
             kernel: fault.kernel.clone(),
             message: as_title(&fault.message),
             labels: label.into_iter().chain(fault.also.iter().cloned()).collect(),
             memory: fault.memory.clone(),
-            notes: fault.notes.clone(),
+            notes: fault.notes.iter().cloned().chain(of_cta).collect(),
             help: fault.help.clone().or_else(|| general_help(fault.kind).map(str::to_owned)),
             count: 1,
             tile: None,

@@ -94,13 +94,25 @@ impl Checker {
         let warp = self.warp_of(actor);
         let sources = value.sources;
         let states = [
-            (sources & !warp.population, "do not exist: the CTA ends within this warp"),
-            (sources & warp.population & !warp.alive, "have exited"),
-            (sources & warp.alive, "are not in its member mask"),
+            (
+                sources & !warp.population,
+                "does not exist: the CTA ends within this warp",
+                "do not exist: the CTA ends within this warp",
+            ),
+            (
+                sources & warp.population & !warp.alive,
+                "has ended without executing it",
+                "have ended without executing it",
+            ),
+            (sources & warp.alive, "is not in its member mask", "are not in its member mask"),
         ];
-        let absent = states.into_iter().filter(|(lanes, _)| *lanes != 0);
-        let absent: Vec<String> =
-            absent.map(|(lanes, what)| format!("{}, which {what}", lane_list(lanes))).collect();
+        let absent = states.into_iter().filter(|(lanes, ..)| *lanes != 0);
+        let absent: Vec<String> = absent
+            .map(|(lanes, of_one, of_several)| {
+                let what = if lanes.count_ones() == 1 { of_one } else { of_several };
+                format!("{}, which {what}", lane_list(lanes))
+            })
+            .collect();
         let info = &self.launch.info;
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Fault(FaultKind::LaneMask),
@@ -112,7 +124,7 @@ impl Checker {
             mbarrier: None,
             note: "the value of a lane that has exited, or that the member mask does not name, is undefined (PTX ISA, \"shfl.sync\")"
                 .to_owned(),
-            help: "let all lanes that are read execute the shuffle, or use its value only where the source lane takes part"
+            help: "let all lanes that are read execute the shuffle: move it out of a branch that they skip, and before a `return` that they take; or use its value only where the source lane takes part"
                 .to_owned(),
         });
     }

@@ -1,6 +1,6 @@
 //! The sixteen barriers of a CTA: `bar` and `barrier.cta`.
 
-use warpwright_events::FaultKind;
+use warpwright_events::{Actor, FaultKind, lane_list};
 
 use crate::launch::failure::Failure;
 
@@ -18,8 +18,8 @@ pub(crate) struct BarrierState {
     pub(crate) arrived: Vec<u32>,
     /// Threads it waits for; `None` for all of the CTA.
     expected: Option<u32>,
-    /// Whether any thread has arrived since it last completed.
-    open: bool,
+    /// The first arrival since it last completed.
+    opener: Option<Actor>,
     /// The number of completions.
     pub(crate) generation: u32,
     running: BarrierResult,
@@ -32,7 +32,7 @@ impl BarrierState {
         Self {
             arrived: vec![0; warps],
             expected: None,
-            open: false,
+            opener: None,
             generation: 0,
             running: BarrierResult::default(),
             results: [BarrierResult::default(); 4],
@@ -42,7 +42,7 @@ impl BarrierState {
     /// Resets the state, for another CTA.
     pub(crate) fn reset(&mut self) {
         self.arrived.fill(0);
-        (self.expected, self.open, self.generation) = (None, false, 0);
+        (self.expected, self.opener, self.generation) = (None, None, 0);
         self.running = BarrierResult::default();
     }
 
@@ -58,18 +58,18 @@ impl BarrierState {
     /// Lanes of a warp arrive. Returns the generation whose end they wait for.
     pub(crate) fn arrive(
         &mut self,
-        id: usize,
-        warp: usize,
-        lanes: u32,
+        id: u32,
+        actor: Actor,
         expected: Option<u32>,
         truths: u32,
     ) -> Result<u32, Box<Failure>> {
-        if self.open && self.expected != expected {
+        let lanes = actor.lanes;
+        if let Some(opener) = self.opener.filter(|_| self.expected != expected) {
             let words = |count: Option<u32>| match count {
                 Some(count) => format!("{count} threads"),
                 None => "all threads of the CTA".to_owned(),
             };
-            return Err(Failure::new(
+            let mut failure = Failure::new(
                 FaultKind::Barrier,
                 lanes,
                 format!(
@@ -77,11 +77,19 @@ impl BarrierState {
                     words(self.expected),
                     words(expected)
                 ),
-            ));
+            );
+            let who = format!("warp {}, {}", opener.warp, lane_list(opener.lanes));
+            failure.also.push((opener.pc, format!("{who} opened it here for {}", words(self.expected))));
+            failure.help = Some(
+                "let all threads that the barrier counts execute the same calls that synchronize, in the same order, \
+                 with the same count"
+                    .to_owned(),
+            );
+            return Err(failure);
         }
-        self.open = true;
+        self.opener.get_or_insert(actor);
         self.expected = expected;
-        self.arrived[warp] |= lanes;
+        self.arrived[actor.warp as usize] |= lanes;
         self.running.population += (lanes & truths).count_ones();
         self.running.arrived += lanes.count_ones();
         Ok(self.generation)
@@ -100,7 +108,7 @@ impl BarrierState {
 
     /// Completes it if all have arrived.
     pub(crate) fn settle(&mut self, alive: &[u32]) -> bool {
-        if !self.open {
+        if self.opener.is_none() {
             return false;
         }
         let (count, wanted) = self.progress(alive);
@@ -110,7 +118,7 @@ impl BarrierState {
         self.results[self.generation as usize % self.results.len()] = self.running;
         self.running = BarrierResult::default();
         self.generation = self.generation.wrapping_add(1);
-        self.open = false;
+        self.opener = None;
         self.arrived.fill(0);
         true
     }
@@ -120,13 +128,17 @@ impl BarrierState {
 mod tests {
     use super::*;
 
+    fn lanes(warp: u32, lanes: u32) -> Actor {
+        Actor { rank: 0, warp, lanes, pc: 0 }
+    }
+
     #[test]
     fn completes_when_every_live_thread_has_arrived() {
         let mut barrier = BarrierState::new(2);
         let alive = [u32::MAX, 0xffff];
-        let generation = barrier.arrive(0, 0, u32::MAX, None, 0).unwrap();
+        let generation = barrier.arrive(0, lanes(0, u32::MAX), None, 0).unwrap();
         assert!(!barrier.settle(&alive));
-        barrier.arrive(0, 1, 0xff, None, 0).unwrap();
+        barrier.arrive(0, lanes(1, 0xff), None, 0).unwrap();
         assert!(!barrier.settle(&alive));
         assert!(barrier.settle(&[u32::MAX, 0xff]), "the rest exited");
         assert_eq!(barrier.generation(), generation + 1);
@@ -136,9 +148,9 @@ mod tests {
     fn counts_are_of_whole_warps_and_must_agree() {
         let mut barrier = BarrierState::new(4);
         let alive = [u32::MAX; 4];
-        barrier.arrive(3, 1, u32::MAX, Some(64), 0b111).unwrap();
-        assert!(barrier.arrive(3, 2, u32::MAX, Some(96), 0).is_err());
-        barrier.arrive(3, 3, u32::MAX, Some(64), 0b1).unwrap();
+        barrier.arrive(3, lanes(1, u32::MAX), Some(64), 0b111).unwrap();
+        assert!(barrier.arrive(3, lanes(2, u32::MAX), Some(96), 0).is_err());
+        barrier.arrive(3, lanes(3, u32::MAX), Some(64), 0b1).unwrap();
         assert!(barrier.settle(&alive));
         assert_eq!(barrier.result(0).population, 4);
         assert!(!barrier.settle(&alive));

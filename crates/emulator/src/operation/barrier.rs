@@ -81,11 +81,11 @@ impl BarrierOperation {
             left &= !group;
             let (id, count) = (ids[leader], counts.map(|counts| counts[leader]));
             self.check(id, count, group, execution.block.alive.len() as u32)?;
+            let actor = execution.actor(group);
             let barrier = &mut execution.block.barriers[id as usize];
-            let warp = execution.warp as usize;
-            let generation = barrier.arrive(id as usize, warp, group, count, truths)?;
+            let generation = barrier.arrive(id, actor, count, truths)?;
             execution.block.observer.report(Event::BarrierArrive {
-                actor: execution.actor(group),
+                actor,
                 barrier: id,
                 generation,
                 all: count.is_none(),

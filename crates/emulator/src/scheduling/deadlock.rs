@@ -27,6 +27,16 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
+    /// How far the location probably is from the cause. An instruction that needs more lanes of its
+    /// warp keeps the warp from everything that other threads wait for.
+    fn distance(&self) -> u32 {
+        match (self.path.wait, self.path.watched) {
+            (Wait::Together | Wait::Members(_), _) => 0,
+            (_, Some(Watched::Mbarrier { .. })) => 1,
+            _ => 2,
+        }
+    }
+
     fn verb(&self) -> &'static str {
         let alone = self.warps.len() == 1
             && (self.path.mask == self.warps[0].alive || self.path.mask.count_ones() == 1);
@@ -56,9 +66,7 @@ impl Cluster {
                  the same holds for the {others} others that are resident."
             ),
         };
-        // An incomplete mbarrier is the most useful location.
-        let awaited = |waiting: &&Waiting<'_>| matches!(waiting.path.watched, Some(Watched::Mbarrier { .. }));
-        let first = places.iter().find(awaited).unwrap_or(&places[0]);
+        let first = places.iter().min_by_key(|waiting| waiting.distance()).unwrap_or(&places[0]);
         let mut failure = Failure::new(FaultKind::Deadlock, first.path.mask, message);
         failure.what = Some(format!("{} {} here", self.who(first), first.verb()));
         for waiting in places.iter().filter(|waiting| waiting.path.pc != first.path.pc).take(MOST_LABELS) {

@@ -2,19 +2,19 @@
 //! operation need be associative only.
 //!
 //! Each call has shared memory of its own and synchronizes the CTA twice, so that calls may follow
-//! one another and stand in loops. The kernel states its block before. All threads make the call.
+//! one another and stand in loops. The kernel states its block before. All threads make the call: a
+//! thread that has exited or skipped it is a deadlock.
 
 use crate::composite::{ValueArray, select_value};
 use crate::element::DeviceNumber;
-use crate::operation::refuse;
+use crate::operation::{perform, refuse};
 use crate::recorder;
 use crate::special::{lane_id, thread_idx};
 use crate::staging::DeviceValue;
 use crate::value::{Reg, Value, constant};
 use crate::warp::{Lanes, add};
 use warpwright_arch::limits::WARP_SIZE;
-
-use super::sync_threads;
+use warpwright_ir::Operand;
 
 /// The calling thread's position in its block.
 #[derive(Clone, Copy)]
@@ -59,6 +59,14 @@ impl Position {
             (Lanes::first(held), held - 1)
         };
         Self { thread, warp, lane: lane_id(), warps, lanes, last_lane }
+    }
+
+    /// Waits until all threads of the block arrive. The barrier counts them, so a thread that has
+    /// exited is missing rather than counted.
+    #[track_caller]
+    fn synchronize(&self) {
+        let threads = self.warps * WARP_SIZE;
+        perform("bar.sync", [Operand::Integer(0), Operand::Integer(threads.into())]);
     }
 
     /// The warp's part of `of_warps`, in each of the first lanes of warp 0; the last in the others.
@@ -107,14 +115,14 @@ fn combine_warps<V: DeviceValue + Copy>(at: Position, of_warp: V, operation: imp
     if at.lane == 0 {
         shared.set(at.warp, of_warp);
     }
-    sync_threads();
+    at.synchronize();
     if at.warp == 0 {
         let result = Lanes::first_of_all(at.warps).reduce(at.of_warps(&shared), operation);
         if at.lane == 0 {
             shared.set(at.warps, result);
         }
     }
-    sync_threads();
+    at.synchronize();
     shared.get(at.warps)
 }
 
@@ -132,14 +140,14 @@ fn scan<V: DeviceValue + Copy>(at: Position, value: V, identity: V, operation: i
     if at.lane == at.last_lane {
         totals.set(at.warp, in_warp);
     }
-    sync_threads();
+    at.synchronize();
     if at.warp == 0 {
         let scanned = Lanes::first_of_all(at.warps).inclusive_scan(at.of_warps(&totals), &operation);
         if at.lane < at.warps {
             before.set(at.lane, scanned);
         }
     }
-    sync_threads();
+    at.synchronize();
     let mut scanned = in_warp;
     let mut prefix = identity;
     if at.warp > 0 {
@@ -189,10 +197,10 @@ pub fn broadcast<V: DeviceValue + Copy>(value: V, thread: impl Value<u32>) -> V 
     if at.thread == thread.reg() {
         shared.set(0u32, value);
     }
-    sync_threads();
+    at.synchronize();
     let sent = shared.get(0u32);
     // The next call in a loop sets it again.
-    sync_threads();
+    at.synchronize();
     sent
 }
 

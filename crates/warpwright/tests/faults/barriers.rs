@@ -13,6 +13,13 @@ faults! {
     barrier_with_two_counts: [9], "barrier", run(1, 96, |i| if i < 32 { input(i + 32) } else { 0 });
     barrier_after_some_threads_left: [9, 14], "deadlock", run(1, 64, |i| if i < 32 { input(31 - i) } else { 0 });
     barrier_between_the_wrong_warps: [9], "race", run(1, 96, |i| if i < 32 { input(i + 64) } else { 0 });
+    reduction_after_some_warps_left: [9], "deadlock", run(1, 128, sum_below_64);
+    reduction_in_a_branch_of_warps: [9], "barrier", run(1, 128, sum_below_64);
+}
+
+/// What threads below 64 store: the sum of their inputs.
+fn sum_below_64(i: u32) -> u32 {
+    if i < 64 { (0..64).map(input).sum() } else { 0 }
 }
 
 impl Twin {
@@ -106,7 +113,7 @@ impl Twin {
         let thread = thread_idx().x;
         tile[thread] = input[thread];
         if thread < 32 {
-            NamedBarrier::new(1, 64).sync();
+            NamedBarrier::new(1, 64).sync(); // (2)
             output[thread] = tile[thread + 32];
         } else if thread < 64 {
             NamedBarrier::new(1, self.number(96, 64)).arrive(); // (1)
@@ -146,5 +153,37 @@ impl Twin {
         } else if thread < 64 {
             NamedBarrier::new(1, 64).arrive();
         }
+    }
+
+    /// Sums 64 elements; warps that have none leave first.
+    #[kernel]
+    fn reduction_after_some_warps_left(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        launch::threads(128);
+        let thread = thread_idx().x;
+        if !self.mended {
+            if thread >= 64 {
+                return;
+            }
+        }
+        let sum = block::reduce_sum(if thread < 64 { input[thread] } else { 0 }); // (1)
+        if thread < 64 {
+            output[thread] = sum;
+        }
+    }
+
+    /// Sums 64 elements; warps that have none wait behind the sum.
+    #[kernel]
+    fn reduction_in_a_branch_of_warps(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        launch::threads(128);
+        let thread = thread_idx().x;
+        if self.mended {
+            let sum = block::reduce_sum(if thread < 64 { input[thread] } else { 0 });
+            if thread < 64 {
+                output[thread] = sum;
+            }
+        } else if thread < 64 {
+            output[thread] = block::reduce_sum(input[thread]); // (2)
+        }
+        sync_threads(); // (1)
     }
 }
