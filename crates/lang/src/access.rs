@@ -163,7 +163,8 @@ impl Access {
         Self { eviction: Some(eviction), ..self }
     }
 
-    /// Through the read-only path: global memory that nothing writes while the kernel runs (`.nc`).
+    /// Through the read-only path (`.nc`): global memory that nothing writes while the kernel runs,
+    /// by a pointer through which the kernel may not write.
     pub fn non_coherent(self) -> Self {
         Self { non_coherent: true, ..self }
     }
@@ -176,6 +177,11 @@ impl Access {
     /// With an L2 cache policy from [`create_policy`](crate::memory::create_policy).
     pub fn with_policy(self, policy: Reg<u64>) -> Self {
         Self { policy: Some(policy), ..self }
+    }
+
+    /// Whether the load takes the read-only path.
+    pub(crate) fn is_non_coherent(&self) -> bool {
+        self.non_coherent
     }
 
     /// The cache policy.

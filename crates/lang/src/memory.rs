@@ -116,6 +116,9 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
                     return destination;
                 }
             };
+            if access.is_non_coherent() {
+                self.demand_read_only();
+            }
             if !Self::check_vector(N) {
                 return destination;
             }
@@ -376,7 +379,9 @@ impl<T: MemoryElement> Global<T> {
         perform("applypriority.global.L2::evict_normal", [self.operand(), Operand::Integer(L2_LINE)]);
     }
 
-    /// Loads through the read-only path: the element must not be written while the kernel runs.
+    /// Loads through the read-only path (`ld.global.nc`): nothing may write the element while the
+    /// kernel runs. A parameter `&mut Global<T>` is refused, since the path does not see the kernel's
+    /// own writes.
     #[track_caller]
     pub fn load_read_only(self) -> Reg<T> {
         self.load_with(Access::new().non_coherent())

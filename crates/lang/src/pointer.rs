@@ -123,6 +123,19 @@ impl<T: Element, S: Space> Pointer<T, S> {
             ));
         }
     }
+
+    /// Reports a mistake if the kernel may write through the pointer: the read-only path may give what
+    /// the memory held before the write. PTX ISA, "ld.global.nc".
+    #[track_caller]
+    pub(crate) fn demand_read_only(self) {
+        if self.writable {
+            refuse(format!(
+                "this loads through the read-only path from memory that the kernel may write, and the path does not see the \
+                 kernel's writes; take the parameter as `&Global<{}>`, or load without the path, by `load()`",
+                T::NAME
+            ));
+        }
+    }
 }
 
 /// `base + index * bytes`, the index widened as its type says.

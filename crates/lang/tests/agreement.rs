@@ -29,22 +29,24 @@ use warpwright_layout::atom::{Major, MmaAtom};
 use warpwright_layout::{All, Layout, Swizzle};
 
 /// A mistake and its right twin, as they are written.
-struct Row {
-    wrong: (&'static str, fn()),
-    right: (&'static str, fn()),
+pub(crate) struct Row {
+    pub(crate) wrong: (&'static str, fn()),
+    pub(crate) right: (&'static str, fn()),
 }
 
 macro_rules! rows {
     ($($wrong:expr => $right:expr;)*) => {
-        &[$(Row {
+        &[$($crate::agreement::Row {
             wrong: (stringify!($wrong), || { let _ = $wrong; }),
             right: (stringify!($right), || { let _ = $right; }),
         }),*]
     };
 }
 
+pub(crate) use rows;
+
 /// What is said of each mistake, after its right twin was built.
-fn said(rows: &[Row]) -> String {
+pub(crate) fn said(file: &str, rows: &[Row]) -> String {
     let mut said = String::new();
     for Row { wrong: (written, wrong), right: (twin, right) } in rows {
         if let Err(errors) = stage("right", right) {
@@ -53,7 +55,7 @@ fn said(rows: &[Row]) -> String {
         let errors = stage("wrong", wrong).err().unwrap_or_else(|| panic!("{written} is no mistake"));
         said.push_str(&format!("{}\n", written.split_whitespace().collect::<Vec<_>>().join(" ")));
         for error in errors {
-            assert!(error.location.file.ends_with("agreement.rs"), "{written}: {:?}", error.location);
+            assert!(error.location.file.ends_with(file), "{written}: {:?}", error.location);
             said.push_str(&format!("    {}\n", error.message));
         }
     }
@@ -538,65 +540,65 @@ const OWNERS: &[Row] = rows! {
 
 #[test]
 fn fragments_agree_with_their_mma() {
-    insta::assert_snapshot!(said(FRAGMENTS));
+    insta::assert_snapshot!(said("agreement.rs", FRAGMENTS));
 }
 
 #[test]
 fn operands_of_a_warpgroup_agree() {
-    insta::assert_snapshot!(said(WARPGROUPS));
+    insta::assert_snapshot!(said("agreement.rs", WARPGROUPS));
 }
 
 #[test]
 fn copies_agree() {
-    insta::assert_snapshot!(said(COPIES));
+    insta::assert_snapshot!(said("agreement.rs", COPIES));
 }
 
 #[test]
 fn coordinates_are_inside_their_shape() {
-    insta::assert_snapshot!(said(COORDINATES));
+    insta::assert_snapshot!(said("agreement.rs", COORDINATES));
 }
 
 #[test]
 fn constant_offsets_are_inside_their_array() {
-    insta::assert_snapshot!(said(ARRAYS));
+    insta::assert_snapshot!(said("agreement.rs", ARRAYS));
 }
 
 #[test]
 fn stages_agree_with_their_ring() {
-    insta::assert_snapshot!(said(STAGES));
+    insta::assert_snapshot!(said("agreement.rs", STAGES));
 }
 
 #[test]
 fn operands_of_tensor_cores_agree() {
-    insta::assert_snapshot!(said(TENSOR_CORES));
+    insta::assert_snapshot!(said("agreement.rs", TENSOR_CORES));
 }
 
 #[test]
 fn the_launch_agrees_with_the_kernel() {
-    insta::assert_snapshot!(said(LAUNCHES));
+    insta::assert_snapshot!(said("agreement.rs", LAUNCHES));
 }
 
 #[test]
 fn bytes_agree_with_what_is_expected() {
-    insta::assert_snapshot!(said(BYTES));
+    insta::assert_snapshot!(said("agreement.rs", BYTES));
 }
 
 #[test]
 fn indices_belong_to_one_tile() {
-    insta::assert_snapshot!(said(INDICES));
+    insta::assert_snapshot!(said("agreement.rs", INDICES));
 }
 
 #[test]
 fn registers_agree_with_their_mma() {
-    insta::assert_snapshot!(said(REGISTERS));
+    insta::assert_snapshot!(said("agreement.rs", REGISTERS));
 }
 
 #[test]
 fn parts_belong_together() {
-    insta::assert_snapshot!(said(PARTS));
+    insta::assert_snapshot!(said("agreement.rs", PARTS));
 }
 
 #[test]
 fn values_belong_to_their_kernel() {
-    insta::assert_snapshot!(said(OWNERS));
+    insta::assert_snapshot!(said("agreement.rs", OWNERS));
 }

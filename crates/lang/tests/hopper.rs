@@ -164,5 +164,11 @@ fn a_product_that_overwrites_its_accumulator_does_not_read_it() {
     ptx(&Product { accumulate: Accumulate::No }.run().expect("it has no mistakes"));
     let reads = Product { accumulate: Accumulate::Yes }.run().expect("it has no mistakes");
     let errors = ir::verify(reads.ir(), Capability::for_target("sm_90a").expect("in the table")).unwrap_err();
-    assert!(matches!(errors[0].fault, ir::Fault::ReadBeforeWritten), "{errors:?}");
+    let [error] = &errors[..] else { panic!("one mistake: {errors:?}") };
+    let message = error.fault.to_string();
+    assert!(message.starts_with("the accumulator that is made at"), "{message}");
+    assert!(
+        message.ends_with("nothing has written it: `clear()` it before, or pass `Accumulate::No`"),
+        "{message}"
+    );
 }

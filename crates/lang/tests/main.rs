@@ -9,6 +9,7 @@ mod hopper;
 mod instruction;
 mod integers;
 mod interpreter;
+mod limits;
 mod math;
 mod memory;
 // One mistake is to index a vector by a device value.

@@ -158,6 +158,7 @@ impl ThreadCopy {
         let Some(plan) = &self.copy.plan else { return };
         let source = Part::of_tensor("the source", from, Side::Source);
         let destination = Part::of_tensor("the destination", to, Side::Target);
+        to.pointer.demand_writable();
         if !demand_parts::<T>("copy_async", plan, source, destination) {
             return;
         }
@@ -227,6 +228,7 @@ impl ThreadCopy {
         let Some(plan) = &self.copy.plan else { return };
         let fragment = Part::of_fragment(from);
         let tile = Part::of_tensor("the tile", to, Side::Target);
+        to.pointer.demand_writable();
         if !demand_parts::<T>("store_matrix", plan, fragment, tile) {
             return;
         }
@@ -243,6 +245,7 @@ impl ThreadCopy {
         let Some(plan) = &self.copy.plan else { return };
         let fragment = Part::of_fragment(from);
         let tile = Part::of_tensor("the tile", to, Side::Target);
+        to.pointer.demand_writable();
         if !demand_parts::<T>("store_vectors", plan, fragment, tile) {
             return;
         }
@@ -507,6 +510,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// Writes the element at `coordinate`, or at an index in the order of the layout's modes.
     #[track_caller]
     pub fn set(&self, coordinate: impl Into<IntTuple>, value: impl Value<T>) {
+        self.pointer.demand_writable();
         let coordinate = coordinate.into();
         let address = self.element("set", &coordinate);
         let (word, value) = (memory_word::<T>(), value.reg());
@@ -518,6 +522,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// the tensor's first mode.
     #[track_caller]
     pub fn set_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>, values: [Reg<T>; N]) {
+        self.pointer.demand_writable();
         let coordinate = coordinate.into();
         if !self.has_vector("set_vector", &coordinate, N as i64) {
             return;

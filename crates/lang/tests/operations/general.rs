@@ -15,7 +15,7 @@ use warpwright_layout::atom::MmaAtom;
 
 use warpwright_lang::wmma::{BitProduct, Wmma, WmmaLayout};
 
-use super::{Case, global, tile, x, y};
+use super::{Case, global, read, tile, x, y};
 
 pub(crate) const CASES: &[Case] = cases! {
     "sm_80" "add.u32": x::<u32>() + y::<u32>();
@@ -174,7 +174,7 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_80" "ld.global.v4.f32": global::<f32>().load_vector::<4>();
     "sm_80" "ld.global.v4.b32 mov.b32 mov.b32 mov.b32 mov.b32": global::<f16>().load_vector::<8>();
     "sm_80" "st.global.v2.f64": global::<f64>().store_vector([x(), y()]);
-    "sm_80" "ld.global.nc.f32": global::<f32>().load_read_only();
+    "sm_80" "ld.global.nc.f32": read::<f32>().load_read_only();
     "sm_80" "ld.global.L2::128B.u32":
         global::<u32>().load_with(Access::new().prefetching(L2Prefetch::Bytes128));
     "sm_80" "ld.acquire.gpu.global.u32":

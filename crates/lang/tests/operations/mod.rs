@@ -37,6 +37,11 @@ fn global<T: Element>() -> Global<T> {
     <&mut Global<T> as KernelParameter>::declare(&numbered("memory"))
 }
 
+/// Memory that the kernel only reads.
+fn read<T: Element>() -> Global<T> {
+    <&Global<T> as KernelParameter>::declare(&numbered("read"))
+}
+
 fn tile<T: Element>() -> Shared<T> {
     shared_array(256)
 }
