@@ -2,6 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::parse::Parse;
 use syn::spanned::Spanned;
 use syn::{
     Block, Expr, ExprClosure, FnArg, GenericParam, ImplItem, Item, ItemFn, Pat, ReturnType, Signature, Stmt,
@@ -13,6 +14,7 @@ use crate::pattern;
 use crate::runtime::{self, language, staging};
 use crate::scope::{Returning, Scope};
 use crate::survey;
+use crate::unparsed::without_bodies;
 
 /// Lints that the expansion of code without faults sets off. All others, clippy's included, hold in
 /// the author's body.
@@ -24,7 +26,7 @@ pub(crate) fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
     if let Some(error) = refuse_arguments(&arguments, "device") {
         return quote!(#error #item);
     }
-    match syn::parse2::<Item>(item.clone()) {
+    match parsed::<Item>(&item) {
         Ok(Item::Fn(function)) => device_function(function),
         Ok(Item::Impl(mut block)) => {
             let mut errors = TokenStream::new();
@@ -57,6 +59,11 @@ pub(crate) fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
             quote!(#error #item)
         }
     }
+}
+
+/// The item, or the item with stubs for bodies that do not parse.
+fn parsed<T: Parse>(item: &TokenStream) -> syn::Result<T> {
+    syn::parse2(item.clone()).or_else(|error| without_bodies(item.clone()).ok_or(error))
 }
 
 fn refuse_arguments(arguments: &TokenStream, name: &str) -> Option<TokenStream> {
@@ -224,7 +231,7 @@ pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
     if let Some(error) = refuse_arguments(&arguments, "kernel") {
         return quote!(#error #item);
     }
-    match syn::parse2::<ItemFn>(item.clone()) {
+    match parsed::<ItemFn>(&item) {
         Ok(function) => kernel_function(function),
         Err(_) => {
             let error =

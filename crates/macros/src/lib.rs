@@ -23,6 +23,7 @@ mod selection;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod unparsed;
 
 use proc_macro::TokenStream;
 
