@@ -128,6 +128,17 @@ pub(crate) fn for_each_register_mut(operand: &mut Operand, visit: &mut dyn FnMut
     }
 }
 
+/// The bytes that a vector load or store moves.
+pub(crate) fn vector_bytes(opcode: &str) -> Option<u32> {
+    let mut words = opcode.split('.');
+    let count: u32 = match words.next()? {
+        "ld" | "st" => words.find_map(|word| word.strip_prefix('v')?.parse().ok())?,
+        _ => return None,
+    };
+    let bits = words.next_back()?.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
+    Some(count * bits.parse::<u32>().ok()? / 8)
+}
+
 /// Calls `visit` with every register that `body` writes.
 pub(crate) fn for_each_write(body: &[Statement], visit: &mut dyn FnMut(Register)) {
     for statement in body {

@@ -249,6 +249,18 @@ pub struct MemoryObject {
     pub location: Location,
 }
 
+/// Consecutive registers that the author made as one fragment of a tile. No instruction depends on
+/// it; errors use it to name the fragment that a register belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentRegisters {
+    /// The first register.
+    pub first: Register,
+    /// How many there are.
+    pub count: u32,
+    /// Where the author made the fragment.
+    pub location: Location,
+}
+
 /// The launch bounds of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchBounds {
@@ -273,6 +285,8 @@ pub struct Kernel {
     pub parameters: Vec<Parameter>,
     /// The class of each virtual register.
     pub registers: Vec<RegisterClass>,
+    /// The registers of fragments.
+    pub fragments: Vec<FragmentRegisters>,
     /// Statically sized shared variables.
     pub shared: Vec<MemoryVariable>,
     /// Local arrays.

@@ -17,4 +17,4 @@ pub use contract::contract;
 pub use kernel::*;
 pub use module::Module;
 pub use optimize::optimize;
-pub use verify::{Fault, VerifyError, verify};
+pub use verify::{Accumulator, Fault, Unwritten, VerifyError, verify};

@@ -111,7 +111,7 @@ fn instructions_of_other_architectures_are_refused() {
 
 #[test]
 fn reads_before_writes_are_found_on_every_path() {
-    let unwritten = "a value is read here that is not assigned on every path";
+    let unwritten = "a value is read here that is not assigned on every path to this line; assign it before the branch or loop at";
     // One branch writes.
     let one_branch = kernel(|b, p, [x, y], _| {
         vec![
@@ -126,7 +126,13 @@ fn reads_before_writes_are_found_on_every_path() {
     });
     let found = mistakes(&one_branch);
     assert_eq!(found.len(), 1, "one register is reported once: {found:?}");
-    assert!(found[0].0 == 4 && found[0].1.starts_with(unwritten));
+    assert!(found[0].0 == 4 && found[0].1.starts_with(unwritten), "{found:?}");
+    assert!(found[0].1.ends_with(":3:5"), "the branch is named: {found:?}");
+
+    // Nothing writes.
+    let never = kernel(|b, _, [x, y], _| vec![b.op("mov.u32", 1, &[reg(y), reg(x)])]);
+    let message = "a value is read here, and nothing before this line assigns it; assign it first";
+    assert_eq!(mistakes(&never), [(1, message.to_owned())]);
 
     // Both branches write, or the other one leaves.
     let both = kernel(|b, p, [x, y], _| {

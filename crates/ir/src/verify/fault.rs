@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::unwritten::Unwritten;
 use crate::kernel::{Location, RegisterClass};
 
 /// An error in a kernel, at the author's line.
@@ -36,20 +37,18 @@ pub enum Fault {
         found: String,
     },
     /// The instruction exists only on other targets.
-    #[error("`{opcode}` does not exist on {target}; it needs {availability}")]
+    #[error("{instruction} does not exist on {target}; it needs {availability}")]
     NotOnTarget {
-        /// The dotted name.
-        opcode: String,
+        /// The dotted name, and the form if the target has others of that name.
+        instruction: String,
         /// The `.target` of the kernel.
         target: &'static str,
         /// The targets that have it.
         availability: String,
     },
     /// A register that is not written on every path to this line.
-    #[error(
-        "a value is read here that is not assigned on every path to this line; assign it before the branch or loop"
-    )]
-    ReadBeforeWritten,
+    #[error("{0}")]
+    ReadBeforeWritten(Unwritten),
     /// A register number that the kernel does not have.
     #[error("register {0} was never declared")]
     UnknownRegister(u32),

@@ -7,12 +7,14 @@
 //! with the state at its entry.
 
 use std::collections::HashSet;
+use std::mem::discriminant;
 
 use rustc_hash::FxHashMap;
 use warpwright_arch::{Capability, instructions};
 
 use super::fault::{Fault, VerifyError};
 use super::operand::{Forms, check_instruction};
+use super::unwritten::{Unwritten, fragment_of};
 use crate::access;
 use crate::kernel::{Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement};
 use crate::register_set::RegisterSet;
@@ -51,6 +53,8 @@ pub(super) struct Walk<'a> {
     known_false: FxHashMap<Register, bool>,
     /// Registers already reported.
     reported: HashSet<Register>,
+    /// Fragments already reported, by where they are made.
+    reported_fragments: HashSet<Location>,
     pub(super) errors: Vec<VerifyError>,
 }
 
@@ -68,6 +72,7 @@ impl<'a> Walk<'a> {
             forms: FxHashMap::default(),
             known_false: FxHashMap::default(),
             reported: HashSet::new(),
+            reported_fragments: HashSet::new(),
             errors: Vec::new(),
         }
     }
@@ -76,8 +81,16 @@ impl<'a> Walk<'a> {
         self.body(&self.kernel.body, Some(RegisterSet::empty(self.kernel)));
     }
 
+    /// Reports a fault, once for each line: a line of the author is many instructions.
     fn error(&mut self, location: Location, fault: Fault) {
-        self.errors.push(VerifyError { location, fault });
+        let is_same = |known: &Fault| match fault {
+            // A line may read several fragments.
+            Fault::ReadBeforeWritten(_) => *known == fault,
+            _ => discriminant(known) == discriminant(&fault),
+        };
+        if !self.errors.iter().any(|known| known.location == location && is_same(&known.fault)) {
+            self.errors.push(VerifyError { location, fault });
+        }
     }
 
     fn body(&mut self, body: &[Statement], entry: Written) -> Written {
@@ -174,7 +187,7 @@ impl<'a> Walk<'a> {
         let overwritten: Vec<_> =
             instruction.operands[..overwritten].iter().flat_map(access::registers).collect();
         for register in access::reads(instruction).filter(|register| !overwritten.contains(register)) {
-            self.read(register, location, written);
+            self.read(register, Some(instruction), location, written);
         }
         if let Some(written) = written {
             access::writes(instruction).for_each(|register| written.insert(register));
@@ -232,11 +245,24 @@ impl<'a> Walk<'a> {
         all_known
     }
 
-    fn read(&mut self, register: Register, location: Location, written: &Written) {
+    /// Reports a register that is not written on every path, each fragment once.
+    fn read(
+        &mut self,
+        register: Register,
+        instruction: Option<&Instruction>,
+        location: Location,
+        written: &Written,
+    ) {
         let Some(written) = written else { return };
-        if !written.contains(register) && self.reported.insert(register) {
-            self.error(location, Fault::ReadBeforeWritten);
+        if written.contains(register) || !self.reported.insert(register) {
+            return;
         }
+        let fragment = fragment_of(self.kernel, register);
+        if fragment.is_some_and(|fragment| !self.reported_fragments.insert(fragment)) {
+            return;
+        }
+        let unwritten = Unwritten::of(self.kernel, register, instruction, location);
+        self.error(location, Fault::ReadBeforeWritten(unwritten));
     }
 
     fn condition(&mut self, register: Register, location: Location, written: &Written) {
@@ -247,7 +273,7 @@ impl<'a> Walk<'a> {
         if class != RegisterClass::Predicate {
             self.error(location, Fault::NotAPredicate(class));
         }
-        self.read(register, location, written);
+        self.read(register, None, location, written);
     }
 
     fn print(&mut self, format: &str, arguments: &[(Register, bool)], location: Location, written: &Written) {
@@ -259,7 +285,7 @@ impl<'a> Walk<'a> {
             if !matches!(class, RegisterClass::B32 | RegisterClass::B64) {
                 self.error(location, Fault::PrintArgument(class));
             }
-            self.read(*register, location, written);
+            self.read(*register, None, location, written);
         }
         let conversions = format.matches('%').count() - 2 * format.matches("%%").count();
         // A `*` may take a width from the values: such strings are left alone.

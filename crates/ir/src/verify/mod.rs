@@ -4,12 +4,14 @@ mod fault;
 mod flow;
 mod operand;
 mod resource;
+mod unwritten;
 
 use warpwright_arch::Capability;
 
 use crate::kernel::{Kernel, Location};
 pub use fault::{Fault, VerifyError};
 pub(crate) use operand::form_of;
+pub use unwritten::{Accumulator, Unwritten};
 
 /// Checks a kernel for `capability`.
 ///
@@ -19,7 +21,8 @@ pub(crate) use operand::form_of;
 /// limits of the device.
 ///
 /// # Errors
-/// All mistakes, each with the author's position, in the order of the source.
+/// All mistakes, each with the author's position, in the order of the source. A line that makes
+/// the same mistake in several instructions makes it once.
 pub fn verify(kernel: &Kernel, capability: &'static Capability) -> Result<(), Vec<VerifyError>> {
     let begin = flow::first_location(&kernel.body).unwrap_or(Location { file: "", line: 0, column: 0 });
     let mut errors = Vec::new();

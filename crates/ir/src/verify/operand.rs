@@ -4,6 +4,7 @@ use warpwright_arch::Capability;
 use warpwright_arch::instructions::{self, AddressWidth, Form, Operand as Slot, Scalar, Signature};
 
 use super::fault::Fault;
+use crate::access;
 use crate::kernel::{Instruction, Kernel, Operand, Register, RegisterClass};
 
 impl RegisterClass {
@@ -47,11 +48,25 @@ pub(super) fn check_instruction(
     if fitting.iter().any(|(form, _)| form.exists_on(capability.target)) {
         return Ok(());
     }
+    let has_others = forms.iter().any(|(form, _)| form.exists_on(capability.target));
     Err(Fault::NotOnTarget {
-        opcode: instruction.opcode.to_string(),
+        instruction: named(instruction, has_others),
         target: capability.target,
         availability: fitting[0].0.availability(),
     })
+}
+
+/// The name of an instruction, with what distinguishes its form: the size of a vector, and the number
+/// of operands where the target has the name with others.
+fn named(instruction: &Instruction, has_others: bool) -> String {
+    let opcode = &instruction.opcode;
+    match access::vector_bytes(opcode) {
+        Some(bytes) => format!("`{opcode}`, an access of {bytes} bytes,"),
+        None if has_others => {
+            format!("`{opcode}` of {} operands", instruction.operands.len() - instruction.destinations)
+        }
+        None => format!("`{opcode}`"),
+    }
 }
 
 /// The row of the table that an instruction of `kernel` is, if it is one on `target`.

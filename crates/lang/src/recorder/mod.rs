@@ -18,7 +18,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic;
 
-use warpwright_ir::{Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement};
+use warpwright_ir::{
+    FragmentRegisters, Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement,
+};
 
 pub(crate) use self::allocation::Allocation;
 use self::elements::Elements;
@@ -209,6 +211,12 @@ impl Recorder {
         self.homes.push(home);
         self.written_for.push(None);
         register
+    }
+
+    /// Notes that the next `count` registers are a fragment's.
+    pub(crate) fn note_fragment(&mut self, count: u32, location: Location) {
+        let first = Register(self.kernel.registers.len() as u32);
+        self.kernel.fragments.push(FragmentRegisters { first, count, location });
     }
 
     /// A fresh label.

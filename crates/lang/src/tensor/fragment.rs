@@ -45,7 +45,11 @@ impl<T: Element> Fragment<T> {
         let layout = layout.into();
         let elements = known(layout.cosize(), "a fragment");
         let words = elements.div_euclid(Self::LANES) + i64::from(elements % Self::LANES != 0);
-        let words = recorder::with(|recorder| (0..words).map(|_| recorder.fresh(Self::CLASS)).collect());
+        let location = here();
+        let words = recorder::with(|recorder| {
+            recorder.note_fragment(words as u32, location);
+            (0..words).map(|_| recorder.fresh(Self::CLASS)).collect()
+        });
         Self { words, layout, element: std::marker::PhantomData, refused: false }
     }
 
