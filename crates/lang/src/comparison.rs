@@ -4,7 +4,7 @@
 use warpwright_ir::Operand;
 
 use crate::arithmetic::{arithmetic_word, widen_half};
-use crate::element::{Element, Float, Kind, Ordered};
+use crate::element::{DeviceFloat, Element, Float, Kind, Ordered};
 use crate::operation::compute;
 use crate::operators::is_predicate;
 use crate::value::{Reg, Value};
@@ -116,37 +116,51 @@ pub enum FloatClass {
     Subnormal,
 }
 
+/// `testp`, of f32 or f64.
+#[track_caller]
+fn test<T: Float>(value: Reg<T>, class: FloatClass) -> Reg<bool> {
+    let word = match class {
+        FloatClass::Finite => "finite",
+        FloatClass::Infinite => "infinite",
+        FloatClass::Number => "number",
+        FloatClass::NotANumber => "notanumber",
+        FloatClass::Normal => "normal",
+        FloatClass::Subnormal => "subnormal",
+    };
+    compute(format!("testp.{word}.{}", T::PTX), [value.operand()])
+}
+
 impl<T: TestableFloat> Reg<T> {
     /// Whether the value is of `class`: `testp`.
     #[track_caller]
     pub fn is(self, class: FloatClass) -> Reg<bool> {
-        let word = match class {
-            FloatClass::Finite => "finite",
-            FloatClass::Infinite => "infinite",
-            FloatClass::Number => "number",
-            FloatClass::NotANumber => "notanumber",
-            FloatClass::Normal => "normal",
-            FloatClass::Subnormal => "subnormal",
-        };
-        compute(format!("testp.{word}.{}", T::PTX), [self.operand()])
+        test(self, class)
     }
+}
 
+/// [`test`] for a class that 16-bit floats are of as f32 too: any but normal and subnormal.
+#[track_caller]
+fn test_wide<T: DeviceFloat>(value: Reg<T>, class: FloatClass) -> Reg<bool> {
+    if T::BYTES == 2 { test(value.convert::<f32>(), class) } else { test(value, class) }
+}
+
+impl<T: DeviceFloat> Reg<T> {
     /// Whether the value is NaN.
     #[track_caller]
     pub fn is_nan(self) -> Reg<bool> {
-        self.is(FloatClass::NotANumber)
+        test_wide(self, FloatClass::NotANumber)
     }
 
     /// Whether the value is neither infinite nor NaN.
     #[track_caller]
     pub fn is_finite(self) -> Reg<bool> {
-        self.is(FloatClass::Finite)
+        test_wide(self, FloatClass::Finite)
     }
 
     /// Whether the value is infinite.
     #[track_caller]
     pub fn is_infinite(self) -> Reg<bool> {
-        self.is(FloatClass::Infinite)
+        test_wide(self, FloatClass::Infinite)
     }
 }
 

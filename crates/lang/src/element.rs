@@ -4,7 +4,7 @@ pub use half::{bf16, f16};
 use warpwright_ir::RegisterClass;
 
 use crate::conversion::Convertible;
-use crate::operators::Bits;
+use crate::operators::{Bits, Remainder};
 use crate::parameter::{KernelParameter, declare_scalar};
 use crate::value::Reg;
 
@@ -51,7 +51,7 @@ pub trait Element: Copy + 'static + KernelParameter<Host = Self, Value = Reg<Sel
 pub trait Number: Element {}
 
 /// An integer of 8 to 64 bits.
-pub trait Integer: Number + Ordered + Bits + Convertible {
+pub trait Integer: Number + Ordered + Bits + Convertible + Remainder {
     /// The unsigned integer of the same width.
     type Unsigned: Integer;
 }
@@ -82,7 +82,7 @@ pub trait Float: Number + SignedNumber {}
 ///     sum
 /// }
 /// ```
-pub trait DeviceNumber: Number + Ordered + Convertible {
+pub trait DeviceNumber: Number + Ordered + Convertible + Remainder {
     /// 0
     const ZERO: Self;
     /// 1

@@ -2,7 +2,7 @@
 
 use crate::arithmetic::arithmetic_word;
 use crate::conversion::Rounding;
-use crate::element::{Float, Kind, Number, SignedNumber, bf16, bf16x2, f16, f16x2};
+use crate::element::{DeviceFloat, Float, Kind, Number, SignedNumber, bf16, bf16x2, f16, f16x2};
 use crate::operation::{compute, compute_into, refuse};
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
@@ -87,13 +87,6 @@ impl<T: RoundedFloat> Reg<T> {
         compute(format!("rcp.rn.{}", T::PTX), [Reg::operand(self)])
     }
 
-    /// This magnitude with the sign of `sign`.
-    #[track_caller]
-    pub fn copysign(self, sign: impl Value<T>) -> Self {
-        // PTX takes the sign from its first operand.
-        compute(format!("copysign.{}", T::PTX), [sign.operand(), Reg::operand(self)])
-    }
-
     /// The value rounded to an integer in the direction of `rounding`, as a float.
     #[track_caller]
     pub fn round_with(self, rounding: Rounding) -> Self {
@@ -104,6 +97,20 @@ impl<T: RoundedFloat> Reg<T> {
             Rounding::Up => "rpi",
         };
         compute(format!("cvt.{word}.{0}.{0}", T::PTX), [Reg::operand(self)])
+    }
+}
+
+impl<T: DeviceFloat> Reg<T> {
+    /// This magnitude with the sign of `sign`.
+    #[track_caller]
+    pub fn copysign(self, sign: impl Value<T>) -> Self {
+        if T::BYTES == 2 {
+            const SIGN: u16 = 1 << 15;
+            let (magnitude, sign) = (self.bit_cast::<u16>(), sign.reg().bit_cast::<u16>());
+            return ((magnitude & !SIGN) | (sign & SIGN)).bit_cast();
+        }
+        // PTX takes the sign from its first operand.
+        compute(format!("copysign.{}", T::PTX), [sign.operand(), Reg::operand(self)])
     }
 }
 

@@ -43,17 +43,38 @@ number_operators! {
     Div div, DivAssign div_assign, Divide;
 }
 
-impl<T: Integer, V: Value<T>> ops::Rem<V> for Reg<T> {
+/// A number with `%`: integers, and floats but for packed pairs.
+pub trait Remainder: Number {
+    /// What a division leaves, with the sign of `dividend`. Of floats it is exact; NaN if `divisor`
+    /// is zero or `dividend` infinite.
+    #[doc(hidden)]
+    fn remainder(dividend: Reg<Self>, divisor: impl Value<Self>) -> Reg<Self>;
+}
+
+macro_rules! integer_remainders {
+    ($($ty:ty),*) => {
+        $(impl Remainder for $ty {
+            #[track_caller]
+            fn remainder(dividend: Reg<Self>, divisor: impl Value<Self>) -> Reg<Self> {
+                let destination = fresh();
+                remainder_into(destination, dividend.operand(), divisor.operand());
+                destination
+            }
+        })*
+    };
+}
+
+integer_remainders!(u8, u16, u32, u64, i8, i16, i32, i64);
+
+impl<T: Remainder, V: Value<T>> ops::Rem<V> for Reg<T> {
     type Output = Reg<T>;
     #[track_caller]
     fn rem(self, right: V) -> Reg<T> {
-        let destination = fresh();
-        remainder_into(destination, self.operand(), right.operand());
-        destination
+        T::remainder(self, right)
     }
 }
 
-impl<T: Integer, V: Value<T>> ops::RemAssign<V> for Reg<T> {
+impl<T: Remainder, V: Value<T>> ops::RemAssign<V> for Reg<T> {
     #[track_caller]
     fn rem_assign(&mut self, right: V) {
         let value = ops::Rem::rem(*self, right);
@@ -182,10 +203,10 @@ build_time_left! {
     i16: Add add, Sub sub, Mul mul, Div div, Rem rem, BitAnd bitand, BitOr bitor, BitXor bitxor;
     i32: Add add, Sub sub, Mul mul, Div div, Rem rem, BitAnd bitand, BitOr bitor, BitXor bitxor;
     i64: Add add, Sub sub, Mul mul, Div div, Rem rem, BitAnd bitand, BitOr bitor, BitXor bitxor;
-    f16: Add add, Sub sub, Mul mul, Div div;
-    bf16: Add add, Sub sub, Mul mul, Div div;
-    f32: Add add, Sub sub, Mul mul, Div div;
-    f64: Add add, Sub sub, Mul mul, Div div;
+    f16: Add add, Sub sub, Mul mul, Div div, Rem rem;
+    bf16: Add add, Sub sub, Mul mul, Div div, Rem rem;
+    f32: Add add, Sub sub, Mul mul, Div div, Rem rem;
+    f64: Add add, Sub sub, Mul mul, Div div, Rem rem;
     f16x2: Add add, Sub sub, Mul mul, Div div;
     bf16x2: Add add, Sub sub, Mul mul, Div div;
 }

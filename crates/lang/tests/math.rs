@@ -1,11 +1,13 @@
 //! The mathematical functions on the emulator, compared with f64 on the host. `xtask math` compares
 //! them for all 2^32 arguments on any device.
 
+use half::{bf16, f16};
 use warpwright_lang::Reg;
+use warpwright_lang::element::Element;
 use warpwright_lang::math::table::{DOUBLE_FUNCTIONS, FUNCTIONS};
 use warpwright_testing::math::{arguments, arguments_f64, reference, ulp_error, ulp_error_f32};
 
-use crate::narrow::run;
+use crate::narrow::{check, run};
 
 #[test]
 fn functions_of_f32_keep_their_bounds() {
@@ -151,8 +153,63 @@ fn functions_of_two_arguments_keep_their_bounds() {
 }
 
 #[test]
+fn remainders_are_exact() {
+    let pairs = pairs_of_arguments();
+    let quotients = [(f32::MAX, 1e-45), (1e38, 3e-39), (5e-39, 3e-45), (6.0, 3.0), (-7.5, 2.0)];
+    let mut pairs: Vec<(f32, f32)> = pairs.into_iter().chain(quotients).collect();
+    pairs.resize(pairs.len().next_multiple_of(256), (1.0, 1.0));
+    let wide: Vec<(f64, f64)> =
+        pairs.iter().map(|(x, y)| (f64::from(*x) / 3.0, f64::from(*y) * 7.0)).collect();
+    let halves: Vec<(f16, f16)> = pairs.iter().map(|(x, y)| (f16::from_f32(*x), f16::from_f32(*y))).collect();
+    let brains: Vec<(bf16, bf16)> =
+        pairs.iter().map(|(x, y)| (bf16::from_f32(*x), bf16::from_f32(*y))).collect();
+    check_remainders(&wide, |x, y| x % y, |x| x, f64::from_bits);
+    check_remainders(&pairs, |x, y| x % y, f64::from, |bits| f64::from(f32::from_bits(bits as u32)));
+    check_remainders(&halves, |x, y| x % y, f64::from, |bits| f64::from(f16::from_bits(bits as u16)));
+    check_remainders(&brains, |x, y| x % y, f64::from, |bits| f64::from(bf16::from_bits(bits as u16)));
+}
+
+/// Compares remainders with those of f64, which are exact for every type.
+fn check_remainders<T: Element>(
+    pairs: &[(T, T)],
+    remainder: fn(Reg<T>, Reg<T>) -> Reg<T>,
+    widen: fn(T) -> f64,
+    from_bits: fn(u64) -> f64,
+) {
+    for ((x, y), found) in pairs.iter().zip(run(pairs, remainder)) {
+        let (x, y, found) = (widen(*x), widen(*y), from_bits(found));
+        let exact = x % y;
+        let is_same = found.to_bits() == exact.to_bits() || found.is_nan() && exact.is_nan();
+        assert!(is_same, "{} {x:e} % {y:e} is {found:e}, not {exact:e}", T::NAME);
+    }
+}
+
+#[test]
+fn sixteen_bit_floats_are_tested_and_signed() {
+    let halves: Vec<(f16, f16)> =
+        (0..=u16::MAX).step_by(8).map(|bits| (f16::from_bits(bits), f16::from_bits(!bits))).collect();
+    let brains: Vec<(bf16, bf16)> =
+        halves.iter().map(|(x, y)| (bf16::from_bits(x.to_bits()), bf16::from_bits(y.to_bits()))).collect();
+    macro_rules! check_type {
+        ($pairs:ident: $ty:ty) => {
+            check(&$pairs, |x, _| x.is_nan(), |x, _| x.is_nan());
+            check(&$pairs, |x, _| x.is_finite(), |x, _| x.is_finite());
+            check(&$pairs, |x, _| x.is_infinite(), |x, _| x.is_infinite());
+            check(&$pairs, |x, y| x.copysign(y), |x, y| x.copysign(y));
+            let numbers: Vec<($ty, $ty)> =
+                $pairs.iter().copied().filter(|(x, y)| !x.is_nan() && !y.is_nan()).collect();
+            let numbers = &numbers[..numbers.len() / 256 * 256];
+            check(numbers, |x, _| x.abs(), |x, _| <$ty>::from_bits(x.to_bits() & 0x7fff));
+            check(numbers, |x, y| x.min(y), |x, y| x.min(y));
+            check(numbers, |x, y| x.max(y), |x, y| x.max(y));
+        };
+    }
+    check_type!(halves: f16);
+    check_type!(brains: bf16);
+}
+
+#[test]
 fn sixteen_bit_functions_round_once_more() {
-    use half::{bf16, f16};
     for function in [0usize, 1, 2] {
         let halves: Vec<(f16, f16)> =
             (0..=u16::MAX).step_by(7).map(|bits| (f16::from_bits(bits), f16::ZERO)).collect();

@@ -8,7 +8,7 @@ use crate::value::{Reg, Value};
 
 /// Records a function: its instructions belong to the author's position, and are not contracted.
 #[track_caller]
-fn evaluate<R>(function: impl FnOnce() -> R) -> R {
+pub(super) fn evaluate<R>(function: impl FnOnce() -> R) -> R {
     on_behalf_of_author(|| strict(function))
 }
 

@@ -16,6 +16,7 @@ pub mod fast;
 mod functions;
 mod polynomial;
 mod powf;
+mod remainder;
 mod rounding;
 mod single;
 pub mod table;

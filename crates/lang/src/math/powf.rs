@@ -1,14 +1,13 @@
 //! Powers of floats: the special cases, of f32 and f64.
 
 use super::MathFloat;
-use crate::comparison::TestableFloat;
 use crate::element::DeviceFloat;
 use crate::value::Reg;
 
 /// `x^y`, where `magnitude` computes it for positive finite `x` other than 1, and `is_negative`
 /// reads the sign bit.
 #[track_caller]
-pub(super) fn powf<T: MathFloat + DeviceFloat + TestableFloat>(
+pub(super) fn powf<T: MathFloat + DeviceFloat>(
     (x, y): (Reg<T>, Reg<T>),
     magnitude: impl FnOnce(Reg<T>, Reg<T>) -> Reg<T>,
     is_negative: impl FnOnce(Reg<T>) -> Reg<bool>,

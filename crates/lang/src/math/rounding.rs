@@ -2,7 +2,6 @@
 
 use std::f64::consts::PI;
 
-use crate::comparison::TestableFloat;
 use crate::conversion::Rounding;
 use crate::element::DeviceFloat;
 use crate::float::RoundedFloat;
@@ -42,7 +41,7 @@ pub(super) fn fract<T: RoundedFloat>(x: Reg<T>) -> Reg<T> {
 }
 
 #[track_caller]
-pub(super) fn signum<T: RoundedFloat + DeviceFloat + TestableFloat>(x: Reg<T>) -> Reg<T> {
+pub(super) fn signum<T: RoundedFloat + DeviceFloat>(x: Reg<T>) -> Reg<T> {
     x.is_nan().select(x, constant(T::ONE).copysign(x))
 }
 

@@ -67,7 +67,7 @@ functions! {
     tanh -4.0 .. 4.0, ulp 2.1 3.5, CUDA 2.0 1.0;
     asinh -100.0 .. 100.0, ulp 2.0 4.5, CUDA 3.0 3.0;
     acosh 1.0 .. 100.0, ulp 3.0 4.5, CUDA 4.0 3.0;
-    atanh -0.99 .. 0.99, ulp 2.1 3.5, CUDA 3.0 2.0;
+    atanh -0.99 .. 0.99, ulp 2.2 3.5, CUDA 3.0 2.0;
     erf -3.0 .. 3.0, ulp 1.3 3.5, CUDA 2.0 2.0;
     erfc -3.0 .. 6.0, ulp 3.5 6.5, CUDA 4.0 5.0;
     sigmoid -10.0 .. 10.0, ulp 4.0 8.0;
