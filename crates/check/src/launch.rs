@@ -11,6 +11,7 @@ use crate::report::conflict::Conflict;
 use crate::report::finding::{Finding, FindingKind};
 use crate::report::firsts::Firsts;
 use crate::report::guess::Guesses;
+use crate::report::merge::{Merged, distance, merged_races, reported_once};
 use crate::report::misuse::Misuse;
 use crate::report::overlap::{Overlap, PreviousLaunch};
 use crate::rules::trusting::trusting_loads;
@@ -124,7 +125,7 @@ impl LaunchState {
         self.whole_tiles.lock().unwrap_or_else(PoisonError::into_inner).extend(tiles);
     }
 
-    /// All findings in program order, and the record for a dependent launch.
+    /// All findings, causes before consequences and then in program order, and the record for a dependent launch.
     pub(crate) fn end(&self, names: &dyn AddressNames) -> (Vec<Finding>, PreviousLaunch) {
         let code = &*self.info.code;
         let mut done = PreviousLaunch::new(code);
@@ -163,8 +164,13 @@ impl LaunchState {
         let reported = conflicts
             .iter()
             .filter(|(key, (conflict, _))| !of_padding(conflict) && !is_padding(conflict) && !of_misuse(key));
-        let reported = reported.map(|(key, (conflict, count))| {
-            (*key, conflict.at(), conflict.finding(&self.info, code, *count))
+        let races = merged_races(code, reported.map(|(_, (conflict, count))| (conflict, *count)));
+        let reported = races.into_iter().map(|Merged { conflict, count, in_both_orders }| {
+            let mut finding = conflict.finding(&self.info, code, count);
+            if let Some(help) = finding.help.as_mut().filter(|_| in_both_orders) {
+                help.push_str("; in a loop, also between the second and the first of the next iteration");
+            }
+            (conflict.key(), conflict.at(), finding)
         });
         let of_no_tile = |(kind, later, earlier)| (kind, later, earlier, None);
         let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(code));
@@ -178,7 +184,8 @@ impl LaunchState {
             })
         });
         let mut findings: Vec<_> = reported.chain(misused).chain(overlapping).collect();
-        findings.sort_by_key(|&((kind, later, earlier, tile), ..)| (later, earlier, kind, tile));
+        findings
+            .sort_by_key(|&((kind, later, earlier, tile), ..)| (distance(kind), later, earlier, kind, tile));
         let reported = reported_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));
         let with_place = |(mut finding, at): (Finding, Option<(MemorySpace, u64)>)| {
             if let Some((space, address)) = at {
@@ -188,27 +195,4 @@ impl LaunchState {
         };
         (reported.into_iter().map(with_place).collect(), done)
     }
-}
-
-/// Findings of one kind at the same source locations are merged: they come from several
-/// instructions of one line. Those of different tiles are not.
-fn reported_once<At>(findings: impl Iterator<Item = (Finding, At)>) -> Vec<(Finding, At)> {
-    let mut reported: Vec<(Finding, At)> = Vec::new();
-    for (finding, at) in findings {
-        let alike = |(other, _): &&mut (Finding, At)| {
-            other.kind == finding.kind
-                && other.tile == finding.tile
-                && other.labels.len() == finding.labels.len()
-                && other
-                    .labels
-                    .iter()
-                    .zip(&finding.labels)
-                    .all(|(a, b)| a.source.is_some() && a.source == b.source)
-        };
-        match reported.iter_mut().find(alike) {
-            Some((known, _)) => known.count += finding.count,
-            None => reported.push((finding, at)),
-        }
-    }
-    reported
 }

@@ -6,10 +6,12 @@ use warpwright_events::{
 };
 
 use crate::report::finding::{Finding, FindingKind};
+use crate::report::group::Group;
 use crate::report::tile::UnwrittenTile;
 use crate::state::agents::Role;
 use crate::state::mark::{cta_name, who};
 use crate::state::shadow::Access;
+use crate::state::work::Progress;
 
 /// `a read`, `an atomic operation`
 pub(crate) fn with_article(what: &str) -> String {
@@ -20,6 +22,14 @@ pub(crate) fn with_article(what: &str) -> String {
 /// `a byte`, `16 bytes`
 pub(crate) fn byte_count(bytes: u64) -> String {
     if bytes == 1 { "a byte".to_owned() } else { format!("{bytes} bytes") }
+}
+
+/// Two CTAs write the same element, and none reads it.
+fn two_ctas_write() -> (String, String) {
+    (
+        "two CTAs write the same elements, and nothing orders them: either value may remain".to_owned(),
+        "compute coordinates that differ for each CTA: check how they depend on the block index, and the grid of the launch; or use atomics".to_owned(),
+    )
 }
 
 /// One side of a conflict.
@@ -94,8 +104,8 @@ pub(crate) struct Conflict {
     pub(crate) length: u64,
     pub(crate) later: Party,
     pub(crate) earlier: Party,
-    /// Of asynchronous work: whether its issuer has waited for it.
-    pub(crate) issuer_waited: bool,
+    /// Of asynchronous work of a group: what its issuer has done towards its completion.
+    pub(crate) progress: Option<Progress>,
     /// For a copy that completes at an mbarrier: its phase, and the last phase whose end the
     /// accessor has observed.
     pub(crate) phases: Option<(u32, Option<u32>)>,
@@ -109,10 +119,22 @@ impl Conflict {
         (self.kind, self.later.pc, self.earlier.pc, self.tile.map(|tile| tile.part.operand))
     }
 
-    /// Of several conflicts with the same key, the first in the grid is reported.
+    /// Of several conflicts with the same key, the first in the grid is reported; of races, that of
+    /// the farthest threads.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         let of = |party: &Party| (party.cta, party.warp, party.lanes);
-        (of(&self.later), of(&self.earlier), self.address)
+        let is_race = self.kind == FindingKind::Race;
+        (is_race.then(|| self.extent()), of(&self.later), of(&self.earlier), self.address)
+    }
+
+    /// How far apart the two threads are, the farthest first: in two CTAs, two warps, or one warp.
+    /// What orders the farther ones orders the nearer ones.
+    pub(crate) fn extent(&self) -> u32 {
+        match (self.later.cta != self.earlier.cta, self.later.warp != self.earlier.warp) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        }
     }
 
     fn location(&self) -> String {
@@ -186,7 +208,7 @@ impl Conflict {
     }
 
     /// The missing ordering, and how to add it.
-    fn missing(&self) -> (String, String) {
+    fn missing(&self, code: &Code) -> (String, String) {
         let (later, earlier) = (&self.later, &self.earlier);
         if let Some(tile) = self.tile.filter(|tile| tile.part.operand != TileOperand::Accumulator) {
             return tile.missing();
@@ -210,6 +232,10 @@ impl Conflict {
             return (whose.to_owned(), "write it before it is read".to_owned());
         }
         if let (FindingKind::Leak, Role::Group(_, kind, _)) = (self.kind, earlier.role) {
+            let is_covered_late = matches!(self.progress, Some(Progress::Left { .. }));
+            if let Some(missing) = self.missing_group(code).filter(|_| !is_covered_late) {
+                return missing;
+            }
             let wait = match kind {
                 AsyncKind::Copy => "call `wait_all_async_copies()` (`cp.async.wait_all`)",
                 AsyncKind::Bulk => "call `bulk_wait_read(0)` (`cp.async.bulk.wait_group.read 0`)",
@@ -243,6 +269,17 @@ impl Conflict {
                 "call `fence_proxy_async()` (`fence.proxy.async`) in the threads that wrote, after the write and before the barrier that precedes the copy".to_owned(),
             );
         }
+        if let Some(missing) = self.missing_group(code) {
+            return missing;
+        }
+        if self.is_update(code) {
+            return (
+                "one expression reads the element and writes it: another thread may write it between the two"
+                    .to_owned(),
+                "update it by one atomic operation: `atomic_add`, or `reduce_add` if its old value is not needed"
+                    .to_owned(),
+            );
+        }
         let reaches =
             |party: &Party| matches!(party.strength, Strength::Strong { scope, .. } if scope >= Scope::Gpu);
         match earlier.role {
@@ -261,12 +298,6 @@ impl Conflict {
                 };
                 let same_thread =
                     (later.cta, later.warp, later.lanes) == (earlier.cta, earlier.warp, earlier.lanes);
-                if self.issuer_waited {
-                    return (
-                        format!("the thread that issued the {unit} has waited for it, and this thread has not synchronized with it since"),
-                        "put a barrier after the wait, before other threads access the bytes".to_owned(),
-                    );
-                }
                 let whom = if same_thread { "this thread" } else { "the thread that issued it" };
                 (
                     format!("no {wait} by {whom} covers the {unit} before this access"),
@@ -295,6 +326,8 @@ impl Conflict {
                         "the scopes of the two do not include both CTAs".to_owned(),
                         "use .gpu scope between CTAs of a grid, .cluster within a cluster".to_owned(),
                     )
+                } else if self.both_write() {
+                    two_ctas_write()
                 } else {
                     (
                         "nothing orders the two CTAs: the second acquires no release of the first at .gpu scope".to_owned(),
@@ -319,6 +352,41 @@ impl Conflict {
                 "call `sync_threads()` (`bar.sync`, `__syncthreads`) between the two".to_owned(),
             ),
         }
+    }
+
+    /// What is missing between the issue of work of a group and its completion.
+    fn missing_group(&self, code: &Code) -> Option<(String, String)> {
+        if self.earlier.cta != self.later.cta && self.both_write() && self.space == MemorySpace::Global {
+            return Some(two_ctas_write());
+        }
+        let Role::Group(_, kind, awaited) = self.earlier.role else { return None };
+        let group = Group::of(kind, awaited)?;
+        match self.progress? {
+            Progress::Awaited => Some(group.missing_barrier()),
+            progress => group.missing(progress, code),
+        }
+    }
+
+    /// Whether both accesses are plain writes, by threads or by copies.
+    fn both_write(&self) -> bool {
+        self.later.kind == AccessKind::Write && self.earlier.kind == AccessKind::Write
+    }
+
+    /// Whether threads update an element by the same expression, as `counts[i] += 1` does.
+    fn is_update(&self, code: &Code) -> bool {
+        let (later, earlier) = (&self.later, &self.earlier);
+        let source = |party: &Party| code.instruction(party.pc).source.as_ref();
+        let is_plain = |party: &Party| {
+            matches!(party.role, Role::Warp(_)) && party.strength == Strength::Weak && party.proxy.is_none()
+        };
+        let kinds = [later.kind, earlier.kind];
+        self.kind == FindingKind::Race
+            && is_plain(later)
+            && is_plain(earlier)
+            && kinds.contains(&AccessKind::Read)
+            && kinds.contains(&AccessKind::Write)
+            && source(later).is_some()
+            && source(later) == source(earlier)
     }
 
     /// The note for a copy whose mbarrier phase was not waited for.
@@ -346,7 +414,7 @@ impl Conflict {
 
     /// The finding.
     pub(crate) fn finding(&self, launch: &LaunchInfo, code: &Code, count: u64) -> Finding {
-        let (mut missing, mut help) = self.missing();
+        let (mut missing, mut help) = self.missing(code);
         let mut message = self.message();
         let initializes = |party: &Party| code.instruction(party.pc).class == Class::MbarrierInit;
         if self.kind == FindingKind::Race && (initializes(&self.earlier) || initializes(&self.later)) {

@@ -98,7 +98,7 @@ impl Checker {
             length: 8,
             later: party(user, AccessKind::Atomic),
             earlier: party(init, AccessKind::Object),
-            issuer_waited: false,
+            progress: None,
             tile: None,
             phases: None,
         });

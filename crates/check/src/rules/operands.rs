@@ -99,7 +99,7 @@ impl Checker {
                 length: tile_found.unwritten,
                 later: reader,
                 earlier: reader,
-                issuer_waited: false,
+                progress: None,
                 phases: None,
                 tile: Some(tile_found),
             });

@@ -19,6 +19,7 @@ use crate::state::mark::Mark;
 use crate::state::mbarrier::OBJECT;
 use crate::state::shadow::{Access, Granule, Part, Verdict, cut, cut_range};
 use crate::state::warp::WarpState;
+use crate::state::work::Progress;
 
 /// The accessor, and its knowledge.
 struct Accessor<'a> {
@@ -316,7 +317,7 @@ impl Checker {
                         length,
                         later: Party::of(&access, common, actor.warp, accessor.cta, completion),
                         earlier: Party::of(earlier, common, actor.warp, accessor.cta, None),
-                        issuer_waited: accessor.issuer_waited(earlier),
+                        progress: None,
                         phases: None,
                         tile: None,
                     };
@@ -352,8 +353,20 @@ impl Checker {
         for (index, time) in times.into_iter().enumerate() {
             let phases = self.phases_of(actor, &self.conflicts[index], time);
             self.conflicts[index].phases = phases;
+            self.conflicts[index].progress = self.progress_of(actor, &self.conflicts[index].earlier, time);
         }
         self.report_conflicts();
+    }
+
+    /// For asynchronous work of a group: what its issuer has done towards its completion.
+    fn progress_of(&self, actor: Actor, earlier: &Party, time: Time) -> Option<Progress> {
+        let Role::Group(warp, kind, awaited) = earlier.role else { return None };
+        let cta = self.ctas.iter().find(|cta| cta.linear == earlier.cta)?;
+        // Each warp waits for the MMAs of its warpgroup.
+        let is_own = self.ctas[actor.rank as usize].linear == earlier.cta
+            && earlier.role == Role::of_work(actor.warp, kind, awaited);
+        let issuer = if is_own { actor.warp } else { warp };
+        Some(cta.warps[issuer as usize].progress(earlier.lanes, kind, time, awaited))
     }
 
     /// Reports reads of unwritten bytes.
@@ -372,7 +385,7 @@ impl Checker {
                 length,
                 later: reader,
                 earlier: reader,
-                issuer_waited: false,
+                progress: None,
                 phases: None,
                 tile: None,
             });
@@ -404,7 +417,7 @@ impl Checker {
             length: size,
             later: reader,
             earlier: reader,
-            issuer_waited: false,
+            progress: None,
             phases: None,
             tile: None,
         });
@@ -419,7 +432,7 @@ impl Checker {
         self.finish_peers();
         for cta in &self.ctas {
             for (warp, index) in cta.warps.iter().zip(0..) {
-                for (lanes, pc, kind) in warp.leaks() {
+                for (lanes, pc, kind, progress) in warp.leaks() {
                     let worker = Party {
                         cta: cta.linear,
                         role: Role::of_work(index, kind, Awaited::Everything),
@@ -437,7 +450,7 @@ impl Checker {
                         length: 0,
                         later: worker,
                         earlier: worker,
-                        issuer_waited: false,
+                        progress: Some(progress),
                         phases: None,
                         tile: None,
                     });
@@ -467,16 +480,5 @@ impl Checker {
         for conflict in self.conflicts.drain(..) {
             self.launch.report(conflict);
         }
-    }
-}
-
-impl Accessor<'_> {
-    /// For asynchronous work: whether its issuer has waited for it, as far as the accessor knows.
-    fn issuer_waited(&self, earlier: &Access) -> bool {
-        let role = Role::of(earlier.agent);
-        let Role::Group(_, kind, awaited) = role else { return false };
-        earlier.cta == self.cta
-            && role == Role::of_work(self.actor.warp, kind, awaited)
-            && lanes(earlier.lanes).all(|lane| self.warp.done(lane, kind, awaited) >= earlier.time)
     }
 }

@@ -15,3 +15,4 @@ pub(crate) mod tensor_memory;
 pub(crate) mod undefined;
 pub(crate) mod unwritten;
 pub(crate) mod warp;
+pub(crate) mod work;

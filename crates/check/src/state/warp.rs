@@ -1,6 +1,6 @@
 //! A warp's state in the checkers: its time, the knowledge of its lanes, and its work in flight.
 
-use warpwright_events::{AsyncKind, Awaited, FULL, LANES, Scope, lanes};
+use warpwright_events::{AsyncKind, Awaited, FULL, Scope, lanes};
 
 use crate::state::agents::Role;
 use crate::state::bypass::Bypass;
@@ -9,94 +9,7 @@ use crate::state::knowledge::Knowledge;
 use crate::state::locations::Releases;
 use crate::state::registers::RegisterState;
 use crate::state::undefined::UndefinedRegisters;
-
-/// Asynchronous work of one kind that the lanes of a warp have issued.
-#[derive(Debug)]
-pub(crate) struct Work {
-    /// The time of work issued now. It advances when a group is committed.
-    time: Time,
-    /// Groups committed, by the lanes that did, and the time of their work.
-    commits: Vec<(u32, Time)>,
-    /// The time up to which each lane knows its work to be complete: all of it, and the reads of
-    /// its sources.
-    done: [[Time; LANES]; 2],
-    /// For each lane, the last time at which it issued work, and the instruction.
-    issued: [Time; LANES],
-    last: u32,
-    /// Whether `done` has changed since it was last propagated.
-    news: bool,
-}
-
-impl Work {
-    fn new() -> Self {
-        Self { time: 1, commits: Vec::new(), done: [[0; LANES]; 2], issued: [0; LANES], last: 0, news: false }
-    }
-
-    /// Work is issued; returns its time.
-    pub(crate) fn issue(&mut self, mask: u32, pc: u32) -> Time {
-        self.last = pc;
-        lanes(mask).for_each(|lane| self.issued[lane] = self.time);
-        self.time
-    }
-
-    /// The work that lanes have issued so far is committed to an mbarrier; returns its time.
-    pub(crate) fn hand_over(&mut self, mask: u32) -> Time {
-        lanes(mask).for_each(|lane| self.issued[lane] = 0);
-        self.close()
-    }
-
-    /// The time of the work issued so far, if any; work issued from now on is later.
-    fn close_issued(&mut self) -> Option<Time> {
-        if self.issued.contains(&self.time) {
-            self.close();
-        }
-        (self.time > 1).then_some(self.time - 1)
-    }
-
-    /// Separates the work issued so far from later work; returns its time.
-    pub(crate) fn close(&mut self) -> Time {
-        self.time += 1;
-        self.time - 1
-    }
-
-    pub(crate) fn commit(&mut self, mask: u32) {
-        let time = self.close();
-        self.commits.push((mask, time));
-    }
-
-    pub(crate) fn wait(&mut self, mask: u32, latest: Option<u32>, awaited: Awaited) {
-        let closed = if latest.is_none() { self.close() } else { 0 };
-        for lane in lanes(mask) {
-            let time = match latest {
-                None => closed,
-                Some(latest) => {
-                    let mut own = self.commits.iter().rev().filter(|(mask, _)| mask >> lane & 1 != 0);
-                    own.nth(latest as usize).map_or(0, |(_, time)| *time)
-                }
-            };
-            let [everything, sources] = &mut self.done;
-            sources[lane] = sources[lane].max(time);
-            if awaited == Awaited::Everything {
-                everything[lane] = everything[lane].max(time);
-            }
-        }
-        self.news = true;
-        let everything = &self.done[0];
-        self.commits.retain(|(mask, time)| lanes(*mask).any(|lane| everything[lane] < *time));
-    }
-
-    /// The time up to which a lane knows its work to be complete.
-    pub(crate) fn done(&self, lane: usize, awaited: Awaited) -> Time {
-        self.done[awaited as usize][lane]
-    }
-
-    /// Lanes whose work is in flight, as far as they know.
-    pub(crate) fn under_way(&self, awaited: Awaited) -> u32 {
-        (0..LANES)
-            .filter(|&lane| self.issued[lane] > self.done(lane, awaited))
-            .fold(0, |m, lane| m | 1 << lane)
-    }
-}
+use crate::state::work::{Progress, Work};
 
 /// Lanes with the same knowledge.
 #[derive(Clone, Debug)]
@@ -151,15 +64,22 @@ impl WarpState {
         self.work[kind as usize].done(lane, awaited)
     }
 
-    /// Lanes that have not waited for work they issued, the last issuing instruction, and the kind.
+    /// Lanes that have not waited for work they issued, the last issuing instruction, the kind, and
+    /// what they have done towards its completion.
     /// For bulk copies, reading their sources is sufficient.
-    pub(crate) fn leaks(&self) -> impl Iterator<Item = (u32, u32, AsyncKind)> {
+    pub(crate) fn leaks(&self) -> impl Iterator<Item = (u32, u32, AsyncKind, Progress)> {
         AsyncKind::ALL.into_iter().filter_map(|kind| {
             let awaited = if kind == AsyncKind::Bulk { Awaited::Sources } else { Awaited::Everything };
             let work = &self.work[kind as usize];
             let lanes = work.under_way(awaited);
-            (lanes != 0).then_some((lanes, work.last, kind))
+            (lanes != 0)
+                .then(|| (lanes, work.last(), kind, work.progress(lanes, work.latest(lanes), awaited)))
         })
+    }
+
+    /// What lanes have done towards the completion of work that they issued.
+    pub(crate) fn progress(&self, lanes: u32, kind: AsyncKind, time: Time, awaited: Awaited) -> Progress {
+        self.work[kind as usize].progress(lanes, time, awaited)
     }
 
     /// A lane's knowledge of other agents.
@@ -191,12 +111,12 @@ impl WarpState {
         }
         for kind in AsyncKind::ALL {
             let work = &mut self.work[kind as usize];
-            if !work.news {
+            if !work.has_news() {
                 continue;
             }
             for awaited in [Awaited::Everything, Awaited::Sources] {
                 let agent = Role::of_work(warp, kind, awaited).agent();
-                let done = work.done[awaited as usize];
+                let done = *work.all_done(awaited);
                 for lane in lanes(mask) {
                     // Operations of a whole warp: what one lane knows to be complete is complete
                     // for all.

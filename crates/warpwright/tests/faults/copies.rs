@@ -11,6 +11,8 @@ faults! {
     copy_behind_a_barrier_of_threads: [15], "in-flight", run(1, 64, |i| input(63 - i));
     bulk_copy_read_before_the_wait: [15], "in-flight", run(1, 64, |i| input(63 - i));
     bulk_copy_awaited_by_one_thread: [15], "in-flight", run(1, 64, |i| input(63 - i));
+    copy_never_committed: [15, 20], "in-flight", run(1, 64, input);
+    store_never_committed: [20], "leak", run(1, 64, input);
     group_committed_after_the_wait: [15, 20], "in-flight", run(1, 64, input);
     one_group_too_many_left: [20], "in-flight", run(1, 64, |i| 4 * input(i));
     last_rounds_commit_nothing: [20], "in-flight", run(1, 64, |i| 4 * input(i));
@@ -295,6 +297,37 @@ impl Twin {
                 bulk_wait_read(0);
             }
             output[0] = output[0] + 0; // (1)
+            bulk_wait(0);
+        }
+    }
+
+    /// The wait finds no group to wait for.
+    #[kernel]
+    fn copy_never_committed(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        copy_async(tile + thread, *input + thread, 1); // (2)
+        if self.mended {
+            commit_async_copies();
+        }
+        wait_async_copies(0);
+        output[thread] = tile[thread]; // (1)
+        wait_all_async_copies();
+    }
+
+    /// The same of a bulk store.
+    #[kernel]
+    fn store_never_committed(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let row = dynamic_shared_aligned::<u32>(64, 128);
+        let thread = thread_idx().x;
+        row[thread] = input[thread];
+        fence_proxy_async_shared();
+        sync_threads();
+        if thread == 0 {
+            bulk::store(*output, 64, row); // (1)
+            if self.mended {
+                bulk_commit();
+            }
             bulk_wait(0);
         }
     }

@@ -12,6 +12,7 @@ faults! {
     neighbors_in_a_warp: [8, 26], "race", run(1, 32, |i| input(i ^ 1));
     all_write_one_word: [8], "race", run(1, 64, |_| input(5));
     overlapping_arrays: [8], "race", run(1, 64, |i| input(63 - i) + i);
+    update_that_is_not_atomic: [8], "race", run(1, 64, |i| if i < 16 { 4 } else { 0 });
     atomic_and_plain: [8], "race", run(1, 64, |_| (0..64).map(input).sum());
 }
 
@@ -137,5 +138,25 @@ impl Twin {
             sync_threads();
         }
         output[thread] = sum[0]; // (1)
+    }
+
+    /// A histogram of four equal parts.
+    #[kernel]
+    fn update_that_is_not_atomic(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let counts = shared_array::<u32>(16);
+        let thread = thread_idx().x;
+        if thread < 16 {
+            counts[thread] = input[thread] * 0;
+        }
+        sync_threads();
+        if self.mended {
+            counts.at(thread % 16).reduce_add(1u32);
+        } else {
+            counts[thread % 16] += 1; // (1)
+        }
+        sync_threads();
+        if thread < 16 {
+            output[thread] = counts[thread];
+        }
     }
 }
