@@ -2,7 +2,7 @@
 //! of several.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
+use warpwright::runtime::{Buffer, Device, Schedule, Stream};
 use warpwright_kernels::gemm::host::config::Algorithm;
 use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
@@ -11,7 +11,8 @@ use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::Operations;
 
 use crate::emulated::hopper;
-use crate::matrices::{element_index, whole};
+use crate::matrices::whole;
+use crate::products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -38,18 +39,12 @@ impl<A: MultipliesWith<B>, B: MultipliesWith<A>> Case<A, B> {
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
         let (a, b) = (whole(count as usize * m * k, 1), whole(count as usize * k * n, 2));
-        let mut expected = Vec::new();
-        for (a, b) in a.chunks(m * k).zip(b.chunks(k * n)) {
-            for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
-                let of_a = |step: usize| a[element_index(problem.a, row, step, (m, k))];
-                let of_b = |step: usize| b[element_index(problem.b, step, column, (k, n))];
-                expected.push((0..k).map(|step| of_a(step) * of_b(step)).sum());
-            }
-        }
+        let parts = a.chunks(m * k).zip(b.chunks(k * n));
+        let expected: Vec<f32> = parts.flat_map(|(a, b)| multiplied(problem, a, b)).collect();
         Ok(Self {
             batch: Batch::new(problem, count),
-            a: there(device, &a, a_input)?,
-            b: there(device, &b, b_input)?,
+            a: sent(device, &a, a_input)?,
+            b: sent(device, &b, b_input)?,
             c: device.buffer_from(&vec![f32::NAN; expected.len()])?,
             expected,
         })
@@ -60,25 +55,9 @@ impl<A: MultipliesWith<B>, B: MultipliesWith<A>> Case<A, B> {
         for _ in 0..2 {
             operations.gemm(stream, &Gemm::from(*batch).algorithm(algorithm), &*a, &*b, c)?;
         }
-        compare(&self.c, &self.expected, &format!("{:?} by {algorithm:?}", self.batch))
+        let what = format!("{:?} by {algorithm:?}", self.batch);
+        Ok(compare(&self.c, |found| found, &self.expected, &what)?)
     }
-}
-
-fn there<T: Storable>(
-    device: &Device,
-    values: &[f32],
-    input: impl Fn(f32) -> T,
-) -> Result<Buffer<T>, Box<dyn std::error::Error>> {
-    Ok(device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())?)
-}
-
-fn compare(found: &Buffer<f32>, expected: &[f32], what: &str) -> Outcome {
-    let found = found.to_vec()?;
-    assert_eq!(found.len(), expected.len());
-    let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
-    let first = wrong.map(|index| (index, found[index], expected[index]));
-    assert_eq!(first, None, "(index, found, expected) of {what}");
-    Ok(())
 }
 
 fn warpgroups<T: MultipliesWith<T>>(device: &Device, batch: Batch) -> Vec<Algorithm> {
@@ -120,7 +99,7 @@ fn every_order_is_right() -> Outcome {
             let algorithm = warpgroups::<e4m3>(&device, case.batch)[0];
             case.check(&operations, &stream, algorithm)?;
             operations.gemm(&stream, &Gemm::from(case.batch.problem), &case.a, &case.b, &mut case.c)?;
-            compare(&case.c, &case.expected, "multiply")?;
+            compare(&case.c, |found| found, &case.expected, "multiply")?;
         }
     }
     Ok(())
@@ -140,14 +119,14 @@ fn batches_groups_along_m_and_groups_take_both() -> Outcome {
         operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), &case.a, &case.b, &mut case.c)?;
         let with_bias = |(index, sum): (usize, &f32)| (sum + bias[index % n]).max(0.0);
         let expected: Vec<f32> = case.expected.iter().enumerate().map(with_bias).collect();
-        compare(&case.c, &expected, "linear")?;
+        compare(&case.c, |found| found, &expected, "linear")?;
 
         // All rows are one group's, the others have none.
         let offsets = device.buffer_from(&[0, 0, rows])?;
         let weights = [vec![9.0; n * 80], whole(n * 80, 2)].concat();
-        let b = there(&device, &weights, E4M3)?;
+        let b = sent(&device, &weights, E4M3)?;
         operations.gemm(&stream, &Gemm::new(rows, 72, 80).along_m(&offsets), &case.a, &b, &mut case.c)?;
-        compare(&case.c, &case.expected, "experts")?;
+        compare(&case.c, |found| found, &case.expected, "experts")?;
 
         let mut other = Case::new(&device, Problem::new(rows / 2, 40, 144), 1, (E5M2, E4M3))?;
         let mut members = [
@@ -155,8 +134,8 @@ fn batches_groups_along_m_and_groups_take_both() -> Outcome {
             GroupMember::new(other.batch.problem, &other.a, &other.b, &mut other.c),
         ];
         operations.gemm_grouped(&stream, &mut members)?;
-        compare(&case.c, &case.expected, "a group's first member")?;
-        compare(&other.c, &other.expected, "a group's second member")?;
+        compare(&case.c, |found| found, &case.expected, "a group's first member")?;
+        compare(&other.c, |found| found, &other.expected, "a group's second member")?;
     }
     Ok(())
 }

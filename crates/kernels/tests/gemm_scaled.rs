@@ -16,7 +16,9 @@ use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
 use crate::emulated::hopper;
-use crate::operands::{E4M3, GRANULARITIES, Operand, compare, numbers, whole};
+use crate::matrices::whole;
+use crate::operands::{E4M3, GRANULARITIES, Operand, numbers};
+use crate::products::expect_equal;
 use crate::scaled_product::Case;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -53,7 +55,7 @@ impl<
             )?;
         }
         let found = self.c.to_vec()?.into_iter().map(of).collect();
-        compare(
+        expect_equal(
             found,
             &self.expected,
             &format!("{:?}, {:?} by {algorithm}", self.problem, self.granularities()),

@@ -17,7 +17,9 @@ use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
 use crate::emulated::hopper;
-use crate::operands::{DeviceOperand, E4M3, GRANULARITIES, Operand, compare, products, whole};
+use crate::matrices::whole;
+use crate::operands::{DeviceOperand, E4M3, GRANULARITIES, Operand, products};
+use crate::products::expect_equal;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -90,7 +92,7 @@ impl<
             operations.gemm(&stream, &Gemm::from(*batch).algorithm(algorithm), a.scaled(), b.scaled(), c)?;
         }
         let found = self.c.to_vec()?.into_iter().map(of).collect();
-        compare(found, &self.expected, &format!("{:?} by {algorithm}", self.batch));
+        expect_equal(found, &self.expected, &format!("{:?} by {algorithm}", self.batch));
         Ok(())
     }
 }
@@ -176,7 +178,7 @@ impl<
             operations.gemm(stream, &groups.algorithm(algorithm), a.scaled(), b.scaled(), c)?;
         }
         let found = self.c.to_vec()?.into_iter().map(of).collect();
-        compare(
+        expect_equal(
             found,
             &self.expected,
             &format!("{:?} by {algorithm}", (self.a.granularity, self.b.granularity)),
@@ -355,7 +357,11 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
             inner.max(0.0) + BEFORE / 4.0
         };
         let expected: Vec<f64> = case.expected.iter().enumerate().map(with_bias).collect();
-        compare(case.c.to_vec()?.into_iter().map(f64::from).collect(), &expected, "groups with an epilogue");
+        expect_equal(
+            case.c.to_vec()?.into_iter().map(f64::from).collect(),
+            &expected,
+            "groups with an epilogue",
+        );
 
         let batch = Batch::new(Problem::new(sizes[2], n as u32, 144), 3);
         let mut case = Batched::new(&device, batch, (Row, Block), E4M3, BEFORE as f32)?;
@@ -367,7 +373,11 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
             (sum + f64::from(bias[problem * n + index % n])).max(0.0)
         };
         let expected: Vec<f64> = case.expected.iter().enumerate().map(with_bias).collect();
-        compare(case.c.to_vec()?.into_iter().map(f64::from).collect(), &expected, "a batch with an epilogue");
+        expect_equal(
+            case.c.to_vec()?.into_iter().map(f64::from).collect(),
+            &expected,
+            "a batch with an epilogue",
+        );
     }
     Ok(())
 }

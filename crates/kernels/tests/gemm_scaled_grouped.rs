@@ -17,7 +17,9 @@ use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
 use crate::emulated::hopper;
-use crate::operands::{E4M3, GRANULARITIES, compare, whole};
+use crate::matrices::whole;
+use crate::operands::{E4M3, GRANULARITIES};
+use crate::products::expect_equal;
 use crate::scaled_product::Case;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -116,7 +118,7 @@ where
     for (number, case) in cases.iter().enumerate() {
         let found = case.c.to_vec()?.into_iter().map(f64::from).collect();
         let what = format!("member {number}, {:?} {:?}, by {algorithm}", case.problem, case.granularities());
-        compare(found, &case.expected, &what);
+        expect_equal(found, &case.expected, &what);
     }
     Ok(())
 }
@@ -252,7 +254,7 @@ fn members_of_several_kinds_are_several_launches() -> Outcome {
             let before = if number % 2 == 0 { 0.0 } else { BEFORE };
             let expected: Vec<f64> = case.expected.iter().map(|sum| sum + before).collect();
             let found = case.c.to_vec()?.into_iter().map(f64::from).collect();
-            compare(found, &expected, &format!("member {number}"));
+            expect_equal(found, &expected, &format!("member {number}"));
         }
     }
     Ok(())
@@ -295,7 +297,7 @@ fn each_member_has_an_epilogue_of_its_own() -> Outcome {
         operations.gemm_grouped(&stream, &mut group)?;
         for case in &cases {
             let found = case.c.to_vec()?.into_iter().map(f64::from).collect();
-            compare(found, &case.expected, "a member with an epilogue");
+            expect_equal(found, &case.expected, "a member with an epilogue");
         }
     }
     Ok(())

@@ -6,6 +6,8 @@ use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::problem::scales::{Granularities, Granularity, Scaled};
 use warpwright_kernels::gemm::problem::types::BlockScaledOperand;
 
+use crate::matrices::whole;
+
 /// Each granularity of A's scales with each of B's.
 pub(crate) const GRANULARITIES: [Granularities; 4] = [(Row, Block), (Row, Row), (Block, Block), (Block, Row)];
 
@@ -22,11 +24,6 @@ pub(crate) fn numbers(count: usize, seed: u64, limit: u64) -> Vec<u64> {
         (state >> 33) % limit
     };
     (0..count).map(|_| next()).collect()
-}
-
-/// Whole numbers from -2 to 2.
-pub(crate) fn whole(count: usize, seed: u64) -> Vec<f32> {
-    numbers(count, seed, 5).into_iter().map(|value| value as f32 - 2.0).collect()
 }
 
 /// An operand (rows, k) on the host, and what its elements stand for.
@@ -110,12 +107,4 @@ pub(crate) fn products(a: &[f64], b: &[f64], k: u32) -> Vec<f64> {
         }
     }
     products
-}
-
-/// Holds what C has to what it should have.
-pub(crate) fn compare(found: Vec<f64>, expected: &[f64], what: &str) {
-    assert_eq!(found.len(), expected.len());
-    let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
-    let first = wrong.map(|index| (index, found[index], expected[index]));
-    assert_eq!(first, None, "(index, found, expected) of {what}");
 }

@@ -1,5 +1,7 @@
 //! Products on the host, and what a device is held to by them, for tests.
 
+use std::fmt::Debug;
+
 use warpwright::runtime::{Buffer, Device, Error, Storable};
 use warpwright_kernels::gemm::problem::batching::Problem;
 
@@ -37,9 +39,14 @@ pub(crate) fn compare<C: Storable>(
     what: &str,
 ) -> Result<(), Error> {
     let found: Vec<f32> = c.to_vec()?.into_iter().map(of).collect();
+    expect_equal(found, expected, what);
+    Ok(())
+}
+
+/// Holds every number to what it should be.
+pub(crate) fn expect_equal<T: Copy + Debug + PartialEq>(found: Vec<T>, expected: &[T], what: &str) {
     assert_eq!(found.len(), expected.len(), "elements of {what}");
     let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
     let first = wrong.map(|index| (index, found[index], expected[index]));
     assert_eq!(first, None, "(index, found, expected) of {what}");
-    Ok(())
 }
