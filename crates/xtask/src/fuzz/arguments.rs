@@ -189,7 +189,7 @@ fn launch(entry: &Entry, options: &[&str]) -> Result<(), String> {
 mod tests {
     use warpwright_testing::one_in;
 
-    use super::super::limits::Limits;
+    use super::super::limits::{Limits, PATIENT};
     use super::*;
 
     /// The share of the options that `cargo test` takes; the sweep takes all.
@@ -205,7 +205,7 @@ mod tests {
             specs.map(move |spec| (entry, spec))
         });
         let cases = one_in(SHARE, sized.collect::<Vec<_>>());
-        let limits = Limits::watch(0, 1);
+        let limits = Limits::watch(0, 1, PATIENT);
         for (number, (entry, spec)) in cases.enumerate() {
             let flag = format!("--{}", spec.name);
             for value in [u32::MAX.into(), spec.range.1.map_or(u64::MAX, |most| most as u64)] {
@@ -221,7 +221,7 @@ mod tests {
     fn a_histogram_of_many_bins_makes_no_edges_where_nothing_runs() {
         let CommandLines { kernels, .. } = CommandLines::new();
         let histogram = kernels.iter().find(|entry| entry.name() == "histogram").expect("it is listed");
-        let limits = Limits::watch(20_261_122, 1);
+        let limits = Limits::watch(20_261_122, 1, PATIENT);
         let launched = limits.during(0, 1_330_553, || launch(histogram, &["--bins", "4294967295"]));
         limits.leave(0);
         assert_eq!(launched, Ok(Ok(())));

@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// The longest time of a case.
-const MOST_TIME: Duration = Duration::from_secs(10);
+/// The longest time of a case, unless the user sets another, in seconds.
+pub(super) const MOST_SECONDS: u64 = 10;
+/// The same in tests, which other tests delay.
+#[cfg(test)]
+pub(super) const PATIENT: u64 = 60;
 /// The most memory of the program, all cases in flight together.
 const MOST_BYTES: i64 = 2 << 30;
 /// A thread counts its own bytes up to this number before it adds them to those of the program: a
@@ -107,15 +110,16 @@ struct Watched {
 }
 
 impl Limits {
-    /// Begins to watch: a case of `seed` that exceeds a limit ends the program with its number.
-    pub(super) fn watch(seed: u64, threads: usize) -> Self {
+    /// Begins to watch: a case of `seed` that exceeds a limit, `seconds` or memory, ends the program
+    /// with its number.
+    pub(super) fn watch(seed: u64, threads: usize, seconds: u64) -> Self {
         keep_messages();
         SEED.store(seed.min(IDLE - 1), Ordering::Relaxed);
         let idle = || Current { number: AtomicU64::new(IDLE), began: AtomicU64::new(0) };
         let cases = (0..threads).map(|_| idle()).collect();
         let watched = Arc::new(Watched { begin: Instant::now(), cases });
         let weak = Arc::downgrade(&watched);
-        std::thread::spawn(move || look(seed, &weak));
+        std::thread::spawn(move || look(seed, Duration::from_secs(seconds), &weak));
         Self(watched)
     }
 
@@ -142,14 +146,14 @@ impl Limits {
 }
 
 /// Looks for a case that takes too long, until nobody runs cases any more.
-fn look(seed: u64, watched: &Weak<Watched>) {
+fn look(seed: u64, limit: Duration, watched: &Weak<Watched>) {
     while let Some(watched) = watched.upgrade() {
         let now = watched.begin.elapsed().as_millis() as u64;
         for current in &watched.cases {
             let (case, began) =
                 (current.number.load(Ordering::Acquire), current.began.load(Ordering::Relaxed));
-            if case != IDLE && now.saturating_sub(began) > MOST_TIME.as_millis() as u64 {
-                eprintln!("--seed {seed} --only {case} takes more than {} s", MOST_TIME.as_secs());
+            if case != IDLE && now.saturating_sub(began) > limit.as_millis() as u64 {
+                eprintln!("--seed {seed} --only {case} takes more than {} s", limit.as_secs());
                 std::process::exit(1);
             }
         }

@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use warpwright_harness::Random;
 
-use limits::Limits;
+use limits::{Limits, MOST_SECONDS};
 
 /// What is fuzzed: how a case is made, and what reads it.
 trait Target {
@@ -59,6 +59,9 @@ pub(crate) struct Fuzz {
     /// Number of host threads.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     threads: u64,
+    /// Longest time of a case; on a busy machine, give it more.
+    #[arg(long, value_name = "SECONDS", default_value_t = MOST_SECONDS)]
+    limit: u64,
 }
 
 /// What some cases came to.
@@ -93,7 +96,7 @@ impl Fuzz {
             return Ok(());
         }
         let begin = Instant::now();
-        let Fuzzed { accepted, panicked } = fuzz(*make, self.seed, self.cases, self.threads);
+        let Fuzzed { accepted, panicked } = fuzz(*make, (self.seed, self.cases), self.threads, self.limit);
         println!(
             "{}: {} cases of seed {} in {:.0} s, {accepted} of them accepted, {} panics",
             self.target,
@@ -118,9 +121,9 @@ fn case(target: &dyn Target, seed: u64, number: u64) -> String {
 }
 
 /// Runs cases. A case that exceeds a limit ends the program.
-fn fuzz(make: fn() -> Box<dyn Target>, seed: u64, cases: u64, threads: u64) -> Fuzzed {
+fn fuzz(make: fn() -> Box<dyn Target>, (seed, cases): (u64, u64), threads: u64, limit: u64) -> Fuzzed {
     let (next, accepted, panicked) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Vec::new()));
-    let limits = Limits::watch(seed, threads as usize);
+    let limits = Limits::watch(seed, threads as usize, limit);
     std::thread::scope(|scope| {
         for thread in 0..threads as usize {
             let (next, accepted, panicked, limits) = (&next, &accepted, &panicked, &limits);
@@ -156,13 +159,14 @@ fn fuzz(make: fn() -> Box<dyn Target>, seed: u64, cases: u64, threads: u64) -> F
 
 #[cfg(test)]
 mod tests {
+    use super::limits::PATIENT;
     use super::*;
 
     /// A few cases of each; `xtask fuzz` runs millions.
     #[test]
     fn no_reader_panics() {
         for (name, make) in TARGETS {
-            let Fuzzed { accepted, panicked } = fuzz(make, 1, 400, 1);
+            let Fuzzed { accepted, panicked } = fuzz(make, (1, 400), 1, PATIENT);
             assert!(panicked.is_empty(), "{name}: {panicked:?}");
             assert!((20..380).contains(&accepted), "{name}: {accepted} of 400 cases are accepted");
         }
@@ -180,7 +184,7 @@ mod tests {
                 Ok(())
             }
         }
-        let Fuzzed { accepted, panicked } = fuzz(|| Box::new(Odd), 7, 100, 2);
+        let Fuzzed { accepted, panicked } = fuzz(|| Box::new(Odd), (7, 100), 2, PATIENT);
         assert_eq!(accepted + panicked.len() as u64, 100);
         let first = panicked.first().expect("one in eight is three");
         assert!(first.message.contains("three"), "{first:?}");
