@@ -4,7 +4,9 @@
 use half::{bf16, f16};
 use warpwright_lang::Reg;
 use warpwright_lang::element::Element;
+use warpwright_lang::math::fast;
 use warpwright_lang::math::table::{DOUBLE_FUNCTIONS, FUNCTIONS};
+use warpwright_lang::value::Value;
 use warpwright_testing::math::{arguments, arguments_f64, reference, ulp_error, ulp_error_f32};
 
 use crate::narrow::{check, run};
@@ -33,7 +35,18 @@ fn functions_of_f32_keep_their_bounds() {
 
 #[test]
 fn functions_of_f64_keep_their_bounds() {
-    let mut arguments = arguments_f64(2);
+    check_functions_of_f64(2);
+}
+
+#[test]
+#[ignore = "half a minute; `xtask sweep` runs it"]
+fn functions_of_f64_keep_their_bounds_for_a_large_sample() {
+    check_functions_of_f64(512);
+}
+
+/// Compares the functions at `count` random numbers of every exponent of f32, and others.
+fn check_functions_of_f64(count: u32) {
+    let mut arguments = arguments_f64(count);
     arguments.resize(arguments.len().next_multiple_of(256), 0.0);
     let pairs: Vec<(f64, f64)> = arguments.iter().map(|x| (*x, 0.0)).collect();
     let mut wrong = Vec::new();
@@ -146,6 +159,79 @@ fn functions_of_two_arguments_keep_their_bounds() {
                     "f64 {number}: of {x:e} and {y:e} {found:e}, not {:e}: {error:.2} ulp",
                     exact(*x, *y)
                 ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// An approximation, what it approximates, and its documented absolute error by the argument and the
+/// exact result.
+type Fast = (fn(Reg<f32>) -> Reg<f32>, fn(f64) -> f64, fn(f64, f64) -> f64);
+
+const FAST: &[(&str, Fast)] = &[
+    ("exp2", (fast::exp2, f64::exp2, |_, exact| exact * power(-22))),
+    ("exp", (fast::exp, f64::exp, |x, exact| exact * (power(-22) + x.abs() * power(-23)))),
+    ("exp10", (fast::exp10, |x| 10f64.powf(x), |x, exact| exact * (power(-22) + x.abs() * power(-21)))),
+    ("log2", (fast::log2, f64::log2, of_logarithm)),
+    ("ln", (fast::ln, f64::ln, of_logarithm)),
+    ("log10", (fast::log10, f64::log10, of_logarithm)),
+    ("sin", (fast::sin, f64::sin, of_angle)),
+    ("cos", (fast::cos, f64::cos, of_angle)),
+    ("tanh", (fast::tanh, f64::tanh, |_, exact| exact.abs() * power(-10))),
+    ("recip", (fast::recip, f64::recip, |_, exact| exact.abs() * power(-23))),
+    ("sqrt", (fast::sqrt, f64::sqrt, |_, exact| exact * power(-22))),
+    ("rsqrt", (fast::rsqrt, |x| 1.0 / x.sqrt(), |_, exact| exact * power(-22))),
+    ("sigmoid", (fast::sigmoid, |x| 1.0 / (1.0 + (-x).exp()), |_, _| power(-11))),
+    ("silu", (fast::silu, |x| x / (1.0 + (-x).exp()), |x, _| x.abs() * power(-11))),
+    ("gelu_tanh", (fast::gelu_tanh, reference_of_gelu_tanh, |x, _| x.abs() * power(-11))),
+    (
+        "powf(x, 3.3)",
+        (
+            |x| fast::powf(x, 3.3),
+            |x| x.powf(f64::from(3.3f32)),
+            |x, exact| exact * power(-22) * (1.0 + 3.3 * x.log2().abs().max(1.0)),
+        ),
+    ),
+    (
+        "div(1.7, x)",
+        (|x| fast::div(1.7f32.reg(), x), |x| f64::from(1.7f32) / x, |_, exact| exact.abs() * power(-22)),
+    ),
+];
+
+fn power(exponent: i32) -> f64 {
+    2f64.powi(exponent)
+}
+
+fn of_logarithm(x: f64, exact: f64) -> f64 {
+    power(-22) * if (0.5..=2.0).contains(&x) { 1.0 } else { exact.abs() }
+}
+
+/// Unbounded past pi.
+fn of_angle(x: f64, _: f64) -> f64 {
+    if x.abs() <= std::f64::consts::PI { power(-20) } else { f64::INFINITY }
+}
+
+fn reference_of_gelu_tanh(x: f64) -> f64 {
+    reference("gelu_tanh")(x)
+}
+
+#[test]
+fn approximations_have_the_documented_errors() {
+    let mut arguments = arguments(8);
+    arguments.resize(arguments.len().next_multiple_of(256), 0);
+    let pairs: Vec<(f32, f32)> = arguments.iter().map(|bits| (f32::from_bits(*bits), 0.0)).collect();
+    let mut wrong = Vec::new();
+    for (name, (approximation, exact, error)) in FAST {
+        for ((x, _), bits) in pairs.iter().zip(run(&pairs, |x, _| approximation(x))) {
+            let (x, found) = (f64::from(*x), f64::from(f32::from_bits(bits as u32)));
+            let expected = exact(x);
+            // Subnormal arguments and results may count as zero.
+            if !(x as f32).is_normal() || !(expected as f32).is_normal() || x.abs() > power(126) {
+                continue;
+            }
+            if (found - expected).abs() > error(x, expected) {
+                wrong.push(format!("{name} of {x:e} is {found:e}, not {expected:e}"));
             }
         }
     }

@@ -149,7 +149,7 @@ pub fn arguments(count: u32) -> Vec<u32> {
     arguments
 }
 
-/// f64 arguments: as [`arguments`], and of every eighth exponent.
+/// f64 arguments: those of [`arguments`], the same with other low bits, and numbers of all exponents.
 pub fn arguments_f64(count: u32) -> Vec<f64> {
     let narrow = arguments(count).into_iter().map(|bits| f64::from(f32::from_bits(bits)));
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
@@ -159,7 +159,7 @@ pub fn arguments_f64(count: u32) -> Vec<f64> {
         state ^= state << 17;
         state
     };
-    let random: Vec<u64> = std::iter::repeat_with(next).take(2048).collect();
+    let random: Vec<u64> = std::iter::repeat_with(next).take(1024 * count as usize).collect();
     // The numbers of f32 have zeros at their ends; random ones of their exponents have none.
     let filled = narrow.clone().zip(random.iter().cycle()).map(|(x, bits)| {
         if x.is_finite() && x != 0.0 { f64::from_bits(x.to_bits() | bits >> 36) } else { x }

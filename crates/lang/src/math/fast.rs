@@ -58,12 +58,12 @@ functions! {
     rsqrt(x) approximate("rsqrt.approx.ftz.f32", x);
     /// `1 / (1 + e^-x)`, by [`tanh`]: absolute error below 2^-11.
     sigmoid(x) (x * 0.5).tanh_approx().mul_add(0.5, 0.5);
-    /// `x * sigmoid(x)`, by [`tanh`].
+    /// `x * sigmoid(x)`, by [`tanh`]: absolute error below `|x| 2^-11`.
     silu(x) {
         let half = x * 0.5;
         half.mul_add(half.tanh_approx(), half)
     };
-    /// GELU by a hyperbolic tangent, by [`tanh`].
+    /// GELU by a hyperbolic tangent, by [`tanh`]: absolute error below `|x| 2^-11`.
     gelu_tanh(x) {
         // sqrt(2 / pi)
         const SLOPE: f32 = std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::FRAC_1_SQRT_2;
@@ -73,7 +73,7 @@ functions! {
     };
 }
 
-/// `x^y` of a positive number: relative error below `2^-22 + |y log2(x)| 2^-22`.
+/// `x^y` of a positive number: relative error below `2^-22 + |y| max(1, |log2(x)|) 2^-22`.
 #[track_caller]
 pub fn powf(x: Reg<f32>, y: impl Value<f32>) -> Reg<f32> {
     on_behalf_of_author(|| strict(|| exp2(log2(x) * y.reg())))

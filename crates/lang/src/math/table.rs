@@ -64,7 +64,7 @@ functions! {
     atan -10.0 .. 10.0, ulp 2.2 3.5, CUDA 2.0 2.0;
     sinh -10.0 .. 10.0, ulp 3.1 3.5, CUDA 3.0 2.0;
     cosh -10.0 .. 10.0, ulp 2.5 2.5, CUDA 2.0 1.0;
-    tanh -4.0 .. 4.0, ulp 2.1 3.5, CUDA 2.0 1.0;
+    tanh -4.0 .. 4.0, ulp 2.1 4.5, CUDA 2.0 1.0;
     asinh -100.0 .. 100.0, ulp 2.0 4.5, CUDA 3.0 3.0;
     acosh 1.0 .. 100.0, ulp 3.0 4.5, CUDA 4.0 3.0;
     atanh -0.99 .. 0.99, ulp 2.2 3.5, CUDA 3.0 2.0;
@@ -72,8 +72,8 @@ functions! {
     erfc -3.0 .. 6.0, ulp 3.5 6.5, CUDA 4.0 5.0;
     sigmoid -10.0 .. 10.0, ulp 4.0 8.0;
     silu -10.0 .. 10.0, ulp 7.1 8.0;
-    gelu -10.0 .. 10.0, ulp 4.6 8.0;
-    gelu_tanh -10.0 .. 10.0, ulp 215.0 1000.0;
+    gelu -10.0 .. 10.0, ulp 4.6 20.0;
+    gelu_tanh -10.0 .. 10.0, ulp 215.0 3000.0;
     softplus -10.0 .. 10.0, ulp 3.5 8.0;
     floor -10.0 .. 10.0, ulp 0.0 0.0, CUDA 0.0 0.0;
     ceil -10.0 .. 10.0, ulp 0.0 0.0, CUDA 0.0 0.0;
