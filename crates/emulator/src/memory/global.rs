@@ -14,23 +14,6 @@ const RED_ZONE: u64 = 4096;
 /// The content of new memory: NaN as any float, -1 as any integer.
 pub(crate) const POISON: u8 = 0xff;
 
-/// Allocations of more bytes than this are compared with the memory that the host has free. The
-/// host may grant an allocation that it cannot fill, and then ends the process.
-const LARGE: u64 = 1 << 30;
-
-/// The bytes that the host has free, as far as they matter for an allocation of this size.
-fn host_free(size: u64) -> u64 {
-    let available = |text: String| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-    };
-    if size <= LARGE {
-        return u64::MAX;
-    }
-    let text = std::fs::read_to_string("/proc/meminfo").ok();
-    text.and_then(available).map_or(u64::MAX, |kibibytes| kibibytes << 10)
-}
-
 /// Why memory could not be allocated, freed or copied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
@@ -217,7 +200,7 @@ impl Memory {
         name: Option<String>,
         read_only: bool,
     ) -> Result<u64, MemoryError> {
-        let free = self.capacity.saturating_sub(self.used).min(host_free(size));
+        let free = self.capacity.saturating_sub(self.used);
         let full = MemoryError::OutOfMemory { requested: size, free, capacity: self.capacity };
         if size > free {
             return Err(full);

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-/// Allocations smaller than this do not look at the host's memory.
+/// Allocations smaller than this are not compared with the host's memory. The host may grant a
+/// larger allocation that it cannot fill, and then ends the process.
 pub(super) const SMALL: u64 = 64 << 20;
 
-/// Bytes that the host can still give: `MemAvailable` of Linux, less where the process's group has
-/// a limit. `None` if the system does not say.
+/// Available bytes of the host: `MemAvailable` of Linux, or what the limit of the process's control
+/// group leaves, if that is less. `None` if the system does not report it.
 pub fn available_host_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
