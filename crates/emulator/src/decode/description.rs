@@ -3,6 +3,8 @@
 use warpwright_events::{Class, Inlining, Instruction, Register, Source, Unit, Work};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
+use crate::tensor::Shape;
+
 /// Describes an instruction of these frames, outermost first. `register` numbers a name, if it is a
 /// register's.
 pub(crate) fn describe(
@@ -168,7 +170,7 @@ fn arithmetic(modifiers: &[&str], operations: u32) -> Work {
 /// MMAs, by their shape and the type of A. A sparse A has half the multiply-adds; a warp does a
 /// quarter of its warpgroup's.
 fn multiply(base: &str, modifiers: &[&str]) -> Work {
-    let Some(multiply_adds) = modifiers.iter().find_map(|word| multiply_adds(word)) else {
+    let Some(shape) = modifiers.iter().find_map(|word| Shape::from_word(word)) else {
         // wgmma.fence, wgmma.commit_group, wgmma.wait_group.
         return lane(Unit::Control, 0);
     };
@@ -181,19 +183,15 @@ fn multiply(base: &str, modifiers: &[&str]) -> Work {
     let a = if types.len() > 2 { types[1] } else { "f16" };
     let sparse = modifiers.iter().any(|word| *word == "sp" || word.starts_with("sp::"));
     let part = if sparse { 2 } else { 1 } * if base == "wgmma" { 4 } else { 1 };
-    Work { unit: tensor(a).unwrap_or(Unit::TensorF16), by_lane: 0, by_warp: 2 * multiply_adds / part }
+    Work {
+        unit: tensor(a).unwrap_or(Unit::TensorF16),
+        by_lane: 0,
+        by_warp: 2 * shape.multiply_adds() as u32 / part,
+    }
 }
 
 fn is_element(word: &str) -> bool {
     tensor(word).is_some() || matches!(word, "f32" | "s32")
-}
-
-/// The multiply-adds of a shape such as `m16n8k16`.
-fn multiply_adds(word: &str) -> Option<u32> {
-    let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
-    let (n, k) = rest.split_once('k')?;
-    let extents = [m, n, k].map(|extent| extent.parse::<u32>().ok().filter(|&extent| extent <= 1024));
-    extents.into_iter().try_fold(1, |product, extent| Some(product * extent?))
 }
 
 #[cfg(test)]
