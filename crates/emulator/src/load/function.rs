@@ -200,11 +200,10 @@ impl<'m> FunctionDecoder<'_, 'm> {
     /// An instruction that the emulator does not support becomes an operation that fails.
     fn instruction(&mut self, instruction: &'m Instruction) -> Result<(), LoadError> {
         let frames = self.kernel.frames(instruction);
-        let described = describe(instruction, frames, |name| match self.symbol(name) {
+        self.next = Some(describe(instruction, frames, |name| match self.symbol(name) {
             Ok(Symbol::Register(_)) => Some(self.kernel.number(name)),
             _ => None,
-        });
-        self.next = Some(described.clone());
+        }));
         let before = (self.operations.len(), self.instructions.len());
         let mut words = Words::of(&instruction.opcode);
         let Err(error) = self.operation(instruction, &mut words) else { return Ok(()) };
@@ -218,8 +217,8 @@ impl<'m> FunctionDecoder<'_, 'm> {
         }
         self.operations.truncate(before.0);
         self.of_operation.truncate(before.0);
-        self.instructions.truncate(before.1);
-        self.next = Some(described);
+        let emitted = self.instructions.drain(before.1..).next();
+        self.next = emitted.or(self.next.take());
         self.fail_here(error);
         Ok(())
     }
