@@ -1,5 +1,5 @@
-//! Text of absurd sizes and of no sense is refused with a sentence. It never ends the process, takes
-//! gigabytes of memory, or takes long.
+//! Text of absurd sizes, or without meaning, is refused with a sentence. It never ends the process,
+//! takes gigabytes of memory, or takes long.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use warpwright_emulator::Emulator;
 
 const HEAD: &str = ".version 9.0\n.target sm_90a\n.address_size 64\n";
 
-/// What is said of a module.
+/// The answer to a module: nothing, or why it does not load.
 fn answer(device: &mut Emulator, text: &str) -> Result<(), String> {
     let module = warpwright_ptx::parse(text).map_err(|error| error.to_string())?;
     device.load(&module).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// Declarations in a kernel, and what is said of them.
+/// Declarations in a kernel, and part of the reason that they are refused.
 const IN_KERNELS: [(&str, &str); 12] = [
     (".local .b8 s[99999999999];", "take 99999999999 bytes of local memory; a thread has 524288."),
     (".local .b8 a[400000]; .local .b8 b[400000];", "take 800000 bytes of local memory"),

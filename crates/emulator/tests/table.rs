@@ -10,7 +10,7 @@ use warpwright_arch::Arch;
 use warpwright_arch::instructions::forms;
 use warpwright_emulator::Emulator;
 
-/// What the emulator says of a program with one instruction, if it does not execute it.
+/// Why the emulator does not execute a program with one instruction, if it does not.
 fn refusal(device: &mut Emulator, text: &str) -> Option<String> {
     let module = match warpwright_ptx::parse(text) {
         Ok(module) => module,

@@ -76,7 +76,7 @@ pub trait ClusterObserver {
     /// Something happened.
     fn event(&mut self, event: &Event<'_>);
 
-    /// Whether it wants to know of every instruction now. Asked after [`Event::Shuffle`],
+    /// Whether it wants every instruction now. The emulator calls it after [`Event::Shuffle`],
     /// [`Event::Executed`] and [`Event::Exit`].
     fn follows(&self) -> bool {
         false

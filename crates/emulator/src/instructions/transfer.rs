@@ -159,8 +159,8 @@ fn packed(word: &str) -> Option<Packed> {
     })
 }
 
-/// Refuses a conversion that PTX, or the module's target, does not have. Of words that the
-/// instruction table does not know, it says nothing.
+/// Refuses a conversion that PTX, or the module's target, does not have. Accepts words that the
+/// instruction table does not have: they may be of later versions of PTX.
 fn check_conversion(d: Decoder<'_, '_, '_>, i: &Instruction) -> Result<(), DecodeError> {
     let words: Vec<&str> = i.opcode.modifiers().collect();
     let &[.., to, from] = words.as_slice() else { return Ok(()) };
