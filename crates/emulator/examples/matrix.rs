@@ -80,10 +80,9 @@ fn main() {
     let r = |index: usize| &registers[index];
     for (name, half) in [("f16", Half::F16), ("bf16", Half::Bf16)] {
         let mut sums = [[0; 32]; 4];
+        let multiply = half_multiply::function(half);
         let time = nanoseconds(|| {
-            let [c0, c1, c2, c3] = &sums;
-            sums =
-                half_multiply::multiply(half, [[r(0), r(1)], [r(2), r(3)]], [r(4), r(5)], [c0, c1, c2, c3]);
+            sums = multiply([[r(0), r(1)], [r(2), r(3)]], [r(4), r(5)], sums.each_ref()).0;
         });
         println!("m16n8k16.f32.{name}  {time:7.1} ns");
         black_box(sums);

@@ -6,14 +6,14 @@ use warpwright_events::LANES;
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use crate::decode::{DecodeError, Decoder, FunctionDecoder, Words};
-use crate::execution::effect::{Effect, EffectBody, Execution, vectored_effect};
+use crate::execution::effect::{EffectBody, Execution, vectored_effect};
 use crate::launch::failure::Failure;
 use crate::operation::kind::Kind;
 use crate::registers::{Registers, Slot, blend};
 use crate::tensor::accumulate::IntegerSum;
 use crate::tensor::float_multiply::FloatMultiply;
 use crate::tensor::fragment::Fragment;
-use crate::tensor::half_multiply::{self, Half};
+use crate::tensor::half_multiply::{self, Function, Half};
 use crate::tensor::multiply::Multiply;
 use crate::tensor::{Column, Order, Shape, warpgroup};
 
@@ -124,16 +124,16 @@ pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Opti
     Kind::Aligned(match half {
         Some(half) if !multiply.is_sparse() && result == DataType::F32 && old == DataType::F32 => {
             match (&*d, &*a, &*b, &*c) {
-                (&[d0, d1, d2, d3], &[a0, a1], &[b0], &[c0, c1, c2, c3]) => Box::new(HalfMultiply {
-                    half,
+                (&[d0, d1, d2, d3], &[a0, a1], &[b0], &[c0, c1, c2, c3]) => vectored_effect(HalfMultiply {
+                    multiply: half_multiply::function(half),
                     d: [d0, d1, d2, d3],
                     a: [[a0, a1]],
                     b: [b0],
                     c: [c0, c1, c2, c3],
                 }),
                 (&[d0, d1, d2, d3], &[a0, a1, a2, a3], &[b0, b1], &[c0, c1, c2, c3]) => {
-                    Box::new(HalfMultiply {
-                        half,
+                    vectored_effect(HalfMultiply {
+                        multiply: half_multiply::function(half),
                         d: [d0, d1, d2, d3],
                         a: [[a0, a1], [a2, a3]],
                         b: [b0, b1],
@@ -236,26 +236,29 @@ impl EffectBody for ExactMultiply {
 
 /// m16n8k8 or m16n8k16 from f16 or bf16 into f32.
 struct HalfMultiply<const K: usize> {
-    half: Half,
+    multiply: Function<K>,
     d: [Slot; 4],
     a: [[Slot; 2]; K],
     b: [Slot; K],
     c: [Slot; 4],
 }
 
-impl<const K: usize> Effect for HalfMultiply<K> {
+impl<const K: usize> EffectBody for HalfMultiply<K> {
+    #[inline(always)]
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         execution.block.mma_multiply_adds += (16 * 8 * 8 * K) as u64;
         let registers = &mut *execution.registers;
-        let column = |slot| registers.word(slot);
-        let product = half_multiply::multiply(
-            self.half,
-            self.a.map(|pair| pair.map(column)),
-            self.b.map(column),
-            self.c.map(column),
-        );
-        for (slot, values) in self.d.into_iter().zip(product) {
-            blend(registers.word_mut(slot), mask, values);
+        let first = registers.word(self.d[0]);
+        let (mut a, mut b) = ([[first; 2]; K], [first; K]);
+        for step in 0..K {
+            a[step] = [registers.word(self.a[step][0]), registers.word(self.a[step][1])];
+            b[step] = registers.word(self.b[step]);
+        }
+        let [c0, c1, c2, c3] = self.c;
+        let c = [registers.word(c0), registers.word(c1), registers.word(c2), registers.word(c3)];
+        let product = (self.multiply)(a, b, c);
+        for (slot, values) in self.d.iter().zip(&product.0) {
+            blend(registers.word_mut(*slot), mask, *values);
         }
         Ok(())
     }
