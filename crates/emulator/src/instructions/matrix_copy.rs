@@ -5,13 +5,13 @@
 //! lane t holds elements 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 in one register, or of column t /
 //! 4 when transposed. From sm_100 on, matrices of bytes exist too, always transposed.
 
-use warpwright_events::{LANES, Strength, Value, lanes};
+use warpwright_events::{FULL, LANES, Strength, Value, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::address;
 use crate::decode::{DecodeError, Decoder, Words};
 use crate::execution::effect::{Effect, EffectBody, Execution, vectored_effect};
-use crate::execution::resolve::{Purpose, addresses, resolve, resolve_store, split_generic};
+use crate::execution::resolve::{Located, Purpose, addresses, resolve, resolve_store, split_generic};
 use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
@@ -159,30 +159,35 @@ impl Rows {
         let addresses = addresses(execution, &self.address);
         let count = self.slots.len() * ROWS;
         let mask = if count == LANES { u32::MAX } else { (1 << count) - 1 };
+        if self.space != Space::Generic {
+            return Ok(self.resolve(execution, self.space, &addresses, mask, stores)?.hosts(&addresses));
+        }
         let mut hosts = [std::ptr::null_mut(); LANES];
-        let resolve = |execution: &mut Execution<'_>, space, addresses: &[u64; LANES], mask| {
-            if stores {
-                resolve_store(execution, space, addresses, mask, ROW_BYTES, Strength::Weak, |execution| {
-                    Some(self.values(execution.registers))
-                })
-            } else {
-                resolve(execution, space, addresses, mask, ROW_BYTES, Purpose::LoadTile)
-            }
-        };
-        if self.space == Space::Generic {
-            for (space, part, addresses) in split_generic(&addresses, mask) {
-                let located = resolve(execution, space, &addresses, part)?;
-                for lane in lanes(part) {
-                    hosts[lane] = located.lane(lane, &addresses);
-                }
-            }
-        } else {
-            let located = resolve(execution, self.space, &addresses, mask)?;
-            for (lane, host) in hosts.iter_mut().enumerate().take(count) {
-                *host = located.lane(lane, &addresses);
+        for (space, part, addresses) in split_generic(&addresses, mask) {
+            let located = self.resolve(execution, space, &addresses, part, stores)?;
+            for lane in lanes(part) {
+                hosts[lane] = located.lane(lane, &addresses);
             }
         }
         Ok(hosts)
+    }
+
+    #[inline(always)]
+    fn resolve(
+        &self,
+        execution: &mut Execution<'_>,
+        space: Space,
+        addresses: &[u64; LANES],
+        mask: u32,
+        stores: bool,
+    ) -> Result<Located, Box<Failure>> {
+        if stores {
+            resolve_store(execution, space, addresses, mask, ROW_BYTES, Strength::Weak, |execution| {
+                Some(self.values(execution.registers))
+            })
+        } else {
+            resolve(execution, space, addresses, mask, ROW_BYTES, Purpose::LoadTile)
+        }
     }
 
     /// The row that is stored at each lane's address, for the checkers.
@@ -230,13 +235,23 @@ impl EffectBody for Load {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let hosts = self.0.locate(execution, false)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
+            let column = execution.registers.word_mut(*slot);
+            if mask == FULL && matches!(self.0.arrangement, Arrangement::Plain) {
+                // Row after row: collected in an array first, they would be read back as a vector
+                // before their stores complete, and the processor would stall.
+                for (words, host) in column.chunks_exact_mut(4).zip(&hosts[ROWS * index..]) {
+                    // SAFETY: `locate` found 16 bytes for every row of every matrix.
+                    words.copy_from_slice(&unsafe { host.cast::<[u32; 4]>().read_unaligned() });
+                }
+                continue;
+            }
             let mut rows = [[0; 4]; ROWS];
             for (row, words) in rows.iter_mut().enumerate() {
                 let host = hosts[self.0.arrangement.lane(index, row)];
-                // SAFETY: `locate` found 16 bytes for every row of every matrix.
+                // SAFETY: as above.
                 *words = unsafe { host.cast::<[u32; 4]>().read_unaligned() };
             }
-            blend(execution.registers.word_mut(*slot), mask, self.0.arrangement.hold(&rows));
+            blend(column, mask, self.0.arrangement.hold(&rows));
         }
         Ok(())
     }
