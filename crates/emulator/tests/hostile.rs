@@ -3,8 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::device;
-use warpwright_emulator::Emulator;
+use crate::common::{device, launch_checked};
+use crate::table::spelling::{instruction, program, targets, version_of};
+use warpwright_arch::instructions::forms;
+use warpwright_emulator::{Emulator, Launch};
 
 const HEAD: &str = ".version 9.0\n.target sm_90a\n.address_size 64\n";
 
@@ -81,5 +83,121 @@ fn long_and_deep_text_is_answered_soon() {
         let said = answer(&mut device("h200"), &format!("{HEAD}{text}"));
         assert_eq!(said.is_ok(), is_valid, "{:.60}: {said:?}", text);
         assert!(start.elapsed() < Duration::from_secs(60), "{:.60}: {:?}", text, start.elapsed());
+    }
+}
+
+/// Tokens that replace words and operands.
+const TOKENS: [&str; 24] = [
+    "0",
+    "-1",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "0f7F800000",
+    "0d7FF8000000000000",
+    "_",
+    "%p1",
+    "%rs1",
+    "%r1",
+    "%rd1",
+    "%tid.x",
+    "shared_array",
+    "global_array",
+    "[shared_array+9223372036854775807]",
+    "[%rd1+-9223372036854775808]",
+    "{%r1, %r2}",
+    "{}",
+    "!%p1",
+    "%p1|%p2",
+    "(%r1)",
+    "m99999n99999k99999",
+];
+
+/// A linear congruential generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    /// An instruction of which one word or operand is removed, added, moved or replaced.
+    fn changed(&mut self, line: &str) -> String {
+        let line = line.trim_end_matches(';');
+        let (name, operands) = line.split_once(' ').unwrap_or((line, ""));
+        let (mut words, mut operands): (Vec<_>, Vec<_>) =
+            (name.split('.').collect(), operands.split(", ").collect());
+        let list = if self.below(2) == 0 { &mut words } else { &mut operands };
+        let (at, token) = (self.below(list.len()), TOKENS[self.below(TOKENS.len())]);
+        match self.below(4) {
+            0 => drop(list.remove(at)),
+            1 => list.insert(at, token),
+            2 => list.swap(at, 0),
+            _ => list[at] = token,
+        }
+        format!("{} {};", words.join("."), operands.join(", "))
+    }
+}
+
+/// Assignments of valid addresses to the registers of an instruction.
+fn addresses(line: &str) -> Vec<String> {
+    let names = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '%');
+    let assign = |name: &str| match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "%rd" => Some(format!("mov.u64 {name}, global_array;")),
+        "%r" => Some(format!("mov.u32 {name}, shared_array;")),
+        _ => None,
+    };
+    names.filter_map(assign).collect()
+}
+
+/// Loads a program and executes it in a warp, under the checkers.
+fn execute(device: &mut Emulator, text: &str) -> Result<(), String> {
+    let module = warpwright_ptx::parse(text).map_err(|error| error.to_string())?;
+    let program = device.load(&module).map_err(|error| error.to_string())?;
+    let launch = Launch { block: [32, 1, 1], ..Launch::default() };
+    launch_checked(device, &program, "all", &launch).0.map_err(|fault| fault.to_string())?;
+    Ok(())
+}
+
+/// Changes instructions of one in `share` forms, and executes under the checkers what loads. The
+/// programs have no loops. Returns how many are executed to their end, and how many are not.
+fn change(share: usize, seed: u64) -> [u32; 2] {
+    let mut random = Random(seed);
+    let mut counts = [0; 2];
+    for form in forms().skip(seed as usize % share).step_by(share) {
+        let target = targets(form).remove(0);
+        let mut device = device(if target.starts_with("sm_1") { "b200" } else { "h200" });
+        for (name, signature) in form.instances(4) {
+            for literals in [false, true] {
+                let changed = random.changed(&instruction(&name, &signature, literals));
+                let mut lines = addresses(&changed);
+                lines.push(changed);
+                let text = program(&target, version_of(&target), &lines);
+                let start = Instant::now();
+                let answer = execute(&mut device, &text);
+                assert!(start.elapsed() < Duration::from_secs(60), "{:?}: {text}", start.elapsed());
+                if let Err(message) = &answer {
+                    assert!(message.contains("line "), "{message}\n{text}");
+                }
+                counts[usize::from(answer.is_err())] += 1;
+            }
+        }
+    }
+    counts
+}
+
+#[test]
+fn changed_instructions_are_refused_or_end() {
+    let [executed, refused] = change(16, 1);
+    assert!(executed > 50 && refused > 300, "{executed} are executed, {refused} are refused");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn many_changed_instructions_are_refused_or_end() {
+    for seed in 0..20 {
+        change(1, seed);
     }
 }

@@ -1,7 +1,7 @@
 //! Every row of the instruction table, in its alternatives, is known to the emulator.
 
 #[path = "../../ptx/tests/spelling.rs"]
-mod spelling;
+pub(crate) mod spelling;
 
 use std::collections::BTreeMap;
 

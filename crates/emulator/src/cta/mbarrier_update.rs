@@ -161,9 +161,11 @@ pub(crate) fn running<'b>(
             Err(Failure::new(FaultKind::PeerNotResident, 0, message)
                 .at(MemorySpace::Shared, address.shared()))
         }
-        None => {
-            let message = format!("The cluster has no CTA of rank {}.", address.rank);
-            Err(Failure::new(FaultKind::OutOfBounds, 0, message))
-        }
+        None => Err(absent(address.rank)),
     }
+}
+
+/// The failure of an address in a CTA that the cluster does not have.
+pub(crate) fn absent(rank: u32) -> Box<Failure> {
+    Failure::new(FaultKind::OutOfBounds, 0, format!("The cluster has no CTA of rank {rank}."))
 }

@@ -250,7 +250,7 @@ pub(crate) fn settle(block: &mut Block, warp: u32) -> Result<(), Box<Failure>> {
 }
 
 /// Adds the lane to a failure.
-fn at(lane: usize) -> impl Fn(Box<Failure>) -> Box<Failure> {
+pub(super) fn at(lane: usize) -> impl Fn(Box<Failure>) -> Box<Failure> {
     move |mut failure| {
         failure.lanes |= 1 << lane;
         failure

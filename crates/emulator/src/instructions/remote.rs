@@ -10,6 +10,7 @@ use super::memory_words::vector;
 use crate::cta::asynchronous::progress;
 use crate::cta::asynchronous::reduction::Reduction;
 use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Transfer};
+use crate::cta::mbarrier_update::absent;
 use crate::decode::{DecodeError, Decoder, Register, Words, unsupported};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
@@ -134,6 +135,9 @@ impl Effect for Remote {
                         objects[lane].rank
                     ),
                 );
+            }
+            if rank >= execution.launch.ctas_per_cluster() {
+                return Err(mbarrier::at(lane)(absent(rank)));
             }
             let mut data = [0; MOST_BYTES];
             for (index, value) in self.values.iter().enumerate() {
