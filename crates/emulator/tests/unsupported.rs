@@ -117,3 +117,44 @@ fn a_function_without_a_body_fails_when_it_is_called() {
     let fault = try_run(&text, shape(1, 32), &[words([1])]).err().unwrap();
     assert!(fault.message.starts_with("`elsewhere` is declared but not defined"), "{fault}");
 }
+
+#[test]
+fn a_function_with_an_unknown_directive_fails_when_it_is_executed() {
+    let body = "ld.global.u32 %r1, [%p0]; st.global.u32 [%p0], %r1;";
+    let text = kernel(1, body).replace("p0) {", "p0) .maxntid 32 .frobnicate 3, 4 {");
+    assert!(text.contains(".frobnicate"));
+    let message = "The emulator does not support the directive `.frobnicate` of a function.";
+    let module = load(&mut device("h200"), &text);
+    assert_eq!(module.kernel("k").unwrap().unsupported()[0].message, message);
+    let fault = try_run(&text, shape(1, 1), &[words([1])]).err().unwrap();
+    assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Unsupported, message));
+}
+
+/// Directives that PTX does not have, and the answer.
+const UNKNOWN_DIRECTIVES: [(&str, &str); 4] = [
+    (
+        ".frobnicate x;",
+        "line 4, column 1: expected `.entry`, `.func` or a state space such as `.global`, found `.frobnicate`",
+    ),
+    (
+        ".visible .frobnicate x;",
+        "line 4, column 10: expected `.entry`, `.func` or a state space such as `.global`, found `.frobnicate`",
+    ),
+    (
+        ".global .frobnicate .b32 x;",
+        "line 4, column 9: expected a type such as `.u32`, `.align` or `.v4`, found `.frobnicate`",
+    ),
+    (
+        ".entry k() { .frobnicate 3; ret; }",
+        "line 4, column 14: expected a statement: an instruction, a label, `.reg`, `.shared` or `.loc`, found `.frobnicate`",
+    ),
+];
+
+#[test]
+fn unknown_directives_are_refused() {
+    for (item, answer) in UNKNOWN_DIRECTIVES {
+        let text = format!(".version 9.0\n.target sm_90a\n.address_size 64\n{item}");
+        let error = warpwright_ptx::parse(&text).expect_err(item).to_string();
+        assert_eq!(error.lines().next(), Some(answer));
+    }
+}

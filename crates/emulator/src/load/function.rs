@@ -21,6 +21,22 @@ use crate::operation::kind::{Guard, Kind, Operation};
 use crate::operation::warpgroup::WarpgroupOperation;
 use crate::registers::Slot;
 
+/// The directives of functions whose meaning the emulator knows. Others may change how a function
+/// executes, so that executing it is a fault.
+const DIRECTIVES: [&str; 11] = [
+    "maxnreg",
+    "maxntid",
+    "reqntid",
+    "minnctapersm",
+    "maxnctapersm",
+    "noreturn",
+    "explicitcluster",
+    "reqnctapercluster",
+    "maxclusterrank",
+    "abi_preserve",
+    "abi_preserve_control",
+];
+
 /// Local frames are multiples of this, so that any variable in them keeps its alignment.
 const FRAME_ALIGNMENT: u32 = 16;
 
@@ -79,6 +95,7 @@ pub(super) fn decode_function<'m>(
     function: &'m Function,
     scope: Scope,
 ) -> Result<DecodedFunction, LoadError> {
+    kernel.begin_function();
     FunctionDecoder::new(kernel, function, scope).decode()
 }
 
@@ -93,6 +110,12 @@ impl<'m> FunctionDecoder<'_, 'm> {
             for formal in &function.returns {
                 results.push(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
             }
+        }
+        let unknown = function.directives.iter().find(|(word, _)| !DIRECTIVES.contains(&word.as_str()));
+        if let Some((word, _)) = unknown {
+            let message = format!("The emulator does not support the directive `.{word}` of a function.");
+            let error = DecodeError::unsupported(message);
+            self.fail_here(error.at(Some(&function.name), function.line, String::new()));
         }
         match &function.body {
             Some(body) => {
