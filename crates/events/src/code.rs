@@ -60,7 +60,7 @@ pub struct Instruction {
     pub reads: Box<[Register]>,
 }
 
-/// A register of the kernel, by number.
+/// A register of the kernel, by number. Those of each function are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Register(pub u32);
 

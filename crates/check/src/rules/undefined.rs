@@ -15,8 +15,9 @@ use crate::rules::alignment::opcode;
 use crate::state::mark::Mark;
 use crate::state::undefined::Undefined;
 
-/// Instructions whose result is defined although an operand is not, or may be.
-const ENDS: [&str; 6] = ["selp", "slct", "vote", "match", "redux", "activemask"];
+/// Instructions whose result is defined although an operand is not, or may be. Values are not followed
+/// into functions and out of them.
+const ENDS: [&str; 7] = ["selp", "slct", "vote", "match", "redux", "activemask", "call"];
 
 impl Checker {
     /// A shuffle: the lanes of `undefined` read lanes that do not take part.
@@ -68,14 +69,8 @@ impl Checker {
                 instruction.class,
                 Class::Load { .. } | Class::Store | Class::Atomic | Class::Reduction
             );
-            match base {
-                "shfl" => continue,
-                // Functions have registers of the same names.
-                "call" => {
-                    registers.clear();
-                    continue;
-                }
-                _ => {}
+            if base == "shfl" {
+                continue;
             }
             let ends = is_memory || instruction.class == Class::Compare || ENDS.contains(&base);
             for register in &instruction.writes {

@@ -28,10 +28,6 @@ impl UndefinedRegisters {
         self.registers.is_empty()
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.registers.clear();
-    }
-
     /// What is undefined in these lanes of any of some registers.
     pub(crate) fn of(&self, registers: &[Register], lanes: u32) -> Option<Undefined> {
         let known = registers.iter().filter_map(|register| self.registers.get(register));

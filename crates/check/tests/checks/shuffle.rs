@@ -50,6 +50,16 @@ fn a_value_of_a_lane_outside_the_mask_is_undefined() {
     clean(&format!("{low} {} $past: {STORE}", shuffle.replace("20, 31", "12, 31")), ONE_WARP);
 }
 
+/// The function has a register of the same name.
+#[test]
+fn a_value_is_followed_past_calls() {
+    let shuffle = "shfl.sync.down.b32 %r1, %tid, 1, 31, -1;";
+    let function = "ret; } .func other() { .reg .b32 %r<4>; mov.u32 %r1, 0;";
+    let body = format!("{shuffle} call other; {STORE} {function}");
+    text(&body, SHORT, ["shfl.sync.down", "st.global"]);
+    clean(&format!("{shuffle} call other; mov.u32 %r1, 0; {STORE} {function}"), SHORT);
+}
+
 #[test]
 fn a_value_that_is_not_used_is_no_error() {
     let shuffle = "shfl.sync.down.b32 %r1|%p3, %tid, 1, 31, -1;";

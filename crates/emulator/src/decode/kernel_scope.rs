@@ -86,8 +86,10 @@ pub(crate) struct KernelDecoder<'m> {
     pub(crate) placed: Vec<SharedVariable>,
     pub(crate) shared_bytes: u64,
     pub(crate) dynamic_alignment: u64,
-    /// Numbers of registers, by name.
-    pub(crate) registers: HashMap<String, u32>,
+    /// Numbers of registers of the function that is decoded, by name.
+    registers: HashMap<String, Register>,
+    /// The number of the next register.
+    next_register: u32,
     /// Instructions that fail when they are executed.
     pub(crate) unsupported: Vec<LoadError>,
 }
@@ -102,6 +104,7 @@ impl<'m> KernelDecoder<'m> {
             shared_bytes: 0,
             dynamic_alignment: DYNAMIC_SHARED_ALIGNMENT,
             registers: HashMap::new(),
+            next_register: 0,
             unsupported: Vec::new(),
         }
     }
@@ -117,14 +120,20 @@ impl<'m> KernelDecoder<'m> {
         }
     }
 
+    /// Begins a function, whose registers are others than those of the same names before it.
+    pub(crate) fn begin_function(&mut self) {
+        self.registers.clear();
+    }
+
     /// The number of a register.
     pub(crate) fn number(&mut self, name: &str) -> Register {
         if let Some(number) = self.registers.get(name) {
-            return Register(*number);
+            return *number;
         }
-        let next = self.registers.len() as u32;
-        self.registers.insert(name.to_owned(), next);
-        Register(next)
+        let number = Register(self.next_register);
+        self.next_register += 1;
+        self.registers.insert(name.to_owned(), number);
+        number
     }
 
     /// The position of an instruction and of the calls around it, outermost first.
