@@ -96,7 +96,10 @@ impl Warp {
     ) -> Result<Pause, LocatedFailure> {
         let mut worked = false;
         loop {
-            self.wake(code, blocks)?;
+            // Most turns end at a branch, where no path waits.
+            if self.paths.iter().any(|path| path.wait != Wait::Ready) {
+                self.wake(code, blocks)?;
+            }
             let Some(index) = self.choose() else {
                 for path in &mut self.paths {
                     path.yielded = false;
