@@ -92,7 +92,7 @@ void time(const char *name, float low, float high, float *sums) {
     X(round, -10.0f, 10.0f, roundf(x)) \
     X(round_ties_even, -10.0f, 10.0f, rintf(x)) \
     X(fract, -10.0f, 10.0f, x - truncf(x)) \
-    X(signum, -10.0f, 10.0f, copysignf(1.0f, x)) \
+    X(signum, -10.0f, 10.0f, isnan(x) ? x : copysignf(1.0f, x)) \
     X(to_degrees, -10.0f, 10.0f, x * 57.29577951f) \
     X(to_radians, -10.0f, 10.0f, x * 0.01745329252f)
 
