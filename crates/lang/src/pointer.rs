@@ -71,13 +71,32 @@ impl<T: Element, S: Space> Pointer<T, S> {
     /// The address in a register.
     #[track_caller]
     pub fn address(self) -> Reg<S::Address> {
+        self.note_plain_access();
+        self.address_of_view()
+    }
+
+    /// The address in a register, for accesses whose swizzle is [noted](Recorder::note_view).
+    #[track_caller]
+    pub(crate) fn address_of_view(self) -> Reg<S::Address> {
         if self.offset == 0 {
             return self.base;
         }
-        compute(
+        let address: Reg<S::Address> = compute(
             format!("add.{}", S::Address::PTX),
             [self.base.operand(), Operand::Integer(self.offset.into())],
-        )
+        );
+        self.note_derived(address);
+        address
+    }
+
+    fn note_derived(self, address: Reg<S::Address>) {
+        recorder::with(|recorder| recorder.note_derived_address(address.register(), self.base.register()));
+    }
+
+    fn note_plain_access(self) {
+        if S::NAME == SharedSpace::NAME {
+            recorder::with(|recorder| recorder.note_plain_access(self.base.register()));
+        }
     }
 
     /// The base register, and the byte offset from it.
@@ -87,6 +106,12 @@ impl<T: Element, S: Space> Pointer<T, S> {
 
     /// The pointer as an instruction's `[base + offset]`.
     pub(crate) fn operand(self) -> Operand {
+        self.note_plain_access();
+        self.operand_of_view()
+    }
+
+    /// The same for an access whose swizzle is [noted](Recorder::note_view).
+    pub(crate) fn operand_of_view(self) -> Operand {
         Operand::Address { base: Box::new(self.base.operand()), offset: self.offset, rest: Vec::new() }
     }
 
@@ -107,7 +132,9 @@ impl<T: Element, S: Space> Pointer<T, S> {
         match index.element_offset() {
             ElementOffset::Known(elements) => self.byte_offset(elements * bytes),
             ElementOffset::Device { index, word } => {
-                Self { base: advance(self.base, index, word, bytes), ..self }
+                let base = advance(self.base, index, word, bytes);
+                self.note_derived(base);
+                Self { base, ..self }
             }
         }
     }
@@ -349,7 +376,7 @@ impl<T: Element, S: Space> DeviceValue for Pointer<T, S> {
 
     #[track_caller]
     fn settle(&mut self) {
-        *self = Self { base: self.address(), offset: 0, ..*self };
+        *self = Self { base: self.address_of_view(), offset: 0, ..*self };
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use warpwright_arch::tensor_map::{Access, ElementType, MOST_AXES, Requirement, Swizzle};
+use warpwright_arch::tensor_map::{Access, ElementType, Interleave, MOST_AXES, Requirement, Swizzle};
 use warpwright_ir::{ParameterType, TensorMapNeeds};
 use warpwright_layout::Error;
 use warpwright_layout::atom::SharedSwizzle;
@@ -73,6 +73,13 @@ pub fn map_swizzle(swizzle: SharedSwizzle) -> Swizzle {
         SharedSwizzle::Bytes64 => Swizzle::Bytes64,
         SharedSwizzle::Bytes128 => Swizzle::Bytes128,
     }
+}
+
+/// The swizzle that copies of these boxes apply to byte addresses; `None` for the modes that layouts
+/// do not have.
+pub(crate) fn swizzle_of_bytes(boxes: &Requirement) -> Option<warpwright_layout::Swizzle> {
+    let shared = SharedSwizzle::ALL.into_iter().find(|shared| map_swizzle(*shared) == boxes.swizzle);
+    shared.filter(|_| boxes.interleave == Interleave::None).map(SharedSwizzle::on_bytes)
 }
 
 /// Where a tensor map comes from.

@@ -48,11 +48,13 @@ use warpwright_ir::Operand;
 use crate::bulk::{BulkReduction, CompletionBarrier, InCluster, add_options, refuse_multicast_prefetch};
 use crate::element::Element;
 use crate::launch::demand_ranks;
-use crate::operation::{on_behalf_of_author, record, refuse};
+use crate::operation::{here, on_behalf_of_author, record, refuse};
 use crate::pointer::{Pointer, Shared};
+use crate::recorder::{self, View};
 use crate::requirement::{Feature, require};
+use crate::space::{SharedSpace, Space};
 use crate::tensor_map::TensorMap;
-use crate::tensor_map_boxes::{CopyForm, element_type};
+use crate::tensor_map_boxes::{CopyForm, element_type, swizzle_of_bytes};
 use crate::value::{Reg, Value};
 
 /// Loads the box at `at` into shared memory; when it has arrived, `barrier` counts its bytes.
@@ -186,6 +188,20 @@ impl MappedBox {
         format!("{}d", self.at.len())
     }
 
+    /// The shared memory that the copy reads or writes, by the swizzle of the map's boxes.
+    #[track_caller]
+    fn shared<T: Element, S: Space>(&self, memory: Pointer<T, S>, is_write: bool) -> Operand {
+        let location = here();
+        let boxes = recorder::with(|recorder| recorder.boxes(self.map.address().register()).cloned());
+        let swizzle = boxes.as_ref().and_then(swizzle_of_bytes).filter(|_| S::NAME == SharedSpace::NAME);
+        let Some((boxes, swizzle)) = boxes.zip(swizzle) else { return memory.operand() };
+        let (base, first) = memory.parts();
+        let bytes = boxes.row_major(0, &vec![1; boxes.rank()]).shared_bytes() as i64;
+        let view = View { bytes: Some(first..first + bytes), swizzle, is_write };
+        recorder::with(|recorder| recorder.note_view(base, view, location));
+        memory.operand_of_view()
+    }
+
     fn operand(&self) -> Operand {
         let map = Box::new(self.map.address().operand());
         Operand::Address { base: map, offset: 0, rest: vec![Operand::Vector(self.at.clone())] }
@@ -264,7 +280,7 @@ impl Load {
         self.source.check(!self.offsets.is_empty(), shared_element::<T>());
         to.demand_writable();
         let mut words = vec!["shared::cluster.global", self.mode(), "mbarrier::complete_tx::bytes"];
-        let mut operands = vec![to.operand(), self.source.operand(), barrier.address()];
+        let mut operands = vec![self.source.shared(to, true), self.source.operand(), barrier.address()];
         operands.extend(self.offsets_operand());
         add_options(&mut words, &mut operands, self.multicast, self.policy);
         record(format!("cp.async.bulk.tensor.{}.{}", self.source.rank(), words.join(".")), 0, operands);
@@ -341,7 +357,7 @@ impl Store {
         self.target.check(self.is_im2col, shared_element::<T>());
         let mode = if self.is_im2col { "im2col_no_offs" } else { "tile" };
         let mut words = vec!["bulk_group"];
-        let mut operands = vec![self.target.operand(), from.operand()];
+        let mut operands = vec![self.target.operand(), self.target.shared(from, false)];
         add_options(&mut words, &mut operands, None, self.policy);
         let opcode = format!(
             "{instruction}.tensor.{}.global.shared::cta{operation}.{mode}.{}",

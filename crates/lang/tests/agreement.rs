@@ -24,7 +24,7 @@ use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory};
 use warpwright_lang::value::{Reg, constant};
 use warpwright_lang::wmma::{Wmma, WmmaInput, WmmaLayout};
-use warpwright_lang::{async_copy, bulk, launch, tma};
+use warpwright_lang::{async_copy, bulk, device, launch, tma, warp};
 use warpwright_layout::atom::{Major, MmaAtom};
 use warpwright_layout::{All, Layout, Swizzle};
 
@@ -388,6 +388,48 @@ const LAUNCHES: &[Row] = rows! {
     { launch::cluster(2, 1, 1); array().map_to_block(2) } => { launch::cluster(2, 1, 1); array().map_to_block(1) };
 };
 
+/// An mbarrier of `expected` arrivals, at which the threads arrive where the condition holds.
+#[device]
+fn arrived(expected: u32, condition: impl Fn() -> Reg<bool>) {
+    launch::threads(384);
+    let full = Mbarrier::new();
+    if thread_idx().x == 0 {
+        full.init(expected);
+    }
+    if condition() {
+        full.arrive();
+    }
+    full.wait_parity(0);
+}
+
+/// The second role of two.
+fn consumer() -> Role {
+    let [_, consumer] = roles([warpgroups(1), warpgroups(2)]);
+    consumer
+}
+
+/// Every thread arrives but those that have returned, twice in a phase.
+#[device]
+fn arrived_after_return(expected: u32) {
+    launch::threads(128);
+    let full = Mbarriers::new(2).at(1);
+    full.init(expected);
+    if thread_idx().x / 32 == 3 {
+        warpwright_lang::control::exit();
+    }
+    full.arrive();
+    full.arrive();
+}
+
+const ARRIVALS: &[Row] = rows! {
+    arrived(1, || index().lt(128)) => arrived(128, || index().lt(128));
+    arrived(384, || index().eq(0)) => arrived(384, || index().ge(0));
+    arrived(2, || consumer().is_mine()) => arrived(256, || consumer().is_mine());
+    arrived(256, || consumer().leads()) => arrived(1, || consumer().leads());
+    arrived(1, || warp::elect(warp::ALL_LANES)) => arrived(12, || warp::elect(warp::ALL_LANES));
+    arrived_after_return(256) => arrived_after_return(192);
+};
+
 /// Copies 16 elements onto an mbarrier that expects `bytes`.
 #[track_caller]
 fn loaded_in_bulk(bytes: u32) {
@@ -417,6 +459,59 @@ const BYTES: &[Row] = rows! {
     loaded_in_bulk(32) => loaded_in_bulk(64);
     loaded_by_map(64 * 64 * 2) => loaded_by_map(2 * 64 * 64 * 2);
     load_into(32) => load_into(64);
+};
+
+/// A tile of bf16 at `memory` under a swizzle of 16, 32, 64 or 128 bytes.
+fn swizzled(memory: Shared<bf16>, bits: u32) -> Tensor<bf16, SharedSpace> {
+    Tensor::swizzled(memory, Layout::row_major((64, 64)), Swizzle::new(bits, 3, 3))
+}
+
+fn memory() -> Shared<bf16> {
+    dynamic_shared_aligned(64 * 64, 1024)
+}
+
+/// Writes a tile under one swizzle and reads it under another.
+#[track_caller]
+fn read_under(written: u32, read: u32) {
+    let memory = memory();
+    swizzled(memory, written).set((index(), 0), bf16::ZERO);
+    swizzled(memory, read).get((0, index()));
+}
+
+/// Writes and reads a tile, and uses its memory again under other swizzles.
+#[track_caller]
+fn used_again_under(written: u32, read: u32) {
+    let memory = memory();
+    for (written, read) in [(3, 3), (written, read)] {
+        swizzled(memory, written).set((index(), 0), bf16::ZERO);
+        swizzled(memory, read).get((0, index()));
+    }
+}
+
+/// Loads a box of 128-byte rows and reads it under a swizzle.
+#[track_caller]
+fn read_box_under(bits: u32) {
+    let (map, memory) = (<&TensorMap as KernelParameter>::declare("map"), memory());
+    map.boxes(TmaTile::new::<bf16>((64, 64), Major::K));
+    tma::load(map, [0, 0], memory, Mbarrier::new());
+    swizzled(memory, bits).get((0, index()));
+}
+
+/// Multiplies a tile that is copied under a swizzle by elements of 16 bytes.
+#[track_caller]
+fn multiplied_under(bits: u32) {
+    let (memory, copy) = (memory(), copy());
+    let (to, from) = (swizzled(memory, bits), rows_of::<bf16>((64, 64)));
+    copy.copy_async(&copy.target(&to), &copy.source(&from), |_| None);
+    warpgroup(WIDE).a_operand(&swizzled(memory, 3), 0);
+}
+
+const SWIZZLES: &[Row] = rows! {
+    read_under(3, 2) => read_under(3, 3);
+    read_under(0, 3) => read_under(0, 0);
+    read_box_under(0) => read_box_under(3);
+    multiplied_under(2) => multiplied_under(3);
+    used_again_under(2, 1) => used_again_under(2, 2);
 };
 
 /// Sets every element of the smaller of a fragment of C and a thread's part of C to the one of that
@@ -579,8 +674,18 @@ fn the_launch_agrees_with_the_kernel() {
 }
 
 #[test]
+fn arrivals_agree_with_their_mbarrier() {
+    insta::assert_snapshot!(said("agreement.rs", ARRIVALS));
+}
+
+#[test]
 fn bytes_agree_with_what_is_expected() {
     insta::assert_snapshot!(said("agreement.rs", BYTES));
+}
+
+#[test]
+fn memory_is_read_through_the_swizzle_of_its_writes() {
+    insta::assert_snapshot!(said("agreement.rs", SWIZZLES));
 }
 
 #[test]

@@ -6,20 +6,25 @@
 //! mistakes.
 
 mod allocation;
+mod arrivals;
 mod elements;
 mod end;
 mod facts;
 mod owner;
 mod region;
+mod threads;
 mod transactions;
 mod variable;
+mod views;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic;
 
+use warpwright_arch::tensor_map::Requirement;
 use warpwright_ir::{
-    FragmentRegisters, Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement,
+    FragmentRegisters, Instruction, Kernel, Label, Location, Operand, ParameterType, Register, RegisterClass,
+    Statement,
 };
 
 pub(crate) use self::allocation::Allocation;
@@ -34,6 +39,8 @@ pub(crate) use self::owner::{NO_REGISTER, number_in_kernel};
 pub use self::region::RegionId;
 pub(crate) use self::region::{Choice, IfResult};
 use self::region::{Region, RegionRecord};
+pub(crate) use self::views::View;
+use self::views::Views;
 use crate::tensor_map_boxes::TensorMapOrigin;
 
 /// A mistake found while a kernel was staged.
@@ -75,6 +82,7 @@ pub struct Recorder {
     allocations: HashMap<Register, Allocation>,
     facts: Facts,
     elements: Elements,
+    views: Views,
     /// What is evaluated when the kernel is complete.
     demands: Vec<Demand>,
     errors: Vec<StagingError>,
@@ -145,6 +153,7 @@ impl Recorder {
             allocations: HashMap::new(),
             facts: Facts::default(),
             elements: Elements::default(),
+            views: Views::default(),
             demands: Vec::new(),
             errors: Vec::new(),
         };
@@ -157,7 +166,9 @@ impl Recorder {
             End::Complete => {
                 self.kernel.body = self.close_kernel();
                 self.check_transactions();
+                self.check_arrivals();
                 self.check_transfers();
+                self.check_views();
                 self.settle_registers();
                 self.meet_demands();
             }
@@ -197,6 +208,18 @@ impl Recorder {
     /// Where the tensor map comes from whose address a register holds.
     pub(crate) fn tensor_map_in(&self, register: Register) -> Option<&TensorMapOrigin> {
         self.tensor_maps.get(&register)
+    }
+
+    /// The boxes that all maps have which a register may hold the address of, if they are stated.
+    pub(crate) fn boxes(&self, address: Register) -> Option<&Requirement> {
+        let TensorMapOrigin::Parameter { index, maps } = self.tensor_map_in(address)? else { return None };
+        let ParameterType::TensorMaps { needs } = &self.kernel.parameters.get(*index)?.ty else {
+            return None;
+        };
+        let mut boxes =
+            needs.get(maps.clone())?.iter().map(|needs| needs.boxes.as_ref().map(|(boxes, _)| boxes));
+        let first = boxes.next()??;
+        boxes.all(|other| other == Some(first)).then_some(first)
     }
 
     /// A fresh virtual register.

@@ -3,10 +3,9 @@
 
 use std::collections::HashMap;
 
-use warpwright_ir::{Body, Location, Operand, ParameterType, Register, Statement};
+use warpwright_ir::{Body, Location, Operand, Register, Statement};
 
 use super::Recorder;
-use crate::tensor_map_boxes::TensorMapOrigin;
 
 /// An mbarrier: its base register and offset.
 type Barrier = (Register, i64);
@@ -101,16 +100,8 @@ impl Recorder {
     fn box_bytes(&self, map: &Operand) -> Option<i64> {
         let Operand::Address { base, .. } = map else { return None };
         let Operand::Register(base) = **base else { return None };
-        let TensorMapOrigin::Parameter { index, maps } = self.tensor_map_in(base)? else { return None };
-        let ParameterType::TensorMaps { needs } = &self.kernel.parameters.get(*index)?.ty else {
-            return None;
-        };
-        let mut bytes = needs.get(maps.clone())?.iter().map(|needs| {
-            let (boxes, _) = needs.boxes.as_ref()?;
-            i64::try_from(boxes.row_major(0, &vec![1; boxes.rank()]).transaction_bytes()).ok()
-        });
-        let first = bytes.next()??;
-        bytes.all(|other| other == Some(first)).then_some(first)
+        let boxes = self.boxes(base)?;
+        i64::try_from(boxes.row_major(0, &vec![1; boxes.rank()]).transaction_bytes()).ok()
     }
 
     /// Refuses constants that disagree: the bytes that a phase expects, and those of the copies that

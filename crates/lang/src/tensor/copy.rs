@@ -11,7 +11,7 @@ use super::coordinates::Coordinates;
 use super::fragment::Fragment;
 use super::legal::{known, legal};
 use super::multiply::{TiledMma, demand_plan_threads};
-use super::view::Tensor;
+use super::view::{Direction, Tensor};
 use crate::access::L2Prefetch;
 use crate::element::Element;
 use crate::operation::{fresh, on_behalf_of_author, record, record_if, refuse};
@@ -166,6 +166,7 @@ impl ThreadCopy {
         let width = values * i64::from(T::BYTES);
         check_vector(from.layout(), values, "the source");
         check_vector(to.layout(), values, "the destination");
+        to.note_view(Direction::Write);
         for (repetition, coordinate) in (0..).zip(repetitions(from.layout(), values)) {
             let mut operands = vec![to.address(&coordinate), from.address(&coordinate)];
             operands.push(IrOperand::Integer(i128::from(width)));
@@ -217,6 +218,7 @@ impl ThreadCopy {
             return;
         }
         check_vector(from.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
+        from.note_view(Direction::Read);
         each_repetition(plan.atom(), from, to, |source, words| {
             record(plan.atom().instruction(), 1, vec![IrOperand::Vector(words), source]);
         });
@@ -233,6 +235,7 @@ impl ThreadCopy {
             return;
         }
         check_vector(to.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
+        to.note_view(Direction::Write);
         each_repetition(plan.atom(), to, from, |target, words| {
             record(plan.atom().instruction(), 0, vec![target, IrOperand::Vector(words)]);
         });
@@ -250,6 +253,7 @@ impl ThreadCopy {
             return;
         }
         check_vector(to.layout(), legal(plan.atom().values(), || 1), "the destination");
+        to.note_view(Direction::Write);
         each_repetition(plan.atom(), to, from, |target, mut words| {
             let (vector, value) = match words.len() {
                 1 => (String::new(), words.remove(0)),
@@ -472,7 +476,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
     #[track_caller]
     pub fn get(&self, coordinate: impl Into<IntTuple>) -> Reg<T> {
         let coordinate = coordinate.into();
-        let address = self.element("get", &coordinate);
+        let address = self.element("get", Direction::Read, &coordinate);
         let word = memory_word::<T>();
         let destination = fresh::<T>();
         record(format!("ld{}.{word}", S::WORD), 1, vec![destination.operand(), address]);
@@ -483,7 +487,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// Reads the element at `coordinate` where `condition` is true; the value is zero elsewhere.
     #[track_caller]
     pub fn get_if(&self, coordinate: impl Into<IntTuple>, condition: Reg<bool>) -> Reg<T> {
-        let address = self.element("get_if", &coordinate.into());
+        let address = self.element("get_if", Direction::Read, &coordinate.into());
         let word = memory_word::<T>();
         let destination = fresh::<T>();
         record(format!("mov.{}", bits_word(T::CLASS)), 1, vec![destination.operand(), IrOperand::Integer(0)]);
@@ -500,7 +504,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
         if !self.has_vector("get_vector", &coordinate, N as i64) {
             return destinations;
         }
-        let address = self.element("get_vector", &coordinate);
+        let address = self.element("get_vector", Direction::Read, &coordinate);
         let word = memory_word::<T>();
         let vector = IrOperand::Vector(destinations.iter().map(|value| value.operand()).collect());
         record(format!("ld{}.v{N}.{word}", S::WORD), 1, vec![vector, address]);
@@ -512,7 +516,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
     pub fn set(&self, coordinate: impl Into<IntTuple>, value: impl Value<T>) {
         self.pointer.demand_writable();
         let coordinate = coordinate.into();
-        let address = self.element("set", &coordinate);
+        let address = self.element("set", Direction::Write, &coordinate);
         let (word, value) = (memory_word::<T>(), value.reg());
         record(format!("st{}.{word}", S::WORD), 0, vec![address, value.operand()]);
         note_transfer(value.register(), &coordinate, self.layout());
@@ -527,7 +531,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
         if !self.has_vector("set_vector", &coordinate, N as i64) {
             return;
         }
-        let address = self.element("set_vector", &coordinate);
+        let address = self.element("set_vector", Direction::Write, &coordinate);
         let word = memory_word::<T>();
         let vector = IrOperand::Vector(values.iter().map(|value| value.operand()).collect());
         record(format!("st{}.v{N}.{word}", S::WORD), 0, vec![address, vector]);

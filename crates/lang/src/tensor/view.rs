@@ -14,8 +14,8 @@ use crate::element::Element;
 use crate::object;
 use crate::operation::{here, refuse};
 use crate::pointer::Pointer;
-use crate::recorder;
-use crate::space::Space;
+use crate::recorder::{self, View};
+use crate::space::{SharedSpace, Space};
 use crate::value::Reg;
 
 impl<T: Element> From<Reg<T>> for Int {
@@ -34,17 +34,25 @@ pub fn multiple_of<T: Element>(value: Reg<T>, factor: u32) -> Int {
     address::leaf(value, i64::from(factor))
 }
 
-/// Refuses a layout that reaches past the array that the pointer was allocated as.
-#[track_caller]
-fn demand_room<T: Element, S: Space>(pointer: Pointer<T, S>, layout: &ComposedLayout) {
+/// The elements that a layout reaches, if they are known.
+fn extent(layout: &ComposedLayout) -> Option<i64> {
     let reach = layout.inner().cosize().ok().and_then(|reach| reach.known());
     let first = layout.offset().linear().ok().and_then(Int::known);
-    if let Some((reach, first)) = reach.zip(first) {
-        let (element_bytes, location) = (i64::from(T::BYTES), here());
-        recorder::with(|recorder| {
-            recorder.check_reach(pointer.parts(), first + reach, element_bytes, location);
-        });
-    }
+    Some(reach? + first?)
+}
+
+/// Refuses a layout that reaches past the array that the pointer was allocated as.
+#[track_caller]
+fn demand_room<T: Element, S: Space>(pointer: Pointer<T, S>, extent: i64) {
+    let (element_bytes, location) = (i64::from(T::BYTES), here());
+    recorder::with(|recorder| recorder.check_reach(pointer.parts(), extent, element_bytes, location));
+}
+
+/// Whether memory is read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read,
+    Write,
 }
 
 /// Memory read through a layout.
@@ -52,6 +60,8 @@ pub struct Tensor<T, S: Space> {
     pub(super) pointer: Pointer<T, S>,
     pub(super) layout: ComposedLayout,
     pub(super) addresses: Rc<Addresses>,
+    /// The elements that the tensor was made with, from the pointer on, if they are known.
+    pub(super) extent: Option<i64>,
     /// The copy whose thread's part it is, if it is one.
     pub(super) part_of: Option<Rc<TiledCopy>>,
 }
@@ -62,6 +72,7 @@ impl<T, S: Space> Clone for Tensor<T, S> {
             pointer: self.pointer,
             layout: self.layout.clone(),
             addresses: Rc::clone(&self.addresses),
+            extent: self.extent,
             part_of: self.part_of.clone(),
         }
     }
@@ -72,9 +83,12 @@ impl<T: Element, S: Space> Tensor<T, S> {
     #[track_caller]
     pub fn new(pointer: Pointer<T, S>, layout: impl Into<ComposedLayout>) -> Self {
         let layout = layout.into();
-        demand_room(pointer, &layout);
+        let extent = extent(&layout);
+        if let Some(extent) = extent {
+            demand_room(pointer, extent);
+        }
         object::tensor(pointer, &layout, false);
-        Self { pointer, layout, addresses: Rc::new(Addresses::default()), part_of: None }
+        Self { pointer, layout, addresses: Rc::new(Addresses::default()), extent, part_of: None }
     }
 
     /// The memory at `pointer`, read through a layout that may be an error, which is reported at
@@ -124,9 +138,24 @@ impl<T: Element, S: Space> Tensor<T, S> {
         self.map(|layout| layout.slice(&coordinate))
     }
 
+    /// Notes that the memory is read or written through this tensor's swizzle.
+    #[track_caller]
+    pub(super) fn note_view(&self, direction: Direction) {
+        let Some(swizzle) = self.layout.swizzle().filter(|_| S::NAME == SharedSpace::NAME) else { return };
+        let (width, location) = (i64::from(T::BYTES), here());
+        let (base, first) = self.pointer.parts();
+        let view = View {
+            bytes: self.extent.map(|extent| first..first + extent * width),
+            swizzle: legal(swizzle.downcast(width), || Swizzle::IDENTITY),
+            is_write: direction == Direction::Write,
+        };
+        recorder::with(|recorder| recorder.note_view(base, view, location));
+    }
+
     /// The memory operand of the element that `operation` accesses: one of the layout's.
     #[track_caller]
-    pub(super) fn element(&self, operation: &str, coordinate: &IntTuple) -> Operand {
+    pub(super) fn element(&self, operation: &str, direction: Direction, coordinate: &IntTuple) -> Operand {
+        self.note_view(direction);
         let coordinate = Coordinate::from(coordinate);
         demand_stage(operation, &coordinate, &self.layout, self.pointer.parts().0);
         self.address(&inside(operation, coordinate, &self.layout).origin())

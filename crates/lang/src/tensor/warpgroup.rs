@@ -14,7 +14,7 @@ use warpwright_layout::{ComposedLayout, Coordinate, Error, Index, Int, Layout};
 
 use super::legal::legal;
 use super::multiply::{IntoMmaAtom, TiledMma, demand_element_type, extent, letter};
-use super::view::Tensor;
+use super::view::{Direction, Tensor};
 use crate::element::Element;
 use crate::operation::{compute, refuse};
 use crate::pointer::Generic;
@@ -167,7 +167,8 @@ impl MatrixOperand {
         match blocks(block, tile.layout(), bits, (warpgroups, warpgroup)) {
             Ok((descriptor, major, blocks)) => {
                 let fields = if of_tensor_core { descriptor.tensor_core_bits() } else { descriptor.bits() };
-                let start = tile.pointer.address() >> 4;
+                tile.note_view(Direction::Read);
+                let start = tile.pointer.address_of_view() >> 4;
                 // The address field has 14 bits: the shared window is 256 KiB. A cluster's rank is
                 // above them.
                 let start: Reg<u64> = (start & 0x3fff).convert();

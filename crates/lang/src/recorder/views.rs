@@ -1,0 +1,136 @@
+//! The swizzles through which shared memory is written and read.
+//!
+//! An element that is written under one swizzle is at another address under another. Memory that is
+//! read through a swizzle must therefore be written through it. Memory may be used again: what
+//! counts is that some write has the swizzle of each read.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use warpwright_ir::{Location, Register};
+use warpwright_layout::Swizzle;
+
+use super::Recorder;
+
+/// Shared memory, as a tensor or a tensor copy reads or writes it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct View {
+    /// The bytes from the base register on; `None` if they are not known.
+    pub(crate) bytes: Option<Range<i64>>,
+    /// The swizzle of byte addresses.
+    pub(crate) swizzle: Swizzle,
+    pub(crate) is_write: bool,
+}
+
+/// How a kernel accesses its shared memory.
+#[derive(Default)]
+pub(super) struct Views {
+    by_allocation: HashMap<Register, Vec<(View, Location)>>,
+    /// The array that a computed address is in.
+    origins: HashMap<Register, Register>,
+    /// Arrays that are accessed by addresses of the author's own.
+    plain: HashSet<Register>,
+    /// Whether an access may be to any array.
+    is_unknown: bool,
+}
+
+impl View {
+    fn overlaps(&self, other: &Self) -> bool {
+        match (&self.bytes, &other.bytes) {
+            (Some(a), Some(b)) => a.start < b.end && b.start < a.end,
+            _ => true,
+        }
+    }
+
+    /// Whether both swizzles give each byte the same address. A bit that all addresses have clear
+    /// changes none.
+    fn agrees(&self, other: &Self) -> bool {
+        let length = |view: &Self| view.bytes.as_ref().map_or(i64::MAX, |bytes| bytes.end - bytes.start);
+        let highest = length(self).min(length(other)) - 1;
+        let bits = i64::BITS - highest.max(0).leading_zeros();
+        let effective = |swizzle: Swizzle| {
+            let sources = swizzle.source_mask() & ((1i128 << bits) - 1) as i64;
+            (sources != 0).then(|| (sources, swizzle.shift()))
+        };
+        effective(self.swizzle) == effective(other.swizzle)
+    }
+
+    /// The end of "it is read ..".
+    fn described(&self) -> String {
+        match (self.swizzle.bits(), self.swizzle.base(), self.swizzle.shift()) {
+            (0, ..) => "without a swizzle".to_owned(),
+            (bits @ 1..=3, 4, 3) => format!("under the swizzle of {} bytes", 16 << bits),
+            _ => format!("under {} of byte addresses", self.swizzle),
+        }
+    }
+}
+
+impl Recorder {
+    /// The array that the address in a register is in.
+    fn array_of(&self, base: Register) -> Option<Register> {
+        if self.allocations.contains_key(&base) {
+            return Some(base);
+        }
+        self.views.origins.get(&base).copied()
+    }
+
+    /// Notes that an address was computed from another, in the same array.
+    pub(crate) fn note_derived_address(&mut self, address: Register, from: Register) {
+        if let Some(array) = self.array_of(from).filter(|array| *array != address) {
+            self.views.origins.insert(address, array);
+        }
+    }
+
+    /// Notes an access to shared memory, or an address of it, that has no known swizzle.
+    pub(crate) fn note_plain_access(&mut self, base: Register) {
+        match self.array_of(base) {
+            Some(array) => {
+                self.views.plain.insert(array);
+            }
+            None => self.views.is_unknown = true,
+        }
+    }
+
+    /// Notes that shared memory is read or written through a swizzle.
+    pub(crate) fn note_view(&mut self, base: Register, view: View, location: Location) {
+        let Some(array) = self.array_of(base) else {
+            self.views.is_unknown |= view.is_write;
+            return;
+        };
+        // The bytes of a view count from the array's base register.
+        let view = if array == base { view } else { View { bytes: None, ..view } };
+        let views = self.views.by_allocation.entry(array).or_default();
+        if views.iter().all(|(known, _)| *known != view) {
+            views.push((view, location));
+        }
+    }
+
+    /// Refuses reads of what was written through other swizzles only.
+    pub(super) fn check_views(&mut self) {
+        if self.views.is_unknown {
+            return;
+        }
+        let views = std::mem::take(&mut self.views);
+        let mut mistakes = Vec::new();
+        for (array, views) in views.by_allocation.iter().filter(|(array, _)| !views.plain.contains(array)) {
+            for (read, location) in views.iter().filter(|(view, _)| !view.is_write) {
+                let written = || views.iter().filter(|(view, _)| view.is_write && view.overlaps(read));
+                if written().any(|(view, _)| view.agrees(read)) {
+                    continue;
+                }
+                let Some((other, there)) = written().next() else { continue };
+                let call = self.allocations.get(array).map_or("", |array| array.call.as_ref());
+                let message = format!(
+                    "this reads `{call}` {}, and it is written {}: its elements are at other addresses; use one swizzle for both",
+                    read.described(),
+                    other.described()
+                );
+                mistakes.push((*location, message, *there));
+            }
+        }
+        mistakes.sort();
+        for (location, message, there) in mistakes {
+            self.error_with_notes(location, message, vec![(there, "it is written here".to_owned())]);
+        }
+    }
+}
