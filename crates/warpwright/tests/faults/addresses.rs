@@ -102,7 +102,7 @@ impl Twin {
         sync_warp(ALL_LANES);
         if thread == 0 {
             full.arrive_and_expect(64);
-            bulk::load(*input + self.number(1, 0), 16, row, full); // (1)
+            bulk::load(*input + constant(self.number(1, 0)), 16, row, full); // (1)
         }
         full.wait_parity(0);
         output[thread] = row[thread % 16];
