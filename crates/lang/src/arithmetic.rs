@@ -8,7 +8,7 @@ use warpwright_ir::{Operand, RegisterClass};
 
 use crate::contraction::contracts;
 use crate::element::{Element, Kind, Number};
-use crate::operation::{compute, compute_into, fresh, on_behalf_of_author};
+use crate::operation::{compute, compute_into, fresh, on_behalf_of_author, refuse};
 use crate::value::{Reg, Value};
 
 /// The four operations that every number has.
@@ -37,6 +37,9 @@ pub(crate) fn arithmetic_word<T: Element>() -> &'static str {
 /// floats names no rounding.
 #[track_caller]
 pub(crate) fn arithmetic_into<T: Number>(op: Arithmetic, destination: Reg<T>, a: Operand, b: Operand) {
+    if op == Arithmetic::Divide {
+        demand_divisor(&b);
+    }
     let word = arithmetic_word::<T>();
     let is_float = T::KIND == Kind::Float || T::KIND == Kind::Packed;
     match T::PTX {
@@ -56,6 +59,16 @@ pub(crate) fn arithmetic_into<T: Number>(op: Arithmetic, destination: Reg<T>, a:
             compute_into(destination, format!("{name}{rounding}.{word}"), [a, b]);
             renormalize(destination);
         }
+    }
+}
+
+/// Refuses a division by an integer that is known to be zero, as rustc does on the host.
+#[track_caller]
+fn demand_divisor(divisor: &Operand) {
+    if *divisor == Operand::Integer(0) {
+        refuse(
+            "this divides by zero: the quotient of integers has all bits set, and the remainder is the dividend",
+        );
     }
 }
 
@@ -150,6 +163,7 @@ fn divide_lanes_into<T: Number>(destination: Reg<T>, a: Operand, b: Operand) {
 /// Records `destination = a % b` on integers, with the sign of `a`.
 #[track_caller]
 pub(crate) fn remainder_into<T: Number>(destination: Reg<T>, a: Operand, b: Operand) {
+    demand_divisor(&b);
     compute_into(destination, format!("rem.{}", arithmetic_word::<T>()), [a, b]);
     renormalize(destination);
 }

@@ -8,10 +8,11 @@ use warpwright_ir::{Operand, Register, RegisterClass};
 use crate::conversion::bit_cast;
 use crate::element::Element;
 use crate::index::Index;
+use crate::object;
 use crate::operation::{on_behalf_of_author, refuse};
-use crate::pointer::{Global, Pointer, Shared};
+use crate::pointer::{Global, Pointer};
 use crate::recorder;
-use crate::shared::shared_array;
+use crate::shared::shared_bytes;
 use crate::space::{GlobalSpace, SharedSpace, Space};
 use crate::staging::DeviceValue;
 use crate::value::{Reg, Value};
@@ -224,8 +225,15 @@ impl<V: DeviceValue + Copy> ValueArray<V, SharedSpace> {
     /// Shared memory for `length` values shaped like `shape`, not initialized.
     #[track_caller]
     pub fn shared(shape: V, length: u32) -> Self {
+        Self::shared_as("memory of values", shape, length)
+    }
+
+    /// [`shared`](Self::shared), which reports call by a name.
+    #[track_caller]
+    pub(crate) fn shared_as(name: &'static str, shape: V, length: u32) -> Self {
         let (parts, bytes) = parts_of(shape, length);
-        let base: Shared<u8> = shared_array(bytes);
+        let base = shared_bytes(name, bytes.into(), PART_ALIGN, 1);
+        object::array(base, name, bytes, 1);
         Self { shape, parts, base }
     }
 }

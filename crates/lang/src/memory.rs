@@ -200,13 +200,11 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
         let bytes = lanes * T::BYTES as usize;
         let widest = if S::WORD == ".global" { 32 } else { 16 };
         if !lanes.is_power_of_two() || bytes > widest {
-            let legal: Vec<String> = (0..6)
-                .map(|shift| 1 << shift)
-                .filter(|lanes| lanes * T::BYTES as usize <= widest)
-                .map(|lanes: usize| lanes.to_string())
-                .collect();
+            let most = 16 / T::BYTES;
+            let legal: Vec<String> = (0..=most.ilog2()).map(|shift| (1 << shift).to_string()).collect();
+            let wider = if widest > 16 { format!(", and {} on sm_100", 2 * most) } else { String::new() };
             refuse(format!(
-                "no {} memory instruction moves {lanes} elements of {} ({bytes} bytes); it can move {}",
+                "no {} memory instruction moves {lanes} elements of {} ({bytes} bytes); it can move {}{wider}",
                 S::NAME,
                 T::NAME,
                 legal.join(", ")

@@ -83,12 +83,19 @@ fn pointer_to_shared<T: Element>(name: String, allocation: Allocation) -> Shared
 /// the next bytes; the launch allocates the total.
 #[track_caller]
 pub fn dynamic_shared<T: Element>(elements: u32) -> Shared<T> {
-    dynamic_shared_aligned(elements, ALIGN.max(T::BYTES))
+    let call = format!("dynamic_shared::<{}>({elements})", T::NAME);
+    dynamic_shared_by(call, elements, ALIGN.max(T::BYTES))
 }
 
 /// [`dynamic_shared`], aligned to `align` bytes: a swizzled tile needs 128 to 1024.
 #[track_caller]
 pub fn dynamic_shared_aligned<T: Element>(elements: u32, align: u32) -> Shared<T> {
+    let call = format!("dynamic_shared_aligned::<{}>({elements}, {align})", T::NAME);
+    dynamic_shared_by(call, elements, align)
+}
+
+#[track_caller]
+fn dynamic_shared_by<T: Element>(call: String, elements: u32, align: u32) -> Shared<T> {
     let bytes = u64::from(elements) * u64::from(T::BYTES);
     let (start, end) = recorder::with(|recorder| {
         let kernel = recorder.kernel();
@@ -104,7 +111,6 @@ pub fn dynamic_shared_aligned<T: Element>(elements: u32, align: u32) -> Shared<T
             "the kernel's dynamic shared memory grows to {end} bytes here, and a CTA has at most {limit}: use smaller tiles or fewer stages"
         ));
     }
-    let call = format!("dynamic_shared::<{}>({elements})", T::NAME);
     let allocation = allocation(call, start, bytes, T::BYTES);
     let array = pointer_to_shared(DYNAMIC_SHARED.to_owned(), allocation).byte_offset(start as i64);
     object::array(array, T::NAME, T::BYTES, elements.into());

@@ -64,8 +64,9 @@ impl<T: Element> Reg<T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a value of type `{T}`",
     label = "expected a device value `Reg<{T}>` or a build-time `{T}`",
-    note = "device arithmetic does not convert by itself: use `.convert::<{T}>()` on a device value, `as {T}` on a build-time one",
-    note = "a number of `f16` is `f16::from_f32(2.0)`; in generic code it is `T::ONE` or `T::from_f64(2.0)` of `DeviceNumber`"
+    note = "device arithmetic does not convert by itself: use `.convert::<{T}>()` on a device value; a number of the program is converted by \
+            `as`, and to `f16` or `bf16` by `f16::from_f32(2.0)`",
+    note = "in generic code a number is `T::ONE` or `T::from_f64(2.0)` of `DeviceNumber`"
 )]
 pub trait Value<T: Element>: Copy {
     /// The value as an instruction's operand: an immediate where PTX has one.

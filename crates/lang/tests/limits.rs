@@ -5,14 +5,17 @@ use half::bf16;
 use warpwright_arch::Capability;
 use warpwright_ir::verify;
 use warpwright_lang::element::Element;
-use warpwright_lang::kernel;
+use warpwright_lang::mbarrier::Mbarriers;
 use warpwright_lang::parameter::KernelParameter;
 use warpwright_lang::pointer::Global;
+use warpwright_lang::shared::dynamic_shared;
 use warpwright_lang::space::GlobalSpace;
 use warpwright_lang::special::thread_idx;
 use warpwright_lang::tensor::{Fragment, Tensor, TiledCopy, TiledMma, gemm};
 use warpwright_lang::value::constant;
-use warpwright_layout::{All, Layout};
+use warpwright_lang::warp::ALL_LANES;
+use warpwright_lang::{Reg, block, kernel, launch, warp};
+use warpwright_layout::{All, Error, Layout, Swizzle};
 
 use crate::agreement::{Row, rows, said};
 
@@ -91,6 +94,48 @@ const WRITES: &[Row] = rows! {
     stored_by_vectors(read()) => stored_by_vectors(written());
     written::<f32>().load_read_only() => read::<f32>().load_read_only();
 };
+
+fn value() -> Reg<f32> {
+    constant(1.0)
+}
+
+#[track_caller]
+fn sent(thread: u32) {
+    launch::threads(64);
+    block::broadcast(value(), thread);
+}
+
+/// Loads B of an MMA by `ldmatrix` from a tile.
+#[track_caller]
+fn loaded(atom: &str, tile: Result<Layout, Error>, swizzle: Result<Swizzle, Error>) {
+    let mma = TiledMma::new("SM80_16x8x16_F32BF16BF16F32_TN", (1, 1));
+    let copy = TiledCopy::into_b::<bf16>(atom, &mma).thread(thread_idx().x);
+    let fragment: Fragment<bf16> = mma.thread(thread_idx().x).b_fragment((64, 64));
+    let tile = Tensor::swizzled(dynamic_shared(64 * 64), tile, swizzle);
+    copy.load_matrix(&copy.retile(&fragment), &copy.source(&tile));
+}
+
+const WIDE: Result<Swizzle, Error> = Ok(Swizzle::IDENTITY);
+
+const RANGES: &[Row] = rows! {
+    value().shuffle(32u32) => value().shuffle(31u32);
+    value().shuffle_down(40u32) => value().shuffle_down(16u32);
+    value().shuffle_xor_masked(32u32, ALL_LANES) => value().shuffle_xor_masked(16u32, ALL_LANES);
+    warp::broadcast(value(), 40) => warp::broadcast(value(), 31);
+    sent(64) => sent(63);
+    read::<u32>().load_vector::<3>() => read::<u32>().load_vector::<4>();
+    Mbarriers::new(2).at(2).init(1) => Mbarriers::new(2).at(1).init(1);
+    thread_idx().x / 0 => thread_idx().x / 1;
+    thread_idx().x % 0 => thread_idx().x % 1;
+    loaded("SM75_U32x4_LDSM_N", Layout::column_major((64, 64)), WIDE) => loaded("SM75_U16x8_LDSM_T", Layout::column_major((64, 64)), WIDE);
+    loaded("SM75_U16x8_LDSM_T", Layout::row_major((64, 64)), WIDE) => loaded("SM75_U32x4_LDSM_N", Layout::row_major((64, 64)), WIDE);
+    loaded("SM75_U32x4_LDSM_N", Layout::row_major((64, 64)), Swizzle::new(3, 2, 3)) => loaded("SM75_U32x4_LDSM_N", Layout::row_major((64, 64)), Swizzle::new(3, 3, 3));
+};
+
+#[test]
+fn numbers_are_in_range() {
+    insta::assert_snapshot!(said("limits.rs", RANGES));
+}
 
 #[test]
 fn memory_is_written_as_its_parameter_allows() {

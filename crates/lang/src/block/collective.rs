@@ -22,6 +22,8 @@ struct Position {
     thread: Reg<u32>,
     warp: Reg<u32>,
     lane: Reg<u32>,
+    /// The threads of the block.
+    threads: u32,
     /// The warps of the block.
     warps: u32,
     /// The lanes of this warp.
@@ -58,7 +60,19 @@ impl Position {
             let held = warp.eq(warps - 1).select(rest, WARP_SIZE);
             (Lanes::first(held), held - 1)
         };
-        Self { thread, warp, lane: lane_id(), warps, lanes, last_lane }
+        Self { thread, warp, lane: lane_id(), threads, warps, lanes, last_lane }
+    }
+
+    /// Refuses a thread that is known and that the block has not.
+    #[track_caller]
+    fn demand_thread(&self, thread: Operand) {
+        let Operand::Integer(thread) = thread else { return };
+        if thread >= self.threads.into() {
+            refuse(format!(
+                "`block::broadcast`: the thread is {thread}, and the block has threads 0 to {}",
+                self.threads - 1
+            ));
+        }
     }
 
     /// Waits until all threads of the block arrive. The barrier counts them, so a thread that has
@@ -111,7 +125,7 @@ fn combine_warps<V: DeviceValue + Copy>(at: Position, of_warp: V, operation: imp
         return of_warp;
     }
     // The last element is the result.
-    let shared = ValueArray::shared(of_warp, at.warps + 1);
+    let shared = ValueArray::shared_as("memory of a block reduction", of_warp, at.warps + 1);
     if at.lane == 0 {
         shared.set(at.warp, of_warp);
     }
@@ -135,8 +149,8 @@ fn scan<V: DeviceValue + Copy>(at: Position, value: V, identity: V, operation: i
     if at.warps == 1 {
         return (in_warp, identity);
     }
-    let totals = ValueArray::shared(value, at.warps);
-    let before = ValueArray::shared(value, at.warps);
+    let totals = ValueArray::shared_as("memory of a block scan", value, at.warps);
+    let before = ValueArray::shared_as("memory of a block scan", value, at.warps);
     if at.lane == at.last_lane {
         totals.set(at.warp, in_warp);
     }
@@ -193,7 +207,8 @@ pub fn exclusive_scan<V: DeviceValue + Copy>(value: V, identity: V, operation: i
 #[crate::device]
 pub fn broadcast<V: DeviceValue + Copy>(value: V, thread: impl Value<u32>) -> V {
     let at = Position::here();
-    let shared = ValueArray::shared(value, 1);
+    at.demand_thread(thread.operand());
+    let shared = ValueArray::shared_as("memory of a block broadcast", value, 1);
     if at.thread == thread.reg() {
         shared.set(0u32, value);
     }

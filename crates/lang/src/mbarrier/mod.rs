@@ -342,6 +342,7 @@ impl Mbarriers {
             && !(0..i64::from(self.count)).contains(&known)
         {
             refuse(format!("barrier {known} of {}: the first is barrier 0", self.count));
+            return Mbarrier::at(self.first);
         }
         self.note_stage(index.element_offset());
         Mbarrier::at(self.first.at(index))

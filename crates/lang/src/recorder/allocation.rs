@@ -42,9 +42,12 @@ impl Allocation {
             } else {
                 format!("elements {first} to {last}")
             };
-            return Some(format!(
-                "this accesses {range} of `{call}`, which has {elements}, the first of them element 0"
-            ));
+            let held = match elements {
+                0 => "no elements".to_owned(),
+                1 => "element 0 only".to_owned(),
+                _ => format!("elements 0 to {}", elements - 1),
+            };
+            return Some(format!("this accesses {range} of `{call}`, which has {held}"));
         }
         (offset % align != 0).then(|| {
             format!(

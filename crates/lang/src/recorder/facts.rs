@@ -1,6 +1,6 @@
 //! What is known of registers beyond their class, so that operations on them can be compared.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use warpwright_ir::{Kernel, Location, Register};
 
@@ -104,9 +104,11 @@ impl Recorder {
     }
 
     /// Evaluates the demands, and reports the mistakes.
+    /// A mistake in the launch that several lines meet is reported at the first.
     pub(super) fn meet_demands(&mut self) {
+        let mut known = HashSet::new();
         for (location, demand) in std::mem::take(&mut self.demands) {
-            if let Some(mistake) = demand(&self.kernel) {
+            if let Some(mistake) = demand(&self.kernel).filter(|mistake| known.insert(mistake.clone())) {
                 self.error(location, mistake);
             }
         }

@@ -164,8 +164,8 @@ impl ThreadCopy {
         }
         let values = legal(plan.atom().values(), || 1);
         let width = values * i64::from(T::BYTES);
-        check_vector(from.layout(), values, "the source");
-        check_vector(to.layout(), values, "the destination");
+        check_vector(from.layout(), values, "the source", None);
+        check_vector(to.layout(), values, "the destination", None);
         to.note_view(Direction::Write);
         for (repetition, coordinate) in (0..).zip(repetitions(from.layout(), values)) {
             let mut operands = vec![to.address(&coordinate), from.address(&coordinate)];
@@ -217,7 +217,12 @@ impl ThreadCopy {
         if !demand_parts::<T>("load_matrix", plan, tile, fragment) {
             return;
         }
-        check_vector(from.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
+        check_vector(
+            from.layout(),
+            16 / i64::from(T::BYTES),
+            "a row of the matrix",
+            plan.atom().transposing(),
+        );
         from.note_view(Direction::Read);
         each_repetition(plan.atom(), from, to, |source, words| {
             record(plan.atom().instruction(), 1, vec![IrOperand::Vector(words), source]);
@@ -234,7 +239,7 @@ impl ThreadCopy {
         if !demand_parts::<T>("store_matrix", plan, fragment, tile) {
             return;
         }
-        check_vector(to.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
+        check_vector(to.layout(), 16 / i64::from(T::BYTES), "a row of the matrix", plan.atom().transposing());
         to.note_view(Direction::Write);
         each_repetition(plan.atom(), to, from, |target, words| {
             record(plan.atom().instruction(), 0, vec![target, IrOperand::Vector(words)]);
@@ -252,7 +257,7 @@ impl ThreadCopy {
         if !demand_parts::<T>("store_vectors", plan, fragment, tile) {
             return;
         }
-        check_vector(to.layout(), legal(plan.atom().values(), || 1), "the destination");
+        check_vector(to.layout(), legal(plan.atom().values(), || 1), "the destination", None);
         to.note_view(Direction::Write);
         each_repetition(plan.atom(), to, from, |target, mut words| {
             let (vector, value) = match words.len() {
@@ -414,9 +419,9 @@ fn with_value(coordinate: &IntTuple, value: i64) -> IntTuple {
 
 /// Refuses a vector access whose elements are not contiguous and aligned in its layout: the first
 /// `values` elements must be contiguous, and everything added to their address a multiple of the
-/// vector.
+/// vector. `transposing` is the atom that reads rows along the other mode.
 #[track_caller]
-fn check_vector(layout: &ComposedLayout, values: i64, what: &str) {
+fn check_vector(layout: &ComposedLayout, values: i64, what: &str, transposing: Option<&str>) {
     let mut modes = vec![Tuple::Leaf(Index::All)];
     modes.resize(layout.rank(), Coordinate::from(0));
     let first = legal(layout.slice(&Tuple::Node(modes)), || layout.clone());
@@ -434,10 +439,21 @@ fn check_vector(layout: &ComposedLayout, values: i64, what: &str) {
         let widest = (0..=values.ilog2()).rev().map(|log| 1i64 << log);
         let widest =
             widest.into_iter().find(|&width| width <= legal_values && aligned % width == 0).unwrap_or(1);
+        let cause = match transposing {
+            _ if unbroken < values => format!(
+                "the swizzle moves {unbroken} elements together; use a swizzle whose base is at least {}",
+                values.ilog2()
+            ),
+            Some(atom) if together < values => format!(
+                "{together} are contiguous along it in this tile; use the transposing atom `{atom}`, or a tile whose rows are contiguous"
+            ),
+            None if together < values => format!("{together} are contiguous"),
+            _ => format!(
+                "addresses are known to be multiples of {aligned}; if a leading dimension is a multiple of {values}, state it with `multiple_of`"
+            ),
+        };
         refuse(format!(
-            "{what} {layout} cannot be accessed {values} elements at a time: {together} are contiguous \
-             and addresses are known to be multiples of {aligned}; the widest legal access has {widest}. If \
-             a leading dimension is a multiple of {values}, state it with `multiple_of`"
+            "{what} cannot be accessed {values} elements at a time: {cause}. The widest legal access has {widest}"
         ));
     }
 }

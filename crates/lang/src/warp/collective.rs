@@ -7,7 +7,7 @@ use crate::operation::compute;
 use crate::special::lane_id;
 use crate::staging::DeviceValue;
 use crate::value::{Reg, Value, constant};
-use crate::warp::{ALL_LANES, Shuffle};
+use crate::warp::{ALL_LANES, Shuffle, demand_lane};
 use warpwright_arch::limits::WARP_SIZE;
 
 /// The distances over which lanes exchange values.
@@ -47,6 +47,7 @@ impl Lanes {
     /// The value of lane `lane`.
     #[track_caller]
     pub fn broadcast<V: DeviceValue + Copy>(self, value: V, lane: impl Value<u32>) -> V {
+        demand_lane("broadcast", Shuffle::Index, lane.operand());
         self.exchange(Shuffle::Index, value, lane)
     }
 

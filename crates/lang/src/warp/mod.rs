@@ -12,10 +12,11 @@ pub use self::collective::{
     Lanes, broadcast, exclusive_scan, exclusive_sum, inclusive_scan, inclusive_sum, reduce, reduce_max,
     reduce_min, reduce_sum,
 };
+use warpwright_arch::limits::WARP_SIZE;
 use warpwright_ir::{Operand, RegisterClass};
 
 use crate::element::Element;
-use crate::operation::{compute, fresh, perform, record};
+use crate::operation::{compute, fresh, perform, record, refuse};
 use crate::operators::is_predicate;
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
@@ -39,6 +40,15 @@ impl Shuffle {
             Shuffle::Up => "up",
             Shuffle::Down => "down",
             Shuffle::Butterfly => "bfly",
+        }
+    }
+
+    /// What its second argument is.
+    fn argument(self) -> &'static str {
+        match self {
+            Shuffle::Index => "lane",
+            Shuffle::Up | Shuffle::Down => "distance",
+            Shuffle::Butterfly => "mask",
         }
     }
 
@@ -90,6 +100,19 @@ pub(crate) fn shuffle<T: Element>(
     }
 }
 
+/// The lane, or the distance, which is refused if it is known and no warp has it: the hardware takes
+/// its lowest 5 bits.
+#[track_caller]
+pub(crate) fn demand_lane(call: &str, kind: Shuffle, lane: Operand) -> Operand {
+    if let Operand::Integer(number) = lane
+        && !(0..i128::from(WARP_SIZE)).contains(&number)
+    {
+        let (what, last) = (kind.argument(), WARP_SIZE - 1);
+        refuse(format!("`{call}`: the {what} is {number}, and a warp has lanes 0 to {last}"));
+    }
+    lane
+}
+
 macro_rules! shuffles {
     ($($(#[$doc:meta])* $name:ident $checked:ident $kind:ident;)*) => {
         impl<T: Element> Reg<T> {
@@ -97,13 +120,15 @@ macro_rules! shuffles {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $name(self, lane: impl Value<u32>) -> Reg<T> {
-                    shuffle(Shuffle::$kind, self, lane.operand(), Value::<u32>::operand(ALL_LANES)).0
+                    let lane = demand_lane(stringify!($name), Shuffle::$kind, lane.operand());
+                    shuffle(Shuffle::$kind, self, lane, Value::<u32>::operand(ALL_LANES)).0
                 }
 
                 #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") among the lanes of `mask`; with it, whether the lane read is within the warp.")]
                 #[track_caller]
                 pub fn $checked(self, lane: impl Value<u32>, mask: impl Value<u32>) -> (Reg<T>, Reg<bool>) {
-                    shuffle(Shuffle::$kind, self, lane.operand(), mask.operand())
+                    let lane = demand_lane(stringify!($checked), Shuffle::$kind, lane.operand());
+                    shuffle(Shuffle::$kind, self, lane, mask.operand())
                 }
             )*
         }

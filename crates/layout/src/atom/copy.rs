@@ -210,6 +210,17 @@ impl CopyAtom {
         self.instruction
     }
 
+    /// The name of the atom that moves the same matrices transposed, if there is one for the elements:
+    /// those of 16 bits.
+    pub fn transposing(&self) -> Option<&'static str> {
+        let twin = match self.instruction.contains(".trans") {
+            true => self.instruction.replace(".trans", ""),
+            false => self.instruction.replace(".shared", ".trans.shared"),
+        };
+        let row = COPY_TABLE.iter().find(|row| row.instruction == twin)?;
+        (self.element_bits == 16).then_some(row.name)
+    }
+
     /// The first architecture.
     pub fn sm(&self) -> u32 {
         self.sm
