@@ -61,7 +61,13 @@ impl Rounding {
 }
 
 /// A type of device values with conversions: numbers, predicates, tf32 and 8-bit floats.
-#[diagnostic::on_unimplemented(message = "device values do not convert to and from `{Self}`")]
+#[diagnostic::on_unimplemented(
+    message = "device values do not convert to and from `{Self}`",
+    label = "not a type of device values",
+    note = "memory is indexed by device values of type `u32`, `i32`, `u64` or `i64` as they are",
+    note = "an array or `Vec` of registers is indexed by a number that is known when the kernel is built: loop over build-time numbers, or \
+            keep the elements in a `local_array`"
+)]
 pub trait Convertible: Element {}
 
 macro_rules! convertible {

@@ -3,7 +3,7 @@
 use warpwright_arch::limits;
 use warpwright_ir::Operand;
 
-use crate::operation::{perform, refuse};
+use crate::operation::{here, perform, refuse};
 use crate::recorder;
 use crate::requirement::{Feature, require};
 
@@ -27,7 +27,9 @@ use crate::requirement::{Feature, require};
 /// ```
 #[track_caller]
 pub fn increase_registers(count: u32) {
-    set("inc", count);
+    if set("inc", count) {
+        demand_decrease();
+    }
 }
 
 /// Lowers the registers per thread of this warpgroup to `count`, and releases the others. All warps
@@ -37,10 +39,30 @@ pub fn decrease_registers(count: u32) {
     set("dec", count);
 }
 
+/// Refuses an increase in a kernel without a decrease: `setmaxnreg.inc` waits until the CTA has
+/// enough released registers. PTX ISA, `setmaxnreg`.
 #[track_caller]
-fn set(direction: &str, count: u32) {
+fn demand_decrease() {
+    let location = here();
+    recorder::with(|recorder| {
+        recorder.demand_at_end(location, |kernel| {
+            let mut decreases = false;
+            kernel.for_each_instruction(&mut |found| decreases |= found.opcode.starts_with("setmaxnreg.dec"));
+            (!decreases).then(|| {
+                "`increase_registers` waits for registers that other warpgroups release, and none does: call \
+                 `decrease_registers` in another warpgroup"
+                    .to_owned()
+            })
+        });
+    });
+}
+
+/// Returns whether it is no mistake.
+#[track_caller]
+fn set(direction: &str, count: u32) -> bool {
     require(Feature::RegisterReallocation);
-    if !limits::setmaxnreg_accepts(count) {
+    let is_accepted = limits::setmaxnreg_accepts(count);
+    if !is_accepted {
         refuse(format!("a thread has {count} registers: use a multiple of 8 from 24 to 256"));
     }
     let bounded = recorder::with(|recorder| {
@@ -55,4 +77,5 @@ fn set(direction: &str, count: u32) {
         );
     }
     perform(format!("setmaxnreg.{direction}.sync.aligned.u32"), [Operand::Integer(count.into())]);
+    is_accepted && bounded
 }

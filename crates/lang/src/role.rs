@@ -6,10 +6,11 @@
 
 use std::cmp::Ordering;
 use warpwright_arch::limits::{self, REGISTERS_PER_SM, SETMAXNREG_STEP};
+use warpwright_ir::{Location, Operand};
 
 use crate::DeviceValue;
 use crate::block::{barrier_arrive, barrier_sync};
-use crate::operation::{on_behalf_of_author, refuse};
+use crate::operation::{here, on_behalf_of_author, refuse};
 use crate::recorder;
 use crate::registers::{decrease_registers, increase_registers};
 use crate::special::thread_idx;
@@ -95,6 +96,14 @@ pub fn roles<const N: usize>(sizes: [RoleSize; N]) -> [Role; N] {
     if used > REGISTERS_PER_SM {
         refuse(format!("the roles use {used} registers, and an SM has {REGISTERS_PER_SM}"));
     }
+    let reallocated = |count: &u32| *count != registers_at_launch && limits::setmaxnreg_accepts(*count);
+    if used <= REGISTERS_PER_SM {
+        let location = here();
+        registers
+            .into_iter()
+            .filter(reallocated)
+            .for_each(|count| demand_begin(count, registers_at_launch, location));
+    }
     launch::threads(threads);
     launch::blocks_per_sm(1);
     // The broadcast makes the value warp-uniform for the compiler.
@@ -112,6 +121,25 @@ pub fn roles<const N: usize>(sizes: [RoleSize; N]) -> [Role; N] {
         first += sizes[index].warpgroups;
         role
     })
+}
+
+/// Refuses a role with a number of registers of its own that never begins.
+fn demand_begin(count: u32, at_launch: u32, location: Location) {
+    recorder::with(|recorder| {
+        recorder.demand_at_end(location, move |kernel| {
+            let mut begins = false;
+            kernel.for_each_instruction(&mut |found| {
+                begins |= found.opcode.starts_with("setmaxnreg")
+                    && found.operands == [Operand::Integer(count.into())];
+            });
+            (!begins).then(|| {
+                format!(
+                    "a role has {count} registers per thread, and nothing calls its `begin()`: its threads keep {at_launch}; call it \
+                     first in the role's branch"
+                )
+            })
+        });
+    });
 }
 
 impl Role {
@@ -133,7 +161,7 @@ impl Role {
     }
 
     /// Reallocates registers (`setmaxnreg`) to the role's number, if it is not an equal share. The
-    /// role's threads call it first.
+    /// role's threads call it first; a kernel that never calls it for such a role is refused.
     #[track_caller]
     pub fn begin(self) {
         match self.registers.cmp(&self.registers_at_launch) {

@@ -8,6 +8,8 @@ use warpwright_lang::element::Element;
 use warpwright_lang::mbarrier::Mbarriers;
 use warpwright_lang::parameter::KernelParameter;
 use warpwright_lang::pointer::Global;
+use warpwright_lang::registers::{decrease_registers, increase_registers};
+use warpwright_lang::role::{roles, warpgroups};
 use warpwright_lang::shared::dynamic_shared;
 use warpwright_lang::space::GlobalSpace;
 use warpwright_lang::special::thread_idx;
@@ -117,7 +119,28 @@ fn loaded(atom: &str, tile: Result<Layout, Error>, swizzle: Result<Swizzle, Erro
 
 const WIDE: Result<Swizzle, Error> = Ok(Swizzle::IDENTITY);
 
+/// Roles with registers of their own, of which the consumer may begin.
+#[track_caller]
+fn begun(consumer_begins: bool) {
+    let [producer, consumer] = roles([warpgroups(1).registers(40), warpgroups(2).registers(232)]);
+    producer.begin();
+    if consumer_begins {
+        consumer.begin();
+    }
+}
+
+#[track_caller]
+fn moved(decrease: bool) {
+    launch::threads(256);
+    if decrease {
+        decrease_registers(24);
+    }
+    increase_registers(240);
+}
+
 const RANGES: &[Row] = rows! {
+    begun(false) => begun(true);
+    moved(false) => moved(true);
     value().shuffle(32u32) => value().shuffle(31u32);
     value().shuffle_down(40u32) => value().shuffle_down(16u32);
     value().shuffle_xor_masked(32u32, ALL_LANES) => value().shuffle_xor_masked(16u32, ALL_LANES);

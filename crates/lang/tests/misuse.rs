@@ -241,7 +241,7 @@ const TOO_NEW: &[Misuse] = misuses! {
     fence::fence_proxy_async();
     fence::fence_mbarrier_init();
     launch::grid_dependency_wait();
-    { launch::threads(128); increase_registers(240) };
+    { launch::threads(128); decrease_registers(40) };
     warp::elect(warp::ALL_LANES);
     bulk::load(global::<f32>(), 4, tile(), Mbarrier::new());
     TensorMapDraft::shared().set_axes(5);

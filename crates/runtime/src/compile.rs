@@ -147,7 +147,20 @@ impl<Args> Compiled<Args> {
         buffer: &Buffer<T>,
         extents: &[u64],
     ) -> Result<TensorMap> {
-        TensorMap::of_boxes(buffer, extents, self.boxes(name)?)
+        let boxes = self.boxes(name)?;
+        let axes = boxes.element_strides.len();
+        let refused = |reason| Error::TensorMapOf {
+            kernel: self.function.name().to_owned(),
+            parameter: name.to_owned(),
+            reason,
+        };
+        if extents.len() != axes {
+            let given = extents.len();
+            return Err(refused(format!(
+                "{given} extents are given, and the kernel's boxes have {axes} axes; give {axes} extents, the outermost first"
+            )));
+        }
+        TensorMap::of_boxes(buffer, extents, boxes).map_err(|error| refused(error.to_string()))
     }
 
     /// What the kernel's copies need of the tensor map for a parameter, for a map of another

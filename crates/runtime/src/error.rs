@@ -237,6 +237,16 @@ pub enum Error {
         /// The tensor maps whose boxes the kernel states.
         known: Vec<String>,
     },
+    /// A buffer does not make the tensor map that a kernel's parameter needs.
+    #[error("tensor map `{parameter}` of kernel `{kernel}`: {reason}")]
+    TensorMapOf {
+        /// The kernel.
+        kernel: String,
+        /// The parameter.
+        parameter: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A tile of one type, and a buffer of another.
     #[error(
         "the tile has elements of type {tile}, and the buffer of type {buffer}; take a tile of {buffer}, or cast the buffer"

@@ -232,7 +232,7 @@ pub struct Sources(Vec<(&'static str, RegisterClass, Operand)>);
     label = "this does not become a `{R}`",
     note = "a device-time `if` chooses between device values of one type, and a device variable or a `return` takes values of its \
             type; convert with `as`, or decide at build time",
-    note = "a number of `f16` is `f16::from_f32(0.5)`; in generic code it is `T::ZERO` or `T::from_f64(0.5)` of `DeviceNumber`",
+    note = "a number is written in its type: `0` for an integer, `0.0` for a float, `f16::from_f32(0.5)` for `f16`; in generic code it is `T::ZERO` or `T::from_f64(0.5)` of `DeviceNumber`",
     note = "in generic code, bound the type by `DeviceValue + Copy`"
 )]
 pub trait Yields<R: ?Sized> {

@@ -91,10 +91,22 @@ impl<V> BuildTimeReturned<V> for Returned<V> {
     }
 }
 
-impl Returned<()> {
+/// What a kernel returns: nothing.
+#[diagnostic::on_unimplemented(
+    message = "a kernel returns nothing, and this returns a `{Self}`",
+    label = "a kernel writes its results through `&mut Global<T>` parameters"
+)]
+pub trait Nothing {}
+
+impl Nothing for () {}
+
+impl<V> Returned<V> {
     /// Records the `return` of a kernel.
     #[track_caller]
-    pub fn record_in_kernel(self) {
+    pub fn record_in_kernel(self)
+    where
+        V: Nothing,
+    {
         let location = here();
         recorder::with(|recorder| recorder.leave(None, Statement::Return(location)));
     }

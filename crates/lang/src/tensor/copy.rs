@@ -439,21 +439,23 @@ fn check_vector(layout: &ComposedLayout, values: i64, what: &str, transposing: O
         let widest = (0..=values.ilog2()).rev().map(|log| 1i64 << log);
         let widest =
             widest.into_iter().find(|&width| width <= legal_values && aligned % width == 0).unwrap_or(1);
-        let cause = match transposing {
-            _ if unbroken < values => format!(
-                "the swizzle moves {unbroken} elements together; use a swizzle whose base is at least {}",
-                values.ilog2()
+        let (cause, advice) = match transposing {
+            _ if unbroken < values => (
+                format!("the swizzle moves {unbroken} elements together"),
+                format!(". Use a swizzle whose base is at least {}", values.ilog2()),
             ),
-            Some(atom) if together < values => format!(
-                "{together} are contiguous along it in this tile; use the transposing atom `{atom}`, or a tile whose rows are contiguous"
+            Some(atom) if together < values => (
+                format!("{together} are contiguous along it in this tile"),
+                format!(". Use the transposing atom `{atom}`, or a tile whose rows are contiguous"),
             ),
-            None if together < values => format!("{together} are contiguous"),
-            _ => format!(
-                "addresses are known to be multiples of {aligned}; if a leading dimension is a multiple of {values}, state it with `multiple_of`"
+            None if together < values => (format!("{together} are contiguous"), String::new()),
+            _ => (
+                format!("addresses are known to be multiples of {aligned}"),
+                format!(". If a leading dimension is a multiple of {values}, state it with `multiple_of`"),
             ),
         };
         refuse(format!(
-            "{what} cannot be accessed {values} elements at a time: {cause}. The widest legal access has {widest}"
+            "{what} cannot be accessed {values} elements at a time: {cause}; the widest legal access has {widest}{advice}"
         ));
     }
 }

@@ -221,18 +221,25 @@ impl<T: Matched> Reg<T> {
 }
 
 /// An integer that `redux.sync` reduces.
+#[diagnostic::on_unimplemented(
+    message = "`redux.sync` reduces `u32` and `i32`, and this is a `{Self}`",
+    label = "use `warp::reduce_sum(x)`, `warp::reduce_min(x)` or `warp::reduce_max(x)`, which reduce every number"
+)]
 pub trait Reduced: Element {}
 
 impl Reduced for u32 {}
 impl Reduced for i32 {}
 
 macro_rules! reductions {
-    ($($(#[$doc:meta])* $name:ident $word:literal, $bits:literal;)*) => {
-        impl<T: Reduced> Reg<T> {
+    ($bound:ident: $($(#[$doc:meta])* $name:ident $word:literal, $bits:literal;)*) => {
+        impl<T: $bound> Reg<T> {
             $(
                 $(#[$doc])*
                 #[track_caller]
-                pub fn $name(self, mask: impl Value<u32>) -> Reg<T> {
+                pub fn $name(self, mask: impl Value<u32>) -> Reg<T>
+                where
+                    T: Reduced,
+                {
                     let ty = if $bits { "b32" } else { T::PTX };
                     compute(format!(concat!("redux.sync.", $word, ".{}"), ty), [Reg::operand(self), mask.operand()])
                 }
@@ -241,19 +248,24 @@ macro_rules! reductions {
     };
 }
 
-reductions! {
+// The bound is the methods' own, so that the compiler shows its message.
+reductions! { Element:
     /// The sum over the lanes of `mask`, in all of them.
     warp_sum "add", false;
-    /// The smallest over the lanes of `mask`, in all of them.
-    warp_min "min", false;
-    /// The largest over the lanes of `mask`, in all of them.
-    warp_max "max", false;
     /// The bitwise and over the lanes of `mask`, in all of them.
     warp_and "and", true;
     /// The bitwise or over the lanes of `mask`, in all of them.
     warp_or "or", true;
     /// The bitwise exclusive or over the lanes of `mask`, in all of them.
     warp_xor "xor", true;
+}
+
+// `f32` has these too, by other instructions.
+reductions! { Reduced:
+    /// The smallest over the lanes of `mask`, in all of them.
+    warp_min "min", false;
+    /// The largest over the lanes of `mask`, in all of them.
+    warp_max "max", false;
 }
 
 impl Reg<f32> {

@@ -94,7 +94,8 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_90a" "fence.proxy.tensormap::generic.release.gpu": fence::fence_tensor_map_release(Scope::Device);
     "sm_90a" "cvta.global.u64 fence.proxy.tensormap::generic.acquire.cta":
         fence::fence_tensor_map_acquire(TensorMap::in_global(global()), Scope::Block);
-    "sm_90a" "setmaxnreg.inc.sync.aligned.u32": { launch::threads(256); increase_registers(240) };
+    "sm_90a" "setmaxnreg.dec.sync.aligned.u32 setmaxnreg.inc.sync.aligned.u32":
+        { launch::threads(256); decrease_registers(24); increase_registers(240) };
     "sm_90a" "setmaxnreg.dec.sync.aligned.u32": { launch::threads(256); decrease_registers(24) };
     "sm_90a" "griddepcontrol.wait griddepcontrol.launch_dependents":
         { launch::grid_dependency_wait(); launch::grid_dependency_launch() };

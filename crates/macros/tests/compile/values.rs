@@ -1,5 +1,5 @@
 //! Values of `if`, `match` and loops.
-use warpwright_lang::kernel;
+use warpwright_lang::{Reg, kernel};
 
 #[kernel]
 fn of_branches(a: u32, x: f32) {
@@ -35,6 +35,18 @@ fn on_the_host(a: u32) {
     assert!(a < 3);
     assert_eq!(1, a);
     println!("{}", a);
+}
+
+fn without_the_attribute(a: Reg<u32>) -> Reg<u32> {
+    if a == 1 { a } else { a + 1 }
+}
+
+#[kernel]
+fn reduces_floats(x: f32) {
+    let y = x.warp_sum(warpwright_lang::warp::ALL_LANES);
+    if y < 3.0 {
+        return 1;
+    }
 }
 
 fn main() {}

@@ -222,13 +222,20 @@ impl Twin {
     #[kernel]
     fn registers_that_are_no_multiple_of_8(&self) {
         launch::threads(384);
+        decrease_registers(40);
         increase_registers(self.number(230, 232)); // (1)
     }
 
     /// Two warpgroups that want more registers than there are beside a third one.
     #[kernel]
     fn roles_that_exceed_the_register_file(&self) {
-        let _ = roles([warpgroups(1).registers(40), warpgroups(2).registers(self.number(240, 232))]); // (1)
+        let [producer, consumer] =
+            roles([warpgroups(1).registers(40), warpgroups(2).registers(self.number(240, 232))]); // (1)
+        if producer.is_mine() {
+            producer.begin();
+        } else {
+            consumer.begin();
+        }
     }
 
     /// Tiles that do not fit an SM.
