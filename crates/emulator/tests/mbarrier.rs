@@ -108,10 +108,10 @@ fn waits_may_give_a_time_and_name_generic_addresses() {
 #[test]
 fn misuse_is_reported() {
     let text = fault(1, "mbarrier.arrive.shared.b64 _, [%r9], 2;");
-    assert!(text.contains("waits for 1 more arrivals in this phase, and 2 arrive"), "{text}");
+    assert!(text.contains("takes 1 arrival: 0 have arrived, and 2 more arrive"), "{text}");
     let text =
         fault(1, "mbarrier.arrive.expect_tx.shared.b64 _, [%r9], 64; mbarrier.arrive.shared.b64 _, [%r9];");
-    assert!(text.contains("waits for 0 more arrivals and 64 bytes in this phase, and 1 arrive"), "{text}");
+    assert!(text.contains("takes 1 arrival: 1 has arrived, and 1 more arrives"), "{text}");
     let text = fault(1, "mbarrier.inval.shared.b64 [%r9]; mbarrier.arrive.shared.b64 _, [%r9];");
     assert!(text.contains("has no initialized mbarrier"), "{text}");
     let text = fault(1, "st.shared.u64 [%r9], 0; mbarrier.arrive.shared.b64 _, [%r9];");

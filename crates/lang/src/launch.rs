@@ -142,6 +142,6 @@ pub(crate) fn demand_ranks(operation: &'static str, ranks: Operand, is_mask: boo
 #[track_caller]
 fn refuse_outside(count: u64, most: u32, message: impl Fn(u32) -> String) {
     if !(1..=u64::from(most)).contains(&count) {
-        refuse(message(most));
+        refuse(format!("{}, not {count}", message(most)));
     }
 }

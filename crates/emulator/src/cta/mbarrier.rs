@@ -83,6 +83,11 @@ impl Mbarrier {
     }
 }
 
+/// `1 arrival`, `64 arrivals`
+pub(crate) fn arrivals(count: u32) -> String {
+    if count == 1 { "1 arrival".to_owned() } else { format!("{count} arrivals") }
+}
+
 /// Arrivals of one warp by one instruction in the open phase of an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrivals {
@@ -92,9 +97,17 @@ pub(crate) struct Arrivals {
     pub(crate) count: u32,
 }
 
+/// Who initialized an mbarrier, and for how many arrivals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Initialization {
+    pub(crate) pc: u32,
+    pub(crate) count: u32,
+}
+
 /// The state of an initialized mbarrier besides its bits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MbarrierRecord {
+    pub(crate) initialization: Initialization,
     /// Phases completed.
     pub(crate) phase: u64,
     /// The arrivals in the open phase, and in the previous one.

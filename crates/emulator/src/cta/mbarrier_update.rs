@@ -3,13 +3,16 @@
 use warpwright_events::{Event, FaultKind, MbarrierAddress, MemorySpace, shared_base};
 
 use crate::cta::block::{Block, Blocks};
-use crate::cta::mbarrier::{Arrivals, Change, MOST_BYTES, Mbarrier, MbarrierRecord};
+use crate::cta::mbarrier::{
+    Arrivals, Change, Initialization, MOST_BYTES, Mbarrier, MbarrierRecord, arrivals,
+};
 use crate::launch::failure::Failure;
 
 impl Block {
     /// Initializes an mbarrier for a number of arrivals.
-    pub(crate) fn initialize_mbarrier(&mut self, offset: u64, count: u32) {
-        self.mbarriers.insert(offset, MbarrierRecord::default());
+    pub(crate) fn initialize_mbarrier(&mut self, offset: u64, initialization: Initialization) {
+        let count = initialization.count;
+        self.mbarriers.insert(offset, MbarrierRecord { initialization, ..MbarrierRecord::default() });
         self.shared.write_u64(offset, Mbarrier::new(count).to_bits());
     }
 
@@ -53,7 +56,7 @@ impl Block {
             Change::Complete { bytes } => i32::try_from(bytes).ok().and_then(|bytes| before.expect(-bytes)),
         };
         let address = shared_base(self.rank) | offset;
-        let after = after.ok_or_else(|| refused(address, before, change))?;
+        let after = after.ok_or_else(|| self.refused(offset, address, before, change))?;
         if let Change::Complete { bytes } = change {
             self.observer.report(Event::MbarrierBytes {
                 mbarrier: MbarrierAddress { rank: self.rank, offset },
@@ -66,8 +69,12 @@ impl Block {
             self.observer
                 .report(Event::MbarrierPhaseEnd { mbarrier: MbarrierAddress { rank: self.rank, offset } });
             let arrivals_before = std::mem::take(&mut record.arrivals);
-            *record =
-                MbarrierRecord { phase: record.phase + 1, arrivals_before, ..MbarrierRecord::default() };
+            *record = MbarrierRecord {
+                initialization: record.initialization,
+                phase: record.phase + 1,
+                arrivals_before,
+                ..MbarrierRecord::default()
+            };
         } else {
             match change {
                 Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } => {
@@ -105,33 +112,59 @@ impl Block {
     }
 }
 
-/// The fault for an impossible update.
-fn refused(address: u64, before: Mbarrier, change: Change) -> Box<Failure> {
-    let bytes_of = |bytes: i32| match bytes {
-        0 => String::new(),
-        bytes if bytes > 0 => format!(" and {bytes} bytes"),
-        bytes => format!(" ({} unexpected bytes have arrived)", -bytes),
-    };
-    let message = match change {
-        Change::Arrive { count, .. } if count > before.pending => format!(
-            "The mbarrier at shared address {address:#x} waits for {} more arrivals{} in this phase, and {count} arrive.",
-            before.pending,
-            bytes_of(before.bytes)
-        ),
-        Change::Arrive { count, drop: true, .. } if count > before.expected => format!(
-            "The mbarrier at shared address {address:#x} has phases of {} arrivals, and {count} are dropped.",
-            before.expected
-        ),
-        Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } => format!(
-            "The mbarrier at shared address {address:#x} waits for {} bytes in this phase, and {bytes} more are expected; it can count {MOST_BYTES}.",
-            before.bytes
-        ),
-        Change::Complete { bytes } => format!(
-            "The mbarrier at shared address {address:#x} has {} unexpected bytes in this phase, and {bytes} more arrive; it can count {MOST_BYTES}.",
-            -before.bytes
-        ),
-    };
-    Failure::new(FaultKind::Barrier, 0, message).at(MemorySpace::Shared, address)
+impl Block {
+    /// The fault for an impossible update.
+    fn refused(&self, offset: u64, address: u64, before: Mbarrier, change: Change) -> Box<Failure> {
+        let record = self.mbarriers.get(&offset);
+        let phase = record.map_or(0, |record| record.phase);
+        let message = match change {
+            Change::Arrive { count, .. } if count > before.pending => {
+                let arrived = before.expected - before.pending;
+                format!(
+                    "Phase {phase} of the mbarrier at shared address {address:#x} takes {}: {arrived} {} arrived, and \
+                     {count} more {}.",
+                    arrivals(before.expected),
+                    if arrived == 1 { "has" } else { "have" },
+                    if count == 1 { "arrives" } else { "arrive" }
+                )
+            }
+            Change::Arrive { count, drop: true, .. } if count > before.expected => format!(
+                "The mbarrier at shared address {address:#x} has phases of {} arrivals, and {count} are dropped.",
+                before.expected
+            ),
+            Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } => format!(
+                "The mbarrier at shared address {address:#x} waits for {} bytes in this phase, and {bytes} more are expected; it can count {MOST_BYTES}.",
+                before.bytes
+            ),
+            Change::Complete { bytes } => format!(
+                "The mbarrier at shared address {address:#x} has {} unexpected bytes in this phase, and {bytes} more arrive; it can count {MOST_BYTES}.",
+                -before.bytes
+            ),
+        };
+        let mut failure = Failure::new(FaultKind::Barrier, 0, message).at(MemorySpace::Shared, address);
+        if !matches!(change, Change::Arrive { .. }) {
+            return failure;
+        }
+        if let Some(record) = record {
+            let Initialization { pc, count } = record.initialization;
+            failure.located_notes.push((format!("it is initialized for {} a phase", arrivals(count)), pc));
+            for Arrivals { warp, pc, count, .. } in &record.arrivals {
+                failure
+                    .located_notes
+                    .push((format!("in this phase, warp {warp} has made {}", arrivals(*count)), *pc));
+            }
+        }
+        if before.bytes > 0 {
+            failure = failure.note(format!("the phase still waits for {} bytes", before.bytes));
+        }
+        failure.help = Some(
+            "let as many threads arrive as the mbarrier is initialized for: `arrive` counts one for each thread that \
+             executes it, so let one thread execute it (`elect`; in a role, `leads()`), or initialize the mbarrier for \
+             all of them; and let a thread that arrives again wait for the phase first"
+                .to_owned(),
+        );
+        failure
+    }
 }
 
 /// Bytes of an asynchronous operation arrive at an mbarrier.

@@ -6,7 +6,7 @@ use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use crate::cta::asynchronous::progress;
 use crate::cta::block::Block;
-use crate::cta::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier};
+use crate::cta::mbarrier::{Arrivals, Change, Initialization, MOST_ARRIVALS, Mbarrier};
 use crate::cta::mbarrier_update::{complete_tx, running};
 use crate::cta::tensor_memory::pipeline;
 use crate::decode::{DecodeError, Decoder, Words};
@@ -277,7 +277,8 @@ impl Effect for Instruct {
                 Action::Initialize => {
                     let count = word.unwrap_or(0);
                     execution.block.observer.report(Event::MbarrierInit { actor, mbarrier: object, count });
-                    initialize(execution.block, offsets[lane], count)
+                    let initialization = Initialization { pc: actor.pc, count };
+                    initialize(execution.block, offsets[lane], initialization)
                 }
                 Action::Invalidate => {
                     execution.block.observer.report(Event::MbarrierInvalidate { actor, mbarrier: object });
@@ -291,7 +292,8 @@ impl Effect for Instruct {
     }
 }
 
-fn initialize(block: &mut Block, offset: u64, count: u32) -> Result<(), Box<Failure>> {
+fn initialize(block: &mut Block, offset: u64, initialization: Initialization) -> Result<(), Box<Failure>> {
+    let count = initialization.count;
     if count == 0 || count > MOST_ARRIVALS {
         return Err(Failure::new(
             FaultKind::Barrier,
@@ -299,7 +301,7 @@ fn initialize(block: &mut Block, offset: u64, count: u32) -> Result<(), Box<Fail
             format!("An mbarrier is initialized for {count} arrivals; it takes 1 to {MOST_ARRIVALS}."),
         ));
     }
-    block.initialize_mbarrier(offset, count);
+    block.initialize_mbarrier(offset, initialization);
     Ok(())
 }
 

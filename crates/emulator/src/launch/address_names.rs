@@ -16,6 +16,9 @@ use crate::tensor_map::Encoded;
 /// Maximum number of objects named for one address; tiles may share memory.
 const MOST_OBJECTS: usize = 2;
 
+/// The addresses that are taken for negative ones.
+const MOST_BEFORE: u32 = 1 << 20;
+
 /// Elements of a layout that is searched for an address.
 const MOST_ELEMENTS: i64 = 1 << 21;
 
@@ -25,7 +28,10 @@ const MBARRIER: &str = "mbarrier";
 impl AddressNames for LaunchContext<'_> {
     fn name(&self, space: MemorySpace, address: u64) -> AddressName {
         match space {
-            MemorySpace::Shared => self.shared_name(split_shared(address).1),
+            MemorySpace::Shared => match before_window(address) {
+                Some(bytes) => self.name_before_shared(address, bytes),
+                None => self.shared_name(split_shared(address).1),
+            },
             MemorySpace::Global => {
                 let name = self.memory.nearest(address).and_then(|region| self.global_name(region, address));
                 let note = name.map(|name| format!("global address {address:#x} {name}"));
@@ -36,7 +42,24 @@ impl AddressNames for LaunchContext<'_> {
     }
 }
 
+/// How many bytes before shared memory an address is that a negative index has made.
+fn before_window(address: u64) -> Option<u64> {
+    (u64::from(u32::MAX - MOST_BEFORE)..=u64::from(u32::MAX))
+        .contains(&address)
+        .then(|| u64::from(u32::MAX) + 1 - address)
+}
+
 impl LaunchContext<'_> {
+    fn name_before_shared(&self, address: u64, bytes: u64) -> AddressName {
+        let first = self.kernel.shared_objects().min_by_key(|placed| placed.start);
+        let label = first.map(|placed| {
+            let bytes = bytes + placed.start;
+            let text = format!("shared address {address:#x} is {bytes} bytes before {}", placed.name());
+            placed.label(self.kernel, text)
+        });
+        AddressName { labels: label.into_iter().collect(), note: None }
+    }
+
     fn shared_name(&self, address: u64) -> AddressName {
         let kernel = self.kernel;
         if address >= u64::from(self.shared_bytes) {
@@ -106,12 +129,25 @@ impl LaunchContext<'_> {
         let object =
             self.kernel.objects.iter().find(|object| object.symbol == *name && object.layout.is_none());
         let element = object.map_or(0, |object| u64::from(object.element_bits / 8));
-        Some(match element {
-            0 if past == 0 => format!("{is} where `{name}` points"),
-            0 => format!("{is} {past} bytes past where `{name}` points"),
-            _ if past % element == 0 => format!("{is} element {} of `{name}`", past / element),
-            _ => format!("{is} in element {} of `{name}`, at byte {}", past / element, past % element),
-        })
+        if element == 0 {
+            let name = if past == 0 {
+                format!("where `{name}` points")
+            } else {
+                format!("{past} bytes past where `{name}` points")
+            };
+            return Some(format!("{is} {name}"));
+        }
+        let (index, byte, count) = (past / element, past % element, (region.end() - start) / element);
+        let is = if index < count { "is" } else { "would be" };
+        let place = if byte == 0 { String::new() } else { format!(", at byte {byte}") };
+        let inside = if byte == 0 { "" } else { "in " };
+        let length = match count {
+            _ if index < count => String::new(),
+            0 => ", which has no elements".to_owned(),
+            1 => ", which has 1 element".to_owned(),
+            _ => format!(", which has {count} elements"),
+        };
+        Some(format!("{is} {inside}element {index} of `{name}`{place}{length}"))
     }
 
     /// Which element an address is of the tensor that a parameter maps.

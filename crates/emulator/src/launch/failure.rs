@@ -10,6 +10,8 @@ pub(crate) struct Failure {
     pub(crate) lanes: u32,
     pub(crate) message: String,
     pub(crate) notes: Vec<String>,
+    /// Notes that end with the location of an instruction.
+    pub(crate) located_notes: Vec<(String, u32)>,
     /// A description of the event, if it says more than the lanes concerned.
     pub(crate) what: Option<String>,
     /// Related instructions, and what happened there.
@@ -27,6 +29,7 @@ impl Failure {
             lanes,
             message: message.into(),
             notes: Vec::new(),
+            located_notes: Vec::new(),
             what: None,
             also: Vec::new(),
             help: None,

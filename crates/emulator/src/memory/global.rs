@@ -74,6 +74,9 @@ pub(crate) struct Region {
     pub(crate) read_only: bool,
 }
 
+/// Bytes past an allocation that say nothing about it.
+const FAR: u64 = 1 << 20;
+
 impl Region {
     fn layout(size: u64) -> Option<Layout> {
         Layout::from_size_align(usize::try_from(size.max(1)).ok()?, ALIGNMENT as usize).ok()
@@ -306,6 +309,11 @@ impl Memory {
                 bytes => format!("{bytes} bytes past the end of"),
             }
         };
+        let past = address.saturating_sub(region.end());
+        if past > region.size.max(FAR) {
+            return "it is far from every allocation: the index may be negative, or not initialized"
+                .to_owned();
+        }
         let state = if region.is_live() { "" } else { ", which was freed" };
         format!("it is {place} {}{state}", region.describe())
     }

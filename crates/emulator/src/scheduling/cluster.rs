@@ -207,6 +207,9 @@ impl Cluster {
     ) -> Box<Fault> {
         let instruction = launch.kernel.code.instruction(located.pc);
         let mut failure = *located.failure;
+        for (note, pc) in std::mem::take(&mut failure.located_notes) {
+            failure.notes.push(format!("{note} at {}", self.place(launch, pc)));
+        }
         let mut memory = Vec::new();
         for &(site, address) in &failure.addresses {
             launch.name(site, address).add_to(&mut memory, &mut failure.notes);

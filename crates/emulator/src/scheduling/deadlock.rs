@@ -3,7 +3,7 @@
 use warpwright_events::{Fault, FaultKind, MbarrierAddress, MemorySpace, lane_list};
 
 use crate::cta::block::Block;
-use crate::cta::mbarrier::{Arrivals, Mbarrier};
+use crate::cta::mbarrier::{Arrivals, Initialization, Mbarrier, arrivals};
 use crate::execution::effect::Watched;
 use crate::execution::resolve::memory_space;
 use crate::launch::context::LaunchContext;
@@ -206,7 +206,7 @@ impl Cluster {
     }
 
     /// The source line of an instruction, or of the PTX with its text.
-    fn place(&self, launch: &LaunchContext<'_>, pc: u32) -> String {
+    pub(crate) fn place(&self, launch: &LaunchContext<'_>, pc: u32) -> String {
         let instruction = launch.kernel.code.instruction(pc);
         match &instruction.source {
             Some(source) => source.to_string(),
@@ -300,7 +300,20 @@ impl Cluster {
                 format!("waiting for the phase before phase {phase} of {at}, which has ended in the meantime")
             }
             Ok(barrier) => {
-                format!("{named}, which {}; {}", lacks(barrier), self.arrived(launch, block, address.offset))
+                let record = block.mbarriers.get(&address.offset);
+                let initialized = record.map_or_else(String::new, |record| {
+                    let Initialization { pc, count } = record.initialization;
+                    format!(
+                        "; it is initialized for {} a phase at {}",
+                        arrivals(count),
+                        self.place(launch, pc)
+                    )
+                });
+                let lacks = lacks(barrier);
+                format!(
+                    "{named}{initialized}, which {lacks}; {}",
+                    self.arrived(launch, block, address.offset)
+                )
             }
         }
     }

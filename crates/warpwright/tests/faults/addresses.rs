@@ -10,6 +10,7 @@ faults! {
     guard_off_by_one: [23], "out-of-bounds", run(1, 64, |i| if i < 63 { input(i + 1) } else { 0 });
     grid_past_the_end: [23], "out-of-bounds", run(1, 64, |i| 2 * input(i));
     negative_index: [23], "out-of-bounds", run(1, 64, |i| if i > 0 { input(i - 1) } else { 0 });
+    negative_shared_index: [23], "out-of-bounds", run(1, 64, |i| if i > 0 { input(i - 1) } else { 0 });
     shared_index_past_the_end: [23], "out-of-bounds", run(1, 64, input);
     local_index_past_the_end: [23], "out-of-bounds", run(1, 64, input);
     vector_at_an_odd_element: [23], "misaligned", run(1, 64, |i| if i < 60 { input(i + 4) } else { 0 });
@@ -19,6 +20,22 @@ faults! {
 }
 
 impl Twin {
+    /// Each element after the one before it; the first has none.
+    #[kernel]
+    fn negative_shared_index(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let row = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        row[thread] = input[thread];
+        sync_threads();
+        if self.mended {
+            if thread > 0 {
+                output[thread] = row[thread as i32 - 1];
+            }
+        } else {
+            output[thread] = row[thread as i32 - 1]; // (1)
+        }
+    }
+
     /// Shifts by one element; the last thread has no neighbor.
     #[kernel]
     fn guard_off_by_one(&self, input: &Global<u32>, output: &mut Global<u32>) {

@@ -228,6 +228,13 @@ impl KernelText {
                     let (far, near) = (format!("{}:{line}:", self.file), line - self.lines.start + 1);
                     *note = note.replace(&far, &format!("{ALONE}:{near}:"));
                 }
+                // Lines of a function that it calls.
+                let far = format!("{}:", self.file);
+                while let Some((before, after)) = note.split_once(&far) {
+                    let (line, rest) = after.split_once(':').expect("a line and a column");
+                    let line: u32 = line.parse().expect("a line");
+                    *note = format!("{before}{CALLED}:{}:{rest}", line - self.paragraph(line).0);
+                }
             }
             shown.push(render(&finding, &mut files, false));
         }
