@@ -310,10 +310,8 @@ impl Cluster {
                     )
                 });
                 let lacks = lacks(barrier);
-                format!(
-                    "{named}{initialized}, which {lacks}; {}",
-                    self.arrived(launch, block, address.offset)
-                )
+                let arrived = self.arrived(launch, block, address.offset);
+                format!("{named}, which {lacks}; {arrived}{initialized}")
             }
         }
     }
