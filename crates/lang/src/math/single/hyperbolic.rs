@@ -5,7 +5,6 @@ use std::f32::consts::{LN_2, LOG2_E};
 use super::exponential::{E, power};
 use super::logarithm::{ln_1p_finite, ln_1p_moderate};
 use super::{exp2_normal, odd_above, odd_below, reciprocal, square_root};
-use crate::math::choice::unless;
 use crate::math::polynomial::polynomial;
 use crate::value::Reg;
 
@@ -18,14 +17,12 @@ const SINH: [f32; 4] = [0.166_666_67, 0.008_333_35, 0.000_198_361_6, 2.816_951e-
 #[track_caller]
 pub(crate) fn tanh(x: Reg<f32>) -> Reg<f32> {
     let magnitude = x.abs();
+    // 1 - 2 / (e^2|x| + 1)
+    let power = exp2_normal(magnitude * (2.0 * LOG2_E));
+    let large = reciprocal(power + 1.0).mul_add(-2.0, 1.0).copysign(x);
     let s = x * x;
     let small = odd_below(x, s, polynomial(s, &TANH));
-    // 1 - 2 / (e^2|x| + 1)
-    let large = || {
-        let power = exp2_normal(magnitude * (2.0 * LOG2_E));
-        reciprocal(power + 1.0).mul_add(-2.0, 1.0).copysign(x)
-    };
-    unless(magnitude.ge(0.55), small, large)
+    magnitude.lt(0.55).select(small, large)
 }
 
 /// `e^|x| / 2`, which is finite wherever `cosh(x)` is.
