@@ -125,6 +125,10 @@ macro_rules! shuffles {
                 }
 
                 #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") among the lanes of `mask`; with it, whether the lane read is within the warp.")]
+                ///
+                /// Where it is not, the value is the lane's own. Every lane that `mask` names makes the call,
+                /// with the same mask, and no other lane does. A value read from a lane that `mask` does not
+                /// name, or that has exited, is undefined.
                 #[track_caller]
                 pub fn $checked(self, lane: impl Value<u32>, mask: impl Value<u32>) -> (Reg<T>, Reg<bool>) {
                     let lane = demand_lane(stringify!($checked), Shuffle::$kind, lane.operand());
@@ -138,11 +142,13 @@ macro_rules! shuffles {
 shuffles! {
     /// The value of lane `lane`.
     shuffle shuffle_masked Index;
-    /// The value of the lane `lane` below; in the lowest lanes their own.
+    /// The value of the lane whose index is `lane` less than this one's; in the lowest lanes their
+    /// own.
     shuffle_up shuffle_up_masked Up;
-    /// The value of the lane `lane` above; in the highest lanes their own.
+    /// The value of the lane whose index is `lane` more than this one's; in the highest lanes their
+    /// own.
     shuffle_down shuffle_down_masked Down;
-    /// The value of the lane whose number is this one's XOR `lane`.
+    /// The value of the lane whose index is this one's XOR `lane`.
     shuffle_xor shuffle_xor_masked Butterfly;
 }
 
