@@ -3,7 +3,7 @@
 use warpwright::runtime::Device;
 use warpwright_harness::DynWorkload;
 
-use crate::walk::{Refusal, are_multiples, text};
+use crate::walk::{Refusal, are_multiples, extent, text};
 
 pub(crate) const REFUSALS: &[Refusal] = &[
     (
@@ -28,7 +28,9 @@ fn sums_of_16_bits(workload: &dyn DynWorkload, _: &Device) -> bool {
 
 fn tma_of_part_vectors(workload: &dyn DynWorkload, device: &Device) -> bool {
     let is_hopper = device.properties().capability.compute_capability >= (9, 0);
-    text(workload, "step") == "tma" && !(is_hopper && are_multiples(workload, &["n", "k"], 4))
+    let is_empty = extent(workload, "m") * extent(workload, "n") == 0;
+    let is_readable = is_hopper && are_multiples(workload, &["n", "k"], 4);
+    text(workload, "step") == "tma" && !is_empty && !is_readable
 }
 
 fn part_vectors_along_k(workload: &dyn DynWorkload, _: &Device) -> bool {
