@@ -158,7 +158,7 @@ fn maps_are_built_for_the_kernel_alone() {
         runtime::TensorMap::of_tile(&halves, (64, 64), &tile().expect("legal")).expect_err("another type"),
     ];
     insta::assert_snapshot!(refusals.map(|error| error.to_string()).join("\n"), @r"
-    the tile has elements of type bf16, and the buffer of type f16; take a tile of f16, or cast the buffer
+    tensor map `source` of kernel `copies`: the tile has elements of type bf16, and the buffer of type f16; take a tile of f16, or cast the buffer
     kernel `copies` states no boxes of a tensor map `sauce`; it states those of `source`, `target`
     the tile has elements of type bf16, and the buffer of type f16; take a tile of f16, or cast the buffer
     ");

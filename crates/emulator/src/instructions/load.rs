@@ -297,6 +297,9 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let hinted = cache_hints(w);
     let count = vector(w);
     let ty = w.ty()?;
+    if ty.bytes() == 0 {
+        return Err(unsupported(i, ty));
+    }
     d.expect_operands(i, 2 + usize::from(hinted))?;
     if hinted {
         policy(d, i.operands.get(2))?;

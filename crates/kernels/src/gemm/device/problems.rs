@@ -118,20 +118,21 @@ impl ProblemTable {
 
     /// C of a problem.
     fn elements<C: Element>(&self, problem: Reg<u32>) -> Global<C> {
-        self.address(problem, 0)
+        Global::from_address_mut(self.address(problem, 0))
     }
 
     /// One of a problem's four addresses.
-    fn address<E: Element>(&self, problem: Reg<u32>, index: usize) -> Global<E> {
+    fn address(&self, problem: Reg<u32>, index: usize) -> Reg<u64> {
         let offset = (RECORD_ADDRESSES + index * size_of::<u64>()) as i64;
-        Global::from_address_mut(self.record(problem).byte_offset(offset).cast::<u64>().load())
+        self.record(problem).byte_offset(offset).cast::<u64>().load()
     }
 
     /// The arguments of a problem's epilogue, and its C.
     pub(crate) fn epilogue<C: Element>(&self, problem: Reg<u32>) -> (EpilogueParameters<C>, Global<C>) {
         let numbers =
             self.record(problem).byte_offset(RECORD_NUMBERS as i64).cast::<f32>().load_vector::<NUMBERS>();
-        let [rows, columns, more_columns] = [1, 2, 3].map(|index| self.address(problem, index));
+        let [rows, columns, more_columns] =
+            [1, 2, 3].map(|index| Global::from_address(self.address(problem, index)));
         let c = self.elements(problem);
         (EpilogueParameters { matrix: c, numbers, rows, columns, more_columns }, c)
     }
