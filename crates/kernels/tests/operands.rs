@@ -2,6 +2,7 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Error};
+use warpwright_harness::{Strided, product};
 use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::problem::scales::{Granularities, Granularity, Scaled};
 use warpwright_kernels::gemm::problem::types::BlockScaledOperand;
@@ -97,14 +98,10 @@ impl<T: BlockScaledOperand> DeviceOperand<T> {
     }
 }
 
-/// The products of each row of A and each column of B, both of so much k, row by row.
+/// The products of each row of A and each column of B, all of length `k`, row by row.
 pub(crate) fn products(a: &[f64], b: &[f64], k: u32) -> Vec<f64> {
-    let mut products = Vec::new();
-    let depth = k.max(1) as usize;
-    for row in a.chunks(depth) {
-        for column in b.chunks(depth) {
-            products.push(row.iter().zip(column).map(|(a, b)| a * b).sum());
-        }
-    }
-    products
+    let k = k.max(1) as usize;
+    let extents = (a.len() / k, b.len() / k, k);
+    let a = Strided { values: a, row_stride: k, column_stride: 1 };
+    product(extents, a, Strided { values: b, row_stride: 1, column_stride: k })
 }
