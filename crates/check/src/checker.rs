@@ -59,6 +59,8 @@ pub(crate) struct Checker {
     /// Accesses that conflict with the most recent one.
     pub(crate) conflicts: Vec<Conflict>,
     pub(crate) unwritten: Unwritten,
+    /// Whether a register of a warp may be undefined.
+    pub(crate) is_following: bool,
     /// Instructions that have read a tile of which all is written.
     pub(crate) whole_tiles: BTreeSet<(u32, TileOperand)>,
     /// Arrivals that wait for copies.
@@ -96,6 +98,7 @@ impl Checker {
             parts: Vec::new(),
             conflicts: Vec::new(),
             unwritten: Unwritten::default(),
+            is_following: false,
             whole_tiles: BTreeSet::new(),
             late_arrivals: Vec::new(),
             remote_copies: BTreeSet::new(),
@@ -197,9 +200,13 @@ impl ClusterObserver for Checker {
             }
             Event::Diverged { .. } | Event::LaneCopies { .. } | Event::TensorMultiply { .. } => {}
         }
+        if matches!(event, Event::Shuffle { .. } | Event::Executed { .. } | Event::Exit { .. }) {
+            let mut warps = self.ctas.iter().flat_map(|cta| &cta.warps);
+            self.is_following = warps.any(|warp| !warp.undefined.is_empty());
+        }
     }
 
     fn follows(&self) -> bool {
-        self.ctas.iter().flat_map(|cta| &cta.warps).any(|warp| !warp.undefined.is_empty())
+        self.is_following
     }
 }

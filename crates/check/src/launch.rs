@@ -40,8 +40,10 @@ pub(crate) struct LaunchState {
     /// By instruction of this launch and of the predecessor.
     overlaps: Firsts<(u32, u32), Overlap>,
     /// Loads of shared memory that have read written bytes. Unwritten bytes that their instructions
-    /// read elsewhere may be the unused end of a partial tile.
+    /// read elsewhere may be the unused end of a partial tile, unless their value is used.
     good_reads: Mutex<BTreeSet<u32>>,
+    /// Loads of unwritten shared memory whose values are used.
+    used_loads: Mutex<BTreeSet<u32>>,
     /// MMAs that have read a tile of which all is written. Rows that nothing has written are
     /// padding in other tiles of theirs.
     whole_tiles: Mutex<BTreeSet<(u32, TileOperand)>>,
@@ -76,6 +78,7 @@ impl LaunchState {
             previous,
             overlaps: Firsts::default(),
             good_reads: Mutex::default(),
+            used_loads: Mutex::default(),
             whole_tiles: Mutex::default(),
             trusting: trusting_loads(&launch.code),
             observed: Mutex::default(),
@@ -121,6 +124,10 @@ impl LaunchState {
         self.good_reads.lock().unwrap_or_else(PoisonError::into_inner).extend(instructions);
     }
 
+    pub(crate) fn note_used_load(&self, pc: u32) {
+        self.used_loads.lock().unwrap_or_else(PoisonError::into_inner).insert(pc);
+    }
+
     pub(crate) fn note_whole_tiles(&self, tiles: &BTreeSet<(u32, TileOperand)>) {
         self.whole_tiles.lock().unwrap_or_else(PoisonError::into_inner).extend(tiles);
     }
@@ -138,12 +145,21 @@ impl LaunchState {
         let line = |pc: u32| code.instruction(pc).source.as_ref().map(|source| (&source.file, source.line));
         let good_lines: BTreeSet<_> = good.iter().filter_map(|&pc| line(pc)).collect();
         let is_good = |pc: u32| good.contains(&pc) || line(pc).is_some_and(|line| good_lines.contains(&line));
+        // A load that is not ordered after the writes finds bytes unwritten: one mistake.
+        let unordered: BTreeSet<u32> = conflicts
+            .keys()
+            .filter(|(kind, ..)| *kind != FindingKind::Uninitialized)
+            .flat_map(|&(_, later, earlier, _)| [later, earlier])
+            .collect();
+        let used = self.used_loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_used = |pc: u32| used.contains(&pc) && !unordered.contains(&pc);
         let of_padding = |conflict: &Conflict| {
             conflict.kind == FindingKind::Uninitialized
                 && matches!(conflict.space, MemorySpace::Shared | MemorySpace::Local)
                 && conflict.later.proxy.is_none()
                 && conflict.later.kind == AccessKind::Read
                 && is_good(conflict.later.pc)
+                && !is_used(conflict.later.pc)
         };
         let tiles = self.whole_tiles.lock().unwrap_or_else(PoisonError::into_inner);
         let tile_lines: BTreeSet<_> =

@@ -77,7 +77,7 @@ pub trait ClusterObserver {
     fn event(&mut self, event: &Event<'_>);
 
     /// Whether it wants every instruction now. The emulator calls it after [`Event::Shuffle`],
-    /// [`Event::Executed`] and [`Event::Exit`].
+    /// [`Event::Access`], [`Event::Executed`] and [`Event::Exit`].
     fn follows(&self) -> bool {
         false
     }

@@ -376,6 +376,10 @@ impl Checker {
             self.unwritten.end(access.pc);
         }
         if let Some((address, length, lanes)) = self.unwritten.take() {
+            if space == MemorySpace::Shared && access.kind == AccessKind::Read {
+                self.warp(actor).1.undefined.unwritten_loads.push((actor.pc, lanes));
+                self.is_following = true;
+            }
             let whole = Access { lanes, bytes: u16::MAX, spread: 0, ..access };
             let reader = Party::of(&whole, u16::MAX, actor.warp, cta, None);
             self.launch.report(Conflict {

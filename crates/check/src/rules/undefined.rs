@@ -1,10 +1,16 @@
-//! Values that a shuffle takes from lanes that do not take part.
+//! Values that a shuffle takes from lanes that do not take part, or a load from shared memory that
+//! nothing has written.
 //!
 //! PTX ISA, "shfl.sync": the value of a lane that has exited or is not in the member mask is
 //! undefined. Reductions leave such values in lanes whose result is not used, so the value itself is
 //! no error. The checkers follow it through arithmetic and through further shuffles, until it is
 //! stored or used as an address. A selection or a comparison ends it: code selects between the value
 //! and another one where the source lane may be missing.
+//!
+//! A load of unwritten shared memory is an error of its own, unless its source line also loads written
+//! bytes: then it may read the unused end of a partial tile. Its value tells: it is used if it reaches
+//! an address or memory other than shared memory. It is not followed through matrix instructions,
+//! whose lanes hold rows of several sources.
 
 use warpwright_events::{Actor, Class, FaultKind, LANES, lane_list, lanes};
 
@@ -13,11 +19,14 @@ use crate::report::finding::FindingKind;
 use crate::report::misuse::Misuse;
 use crate::rules::alignment::opcode;
 use crate::state::mark::Mark;
-use crate::state::undefined::Undefined;
+use crate::state::undefined::{Origin, Undefined, lanes_at};
 
 /// Instructions whose result is defined although an operand is not, or may be. Values are not followed
 /// into functions and out of them.
 const ENDS: [&str; 7] = ["selp", "slct", "vote", "match", "redux", "activemask", "call"];
+
+/// Matrix instructions.
+const MATRICES: [&str; 5] = ["mma", "wmma", "wgmma", "movmatrix", "tcgen05"];
 
 impl Checker {
     /// A shuffle: the lanes of `undefined` read lanes that do not take part.
@@ -34,9 +43,11 @@ impl Checker {
             (0, _) => None,
             (readers, _) => Some(Undefined {
                 lanes: readers | passed_on,
-                shuffle: actor.pc,
-                readers,
-                sources: lanes(readers).fold(0, |mask, lane| mask | 1 << from[lane]),
+                origin: Origin::Shuffle {
+                    pc: actor.pc,
+                    readers,
+                    sources: lanes(readers).fold(0, |mask, lane| mask | 1 << from[lane]),
+                },
             }),
         };
         // The predicate beside the value is defined.
@@ -49,19 +60,19 @@ impl Checker {
     pub(crate) fn executed(&mut self, actor: Actor, end: u32) {
         let registers = &mut self.warp(actor).1.undefined;
         let predicated_off = std::mem::take(&mut registers.predicated_off);
-        if registers.is_empty() {
+        let unwritten_loads = std::mem::take(&mut registers.unwritten_loads);
+        if unwritten_loads.is_empty() && registers.is_empty() {
             return;
         }
         let code = self.launch.info.code.clone();
         for pc in actor.pc..end {
             let instruction = code.instruction(pc);
-            let off =
-                predicated_off.iter().filter(|(at, _)| *at == pc).fold(0, |mask, (_, lanes)| mask | lanes);
-            let lanes = actor.lanes & !off;
+            let lanes = actor.lanes & !lanes_at(&predicated_off, pc);
+            let unwritten = lanes_at(&unwritten_loads, pc);
             let registers = &mut self.warp(actor).1.undefined;
             let read = registers.of(&instruction.reads, lanes);
             let written = registers.of(&instruction.writes, lanes);
-            if read.is_none() && written.is_none() {
+            if read.is_none() && written.is_none() && unwritten == 0 {
                 continue;
             }
             let base = opcode(&instruction.text).split('.').next().unwrap_or_default();
@@ -73,21 +84,35 @@ impl Checker {
                 continue;
             }
             let ends = is_memory || instruction.class == Class::Compare || ENDS.contains(&base);
+            let is_load = |value: &Undefined| matches!(value.origin, Origin::Load { .. });
+            let result = match unwritten {
+                0 => read.filter(|value| !(ends || is_load(value) && MATRICES.contains(&base))),
+                lanes => Some(Undefined { lanes, origin: Origin::Load { pc } }),
+            };
             for register in &instruction.writes {
-                registers.write(*register, lanes, read.filter(|_| !ends));
+                registers.write(*register, lanes, result);
             }
-            if let Some(used) = read.filter(|_| is_memory) {
-                self.report_undefined(Actor { pc, lanes: used.lanes, ..actor }, used);
+            let Some(used) = read.filter(|_| is_memory) else { continue };
+            match used.origin {
+                Origin::Shuffle { pc: shuffle, readers, sources } => {
+                    let actor = Actor { pc, lanes: used.lanes, ..actor };
+                    self.report_undefined(
+                        actor,
+                        Mark { lanes: readers, pc: shuffle, ..self.mark(actor) },
+                        sources,
+                    );
+                }
+                // What is stored in shared memory may be the end of a tile once more.
+                Origin::Load { .. } if opcode(&instruction.text).contains(".shared") => {}
+                Origin::Load { pc } => self.launch.note_used_load(pc),
             }
         }
     }
 
     /// Reports the use of an undefined value.
-    fn report_undefined(&self, actor: Actor, value: Undefined) {
+    fn report_undefined(&self, actor: Actor, shuffle: Mark, sources: u32) {
         let used = self.mark(actor);
-        let shuffle = Mark { lanes: value.readers, pc: value.shuffle, ..used };
         let warp = self.warp_of(actor);
-        let sources = value.sources;
         let states = [
             (
                 sources & !warp.population,

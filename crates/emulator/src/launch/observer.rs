@@ -69,7 +69,10 @@ impl Observers {
     fn report(&self, event: &Event<'_>) {
         let mut observers = self.observers.borrow_mut();
         observers.iter_mut().for_each(|observer| observer.event(event));
-        if matches!(event, Event::Shuffle { .. } | Event::Executed { .. } | Event::Exit { .. }) {
+        if matches!(
+            event,
+            Event::Shuffle { .. } | Event::Access { .. } | Event::Executed { .. } | Event::Exit { .. }
+        ) {
             self.follows.set(observers.iter().any(|observer| observer.follows()));
         }
     }

@@ -127,6 +127,11 @@ impl Step<'_> {
                         if let Err(failure) = effect.execute(&mut self.execution, active) {
                             return Err(self.located(pc, failure));
                         }
+                        if !reported.instructions && self.execution.block.observer.follows() {
+                            // An observer follows what was loaded from here on.
+                            self.count(pc + 1);
+                            return Ok(self.stop(pc + 1));
+                        }
                     }
                     pc += 1;
                 }

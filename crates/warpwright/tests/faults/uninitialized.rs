@@ -9,6 +9,8 @@ use crate::faults::fault::{Staged, Twin, faults, input, run};
 faults! {
     sum_that_is_not_zeroed: [24], "uninitialized", run(1, 64, |_| (0..64).map(input).sum());
     halo_that_nobody_fills: [24], "uninitialized", run(1, 64, |i| input(i) + if i > 0 { input(i - 1) } else { 0 });
+    tile_filled_in_part: [24], "uninitialized", run(1, 64, input);
+    two_elements_of_one_line: [24], "uninitialized", run(1, 64, |i| if i < 64 { input(0) + input(32) } else { 0 });
     local_array_read_first: [24], "uninitialized", run(1, 64, input);
     result_added_to: [24], "uninitialized", run_on_fresh_memory;
     workspace_that_nobody_clears: [24], "uninitialized", run_on_fresh_memory;
@@ -50,6 +52,37 @@ impl Twin {
         } else {
             output[thread] = own + row[thread];
         }
+    }
+
+    /// Fills half of a tile, and stores what is read of all of it.
+    #[kernel]
+    fn tile_filled_in_part(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        let filled = if self.mended { 64 } else { 32 };
+        if thread < filled {
+            tile[thread] = input[thread];
+        }
+        sync_threads();
+        // The second warp loads the unwritten half, which is no error in itself.
+        let element = tile[thread]; // (1)
+        if thread < 64 {
+            output[thread] = element;
+        }
+    }
+
+    /// Reads a written and an unwritten element in one line.
+    #[kernel]
+    fn two_elements_of_one_line(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let row = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        if self.mended {
+            row[thread] = input[thread];
+        } else {
+            row[thread % 32] = input[thread % 32];
+        }
+        sync_threads();
+        output[thread] = row[0] + row[32]; // (1)
     }
 
     /// Keeps four elements in an array of its own, and reads the first one before it is there.
