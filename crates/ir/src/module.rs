@@ -1,7 +1,6 @@
 //! Kernels that are written to one PTX text.
 
-use std::collections::HashSet;
-
+use rustc_hash::FxHashSet;
 use warpwright_arch::Capability;
 
 use crate::access;
@@ -32,7 +31,7 @@ impl Module {
 
     fn version_for(&self, kernel: &Kernel) -> (u32, u32) {
         let mut version = self.capability.ptx_version;
-        let mut seen = HashSet::new();
+        let mut seen = FxHashSet::default();
         kernel.for_each_instruction(&mut |instruction| {
             // Forms of one name differ in operands more than in age: one look at each name is
             // enough.

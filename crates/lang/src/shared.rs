@@ -1,7 +1,7 @@
 //! Allocation of shared and local memory.
 
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use warpwright_arch::limits::{SHARED_BYTES_PER_CTA, STATIC_SHARED_BYTES};
 
 use warpwright_ir::{Body, DYNAMIC_SHARED, Instruction, Kernel, MemoryVariable, Operand, Statement};
@@ -124,7 +124,7 @@ fn dynamic_shared_by<T: Element>(call: String, elements: u32, align: u32) -> Sha
 /// 0x440). Alone, it begins at the start of the window.
 pub(crate) fn join_static_to_dynamic(kernel: &mut Kernel) {
     let Some(align) = kernel.dynamic_shared_align else { return };
-    let mut starts = HashMap::new();
+    let mut starts = FxHashMap::default();
     for variable in std::mem::take(&mut kernel.shared) {
         let start = u64::from(kernel.dynamic_shared_bytes).next_multiple_of(variable.align.into());
         starts.insert(variable.name, start as i64);
@@ -144,7 +144,7 @@ pub(crate) fn join_static_to_dynamic(kernel: &mut Kernel) {
 }
 
 /// After `mov register, variable`, the register is made to point behind the dynamic memory.
-fn join_body(body: &mut Body, starts: &HashMap<String, i64>) {
+fn join_body(body: &mut Body, starts: &FxHashMap<String, i64>) {
     let mut at = 0;
     while at < body.len() {
         match &mut body[at] {

@@ -2,9 +2,9 @@
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::marker::PhantomData;
 
+use rustc_hash::FxHashMap;
 use warpwright_ir::{Operand, Register, RegisterClass};
 
 use crate::element::{Element, Kind};
@@ -44,7 +44,7 @@ impl<T: Element> Reg<T> {
     /// the same handle, so that no more are kept than the largest kernel has registers.
     pub fn interned(self) -> &'static Self {
         thread_local! {
-            static HANDLES: RefCell<HashMap<(TypeId, Register), &'static dyn Any>> = RefCell::default();
+            static HANDLES: RefCell<FxHashMap<(TypeId, Register), &'static dyn Any>> = RefCell::default();
         }
         HANDLES.with_borrow_mut(|handles| {
             let handle = handles

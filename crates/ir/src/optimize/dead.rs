@@ -3,18 +3,17 @@
 //! One walk against the order of execution carries the registers that are read later. A loop is
 //! walked until what is read at its beginning no longer grows; only then does the walk remove.
 
-use std::collections::HashMap;
-
 use crate::access;
 use crate::kernel::{Body, Instruction, Kernel, Label, Statement};
 use crate::register_set::RegisterSet;
+use rustc_hash::FxHashMap;
 
 /// Rewrites the kernel; whether anything changed.
 pub(super) fn run(kernel: &mut Kernel) -> bool {
     let nothing = RegisterSet::empty(kernel);
     let mut walk = Walk {
-        at_break: HashMap::new(),
-        at_continue: HashMap::new(),
+        at_break: FxHashMap::default(),
+        at_continue: FxHashMap::default(),
         nothing: nothing.clone(),
         removes: true,
         changed: false,
@@ -25,9 +24,9 @@ pub(super) fn run(kernel: &mut Kernel) -> bool {
 
 struct Walk {
     /// What is read after each loop and block around the statement at hand.
-    at_break: HashMap<Label, RegisterSet>,
+    at_break: FxHashMap<Label, RegisterSet>,
     /// What is read in the step of each loop and after.
-    at_continue: HashMap<Label, RegisterSet>,
+    at_continue: FxHashMap<Label, RegisterSet>,
     nothing: RegisterSet,
     /// Whether dead statements go, rather than only being looked through.
     removes: bool,
@@ -114,7 +113,7 @@ impl Walk {
         }
     }
 
-    fn after(&self, places: &HashMap<Label, RegisterSet>, label: Label) -> RegisterSet {
+    fn after(&self, places: &FxHashMap<Label, RegisterSet>, label: Label) -> RegisterSet {
         places.get(&label).unwrap_or(&self.nothing).clone()
     }
 

@@ -6,10 +6,9 @@
 //! written at least what the path into its first iteration has. So a loop body is checked once,
 //! with the state at its entry.
 
-use std::collections::HashSet;
 use std::mem::discriminant;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use warpwright_arch::{Capability, instructions};
 
 use super::fault::{Fault, VerifyError};
@@ -44,7 +43,7 @@ struct Enclosing {
 pub(super) struct Walk<'a> {
     kernel: &'a Kernel,
     capability: &'static Capability,
-    symbols: &'a HashSet<&'a str>,
+    symbols: &'a FxHashSet<&'a str>,
     enclosing: Vec<Enclosing>,
     /// The forms of each name seen so far.
     forms: FxHashMap<String, Forms>,
@@ -52,9 +51,9 @@ pub(super) struct Walk<'a> {
     /// no accumulator.
     known_false: FxHashMap<Register, bool>,
     /// Registers already reported.
-    reported: HashSet<Register>,
+    reported: FxHashSet<Register>,
     /// Fragments already reported, by where they are made.
-    reported_fragments: HashSet<Location>,
+    reported_fragments: FxHashSet<Location>,
     pub(super) errors: Vec<VerifyError>,
 }
 
@@ -62,7 +61,7 @@ impl<'a> Walk<'a> {
     pub(super) fn new(
         kernel: &'a Kernel,
         capability: &'static Capability,
-        symbols: &'a HashSet<&'a str>,
+        symbols: &'a FxHashSet<&'a str>,
     ) -> Self {
         Self {
             kernel,
@@ -71,8 +70,8 @@ impl<'a> Walk<'a> {
             enclosing: Vec::new(),
             forms: FxHashMap::default(),
             known_false: FxHashMap::default(),
-            reported: HashSet::new(),
-            reported_fragments: HashSet::new(),
+            reported: FxHashSet::default(),
+            reported_fragments: FxHashSet::default(),
             errors: Vec::new(),
         }
     }

@@ -1,7 +1,6 @@
 //! Checks the resources of a kernel: memory, parameters, launch bounds.
 
-use std::collections::HashSet;
-
+use rustc_hash::FxHashSet;
 use warpwright_arch::Capability;
 use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 
@@ -13,12 +12,12 @@ pub(super) fn symbols<'a>(
     kernel: &'a Kernel,
     at: Location,
     errors: &mut Vec<VerifyError>,
-) -> HashSet<&'a str> {
+) -> FxHashSet<&'a str> {
     let parameters = kernel.parameters.iter().map(|parameter| (parameter.name.as_str(), at));
     let memory =
         kernel.shared.iter().chain(&kernel.local).map(|memory| (memory.name.as_str(), memory.location));
     let dynamic = kernel.dynamic_shared_align.map(|_| (DYNAMIC_SHARED, at));
-    let mut symbols = HashSet::new();
+    let mut symbols = FxHashSet::default();
     for (name, location) in parameters.chain(memory).chain(dynamic) {
         if !symbols.insert(name) {
             errors.push(VerifyError { location, fault: Fault::DuplicateSymbol(name.to_owned()) });

@@ -1,8 +1,7 @@
 //! The arrivals that an mbarrier is initialized for, and those that the kernel makes, where both are
 //! known.
 
-use std::collections::{HashMap, HashSet};
-
+use rustc_hash::{FxHashMap, FxHashSet};
 use warpwright_ir::{Body, Instruction, Label, Location, Operand, Register, Statement};
 
 use super::Recorder;
@@ -33,9 +32,9 @@ type Reaching = Option<Vec<bool>>;
 
 struct Walk<'a> {
     threads: &'a Threads<'a>,
-    accounts: HashMap<Barrier, Account>,
+    accounts: FxHashMap<Barrier, Account>,
     /// Base registers of addresses that other instructions use: arrivals may go by them.
-    escaped: HashSet<Register>,
+    escaped: FxHashSet<Register>,
     loops: u32,
     /// The threads that have not returned.
     alive: Reaching,
@@ -206,8 +205,8 @@ impl Recorder {
         let everyone = Some(vec![true; threads.count() as usize]);
         let mut walk = Walk {
             threads: &threads,
-            accounts: HashMap::new(),
-            escaped: HashSet::new(),
+            accounts: FxHashMap::default(),
+            escaped: FxHashSet::default(),
             loops: 0,
             alive: everyone.clone(),
         };

@@ -5,9 +5,10 @@
 //! therefore a mistake, although every index is inside both.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use warpwright_ir::{Instruction, Location, Operand, Register};
 
 use super::Recorder;
@@ -32,10 +33,10 @@ struct Transfer {
 /// The elements that registers hold, and the lines that move them.
 #[derive(Default)]
 pub(super) struct Elements {
-    held: HashMap<Register, TileElement>,
-    transfers: HashMap<(Location, &'static str), Transfer>,
+    held: FxHashMap<Register, TileElement>,
+    transfers: FxHashMap<(Location, &'static str), Transfer>,
     /// The numbers of elements that threads have of tiles.
-    sizes: Rc<RefCell<HashSet<u32>>>,
+    sizes: Rc<RefCell<FxHashSet<u32>>>,
 }
 
 impl Recorder {
@@ -46,7 +47,7 @@ impl Recorder {
     }
 
     /// The numbers of elements that threads have of the tiles of the kernel, to be read at its end.
-    pub(crate) fn tile_sizes(&self) -> Rc<RefCell<HashSet<u32>>> {
+    pub(crate) fn tile_sizes(&self) -> Rc<RefCell<FxHashSet<u32>>> {
         Rc::clone(&self.elements.sizes)
     }
 

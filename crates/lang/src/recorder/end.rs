@@ -2,10 +2,10 @@
 //! `expect`, is a mistake of its line.
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::panic;
 use std::sync::{Mutex, Once, PoisonError};
 
+use rustc_hash::FxHashSet;
 use warpwright_ir::Location;
 
 thread_local! {
@@ -63,7 +63,7 @@ fn note_positions() {
 
 /// The `'static` name of a source file. Each name is leaked once.
 fn static_name(file: &str) -> &'static str {
-    static FILES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+    static FILES: Mutex<Option<FxHashSet<&'static str>>> = Mutex::new(None);
     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let files = files.get_or_insert_default();
     if !files.contains(file) {

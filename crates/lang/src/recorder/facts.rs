@@ -1,7 +1,6 @@
 //! What is known of registers beyond their class, so that operations on them can be compared.
 
-use std::collections::{HashMap, HashSet};
-
+use rustc_hash::{FxHashMap, FxHashSet};
 use warpwright_ir::{Kernel, Location, Register};
 
 use super::Recorder;
@@ -12,11 +11,11 @@ use crate::tensor_memory::CtaGroup;
 #[derive(Default)]
 pub(super) struct Facts {
     /// The variable that a register is a copy of.
-    pub(super) copies: HashMap<Register, Register>,
-    stages: HashMap<Register, Stages>,
-    threads: HashMap<Register, (u32, &'static str)>,
-    columns: HashMap<Register, Columns>,
-    holders: HashMap<(Register, i64), u32>,
+    pub(super) copies: FxHashMap<Register, Register>,
+    stages: FxHashMap<Register, Stages>,
+    threads: FxHashMap<Register, (u32, &'static str)>,
+    columns: FxHashMap<Register, Columns>,
+    holders: FxHashMap<(Register, i64), u32>,
     group: Option<CtaGroup>,
 }
 
@@ -106,7 +105,7 @@ impl Recorder {
     /// Evaluates the demands, and reports the mistakes.
     /// A mistake in the launch that several lines meet is reported at the first.
     pub(super) fn meet_demands(&mut self) {
-        let mut known = HashSet::new();
+        let mut known = FxHashSet::default();
         for (location, demand) in std::mem::take(&mut self.demands) {
             if let Some(mistake) = demand(&self.kernel).filter(|mistake| known.insert(mistake.clone())) {
                 self.error(location, mistake);

@@ -18,9 +18,9 @@ mod variable;
 mod views;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::panic;
 
+use rustc_hash::FxHashMap;
 use warpwright_arch::tensor_map::Requirement;
 use warpwright_ir::{
     FragmentRegisters, Instruction, Kernel, Label, Location, Operand, ParameterType, Register, RegisterClass,
@@ -73,13 +73,13 @@ pub struct Recorder {
     /// open.
     written_for: Vec<Option<RegionId>>,
     /// The registers that hold the address of a shared variable.
-    symbols: HashMap<Register, String>,
+    symbols: FxHashMap<Register, String>,
     /// The registers that hold the address of a tensor map.
-    tensor_maps: HashMap<Register, TensorMapOrigin>,
+    tensor_maps: FxHashMap<Register, TensorMapOrigin>,
     /// Whether products and sums of floats may be contracted, at this point of the kernel.
     pub(crate) contracts: bool,
     /// The arrays whose base address a register holds.
-    allocations: HashMap<Register, Allocation>,
+    allocations: FxHashMap<Register, Allocation>,
     facts: Facts,
     elements: Elements,
     views: Views,
@@ -147,10 +147,10 @@ impl Recorder {
             records: Vec::new(),
             homes: Vec::new(),
             written_for: Vec::new(),
-            symbols: HashMap::new(),
-            tensor_maps: HashMap::new(),
+            symbols: FxHashMap::default(),
+            tensor_maps: FxHashMap::default(),
             contracts: true,
-            allocations: HashMap::new(),
+            allocations: FxHashMap::default(),
             facts: Facts::default(),
             elements: Elements::default(),
             views: Views::default(),

@@ -2,9 +2,9 @@
 //! constants alone: which threads take a branch.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
+use rustc_hash::FxHashMap;
 use warpwright_arch::limits::WARP_SIZE;
 use warpwright_ir::{Instruction, Kernel, Operand, Register};
 
@@ -15,15 +15,15 @@ type Values = Rc<[u32]>;
 pub(super) struct Threads<'a> {
     block: [u32; 3],
     /// The instruction that writes a register; `None` if there are several.
-    writers: HashMap<Register, Option<&'a Instruction>>,
-    known: RefCell<HashMap<Register, Option<Values>>>,
+    writers: FxHashMap<Register, Option<&'a Instruction>>,
+    known: RefCell<FxHashMap<Register, Option<Values>>>,
 }
 
 impl<'a> Threads<'a> {
     /// The threads of the block, if the kernel states it.
     pub(super) fn of(kernel: &'a Kernel) -> Option<Self> {
         let block = kernel.launch.required_block?;
-        let mut writers = HashMap::new();
+        let mut writers = FxHashMap::default();
         kernel.for_each_instruction(&mut |instruction| {
             for operand in &instruction.operands[..instruction.destinations] {
                 let mut note = |register: Register| {

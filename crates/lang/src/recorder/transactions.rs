@@ -1,8 +1,7 @@
 //! The bytes that an mbarrier expects and those of the copies that complete on it, where the kernel
 //! states both as constants in one region.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use warpwright_ir::{Body, Location, Operand, Register, Statement};
 
 use super::Recorder;
@@ -24,7 +23,7 @@ struct Account {
 /// The accounts of a kernel's mbarriers.
 #[derive(Default)]
 struct Accounts {
-    by_barrier: HashMap<Barrier, Account>,
+    by_barrier: FxHashMap<Barrier, Account>,
     regions: usize,
 }
 

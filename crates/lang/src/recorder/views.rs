@@ -4,9 +4,9 @@
 //! read through a swizzle must therefore be written through it. Memory may be used again: what
 //! counts is that some write has the swizzle of each read.
 
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use warpwright_ir::{Location, Register};
 use warpwright_layout::Swizzle;
 
@@ -25,11 +25,11 @@ pub(crate) struct View {
 /// How a kernel accesses its shared memory.
 #[derive(Default)]
 pub(super) struct Views {
-    by_allocation: HashMap<Register, Vec<(View, Location)>>,
+    by_allocation: FxHashMap<Register, Vec<(View, Location)>>,
     /// The array that a computed address is in.
-    origins: HashMap<Register, Register>,
+    origins: FxHashMap<Register, Register>,
     /// Arrays that are accessed by addresses of the author's own.
-    plain: HashSet<Register>,
+    plain: FxHashSet<Register>,
     /// Whether an access may be to any array.
     is_unknown: bool,
 }

@@ -6,8 +6,8 @@
 //! in scope.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
 use warpwright_ir::{Location, Operand, Register, RegisterClass};
 use warpwright_layout::{Expression, Int, Operator, Swizzle, Variable};
 
@@ -36,7 +36,7 @@ pub(super) fn register_of(variable: &Variable) -> Register {
 /// The registers that hold parts of addresses, and where each was computed.
 #[derive(Default)]
 pub(super) struct Addresses {
-    computed: RefCell<HashMap<Key, (RegionId, Operand)>>,
+    computed: RefCell<FxHashMap<Key, (RegionId, Operand)>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -1,9 +1,10 @@
 //! Coordinates as device values, for bounds checks.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use rustc_hash::FxHashSet;
 use warpwright_layout::{ComposedLayout, Int, IntTuple, Offset};
 
 use super::address::Addresses;
@@ -75,7 +76,7 @@ impl Coordinates {
 
 /// What is wrong with coordinates of which only the first are used, as many as some other part has
 /// elements: they are those of a larger tile.
-fn another_tile(used: &BTreeSet<u32>, count: u32, sizes: &HashSet<u32>) -> Option<String> {
+fn another_tile(used: &BTreeSet<u32>, count: u32, sizes: &FxHashSet<u32>) -> Option<String> {
     let first = used.len() as u32;
     let are_first = first > 1 && first < count && used.last() == Some(&(first - 1));
     (are_first && sizes.contains(&first)).then(|| {
