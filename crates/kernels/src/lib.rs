@@ -1,5 +1,6 @@
 //! The kernel library: a folder a family, each with its reference.
 
+pub mod attention;
 mod cache;
 pub mod collective;
 pub mod elementwise;

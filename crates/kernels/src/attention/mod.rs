@@ -1,0 +1,3 @@
+//! Attention: softmax(Q·Kᵀ)·V over sequences of keys.
+
+pub mod decode;
