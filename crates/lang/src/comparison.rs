@@ -24,13 +24,15 @@ macro_rules! comparisons {
         $(
             $(#[$doc])*
             #[track_caller]
-            pub fn $name(self, other: impl Value<T>) -> Reg<bool> {
-                compare::<T>($word, self.operand(), other.operand())
+            pub fn $name(&self, other: impl Value<T>) -> Reg<bool> {
+                compare::<T>($word, Reg::operand(*self), other.operand())
             }
         )*
     };
 }
 
+// By reference, as the methods of `PartialOrd` and `PartialEq` are: of a reference to a device value,
+// the compiler would prefer those, which never apply.
 impl<T: Ordered> Reg<T> {
     comparisons! {
         /// `self < other`; false if either is NaN.
@@ -68,14 +70,14 @@ fn equate<T: Equatable>(equal: bool, a: Operand, b: Operand) -> Reg<bool> {
 impl<T: Equatable> Reg<T> {
     /// `self == other`; false if either is NaN.
     #[track_caller]
-    pub fn eq(self, other: impl Value<T>) -> Reg<bool> {
-        equate::<T>(true, self.operand(), other.operand())
+    pub fn eq(&self, other: impl Value<T>) -> Reg<bool> {
+        equate::<T>(true, Reg::operand(*self), other.operand())
     }
 
     /// `self != other`; true if either is NaN.
     #[track_caller]
-    pub fn ne(self, other: impl Value<T>) -> Reg<bool> {
-        equate::<T>(false, self.operand(), other.operand())
+    pub fn ne(&self, other: impl Value<T>) -> Reg<bool> {
+        equate::<T>(false, Reg::operand(*self), other.operand())
     }
 }
 

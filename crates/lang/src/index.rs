@@ -9,7 +9,7 @@ use crate::memory::MemoryElement;
 use crate::operation::refuse;
 use crate::pointer::Pointer;
 use crate::space::Space;
-use crate::staging::{DeviceMemory, DeviceValue, StaysInMemory};
+use crate::staging::{DeviceMemory, StaysInMemory};
 use crate::value::{Reg, Value};
 
 /// A number of elements.
@@ -124,8 +124,8 @@ impl<T: MemoryElement, S: Space, I: Index> ops::Index<I> for Pointer<T, S> {
 macro_rules! indexed_by_the_device {
     ($($collection:ty),*) => {
         $(
-            /// A mistake, refused where it is made: registers have no addresses.
-            impl<V: DeviceValue, I: Element> ops::Index<Reg<I>> for $collection {
+            /// A mistake, refused where it is made: the device holds no such collection.
+            impl<V, I> ops::Index<Reg<I>> for $collection {
                 type Output = V;
 
                 #[track_caller]
@@ -135,8 +135,8 @@ macro_rules! indexed_by_the_device {
                 }
             }
 
-            /// A mistake, refused where it is made: registers have no addresses.
-            impl<V: DeviceValue, I: Element> ops::IndexMut<Reg<I>> for $collection {
+            /// A mistake, refused where it is made: the device holds no such collection.
+            impl<V, I> ops::IndexMut<Reg<I>> for $collection {
                 #[track_caller]
                 fn index_mut(&mut self, _: Reg<I>) -> &mut V {
                     refuse_device_index();
@@ -152,8 +152,8 @@ indexed_by_the_device!([V], Vec<V>);
 #[track_caller]
 fn refuse_device_index() {
     refuse(
-        "this indexes an array of registers by a device value, and registers have no addresses: index it \
-         by build-time values (unroll the loop), select by comparisons, or keep the elements in shared or \
-         local memory",
+        "a device value indexes an array of Rust, which exists only while the kernel is built: index it by \
+         build-time values (unroll the loop), select by comparisons, keep its values in shared, local or \
+         constant memory, or make one tensor of several and `slice` it by the index",
     );
 }

@@ -68,6 +68,7 @@ pub mod index;
 pub mod integer;
 pub mod kernel;
 pub mod launch;
+pub mod length;
 pub mod math;
 pub mod matrix;
 pub mod mbarrier;

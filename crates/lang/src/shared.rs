@@ -7,6 +7,7 @@ use warpwright_arch::limits::{SHARED_BYTES_PER_CTA, STATIC_SHARED_BYTES};
 use warpwright_ir::{Body, DYNAMIC_SHARED, Instruction, Kernel, MemoryVariable, Operand, Statement};
 
 use crate::element::Element;
+use crate::length::Length;
 use crate::object;
 use crate::operation::{here, refuse};
 use crate::pointer::{Local, Shared, pointer_to_symbol};
@@ -18,7 +19,8 @@ const ALIGN: u32 = 16;
 
 /// Allocates `elements` elements of static shared memory, not initialized.
 #[track_caller]
-pub fn shared_array<T: Element>(elements: u32) -> Shared<T> {
+pub fn shared_array<T: Element>(elements: impl Length) -> Shared<T> {
+    let elements = elements.elements();
     let bytes = u64::from(elements) * u64::from(T::BYTES);
     let call = format!("shared_array::<{}>({elements})", T::NAME);
     let array = shared_bytes(call, bytes, ALIGN.max(T::BYTES), T::BYTES).cast();
@@ -82,14 +84,16 @@ fn pointer_to_shared<T: Element>(name: String, allocation: Allocation) -> Shared
 /// Allocates `elements` elements of dynamic shared memory, up to the GPU's limit. Each call takes
 /// the next bytes; the launch allocates the total.
 #[track_caller]
-pub fn dynamic_shared<T: Element>(elements: u32) -> Shared<T> {
+pub fn dynamic_shared<T: Element>(elements: impl Length) -> Shared<T> {
+    let elements = elements.elements();
     let call = format!("dynamic_shared::<{}>({elements})", T::NAME);
     dynamic_shared_by(call, elements, ALIGN.max(T::BYTES))
 }
 
 /// [`dynamic_shared`], aligned to `align` bytes: a swizzled tile needs 128 to 1024.
 #[track_caller]
-pub fn dynamic_shared_aligned<T: Element>(elements: u32, align: u32) -> Shared<T> {
+pub fn dynamic_shared_aligned<T: Element>(elements: impl Length, align: u32) -> Shared<T> {
+    let elements = elements.elements();
     let call = format!("dynamic_shared_aligned::<{}>({elements}, {align})", T::NAME);
     dynamic_shared_by(call, elements, align)
 }
@@ -178,7 +182,8 @@ fn join_body(body: &mut Body, starts: &FxHashMap<String, i64>) {
 /// Allocates `elements` elements of the thread's local memory, which is as slow as global memory.
 /// Arrays in registers (Rust arrays of device values) are fast, but need build-time indices.
 #[track_caller]
-pub fn local_array<T: Element>(elements: u32) -> Local<T> {
+pub fn local_array<T: Element>(elements: impl Length) -> Local<T> {
+    let elements = elements.elements();
     let location = here();
     let bytes = u64::from(elements) * u64::from(T::BYTES);
     let name = recorder::with(|recorder| {

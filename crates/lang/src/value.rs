@@ -66,6 +66,7 @@ impl<T: Element> Reg<T> {
     label = "expected a device value `Reg<{T}>` or a build-time `{T}`",
     note = "device arithmetic does not convert by itself: use `.convert::<{T}>()` on a device value; a number of the program is converted by \
             `as`, and to `f16` or `bf16` by `f16::from_f32(2.0)`",
+    note = "a field, parameter or variable that is used with device values has their type: sizes and indices are `u32`, not `usize`",
     note = "in generic code a number is `T::ONE` or `T::from_f64(2.0)` of `DeviceNumber`"
 )]
 pub trait Value<T: Element>: Copy {

@@ -1,8 +1,12 @@
 //! Mistakes that are found while a kernel is built: what is said of each, and where.
 
 use warpwright_lang::pointer::Global;
+use warpwright_lang::shared::shared_array;
+use warpwright_lang::space::SharedSpace;
+use warpwright_lang::tensor::Tensor;
 use warpwright_lang::value::constant;
 use warpwright_lang::{DeviceValue, Reg, StagingErrors, device, kernel, launch};
+use warpwright_layout::Layout;
 
 /// Values that no derive makes device values.
 #[derive(Clone, Copy)]
@@ -18,6 +22,10 @@ struct Counted {
 
 fn replace(place: &mut Reg<u32>, value: Reg<u32>) {
     *place = value;
+}
+
+fn shared_tile() -> Tensor<f32, SharedSpace> {
+    Tensor::with_layout(shared_array(64 * 4), Layout::row_major((4, 64)))
 }
 
 fn fallible(fails: bool) -> Result<u32, String> {
@@ -266,6 +274,13 @@ mistakes! {
         values[n] = x;
         let rows = vec![values; 2];
         let row = rows[n];
+    }
+
+    device_index_into_tensors(n: u32) {
+        let tiles = [shared_tile(), shared_tile()];
+        let y = tiles[n % 2].get((0, n));
+        let sizes = [16u32, 32];
+        let size = sizes[n];
     }
 
     launch_bounds() {

@@ -2,12 +2,13 @@
 //! integers, 16-bit floats, and conversions that must not round twice.
 
 use half::{bf16, f16};
-use warpwright_lang::Reg;
-use warpwright_lang::element::Element;
+use warpwright_lang::element::{DeviceFloat, Element};
 use warpwright_lang::parameter::KernelParameter;
 use warpwright_lang::pointer::Global;
 use warpwright_lang::recorder::stage;
 use warpwright_lang::special::{block_idx, thread_idx};
+use warpwright_lang::value::constant;
+use warpwright_lang::{Reg, device};
 
 use crate::emulated;
 
@@ -152,4 +153,32 @@ fn integers_become_bf16_with_one_rounding() {
     let numbers = bits.iter().map(|bits| *bits as i32).chain(bits.iter().map(near_midpoint));
     let pairs: Vec<(i32, i32)> = numbers.map(|number| (number, 0)).collect();
     check(&pairs, |a, _| a.convert::<bf16>(), |a, _| to_bf16(f64::from(a)));
+}
+
+/// A bit for each comparison with a literal.
+#[device]
+fn beside_literals<T: DeviceFloat>(x: Reg<T>) -> Reg<u32> {
+    let held = [x == 0.5, x != 0.5, x < 0.5, 0.5 <= x, x > -1.5, -1.5 >= x];
+    held.into_iter().enumerate().fold(constant(0), |bits, (i, holds)| bits | holds.select(1u32 << i, 0))
+}
+
+#[test]
+fn floats_of_every_type_compare_with_literals() {
+    fn of<T: DeviceFloat + PartialOrd + std::fmt::Debug>() {
+        let [half, low] = [0.5, -1.5].map(T::from_f64);
+        let special = [0.5, -1.5, 0.0, -0.0, 7.0, -7.0, f64::NAN, f64::INFINITY].map(T::from_f64);
+        let pairs: Vec<(T, T)> = special.into_iter().cycle().take(THREADS).map(|x| (x, x)).collect();
+        check(
+            &pairs,
+            |x, _| beside_literals(x),
+            |x, _| {
+                let held = [x == half, x != half, x < half, half <= x, x > low, low >= x];
+                held.into_iter().enumerate().map(|(i, holds)| u32::from(holds) << i).sum::<u32>()
+            },
+        );
+    }
+    of::<f16>();
+    of::<bf16>();
+    of::<f32>();
+    of::<f64>();
 }

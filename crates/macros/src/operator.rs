@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{BinOp, Expr, ExprBinary, ExprCast, Type};
+use syn::{BinOp, Expr, ExprBinary, ExprCast, Lit, Type, UnOp};
 
 use crate::runtime::{self, staging};
 use crate::scope::Scope;
@@ -30,23 +30,35 @@ pub(crate) fn compound_method(operator: &BinOp) -> Option<&'static str> {
     })
 }
 
-fn comparison(operator: &BinOp) -> Option<(&'static str, &'static str)> {
-    Some(match operator {
-        BinOp::Eq(_) => ("Equality", "equal"),
-        BinOp::Ne(_) => ("Equality", "differ"),
-        BinOp::Lt(_) => ("Inequality", "less"),
-        BinOp::Le(_) => ("Inequality", "at_most"),
-        BinOp::Gt(_) => ("Inequality", "greater"),
-        BinOp::Ge(_) => ("Inequality", "at_least"),
+/// A comparison: the trait, and its method for the operands and for the operands exchanged.
+struct Comparison {
+    of: &'static str,
+    method: &'static str,
+    exchanged: &'static str,
+}
+
+fn comparison(operator: &BinOp) -> Option<Comparison> {
+    let (of, method, exchanged) = match operator {
+        BinOp::Eq(_) => ("Equality", "equal", "equal"),
+        BinOp::Ne(_) => ("Equality", "differ", "differ"),
+        BinOp::Lt(_) => ("Inequality", "less", "greater"),
+        BinOp::Le(_) => ("Inequality", "at_most", "at_least"),
+        BinOp::Gt(_) => ("Inequality", "greater", "less"),
+        BinOp::Ge(_) => ("Inequality", "at_least", "at_most"),
         _ => return None,
-    })
+    };
+    Some(Comparison { of, method, exchanged })
 }
 
 impl Scope {
     pub(crate) fn binary(&mut self, binary: ExprBinary) -> TokenStream {
         let ExprBinary { left, op, right, .. } = binary;
-        if let Some((of, method)) = comparison(&op) {
-            return self.compare(*left, *right, of, method);
+        if let Some(comparison) = comparison(&op) {
+            return match (is_float(&left), is_float(&right)) {
+                (false, true) => self.compare_with_float(*left, &right, comparison.method),
+                (true, false) => self.compare_with_float(*right, &left, comparison.exchanged),
+                _ => self.compare(*left, *right, &comparison),
+            };
         }
         match op {
             BinOp::And(token) => self.logic(*left, *right, "both", token.span()),
@@ -70,15 +82,24 @@ impl Scope {
         }
     }
 
-    fn compare(&mut self, left: Expr, right: Expr, of: &str, method: &str) -> TokenStream {
+    fn compare(&mut self, left: Expr, right: Expr, comparison: &Comparison) -> TokenStream {
         let span = left.span();
         let staging = staging(span);
-        let of = Ident::new(of, span);
-        let method = Ident::new(method, span);
+        let of = Ident::new(comparison.of, span);
+        let method = Ident::new(comparison.method, span);
         let undisturbed = survey::is_quiet(&right);
         let left = self.compared(left, undisturbed);
         let right = self.compared(right, true);
         quote_spanned!(span=> #staging::#of::#method(&#left, &#right))
+    }
+
+    /// A comparison with a floating-point literal, which has the type of the other side.
+    fn compare_with_float(&mut self, side: Expr, literal: &Expr, method: &str) -> TokenStream {
+        let span = side.span();
+        let staging = staging(span);
+        let method = Ident::new(method, span);
+        let side = self.compared(side, true);
+        quote_spanned!(span=> #staging::BesideFloat::#method(&#side, #literal))
     }
 
     /// A side of a comparison: a place is compared where it is, as Rust does.
@@ -126,6 +147,15 @@ impl Scope {
         }
         let staging = staging(span);
         quote_spanned!(span=> #staging::Cast(#value).to::<#ty>())
+    }
+}
+
+/// Whether the expression is a floating-point literal that names no type.
+fn is_float(expression: &Expr) -> bool {
+    match bare(expression) {
+        Expr::Lit(literal) => matches!(&literal.lit, Lit::Float(float) if float.suffix().is_empty()),
+        Expr::Unary(unary) => matches!(unary.op, UnOp::Neg(_)) && is_float(&unary.expr),
+        _ => false,
     }
 }
 

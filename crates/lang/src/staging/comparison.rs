@@ -1,15 +1,15 @@
 //! `==`, `!=`, `<`, `<=`, `>`, `>=`.
 
 use crate::comparison::Equatable;
-use crate::element::Ordered;
+use crate::element::{DeviceFloat, Ordered};
 use crate::value::Reg;
 
 /// `==` and `!=`: of `Self` with `R`.
 #[diagnostic::on_unimplemented(
     message = "cannot compare `{Self}` with `{R}`",
     label = "these have no `==` between them",
-    note = "a device value compares with a device value or a build-time value of its own type",
-    note = "in generic code, bound the type by `DeviceNumber` and compare with device values: `x > constant(T::ZERO)`"
+    note = "a device value compares with a device value or a build-time value of its own type; sizes and indices are `u32`, not `usize`",
+    note = "in generic code, bound the type by `DeviceFloat` to compare with `0.0`, and by `DeviceNumber` to compare with `constant(T::ZERO)`"
 )]
 pub trait Equality<R: ?Sized> {
     /// `bool` at build time, `Reg<bool>` on the device.
@@ -24,8 +24,8 @@ pub trait Equality<R: ?Sized> {
 #[diagnostic::on_unimplemented(
     message = "cannot compare `{Self}` with `{R}`",
     label = "these have no order between them",
-    note = "a device value compares with a device value or a build-time value of its own type",
-    note = "in generic code, bound the type by `DeviceNumber` and compare with device values: `x > constant(T::ZERO)`"
+    note = "a device value compares with a device value or a build-time value of its own type; sizes and indices are `u32`, not `usize`",
+    note = "in generic code, bound the type by `DeviceFloat` to compare with `0.0`, and by `DeviceNumber` to compare with `constant(T::ZERO)`"
 )]
 pub trait Inequality<R: ?Sized> {
     /// `bool` at build time, `Reg<bool>` on the device.
@@ -38,6 +38,30 @@ pub trait Inequality<R: ?Sized> {
     fn greater(&self, other: &R) -> Self::Output;
     /// `self >= other`
     fn at_least(&self, other: &R) -> Self::Output;
+}
+
+/// `==`, `!=`, `<`, `<=`, `>` and `>=`: of `Self` with a floating-point literal, which takes the type
+/// of `Self` and is a `V` itself.
+#[diagnostic::on_unimplemented(
+    message = "cannot compare `{Self}` with a floating-point number",
+    label = "this is no floating-point value",
+    note = "in generic code, bound the type by `DeviceFloat`"
+)]
+pub trait BesideFloat<V> {
+    /// `bool` at build time, `Reg<bool>` on the device.
+    type Output;
+    /// `self == literal`
+    fn equal(&self, literal: V) -> Self::Output;
+    /// `self != literal`
+    fn differ(&self, literal: V) -> Self::Output;
+    /// `self < literal`
+    fn less(&self, literal: V) -> Self::Output;
+    /// `self <= literal`
+    fn at_most(&self, literal: V) -> Self::Output;
+    /// `self > literal`
+    fn greater(&self, literal: V) -> Self::Output;
+    /// `self >= literal`
+    fn at_least(&self, literal: V) -> Self::Output;
 }
 
 #[diagnostic::do_not_recommend]
@@ -73,6 +97,28 @@ impl<L: PartialOrd<R> + ?Sized, R: ?Sized> Inequality<R> for L {
         self >= other
     }
 }
+
+macro_rules! comparisons_with_floats {
+    ($($method:ident $operator:tt $device:ident)*) => {
+        #[diagnostic::do_not_recommend]
+        impl<L: PartialOrd<V>, V> BesideFloat<V> for L {
+            type Output = bool;
+            $(fn $method(&self, literal: V) -> bool {
+                *self $operator literal
+            })*
+        }
+
+        impl<T: DeviceFloat> BesideFloat<f64> for Reg<T> {
+            type Output = Reg<bool>;
+            $(#[track_caller]
+            fn $method(&self, literal: f64) -> Reg<bool> {
+                Reg::$device(self, T::from_f64(literal))
+            })*
+        }
+    };
+}
+
+comparisons_with_floats! { equal == eq  differ != ne  less < lt  at_most <= le  greater > gt  at_least >= ge }
 
 /// Comparisons of two kinds of operands; of `$first` with `$second`, each relation by the method
 /// named for it.

@@ -22,7 +22,7 @@ pub use self::branch::{
     BuildTimeBranch, Condition, DeviceBranch, Never, Sources, WhileTest, Yields, yield_registers,
 };
 pub use self::cast::{BuildTimeNumber, Cast, DeviceCast};
-pub use self::comparison::{Equality, Inequality};
+pub use self::comparison::{BesideFloat, Equality, Inequality};
 pub use self::device_value::{DeviceValue, Field, FieldShape, ReadableAs};
 pub use self::element::{
     AssignedElement, AssignedElements, CollectionElements, DeviceMemory, StaysInMemory,

@@ -12,9 +12,9 @@ use crate::value::{Reg, bits_word};
 
 /// `start..end` in the head of a `for`: a device-time range if either bound is a device value.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` and `{E}` are no bounds of one range",
+    message = "a range cannot go from `{Self}` to `{E}`",
     label = "the bounds of a range are integers of one type, on the device or at build time",
-    note = "convert one of them: `n as u32`"
+    note = "declare both with one type, or convert one of them: `n as u32`"
 )]
 pub trait Bounds<E> {
     /// The range.
@@ -25,9 +25,9 @@ pub trait Bounds<E> {
 
 /// `start..=end` in the head of a `for`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` and `{E}` are no bounds of one range",
+    message = "a range cannot go from `{Self}` to `{E}`",
     label = "the bounds of a range are integers of one type, on the device or at build time",
-    note = "convert one of them: `n as u32`"
+    note = "declare both with one type, or convert one of them: `n as u32`"
 )]
 pub trait InclusiveBounds<E> {
     /// The range.

@@ -35,10 +35,17 @@ fn on_the_host(a: u32) {
     assert!(a < 3);
     assert_eq!(1, a);
     println!("{}", a);
+    println!("{a}");
+    let text = format!("{:?}", a);
+    println!("{}", a < 3);
 }
 
 fn without_the_attribute(a: Reg<u32>) -> Reg<u32> {
     if a == 1 { a } else { a + 1 }
+}
+
+fn smaller_without_the_attribute(a: Reg<f32>, b: Reg<f32>) -> Reg<f32> {
+    if a < b { a } else { b }
 }
 
 #[kernel]

@@ -28,7 +28,7 @@ const GROUPS: [(&str, &[&str]); 17] = [
     ("Floating point", &["float", "math", "contraction"]),
     ("Positions and clocks", &["special"]),
     ("Control", &["control"]),
-    ("Memory", &["pointer", "memory", "shared", "access", "async_copy"]),
+    ("Memory", &["pointer", "memory", "shared", "length", "access", "async_copy"]),
     ("Atomic operations", &["atomic"]),
     ("Warps", &["warp"]),
     ("Blocks", &["block"]),
