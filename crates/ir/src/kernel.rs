@@ -228,6 +228,19 @@ pub struct MemoryVariable {
     pub location: Location,
 }
 
+/// An array in the dynamic shared memory. Its name is another symbol of that memory's start: an
+/// access adds the offset. No instruction depends on it; reports use it to tell which array an
+/// address was computed from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DynamicArray {
+    /// The symbol.
+    pub name: String,
+    /// Bytes past the start of the dynamic shared memory.
+    pub offset: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
 /// An object in shared memory: its elements and their coordinates. No instruction depends on it;
 /// reports use it to name the element at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,6 +309,8 @@ pub struct Kernel {
     pub dynamic_shared_align: Option<u32>,
     /// Bytes of dynamic shared memory that a launch must provide.
     pub dynamic_shared_bytes: u32,
+    /// The arrays in the dynamic shared memory.
+    pub dynamic_arrays: Vec<DynamicArray>,
     /// The objects in shared memory.
     pub objects: Vec<MemoryObject>,
     /// Launch bounds.

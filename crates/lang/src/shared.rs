@@ -4,7 +4,9 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use warpwright_arch::limits::{SHARED_BYTES_PER_CTA, STATIC_SHARED_BYTES};
 
-use warpwright_ir::{Body, DYNAMIC_SHARED, Instruction, Kernel, MemoryVariable, Operand, Statement};
+use warpwright_ir::{
+    Body, DYNAMIC_SHARED, DynamicArray, Instruction, Kernel, MemoryVariable, Operand, Statement,
+};
 
 use crate::element::Element;
 use crate::length::Length;
@@ -55,7 +57,7 @@ pub(crate) fn shared_bytes(
             "the kernel's static shared memory grows to {total} bytes here, and a CTA has {STATIC_SHARED_BYTES}: allocate it with `dynamic_shared`"
         ));
     }
-    pointer_to_shared(name, allocation(call, 0, bytes, element_bytes))
+    pointer_to_shared(name.clone(), name, allocation(call, 0, bytes, element_bytes))
 }
 
 /// An allocation at the author's line.
@@ -70,12 +72,12 @@ fn allocation(call: impl Into<Cow<'static, str>>, start: u64, bytes: u64, elemen
     }
 }
 
-/// A pointer to a shared variable; the recorder notes that it is one.
+/// A pointer to the array `name` in a shared variable; the recorder notes both.
 #[track_caller]
-fn pointer_to_shared<T: Element>(name: String, allocation: Allocation) -> Shared<T> {
-    let pointer: Shared<T> = pointer_to_symbol(Operand::Symbol(name.clone()));
+fn pointer_to_shared<T: Element>(name: String, variable: String, allocation: Allocation) -> Shared<T> {
+    let pointer: Shared<T> = pointer_to_symbol(Operand::Symbol(name));
     recorder::with(|recorder| {
-        recorder.remember_symbol(pointer.parts().0, name);
+        recorder.remember_symbol(pointer.parts().0, variable);
         recorder.remember_allocation(pointer.parts().0, allocation);
     });
     pointer
@@ -101,13 +103,15 @@ pub fn dynamic_shared_aligned<T: Element>(elements: impl Length, align: u32) -> 
 #[track_caller]
 fn dynamic_shared_by<T: Element>(call: String, elements: u32, align: u32) -> Shared<T> {
     let bytes = u64::from(elements) * u64::from(T::BYTES);
-    let (start, end) = recorder::with(|recorder| {
+    let (name, start, end) = recorder::with(|recorder| {
         let kernel = recorder.kernel();
+        let name = format!("dynamic_{}", kernel.dynamic_arrays.len());
         let start = u64::from(kernel.dynamic_shared_bytes).next_multiple_of(align.into());
         let end = start + bytes;
         kernel.dynamic_shared_bytes = u32::try_from(end).unwrap_or(u32::MAX);
         kernel.dynamic_shared_align = Some(kernel.dynamic_shared_align.unwrap_or(align).max(align));
-        (start, end)
+        kernel.dynamic_arrays.push(DynamicArray { name: name.clone(), offset: start, bytes });
+        (name, start, end)
     });
     let limit = target().map_or(SHARED_BYTES_PER_CTA, |capability| capability.shared_bytes_per_cta_opt_in);
     if end > limit.into() {
@@ -116,7 +120,7 @@ fn dynamic_shared_by<T: Element>(call: String, elements: u32, align: u32) -> Sha
         ));
     }
     let allocation = allocation(call, start, bytes, T::BYTES);
-    let array = pointer_to_shared(DYNAMIC_SHARED.to_owned(), allocation).byte_offset(start as i64);
+    let array = pointer_to_shared(name, DYNAMIC_SHARED.to_owned(), allocation).byte_offset(start as i64);
     object::array(array, T::NAME, T::BYTES, elements.into());
     array
 }
@@ -131,6 +135,8 @@ pub(crate) fn join_static_to_dynamic(kernel: &mut Kernel) {
     let mut starts = FxHashMap::default();
     for variable in std::mem::take(&mut kernel.shared) {
         let start = u64::from(kernel.dynamic_shared_bytes).next_multiple_of(variable.align.into());
+        let name = variable.name.clone();
+        kernel.dynamic_arrays.push(DynamicArray { name, offset: start, bytes: variable.bytes });
         starts.insert(variable.name, start as i64);
         kernel.dynamic_shared_bytes = u32::try_from(start + variable.bytes).unwrap_or(u32::MAX);
         kernel.dynamic_shared_align = Some(align.max(variable.align));
@@ -153,11 +159,9 @@ fn join_body(body: &mut Body, starts: &FxHashMap<String, i64>) {
     while at < body.len() {
         match &mut body[at] {
             Statement::Instruction(instruction) => {
-                if let [destination, source @ Operand::Symbol(_)] = instruction.operands.as_mut_slice()
-                    && let Operand::Symbol(name) = source
+                if let [destination, Operand::Symbol(name)] = instruction.operands.as_slice()
                     && let Some(&start) = starts.get(name)
                 {
-                    *name = DYNAMIC_SHARED.to_owned();
                     let operands =
                         vec![destination.clone(), destination.clone(), Operand::Integer(start.into())];
                     let advance = Instruction { opcode: "add.u32".into(), operands, ..instruction.clone() };

@@ -3,6 +3,7 @@
 //! What is printed parses back to the same tree, line numbers apart (see [`Module::erase_lines`]).
 
 use std::fmt::{self, Display, Formatter};
+use std::ops::Range;
 
 use crate::syntax::{
     Address, AddressBase, Function, Initializer, Instruction, Linkage, MemoryObject, Module, Number, Operand,
@@ -264,7 +265,12 @@ fn statements(f: &mut Formatter<'_>, statements_of_block: &[Statement], depth: u
     for statement in statements_of_block {
         match statement {
             Statement::Label(name) => writeln!(f, "{name}:")?,
-            Statement::Instruction(instruction) => writeln!(f, "{indent}{instruction}")?,
+            Statement::Instruction(instruction) => match &instruction.part {
+                None => writeln!(f, "{indent}{instruction}")?,
+                Some(Range { start, end }) => {
+                    writeln!(f, "{indent}{instruction} //@ bytes {start} to {end}")?;
+                }
+            },
             Statement::Variable(variable) => writeln!(f, "{indent}{variable};")?,
             Statement::Location(location) => writeln!(f, "{indent}{location}")?,
             Statement::Block(block) => {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A whole PTX file.
@@ -407,6 +408,10 @@ pub struct Instruction {
     pub location: Option<SourceLocation>,
     /// The call that was inlined around the location, if any.
     pub inlined: Option<Arc<CallSite>>,
+    /// The bytes of the variable it names that its author meant, if it names a part of it: one array
+    /// of the dynamic shared memory. In the text it is a comment after the instruction, which other
+    /// readers ignore: `mov.u32 %r1, dynamic_shared; //@ bytes 1024 to 5120`.
+    pub part: Option<Range<u64>>,
 }
 
 /// The predicate that guards an instruction.

@@ -18,7 +18,8 @@ pub(super) fn symbols<'a>(
         kernel.shared.iter().chain(&kernel.local).map(|memory| (memory.name.as_str(), memory.location));
     let dynamic = kernel.dynamic_shared_align.map(|_| (DYNAMIC_SHARED, at));
     let mut symbols = FxHashSet::default();
-    for (name, location) in parameters.chain(memory).chain(dynamic) {
+    let arrays = kernel.dynamic_arrays.iter().map(|array| (array.name.as_str(), at));
+    for (name, location) in parameters.chain(memory).chain(dynamic).chain(arrays) {
         if !symbols.insert(name) {
             errors.push(VerifyError { location, fault: Fault::DuplicateSymbol(name.to_owned()) });
         }

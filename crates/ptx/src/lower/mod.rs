@@ -6,6 +6,7 @@ mod system_call;
 mod tidy;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_ir::{
@@ -85,6 +86,7 @@ fn lower_kernel(kernel: &Kernel, files: &mut Files, formats: &mut Formats) -> Fu
 
     let mut writer = KernelWriter {
         registers: RegisterNames::new(&kernel.registers),
+        arrays: &kernel.dynamic_arrays,
         targets: BTreeMap::new(),
         calls: SystemCalls::default(),
         files,
@@ -233,6 +235,7 @@ fn launch_directives(launch: &LaunchBounds) -> Vec<(String, Vec<i64>)> {
 
 struct KernelWriter<'a> {
     registers: RegisterNames<'a>,
+    arrays: &'a [ir::DynamicArray],
     /// Construct numbers as the labels show them: counted in the order of the text.
     targets: BTreeMap<u32, usize>,
     calls: SystemCalls,
@@ -254,12 +257,17 @@ impl KernelWriter<'_> {
                 // promised.
                 let opcode = if condition.is_none() { "bra.uni" } else { "bra" };
                 let label = Operand::Name(self.label(*target));
-                self.instruction(*condition, opcode, vec![label], *location);
+                self.instruction(*condition, opcode, vec![label], None, *location);
             }
-            Step::Return(condition, location) => self.instruction(*condition, "ret", Vec::new(), *location),
+            Step::Return(condition, location) => {
+                self.instruction(*condition, "ret", Vec::new(), None, *location);
+            }
             Step::Instruction(instruction) => {
+                let ir::Instruction { guard, opcode, location, .. } = instruction;
                 let operands = instruction.operands.iter().map(|operand| self.operand(operand)).collect();
-                self.instruction(instruction.guard, &instruction.opcode, operands, instruction.location);
+                let array = instruction.operands.iter().find_map(|operand| self.dynamic_array(operand));
+                let part = array.map(|array| array.offset..array.offset + array.bytes);
+                self.instruction(*guard, opcode, operands, part, *location);
             }
             Step::Print(format, arguments, location) => {
                 let arguments: Vec<_> =
@@ -283,7 +291,7 @@ impl KernelWriter<'_> {
         let format = format!("{text} (block %u, %u, %u; thread %u, %u, %u)\n");
         let indices = ["%ctaid.x", "%ctaid.y", "%ctaid.z", "%tid.x", "%tid.y", "%tid.z"];
         self.print(&format, &indices.map(Argument::Special), location);
-        self.instruction(None, "trap", Vec::new(), location);
+        self.instruction(None, "trap", Vec::new(), None, location);
     }
 
     fn instruction(
@@ -291,6 +299,7 @@ impl KernelWriter<'_> {
         guard: Option<Condition>,
         opcode: &str,
         operands: Vec<Operand>,
+        part: Option<Range<u64>>,
         location: Location,
     ) {
         self.move_to(location);
@@ -303,6 +312,7 @@ impl KernelWriter<'_> {
             line: 0,
             location: self.location,
             inlined: None,
+            part,
         }));
     }
 
@@ -330,6 +340,12 @@ impl KernelWriter<'_> {
         format!("${part}{number}")
     }
 
+    /// The array of the dynamic shared memory that an operand names.
+    fn dynamic_array(&self, operand: &ir::Operand) -> Option<&ir::DynamicArray> {
+        let ir::Operand::Symbol(name) = operand else { return None };
+        self.arrays.iter().find(|array| array.name == *name)
+    }
+
     fn operand(&mut self, operand: &ir::Operand) -> Operand {
         match operand {
             ir::Operand::Register(register) => Operand::Name(self.registers.name(*register)),
@@ -338,6 +354,9 @@ impl KernelWriter<'_> {
             ir::Operand::F32(bits) => Operand::Number(Number::F32(*bits)),
             ir::Operand::F64(bits) => Operand::Number(Number::F64(*bits)),
             ir::Operand::Special(name) => Operand::Name(name.to_string()),
+            ir::Operand::Symbol(_) if self.dynamic_array(operand).is_some() => {
+                Operand::Name(DYNAMIC_SHARED.to_owned())
+            }
             ir::Operand::Symbol(name) => Operand::Name(symbol(name)),
             ir::Operand::Address { base, offset, rest } => self.address(base, *offset, rest),
             ir::Operand::Vector(elements) => {

@@ -166,6 +166,7 @@ impl Call {
             line: 0,
             location: self.location,
             inlined: None,
+            part: None,
         }));
     }
 

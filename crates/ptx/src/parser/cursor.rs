@@ -140,6 +140,16 @@ impl<'text> Cursor<'text> {
         true
     }
 
+    /// How many comments `//@` have been passed since they were taken.
+    pub(super) fn remarks(&self) -> usize {
+        self.remarks.len()
+    }
+
+    /// The text of one of them.
+    pub(super) fn remark(&self, index: usize) -> Option<&'text str> {
+        self.remarks.get(index).copied()
+    }
+
     /// The texts of the comments `//@` since the previous call.
     pub(super) fn take_remarks(&mut self) -> Vec<&'text str> {
         std::mem::take(&mut self.remarks)

@@ -1,5 +1,7 @@
 //! The comments `//@`, which describe the objects in shared memory.
 
+use std::ops::Range;
+
 use crate::syntax::{MemoryObject, SourceLocation};
 
 /// Reads `symbol+offset: 16-bit element in LAYOUT at file line column`. Anything else is an
@@ -35,6 +37,12 @@ pub(super) fn read(text: &str) -> Option<MemoryObject> {
     })
 }
 
+/// Reads `bytes 1024 to 5120`, the part of a variable that an instruction names.
+pub(super) fn part(text: &str) -> Option<Range<u64>> {
+    let (start, end) = text.trim().strip_prefix("bytes ")?.split_once(" to ")?;
+    Some(start.parse().ok()?..end.parse().ok()?)
+}
+
 /// `file line column`
 fn position(text: &str) -> Option<SourceLocation> {
     let mut numbers = text.split(' ').map(str::parse);
@@ -65,6 +73,22 @@ mod tests {
                     assert_eq!(read(text.strip_prefix("//@").unwrap()), Some(object), "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_comment_after_an_instruction_states_a_part() {
+        let text = "    mov.u32 %r1, tile; //@ bytes 16 to 48\n    mov.u32 %r2, tile;\n";
+        let module = crate::parse(&format!(".version 9.0 .target sm_80 .entry k() {{\n{text}}}")).unwrap();
+        let parts: Vec<_> = module.functions[0].body.iter().flatten().collect();
+        let parts = parts.into_iter().map(|statement| match statement {
+            crate::syntax::Statement::Instruction(instruction) => instruction.part.clone(),
+            _ => None,
+        });
+        assert_eq!(parts.collect::<Vec<_>>(), [Some(16..48), None]);
+        assert!(crate::print(&module).contains(text));
+        for text in ["bytes 16", " bytes x to 48", " tile+16: 16-bit bf16"] {
+            assert_eq!(part(text), None, "{text}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! The body of a function.
 
-use super::Parser;
 use super::cursor::{Mark, Parsed};
 use super::operand::OperandStyle;
+use super::{Parser, object};
 use crate::syntax::{Guard, Instruction, Linkage, Opcode, SourceLocation, StateSpace, Statement};
 
 impl Parser<'_> {
@@ -188,7 +188,9 @@ impl Parser<'_> {
             _ => OperandStyle::Memory,
         };
         let operands = self.operands(style)?;
+        let remarks = self.cursor.remarks();
         self.cursor.expect(b';', "or `,` after an operand")?;
+        let part = self.cursor.remark(remarks).and_then(object::part);
         statements.push(Statement::Instruction(Instruction {
             guard,
             opcode,
@@ -196,6 +198,7 @@ impl Parser<'_> {
             line: start.line(),
             location: self.location,
             inlined: self.inlined.clone(),
+            part,
         }));
         Ok(())
     }
