@@ -124,6 +124,7 @@ impl ClusterObserver for Checker {
         }
         match *event {
             Event::Access { actor, space, addresses, bytes, kind, strength, values } => {
+                self.check_array(actor, space, addresses, bytes, kind);
                 self.access(actor, space, addresses, bytes, kind, strength, values);
             }
             Event::LocalLoad { actor, unwritten, addresses, bytes } => {
@@ -175,6 +176,7 @@ impl ClusterObserver for Checker {
                 self.mbarrier_test(actor, mbarrier, ended, acquires);
             }
             Event::AsyncIssue { actor, proxy, completion, ranges } => {
+                self.check_copied_arrays(actor, ranges);
                 self.issue(actor, proxy, completion, ranges);
             }
             Event::AsyncCommit { actor, kind } => self.commit(actor, kind),

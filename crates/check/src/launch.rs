@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpwright_events::{
-    AccessKind, AddressNames, Class, Instruction, LANES, LaunchInfo, MemorySpace, TileOperand,
+    AccessKind, AddressNames, Class, Instruction, LANES, LaunchInfo, MemorySpace, Origins, TileOperand,
+    split_shared,
 };
 
 use crate::report::conflict::Conflict;
@@ -14,6 +15,7 @@ use crate::report::guess::Guesses;
 use crate::report::merge::{Merged, distance, merged_races, reported_once};
 use crate::report::misuse::Misuse;
 use crate::report::overlap::{Overlap, PreviousLaunch};
+use crate::report::overrun::Overrun;
 use crate::rules::trusting::trusting_loads;
 use crate::state::clock::Clock;
 use crate::state::locations::SyncLocations;
@@ -35,6 +37,10 @@ pub(crate) struct LaunchState {
     /// Unordered accesses, by kind and pair of lines.
     conflicts: Firsts<(FindingKind, u32, u32, Option<TileOperand>), Conflict>,
     misuses: Firsts<(FindingKind, u32, u32), Misuse>,
+    /// The arrays that addresses are computed from.
+    pub(crate) origins: Origins,
+    /// By instruction and array.
+    overruns: Firsts<(u32, u32), Overrun>,
     /// The launch that this one may overlap.
     pub(crate) previous: Option<Arc<PreviousLaunch>>,
     /// By instruction of this launch and of the predecessor.
@@ -75,6 +81,8 @@ impl LaunchState {
             guesses: Guesses::default(),
             conflicts: Firsts::default(),
             misuses: Firsts::default(),
+            origins: Origins::of(&launch.code),
+            overruns: Firsts::default(),
             previous,
             overlaps: Firsts::default(),
             good_reads: Mutex::default(),
@@ -114,6 +122,10 @@ impl LaunchState {
 
     pub(crate) fn report_misuse(&self, misuse: Misuse) {
         self.misuses.note(misuse.key(), misuse, Misuse::rank);
+    }
+
+    pub(crate) fn report_overrun(&self, overrun: Overrun) {
+        self.overruns.note(overrun.key(), overrun, |overrun| *overrun);
     }
 
     pub(crate) fn report_overlap(&self, overlap: Overlap) {
@@ -177,9 +189,20 @@ impl LaunchState {
         let of_misuse = |&(_, later, earlier, _): &(FindingKind, u32, u32, Option<TileOperand>)| {
             misuses.contains_key(&(FindingKind::Barrier, later, earlier))
         };
-        let reported = conflicts
-            .iter()
-            .filter(|(key, (conflict, _))| !of_padding(conflict) && !is_padding(conflict) && !of_misuse(key));
+        let overruns = self.overruns.lock();
+        // An access outside its array conflicts with the accesses of the array that it is in.
+        let of_overrun = |conflict: &Conflict| {
+            let is_one = |pc: u32| {
+                let mut arrays = overruns.range((pc, 0)..=(pc, u32::MAX)).map(|(&(_, array), _)| array);
+                let (_, first) = split_shared(conflict.address);
+                conflict.space == MemorySpace::Shared
+                    && arrays.any(|array| Overrun::is_outside(&code.arrays[array as usize], first, 1))
+            };
+            is_one(conflict.later.pc) || is_one(conflict.earlier.pc)
+        };
+        let reported = conflicts.iter().filter(|(key, (conflict, _))| {
+            !of_padding(conflict) && !is_padding(conflict) && !of_misuse(key) && !of_overrun(conflict)
+        });
         let races = merged_races(code, reported.map(|(_, (conflict, count))| (conflict, *count)));
         let reported = races.into_iter().map(|Merged { conflict, count, in_both_orders }| {
             let mut finding = conflict.finding(&self.info, code, count);
@@ -199,7 +222,11 @@ impl LaunchState {
                 (of_no_tile((FindingKind::Overlap, later, earlier)), Some(overlap.at()), finding)
             })
         });
-        let mut findings: Vec<_> = reported.chain(misused).chain(overlapping).collect();
+        let overrunning = overruns.iter().map(|(&(pc, array), (overrun, count))| {
+            let finding = overrun.finding(&self.info, code, names, *count);
+            (of_no_tile((finding.kind, pc, array)), None, finding)
+        });
+        let mut findings: Vec<_> = reported.chain(misused).chain(overlapping).chain(overrunning).collect();
         findings
             .sort_by_key(|&((kind, later, earlier, tile), ..)| (distance(kind), later, earlier, kind, tile));
         let reported = reported_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));

@@ -28,6 +28,8 @@ fn instruction(text: &str, class: Class) -> Instruction {
         work: Work { unit: Unit::Memory, by_lane: 0, by_warp: 0 },
         writes: Box::default(),
         reads: Box::default(),
+        arrays: Box::default(),
+        bases: Box::default(),
     }
 }
 
@@ -41,6 +43,7 @@ fn findings(events: &[Event<'_>]) -> Vec<FindingKind> {
             instruction("ld.shared.u32", Class::Load { relaxed: false }),
         ],
         of_operation: vec![0, 1, 2],
+        arrays: Vec::new(),
     };
     let info = LaunchInfo {
         code: Arc::new(code),

@@ -15,6 +15,19 @@ pub struct Code {
     pub instructions: Vec<Instruction>,
     /// The instruction of each operation. An instruction may be decoded to several operations.
     pub of_operation: Vec<u32>,
+    /// The arrays in shared memory that instructions name.
+    pub arrays: Vec<SharedArray>,
+}
+
+/// An array in shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedArray {
+    /// The variable that it is, or is in.
+    pub variable: String,
+    /// Its offset in the shared memory of a CTA.
+    pub start: u64,
+    /// Its size; `None` if it is the dynamic memory, whose arrays the PTX does not name.
+    pub bytes: Option<u64>,
 }
 
 impl Code {
@@ -58,6 +71,21 @@ pub struct Instruction {
     pub writes: Box<[Register]>,
     /// The registers that it reads, including those of addresses, without its guard.
     pub reads: Box<[Register]>,
+    /// The arrays in shared memory that it names, by index.
+    pub arrays: Box<[u32]>,
+    /// What its addresses in brackets are counted from, literal ones apart.
+    pub bases: Box<[Base]>,
+}
+
+/// What an address is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// A register.
+    Register(Register),
+    /// An array in shared memory, by index.
+    Array(u32),
+    /// Anything else.
+    Other,
 }
 
 /// A register of the kernel, by number. Those of each function are its own.

@@ -30,11 +30,12 @@ mod fault;
 mod initialized;
 mod lanes;
 mod observer;
+mod origin;
 mod source;
 mod work;
 
 pub use address::{Cell, MbarrierAddress, TENSOR_COLUMNS, TENSOR_ROWS, shared_base, split_shared};
-pub use code::{Class, Code, Instruction, Register};
+pub use code::{Base, Class, Code, Instruction, Register, SharedArray};
 pub use event::{
     AccessKind, Actor, AsyncKind, Awaited, BARRIERS, ByteRange, Completion, Event, Fence, FenceOrder,
     MemorySpace, Proxy, RegisterUse, Scope, Strength, TileOperand, TilePart, VALUE_BYTES, Value,
@@ -42,6 +43,7 @@ pub use event::{
 pub use fault::{Fault, FaultKind, Label, write_details};
 pub use initialized::{GRANULE, InitializedBytes, PAGE};
 pub use lanes::{FULL, LANES, lane_list, lanes};
-pub use observer::{AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
+pub use observer::{AddressName, AddressNames, Bound, ClusterObserver, LaunchInfo, LaunchObserver};
+pub use origin::Origins;
 pub use source::{Inlining, Source};
 pub use work::{Unit, Work};

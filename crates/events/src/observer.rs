@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::code::Code;
+use crate::code::{Code, SharedArray};
 use crate::event::{Event, MemorySpace};
 use crate::fault::Label;
 use crate::initialized::InitializedBytes;
@@ -88,6 +88,21 @@ pub trait AddressNames {
     /// The name of an address, or of the memory before it if nothing is at the address. Shared
     /// addresses are those of `.shared::cluster`.
     fn name(&self, space: MemorySpace, address: u64) -> AddressName;
+
+    /// The name of an array of shared memory, and that it `begins` or `ends` at an address.
+    fn bound(&self, array: &SharedArray, bound: Bound) -> AddressName {
+        let _ = (array, bound);
+        AddressName::default()
+    }
+}
+
+/// An end of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bound {
+    /// Its first address.
+    Begin,
+    /// The address after its last.
+    End,
 }
 
 /// The name of an address: an element of a tile or of a buffer.

@@ -9,5 +9,6 @@ pub(crate) mod guess;
 pub(crate) mod merge;
 pub(crate) mod misuse;
 pub(crate) mod overlap;
+pub(crate) mod overrun;
 pub(crate) mod render;
 pub(crate) mod tile;

@@ -1,6 +1,7 @@
 //! The rules that the checkers apply to events.
 
 mod alignment;
+mod array;
 mod mbarrier;
 mod misuse;
 mod operands;

@@ -135,6 +135,7 @@ impl Checker {
         kind: AccessKind,
         strength: Strength,
     ) {
+        self.check_mbarrier_array(actor, address);
         if strength == OBJECT {
             // A missing mbarrier is reported instead.
             if !self.mbarriers.contains_key(&address) {

@@ -1,24 +1,38 @@
 //! The description of an instruction for observers: its class, its registers, and its work.
 
-use warpwright_events::{Class, Inlining, Instruction, Register, Source, Unit, Work};
+use warpwright_events::{Base, Class, Inlining, Instruction, Source, Unit, Work};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
 use crate::tensor::Shape;
 
-/// Describes an instruction of these frames, outermost first. `register` numbers a name, if it is a
-/// register's.
+/// Describes an instruction of these frames, outermost first. `named` gives the register or the
+/// array that a name is.
 pub(crate) fn describe(
     instruction: &syntax::Instruction,
     frames: Vec<Source>,
-    mut register: impl FnMut(&str) -> Option<Register>,
+    mut named: impl FnMut(&str) -> Base,
 ) -> Instruction {
     let opcode = &instruction.opcode;
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    let (mut arrays, mut bases) = (Vec::new(), Vec::new());
     for (index, operand) in instruction.operands.iter().enumerate() {
         let is_written = index == 0 && writes_first_operand(opcode);
+        let mut is_base = match operand {
+            Operand::Address(address) => matches!(address.base, AddressBase::Name(_)),
+            _ => false,
+        };
         for_names(operand, &mut |name, in_address| {
-            if let Some(register) = register(name) {
-                if is_written && !in_address { &mut writes } else { &mut reads }.push(register);
+            let named = named(name);
+            match named {
+                Base::Register(register) => {
+                    if is_written && !in_address { &mut writes } else { &mut reads }.push(register);
+                }
+                Base::Array(array) => arrays.push(array),
+                Base::Other => {}
+            }
+            // The base is the first name in the brackets.
+            if std::mem::take(&mut is_base) {
+                bases.push(named);
             }
         });
     }
@@ -36,6 +50,8 @@ pub(crate) fn describe(
         work: work(opcode),
         writes: writes.into(),
         reads: reads.into(),
+        arrays: arrays.into(),
+        bases: bases.into(),
     }
 }
 
@@ -51,6 +67,8 @@ pub(crate) fn nothing(line: u32) -> Instruction {
         work: lane(Unit::Control, 0),
         writes: Box::default(),
         reads: Box::default(),
+        arrays: Box::default(),
+        bases: Box::default(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! The meaning of names in a kernel and its module.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
 use warpwright_arch::Capability;
-use warpwright_events::{Register, Source};
+use warpwright_events::{Base, Register, SharedArray, Source};
 use warpwright_ptx::syntax::{Initializer, Instruction, Module, StateSpace, Variable};
 
 use super::error::DecodeError;
@@ -84,6 +85,8 @@ pub(crate) struct KernelDecoder<'m> {
     pub(crate) reached: Vec<u32>,
     pub(crate) shared: HashMap<&'m str, Symbol>,
     pub(crate) placed: Vec<SharedVariable>,
+    /// The arrays that instructions name, and whether each is in the dynamic memory.
+    arrays: Vec<(SharedArray, bool)>,
     pub(crate) shared_bytes: u64,
     pub(crate) dynamic_alignment: u64,
     /// Numbers of registers of the function that is decoded, by name.
@@ -101,6 +104,7 @@ impl<'m> KernelDecoder<'m> {
             reached: vec![root],
             shared: HashMap::new(),
             placed: Vec::new(),
+            arrays: Vec::new(),
             shared_bytes: 0,
             dynamic_alignment: DYNAMIC_SHARED_ALIGNMENT,
             registers: HashMap::new(),
@@ -144,6 +148,38 @@ impl<'m> KernelDecoder<'m> {
             positions.map(|position| source(&self.names.module.files, position)).collect();
         frames.reverse();
         frames
+    }
+
+    /// The variable of this name at an offset of the static shared memory.
+    pub(crate) fn static_array(&mut self, name: &str, offset: u32) -> Base {
+        let is_it = |placed: &&SharedVariable| placed.name == name && placed.offset == offset;
+        let bytes = self.placed.iter().find(is_it).and_then(|placed| placed.bytes);
+        self.array(SharedArray { variable: name.to_owned(), start: offset.into(), bytes }, false)
+    }
+
+    /// The bytes of `part` in the dynamic shared memory.
+    pub(crate) fn dynamic_array(&mut self, name: &str, part: Option<&Range<u64>>) -> Base {
+        let start = part.map_or(0, |part| part.start);
+        let bytes = part.and_then(|part| part.end.checked_sub(part.start));
+        self.array(SharedArray { variable: name.to_owned(), start, bytes }, true)
+    }
+
+    fn array(&mut self, array: SharedArray, is_dynamic: bool) -> Base {
+        let known = self.arrays.iter().position(|known| *known == (array.clone(), is_dynamic));
+        let index = known.unwrap_or_else(|| {
+            self.arrays.push((array, is_dynamic));
+            self.arrays.len() - 1
+        });
+        Base::Array(index as u32)
+    }
+
+    /// The arrays that instructions name, with the dynamic memory at its offset.
+    pub(crate) fn arrays(&mut self, dynamic_offset: u32) -> Vec<SharedArray> {
+        let placed = |(array, is_dynamic): (SharedArray, bool)| {
+            let start = if is_dynamic { array.start + u64::from(dynamic_offset) } else { array.start };
+            SharedArray { start, ..array }
+        };
+        std::mem::take(&mut self.arrays).into_iter().map(placed).collect()
     }
 
     /// Reaches every function that a table of addresses names.

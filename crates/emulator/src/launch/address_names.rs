@@ -4,7 +4,9 @@
 //! The language writes the contents of shared memory and their layouts into its PTX
 //! ([`MemoryObject`]). In other PTX, addresses are named by variables and parameters.
 
-use warpwright_events::{AddressName, AddressNames, Inlining, Label, MemorySpace, split_shared};
+use warpwright_events::{
+    AddressName, AddressNames, Bound, Inlining, Label, MemorySpace, SharedArray, split_shared,
+};
 use warpwright_layout::ComposedLayout;
 use warpwright_ptx::syntax::MemoryObject;
 
@@ -38,6 +40,21 @@ impl AddressNames for LaunchContext<'_> {
                 AddressName { labels: Vec::new(), note }
             }
             MemorySpace::Local | MemorySpace::Tensor => AddressName::default(),
+        }
+    }
+
+    fn bound(&self, array: &SharedArray, bound: Bound) -> AddressName {
+        let (is, address) = match bound {
+            Bound::Begin => ("begins", array.start),
+            Bound::End => ("ends", array.start + array.bytes.unwrap_or(0)),
+        };
+        let objects = self.kernel.shared_objects().filter(|placed| placed.start == array.start);
+        let text = |what: &str| format!("{what} {is} at shared address {address:#x}");
+        match objects.max_by_key(Placed::is_array) {
+            Some(placed) => {
+                AddressName { labels: vec![placed.label(self.kernel, text(&placed.name()))], note: None }
+            }
+            None => AddressName { labels: Vec::new(), note: Some(text(&format!("`{}`", array.variable))) },
         }
     }
 }

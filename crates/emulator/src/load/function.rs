@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use warpwright_events::{self as events, FaultKind, RegisterUse};
+use warpwright_events::{self as events, Base, FaultKind, RegisterUse};
 use warpwright_ptx::syntax::{Function, Instruction, Operand, Statement, Variable};
 
 use crate::decode::decoder::FunctionDecoder;
@@ -224,8 +224,10 @@ impl<'m> FunctionDecoder<'_, 'm> {
     fn instruction(&mut self, instruction: &'m Instruction) -> Result<(), LoadError> {
         let frames = self.kernel.frames(instruction);
         self.next = Some(describe(instruction, frames, |name| match self.symbol(name) {
-            Ok(Symbol::Register(_)) => Some(self.kernel.number(name)),
-            _ => None,
+            Ok(Symbol::Register(_)) => Base::Register(self.kernel.number(name)),
+            Ok(Symbol::Shared(offset)) => self.kernel.static_array(name, offset),
+            Ok(Symbol::DynamicShared) => self.kernel.dynamic_array(name, instruction.part.as_ref()),
+            _ => Base::Other,
         }));
         let before = (self.operations.len(), self.instructions.len());
         let mut words = Words::of(&instruction.opcode);

@@ -80,9 +80,10 @@ impl KernelDecoder<'_> {
         for (place, &function) in self.reached.iter().enumerate() {
             kernel.by_address.insert(function, place as u32);
         }
-        kernel.code = Arc::new(code);
         kernel.static_shared_bytes = self.shared_bytes as u32;
         kernel.dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_alignment) as u32;
+        code.arrays = self.arrays(kernel.dynamic_shared_offset);
+        kernel.code = Arc::new(code);
         kernel.shared = self.placed;
         kernel.unsupported = self.unsupported;
         for variable in kernel.shared.iter_mut().filter(|variable| variable.bytes.is_none()) {

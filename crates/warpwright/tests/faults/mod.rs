@@ -9,6 +9,7 @@
 //! one's lines are marked (a) and (b). `reports` holds the reports as they are read.
 
 mod addresses;
+mod arrays;
 mod barriers;
 mod build_time;
 mod clusters;
@@ -36,6 +37,7 @@ const SLOW: u32 = 28;
 fn all() -> impl Iterator<Item = &'static Fault> {
     [
         addresses::FAULTS,
+        arrays::FAULTS,
         barriers::FAULTS,
         clusters::FAULTS,
         copies::FAULTS,
