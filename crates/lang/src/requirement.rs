@@ -99,6 +99,8 @@ features! {
     ThreeInputMinimum "the minimum and maximum of three floats", (10, 0);
     /// Tensor memory and what computes in it (`tcgen05`): sm_100a.
     TensorMemory "tensor memory (tcgen05)", (10, 0);
+    /// Tensor copies of single rows (`.tile::gather4`, `.tile::scatter4`): sm_100a.
+    TensorRows "tensor copies of single rows (gather4, scatter4)", (10, 0);
     /// `redux.sync` on f32: sm_100a.
     FloatRedux "warp reductions of f32 (redux.sync)", (10, 0);
 }

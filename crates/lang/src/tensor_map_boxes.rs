@@ -157,13 +157,31 @@ pub(crate) fn need_extent(map: TensorMap, axis: usize, extent: u64) {
     });
 }
 
+/// The elements that a copy accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyAccess {
+    /// A box.
+    Tile,
+    /// Pixels of a bounding box.
+    Im2col,
+    /// Four rows, each a box of its own.
+    FourRows,
+}
+
+impl CopyAccess {
+    /// The boxes of a copy.
+    pub(crate) fn boxes(self) -> i64 {
+        if self == Self::FourRows { 4 } else { 1 }
+    }
+}
+
 /// The kind of a copy, as far as its instruction gives it.
 #[derive(Clone, Copy)]
 pub(crate) struct CopyForm {
-    /// The number of coordinates.
+    /// The number of the tensor's dimensions.
     pub(crate) rank: usize,
-    /// Whether it is in im2col mode.
-    pub(crate) is_im2col: bool,
+    /// The elements.
+    pub(crate) access: CopyAccess,
     /// The type of the elements in shared memory; `None` for bytes, and without shared memory.
     pub(crate) element: Option<ElementType>,
 }
@@ -198,13 +216,22 @@ impl CopyForm {
     fn misfit(self, boxes: &Requirement) -> Option<String> {
         let mode = |is_im2col| if is_im2col { "im2col" } else { "tiled" };
         let is_im2col = matches!(boxes.access, Access::Im2col { .. });
-        if self.is_im2col != is_im2col {
-            return Some(format!("it is {}, and the boxes are {}", mode(self.is_im2col), mode(is_im2col)));
+        let copies_im2col = self.access == CopyAccess::Im2col;
+        if copies_im2col != is_im2col {
+            return Some(format!("it is {}, and the boxes are {}", mode(copies_im2col), mode(is_im2col)));
         }
         if self.rank != boxes.rank() {
             let (rank, axes) = (self.rank, boxes.rank());
             return Some(format!(
                 "it has {rank} coordinates, and the boxes have {axes} axes; add axes with `Requirement::of_rank`"
+            ));
+        }
+        if let (CopyAccess::FourRows, Access::Tiled { box_extents }) = (self.access, &boxes.access)
+            && box_extents[1] != 1
+        {
+            return Some(format!(
+                "it copies four single rows, and the boxes have {} rows; state the boxes by `tile.single_rows()`",
+                box_extents[1]
             ));
         }
         let element = self.element.filter(|element| !boxes.element.accepts(*element))?;

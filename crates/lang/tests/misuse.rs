@@ -52,6 +52,13 @@ fn typed() -> TensorMap {
     <&TensorMap as KernelParameter>::declare("map")
 }
 
+/// Gathers four rows of 128 bytes.
+fn single_rows(full: Mbarrier) {
+    let map = typed();
+    map.boxes(tma_tile().map(|tile| tile.single_rows()));
+    tma::gather4(map, 0, [0; 4], tile::<bf16>(), full);
+}
+
 /// One of two maps, selected on the device.
 #[device]
 fn either(a: TensorMap, b: TensorMap) -> TensorMap {
@@ -186,6 +193,11 @@ const ANYWHERE: &[Misuse] = misuses! {
     { let map = typed(); map.boxes(tma_tile()); tma::load(map, [0; 3], tile::<bf16>(), Mbarrier::new()) };
     { let map = typed(); map.boxes(tma_tile()); tma::store(map, [0; 2], tile::<f16>()) };
     { let map = typed(); map.boxes(tma_tile()); tma::Store::new(map, [0; 3]).im2col().start(tile::<bf16>()) };
+    { let map = typed(); map.boxes(tma_tile()); tma::gather4(map, 0, [0; 4], tile::<bf16>(), Mbarrier::new()) };
+    { let map = typed(); map.boxes(tma_tile()); tma::scatter4(map, 0, [0; 4], tile::<bf16>()) };
+    tma::Store::scatter4(map(), 0, [0; 4]).start_reducing(BulkReduction::Add, tile::<f32>());
+    tma::Load::gather4(map(), 0, [0; 4]).im2col([0u16]).prefetch();
+    { let full = Mbarrier::new(); full.arrive_and_expect(1024); single_rows(full) };
     { let map = typed(); map.assume_extent(0, 64); map.assume_extent(0, 128) };
     typed().assume_extent(5, 64);
     { let map = either(typed(), typed()); map.boxes(tma_tile()) };
@@ -256,6 +268,7 @@ const TOO_NEW: &[Misuse] = misuses! {
     input::<f32>().min3(0.0, 1.0);
     global::<bf16>().reduce_add(input::<bf16>());
     wait_tensor_loads();
+    tma::scatter4(map(), 0, [0; 4], tile::<f32>());
 };
 
 fn input<T: Element>() -> Reg<T> {

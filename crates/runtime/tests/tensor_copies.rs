@@ -11,7 +11,7 @@ use warpwright_lang::mbarrier::Mbarrier;
 use warpwright_lang::pointer::{Global, Shared};
 use warpwright_lang::shared::{dynamic_shared_aligned, shared_array};
 use warpwright_lang::special::{block_idx, thread_idx};
-use warpwright_lang::tensor::TmaTile;
+use warpwright_lang::tensor::{Tensor, TmaTile};
 use warpwright_lang::tensor_map::{TensorMap, TensorMaps, UntypedTensorMap};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::value::constant;
@@ -21,14 +21,17 @@ use warpwright_runtime::{self as runtime, Buffer, Device, Schedule};
 
 /// The emulated H200 under each schedule with checkers, and the GPU if it has TMA.
 fn devices() -> Vec<Device> {
-    let emulator = |schedule| {
-        let device = Device::with_schedule("emu:h200", schedule).expect("the emulator always starts");
-        device.checked().expect("an emulator checks")
-    };
     let gpu = Device::named("cuda:0").ok();
     let is_hopper = |device: &Device| device.properties().capability.compute_capability >= (9, 0);
-    let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
-    gpu.filter(is_hopper).into_iter().chain(schedules.map(emulator)).collect()
+    gpu.filter(is_hopper).into_iter().chain(emulated("emu:h200")).collect()
+}
+
+/// An emulated device under each schedule, with checkers.
+fn emulated(name: &str) -> [Device; 3] {
+    [Schedule::Eager, Schedule::Latest, Schedule::Random(7)].map(|schedule| {
+        let device = Device::with_schedule(name, schedule).expect("the emulator always starts");
+        device.checked().expect("an emulator checks")
+    })
 }
 
 const ROWS: u32 = 16;
@@ -281,6 +284,64 @@ fn pixels_are_gathered_for_each_tap_of_a_filter() {
         let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
         kernel.launch(&stream, 1, (&map, &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
+    }
+}
+
+/// Gathers eight rows, adds 1 to their elements, and scatters them to other rows.
+#[kernel]
+fn permutes(source: &TensorMap, target: &TensorMap, from: &Global<u32>, to: &Global<u32>) {
+    launch::threads(32);
+    let shape = TmaTile::new::<u32>((8, 32), Major::K).expect("legal");
+    for map in [source, target] {
+        map.boxes(shape.single_rows());
+    }
+    let memory = dynamic_shared_aligned::<u32>(8 * 32, 1024);
+    let tile = Tensor::new(memory, shape.layout(1).expect("legal"));
+    let full = ready_barrier();
+    if thread_idx().x == 0 {
+        full.arrive_and_expect(shape.bytes());
+        for first in [0u32, 4] {
+            let rows = from.at(first).load_vector::<4>();
+            tma::gather4(*source, 0, rows, memory.at(first * 32), full);
+        }
+    }
+    full.wait_parity(0);
+    for row in 0..8u32 {
+        tile[(row, thread_idx().x, 0)] += 1;
+    }
+    fence_proxy_async_shared();
+    sync_threads();
+    if thread_idx().x == 0 {
+        for first in [0u32, 4] {
+            let rows = to.at(first).load_vector::<4>();
+            tma::scatter4(*target, 0, rows, memory.at(first * 32));
+        }
+        wait_for_stores();
+    }
+}
+
+#[test]
+fn rows_are_gathered_and_scattered_by_their_indices() {
+    let extents = [10u64, 32];
+    let source = matrix(10, 32);
+    let row = |index: usize| source.get(32 * index..32 * (index + 1)).unwrap_or(&[0; 32]);
+    // Row 99 is outside of the matrix: it is filled when gathered, and skipped when scattered.
+    let (from, to) = ([3, 9, 0, 99, 5, 5, 1, 2], [7, 0, 3, 4, 99, 1, 2, 6]);
+    let mut expected = vec![0; source.len()];
+    for (from, to) in from.into_iter().zip(to).filter(|(_, to)| *to < 10) {
+        let values = row(from as usize).iter().map(|value| value + 1);
+        expected.splice(32 * to as usize..32 * (to as usize + 1), values);
+    }
+    for device in emulated("emu:b200") {
+        let kernel = device.compile(&permutes().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        let source = device.buffer_from(&source).expect("it fits");
+        let target = device.zeros::<u32>(expected.len()).expect("it fits");
+        let [from, to] = [from, to].map(|rows| device.buffer_from::<u32>(&rows).expect("it fits"));
+        let from_map = kernel.tensor_map("source", &source, &extents).expect("legal");
+        let to_map = kernel.tensor_map("target", &target, &extents).expect("legal");
+        kernel.launch(&stream, 1, (&from_map, &to_map, &from, &to)).expect("it fits");
+        assert_eq!(target.to_vec().expect("readable"), expected);
     }
 }
 

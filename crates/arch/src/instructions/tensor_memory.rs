@@ -3,7 +3,7 @@
 
 use super::{Form, form};
 
-const BLACKWELL: &[&str] = &["sm_100a"];
+pub(super) const BLACKWELL: &[&str] = &["sm_100a"];
 
 pub(super) const FORMS: &[Form] = &[
     form("tcgen05 .alloc .cta_group::1|cta_group::2 .sync .aligned .shared::cta? .b32", "[], b32")

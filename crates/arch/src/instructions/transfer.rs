@@ -1,6 +1,7 @@
 //! Asynchronous copies and the tensor memory accelerator (PTX ISA, "Data Movement and Conversion
 //! Instructions: Asynchronous copy", "Tensor copy", "Bulk copy").
 
+use super::tensor_memory::BLACKWELL;
 use super::{Form, form};
 
 const HOPPER: ((u32, u32), u32) = ((8, 0), 90);
@@ -71,6 +72,25 @@ pub(super) const FORMS: &[Form] = &[
         "[*N], [], b64!@L2::cache_hint",
     )
     .since(HOPPER.0, HOPPER.1),
+    // Four rows: a column, and the index of each row. ptxas takes `.shared::cta` on every sm_100.
+    form(
+        "cp .async .bulk .tensor .2d .shared::cluster .global .tile::gather4 .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .L2::cache_hint?",
+        "[], [*5], [], b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "cp .async .bulk .tensor .2d .shared::cta .global .tile::gather4 .mbarrier::complete_tx::bytes .L2::cache_hint?",
+        "[], [*5], [], b64!@L2::cache_hint",
+    )
+    .since((8, 6), 100),
+    form(
+        "cp .async .bulk .tensor .2d .global .shared::cta .tile::scatter4 .bulk_group .L2::cache_hint?",
+        "[*5], [], b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form("cp .async .bulk .prefetch .tensor .2d .L2 .global .tile::gather4 .L2::cache_hint?", "[*5], b64!@L2::cache_hint")
+        .only_on((8, 6), BLACKWELL),
     form(
         "cp .async .bulk .tensor .N:3d .shared::cluster .global .im2col .mbarrier::complete_tx::bytes \
          .multicast::cluster? .L2::cache_hint?",

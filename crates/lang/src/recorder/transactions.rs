@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use warpwright_ir::{Body, Location, Operand, Register, Statement};
 
 use super::Recorder;
+use crate::tensor_map_boxes::CopyAccess;
 
 /// An mbarrier: its base register and offset.
 type Barrier = (Register, i64);
@@ -82,7 +83,9 @@ impl Recorder {
             let at = operands.iter().position(|operand| matches!(operand, Operand::Address { .. }))?;
             (operands.get(at)?, operands.get(at + 1).and_then(constant))
         } else if copies && opcode.contains(".tensor.") {
-            (operands.get(2)?, self.box_bytes(operands.get(1)?))
+            let boxes =
+                if opcode.contains("gather4") { CopyAccess::FourRows } else { CopyAccess::Tile }.boxes();
+            (operands.get(2)?, self.box_bytes(operands.get(1)?).map(|bytes| boxes * bytes))
         } else if copies {
             (operands.get(3)?, operands.get(2).and_then(constant))
         } else {

@@ -11,6 +11,7 @@ mod agreement;
 mod coordinates;
 mod copy;
 mod fragment;
+mod index;
 mod legal;
 mod multiply;
 mod staged;

@@ -140,6 +140,13 @@ impl TmaTile {
         boxes.swizzled(map_swizzle(self.atom.swizzle))
     }
 
+    /// What [`gather4`](crate::tma::gather4) and [`scatter4`](crate::tma::scatter4) need of a tensor
+    /// map to copy rows of the tile: boxes of one row.
+    pub fn single_rows(&self) -> Requirement {
+        let boxes = Requirement::tiled(self.element, &[self.run, 1]).named(self.format);
+        boxes.swizzled(map_swizzle(self.atom.swizzle))
+    }
+
     /// The size of the tile in bytes.
     pub fn bytes(&self) -> u32 {
         self.shape.0 * self.shape.1 * self.atom.element_bits as u32 / 8

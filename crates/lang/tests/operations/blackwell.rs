@@ -7,10 +7,11 @@ use warpwright_lang::shared::dynamic_shared_aligned;
 use warpwright_lang::space::SharedSpace;
 use warpwright_lang::tensor::{Accumulate, Tensor, TensorCoreMma, TensorCoreTypes, TmaTile};
 use warpwright_lang::tensor_memory::*;
+use warpwright_lang::tma;
 use warpwright_layout::All;
 use warpwright_layout::atom::Major;
 
-use super::{Case, tile, x};
+use super::{Case, map, tile, x};
 
 const ONE: CtaGroup = CtaGroup::One;
 const TWO: CtaGroup = CtaGroup::Two;
@@ -65,4 +66,14 @@ pub(crate) const CASES: &[Case] = cases! {
          tcgen05.mma.cta_group::1.kind::f16 mov.pred add.s64 add.s64 tcgen05.mma.cta_group::1.kind::f16 \
          add.s64 add.s64 tcgen05.mma.cta_group::1.kind::f16 add.s64 add.s64 tcgen05.mma.cta_group::1.kind::f16":
         multiply(ONE, 64, 24, Major::Mn);
+    "sm_100a" "mov.b64 cvta.param.u64 mov.u32 mov.u32 \
+              cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes":
+        tma::gather4(map(), 64, [x::<u32>(); 4], tile::<bf16>(), Mbarrier::new());
+    "sm_100a" "mov.b64 cvta.param.u64 mov.u16 mov.u32 mov.u32 \
+              cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes.multicast::cluster":
+        tma::Load::gather4(map(), 0, [3, 1, 4, 1]).multicast(3).start(tile::<bf16>(), Mbarrier::new());
+    "sm_100a" "mov.b64 cvta.param.u64 cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4":
+        tma::Load::gather4(map(), 0, [3, 1, 4, 1]).prefetch();
+    "sm_100a" "mov.b64 cvta.param.u64 mov.u32 cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group":
+        tma::scatter4(map(), x::<u32>(), [3, 1, 4, 2], tile::<bf16>());
 };

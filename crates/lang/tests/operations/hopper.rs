@@ -13,11 +13,11 @@ use warpwright_lang::pointer::ClusterShared;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
 use warpwright_lang::shared::shared_array;
 use warpwright_lang::space::GlobalSpace;
-use warpwright_lang::tensor_map::{TensorMap, TensorMaps, UntypedTensorMap};
+use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::{block, element::Element, fence, launch, tma};
 
-use super::{Case, global, tile, x, y};
+use super::{Case, global, map, tile, x, y};
 
 /// A barrier: its symbol's address is the first instruction.
 fn barrier() -> Mbarrier {
@@ -37,11 +37,6 @@ fn far<T: Element>() -> ClusterShared<T> {
 /// A tensor map in global memory, being written.
 fn draft() -> TensorMapDraft<GlobalSpace> {
     TensorMapDraft::at(global())
-}
-
-/// A tensor map: two instructions.
-fn map() -> TensorMap {
-    <&UntypedTensorMap as KernelParameter>::declare("map")
 }
 
 pub(crate) const CASES: &[Case] = cases! {

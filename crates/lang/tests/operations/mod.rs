@@ -12,6 +12,7 @@ use warpwright_lang::parameter::KernelParameter;
 use warpwright_lang::pointer::{Global, Shared};
 use warpwright_lang::recorder::{self, stage};
 use warpwright_lang::shared::shared_array;
+use warpwright_lang::tensor_map::{TensorMap, UntypedTensorMap};
 use warpwright_testing::ptxas::Assembler;
 
 /// A parameter as an input of type `T`.
@@ -44,6 +45,11 @@ fn read<T: Element>() -> Global<T> {
 
 fn tile<T: Element>() -> Shared<T> {
     shared_array(256)
+}
+
+/// A tensor map: two instructions.
+fn map() -> TensorMap {
+    <&UntypedTensorMap as KernelParameter>::declare("map")
 }
 
 /// One operation: the first architecture that has it, the opcodes it records, and how it is

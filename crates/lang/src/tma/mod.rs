@@ -42,6 +42,10 @@
 //! assert!(copy().is_ok());
 //! ```
 
+mod coordinates;
+
+pub use self::coordinates::{BoxCoordinate, BoxCoordinates};
+
 use warpwright_arch::tensor_map::ElementType;
 use warpwright_ir::Operand;
 
@@ -54,7 +58,7 @@ use crate::recorder::{self, View};
 use crate::requirement::{Feature, require};
 use crate::space::{SharedSpace, Space};
 use crate::tensor_map::TensorMap;
-use crate::tensor_map_boxes::{CopyForm, element_type, swizzle_of_bytes};
+use crate::tensor_map_boxes::{CopyAccess, CopyForm, element_type, swizzle_of_bytes};
 use crate::value::{Reg, Value};
 
 /// Loads the box at `at` into shared memory; when it has arrived, `barrier` counts its bytes.
@@ -74,6 +78,61 @@ pub fn store<T: Element>(map: TensorMap, at: impl BoxCoordinates, from: Shared<T
     Store::new(map, at).start(from);
 }
 
+/// Loads elements of four rows of a matrix, from `column` on, into four consecutive rows of shared
+/// memory; when they have arrived, `barrier` counts their bytes. sm_100a.
+///
+/// The boxes of the map are single rows ([`TmaTile::single_rows`](crate::tensor::TmaTile::single_rows)).
+/// A row outside the matrix is filled.
+///
+/// ```
+/// use warpwright_lang::fence::fence_mbarrier_init;
+/// use warpwright_lang::mbarrier::Mbarrier;
+/// use warpwright_lang::pointer::Global;
+/// use warpwright_lang::shared::dynamic_shared_aligned;
+/// use warpwright_lang::tensor::TmaTile;
+/// use warpwright_lang::tensor_map::TensorMap;
+/// use warpwright_lang::{kernel, launch, special::block_idx, tma};
+/// use warpwright_layout::atom::Major;
+///
+/// /// Gathers four rows of 64 half-precision elements a CTA.
+/// #[kernel]
+/// fn gather(matrix: &TensorMap, rows: &Global<u32>) {
+///     launch::threads(1);
+///     matrix.boxes(TmaTile::dense::<half::f16>((4, 64), Major::K).map(|tile| tile.single_rows()));
+///     let tile = dynamic_shared_aligned::<half::f16>(4 * 64, 128);
+///     let full = Mbarrier::new();
+///     full.init(1);
+///     fence_mbarrier_init();
+///     full.arrive_and_expect(4 * 64 * 2);
+///     let rows = rows.at(block_idx().x * 4).load_vector::<4>();
+///     tma::gather4(*matrix, 0, rows, tile, full);
+///     full.wait_parity(0);
+/// }
+/// assert!(gather().is_ok());
+/// ```
+#[track_caller]
+pub fn gather4<T: Element, S: InCluster>(
+    map: TensorMap,
+    column: impl BoxCoordinate,
+    rows: [impl BoxCoordinate; 4],
+    to: Pointer<T, S>,
+    barrier: impl CompletionBarrier,
+) {
+    Load::gather4(map, column, rows).start(to, barrier);
+}
+
+/// Stores four consecutive rows of shared memory to four rows of a matrix, from `column` on: the
+/// reverse of [`gather4`]. A row past the end of the matrix is skipped.
+#[track_caller]
+pub fn scatter4<T: Element>(
+    map: TensorMap,
+    column: impl BoxCoordinate,
+    rows: [impl BoxCoordinate; 4],
+    from: Shared<T>,
+) {
+    Store::scatter4(map, column, rows).start(from);
+}
+
 /// Reduces shared memory into the box at `at`, each element atomically.
 #[track_caller]
 pub fn reduce<T: Element>(
@@ -91,79 +150,12 @@ pub fn prefetch(map: TensorMap, at: impl BoxCoordinates) {
     Load::new(map, at).prefetch();
 }
 
-/// A coordinate of a box: `i32` or `u32`, on the device or known at build time.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a coordinate of a tensor copy",
-    label = "a coordinate is an `i32` or a `u32`, on the device or known at build time"
-)]
-pub trait BoxCoordinate: Copy {
-    /// The coordinate as an operand.
-    fn operand(self) -> Operand;
-}
-
-macro_rules! coordinates {
-    ($($ty:ty)*) => {
-        $(impl BoxCoordinate for $ty {
-            #[track_caller]
-            fn operand(self) -> Operand {
-                Value::operand(self)
-            }
-        })*
-    };
-}
-
-coordinates! { u32 i32 Reg<u32> Reg<i32> }
-
-/// The coordinates of a box, one for each dimension of the tensor, 1 to 5, the contiguous dimension
-/// first: an array, a vector or a tuple.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` are not coordinates of a tensor copy",
-    label = "coordinates are an array, a vector or a tuple of 1 to 5 integers, `i32` or `u32`, on the device or known at build time"
-)]
-pub trait BoxCoordinates {
-    /// The coordinates as operands.
-    #[track_caller]
-    fn operands(self) -> Vec<Operand>;
-}
-
-impl<C: BoxCoordinate, const N: usize> BoxCoordinates for [C; N] {
-    #[track_caller]
-    fn operands(self) -> Vec<Operand> {
-        self.into_iter().map(BoxCoordinate::operand).collect()
-    }
-}
-
-impl<C: BoxCoordinate> BoxCoordinates for Vec<C> {
-    #[track_caller]
-    fn operands(self) -> Vec<Operand> {
-        self.into_iter().map(BoxCoordinate::operand).collect()
-    }
-}
-
-macro_rules! tuples {
-    ($(($($name:ident $index:tt),*))*) => {
-        $(impl<$($name: BoxCoordinate),*> BoxCoordinates for ($($name,)*) {
-            #[track_caller]
-            fn operands(self) -> Vec<Operand> {
-                vec![$(self.$index.operand()),*]
-            }
-        })*
-    };
-}
-
-tuples! {
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-}
-
 /// The box that a copy moves.
 #[derive(Clone)]
 struct MappedBox {
     map: TensorMap,
     at: Vec<Operand>,
+    access: CopyAccess,
 }
 
 impl MappedBox {
@@ -174,18 +166,27 @@ impl MappedBox {
             refuse(format!("a tensor copy has 1 to 5 coordinates, not {}", at.len()));
             at.resize(1, Operand::Integer(0));
         }
-        Self { map, at }
+        Self { map, at, access: CopyAccess::Tile }
+    }
+
+    /// Four rows of a matrix.
+    #[track_caller]
+    fn of_rows(map: TensorMap, column: impl BoxCoordinate, rows: [impl BoxCoordinate; 4]) -> Self {
+        require(Feature::TensorRows);
+        let mut at = vec![column.operand()];
+        at.extend(rows.operands());
+        Self { map, at, access: CopyAccess::FourRows }
     }
 
     /// Refuses a copy that the map's boxes do not fit. `element` is the type in shared memory.
     #[track_caller]
-    fn check(&self, is_im2col: bool, element: Option<ElementType>) {
-        CopyForm { rank: self.at.len(), is_im2col, element }.check(self.map);
+    fn check(&self, element: Option<ElementType>) {
+        CopyForm { rank: self.rank(), access: self.access, element }.check(self.map);
     }
 
-    /// The word for the number of dimensions.
-    fn rank(&self) -> String {
-        format!("{}d", self.at.len())
+    /// The number of the map's dimensions.
+    fn rank(&self) -> usize {
+        if self.access == CopyAccess::FourRows { 2 } else { self.at.len() }
     }
 
     /// The shared memory that the copy reads or writes, by the swizzle of the map's boxes.
@@ -196,7 +197,7 @@ impl MappedBox {
         let swizzle = boxes.as_ref().and_then(swizzle_of_bytes).filter(|_| S::NAME == SharedSpace::NAME);
         let Some((boxes, swizzle)) = boxes.zip(swizzle) else { return memory.operand() };
         let (base, first) = memory.parts();
-        let bytes = boxes.row_major(0, &vec![1; boxes.rank()]).shared_bytes() as i64;
+        let bytes = self.access.boxes() * boxes.row_major(0, &vec![1; boxes.rank()]).shared_bytes() as i64;
         let view = View { bytes: Some(first..first + bytes), swizzle, is_write };
         recorder::with(|recorder| recorder.note_view(base, view, location));
         memory.operand_of_view()
@@ -239,12 +240,19 @@ impl Load {
         Self { source: MappedBox::new(map, at), offsets: Vec::new(), multicast: None, policy: None }
     }
 
+    /// Four rows of a matrix, from `column` on: see [`gather4`].
+    #[track_caller]
+    pub fn gather4(map: TensorMap, column: impl BoxCoordinate, rows: [impl BoxCoordinate; 4]) -> Self {
+        let source = MappedBox::of_rows(map, column, rows);
+        Self { source, offsets: Vec::new(), multicast: None, policy: None }
+    }
+
     /// With a map for im2col: the offsets of the filter's tap in the pixel dimensions (all but the
     /// first, the channels, and the last, the images), W before H before D. PTX ISA, "Tensor,
     /// im2col mode".
     #[track_caller]
-    pub fn im2col<const N: usize>(self, offsets: [impl Value<u16>; N]) -> Self {
-        let rank = self.source.at.len();
+    pub fn im2col<const N: usize>(mut self, offsets: [impl Value<u16>; N]) -> Self {
+        let rank = self.source.rank();
         if !check_im2col_rank(rank) {
             return self;
         }
@@ -256,6 +264,7 @@ impl Load {
             ));
             return self;
         }
+        self.source.access = CopyAccess::Im2col;
         let offsets = on_behalf_of_author(|| offsets.map(|offset| offset.reg().operand()).to_vec());
         Self { offsets, ..self }
     }
@@ -277,31 +286,35 @@ impl Load {
     #[track_caller]
     pub fn start<T: Element, S: InCluster>(&self, to: Pointer<T, S>, barrier: impl CompletionBarrier) {
         require(Feature::TensorCopies);
-        self.source.check(!self.offsets.is_empty(), shared_element::<T>());
+        self.source.check(shared_element::<T>());
         to.demand_writable();
         let mut words = vec!["shared::cluster.global", self.mode(), "mbarrier::complete_tx::bytes"];
         let mut operands = vec![self.source.shared(to, true), self.source.operand(), barrier.address()];
         operands.extend(self.offsets_operand());
         add_options(&mut words, &mut operands, self.multicast, self.policy);
-        record(format!("cp.async.bulk.tensor.{}.{}", self.source.rank(), words.join(".")), 0, operands);
+        record(format!("cp.async.bulk.tensor.{}d.{}", self.source.rank(), words.join(".")), 0, operands);
     }
 
     /// Starts it, into L2 alone.
     #[track_caller]
     pub fn prefetch(&self) {
         require(Feature::TensorCopies);
-        self.source.check(!self.offsets.is_empty(), None);
+        self.source.check(None);
         refuse_multicast_prefetch(self.multicast);
         let mut words = vec!["L2.global", self.mode()];
         let mut operands = vec![self.source.operand()];
         operands.extend(self.offsets_operand());
         add_options(&mut words, &mut operands, None, self.policy);
-        let opcode = format!("cp.async.bulk.prefetch.tensor.{}.{}", self.source.rank(), words.join("."));
+        let opcode = format!("cp.async.bulk.prefetch.tensor.{}d.{}", self.source.rank(), words.join("."));
         record(opcode, 0, operands);
     }
 
     fn mode(&self) -> &'static str {
-        if self.offsets.is_empty() { "tile" } else { "im2col" }
+        match self.source.access {
+            CopyAccess::Tile => "tile",
+            CopyAccess::Im2col => "im2col",
+            CopyAccess::FourRows => "tile::gather4",
+        }
     }
 
     fn offsets_operand(&self) -> Option<Operand> {
@@ -313,7 +326,6 @@ impl Load {
 #[derive(Clone)]
 pub struct Store {
     target: MappedBox,
-    is_im2col: bool,
     policy: Option<Reg<u64>>,
 }
 
@@ -321,16 +333,22 @@ impl Store {
     /// The box at `at`.
     #[track_caller]
     pub fn new(map: TensorMap, at: impl BoxCoordinates) -> Self {
-        Self { target: MappedBox::new(map, at), is_im2col: false, policy: None }
+        Self { target: MappedBox::new(map, at), policy: None }
+    }
+
+    /// Four rows of a matrix, from `column` on: see [`scatter4`].
+    #[track_caller]
+    pub fn scatter4(map: TensorMap, column: impl BoxCoordinate, rows: [impl BoxCoordinate; 4]) -> Self {
+        Self { target: MappedBox::of_rows(map, column, rows), policy: None }
     }
 
     /// With a map for im2col, whose tensors have 3 to 5 dimensions.
     #[track_caller]
-    pub fn im2col(self) -> Self {
-        if !check_im2col_rank(self.target.at.len()) {
-            return self;
+    pub fn im2col(mut self) -> Self {
+        if check_im2col_rank(self.target.rank()) {
+            self.target.access = CopyAccess::Im2col;
         }
-        Self { is_im2col: true, ..self }
+        self
     }
 
     /// With an L2 cache policy.
@@ -348,19 +366,26 @@ impl Store {
     /// atomically. The map's element type determines which reductions exist.
     #[track_caller]
     pub fn start_reducing<T: Element>(&self, reduction: BulkReduction, from: Shared<T>) {
+        if self.target.access == CopyAccess::FourRows {
+            refuse("`scatter4` stores and does not reduce: reduce boxes by `tma::reduce`");
+        }
         self.record("cp.reduce.async.bulk", &format!(".{}", reduction.word()), from);
     }
 
     #[track_caller]
     fn record<T: Element>(&self, instruction: &str, operation: &str, from: Shared<T>) {
         require(Feature::TensorCopies);
-        self.target.check(self.is_im2col, shared_element::<T>());
-        let mode = if self.is_im2col { "im2col_no_offs" } else { "tile" };
+        self.target.check(shared_element::<T>());
+        let mode = match self.target.access {
+            CopyAccess::Tile => "tile",
+            CopyAccess::Im2col => "im2col_no_offs",
+            CopyAccess::FourRows => "tile::scatter4",
+        };
         let mut words = vec!["bulk_group"];
         let mut operands = vec![self.target.operand(), self.target.shared(from, false)];
         add_options(&mut words, &mut operands, None, self.policy);
         let opcode = format!(
-            "{instruction}.tensor.{}.global.shared::cta{operation}.{mode}.{}",
+            "{instruction}.tensor.{}d.global.shared::cta{operation}.{mode}.{}",
             self.target.rank(),
             words.join(".")
         );
