@@ -17,6 +17,7 @@ const LEGAL: Configuration = Configuration {
     cluster: (2, 1),
     k_bytes: 128,
     stream_k: false,
+    split_k: 1,
     transposed: false,
     stages: 4,
     raster: 8,

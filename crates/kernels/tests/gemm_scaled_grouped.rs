@@ -352,7 +352,7 @@ fn refusals_name_the_rule() -> Outcome {
     let split = Algorithm::Wgmma(split);
     let words = refused(operations.gemm_grouped(&stream, &mut members_by(&mut cases, split)));
     assert!(
-        words.ends_with("tiles of a group are not split: use a configuration without stream-K"),
+        words.ends_with("tiles of a group are not split: use a configuration without stream-K and split-K"),
         "{words}"
     );
 

@@ -49,6 +49,38 @@ fn tiles_of_an_odd_number_of_boxes_wait_for_their_buffers() {
     assert!(ran >= 2, "{ran} of them");
 }
 
+/// The CTAs of a cluster share the k of a tile: of slices of columns, and of rows and columns; of C
+/// and its transpose; with a k-block more for some CTAs, and with more clusters than run at a time.
+#[test]
+fn tiles_whose_k_a_cluster_shares_are_whole() {
+    let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
+    let device = device.checked().expect("an emulator");
+    for ((m, n, k), output) in [(("136", "200", "584"), "bf16"), (("280", "72", "712"), "f32")] {
+        let mut search = search(&device, &[("m", m), ("n", n), ("k", k), ("output", output)]);
+        let candidates: Vec<_> = search.first(usize::MAX);
+        let split: Vec<_> =
+            candidates.into_iter().filter(|candidate| candidate.name.contains("split-K")).collect();
+        assert!(split.len() > 100, "{} candidates", split.len());
+        one_in(41, split).for_each(|candidate| run(&device, candidate));
+    }
+}
+
+/// One CTA adds few parts: of a tile with a part in every SM, groups of them.
+#[test]
+fn many_parts_of_a_tile_are_added_in_groups() {
+    let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
+    let device = device.checked().expect("an emulator");
+    let mut search = search(&device, &[("m", "64"), ("n", "64"), ("k", "9000"), ("output", "bf16")]);
+    let candidates = search.first(usize::MAX).into_iter();
+    let whole = candidates.filter(|candidate| {
+        let name = &candidate.name;
+        ["64x64  pingpong", "128x64  cooperative"].iter().any(|tile| name.contains(tile))
+            && name.contains("cluster 1x1 k 128 B stream-K,")
+    });
+    let ran = whole.map(|candidate| run(&device, candidate)).count();
+    assert_eq!(ran, 2);
+}
+
 #[test]
 fn candidates_around_the_fastest_compute_it_too() {
     let device = Device::named("emu:h200").expect("emulators are always there");

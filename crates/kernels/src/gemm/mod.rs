@@ -15,11 +15,12 @@
 //!   mainloop/wgmma.rs   Hopper: roles, barriers and loop of every GEMM with TMA and wgmma
 //!   mainloop/promotion.rs   its accumulation with block scales
 //!   mainloop/mma_sync.rs    Ampere: cp.async, ldmatrix, mma.sync
-//!   scheduler.rs        work units: data-parallel, stream-K, grouped
+//!   scheduler.rs        work units: data-parallel, stream-K, split-K, grouped
 //!   problems.rs         a tile's problem: extents, operands, coordinates
 //!   epilogue.rs         epilogue operations: closures that compose
 //!   store.rs            accumulators to C: TMA, or registers
-//!   reduction.rs        parts of split tiles
+//!   reduction.rs        parts of split tiles, through a workspace
+//!   cluster_split.rs    parts of split tiles, through a cluster's shared memory
 //!   staging.rs          copies of operands that TMA cannot read
 //!   kernel.rs           the kernels' entries
 //! host/               what decides and launches
@@ -349,7 +350,7 @@ impl Operations {
     /// parts (`examples/gemm.rs`).
     ///
     /// # Errors
-    /// As [`gemm`](Self::gemm); a member is no single problem; or its algorithm is stream-K. No
+    /// As [`gemm`](Self::gemm); a member is no single problem; or its algorithm is stream-K or split-K. No
     /// member is computed then.
     pub fn gemm_grouped<A, B, C>(
         &self,

@@ -126,6 +126,7 @@ const GEMM: WgmmaGemm = WgmmaGemm {
     stages: 3,
     raster: 8,
     stream_k: false,
+    split_k: 1,
     scales: None,
 };
 

@@ -46,9 +46,11 @@ impl WgmmaGemm {
         epilogue: &dyn Fn(&mut AccumulatorTile),
     ) {
         let store = match (c_map, c) {
-            (Some(map), c) => {
-                TileStore::Tma { tma: Box::new(TmaStore::<C>::new(self.tile.1, self.c, CONSUMERS)), map, c }
-            }
+            (Some(map), c) => TileStore::Tma {
+                tma: Box::new(TmaStore::<C>::new(self.stored_columns(), self.c, CONSUMERS)),
+                map,
+                c,
+            },
             (None, Some(c)) => TileStore::Registers { c, layout: self.c },
             (None, None) => unreachable!("C has a tensor map or an address"),
         };

@@ -1,5 +1,6 @@
 //! The kernels. Imports the problem's floor and nothing above.
 
+pub(crate) mod cluster_split;
 pub mod epilogue;
 pub mod kernel;
 pub mod mainloop;

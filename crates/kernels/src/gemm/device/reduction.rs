@@ -3,6 +3,12 @@
 //!
 //! Each writes its part to the workspace and counts itself; the last one adds the parts in the
 //! order of k, so that the result does not depend on which CTA that is. No CTA waits for another.
+//!
+//! ```text
+//! 30 parts of a tile, in groups of 12
+//! parts   0..12     12..24     24..30     the last CTA of a group adds its parts and writes their sum to the first
+//! sums    0         12         24         the last of these CTAs adds the sums
+//! ```
 
 use warpwright::prelude::*;
 
@@ -16,7 +22,8 @@ pub(crate) struct Reduction {
     /// The accumulators of each part: those of a thread of a warpgroup next to those of the next
     /// thread.
     parts: Global<f32>,
-    /// The parts of each tile that have arrived. Zero between launches.
+    /// The parts of each group that have arrived, at its first part, and the groups of each tile, at
+    /// the tile's second part. Zero between launches.
     arrived: Global<u32>,
     /// One word a warpgroup: whether its part is the last.
     last: Shared<u32>,
@@ -28,6 +35,20 @@ pub(crate) struct Reduction {
 
 /// Accumulators that one instruction moves.
 const VECTOR: u32 = 4;
+
+/// Parts that one CTA adds: the square root of the SMs of an H200, so that two CTAs, one after the
+/// other, add the fewest.
+const GROUP: u32 = 12;
+
+/// Parts of the workspace that are added: every `step`-th of them.
+#[derive(Clone, Copy, DeviceValue)]
+struct Parts {
+    first: Reg<u32>,
+    count: Reg<u32>,
+    step: u32,
+    /// The part that the accumulators hold.
+    own: Reg<u32>,
+}
 
 #[device]
 impl Reduction {
@@ -60,7 +81,8 @@ impl Reduction {
         is_whole
     }
 
-    /// Writes a part to the workspace; if it is the last of its tile, reads all of them.
+    /// Writes a part to the workspace; if it is the last of its tile, leaves the sum of all of them
+    /// in the accumulators.
     fn add(
         &self,
         scheduler: &TileScheduler,
@@ -68,52 +90,95 @@ impl Reduction {
         rank: Reg<u32>,
         tile: &mut AccumulatorTile,
     ) -> Reg<bool> {
-        let (role, thread) = (tile.role, tile.role.thread() % 128);
         let cooperating = self.sharers / self.cluster.size();
         let cta = self.cluster.m() + self.cluster.n() * self.cluster.shape().0;
         let sharer = cta * cooperating + rank;
-        let vectors = tile.accumulators.len() / VECTOR;
-        // A thread has every fourth vector of its warpgroup's.
-        let address = |part: Reg<u32>, vector: u32| {
-            let part = part * self.sharers + sharer;
-            self.parts.at((part * vectors + vector) * (128 * VECTOR) + thread * VECTOR)
-        };
-        let own = scheduler.part(unit);
-        for vector in 0..vectors {
-            let values = std::array::from_fn(|lane| tile.accumulators.get(VECTOR * vector + lane as u32));
-            address(own, vector).store_vector::<{ VECTOR as usize }>(values);
+        let (own, (first, parts)) = (scheduler.part(unit), scheduler.parts(unit));
+        self.write(own, sharer, tile);
+        let before = (own - first) / GROUP * GROUP;
+        let group = first + before;
+        let of_group = (parts - before).min(GROUP);
+        let mut is_last = self.arrive(group, of_group, sharer, tile);
+        if is_last {
+            self.sum(Parts { first: group, count: of_group, step: 1, own }, sharer, tile);
         }
-        let (first, parts) = scheduler.parts(unit);
-        let last = self.last.at(role.warpgroup());
-        role.sync_warpgroup();
+        if is_last & parts.gt(GROUP) {
+            self.write(group, sharer, tile);
+            let groups = (parts + (GROUP - 1)) / GROUP;
+            // The counter of a part that begins no group.
+            is_last = self.arrive(first + 1u32, groups, sharer, tile);
+            if is_last {
+                self.sum(Parts { first, count: groups, step: GROUP, own: group }, sharer, tile);
+            }
+        }
+        is_last
+    }
+
+    /// A thread has every fourth vector of its warpgroup's.
+    fn address(&self, part: Reg<u32>, vector: u32, sharer: Reg<u32>, tile: &AccumulatorTile) -> Global<f32> {
+        let part = part * self.sharers + sharer;
+        let vectors = tile.accumulators.len() / VECTOR;
+        let thread = tile.role.thread() % 128;
+        self.parts.at((part * vectors + vector) * (128 * VECTOR) + thread * VECTOR)
+    }
+
+    /// Writes the accumulators to a part of the workspace.
+    fn write(&self, part: Reg<u32>, sharer: Reg<u32>, tile: &AccumulatorTile) {
+        for vector in 0..tile.accumulators.len() / VECTOR {
+            let values = std::array::from_fn(|lane| tile.accumulators.get(VECTOR * vector + lane as u32));
+            self.address(part, vector, sharer, tile).store_vector::<{ VECTOR as usize }>(values);
+        }
+    }
+
+    /// Counts an arrival of this warpgroup at a counter; whether it is the last of `count`.
+    fn arrive(
+        &self,
+        counter: Reg<u32>,
+        count: Reg<u32>,
+        sharer: Reg<u32>,
+        tile: &AccumulatorTile,
+    ) -> Reg<bool> {
+        let last = self.last.at(tile.role.warpgroup());
+        tile.role.sync_warpgroup();
         if tile.leads {
             // Counting releases this warpgroup's part, and acquires the others'.
             let counting = Atomicity::new(AtomicOrdering::AcquireRelease, Scope::Device);
-            let before =
-                self.arrived.at(unit.tile * self.sharers + sharer).atomic_increment(parts - 1u32, counting);
-            last.store(before.eq(parts - 1u32).to_u32());
+            let arrived = self.arrived.at(counter * self.sharers + sharer);
+            let before = arrived.atomic_increment(count - 1u32, counting);
+            last.store(before.eq(count - 1u32).to_u32());
         }
-        role.sync_warpgroup();
-        let is_last = last.load().eq(1u32);
-        if is_last {
-            // Of two parts it adds the other to its own: the order of two makes no difference.
-            let has_own = parts.eq(2u32);
-            if !has_own {
-                tile.accumulators.clear();
-            }
-            for part in first..first + parts {
-                if !(has_own & part.eq(own)) {
-                    for vector in 0..vectors {
-                        let values = address(part, vector).load_vector::<{ VECTOR as usize }>();
-                        for (lane, value) in (0..VECTOR).zip(values) {
-                            let index = VECTOR * vector + lane;
-                            let sum = tile.accumulators.get(index) + value;
-                            tile.accumulators.set(index, sum);
-                        }
+        tile.role.sync_warpgroup();
+        last.load().eq(1u32)
+    }
+
+    /// Adds parts in their order.
+    fn sum(&self, parts: Parts, sharer: Reg<u32>, tile: &mut AccumulatorTile) {
+        let Parts { first, count, step, own } = parts;
+        // Of two parts it adds the other to its own: the order of two makes no difference.
+        let has_own = count.eq(2u32);
+        if !has_own {
+            tile.accumulators.clear();
+        }
+        // Loads of several parts are in flight if registers hold them.
+        let at_once = (128 / tile.accumulators.len()).clamp(1, 4);
+        for index in (0..count).step_by(at_once) {
+            let parts: Vec<_> = (0..at_once)
+                .map(|other| {
+                    let part = first + (index + other).min(count - 1u32) * step;
+                    (part, (index + other).lt(count) & !(has_own & part.eq(own)))
+                })
+                .collect();
+            for vector in 0..tile.accumulators.len() / VECTOR {
+                for &(part, is_added) in &parts {
+                    let values =
+                        self.address(part, vector, sharer, tile).load_vector::<{ VECTOR as usize }>();
+                    for (lane, value) in (0..VECTOR).zip(values) {
+                        let index = VECTOR * vector + lane;
+                        let sum = tile.accumulators.get(index) + value;
+                        tile.accumulators.set(index, is_added.select(sum, tile.accumulators.get(index)));
                     }
                 }
             }
         }
-        is_last
     }
 }

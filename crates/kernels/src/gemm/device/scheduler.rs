@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Stream-K (Osama and others, 2023) splits only the tiles of the last wave and one wave before it:
-//! whole tiles need no reduction. If problems have different numbers of tiles, a table in shared
+//! whole tiles need no reduction. With split-K the CTAs of a cluster share the k-blocks of one tile.
+//! If problems have different numbers of tiles, a table in shared
 //! memory has the first tile of each:
 //!
 //! ```text
@@ -59,6 +60,8 @@ pub(crate) struct TileScheduler {
     raster: u32,
     cluster: ClusterGrid,
     stream_k: bool,
+    /// CTAs of a cluster that share a tile's k-blocks.
+    split_k: u32,
     split: Option<Split>,
 }
 
@@ -79,13 +82,14 @@ struct Split {
 #[device]
 impl TileScheduler {
     /// The work on `problems` in tiles (m, n, k), for clusters that rasterize each problem in
-    /// strips of `raster` rows.
+    /// strips of `raster` rows. `splitting`: whether the last waves are split (stream-K), and the
+    /// CTAs that share a tile's k-blocks (split-K).
     pub(crate) fn new(
         cluster: ClusterGrid,
         tile: (u32, u32, u32),
         raster: u32,
         problems: &Problems,
-        stream_k: bool,
+        (stream_k, split_k): (bool, u32),
     ) -> Self {
         let (along_m, along_n) = cluster.shape();
         let tile = (tile.0 * along_m, tile.1 * along_n, tile.2);
@@ -94,7 +98,8 @@ impl TileScheduler {
         let (rows, columns) = ((m + (tile.0 - 1)) / tile.0, (n + (tile.1 - 1)) / tile.1);
         let each = rows * columns;
         let tiles = problems.count().map_or(each, |count| count * each);
-        let (number, clusters) = (block_idx().x / cluster.size(), grid_dim().x / cluster.size());
+        let sharing = cluster.size() * split_k;
+        let (number, clusters) = (block_idx().x / sharing, grid_dim().x / sharing);
         let mut scheduler = Self {
             units: constant(0u32),
             k_blocks,
@@ -109,6 +114,7 @@ impl TileScheduler {
             raster,
             cluster,
             stream_k,
+            split_k,
             split: None,
         };
         if scheduler.table.is_none() {
@@ -165,7 +171,12 @@ impl TileScheduler {
     pub(crate) fn unit(&self, index: Reg<u32>) -> WorkUnit {
         let Some(split) = self.split else {
             let tile = self.number + index * self.clusters;
-            return self.unit_of(tile, constant(0u32), self.k_blocks);
+            if self.split_k == 1 {
+                return self.unit_of(tile, constant(0u32), self.k_blocks);
+            }
+            let share = |rank: Reg<u32>| rank * self.k_blocks / self.split_k;
+            let (begin, end) = (share(cluster_rank()), share(cluster_rank() + 1u32));
+            return self.unit_of(tile, begin, end - begin);
         };
         let is_split = index.lt(split.units);
         let whole = split.tiles + self.number + (index - split.units) * self.clusters;

@@ -51,6 +51,20 @@ impl AccumulatorTile {
         Self { accumulators, role, leads, problem: unit.problem, at, columns, block_stride }
     }
 
+    /// Slice `index` of `count` equal ones, in registers of its own: rows of 64 below each other
+    /// first, then columns.
+    pub(crate) fn slice(&self, index: u32, count: u32) -> Self {
+        let length = self.accumulators.len() / count;
+        let (first, block) = (index * length, index * length / self.block_accumulators());
+        let window = self.accumulators.window(first, Layout::column_major((length, 1, 1)));
+        let mut accumulators = Fragment::like(window.layout());
+        for at in 0..length {
+            accumulators.set(at, window.get(at));
+        }
+        let (row, column) = (block * self.block_stride, first % self.block_accumulators() * 2);
+        Self { accumulators, at: (self.at.0 + row, self.at.1 + column), columns: 2 * length, ..*self }
+    }
+
     /// The row after its last in C, and the column.
     fn end(&self) -> (Reg<u32>, Reg<u32>) {
         let blocks = self.accumulators.len() / self.block_accumulators();

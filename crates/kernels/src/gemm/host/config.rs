@@ -8,6 +8,7 @@ use warpwright::arch::Capability;
 use warpwright::arch::limits::{PORTABLE_CTAS_PER_CLUSTER, SHARED_BYTES_PER_CTA};
 use warpwright::prelude::*;
 
+use crate::gemm::device::cluster_split::{received_bytes, slice_columns};
 use crate::gemm::device::mainloop::mma_sync::{DEPTH, MmaSyncConfiguration};
 use crate::gemm::device::mainloop::promotion::{BlockScaling, TileScales};
 use crate::gemm::device::mainloop::wgmma::{CONSUMERS, Schedule, WgmmaGemm};
@@ -141,6 +142,8 @@ pub struct Configuration {
     pub k_bytes: u32,
     /// Whether the tiles of the last waves are split along k.
     pub stream_k: bool,
+    /// CTAs of a cluster that multiply a part of a tile's k each; 1 if none does.
+    pub split_k: u32,
     /// Whether C's transpose is computed, Bᵀ·Aᵀ: the tensor cores take 64 rows at least, and 8
     /// columns.
     pub transposed: bool,
@@ -183,7 +186,11 @@ const SEARCHED_ROWS: [u32; 3] = [64, 128, 256];
 
 /// Columns that it tries. C is stored in boxes of 64, 32, 16 or 8 columns, whatever divides the
 /// tile's; 8 only for no more.
-const SEARCHED_COLUMNS: [u32; 15] = [8, 16, 32, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256];
+const SEARCHED_COLUMNS: [u32; 17] =
+    [8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256];
+
+/// CTAs that share a tile's k that it tries.
+const SEARCHED_SPLITS: [u32; 5] = [1, 2, 3, 4, 8];
 
 /// Clusters that it tries.
 const SEARCHED_CLUSTERS: [(u32, u32); 3] = [(1, 1), (2, 1), (1, 2)];
@@ -216,6 +223,7 @@ const COMMON: Configuration = Configuration {
     cluster: (1, 1),
     k_bytes: SWIZZLE_BYTES,
     stream_k: false,
+    split_k: 1,
     transposed: false,
     stages: MIN_STAGES,
     raster: 8,
@@ -253,8 +261,14 @@ impl Configuration {
             ];
             tiles.iter().flatten().map(TmaTile::bytes).sum::<u32>()
         });
+        let received = received_bytes(self.tile, self.split_k.max(1));
         let stage = (rows + columns) * self.k_bytes + scales;
-        ((bytes - buffers) / stage.max(1)).min(MAX_STAGES)
+        (bytes.saturating_sub(buffers + received) / stage.max(1)).min(MAX_STAGES)
+    }
+
+    /// Whether CTAs compute parts of tiles.
+    pub(crate) fn splits(self) -> bool {
+        self.stream_k || self.split_k != 1
     }
 
     /// The rows and columns that the tiles cover.
@@ -330,8 +344,11 @@ impl Configuration {
             for (cluster, (stream_k, transposed)) in
                 SEARCHED_CLUSTERS.into_iter().flat_map(|cluster| FORMS.map(|form| (cluster, form)))
             {
-                all.extend(k_bytes.iter().map(|&k_bytes| {
-                    Self { tile, schedule, cluster, k_bytes, stream_k, transposed, ..COMMON }
+                let splits: &[u32] = if stream_k || cluster != (1, 1) { &[1] } else { &SEARCHED_SPLITS };
+                let forms =
+                    k_bytes.iter().flat_map(|&k_bytes| splits.iter().map(move |&split_k| (k_bytes, split_k)));
+                all.extend(forms.map(|(k_bytes, split_k)| {
+                    Self { tile, schedule, cluster, k_bytes, stream_k, split_k, transposed, ..COMMON }
                         .with_all_stages(problem)
                 }));
             }
@@ -357,7 +374,7 @@ impl Configuration {
         scales: Option<Granularities>,
         any_row: bool,
     ) -> WgmmaGemm {
-        let Self { tile, schedule, cluster, stages, raster, stream_k, transposed, .. } = self;
+        let Self { tile, schedule, cluster, stages, raster, stream_k, split_k, transposed, .. } = self;
         let scales = scales.map(|(a, b)| {
             let a = TileScales { granularity: a, any_row };
             let b = TileScales { granularity: b, any_row: false };
@@ -374,6 +391,7 @@ impl Configuration {
             stages,
             raster,
             stream_k,
+            split_k,
             scales,
         }
     }
@@ -430,6 +448,9 @@ impl Configuration {
                 "block scales have no kernel of {rows}x{columns} tiles with {accumulator_sets} accumulator sets: use a tile that `--explain` lists"
             ));
         }
+        if let Some(reason) = self.broken_split(problem) {
+            return Some(reason);
+        }
         let max = self.stages_within(SHARED_BYTES_PER_CTA, problem);
         if !(MIN_STAGES..=max).contains(&stages) {
             return Some(format!(
@@ -448,6 +469,41 @@ impl Configuration {
     }
 }
 
+impl Configuration {
+    /// The first rule of split-K that it breaks.
+    fn broken_split(self, problem: &GemmProblem) -> Option<String> {
+        let Self { tile, schedule, cluster, split_k, .. } = self;
+        if split_k == 1 {
+            return None;
+        }
+        if !(1..=PORTABLE_CTAS_PER_CLUSTER).contains(&split_k) {
+            return Some(format!(
+                "{split_k} CTAs share a tile's k, but a portable cluster has 1 to {PORTABLE_CTAS_PER_CLUSTER}"
+            ));
+        }
+        if schedule == Schedule::Pingpong || cluster != (1, 1) || self.stream_k {
+            let rule = "CTAs of a cluster that share a tile's k are cooperative and share no operand: use a cluster of 1x1 without stream-K";
+            return Some(rule.to_owned());
+        }
+        if problem.along_m || problem.scales.is_some() {
+            return Some("groups and block scales have no split-K: use 1".to_owned());
+        }
+        let (blocks, columns) = (tile.0 / 128, slice_columns(tile, schedule, split_k));
+        if !split_k.is_multiple_of(blocks)
+            || columns * split_k != tile.1 * blocks
+            || !columns.is_multiple_of(8)
+        {
+            return Some(format!(
+                "{split_k} CTAs cannot store equal slices of a tile of {}x{}: use a tile whose columns are a multiple of 8 for each",
+                tile.0, tile.1
+            ));
+        }
+        let k_blocks = problem.batch.problem.k.div_ceil(self.k(problem));
+        (k_blocks < split_k)
+            .then(|| format!("k has {k_blocks} k-blocks, but {split_k} CTAs share it: use fewer"))
+    }
+}
+
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tile: (rows, columns), cluster: (along_m, along_n), k_bytes, .. } = self;
@@ -458,6 +514,7 @@ impl fmt::Display for Configuration {
         write!(f, "{rows:>3}x{columns:<3} {schedule} cluster {along_m}x{along_n} k {k_bytes} B")?;
         let parts = [
             (self.stream_k, " stream-K".to_owned()),
+            (self.split_k != 1, format!(" split-K {}", self.split_k)),
             (self.transposed, " transposed".to_owned()),
             (self.accumulator_sets != 1, format!(" {} accumulator sets", self.accumulator_sets)),
         ];

@@ -86,9 +86,10 @@ pub(crate) fn run<'a>(
                     launches.push(single(operations, member, algorithm)?);
                 }
             }
-            Algorithm::Wgmma(configuration) if configuration.stream_k => {
+            Algorithm::Wgmma(configuration) if configuration.splits() => {
                 let reason =
-                    "tiles of a group are not split: use a configuration without stream-K".to_owned();
+                    "tiles of a group are not split: use a configuration without stream-K and split-K"
+                        .to_owned();
                 return Err(GemmError::Algorithm { algorithm: configuration.to_string(), reason }.into());
             }
             Algorithm::Wgmma(configuration) => {

@@ -75,6 +75,10 @@ const IDLE: f64 = 0.6;
 /// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
 const REDUCTION: (f64, f64) = (3000.0, 0.45);
 
+/// Cycles until what the CTAs of a cluster send each other has arrived, and cycles for an element
+/// of it: 18.9 bytes a cycle (`FlashGPU-Sim` on an H200).
+const EXCHANGE: (f64, f64) = (1500.0, 4.0 / 18.9);
+
 /// How much more splitting costs where other tiles are whole: CTAs no longer read the same k at the
 /// same time.
 const AMONG_WAVES: f64 = 2.0;
@@ -95,14 +99,17 @@ const SCALED_COLUMNS: f64 = 2.25;
 impl Cost {
     /// The cost of a configuration on a device of `sms` SMs.
     pub fn of(configuration: Configuration, problem: &GemmProblem, sms: u32) -> Self {
-        let Configuration { tile, cluster, schedule, stream_k, .. } = configuration;
+        let Configuration { tile, cluster, schedule, stream_k, split_k, .. } = configuration;
         let (rows, columns) = configuration.extents(problem);
-        let group = cluster.0 * cluster.1;
+        let group = cluster.0 * cluster.1 * split_k;
         let across = |extent: u32, tile: u32, cluster: u32| extent.div_ceil(tile * cluster);
         let of_one = across(rows, tile.0, cluster.0) * across(columns, tile.1, cluster.1);
         let all = of_one.saturating_mul(problem.batch.count);
         let k_blocks = problem.batch.problem.k.div_ceil(configuration.k(problem));
-        let clusters = clusters(stream_k, all, k_blocks, sms / group);
+        let resident = clusters(stream_k, all, k_blocks, sms / group);
+        // With split-K every tile has a cluster of its own.
+        let clusters = if split_k == 1 { resident } else { all };
+        let k_blocks = k_blocks.div_ceil(split_k);
         let area = f64::from(tile.0) * f64::from(tile.1);
 
         // A k-block multiplies, reads its operands from shared memory, and receives them from L2:
@@ -116,14 +123,15 @@ impl Cost {
         let mainloop =
             f64::from(k_blocks) * (multiply + promotion(configuration, problem)).max(read).max(received);
 
-        let even = f64::from(all) / f64::from(clusters);
-        let is_split = stream_k && !all.is_multiple_of(clusters);
+        let even = f64::from(all) / f64::from(resident);
+        let is_split = stream_k && !all.is_multiple_of(resident);
         let waves = if is_split { even } else { even.ceil() };
         let reduction = match is_split {
-            false => 0.0,
-            true if all > clusters => {
+            false if split_k == 1 => 0.0,
+            false => EXCHANGE.0 + EXCHANGE.1 * area * f64::from(split_k - 1) / f64::from(split_k),
+            true if all > resident => {
                 let high = f64::from(configuration.raster * cluster.0 * tile.0);
-                let wide = f64::from(clusters / configuration.raster * cluster.1 * tile.1);
+                let wide = f64::from(resident / configuration.raster * cluster.1 * tile.1);
                 let read = (high + wide)
                     * f64::from(problem.batch.problem.k)
                     * f64::from(problem.types.input_bytes());
@@ -152,13 +160,13 @@ impl Cost {
         let dram = batch * (inputs + f64::from(problem.types.output_bytes()) * m * n) / DRAM_BYTES;
         // Few SMs do not saturate DRAM: the last wave takes as long as if this part of the CTAs had
         // a tile.
-        let least = READING_SMS * f64::from(sms) / f64::from(clusters * group);
+        let least = READING_SMS * f64::from(sms) / f64::from(resident * group);
         let (full, last) = if is_split { (even, 0.0) } else { (even.trunc(), even.fract()) };
         let last = if last > 0.0 { last.max(least) } else { 0.0 };
         let dram = dram * (full * least.max(1.0) + last) / even;
         // What hides behind the other still costs a little.
         let cycles = FILL + busy.max(energy).max(dram) + 0.1 * busy.min(dram) + reduction;
-        let (ctas, tiles) = (clusters * group, all * group);
+        let (ctas, tiles) = (clusters * group, all * (group / split_k));
         Self { configuration, ctas, tiles, waves, mainloop, epilogue, reduction, dram, cycles }
     }
 
@@ -171,8 +179,8 @@ impl Cost {
         let (clusters, tiles) = (self.ctas / group, self.tiles / group);
         let split_tiles = tiles.min(2 * clusters);
         let area = tile.0 as usize * tile.1 as usize;
-        let parts = (clusters + split_tiles) as usize * group as usize * area;
-        (parts, (split_tiles * group * schedule.cooperating()) as usize)
+        let parts = (clusters + split_tiles) as usize * group as usize;
+        (parts * area, parts * schedule.cooperating() as usize)
     }
 }
 
@@ -305,7 +313,7 @@ fn ordered(costs: &[Cost], problem: &GemmProblem, prefers_mma_sync: bool) -> Vec
 
 /// The costs of a group of that average problem, the cheapest first: tiles are not split.
 pub(crate) fn rank_grouped(average: &GemmProblem, sms: u32) -> Vec<Cost> {
-    rank(average, sms).into_iter().filter(|cost| !cost.configuration.stream_k).collect()
+    rank(average, sms).into_iter().filter(|cost| !cost.configuration.splits()).collect()
 }
 
 /// As many problems of their average extents.

@@ -24,6 +24,7 @@ use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
 use super::promotion::{BlockScaling, Promotion, StagedScales};
+use crate::gemm::device::cluster_split::{ClusterSplit, slice_columns};
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::reduction::Reduction;
 use crate::gemm::device::scheduler::TileScheduler;
@@ -63,6 +64,9 @@ pub struct WgmmaGemm {
     pub raster: u32,
     /// Whether tiles of the last waves are split along k, so that all SMs have the same work.
     pub stream_k: bool,
+    /// CTAs of a cluster that multiply a part of a tile's k each; 1 if none does. They add their
+    /// parts in shared memory: a launch has as many of them as there are tiles.
+    pub split_k: u32,
     /// The block scales of A and B: the schedule is cooperative, and a k-block is as deep as a
     /// scale's.
     pub scales: Option<BlockScaling>,
@@ -107,7 +111,12 @@ impl WgmmaGemm {
 
     /// The box of C that a warpgroup stores at once.
     pub fn c_tile<C: GemmOutput>(&self) -> Result<TmaTile, Error> {
-        TmaStore::<C>::tile_box(self.tile.1, self.c)
+        TmaStore::<C>::tile_box(self.stored_columns(), self.c)
+    }
+
+    /// Columns of a tile that a CTA stores.
+    pub(crate) fn stored_columns(&self) -> u32 {
+        slice_columns((self.tile.0, self.tile.1), self.schedule, self.split_k)
     }
 
     /// The producer and the consumers. With at most 128 accumulators a thread, an equal share of
@@ -140,8 +149,14 @@ impl WgmmaGemm {
         let a_tiles = stages.operand::<A>(self.a_tile::<A>());
         let b_tiles = stages.operand::<B>(self.b_tile::<B>());
         let scales = self.scales.map(|scales| StagedScales::new(scales, self.tile, &mut stages));
+        let cluster_split =
+            (self.split_k != 1).then(|| ClusterSplit::new((tile_m, tile_n), CONSUMERS, self.split_k));
         let pipeline = stages.connect(consumer, self.schedule.into(), cluster);
-        let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, self.stream_k);
+        if let Some(split) = cluster_split {
+            split.begin();
+        }
+        let splitting = (self.stream_k, self.split_k);
+        let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, splitting);
         if producer.leads() {
             problems.prefetch();
         }
@@ -231,9 +246,10 @@ impl WgmmaGemm {
                         tile
                     }
                 };
-                match &reduction {
-                    None => epilogue(&mut tile),
-                    Some(reduction) => {
+                match (&reduction, &cluster_split) {
+                    (None, None) => epilogue(&mut tile),
+                    (None, Some(split)) => split.complete(&tile, epilogue),
+                    (Some(reduction), _) => {
                         let is_whole = reduction.complete(&scheduler, unit, rank, &mut tile);
                         if is_whole {
                             epilogue(&mut tile);
