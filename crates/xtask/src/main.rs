@@ -1,11 +1,12 @@
 //! What developers of warpwright run: `cargo run -p xtask -- chapter`,
 //! `cargo run -p xtask -- fuzz`, `cargo run -p xtask -- math`, `cargo run -p xtask -- operations`,
-//! `cargo run -p xtask -- sweep`.
+//! `cargo run -p xtask -- shapes`, `cargo run -p xtask -- sweep`.
 
 mod chapter;
 mod fuzz;
 mod math;
 mod operations;
+mod shapes;
 mod sweep;
 
 use anyhow::Result;
@@ -24,6 +25,7 @@ enum Task {
     Chapter(chapter::Chapter),
     Math(math::Math),
     Operations(operations::Operations),
+    Shapes(shapes::Shapes),
     Sweep(sweep::Sweep),
     Fuzz(fuzz::Fuzz),
 }
@@ -33,6 +35,7 @@ fn main() -> Result<()> {
         Task::Chapter(chapter) => chapter.run(),
         Task::Math(math) => math.run(),
         Task::Operations(operations) => operations.run(),
+        Task::Shapes(shapes) => shapes.run(),
         Task::Sweep(sweep) => sweep.run(),
         Task::Fuzz(fuzz) => fuzz.run(),
     }
