@@ -83,7 +83,7 @@ pub enum OccupancyError {
     },
     /// Too many registers for a CTA.
     #[error(
-        "a CTA of {warps} warps at {registers} registers a thread takes {needed} of the {limit} registers a CTA may \
+        "a CTA of {warps} warps at {registers} registers per thread takes {needed} of the {limit} registers a CTA may \
          have; use fewer threads or fewer registers"
     )]
     RegistersPerCta {

@@ -6,28 +6,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 /// `out = 2 x + n`, elementwise over one CTA, with `n` a f32 scalar.
-const KERNEL: &str = "
-.version 7.0
-.target sm_80
-.address_size 64
-.visible .entry twice(.param .u64 x, .param .u64 out, .param .f32 n)
-{
-    .reg .b32 %r<1>;
-    .reg .f32 %f<3>;
-    .reg .b64 %rd<5>;
-    ld.param.u64 %rd0, [x];
-    ld.param.u64 %rd1, [out];
-    ld.param.f32 %f0, [n];
-    mov.u32 %r0, %tid.x;
-    mul.wide.u32 %rd2, %r0, 4;
-    add.u64 %rd3, %rd0, %rd2;
-    add.u64 %rd4, %rd1, %rd2;
-    ld.global.f32 %f1, [%rd3];
-    fma.rn.f32 %f2, %f1, 0f40000000, %f0;
-    st.global.f32 [%rd4], %f2;
-    ret;
-}
-";
+const KERNEL: &str = include_str!("twice.ptx");
 
 /// A directory of its own for a test, with the kernel in it.
 fn directory(test: &str) -> PathBuf {
@@ -148,7 +127,7 @@ fn a_structure_is_passed_field_by_field() {
 fn what_is_wrong_is_said_and_is_a_failure() {
     let directory = directory("wrong");
     type Change = fn(&mut Value);
-    let cases: [(Change, &str); 9] = [
+    let cases: [(Change, &str); 10] = [
         (|launch| launch["entry"] = json!("thrice"), "no kernel `thrice`; its kernels are `twice`"),
         (|launch| launch["ptx"] = json!("none.ptx"), "none.ptx cannot be read"),
         (|launch| launch["args"][2]["scalar"]["dtype"] = json!("u32"), "args[2].scalar.value"),
@@ -160,6 +139,10 @@ fn what_is_wrong_is_said_and_is_a_failure() {
         (|launch| launch["args"][0]["buffer"]["init"] = json!({"npy": "none.npy"}), "args[0].buffer.init"),
         (|launch| launch["block"] = json!([2000]), "block's x extent is 2000"),
         (|launch| launch["block"] = json!([64]), "twice"),
+        (
+            |launch| launch["args"][0]["buffer"]["shape"] = json!([0]),
+            "right past the end of the allocation of 0 bytes",
+        ),
         (|launch| launch["args"][1]["tensor_map"] = json!({}), "exactly one of"),
     ];
     for (change, words) in cases {

@@ -48,6 +48,7 @@ pub(crate) trait Backend: Send + Sync {
     /// extents are added up.
     fn take_counters(&self) -> Vec<Counters>;
 
+    /// Allocates device memory. One of 0 bytes has an address of its own, too.
     fn allocate(&self, bytes: usize) -> Result<u64>;
     fn free(&self, address: u64);
     /// Waits for all work on the device, then copies.

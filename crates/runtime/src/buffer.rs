@@ -39,8 +39,7 @@ impl Allocation {
         let out_of_memory =
             || Error::OutOfMemory { bytes: u64::MAX, device: backend.properties().name.clone() };
         let bytes = length.checked_mul(element_bytes).ok_or_else(out_of_memory)?;
-        // An empty buffer still has a unique address.
-        let address = backend.allocate(bytes.max(1))?;
+        let address = backend.allocate(bytes)?;
         Ok(Arc::new(Self {
             backend: backend.clone(),
             address,

@@ -91,7 +91,7 @@ impl Backend for DryRun {
         if bytes > MAX_BYTES {
             return Err(Error::OutOfMemory { bytes, device: self.properties.name.clone() });
         }
-        let bytes = bytes.next_multiple_of(ALIGNMENT);
+        let bytes = bytes.max(1).next_multiple_of(ALIGNMENT);
         Ok(self.next_address.fetch_add(bytes, Ordering::Relaxed))
     }
 

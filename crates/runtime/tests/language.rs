@@ -337,3 +337,22 @@ fn fragments_multiply() {
         assert_eq!(d.to_vec().expect("readable"), expected);
     }
 }
+
+#[test]
+fn a_fault_names_an_empty_buffer() {
+    let device = Device::named("emu:h200").expect("the emulator always starts");
+    let kernel = device.compile(&reads_a_part().expect("it has no mistakes")).expect("it compiles");
+    let empty = device.buffer_from::<f32>(&[]).expect("it fits");
+    let mut out = device.zeros::<f32>(1).expect("it fits");
+    let stream = device.stream().expect("a stream");
+    let fault = kernel.launch(&stream, 1, (&empty, &mut out)).expect_err("it has no elements").to_string();
+    assert!(fault.contains("the allocation of 0 bytes"), "{fault}");
+    assert!(fault.contains("would be element 0 of `values`, which has no elements"), "{fault}");
+}
+
+/// Reads one element.
+#[kernel]
+fn reads_a_part(values: &Global<f32>, out: &mut Global<f32>) {
+    launch::threads(1);
+    out[0] = values[0];
+}

@@ -134,8 +134,8 @@ impl LaunchContext<'_> {
         // Of pointers into the same buffer, the closest one.
         let pointer = |parameter: &KernelParameter| {
             let value = self.parameter(parameter.offset, 8, false);
-            let points_here = parameter.size == 8 && (region.base..region.end()).contains(&value);
-            (points_here && value <= address).then_some(value)
+            let is_here = value == region.base || (region.base..region.end()).contains(&value);
+            (parameter.size == 8 && is_here && value <= address).then_some(value)
         };
         let pointers = parameters().filter_map(|parameter| Some((pointer(parameter)?, parameter)));
         let Some((start, parameter)) = pointers.rev().max_by_key(|(start, _)| *start) else {

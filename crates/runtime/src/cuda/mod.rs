@@ -273,7 +273,7 @@ impl Backend for Cuda {
         let driver = self.context.enter()?;
         let mut address = 0;
         // SAFETY: the out-pointer is valid for the call.
-        match unsafe { driver.cuMemAlloc_v2(&mut address, bytes) } {
+        match unsafe { driver.cuMemAlloc_v2(&mut address, bytes.max(1)) } {
             Err(Failure { code: status::OUT_OF_MEMORY, .. }) => {
                 Err(Error::OutOfMemory { bytes: bytes as u64, device: self.properties.name.clone() })
             }

@@ -16,29 +16,8 @@ use super::mutate::{edge, mutate, number, once_in, one};
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
 const MOST_THREADS: u64 = 1 << 12;
 
-/// A kernel with a parameter of each kind.
-const KERNEL: &str = "\
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry kernel(.param .u64 from, .param .u64 to, .param .f32 scale, .param .align 8 .b8 rest[24])
-{
-    .reg .b32 %r<4>;
-    .reg .f32 %f<4>;
-    .reg .b64 %rd<6>;
-    ld.param.u64 %rd0, [from];
-    ld.param.u64 %rd1, [to];
-    ld.param.f32 %f0, [scale];
-    mov.u32 %r0, %tid.x;
-    mul.wide.u32 %rd2, %r0, 4;
-    add.u64 %rd3, %rd0, %rd2;
-    add.u64 %rd4, %rd1, %rd2;
-    ld.global.f32 %f1, [%rd3];
-    mul.f32 %f2, %f1, %f0;
-    st.global.f32 [%rd4], %f2;
-    ret;
-}
-";
+/// A kernel of two buffers and a scalar.
+const KERNEL: &str = include_str!("../../../cli/tests/twice.ptx");
 
 pub(super) struct LaunchFiles {
     folder: PathBuf,
@@ -50,7 +29,9 @@ impl LaunchFiles {
     pub(super) fn new() -> Self {
         let folder = std::env::temp_dir().join(format!("warpwright-fuzz-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("temporary files can be made");
-        std::fs::write(folder.join("kernel.ptx"), KERNEL).expect("it can be written");
+        // With a parameter of each kind.
+        let kernel = KERNEL.replace(".param .f32 n", ".param .f32 n, .param .align 8 .b8 rest[24]");
+        std::fs::write(folder.join("twice.ptx"), kernel).expect("it can be written");
         std::fs::write(folder.join("four.npy"), numpy()).expect("it can be written");
         let h200 = Arch::named("h200").expect("it is in the table");
         let device = Device::emulated_on_one_thread(h200, Schedule::Eager).expect("a thread can be started");
@@ -68,7 +49,7 @@ fn numpy() -> Vec<u8> {
 
 fn launch() -> Value {
     json!({
-        "ptx": "kernel.ptx", "entry": "kernel", "grid": [1, 1], "block": [4], "cluster": [1],
+        "ptx": "twice.ptx", "entry": "twice", "grid": [1, 1], "block": [4], "cluster": [1],
         "cooperative": false, "dynamic_shared_bytes": 64,
         "args": [
             {"buffer": {"dtype": "f32", "shape": [4], "init": {"npy": "four.npy"}}},
