@@ -7,6 +7,7 @@ mod faults;
 mod hopper;
 mod language;
 mod mbarrier;
+mod messages;
 mod tensor_copies;
 mod tensor_map;
 mod tensor_map_checks;
