@@ -2,6 +2,7 @@
 
 mod clean;
 mod counters;
+mod decode_attention;
 mod emulated;
 mod expected_refusals;
 mod gemm;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
+use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_kernels::rows::Gain;
@@ -121,6 +122,50 @@ fn cross_entropy(bench: &Bench, (x, shape): (usize, (u32, u32)), targets: usize,
     bench.operations.cross_entropy(&bench.stream, (&x, shape), &targets, &mut losses)
 }
 
+/// Decode attention of a legal shape but for `change`, with buffers of that shape but for `grown`,
+/// which have an element more.
+fn decode(
+    bench: &Bench,
+    change: fn(&mut DecodeShape),
+    options: DecodeOptions<'_>,
+    grown: Option<usize>,
+) -> Outcome {
+    let heads = Heads { query_heads: 4, key_heads: 2, head_dim: 64 };
+    let mut shape =
+        DecodeShape { heads, batch: 2, queries: 3, page_size: 16, pages: 5, pages_per_sequence: 2 };
+    change(&mut shape);
+    let more = |index: usize| usize::from(grown == Some(index));
+    let of = |index: usize, elements: usize| bench.of::<bf16>(elements + more(index));
+    let (queries, keys, values) =
+        (of(0, shape.query_elements()), of(1, shape.pool_elements()), of(2, shape.pool_elements()));
+    let table = bench.of(shape.table_entries() + more(3));
+    let lengths = bench.of(shape.batch as usize + more(4));
+    let mut output = of(5, shape.query_elements());
+    let mut lse = bench.f32(shape.query_rows() + more(6));
+    let buffers = DecodeBuffers {
+        queries: &queries,
+        keys: &keys,
+        values: &values,
+        table: &table,
+        lengths: &lengths,
+        output: &mut output,
+        lse: &mut lse,
+    };
+    bench.operations.decode_attention(&bench.stream, &shape, options, buffers)
+}
+
+fn decode_of(bench: &Bench, change: fn(&mut DecodeShape)) -> Outcome {
+    decode(bench, change, DecodeOptions::default(), None)
+}
+
+fn decode_grown(bench: &Bench, grown: usize) -> Outcome {
+    decode(bench, |_| (), DecodeOptions::default(), Some(grown))
+}
+
+fn decode_with(bench: &Bench, options: DecodeOptions<'_>) -> Outcome {
+    decode(bench, |_| (), options, None)
+}
+
 const REFUSALS: &[Refusal] = refusals! {
     copy, |b| b.operations.copy(&b.stream, &b.f32(10), &mut b.f32(9))
         => "the target of a copy: expected a length of 10, found 9";
@@ -227,6 +272,34 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the buffer of cross-entropy's losses: expected a length of 3, found 4";
     cross_entropy, |b| cross_entropy(b, (0, (3, 0)), 3, 3)
         => "the cross-entropy of a row of no elements does not exist; pass at least one";
+
+    decode_attention, |b| decode_of(b, |shape| shape.heads.head_dim = 80)
+        => "decode attention: a head dimension of 80; give one of [64, 96, 128, 192, 256]";
+    decode_attention, |b| decode_of(b, |shape| shape.heads.key_heads = 3)
+        => "decode attention: 4 query heads and 3 key heads; give a multiple of the key heads, 1 or more of each";
+    decode_attention, |b| decode_of(b, |shape| shape.page_size = 24)
+        => "decode attention: pages of 24 keys; give one of [16, 32, 64, 128, 256]";
+    decode_attention, |b| decode_of(b, |shape| shape.queries = 65)
+        => "decode attention: 65 queries of 2 query heads per key head; give 1 to 64 queries";
+    decode_attention, |b| decode_of(b, |shape| shape.pages_per_sequence = 0)
+        => "decode attention: a block table without entries; give 1 page per sequence or more";
+    decode_attention, |b| decode_of(b, |shape| (shape.batch, shape.pages_per_sequence) = (0, 1 << 28))
+        => "decode attention: 0 sequences of up to 4294967296 keys and 2 key heads are more than 2^31 keys of a sequence, or 2^35 keys of all heads; do the work in parts";
+    decode_attention, |b| decode_with(b, DecodeOptions { window: Some(0), ..DecodeOptions::default() })
+        => "decode attention: a window of 0 keys; give 1 or more, or `None` for all";
+    decode_attention, |b| decode_with(b, DecodeOptions { softcap: Some(-1.0), ..DecodeOptions::default() })
+        => "decode attention: a softcap of -1; give a positive number, or `None` for none";
+    decode_attention, |b| decode_with(b, DecodeOptions { sink: Some(&b.f32(2)), ..DecodeOptions::default() })
+        => "the sink of decode attention: expected a length of 4, found 2";
+    decode_attention, |b| decode_grown(b, 0) => "Q of decode attention: expected a length of 1536, found 1537";
+    decode_attention, |b| decode_grown(b, 1) => "the pool of K: expected a length of 10240, found 10241";
+    decode_attention, |b| decode_grown(b, 2) => "the pool of V: expected a length of 10240, found 10241";
+    decode_attention, |b| decode_grown(b, 3) => "the block table: expected a length of 4, found 5";
+    decode_attention, |b| decode_grown(b, 4) => "the lengths of sequences: expected a length of 2, found 3";
+    decode_attention, |b| decode_grown(b, 5)
+        => "the output of decode attention: expected a length of 1536, found 1537";
+    decode_attention, |b| decode_grown(b, 6)
+        => "the LSE of decode attention: expected a length of 24, found 25";
 };
 
 #[test]

@@ -4,6 +4,7 @@ mod gemm;
 
 use warpwright_harness::{DynWorkload, Entry};
 
+use crate::attention::decode::DecodeAttentionWorkload;
 use crate::{elementwise, histogram, reduce, rows, scan, select, sgemm, sort, transpose};
 
 /// Every workload of the library, in the order in which a reader best meets them.
@@ -26,6 +27,7 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<rows::CrossEntropyWorkload>(),
     Entry::of::<sgemm::SgemmWorkload>(),
     Entry::of::<gemm::GemmWorkload>(),
+    Entry::of::<DecodeAttentionWorkload>(),
 ];
 
 /// The workload of that name, with its defaults.

@@ -7,7 +7,7 @@
 
 use crate::composite::{ValueArray, select_value};
 use crate::element::DeviceNumber;
-use crate::operation::{perform, refuse};
+use crate::operation::{on_behalf_of_author, perform, refuse};
 use crate::recorder;
 use crate::special::{lane_id, thread_idx};
 use crate::staging::DeviceValue;
@@ -223,31 +223,31 @@ pub fn broadcast<V: DeviceValue + Copy>(value: V, thread: impl Value<u32>) -> V 
 #[track_caller]
 pub fn reduce_sum<T: DeviceNumber>(value: Reg<T>) -> Reg<T> {
     let at = Position::here();
-    combine_warps(at, at.lanes.reduce_sum(value), add)
+    on_behalf_of_author(|| combine_warps(at, at.lanes.reduce_sum(value), add))
 }
 
 /// The smallest of the threads' values; every thread has it.
 #[track_caller]
 pub fn reduce_min<T: DeviceNumber>(value: Reg<T>) -> Reg<T> {
     let at = Position::here();
-    combine_warps(at, at.lanes.reduce_min(value), Reg::min)
+    on_behalf_of_author(|| combine_warps(at, at.lanes.reduce_min(value), Reg::min))
 }
 
 /// The largest of the threads' values; every thread has it.
 #[track_caller]
 pub fn reduce_max<T: DeviceNumber>(value: Reg<T>) -> Reg<T> {
     let at = Position::here();
-    combine_warps(at, at.lanes.reduce_max(value), Reg::max)
+    on_behalf_of_author(|| combine_warps(at, at.lanes.reduce_max(value), Reg::max))
 }
 
 /// Each thread's value added to those of all threads before it.
 #[track_caller]
 pub fn inclusive_sum<T: DeviceNumber>(value: Reg<T>) -> Reg<T> {
-    inclusive_scan(value, add)
+    on_behalf_of_author(|| inclusive_scan(value, add))
 }
 
 /// The sum of the values of all threads before; 0 in thread 0.
 #[track_caller]
 pub fn exclusive_sum<T: DeviceNumber>(value: Reg<T>) -> Reg<T> {
-    exclusive_scan(value, constant(T::ZERO), add)
+    on_behalf_of_author(|| exclusive_scan(value, constant(T::ZERO), add))
 }

@@ -3,7 +3,7 @@
 
 use crate::composite::{exchange, select_value, shuffle_value_xor};
 use crate::element::DeviceNumber;
-use crate::operation::compute;
+use crate::operation::{compute, on_behalf_of_author};
 use crate::special::lane_id;
 use crate::staging::DeviceValue;
 use crate::value::{Reg, Value, constant};
@@ -145,7 +145,7 @@ macro_rules! numbers {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $name<T: DeviceNumber>(self, value: Reg<T>) -> Reg<T> {
-                    self.reduce_commuting($word, value, $operation)
+                    on_behalf_of_author(|| self.reduce_commuting($word, value, $operation))
                 }
             )*
         }
@@ -172,13 +172,13 @@ impl Lanes {
     /// Each lane's value added to those of all lanes below it.
     #[track_caller]
     pub fn inclusive_sum<T: DeviceNumber>(self, value: Reg<T>) -> Reg<T> {
-        self.inclusive_scan(value, add)
+        on_behalf_of_author(|| self.inclusive_scan(value, add))
     }
 
     /// The sum of the values of all lanes below; 0 in lane 0.
     #[track_caller]
     pub fn exclusive_sum<T: DeviceNumber>(self, value: Reg<T>) -> Reg<T> {
-        self.exclusive_scan(value, constant(T::ZERO), add)
+        on_behalf_of_author(|| self.exclusive_scan(value, constant(T::ZERO), add))
     }
 }
 

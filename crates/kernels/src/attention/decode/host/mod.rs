@@ -1,0 +1,5 @@
+//! Launching the kernel, and its workload.
+
+mod operations;
+mod reference;
+pub(super) mod workload;

@@ -1,0 +1,213 @@
+//! Decode attention as a workload.
+
+use warpwright::prelude::*;
+use warpwright::runtime::Buffer;
+use warpwright_harness::{
+    HostNumber, Options, Prepared, Random, Result, Setup, Values, Work, Workload, data_types,
+};
+
+use super::super::device::CacheElement;
+use super::super::plan::DecodeTuning;
+use super::super::problem::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
+use super::reference::Inputs;
+use crate::operations::Operations;
+
+data_types! {
+    /// Types of K and V.
+    pub(crate) enum CacheType by with_cache_type { bf16, f16 }
+}
+
+/// Attention of the last queries of each sequence over its paged keys and values.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct DecodeAttentionWorkload {
+    /// Sequences.
+    #[option(default = 3)]
+    batch: u32,
+    /// Keys per sequence.
+    #[option(default = 300)]
+    keys: u32,
+    /// Draw the length of each sequence between 1 and `keys`.
+    ragged: bool,
+    /// Queries per sequence.
+    #[option(default = 1, min = 1)]
+    queries: u32,
+    /// Query heads.
+    #[option(default = 8, min = 1)]
+    query_heads: u32,
+    /// Heads of K and V.
+    #[option(default = 2, min = 1)]
+    key_heads: u32,
+    /// Elements of a query, a key and a value.
+    #[option(default = 64)]
+    head_dim: u32,
+    /// Keys of a page.
+    #[option(default = 16)]
+    page_size: u32,
+    /// Data type of Q, K, V and the output.
+    #[option(name = "type")]
+    element: CacheType,
+    /// Keys that a query sees.
+    #[option(min = 1)]
+    window: Option<u32>,
+    /// Bound of the scores.
+    softcap: Option<f32>,
+    /// A logit per query head that joins the denominator.
+    sink: bool,
+    /// The configuration.
+    #[option(flatten)]
+    tuning: DecodeTuning,
+}
+
+/// The buffers of a launch.
+struct Set<T> {
+    queries: Buffer<T>,
+    keys: Buffer<T>,
+    values: Buffer<T>,
+    table: Buffer<u32>,
+    lengths: Buffer<u32>,
+    sink: Option<Buffer<f32>>,
+    output: Buffer<T>,
+    lse: Buffer<f32>,
+}
+
+impl DecodeAttentionWorkload {
+    /// The length of each sequence: the same for every set of buffers.
+    fn lengths(&self) -> Vec<u32> {
+        let mut random = Random::new(u64::from(self.keys));
+        let mut length = || match self.ragged {
+            true => 1 + random.below(self.keys.max(1).into()) as u32,
+            false => self.keys,
+        };
+        (0..self.batch).map(|_| length()).collect()
+    }
+
+    fn heads(&self) -> Heads {
+        Heads { query_heads: self.query_heads, key_heads: self.key_heads, head_dim: self.head_dim }
+    }
+
+    /// The shape: the pools have the pages of all sequences, and one that none has.
+    fn shape(&self) -> DecodeShape {
+        let page_size = self.page_size.max(1);
+        let pages = self.lengths().iter().map(|length| length.div_ceil(page_size)).sum::<u32>() + 1;
+        DecodeShape {
+            heads: self.heads(),
+            batch: self.batch,
+            queries: self.queries,
+            page_size: self.page_size,
+            pages,
+            pages_per_sequence: self.keys.div_ceil(page_size).max(1),
+        }
+    }
+
+    fn prepare_of<T: CacheElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let (shape, lengths, tuning) = (self.shape(), self.lengths(), self.tuning);
+        shape.check()?;
+        let (scale, window, softcap) =
+            (DecodeOptions::default().scale(shape.heads), self.window, self.softcap);
+        let has_sink = self.sink;
+        let operations = Operations::new(setup.device());
+        let buffers = setup.buffers(self.work(), |seed| {
+            let table = block_table(&shape, &lengths, seed);
+            let pool = |seed| {
+                setup.input(shape.pool_elements(), |count| {
+                    let mut pool = Values::Normal.numbers::<T>(seed, count);
+                    poison_unused(&mut pool, &shape, &lengths, &table);
+                    pool
+                })
+            };
+            let (keys, values) = (pool(!seed)?, pool(!seed - 1)?);
+            let sink = || setup.values::<f32>(Values::Normal, !seed - 2, shape.heads.query_heads as usize);
+            Ok(Set {
+                queries: setup.values::<T>(Values::Normal, seed, shape.query_elements())?,
+                keys,
+                values,
+                lengths: setup.input(lengths.len(), |_| lengths.clone())?,
+                sink: has_sink.then(sink).transpose()?,
+                output: setup.output::<T>(shape.query_elements())?,
+                lse: setup.output::<f32>(shape.query_rows())?,
+                table: setup.input(table.len(), |_| table)?,
+            })
+        })?;
+        Ok(buffers
+            .launch(move |stream, set: &mut Set<T>| {
+                let options = DecodeOptions { scale: None, window, softcap, sink: set.sink.as_ref() };
+                let buffers = DecodeBuffers {
+                    queries: &set.queries,
+                    keys: &set.keys,
+                    values: &set.values,
+                    table: &set.table,
+                    lengths: &set.lengths,
+                    output: &mut set.output,
+                    lse: &mut set.lse,
+                };
+                Ok(operations.tuned_decode_attention(stream, &shape, options, buffers, &tuning)?)
+            })
+            .verify(move |set| {
+                let inputs = Inputs {
+                    shape,
+                    scale: scale.into(),
+                    window,
+                    softcap: softcap.map(f64::from),
+                    sink: set.sink.as_ref().map(Buffer::to_vec).transpose()?,
+                    queries: set.queries.to_vec()?,
+                    keys: set.keys.to_vec()?,
+                    values: set.values.to_vec()?,
+                    table: set.table.to_vec()?,
+                    lengths: set.lengths.to_vec()?,
+                };
+                inputs.verify(&set.output.to_vec()?, &set.lse.to_vec()?)
+            }))
+    }
+}
+
+/// Pages in random order; page 0 belongs to no sequence, and entries past a length are no pages.
+fn block_table(shape: &DecodeShape, lengths: &[u32], seed: u64) -> Vec<u32> {
+    let mut random = Random::new(seed);
+    let mut free: Vec<u32> = (1..shape.pages).collect();
+    let mut table = Vec::with_capacity(shape.table_entries());
+    for length in lengths {
+        for entry in 0..shape.pages_per_sequence {
+            let is_used = entry < length.div_ceil(shape.page_size);
+            let page = is_used.then(|| free.swap_remove(random.below(free.len() as u64) as usize));
+            table.push(page.unwrap_or(u32::MAX));
+        }
+    }
+    table
+}
+
+/// NaN for the keys that no sequence has: results that depend on one are found.
+fn poison_unused<T: HostNumber>(pool: &mut [T], shape: &DecodeShape, lengths: &[u32], table: &[u32]) {
+    let key = shape.heads.key_heads as usize * shape.heads.head_dim as usize;
+    let page_size = shape.page_size as usize;
+    let mut poison = |page: usize, used: usize| {
+        pool[page * page_size * key..][used * key..page_size * key].fill(T::nearest(f64::NAN));
+    };
+    poison(0, 0);
+    for (pages, length) in table.chunks(shape.pages_per_sequence as usize).zip(lengths) {
+        let (whole, rest) = (*length as usize / page_size, *length as usize % page_size);
+        if rest > 0 {
+            poison(pages[whole] as usize, rest);
+        }
+    }
+}
+
+impl Workload for DecodeAttentionWorkload {
+    const NAME: &'static str = "decode-attention";
+
+    /// The bytes of K and V, and the two products of the rows that there are.
+    fn work(&self) -> Work {
+        let seen =
+            |length: &u32| self.window.map_or(*length, |window| (*length).min(window + self.queries - 1));
+        let keys: f64 = self.lengths().iter().map(|length| f64::from(seen(length))).sum();
+        let elements = keys * f64::from(self.head_dim);
+        let bytes = with_cache_type!(self.element, T => T::BYTES);
+        Work {
+            operations: 4.0 * elements * f64::from(self.query_heads) * f64::from(self.queries),
+            bytes: 2.0 * elements * f64::from(self.key_heads) * f64::from(bytes),
+        }
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        with_cache_type!(self.element, T => self.prepare_of::<T>(setup))
+    }
+}

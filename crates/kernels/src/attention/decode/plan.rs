@@ -1,0 +1,197 @@
+//! The configuration of the kernel: how warps share a tile of keys, and what shared memory holds.
+//!
+//! ```text
+//! a tile of K (or V) in the ring: `key_warps` boxes of `box_keys` keys x head_dim
+//!
+//!            keys 0..16     keys 16..32    keys 32..48    keys 48..64
+//! rows 0..16   warp 0         warp 1         warp 2         warp 3        each with a softmax of its own
+//! rows 16..32  warp 4         warp 5         warp 6         warp 7        where there are more than 16 rows
+//! ```
+
+use warpwright::arch::Capability;
+use warpwright::lang::element::Element;
+use warpwright::prelude::L2Eviction;
+use warpwright_harness::{OptionValue, Options};
+
+use super::problem::{DecodeShape, OPERATION};
+use crate::operations::{OperationError, Result};
+
+/// Rows of one `mma.sync`.
+pub(super) const MMA_ROWS: u32 = 16;
+
+/// Elements between two rows of partial outputs in shared memory, in addition to the row: eight
+/// rows of pairs are in different banks.
+pub(super) const PARTIAL_PADDING: u32 = 8;
+
+/// The L2 priority of the cache's bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+pub(crate) enum CacheEviction {
+    /// The default priority.
+    #[default]
+    Normal,
+    /// Evicted first.
+    First,
+}
+
+/// What a plan shall have; `None` leaves it to the heuristic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
+pub(crate) struct DecodeTuning {
+    /// Keys that a warp multiplies at once: 16, 32 or 64.
+    #[option(min = 16, max = 64, search = [16, 32])]
+    pub(super) box_keys: Option<u32>,
+    /// Warps along the keys of a tile.
+    #[option(min = 1, max = 16, search = [2, 4, 8])]
+    pub(super) key_warps: Option<u32>,
+    /// Tiles of K and V in shared memory.
+    #[option(min = 2, max = 64, search = [4, 6, 8])]
+    pub(super) stages: Option<u32>,
+    /// CTAs per SM.
+    #[option(min = 1, max = 8, search = [1, 2])]
+    pub(super) ctas_per_sm: Option<u32>,
+    /// Maximum number of CTAs.
+    #[option(min = 1)]
+    pub(super) ctas: Option<u32>,
+    /// L2 priority of K and V.
+    pub(super) evict: CacheEviction,
+}
+
+/// How the threads of a CTA share the keys and the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct DecodePlan {
+    /// Keys that a warp multiplies at once: those of one box.
+    pub(super) box_keys: u32,
+    /// Warps along the keys of a tile.
+    pub(super) key_warps: u32,
+    /// Warps along the rows.
+    pub(super) row_warps: u32,
+    /// Tiles of the ring; K and V alternate.
+    pub(super) stages: u32,
+    /// Resident CTAs per SM.
+    pub(super) ctas_per_sm: u32,
+    /// CTAs at most; `None`: as many as fit the device.
+    pub(super) ctas: Option<u32>,
+    /// The L2 priority of K and V.
+    pub(super) evict: CacheEviction,
+    /// Whether the GPU has tensor copies, waits that suspend a thread, and programmatic dependent
+    /// launches: sm_90.
+    pub(super) is_hopper: bool,
+}
+
+impl DecodePlan {
+    /// The plan for a shape on GPUs of that capability.
+    ///
+    /// # Errors
+    /// `tuning` contradicts the shape, or shared memory cannot hold two tiles.
+    pub(super) fn new<T: Element>(
+        shape: &DecodeShape,
+        tuning: &DecodeTuning,
+        capability: &Capability,
+    ) -> Result<Self> {
+        let row_warps = shape.rows().div_ceil(MMA_ROWS);
+        let box_keys = tuning.box_keys.unwrap_or(16);
+        if !box_keys.is_power_of_two() || box_keys > shape.page_size {
+            let page = shape.page_size;
+            return refuse(format!(
+                "a warp multiplies {box_keys} keys at once; give a power of two from 16 to {page}, the page size"
+            ));
+        }
+        let mut plan = Self {
+            box_keys,
+            key_warps: tuning.key_warps.unwrap_or_else(|| Self::key_warps(shape, row_warps)),
+            row_warps,
+            stages: 2,
+            ctas_per_sm: tuning.ctas_per_sm.unwrap_or(1),
+            ctas: tuning.ctas,
+            evict: tuning.evict,
+            is_hopper: capability.compute_capability >= (9, 0),
+        };
+        if plan.threads() > capability.threads_per_cta {
+            let (keys, rows) = (plan.key_warps, plan.row_warps);
+            return refuse(format!(
+                "{keys} warps along the keys, {rows} along the rows and the producer are more than a CTA has; \
+                 give at most {} along the keys",
+                (capability.threads_per_cta / 32 - 1) / rows
+            ));
+        }
+        let per_cta = capability.shared_bytes_per_sm / plan.ctas_per_sm - capability.shared_bytes_reserved;
+        let available = per_cta.min(capability.shared_bytes_per_cta_opt_in).saturating_sub(STATIC_BYTES);
+        let wanted = tuning.stages.unwrap_or(2);
+        while plan.stages_in::<T>(shape, available) < wanted
+            && tuning.key_warps.is_none()
+            && plan.key_warps > 1
+        {
+            plan.key_warps /= 2;
+        }
+        let fit = plan.stages_in::<T>(shape, available);
+        if fit < wanted {
+            let (tile, partials) = (plan.tile_bytes::<T>(shape), plan.partial_bytes(shape));
+            return refuse(format!(
+                "{wanted} tiles of {tile} bytes and {partials} bytes of partial results exceed the {available} bytes of \
+                 shared memory of a CTA; give fewer stages, warps along the keys, keys of a box, or CTAs per SM"
+            ));
+        }
+        plan.stages = tuning.stages.unwrap_or(fit.min(MAX_STAGES));
+        Ok(plan)
+    }
+
+    /// Warps along the keys: enough that one tile's chain of products and softmax takes less time
+    /// than its bytes, and few enough that partial results leave room for the ring.
+    fn key_warps(shape: &DecodeShape, row_warps: u32) -> u32 {
+        /// Shared memory for partial results.
+        const PARTIAL_BYTES: u32 = 72 << 10;
+        let wanted = if shape.heads.head_dim > 128 { 4 } else { 8 };
+        let row_bytes = (shape.heads.head_dim + PARTIAL_PADDING + 2) * 4;
+        let fit = PARTIAL_BYTES / (shape.rows() * row_bytes);
+        (wanted / row_warps).min(fit).max(1)
+    }
+
+    /// Rows of a product, padded to whole MMAs.
+    pub(super) fn padded_rows(&self) -> u32 {
+        self.row_warps * MMA_ROWS
+    }
+
+    /// Keys of a tile.
+    pub(super) fn tile_keys(&self) -> u32 {
+        self.key_warps * self.box_keys
+    }
+
+    /// Warps that multiply.
+    pub(super) fn consumer_warps(&self) -> u32 {
+        self.key_warps * self.row_warps
+    }
+
+    /// Threads of a CTA: the consumers and the producer's warp.
+    pub(super) fn threads(&self) -> u32 {
+        32 * (self.consumer_warps() + 1)
+    }
+
+    /// Bytes of a tile of K or V.
+    fn tile_bytes<T: Element>(&self, shape: &DecodeShape) -> u32 {
+        self.tile_keys() * shape.heads.head_dim * T::BYTES
+    }
+
+    /// Tiles that fit shared memory of `available` bytes.
+    fn stages_in<T: Element>(&self, shape: &DecodeShape, available: u32) -> u32 {
+        available.saturating_sub(self.partial_bytes(shape)) / self.tile_bytes::<T>(shape)
+    }
+
+    /// Bytes of the warps' partial results.
+    fn partial_bytes(&self, shape: &DecodeShape) -> u32 {
+        self.key_warps * shape.rows() * (shape.heads.head_dim + PARTIAL_PADDING + 2) * 4
+    }
+
+    /// The L2 priority of K and V, if it is not the default.
+    pub(super) fn eviction(&self) -> Option<L2Eviction> {
+        (self.evict == CacheEviction::First).then_some(L2Eviction::First)
+    }
+}
+
+/// Shared memory for mbarriers, collectives and alignment.
+const STATIC_BYTES: u32 = 3 << 10;
+
+/// Tiles of the ring at most.
+const MAX_STAGES: u32 = 32;
+
+fn refuse<V>(reason: String) -> Result<V> {
+    Err(OperationError::Shape { what: OPERATION, reason })
+}
