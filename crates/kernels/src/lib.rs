@@ -3,6 +3,7 @@
 pub mod attention;
 mod cache;
 pub mod collective;
+pub mod delta_rule;
 pub mod elementwise;
 pub mod gemm;
 pub mod histogram;

@@ -3,6 +3,7 @@
 mod clean;
 mod counters;
 mod decode_attention;
+mod delta_rule;
 mod emulated;
 mod expected_refusals;
 mod gemm;

@@ -8,6 +8,8 @@ use std::path::Path;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
+use warpwright_kernels::delta_rule::device::decode::Decode;
+use warpwright_kernels::delta_rule::{self, DeltaRuleInputs, InitialState};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_kernels::rows::Gain;
@@ -104,6 +106,47 @@ fn rms_norm(bench: &Bench, x: usize, weights: usize, y: usize) -> Outcome {
     bench.operations.rms_norm(&bench.stream, (&x, (3, 5)), (&weights, Gain::Weight), 1e-6, &mut y)
 }
 
+/// The lengths of qkv, a, b, a_log and dt_bias of two tokens of 1 key head and 2 value heads.
+const DELTA_RULE: [usize; 5] = [1024, 4, 4, 2, 2];
+
+/// By the heads, the lengths of the inputs, and those of the states and of o.
+fn delta_rule_of(
+    bench: &Bench,
+    heads: delta_rule::Heads,
+    [qkv, a, b, a_log, dt_bias]: [usize; 5],
+    [states, o]: [usize; 2],
+    call: impl FnOnce(&Bench, DeltaRuleInputs<'_>, &mut Buffer<f32>, &mut Buffer<bf16>) -> Outcome,
+) -> Outcome {
+    let (qkv, a, b) = (bench.of(qkv), bench.of(a), bench.of(b));
+    let (a_log, dt_bias) = (bench.f32(a_log), bench.f32(dt_bias));
+    let inputs = DeltaRuleInputs { heads, qkv: &qkv, a: &a, b: &b, a_log: &a_log, dt_bias: &dt_bias };
+    call(bench, inputs, &mut bench.f32(states), &mut bench.of(o))
+}
+
+fn delta_rule_decode(
+    bench: &Bench,
+    (keys, values): (u32, u32),
+    inputs: [usize; 5],
+    to: [usize; 2],
+) -> Outcome {
+    delta_rule_of(bench, delta_rule::Heads { keys, values }, inputs, to, |bench, inputs, states, o| {
+        bench.operations.delta_rule_decode(&bench.stream, inputs, states, o)
+    })
+}
+
+fn delta_rule(bench: &Bench, starts: usize, to: [usize; 2]) -> Outcome {
+    delta_rule_of(
+        bench,
+        delta_rule::Heads { keys: 1, values: 2 },
+        DELTA_RULE,
+        to,
+        |bench, inputs, states, o| {
+            let states = (states, InitialState::Zero);
+            bench.operations.delta_rule(&bench.stream, inputs, &bench.of(starts), states, o)
+        },
+    )
+}
+
 /// By the elements of x, residual, weights, sum and y.
 fn add_rms_norm(bench: &Bench, elements: [usize; 5]) -> Outcome {
     let [x, residual, weights, mut sum, mut y] = elements.map(|elements| bench.f32(elements));
@@ -175,6 +218,40 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the second operand: expected a length of 10, found 0";
     zip, |b| b.operations.zip(&b.stream, &b.f32(10), &b.f32(10), &mut b.f32(9), |x, _| x)
         => "the result: expected a length of 10, found 9";
+
+    delta_rule_decode, |b| delta_rule_decode(b, (2, 3), DELTA_RULE, [65536, 512])
+        => "the gated delta rule: 3 value heads cannot share 2 key heads equally; pass 1 to 1024 value heads, a multiple of the key heads";
+    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1023, 4, 4, 2, 2], [65536, 512])
+        => "qkv of the gated delta rule: expected a length of 1024, found 1023";
+    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1024, 5, 4, 2, 2], [65536, 512])
+        => "a of the gated delta rule: expected a length of 4, found 5";
+    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1024, 4, 3, 2, 2], [65536, 512])
+        => "b of the gated delta rule: expected a length of 4, found 3";
+    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1024, 4, 4, 1, 2], [65536, 512])
+        => "a_log of the gated delta rule: expected a length of 2, found 1";
+    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1024, 4, 4, 2, 0], [65536, 512])
+        => "dt_bias of the gated delta rule: expected a length of 2, found 0";
+    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), DELTA_RULE, [65535, 512])
+        => "the states of the gated delta rule: expected a length of 65536, found 65535";
+    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), DELTA_RULE, [65536, 511])
+        => "the output of the gated delta rule: expected a length of 512, found 511";
+    delta_rule_decode_by, |b| {
+        let heads = delta_rule::Heads { keys: 1, values: 2 };
+        delta_rule_of(b, heads, DELTA_RULE, [65536, 512], |b, inputs, states, o| {
+            let decode = Decode { heads, columns: 16, rows: 8 };
+            b.operations.delta_rule_decode_by(decode, &b.stream, inputs, states, o)
+        })
+    } => "a decode of the gated delta rule: 16 columns of a CTA and 8 rows of a thread; pass 32, 64 or 128 columns and 8 or 16 rows";
+    delta_rule, |b| delta_rule(b, 3, [32768, 512])
+        => "the states of the gated delta rule: expected a length of 65536, found 32768";
+    delta_rule, |b| delta_rule(b, 2, [32768, 0])
+        => "the output of the gated delta rule: expected a length of 512, found 0";
+    delta_rule, |b| delta_rule(b, 1, [0, 512])
+        => "the gated delta rule: 2 tokens are of no sequence; pass where sequences start and end";
+    delta_rule_by, |b| delta_rule_of(b, delta_rule::Heads { keys: 1, values: 2 }, DELTA_RULE, [32768, 512], |b, inputs, states, o| {
+        let states = (states, InitialState::Zero);
+        b.operations.delta_rule_by(3, &b.stream, inputs, &b.of(2), states, o)
+    }) => "the gated delta rule: 3 warpgroups of a CTA; pass 1 or 2";
 
     transpose, |b| b.operations.transpose(&b.stream, &b.f32(14), (3, 5), &mut b.f32(15))
         => "the matrix to transpose: expected a length of 15, found 14";

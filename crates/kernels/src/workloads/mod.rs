@@ -5,7 +5,7 @@ mod gemm;
 use warpwright_harness::{DynWorkload, Entry};
 
 use crate::attention::decode::DecodeAttentionWorkload;
-use crate::{elementwise, histogram, reduce, rows, scan, select, sgemm, sort, transpose};
+use crate::{delta_rule, elementwise, histogram, reduce, rows, scan, select, sgemm, sort, transpose};
 
 /// Every workload of the library, in the order in which a reader best meets them.
 pub const WORKLOADS: &[Entry] = &[
@@ -25,6 +25,8 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<rows::AddRmsNormWorkload>(),
     Entry::of::<rows::LayerNormWorkload>(),
     Entry::of::<rows::CrossEntropyWorkload>(),
+    Entry::of::<delta_rule::DeltaRuleDecodeWorkload>(),
+    Entry::of::<delta_rule::DeltaRuleWorkload>(),
     Entry::of::<sgemm::SgemmWorkload>(),
     Entry::of::<gemm::GemmWorkload>(),
     Entry::of::<DecodeAttentionWorkload>(),

@@ -1,0 +1,101 @@
+//! What the two kernels of a prefill share: the chunks of packed sequences, and the tiles of a chunk.
+
+use warpwright::layout::Error;
+use warpwright::prelude::*;
+
+use crate::delta_rule::problem::{CHUNK, HEAD, Heads};
+
+/// The factors of a chunk by token that follow its two matrices: see [`Factor`].
+pub const FACTORS: u32 = 4 * CHUNK + 4;
+
+/// Rows of [`FACTORS`], each with a number per token of the chunk. G is the sum of the log-decays
+/// from the beginning of the chunk to the token; |k| and |q| are norms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Factor {
+    /// β.
+    Beta,
+    /// β e^G / |k|: what a key recalls of the state before the chunk, in the token's replacement.
+    Recall,
+    /// e^G / |q| / sqrt(128): what a query reads of the state before the chunk.
+    Read,
+    /// e^(G of the last token - G) / |k|: what is left of a token's replacement after the chunk.
+    Keep,
+    /// e^(G of the last token), one number: what is left of the state.
+    Decay,
+}
+
+impl Factor {
+    /// Its first element.
+    pub(super) fn start(self) -> u32 {
+        self as u32 * CHUNK
+    }
+}
+
+/// A tile of a chunk's queries or keys as TMA copies it: (64 tokens, 128).
+pub(super) fn key_tile() -> Result<TmaTile, Error> {
+    TmaTile::new::<bf16>((CHUNK, HEAD), Major::K)
+}
+
+/// The same memory, as operand B (n, k) of a product over tokens: (128, 64 tokens).
+pub(super) fn key_tile_over_tokens() -> Result<TmaTile, Error> {
+    TmaTile::new::<bf16>((HEAD, CHUNK), Major::Mn)
+}
+
+/// A box of TMA, and a chunk's matrix: (64 tokens, 64), rows of 128 bytes with their swizzle.
+pub(super) fn square_tile() -> Result<TmaTile, Error> {
+    TmaTile::new::<bf16>((CHUNK, CHUNK), Major::K)
+}
+
+/// Elements of a chunk's matrix, and of a box.
+pub const SQUARE: u32 = CHUNK * CHUNK;
+/// Boxes of a chunk's queries or keys.
+pub(super) const BOXES: u32 = HEAD / CHUNK;
+
+/// The tensor of `count` tiles in `memory`.
+#[track_caller]
+pub(super) fn tiles(
+    memory: Shared<bf16>,
+    tile: Result<TmaTile, Error>,
+    count: u32,
+) -> Tensor<bf16, SharedSpace> {
+    Tensor::new(memory, tile.expect("a legal tile").layout(count).expect("a legal tile"))
+}
+
+/// Starts the copies of `boxes` boxes of 64 columns, from `column` on, of the rows from `token` on.
+#[track_caller]
+pub(super) fn load_boxes(
+    qkv: &TensorMap,
+    (column, token): (Reg<u32>, Reg<u32>),
+    boxes: u32,
+    to: Shared<bf16>,
+    barrier: Mbarrier,
+) {
+    for index in 0..boxes {
+        tma::load(*qkv, [column + index * CHUNK, token], to.at(index * SQUARE), barrier);
+    }
+}
+
+/// The columns of `qkv` where a value head's vectors begin.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Columns {
+    pub(super) q: Reg<u32>,
+    pub(super) k: Reg<u32>,
+    pub(super) v: Reg<u32>,
+}
+
+impl Columns {
+    #[track_caller]
+    pub(super) fn of(heads: Heads, head: Reg<u32>) -> Self {
+        let key_head = head / heads.values_per_key();
+        let q = key_head * HEAD;
+        Self { q, k: q + heads.keys * HEAD, v: (head + 2 * heads.keys) * HEAD }
+    }
+}
+
+/// Chunks of a sequence among those of all: `sequence_starts[i] / 64 + i` is the first of sequence
+/// i. There is room for every chunk, because a sequence has at most one that is not full, and no
+/// kernel has to add up lengths.
+#[track_caller]
+pub(super) fn first_chunk(start: Reg<u32>, sequence: Reg<u32>) -> Reg<u32> {
+    start / CHUNK + sequence
+}

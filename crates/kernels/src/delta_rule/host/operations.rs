@@ -1,0 +1,214 @@
+//! The gated delta rule for programs.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+
+use super::super::device::chunk::{FACTORS, SQUARE};
+use super::super::device::chunk_factors::ChunkFactors;
+use super::super::device::chunk_recurrence::ChunkRecurrence;
+use super::super::device::decode::Decode;
+use super::super::problem::{CHUNK, HEAD, Heads, StateElement};
+use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
+
+/// The inputs of a gated delta rule, of tokens one after another.
+#[derive(Clone, Copy)]
+pub struct DeltaRuleInputs<'a> {
+    /// The heads.
+    pub heads: Heads,
+    /// (tokens, [`Heads::columns`]): the queries of all key heads, their keys, and the values of all
+    /// value heads. Queries and keys are normalized by the kernels.
+    pub qkv: &'a Buffer<bf16>,
+    /// (tokens, value heads): the log-decay is -exp(`a_log`) · softplus(`a` + `dt_bias`).
+    pub a: &'a Buffer<bf16>,
+    /// (tokens, value heads): β is the sigmoid of `b`.
+    pub b: &'a Buffer<bf16>,
+    /// (value heads): the logarithm of the decay's rate.
+    pub a_log: &'a Buffer<f32>,
+    /// (value heads): what is added to `a`.
+    pub dt_bias: &'a Buffer<f32>,
+}
+
+impl DeltaRuleInputs<'_> {
+    /// The number of tokens.
+    ///
+    /// # Errors
+    /// A buffer has another length than the heads and the tokens need.
+    fn tokens(&self) -> Result<u32> {
+        self.heads.check()?;
+        let values = self.heads.values as usize;
+        let tokens = self.a.len() / values;
+        expect_length("a of the gated delta rule", tokens * values, self.a.len())?;
+        expect_length("b of the gated delta rule", self.a.len(), self.b.len())?;
+        expect_length("qkv of the gated delta rule", tokens * self.heads.columns() as usize, self.qkv.len())?;
+        expect_length("a_log of the gated delta rule", values, self.a_log.len())?;
+        expect_length("dt_bias of the gated delta rule", values, self.dt_bias.len())?;
+        u32::try_from(tokens).ok().filter(|tokens| *tokens <= MAX_TOKENS).ok_or_else(|| {
+            let reason = format!("{tokens} tokens are more than {MAX_TOKENS}; pass them in parts");
+            OperationError::Shape { what: "the gated delta rule", reason }
+        })
+    }
+}
+
+/// Tokens at most: kernels count chunks and heads in 32 bits.
+const MAX_TOKENS: u32 = 1 << 26;
+/// Sequences at most: they are an extent of a grid.
+const MAX_SEQUENCES: usize = 65_535;
+
+/// The states that sequences begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InitialState {
+    /// Zero: the state buffer is written only.
+    Zero,
+    /// Those in the state buffer.
+    Given,
+}
+
+/// The workspace of a stream.
+#[derive(Default)]
+struct ChunkScratch {
+    inverses: Scratch<bf16>,
+    scores: Scratch<bf16>,
+    factors: Scratch<f32>,
+}
+
+impl Operations {
+    /// One token of each sequence: `o` = the rows that the queries read, and `states` (sequences,
+    /// value heads, 128 k, 128 v), in f32 or bf16, are updated in place.
+    ///
+    /// # Errors
+    /// A buffer does not have the length that the heads and the sequences need, or the device
+    /// refuses.
+    pub fn delta_rule_decode<S: StateElement + Storable>(
+        &self,
+        stream: &Stream,
+        inputs: DeltaRuleInputs<'_>,
+        states: &mut Buffer<S>,
+        o: &mut Buffer<bf16>,
+    ) -> Result<LaunchCounts> {
+        let decode = Decode { heads: inputs.heads, columns: 32, rows: 8 };
+        self.delta_rule_decode_by(decode, stream, inputs, states, o)
+    }
+
+    /// [`delta_rule_decode`](Self::delta_rule_decode) by a kernel of a given shape.
+    ///
+    /// # Errors
+    /// As [`delta_rule_decode`](Self::delta_rule_decode).
+    pub fn delta_rule_decode_by<S: StateElement + Storable>(
+        &self,
+        decode: Decode,
+        stream: &Stream,
+        inputs: DeltaRuleInputs<'_>,
+        states: &mut Buffer<S>,
+        o: &mut Buffer<bf16>,
+    ) -> Result<LaunchCounts> {
+        let (heads, sequences) = (inputs.heads, inputs.tokens()?);
+        decode.check()?;
+        expect_length(
+            "the states of the gated delta rule",
+            sequences as usize * heads.state(),
+            states.len(),
+        )?;
+        expect_output(heads, sequences, o)?;
+        if sequences == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let kernel = self.kernel(decode, Decode::run::<S>)?;
+        let grid = self.grid("a decode of the gated delta rule", decode.ctas(sequences))?;
+        let DeltaRuleInputs { qkv, a, b, a_log, dt_bias, .. } = inputs;
+        Ok(kernel.launch(stream, grid, (qkv, a, b, a_log, dt_bias, states, o))?)
+    }
+
+    /// The tokens of packed sequences: sequence i has those from `sequence_starts[i]` to
+    /// `sequence_starts[i + 1]`, the first of which is 0 and the last the number of tokens. `o` =
+    /// the rows that the queries read, (tokens, value heads, 128), and `states` (sequences, value
+    /// heads, 128 k, 128 v) become the final ones.
+    ///
+    /// Products are of bf16 and summed in f32; gates, sums of log-decays, the triangular inverse and
+    /// the state between chunks are f32.
+    ///
+    /// # Errors
+    /// A buffer does not have the length that the heads, the tokens and the sequences need, the
+    /// device is not of sm_90a, or it refuses.
+    pub fn delta_rule<S: StateElement + Storable>(
+        &self,
+        stream: &Stream,
+        inputs: DeltaRuleInputs<'_>,
+        sequence_starts: &Buffer<u32>,
+        states: (&mut Buffer<S>, InitialState),
+        o: &mut Buffer<bf16>,
+    ) -> Result<LaunchCounts> {
+        let sequences = sequence_starts.len().saturating_sub(1);
+        let halves = 2 * sequences * inputs.heads.values as usize;
+        // With an SM for each half of a head, a warpgroup has one to itself.
+        let consumers = if halves > self.device().properties().sm_count as usize { 2 } else { 1 };
+        self.delta_rule_by(consumers, stream, inputs, sequence_starts, states, o)
+    }
+
+    /// [`delta_rule`](Self::delta_rule) with a number of warpgroups of a CTA, 1 or 2, each of which
+    /// has half of a head's columns of v.
+    ///
+    /// # Errors
+    /// As [`delta_rule`](Self::delta_rule).
+    pub fn delta_rule_by<S: StateElement + Storable>(
+        &self,
+        consumers: u32,
+        stream: &Stream,
+        inputs: DeltaRuleInputs<'_>,
+        sequence_starts: &Buffer<u32>,
+        (states, initial): (&mut Buffer<S>, InitialState),
+        o: &mut Buffer<bf16>,
+    ) -> Result<LaunchCounts> {
+        let (heads, tokens) = (inputs.heads, inputs.tokens()?);
+        let sequences = sequence_starts.len().saturating_sub(1);
+        if !matches!(consumers, 1 | 2) {
+            let reason = format!("{consumers} warpgroups of a CTA; pass 1 or 2");
+            return Err(OperationError::Shape { what: "the gated delta rule", reason });
+        }
+        if sequences > MAX_SEQUENCES {
+            let reason = format!("{sequences} sequences are more than {MAX_SEQUENCES}; pass them in parts");
+            return Err(OperationError::Shape { what: "the gated delta rule", reason });
+        }
+        expect_length("the states of the gated delta rule", sequences * heads.state(), states.len())?;
+        expect_output(heads, tokens, o)?;
+        if tokens == 0 {
+            if initial == InitialState::Zero {
+                stream.fill_zero(states)?;
+            }
+            return Ok(LaunchCounts::default());
+        }
+        let sequences = sequences as u32;
+        let chunks = tokens / CHUNK + sequences;
+        if sequences == 0 {
+            let reason = format!("{tokens} tokens are of no sequence; pass where sequences start and end");
+            return Err(OperationError::Shape { what: "the gated delta rule", reason });
+        }
+        let recurrence = ChunkRecurrence { heads, consumers, has_initial: initial == InitialState::Given };
+        let DeltaRuleInputs { qkv, a, b, a_log, dt_bias, .. } = inputs;
+        self.with_scratch(stream, |scratch: &mut ChunkScratch| {
+            let units = chunks as usize * heads.values as usize;
+            let inverses = scratch.inverses.at_least(self.device(), units * SQUARE as usize)?;
+            let scores = scratch.scores.at_least(self.device(), units * SQUARE as usize)?;
+            let factors = scratch.factors.at_least(self.device(), units * FACTORS as usize)?;
+            let extents = [tokens.into(), heads.columns().into()];
+            let kernel = self.kernel(ChunkFactors { heads }, ChunkFactors::run)?;
+            let map = kernel.tensor_map("qkv", qkv, &extents)?;
+            let gates = (a, b, a_log, dt_bias);
+            let to = (&mut *inverses, &mut *scores, &mut *factors);
+            let grid = (chunks, heads.values / ChunkFactors { heads }.heads_per_cta());
+            let arguments =
+                (&map, gates.0, gates.1, gates.2, gates.3, sequence_starts, to.0, to.1, to.2, sequences);
+            let first = kernel.launch(stream, grid, arguments)?;
+            let kernel = self.kernel(recurrence, ChunkRecurrence::run::<S>)?;
+            let map = kernel.tensor_map("qkv", qkv, &extents)?;
+            let arguments = (&map, &*inverses, &*scores, &*factors, sequence_starts, states, o);
+            let grid = (heads.values * recurrence.splits(), sequences);
+            Ok(both(first, kernel.launch(stream, grid, arguments)?))
+        })
+    }
+}
+
+/// Refuses an output that does not have a row of 128 for each token and value head.
+fn expect_output(heads: Heads, tokens: u32, o: &Buffer<bf16>) -> Result<()> {
+    let length = tokens as usize * (heads.values * HEAD) as usize;
+    expect_length("the output of the gated delta rule", length, o.len())
+}

@@ -1,0 +1,21 @@
+//! The gated delta rule, the linear attention of Qwen 3.5: a state of 128 x 128 per head and
+//! sequence, which every token decays, corrects and reads.
+//!
+//! ```text
+//! S ← e^g S                        decay, g ≤ 0
+//! S ← S + k (β (v - Sᵀ k))ᵀ        what the key recalls is replaced by the value, in part β
+//! o = Sᵀ q                         what the query reads
+//! ```
+//!
+//! `device/decode.rs` computes one token of each sequence. The two kernels of a prefill compute 64
+//! tokens at a time: `device/chunk_factors.rs` in parallel over the chunks,
+//! `device/chunk_recurrence.rs` from chunk to chunk.
+
+pub mod device;
+pub mod host;
+mod problem;
+pub mod reference;
+
+pub(crate) use host::workload::{DeltaRuleDecodeWorkload, DeltaRuleWorkload};
+pub use host::{DeltaRuleInputs, InitialState};
+pub use problem::{CHUNK, HEAD, Heads};

@@ -1,0 +1,62 @@
+//! The extents of the gated delta rule.
+
+use warpwright::lang::conversion::Convertible;
+use warpwright::prelude::*;
+
+use crate::operations::{OperationError, Result};
+use crate::rows::RowElement;
+
+/// The extents of a head's keys and values.
+pub const HEAD: u32 = 128;
+/// Tokens of a chunk of a prefill.
+pub const CHUNK: u32 = 64;
+/// What is added to the sum of squares of a query or a key before the root.
+pub(crate) const EPSILON: f32 = 1e-6;
+
+/// The heads of a layer.
+///
+/// A token is a row of `qkv`: the queries of all key heads, their keys, then the values of all value
+/// heads. Value head j uses the query and the key of key head j / (values / keys).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Heads {
+    /// Heads of queries and of keys.
+    pub keys: u32,
+    /// Heads of values: a multiple of `keys`. Each has a state.
+    pub values: u32,
+}
+
+impl Heads {
+    /// Elements of a token's queries, keys and values.
+    pub fn columns(self) -> u32 {
+        (2 * self.keys + self.values) * HEAD
+    }
+
+    /// Value heads that share a key head.
+    pub fn values_per_key(self) -> u32 {
+        self.values / self.keys
+    }
+
+    /// Elements of the states of a sequence.
+    pub fn state(self) -> usize {
+        (self.values * HEAD * HEAD) as usize
+    }
+
+    /// Refuses value heads that key heads cannot share equally.
+    pub(crate) fn check(self) -> Result<()> {
+        let Self { keys, values } = self;
+        if keys > 0 && values > 0 && values.is_multiple_of(keys) && values <= 1 << 10 {
+            return Ok(());
+        }
+        let reason = format!(
+            "{values} value heads cannot share {keys} key heads equally; pass 1 to 1024 value heads, a multiple of the key heads"
+        );
+        Err(OperationError::Shape { what: "the gated delta rule", reason })
+    }
+}
+
+/// A type that states are stored in: f32 or bf16. A state in bf16 is rounded after every token of a
+/// decode, and its error grows with the tokens.
+pub trait StateElement: RowElement + Convertible {}
+
+impl StateElement for f32 {}
+impl StateElement for bf16 {}
