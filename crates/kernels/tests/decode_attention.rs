@@ -2,7 +2,10 @@
 //! keys of the pools are NaN.
 
 use warpwright::emulator::Schedule;
-use warpwright::runtime::Device;
+use warpwright::prelude::*;
+use warpwright::runtime::{Argument, Buffer, Device, Error, Launch, LaunchCounts, LaunchRecord, Stream};
+use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
+use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::SUITE;
 use crate::walk::{on_emulators, run};
@@ -36,4 +39,120 @@ fn every_kind_of_attention_is_right_and_checks_clean() {
         let device = Device::with_schedule(name, schedule).and_then(Device::checked).expect("an emulator");
         CASES.iter().for_each(|case| run(&SUITE, &device, &format!("decode-attention {case}")));
     }
+}
+
+/// A call with buffers of its own, of one sequence of 1000 keys.
+struct Call {
+    shape: DecodeShape,
+    queries: Buffer<bf16>,
+    keys: Buffer<bf16>,
+    values: Buffer<bf16>,
+    table: Buffer<u32>,
+    lengths: Buffer<u32>,
+    output: Buffer<bf16>,
+    lse: Buffer<f32>,
+}
+
+impl Call {
+    fn new(device: &Device) -> Result<Self, Error> {
+        let heads = Heads { query_heads: 4, key_heads: 2, head_dim: 64 };
+        let shape =
+            DecodeShape { heads, batch: 1, queries: 1, page_size: 64, pages: 16, pages_per_sequence: 16 };
+        Ok(Self {
+            shape,
+            queries: device.zeros(shape.query_elements())?,
+            keys: device.zeros(shape.pool_elements())?,
+            values: device.zeros(shape.pool_elements())?,
+            table: device.buffer_from(&(0..16).rev().collect::<Vec<u32>>())?,
+            lengths: device.buffer_from(&[1000u32])?,
+            output: device.zeros(shape.query_elements())?,
+            lse: device.zeros(shape.query_rows())?,
+        })
+    }
+
+    fn run(&mut self, operations: &Operations, stream: &Stream) -> Result<LaunchCounts, OperationError> {
+        let buffers = DecodeBuffers {
+            queries: &self.queries,
+            keys: &self.keys,
+            values: &self.values,
+            table: &self.table,
+            lengths: &self.lengths,
+            output: &mut self.output,
+            lse: &mut self.lse,
+        };
+        operations.decode_attention(stream, &self.shape, DecodeOptions::default(), buffers)
+    }
+
+    /// Launches a kernel of that PTX, in three CTAs: each fills the ring more than once, and two
+    /// share each head.
+    fn launch(&self, device: &Device, record: &LaunchRecord, ptx: &str) -> Result<LaunchCounts, Error> {
+        let (workspace, arrived) = (device.zeros::<f32>(1 << 12)?, device.zeros::<u32>(3)?);
+        let sizes: Vec<u8> = [1, 16, 1u32 << 20].iter().flat_map(|size| size.to_le_bytes()).collect();
+        let scales: Vec<u8> = [1.0f32, 0.0].iter().flat_map(|scale| scale.to_le_bytes()).collect();
+        let arguments = [
+            Argument::buffer(&self.keys),
+            Argument::buffer(&self.values),
+            Argument::buffer(&self.queries),
+            Argument::buffer(&self.table),
+            Argument::buffer(&self.lengths),
+            // There is no sink.
+            Argument::buffer(&self.queries),
+            Argument::bytes(sizes),
+            Argument::bytes(scales),
+            Argument::buffer(&self.output),
+            Argument::buffer(&self.lse),
+            Argument::buffer(&workspace),
+            Argument::buffer(&arrived),
+        ];
+        let launch = Launch { grid: 3.into(), ..record.launch };
+        let kernel = device.load_ptx(ptx)?.function(&record.kernel)?;
+        kernel.launch(&device.stream()?, launch, &arguments[..])
+    }
+}
+
+/// A line of the PTX that holds a text, the `which`-th of them, what becomes of the text, and a part
+/// of the finding.
+type Mutant = (&'static str, usize, &'static str, &'static str);
+
+const MUTANTS: &[Mutant] = &[
+    // A consumer reads a stage before its bytes have arrived, or does not release it.
+    ("mbarrier.test_wait.parity.shared.b64 %p", 2, "setp.eq.u32 %p", "in flight"),
+    ("mbarrier.arrive.shared.b64", 0, "// mbarrier.arrive.shared.b64", "deadlock"),
+    // The producer fills a stage that is still read, or does not count its copies.
+    ("mbarrier.test_wait.parity.shared.b64 %p", 0, "setp.eq.u32 %p", "race"),
+    ("cp.async.mbarrier.arrive.noinc", 0, "// cp.async.mbarrier.arrive.noinc", "deadlock"),
+    // Results of warps are combined before they are stored, or overwritten before they are combined.
+    ("bar.sync 1", 0, "// bar.sync 1", "race"),
+    ("bar.sync 1", 1, "// bar.sync 1", "race"),
+    // The last CTA does not acquire what the others have stored.
+    ("atom.acq_rel.gpu", 0, "atom.relaxed.gpu", "race"),
+];
+
+#[test]
+fn broken_kernels_are_found() -> Result<(), Box<dyn std::error::Error>> {
+    let device = Device::with_schedule("emu:a100", Schedule::Latest)?.checked()?;
+    let mut call = Call::new(&device)?;
+    let operations = Operations::new(&device);
+    let (ran, records) = device.log_launches(|| call.run(&operations, &device.stream()?));
+    ran?;
+    let record = records.last().expect("the launch");
+    call.launch(&device, record, &record.ptx)?;
+    let mut missed = Vec::new();
+    for (text, which, change, finding) in MUTANTS {
+        let mut lines: Vec<String> = record.ptx.lines().map(str::to_owned).collect();
+        let line =
+            lines.iter_mut().filter(|line| line.contains(text)).nth(*which).expect("the line is there");
+        *line = line.replace(text, change);
+        if change.starts_with("setp") {
+            let predicate = line.trim().split([' ', ',']).nth(1).expect("a predicate");
+            *line = format!("setp.eq.u32 {predicate}, 0, 0;");
+        }
+        let outcome = Call::new(&device)?.launch(&device, record, &lines.join("\n"));
+        let said = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+        if !said.contains(finding) {
+            missed.push(format!("{text}, {which}: no {finding} in: {said}"));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    Ok(())
 }

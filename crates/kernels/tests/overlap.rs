@@ -59,6 +59,20 @@ fn row_kernels_and_reductions_wait() -> Outcome {
 }
 
 #[test]
+fn decode_attention_waits() -> Outcome {
+    let (device, _, stream) = checked()?;
+    let mut options = workload("decode-attention").expect("the library has it");
+    options.set("keys", "200")?;
+    options.set("ctas", "5")?;
+    let mut prepared = options.prepare(&Setup::new(&device))?;
+    // The second has the buffers, the workspace and the counters of the first.
+    prepared.launch(&stream)?;
+    prepared.launch(&stream)?;
+    prepared.verify()?;
+    Ok(())
+}
+
+#[test]
 fn products_wait() -> Outcome {
     let (device, operations, stream) = checked()?;
     let problem = Problem::new(136, 264, 264);

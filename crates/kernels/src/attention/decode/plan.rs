@@ -9,6 +9,7 @@
 //! ```
 
 use warpwright::arch::Capability;
+use warpwright::arch::tensor_map::L2Promotion;
 use warpwright::lang::element::Element;
 use warpwright::prelude::L2Eviction;
 use warpwright_harness::{OptionValue, Options};
@@ -33,6 +34,28 @@ pub(crate) enum CacheEviction {
     First,
 }
 
+/// What L2 fetches at once of K and V.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+pub(crate) enum CachePromotion {
+    /// 256 bytes.
+    #[default]
+    Bytes256,
+    /// 128 bytes.
+    Bytes128,
+    /// What a copy reads.
+    None,
+}
+
+impl From<CachePromotion> for L2Promotion {
+    fn from(promotion: CachePromotion) -> Self {
+        match promotion {
+            CachePromotion::Bytes256 => Self::Bytes256,
+            CachePromotion::Bytes128 => Self::Bytes128,
+            CachePromotion::None => Self::None,
+        }
+    }
+}
+
 /// What a plan shall have; `None` leaves it to the heuristic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
 pub(crate) struct DecodeTuning {
@@ -53,6 +76,8 @@ pub(crate) struct DecodeTuning {
     pub(super) ctas: Option<u32>,
     /// L2 priority of K and V.
     pub(super) evict: CacheEviction,
+    /// L2 promotion of the tensor maps of K and V.
+    pub(super) promotion: CachePromotion,
 }
 
 /// How the threads of a CTA share the keys and the rows.

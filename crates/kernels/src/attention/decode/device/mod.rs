@@ -3,8 +3,11 @@
 mod cache;
 mod kernel;
 mod partial;
+mod results;
 mod ring;
+mod rows;
 mod schedule;
+mod scores;
 mod softmax;
 
 pub(super) use cache::{Pool, box_requirement};

@@ -101,8 +101,8 @@ impl Operations {
         };
         let call = Call { stream, kernel, shape, options };
         if kernel.plan.is_hopper {
-            let keys = pool_map(&kernel, shape, buffers.keys)?;
-            let values = pool_map(&kernel, shape, buffers.values)?;
+            let keys = pool_map(&kernel, shape, buffers.keys, tuning.promotion.into())?;
+            let values = pool_map(&kernel, shape, buffers.values, tuning.promotion.into())?;
             call.launch::<T, DeviceMap>(self, [&keys, &values], buffers)
         } else {
             let pools = [buffers.keys, buffers.values];
@@ -116,6 +116,7 @@ fn pool_map<T: CacheElement + Storable>(
     kernel: &DecodeAttention,
     shape: &DecodeShape,
     pool: &Buffer<T>,
+    l2_promotion: L2Promotion,
 ) -> Result<TensorMap> {
     let boxes = box_requirement::<T>(kernel);
     let bytes = |elements: u32| u64::from(elements) * u64::from(T::BYTES);
@@ -130,7 +131,7 @@ fn pool_map<T: CacheElement + Storable>(
             bytes(heads.head_dim),
             bytes(row) * u64::from(shape.page_size),
         ],
-        l2_promotion: L2Promotion::Bytes256,
+        l2_promotion,
         ..boxes.row_major(0, &[1; 5])
     };
     Ok(TensorMap::new(pool, description)?)
