@@ -5,7 +5,7 @@
 //! consumers    S = Q·Kᵀ | release K | softmax, P = 2^(S - max) | O = O 2^(max before - max) + P·V | release V
 //!              each warp has its own keys of a tile, and an O of its own
 //! end of a     the warps' results are combined in shared memory; a head that several CTAs share is combined
-//! segment      by the CTA that finishes last, which a counter tells
+//! segment      by the CTA that finishes last, known by a counter
 //! ```
 //!
 //! Rows are the queries of a key head, `query * group + query head of the group`, padded to 16. The
