@@ -1,13 +1,13 @@
 //! What the warps of a cluster know. Synchronization events are handled here.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use warpwright_events::{Actor, BARRIERS, ClusterObserver, Event, MbarrierAddress, TileOperand};
 
 use crate::launch::LaunchState;
 use crate::report::conflict::Conflict;
-use crate::state::barrier::BarrierHistory;
+use crate::state::barrier::{BarrierHistory, Meetings};
 use crate::state::clock::Clock;
 use crate::state::knowledge::Knowledge;
 use crate::state::locations::SyncLocations;
@@ -68,6 +68,8 @@ pub(crate) struct Checker {
     /// Instructions that issue copies completing at a peer's mbarrier. A thread that waits there
     /// observes the copy, not the issuing thread.
     pub(crate) remote_copies: BTreeSet<u32>,
+    /// By instruction and barrier: the warps that meet there.
+    pub(crate) meetings: BTreeMap<(u32, u32), Meetings>,
     /// Whether part of a warp has arrived at an aligned barrier without the rest.
     pub(crate) has_bypasses: bool,
 }
@@ -102,6 +104,7 @@ impl Checker {
             whole_tiles: BTreeSet::new(),
             late_arrivals: Vec::new(),
             remote_copies: BTreeSet::new(),
+            meetings: BTreeMap::new(),
             has_bypasses: false,
             launch,
         }
@@ -154,8 +157,8 @@ impl ClusterObserver for Checker {
                 self.mbarrier_initialize(actor, mbarrier, count)
             }
             Event::MbarrierInvalidate { actor, mbarrier } => self.mbarrier_invalidate(actor, mbarrier),
-            Event::MbarrierArrive { actor, mbarrier, releases } => {
-                self.mbarrier_arrive(actor, mbarrier, releases);
+            Event::MbarrierArrive { actor, mbarrier, releases, together } => {
+                self.mbarrier_arrive(actor, mbarrier, releases, together);
             }
             Event::MbarrierRelease { actor, mbarrier } => self.mbarrier_hears(actor, mbarrier),
             Event::MbarrierTrack { actor, mbarrier, kind } => {

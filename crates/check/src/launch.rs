@@ -1,6 +1,6 @@
 //! State that the checkers of all clusters of a launch share.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpwright_events::{
@@ -16,7 +16,9 @@ use crate::report::merge::{Merged, distance, merged_races, reported_once};
 use crate::report::misuse::Misuse;
 use crate::report::overlap::{Overlap, PreviousLaunch};
 use crate::report::overrun::Overrun;
+use crate::report::parting::Parting;
 use crate::rules::trusting::trusting_loads;
+use crate::state::barrier::Meetings;
 use crate::state::clock::Clock;
 use crate::state::locations::SyncLocations;
 use crate::state::memory::GlobalShadow;
@@ -55,6 +57,8 @@ pub(crate) struct LaunchState {
     whole_tiles: Mutex<BTreeSet<(u32, TileOperand)>>,
     /// Loads that rely on an order.
     pub(crate) trusting: HashSet<u32>,
+    /// By instruction and barrier: the warps that meet there, in any CTA.
+    meetings: Mutex<BTreeMap<(u32, u32), Meetings>>,
     /// If the kernel has such loads: what a thread observes when it reads a location written by
     /// strong accesses.
     observed: Mutex<HashMap<u64, Clock>>,
@@ -89,6 +93,7 @@ impl LaunchState {
             used_loads: Mutex::default(),
             whole_tiles: Mutex::default(),
             trusting: trusting_loads(&launch.code),
+            meetings: Mutex::default(),
             observed: Mutex::default(),
             info: launch,
         }
@@ -134,6 +139,10 @@ impl LaunchState {
 
     pub(crate) fn note_good_reads(&self, instructions: impl Iterator<Item = u32>) {
         self.good_reads.lock().unwrap_or_else(PoisonError::into_inner).extend(instructions);
+    }
+
+    pub(crate) fn note_meeting(&self, at: (u32, u32), warps: u32) {
+        self.meetings.lock().unwrap_or_else(PoisonError::into_inner).entry(at).or_default().add(warps);
     }
 
     pub(crate) fn note_used_load(&self, pc: u32) {
@@ -196,7 +205,7 @@ impl LaunchState {
                 let mut arrays = overruns.range((pc, 0)..=(pc, u32::MAX)).map(|(&(_, array), _)| array);
                 let (_, first) = split_shared(conflict.address);
                 conflict.space == MemorySpace::Shared
-                    && arrays.any(|array| Overrun::is_outside(&code.arrays[array as usize], first, 1))
+                    && arrays.any(|array| code.arrays[array as usize].is_outside(first, 1))
             };
             is_one(conflict.later.pc) || is_one(conflict.earlier.pc)
         };
@@ -204,9 +213,12 @@ impl LaunchState {
             !of_padding(conflict) && !is_padding(conflict) && !of_misuse(key) && !of_overrun(conflict)
         });
         let races = merged_races(code, reported.map(|(_, (conflict, count))| (conflict, *count)));
+        let meetings = self.meetings.lock().unwrap_or_else(PoisonError::into_inner);
         let reported = races.into_iter().map(|Merged { conflict, count, in_both_orders }| {
             let mut finding = conflict.finding(&self.info, code, count);
-            if let Some(help) = finding.help.as_mut().filter(|_| in_both_orders) {
+            if let Some(parting) = Parting::of(conflict, &meetings) {
+                parting.explain(code, &mut finding);
+            } else if let Some(help) = finding.help.as_mut().filter(|_| in_both_orders) {
                 help.push_str("; in a loop, also between the second and the first of the next iteration");
             }
             (conflict.key(), conflict.at(), finding)

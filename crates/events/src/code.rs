@@ -30,6 +30,25 @@ pub struct SharedArray {
     pub bytes: Option<u64>,
 }
 
+impl SharedArray {
+    /// Whether bytes are outside the array.
+    pub fn is_outside(&self, first: u64, bytes: u64) -> bool {
+        self.bytes.is_some_and(|size| first < self.start || first + bytes > self.start + size)
+    }
+
+    /// How far from the array the bytes of an access are that it does not have: `4 bytes before`,
+    /// `right past the end of`.
+    pub fn distance(&self, first: u64) -> String {
+        let end = self.start + self.bytes.unwrap_or(0);
+        match first {
+            _ if first < self.start => format!("{} bytes before", self.start - first),
+            _ if first < end => "across the end of".to_owned(),
+            _ if first == end => "right past the end of".to_owned(),
+            _ => format!("{} bytes past the end of", first - end),
+        }
+    }
+}
+
 impl Code {
     /// The instruction of an operation.
     pub fn instruction(&self, pc: u32) -> &Instruction {

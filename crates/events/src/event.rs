@@ -335,8 +335,9 @@ pub enum Event<'a> {
     MbarrierInit { actor: Actor, mbarrier: MbarrierAddress, count: u32 },
     /// A lane invalidates an mbarrier.
     MbarrierInvalidate { actor: Actor, mbarrier: MbarrierAddress },
-    /// A lane arrives at an mbarrier, or adds expected bytes; `releases` unless it is `.relaxed`.
-    MbarrierArrive { actor: Actor, mbarrier: MbarrierAddress, releases: bool },
+    /// A lane arrives at an mbarrier, or adds expected bytes; `releases` unless it is `.relaxed`. The
+    /// lanes of `together` execute the instruction, each with an event of its own.
+    MbarrierArrive { actor: Actor, mbarrier: MbarrierAddress, releases: bool, together: u32 },
     /// A lane has issued a store that completes at an mbarrier of the cluster, which is a release.
     MbarrierRelease { actor: Actor, mbarrier: MbarrierAddress },
     /// `cp.async.mbarrier.arrive` and `tcgen05.commit`: the mbarrier tracks the asynchronous work

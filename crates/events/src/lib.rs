@@ -43,7 +43,7 @@ pub use event::{
 pub use fault::{Fault, FaultKind, Label, write_details};
 pub use initialized::{GRANULE, InitializedBytes, PAGE};
 pub use lanes::{FULL, LANES, lane_list, lanes};
-pub use observer::{AddressName, AddressNames, Bound, ClusterObserver, LaunchInfo, LaunchObserver};
+pub use observer::{AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
 pub use origin::Origins;
 pub use source::{Inlining, Source};
 pub use work::{Unit, Work};

@@ -89,20 +89,11 @@ pub trait AddressNames {
     /// addresses are those of `.shared::cluster`.
     fn name(&self, space: MemorySpace, address: u64) -> AddressName;
 
-    /// The name of an array of shared memory, and that it `begins` or `ends` at an address.
-    fn bound(&self, array: &SharedArray, bound: Bound) -> AddressName {
-        let _ = (array, bound);
+    /// The name of an array of shared memory, and how far outside it an address is.
+    fn outside(&self, array: &SharedArray, address: u64) -> AddressName {
+        let _ = (array, address);
         AddressName::default()
     }
-}
-
-/// An end of an array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bound {
-    /// Its first address.
-    Begin,
-    /// The address after its last.
-    End,
 }
 
 /// The name of an address: an element of a tile or of a buffer.

@@ -379,6 +379,9 @@ const LAUNCHES: &[Row] = rows! {
     { launch::cluster(2, 1, 1); ClusterGrid::new((2, 2)) } => { launch::cluster(4, 1, 1); ClusterGrid::new((2, 2)) };
     { launch::maximum_threads(128); launch::threads(256) } => { launch::maximum_threads(256); launch::threads(256) };
     { launch::threads(64); warps(BF16).thread(index()) } => { launch::threads(128); warps(BF16).thread(index()) };
+    { launch::threads(256); warps(BF16).thread(index()) } => { launch::threads(256); warps(BF16).thread(index() % 128) };
+    part_in_branch(64) => part_in_branch(128);
+    { let part = copy(); launch::threads(256); part } => { let part = copy(); launch::threads(128); part };
     { let part = copy(); launch::threads(64); part } => { let part = copy(); launch::threads(128); part };
     { let [_, consumer] = roles([warpgroups(1), warpgroups(2)]); warpgroup(WIDE).thread(consumer.thread()) }
         => { let [_, consumer] = roles([warpgroups(1), warpgroups(2)]); TiledMma::warpgroups(WIDE, 2).thread(consumer.thread()) };
@@ -387,6 +390,16 @@ const LAUNCHES: &[Row] = rows! {
     { launch::cluster(2, 1, 1); bulk::Load::new(global::<f32>(), 4).multicast(0b101) } => { launch::cluster(2, 1, 1); bulk::Load::new(global::<f32>(), 4).multicast(0b11) };
     { launch::cluster(2, 1, 1); array().map_to_block(2) } => { launch::cluster(2, 1, 1); array().map_to_block(1) };
 };
+
+/// The threads from one on take part in an MMA of 128.
+#[device]
+fn part_in_branch(first: u32) {
+    launch::threads(256);
+    let thread = thread_idx().x;
+    if thread >= first {
+        warps(BF16).thread(thread - first);
+    }
+}
 
 /// An mbarrier of `expected` arrivals, at which the threads arrive where the condition holds.
 #[device]

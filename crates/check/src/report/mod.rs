@@ -10,5 +10,6 @@ pub(crate) mod merge;
 pub(crate) mod misuse;
 pub(crate) mod overlap;
 pub(crate) mod overrun;
+pub(crate) mod parting;
 pub(crate) mod render;
 pub(crate) mod tile;

@@ -1,8 +1,6 @@
 //! Accesses outside the array of shared memory that they index.
 
-use warpwright_events::{
-    AccessKind, AddressNames, Bound, Code, FaultKind, LaunchInfo, MemorySpace, SharedArray,
-};
+use warpwright_events::{AccessKind, AddressNames, Code, FaultKind, LaunchInfo, MemorySpace};
 
 use crate::report::finding::{Finding, FindingKind};
 use crate::state::mark::Mark;
@@ -24,11 +22,6 @@ impl Overrun {
         (self.mark.pc, self.array)
     }
 
-    /// Whether bytes are outside the array.
-    pub(crate) fn is_outside(array: &SharedArray, first: u64, bytes: u64) -> bool {
-        array.bytes.is_some_and(|size| first < array.start || first + bytes > array.start + size)
-    }
-
     pub(crate) fn finding(
         &self,
         launch: &LaunchInfo,
@@ -37,15 +30,6 @@ impl Overrun {
         count: u64,
     ) -> Finding {
         let array = &code.arrays[self.array as usize];
-        let end = array.start + array.bytes.unwrap_or(0);
-        let (bound, far) = match self.address {
-            address if address < array.start => {
-                (Bound::Begin, format!("{} bytes before the start", array.start - address))
-            }
-            address if address < end => (Bound::End, "across the end".to_owned()),
-            address if address == end => (Bound::End, "right past the end".to_owned()),
-            address => (Bound::End, format!("{} bytes past the end", address - end)),
-        };
         let (what, done) = match self.kind {
             AccessKind::Read | AccessKind::ReadTile => ("a read", "read"),
             AccessKind::Write => ("a write", "written"),
@@ -55,7 +39,7 @@ impl Overrun {
         let mut finding = Finding {
             kind: FindingKind::Fault(FaultKind::OutOfBounds),
             kernel: code.kernel.clone(),
-            message: format!("{what} is {far} of the shared array that it indexes"),
+            message: format!("{what} is {} the shared array that it indexes", array.distance(self.address)),
             labels: vec![code.label(self.mark.pc, format!("{done} by {}", self.mark.who(launch)))],
             memory: Vec::new(),
             notes: Vec::new(),
@@ -63,15 +47,18 @@ impl Overrun {
             count,
             tile: None,
         };
-        names.bound(array, bound).add_to(&mut finding.memory, &mut finding.notes);
-        let there = self.address.max(if bound == Bound::End { end } else { 0 });
-        let other = names.name(MemorySpace::Shared, there);
+        // Of an access across the end, the first byte that the array does not have.
+        let end = array.start + array.bytes.unwrap_or(0);
+        let address = if self.address < array.start { self.address } else { self.address.max(end) };
+        names.outside(array, address).add_to(&mut finding.memory, &mut finding.notes);
+        let other = names.name(MemorySpace::Shared, address);
         let is_named = !other.labels.is_empty() || other.note.is_some();
         other.add_to(&mut finding.memory, &mut finding.notes);
         finding.notes.push(match is_named {
-            true => "the address is one of the CTA's, so nothing stops the access: it uses another array"
-                .to_owned(),
-            false => format!("shared address {there:#x} is in no array"),
+            true => {
+                "the address is valid, and a GPU reports no error: the access uses another array".to_owned()
+            }
+            false => format!("shared address {address:#x} is in no array"),
         });
         finding
     }

@@ -66,9 +66,8 @@ impl Checker {
         let code = &self.launch.info.code;
         let Some(array) = self.launch.origins.array(code.instruction(actor.pc), address) else { return };
         let Indexed { addresses, bytes, kind } = *indexed;
-        let is_outside = |lane: &usize| {
-            Overrun::is_outside(&code.arrays[array as usize], split_shared(addresses[*lane]).1, bytes)
-        };
+        let is_outside =
+            |lane: &usize| code.arrays[array as usize].is_outside(split_shared(addresses[*lane]).1, bytes);
         let outside = lanes(actor.lanes).filter(is_outside).fold(0u32, |mask, lane| mask | 1 << lane);
         if outside != 0 {
             let mark = self.mark(Actor { lanes: outside, ..actor });

@@ -120,11 +120,47 @@ impl Checker {
         }
     }
 
-    pub(crate) fn mbarrier_notes_arrival(&mut self, actor: Actor, address: MbarrierAddress) {
+    /// A lane arrives; those of `together` execute the instruction.
+    pub(crate) fn mbarrier_notes_arrival(&mut self, actor: Actor, address: MbarrierAddress, together: u32) {
         let mark = self.mark(actor);
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrival = Some(mark);
+            state.together = together;
         }
+    }
+
+    /// The last arrival completes a phase. If an earlier lane of the same execution has completed the
+    /// phase before, no thread can have waited for that one.
+    fn check_surplus_arrivals(&mut self, address: MbarrierAddress) {
+        let Some(state) = self.mbarriers.get_mut(&address) else { return };
+        let completion = state.arrival.map(|mark| (mark, state.together));
+        let before = std::mem::replace(&mut state.completion, completion);
+        let (Some((mark, together)), Some((first, others))) = (completion, before) else { return };
+        let of = |mark: Mark| (mark.cta, mark.warp, mark.pc);
+        if of(mark) != of(first) || together != others || mark.lanes <= first.lanes {
+            return;
+        }
+        let ((init, _), count) = (state.initialized, state.count);
+        state.has_surplus = true;
+        let info = &self.launch.info;
+        let (arrive, lanes) = (Mark { lanes: together, ..mark }, together.count_ones());
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Barrier,
+            message: format!("one `arrive` completes more than one phase of {}", named(address)),
+            locations: vec![
+                (arrive, format!("each of {lanes} lanes arrives here, in {}", arrive.who(info))),
+                (init, format!("initialized for {count} a phase by {}", init.who(info))),
+            ],
+            mbarrier: Some(address),
+            note: format!(
+                "each lane that executes it counts as one arrival: {lanes} lanes complete several phases of {count}, and no thread \
+                 can wait for the first of them"
+            ),
+            help: format!(
+                "let one thread arrive for its group, for example where `lane_id() == 0`; or initialize the mbarrier for all threads \
+                 that arrive, at least {lanes}"
+            ),
+        });
     }
 
     /// A copy is issued that completes at an mbarrier.
@@ -144,6 +180,7 @@ impl Checker {
     }
 
     pub(crate) fn mbarrier_phase_ends(&mut self, address: MbarrierAddress) {
+        self.check_surplus_arrivals(address);
         let cta = self.ctas[address.rank as usize].linear;
         let Some(state) = self.mbarriers.get_mut(&address) else { return };
         if state.copies > 0 && state.copy_phase == state.phase {
@@ -181,7 +218,7 @@ impl Checker {
         // If the phase is open now, it is the phase that was open before or the one after the next;
         // if it has ended, it is the one before the open one.
         let tested = if ended { open - 1 } else { open };
-        if before == 0 || tested < before + 2 {
+        if before == 0 || tested < before + 2 || state.has_surplus {
             return;
         }
         let (missed, tested) = (state.number(before), state.number(tested));

@@ -48,14 +48,25 @@ impl Checker {
         self.arrive_together(actor);
         let brought = self.release(actor);
         let gatherings = &mut self.ctas[actor.rank as usize].barriers[barrier as usize];
-        if let Some(elsewhere) = gatherings.bring(generation, all, &brought, actor) {
-            self.report_split_barrier(barrier, actor, elsewhere);
+        match gatherings.bring(generation, all, &brought, actor) {
+            Some(other) if other.warp == actor.warp => self.report_split_barrier(barrier, actor, other),
+            Some(other) if barrier == 0 => self.check_mixed_barrier(actor, other),
+            _ => {}
         }
     }
 
     pub(crate) fn barrier_leave(&mut self, actor: Actor, barrier: u32, generation: u32) {
         let cta = &mut self.ctas[actor.rank as usize];
-        let gathered = cta.barriers[barrier as usize].leave(generation, &cta.exited);
+        let (gathered, arrivals) = cta.barriers[barrier as usize].leave(generation, &cta.exited);
+        if let Some(first) =
+            arrivals.first().filter(|first| arrivals.iter().all(|other| other.pc == first.pc))
+        {
+            let warps = arrivals.iter().fold(0, |warps, arrival| warps | 1 << arrival.warp);
+            let meetings = self.meetings.entry((first.pc, barrier)).or_default();
+            if meetings.add(warps) {
+                self.launch.note_meeting((first.pc, barrier), warps);
+            }
+        }
         cta.warps[actor.warp as usize].agree(actor.lanes, gathered);
     }
 
@@ -146,9 +157,15 @@ impl Checker {
         self.access(actor, MemorySpace::Shared, &[address.shared(); LANES], 8, kind, strength, None);
     }
 
-    pub(crate) fn mbarrier_arrive(&mut self, actor: Actor, address: MbarrierAddress, releases: bool) {
+    pub(crate) fn mbarrier_arrive(
+        &mut self,
+        actor: Actor,
+        address: MbarrierAddress,
+        releases: bool,
+        together: u32,
+    ) {
         self.access_object(actor, address, AccessKind::Atomic, OBJECT);
-        self.mbarrier_notes_arrival(actor, address);
+        self.mbarrier_notes_arrival(actor, address, together);
         let brought = self.bring(actor, releases);
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrived.join(&brought);

@@ -1,11 +1,21 @@
 //! The barriers of a CTA: arrivals, and what arriving threads publish.
 
+use std::collections::BTreeSet;
+
 use warpwright_events::Actor;
 
 use crate::state::knowledge::Knowledge;
 
 /// Number of generations that are kept; the barriers themselves keep as many.
 const GENERATIONS: usize = 4;
+
+/// Lanes of a warp that arrive at an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) warp: u32,
+    pub(crate) lanes: u32,
+    pub(crate) pc: u32,
+}
 
 /// What arrives at one generation of a barrier.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +26,7 @@ pub(crate) struct Generation {
     all: bool,
     /// Whether threads have proceeded from it. Later exits do not belong to it.
     proceeded: bool,
-    /// The arrivals: a warp, its lanes, and the instruction.
-    arrivals: Vec<(u32, u32, u32)>,
+    arrivals: Vec<Arrival>,
 }
 
 /// A barrier with its last generations.
@@ -25,42 +34,82 @@ pub(crate) struct Generation {
 pub(crate) struct BarrierHistory([Generation; GENERATIONS]);
 
 impl BarrierHistory {
-    /// Lanes arrive. Returns the lanes of the same warp that arrived at another instruction, and
-    /// that instruction.
+    /// Lanes arrive. Returns an arrival in the same generation at another instruction, that of the
+    /// same warp if it has one.
     pub(crate) fn bring(
         &mut self,
         generation: u32,
         all: bool,
         knowledge: &Knowledge,
         actor: Actor,
-    ) -> Option<(u32, u32)> {
+    ) -> Option<Arrival> {
         let current = &mut self.0[generation as usize % GENERATIONS];
         if current.generation != generation {
             *current = Generation { generation, ..Generation::default() };
         }
         current.all = all;
         current.published.join(knowledge);
-        let own = current.arrivals.iter_mut().filter(|(warp, ..)| *warp == actor.warp);
-        let mut elsewhere = None;
-        for (_, lanes, pc) in own {
-            if *pc == actor.pc {
-                *lanes |= actor.lanes;
-                return None;
-            }
-            elsewhere = Some((*lanes, *pc));
+        let arrivals = &mut current.arrivals;
+        let is_same = |known: &&mut Arrival| (known.warp, known.pc) == (actor.warp, actor.pc);
+        if let Some(known) = arrivals.iter_mut().find(is_same) {
+            known.lanes |= actor.lanes;
+            return None;
         }
-        current.arrivals.push((actor.warp, actor.lanes, actor.pc));
+        let elsewhere = arrivals.iter().filter(|known| known.pc != actor.pc);
+        let elsewhere = elsewhere.max_by_key(|known| known.warp == actor.warp).copied();
+        arrivals.push(Arrival { warp: actor.warp, lanes: actor.lanes, pc: actor.pc });
         elsewhere
     }
 
-    /// The knowledge of threads that proceed from a generation; `exited` is what the exited threads
-    /// knew.
-    pub(crate) fn leave(&mut self, generation: u32, exited: &Knowledge) -> Knowledge {
+    /// The knowledge of threads that proceed from a generation, and the arrivals that completed it
+    /// if they are the first to proceed; `exited` is what the exited threads knew.
+    pub(crate) fn leave(&mut self, generation: u32, exited: &Knowledge) -> (Knowledge, &[Arrival]) {
         let current = &mut self.0[generation as usize % GENERATIONS];
-        if current.all && !current.proceeded {
+        let is_first = !std::mem::replace(&mut current.proceeded, true);
+        if current.all && is_first {
             current.published.join(exited);
         }
-        current.proceeded = true;
-        current.published.clone()
+        (current.published.clone(), if is_first { &current.arrivals } else { &[] })
+    }
+}
+
+/// The warps that meet at a barrier by one instruction: in each of its generations, a bit for each
+/// warp.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meetings(BTreeSet<u32>);
+
+impl Meetings {
+    /// Adds the warps of a generation. Returns whether it is new.
+    pub(crate) fn add(&mut self, warps: u32) -> bool {
+        self.0.insert(warps)
+    }
+
+    /// Whether both warps come to the barrier, and never to the same generation.
+    pub(crate) fn part(&self, a: u32, b: u32) -> bool {
+        let has = |warp: u32| self.0.iter().any(|warps| warps >> warp & 1 != 0);
+        has(a) && has(b) && !self.0.iter().any(|warps| warps >> a & warps >> b & 1 != 0)
+    }
+
+    /// The number of warps in a generation, and of all warps that come.
+    pub(crate) fn counts(&self) -> (u32, u32) {
+        let most = self.0.iter().map(|warps| warps.count_ones()).max().unwrap_or(0);
+        (most, self.0.iter().fold(0, |all, warps| all | warps).count_ones())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warps_part_that_come_in_different_generations() {
+        let mut meetings = Meetings::default();
+        assert!(meetings.add(0b0011) && meetings.add(0b1100) && !meetings.add(0b0011));
+        assert!(meetings.part(0, 2) && meetings.part(3, 1));
+        assert!(!meetings.part(0, 1), "they meet");
+        assert!(!meetings.part(0, 4), "one does not come");
+        assert_eq!(meetings.counts(), (2, 4));
+        assert!(meetings.add(0b0110));
+        assert!(!meetings.part(1, 2), "they meet once");
     }
 }

@@ -38,6 +38,12 @@ pub(crate) struct MbarrierState {
     pub(crate) announced: u64,
     pub(crate) expectation: Option<Mark>,
     pub(crate) arrival: Option<Mark>,
+    /// The lanes that executed the instruction of the last arrival.
+    pub(crate) together: u32,
+    /// The last arrival of the last completed phase, and those lanes.
+    pub(crate) completion: Option<(Mark, u32)>,
+    /// Whether one execution of an instruction has completed several phases.
+    pub(crate) has_surplus: bool,
     /// Copies in flight that complete at it, the issuer of the last one, and the open phase then.
     pub(crate) copies: i64,
     pub(crate) copy: Option<Mark>,
@@ -68,6 +74,9 @@ impl MbarrierState {
             announced: 0,
             expectation: None,
             arrival: None,
+            together: 0,
+            completion: None,
+            has_surplus: false,
             copies: 0,
             copy: None,
             copy_phase: 0,

@@ -174,14 +174,19 @@ impl Warpgroup {
             } else {
                 differences(theirs.operands, issue.operands)
             };
-            return Err(Failure::new(
+            let mut failure = Failure::new(
                 FaultKind::Warpgroup,
                 FULL,
                 format!(
                     "The four warps of a warpgroup must execute the same wgmma with the same operands; \
                      warp {other} has {what} instead."
                 ),
-            ));
+            );
+            failure.help = (theirs.pc == issue.pc).then(|| {
+                "index the operands' tiles by values that the four warps share, such as `thread / 128`"
+                    .to_owned()
+            });
+            return Err(failure);
         }
         Ok(())
     }

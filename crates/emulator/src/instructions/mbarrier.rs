@@ -1,7 +1,7 @@
 //! `mbarrier` instructions (PTX ISA, "Parallel Synchronization and Communication Instructions:
 //! mbarrier").
 
-use warpwright_events::{Actor, Event, FaultKind, LANES, MbarrierAddress, lanes, split_shared};
+use warpwright_events::{Actor, Event, FaultKind, LANES, MbarrierAddress, MemorySpace, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use crate::cta::asynchronous::progress;
@@ -192,16 +192,27 @@ pub(super) fn objects(
         let (rank, offset) = split_shared(address);
         let size = execution.block.shared.size();
         if !offset.is_multiple_of(8) || offset + 8 > size {
-            let kind = if offset.is_multiple_of(8) { FaultKind::OutOfBounds } else { FaultKind::Misaligned };
-            let message = format!(
-                "An mbarrier needs 8 aligned bytes of shared memory, which {address:#x} does not have."
-            );
-            return Err(Failure::new(kind, 1 << lane, message)
-                .note(format!("the CTA has {size} bytes of it, static and dynamic")));
+            return Err(no_mbarrier(lane, address, size));
         }
         objects[lane] = MbarrierAddress { rank, offset };
     }
     Ok(objects)
+}
+
+/// An mbarrier is at a misaligned address, or outside the CTA's `size` bytes of shared memory.
+#[cold]
+fn no_mbarrier(lane: usize, address: u64, size: u64) -> Box<Failure> {
+    let (kind, message) = if address.is_multiple_of(8) {
+        let message =
+            format!("An mbarrier at shared address {address:#x} is outside the CTA's shared memory.");
+        (FaultKind::OutOfBounds, message)
+    } else {
+        let message = format!("An mbarrier at shared address {address:#x} is not a multiple of 8 bytes.");
+        (FaultKind::Misaligned, message)
+    };
+    Failure::new(kind, 1 << lane, message)
+        .at(MemorySpace::Shared, address)
+        .note(format!("the CTA has {size} bytes of it, static and dynamic"))
 }
 
 /// The offsets of the objects that the lanes of a mask name, which must be the CTA's own.
@@ -263,7 +274,7 @@ impl Effect for Instruct {
         if self.action.reaches_peers() && self.space != Space::Shared {
             let objects = objects(execution, &self.address, self.space, mask)?;
             for lane in lanes(mask) {
-                self.change(execution, lane, objects[lane], words.map(|words| words[lane]))
+                self.change(execution, (lane, mask), objects[lane], words.map(|words| words[lane]))
                     .map_err(at(lane))?;
             }
             return Ok(());
@@ -284,7 +295,7 @@ impl Effect for Instruct {
                     execution.block.observer.report(Event::MbarrierInvalidate { actor, mbarrier: object });
                     execution.block.invalidate_mbarrier(offsets[lane])
                 }
-                _ => self.change(execution, lane, object, word),
+                _ => self.change(execution, (lane, mask), object, word),
             }
             .map_err(at(lane))?;
         }
@@ -306,11 +317,11 @@ fn initialize(block: &mut Block, offset: u64, initialization: Initialization) ->
 }
 
 impl Instruct {
-    /// One lane arrives, expects bytes, or completes bytes.
+    /// One lane arrives, expects bytes, or completes bytes; those of a mask execute the instruction.
     fn change(
         &self,
         execution: &mut Execution<'_>,
-        lane: usize,
+        (lane, together): (usize, u32),
         object: MbarrierAddress,
         word: Option<u32>,
     ) -> Result<(), Box<Failure>> {
@@ -341,6 +352,7 @@ impl Instruct {
             actor,
             mbarrier: object,
             releases: self.orders && arrives,
+            together,
         });
         if let Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } = change
             && bytes > 0

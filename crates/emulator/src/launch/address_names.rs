@@ -4,9 +4,7 @@
 //! The language writes the contents of shared memory and their layouts into its PTX
 //! ([`MemoryObject`]). In other PTX, addresses are named by variables and parameters.
 
-use warpwright_events::{
-    AddressName, AddressNames, Bound, Inlining, Label, MemorySpace, SharedArray, split_shared,
-};
+use warpwright_events::{AddressName, AddressNames, Inlining, Label, MemorySpace, SharedArray, split_shared};
 use warpwright_layout::ComposedLayout;
 use warpwright_ptx::syntax::MemoryObject;
 
@@ -43,18 +41,26 @@ impl AddressNames for LaunchContext<'_> {
         }
     }
 
-    fn bound(&self, array: &SharedArray, bound: Bound) -> AddressName {
-        let (is, address) = match bound {
-            Bound::Begin => ("begins", array.start),
-            Bound::End => ("ends", array.start + array.bytes.unwrap_or(0)),
+    fn outside(&self, array: &SharedArray, address: u64) -> AddressName {
+        let text = |what: &str| match before_window(address) {
+            Some(bytes) => {
+                format!("shared address {address:#x} is {} bytes before {what}", bytes + array.start)
+            }
+            None => {
+                let (_, offset) = split_shared(address);
+                format!("shared address {offset:#x} is {} {what}", array.distance(offset))
+            }
         };
         let objects = self.kernel.shared_objects().filter(|placed| placed.start == array.start);
-        let text = |what: &str| format!("{what} {is} at shared address {address:#x}");
         match objects.max_by_key(Placed::is_array) {
             Some(placed) => {
-                AddressName { labels: vec![placed.label(self.kernel, text(&placed.name()))], note: None }
+                let label = placed.label(self.kernel, text(&placed.name()));
+                AddressName { labels: vec![label], note: None }
             }
-            None => AddressName { labels: Vec::new(), note: Some(text(&format!("`{}`", array.variable))) },
+            None => AddressName {
+                labels: Vec::new(),
+                note: Some(text(&format!("the array `{}`", array.variable))),
+            },
         }
     }
 }

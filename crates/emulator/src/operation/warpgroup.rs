@@ -323,12 +323,15 @@ fn uniform(column: &[u64; LANES], what: &str) -> Result<u64, Box<Failure>> {
     if differing == 0 {
         return Ok(column[0]);
     }
-    Err(Failure::new(
-        FaultKind::Warpgroup,
-        differing,
-        format!(
-            "The {what} of wgmma must be the same in all lanes: it is {:#x} in lane 0, and another in these.",
-            column[0]
-        ),
-    ))
+    let message = format!(
+        "The {what} of wgmma must be the same in all lanes of a warp: it is {:#x} in lane 0, and another in these.",
+        column[0]
+    );
+    let mut failure = Failure::new(FaultKind::Warpgroup, differing, message);
+    failure.help = Some(
+        "index the operand's tile (`a_operand(tile, warpgroup)`, `slice(..)`) by values that all lanes of the warp share, such as \
+         the role's `warpgroup()` or `thread / 128`"
+            .to_owned(),
+    );
+    Err(failure)
 }

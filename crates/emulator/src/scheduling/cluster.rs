@@ -8,7 +8,9 @@
 
 use std::sync::atomic::Ordering;
 
-use warpwright_events::{AddressNames, Event, Fault};
+use warpwright_events::{
+    AddressNames, Code, Event, Fault, FaultKind, MemorySpace, Origins, SharedArray, split_shared,
+};
 
 use crate::cta::asynchronous::progress;
 use crate::cta::block::{Block, Blocks};
@@ -211,8 +213,17 @@ impl Cluster {
             failure.notes.push(format!("{note} at {}", self.place(launch, pc)));
         }
         let mut memory = Vec::new();
+        // A deadlock is about the addresses of several instructions.
+        let indexed = match failure.kind {
+            FaultKind::Deadlock => None,
+            _ => indexed_array(&launch.kernel.code, located.pc),
+        };
         for &(site, address) in &failure.addresses {
-            launch.name(site, address).add_to(&mut memory, &mut failure.notes);
+            let (_, offset) = split_shared(address);
+            let outside = indexed.filter(|array| site == MemorySpace::Shared && array.is_outside(offset, 1));
+            let name =
+                outside.map_or_else(|| launch.name(site, address), |array| launch.outside(array, address));
+            name.add_to(&mut memory, &mut failure.notes);
         }
         Box::new(Fault {
             kind: failure.kind,
@@ -232,4 +243,12 @@ impl Cluster {
             help: failure.help,
         })
     }
+}
+
+/// The array of shared memory that an instruction indexes, if it is one.
+fn indexed_array(code: &Code, pc: u32) -> Option<&SharedArray> {
+    let (instruction, origins) = (code.instruction(pc), Origins::of(code));
+    let mut arrays = (0..instruction.bases.len()).filter_map(|base| origins.array(instruction, base));
+    let array = arrays.next().filter(|_| arrays.next().is_none())?;
+    code.arrays.get(array as usize)
 }

@@ -154,7 +154,7 @@ fn ends_thread(instruction: &Instruction) -> bool {
 
 /// Whether a statement leaves the body before its end; `inside` are the labels of loops and blocks in
 /// it.
-fn leaves(body: &Body, inside: &mut Vec<Label>) -> bool {
+pub(super) fn leaves(body: &Body, inside: &mut Vec<Label>) -> bool {
     body.iter().any(|statement| match statement {
         Statement::Break(label, _) | Statement::Continue(label, _) => !inside.contains(label),
         Statement::Return(_) => true,

@@ -11,6 +11,7 @@ mod elements;
 mod end;
 mod facts;
 mod owner;
+mod plans;
 mod region;
 mod threads;
 mod transactions;
@@ -36,6 +37,7 @@ pub(crate) use self::facts::{Columns, Stages};
 use self::facts::{Demand, Facts};
 use self::owner::Owner;
 pub(crate) use self::owner::{NO_REGISTER, number_in_kernel};
+use self::plans::PlanIndex;
 pub use self::region::RegionId;
 pub(crate) use self::region::{Choice, IfResult};
 use self::region::{Region, RegionRecord};
@@ -85,6 +87,7 @@ pub struct Recorder {
     views: Views,
     /// What is evaluated when the kernel is complete.
     demands: Vec<Demand>,
+    plans: Vec<PlanIndex>,
     errors: Vec<StagingError>,
 }
 
@@ -155,6 +158,7 @@ impl Recorder {
             elements: Elements::default(),
             views: Views::default(),
             demands: Vec::new(),
+            plans: Vec::new(),
             errors: Vec::new(),
         };
         recorder.open_kernel(location);
@@ -169,6 +173,7 @@ impl Recorder {
                 self.check_arrivals();
                 self.check_transfers();
                 self.check_views();
+                self.check_plans();
                 self.settle_registers();
                 self.meet_demands();
             }

@@ -7,6 +7,7 @@
 
 use warpwright_ir::{Body, Label, Location, Operand, Register, RegisterClass, Statement};
 
+use super::arrivals::leaves;
 use super::{Recorder, StagingError};
 
 /// Names a region; the two branches of one `if` share the name.
@@ -198,6 +199,20 @@ impl Recorder {
                 pending.push(mistake);
             }
         }
+    }
+
+    /// The device conditions around what is recorded next, and whether each holds there; `None` if
+    /// threads may have left before it.
+    pub(super) fn conditions(&self) -> Option<Vec<(Register, bool)>> {
+        if self.regions.iter().any(|region| leaves(&region.body, &mut Vec::new())) {
+            return None;
+        }
+        let condition = |region: &Region| match region.kind {
+            RegionKind::Then { condition } => Some((condition, true)),
+            RegionKind::Otherwise { condition, .. } => Some((condition, false)),
+            _ => None,
+        };
+        Some(self.regions.iter().filter_map(condition).collect())
     }
 
     /// Refuses what depends on no device value, where the device decides whether it is reached.

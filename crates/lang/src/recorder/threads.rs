@@ -9,7 +9,7 @@ use warpwright_arch::limits::WARP_SIZE;
 use warpwright_ir::{Instruction, Kernel, Operand, Register};
 
 /// A value of each thread; of a predicate 0 or 1.
-type Values = Rc<[u32]>;
+pub(super) type Values = Rc<[u32]>;
 
 /// Evaluates the registers of a kernel for each thread of its block.
 pub(super) struct Threads<'a> {
@@ -55,7 +55,8 @@ impl<'a> Threads<'a> {
         Some(self.value(predicate)?.iter().map(|value| *value != 0).collect())
     }
 
-    fn value(&self, register: Register) -> Option<Values> {
+    /// The value of a register in each thread, if that is known.
+    pub(super) fn value(&self, register: Register) -> Option<Values> {
         if let Some(known) = self.known.borrow().get(&register) {
             return known.clone();
         }

@@ -14,7 +14,7 @@ use super::view::Tensor;
 use super::warpgroup_multiply::Modifiers;
 use crate::element::Element;
 use crate::launch::demand_threads;
-use crate::operation::{record, refuse};
+use crate::operation::{here, record, refuse};
 use crate::recorder;
 use crate::space::Space;
 use crate::value::Reg;
@@ -97,12 +97,19 @@ impl TiledMma {
 /// Refuses a plan of more threads than the block has, and one of another number than the role whose
 /// thread is given.
 #[track_caller]
-pub(super) fn demand_plan_threads(plan: &str, threads: u32, thread: Reg<u32>) {
+pub(super) fn demand_plan_threads(plan: &'static str, threads: u32, thread: Reg<u32>) {
     demand_threads(plan, threads);
     let known = recorder::with(|recorder| recorder.threads_of(thread.register()));
-    if let Some((others, whose)) = known {
-        let advice = "plan as many threads as take part";
-        agree("thread", (&format!("{plan} # threads"), threads), (&format!("{whose} has #"), others), advice);
+    match known {
+        Some((others, whose)) => {
+            let advice = "plan as many threads as take part";
+            let (planned, given) = (format!("{plan} # threads"), format!("{whose} has #"));
+            agree("thread", (&planned, threads), (&given, others), advice);
+        }
+        None => {
+            let (index, location) = (thread.register(), here());
+            recorder::with(|recorder| recorder.note_plan_index(plan, threads, index, location));
+        }
     }
 }
 

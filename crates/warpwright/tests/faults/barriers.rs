@@ -15,6 +15,9 @@ faults! {
     barrier_between_the_wrong_warps: [9], "race", run(1, 96, |i| if i < 32 { input(i + 64) } else { 0 });
     reduction_after_some_warps_left: [9], "deadlock", run(1, 128, sum_below_64);
     reduction_in_a_branch_of_warps: [9], "barrier", run(1, 128, sum_below_64);
+    barriers_of_two_branches: [9], "barrier", run(1, 128, |i| input(127 - i));
+    two_operations_of_the_block: [9], "barrier", run(1, 128, sum_or_prefix);
+    named_barrier_for_half_of_the_threads: [9], "race", run(1, 128, |i| input(127 - i));
 }
 
 /// What threads below 64 store: the sum of their inputs.
@@ -22,7 +25,54 @@ fn sum_below_64(i: u32) -> u32 {
     if i < 64 { (0..64).map(input).sum() } else { 0 }
 }
 
+/// What threads store: the sum of all inputs, or of those up to their own.
+fn sum_or_prefix(i: u32) -> u32 {
+    (0..if i < 64 { 128 } else { i + 1 }).map(input).sum()
+}
+
 impl Twin {
+    /// Reverses 128 elements; each half of the threads has a barrier of its own, it was thought.
+    #[kernel]
+    fn barriers_of_two_branches(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(128);
+        let thread = thread_idx().x;
+        tile[thread] = input[thread];
+        if self.mended {
+            sync_threads();
+        } else if thread < 64 {
+            sync_threads(); // (1)
+        } else {
+            sync_threads(); // (2)
+        }
+        output[thread] = tile[127 - thread];
+    }
+
+    /// The sum of 128 elements in half of the threads, and the sums so far in the others.
+    #[kernel]
+    fn two_operations_of_the_block(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        launch::threads(128);
+        let thread = thread_idx().x;
+        let x = input[thread];
+        if self.mended {
+            let (sum, prefix) = (block::reduce_sum(x), block::inclusive_sum(x));
+            output[thread] = if thread < 64 { sum } else { prefix };
+        } else if thread < 64 {
+            output[thread] = block::reduce_sum(x); // (1)
+        } else {
+            output[thread] = block::inclusive_sum(x); // (2)
+        }
+    }
+
+    /// Reverses 128 elements; the barrier completes for the first 64 threads that come.
+    #[kernel]
+    fn named_barrier_for_half_of_the_threads(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(128);
+        let thread = thread_idx().x;
+        tile[thread] = input[thread]; // (1)
+        NamedBarrier::new(1, self.number(64, 128)).sync(); // (2)
+        output[thread] = tile[127 - thread]; // (3)
+    }
+
     /// Reverses 64 elements; only the threads that have something to exchange meet, it was thought.
     #[kernel]
     fn barrier_that_one_warp_skips(&self, input: &Global<u32>, output: &mut Global<u32>) {

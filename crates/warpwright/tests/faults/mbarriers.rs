@@ -12,6 +12,9 @@ faults! {
     mbarrier_with_too_few_arrivals: [11, 14], "deadlock", run(1, 64, |i| input(63 - i));
     mbarrier_with_one_arrival_a_warp: [11, 14], "deadlock", run(1, 64, |i| input(63 - i));
     mbarrier_with_too_many_arrivals: [11], "race", run(1, 96, |i| if i < 32 { input(i + 32) + input(i + 64) } else { 0 });
+    arrival_of_every_lane: [11], "barrier", run(1, 64, |i| input(63 - i));
+    mbarrier_past_the_last: [11, 23], "out-of-bounds", run(1, 64, |i| input(i ^ 1));
+    mbarrier_of_the_next_array: [11, 23], "out-of-bounds", run(1, 64, |i| input(i ^ 1));
     mbarrier_that_counts_too_much_at_once: [11], "barrier", run(1, 64, |i| input(63 - i));
     bytes_announced_short: [12, 14], "deadlock", run(1, 64, |i| input(63 - i));
     bytes_announced_long: [12, 14], "deadlock", run(1, 64, |i| input(63 - i));
@@ -38,6 +41,61 @@ fn ready(count: u32) -> Mbarrier {
 }
 
 impl Twin {
+    /// Reverses 64 elements; one arrival of each warp was meant.
+    #[kernel]
+    fn arrival_of_every_lane(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let (tile, filled) = (shared_array::<u32>(64), Mbarrier::new());
+        let thread = thread_idx().x;
+        if thread == 0 {
+            filled.init(2); // (2)
+        }
+        sync_threads();
+        tile[thread] = input[thread];
+        sync_warp(ALL_LANES);
+        if self.mended {
+            if lane_id() == 0 {
+                filled.arrive();
+            }
+        } else {
+            filled.arrive(); // (1)
+        }
+        filled.wait_parity(0);
+        output[thread] = tile[63 - thread];
+    }
+
+    /// Exchanges neighbors in two groups of threads; the last group's mbarrier is not there.
+    #[kernel]
+    fn mbarrier_past_the_last(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let (tile, filled) = (shared_array::<u32>(64), Mbarriers::new(2));
+        let thread = thread_idx().x;
+        if thread < 2 {
+            filled.at(thread).init(32);
+        }
+        sync_threads();
+        tile[thread] = input[thread];
+        let own = filled.at(thread / 32 + constant(self.number(1, 0)));
+        own.arrive(); // (1)
+        own.wait_parity(0);
+        output[thread] = tile[thread ^ 1];
+    }
+
+    /// The same where another array is behind the mbarriers.
+    #[kernel]
+    fn mbarrier_of_the_next_array(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let (tile, filled, emptied) = (shared_array::<u32>(64), Mbarriers::new(2), Mbarriers::new(2));
+        let thread = thread_idx().x;
+        if thread < 2 {
+            filled.at(thread).init(32);
+            emptied.at(thread).init(32);
+        }
+        sync_threads();
+        tile[thread] = input[thread];
+        let own = filled.at(thread / 32 + constant(self.number(1, 0)));
+        own.arrive(); // (1)
+        own.wait_parity(0);
+        output[thread] = tile[thread ^ 1];
+    }
+
     /// Reverses 64 elements; threads arrive at an mbarrier that may not be initialized yet.
     #[kernel]
     fn mbarrier_used_before_it_is_there(&self, input: &Global<u32>, output: &mut Global<u32>) {

@@ -1,7 +1,7 @@
 //! Rows 17 to 19: `wgmma`, its operands in shared memory, and its registers.
 
 use warpwright::lang::pointer::Out;
-use warpwright::layout::{Error as LayoutError, atom::Major};
+use warpwright::layout::{Error as LayoutError, Int, atom::Major};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
@@ -23,6 +23,8 @@ faults! {
     operand_that_nothing_fills: [24], "uninitialized", run;
     operand_filled_by_half_a_warp: [24], "uninitialized", run;
     multiply_by_three_warps: [18, 26], "warpgroup", run;
+    operand_of_every_other_lane: [18, 26], "warpgroup", run;
+    operand_of_every_other_warp: [18, 26], "warpgroup", run;
 }
 
 /// A tile of ones, of `rows` rows of 64, as `wgmma` reads it.
@@ -54,9 +56,18 @@ struct Product {
 
 impl Product {
     fn new(a: &Tensor<bf16, SharedSpace>, b: &Tensor<bf16, SharedSpace>) -> Self {
-        let mma = TiledMma::warpgroups("SM90_64x8x16_F32BF16BF16_SS", 1);
-        let whole = || (All, All, 0i64);
-        let (a, b) = (mma.a_operand(a, 0i64).slice(whole()), mma.b_operand(b).slice(whole()));
+        Self::of_share(a, (1, 0i64.into()), b)
+    }
+
+    /// The product of one of several shares of A's rows.
+    fn of_share(
+        a: &Tensor<bf16, SharedSpace>,
+        (shares, share): (u32, Int),
+        b: &Tensor<bf16, SharedSpace>,
+    ) -> Self {
+        let plan = |warpgroups| TiledMma::warpgroups("SM90_64x8x16_F32BF16BF16_SS", warpgroups);
+        let (mma, whole) = (plan(1), || (All, All, 0i64));
+        let (a, b) = (plan(shares).a_operand(a, share).slice(whole()), mma.b_operand(b).slice(whole()));
         let mut sums = mma.thread(thread_idx().x).c_fragment((64, 8));
         sums.clear();
         Self { mma, a, b, sums }
@@ -364,6 +375,38 @@ impl Twin {
         if thread_idx().x.eq(lane_that_leaves) {
             return;
         }
+        product.multiply(); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// Each lane of a warp names the rows of A by itself.
+    #[kernel]
+    fn operand_of_every_other_lane(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(128), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let half = thread_idx().x % self.number(2, 1);
+        let mut product = Product::of_share(&a, (2, half.into()), &b);
+        product.multiply(); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// Each warp of the warpgroup names the rows of A by itself.
+    #[kernel]
+    fn operand_of_every_other_warp(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(128), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let half = thread_idx().x / 32 % self.number(2, 1);
+        let mut product = Product::of_share(&a, (2, half.into()), &b);
         product.multiply(); // (1)
         wait_multiplications(0);
         for i in 0..4 {

@@ -1,0 +1,67 @@
+//! The indices of threads in a plan, compared with the number of threads that it has.
+
+use warpwright_ir::{Location, Register};
+
+use super::Recorder;
+use super::threads::Threads;
+
+/// A thread takes its part in a plan.
+pub(super) struct PlanIndex {
+    /// The start of a sentence: `the MMA has`.
+    plan: &'static str,
+    threads: u32,
+    index: Register,
+    /// The conditions around it, and whether each holds there.
+    conditions: Vec<(Register, bool)>,
+    location: Location,
+}
+
+impl PlanIndex {
+    /// What is wrong, if some thread that reaches it has an index that the plan does not have.
+    fn mistake(&self, threads: &Threads<'_>) -> Option<String> {
+        let indices = threads.value(self.index)?;
+        let mut reaches = vec![true; indices.len()];
+        for (condition, holds) in &self.conditions {
+            let holding = threads.holding(*condition)?;
+            reaches.iter_mut().zip(holding).for_each(|(reaches, holding)| *reaches &= holding == *holds);
+        }
+        let reaching = indices.iter().zip(reaches).filter_map(|(index, reaches)| reaches.then_some(*index));
+        let most = reaching.max().filter(|most| *most >= self.threads)?;
+        let Self { plan, threads, .. } = self;
+        let shown = if most > i32::MAX as u32 {
+            format!("{} (below zero)", most as i32)
+        } else {
+            format!("{most} here")
+        };
+        Some(format!(
+            "`thread`: {plan} {threads} threads, and the index of a thread is {shown}: give an index from 0 to {}, such as \
+             `role.thread()` or `thread % {threads}`, in a branch of the threads that take part",
+            threads - 1
+        ))
+    }
+}
+
+impl Recorder {
+    /// Notes a thread's index in a plan.
+    pub(crate) fn note_plan_index(
+        &mut self,
+        plan: &'static str,
+        threads: u32,
+        index: Register,
+        location: Location,
+    ) {
+        // After a jump that threads may have taken, it is unknown which of them are left.
+        if let Some(conditions) = self.conditions() {
+            self.plans.push(PlanIndex { plan, threads, index, conditions, location });
+        }
+    }
+
+    /// Refuses indices that a plan does not have, in a kernel that states its block.
+    pub(super) fn check_plans(&mut self) {
+        let plans = std::mem::take(&mut self.plans);
+        let Some(threads) = Threads::of(&self.kernel).filter(|_| !plans.is_empty()) else { return };
+        let mistakes: Vec<_> =
+            plans.iter().filter_map(|plan| Some((plan.location, plan.mistake(&threads)?))).collect();
+        mistakes.into_iter().for_each(|(location, mistake)| self.error(location, mistake));
+    }
+}
