@@ -49,12 +49,13 @@ impl Device {
     /// As [`ptx`](crate::ptx) and [`load_ptx`](Self::load_ptx).
     pub fn compile<Args>(&self, kernel: &Kernel<Args>) -> Result<Compiled<Args>> {
         let function = self.compile_ir(kernel.ir())?;
-        let ir::Kernel { launch, dynamic_shared_bytes, .. } = kernel.ir();
+        let ir::Kernel { launch, dynamic_shared_bytes, planned_threads, .. } = kernel.ir();
         Ok(Compiled {
             function,
             block: launch.required_block.map(Extents),
             cluster: Extents(launch.cluster.unwrap_or([1; 3])),
             dynamic_shared_bytes: *dynamic_shared_bytes,
+            planned_threads: *planned_threads,
             arguments: PhantomData,
         })
     }
@@ -76,6 +77,8 @@ pub struct Compiled<Args> {
     block: Option<Extents>,
     cluster: Extents,
     dynamic_shared_bytes: u32,
+    /// The most threads along x that its plans have, and where.
+    planned_threads: Option<(u32, ir::Location)>,
     arguments: PhantomData<fn(Args)>,
 }
 
@@ -220,7 +223,14 @@ impl<Args: HostParameter> Compiled<Args> {
                  launch `kernel.shape(grid)`",
                 self.dynamic_shared_bytes
             ),
-            _ => return Ok(()),
+            _ => match self.planned_threads.filter(|(threads, _)| block.0[0] > *threads) {
+                Some((threads, ir::Location { file, line, column })) => format!(
+                    "the launch has a block of {:?} threads, and a `TiledMma` or `TiledCopy` that all of them take part in has \
+                     {threads} ({file}:{line}:{column}): launch `kernel.shape(grid).block({threads})`",
+                    block.0
+                ),
+                None => return Ok(()),
+            },
         };
         Err(Error::BadLaunch { kernel: self.function.name().to_owned(), reason })
     }

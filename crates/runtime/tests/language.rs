@@ -7,6 +7,7 @@ use warpwright_lang::element::s8x4;
 use warpwright_lang::pointer::Global;
 use warpwright_lang::shared::{dynamic_shared, shared_array};
 use warpwright_lang::special::{block_dim, block_idx, thread_idx};
+use warpwright_lang::tensor::TiledMma;
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::wmma::{Accumulator, Wmma, WmmaLayout};
 use warpwright_lang::{DeviceValue, KernelParameter, Reg, kernel, launch, printf};
@@ -73,6 +74,29 @@ fn the_block_is_stated_once() {
     let unstated = device.compile(&speaks().expect("it has no mistakes")).expect("it compiles");
     let refused = unstated.launch(&stream, 1, (7,)).expect_err("nobody states it").to_string();
     assert!(refused.contains("states no block: call `launch::threads(n)`"), "{refused}");
+}
+
+#[kernel]
+fn multiplies_by_one_warp() {
+    TiledMma::atom("SM80_16x8x16_F32BF16BF16F32_TN").thread(thread_idx().x);
+}
+
+#[test]
+fn a_launch_has_no_more_threads_than_the_plan() {
+    let device = Device::named("emu:h200").expect("the emulator always starts");
+    let stream = device.stream().expect("a stream");
+    let kernel = device.compile(&multiplies_by_one_warp().expect("it has no mistakes")).expect("it compiles");
+    kernel.launch(&stream, kernel.shape(1).block(32), ()).expect("the plan has 32 threads");
+    let refused = kernel.launch(&stream, kernel.shape(1).block(64), ()).expect_err("it has no more");
+    let (refused, advice) =
+        refused.to_string().rsplit_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let (refused, place) = refused.split_once(" (").unwrap();
+    insta::assert_snapshot!(
+        refused,
+        @"kernel `multiplies_by_one_warp` cannot be launched: the launch has a block of [64, 1, 1] threads, and a `TiledMma` or `TiledCopy` that all of them take part in has 32"
+    );
+    assert!(place.starts_with(file!()), "{place}");
+    assert_eq!(advice, "launch `kernel.shape(grid).block(32)`");
 }
 
 #[test]

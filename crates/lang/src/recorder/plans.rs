@@ -1,6 +1,6 @@
 //! The indices of threads in a plan, compared with the number of threads that it has.
 
-use warpwright_ir::{Location, Register};
+use warpwright_ir::{Location, Operand, Register};
 
 use super::Recorder;
 use super::threads::Threads;
@@ -56,12 +56,33 @@ impl Recorder {
         }
     }
 
-    /// Refuses indices that a plan does not have, in a kernel that states its block.
+    /// Refuses indices that a plan does not have, in a kernel that states its block. For another
+    /// kernel, the launch compares the plans that all threads take part in.
     pub(super) fn check_plans(&mut self) {
         let plans = std::mem::take(&mut self.plans);
-        let Some(threads) = Threads::of(&self.kernel).filter(|_| !plans.is_empty()) else { return };
+        if plans.is_empty() {
+            return;
+        }
+        let Some(threads) = Threads::of(&self.kernel) else {
+            let of_all = plans.iter().filter(|plan| plan.conditions.is_empty() && self.is_thread(plan.index));
+            let smallest = of_all.min_by_key(|plan| plan.threads);
+            self.kernel.planned_threads = smallest.map(|plan| (plan.threads, plan.location));
+            return;
+        };
         let mistakes: Vec<_> =
             plans.iter().filter_map(|plan| Some((plan.location, plan.mistake(&threads)?))).collect();
         mistakes.into_iter().for_each(|(location, mistake)| self.error(location, mistake));
+    }
+
+    /// Whether a register holds `thread_idx().x`.
+    fn is_thread(&self, register: Register) -> bool {
+        let (mut reads, mut writes) = (false, 0);
+        self.kernel.for_each_instruction(&mut |instruction| {
+            if instruction.operands[..instruction.destinations].contains(&Operand::Register(register)) {
+                writes += 1;
+                reads |= instruction.operands.get(1) == Some(&Operand::Special("%tid.x".into()));
+            }
+        });
+        reads && writes == 1
     }
 }
