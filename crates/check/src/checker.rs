@@ -128,6 +128,7 @@ impl ClusterObserver for Checker {
         match *event {
             Event::Access { actor, space, addresses, bytes, kind, strength, values } => {
                 self.check_array(actor, space, addresses, bytes, kind);
+                self.note_local_access(actor, space, addresses, bytes);
                 self.access(actor, space, addresses, bytes, kind, strength, values);
             }
             Event::LocalLoad { actor, unwritten, addresses, bytes } => {
@@ -202,6 +203,15 @@ impl ClusterObserver for Checker {
                 if !registers.is_empty() {
                     registers.predicated_off.push((actor.pc, actor.lanes));
                 }
+            }
+            Event::Select { actor, first } => {
+                let registers = &mut self.warp(actor).1.undefined;
+                if !registers.is_empty() {
+                    registers.selections.push((actor.pc, first));
+                }
+            }
+            Event::FrameCopy { actor, from, to, bytes } => {
+                self.warp(actor).1.undefined.local.pass(actor.lanes, from, to, bytes);
             }
             Event::Diverged { .. } | Event::LaneCopies { .. } | Event::TensorMultiply { .. } => {}
         }

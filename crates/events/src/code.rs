@@ -127,6 +127,8 @@ pub enum Class {
     Reduction,
     /// `set` and `setp`.
     Compare,
+    /// `selp`, which takes one of two operands; those that are registers.
+    Select([Option<Register>; 2]),
     /// `bar` and `barrier.cta`.
     CtaBarrier {
         /// Whether all lanes of a warp execute it together.

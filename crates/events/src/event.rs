@@ -325,6 +325,13 @@ pub enum Event<'a> {
     /// `undefined` does not take part: it has exited, or is not in the member mask. Reported if there
     /// are such lanes, and while an observer [`follows`](crate::ClusterObserver::follows) registers.
     Shuffle { actor: Actor, from: &'a [u8; LANES], undefined: u32 },
+    /// Lanes execute a selection ([`Class::Select`](crate::Class::Select)); those of `first` take its
+    /// first operand. Reported while an observer [`follows`](crate::ClusterObserver::follows)
+    /// registers.
+    Select { actor: Actor, first: u32 },
+    /// A call passes bytes of local memory between the frames of the caller and of the function.
+    /// Reported while an observer [`follows`](crate::ClusterObserver::follows) registers.
+    FrameCopy { actor: Actor, from: u64, to: u64, bytes: u64 },
     /// Lanes execute an `.aligned` instruction other than a barrier without the rest of their
     /// warp, which has exited, does not exist, or is predicated off.
     Incomplete { actor: Actor },

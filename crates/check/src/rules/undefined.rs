@@ -3,27 +3,27 @@
 //!
 //! PTX ISA, "shfl.sync": the value of a lane that has exited or is not in the member mask is
 //! undefined. Reductions leave such values in lanes whose result is not used, so the value itself is
-//! no error. The checkers follow it through arithmetic and through further shuffles, until it is
-//! stored or used as an address. A selection or a comparison ends it: code selects between the value
-//! and another one where the source lane may be missing.
+//! no error. The checkers follow it through arithmetic, through further shuffles, and through `selp` in
+//! the lanes that select it, through local memory and the `.param` variables of calls, until it is
+//! stored elsewhere or used as an address. A comparison ends it.
 //!
 //! A load of unwritten shared memory is an error of its own, unless its source line also loads written
 //! bytes: then it may read the unused end of a partial tile. Its value tells: it is used if it reaches
-//! an address or memory other than shared memory. It is not followed through matrix instructions,
+//! an address or memory other than shared and local memory. It is not followed through matrix instructions,
 //! whose lanes hold rows of several sources.
 
-use warpwright_events::{Actor, Class, FaultKind, LANES, lane_list, lanes};
+use warpwright_events::{Actor, Base, Class, FaultKind, LANES, MemorySpace, lane_list, lanes};
 
 use crate::checker::Checker;
 use crate::report::finding::FindingKind;
 use crate::report::misuse::Misuse;
 use crate::rules::alignment::opcode;
 use crate::state::mark::Mark;
-use crate::state::undefined::{Origin, Undefined, lanes_at};
+use crate::state::undefined::{LocalAccess, Origin, Undefined, lanes_at};
 
-/// Instructions whose result is defined although an operand is not, or may be. Values are not followed
-/// into functions and out of them.
-const ENDS: [&str; 7] = ["selp", "slct", "vote", "match", "redux", "activemask", "call"];
+/// Instructions whose result is defined although an operand is not, or may be. The `call` itself
+/// computes nothing: registers that it passes are not followed.
+const ENDS: [&str; 6] = ["slct", "vote", "match", "redux", "activemask", "call"];
 
 /// Matrix instructions.
 const MATRICES: [&str; 5] = ["mma", "wmma", "wgmma", "movmatrix", "tcgen05"];
@@ -56,10 +56,27 @@ impl Checker {
         }
     }
 
+    /// Lanes access local memory, while a register or a byte of their warp is undefined.
+    pub(crate) fn note_local_access(
+        &mut self,
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &[u64; LANES],
+        bytes: u64,
+    ) {
+        let registers = &mut self.warp(actor).1.undefined;
+        if space == MemorySpace::Local && !registers.is_empty() {
+            let access = LocalAccess { pc: actor.pc, addresses: *addresses, bytes };
+            registers.local_accesses.push(access);
+        }
+    }
+
     /// Lanes have executed instructions one after another.
     pub(crate) fn executed(&mut self, actor: Actor, end: u32) {
         let registers = &mut self.warp(actor).1.undefined;
         let predicated_off = std::mem::take(&mut registers.predicated_off);
+        let selections = std::mem::take(&mut registers.selections);
+        let local_accesses = std::mem::take(&mut registers.local_accesses);
         let unwritten_loads = std::mem::take(&mut registers.unwritten_loads);
         if unwritten_loads.is_empty() && registers.is_empty() {
             return;
@@ -70,8 +87,22 @@ impl Checker {
             let lanes = actor.lanes & !lanes_at(&predicated_off, pc);
             let unwritten = lanes_at(&unwritten_loads, pc);
             let registers = &mut self.warp(actor).1.undefined;
-            let read = registers.of(&instruction.reads, lanes);
+            let read = match instruction.class {
+                Class::Select(operands) => registers.selected(operands, lanes, lanes_at(&selections, pc)),
+                _ => registers.of(&instruction.reads, lanes),
+            };
             let written = registers.of(&instruction.writes, lanes);
+            if let Some(access) = local_accesses.iter().find(|access| access.pc == pc) {
+                let address = match instruction.bases.first() {
+                    Some(Base::Register(base)) => registers.of(&[*base], lanes),
+                    _ => None,
+                };
+                registers.access_local(instruction, access, lanes);
+                if let Some(address) = address {
+                    self.note_use(actor, pc, address);
+                }
+                continue;
+            }
             if read.is_none() && written.is_none() && unwritten == 0 {
                 continue;
             }
@@ -92,20 +123,24 @@ impl Checker {
             for register in &instruction.writes {
                 registers.write(*register, lanes, result);
             }
-            let Some(used) = read.filter(|_| is_memory) else { continue };
-            match used.origin {
-                Origin::Shuffle { pc: shuffle, readers, sources } => {
-                    let actor = Actor { pc, lanes: used.lanes, ..actor };
-                    self.report_undefined(
-                        actor,
-                        Mark { lanes: readers, pc: shuffle, ..self.mark(actor) },
-                        sources,
-                    );
-                }
-                // What is stored in shared memory may be the end of a tile once more.
-                Origin::Load { .. } if opcode(&instruction.text).contains(".shared") => {}
-                Origin::Load { pc } => self.launch.note_used_load(pc),
+            if let Some(used) = read.filter(|_| is_memory) {
+                self.note_use(actor, pc, used);
             }
+        }
+    }
+
+    /// An undefined value is stored, or is an address.
+    fn note_use(&self, actor: Actor, pc: u32, used: Undefined) {
+        match used.origin {
+            Origin::Shuffle { pc: shuffle, readers, sources } => {
+                let actor = Actor { pc, lanes: used.lanes, ..actor };
+                let shuffle = Mark { lanes: readers, pc: shuffle, ..self.mark(actor) };
+                self.report_undefined(actor, shuffle, sources);
+            }
+            // What is stored in shared memory may be the end of a tile once more.
+            Origin::Load { .. }
+                if opcode(&self.launch.info.code.instruction(pc).text).contains(".shared") => {}
+            Origin::Load { pc } => self.launch.note_used_load(pc),
         }
     }
 

@@ -50,6 +50,15 @@ fn a_value_of_a_lane_outside_the_mask_is_undefined() {
     clean(&format!("{low} {} $past: {STORE}", shuffle.replace("20, 31", "12, 31")), ONE_WARP);
 }
 
+#[test]
+fn a_value_is_followed_through_the_selection_that_takes_it() {
+    let shuffle = "shfl.sync.down.b32 %r1|%p3, %tid, 1, 31, -1;";
+    for selection in ["%tid, %r1, %p3", "7, %r1, %p3", "%r1, %r1, %p3"] {
+        let body = format!("{shuffle} selp.u32 %r2, {selection}; add.u32 %r1, %r2, 1; {STORE}");
+        text(&body, SHORT, ["shfl.sync.down", "st.global"]);
+    }
+}
+
 /// The function has a register of the same name.
 #[test]
 fn a_value_is_followed_past_calls() {
@@ -60,6 +69,35 @@ fn a_value_is_followed_past_calls() {
     clean(&format!("{shuffle} call other; mov.u32 %r1, 0; {STORE} {function}"), SHORT);
 }
 
+/// As compilers pass parameters.
+#[test]
+fn a_value_is_followed_into_a_function_and_out_of_it() {
+    let called = |body: &str| {
+        format!(
+            "shfl.sync.down.b32 %r1, %tid, 1, 31, -1;
+            {{ .param .b32 given; .param .b32 taken; st.param.b32 [given], %r1; call (taken), other, (given);
+            ld.param.b32 %r1, [taken]; }} {STORE} ret; }}
+            .func (.param .b32 result) other(.param .b32 value) {{ .reg .b32 %r<4>; {body}
+            st.param.b32 [result], %r3;"
+        )
+    };
+    let body = called("ld.param.b32 %r2, [value]; add.u32 %r3, %r2, 1;");
+    text(&body, SHORT, ["shfl.sync.down", "st.global"]);
+    clean(&called("ld.param.b32 %r2, [value]; mov.u32 %r3, 1;"), SHORT);
+}
+
+#[test]
+fn a_value_is_followed_through_local_memory() {
+    let spilled = |loaded: &str| {
+        format!(
+            "shfl.sync.down.b32 %r1, %tid, 1, 31, -1; .local .align 8 .b32 spilled[2];
+            st.local.v2.b32 [spilled], {{%r1, %tid}}; mov.u32 %r1, 0; ld.local.b32 %r1, [spilled+{loaded}]; {STORE}"
+        )
+    };
+    text(&spilled("0"), SHORT, ["shfl.sync.down", "st.global"]);
+    clean(&spilled("4"), SHORT);
+}
+
 #[test]
 fn a_value_that_is_not_used_is_no_error() {
     let shuffle = "shfl.sync.down.b32 %r1|%p3, %tid, 1, 31, -1;";
@@ -68,6 +106,7 @@ fn a_value_that_is_not_used_is_no_error() {
     clean(&format!("{shuffle} @%p3 {STORE}"), SHORT);
     clean(&format!("{shuffle} @!%p3 bra $past; {STORE} $past:"), SHORT);
     clean(&format!("{shuffle} selp.u32 %r1, %r1, %tid, %p3; {STORE}"), SHORT);
+    clean(&format!("{shuffle} selp.u32 %r1, %r1, 7, %p3; {STORE}"), SHORT);
     clean(&format!("{shuffle} @!%p3 mov.u32 %r1, 0; {STORE}"), SHORT);
     clean(&format!("{shuffle} mov.u32 %r1, %tid; {STORE}"), SHORT);
 }

@@ -42,6 +42,8 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     /// Where the code continues after a `mov` of an accumulator, after which no MMA can be in
     /// flight.
     pub(crate) settled: Option<usize>,
+    /// Operations that select, and the predicates that they select by.
+    pub(crate) selections: Vec<(u32, Slot)>,
     /// The uses of registers of up to 32 bits by the instruction.
     pub(crate) used: Vec<RegisterUse>,
     /// Those of all instructions, by operation.
@@ -67,6 +69,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             accumulators: HashSet::new(),
             loaded: HashSet::new(),
             settled: None,
+            selections: Vec::new(),
             used: Vec::new(),
             register_uses: Vec::new(),
         }
@@ -224,6 +227,11 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
     /// Whether the function is a kernel.
     pub(crate) fn is_kernel(&self) -> bool {
         self.function.is_entry
+    }
+
+    /// Records that the operation just emitted selects by a predicate.
+    pub(crate) fn note_selection(&mut self, predicate: Slot) {
+        self.selections.push((self.operations.len() as u32 - 1, predicate));
     }
 
     /// Records that the instruction writes these registers asynchronously, which is not a use.

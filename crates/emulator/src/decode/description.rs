@@ -39,13 +39,24 @@ pub(crate) fn describe(
     if opcode.base() == "wgmma" {
         reads.extend(&writes);
     }
+    let mut operand = |index: usize| match instruction.operands.get(index) {
+        Some(Operand::Name(name)) => match named(name) {
+            Base::Register(register) => Some(register),
+            _ => None,
+        },
+        _ => None,
+    };
+    let class = match opcode.base() {
+        "selp" => Class::Select([operand(1), operand(2)]),
+        _ => class(opcode),
+    };
     let (source, inlining) = Inlining::of(frames).unzip();
     Instruction {
         line: instruction.line,
         text: instruction.to_string().into(),
         source,
         inlining: inlining.unwrap_or_default(),
-        class: class(opcode),
+        class,
         is_parameter_access: opcode.modifiers().any(|word| word.starts_with("param")),
         work: work(opcode),
         writes: writes.into(),

@@ -264,13 +264,15 @@ fn set(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(),
 
 fn select(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let ty = w.ty()?;
+    let types = [ty, ty, Type::Pred];
     match ty.bytes() {
-        2 | 4 => {
-            d.vector(i, ty, &[ty, ty, Type::Pred], three(|a: u32, b: u32, c: bool| if c { a } else { b }))
-        }
-        8 => d.vector(i, ty, &[ty, ty, Type::Pred], three(|a: u64, b: u64, c: bool| if c { a } else { b })),
-        _ => Err(unsupported(i, ty)),
+        2 | 4 => d.vector(i, ty, &types, three(|a: u32, b: u32, c: bool| if c { a } else { b }))?,
+        8 => d.vector(i, ty, &types, three(|a: u64, b: u64, c: bool| if c { a } else { b }))?,
+        _ => return Err(unsupported(i, ty)),
     }
+    let predicate = d.source(&i.operands[3], Type::Pred)?;
+    d.note_selection(predicate);
+    Ok(())
 }
 
 /// `slct`: a if c is not negative, b otherwise. NaN chooses b.

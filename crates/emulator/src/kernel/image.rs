@@ -1,6 +1,6 @@
 //! A decoded kernel without its operations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use warpwright_events::{Code, RegisterUse, Source};
@@ -33,6 +33,8 @@ pub struct Kernel {
     /// By operation: further uses of registers that some `wgmma` of its function uses. Empty
     /// without `wgmma`.
     pub(crate) register_uses: Vec<Box<[RegisterUse]>>,
+    /// Operations that select, and the predicates that they select by.
+    pub(crate) selections: HashMap<u32, Slot>,
     pub(crate) unsupported: Vec<LoadError>,
 }
 

@@ -46,6 +46,8 @@ pub(super) struct DecodedFunction {
     pub(super) instructions: Vec<events::Instruction>,
     /// The instruction of each operation.
     pub(super) of_operation: Vec<u32>,
+    /// Operations that select, and the predicates that they select by.
+    pub(super) selections: Vec<(u32, Slot)>,
     /// By operation, if the function has a `wgmma` (see [`Kernel`](crate::kernel::image::Kernel)).
     pub(super) register_uses: Vec<Box<[RegisterUse]>>,
     pub(super) function: CodeFunction,
@@ -134,6 +136,7 @@ impl<'m> FunctionDecoder<'_, 'm> {
         let register_uses = uses_beside_multiplies(&self.operations, self.register_uses, self.loaded);
         Ok(DecodedFunction {
             register_uses,
+            selections: self.selections,
             operations: self.operations,
             instructions: self.instructions,
             of_operation: self.of_operation,

@@ -1,6 +1,6 @@
 //! Calls of device functions.
 
-use warpwright_events::{FaultKind, LANES, lanes};
+use warpwright_events::{Event, FaultKind, LANES, lanes};
 
 use crate::execution::effect::Execution;
 use crate::kernel::image::Formal;
@@ -167,6 +167,11 @@ pub(crate) fn transfer(
                     .and_then(|()| execution.local.write(lane, target, &value));
                 debug_assert!(copied.is_some(), "frames are reserved before they are used");
             }
+        }
+        if execution.block.observer.follows() {
+            let [from, to] = [from.0.local + offset, to.0.local + target].map(u64::from);
+            let (actor, bytes) = (execution.actor(mask), size.min(room).into());
+            execution.block.observer.report(Event::FrameCopy { actor, from, to, bytes });
         }
         return;
     }

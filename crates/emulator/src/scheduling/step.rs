@@ -59,6 +59,8 @@ struct Reported {
     instructions: bool,
     /// How it uses registers that asynchronous work uses, too.
     registers: bool,
+    /// Which operand it selects.
+    selections: bool,
 }
 
 /// A running path of a warp.
@@ -86,6 +88,7 @@ impl Step<'_> {
         let reported = Reported {
             instructions: observer.wants_instructions(),
             registers: uses_matter && observer.listens(),
+            selections: observer.follows(),
         };
         match reported.instructions || reported.registers {
             true => self.go::<true>(limit, reported),
@@ -116,6 +119,9 @@ impl Step<'_> {
             match &operation.kind {
                 Kind::Lanes(lanes) => {
                     if active != 0 {
+                        if OBSERVED && reported.selections {
+                            self.report_selection(pc, active);
+                        }
                         lanes.run(self.execution.registers, active);
                     }
                     pc += 1;
@@ -157,6 +163,16 @@ impl Step<'_> {
                 self.count(pc);
                 return Ok(self.stop(pc));
             }
+        }
+    }
+
+    #[cold]
+    fn report_selection(&mut self, pc: u32, active: u32) {
+        if let Some(&predicate) = self.execution.launch.kernel.selections.get(&pc) {
+            self.execution.pc = pc;
+            let (actor, first) =
+                (self.execution.actor(active), self.execution.registers.predicate(predicate));
+            self.execution.block.observer.report(Event::Select { actor, first: first & active });
         }
     }
 

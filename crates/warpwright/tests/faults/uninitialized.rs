@@ -10,6 +10,7 @@ faults! {
     sum_that_is_not_zeroed: [24], "uninitialized", run(1, 64, |_| (0..64).map(input).sum());
     halo_that_nobody_fills: [24], "uninitialized", run(1, 64, |i| input(i) + if i > 0 { input(i - 1) } else { 0 });
     tile_filled_in_part: [24], "uninitialized", run(1, 64, input);
+    selection_of_the_wrong_half: [24], "uninitialized", run(1, 64, input);
     two_elements_of_one_line: [24], "uninitialized", run(1, 64, |i| if i < 64 { input(0) + input(32) } else { 0 });
     local_array_read_first: [24], "uninitialized", run(1, 64, input);
     result_added_to: [24], "uninitialized", run_on_fresh_memory;
@@ -69,6 +70,19 @@ impl Twin {
         if thread < 64 {
             output[thread] = element;
         }
+    }
+
+    /// Fills half of a tile, and selects an element of the tile where there is none.
+    #[kernel]
+    fn selection_of_the_wrong_half(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        if thread < 32 {
+            tile[thread] = input[thread];
+        }
+        sync_threads();
+        let (element, other) = (tile[thread], input[thread]); // (1)
+        output[thread] = thread.lt(self.number(33, 32)).select(element, other);
     }
 
     /// Reads a written and an unwritten element in one line.
