@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
-use warpwright_arch::tensor_map::Description;
+use warpwright_arch::tensor_map::{Access, Description};
 use warpwright_lang::tensor::TmaTile;
 use warpwright_lang::tensor_map_boxes::element_format;
 
 use crate::buffer::{Buffer, Storable};
 use crate::error::Result;
-use crate::tensor_map::{Encoding, TensorMap, matrices_by_tiles, matrix_by_tiles};
+use crate::tensor_map::{Encoding, TensorMap, matrix_by_tiles};
 
 /// Number of cached maps, several hundred bytes each: enough for the layers of a large model.
 const MOST: usize = 4096;
@@ -51,12 +51,17 @@ impl<T: Storable> TileMaps<T> {
         Ok(Self::of_description(matrix_by_tiles::<T>(matrix, tile)?))
     }
 
-    /// Maps of `count` matrices each, `stride` elements apart, as in [`TensorMap::of_tiles`].
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn of_many(matrix: (u64, u64), (count, stride): (u64, u64), tile: &TmaTile) -> Result<Self> {
-        Ok(Self::of_description(matrices_by_tiles::<T>(matrix, (count, stride), tile)?))
+    /// Maps of `count` times as many matrices, `stride` elements apart: they have one more axis.
+    #[must_use]
+    pub fn batched(mut self, count: u64, stride: u64) -> Self {
+        let description = &mut self.description;
+        description.extents.push(count);
+        description.strides.push(stride.saturating_mul(u64::from(T::BYTES)));
+        description.element_strides.push(1);
+        if let Access::Tiled { box_extents } = &mut description.access {
+            box_extents.push(1);
+        }
+        self
     }
 
     fn of_description(description: Description) -> Self {

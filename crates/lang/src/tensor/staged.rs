@@ -25,19 +25,19 @@ use crate::tma;
 use crate::value::{Reg, Value, constant};
 
 /// A matrix (mn, k) that a tensor map describes: all of it, a part of it, or one of the matrices
-/// along its third axis.
+/// along its further axes.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct MappedMatrix {
     map: TensorMap,
     /// The coordinate of its first element in the map's matrix.
     origin: Option<(Reg<u32>, Reg<u32>)>,
-    /// Its index along the map's third axis.
-    index: Option<Reg<u32>>,
+    /// Its index along the map's third axis, the fourth and the fifth.
+    indices: [Option<Reg<u32>>; 3],
 }
 
 impl From<&TensorMap> for MappedMatrix {
     fn from(map: &TensorMap) -> Self {
-        Self { map: *map, origin: None, index: None }
+        Self { map: *map, origin: None, indices: [None; 3] }
     }
 }
 
@@ -47,9 +47,15 @@ impl MappedMatrix {
         Self { origin: Some(origin), ..self }
     }
 
-    /// Matrix `index` along the map's third axis.
-    pub fn batch(self, index: Reg<u32>) -> Self {
-        Self { index: Some(index), ..self }
+    /// Matrix `index` along the map's third axis. Of a map with more axes, a further call gives the
+    /// index along the fourth, and another the one along the fifth.
+    #[track_caller]
+    pub fn batch(mut self, index: Reg<u32>) -> Self {
+        match self.indices.iter_mut().find(|known| known.is_none()) {
+            Some(free) => *free = Some(index),
+            None => refuse("`batch`: a tensor map has five axes at most: three beside those of the matrix"),
+        }
+        self
     }
 
     /// The coordinate in the map's matrix of (mn, k) of this one.
@@ -64,13 +70,13 @@ impl MappedMatrix {
     /// States what copies of `tile` need of the map.
     #[track_caller]
     fn need(&self, tile: &TmaTile) {
-        let rank = if self.index.is_some() { 3 } else { 2 };
+        let rank = 2 + self.indices.iter().flatten().count();
         tensor_map_boxes::need(self.map, &tile.requirement().of_rank(rank));
     }
 
     /// The coordinates of a box, along the contiguous axis and the other.
     fn coordinates(&self, inner: Reg<u32>, outer: Reg<u32>) -> Vec<Reg<u32>> {
-        [inner, outer].into_iter().chain(self.index).collect()
+        [inner, outer].into_iter().chain(self.indices.into_iter().flatten()).collect()
     }
 }
 

@@ -76,9 +76,10 @@ fn tile_maps<T: Storable>(
     tile: Result<TmaTile, layout::Error>,
 ) -> Result<TileMaps<T>> {
     let (matrix, tile) = ((mn.into(), k.into()), tile.map_err(GemmError::from)?);
+    let maps = TileMaps::new(matrix, &tile)?;
     Ok(match matrices {
-        Some((count, stride)) => TileMaps::of_many(matrix, (count.into(), stride), &tile)?,
-        None => TileMaps::new(matrix, &tile)?,
+        Some((count, stride)) => maps.batched(count.into(), stride),
+        None => maps,
     })
 }
 
