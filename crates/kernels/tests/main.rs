@@ -1,5 +1,6 @@
 //! The tests of the crate, in one program.
 
+mod attention;
 mod clean;
 mod counters;
 mod decode_attention;

@@ -175,8 +175,20 @@ pub struct Producer {
 }
 
 impl Producer {
+    /// Waits until the next stage is empty: what threads themselves write for it, before
+    /// [`load`](Self::load), belongs to this stage. A consumer that has waited for the stage sees it.
+    ///
+    /// A consumer's warpgroup releases a stage by one thread: it
+    /// [synchronizes](Role::sync_warpgroup) between the reads of its threads and the release.
+    #[track_caller]
+    pub fn acquire(&self) -> Stage {
+        let state = self.state.now();
+        self.pipeline.empty.at(state.stage).wait_parity(state.parity ^ 1u32);
+        Stage { index: state.stage }
+    }
+
     /// Acquires the next stage, once it is empty, and starts the loads that fill it: their bytes
-    /// commit it.
+    /// commit it. Without loads it is full at once.
     #[track_caller]
     pub fn load<const N: usize>(&mut self, loads: [TileLoad; N]) {
         if loads.iter().any(|load| load.pipeline() != self.pipeline.id) {
@@ -217,6 +229,14 @@ impl Producer {
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Stage {
     index: Reg<u32>,
+}
+
+impl Stage {
+    /// Its number in the pipeline: the index of what threads keep for each stage beside the
+    /// operands.
+    pub fn index(self) -> Reg<u32> {
+        self.index
+    }
 }
 
 impl From<Stage> for Int {

@@ -22,6 +22,13 @@ fn allowances() -> TokenStream {
     quote!(#[allow(unused_labels, unused_braces, unused_parens, unreachable_code, clippy::unnecessary_operation)])
 }
 
+/// Whether a method of a `#[device]` block has an attribute of its own that rewrites it.
+fn is_rewritten(method: &syn::ImplItemFn) -> bool {
+    let names =
+        |attribute: &syn::Attribute| attribute.path().segments.last().map(|last| last.ident.to_string());
+    method.attrs.iter().filter_map(names).any(|name| name == "kernel" || name == "device")
+}
+
 pub(crate) fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
     if let Some(error) = refuse_arguments(&arguments, "device") {
         return quote!(#error #item);
@@ -31,7 +38,9 @@ pub(crate) fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Ok(Item::Impl(mut block)) => {
             let mut errors = TokenStream::new();
             for item in &mut block.items {
-                if let ImplItem::Fn(method) = item {
+                if let ImplItem::Fn(method) = item
+                    && !is_rewritten(method)
+                {
                     let function = ItemFn {
                         attrs: Vec::new(),
                         vis: syn::Visibility::Inherited,

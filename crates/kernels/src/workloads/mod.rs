@@ -4,6 +4,7 @@ mod gemm;
 
 use warpwright_harness::{DynWorkload, Entry};
 
+use crate::attention::AttentionWorkload;
 use crate::attention::decode::DecodeAttentionWorkload;
 use crate::{delta_rule, elementwise, histogram, reduce, rows, scan, select, sgemm, sort, transpose};
 
@@ -29,6 +30,7 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<delta_rule::DeltaRuleWorkload>(),
     Entry::of::<sgemm::SgemmWorkload>(),
     Entry::of::<gemm::GemmWorkload>(),
+    Entry::of::<AttentionWorkload>(),
     Entry::of::<DecodeAttentionWorkload>(),
 ];
 

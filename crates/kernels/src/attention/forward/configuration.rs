@@ -1,0 +1,88 @@
+//! What the forward kernel is built for: its tiles and its roles.
+
+use warpwright::arch::DataType;
+use warpwright::layout::Error;
+use warpwright::layout::atom::{MmaAtom, Types};
+use warpwright::prelude::*;
+
+use crate::attention::problem::AttentionElement;
+
+/// Queries of a consumer warpgroup: the rows of a `wgmma`.
+pub(crate) const WARPGROUP_ROWS: u32 = 64;
+
+/// Which sides of a query's position have a bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, DeviceValue)]
+pub(crate) struct MaskBounds {
+    /// Keys before it.
+    pub(crate) left: bool,
+    /// Keys after it.
+    pub(crate) right: bool,
+}
+
+/// The forward kernel for a head dimension and a kind of mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, DeviceValue)]
+pub(crate) struct ForwardKernel {
+    /// Elements of a head of Q and K.
+    pub(crate) head_dim: u32,
+    /// Elements of a head of V and O.
+    pub(crate) value_dim: u32,
+    /// Consumer warpgroups of a CTA.
+    pub(crate) consumers: u32,
+    /// Keys of a block.
+    pub(crate) block: u32,
+    /// Tiles of Q in shared memory.
+    pub(crate) q_stages: u32,
+    /// Blocks of K, and of V, in shared memory.
+    pub(crate) stages: u32,
+    /// CTAs of a cluster: they compute neighboring tiles of a head, and each loads a part of K and V
+    /// for all.
+    pub(crate) cluster: u32,
+    /// Which keys a query sees.
+    pub(crate) mask: MaskBounds,
+    /// Whether sequences of any lengths follow each other without gaps.
+    pub(crate) packed: bool,
+    /// Whether scores are bounded (softcap).
+    pub(crate) capped: bool,
+    /// Whether scores have a bias by distance (ALiBi).
+    pub(crate) biased: bool,
+    /// Whether each head has a sink.
+    pub(crate) sinks: bool,
+}
+
+/// The atom that multiplies 64 rows of A by `columns` columns of B.
+pub(crate) fn atom<T: AttentionElement>(columns: u32, a_from_shared: bool) -> Result<MmaAtom, Error> {
+    let atom = MmaAtom::wgmma(columns, Types::new(T::DATA_TYPE, DataType::F32))?;
+    Ok(MmaAtom { a_from_shared, ..atom })
+}
+
+impl ForwardKernel {
+    /// Queries of a tile.
+    pub(crate) fn rows(&self) -> u32 {
+        self.consumers * WARPGROUP_ROWS
+    }
+
+    /// The tile of Q: (query, d).
+    pub(crate) fn q_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
+        TmaTile::new::<T>((self.rows(), self.head_dim), Major::K)
+    }
+
+    /// A block of K: (key, d).
+    pub(crate) fn k_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
+        Ok(TmaTile::new::<T>((self.block, self.head_dim), Major::K)?.sliced(self.cluster))
+    }
+
+    /// A block of V as operand B (n, k) of the second product: (d, key).
+    pub(crate) fn v_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
+        Ok(TmaTile::new::<T>((self.value_dim, self.block), Major::Mn)?.sliced(self.cluster))
+    }
+
+    /// The producer and the consumers. Copies need few registers; the consumers share the others.
+    pub(crate) fn roles(&self) -> [RoleSize; 2] {
+        let (producer, consumer) = match self.consumers {
+            1 => (56, 256),
+            2 => (24, 240),
+            _ => (32, 160),
+        };
+        [warpgroups(1).registers(producer), warpgroups(self.consumers).registers(consumer)]
+    }
+}

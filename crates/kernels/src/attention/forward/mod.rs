@@ -1,0 +1,246 @@
+//! Attention's forward kernel on Hopper's tensor cores.
+//!
+//! ```text
+//! Q (128 queries, d)      K, V (keys, d) in blocks of 128        O (128 queries, d)
+//!
+//! producer (1 thread)     TMA: Q of a tile; then K and V, block by block from the last, into the stages of two pipelines
+//! consumers (2 warpgroups, 64 queries each)
+//!     S = Q·Kᵀ            `wgmma`, S in registers
+//!     P = exp(S - m)      in registers, and there operand A of the next product
+//!     O += P·V            `wgmma`, O in registers
+//! ```
+//!
+//! A warpgroup starts S of block n + 1 before P·V of block n, and computes the softmax of n + 1 while
+//! the tensor cores do both; at the end of a tile it is S of the next tile's first block, and the
+//! store of O runs beside it. The warpgroups take turns in starting products: the softmax of one
+//! runs beside the products of the other. (Shah and others, FlashAttention-3, 2024.)
+
+mod configuration;
+mod consumer;
+mod scheduler;
+pub mod score;
+mod softmax;
+
+use std::hash::{Hash, Hasher};
+
+use warpwright::prelude::*;
+
+use super::problem::AttentionElement;
+use configuration::atom;
+pub(crate) use configuration::{ForwardKernel, MaskBounds};
+use consumer::{Products, Registers, Stages, Warpgroup};
+pub(crate) use scheduler::ForwardProblem;
+use scheduler::{Tile, TileScheduler};
+use score::{ScoreOp, biased_by_distance, capped};
+
+/// Where the results go, and the counter of tiles.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Results<T> {
+    pub(super) o: Global<T>,
+    pub(super) lse: Global<f32>,
+    pub(super) taken: Global<u32>,
+}
+
+#[device]
+impl ForwardKernel {
+    /// O = softmax(scale · Q·Kᵀ)·V, and the logarithm of each row's sum of exponentials, (sequence,
+    /// head, query). `taken` is zero before and after.
+    #[kernel]
+    pub(crate) fn forward<T: AttentionElement>(
+        &self,
+        q: &TensorMap,
+        k: &TensorMap,
+        v: &TensorMap,
+        o: &mut Global<T>,
+        lse: &mut Global<f32>,
+        taken: &mut Global<u32>,
+        problem: ForwardProblem,
+    ) {
+        let results = Results { o: *o, lse: *lse, taken: *taken };
+        match (self.capped, self.biased) {
+            (false, false) => self.compute((q, k, v), results, problem, None),
+            (true, false) => self.compute((q, k, v), results, problem, Some(&capped(problem.bound))),
+            (false, true) => {
+                self.compute((q, k, v), results, problem, Some(&biased_by_distance(problem.slopes)))
+            }
+            (true, true) => {
+                let both = capped(problem.bound).then(biased_by_distance(problem.slopes));
+                self.compute((q, k, v), results, problem, Some(&both))
+            }
+        }
+    }
+
+    /// The CTA's tiles, each score through `score`.
+    fn compute<T: AttentionElement>(
+        &self,
+        (q, k, v): (&TensorMap, &TensorMap, &TensorMap),
+        results: Results<T>,
+        problem: ForwardProblem,
+        score: Option<&dyn ScoreOp>,
+    ) {
+        let [producer, consumer] = roles(self.roles());
+        let (cluster, alone) = (ClusterGrid::new((self.cluster, 1)), ClusterGrid::new((1, 1)));
+        let mut q_stages = Pipeline::stages(self.q_stages);
+        let q_tiles = q_stages.operand::<T>(self.q_tile::<T>());
+        // The number of the tile in each stage of Q; where there is no tile, Q is not loaded.
+        let numbers = shared_array::<u32>(self.q_stages);
+        let q_pipeline = q_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
+        let mut k_stages = Pipeline::stages(self.stages);
+        let k_tiles = k_stages.operand::<T>(self.k_tile::<T>());
+        let k_pipeline = k_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
+        let mut v_stages = Pipeline::stages(self.stages);
+        let v_tiles = v_stages.operand::<T>(self.v_tile::<T>());
+        let v_pipeline = v_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
+        let scheduler = TileScheduler::new(*self, problem, cluster);
+        // All this ran beside the end of the predecessor; from here on, its results are there.
+        launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
+
+        if producer.is_mine() {
+            producer.begin();
+            if producer.leads() {
+                let mut q_stage = q_pipeline.producer();
+                let mut k_stage = k_pipeline.producer();
+                let mut v_stage = v_pipeline.producer();
+                let mut number = scheduler.first();
+                while number < scheduler.tiles {
+                    let tile = scheduler.tile(number);
+                    // A tile past the end of a packed sequence has no rows.
+                    let is_there = match self.packed {
+                        true => tile.first_row.lt(tile.sequence.lengths[0]),
+                        false => constant(true),
+                    };
+                    if is_there {
+                        let head = tile.head / problem.heads[1];
+                        let [first_query, first_key] = tile.sequence.starts;
+                        let q = self.matrix(q, &tile, tile.head);
+                        let (k, v) = (self.matrix(k, &tile, head), self.matrix(v, &tile, head));
+                        numbers.at(q_stage.acquire().index()).store(number);
+                        q_stage.load([q_tiles.load(q, (first_query + tile.first_row, constant(0)), None)]);
+                        for block in (tile.begin..tile.end).rev() {
+                            let key = first_key + block * self.block;
+                            k_stage.load([k_tiles.load(k, (key, constant(0)), cluster.multicast_b())]);
+                            v_stage.load([v_tiles.load(v, (constant(0), key), cluster.multicast_b())]);
+                        }
+                    }
+                    number = scheduler.next(number, results.taken);
+                }
+                numbers.at(q_stage.acquire().index()).store(number);
+                q_stage.load([]);
+                q_stage.tail();
+                k_stage.tail();
+                v_stage.tail();
+            }
+        } else {
+            consumer.begin();
+            let scores = TiledMma::warpgroups(atom::<T>(self.block, true), self.consumers);
+            let out = TiledMma::warpgroups(atom::<T>(self.value_dim, false), self.consumers);
+            let thread = consumer.thread();
+            let (score_part, out_part) = (scores.thread(thread), out.thread(thread));
+            let mut registers = Registers::<T> {
+                scores: score_part.c_fragment((self.rows(), self.block)),
+                weights: out_part.a_fragment((self.rows(), self.block)),
+                out: out_part.c_fragment((self.rows(), self.value_dim)),
+            };
+            let products = Products {
+                q: scores.a_operand(q_tiles.tensor(), consumer.warpgroup()),
+                k: scores.b_operand(k_tiles.tensor()),
+                v: out.b_operand(v_tiles.tensor()),
+                scores,
+                out,
+            };
+            let (kernel, role) = (*self, consumer);
+            let mine = Warpgroup { kernel, role, products: &products, scheduler: &scheduler, problem, score };
+            let mut stages =
+                Stages { q: q_pipeline.consumer(), k: k_pipeline.consumer(), v: v_pipeline.consumer() };
+            mine.begin_turns();
+            let mut number = mine.next_number(&mut stages, numbers);
+            if number < scheduler.tiles {
+                let mut part = mine.part(number);
+                let mut softmax = mine.softmax(&part);
+                mine.start_scores(&mut registers, &mut stages);
+                mine.finish_first_scores(&part, &mut registers, &mut stages, &mut softmax);
+                while number < scheduler.tiles {
+                    let last = part.tile.end - 1u32;
+                    let whole = (part.whole.0.min(last), part.whole.1.min(last));
+                    for block in (whole.1..last).rev() {
+                        mine.step((&part, block, true), &mut registers, &mut stages, &mut softmax);
+                    }
+                    for block in (whole.0..whole.1).rev() {
+                        mine.step((&part, block, false), &mut registers, &mut stages, &mut softmax);
+                    }
+                    if self.mask.left {
+                        for block in (part.tile.begin..whole.0).rev() {
+                            mine.step((&part, block, true), &mut registers, &mut stages, &mut softmax);
+                        }
+                    }
+                    stages.q.release();
+                    mine.wait_turn();
+                    mine.start_out(&mut registers, &mut stages);
+                    number = mine.next_number(&mut stages, numbers);
+                    if number < scheduler.tiles {
+                        mine.start_scores(&mut registers, &mut stages);
+                        mine.pass_turn();
+                        wait_multiplications(1);
+                        stages.v.release();
+                        mine.store(&part, &softmax, &mut registers, results);
+                        part = mine.part(number);
+                        softmax = mine.softmax(&part);
+                        mine.finish_first_scores(&part, &mut registers, &mut stages, &mut softmax);
+                    } else {
+                        mine.pass_turn();
+                        wait_multiplications(0);
+                        stages.v.release();
+                        mine.store(&part, &softmax, &mut registers, results);
+                    }
+                }
+            }
+            stages.q.release();
+        }
+    }
+
+    /// The matrix of a head: a map's third axis are heads, its fourth sequences that are not packed.
+    fn matrix(&self, map: &TensorMap, tile: &Tile, head: Reg<u32>) -> MappedMatrix {
+        let matrix = MappedMatrix::from(map).batch(head);
+        if self.packed { matrix } else { matrix.batch(tile.sequence.number) }
+    }
+}
+
+/// The forward kernel with a function of the scores, which its type identifies.
+#[derive(Clone, Copy)]
+pub(crate) struct ScoredKernel<S> {
+    pub(crate) kernel: ForwardKernel,
+    pub(crate) score: S,
+}
+
+impl<S: ScoreOp> ScoredKernel<S> {
+    /// As [`ForwardKernel::forward`], each score through the function.
+    #[kernel]
+    pub(crate) fn forward<T: AttentionElement>(
+        &self,
+        q: &TensorMap,
+        k: &TensorMap,
+        v: &TensorMap,
+        o: &mut Global<T>,
+        lse: &mut Global<f32>,
+        taken: &mut Global<u32>,
+        problem: ForwardProblem,
+    ) {
+        let results = Results { o: *o, lse: *lse, taken: *taken };
+        self.kernel.compute((q, k, v), results, problem, Some(&self.score));
+    }
+}
+
+impl<S> PartialEq for ScoredKernel<S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.kernel == other.kernel
+    }
+}
+
+impl<S> Eq for ScoredKernel<S> {}
+
+impl<S> Hash for ScoredKernel<S> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.kernel.hash(state);
+    }
+}

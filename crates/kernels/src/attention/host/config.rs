@@ -1,0 +1,76 @@
+//! The forward kernel's configuration for a problem.
+
+use crate::attention::forward::{ForwardKernel, MaskBounds};
+use crate::attention::problem::{Attention, Mask, Shape};
+
+/// What may be chosen of the forward kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Configuration {
+    /// Consumer warpgroups of a CTA, of 64 queries each.
+    pub(crate) consumers: u32,
+    /// Keys of a block.
+    pub(crate) block: u32,
+    /// Tiles of Q in shared memory.
+    pub(crate) q_stages: u32,
+    /// Blocks of K, and of V, in shared memory.
+    pub(crate) stages: u32,
+    /// CTAs of a cluster: neighboring tiles of a head, which share K and V.
+    pub(crate) cluster: u32,
+    /// Heads whose K and V are read at the same time.
+    pub(crate) section: u32,
+}
+
+/// Bytes of L2 that the K and V of a section may take, of 50 MB.
+const SECTION_BYTES: u64 = 16 << 20;
+
+impl Configuration {
+    /// The fastest configuration known.
+    ///
+    /// The accumulators of S (block / 2 registers a thread), P (block / 4) and O (value_dim / 2)
+    /// fit 240 registers of two consumers, or 160 of three; Q, two blocks of K and two of V fit
+    /// into 227 KB of shared memory.
+    pub(crate) fn of(attention: &Attention) -> Self {
+        let Shape { queries, keys, heads, kv_heads, head_dim, value_dim, .. } = attention.shape;
+        let full = attention.mask == Mask::Full;
+        let (consumers, block) = match head_dim.max(value_dim) {
+            0..=64 => (3, 128),
+            65..=96 => (2, 144),
+            97..=128 => (2, 128),
+            129..=192 => (2, 96),
+            _ => (2, 80),
+        };
+        // Causal tiles that are neighbors have unlike lengths; packed sequences too.
+        let cluster = if full && !attention.is_packed() && queries >= 16 * 64 * consumers { 2 } else { 1 };
+        let group = heads / kv_heads.max(1);
+        let kv_bytes = 2 * u64::from(keys) * u64::from(head_dim + value_dim);
+        let resident = u32::try_from(SECTION_BYTES / kv_bytes.max(1)).unwrap_or(u32::MAX).clamp(1, 1 << 16);
+        let section = group * resident;
+        let q_stages = if head_dim <= 128 { 2 } else { 1 };
+        Self { consumers, block, q_stages, stages: 2, cluster, section }
+    }
+
+    /// The kernel of the configuration.
+    pub(crate) fn kernel(self, attention: &Attention) -> ForwardKernel {
+        let Shape { head_dim, value_dim, .. } = attention.shape;
+        let mask = match attention.mask {
+            Mask::Full => MaskBounds { left: false, right: false },
+            Mask::Causal => MaskBounds { left: false, right: true },
+            Mask::Window { .. } => MaskBounds { left: true, right: true },
+        };
+        let Self { consumers, block, q_stages, stages, cluster, .. } = self;
+        ForwardKernel {
+            head_dim,
+            value_dim,
+            consumers,
+            block,
+            q_stages,
+            stages,
+            cluster: if attention.is_packed() { 1 } else { cluster },
+            mask,
+            packed: attention.is_packed(),
+            capped: attention.bound.is_some(),
+            biased: attention.biased,
+            sinks: attention.sinks,
+        }
+    }
+}

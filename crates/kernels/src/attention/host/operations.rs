@@ -1,0 +1,303 @@
+//! Attention for programs.
+
+use std::sync::Arc;
+
+use warpwright::lang::pointer::{In, Out};
+use warpwright::layout::Error;
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream, TileMaps};
+
+use super::config::Configuration;
+use crate::attention::forward::score::ScoreOp;
+use crate::attention::forward::{ForwardKernel, ScoredKernel};
+use crate::attention::problem::{Attention, AttentionElement, Mask, Shape};
+use crate::gemm::host::config::has_wgmma;
+use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
+
+/// The matrices of an attention.
+pub struct AttentionBuffers<'l, T> {
+    /// Q, (batch, queries, heads, head_dim).
+    pub q: &'l Buffer<T>,
+    /// K, (batch, keys, kv_heads, head_dim).
+    pub k: &'l Buffer<T>,
+    /// V, (batch, keys, kv_heads, value_dim).
+    pub v: &'l Buffer<T>,
+    /// O, (batch, queries, heads, value_dim).
+    pub o: &'l mut Buffer<T>,
+    /// The natural logarithm of each query's sum of exponentials, (batch, heads, queries), of packed
+    /// sequences (heads, queries).
+    pub lse: Option<&'l mut Buffer<f32>>,
+    /// The first query, and the first key, of each packed sequence, and their numbers in all.
+    pub offsets: Option<[&'l Buffer<u32>; 2]>,
+    /// The slope of each head (ALiBi).
+    pub slopes: Option<&'l Buffer<f32>>,
+    /// The sink of each head.
+    pub sinks: Option<&'l Buffer<f32>>,
+}
+
+impl<'l, T> AttentionBuffers<'l, T> {
+    /// Q, K, V and O, and nothing else.
+    pub fn new(q: &'l Buffer<T>, k: &'l Buffer<T>, v: &'l Buffer<T>, o: &'l mut Buffer<T>) -> Self {
+        Self { q, k, v, o, lse: None, offsets: None, slopes: None, sinks: None }
+    }
+}
+
+/// A stream's workspace, and what is passed for absent arguments.
+#[derive(Default)]
+struct AttentionScratch {
+    logarithms: Scratch<f32>,
+    nothing: Scratch<f32>,
+    /// The counter of tiles, zero between launches.
+    taken: Scratch<u32>,
+}
+
+/// What launches of one attention share.
+struct Plan<T> {
+    kernel: Arc<Compiled<ForwardArguments<T>>>,
+    maps: [TileMaps<T>; 3],
+    ctas: u32,
+}
+
+type ForwardArguments<T> = (TensorMap, TensorMap, TensorMap, Out<T>, Out<f32>, Out<u32>, PassedProblem);
+
+/// What a launch passes for [`ForwardProblem`](crate::attention::forward::ForwardProblem).
+type PassedProblem = ([u32; 2], [u32; 3], [u32; 2], u32, f32, f32, In<u32>, In<u32>, In<f32>, In<f32>);
+
+impl Operations {
+    /// Attention of each head: see [`Attention`].
+    ///
+    /// Queries that see no key get zeros, and minus infinity for their logarithm. An element of O is
+    /// off by at most 2^-8 (bf16; 2^-11 for f16) of the sum of the magnitudes that it adds, because
+    /// weights are rounded to the type, and by its own rounding.
+    ///
+    /// ```
+    /// # use warpwright::prelude::*;
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::attention::{Attention, AttentionBuffers, Mask};
+    /// # use warpwright_kernels::operations::Operations;
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// // Two queries and two keys of one head; the second query sees both keys, equally well.
+    /// let zeros = device.zeros::<bf16>(2 * 64)?;
+    /// let v: Vec<bf16> = (0..128).map(|i| bf16::from_f32(if i < 64 { 1.0 } else { 3.0 })).collect();
+    /// let (v, mut o) = (device.buffer_from(&v)?, device.uninitialized::<bf16>(128)?);
+    /// let attention = Attention::new(1, 2, 1, 64).mask(Mask::Causal);
+    /// operations.attention(&stream, &attention, AttentionBuffers::new(&zeros, &zeros, &v, &mut o))?;
+    /// let o = o.to_vec()?;
+    /// assert_eq!((o[0].to_f32(), o[64].to_f32()), (1.0, 2.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Extents that no kernel computes, a buffer does not have the size of the shape, or the device
+    /// has no `wgmma` or refuses.
+    pub fn attention<T: AttentionElement + Storable>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        buffers: AttentionBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        self.attention_as(stream, attention, Configuration::of(attention), buffers)
+    }
+
+    /// Attention with a function of the scores, instead of a bound and a bias: a closure that
+    /// captures nothing.
+    ///
+    /// ```
+    /// # use warpwright::prelude::*;
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::attention::{Attention, AttentionBuffers, score::Pair};
+    /// # use warpwright_kernels::operations::Operations;
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// # let q = device.zeros::<bf16>(64 * 64)?;
+    /// # let mut o = device.uninitialized::<bf16>(64 * 64)?;
+    /// let parity = |score: Reg<f32>, pair: Pair| score + (pair.key % 2).convert::<f32>();
+    /// let buffers = AttentionBuffers::new(&q, &q, &q, &mut o);
+    /// operations.attention_with(&stream, &Attention::new(1, 64, 1, 64), parity, buffers)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`attention`](Self::attention).
+    pub fn attention_with<T: AttentionElement + Storable, S: ScoreOp + Copy + Send + Sync + 'static>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        score: S,
+        buffers: AttentionBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        const { assert!(size_of::<S>() == 0, "a function of scores is known by its type: it captures nothing") }
+        if attention.bound.is_some() || attention.biased {
+            let reason = "it has a bound or a bias; put them into the function of the scores";
+            return Err(OperationError::Shape { what: "an attention", reason: reason.to_owned() });
+        }
+        self.launch_attention::<T, S>(stream, attention, Configuration::of(attention), buffers, |kernel| {
+            self.kernel(ScoredKernel { kernel, score }, ScoredKernel::<S>::forward::<T>)
+        })
+    }
+
+    /// Attention in a configuration.
+    pub(crate) fn attention_as<T: AttentionElement + Storable>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        configuration: Configuration,
+        buffers: AttentionBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        self.launch_attention::<T, ()>(stream, attention, configuration, buffers, |kernel| {
+            self.kernel(kernel, ForwardKernel::forward::<T>)
+        })
+    }
+
+    /// Launches the kernel that `compile` compiles, for a function of scores of type `S`.
+    fn launch_attention<T: AttentionElement + Storable, S: 'static>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        configuration: Configuration,
+        buffers: AttentionBuffers<'_, T>,
+        compile: impl FnOnce(ForwardKernel) -> Result<Arc<Compiled<ForwardArguments<T>>>>,
+    ) -> Result<LaunchCounts> {
+        expect_supported(attention)?;
+        expect_buffers(attention, &buffers)?;
+        let AttentionBuffers { q, k, v, o, lse, offsets, slopes, sinks } = buffers;
+        let shape = attention.shape;
+        let [rows, _] = attention.rows();
+        if rows == 0 || shape.heads == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let kernel = configuration.kernel(attention);
+        let key = (attention.shape, attention.packed, kernel);
+        let plan = self.remembered::<(Plan<T>, S), _, _>(key, |_| {
+            self.attention_plan::<T>(attention, kernel, compile)
+        })?;
+        let [q_maps, k_maps, v_maps] = &plan.maps;
+        let (q, k, v) = (q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?);
+        let window = match attention.mask {
+            Mask::Window { left, right } => [left.min(1 << 30), right.min(1 << 30)],
+            Mask::Full | Mask::Causal => [0, 0],
+        };
+        let heads = [shape.heads, shape.heads / shape.kv_heads, shape.batch];
+        let (scale, bound) = (attention.scale_or_default(), attention.bound.unwrap_or(1.0));
+        let grid = plan.kernel.shape(plan.ctas).overlapping();
+        self.with_scratch(stream, |AttentionScratch { logarithms, nothing, taken }: &mut AttentionScratch| {
+            let nothing = &*nothing.at_least(self.device(), 1)?;
+            let lse = match lse {
+                Some(lse) => lse,
+                None => logarithms.at_least(self.device(), rows * shape.heads as usize)?,
+            };
+            let [query_offsets, key_offsets] = offsets.unwrap_or([nothing.cast(); 2]);
+            let [slopes, sinks] = [slopes, sinks].map(|given| given.unwrap_or(nothing));
+            let lengths = [shape.queries, shape.keys];
+            let problem = (
+                lengths,
+                heads,
+                window,
+                configuration.section,
+                scale,
+                bound,
+                query_offsets,
+                key_offsets,
+                slopes,
+                sinks,
+            );
+            let taken = taken.at_least_kept(stream, 1)?;
+            Ok(plan.kernel.launch(stream, grid, (&q, &k, &v, o, lse, taken, problem))?)
+        })
+    }
+
+    fn attention_plan<T: AttentionElement + Storable>(
+        &self,
+        attention: &Attention,
+        kernel: ForwardKernel,
+        compile: impl FnOnce(ForwardKernel) -> Result<Arc<Compiled<ForwardArguments<T>>>>,
+    ) -> Result<Plan<T>> {
+        let capability = self.device().properties().capability;
+        if !has_wgmma(capability) {
+            let reason =
+                format!("its kernel needs `wgmma` (sm_90a), and the device is {}", capability.target);
+            return Err(OperationError::Shape { what: "an attention", reason });
+        }
+        let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
+        let refused =
+            |error: Error| OperationError::Shape { what: "an attention", reason: error.to_string() };
+        // Packed sequences are one matrix of each head.
+        let [queries, keys] = attention.packed.unwrap_or([queries, keys]).map(u64::from);
+        let maps = |(rows, heads, d): (u64, u32, u32), tile: Result<TmaTile, Error>| {
+            let (heads, d, tile) = (u64::from(heads), u64::from(d), tile.map_err(refused)?);
+            let matrix = if tile.major() == Major::K { (rows, d) } else { (d, rows) };
+            let maps = TileMaps::<T>::new(matrix, &tile)?.pitched(heads * d).batched(heads, d);
+            let is_packed = attention.is_packed();
+            Ok::<_, OperationError>(if is_packed {
+                maps
+            } else {
+                maps.batched(batch.into(), rows * heads * d)
+            })
+        };
+        let q_maps = maps((queries, heads, head_dim), kernel.q_tile::<T>())?;
+        let k_maps = maps((keys, kv_heads, head_dim), kernel.k_tile::<T>())?;
+        let v_maps = maps((keys, kv_heads, value_dim), kernel.v_tile::<T>())?;
+        let tiles = u64::from(attention.shape.queries.div_ceil(kernel.rows() * kernel.cluster))
+            * u64::from(heads)
+            * u64::from(batch);
+        let clusters = u64::from(self.device().properties().sm_count / kernel.cluster);
+        Ok(Plan {
+            kernel: compile(kernel)?,
+            maps: [q_maps, k_maps, v_maps],
+            ctas: tiles.min(clusters) as u32 * kernel.cluster,
+        })
+    }
+}
+
+/// Refuses extents that the kernel does not compute.
+fn expect_supported(attention: &Attention) -> Result<()> {
+    let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
+    let (scale, bound) = (attention.scale_or_default(), attention.bound.unwrap_or(1.0));
+    let tiles = u64::from(queries.div_ceil(64)) * u64::from(heads) * u64::from(batch);
+    let is_dim = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim);
+    let reason = if kv_heads == 0 || heads % kv_heads != 0 {
+        format!("{heads} heads of Q are not a multiple of {kv_heads} heads of K and V")
+    } else if !(is_dim(head_dim) && is_dim(value_dim)) {
+        format!("heads have {head_dim} and {value_dim} elements; use multiples of 16 up to 256")
+    } else if keys == 0 {
+        "there are no keys; O would be zeros".to_owned()
+    } else if queries > 1 << 30 || keys > 1 << 30 || tiles >= 1 << 31 {
+        format!("{batch} sequences of {queries} queries and {keys} keys are too many; do the work in parts")
+    } else if !(scale > 0.0 && scale.is_finite()) {
+        format!("the scale of the scores is {scale}; use a positive one")
+    } else if !(bound > 0.0 && bound.is_finite()) {
+        format!("the bound of the scores is {bound}; use a positive one")
+    } else {
+        return Ok(());
+    };
+    Err(OperationError::Shape { what: "an attention", reason })
+}
+
+/// Refuses buffers that do not have the size of the shape, or that are missing.
+fn expect_buffers<T: Storable>(attention: &Attention, buffers: &AttentionBuffers<'_, T>) -> Result<()> {
+    let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
+    let heads = attention.shape.heads as usize;
+    expect_length("Q of an attention", q, buffers.q.len())?;
+    expect_length("K of an attention", k, buffers.k.len())?;
+    expect_length("V of an attention", v, buffers.v.len())?;
+    expect_length("O of an attention", o, buffers.o.len())?;
+    if let Some(lse) = &buffers.lse {
+        expect_length("the logarithms of an attention", rows * heads, lse.len())?;
+    }
+    let lengths = |given: Option<usize>| given.unwrap_or(0);
+    if attention.is_packed() {
+        let sequences = attention.shape.batch as usize + 1;
+        let given = buffers.offsets.map(|offsets| offsets.map(Buffer::len));
+        let [queries, keys] = given.unwrap_or([0; 2]);
+        expect_length("the offsets of packed queries", sequences, queries)?;
+        expect_length("the offsets of packed keys", sequences, keys)?;
+    }
+    if attention.biased {
+        expect_length("the slopes of an attention", heads, lengths(buffers.slopes.map(Buffer::len)))?;
+    }
+    if attention.sinks {
+        expect_length("the sinks of an attention", heads, lengths(buffers.sinks.map(Buffer::len)))?;
+    }
+    Ok(())
+}

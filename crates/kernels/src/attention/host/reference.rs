@@ -1,0 +1,150 @@
+//! Attention in f64.
+
+use std::ops::Range;
+
+use warpwright_harness::{Compared, HostNumber, Mismatch, Verified, Work, compare, compare_parts};
+
+use crate::attention::problem::{Attention, Shape};
+
+/// Multiply-adds of a reference that is computed whole; of larger problems a sample of queries is.
+const MOST_MULTIPLY_ADDS: u64 = 1 << 34;
+
+/// The inputs of an attention on the host.
+pub(crate) struct Inputs<'i, T> {
+    pub(crate) q: &'i [T],
+    pub(crate) k: &'i [T],
+    pub(crate) v: &'i [T],
+    /// The first query and the first key of each packed sequence, and their numbers in all.
+    pub(crate) offsets: &'i [Vec<u32>; 2],
+    pub(crate) slopes: &'i [f32],
+    pub(crate) sinks: &'i [f32],
+}
+
+/// A query: its head, its number in its sequence, and the sequence's rows of Q and of K.
+struct Query {
+    head: usize,
+    number: usize,
+    rows: [Range<usize>; 2],
+}
+
+/// The rows of Q and of K of a sequence.
+fn sequence_rows(attention: &Attention, offsets: &[Vec<u32>; 2], sequence: usize) -> [Range<usize>; 2] {
+    let Shape { queries, keys, .. } = attention.shape;
+    let of = |offsets: &Vec<u32>, length: u32| match attention.is_packed() {
+        true => offsets[sequence] as usize..offsets[sequence + 1] as usize,
+        false => sequence * length as usize..(sequence + 1) * length as usize,
+    };
+    [of(&offsets[0], queries), of(&offsets[1], keys)]
+}
+
+/// The work of an attention: the products of the pairs of a query and a key that it sees.
+pub(crate) fn work(attention: &Attention, offsets: &[Vec<u32>; 2], element_bytes: u32) -> Work {
+    let Shape { batch, heads, head_dim, value_dim, .. } = attention.shape;
+    let pairs_of = |sequence: u32| {
+        let [queries, keys] =
+            sequence_rows(attention, offsets, sequence as usize).map(|rows| rows.len() as i64);
+        let sees = |row: i64| {
+            let visible = attention.mask.visible(row + keys - queries, keys);
+            (visible.end - visible.start).max(0) as f64
+        };
+        (0..queries).map(sees).sum::<f64>()
+    };
+    let pairs: f64 = match attention.is_packed() {
+        true => (0..batch).map(pairs_of).sum(),
+        false => pairs_of(0) * f64::from(batch),
+    };
+    let elements: usize = attention.elements().iter().sum();
+    Work {
+        operations: 2.0 * pairs * f64::from(heads) * f64::from(head_dim + value_dim),
+        bytes: elements as f64 * f64::from(element_bytes),
+    }
+}
+
+/// Compares O and the logarithms with f64. Of a large problem it compares every `step`-th query.
+pub(crate) fn verify<T: HostNumber>(
+    attention: &Attention,
+    inputs: &Inputs<'_, T>,
+    o: &[T],
+    lse: &[f32],
+) -> std::result::Result<Verified, Mismatch> {
+    let Shape { batch, keys, heads, head_dim, value_dim, .. } = attention.shape;
+    let ([rows, _], heads) = (attention.rows(), heads as usize);
+    let all = (rows * heads) as u64 * u64::from(keys) * u64::from(head_dim + value_dim);
+    // An odd step meets every row and every head of a tile.
+    let step = (all / MOST_MULTIPLY_ADDS) as usize | 1;
+    let d = value_dim as usize;
+    let starts: Vec<_> =
+        (0..batch as usize).map(|sequence| sequence_rows(attention, inputs.offsets, sequence)).collect();
+    compare_parts((rows * heads).div_ceil(step), &|part| {
+        let (row, head) = (part * step / heads, part * step % heads);
+        let sequence = starts.partition_point(|[queries, _]| queries.end <= row);
+        let rows = starts[sequence].clone();
+        let query = Query { head, number: row - rows[0].start, rows };
+        let (expected, logarithm) = attend(attention, inputs, &query);
+        let elements =
+            o[(row * heads + head) * d..][..d].iter().zip(expected).map(|(found, (value, size))| Compared {
+                found: found.exact(),
+                expected: value,
+                // P is rounded to T, and so is O.
+                tolerance: T::ROUNDING * (2.0 * size + value.abs()) + T::SMALLEST,
+            });
+        // The logarithms are (sequence, head, query), of packed sequences (head, query).
+        let at = match attention.is_packed() {
+            true => head * starts[batch as usize - 1][0].end + row,
+            false => (sequence * heads + head) * query.rows[0].len() + query.number,
+        };
+        let logarithm = Compared {
+            found: f64::from(lse[at]),
+            expected: logarithm,
+            tolerance: 1e-5 * (1.0 + logarithm.abs()),
+        };
+        compare(elements.chain([logarithm]), |column| vec![sequence, query.number, head, column as usize])
+    })
+}
+
+/// A row of O, each element with the sum of the magnitudes that it adds, and the row's logarithm.
+fn attend<T: HostNumber>(
+    attention: &Attention,
+    inputs: &Inputs<'_, T>,
+    query: &Query,
+) -> (Vec<(f64, f64)>, f64) {
+    let Shape { heads, kv_heads, head_dim, value_dim, .. } = attention.shape;
+    let (head, [queries, keys]) = (query.head, &query.rows);
+    let kv_head = head / (heads / kv_heads) as usize;
+    let row = |matrix: &[T], row: usize, (head, heads): (usize, u32), d: u32| -> Vec<f64> {
+        let start = (row * heads as usize + head) * d as usize;
+        matrix[start..][..d as usize].iter().map(|value| value.exact()).collect()
+    };
+    let q = row(inputs.q, queries.start + query.number, (head, heads), head_dim);
+    let position = query.number as i64 + keys.len() as i64 - queries.len() as i64;
+    let visible = attention.mask.visible(position, keys.len() as i64);
+    let visible = visible.start as usize..visible.end.max(visible.start) as usize;
+    let scale = f64::from(attention.scale_or_default());
+    let score = |key: usize| {
+        let k = row(inputs.k, keys.start + key, (kv_head, kv_heads), head_dim);
+        let mut score = scale * q.iter().zip(k).map(|(q, k)| q * k).sum::<f64>();
+        if let Some(bound) = attention.bound {
+            score = f64::from(bound) * (score / f64::from(bound)).tanh();
+        }
+        if attention.biased {
+            score -= f64::from(inputs.slopes[head]) * (position - key as i64).abs() as f64;
+        }
+        score
+    };
+    let scores: Vec<f64> = visible.clone().map(score).collect();
+    let sink = if attention.sinks { f64::from(inputs.sinks[head]) } else { f64::NEG_INFINITY };
+    let maximum = scores.iter().copied().fold(sink, f64::max);
+    let mut o = vec![(0.0, 0.0); value_dim as usize];
+    if maximum == f64::NEG_INFINITY {
+        return (o, maximum);
+    }
+    let total = (sink - maximum).exp() + scores.iter().map(|score| (score - maximum).exp()).sum::<f64>();
+    for (key, score) in visible.zip(&scores) {
+        let weight = (score - maximum).exp() / total;
+        for (o, v) in o.iter_mut().zip(row(inputs.v, keys.start + key, (kv_head, kv_heads), value_dim)) {
+            o.0 += weight * v;
+            o.1 += weight * v.abs();
+        }
+    }
+    (o, maximum + total.ln())
+}

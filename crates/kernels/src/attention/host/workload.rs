@@ -1,0 +1,198 @@
+//! Attention's forward kernel as a workload.
+
+use warpwright::arch::Capability;
+use warpwright_harness::{
+    HostNumber, OptionValue, Options, Prepared, Result, Setup, Values, Work, Workload, data_types,
+};
+
+use super::config::Configuration;
+use super::operations::AttentionBuffers;
+use super::reference::{Inputs, verify, work};
+use crate::attention::problem::{Attention, AttentionElement, Mask, Shape};
+use crate::operations::Operations;
+
+data_types! {
+    /// Types of Q, K, V and O.
+    pub(crate) enum AttentionType by with_attention_type { bf16, f16 }
+}
+
+/// Which keys a query sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+enum MaskOption {
+    /// Every key.
+    #[default]
+    Full,
+    /// Those up to its own position.
+    Causal,
+    /// Those around its own position.
+    Window,
+}
+
+/// O = softmax(Q·Kᵀ)·V of each head.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct AttentionWorkload {
+    /// Sequences.
+    #[option(default = 1)]
+    batch: u32,
+    /// Queries of a sequence.
+    #[option(default = 512)]
+    queries: u32,
+    /// Keys of a sequence. By default as many as queries.
+    keys: Option<u32>,
+    /// Heads of Q and O.
+    #[option(default = 2, min = 1)]
+    heads: u32,
+    /// Heads of K and V. By default as many as Q has.
+    kv_heads: Option<u32>,
+    /// Elements of a head of Q and K.
+    #[option(default = 128)]
+    head_dim: u32,
+    /// Elements of a head of V and O. By default as many as Q and K have.
+    value_dim: Option<u32>,
+    /// Which keys a query sees.
+    mask: MaskOption,
+    /// Keys that a query sees before its position (window).
+    #[option(default = 128)]
+    left: u32,
+    /// Keys that a query sees after its position (window).
+    #[option(default = 0)]
+    right: u32,
+    /// Sequences of random lengths up to `queries` and `keys`, without gaps between them.
+    packed: bool,
+    /// What scores are multiplied by. By default 1 / sqrt(head_dim).
+    scale: Option<f64>,
+    /// The bound of the scores (softcap).
+    bound: Option<f64>,
+    /// Add a bias by distance (ALiBi).
+    biased: bool,
+    /// Give each head a sink.
+    sinks: bool,
+    /// Data type of Q, K, V and O.
+    #[option(name = "type")]
+    element: AttentionType,
+    /// Consumer warpgroups of a CTA.
+    consumers: Option<u32>,
+    /// Keys of a block.
+    block: Option<u32>,
+    /// Tiles of Q in shared memory.
+    q_stages: Option<u32>,
+    /// Blocks of K, and of V, in shared memory.
+    stages: Option<u32>,
+    /// CTAs of a cluster, which share K and V: 1 or 2.
+    #[option(min = 1, max = 2)]
+    cluster: Option<u32>,
+    /// Heads whose K and V are read at the same time.
+    section: Option<u32>,
+}
+
+impl AttentionWorkload {
+    fn attention(&self) -> Attention {
+        let shape = Shape {
+            batch: self.batch,
+            queries: self.queries,
+            keys: self.keys.unwrap_or(self.queries),
+            heads: self.heads,
+            kv_heads: self.kv_heads.unwrap_or(self.heads),
+            head_dim: self.head_dim,
+            value_dim: self.value_dim.unwrap_or(self.head_dim),
+        };
+        let mask = match self.mask {
+            MaskOption::Full => Mask::Full,
+            MaskOption::Causal => Mask::Causal,
+            MaskOption::Window => Mask::Window { left: self.left, right: self.right },
+        };
+        let packed = self.packed.then(|| {
+            let offsets = self.offsets();
+            offsets.map(|offsets| offsets[self.batch as usize])
+        });
+        let [scale, bound] = [self.scale, self.bound].map(|number| number.map(|number| number as f32));
+        Attention { shape, packed, mask, scale, bound, biased: self.biased, sinks: self.sinks }
+    }
+
+    /// The first query and the first key of each packed sequence, and their numbers in all. Some
+    /// sequences are empty, some have one row.
+    fn offsets(&self) -> [Vec<u32>; 2] {
+        let keys = self.keys.unwrap_or(self.queries);
+        [self.queries, keys].map(|most| {
+            let mut offsets = vec![0];
+            for sequence in 0..if self.packed { self.batch } else { 0 } {
+                let length = match sequence % 8 {
+                    5 => 0,
+                    6 => most.min(1),
+                    number => most - most * number / 7,
+                };
+                offsets.push(offsets[sequence as usize] + length);
+            }
+            offsets
+        })
+    }
+
+    /// Slopes as ALiBi has them: powers of two, from 1/2 down to 1/256.
+    fn slopes(&self) -> Vec<f32> {
+        (1..=self.heads).map(|head| (-8.0 * head as f32 / self.heads as f32).exp2()).collect()
+    }
+
+    fn sink_values(&self) -> Vec<f32> {
+        (0..self.heads).map(|head| head as f32 - 2.0).collect()
+    }
+
+    fn prepare_of<T: AttentionElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let attention = self.attention();
+        let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
+        let rows = rows * attention.shape.heads as usize;
+        let chosen = Configuration::of(&attention);
+        let configuration = Configuration {
+            consumers: self.consumers.unwrap_or(chosen.consumers),
+            block: self.block.unwrap_or(chosen.block),
+            q_stages: self.q_stages.unwrap_or(chosen.q_stages),
+            stages: self.stages.unwrap_or(chosen.stages),
+            cluster: self.cluster.unwrap_or(chosen.cluster),
+            section: self.section.unwrap_or(chosen.section),
+        };
+        let operations = Operations::new(setup.device());
+        let (offsets, slopes, sinks) = (self.offsets(), self.slopes(), self.sink_values());
+        let buffers = setup.buffers(self.work(), |seed| {
+            let input =
+                |number: u64, length| setup.values::<T>(Values::Normal, seed + (number << 16), length);
+            let inputs = [input(0, q)?, input(1, k)?, input(2, v)?];
+            let copy = |values: &Vec<u32>| setup.input(values.len(), |_| values.clone());
+            let numbers = |values: &Vec<f32>| setup.input(values.len(), |_| values.clone());
+            let offsets = [copy(&offsets[0])?, copy(&offsets[1])?];
+            let more = (offsets, [numbers(&slopes)?, numbers(&sinks)?]);
+            Ok((inputs, more, setup.output::<T>(o)?, setup.output::<f32>(rows)?))
+        })?;
+        Ok(buffers
+            .launch(move |stream, ([q, k, v], (offsets, [slopes, sinks]), o, lse)| {
+                let buffers = AttentionBuffers {
+                    lse: Some(lse),
+                    offsets: Some(offsets.each_ref()),
+                    slopes: Some(slopes),
+                    sinks: Some(sinks),
+                    ..AttentionBuffers::new(q, k, v, o)
+                };
+                Ok(operations.attention_as(stream, &attention, configuration, buffers)?)
+            })
+            .verify(move |([q, k, v], _, o, lse)| {
+                let [q, k, v] = [q.to_vec()?, k.to_vec()?, v.to_vec()?];
+                let inputs =
+                    Inputs { q: &q, k: &k, v: &v, offsets: &offsets, slopes: &slopes, sinks: &sinks };
+                Ok(verify(&attention, &inputs, &o.to_vec()?, &lse.to_vec()?)?)
+            }))
+    }
+}
+
+impl Workload for AttentionWorkload {
+    const NAME: &'static str = "attention";
+
+    fn supports(capability: &Capability) -> bool {
+        crate::gemm::host::config::has_wgmma(capability)
+    }
+
+    fn work(&self) -> Work {
+        work(&self.attention(), &self.offsets(), 2)
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        with_attention_type!(self.element, T => self.prepare_of::<T>(setup))
+    }
+}

@@ -1,0 +1,199 @@
+//! An attention, described: extents, mask, and where Q, K, V and O are.
+
+use warpwright::prelude::*;
+
+use crate::gemm::problem::types::Operand;
+
+/// A type of Q, K, V and O that the tensor cores multiply.
+pub trait AttentionElement: Operand {
+    /// Two values rounded to this type in one word, the first in the lower half.
+    #[track_caller]
+    fn pack(low: Reg<f32>, high: Reg<f32>) -> Reg<u32>;
+}
+
+impl AttentionElement for bf16 {
+    #[track_caller]
+    fn pack(low: Reg<f32>, high: Reg<f32>) -> Reg<u32> {
+        low.pack_bf16x2(high).bit_cast()
+    }
+}
+
+impl AttentionElement for f16 {
+    #[track_caller]
+    fn pack(low: Reg<f32>, high: Reg<f32>) -> Reg<u32> {
+        low.pack_f16x2(high).bit_cast()
+    }
+}
+
+/// Which keys a query sees. The last query is at the last key: query i of `queries` is at position
+/// i + keys - queries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mask {
+    /// Every key.
+    #[default]
+    Full,
+    /// The keys up to its own position.
+    Causal,
+    /// The key at its own position, `left` keys before it and `right` keys after it.
+    Window {
+        /// Keys before the query's position.
+        left: u32,
+        /// Keys after the query's position.
+        right: u32,
+    },
+}
+
+/// O = softmax(scale · Q·Kᵀ)·V of each head.
+///
+/// Q is (batch, queries, heads, d), K is (batch, keys, kv_heads, d), V is (batch, keys, kv_heads,
+/// value_d), and O is (batch, queries, heads, value_d), without gaps, the last axis contiguous. Of
+/// [packed](Self::packed) sequences the first two axes are one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attention {
+    pub(crate) shape: Shape,
+    /// The queries and keys of all packed sequences.
+    pub(crate) packed: Option<[u32; 2]>,
+    pub(crate) mask: Mask,
+    pub(crate) scale: Option<f32>,
+    /// The bound of the scores (softcap).
+    pub(crate) bound: Option<f32>,
+    /// Whether scores have a bias by distance (ALiBi).
+    pub(crate) biased: bool,
+    /// Whether each head has a sink.
+    pub(crate) sinks: bool,
+}
+
+/// The extents of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Sequences.
+    pub batch: u32,
+    /// Queries of a sequence.
+    pub queries: u32,
+    /// Keys of a sequence.
+    pub keys: u32,
+    /// Heads of Q and O.
+    pub heads: u32,
+    /// Heads of K and V. Each serves `heads / kv_heads` neighboring heads of Q.
+    pub kv_heads: u32,
+    /// Elements of a head of Q and K.
+    pub head_dim: u32,
+    /// Elements of a head of V and O.
+    pub value_dim: u32,
+}
+
+impl Attention {
+    /// `batch` sequences of `length` queries and as many keys, with `heads` heads of `head_dim`
+    /// elements.
+    pub fn new(batch: u32, length: u32, heads: u32, head_dim: u32) -> Self {
+        let shape = Shape {
+            batch,
+            queries: length,
+            keys: length,
+            heads,
+            kv_heads: heads,
+            head_dim,
+            value_dim: head_dim,
+        };
+        Self { shape, packed: None, mask: Mask::Full, scale: None, bound: None, biased: false, sinks: false }
+    }
+
+    /// The same with `count` keys in a sequence.
+    #[must_use]
+    pub fn keys(self, count: u32) -> Self {
+        Self { shape: Shape { keys: count, ..self.shape }, ..self }
+    }
+
+    /// The same with `count` heads of K and V (GQA; MQA where it is 1).
+    #[must_use]
+    pub fn kv_heads(self, count: u32) -> Self {
+        Self { shape: Shape { kv_heads: count, ..self.shape }, ..self }
+    }
+
+    /// The same with `value_dim` elements in a head of V and O.
+    #[must_use]
+    pub fn value_dim(self, value_dim: u32) -> Self {
+        Self { shape: Shape { value_dim, ..self.shape }, ..self }
+    }
+
+    /// The same with a mask.
+    #[must_use]
+    pub fn mask(self, mask: Mask) -> Self {
+        Self { mask, ..self }
+    }
+
+    /// The same with every score multiplied by `scale` instead of 1 / sqrt(head_dim).
+    #[must_use]
+    pub fn scale(self, scale: f32) -> Self {
+        Self { scale: Some(scale), ..self }
+    }
+
+    /// The same for sequences of any lengths without gaps between them: `queries` and `keys` in
+    /// all. The number of sequences is the batch, and the lengths are the largest.
+    /// [`AttentionBuffers::offsets`](super::AttentionBuffers::offsets) has the first of each
+    /// sequence.
+    #[must_use]
+    pub fn packed(self, queries: u32, keys: u32) -> Self {
+        Self { packed: Some([queries, keys]), ..self }
+    }
+
+    /// The same with scores bounded by `bound · tanh(score / bound)` (softcap).
+    #[must_use]
+    pub fn bounded(self, bound: f32) -> Self {
+        Self { bound: Some(bound), ..self }
+    }
+
+    /// The same with scores less the slope of the head times the distance between the query's
+    /// position and the key (ALiBi).
+    /// [`AttentionBuffers::slopes`](super::AttentionBuffers::slopes) has the slopes.
+    #[must_use]
+    pub fn biased(self) -> Self {
+        Self { biased: true, ..self }
+    }
+
+    /// The same with a sink in each head: a score that takes part in the softmax, and has no value.
+    /// [`AttentionBuffers::sinks`](super::AttentionBuffers::sinks) has the sinks.
+    #[must_use]
+    pub fn with_sinks(self) -> Self {
+        Self { sinks: true, ..self }
+    }
+
+    pub(crate) fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// The rows of Q and of K: of all sequences.
+    pub(crate) fn rows(&self) -> [usize; 2] {
+        let Shape { batch, queries, keys, .. } = self.shape;
+        let [queries, keys] = match self.packed {
+            Some(all) => all.map(|rows| rows as usize),
+            None => [queries, keys].map(|length| batch as usize * length as usize),
+        };
+        [queries, keys]
+    }
+
+    /// The elements of Q, K, V and O.
+    pub(crate) fn elements(&self) -> [usize; 4] {
+        let ([queries, keys], shape) = (self.rows(), self.shape);
+        let (queries, keys) = (queries * shape.heads as usize, keys * shape.kv_heads as usize);
+        let (d, value_d) = (shape.head_dim as usize, shape.value_dim as usize);
+        [queries * d, keys * d, keys * value_d, queries * value_d]
+    }
+
+    /// The scale of the scores.
+    pub(crate) fn scale_or_default(&self) -> f32 {
+        self.scale.unwrap_or_else(|| 1.0 / (self.shape.head_dim as f32).sqrt())
+    }
+}
+
+impl Mask {
+    /// The keys that the query at `position` sees, of `keys`.
+    pub(crate) fn visible(self, position: i64, keys: i64) -> std::ops::Range<i64> {
+        let (begin, end) = match self {
+            Self::Full => (0, keys),
+            Self::Causal => (0, position + 1),
+            Self::Window { left, right } => (position - i64::from(left), position + i64::from(right) + 1),
+        };
+        begin.clamp(0, keys)..end.clamp(0, keys)
+    }
+}

@@ -1,0 +1,149 @@
+//! Attention against f64, in every form; what is refused; functions of the scores.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Schedule};
+use warpwright_kernels::attention::score::Pair;
+use warpwright_kernels::attention::{Attention, AttentionBuffers, Mask};
+use warpwright_kernels::operations::{OperationError, Operations};
+use warpwright_testing::one_in;
+
+use crate::SUITE;
+use crate::emulated::hopper;
+
+/// Lengths at which something begins or ends: a key, a warp's rows, a warpgroup's, a tile.
+const LENGTHS: &[&str] = &["1", "17", "63", "64", "65", "127", "128", "129", "300"];
+
+/// Options of the kernel, each with the lengths and the schedules in turn.
+const FORMS: &[&[(&str, &str)]] = &[
+    &[],
+    &[("mask", "causal")],
+    &[("mask", "window"), ("left", "40"), ("right", "3")],
+    &[("mask", "window"), ("left", "0"), ("right", "0")],
+    &[("head-dim", "64")],
+    &[("head-dim", "64"), ("mask", "causal"), ("type", "f16")],
+    &[("head-dim", "96"), ("mask", "causal")],
+    &[("head-dim", "192")],
+    &[("head-dim", "192"), ("value-dim", "128"), ("mask", "causal")],
+    &[("head-dim", "256"), ("mask", "causal")],
+    &[("head-dim", "256"), ("block", "64"), ("type", "f16")],
+    &[("head-dim", "16"), ("value-dim", "48")],
+    &[("heads", "6"), ("kv-heads", "2"), ("mask", "causal")],
+    &[("heads", "3"), ("kv-heads", "1"), ("batch", "2")],
+    &[("keys", "333"), ("mask", "causal")],
+    &[("keys", "40"), ("mask", "causal")],
+    &[("batch", "9"), ("packed", "true"), ("mask", "causal")],
+    &[("batch", "8"), ("packed", "true"), ("keys", "170"), ("heads", "2"), ("kv-heads", "1")],
+    &[("batch", "8"), ("packed", "true"), ("mask", "window"), ("left", "30"), ("right", "30")],
+    &[("bound", "4"), ("mask", "causal")],
+    &[("biased", "true"), ("heads", "4")],
+    &[("bound", "9"), ("biased", "true"), ("mask", "window"), ("left", "50")],
+    &[("sinks", "true"), ("heads", "5"), ("mask", "causal")],
+    // Scores so far apart that the maximum rises often, and weights vanish.
+    &[("scale", "3"), ("mask", "causal")],
+    &[("consumers", "1"), ("mask", "causal")],
+    &[("consumers", "3"), ("block", "64"), ("head-dim", "64")],
+    &[("cluster", "2"), ("heads", "1")],
+    &[("cluster", "2"), ("mask", "causal"), ("heads", "3")],
+    &[("q-stages", "1"), ("stages", "1")],
+    &[("stages", "3"), ("block", "64"), ("section", "1"), ("heads", "3")],
+];
+
+#[test]
+fn every_form_at_every_length() {
+    let kernel = SUITE.named("attention");
+    let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
+    let cases = FORMS.iter().flat_map(|form| LENGTHS.iter().map(move |length| (*form, *length)));
+    let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
+    for (number, (form, length)) in one_in(8, cases).enumerate() {
+        let device = hopper(schedules[number % 3]).expect("an emulated device");
+        let settings: Vec<(&str, &str)> = form.iter().copied().chain([("queries", length)]).collect();
+        SUITE.expect_right(kernel, &device, &settings);
+    }
+}
+
+/// More tiles than CTAs: the scheduler hands them out, and resets its counter for the next launch.
+#[test]
+fn more_tiles_than_ctas() {
+    let device = hopper(Schedule::Random(3)).expect("an emulated device");
+    let settings =
+        [("queries", "65"), ("heads", "150"), ("head-dim", "16"), ("mask", "causal"), ("consumers", "1")];
+    SUITE.expect_right(SUITE.named("attention"), &device, &settings);
+}
+
+fn matrix(device: &Device, count: usize, seed: u32) -> Buffer<bf16> {
+    let hash = |i: u32| (i.wrapping_mul(2_654_435_761) ^ (i >> 7)).wrapping_mul(2_246_822_519) >> 16;
+    let values: Vec<_> =
+        (0..count as u32).map(|i| bf16::from_f32(hash(i * 3 + seed) as f32 / 32768.0 - 1.0)).collect();
+    device.buffer_from(&values).expect("memory")
+}
+
+/// A function that takes a pair's scores away is a mask: the same as the kernel's own, bit for bit
+/// but for blocks that the mask skips.
+#[test]
+fn a_function_of_the_scores_masks() -> Result<(), Box<dyn std::error::Error>> {
+    let device = hopper(Schedule::Latest)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let [q, k, v] = [1, 2, 3].map(|seed| matrix(&device, 2 * 150 * 2 * 64, seed));
+    let attention = Attention::new(2, 150, 2, 64);
+    let mut expected = device.uninitialized::<bf16>(q.len())?;
+    let buffers = AttentionBuffers::new(&q, &k, &v, &mut expected);
+    operations.attention(&stream, &attention.mask(Mask::Causal), buffers)?;
+    let causal = |score: Reg<f32>, pair: Pair| pair.key.le(pair.position).select(score, f32::NEG_INFINITY);
+    let mut found = device.uninitialized::<bf16>(q.len())?;
+    operations.attention_with(&stream, &attention, causal, AttentionBuffers::new(&q, &k, &v, &mut found))?;
+    let (found, expected) = (found.to_vec()?, expected.to_vec()?);
+    let is_near = |(found, expected): (&bf16, &bf16)| (found.to_f32() - expected.to_f32()).abs() <= 0.01;
+    assert!(found.iter().zip(&expected).all(is_near));
+    let other = Attention::new(2, 150, 2, 64).bounded(3.0);
+    let mut o = device.uninitialized::<bf16>(q.len())?;
+    let error = operations.attention_with(&stream, &other, causal, AttentionBuffers::new(&q, &k, &v, &mut o));
+    let error = error.expect_err("two functions of the scores").to_string();
+    assert_eq!(error, "an attention: it has a bound or a bias; put them into the function of the scores");
+    Ok(())
+}
+
+#[test]
+fn what_no_kernel_computes_is_refused() -> Result<(), Box<dyn std::error::Error>> {
+    let device = hopper(Schedule::Eager)?;
+    let operations = Operations::new(&device);
+    let refused = |attention: Attention,
+                   elements: [usize; 4]|
+     -> Result<String, Box<dyn std::error::Error>> {
+        let [q, k, v] = [0, 1, 2].map(|index| device.zeros::<bf16>(elements[index]));
+        let (q, k, v, mut o) = (q?, k?, v?, device.zeros::<bf16>(elements[3])?);
+        let buffers = AttentionBuffers::new(&q, &k, &v, &mut o);
+        let outcome = operations.attention(&device.stream()?, &attention, buffers);
+        Ok(outcome.err().map_or_else(|| "not refused".to_owned(), |error: OperationError| error.to_string()))
+    };
+    let one = Attention::new(1, 8, 4, 64);
+    let matrices = [2048; 4];
+    let cases = [
+        (one.kv_heads(3), [0; 4], "4 heads of Q are not a multiple of 3 heads of K and V"),
+        (one.kv_heads(0), [0; 4], "4 heads of Q are not a multiple of 0 heads of K and V"),
+        (Attention::new(1, 8, 4, 72), [0; 4], "heads have 72 and 72 elements; use multiples of 16 up to 256"),
+        (
+            Attention::new(1, 8, 4, 512),
+            [0; 4],
+            "heads have 512 and 512 elements; use multiples of 16 up to 256",
+        ),
+        (one.keys(0), [0; 4], "there are no keys; O would be zeros"),
+        (one.scale(0.0), [0; 4], "the scale of the scores is 0; use a positive one"),
+        (one.scale(f32::NAN), [0; 4], "the scale of the scores is NaN; use a positive one"),
+        (one.bounded(-1.0), [0; 4], "the bound of the scores is -1; use a positive one"),
+        (
+            Attention::new(1 << 20, 1 << 20, 1 << 10, 64),
+            [0; 4],
+            "1048576 sequences of 1048576 queries and 1048576 keys are too many; do the work in parts",
+        ),
+        (one, [2048, 2048, 2047, 2048], "V of an attention: expected a length of 2048, found 2047"),
+        (one.packed(8, 8), matrices, "the offsets of packed queries: expected a length of 2, found 0"),
+        (one.biased(), matrices, "the slopes of an attention: expected a length of 4, found 0"),
+        (one.with_sinks(), matrices, "the sinks of an attention: expected a length of 4, found 0"),
+        (Attention::new(1, 0, 4, 64).keys(8), [0, 2048, 2048, 0], "not refused"),
+    ];
+    for (attention, elements, expected) in cases {
+        let message = refused(attention, elements)?;
+        assert_eq!(message.strip_prefix("an attention: ").unwrap_or(&message), expected);
+    }
+    Ok(())
+}
