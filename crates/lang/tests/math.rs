@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use warpwright_lang::Reg;
 use warpwright_lang::element::Element;
 use warpwright_lang::math::fast;
-use warpwright_lang::math::table::{DOUBLE_FUNCTIONS, FUNCTIONS};
+use warpwright_lang::math::table::{DOUBLE_FUNCTIONS, FUNCTIONS, Function};
 use warpwright_lang::value::Value;
 use warpwright_testing::math::{arguments, arguments_f64, reference, ulp_error, ulp_error_f32};
 
@@ -13,13 +13,28 @@ use crate::narrow::{check, run};
 
 #[test]
 fn functions_of_f32_keep_their_bounds() {
-    let mut arguments = arguments(4);
+    assert_bounds(&of_every_exponent(4), |_| true);
+}
+
+#[test]
+#[ignore = "half a minute; `xtask sweep` runs it"]
+fn functions_of_f32_keep_their_bounds_for_a_large_sample() {
+    assert_bounds(&of_every_exponent(512), |_| true);
+}
+
+/// `count` numbers of every exponent and sign, and all special values.
+fn of_every_exponent(count: u32) -> Vec<(f32, f32)> {
+    let mut arguments = arguments(count);
     arguments.resize(arguments.len().next_multiple_of(256), 0);
-    let pairs: Vec<(f32, f32)> = arguments.iter().map(|bits| (f32::from_bits(*bits), 0.0)).collect();
+    arguments.iter().map(|bits| (f32::from_bits(*bits), 0.0)).collect()
+}
+
+/// Compares functions with their references at the first numbers of the pairs.
+fn assert_bounds(pairs: &[(f32, f32)], is_tested: impl Fn(&Function<f32>) -> bool) {
     let mut wrong = Vec::new();
-    for function in FUNCTIONS {
+    for function in FUNCTIONS.iter().filter(|function| is_tested(function)) {
         let exact = reference(function.name);
-        let found = run(&pairs, |x, _| (function.record)(x));
+        let found = run(pairs, |x, _| (function.record)(x));
         let errors = pairs.iter().zip(found).map(|((x, _), bits)| {
             let found = f32::from_bits(bits as u32);
             (ulp_error_f32(found, exact(f64::from(*x))), *x, found)
@@ -77,6 +92,32 @@ fn the_page_lists_the_functions() {
     let double: String = DOUBLE_FUNCTIONS.iter().map(|f| cells(f.name, f.ulp, f.cuda)).collect();
     assert!(page.contains(&single), "docs/math.md lacks the table of f32:\n{single}");
     assert!(page.contains(&double), "docs/math.md lacks the table of f64:\n{double}");
+}
+
+/// Around the poles of the gamma function and the zeros of its logarithm, both denser than the
+/// numbers of any exponent.
+#[test]
+fn gamma_keeps_its_bounds_near_its_poles_and_zeros() {
+    let zeros = [
+        -2.457_024_7f64,
+        -2.747_682_6,
+        -3.143_580_8,
+        -3.955_294_3,
+        -4.039_361_8,
+        -4.991_544_6,
+        -5.008_218,
+        -5.998_607_2,
+        -6.001_385_2,
+        -6.999_801_2,
+        -7.000_198_4,
+    ];
+    let points = (-40..=36).map(|n| n as f32).chain(zeros.map(|zero| zero as f32));
+    let near = points
+        .flat_map(|point| (0..64).map(move |i| f32::from_bits((point.to_bits() + i).saturating_sub(32))));
+    let between = (-45 * 32..40 * 32).map(|i| i as f32 / 32.0 + 0.011);
+    let mut pairs: Vec<(f32, f32)> = near.chain(between).map(|x| (x, 0.0)).collect();
+    pairs.resize(pairs.len().next_multiple_of(256), (1.0, 0.0));
+    assert_bounds(&pairs, |function| function.name.ends_with("gamma"));
 }
 
 /// Functions of two arguments, with Rust's of f64 and the bound in ulp.

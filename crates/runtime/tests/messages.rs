@@ -39,7 +39,7 @@ fn of_hopper(x: &mut Global<u32>) {
 }
 
 fn refused<Args>(kernel: &Kernel<Args>, name: &str) -> String {
-    device(name).compile(kernel).err().expect("it lacks them").to_string()
+    device(name).compile(kernel).expect_err("it lacks them").to_string()
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("signum", f64::signum),
     ("to_degrees", f64::to_degrees),
     ("to_radians", f64::to_radians),
+    ("tgamma", libm::tgamma),
+    ("lgamma", libm::lgamma),
 ];
 
 /// `10^x` by `e^(x ln(10))`, with what the product loses.

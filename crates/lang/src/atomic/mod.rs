@@ -2,6 +2,44 @@
 //!
 //! `atomic_*` returns the old value; `reduce_*` returns nothing, so the thread does not wait for
 //! the memory system. [`atomic_update`](Pointer::atomic_update) makes any operation atomic.
+//!
+//! The old value of `atomic_add(1)` is a ticket: every caller gets another one. With
+//! [`AtomicOrdering::AcquireRelease`] the thread with the last ticket observes what the others wrote
+//! before they took theirs, and so does its CTA after the next barrier:
+//!
+//! ```
+//! use warpwright_lang::access::Scope;
+//! use warpwright_lang::atomic::{AtomicOrdering, Atomicity};
+//! use warpwright_lang::pointer::Global;
+//! use warpwright_lang::special::{block_idx, grid_dim, thread_idx};
+//! use warpwright_lang::value::constant;
+//! use warpwright_lang::{block, kernel, launch};
+//!
+//! /// y = the sum of x. `tickets` is 0 before the launch.
+//! #[kernel]
+//! fn sum(x: &Global<f32>, partial: &mut Global<f32>, tickets: &mut Global<u32>, y: &mut Global<f32>) {
+//!     launch::threads(256);
+//!     let (cta, ctas, thread) = (block_idx().x, grid_dim().x, thread_idx().x);
+//!     let total = block::reduce_sum(x[cta * 256 + thread]);
+//!     let mut ticket = constant(0u32);
+//!     if thread == 0 {
+//!         partial[cta] = total;
+//!         let order = Atomicity::new(AtomicOrdering::AcquireRelease, Scope::Device);
+//!         ticket = tickets.atomic_add_with(1, order);
+//!     }
+//!     if block::broadcast(ticket, 0) == ctas - 1 {
+//!         let mut mine = constant(0.0f32);
+//!         for other in (thread..ctas).step_by(256) {
+//!             mine += partial.at(other).load();
+//!         }
+//!         let total = block::reduce_sum(mine);
+//!         if thread == 0 {
+//!             y[0] = total;
+//!         }
+//!     }
+//! }
+//! assert!(sum().is_ok());
+//! ```
 
 mod ordered;
 mod update;

@@ -225,3 +225,33 @@ signum! {
     f16: |x| single::signum(x.convert::<f32>()).convert();
     bf16: |x| single::signum(x.convert::<f32>()).convert();
 }
+
+macro_rules! without_f64 {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        impl Reg<f32> {
+            $($(#[$doc])* #[track_caller] pub fn $name(self) -> Self {
+                evaluate(|| single::$name(self))
+            })*
+        }
+
+        impl Reg<f16> {
+            $($(#[$doc])* #[track_caller] pub fn $name(self) -> Self {
+                evaluate(|| single::$name(self.convert()).convert())
+            })*
+        }
+
+        impl Reg<bf16> {
+            $($(#[$doc])* #[track_caller] pub fn $name(self) -> Self {
+                evaluate(|| single::$name(self.convert()).convert())
+            })*
+        }
+    };
+}
+
+without_f64! {
+    /// The gamma function: of a positive integer, the factorial of the number before it. NaN of a
+    /// negative integer. Computed in f64.
+    tgamma;
+    /// The natural logarithm of the magnitude of [`tgamma`](Self::tgamma). Computed in f64.
+    lgamma;
+}

@@ -94,7 +94,9 @@ void time(const char *name, float low, float high, float *sums) {
     X(fract, -10.0f, 10.0f, x - truncf(x)) \
     X(signum, -10.0f, 10.0f, isnan(x) ? x : copysignf(1.0f, x)) \
     X(to_degrees, -10.0f, 10.0f, x * 57.29577951f) \
-    X(to_radians, -10.0f, 10.0f, x * 0.01745329252f)
+    X(to_radians, -10.0f, 10.0f, x * 0.01745329252f) \
+    X(tgamma, -5.0f, 30.0f, tgammaf(x)) \
+    X(lgamma, -5.0f, 100.0f, lgammaf(x))
 
 #define DEFINE(name, low, high, expression)                                      \
     struct name##_function {                                                     \

@@ -4,15 +4,32 @@ use std::f64::consts::LN_2;
 
 use super::logarithm::ln_1p_finite;
 use super::{exp, exp_m1, recip};
+use crate::math::polynomial::polynomial;
 use crate::value::Reg;
+
+/// `(tanh(x) - x) / x^3` in powers of x^2, for |x| up to 0.55: relative error of tanh below 2^-60.
+const TANH: [f64; 11] = [
+    -0.333_333_333_333_333,
+    0.133_333_333_333_266_22,
+    -0.053_968_253_963_760_83,
+    0.021_869_488_385_859_28,
+    -0.008_863_232_601_464_825,
+    0.003_592_092_030_442_969,
+    -0.001_455_542_844_788_423_9,
+    0.000_588_444_479_477_380_7,
+    -0.000_233_381_543_539_915_88,
+    8.331_641_197_679_332e-05,
+    -1.949_466_396_966_97e-05,
+];
 
 #[track_caller]
 pub(crate) fn tanh(x: Reg<f64>) -> Reg<f64> {
-    // t / (t + 2), where t = e^2|x| - 1; past 22 it is 1.
     let magnitude = x.abs();
-    let t = exp_m1(magnitude * 2.0);
-    let quotient = t / (t + 2.0);
-    magnitude.gt(22.0).select(1.0f64, quotient).copysign(x)
+    // 1 - 2 / (e^2|x| + 1)
+    let large = 1.0 - recip((exp(magnitude * 2.0) + 1.0) * 0.5);
+    let s = x * x;
+    let small = (magnitude * s).mul_add(polynomial(s, &TANH), magnitude);
+    magnitude.lt(0.55).select(small, large).copysign(x)
 }
 
 /// Past it, `e^x` overflows before `sinh(x)` does.

@@ -3,6 +3,7 @@
 mod activation;
 mod error_function;
 mod exponential;
+mod gamma;
 mod hyperbolic;
 mod inverse_trigonometric;
 mod logarithm;
@@ -13,6 +14,7 @@ mod trigonometric;
 pub(super) use activation::*;
 pub(super) use error_function::*;
 pub(super) use exponential::*;
+pub(super) use gamma::*;
 pub(super) use hyperbolic::*;
 pub(super) use inverse_trigonometric::*;
 pub(super) use logarithm::*;
