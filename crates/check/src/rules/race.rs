@@ -223,8 +223,6 @@ impl Checker {
         self.check_tiles(actor, completion, proxy, ranges);
         self.serial += 1;
         let mut parts = std::mem::take(&mut self.parts);
-        // Copies may move unwritten bytes.
-        self.unwritten.begin(true);
         for alike in ranges.chunk_by(|a, b| (a.space, a.kind) == (b.space, b.kind)) {
             let range = alike[0];
             let Some((cta, role, time)) = self.worker(actor, completion, range.kind) else { break };
@@ -242,9 +240,40 @@ impl Checker {
             for range in alike {
                 cut_range(range.first, range.bytes, actor.lanes, |part| parts.push(part));
             }
+            self.unwritten.begin(true);
             self.record(actor, range.space, &parts, access, Some(completion), None);
+            let stores = completion == Completion::Group(AsyncKind::Bulk) && !range.kind.writes();
+            if stores && range.space == MemorySpace::Shared {
+                self.report_unwritten_store(actor, alike, access, completion);
+            }
         }
         self.parts = parts;
+    }
+
+    /// Reports a copy to global memory of which nothing is written. Copies may move unwritten bytes
+    /// beside written ones: the end of a partial tile.
+    fn report_unwritten_store(
+        &mut self,
+        actor: Actor,
+        ranges: &[ByteRange],
+        access: Access,
+        completion: Completion,
+    ) {
+        let Some((address, ..)) = self.unwritten.take() else { return };
+        let cta = self.ctas[actor.rank as usize].linear;
+        let whole = Access { lanes: actor.lanes, bytes: u16::MAX, spread: 0, ..access };
+        let copy = Party::of(&whole, u16::MAX, actor.warp, cta, Some(completion));
+        self.launch.report(Conflict {
+            kind: FindingKind::Uninitialized,
+            space: MemorySpace::Shared,
+            address,
+            length: ranges.iter().map(|range| range.bytes).sum(),
+            later: copy,
+            earlier: copy,
+            progress: None,
+            phases: None,
+            tile: None,
+        });
     }
 
     /// A warp frees memory: all uses must be complete.

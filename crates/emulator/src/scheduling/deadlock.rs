@@ -1,6 +1,6 @@
 //! The report of a deadlock: where each thread waits, for what, and which arrivals are missing.
 
-use warpwright_events::{Fault, FaultKind, MbarrierAddress, MemorySpace, lane_list};
+use warpwright_events::{Fault, FaultKind, LANES, MbarrierAddress, MemorySpace, lane_list};
 
 use crate::cta::block::Block;
 use crate::cta::mbarrier::{Arrivals, Initialization, Mbarrier, arrivals};
@@ -66,7 +66,8 @@ impl Cluster {
                  the same holds for the {others} others that are resident."
             ),
         };
-        let first = places.iter().min_by_key(|waiting| waiting.distance()).unwrap_or(&places[0]);
+        let distance = |waiting: &&Waiting<'_>| (self.surplus(waiting).is_none(), waiting.distance());
+        let first = places.iter().min_by_key(distance).unwrap_or(&places[0]);
         let mut failure = Failure::new(FaultKind::Deadlock, first.path.mask, message);
         failure.what = Some(format!("{} {} here", self.who(first), first.verb()));
         for waiting in places.iter().filter(|waiting| waiting.path.pc != first.path.pc).take(MOST_LABELS) {
@@ -177,6 +178,18 @@ impl Cluster {
         copies.map(|(pc, bytes)| (*pc, format!("{bytes} bytes arrived from a copy issued here"))).collect()
     }
 
+    /// The warp of which some lanes alone have completed the previous phase of an awaited mbarrier
+    /// that counts several arrivals: other warps may have been meant.
+    fn surplus(&self, waiting: &Waiting<'_>) -> Option<u32> {
+        let Some(Watched::Mbarrier { address, .. }) = waiting.path.watched else { return None };
+        let block = &self.blocks[address.rank as usize];
+        let barrier = block.mbarrier(address.offset).ok()?;
+        let [only] = block.mbarriers.get(&address.offset)?.arrivals_before.as_slice() else { return None };
+        let is_part = (2..LANES as u32).contains(&barrier.expected);
+        (is_part && only.count == barrier.expected && barrier.pending == barrier.expected)
+            .then_some(only.warp)
+    }
+
     /// Help for what is awaited.
     fn help(&self, first: &Waiting<'_>) -> Option<String> {
         if let Wait::Barrier { id, .. } = first.path.wait {
@@ -194,6 +207,12 @@ impl Cluster {
         }
         let Some(Watched::Mbarrier { address, .. }) = first.path.watched else { return None };
         let barrier = self.blocks[address.rank as usize].mbarrier(address.offset).ok()?;
+        if let Some(warp) = self.surplus(first) {
+            return Some(format!(
+                "let one thread arrive for its group: `arrive` counts one for each thread that executes it, and lanes of warp \
+                 {warp} alone have completed the previous phase"
+            ));
+        }
         Some(match (barrier.pending, barrier.bytes) {
             (0, _) => "expect (`arrive_and_expect`, `expect_tx`) exactly the bytes of the copies that complete in a phase; a tensor \
                  copy has the bytes of its map's box"

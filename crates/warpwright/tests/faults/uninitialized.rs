@@ -11,6 +11,7 @@ faults! {
     halo_that_nobody_fills: [24], "uninitialized", run(1, 64, |i| input(i) + if i > 0 { input(i - 1) } else { 0 });
     tile_filled_in_part: [24], "uninitialized", run(1, 64, input);
     selection_of_the_wrong_half: [24], "uninitialized", run(1, 64, input);
+    store_of_a_tile_that_nothing_fills: [24], "uninitialized", run(1, 64, input);
     two_elements_of_one_line: [24], "uninitialized", run(1, 64, |i| if i < 64 { input(0) + input(32) } else { 0 });
     local_array_read_first: [24], "uninitialized", run(1, 64, input);
     result_added_to: [24], "uninitialized", run_on_fresh_memory;
@@ -83,6 +84,21 @@ impl Twin {
         sync_threads();
         let (element, other) = (tile[thread], input[thread]); // (1)
         output[thread] = thread.lt(self.number(33, 32)).select(element, other);
+    }
+
+    /// Fills one buffer, and stores the other.
+    #[kernel]
+    fn store_of_a_tile_that_nothing_fills(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let buffers = dynamic_shared_aligned::<u32>(128, 128);
+        let thread = thread_idx().x;
+        buffers[thread] = input[thread];
+        fence_proxy_async_shared();
+        sync_threads();
+        if thread == 0 {
+            bulk::store(*output, 64, buffers + self.number(64, 0)); // (1)
+            bulk_commit();
+            bulk_wait(0);
+        }
     }
 
     /// Reads a written and an unwritten element in one line.
