@@ -32,6 +32,18 @@ fn two_ctas_write() -> (String, String) {
     )
 }
 
+/// How to keep a buffer until the wgmma that reads it are complete.
+const RELEASE_AFTER_WAIT: &str = "call `wait_multiplications` (`wgmma.wait_group`) in the thread that issues the wgmma before it releases the buffer: before its arrival at the mbarrier, or the barrier, that the copy's issuer waits for";
+
+/// The use that a buffer still has when a copy fills it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refilled {
+    /// A wgmma reads it.
+    Read,
+    /// An earlier copy fills it.
+    Filled,
+}
+
 /// One side of a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Party {
@@ -190,15 +202,36 @@ impl Conflict {
                 _ => "the kernel ends with a copy that nothing has waited for",
             }
             .to_owned(),
-            FindingKind::InFlight => {
-                format!("{a_later} of {bytes} at {location} while {an_earlier} is in flight")
-            }
+            FindingKind::InFlight => match self.refilled() {
+                Some(Refilled::Read) => {
+                    format!("a copy overwrites {bytes} at {location} that a wgmma may still read")
+                }
+                Some(Refilled::Filled) => {
+                    format!("a copy overwrites {bytes} at {location} that an earlier copy still writes")
+                }
+                None => format!("{a_later} of {bytes} at {location} while {an_earlier} is in flight"),
+            },
             FindingKind::TensorFence => {
                 format!("{a_later} of {bytes} at {location} may precede {an_earlier}")
             }
             FindingKind::ProxyFence => {
                 format!("{a_later} of {bytes} at {location} may miss {an_earlier} through the generic proxy")
             }
+        }
+    }
+
+    /// The use that a buffer of shared memory still has when a copy fills it again.
+    fn refilled(&self) -> Option<Refilled> {
+        let is_copy = self.later.proxy == Some(Proxy::Async) && self.later.kind == AccessKind::Write;
+        if self.kind != FindingKind::InFlight || self.space != MemorySpace::Shared || !is_copy {
+            return None;
+        }
+        match self.earlier.role {
+            Role::Group(_, AsyncKind::Multiply, _) if self.earlier.kind == AccessKind::Read => {
+                Some(Refilled::Read)
+            }
+            Role::Mbarrier(_) if self.earlier.kind == AccessKind::Write => Some(Refilled::Filled),
+            _ => None,
         }
     }
 
@@ -269,8 +302,10 @@ impl Conflict {
                 "call `fence_proxy_async()` (`fence.proxy.async`) in the threads that wrote, after the write and before the barrier that precedes the copy".to_owned(),
             );
         }
-        if let Some(missing) = self.missing_group(code) {
-            return missing;
+        if let Some((missing, help)) = self.missing_group(code) {
+            let is_released_early =
+                self.progress == Some(Progress::Awaited) && self.refilled() == Some(Refilled::Read);
+            return (missing, if is_released_early { RELEASE_AFTER_WAIT.to_owned() } else { help });
         }
         if self.is_update(code) {
             return (
@@ -305,10 +340,16 @@ impl Conflict {
                         format!("call `{call}()` (`{wait}`) between the two")
                     } else if same_thread {
                         format!("call `{call}` (`{wait}`) for the group of the {unit}")
+                    } else if self.refilled().is_some() {
+                        RELEASE_AFTER_WAIT.to_owned()
                     } else {
                         format!("call `{call}` (`{wait}`) in the issuing thread, then synchronize at a barrier")
                     },
                 )
+            }
+            Role::Mbarrier(_) if self.refilled().is_some() => {
+                let (missing, wait) = self.missing_phase();
+                (missing, format!("before a copy fills a buffer again, wait at the mbarrier at which its readers arrive; or, without readers, {wait}"))
             }
             Role::Mbarrier(_) => self.missing_phase(),
             Role::Warp(_) if later.proxy.is_some() && later.kind.writes() && !earlier.kind.writes() => (

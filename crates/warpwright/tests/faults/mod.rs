@@ -19,6 +19,7 @@ mod global_memory;
 mod launches;
 mod mbarriers;
 mod multiplication;
+mod operands;
 mod proxies;
 mod reports;
 mod shared_memory;

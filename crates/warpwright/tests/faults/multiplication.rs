@@ -1,17 +1,19 @@
 //! Rows 17 to 19: `wgmma`, its operands in shared memory, and its registers.
 
 use warpwright::lang::pointer::Out;
-use warpwright::layout::{Error as LayoutError, Int, atom::Major};
+use warpwright::layout::Int;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
 use crate::faults::fault::{Staged, Twin, faults};
+use crate::faults::operands::{memory_of, tile_in, tile_of_ones, tile_written_by};
 
 faults! {
     operands_written_without_a_proxy_fence: [17, 18], "proxy-fence", run;
     operands_written_without_a_barrier: [8, 18], "race", run;
     operand_overwritten_in_flight: [18, 16], "in-flight", run;
     operand_overwritten_behind_a_barrier: [19, 16], "in-flight", run;
+    operand_refilled_behind_a_barrier: [18, 16], "in-flight", run;
     results_read_before_the_wait: [18], "in-flight", run;
     results_read_behind_a_barrier: [19], "in-flight", run;
     sums_cleared_in_flight: [18], "in-flight", run;
@@ -25,25 +27,6 @@ faults! {
     multiply_by_three_warps: [18, 26], "warpgroup", run;
     operand_of_every_other_lane: [18, 26], "warpgroup", run;
     operand_of_every_other_warp: [18, 26], "warpgroup", run;
-}
-
-/// A tile of ones, of `rows` rows of 64, as `wgmma` reads it.
-#[device]
-fn tile_of_ones(rows: u32) -> Tensor<bf16, SharedSpace> {
-    tile_written_by(rows, 32)
-}
-
-/// The same where the first lanes of each warp write it.
-#[device]
-fn tile_written_by(rows: u32, lanes: u32) -> Tensor<bf16, SharedSpace> {
-    let place = dynamic_shared_aligned::<u32>(rows * 32, 1024);
-    if thread_idx().x % 32 < lanes {
-        for word in 0..rows * 32 / 128 {
-            place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32);
-        }
-    }
-    let layout = TmaTile::new::<bf16>((rows, 64), Major::K).and_then(|tile| tile.layout(1));
-    Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")))
 }
 
 /// The product of two tiles of ones, that a warpgroup makes.
@@ -73,6 +56,17 @@ impl Product {
         Self { mma, a, b, sums }
     }
 
+    /// The product of 64 rows by 8, which all threads of the CTA have filled.
+    #[track_caller]
+    #[device]
+    fn of_ones() -> Self {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        Self::new(&a, &b)
+    }
+
     #[track_caller]
     fn multiply(&mut self) {
         multiply(&self.mma, &mut self.sums, &self.a, &self.b, Accumulate::No);
@@ -83,6 +77,14 @@ impl Product {
     fn issue(&mut self) {
         issue_multiplications(&self.mma, &mut self.sums, &self.a, &self.b, Accumulate::Yes);
     }
+
+    /// Stores the thread's sums.
+    #[device]
+    fn store(&self, output: &mut Global<f32>) {
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = self.sums.get(i);
+        }
+    }
 }
 
 impl Twin {
@@ -90,14 +92,11 @@ impl Twin {
     #[kernel]
     fn operands_written_without_a_proxy_fence(&self, output: &mut Global<f32>) {
         launch::threads(128);
-        let place = dynamic_shared_aligned::<u32>(64 * 32, 1024);
-        let layout = TmaTile::new::<bf16>((64, 64), Major::K).and_then(|tile| tile.layout(1));
-        let a =
-            Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")));
-        let b = tile_of_ones(8);
+        let memory = memory_of(64);
+        let (a, b) = (tile_in(memory, 64), tile_of_ones(8));
         fence_proxy_async_shared();
         for word in 0..16 {
-            place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32); // (2)
+            memory[thread_idx().x + word * 128] = constant(0x3f80_3f80u32); // (2)
         }
         if self.mended {
             fence_proxy_async_shared();
@@ -106,24 +105,19 @@ impl Twin {
         let mut product = Product::new(&a, &b);
         product.multiply(); // (1)
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// Multiplies while other warps still write.
     #[kernel]
     fn operands_written_without_a_barrier(&self, output: &mut Global<f32>) {
         launch::threads(128);
-        let place = dynamic_shared_aligned::<u32>(64 * 32, 1024);
-        let layout = TmaTile::new::<bf16>((64, 64), Major::K).and_then(|tile| tile.layout(1));
-        let a =
-            Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")));
-        let b = tile_of_ones(8);
+        let memory = memory_of(64);
+        let (a, b) = (tile_in(memory, 64), tile_of_ones(8));
         fence_proxy_async_shared();
         sync_threads();
         for word in 0..16 {
-            place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32); // (2)
+            memory[thread_idx().x + word * 128] = constant(0x3f80_3f80u32); // (2)
         }
         fence_proxy_async_shared();
         if self.mended {
@@ -132,9 +126,7 @@ impl Twin {
         let mut product = Product::new(&a, &b);
         product.multiply(); // (1)
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// Fills A again while it is multiplied.
@@ -152,9 +144,7 @@ impl Twin {
         }
         a.set((thread_idx().x % 64, 0i64, 0i64), bf16::from_f32(2.0)); // (1)
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// The same; all threads have issued the multiply, which does not mean that it is done.
@@ -172,19 +162,43 @@ impl Twin {
         sync_threads();
         a.set((thread_idx().x % 64, 0i64, 0i64), bf16::from_f32(2.0)); // (1)
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        product.store(output);
+    }
+
+    /// A copy fills A again while it is multiplied: the barrier comes before the wait.
+    #[kernel]
+    fn operand_refilled_behind_a_barrier(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (memory, full) = (memory_of(64), Mbarrier::new());
+        let (a, b) = (tile_in(memory, 64), tile_of_ones(8));
+        for word in 0..16 {
+            memory[thread_idx().x + word * 128] = constant(0x3f80_3f80u32);
         }
+        if thread_idx().x == 0 {
+            full.init(1);
+            fence_mbarrier_init();
+        }
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (2)
+        if self.mended {
+            wait_multiplications(0);
+        }
+        sync_threads();
+        if thread_idx().x == 0 {
+            full.arrive_and_expect(2048);
+            bulk::load(output.cast::<u32>(), 512, memory, full); // (1)
+        }
+        wait_multiplications(0);
+        full.wait_parity(0);
+        product.store(output);
     }
 
     /// Stores sums that are still being made.
     #[kernel]
     fn results_read_before_the_wait(&self, output: &mut Global<f32>) {
-        launch::threads(128);
-        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
-        fence_proxy_async_shared();
-        sync_threads();
-        let mut product = Product::new(&a, &b);
+        let mut product = Product::of_ones();
         product.multiply(); // (2)
         if self.mended {
             wait_multiplications(0);
@@ -198,11 +212,7 @@ impl Twin {
     /// The same, behind a barrier of threads.
     #[kernel]
     fn results_read_behind_a_barrier(&self, output: &mut Global<f32>) {
-        launch::threads(128);
-        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
-        fence_proxy_async_shared();
-        sync_threads();
-        let mut product = Product::new(&a, &b);
+        let mut product = Product::of_ones();
         product.multiply(); // (2)
         if self.mended {
             wait_multiplications(0);
@@ -217,11 +227,7 @@ impl Twin {
     /// Zeroes the accumulators while the multiply that writes them is in flight.
     #[kernel]
     fn sums_cleared_in_flight(&self, output: &mut Global<f32>) {
-        launch::threads(128);
-        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
-        fence_proxy_async_shared();
-        sync_threads();
-        let mut product = Product::new(&a, &b);
+        let mut product = Product::of_ones();
         if self.mended {
             product.sums.clear();
             product.multiply();
@@ -230,19 +236,13 @@ impl Twin {
             product.sums.clear(); // (1)
         }
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// Waits for all batches but one, where there is one.
     #[kernel]
     fn wait_that_leaves_the_last_batch(&self, output: &mut Global<f32>) {
-        launch::threads(128);
-        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
-        fence_proxy_async_shared();
-        sync_threads();
-        let mut product = Product::new(&a, &b);
+        let mut product = Product::of_ones();
         product.multiply(); // (2)
         wait_multiplications(self.number(1, 0));
         for i in 0..4 {
@@ -261,9 +261,7 @@ impl Twin {
         let mut product = Product::new(&a, &b);
         product.multiply();
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
         let mut more = Product::new(&a, &b);
         more.multiply(); // (1)
         if self.mended {
@@ -274,11 +272,7 @@ impl Twin {
     /// Issues a batch with no fence after the sums were set.
     #[kernel]
     fn batch_without_a_fence(&self, output: &mut Global<f32>) {
-        launch::threads(128);
-        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
-        fence_proxy_async_shared();
-        sync_threads();
-        let mut product = Product::new(&a, &b);
+        let mut product = Product::of_ones();
         product.sums.clear(); // (2)
         if self.mended {
             fence_multiplications();
@@ -286,19 +280,13 @@ impl Twin {
         product.issue(); // (1)
         commit_multiplications();
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// Fences, and only then sets the sums.
     #[kernel]
     fn sums_cleared_behind_the_fence(&self, output: &mut Global<f32>) {
-        launch::threads(128);
-        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
-        fence_proxy_async_shared();
-        sync_threads();
-        let mut product = Product::new(&a, &b);
+        let mut product = Product::of_ones();
         fence_multiplications();
         product.sums.clear(); // (2)
         if self.mended {
@@ -307,19 +295,13 @@ impl Twin {
         product.issue(); // (1)
         commit_multiplications();
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// Waits for all batches, of which the product is none yet.
     #[kernel]
     fn batch_that_is_not_committed(&self, output: &mut Global<f32>) {
-        launch::threads(128);
-        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
-        fence_proxy_async_shared();
-        sync_threads();
-        let mut product = Product::new(&a, &b);
+        let mut product = Product::of_ones();
         fence_multiplications();
         product.issue(); // (2)
         if self.mended {
@@ -343,9 +325,7 @@ impl Twin {
         let mut product = Product::new(&a, &b);
         product.multiply(); // (1)
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// Multiplies an A of which half of each row is filled.
@@ -358,28 +338,20 @@ impl Twin {
         let mut product = Product::new(&a, &b);
         product.multiply(); // (1)
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// One warp of the warpgroup has left before it multiplies.
     #[kernel]
     fn multiply_by_three_warps(&self, output: &mut Global<f32>) {
-        launch::threads(128);
-        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
-        fence_proxy_async_shared();
-        sync_threads();
-        let mut product = Product::new(&a, &b);
+        let mut product = Product::of_ones();
         let lane_that_leaves = self.number(3, 999);
         if thread_idx().x.eq(lane_that_leaves) {
             return;
         }
         product.multiply(); // (1)
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// Each lane of a warp names the rows of A by itself.
@@ -393,9 +365,7 @@ impl Twin {
         let mut product = Product::of_share(&a, (2, half.into()), &b);
         product.multiply(); // (1)
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 
     /// Each warp of the warpgroup names the rows of A by itself.
@@ -409,9 +379,7 @@ impl Twin {
         let mut product = Product::of_share(&a, (2, half.into()), &b);
         product.multiply(); // (1)
         wait_multiplications(0);
-        for i in 0..4 {
-            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
-        }
+        product.store(output);
     }
 }
 

@@ -3,12 +3,11 @@
 use warpwright::arch::DataType;
 use warpwright::lang::pointer::Out;
 use warpwright::lang::ptx;
-use warpwright::layout::Error as LayoutError;
-use warpwright::layout::atom::Major;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
 use crate::faults::fault::{Staged, Twin, faults};
+use crate::faults::operands::{memory_of, tile_in, tile_of_ones};
 
 faults! {
     on "b200";
@@ -36,17 +35,6 @@ const COLUMNS: u32 = 32;
 /// Each element of it.
 const SUM: u32 = 64.0f32.to_bits();
 const ALONE: CtaGroup = CtaGroup::One;
-
-/// A tile of ones, of `rows` rows of 64, as the tensor core reads it.
-#[device]
-fn tile_of_ones(rows: u32) -> Tensor<bf16, SharedSpace> {
-    let place = dynamic_shared_aligned::<u32>(rows * 32, 1024);
-    for word in 0..rows * 32 / 128 {
-        place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32);
-    }
-    let layout = TmaTile::new::<bf16>((rows, 64), Major::K).and_then(|tile| tile.layout(1));
-    Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")))
-}
 
 /// The product of two tiles of ones in tensor memory: 64 in each of 128 rows and 16 columns.
 struct Product {
@@ -405,12 +393,10 @@ impl Twin {
     #[kernel]
     fn operands_the_tensor_core_does_not_see(&self, output: &mut Global<u32>) {
         let product = Product::prepared();
-        let place = dynamic_shared_aligned::<u32>(128 * 32, 1024);
-        let layout = TmaTile::new::<bf16>((128, 64), Major::K).and_then(|tile| tile.layout(1));
-        let a =
-            Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")));
+        let memory = memory_of(128);
+        let a = tile_in(memory, 128);
         for word in 0..32 {
-            place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32); // (2)
+            memory[thread_idx().x + word * 128] = constant(0x3f80_3f80u32); // (2)
         }
         if self.mended {
             fence_proxy_async_shared();
