@@ -70,8 +70,8 @@ fn start<T: Element>(
             .map(|width| (width / T::BYTES).to_string())
             .collect();
         return refuse(format!(
-            "an asynchronous copy moves 4, 8 or 16 bytes; {elements} elements of {} are {bytes}. It can \
-             move {} of them",
+            "an asynchronous copy moves 4, 8 or 16 bytes, and {elements} elements of {} are {bytes}: move {} at a \
+             time",
             T::NAME,
             legal.join(", ")
         ));

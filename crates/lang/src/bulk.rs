@@ -270,7 +270,7 @@ pub fn send_reducing<T: BulkReduced>(
 
 #[track_caller]
 fn refuse_reduction<T: Element>(reduction: BulkReduction, memory: &str) {
-    refuse(format!("no bulk copy does {reduction:?} on elements of {} in {memory}", T::NAME));
+    refuse(format!("no bulk copy reduces elements of {} in {memory} by {reduction:?}", T::NAME));
 }
 
 /// Commits the stores and reductions to global memory that this thread has started since the last

@@ -227,8 +227,8 @@ impl<T: AsyncReduced> ClusterShared<T> {
         self.demand_writable();
         let Some(words) = reduction.words::<T>() else {
             return refuse(format!(
-                "no asynchronous reduction of {} does {reduction:?}: Add takes u32, i32 and u64, Min and Max u32 and i32, \
-                 Increment and Decrement u32, And, Or and Xor u32 and i32",
+                "no asynchronous reduction of {} by {reduction:?} exists: Add reduces u32, i32 and u64; Min and Max reduce u32 and \
+                 i32; Increment and Decrement reduce u32; And, Or and Xor reduce u32 and i32",
                 T::NAME
             ));
         };

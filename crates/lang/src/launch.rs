@@ -111,7 +111,7 @@ pub(crate) fn demand_threads(operation: impl Into<String>, threads: u32) {
         recorder.demand_at_end(location, move |kernel| {
             let most = most_threads(kernel).filter(|most| threads > *most)?;
             Some(format!(
-                "{operation} {threads} threads, and the block has {most}: state a block that has them all"
+                "{operation} {threads} threads, and the block has {most}: state a block of at least {threads}"
             ))
         });
     });

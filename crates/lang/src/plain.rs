@@ -13,7 +13,7 @@ use crate::value::Reg;
 #[diagnostic::on_unimplemented(
     message = "device values are compared in `#[device]` functions, and this is a plain function",
     label = "add `#[device]` to the function around this",
-    note = "macros see their arguments as they are written: in a `#[kernel]` or `#[device]` function, compare before the macro"
+    note = "the arguments of macros are not rewritten: in a `#[kernel]` or `#[device]` function, compare before the macro"
 )]
 pub trait Compared<R: ?Sized> {}
 

@@ -158,7 +158,7 @@ impl<const N: usize> TensorMaps<N> {
             ElementOffset::Known(0) => return TensorMap { address: self.first },
             ElementOffset::Known(known) => {
                 if !(0..N as i64).contains(&known) {
-                    refuse(format!("tensor map {known} of {N}: the first is tensor map 0"));
+                    refuse(format!("tensor map {known} is out of range: the first of {N} is tensor map 0"));
                 }
                 let offset = Operand::Integer((known * bytes).into());
                 (compute("add.u64", [self.first.operand(), offset]), Some(known as usize))

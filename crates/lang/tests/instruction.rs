@@ -60,6 +60,6 @@ fn what_is_no_operand_is_refused() {
     let errors = wrong().expect_err("bananas are no operand");
     assert_eq!(
         errors.0[0].message,
-        "`bananas` is no operand: write `{name}`, a literal, an address or a special register"
+        "`bananas` is not an operand: write `{name}`, a literal, an address or a special register"
     );
 }

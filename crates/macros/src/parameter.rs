@@ -46,7 +46,8 @@ impl Scope {
 
     fn parameter(&mut self, parameter: &PatType, parameters: &mut Parameters) {
         let Pat::Ident(name) = &*parameter.pat else {
-            return self.refuse(&parameter.pat, "a kernel's parameter is a name: take it apart in the body");
+            return self
+                .refuse(&parameter.pat, "a kernel's parameter is a single name: destructure it in the body");
         };
         let written = pattern::bare(&parameter.ty);
         let type_span = written.span();
@@ -232,8 +233,8 @@ fn memory(element: &Type, mutability: Option<Token![mut]>) -> (String, Option<Me
 }
 
 fn no_text() -> String {
-    "the device has no text: pass its bytes as `&Global<u8>`, or keep it in the struct that the kernel is a \
-     method of"
+    "the device has no strings: pass the bytes as `&Global<u8>`, or keep the string in the struct that the kernel is \
+     a method of"
         .to_owned()
 }
 

@@ -341,7 +341,7 @@ impl Mbarriers {
         if let ElementOffset::Known(known) = index.element_offset()
             && !(0..i64::from(self.count)).contains(&known)
         {
-            refuse(format!("barrier {known} of {}: the first is barrier 0", self.count));
+            refuse(format!("barrier {known} is out of range: the first of {} is barrier 0", self.count));
             return Mbarrier::at(self.first);
         }
         self.note_stage(index.element_offset());

@@ -11,7 +11,7 @@ use crate::value::{Reg, bits_word};
 /// The condition of `if` and `while`: `bool` is decided at build time, `Reg<bool>` on the device.
 #[diagnostic::on_unimplemented(
     message = "a condition is a `bool` or a `Reg<bool>`, not `{Self}`",
-    label = "this is no condition",
+    label = "not a condition",
     note = "compare it with something: `x != 0`"
 )]
 pub trait Condition {
@@ -228,8 +228,8 @@ pub struct Sources(Vec<(&'static str, RegisterClass, Operand)>);
 
 /// What a branch of a device-time `if` may yield for the `if` to have a value of type `R`.
 #[diagnostic::on_unimplemented(
-    message = "the device cannot choose or keep a `{Self}` here",
-    label = "this does not become a `{R}`",
+    message = "a `{Self}` cannot become a `{R}` here",
+    label = "expected a `{R}`",
     note = "a device-time `if` chooses between device values of one type, and a device variable or a `return` takes values of its \
             type; convert with `as`, or decide at build time",
     note = "a number is written in its type: `0` for an integer, `0.0` for a float, `f16::from_f32(0.5)` for `f16`; in generic code it is `T::ZERO` or `T::from_f64(0.5)` of `DeviceNumber`",

@@ -7,7 +7,7 @@ use crate::value::Reg;
 /// `==` and `!=`: of `Self` with `R`.
 #[diagnostic::on_unimplemented(
     message = "cannot compare `{Self}` with `{R}`",
-    label = "these have no `==` between them",
+    label = "no `==` compares these two types",
     note = "a device value compares with a device value or a build-time value of its own type; sizes and indices are `u32`, not `usize`",
     note = "in generic code, bound the type by `DeviceFloat` to compare with `0.0`, and by `DeviceNumber` to compare with `constant(T::ZERO)`"
 )]
@@ -23,7 +23,7 @@ pub trait Equality<R: ?Sized> {
 /// `<`, `<=`, `>` and `>=`: of `Self` with `R`.
 #[diagnostic::on_unimplemented(
     message = "cannot compare `{Self}` with `{R}`",
-    label = "these have no order between them",
+    label = "these two types have no order",
     note = "a device value compares with a device value or a build-time value of its own type; sizes and indices are `u32`, not `usize`",
     note = "in generic code, bound the type by `DeviceFloat` to compare with `0.0`, and by `DeviceNumber` to compare with `constant(T::ZERO)`"
 )]
@@ -44,7 +44,7 @@ pub trait Inequality<R: ?Sized> {
 /// of `Self` and is a `V` itself.
 #[diagnostic::on_unimplemented(
     message = "cannot compare `{Self}` with a floating-point number",
-    label = "this is no floating-point value",
+    label = "not a floating-point value",
     note = "in generic code, bound the type by `DeviceFloat`"
 )]
 pub trait BesideFloat<V> {

@@ -85,7 +85,7 @@ fn read(text: &str, named: &[Named<'_>], location: Location) -> Result<Instructi
     let (guard, text) = match text.strip_prefix('@') {
         Some(guarded) => {
             let (guard, rest) =
-                guarded.split_once(char::is_whitespace).ok_or("the guard stands before an opcode")?;
+                guarded.split_once(char::is_whitespace).ok_or("a guard precedes an opcode")?;
             let (wanted, name) = guard.strip_prefix('!').map_or((true, guard), |name| (false, name));
             (Some((register(name, named)?, wanted)), rest.trim_start())
         }
@@ -128,7 +128,7 @@ fn lookup<'named>(text: &str, named: &'named [Named<'_>]) -> Option<&'named Oper
 fn register(text: &str, named: &[Named<'_>]) -> Result<Register, String> {
     match lookup(text.trim(), named) {
         Some(Operand::Register(register)) => Ok(*register),
-        _ => Err(format!("`{text}` is no register of this instruction")),
+        _ => Err(format!("`{text}` is not a register of this instruction")),
     }
 }
 
@@ -156,7 +156,7 @@ fn operand(text: &str, named: &[Named<'_>]) -> Result<Operand, String> {
         return Ok(Operand::Special(text.to_owned().into()));
     }
     number(text).ok_or_else(|| {
-        format!("`{text}` is no operand: write `{{name}}`, a literal, an address or a special register")
+        format!("`{text}` is not an operand: write `{{name}}`, a literal, an address or a special register")
     })
 }
 
@@ -165,7 +165,7 @@ fn address(text: &str, named: &[Named<'_>]) -> Result<Operand, String> {
     let (base, rest) = parts.split_first().ok_or("an address is `[{base}]` or `[{base} + bytes]`")?;
     let (base, offset) = match base.split_once('+') {
         Some((base, offset)) => {
-            (base.trim(), offset.trim().parse::<i64>().map_err(|_| format!("`{offset}` is no offset"))?)
+            (base.trim(), offset.trim().parse::<i64>().map_err(|_| format!("`{offset}` is not an offset"))?)
         }
         None => (base.trim(), 0),
     };

@@ -9,7 +9,7 @@ use crate::value::Reg;
 /// What `&&` and `||` combine: `bool` and `Reg<bool>`.
 #[diagnostic::on_unimplemented(
     message = "`&&` and `||` take conditions: a `bool` or a `Reg<bool>`, not `{Self}`",
-    label = "this is no condition",
+    label = "not a condition",
     note = "compare it with something: `x != 0`"
 )]
 pub trait Truth: Sized {

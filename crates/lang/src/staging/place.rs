@@ -261,7 +261,7 @@ macro_rules! compound_assignments {
             #[diagnostic::on_unimplemented(
                 message = $message,
                 label = "a build-time variable holds no device value",
-                note = "if it is to live on the device, declare it as a device value: `let mut x: Reg<{Self}> = ...`"
+                note = "to keep it on the device, declare it as a device value: `let mut x: Reg<{Self}> = ...`"
             )]
             pub trait $operator_assign<R> {
                 #[doc = concat!("Does `place ", $symbol, "= value`.")]

@@ -60,9 +60,9 @@ fn leave<R: Repetition + ?Sized>(repetition: &R, statement: fn(Label, Location) 
 
 /// What `for` iterates over: an iterator at build time, or a range that the device counts.
 #[diagnostic::on_unimplemented(
-    message = "`for` cannot go through a `{Self}`",
+    message = "`for` cannot iterate over a `{Self}`",
     label = "this is neither an iterator nor a device-time range",
-    note = "write a device-time range where the `for` is: `for i in 0..n`"
+    note = "write a device-time range in the head of the `for`: `for i in 0..n`"
 )]
 pub trait Iterate {
     /// The iterations.
@@ -96,7 +96,7 @@ pub struct Head<V>(pub V);
 
 /// A device value that a `for` goes through: no type has this trait.
 #[diagnostic::on_unimplemented(
-    message = "`for` goes through a range or an iterator, and this is one device value",
+    message = "`for` iterates over a range or an iterator, and this is one device value",
     label = "write a range: `for i in 0..n`"
 )]
 pub trait Countable {}

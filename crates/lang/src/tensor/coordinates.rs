@@ -60,7 +60,10 @@ impl Coordinates {
     #[track_caller]
     fn at(&self, index: u32, mode: usize) -> Int {
         let Some(position) = self.positions.get(index as usize) else {
-            refuse(format!("coordinate {index} of {}: the first is coordinate 0", self.len()));
+            refuse(format!(
+                "coordinate {index} is out of range: the first of {} is coordinate 0",
+                self.len()
+            ));
             return Int::ZERO;
         };
         self.used.borrow_mut().insert(index);
@@ -81,8 +84,8 @@ fn another_tile(used: &BTreeSet<u32>, count: u32, sizes: &FxHashSet<u32>) -> Opt
     let are_first = first > 1 && first < count && used.last() == Some(&(first - 1));
     (are_first && sizes.contains(&first)).then(|| {
         format!(
-            "`Coordinates`: these are {count}, and the kernel uses the first {first} for a part of {first} elements: make them \
-             for the tile of that part"
+            "`Coordinates`: of {count} coordinates the kernel uses the first {first}, for a part of {first} elements: make the \
+             coordinates for the tile of that part"
         )
     })
 }

@@ -190,10 +190,7 @@ impl<T: Element> Fragment<T> {
         let coordinate = coordinate.into();
         let index = self.index_of("set", &coordinate);
         if T::BYTES < 4 {
-            return refuse(format!(
-                "one {} is part of a register; build the pair and write it with `set_pair`",
-                T::NAME
-            ));
+            return refuse(format!("one {} does not fill a register; write a pair with `set_pair`", T::NAME));
         }
         let opcode = if T::BYTES == 8 { "mov.b64" } else { "mov.b32" };
         let value = value.reg();

@@ -53,7 +53,7 @@ impl MappedMatrix {
     pub fn batch(mut self, index: Reg<u32>) -> Self {
         match self.indices.iter_mut().find(|known| known.is_none()) {
             Some(free) => *free = Some(index),
-            None => refuse("`batch`: a tensor map has five axes at most: three beside those of the matrix"),
+            None => refuse("`batch`: a tensor map has at most five axes: two of the matrix, and three more"),
         }
         self
     }
@@ -185,7 +185,10 @@ impl<T: Element> StoreBuffers<T> {
         if let (Operand::Integer(known), Some(stages)) = (buffer.operand(), stages)
             && !(0..stages.count.into()).contains(&known)
         {
-            refuse(format!("`store`: buffer {known} of {}: the first is buffer 0", stages.count));
+            refuse(format!(
+                "`store`: buffer {known} is out of range: the first of {} is buffer 0",
+                stages.count
+            ));
         }
         let source = start + buffer.reg() * tile.bytes();
         for origin in tile.boxes() {
@@ -255,7 +258,7 @@ impl TileLoad {
         let ctas = self.multicast.map_or(1, |multicast| multicast.ctas);
         if ctas != slices {
             refuse(format!(
-                "the tile has slices for {slices} of the CTAs that share its load, and they are {ctas}: pass their number to \
+                "the tile's slices are {slices}, and the CTAs that share its load are {ctas}: pass the number of CTAs to \
                  `TmaTile::sliced`"
             ));
         }
