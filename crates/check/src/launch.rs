@@ -204,8 +204,10 @@ impl LaunchState {
             let is_one = |pc: u32| {
                 let mut arrays = overruns.range((pc, 0)..=(pc, u32::MAX)).map(|(&(_, array), _)| array);
                 let (_, first) = split_shared(conflict.address);
-                conflict.space == MemorySpace::Shared
-                    && arrays.any(|array| code.arrays[array as usize].is_outside(first, 1))
+                arrays.any(|array| {
+                    let array = &code.arrays[array as usize];
+                    array.space == conflict.space && array.is_outside(first, 1)
+                })
             };
             is_one(conflict.later.pc) || is_one(conflict.earlier.pc)
         };

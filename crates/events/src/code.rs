@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::event::MemorySpace;
 use crate::fault::Label;
 use crate::source::{Inlining, Source};
 use crate::work::Work;
@@ -15,22 +16,24 @@ pub struct Code {
     pub instructions: Vec<Instruction>,
     /// The instruction of each operation. An instruction may be decoded to several operations.
     pub of_operation: Vec<u32>,
-    /// The arrays in shared memory that instructions name.
-    pub arrays: Vec<SharedArray>,
+    /// The arrays that instructions name: in shared memory, and in the kernel's own local memory.
+    pub arrays: Vec<MemoryArray>,
 }
 
-/// An array in shared memory.
+/// An array in shared or local memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedArray {
+pub struct MemoryArray {
+    /// The space.
+    pub space: MemorySpace,
     /// The variable that it is, or is in.
     pub variable: String,
-    /// Its offset in the shared memory of a CTA.
+    /// Its offset in the shared memory of a CTA, or its address in local memory.
     pub start: u64,
     /// Its size; `None` if it is the dynamic memory, whose arrays the PTX does not name.
     pub bytes: Option<u64>,
 }
 
-impl SharedArray {
+impl MemoryArray {
     /// Whether bytes are outside the array.
     pub fn is_outside(&self, first: u64, bytes: u64) -> bool {
         self.bytes.is_some_and(|size| first < self.start || first + bytes > self.start + size)
@@ -90,7 +93,7 @@ pub struct Instruction {
     pub writes: Box<[Register]>,
     /// The registers that it reads, including those of addresses, without its guard.
     pub reads: Box<[Register]>,
-    /// The arrays in shared memory that it names, by index.
+    /// The arrays that it names, by index.
     pub arrays: Box<[u32]>,
     /// What its addresses in brackets are counted from, literal ones apart.
     pub bases: Box<[Base]>,
@@ -101,7 +104,7 @@ pub struct Instruction {
 pub enum Base {
     /// A register.
     Register(Register),
-    /// An array in shared memory, by index.
+    /// An array, by index.
     Array(u32),
     /// Anything else.
     Other,

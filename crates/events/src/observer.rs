@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::code::{Code, SharedArray};
+use crate::code::{Code, MemoryArray};
 use crate::event::{Event, MemorySpace};
 use crate::fault::Label;
 use crate::initialized::InitializedBytes;
@@ -89,8 +89,8 @@ pub trait AddressNames {
     /// addresses are those of `.shared::cluster`.
     fn name(&self, space: MemorySpace, address: u64) -> AddressName;
 
-    /// The name of an array of shared memory, and how far outside it an address is.
-    fn outside(&self, array: &SharedArray, address: u64) -> AddressName {
+    /// The name of an array in shared memory, and how far outside it an address is.
+    fn outside(&self, array: &MemoryArray, address: u64) -> AddressName {
         let _ = (array, address);
         AddressName::default()
     }

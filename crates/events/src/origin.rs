@@ -1,6 +1,6 @@
 //! The arrays that addresses are computed from.
 //!
-//! PTX names an array of shared memory once, where a register takes its address; accesses add to
+//! PTX names an array of shared or local memory once, where a register takes its address; accesses add to
 //! the register. What every definition of a register says is enough to follow that: an address
 //! that all of them compute from the same array is in it, in a program that is right. Where
 //! definitions differ, or an address comes from memory or from a call, nothing is known.
@@ -134,7 +134,8 @@ impl Origins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::SharedArray;
+    use crate::code::MemoryArray;
+    use crate::event::MemorySpace;
     use crate::source::Inlining;
     use crate::work::{Unit, Work};
 
@@ -157,7 +158,12 @@ mod tests {
 
     /// The array that the last instruction's register is an address of.
     fn origin(instructions: Vec<Instruction>) -> Option<u32> {
-        let array = |start| SharedArray { variable: "tile".to_owned(), start, bytes: Some(64) };
+        let array = |start| MemoryArray {
+            space: MemorySpace::Shared,
+            variable: "tile".to_owned(),
+            start,
+            bytes: Some(64),
+        };
         let last = instructions.len() - 1;
         let code = Code { instructions, arrays: vec![array(0), array(64)], ..Code::default() };
         Origins::of(&code).array(&code.instructions[last], 0)

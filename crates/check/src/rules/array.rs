@@ -1,4 +1,4 @@
-//! Accesses of shared memory, compared with the array that their address is computed from.
+//! Accesses of shared and local memory, compared with the array that their address is computed from.
 
 use warpwright_events::{
     AccessKind, Actor, ByteRange, LANES, MbarrierAddress, MemorySpace, lanes, split_shared,
@@ -13,6 +13,7 @@ const MBARRIER: u64 = 8;
 
 /// The addresses that an instruction accesses through an address in brackets.
 struct Indexed<'a> {
+    space: MemorySpace,
     addresses: &'a [u64; LANES],
     bytes: u64,
     kind: AccessKind,
@@ -28,8 +29,8 @@ impl Checker {
         bytes: u64,
         kind: AccessKind,
     ) {
-        if space == MemorySpace::Shared {
-            self.check_indexed(actor, 0, &Indexed { addresses, bytes, kind });
+        if matches!(space, MemorySpace::Shared | MemorySpace::Local) {
+            self.check_indexed(actor, 0, &Indexed { space, addresses, bytes, kind });
         }
     }
 
@@ -43,9 +44,9 @@ impl Checker {
             return;
         }
         for range in ranges.iter().filter(|range| range.space == MemorySpace::Shared) {
-            let address = if range.kind.writes() { 0 } else { 1 };
-            let addresses = &[range.first; LANES];
-            self.check_indexed(actor, address, &Indexed { addresses, bytes: range.bytes, kind: range.kind });
+            let ByteRange { space, first, bytes, kind, .. } = *range;
+            let address = if kind.writes() { 0 } else { 1 };
+            self.check_indexed(actor, address, &Indexed { space, addresses: &[first; LANES], bytes, kind });
         }
     }
 
@@ -53,21 +54,21 @@ impl Checker {
     pub(crate) fn check_mbarrier_array(&self, actor: Actor, mbarrier: MbarrierAddress) {
         let bases = self.launch.info.code.instruction(actor.pc).bases.len();
         if let Some(last) = bases.checked_sub(1) {
-            let addresses = &[mbarrier.shared(); LANES];
-            self.check_indexed(
-                actor,
-                last,
-                &Indexed { addresses, bytes: MBARRIER, kind: AccessKind::Object },
-            );
+            let (space, addresses) = (MemorySpace::Shared, &[mbarrier.shared(); LANES]);
+            let indexed = Indexed { space, addresses, bytes: MBARRIER, kind: AccessKind::Object };
+            self.check_indexed(actor, last, &indexed);
         }
     }
 
     fn check_indexed(&self, actor: Actor, address: usize, indexed: &Indexed<'_>) {
         let code = &self.launch.info.code;
         let Some(array) = self.launch.origins.array(code.instruction(actor.pc), address) else { return };
-        let Indexed { addresses, bytes, kind } = *indexed;
-        let is_outside =
-            |lane: &usize| code.arrays[array as usize].is_outside(split_shared(addresses[*lane]).1, bytes);
+        let Indexed { space, addresses, bytes, kind } = *indexed;
+        let extent = &code.arrays[array as usize];
+        if extent.space != space {
+            return;
+        }
+        let is_outside = |lane: &usize| extent.is_outside(split_shared(addresses[*lane]).1, bytes);
         let outside = lanes(actor.lanes).filter(is_outside).fold(0u32, |mask, lane| mask | 1 << lane);
         if outside != 0 {
             let mark = self.mark(Actor { lanes: outside, ..actor });

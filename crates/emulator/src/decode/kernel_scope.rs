@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use warpwright_arch::Capability;
-use warpwright_events::{Base, Register, SharedArray, Source};
+use warpwright_events::{Base, MemoryArray, MemorySpace, Register, Source};
 use warpwright_ptx::syntax::{Initializer, Instruction, Module, StateSpace, Variable};
 
 use super::error::DecodeError;
@@ -86,7 +86,7 @@ pub(crate) struct KernelDecoder<'m> {
     pub(crate) shared: HashMap<&'m str, Symbol>,
     pub(crate) placed: Vec<SharedVariable>,
     /// The arrays that instructions name, and whether each is in the dynamic memory.
-    arrays: Vec<(SharedArray, bool)>,
+    arrays: Vec<(MemoryArray, bool)>,
     pub(crate) shared_bytes: u64,
     pub(crate) dynamic_alignment: u64,
     /// Numbers of registers of the function that is decoded, by name.
@@ -154,17 +154,23 @@ impl<'m> KernelDecoder<'m> {
     pub(crate) fn static_array(&mut self, name: &str, offset: u32) -> Base {
         let is_it = |placed: &&SharedVariable| placed.name == name && placed.offset == offset;
         let bytes = self.placed.iter().find(is_it).and_then(|placed| placed.bytes);
-        self.array(SharedArray { variable: name.to_owned(), start: offset.into(), bytes }, false)
+        self.array(MemoryArray { start: offset.into(), bytes, ..shared(name) }, false)
+    }
+
+    /// A variable of this name in the kernel's local memory.
+    pub(crate) fn local_array(&mut self, name: &str, offset: u32, size: u32) -> Base {
+        let (start, bytes) = (offset.into(), Some(size.into()));
+        self.array(MemoryArray { space: MemorySpace::Local, start, bytes, ..shared(name) }, false)
     }
 
     /// The bytes of `part` in the dynamic shared memory.
     pub(crate) fn dynamic_array(&mut self, name: &str, part: Option<&Range<u64>>) -> Base {
         let start = part.map_or(0, |part| part.start);
         let bytes = part.and_then(|part| part.end.checked_sub(part.start));
-        self.array(SharedArray { variable: name.to_owned(), start, bytes }, true)
+        self.array(MemoryArray { start, bytes, ..shared(name) }, true)
     }
 
-    fn array(&mut self, array: SharedArray, is_dynamic: bool) -> Base {
+    fn array(&mut self, array: MemoryArray, is_dynamic: bool) -> Base {
         let known = self.arrays.iter().position(|known| *known == (array.clone(), is_dynamic));
         let index = known.unwrap_or_else(|| {
             self.arrays.push((array, is_dynamic));
@@ -174,10 +180,10 @@ impl<'m> KernelDecoder<'m> {
     }
 
     /// The arrays that instructions name, with the dynamic memory at its offset.
-    pub(crate) fn arrays(&mut self, dynamic_offset: u32) -> Vec<SharedArray> {
-        let placed = |(array, is_dynamic): (SharedArray, bool)| {
+    pub(crate) fn arrays(&mut self, dynamic_offset: u32) -> Vec<MemoryArray> {
+        let placed = |(array, is_dynamic): (MemoryArray, bool)| {
             let start = if is_dynamic { array.start + u64::from(dynamic_offset) } else { array.start };
-            SharedArray { start, ..array }
+            MemoryArray { start, ..array }
         };
         std::mem::take(&mut self.arrays).into_iter().map(placed).collect()
     }
@@ -232,4 +238,9 @@ impl<'m> KernelDecoder<'m> {
         self.placed.push(placed);
         Ok(Symbol::Shared(offset as u32))
     }
+}
+
+/// Of an array in shared memory: what its name says.
+fn shared(name: &str) -> MemoryArray {
+    MemoryArray { space: MemorySpace::Shared, variable: name.to_owned(), start: 0, bytes: None }
 }

@@ -228,17 +228,7 @@ impl<T: Element> Load<T> {
     ) -> Result<(), Box<Failure>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
         if execution.block.observer.listens() {
-            execution.block.observer.report(Event::Access {
-                actor: execution.actor(mask),
-                addresses,
-                bytes: size,
-                kind: AccessKind::Read,
-                space: MemorySpace::Local,
-                strength: Strength::Weak,
-                values: None,
-            });
-        }
-        if execution.block.observer.listens() {
+            observe_local(execution, addresses, mask, size, AccessKind::Read);
             observe_local_load(execution, addresses, mask, size);
         }
         if size_of::<T>() >= 4
@@ -276,6 +266,28 @@ impl<T: Element> Load<T> {
             return Err(bad_access(execution, Space::Local, addresses, bad, size, Purpose::Load));
         }
         Ok(())
+    }
+}
+
+/// Reports an access of local memory, unless it is a fault.
+#[cold]
+pub(super) fn observe_local(
+    execution: &Execution<'_>,
+    addresses: &[u64; LANES],
+    mask: u32,
+    bytes: u64,
+    kind: AccessKind,
+) {
+    if lanes(mask).all(|lane| execution.local.has(addresses[lane], bytes)) {
+        execution.block.observer.report(Event::Access {
+            actor: execution.actor(mask),
+            addresses,
+            bytes,
+            kind,
+            space: MemorySpace::Local,
+            strength: Strength::Weak,
+            values: None,
+        });
     }
 }
 

@@ -1,8 +1,9 @@
 //! `st` (PTX ISA, "Data Movement and Conversion Instructions").
 
-use warpwright_events::{AccessKind, Event, FULL, LANES, MemorySpace, Strength, Value, lanes};
+use warpwright_events::{AccessKind, FULL, LANES, Value, lanes};
 use warpwright_ptx::syntax::Instruction;
 
+use super::load::observe_local;
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{address, remote};
 use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
@@ -198,15 +199,7 @@ impl<T: Element> Store<T> {
     ) -> Result<(), Box<Failure>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
         if execution.block.observer.listens() {
-            execution.block.observer.report(Event::Access {
-                actor: execution.actor(mask),
-                addresses,
-                bytes: size,
-                kind: AccessKind::Write,
-                space: MemorySpace::Local,
-                strength: Strength::Weak,
-                values: None,
-            });
+            observe_local(execution, addresses, mask, size, AccessKind::Write);
         }
         if size_of::<T>() >= 4
             && let Some(start) = common_address(addresses, mask)

@@ -4,7 +4,7 @@
 //! The language writes the contents of shared memory and their layouts into its PTX
 //! ([`MemoryObject`]). In other PTX, addresses are named by variables and parameters.
 
-use warpwright_events::{AddressName, AddressNames, Inlining, Label, MemorySpace, SharedArray, split_shared};
+use warpwright_events::{AddressName, AddressNames, Inlining, Label, MemoryArray, MemorySpace, split_shared};
 use warpwright_layout::ComposedLayout;
 use warpwright_ptx::syntax::MemoryObject;
 
@@ -41,7 +41,7 @@ impl AddressNames for LaunchContext<'_> {
         }
     }
 
-    fn outside(&self, array: &SharedArray, address: u64) -> AddressName {
+    fn outside(&self, array: &MemoryArray, address: u64) -> AddressName {
         let text = |what: &str| match before_window(address) {
             Some(bytes) => {
                 format!("shared address {address:#x} is {} bytes before {what}", bytes + array.start)

@@ -230,6 +230,10 @@ impl<'m> FunctionDecoder<'_, 'm> {
             Ok(Symbol::Register(_)) => Base::Register(self.kernel.number(name)),
             Ok(Symbol::Shared(offset)) => self.kernel.static_array(name, offset),
             Ok(Symbol::DynamicShared) => self.kernel.dynamic_array(name, instruction.part.as_ref()),
+            // The frames of functions are anywhere.
+            Ok(Symbol::Local { offset, size }) if self.function.is_entry => {
+                self.kernel.local_array(name, offset, size)
+            }
             _ => Base::Other,
         }));
         let before = (self.operations.len(), self.instructions.len());

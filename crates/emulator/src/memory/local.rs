@@ -31,6 +31,11 @@ impl LocalMemory {
         self.words.len() as u64 * 4
     }
 
+    /// Whether an address of each thread has `bytes` bytes.
+    pub(crate) fn has(&self, address: u64, bytes: u64) -> bool {
+        address.checked_add(bytes).is_some_and(|end| end <= self.size())
+    }
+
     /// Starts to track writes.
     pub(crate) fn track(&mut self) {
         self.written.resize(self.words.len().max(1), [0; LANES]);
@@ -53,9 +58,9 @@ impl LocalMemory {
         let is_written = |lane: usize, at: u64| {
             self.written.get((at / 4) as usize).is_some_and(|bytes| bytes[lane] >> (at % 4) & 1 != 0)
         };
-        let inside = |lane: usize| addresses[lane].checked_add(size).is_some_and(|end| end <= self.size());
         let unread = |&lane: &usize| {
-            inside(lane) && !(addresses[lane]..addresses[lane] + size).any(|at| is_written(lane, at))
+            self.has(addresses[lane], size)
+                && !(addresses[lane]..addresses[lane] + size).any(|at| is_written(lane, at))
         };
         lanes(mask).filter(unread).fold(0, |bits, lane| bits | 1 << lane)
     }

@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering;
 
 use warpwright_events::{
-    AddressNames, Code, Event, Fault, FaultKind, MemorySpace, Origins, SharedArray, split_shared,
+    AddressNames, Code, Event, Fault, FaultKind, MemoryArray, MemorySpace, Origins, split_shared,
 };
 
 use crate::cta::asynchronous::progress;
@@ -220,7 +220,9 @@ impl Cluster {
         };
         for &(site, address) in &failure.addresses {
             let (_, offset) = split_shared(address);
-            let outside = indexed.filter(|array| site == MemorySpace::Shared && array.is_outside(offset, 1));
+            let outside = indexed.filter(|array| {
+                [site, array.space] == [MemorySpace::Shared; 2] && array.is_outside(offset, 1)
+            });
             let name =
                 outside.map_or_else(|| launch.name(site, address), |array| launch.outside(array, address));
             name.add_to(&mut memory, &mut failure.notes);
@@ -246,7 +248,7 @@ impl Cluster {
 }
 
 /// The array of shared memory that an instruction indexes, if it is one.
-fn indexed_array(code: &Code, pc: u32) -> Option<&SharedArray> {
+fn indexed_array(code: &Code, pc: u32) -> Option<&MemoryArray> {
     let (instruction, origins) = (code.instruction(pc), Origins::of(code));
     let mut arrays = (0..instruction.bases.len()).filter_map(|base| origins.array(instruction, base));
     let array = arrays.next().filter(|_| arrays.next().is_none())?;

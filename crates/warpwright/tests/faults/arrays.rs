@@ -1,4 +1,5 @@
-//! Row 23: indices past the end of a shared array that land in another array of the same CTA.
+//! Row 23: indices past the end of a shared array that land in another array of the same CTA, and of
+//! a local one that land in another array of the same thread.
 
 use warpwright::prelude::*;
 
@@ -12,6 +13,7 @@ faults! {
     dynamic_array_into_the_next: [23], "out-of-bounds", run(1, 64, |i| input(i) + 3);
     static_array_behind_dynamic_memory: [23], "out-of-bounds", run(1, 64, |i| input(i) + 3);
     copy_into_the_next_array: [23], "out-of-bounds", run(1, 64, |i| if i < 32 { input(i) } else { 5 });
+    local_array_into_the_next: [23], "out-of-bounds", run(1, 64, |i| input(i) + 7);
     pointer_that_steps_too_far: [23], "out-of-bounds", run(1, 32, |i| 4 * input(i) + 6);
 }
 
@@ -128,6 +130,19 @@ impl Twin {
         } else {
             output[thread] = second[thread];
         }
+    }
+
+    /// Writes five elements of an array of its own that has four.
+    #[kernel]
+    fn local_array_into_the_next(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let own = local_array::<u32>(self.number(4, 8));
+        let seven = local_array::<u32>(4);
+        let thread = thread_idx().x;
+        seven[thread % 4] = constant(7u32);
+        for i in 0..constant(5u32) {
+            own[i] = input[thread]; // (1)
+        }
+        output[thread] = own[thread % 4] + seven[thread % 4];
     }
 
     /// Adds four rows of three, by a pointer that steps from row to row.
