@@ -22,6 +22,7 @@ pub(crate) const REFUSALS: &[Refusal] = &[
         operands_of_wgmma_before_hopper,
         "operands need wgmma (sm_90a), and the device is sm_80: use bf16 or f16 operands",
     ),
+    (&["decode-attention"], queries_of_more_than_a_tile, "query heads per key head; give 1 to"),
     (&["gemm"], wgmma_before_hopper, "--instruction wgmma: it needs sm_90a, and the device is sm_80"),
 ];
 
@@ -41,6 +42,11 @@ fn unpipelined_rows(workload: &dyn DynWorkload, device: &Device) -> bool {
         "grid" => !rows_too_short_for_the_grid(workload, device) && !are_vectors,
         _ => false,
     }
+}
+
+/// A key head with more than 128 rows of queries.
+fn queries_of_more_than_a_tile(workload: &dyn DynWorkload, _: &Device) -> bool {
+    extent(workload, "queries") * extent(workload, "query-heads") > 128 * extent(workload, "key-heads")
 }
 
 fn staggered_rows_of_one_cta(workload: &dyn DynWorkload, device: &Device) -> bool {
