@@ -2,7 +2,7 @@
 //! refused.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
+use warpwright::runtime::{Device, Schedule, Storable};
 use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::host::config::Algorithm;
 use warpwright_kernels::gemm::problem::batching::Problem;
@@ -13,18 +13,11 @@ use warpwright_testing::one_in;
 
 use crate::emulated::hopper;
 use crate::matrices::whole;
-use crate::products::{compare, multiplied, sent};
+use crate::products::{self, all_algorithms, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// A problem's matrices on the host and on a device.
-struct Case<T, C> {
-    problem: Problem,
-    expected: Vec<f32>,
-    a: Buffer<T>,
-    b: Buffer<T>,
-    c: Buffer<C>,
-}
+type Case<T, C> = products::Case<Problem, T, T, C>;
 
 impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     fn new(
@@ -36,38 +29,13 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
         let (a, b) = (whole(m * k, 1), whole(k * n, 2));
         Ok(Self {
-            problem,
+            of: problem,
             expected: multiplied(problem, &a, &b),
             a: sent(device, &a, &input)?,
             b: sent(device, &b, &input)?,
             c: device.buffer_from(&vec![before; m * n])?,
         })
     }
-
-    /// Computes it by an algorithm twice, the second time with the workspace of the first, and
-    /// compares.
-    fn check(
-        &mut self,
-        operations: &Operations,
-        stream: &Stream,
-        algorithm: Algorithm,
-        of: impl Fn(C) -> f32,
-    ) -> Outcome {
-        for _ in 0..2 {
-            operations.gemm(
-                stream,
-                &Gemm::from(self.problem).algorithm(algorithm),
-                &self.a,
-                &self.b,
-                &mut self.c,
-            )?;
-        }
-        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {algorithm:?}", self.problem))?)
-    }
-}
-
-fn all_algorithms<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, problem: Problem) -> Vec<Algorithm> {
-    Operations::new(device).gemm_algorithms::<T, C>(&Gemm::from(problem), None)
 }
 
 #[test]

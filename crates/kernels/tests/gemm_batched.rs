@@ -2,7 +2,7 @@
 //! epilogues, and what is refused.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
+use warpwright::runtime::{Device, Schedule, Storable};
 use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::host::config::Algorithm;
 use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
@@ -13,7 +13,7 @@ use warpwright_testing::one_in;
 
 use crate::emulated::hopper;
 use crate::matrices::whole;
-use crate::products::{compare, multiplied, sent};
+use crate::products::{self, all_algorithms, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -38,14 +38,7 @@ fn expected(batch: &Batch, a: &[f32], b: &[f32], before: f32) -> Vec<f32> {
     c
 }
 
-/// A batch's matrices on the host and on a device.
-struct Case<T, C> {
-    batch: Batch,
-    expected: Vec<f32>,
-    a: Buffer<T>,
-    b: Buffer<T>,
-    c: Buffer<C>,
-}
+type Case<T, C> = products::Case<Batch, T, T, C>;
 
 impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     fn new(
@@ -60,33 +53,8 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
         let expected = expected(&batch, &a, &b, GAP);
         let before: Vec<C> = expected.iter().map(|_| output(GAP)).collect();
         let (a, b) = (sent(device, &a, &input)?, sent(device, &b, &input)?);
-        Ok(Self { batch, a, b, c: device.buffer_from(&before)?, expected })
+        Ok(Self { of: batch, a, b, c: device.buffer_from(&before)?, expected })
     }
-
-    /// Computes it by an algorithm twice, the second time with the workspace of the first, and
-    /// compares.
-    fn check(
-        &mut self,
-        operations: &Operations,
-        stream: &Stream,
-        algorithm: Algorithm,
-        of: impl Fn(C) -> f32,
-    ) -> Outcome {
-        for _ in 0..2 {
-            operations.gemm(
-                stream,
-                &Gemm::from(self.batch).algorithm(algorithm),
-                &self.a,
-                &self.b,
-                &mut self.c,
-            )?;
-        }
-        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {algorithm:?}", self.batch))?)
-    }
-}
-
-fn all_algorithms<T: MultipliesWith<T>, C: GemmOutput>(device: &Device, batch: Batch) -> Vec<Algorithm> {
-    Operations::new(device).gemm_algorithms::<T, C>(&Gemm::from(batch), None)
 }
 
 /// With gaps that TMA can step over.

@@ -2,7 +2,7 @@
 //! of several.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, Schedule, Stream};
+use warpwright::runtime::{Device, Schedule};
 use warpwright_kernels::gemm::host::config::Algorithm;
 use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
@@ -12,7 +12,7 @@ use warpwright_kernels::operations::Operations;
 
 use crate::emulated::hopper;
 use crate::matrices::whole;
-use crate::products::{compare, multiplied, sent};
+use crate::products::{Case, all_algorithms, compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -20,48 +20,24 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 const E4M3: fn(f32) -> e4m3 = e4m3::from_f32;
 const E5M2: fn(f32) -> e5m2 = e5m2::from_f32;
 
-/// Products of one shape, their operands on a device, and what C should be. Whole numbers that both
-/// types hold.
-struct Case<A, B> {
-    batch: Batch,
-    a: Buffer<A>,
-    b: Buffer<B>,
-    c: Buffer<f32>,
-    expected: Vec<f32>,
-}
-
-impl<A: MultipliesWith<B>, B: MultipliesWith<A>> Case<A, B> {
-    fn new(
-        device: &Device,
-        problem: Problem,
-        count: u32,
-        (a_input, b_input): (impl Fn(f32) -> A, impl Fn(f32) -> B),
-    ) -> Result<Self, Box<dyn std::error::Error>> {
-        let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
-        let (a, b) = (whole(count as usize * m * k, 1), whole(count as usize * k * n, 2));
-        let parts = a.chunks(m * k).zip(b.chunks(k * n));
-        let expected: Vec<f32> = parts.flat_map(|(a, b)| multiplied(problem, a, b)).collect();
-        Ok(Self {
-            batch: Batch::new(problem, count),
-            a: sent(device, &a, a_input)?,
-            b: sent(device, &b, b_input)?,
-            c: device.buffer_from(&vec![f32::NAN; expected.len()])?,
-            expected,
-        })
-    }
-
-    fn check(&mut self, operations: &Operations, stream: &Stream, algorithm: Algorithm) -> Outcome {
-        let Self { batch, a, b, c, .. } = self;
-        for _ in 0..2 {
-            operations.gemm(stream, &Gemm::from(*batch).algorithm(algorithm), &*a, &*b, c)?;
-        }
-        let what = format!("{:?} by {algorithm:?}", self.batch);
-        Ok(compare(&self.c, |found| found, &self.expected, &what)?)
-    }
+/// Products of one shape, of whole numbers that both types hold.
+fn case_of<A: MultipliesWith<B>, B: MultipliesWith<A>>(
+    device: &Device,
+    problem: Problem,
+    count: u32,
+    (a_input, b_input): (impl Fn(f32) -> A, impl Fn(f32) -> B),
+) -> Result<Case<Batch, A, B, f32>, Box<dyn std::error::Error>> {
+    let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
+    let (a, b) = (whole(count as usize * m * k, 1), whole(count as usize * k * n, 2));
+    let parts = a.chunks(m * k).zip(b.chunks(k * n));
+    let expected: Vec<f32> = parts.flat_map(|(a, b)| multiplied(problem, a, b)).collect();
+    let (a, b) = (sent(device, &a, a_input)?, sent(device, &b, b_input)?);
+    let c = device.buffer_from(&vec![f32::NAN; expected.len()])?;
+    Ok(Case { of: Batch::new(problem, count), expected, a, b, c })
 }
 
 fn warpgroups<T: MultipliesWith<T>>(device: &Device, batch: Batch) -> Vec<Algorithm> {
-    let all = Operations::new(device).gemm_algorithms::<T, f32>(&Gemm::from(batch), None);
+    let all = all_algorithms::<T, f32>(device, batch);
     all.into_iter().filter(|algorithm| matches!(algorithm, Algorithm::Wgmma(_))).collect()
 }
 
@@ -74,9 +50,9 @@ fn every_algorithm_is_right_in_both_orders_of_types() -> Outcome {
     ) -> Outcome {
         let device = hopper(schedule)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
-        let mut case = Case::new(&device, problem, count, inputs)?;
-        for algorithm in warpgroups::<A>(&device, case.batch).into_iter().step_by(2) {
-            case.check(&operations, &stream, algorithm)?;
+        let mut case = case_of(&device, problem, count, inputs)?;
+        for algorithm in warpgroups::<A>(&device, case.of).into_iter().step_by(2) {
+            case.check(&operations, &stream, algorithm, |found| found)?;
         }
         Ok(())
     }
@@ -95,10 +71,10 @@ fn every_order_is_right() -> Outcome {
     let both = [MatrixLayout::RowMajor, MatrixLayout::ColumnMajor];
     for (a, b) in both.into_iter().flat_map(|a| both.map(|b| (a, b))) {
         for (m, n, k) in [(67, 35, 37), (3, 72, 48)] {
-            let mut case = Case::new(&device, Problem { m, n, k, a, b }, 1, (E4M3, E5M2))?;
-            let algorithm = warpgroups::<e4m3>(&device, case.batch)[0];
-            case.check(&operations, &stream, algorithm)?;
-            operations.gemm(&stream, &Gemm::from(case.batch.problem), &case.a, &case.b, &mut case.c)?;
+            let mut case = case_of(&device, Problem { m, n, k, a, b }, 1, (E4M3, E5M2))?;
+            let algorithm = warpgroups::<e4m3>(&device, case.of)[0];
+            case.check(&operations, &stream, algorithm, |found| found)?;
+            operations.gemm(&stream, &Gemm::from(case.of.problem), &case.a, &case.b, &mut case.c)?;
             compare(&case.c, |found| found, &case.expected, "multiply")?;
         }
     }
@@ -112,7 +88,7 @@ fn batches_groups_along_m_and_groups_take_both() -> Outcome {
     // Many rows, and so few that C is computed transposed.
     for rows in [130u32, 4] {
         let (problem, n) = (Problem::new(rows, 72, 80), 72);
-        let mut case = Case::new(&device, problem, 1, (E5M2, E4M3))?;
+        let mut case = case_of(&device, problem, 1, (E5M2, E4M3))?;
         let bias = whole(n, 4);
         let there_bias = device.buffer_from(&bias)?;
         let linear = Linear { bias: Some(&there_bias), activation: Activation::Relu, ..Linear::default() };
@@ -128,10 +104,10 @@ fn batches_groups_along_m_and_groups_take_both() -> Outcome {
         operations.gemm(&stream, &Gemm::new(rows, 72, 80).along_m(&offsets), &case.a, &b, &mut case.c)?;
         compare(&case.c, |found| found, &case.expected, "experts")?;
 
-        let mut other = Case::new(&device, Problem::new(rows / 2, 40, 144), 1, (E5M2, E4M3))?;
+        let mut other = case_of(&device, Problem::new(rows / 2, 40, 144), 1, (E5M2, E4M3))?;
         let mut members = [
-            GroupMember::new(case.batch.problem, &case.a, &case.b, &mut case.c),
-            GroupMember::new(other.batch.problem, &other.a, &other.b, &mut other.c),
+            GroupMember::new(case.of.problem, &case.a, &case.b, &mut case.c),
+            GroupMember::new(other.of.problem, &other.a, &other.b, &mut other.c),
         ];
         operations.gemm_grouped(&stream, &mut members)?;
         compare(&case.c, |found| found, &case.expected, "a group's first member")?;

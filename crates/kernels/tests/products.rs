@@ -2,8 +2,12 @@
 
 use std::fmt::Debug;
 
-use warpwright::runtime::{Buffer, Device, Error, Storable};
+use warpwright::runtime::{Buffer, Device, Error, Storable, Stream};
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::host::config::Algorithm;
 use warpwright_kernels::gemm::problem::batching::Problem;
+use warpwright_kernels::gemm::problem::types::{GemmOutput, MultipliesWith};
+use warpwright_kernels::operations::Operations;
 
 use crate::matrices::element_index;
 
@@ -49,4 +53,45 @@ pub(crate) fn expect_equal<T: Copy + Debug + PartialEq>(found: Vec<T>, expected:
     let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
     let first = wrong.map(|index| (index, found[index], expected[index]));
     assert_eq!(first, None, "(index, found, expected) of {what}");
+}
+
+/// The matrices of a problem or a batch on a device, and what C should be.
+pub(crate) struct Case<P, A, B, C> {
+    pub(crate) of: P,
+    pub(crate) expected: Vec<f32>,
+    pub(crate) a: Buffer<A>,
+    pub(crate) b: Buffer<B>,
+    pub(crate) c: Buffer<C>,
+}
+
+impl<P, A, B, C> Case<P, A, B, C>
+where
+    P: Copy + Debug + Into<Gemm<'static>>,
+    A: MultipliesWith<B>,
+    B: MultipliesWith<A>,
+    C: GemmOutput + Storable,
+{
+    /// Computes it by an algorithm twice, the second time with the workspace of the first, and
+    /// compares.
+    pub(crate) fn check(
+        &mut self,
+        operations: &Operations,
+        stream: &Stream,
+        algorithm: Algorithm,
+        of: impl Fn(C) -> f32,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let gemm = self.of.into().algorithm(algorithm);
+        for _ in 0..2 {
+            operations.gemm(stream, &gemm, &self.a, &self.b, &mut self.c)?;
+        }
+        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {algorithm:?}", self.of))?)
+    }
+}
+
+/// The algorithms of the heuristic for a problem or a batch, the cheapest first.
+pub(crate) fn all_algorithms<T: MultipliesWith<T>, C: GemmOutput>(
+    device: &Device,
+    of: impl Into<Gemm<'static>>,
+) -> Vec<Algorithm> {
+    Operations::new(device).gemm_algorithms::<T, C>(&of.into(), None)
 }
