@@ -3,7 +3,7 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule};
 use warpwright_kernels::attention::score::Pair;
-use warpwright_kernels::attention::{Attention, AttentionBuffers, Mask};
+use warpwright_kernels::attention::{Attention, AttentionBuffers, GradientBuffers, Mask};
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
@@ -53,6 +53,32 @@ fn every_form_at_every_length() {
     let kernel = SUITE.named("attention");
     let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
     let cases = FORMS.iter().flat_map(|form| LENGTHS.iter().map(move |length| (*form, *length)));
+    let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
+    for (number, (form, length)) in one_in(8, cases).enumerate() {
+        let device = hopper(schedules[number % 3]).expect("an emulated device");
+        let settings: Vec<(&str, &str)> = form.iter().copied().chain([("queries", length)]).collect();
+        SUITE.expect_right(kernel, &device, &settings);
+    }
+}
+
+/// Options of the gradients, each with the lengths and the schedules in turn.
+const GRADIENTS: &[&[(&str, &str)]] = &[
+    &[("heads", "1")],
+    &[("mask", "causal"), ("heads", "1")],
+    &[("mask", "causal"), ("keys", "200"), ("heads", "4"), ("kv-heads", "2")],
+    &[("mask", "causal"), ("keys", "60"), ("type", "f16")],
+    &[("mask", "window"), ("left", "40"), ("right", "9"), ("batch", "2"), ("heads", "1")],
+    &[("head-dim", "64"), ("mask", "causal"), ("heads", "3"), ("kv-heads", "1")],
+    &[("head-dim", "64"), ("rows", "64"), ("type", "f16")],
+    &[("head-dim", "32"), ("value-dim", "48")],
+    &[("head-dim", "64"), ("value-dim", "128"), ("keys", "150")],
+];
+
+#[test]
+fn gradients_of_every_form() {
+    let kernel = SUITE.named("attention-gradients");
+    let schedules = [Schedule::Latest, Schedule::Random(5), Schedule::Eager];
+    let cases = GRADIENTS.iter().flat_map(|form| LENGTHS.iter().map(move |length| (*form, *length)));
     let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
     for (number, (form, length)) in one_in(8, cases).enumerate() {
         let device = hopper(schedules[number % 3]).expect("an emulated device");
@@ -144,6 +170,34 @@ fn what_no_kernel_computes_is_refused() -> Result<(), Box<dyn std::error::Error>
     for (attention, elements, expected) in cases {
         let message = refused(attention, elements)?;
         assert_eq!(message.strip_prefix("an attention: ").unwrap_or(&message), expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn gradients_that_no_kernel_computes_are_refused() -> Result<(), Box<dyn std::error::Error>> {
+    let device = hopper(Schedule::Eager)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let one = Attention::new(1, 8, 1, 64);
+    let heads = "use 32, 64 or 128, and up to 128";
+    for (attention, expected) in [
+        (
+            one.packed(8, 8),
+            "there are no gradients of packed sequences; compute one batch for each length".to_owned(),
+        ),
+        (one.bounded(3.0), "there are no gradients of softcap, ALiBi or sinks".to_owned()),
+        (Attention::new(1, 8, 1, 256), format!("heads of K have 256 elements and those of V 256; {heads}")),
+        (Attention::new(1, 8, 1, 96), format!("heads of K have 96 elements and those of V 96; {heads}")),
+    ] {
+        let matrix = device.zeros::<bf16>(512)?;
+        let lse = device.zeros::<f32>(8)?;
+        let (mut d_q, mut d_k, mut d_v) =
+            (device.zeros::<bf16>(512)?, device.zeros::<bf16>(512)?, device.zeros::<bf16>(512)?);
+        let (q, k, v, o, d_o) = (&matrix, &matrix, &matrix, &matrix, &matrix);
+        let (d_q, d_k, d_v) = (&mut d_q, &mut d_k, &mut d_v);
+        let buffers = GradientBuffers { q, k, v, o, lse: &lse, d_o, d_q, d_k, d_v };
+        let error = operations.attention_gradients(&stream, &attention, buffers).expect_err("it is refused");
+        assert_eq!(error.to_string(), format!("an attention's gradients: {expected}"));
     }
     Ok(())
 }

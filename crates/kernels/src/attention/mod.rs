@@ -1,11 +1,12 @@
 //! Attention: softmax(Q·Kᵀ)·V over sequences of keys.
 
+mod backward;
 pub mod decode;
 mod forward;
 mod host;
 mod problem;
 
 pub use forward::score;
-pub use host::AttentionBuffers;
-pub(crate) use host::AttentionWorkload;
+pub use host::{AttentionBuffers, GradientBuffers};
+pub(crate) use host::{AttentionWorkload, GradientWorkload};
 pub use problem::{Attention, AttentionElement, Mask, Shape};

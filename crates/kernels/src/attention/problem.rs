@@ -9,6 +9,9 @@ pub trait AttentionElement: Operand {
     /// Two values rounded to this type in one word, the first in the lower half.
     #[track_caller]
     fn pack(low: Reg<f32>, high: Reg<f32>) -> Reg<u32>;
+    /// The two values of a word, that of the lower half first.
+    #[track_caller]
+    fn unpack(word: Reg<u32>) -> [Reg<f32>; 2];
 }
 
 impl AttentionElement for bf16 {
@@ -16,12 +19,22 @@ impl AttentionElement for bf16 {
     fn pack(low: Reg<f32>, high: Reg<f32>) -> Reg<u32> {
         low.pack_bf16x2(high).bit_cast()
     }
+
+    #[track_caller]
+    fn unpack(word: Reg<u32>) -> [Reg<f32>; 2] {
+        word.bit_cast::<bf16x2>().unpack().map(|value| value.convert())
+    }
 }
 
 impl AttentionElement for f16 {
     #[track_caller]
     fn pack(low: Reg<f32>, high: Reg<f32>) -> Reg<u32> {
         low.pack_f16x2(high).bit_cast()
+    }
+
+    #[track_caller]
+    fn unpack(word: Reg<u32>) -> [Reg<f32>; 2] {
+        word.bit_cast::<f16x2>().unpack().map(|value| value.convert())
     }
 }
 

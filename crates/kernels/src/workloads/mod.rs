@@ -4,8 +4,8 @@ mod gemm;
 
 use warpwright_harness::{DynWorkload, Entry};
 
-use crate::attention::AttentionWorkload;
 use crate::attention::decode::DecodeAttentionWorkload;
+use crate::attention::{AttentionWorkload, GradientWorkload};
 use crate::{delta_rule, elementwise, histogram, reduce, rows, scan, select, sgemm, sort, transpose};
 
 /// Every workload of the library, in the order in which a reader best meets them.
@@ -31,6 +31,7 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<sgemm::SgemmWorkload>(),
     Entry::of::<gemm::GemmWorkload>(),
     Entry::of::<AttentionWorkload>(),
+    Entry::of::<GradientWorkload>(),
     Entry::of::<DecodeAttentionWorkload>(),
 ];
 

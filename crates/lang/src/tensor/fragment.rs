@@ -214,6 +214,21 @@ impl<T: Element> Fragment<T> {
         record("mov.b32", 1, vec![self.word(at / Self::LANES), word.reg().operand()]);
     }
 
+    /// The 32-bit register of element `index` in the layout's order, with the elements after it: see
+    /// [`set_word`](Self::set_word).
+    #[track_caller]
+    pub fn get_word(&self, index: u32) -> Reg<u32> {
+        let at = self.index_of("get_word", &IntTuple::from(index));
+        if T::BYTES == 8 || at % Self::LANES != 0 {
+            refuse(format!(
+                "`get_word` reads a whole register of 32 bits, which does not begin with element {at} of {}",
+                T::NAME
+            ));
+            return crate::value::constant(0u32);
+        }
+        crate::operation::compute("mov.b32", [self.word(at / Self::LANES)])
+    }
+
     /// Sets the two 16-bit elements that share the word of element `index` (even) of the layout's
     /// order.
     #[track_caller]

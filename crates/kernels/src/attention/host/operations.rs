@@ -251,7 +251,7 @@ impl Operations {
 }
 
 /// Refuses extents that the kernel does not compute.
-fn expect_supported(attention: &Attention) -> Result<()> {
+pub(super) fn expect_supported(attention: &Attention) -> Result<()> {
     let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
     let (scale, bound) = (attention.scale_or_default(), attention.bound.unwrap_or(1.0));
     let tiles = u64::from(queries.div_ceil(64)) * u64::from(heads) * u64::from(batch);

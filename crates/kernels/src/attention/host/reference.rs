@@ -148,3 +148,109 @@ fn attend<T: HostNumber>(
     }
     (o, maximum + total.ln())
 }
+
+/// A sum, and the sum of the magnitudes of what it adds: how far off its terms may be.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    value: f64,
+    error: f64,
+}
+
+impl Sum {
+    /// Adds `factor · value`; `factor` is off by `error`.
+    fn add(&mut self, factor: f64, error: f64, value: f64) {
+        self.value += factor * value;
+        self.error += error * value.abs();
+    }
+}
+
+/// Compares the gradients of Q, K and V with f64: Q, K, V and dO are `inputs`.
+pub(crate) fn verify_gradients<T: HostNumber>(
+    attention: &Attention,
+    inputs: &[Vec<T>; 4],
+    found: &[Vec<T>; 3],
+) -> std::result::Result<Verified, Mismatch> {
+    let Shape { batch, kv_heads, .. } = attention.shape;
+    compare_parts((batch * kv_heads) as usize, &|unit| {
+        let (sequence, kv_head) = (unit / kv_heads as usize, unit % kv_heads as usize);
+        verify_unit(attention, inputs, found, (sequence, kv_head))
+    })
+}
+
+/// The gradients of a head of K and V, and of the heads of Q that it serves.
+fn verify_unit<T: HostNumber>(
+    attention: &Attention,
+    [q, k, v, d_o]: &[Vec<T>; 4],
+    [d_q, d_k, d_v]: &[Vec<T>; 3],
+    (sequence, kv_head): (usize, usize),
+) -> std::result::Result<Verified, Mismatch> {
+    let Shape { queries, keys, heads, kv_heads, head_dim, value_dim, .. } = attention.shape;
+    let [queries, keys, d, value_d] = [queries, keys, head_dim, value_dim].map(|extent| extent as usize);
+    let scale = f64::from(attention.scale_or_default());
+    let start = |length: usize, row: usize, (head, heads): (usize, u32), d: usize| {
+        ((sequence * length + row) * heads as usize + head) * d
+    };
+    let row = |matrix: &[T], start: usize, d: usize| -> Vec<f64> {
+        matrix[start..][..d].iter().map(|value| value.exact()).collect()
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let kv = (kv_head, kv_heads);
+    let k: Vec<_> = (0..keys).map(|key| row(k, start(keys, key, kv, d), d)).collect();
+    let v: Vec<_> = (0..keys).map(|key| row(v, start(keys, key, kv, value_d), value_d)).collect();
+    let mut key_sums = vec![vec![Sum::default(); d]; keys];
+    let mut value_sums = vec![vec![Sum::default(); value_d]; keys];
+    let mut compared = Vec::new();
+    let judge = |found: &[T], sums: &[Sum]| -> Vec<Compared> {
+        let each = found.iter().zip(sums).map(|(found, sum)| Compared {
+            found: found.exact(),
+            expected: sum.value,
+            tolerance: sum.error + T::ROUNDING * sum.value.abs() + T::SMALLEST,
+        });
+        each.collect()
+    };
+    let group = (heads / kv_heads) as usize;
+    for head in kv_head * group..(kv_head + 1) * group {
+        for query in 0..queries {
+            let q = row(q, start(queries, query, (head, heads), d), d);
+            let gradient = row(d_o, start(queries, query, (head, heads), value_d), value_d);
+            let position = query as i64 + keys as i64 - queries as i64;
+            let visible = attention.mask.visible(position, keys as i64);
+            let visible = visible.start as usize..visible.end.max(visible.start) as usize;
+            let scores: Vec<f64> = visible.clone().map(|key| scale * dot(&q, &k[key])).collect();
+            let maximum = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|score| (score - maximum).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            let products: Vec<f64> = visible.clone().map(|key| dot(&gradient, &v[key])).collect();
+            let delta = dot(&weights, &products) / total;
+            // O is rounded to T before delta is computed of it.
+            let size: f64 = (0..value_d)
+                .map(|j| {
+                    visible.clone().zip(&weights).map(|(key, w)| w * v[key][j]).sum::<f64>() / total
+                        * gradient[j]
+                })
+                .map(f64::abs)
+                .sum();
+            let mut query_sums = vec![Sum::default(); d];
+            for (number, key) in visible.enumerate() {
+                let weight = weights[number] / total;
+                let ds = weight * (products[number] - delta);
+                // P and dS are rounded to T; exponentials are good to 2^-20.
+                let error =
+                    T::ROUNDING * (2.0 * ds.abs() + weight * size) + weight * products[number].abs() * 1e-5;
+                for j in 0..d {
+                    query_sums[j].add(scale * ds, scale * error, k[key][j]);
+                    key_sums[key][j].add(scale * ds, scale * error, q[j]);
+                }
+                for j in 0..value_d {
+                    value_sums[key][j].add(weight, weight * 2.0 * T::ROUNDING, gradient[j]);
+                }
+            }
+            compared.extend(judge(&d_q[start(queries, query, (head, heads), d)..][..d], &query_sums));
+        }
+    }
+    for key in 0..keys {
+        compared.extend(judge(&d_k[start(keys, key, kv, d)..][..d], &key_sums[key]));
+        compared.extend(judge(&d_v[start(keys, key, kv, value_d)..][..value_d], &value_sums[key]));
+    }
+    compare(compared, |index| vec![sequence, kv_head, index as usize])
+}

@@ -5,9 +5,10 @@ use warpwright_harness::{
     HostNumber, OptionValue, Options, Prepared, Result, Setup, Values, Work, Workload, data_types,
 };
 
+use super::backward::{GradientBuffers, block_rows};
 use super::config::Configuration;
 use super::operations::AttentionBuffers;
-use super::reference::{Inputs, verify, work};
+use super::reference::{Inputs, verify, verify_gradients, work};
 use crate::attention::problem::{Attention, AttentionElement, Mask, Shape};
 use crate::operations::Operations;
 
@@ -26,6 +27,16 @@ enum MaskOption {
     Causal,
     /// Those around its own position.
     Window,
+}
+
+impl MaskOption {
+    fn of(self, left: u32, right: u32) -> Mask {
+        match self {
+            Self::Full => Mask::Full,
+            Self::Causal => Mask::Causal,
+            Self::Window => Mask::Window { left, right },
+        }
+    }
 }
 
 /// O = softmax(Q·Kᵀ)·V of each head.
@@ -96,11 +107,7 @@ impl AttentionWorkload {
             head_dim: self.head_dim,
             value_dim: self.value_dim.unwrap_or(self.head_dim),
         };
-        let mask = match self.mask {
-            MaskOption::Full => Mask::Full,
-            MaskOption::Causal => Mask::Causal,
-            MaskOption::Window => Mask::Window { left: self.left, right: self.right },
-        };
+        let mask = self.mask.of(self.left, self.right);
         let packed = self.packed.then(|| {
             let offsets = self.offsets();
             offsets.map(|offsets| offsets[self.batch as usize])
@@ -190,6 +197,109 @@ impl Workload for AttentionWorkload {
 
     fn work(&self) -> Work {
         work(&self.attention(), &self.offsets(), 2)
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        with_attention_type!(self.element, T => self.prepare_of::<T>(setup))
+    }
+}
+
+/// The gradients of Q, K and V of an attention.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct GradientWorkload {
+    /// Sequences.
+    #[option(default = 1)]
+    batch: u32,
+    /// Queries of a sequence.
+    #[option(default = 300)]
+    queries: u32,
+    /// Keys of a sequence. By default as many as queries.
+    keys: Option<u32>,
+    /// Heads of Q and O.
+    #[option(default = 2, min = 1)]
+    heads: u32,
+    /// Heads of K and V. By default as many as Q has.
+    kv_heads: Option<u32>,
+    /// Elements of a head of Q and K.
+    #[option(default = 128)]
+    head_dim: u32,
+    /// Elements of a head of V and O. By default as many as Q and K have.
+    value_dim: Option<u32>,
+    /// Which keys a query sees.
+    mask: MaskOption,
+    /// Keys that a query sees before its position (window).
+    #[option(default = 128)]
+    left: u32,
+    /// Keys that a query sees after its position (window).
+    #[option(default = 0)]
+    right: u32,
+    /// Data type of the matrices.
+    #[option(name = "type")]
+    element: AttentionType,
+    /// Queries of a block: 64 or 128.
+    rows: Option<u32>,
+}
+
+impl GradientWorkload {
+    fn attention(&self) -> Attention {
+        let shape = Shape {
+            batch: self.batch,
+            queries: self.queries,
+            keys: self.keys.unwrap_or(self.queries),
+            heads: self.heads,
+            kv_heads: self.kv_heads.unwrap_or(self.heads),
+            head_dim: self.head_dim,
+            value_dim: self.value_dim.unwrap_or(self.head_dim),
+        };
+        Attention { shape, ..Attention::new(0, 0, 0, 0).mask(self.mask.of(self.left, self.right)) }
+    }
+
+    fn prepare_of<T: AttentionElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let attention = self.attention();
+        let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
+        let rows = rows * attention.shape.heads as usize;
+        let block = self.rows.unwrap_or_else(|| block_rows(&attention));
+        let operations = Operations::new(setup.device());
+        let buffers = setup.buffers(self.work(), |seed| {
+            let input =
+                |number: u64, length| setup.values::<T>(Values::Normal, seed + (number << 16), length);
+            let (q, k, v, d_o) = (input(0, q)?, input(1, k)?, input(2, v)?, input(3, o)?);
+            let (mut o, mut lse) = (setup.output::<T>(o)?, setup.output::<f32>(rows)?);
+            let stream = setup.device().stream()?;
+            let forward =
+                AttentionBuffers { lse: Some(&mut lse), ..AttentionBuffers::new(&q, &k, &v, &mut o) };
+            operations.attention(&stream, &attention, forward)?;
+            stream.synchronize()?;
+            let gradients =
+                [setup.output::<T>(q.len())?, setup.output::<T>(k.len())?, setup.output::<T>(v.len())?];
+            Ok(([q, k, v, d_o], (o, lse), gradients))
+        })?;
+        Ok(buffers
+            .launch(move |stream, ([q, k, v, d_o], (o, lse), [d_q, d_k, d_v])| {
+                let buffers = GradientBuffers { q, k, v, o, lse, d_o, d_q, d_k, d_v };
+                Ok(operations.attention_gradients_by(stream, &attention, block, buffers)?)
+            })
+            .verify(move |(inputs, _, gradients)| {
+                let read = |buffer: &warpwright::runtime::Buffer<T>| buffer.to_vec();
+                let [q, k, v, d_o] = inputs.each_ref().map(read);
+                let inputs = [q?, k?, v?, d_o?];
+                let [d_q, d_k, d_v] = gradients.each_ref().map(read);
+                Ok(verify_gradients(&attention, &inputs, &[d_q?, d_k?, d_v?])?)
+            }))
+    }
+}
+
+impl Workload for GradientWorkload {
+    const NAME: &'static str = "attention-gradients";
+
+    fn supports(capability: &Capability) -> bool {
+        crate::gemm::host::config::has_wgmma(capability)
+    }
+
+    fn work(&self) -> Work {
+        // Five products where the forward pass has two.
+        let Work { operations, bytes } = work(&self.attention(), &[vec![], vec![]], 2);
+        Work { operations: 2.5 * operations, bytes: 2.0 * bytes }
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
