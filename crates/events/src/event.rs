@@ -325,8 +325,8 @@ pub enum Event<'a> {
     /// `undefined` does not take part: it has exited, or is not in the member mask. Reported if there
     /// are such lanes, and while an observer [`follows`](crate::ClusterObserver::follows) registers.
     Shuffle { actor: Actor, from: &'a [u8; LANES], undefined: u32 },
-    /// Lanes execute a selection ([`Class::Select`](crate::Class::Select)); those of `first` take its
-    /// first operand. Reported while an observer [`follows`](crate::ClusterObserver::follows)
+    /// Lanes execute a selection ([`Class::Select`](crate::Class::Select)); those of `first` take
+    /// its first operand. Reported while an observer [`follows`](crate::ClusterObserver::follows)
     /// registers.
     Select { actor: Actor, first: u32 },
     /// A call passes bytes of local memory between the frames of the caller and of the function.
@@ -342,8 +342,8 @@ pub enum Event<'a> {
     MbarrierInit { actor: Actor, mbarrier: MbarrierAddress, count: u32 },
     /// A lane invalidates an mbarrier.
     MbarrierInvalidate { actor: Actor, mbarrier: MbarrierAddress },
-    /// A lane arrives at an mbarrier, or adds expected bytes; `releases` unless it is `.relaxed`. The
-    /// lanes of `together` execute the instruction, each with an event of its own.
+    /// A lane arrives at an mbarrier, or adds expected bytes; `releases` unless it is `.relaxed`.
+    /// The lanes of `together` execute the instruction, each with an event of its own.
     MbarrierArrive { actor: Actor, mbarrier: MbarrierAddress, releases: bool, together: u32 },
     /// A lane has issued a store that completes at an mbarrier of the cluster, which is a release.
     MbarrierRelease { actor: Actor, mbarrier: MbarrierAddress },

@@ -1,8 +1,8 @@
 //! The arrays that addresses are computed from.
 //!
-//! PTX names an array of shared or local memory once, where a register takes its address; accesses add to
-//! the register. What every definition of a register says is enough to follow that: an address
-//! that all of them compute from the same array is in it, in a program that is right. Where
+//! PTX names an array of shared or local memory once, where a register takes its address; accesses
+//! add to the register. What every definition of a register says is enough to follow that: an
+//! address that all of them compute from the same array is in it, in a program that is right. Where
 //! definitions differ, or an address comes from memory or from a call, nothing is known.
 
 use crate::code::{Base, Class, Code, Instruction, Register};

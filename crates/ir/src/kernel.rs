@@ -315,9 +315,9 @@ pub struct Kernel {
     pub objects: Vec<MemoryObject>,
     /// Launch bounds.
     pub launch: LaunchBounds,
-    /// The threads along x of the smallest plan that takes `%tid.x` itself as the index of a thread,
-    /// and the author's position: a launch of more is refused. `None` if the block is stated, for
-    /// then the kernel is checked when it is built.
+    /// The threads along x of the smallest plan that takes `%tid.x` itself as the index of a
+    /// thread, and the author's position: a launch of more is refused. `None` if the block is
+    /// stated, for then the kernel is checked when it is built.
     pub planned_threads: Option<(u32, Location)>,
     /// The statements.
     pub body: Body,

@@ -408,9 +408,9 @@ pub struct Instruction {
     pub location: Option<SourceLocation>,
     /// The call that was inlined around the location, if any.
     pub inlined: Option<Arc<CallSite>>,
-    /// The bytes of the variable it names that its author meant, if it names a part of it: one array
-    /// of the dynamic shared memory. In the text it is a comment after the instruction, which other
-    /// readers ignore: `mov.u32 %r1, dynamic_shared; //@ bytes 1024 to 5120`.
+    /// The bytes of the variable it names that its author meant, if it names a part of it: one
+    /// array of the dynamic shared memory. In the text it is a comment after the instruction, which
+    /// other readers ignore: `mov.u32 %r1, dynamic_shared; //@ bytes 1024 to 5120`.
     pub part: Option<Range<u64>>,
 }
 

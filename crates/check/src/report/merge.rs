@@ -9,8 +9,8 @@ use crate::report::finding::{Finding, FindingKind};
 use crate::state::agents::Role;
 
 /// How far findings of a kind usually are from the cause. A barrier that not all threads execute
-/// orders nothing, an access outside its array is one of another array, and what is not waited for in
-/// time is not waited for at the end either.
+/// orders nothing, an access outside its array is one of another array, and what is not waited for
+/// in time is not waited for at the end either.
 pub(crate) fn distance(kind: FindingKind) -> u32 {
     match kind {
         FindingKind::Divergence | FindingKind::Barrier | FindingKind::Fault(FaultKind::OutOfBounds) => 0,

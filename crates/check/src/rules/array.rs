@@ -1,4 +1,5 @@
-//! Accesses of shared and local memory, compared with the array that their address is computed from.
+//! Accesses of shared and local memory, compared with the array that their address is computed
+//! from.
 
 use warpwright_events::{
     AccessKind, Actor, ByteRange, LANES, MbarrierAddress, MemorySpace, lanes, split_shared,

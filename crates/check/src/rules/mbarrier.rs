@@ -129,8 +129,8 @@ impl Checker {
         }
     }
 
-    /// The last arrival completes a phase. If an earlier lane of the same execution has completed the
-    /// phase before, no thread can have waited for that one.
+    /// The last arrival completes a phase. If an earlier lane of the same execution has completed
+    /// the phase before, no thread can have waited for that one.
     fn check_surplus_arrivals(&mut self, address: MbarrierAddress) {
         let Some(state) = self.mbarriers.get_mut(&address) else { return };
         let completion = state.arrival.map(|mark| (mark, state.together));

@@ -2,15 +2,15 @@
 //! nothing has written.
 //!
 //! PTX ISA, "shfl.sync": the value of a lane that has exited or is not in the member mask is
-//! undefined. Reductions leave such values in lanes whose result is not used, so the value itself is
-//! no error. The checkers follow it through arithmetic, through further shuffles, and through `selp` in
-//! the lanes that select it, through local memory and the `.param` variables of calls, until it is
-//! stored elsewhere or used as an address. A comparison ends it.
+//! undefined. Reductions leave such values in lanes whose result is not used, so the value itself
+//! is no error. The checkers follow it through arithmetic, through further shuffles, and through
+//! `selp` in the lanes that select it, through local memory and the `.param` variables of calls,
+//! until it is stored elsewhere or used as an address. A comparison ends it.
 //!
-//! A load of unwritten shared memory is an error of its own, unless its source line also loads written
-//! bytes: then it may read the unused end of a partial tile. Its value tells: it is used if it reaches
-//! an address or memory other than shared and local memory. It is not followed through matrix instructions,
-//! whose lanes hold rows of several sources.
+//! A load of unwritten shared memory is an error of its own, unless its source line also loads
+//! written bytes: then it may read the unused end of a partial tile. Its value tells: it is used if
+//! it reaches an address or memory other than shared and local memory. It is not followed through
+//! matrix instructions, whose lanes hold rows of several sources.
 
 use warpwright_events::{Actor, Base, Class, FaultKind, LANES, MemorySpace, lane_list, lanes};
 

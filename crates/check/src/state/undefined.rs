@@ -83,7 +83,8 @@ impl UndefinedRegisters {
         }
     }
 
-    /// Lanes store registers in local memory, or load them. Those of a vector are next to each other.
+    /// Lanes store registers in local memory, or load them. Those of a vector are next to each
+    /// other.
     pub(crate) fn access_local(&mut self, instruction: &Instruction, access: &LocalAccess, lanes: u32) {
         let stores = instruction.class == Class::Store;
         let is_base = |register: &Register| instruction.bases.first() == Some(&Base::Register(*register));

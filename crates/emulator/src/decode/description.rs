@@ -1,5 +1,6 @@
 //! The description of an instruction for observers: its class, its registers, and its work.
 
+use smallvec::SmallVec;
 use warpwright_events::{Base, Class, Inlining, Instruction, Source, Unit, Work};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
@@ -14,7 +15,7 @@ pub(crate) fn describe(
 ) -> Instruction {
     let opcode = &instruction.opcode;
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
-    let (mut arrays, mut bases) = (Vec::new(), Vec::new());
+    let (mut arrays, mut bases) = (SmallVec::<[u32; 2]>::new(), SmallVec::<[Base; 4]>::new());
     for (index, operand) in instruction.operands.iter().enumerate() {
         let is_written = index == 0 && writes_first_operand(opcode);
         let mut is_base = match operand {
@@ -61,8 +62,8 @@ pub(crate) fn describe(
         work: work(opcode),
         writes: writes.into(),
         reads: reads.into(),
-        arrays: arrays.into(),
-        bases: bases.into(),
+        arrays: arrays.as_slice().into(),
+        bases: bases.as_slice().into(),
     }
 }
 

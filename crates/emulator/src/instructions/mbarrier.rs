@@ -317,7 +317,8 @@ fn initialize(block: &mut Block, offset: u64, initialization: Initialization) ->
 }
 
 impl Instruct {
-    /// One lane arrives, expects bytes, or completes bytes; those of a mask execute the instruction.
+    /// One lane arrives, expects bytes, or completes bytes; those of a mask execute the
+    /// instruction.
     fn change(
         &self,
         execution: &mut Execution<'_>,

@@ -1,5 +1,5 @@
-//! Row 23: indices past the end of a shared array that land in another array of the same CTA, and of
-//! a local one that land in another array of the same thread.
+//! Row 23: indices past the end of a shared array that land in another array of the same CTA, and
+//! of a local one that land in another array of the same thread.
 
 use warpwright::prelude::*;
 
