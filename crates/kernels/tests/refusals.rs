@@ -8,6 +8,8 @@ use std::path::Path;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
+use warpwright_kernels::attention::score::Pair;
+use warpwright_kernels::attention::{Attention, AttentionBuffers, GradientBuffers};
 use warpwright_kernels::delta_rule::device::decode::Decode;
 use warpwright_kernels::delta_rule::{self, DeltaRuleInputs, InitialState};
 use warpwright_kernels::monoid::Sum;
@@ -49,6 +51,25 @@ impl Predicate<f32> for Never {
     fn selects(&self, element: Reg<f32>) -> Reg<bool> {
         element.ne(element)
     }
+}
+
+/// 8 queries and keys of 4 heads of 64 elements.
+const ATTENTION: Attention = Attention::new(1, 8, 4, 64);
+
+/// Attention over matrices of [`ATTENTION`]; V lacks `missing` elements.
+fn attend(bench: &Bench, attention: Attention, missing: usize) -> Outcome {
+    let (q, v, mut o) = (bench.of::<bf16>(2048), bench.of(2048 - missing), bench.of(2048));
+    bench.operations.attention(&bench.stream, &attention, AttentionBuffers::new(&q, &q, &v, &mut o))
+}
+
+/// The gradients of an attention over matrices of [`ATTENTION`].
+fn differentiate(bench: &Bench, attention: Attention) -> Outcome {
+    let (q, lse) = (bench.of::<bf16>(2048), bench.f32(32));
+    let [mut d_q, mut d_k, mut d_v] = [(); 3].map(|()| bench.of(2048));
+    let (k, v, o, d_o, lse) = (&q, &q, &q, &q, &lse);
+    let (d_q, d_k, d_v) = (&mut d_q, &mut d_k, &mut d_v);
+    let buffers = GradientBuffers { q: &q, k, v, o, lse, d_o, d_q, d_k, d_v };
+    bench.operations.attention_gradients(&bench.stream, &attention, buffers)
 }
 
 /// A call that is refused: the operation, the call, and the sentence.
@@ -350,6 +371,46 @@ const REFUSALS: &[Refusal] = refusals! {
     cross_entropy, |b| cross_entropy(b, (0, (3, 0)), 3, 3)
         => "the cross-entropy of a row of no elements does not exist; pass at least one";
 
+    attention, |b| attend(b, ATTENTION.kv_heads(3), 0)
+        => "an attention: 4 heads of Q are not a multiple of 3 heads of K and V";
+    attention, |b| attend(b, ATTENTION.kv_heads(0), 0)
+        => "an attention: 4 heads of Q are not a multiple of 0 heads of K and V";
+    attention, |b| attend(b, Attention::new(1, 8, 4, 72), 0)
+        => "an attention: heads have 72 and 72 elements; use multiples of 16 up to 256";
+    attention, |b| attend(b, ATTENTION.value_dim(512), 0)
+        => "an attention: heads have 64 and 512 elements; use multiples of 16 up to 256";
+    attention, |b| attend(b, ATTENTION.keys(0), 0) => "an attention: there are no keys; O would be zeros";
+    attention, |b| attend(b, ATTENTION.scale(0.0), 0)
+        => "an attention: the scale of the scores is 0; use a positive one";
+    attention, |b| attend(b, ATTENTION.scale(f32::NAN), 0)
+        => "an attention: the scale of the scores is NaN; use a positive one";
+    attention, |b| attend(b, ATTENTION.bounded(-1.0), 0)
+        => "an attention: the bound of the scores is -1; use a positive one";
+    attention, |b| attend(b, Attention::new(1 << 20, 1 << 20, 1 << 10, 64), 0)
+        => "an attention: 1048576 sequences of 1048576 queries and 1048576 keys are too many; do the work in parts";
+    attention, |b| attend(b, ATTENTION, 1) => "V of an attention: expected a length of 2048, found 2047";
+    attention, |b| attend(b, ATTENTION.packed(8, 8), 0)
+        => "the offsets of packed queries: expected a length of 2, found 0";
+    attention, |b| attend(b, ATTENTION.biased(), 0)
+        => "the slopes of an attention: expected a length of 4, found 0";
+    attention, |b| attend(b, ATTENTION.with_sinks(), 0)
+        => "the sinks of an attention: expected a length of 4, found 0";
+    attention_with, |b| {
+        let (q, mut o) = (b.of::<bf16>(2048), b.of(2048));
+        let parity = |score: Reg<f32>, pair: Pair| score + (pair.key % 2).convert::<f32>();
+        let buffers = AttentionBuffers::new(&q, &q, &q, &mut o);
+        b.operations.attention_with(&b.stream, &ATTENTION.bounded(2.0), parity, buffers)
+    } => "an attention: it has a bound or a bias; put them into the function of the scores";
+    attention_gradients, |b| differentiate(b, ATTENTION.packed(8, 8))
+        => "an attention's gradients: there are no gradients of packed sequences; compute one batch for each length";
+    attention_gradients, |b| differentiate(b, ATTENTION.bounded(3.0))
+        => "an attention's gradients: there are no gradients of softcap, ALiBi or sinks";
+    attention_gradients, |b| differentiate(b, Attention::new(1, 8, 1, 256))
+        => "an attention's gradients: heads of K have 256 elements and those of V 256; use 32, 64 or 128, and up to 128";
+    attention_gradients, |b| differentiate(b, Attention::new(1, 8, 1, 96))
+        => "an attention's gradients: heads of K have 96 elements and those of V 96; use 32, 64 or 128, and up to 128";
+    attention_gradients, |b| differentiate(b, ATTENTION.keys(9))
+        => "K of an attention: expected a length of 2304, found 2048";
     decode_attention, |b| decode_of(b, |shape| shape.heads.head_dim = 80)
         => "decode attention: a head dimension of 80; give one of [64, 96, 128, 192, 256]";
     decode_attention, |b| decode_of(b, |shape| shape.heads.key_heads = 3)

@@ -98,7 +98,7 @@ pub struct Shape {
 impl Attention {
     /// `batch` sequences of `length` queries and as many keys, with `heads` heads of `head_dim`
     /// elements.
-    pub fn new(batch: u32, length: u32, heads: u32, head_dim: u32) -> Self {
+    pub const fn new(batch: u32, length: u32, heads: u32, head_dim: u32) -> Self {
         let shape = Shape {
             batch,
             queries: length,

@@ -495,9 +495,9 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         copy.store_matrix(&target, &copy.retile(&registers.ds.map(|_| Ok(accumulator))));
         fence_proxy_async_shared();
         wait_multiplications(0);
-        stages.gradient.release();
-        // dSᵀ of both warpgroups is there, and both have read the other buffer.
+        // dSᵀ of both warpgroups is there, both have read the other buffer, and all threads delta.
         NamedBarrier::new(7, CONSUMERS * 128).sync();
+        stages.gradient.release();
     }
 
     /// Sᵀ becomes P, and that operand A of dV.

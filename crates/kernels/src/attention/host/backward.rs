@@ -104,7 +104,7 @@ impl Operations {
         buffers: GradientBuffers<'_, T>,
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
-        expect_gradients(attention)?;
+        expect_gradients(attention, rows)?;
         let GradientBuffers { q, k, v, o, lse, d_o, d_q, d_k, d_v } = buffers;
         let ([q_elements, k_elements, v_elements, o_elements], [all_rows, _]) =
             (attention.elements(), attention.rows());
@@ -212,7 +212,7 @@ pub(super) fn block_rows(attention: &Attention) -> u32 {
 }
 
 /// Refuses what has no gradients here.
-fn expect_gradients(attention: &Attention) -> Result<()> {
+fn expect_gradients(attention: &Attention, rows: u32) -> Result<()> {
     let Shape { head_dim, value_dim, .. } = attention.shape;
     let reason = if attention.is_packed() {
         "there are no gradients of packed sequences; compute one batch for each length".to_owned()
@@ -222,6 +222,8 @@ fn expect_gradients(attention: &Attention) -> Result<()> {
         format!(
             "heads of K have {head_dim} elements and those of V {value_dim}; use 32, 64 or 128, and up to 128"
         )
+    } else if ![64, 128].contains(&rows) {
+        format!("blocks have {rows} queries; use 64 or 128")
     } else {
         return Ok(());
     };

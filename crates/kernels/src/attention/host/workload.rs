@@ -237,7 +237,7 @@ pub(crate) struct GradientWorkload {
     #[option(name = "type")]
     element: AttentionType,
     /// Queries of a block: 64 or 128.
-    rows: Option<u32>,
+    block: Option<u32>,
 }
 
 impl GradientWorkload {
@@ -258,7 +258,7 @@ impl GradientWorkload {
         let attention = self.attention();
         let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
         let rows = rows * attention.shape.heads as usize;
-        let block = self.rows.unwrap_or_else(|| block_rows(&attention));
+        let block = self.block.unwrap_or_else(|| block_rows(&attention));
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
             let input =
