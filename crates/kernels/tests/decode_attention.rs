@@ -1,9 +1,12 @@
 //! Decode attention: every output and LSE against f64, by tensor copies and by `cp.async`. Unused
 //! keys of the pools are NaN.
 
+use warpwright::arch::tensor_map::{Description, ElementType, Requirement, Swizzle};
 use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
-use warpwright::runtime::{Argument, Buffer, Device, Error, Launch, LaunchCounts, LaunchRecord, Stream};
+use warpwright::runtime::{
+    Argument, Buffer, Device, Error, Launch, LaunchCounts, LaunchRecord, Stream, TensorMap,
+};
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use warpwright_kernels::operations::{OperationError, Operations};
 
@@ -13,7 +16,7 @@ use crate::walk::{on_emulators, run};
 /// No key, one, and where boxes of 16 keys and tiles of several boxes begin and end.
 const LENGTHS: &[u32] = &[0, 1, 15, 16, 17, 127, 129, 1000];
 
-/// Heads, types, pages, options, and splits over CTAs.
+/// Heads, types, pages, options, and splits over CTAs: heads that 14 and 40 share, too.
 const CASES: &[&str] = &[
     "--batch 5 --keys 300 --ragged true --ctas 7 --window 137 --softcap 5 --sink true --queries 2",
     "--batch 3 --keys 300 --ragged true --type f16 --window 1",
@@ -24,6 +27,9 @@ const CASES: &[&str] = &[
     "--batch 2 --keys 100 --ragged true --query-heads 32 --key-heads 4 --queries 8 --evict first --ctas 3",
     "--batch 200 --keys 40 --ragged true --key-heads 1 --ctas 9 --stages 2",
     "--batch 2 --keys 3 --queries 8 --query-heads 1 --key-heads 1 --sink true",
+    "--batch 1 --keys 440 --key-warps 1 --ctas 28",
+    "--batch 2 --keys 320 --key-warps 1 --ctas 80 --key-heads 1 --head-dim 96",
+    "--batch 3 --keys 300 --ragged true --key-warps 1 --ctas 44 --key-heads 4 --head-dim 128",
 ];
 
 #[test]
@@ -83,15 +89,39 @@ impl Call {
         operations.decode_attention(stream, &self.shape, DecodeOptions::default(), buffers)
     }
 
+    /// The map of a pool, where the launch passes one.
+    fn map(&self, pool: &Buffer<bf16>) -> Result<TensorMap, Error> {
+        let DecodeShape { heads, page_size, pages, .. } = self.shape;
+        let [key, head] =
+            [heads.key_heads * heads.head_dim, heads.head_dim].map(|elements| u64::from(elements) * 2);
+        let boxes = Requirement::tiled(ElementType::Bf16, &[heads.head_dim, 16, 1, 1, 1]);
+        let extents = [heads.head_dim, page_size, 1, heads.key_heads, pages];
+        let description = Description {
+            extents: extents.map(u64::from).to_vec(),
+            strides: vec![key, head, head, key * u64::from(page_size)],
+            ..boxes.swizzled(Swizzle::Bytes128).row_major(0, &[1; 5])
+        };
+        TensorMap::new(pool, description)
+    }
+
     /// Launches a kernel of that PTX, in three CTAs: each fills the ring more than once, and two
     /// share each head.
     fn launch(&self, device: &Device, record: &LaunchRecord, ptx: &str) -> Result<LaunchCounts, Error> {
-        let (workspace, arrived) = (device.zeros::<f32>(1 << 12)?, device.zeros::<u32>(3)?);
-        let sizes: Vec<u8> = [1, 16, 1u32 << 20].iter().flat_map(|size| size.to_le_bytes()).collect();
+        let (workspace, arrived) = (device.zeros::<f32>(1 << 12)?, device.zeros::<u32>(6)?);
+        let sizes: Vec<u8> = [1, 16, 1u32 << 20, 1].iter().flat_map(|size| size.to_le_bytes()).collect();
         let scales: Vec<u8> = [1.0f32, 0.0].iter().flat_map(|scale| scale.to_le_bytes()).collect();
+        let pools = [&self.keys, &self.values];
+        let maps = match ptx.contains("cp.async.bulk.tensor") {
+            true => pools.map(|pool| self.map(pool)).into_iter().collect::<Result<_, _>>()?,
+            false => Vec::new(),
+        };
+        let [keys, values] = match &maps[..] {
+            [keys, values] => [keys, values].map(Argument::tensor_map),
+            _ => pools.map(Argument::buffer),
+        };
         let arguments = [
-            Argument::buffer(&self.keys),
-            Argument::buffer(&self.values),
+            keys,
+            values,
             Argument::buffer(&self.queries),
             Argument::buffer(&self.table),
             Argument::buffer(&self.lengths),
@@ -114,45 +144,65 @@ impl Call {
 /// of the finding.
 type Mutant = (&'static str, usize, &'static str, &'static str);
 
-const MUTANTS: &[Mutant] = &[
+/// By `cp.async`.
+const ASYNC_COPY_MUTANTS: &[Mutant] = &[
     // A consumer reads a stage before its bytes have arrived, or does not release it.
     ("mbarrier.test_wait.parity.shared.b64 %p", 2, "setp.eq.u32 %p", "in flight"),
     ("mbarrier.arrive.shared.b64", 0, "// mbarrier.arrive.shared.b64", "deadlock"),
     // The producer fills a stage that is still read, or does not count its copies.
-    ("mbarrier.test_wait.parity.shared.b64 %p", 0, "setp.eq.u32 %p", "race"),
+    ("mbarrier.test_wait.parity.shared.b64 %p", 0, "setp.eq.u32 %p", "completes two phases"),
     ("cp.async.mbarrier.arrive.noinc", 0, "// cp.async.mbarrier.arrive.noinc", "deadlock"),
-    // Results of warps are combined before they are stored, or overwritten before they are combined.
+    // Results of warps are combined before they are stored, and counted before they are.
     ("bar.sync 1", 0, "// bar.sync 1", "race"),
-    ("bar.sync 1", 1, "// bar.sync 1", "race"),
+    ("bar.sync 1", 2, "// bar.sync 1", "race"),
+    // Whether the CTA is the last is read before it is known.
+    ("bar.sync 1", 3, "// bar.sync 1", "race"),
     // The last CTA does not acquire what the others have stored.
     ("atom.acq_rel.gpu", 0, "atom.relaxed.gpu", "race"),
 ];
 
+/// By tensor copies.
+const TENSOR_COPY_MUTANTS: &[Mutant] = &[
+    ("mbarrier.try_wait.parity.shared.b64 %p", 2, "setp.eq.u32 %p", "in flight"),
+    ("mbarrier.arrive.shared.b64", 0, "// mbarrier.arrive.shared.b64", "deadlock"),
+    ("mbarrier.try_wait.parity.shared.b64 %p", 0, "setp.eq.u32 %p", "takes 1 arrival"),
+    // A stage expects no bytes, or they do not come.
+    ("mbarrier.arrive.expect_tx", 0, "// mbarrier.arrive.expect_tx", "deadlock"),
+    ("cp.async.bulk.tensor", 0, "// cp.async.bulk.tensor", "deadlock"),
+];
+
 #[test]
 fn broken_kernels_are_found() -> Result<(), Box<dyn std::error::Error>> {
-    let device = Device::with_schedule("emu:a100", Schedule::Latest)?.checked()?;
-    let mut call = Call::new(&device)?;
-    let operations = Operations::new(&device);
-    let (ran, records) = device.log_launches(|| call.run(&operations, &device.stream()?));
-    ran?;
-    let record = records.last().expect("the launch");
-    call.launch(&device, record, &record.ptx)?;
     let mut missed = Vec::new();
-    for (text, which, change, finding) in MUTANTS {
-        let mut lines: Vec<String> = record.ptx.lines().map(str::to_owned).collect();
-        let line =
-            lines.iter_mut().filter(|line| line.contains(text)).nth(*which).expect("the line is there");
-        *line = line.replace(text, change);
-        if change.starts_with("setp") {
-            let predicate = line.trim().split([' ', ',']).nth(1).expect("a predicate");
-            *line = format!("setp.eq.u32 {predicate}, 0, 0;");
-        }
-        let outcome = Call::new(&device)?.launch(&device, record, &lines.join("\n"));
-        let said = outcome.err().map(|error| error.to_string()).unwrap_or_default();
-        if !said.contains(finding) {
-            missed.push(format!("{text}, {which}: no {finding} in: {said}"));
+    for (name, mutants) in [("emu:a100", ASYNC_COPY_MUTANTS), ("emu:h200", TENSOR_COPY_MUTANTS)] {
+        let device = Device::with_schedule(name, Schedule::Latest)?.checked()?;
+        let mut call = Call::new(&device)?;
+        let operations = Operations::new(&device);
+        let (ran, records) = device.log_launches(|| call.run(&operations, &device.stream()?));
+        ran?;
+        let record = records.last().expect("the launch");
+        call.launch(&device, record, &record.ptx)?;
+        for (text, which, change, finding) in mutants {
+            let outcome =
+                Call::new(&device)?.launch(&device, record, &changed(&record.ptx, text, *which, change));
+            let said = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+            if !said.contains(finding) {
+                missed.push(format!("{name}: {text}, {which}: no {finding} in: {said}"));
+            }
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
     Ok(())
+}
+
+/// The PTX with a change in the `which`-th line that holds a text; a predicate becomes true.
+fn changed(ptx: &str, text: &str, which: usize, change: &str) -> String {
+    let mut lines: Vec<String> = ptx.lines().map(str::to_owned).collect();
+    let line = lines.iter_mut().filter(|line| line.contains(text)).nth(which).expect("the line is there");
+    *line = line.replace(text, change);
+    if change.starts_with("setp") {
+        let predicate = line.trim().split([' ', ',']).nth(1).expect("a predicate");
+        *line = format!("setp.eq.u32 {predicate}, 0, 0;");
+    }
+    lines.join("\n")
 }

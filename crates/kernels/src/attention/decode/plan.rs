@@ -38,11 +38,11 @@ pub(crate) enum CacheEviction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub(crate) enum CachePromotion {
     /// 256 bytes.
-    #[default]
     Bytes256,
     /// 128 bytes.
     Bytes128,
     /// What a copy reads.
+    #[default]
     None,
 }
 
@@ -155,7 +155,8 @@ impl DecodePlan {
                  shared memory of a CTA; give fewer stages, warps along the keys, keys of a box, or CTAs per SM"
             ));
         }
-        plan.stages = tuning.stages.unwrap_or(fit.min(MAX_STAGES));
+        let enough = (BYTES_IN_FLIGHT / plan.tile_bytes::<T>(shape)).clamp(2, MAX_STAGES);
+        plan.stages = tuning.stages.unwrap_or(fit.min(enough));
         Ok(plan)
     }
 
@@ -213,6 +214,11 @@ impl DecodePlan {
 
 /// Shared memory for mbarriers, collectives and alignment.
 const STATIC_BYTES: u32 = 3 << 10;
+
+/// Bytes of the ring that suffice: twice what hides the latency of HBM (4.5 TB/s of 132 SMs for
+/// 2 us are 68 KB each). More than that waits in the memory system, and CTAs finish further apart:
+/// on an H200, one sequence of 32,768 keys takes 39.8 us with 128 KB and 42.0 us with 192 KB.
+const BYTES_IN_FLIGHT: u32 = 128 << 10;
 
 /// Tiles of the ring at most.
 const MAX_STAGES: u32 = 32;

@@ -15,7 +15,7 @@
 use warpwright::prelude::*;
 
 use super::cache::{BoxPosition, Pool};
-use super::results::Results;
+use super::results::{Results, levels};
 use super::ring::{BoxLayout, Ring, Turn};
 use super::schedule::Walk;
 use super::scores::clear_unseen;
@@ -56,15 +56,23 @@ pub(crate) struct Inputs<T: Element> {
     table: Global<u32>,
     lengths: Global<u32>,
     pub(super) sink: Global<f32>,
-    /// Sequences, entries of the block table per sequence, and keys that a query sees at most.
-    sizes: [Reg<u32>; 3],
+    /// Sequences, entries of the block table per sequence, keys that a query sees at most, and CTAs
+    /// of a team.
+    sizes: [Reg<u32>; 4],
     /// The factor of Q·Kᵀ, and that of a capped score.
     scales: [Reg<f32>; 2],
 }
 
+impl<T: Element> Inputs<T> {
+    /// CTAs of a team, which have different heads of the same keys.
+    pub(super) fn team_ctas(&self) -> Reg<u32> {
+        self.sizes[3]
+    }
+}
+
 impl DecodeAttention {
-    /// `workspace` has [`workspace_elements`](Self::workspace_elements); `arrived` has a counter per
-    /// CTA, 0 before and after.
+    /// `workspace` has [`workspace_elements`](Self::workspace_elements); `arrived` has
+    /// [`counters`](Self::counters), 0 before and after.
     #[kernel]
     pub(crate) fn run<T: CacheElement, P: Pool<T>>(
         &self,
@@ -83,17 +91,33 @@ impl DecodeAttention {
         let ring = Ring::<T>::new(self, P::ARRIVALS);
         let results = Results::new(*self, inputs, [*lse, *workspace], *output, *arrived);
         if self.plan.is_hopper {
+            keys.prefetch_map();
+            values.prefetch_map();
             launch::grid_dependency_launch();
             launch::grid_dependency_wait();
         }
+        let [batch, pages_per_sequence, window, team_ctas] = inputs.sizes;
+        self.prefetch_table(inputs.table, batch * pages_per_sequence);
         // All threads make the call, which synchronizes the CTA.
-        let [batch, pages_per_sequence, window] = inputs.sizes;
         let reach = window + (self.queries - 1);
-        let walk = Walk::new(*self, inputs.lengths, (batch, pages_per_sequence), reach);
+        let walk = Walk::new(*self, inputs.lengths, (batch, pages_per_sequence), reach, team_ctas);
         if warp_id() == self.plan.consumer_warps() {
             self.produce(&ring, walk, &inputs, [keys, values]);
         } else {
             self.consume(&ring, walk, &inputs, &results);
+        }
+    }
+
+    /// Fetches the block table into L2 while the lengths are on their way: a line per thread of the
+    /// grid, if these are enough.
+    #[device]
+    fn prefetch_table(&self, table: Global<u32>, entries: Reg<u32>) {
+        /// Entries of a line of 128 bytes.
+        const LINE: u32 = 32;
+        let threads = grid_dim().x * self.plan.threads();
+        let first = (block_idx().x * self.plan.threads() + thread_idx().x) * LINE;
+        if first < entries && entries <= threads * LINE {
+            table.at(first).prefetch_l2();
         }
     }
 
@@ -244,10 +268,23 @@ impl DecodeAttention {
         BoxLayout::new::<T>(self).span
     }
 
+    /// CTAs of a team in a grid of `ctas`: as many as there are heads, if they make up whole teams.
+    pub(crate) fn team_ctas(&self, ctas: u32) -> u32 {
+        let is_team =
+            |members: &u32| self.heads.key_heads.is_multiple_of(*members) && ctas.is_multiple_of(*members);
+        (1..=self.heads.key_heads.min(ctas)).rev().find(is_team).unwrap_or(1)
+    }
+
+    /// Counters of a grid of `ctas`: at each level, of the heads that a CTA continues and begins.
+    pub(crate) fn counters(&self, ctas: u32) -> usize {
+        2 * ctas as usize * levels(ctas) as usize
+    }
+
     /// Elements of the workspace for a grid of `ctas`: two partial results per CTA, of its first
-    /// segment and of its last.
+    /// segment and of its last, and the statistics of each level.
     pub(crate) fn workspace_elements(&self, ctas: u32) -> usize {
-        2 * ctas as usize * self.rows() as usize * (self.heads.head_dim as usize + 2)
+        let row = self.heads.head_dim + 2 * levels(ctas);
+        2 * ctas as usize * self.rows() as usize * row as usize
     }
 }
 

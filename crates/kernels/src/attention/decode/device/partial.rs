@@ -80,9 +80,21 @@ impl<S: Space> Partials<S> {
     /// Stores a partial result; the thread of column 0 stores the statistics.
     #[device]
     pub(super) fn store(&self, index: Reg<u32>, row: Reg<u32>, column: Reg<u32>, partial: &Partial) {
+        self.store_parts([index, index], row, column, partial);
+    }
+
+    /// Stores a partial result, of which the statistics and the outputs have different indices.
+    #[device]
+    pub(super) fn store_parts(
+        &self,
+        [statistics, output]: [Reg<u32>; 2],
+        row: Reg<u32>,
+        column: Reg<u32>,
+        partial: &Partial,
+    ) {
         if column == 0 {
-            self.statistics(index, row).store_vector([partial.maximum, partial.sum]);
+            self.statistics(statistics, row).store_vector([partial.maximum, partial.sum]);
         }
-        self.output(index, row, column).store_vector(partial.columns);
+        self.output(output, row, column).store_vector(partial.columns);
     }
 }

@@ -2,13 +2,18 @@
 //! head.
 //!
 //! ```text
-//! workspace    outputs (CTA, 2, row, column), then statistics (CTA, 2, row, 2)
-//!              a CTA has two partial results at most: of the head that it continues, and of the one that it begins
-//! arrived      the CTAs that have stored their results of the head that CTA i begins
+//! CTAs of a head   0  1  2  3  4  5    6  7  8  9  10 11    12 13
+//! level 0          |______________|    |_______________|    |___|    the last to finish of 6 combines their results
+//! level 1          |____________________________________________|    the last to finish of 3 combines those
+//!
+//! workspace        outputs (CTA, 2, row, column), then statistics (level, CTA, 2, row, 2)
+//! arrived          (level, CTA, 2): the members of a group that have stored their results, at its first CTA
 //! ```
 //!
-//! The counter wraps to 0 (`atom.inc`), which is where the next launch needs it. No CTA waits for
-//! another.
+//! A CTA has two partial results at most: of the head that it continues, and of the one that it
+//! begins. A counter wraps to 0 (`atom.inc`), which is where the next launch needs it. No CTA waits
+//! for another. One CTA would load all results of a long sequence for microseconds; the groups of a
+//! level are combined at the same time.
 
 use warpwright::prelude::*;
 
@@ -18,9 +23,22 @@ use super::schedule::Segment;
 use super::softmax::{OnlineSoftmax, row_of};
 use crate::attention::decode::plan::PARTIAL_PADDING;
 
-/// Partial results that a thread loads at once, so that the latency of L2 is paid once for all of
-/// them: where few CTAs share a head, and where many do.
-const AT_ONCE: [u32; 2] = [4, 32];
+/// CTAs of a group: their results are loaded at once, so that the latency of L2 is paid once.
+const GROUP: u32 = 6;
+
+/// Elements that a thread combines at once, where it has more than one.
+const ELEMENTS_AT_ONCE: u32 = 2;
+
+/// Levels of groups of `ctas` CTAs that share a head.
+pub(super) fn levels(ctas: u32) -> u32 {
+    let mut levels = 1;
+    let mut members = GROUP;
+    while members < ctas {
+        members = members.saturating_mul(GROUP);
+        levels += 1;
+    }
+    levels
+}
 
 /// Where results are stored.
 pub(super) struct Results<T: Element> {
@@ -32,6 +50,8 @@ pub(super) struct Results<T: Element> {
     /// The results of the warps along the keys, of the current segment.
     of_warps: Partials<SharedSpace>,
     of_ctas: Partials<GlobalSpace>,
+    /// CTAs of a team.
+    team_ctas: Reg<u32>,
     /// Whether this CTA has finished last.
     is_last: Shared<u32>,
 }
@@ -45,6 +65,7 @@ impl<T: CacheElement> Results<T> {
         output: Global<T>,
         arrived: Global<u32>,
     ) -> Self {
+        let team_ctas = inputs.team_ctas();
         let (rows, head_dim) = (kernel.rows(), kernel.heads.head_dim);
         let (count, pitch) = (kernel.plan.key_warps * rows, head_dim + PARTIAL_PADDING);
         let statistics = dynamic_shared(count * 2);
@@ -52,7 +73,8 @@ impl<T: CacheElement> Results<T> {
         let of_warps = Partials { rows, pitch, statistics, outputs };
         let statistics = workspace.at(grid_dim().x * (2 * rows * head_dim));
         let of_ctas = Partials { rows, pitch: head_dim, statistics, outputs: workspace };
-        Self { kernel, inputs, output, lse, arrived, of_warps, of_ctas, is_last: shared_array(1) }
+        let is_last = shared_array(1);
+        Self { kernel, inputs, output, lse, arrived, of_warps, of_ctas, team_ctas, is_last }
     }
 
     /// Stores a warp's result.
@@ -79,12 +101,10 @@ impl<T: CacheElement> Results<T> {
     }
 
     /// Combines the warps' results of a segment. The result of a head that this CTA alone has is the
-    /// output; otherwise the CTA that finishes last combines those of all CTAs that share the head.
-    /// All consumers make the call.
+    /// output; otherwise the CTAs that share the head combine theirs. All consumers make the call.
     pub(super) fn combine(&self, segment: &Segment) {
-        let consumers = NamedBarrier::new(1, 32 * self.kernel.plan.consumer_warps());
-        consumers.sync();
-        let slot = slot(segment, block_idx().x);
+        self.consumers().sync();
+        let slot = self.slot(segment, block_idx().x / self.team_ctas);
         for element in (self.first()..self.elements()).step_by(self.stride()) {
             let (row, column) = self.position(element);
             let warps = 0..self.kernel.plan.key_warps;
@@ -97,47 +117,102 @@ impl<T: CacheElement> Results<T> {
                 self.of_ctas.store(slot, row, column, &all);
             }
         }
-        // The next segment's results of warps wait for this, too.
-        consumers.sync();
-        if !segment.is_whole() {
-            // The increment of thread 0 releases what all threads have stored, and acquires what the
-            // other CTAs have.
-            let others = segment.last_cta - segment.first_cta;
-            if thread_idx().x == 0 {
-                let counting = Atomicity::new(AtomicOrdering::AcquireRelease, Scope::Device);
-                let before = self.arrived.at(segment.first_cta).atomic_increment(others, counting);
-                self.is_last.store(before.eq(others).to_u32());
+        if segment.is_whole() {
+            // The next segment's results of warps wait for this.
+            self.consumers().sync();
+        } else {
+            self.combine_ctas(segment);
+        }
+    }
+
+    /// Combines the results of the CTAs that share the head, level by level: those of a group are
+    /// combined by the CTA that finishes last.
+    fn combine_ctas(&self, segment: &Segment) {
+        let team = block_idx().x / self.team_ctas;
+        // Teams from one member of a group to the next, and the slots of the levels below.
+        let mut step = constant(1u32);
+        let mut below = constant(0u32);
+        let mut is_last = constant(true);
+        while is_last {
+            let group = Group {
+                first: segment.first_team + (team - segment.first_team) / (step * GROUP) * (step * GROUP),
+                step: step.duplicate(),
+                below: below.duplicate(),
+            };
+            let others = ((segment.last_team - group.first) / step).min(GROUP - 1);
+            is_last = self.is_last(below + self.slot(segment, group.first), others);
+            if is_last {
+                self.combine_group(segment, &group, others);
             }
-            consumers.sync();
-            if self.is_last.load() != 0 {
-                if others < AT_ONCE[0] {
-                    self.combine_ctas(segment, AT_ONCE[0]);
-                } else {
-                    self.combine_ctas(segment, AT_ONCE[1]);
+            step *= GROUP;
+            below += grid_dim().x * 2;
+            is_last = is_last & step.le(segment.last_team - segment.first_team);
+        }
+    }
+
+    /// Whether this CTA is the last of a group to store its results, those of all its threads.
+    fn is_last(&self, counter: Reg<u32>, others: Reg<u32>) -> Reg<bool> {
+        self.consumers().sync();
+        if thread_idx().x == 0 {
+            // The increment releases what all threads have stored, and acquires what the other CTAs
+            // have.
+            let counting = Atomicity::new(AtomicOrdering::AcquireRelease, Scope::Device);
+            let before = self.arrived.at(counter).atomic_increment(others, counting);
+            self.is_last.store(before.eq(others).to_u32());
+        }
+        self.consumers().sync();
+        self.is_last.load().ne(0)
+    }
+
+    /// Combines the results of a group in the order of the keys: to the output, or to the result of
+    /// its first member.
+    fn combine_group(&self, segment: &Segment, group: &Group, others: Reg<u32>) {
+        let slots = grid_dim().x * 2;
+        let is_whole = (group.step * GROUP).gt(segment.last_team - segment.first_team);
+        let at_once = self.elements().div_ceil(self.stride()).min(ELEMENTS_AT_ONCE);
+        for first in (self.first()..self.elements()).step_by(self.stride() * at_once) {
+            let elements: Vec<_> = (0..at_once).map(|next| first + next * self.stride()).collect();
+            let partials: Vec<Vec<Partial>> = elements
+                .iter()
+                .map(|element| {
+                    let (row, column) = self.position((*element).min(self.elements() - COLUMNS));
+                    let member = |index: u32| {
+                        let team = group.first + others.min(index) * group.step;
+                        let slot = self.slot(segment, team);
+                        let outputs = self.of_ctas.output(slot, row, column);
+                        let [maximum, sum] =
+                            self.of_ctas.statistics(group.below + slot, row).load_vector::<2>();
+                        let maximum = others.ge(index).select(maximum, f32::NEG_INFINITY);
+                        Partial { maximum, sum, columns: outputs.load_vector() }
+                    };
+                    (0..GROUP).map(member).collect()
+                })
+                .collect();
+            for (element, partials) in elements.iter().zip(&partials) {
+                if *element < self.elements() {
+                    let (row, column) = self.position(*element);
+                    let all = Partial::combined(partials);
+                    if is_whole {
+                        self.store(segment, (row, column), all);
+                    } else {
+                        let slot = self.slot(segment, group.first);
+                        let above = group.below + slots + slot;
+                        self.of_ctas.store_parts([above, slot], row, column, &all);
+                    }
                 }
             }
         }
     }
 
-    /// Combines the results of all CTAs that share the head, in their order, `at_once` at once.
-    fn combine_ctas(&self, segment: &Segment, at_once: u32) {
-        for element in (self.first()..self.elements()).step_by(self.stride()) {
-            let (row, column) = self.position(element);
-            let mut all = Partial::empty();
-            for first in (segment.first_cta..segment.last_cta + 1).step_by(at_once) {
-                let mut of_ctas = vec![all];
-                for next in 0..at_once {
-                    let cta = first + next;
-                    let mut partial =
-                        self.of_ctas.load(slot(segment, cta.min(segment.last_cta)), row, column);
-                    let is_another = cta.le(segment.last_cta);
-                    partial.maximum = is_another.select(partial.maximum, f32::NEG_INFINITY);
-                    of_ctas.push(partial);
-                }
-                all = Partial::combined(&of_ctas);
-            }
-            self.store(segment, (row, column), all);
-        }
+    /// The consumers of the CTA.
+    fn consumers(&self) -> NamedBarrier {
+        NamedBarrier::new(1, 32 * self.kernel.plan.consumer_warps())
+    }
+
+    /// The partial result of a segment's head that the CTA of a team has.
+    fn slot(&self, segment: &Segment, team: Reg<u32>) -> Reg<u32> {
+        let cta = team * self.team_ctas + block_idx().x % self.team_ctas;
+        cta * 2 + team.eq(segment.first_team).to_u32()
     }
 
     /// Stores the output of a row, from a column on, and LSE.
@@ -180,7 +255,12 @@ impl<T: CacheElement> Results<T> {
     }
 }
 
-/// The partial result of a CTA of a segment's head.
-fn slot(segment: &Segment, cta: Reg<u32>) -> Reg<u32> {
-    cta * 2 + cta.eq(segment.first_cta).to_u32()
+/// CTAs that combine their results of a head.
+struct Group {
+    /// The team of the first.
+    first: Reg<u32>,
+    /// Teams from one to the next.
+    step: Reg<u32>,
+    /// The slots of the levels below.
+    below: Reg<u32>,
 }

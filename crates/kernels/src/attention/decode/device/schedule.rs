@@ -1,12 +1,14 @@
 //! Which keys a CTA processes: an even share of all, whatever the lengths.
 //!
 //! ```text
-//! boxes of keys    | sequence 0, head 0 | sequence 0, head 1 | sequence 1, head 0 | .. in the order of all
-//! CTAs             |     0     |     1     |     2     |     3     |     4     | ..
-//! segments               0          0 | 1         1          1 | 2 ..    a CTA's boxes of one head of one sequence
+//! boxes of keys    | sequence 0, heads 0 to 3 | sequence 0, heads 4 to 7 | sequence 1, heads 0 to 3 | .. in the order of all
+//! teams of CTAs    |       0       |       1       |       2       |       3       |       4       | ..
+//! segments                 0            0 | 1             1               1 | 2 ..    a team's boxes of some heads of one sequence
 //! ```
 //!
-//! The lengths are on the device: each CTA sums them up itself.
+//! The CTAs of a team have the same keys of one head each, so that the heads' columns of a key, which
+//! are neighbors in memory, are read at about the same time. The lengths are on the device: each CTA
+//! sums them up itself.
 
 use warpwright::prelude::*;
 
@@ -19,6 +21,11 @@ pub(super) struct Walk {
     lengths: Global<u32>,
     /// The keys before a sequence's end that any of its queries sees.
     reach: Reg<u32>,
+    /// CTAs of a team, and the key heads of each.
+    team_ctas: Reg<u32>,
+    heads: Reg<u32>,
+    /// The index of this CTA's head among those of the team.
+    member: Reg<u32>,
     /// Boxes of a CTA.
     share: Reg<u32>,
     /// The next box, and the end of this CTA's, in the order of all.
@@ -42,9 +49,9 @@ pub(super) struct Segment {
     pub(super) first_key: Reg<u32>,
     /// The boxes; 0 of a sequence without keys.
     pub(super) boxes: Reg<u32>,
-    /// The first and the last CTA that share the head.
-    pub(super) first_cta: Reg<u32>,
-    pub(super) last_cta: Reg<u32>,
+    /// The first and the last team whose CTAs share the head.
+    pub(super) first_team: Reg<u32>,
+    pub(super) last_team: Reg<u32>,
 }
 
 #[device]
@@ -55,6 +62,7 @@ impl Walk {
         lengths: Global<u32>,
         (batch, pages_per_sequence): (Reg<u32>, Reg<u32>),
         reach: Reg<u32>,
+        team_ctas: Reg<u32>,
     ) -> Self {
         let (threads, thread) = (kernel.plan.threads(), thread_idx().x);
         let per_thread = batch.div_ceil(threads);
@@ -63,6 +71,9 @@ impl Walk {
             kernel,
             lengths,
             reach,
+            team_ctas,
+            heads: kernel.heads.key_heads / team_ctas,
+            member: block_idx().x % team_ctas,
             share: constant(0),
             next: constant(0),
             end: constant(0),
@@ -76,12 +87,12 @@ impl Walk {
                 length.le(pages_per_sequence * kernel.page_size),
                 "a sequence is longer than its entries of the block table",
             );
-            mine += walk.boxes(length) * kernel.heads.key_heads;
+            mine += walk.boxes(length) * walk.heads;
         }
         let before = block::exclusive_sum(mine);
         let total = block::broadcast(before + mine, threads - 1);
-        walk.share = total.div_ceil(grid_dim().x).max(kernel.plan.key_warps);
-        walk.next = block_idx().x * walk.share;
+        walk.share = total.div_ceil(grid_dim().x / team_ctas).max(kernel.plan.key_warps);
+        walk.next = block_idx().x / team_ctas * walk.share;
         walk.end = (walk.next + walk.share).min(total);
 
         // One thread has counted the sequence of the CTA's first box.
@@ -121,17 +132,17 @@ impl Walk {
         let first_seen = self.first_seen(length);
         let segment = Segment {
             sequence: self.sequence.duplicate(),
-            head,
+            head: head * self.team_ctas + self.member,
             length,
             first_seen,
             first_key: (first_seen / self.kernel.plan.box_keys + first) * self.kernel.plan.box_keys,
             boxes: length.eq(0).select(0u32, boxes),
-            first_cta: begin / self.share,
-            last_cta: (begin + boxes_of_head - 1) / self.share,
+            first_team: begin / self.share,
+            last_team: (begin + boxes_of_head - 1) / self.share,
         };
         self.next += boxes;
         self.before += boxes;
-        if self.before == boxes_of_head * self.kernel.heads.key_heads {
+        if self.before == boxes_of_head * self.heads {
             self.before = constant(0);
             self.sequence += 1;
         }
@@ -150,9 +161,9 @@ impl Walk {
         (length.div_ceil(box_keys) - self.first_seen(length) / box_keys).max(1)
     }
 
-    /// Boxes of all heads of a sequence.
+    /// Boxes of a sequence, of all heads of a CTA.
     fn boxes_of_sequence(&self, sequence: Reg<u32>) -> Reg<u32> {
-        self.boxes(self.lengths[sequence]) * self.kernel.heads.key_heads
+        self.boxes(self.lengths[sequence]) * self.heads
     }
 }
 
@@ -160,6 +171,6 @@ impl Walk {
 impl Segment {
     /// Whether this CTA has all keys of the head.
     pub(super) fn is_whole(&self) -> Reg<bool> {
-        self.first_cta.eq(self.last_cta)
+        self.first_team.eq(self.last_team)
     }
 }

@@ -162,14 +162,14 @@ impl Call<'_> {
         let compiled = operations.kernel(*kernel, DecodeAttention::run::<T, P>)?;
         let ctas = kernel.ctas(shape, operations.resident(&compiled)?);
         let window = options.window.unwrap_or(u32::MAX).min(shape.capacity() as u32 + shape.queries);
-        let sizes = [shape.batch, shape.pages_per_sequence, window];
+        let sizes = [shape.batch, shape.pages_per_sequence, window, kernel.team_ctas(ctas)];
         let DecodeBuffers { queries, table, lengths, output, lse, .. } = buffers;
         let sink = options.sink.unwrap_or_else(|| queries.cast());
         let factors = options.factors(shape.heads);
         operations.with_scratch(stream, |scratch: &mut DecodeScratch| {
             let workspace =
                 scratch.partials.at_least(operations.device(), kernel.workspace_elements(ctas))?;
-            let arrived = scratch.arrived.at_least_kept(stream, ctas as usize)?;
+            let arrived = scratch.arrived.at_least_kept(stream, kernel.counters(ctas))?;
             let launch = compiled.shape(ctas);
             let launch = if kernel.plan.is_hopper { launch.overlapping() } else { launch };
             let inputs = (queries, table, lengths, sink, sizes, factors);
