@@ -13,6 +13,7 @@ pub mod operations;
 pub mod reduce;
 pub mod rows;
 pub mod sample;
+pub mod sampling;
 pub mod scan;
 pub mod select;
 pub mod sgemm;

@@ -10,6 +10,7 @@ mod device;
 mod host;
 mod plan;
 
+pub(crate) use device::Chunk;
 pub use device::RowElement;
 pub use device::cross_entropy::{CrossEntropy, IGNORED};
 pub use device::layer_norm::LayerNorm;

@@ -6,7 +6,9 @@ use warpwright_harness::{DynWorkload, Entry};
 
 use crate::attention::decode::DecodeAttentionWorkload;
 use crate::attention::{AttentionWorkload, GradientWorkload};
-use crate::{delta_rule, elementwise, histogram, reduce, rows, scan, select, sgemm, sort, transpose};
+use crate::{
+    delta_rule, elementwise, histogram, reduce, rows, sampling, scan, select, sgemm, sort, transpose,
+};
 
 /// Every workload of the library, in the order in which a reader best meets them.
 pub const WORKLOADS: &[Entry] = &[
@@ -26,6 +28,7 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<rows::AddRmsNormWorkload>(),
     Entry::of::<rows::LayerNormWorkload>(),
     Entry::of::<rows::CrossEntropyWorkload>(),
+    Entry::of::<sampling::SamplingWorkload>(),
     Entry::of::<delta_rule::DeltaRuleDecodeWorkload>(),
     Entry::of::<delta_rule::DeltaRuleWorkload>(),
     Entry::of::<sgemm::SgemmWorkload>(),

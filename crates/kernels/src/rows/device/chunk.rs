@@ -65,7 +65,7 @@ impl RowElement for f16 {
 
 /// A vector of a row as it came from memory: two 16-bit elements share a register.
 #[derive(Clone, DeviceValue)]
-pub(super) struct Chunk<T> {
+pub(crate) struct Chunk<T> {
     words: Vec<Reg<u32>>,
     lanes: u32,
     element: std::marker::PhantomData<T>,
@@ -74,7 +74,7 @@ pub(super) struct Chunk<T> {
 impl<T: RowElement> Chunk<T> {
     /// Loads `lanes` elements, in accesses of 128 bits at most.
     #[track_caller]
-    pub(super) fn load<S: Space>(from: Pointer<T, S>, lanes: u32, access: Access) -> Self {
+    pub(crate) fn load<S: Space>(from: Pointer<T, S>, lanes: u32, access: Access) -> Self {
         let bytes = lanes * T::BYTES;
         let words = if bytes < 4 {
             vec![from.cast::<u16>().load_with(access).convert()]
@@ -90,7 +90,7 @@ impl<T: RowElement> Chunk<T> {
 
     /// `lanes` elements whose every 32-bit word is `word`.
     #[track_caller]
-    pub(super) fn filled(word: u32, lanes: u32) -> Self {
+    pub(crate) fn filled(word: u32, lanes: u32) -> Self {
         let words = (lanes * T::BYTES).div_ceil(4);
         let words = (0..words).map(|_| constant(word).duplicate()).collect();
         Self { words, lanes, element: std::marker::PhantomData }
@@ -98,7 +98,7 @@ impl<T: RowElement> Chunk<T> {
 
     /// The elements in f32.
     #[track_caller]
-    pub(super) fn values(&self) -> Vec<Reg<f32>> {
+    pub(crate) fn values(&self) -> Vec<Reg<f32>> {
         let mut values: Vec<_> = self.words.iter().flat_map(|word| T::widen(*word)).collect();
         values.truncate(self.lanes as usize);
         values
@@ -106,7 +106,7 @@ impl<T: RowElement> Chunk<T> {
 
     /// Rounds values to `T`.
     #[track_caller]
-    pub(super) fn of(values: &[Reg<f32>]) -> Self {
+    pub(crate) fn of(values: &[Reg<f32>]) -> Self {
         let words = values.chunks(4 / T::BYTES as usize).map(|lanes| T::narrow(lanes)).collect();
         Self { words, lanes: values.len() as u32, element: std::marker::PhantomData }
     }

@@ -12,5 +12,6 @@ mod row;
 mod row_loop;
 pub(super) mod softmax;
 
+pub(crate) use chunk::Chunk;
 pub use chunk::RowElement;
 pub(super) use grid_reduction::workspace_words;

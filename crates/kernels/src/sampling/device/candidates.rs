@@ -1,0 +1,161 @@
+//! Few candidates: those whose keys are at least a bound that enough keys reach, sorted by one CTA.
+
+use warpwright::prelude::*;
+
+use super::mass::Masses;
+use super::search::{Keys, add_where};
+
+/// Candidates that a thread sorts.
+const PER_THREAD: u32 = 2;
+
+/// The candidates, in the memory of the first CTA.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Candidates {
+    threads: u32,
+    /// The key of each in the upper half, the complement of its column in the lower.
+    list: Shared<u64>,
+    count: Shared<u32>,
+    /// What one thread finds for all.
+    found: Shared<u64>,
+}
+
+#[device]
+impl Candidates {
+    pub(super) fn new(threads: u32) -> Self {
+        let candidates = Self {
+            threads,
+            list: shared_array::<u64>(threads * PER_THREAD),
+            count: shared_array::<u32>(1),
+            found: shared_array::<u64>(2),
+        };
+        if thread_idx().x == 0 {
+            candidates.count.store(0u32);
+        }
+        candidates
+    }
+
+    /// Most candidates.
+    pub(super) fn capacity(&self) -> u32 {
+        self.threads * PER_THREAD
+    }
+
+    /// A key that `wanted` keys of the CTA reach at least: the `wanted`-th highest of its threads'
+    /// highest keys, without the low bits.
+    pub(super) fn bound(&self, highest: Reg<u32>, wanted: Reg<u32>) -> Reg<u32> {
+        /// Bits that are left 0: 2^12 neighbors of a number are few candidates more.
+        const SKIPPED: u32 = 12;
+        let mut bound = constant(0u32);
+        let mut bit = constant(1u32 << 31);
+        while bit >= 1u32 << SKIPPED {
+            if sync_threads_count(highest.ge(bound + bit)) >= wanted {
+                bound = bound + bit;
+            }
+            bit = bit >> 1u32;
+        }
+        bound
+    }
+
+    /// Sends the keys from `bound` on to the first CTA; their number, which may exceed the capacity.
+    pub(super) fn collect<S: Space>(&self, keys: &Keys<S>, bound: Reg<u32>) -> Reg<u32> {
+        let least = bound.max(1u32);
+        keys.fold((), |(), key, index| self.send(keys, key.ge(least), key, index));
+        keys.team.sync();
+        let mut count = self.count.load();
+        if keys.team.ctas > 1 {
+            count = self.count.map_to_block(0u32).load();
+        }
+        count
+    }
+
+    fn send<S: Space>(&self, keys: &Keys<S>, is_one: Reg<bool>, key: Reg<u32>, index: Reg<u32>) {
+        if is_one {
+            let word = (key.convert::<u64>() << 32u32) | (!keys.column(index)).convert::<u64>();
+            if keys.team.ctas > 1 {
+                let at = self.count.map_to_block(0u32).atomic_add(1u32);
+                if at < self.capacity() {
+                    self.list.map_to_block(0u32).at(at).store(word);
+                }
+            } else {
+                let at = self.count.atomic_add(1u32);
+                if at < self.capacity() {
+                    self.list.at(at).store(word);
+                }
+            }
+        }
+    }
+
+    /// Sorts the candidates, highest first: bitonic, over the next power of two.
+    fn sort(&self, count: Reg<u32>) {
+        let (thread, threads) = (thread_idx().x, self.threads);
+        for at in (count + thread..self.capacity()).step_by(threads) {
+            self.list.at(at).store(0u64);
+        }
+        sync_threads();
+        let mut size = constant(2u32);
+        while size / 2 < count {
+            let mut stride = size / 2;
+            while stride != 0 {
+                // A pair for each thread.
+                let first = thread * 2 - (thread & (stride - 1));
+                if (first & !(size - 1)) < count {
+                    let (low, high) = (self.list.at(first), self.list.at(first + stride));
+                    let (a, b) = (low.load(), high.load());
+                    let descends = (first & size).eq(0);
+                    if a.lt(b).to_u32() == descends.to_u32() {
+                        low.store(b);
+                        high.store(a);
+                    }
+                }
+                stride = stride / 2;
+                sync_threads();
+            }
+            size = size * 2;
+        }
+    }
+
+    /// The column at `point(total)` of the candidates that top-k and top-p keep. All threads of the
+    /// first CTA make the call.
+    pub(super) fn choose(
+        &self,
+        (count, top_k): (Reg<u32>, Reg<u32>),
+        masses: &Masses,
+        target: impl Fn(Reg<u64>) -> Reg<u64>,
+        point: impl Fn(Reg<u64>) -> Reg<u64>,
+    ) -> Reg<u32> {
+        self.sort(count);
+        let mut least = constant(1u32);
+        if top_k > 0 && top_k <= count {
+            least = (self.list.at(top_k - 1).load() >> 32u32).convert::<u32>();
+        }
+        let words = self.list.at(thread_idx().x * PER_THREAD).load_vector::<2>();
+        let keys = words.map(|word| (word >> 32u32).convert::<u32>());
+        let of_key = |key: Reg<u32>| add_where(key.ge(least), constant(0u64), || masses.of(key));
+        let own = keys.map(of_key);
+        let before = block::exclusive_sum(own[0] + own[1]);
+        let ends = [before + own[0], before + own[0] + own[1]];
+        let total = block::broadcast(ends[1], self.threads - 1);
+
+        // The last key that top-p keeps, and what it keeps.
+        let target = target(total);
+        self.tell((before, ends), target, keys.map(|key| key.convert::<u64>()), 0);
+        let last = self.found.load().convert::<u32>();
+        let kept = |at: usize| keys[at].ge(last).select(own[at], 0u64);
+        let total = block::reduce_sum(kept(0) + kept(1));
+        self.tell((before, ends), point(total) + 1u64, words, 1);
+        !self.found.at(1).load().convert::<u32>()
+    }
+
+    /// Stores the value of the first candidate up to which the masses add up to `target`.
+    fn tell(
+        &self,
+        (before, ends): (Reg<u64>, [Reg<u64>; 2]),
+        target: Reg<u64>,
+        values: [Reg<u64>; 2],
+        to: u32,
+    ) {
+        if before < target && ends[1] >= target {
+            self.found.at(to).store(ends[0].ge(target).select(values[0], values[1]));
+        }
+        sync_threads();
+    }
+}

@@ -1,0 +1,330 @@
+//! The kernel: a row for each cluster.
+//!
+//! ```text
+//! load       the row, once, as keys in shared memory
+//! bound      a lower bound of the k-th key, from the highest key of each thread
+//! candidates the keys from the bound on, sorted by one CTA: top-k of few tokens ends here
+//! search     else: each filter, and the token, bit by bit of a key over the whole cluster
+//! ```
+
+use warpwright::prelude::*;
+
+use super::candidates::Candidates;
+use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, key_of, logit_of, random_bits};
+use super::search::Keys;
+use super::team::Team;
+use crate::rows::{Chunk, RowElement};
+use crate::sampling::problem::NO_TOKEN;
+use crate::vector;
+
+/// The kernel and its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Sample {
+    /// Tokens of the vocabulary.
+    pub(crate) vocabulary: u32,
+    /// CTAs of a row: a cluster.
+    pub(crate) ctas: u32,
+    /// Threads of a CTA.
+    pub(crate) threads: u32,
+    /// Elements of a vector.
+    pub(crate) lanes: u32,
+    /// Whether shared memory holds the keys; else a workspace does.
+    pub(crate) is_resident: bool,
+    pub(crate) has_history: bool,
+    pub(crate) has_log_probabilities: bool,
+}
+
+/// What the kernel reads beside the logits.
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+pub(crate) struct SampleInputs {
+    /// (rows, words).
+    parameters: Global<u32>,
+    /// (rows, capacity): tokens and counts.
+    history: Global<u32>,
+    counts: Global<u32>,
+    capacity: Reg<u32>,
+}
+
+/// Vectors that a thread loads at once: 64 KiB of a CTA of 512 threads are in flight.
+const AT_ONCE: u32 = 8;
+
+/// The parameters of a row.
+#[derive(Clone, Copy, DeviceValue)]
+struct Row {
+    temperature: Reg<f32>,
+    top_k: Reg<u32>,
+    top_p: Reg<f32>,
+    min_p: Reg<f32>,
+    /// Of repetition, frequency and presence.
+    penalties: [Reg<f32>; 3],
+    history: Reg<u32>,
+    seed: [Reg<u32>; 2],
+    position: [Reg<u32>; 2],
+}
+
+impl Row {
+    #[track_caller]
+    fn load(from: Global<u32>) -> Self {
+        let words: Vec<Reg<u32>> =
+            (0..3).flat_map(|part| vector::load_lanes(from.at(4 * part), 4, vector::read_once())).collect();
+        let float = |index: usize| words[index].bit_cast::<f32>();
+        Self {
+            temperature: float(0),
+            top_k: words[1],
+            top_p: float(2),
+            min_p: float(3),
+            penalties: [float(4), float(5), float(6)],
+            history: words[7],
+            seed: [words[8], words[9]],
+            position: [words[10], words[11]],
+        }
+    }
+
+    /// Whether top-p drops anything.
+    #[track_caller]
+    fn has_top_p(&self) -> Reg<bool> {
+        self.top_p.ge(0f32) & self.top_p.lt(1f32)
+    }
+
+    /// The mass that the tokens that top-p keeps have at least, of `total`.
+    #[track_caller]
+    fn target(&self, total: Reg<u64>) -> Reg<u64> {
+        let part = (self.top_p * (1u64 << 32) as f32).convert::<u64>();
+        self.has_top_p().select(total.mul_hi(part << 32u32).max(1u64), total)
+    }
+
+    /// The random number below `total`.
+    #[track_caller]
+    fn point(&self, total: Reg<u64>) -> Reg<u64> {
+        total.mul_hi(random_bits(self.seed, self.position))
+    }
+}
+
+impl Sample {
+    /// Vectors of each thread.
+    fn steps(&self) -> u32 {
+        (self.vocabulary / self.lanes).div_ceil(self.ctas * self.threads)
+    }
+
+    /// Keys of a CTA.
+    pub(crate) fn keys(&self) -> u32 {
+        self.steps() * self.threads * self.lanes
+    }
+
+    /// `logits` are (rows, vocabulary), `tokens` and `log_probabilities` (rows).
+    #[kernel]
+    pub(crate) fn run<T: RowElement>(
+        &self,
+        logits: &Global<T>,
+        inputs: SampleInputs,
+        tokens: &mut Global<u32>,
+        log_probabilities: &mut Global<f32>,
+        workspace: &mut Global<u32>,
+    ) {
+        launch::threads(self.threads);
+        forbid_contraction();
+        if self.ctas > 1 {
+            launch::cluster(self.ctas, 1, 1);
+        }
+        let outputs = (*tokens, *log_probabilities);
+        if self.is_resident {
+            self.sample(*logits, inputs, outputs, dynamic_shared::<u32>(self.keys()));
+        } else {
+            let keys = workspace.at(block_idx().x as u64 * u64::from(self.keys()));
+            self.sample(*logits, inputs, outputs, keys);
+        }
+    }
+}
+
+#[device]
+impl Sample {
+    fn sample<T: RowElement, S: Space>(
+        &self,
+        logits: Global<T>,
+        inputs: SampleInputs,
+        (tokens, log_probabilities): (Global<u32>, Global<f32>),
+        keys: Pointer<u32, S>,
+    ) {
+        let team = Team::new(self.ctas);
+        let (threads, lanes) = (self.threads, self.lanes);
+        let mut keys = Keys { team, threads, lanes, count: self.keys(), keys };
+        let candidates = Candidates::new(threads);
+        let row_index = block_idx().x / self.ctas;
+        let row = Row::load(inputs.parameters.at(row_index * 12u32));
+        let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
+        self.load(&keys, logits);
+        team.sync();
+
+        let mut log_sum = (constant(0f32), constant(0f32));
+        if self.has_log_probabilities {
+            log_sum = self.log_sum(&mut keys);
+        }
+        if self.has_history {
+            let first = row_index as u64 * inputs.capacity as u64;
+            let history = (inputs.history.at(first), inputs.counts.at(first));
+            self.penalize(&keys, &row, history, row.history.min(inputs.capacity));
+            sync_threads();
+        }
+
+        // The highest key of all in the upper half, the complement of the lowest bound in the lower.
+        let highest = keys.fold(constant(0u32), |highest, key, _| highest.max(key));
+        let top_k = row.top_k.lt(self.vocabulary).select(row.top_k, 0u32);
+        let wanted = top_k.div_ceil(self.ctas);
+        let has_bound = wanted.gt(0) & wanted.le(threads);
+        let mut bound = constant(0u32);
+        if has_bound {
+            bound = candidates.bound(highest, wanted);
+        }
+        let highest = block::reduce_max(highest);
+        let mut collects = has_bound;
+        if self.vocabulary <= candidates.capacity() {
+            collects = constant(true);
+        }
+        let both = (highest.convert::<u64>() << 32u32) | (!bound).convert::<u64>();
+        let both = keys.team.exchange(both, |a, b| {
+            let halves = |word: Reg<u64>| ((word >> 32u32).convert::<u32>(), word.convert::<u32>());
+            let ((a, i), (b, j)) = (halves(a), halves(b));
+            (a.max(b).convert::<u64>() << 32u32) | i.max(j).convert::<u64>()
+        });
+        let (top, bound) = ((both >> 32u32).convert::<u32>(), !both.convert::<u32>());
+
+        let mut column = constant(NO_TOKEN);
+        if top > NEGATIVE_INFINITY && top <= INFINITY {
+            let scale = (std::f32::consts::LOG2_E / row.temperature).min(f32::MAX);
+            let least = (row.min_p.min(1f32) * (1u64 << 40) as f32).convert::<u64>();
+            let masses = Masses { top, maximum: logit_of(top), scale, least };
+            if row.temperature > 0f32 {
+                let mut count = constant(u32::MAX);
+                if collects {
+                    count = candidates.collect(&keys, bound);
+                }
+                if count <= candidates.capacity() {
+                    if keys.team.rank == 0 {
+                        column = candidates.choose(
+                            (count, top_k),
+                            &masses,
+                            |total| row.target(total),
+                            |total| row.point(total),
+                        );
+                    }
+                } else {
+                    column = self.search(&mut keys, &row, top_k, &masses);
+                }
+            } else {
+                // Of equal keys, the lowest column.
+                let last = keys.fold(constant(0u32), |last, key, index| {
+                    key.eq(top).select(!keys.column(index), 0u32).max(last)
+                });
+                column = !keys.team.max(last);
+            }
+        }
+        if keys.team.rank == 0 && thread_idx().x == 0 {
+            tokens[row_index] = column;
+            if self.has_log_probabilities {
+                let mut result = constant(f32::NAN);
+                if column < self.vocabulary {
+                    let logit = Chunk::load(logits.at(column), 1, Access::new()).values()[0];
+                    let (maximum, log_sum) = log_sum;
+                    result = logit.eq(maximum).select(0f32, logit - maximum) - log_sum;
+                }
+                log_probabilities[row_index] = result;
+            }
+        }
+        // No CTA ends while another reads its memory.
+        team.sync();
+    }
+
+    /// Loads the CTA's part of the row.
+    fn load<T: RowElement, S: Space>(&self, keys: &Keys<S>, row: Global<T>) {
+        let vectors = self.vocabulary / self.lanes;
+        for first in (0..self.steps()).step_by(AT_ONCE as usize) {
+            let steps = first..(first + AT_ONCE).min(self.steps());
+            let positions: Vec<_> =
+                steps.map(|step| (thread_idx().x + step * self.threads) * self.lanes).collect();
+            let mut chunks = vec![];
+            for index in &positions {
+                let column = keys.column(*index);
+                let mut chunk = Chunk::<T>::filled(T::NEGATIVE_INFINITIES, self.lanes);
+                if column < vectors * self.lanes {
+                    chunk = Chunk::load(row.at(column), self.lanes, vector::read_once());
+                }
+                chunks.push((column, chunk));
+            }
+            for (index, (column, chunk)) in positions.iter().zip(chunks) {
+                let inside = column.lt(self.vocabulary);
+                let of_row: Vec<Reg<u32>> =
+                    chunk.values().into_iter().map(|logit| inside.select(key_of(logit), 0u32)).collect();
+                for (part, lanes) in of_row.chunks(4).enumerate() {
+                    vector::store_lanes(keys.keys.at(*index + part as u32 * 4), lanes, Access::new());
+                }
+            }
+        }
+    }
+
+    /// The maximum of the logits, and the logarithm of the sum of their exponentials relative to it.
+    fn log_sum<S: Space>(&self, keys: &mut Keys<S>) -> (Reg<f32>, Reg<f32>) {
+        let highest = keys.fold(constant(0u32), |highest, key, _| highest.max(key));
+        let top = keys.team.max(highest);
+        let maximum = logit_of(top);
+        let scale = constant(std::f32::consts::LOG2_E);
+        let masses = Masses { top, maximum, scale, least: constant(0u64) };
+        let total = keys.sum_from(constant(NEGATIVE_INFINITY), |key| masses.of(key));
+        let sum = total.convert::<f32>() * (1.0 / (1u64 << 40) as f32);
+        let is_row = top.gt(NEGATIVE_INFINITY) & top.le(INFINITY);
+        (maximum, is_row.select(sum.ln(), f32::NAN))
+    }
+
+    /// Applies the penalties to the CTA's keys of earlier tokens.
+    fn penalize<S: Space>(
+        &self,
+        keys: &Keys<S>,
+        row: &Row,
+        (tokens, counts): (Global<u32>, Global<u32>),
+        length: Reg<u32>,
+    ) {
+        let [repetition, frequency, presence] = row.penalties;
+        for entry in (thread_idx().x..length).step_by(self.threads) {
+            let token = tokens.at(entry).load();
+            let (is_here, index) = keys.index(token);
+            if is_here && token < self.vocabulary {
+                let count = counts.at(entry).load();
+                let key = keys.keys.at(index);
+                let logit = logit_of(key.load());
+                let logit = logit.gt(0f32).select(logit / repetition, logit * repetition);
+                let logit = logit - count.convert::<f32>() * frequency;
+                let logit = count.gt(0).select(logit - presence, logit);
+                key.store(key_of(logit));
+            }
+        }
+    }
+
+    /// The column, where candidates are many.
+    fn search<S: Space>(&self, keys: &mut Keys<S>, row: &Row, top_k: Reg<u32>, masses: &Masses) -> Reg<u32> {
+        let mut least = constant(1u32);
+        if top_k > 0 {
+            let (found, _) = keys.search(top_k.convert::<u64>(), |_, key, _| key, |_| constant(1u64));
+            least = found;
+        }
+        if row.has_top_p() {
+            let total = keys.sum_from(least, |key| masses.of(key));
+            let (found, _) = keys.search(
+                row.target(total),
+                |_, key, _| key,
+                |key| key.ge(least).select(masses.of(key), 0u64),
+            );
+            least = least.max(found);
+        }
+        let total = keys.sum_from(least, |key| masses.of(key));
+        let point = row.point(total);
+        let (found, above) =
+            keys.search(point + 1u64, |_, key, _| key, |key| key.ge(least).select(masses.of(key), 0u64));
+        // Of equal keys, the lowest columns come first.
+        let rank = (point - above) / masses.of(found);
+        let (complement, _) = keys.search(
+            rank + 1u64,
+            |keys, key, index| key.eq(found).select(!keys.column(index), 0u32),
+            |_| constant(1u64),
+        );
+        !complement
+    }
+}

@@ -1,0 +1,9 @@
+//! The kernel, by idea.
+
+mod candidates;
+mod kernel;
+mod mass;
+mod search;
+mod team;
+
+pub(super) use kernel::Sample;

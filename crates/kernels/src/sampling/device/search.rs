@@ -1,0 +1,104 @@
+//! A row's keys in the memory of its CTAs, and the search for a key by what is above it.
+//!
+//! ```text
+//! vectors of a row   | 32 of CTA 0 | 32 of CTA 1 | .. | 32 of CTA 0 | ..     a warp loads 32 at once
+//! keys of a CTA      | 32 vectors  | the next 32 | ..                        0 past the end of the row
+//! ```
+
+use warpwright::lang::space::Space;
+use warpwright::lang::staging::Yields;
+use warpwright::prelude::*;
+
+use super::team::Team;
+
+/// The keys of a CTA.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Keys<S: Space> {
+    pub(super) team: Team,
+    /// Threads of a CTA, elements of a vector, and keys of a CTA.
+    pub(super) threads: u32,
+    pub(super) lanes: u32,
+    pub(super) count: u32,
+    pub(super) keys: Pointer<u32, S>,
+}
+
+/// Keys that a thread reads at once.
+const AT_ONCE: u32 = 4;
+
+#[device]
+impl<S: Space> Keys<S> {
+    /// The column of a key.
+    pub(super) fn column(&self, index: Reg<u32>) -> Reg<u32> {
+        let vector = index / self.lanes;
+        let of_row = ((vector / 32) * self.team.ctas + self.team.rank) * 32 + vector % 32;
+        of_row * self.lanes + index % self.lanes
+    }
+
+    /// Whether a column is of this CTA, and the index of its key.
+    pub(super) fn index(&self, column: Reg<u32>) -> (Reg<bool>, Reg<u32>) {
+        let vector = column / self.lanes;
+        let group = vector / 32;
+        let index = ((group / self.team.ctas) * 32 + vector % 32) * self.lanes + column % self.lanes;
+        ((group % self.team.ctas).eq(self.team.rank), index)
+    }
+
+    /// Folds `work` over this thread's keys and their indices.
+    pub(super) fn fold<V: DeviceValue + Yields<V> + Copy>(
+        &self,
+        mut state: V,
+        work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
+    ) -> V {
+        for index in (thread_idx().x * AT_ONCE..self.count).step_by(self.threads * AT_ONCE) {
+            let keys = self.keys.at(index).load_vector::<4>();
+            for lane in 0..AT_ONCE {
+                state = work(state, keys[lane as usize], index + lane);
+            }
+        }
+        state
+    }
+
+    /// The sum of `amount` over the row's keys from `least` on.
+    pub(super) fn sum_from(&mut self, least: Reg<u32>, amount: impl Fn(Reg<u32>) -> Reg<u64>) -> Reg<u64> {
+        let sum = self.fold(constant(0u64), |sum, key, _| add_where(key.ge(least), sum, || amount(key)));
+        self.team.sum(sum)
+    }
+
+    /// The highest number x such that the amounts of all keys whose `order` is at least x add up to
+    /// `target`, and the sum of those above x: a bit at each step, from the highest on. Amounts are
+    /// computed between the bounds of x only.
+    pub(super) fn search(
+        &mut self,
+        target: Reg<u64>,
+        order: impl Fn(&Self, Reg<u32>, Reg<u32>) -> Reg<u32>,
+        amount: impl Fn(Reg<u32>) -> Reg<u64>,
+    ) -> (Reg<u32>, Reg<u64>) {
+        let (mut found, mut above) = (constant(0u32), constant(0u64));
+        let mut width = constant(1u32 << 31);
+        while width != 0 {
+            let middle = found + width;
+            let here = *self;
+            let upper = here.fold(constant(0u64), |sum, key, index| {
+                let at = order(&here, key, index);
+                add_where((at - middle).lt(width), sum, || amount(key))
+            });
+            let sum = above + self.team.sum(upper);
+            if sum >= target {
+                found = middle;
+            } else {
+                above = sum;
+            }
+            width = width >> 1u32;
+        }
+        (found, above)
+    }
+}
+
+/// `sum`, plus `amount` where the condition holds.
+#[device]
+pub(super) fn add_where(condition: Reg<bool>, sum: Reg<u64>, amount: impl Fn() -> Reg<u64>) -> Reg<u64> {
+    let mut sum = sum;
+    if condition {
+        sum = sum + amount();
+    }
+    sum
+}

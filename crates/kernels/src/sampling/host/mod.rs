@@ -1,0 +1,6 @@
+//! Launching the kernel.
+
+mod operations;
+mod workload;
+
+pub(crate) use workload::SamplingWorkload;

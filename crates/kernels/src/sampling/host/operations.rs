@@ -1,0 +1,149 @@
+//! Sampling for programs.
+
+use warpwright::lang::element::Element;
+use warpwright::runtime::{LaunchCounts, Storable, Stream};
+use warpwright_harness::Options;
+
+use super::super::device::Sample;
+use super::super::problem::SamplingBuffers;
+use crate::operations::{OperationError, Operations, Result, Scratch};
+use crate::rows::RowElement;
+use crate::vector;
+
+/// The workspace of a stream.
+#[derive(Default)]
+struct SamplingScratch {
+    keys: Scratch<u32>,
+    log_probabilities: Scratch<f32>,
+}
+
+/// What a configuration shall have; `None` leaves it to the heuristic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
+pub(crate) struct SamplingTuning {
+    /// CTAs per row: a cluster.
+    #[option(min = 1, max = 16, search = [8, 16])]
+    pub(super) ctas: Option<u32>,
+    /// Threads of a CTA: a multiple of 32 from 64 on.
+    #[option(min = 64, max = 1024, search = [256, 512, 1024])]
+    pub(super) threads: Option<u32>,
+}
+
+/// Keys of a CTA: 64 KiB, so that an SM holds three CTAs.
+const CTA_KEYS: u32 = 1 << 14;
+/// The same of few rows, which leave SMs idle.
+const CTA_KEYS_OF_FEW_ROWS: u32 = 1 << 12;
+/// Rows from which clusters of 16 CTAs occupy the device.
+const MANY_ROWS: u32 = 8;
+/// CTAs of a cluster at most, on Hopper with the non-portable size.
+const MAX_CTAS: u32 = 16;
+/// Shared memory beside the keys: at most 1024 threads with two candidates each, and exchanges.
+const OTHER_SHARED_BYTES: u32 = 20 << 10;
+
+impl Operations {
+    /// A token for each row of logits, (rows, vocabulary): by temperature, top-k, top-p and min-p,
+    /// with penalties of earlier tokens, and greedily at temperature 0. Parameters and history are
+    /// read when the kernel runs, so that a CUDA graph may be replayed with others.
+    ///
+    /// The order is that of vLLM: repetition, frequency and presence penalty, temperature, min-p,
+    /// top-k, top-p. The same seed and position give the same token on every device. A row with a
+    /// NaN, or of minus infinities only, has the token [`NO_TOKEN`](crate::sampling::NO_TOKEN) and
+    /// the log-probability NaN. Infinite logits share the whole probability.
+    ///
+    /// ```
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::operations::Operations;
+    /// # use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let logits = device.buffer_from(&[1.0f32, 3.0, 2.0, f32::NEG_INFINITY])?;
+    /// let greedy = SamplingParameters { temperature: 0.0, ..Default::default() };
+    /// let parameters = device.buffer_from(&greedy.words())?;
+    /// let mut tokens = device.uninitialized::<u32>(1)?;
+    /// let buffers = SamplingBuffers {
+    ///     logits: &logits,
+    ///     parameters: &parameters,
+    ///     history: None,
+    ///     tokens: &mut tokens,
+    ///     log_probabilities: None,
+    /// };
+    /// operations.sample(&stream, (1, 4), buffers)?;
+    /// assert_eq!(tokens.to_vec()?, [1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A buffer does not have the length of the shape, the vocabulary has no token or more than
+    /// 2^22, or the device refuses.
+    pub fn sample<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        shape: (u32, u32),
+        buffers: SamplingBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        self.tuned_sample(stream, shape, buffers, &SamplingTuning::default())
+    }
+
+    /// As [`sample`](Self::sample), with a configuration of the caller.
+    pub(super) fn tuned_sample<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        (rows, vocabulary): (u32, u32),
+        buffers: SamplingBuffers<'_, T>,
+        tuning: &SamplingTuning,
+    ) -> Result<LaunchCounts> {
+        buffers.check((rows, vocabulary))?;
+        if rows == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let sample = self.sample_kernel::<T>((rows, vocabulary), &buffers, tuning)?;
+        let kernel = self.kernel(sample, Sample::run::<T>)?;
+        let grid = self.grid("sampling", u64::from(rows) * u64::from(sample.ctas))?;
+        let SamplingBuffers { logits, parameters, history, tokens, log_probabilities } = buffers;
+        let (earlier, counts, capacity) = match history {
+            Some(history) => (history.tokens, history.counts, history.capacity),
+            None => (parameters, parameters, 0),
+        };
+        self.with_scratch(stream, |scratch: &mut SamplingScratch| {
+            let elements = if sample.is_resident { 0 } else { grid as usize * sample.keys() as usize };
+            let workspace = scratch.keys.at_least(self.device(), elements.max(1))?;
+            let log_probabilities = match log_probabilities {
+                Some(buffer) => buffer,
+                None => scratch.log_probabilities.at_least(self.device(), 1)?,
+            };
+            let inputs = (parameters, earlier, counts, capacity);
+            Ok(kernel.launch(stream, grid, (logits, inputs, tokens, log_probabilities, workspace))?)
+        })
+    }
+
+    fn sample_kernel<T: Element + Storable>(
+        &self,
+        (rows, vocabulary): (u32, u32),
+        buffers: &SamplingBuffers<'_, T>,
+        tuning: &SamplingTuning,
+    ) -> Result<Sample> {
+        let capability = self.device().properties().capability;
+        let has_clusters = capability.compute_capability >= (9, 0);
+        let lanes = vector::widest(vocabulary.into(), T::BYTES);
+        let of_cta = if rows < MANY_ROWS { CTA_KEYS_OF_FEW_ROWS } else { CTA_KEYS };
+        let wanted = vocabulary.div_ceil(of_cta).next_power_of_two().min(MAX_CTAS);
+        let ctas = tuning.ctas.filter(|_| has_clusters).unwrap_or(if has_clusters { wanted } else { 1 });
+        let vectors = (vocabulary / lanes).div_ceil(ctas);
+        let threads = tuning.threads.unwrap_or(vectors.next_power_of_two().clamp(128, 512));
+        if !threads.is_multiple_of(32) {
+            let reason = format!("CTAs of {threads} threads; give a multiple of 32");
+            return Err(OperationError::Shape { what: "sampling", reason });
+        }
+        let mut sample = Sample {
+            vocabulary,
+            ctas,
+            threads,
+            lanes,
+            is_resident: true,
+            has_history: buffers.history.is_some(),
+            has_log_probabilities: buffers.log_probabilities.is_some(),
+        };
+        let available = capability.shared_bytes_per_cta_opt_in.saturating_sub(OTHER_SHARED_BYTES);
+        sample.is_resident = sample.keys() <= available / 4;
+        Ok(sample)
+    }
+}

@@ -1,0 +1,149 @@
+//! Sampling: the tokens of the reference, exactly, by every filter and path of the kernel.
+
+use warpwright::emulator::Schedule;
+use warpwright::runtime::Device;
+use warpwright_kernels::operations::Operations;
+use warpwright_kernels::sampling::{NO_TOKEN, SamplingBuffers, SamplingParameters, reference};
+
+use crate::SUITE;
+use crate::emulated::hopper;
+use crate::walk::{on_emulators, run};
+
+/// Filters, alone and together: few candidates that are sorted, and many that are searched.
+const FILTERS: &[&str] = &[
+    "--temperature 0",
+    "--top-k 0 --top-p 1",
+    "--top-k 7 --top-p 1",
+    "--top-k 0 --top-p 0.3",
+    "--top-k 0 --top-p 0 --min-p 0.1",
+    "--top-k 0 --top-p 1 --min-p 0.2 --temperature 2.5",
+    "--top-k 20 --top-p 0.5 --min-p 0.01 --temperature 0.7 --history 9 --log-probabilities true",
+];
+
+#[test]
+fn every_filter_is_exact_at_every_length() {
+    let mut commands = Vec::new();
+    for vocabulary in [1, 31, 32, 33, 1000] {
+        for filters in FILTERS {
+            commands.push(format!("sampling --vocabulary {vocabulary} {filters}"));
+        }
+    }
+    let device = hopper(Schedule::Random(7)).expect("an emulated device");
+    commands.iter().for_each(|command| run(&SUITE, &device, command));
+}
+
+/// Clusters, a row that shared memory does not hold on an A100, and types.
+#[test]
+fn every_path_is_exact_and_checks_clean() {
+    for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(5)] {
+        let device = hopper(schedule).and_then(Device::checked).expect("an emulated device");
+        for command in [
+            "sampling --rows 2 --vocabulary 1500 --ctas 3 --threads 64 --history 20 --log-probabilities true",
+            "sampling --rows 1 --vocabulary 1501 --ctas 4 --threads 64 --top-k 0 --type bf16",
+            "sampling --rows 1 --vocabulary 1500 --ctas 2 --threads 64 --top-k 300 --top-p 0.8 --type f16",
+            "sampling --rows 2 --vocabulary 600 --ctas 2 --threads 64 --temperature 0 --type bf16",
+        ] {
+            run(&SUITE, &device, command);
+        }
+    }
+    on_emulators(&SUITE, &["sampling --rows 1 --vocabulary 40000 --history 5 --log-probabilities true"]);
+}
+
+#[test]
+fn a_whole_vocabulary_is_exact() {
+    let device = hopper(Schedule::Latest).expect("an emulated device");
+    run(&SUITE, &device, "sampling --rows 1 --vocabulary 151936 --type bf16");
+}
+
+/// The tokens of rows of logits, all with the same length.
+fn tokens(rows: &[(Vec<f32>, SamplingParameters)]) -> (Vec<u32>, Vec<f32>) {
+    let device = hopper(Schedule::Latest).expect("an emulated device");
+    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+    let vocabulary = rows[0].0.len() as u32;
+    let logits: Vec<f32> = rows.iter().flat_map(|(logits, _)| logits.clone()).collect();
+    let words: Vec<u32> = rows.iter().flat_map(|(_, parameters)| parameters.words()).collect();
+    let mut tokens = device.uninitialized(rows.len()).expect("it fits");
+    let mut log_probabilities = device.uninitialized(rows.len()).expect("it fits");
+    let buffers = SamplingBuffers {
+        logits: &device.buffer_from(&logits).expect("it fits"),
+        parameters: &device.buffer_from(&words).expect("it fits"),
+        history: None,
+        tokens: &mut tokens,
+        log_probabilities: Some(&mut log_probabilities),
+    };
+    let shape = (rows.len() as u32, vocabulary);
+    operations.sample(&stream, shape, buffers).unwrap_or_else(|error| panic!("{error}"));
+    (tokens.to_vec().expect("readable"), log_probabilities.to_vec().expect("readable"))
+}
+
+#[test]
+fn special_logits_are_defined() {
+    const INFINITY: f32 = f32::INFINITY;
+    let sampled = SamplingParameters::default();
+    let greedy = SamplingParameters { temperature: 0.0, ..sampled };
+    let cold = SamplingParameters { temperature: f32::MIN_POSITIVE / 4.0, ..sampled };
+    let top_2 = SamplingParameters { top_k: 2, ..sampled };
+    let cases: &[([f32; 5], SamplingParameters, u32)] = &[
+        ([1.0, f32::NAN, 2.0, 0.0, 0.0], sampled, NO_TOKEN),
+        ([1.0, -f32::NAN, INFINITY, 0.0, 0.0], greedy, NO_TOKEN),
+        ([-INFINITY; 5], sampled, NO_TOKEN),
+        ([-INFINITY; 5], greedy, NO_TOKEN),
+        ([-INFINITY, -INFINITY, -3e38, -INFINITY, -INFINITY], top_2, 2),
+        ([0.0, INFINITY, 3e38, -INFINITY, -3e38], sampled, 1),
+        ([3.0, 5.0, 5.0, 5.0, 1.0], greedy, 1),
+        ([-0.0, 0.0, -0.0, -1.0, -2.0], greedy, 0),
+        ([0.0, 1e-30, 0.0, -1.0, -2.0], cold, 1),
+    ];
+    let rows: Vec<_> = cases.iter().map(|(logits, parameters, _)| (logits.to_vec(), *parameters)).collect();
+    let (found, log_probabilities) = tokens(&rows);
+    for (row, (logits, parameters, expected)) in cases.iter().enumerate() {
+        let (token, logarithm) = reference::sample(logits, parameters, &[]);
+        assert_eq!((found[row], token), (*expected, *expected), "{logits:?}");
+        let difference = (f64::from(log_probabilities[row]) - logarithm).abs();
+        assert!(difference < 1e-5 || logarithm.is_nan() && log_probabilities[row].is_nan(), "{logits:?}");
+    }
+}
+
+/// Logits that are equal are kept together: of 3, 2, 2, 2, 1 top-k of 2 keeps four.
+#[test]
+fn ties_are_kept_together() {
+    let logits = vec![2.0, 1.0, 2.0, 3.0, 2.0];
+    let of = |position| SamplingParameters { top_k: 2, temperature: 4.0, position, ..Default::default() };
+    let rows: Vec<_> = (0..64).map(|position| (logits.clone(), of(position))).collect();
+    let (found, _) = tokens(&rows);
+    let expected: Vec<u32> =
+        rows.iter().map(|(x, parameters)| reference::sample(x, parameters, &[]).0).collect();
+    assert_eq!(found, expected);
+    for token in [0, 2, 3, 4] {
+        assert!(found.contains(&token), "{token} is never drawn");
+    }
+    assert!(!found.contains(&1));
+}
+
+/// The chi-square statistic of 20,000 draws against the probabilities: below the 0.999 quantile.
+#[test]
+fn draws_have_the_probabilities() {
+    const DRAWS: u64 = 20_000;
+    let logits: Vec<f32> = (0..12).map(|token| (token * 5 % 12) as f32 * 0.3).collect();
+    let sum: f64 = logits.iter().map(|logit| f64::from(logit / 1.5).exp()).sum();
+    let mut counts = [0u32; 12];
+    for position in 0..DRAWS {
+        let parameters = SamplingParameters { temperature: 1.5, seed: 42, position, ..Default::default() };
+        counts[reference::sample(&logits, &parameters, &[]).0 as usize] += 1;
+    }
+    let statistic: f64 = logits
+        .iter()
+        .zip(counts)
+        .map(|(logit, count)| {
+            let expected = f64::from(logit / 1.5).exp() / sum * DRAWS as f64;
+            (f64::from(count) - expected).powi(2) / expected
+        })
+        .sum();
+    assert!(statistic < 31.26, "{statistic} of 11 degrees of freedom: {counts:?}");
+}
+
+/// Philox4x32-10 of a zero key and counter, as its authors publish it.
+#[test]
+fn random_bits_are_those_of_philox() {
+    assert_eq!(reference::random_bits(0, 0), 0x0000_0000_6627_e8d5 | 0xe169_c58d << 32);
+}
