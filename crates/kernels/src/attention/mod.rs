@@ -1,5 +1,6 @@
 //! Attention: softmax(Q·Kᵀ)·V over sequences of keys.
 
+mod accumulator;
 mod backward;
 pub mod decode;
 mod forward;

@@ -1,8 +1,6 @@
 //! What the forward kernel is built for: its tiles and its roles.
 
-use warpwright::arch::DataType;
 use warpwright::layout::Error;
-use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
 use crate::attention::problem::AttentionElement;
@@ -47,12 +45,6 @@ pub(crate) struct ForwardKernel {
     pub(crate) biased: bool,
     /// Whether each head has a sink.
     pub(crate) sinks: bool,
-}
-
-/// The atom that multiplies 64 rows of A by `columns` columns of B.
-pub(crate) fn atom<T: AttentionElement>(columns: u32, a_from_shared: bool) -> Result<MmaAtom, Error> {
-    let atom = MmaAtom::wgmma(columns, Types::new(T::DATA_TYPE, DataType::F32))?;
-    Ok(MmaAtom { a_from_shared, ..atom })
 }
 
 impl ForwardKernel {

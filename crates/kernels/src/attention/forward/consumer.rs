@@ -12,7 +12,8 @@ use super::Results;
 use super::configuration::{ForwardKernel, WARPGROUP_ROWS};
 use super::scheduler::{ForwardProblem, Tile, TileScheduler};
 use super::score::{Pair, ScoreOp};
-use super::softmax::{OnlineSoftmax, column_of, rescale, row_of};
+use super::softmax::{OnlineSoftmax, rescale};
+use crate::attention::accumulator::{column_of, row_of};
 use crate::attention::problem::AttentionElement;
 
 /// What a consumer multiplies.

@@ -25,8 +25,8 @@ use std::hash::{Hash, Hasher};
 
 use warpwright::prelude::*;
 
+use super::accumulator::atom;
 use super::problem::AttentionElement;
-use configuration::atom;
 pub(crate) use configuration::{ForwardKernel, MaskBounds};
 use consumer::{Products, Registers, Stages, Warpgroup};
 pub(crate) use scheduler::ForwardProblem;

@@ -10,11 +10,9 @@
 
 use warpwright::prelude::*;
 
+use crate::attention::accumulator::row_of;
+
 /// The softmax of the two rows of which a thread has accumulators.
-///
-/// A `wgmma` of 64 rows gives a thread two rows, lane/4 and 8 below of its warp's 16, and of every 8
-/// columns the pair at 2*(lane%4): element i of its fragment is in row i/2%2. The four lanes of a
-/// quad have the other columns. (PTX ISA, "wgmma.mma_async", the fragment of D.)
 #[derive(DeviceValue, Clone, Copy)]
 pub(crate) struct OnlineSoftmax {
     /// The largest score of each row so far.
@@ -28,16 +26,6 @@ pub(crate) struct OnlineSoftmax {
 /// The exponent of a weight at most: a maximum rises when a score exceeds it by more. 2^8 times the
 /// sum of a row is far from the limits of f32, and of f16.
 const LARGEST_EXPONENT: f32 = 8.0;
-
-/// The row, 0 or 1, of element `i` of an accumulator.
-pub(crate) fn row_of(i: u32) -> usize {
-    (i / 2 % 2) as usize
-}
-
-/// The column of element `i`, but for the 2*(lane%4) of the thread.
-pub(crate) fn column_of(i: u32) -> u32 {
-    i / 4 * 8 + i % 2
-}
 
 /// The elements of `row` in an accumulator of `count` elements.
 fn elements_of(row: usize, count: u32) -> impl Iterator<Item = u32> {

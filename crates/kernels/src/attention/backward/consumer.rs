@@ -1,0 +1,232 @@
+//! A consumer warpgroup's part: dK and dV of 64 keys, and its share of dQ.
+//!
+//! ```text
+//! a step, block n:   start Sᵀ n, dQ n-1, dK n-1      the exponentials of Sᵀ n run beside dQ and dK
+//!                    start dPᵀ n, dV n               dSᵀ n = P (dPᵀ - delta), beside dV
+//!                    dSᵀ n to shared memory, for dQ of both warpgroups
+//! ```
+//!
+//! Nothing is in flight at the end of a step: ptxas serializes `wgmma` that are in flight across the
+//! edge of a loop.
+
+use warpwright::prelude::*;
+
+use super::configuration::{BackwardKernel, BackwardProblem, CONSUMERS};
+use crate::attention::accumulator::{column_of, row_of};
+use crate::attention::problem::AttentionElement;
+
+/// What a consumer multiplies.
+pub(super) struct Products {
+    pub(super) scores: TiledMma,
+    pub(super) dv: TiledMma,
+    pub(super) dk: TiledMma,
+    pub(super) dq: TiledMma,
+    pub(super) k: MatrixOperand,
+    pub(super) v: MatrixOperand,
+    /// Q and dO as (query, d), and as (d, query).
+    pub(super) q: MatrixOperand,
+    pub(super) gradient: MatrixOperand,
+    pub(super) q_transposed: MatrixOperand,
+    pub(super) gradient_transposed: MatrixOperand,
+    /// dS as (query, key), and the warpgroup's columns of K as (d, key).
+    pub(super) ds: MatrixOperand,
+    pub(super) k_transposed: MatrixOperand,
+}
+
+/// A thread's parts of Sᵀ, dPᵀ, Pᵀ, dSᵀ, dQ, dK and dV.
+pub(super) struct Registers<T> {
+    pub(super) scores: Fragment<f32>,
+    pub(super) dp: Fragment<f32>,
+    pub(super) weights: Fragment<T>,
+    pub(super) ds: Fragment<T>,
+    pub(super) dq: Fragment<f32>,
+    pub(super) dk: Fragment<f32>,
+    pub(super) dv: Fragment<f32>,
+}
+
+/// The consumer's ends of the pipelines of Q and dO.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Stages {
+    pub(super) q: Consumer,
+    pub(super) gradient: Consumer,
+}
+
+/// What a consumer knows.
+pub(super) struct Warpgroup<'k, T: AttentionElement> {
+    pub(super) kernel: BackwardKernel,
+    pub(super) role: Role,
+    pub(super) products: &'k Products,
+    pub(super) problem: BackwardProblem,
+    /// The warpgroup's first key.
+    pub(super) first_key: Reg<u32>,
+    pub(super) lse: &'k Tensor<f32, SharedSpace>,
+    pub(super) delta: &'k Tensor<f32, SharedSpace>,
+    pub(super) ds: &'k Tensor<T, SharedSpace>,
+}
+
+/// The block of queries whose dSᵀ is there: its stage of Q, its buffer of dSᵀ, and its number.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Progress {
+    pub(super) stage: Stage,
+    pub(super) buffer: Reg<u32>,
+    pub(super) number: Reg<u32>,
+}
+
+#[device]
+impl<T: AttentionElement> Warpgroup<'_, T> {
+    /// dSᵀ and dV of the first block.
+    pub(super) fn begin(
+        &self,
+        block: Reg<u32>,
+        registers: &mut Registers<T>,
+        stages: &mut Stages,
+    ) -> Progress {
+        let stage = self.start_scores(registers, stages);
+        wait_multiplications(0);
+        self.mask(&mut registers.scores, block);
+        self.weights(registers, stage);
+        let buffer = constant(0u32);
+        self.finish_scores(registers, stages, buffer, false);
+        Progress { stage, buffer, number: block }
+    }
+
+    /// dQ and dK of the block before, dSᵀ and dV of a block: its number in its head, and in all.
+    /// `masked`: some query does not see all keys of the warpgroup.
+    pub(super) fn step(
+        &self,
+        (block, number): (Reg<u32>, Reg<u32>),
+        masked: bool,
+        registers: &mut Registers<T>,
+        stages: &mut Stages,
+        progress: &mut Progress,
+        dq: Global<f32>,
+    ) {
+        let stage = self.start_scores(registers, stages);
+        self.start_key_products(registers, progress);
+        wait_multiplications(2);
+        if masked {
+            self.mask(&mut registers.scores, block);
+        }
+        self.weights(registers, stage);
+        wait_multiplications(1);
+        self.add_dq(registers, progress.number, dq);
+        let buffer = progress.buffer ^ 1u32;
+        self.finish_scores(registers, stages, buffer, true);
+        progress.stage = stage;
+        progress.buffer = buffer;
+        progress.number = number;
+    }
+
+    /// Starts Sᵀ of the next block.
+    pub(super) fn start_scores(&self, registers: &mut Registers<T>, stages: &mut Stages) -> Stage {
+        let stage = stages.q.wait();
+        let q = self.products.q.slice((All, All, stage));
+        multiply(&self.products.scores, &mut registers.scores, &self.products.k, &q, Accumulate::No);
+        stage
+    }
+
+    /// Starts dQ and dK of the block whose dSᵀ is there.
+    pub(super) fn start_key_products(&self, registers: &mut Registers<T>, progress: &Progress) {
+        let products = self.products;
+        let ds = products.ds.slice((All, All, progress.buffer));
+        multiply(&products.dq, &mut registers.dq, &ds, &products.k_transposed, Accumulate::No);
+        let q = products.q_transposed.slice((All, All, progress.stage));
+        multiply(&products.dk, &mut registers.dk, &registers.ds, &q, Accumulate::Yes);
+    }
+
+    /// dPᵀ, dV and dSᵀ of the block whose P is there. `follows`: dK of the block before is in flight.
+    fn finish_scores(
+        &self,
+        registers: &mut Registers<T>,
+        stages: &mut Stages,
+        buffer: Reg<u32>,
+        follows: bool,
+    ) {
+        let (products, stage) = (self.products, stages.gradient.wait());
+        let gradient = products.gradient.slice((All, All, stage));
+        multiply(&products.scores, &mut registers.dp, &products.v, &gradient, Accumulate::No);
+        let gradient = products.gradient_transposed.slice((All, All, stage));
+        multiply(&products.dv, &mut registers.dv, &registers.weights, &gradient, Accumulate::Yes);
+        wait_multiplications(1);
+        if follows {
+            stages.q.release();
+        }
+        self.score_gradients(registers, stage);
+        let copy = TiledCopy::from_c::<T>("SM90_U32x4_STSM_N", &products.scores).thread(self.role.thread());
+        let target = copy.target(&self.ds.slice((All, All, buffer)));
+        let accumulator = registers.scores.layout().clone();
+        copy.store_matrix(&target, &copy.retile(&registers.ds.map(|_| Ok(accumulator))));
+        fence_proxy_async_shared();
+        wait_multiplications(0);
+        // dSᵀ of both warpgroups is there, both have read the other buffer, and all threads delta.
+        NamedBarrier::new(7, CONSUMERS * 128).sync();
+        stages.gradient.release();
+    }
+
+    /// Sᵀ becomes P, and that operand A of dV.
+    fn weights(&self, registers: &mut Registers<T>, stage: Stage) {
+        let (quad, scale) = (self.role.thread() % 4 * 2, self.problem.scale * std::f32::consts::LOG2_E);
+        for i in (0..registers.scores.len()).step_by(4) {
+            let lse = [0, 1].map(|j| self.lse.get((quad + column_of(i + j), 0, stage)));
+            let weights = [0, 1, 2, 3].map(|j: u32| {
+                let weight = fast::exp2(registers.scores.get(i + j) * scale - lse[(j % 2) as usize]);
+                if self.kernel.keeps_scores() {
+                    registers.scores.set(i + j, weight);
+                }
+                weight
+            });
+            registers.weights.set_word(i, T::pack(weights[0], weights[1]));
+            registers.weights.set_word(i + 2, T::pack(weights[2], weights[3]));
+        }
+    }
+
+    /// dSᵀ = P (dPᵀ - delta), as operand A of dK.
+    fn score_gradients(&self, registers: &mut Registers<T>, stage: Stage) {
+        let quad = self.role.thread() % 4 * 2;
+        for i in (0..registers.dp.len()).step_by(4) {
+            let delta = [0, 1].map(|j| self.delta.get((quad + column_of(i + j), 0, stage)));
+            let weights = match self.kernel.keeps_scores() {
+                true => [0, 1, 2, 3].map(|j: u32| registers.scores.get(i + j)),
+                false => {
+                    let [first, second] = [0, 2].map(|j: u32| T::unpack(registers.weights.get_word(i + j)));
+                    [first[0], first[1], second[0], second[1]]
+                }
+            };
+            let ds = [0, 1, 2, 3]
+                .map(|j: u32| weights[j as usize] * (registers.dp.get(i + j) - delta[(j % 2) as usize]));
+            registers.ds.set_word(i, T::pack(ds[0], ds[1]));
+            registers.ds.set_word(i + 2, T::pack(ds[2], ds[3]));
+        }
+    }
+
+    /// Adds the warpgroup's part of a block of dQ.
+    pub(super) fn add_dq(&self, registers: &Registers<T>, number: Reg<u32>, dq: Global<f32>) {
+        let block = u64::from(self.kernel.rows * self.kernel.head_dim);
+        let target = dq.at(number as u64 * block).at(self.role.thread() * 4u32);
+        for i in (0..registers.dq.len()).step_by(4) {
+            let values = [0, 1, 2, 3].map(|j: u32| registers.dq.get(i + j));
+            target.at(i * (CONSUMERS * 128)).reduce_add_vector(values, Atomicity::default());
+        }
+    }
+
+    /// Minus infinity for the scores of pairs of a query and a key that it does not see.
+    fn mask(&self, scores: &mut Fragment<f32>, block: Reg<u32>) {
+        let thread = self.role.thread();
+        let [queries, keys] = self.problem.lengths.map(|length| length as i32);
+        let [left, right] = self.problem.window.map(|keys| keys as i32);
+        let first = (self.first_key + thread % 128 / 32 * 16 + thread % 32 / 4) as i32;
+        let key = [first, first + 8];
+        let position = (block * self.kernel.rows + thread % 4 * 2) as i32 + (keys - queries);
+        for i in 0..scores.len() {
+            let (key, position) = (key[row_of(i)], position + column_of(i) as i32);
+            let mut sees = key.lt(keys);
+            if self.kernel.mask.right {
+                sees &= key.le(position + right);
+            }
+            if self.kernel.mask.left {
+                sees &= key.ge(position - left);
+            }
+            scores.set(i, sees.select(scores.get(i), f32::NEG_INFINITY));
+        }
+    }
+}
