@@ -206,7 +206,8 @@ fn arguments(list: &Node<'_>) -> Result<Vec<Argument>> {
         if let Some(wrong) = argument.referred().into_iter().find(|place| !is_buffer(place)) {
             let place = node.optional("tensor_map").and_then(|map| map.optional("buffer"));
             let place = place.unwrap_or_else(|| node.clone());
-            return Err(place.complain(format!("args[{wrong}] is no buffer; name the place of one")));
+            return Err(place
+                .complain(format!("args[{wrong}] is not a buffer; give the index of a buffer in `args`")));
         }
     }
     Ok(arguments)
@@ -279,16 +280,17 @@ fn init(node: &Node<'_>, dtype: &Dtype) -> Result<Init> {
             "iota" => Ok(Init::Iota),
             other => Err(node.complain(format!("unknown init `{other}`; expected one of {choices}"))),
         },
-        Value::Object(_) => match node.choice(&["npy", "normal"])? {
-            ("npy", path) => Ok(Init::Npy(path.string()?.to_owned())),
-            (_, normal) if !dtype.is_float() => {
-                Err(normal.complain(format!("normal numbers need a float, and {} is none", dtype.name())))
+        Value::Object(_) => {
+            match node.choice(&["npy", "normal"])? {
+                ("npy", path) => Ok(Init::Npy(path.string()?.to_owned())),
+                (_, normal) if !dtype.is_float() => Err(normal
+                    .complain(format!("`normal` initializes floats, and {} is not a float", dtype.name()))),
+                (_, normal) => {
+                    normal.object(&["seed"])?;
+                    Ok(Init::Normal { seed: normal.field("seed")?.unsigned()? })
+                }
             }
-            (_, normal) => {
-                normal.object(&["seed"])?;
-                Ok(Init::Normal { seed: normal.field("seed")?.unsigned()? })
-            }
-        },
+        }
         _ => Err(node.complain(format!("an init is {choices}, not {}", node.describe()))),
     }
 }
@@ -305,7 +307,7 @@ fn scalar(node: &Node<'_>) -> Result<(&'static Dtype, Vec<u8>)> {
 fn scalar_bytes(node: &Node<'_>, dtype: &Dtype) -> Result<Vec<u8>> {
     let name = dtype.name();
     let refuse =
-        |wanted: &str| node.complain(format!("{wanted} is needed for {name}, not {}", node.describe()));
+        |wanted: &str| node.complain(format!("expected {wanted} for {name}, not {}", node.describe()));
     let width = dtype.bytes() as u32 * 8;
     let fits_unsigned = |bits: u64| width == 64 || bits >> width == 0;
     if let Value::String(text) = node.value() {
@@ -344,7 +346,7 @@ fn scalar_bytes(node: &Node<'_>, dtype: &Dtype) -> Result<Vec<u8>> {
 
 fn hexadecimal(node: &Node<'_>) -> Result<Vec<u8>> {
     let text = node.string()?;
-    let refuse = || node.complain("pairs of hexadecimal digits are needed, such as \"00ff\"");
+    let refuse = || node.complain("expected pairs of hexadecimal digits, such as \"00ff\"");
     if !text.len().is_multiple_of(2) || !text.is_ascii() {
         return Err(refuse());
     }
@@ -449,28 +451,25 @@ mod tests {
     #[test]
     fn every_complaint_names_its_place() {
         let cases = [
-            (json!([]), "an object is needed here, not an array of 0"),
+            (json!([]), "expected an object, not an array of 0"),
             (json!({}), "the field `ptx` is missing"),
-            (
-                json!({"ptx": 1, "entry": "k", "grid": [1], "block": [1]}),
-                "ptx: a string is needed here, not 1",
-            ),
+            (json!({"ptx": 1, "entry": "k", "grid": [1], "block": [1]}), "ptx: expected a string, not 1"),
             (
                 json!({"ptx": "a", "entry": "k", "grid": [], "block": [1]}),
-                "grid: one to three extents are needed, not 0",
+                "grid: expected one to three extents, not 0",
             ),
             (
                 json!({"ptx": "a", "entry": "k", "grid": [1, -1], "block": [1]}),
-                "grid[1]: an integer from 0 on is needed",
+                "grid[1]: expected a non-negative integer",
             ),
             (
                 json!({"ptx": "a", "entry": "k", "grid": [4294967296u64], "block": [1]}),
-                "grid[0]: an integer below 2^32",
+                "grid[0]: expected an integer below 2^32",
             ),
             (json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "arg": []}), "unknown field `arg`"),
             (
                 json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "args": {}}),
-                "args: an array is needed here",
+                "args: expected an array",
             ),
         ];
         for (value, words) in cases {
@@ -478,8 +477,8 @@ mod tests {
             assert!(complaint.contains(words), "{complaint}");
         }
         let arguments = [
-            (json!({}), "args[0]: exactly one of buffer, scalar, bytes, tensor_map, struct"),
-            (json!({"bytes": "00", "scalar": {}}), "args[0]: exactly one of"),
+            (json!({}), "args[0]: expected exactly one of buffer, scalar, bytes, tensor_map, struct"),
+            (json!({"bytes": "00", "scalar": {}}), "args[0]: expected exactly one of"),
             (json!({"buffer": {"dtype": "f31", "shape": [1]}}), "args[0].buffer.dtype: unknown dtype `f31`"),
             (json!({"buffer": {"dtype": "f32"}}), "args[0].buffer: the field `shape` is missing"),
             (
@@ -493,19 +492,19 @@ mod tests {
             (json!({"buffer": {"dtype": "f32", "shape": [1], "init": 0}}), "args[0].buffer.init: an init is"),
             (
                 json!({"buffer": {"dtype": "u32", "shape": [1], "init": {"normal": {"seed": 1}}}}),
-                "u32 is none",
+                "u32 is not a float",
             ),
             (
                 json!({"buffer": {"dtype": "f32", "shape": [1], "init": {"normal": {}}}}),
                 "init.normal: the field `seed`",
             ),
-            (json!({"bytes": "0"}), "args[0].bytes: pairs of hexadecimal digits"),
-            (json!({"bytes": "+1"}), "args[0].bytes: pairs of hexadecimal digits"),
-            (json!({"bytes": "é0"}), "args[0].bytes: pairs of hexadecimal digits"),
+            (json!({"bytes": "0"}), "args[0].bytes: expected pairs of hexadecimal digits"),
+            (json!({"bytes": "+1"}), "args[0].bytes: expected pairs of hexadecimal digits"),
+            (json!({"bytes": "é0"}), "args[0].bytes: expected pairs of hexadecimal digits"),
             (json!({"tensor_map": {"buffer": 0}}), "args[0].tensor_map: the field `dims` is missing"),
             (
                 json!({"tensor_map": {"buffer": 0, "dtype": "f32", "dims": [64], "box": [32]}}),
-                "args[0].tensor_map.buffer: args[0] is no buffer",
+                "args[0].tensor_map.buffer: args[0] is not a buffer",
             ),
             (
                 json!({"tensor_map": {"buffer": 0, "dtype": "f32", "dims": [64], "box": [257]}}),
@@ -526,11 +525,11 @@ mod tests {
             ),
             (
                 json!({"struct": {"bytes": 8, "fields": [{"offset": 0}]}}),
-                "args[0].struct.fields[0]: exactly one of scalar, bytes, tensor_map, pointer is needed beside `offset`",
+                "args[0].struct.fields[0]: expected exactly one of scalar, bytes, tensor_map, pointer beside `offset`",
             ),
             (
                 json!({"struct": {"bytes": 8, "fields": [{"offset": 0, "pointer": 0}]}}),
-                "args[0]: args[0] is no buffer",
+                "args[0]: args[0] is not a buffer",
             ),
         ];
         for (argument, words) in arguments {

@@ -62,7 +62,7 @@ impl<'a> Node<'a> {
     }
 
     fn wrong(&self, wanted: &str) -> Complaint {
-        self.complain(format!("{wanted} is needed here, not {}", self.describe()))
+        self.complain(format!("expected {wanted}, not {}", self.describe()))
     }
 
     /// Refuses a value that is not an object, or has a field that is not among `known`.
@@ -105,7 +105,7 @@ impl<'a> Node<'a> {
             (Some(only), None) => Ok(only),
             _ => {
                 let beside = beside.map_or(String::new(), |name| format!(" beside `{name}`"));
-                Err(self.complain(format!("exactly one of {} is needed{beside}", choices.join(", "))))
+                Err(self.complain(format!("expected exactly one of {}{beside}", choices.join(", "))))
             }
         }
     }
@@ -117,7 +117,7 @@ impl<'a> Node<'a> {
 
     /// An unsigned integer.
     pub(crate) fn unsigned(&self) -> Result<u64> {
-        self.value.as_u64().ok_or_else(|| self.wrong("an integer from 0 on"))
+        self.value.as_u64().ok_or_else(|| self.wrong("a non-negative integer"))
     }
 
     /// True or false.
@@ -141,7 +141,7 @@ impl<'a> Node<'a> {
     pub(crate) fn extents(&self) -> Result<[u32; 3]> {
         let items = self.items()?;
         if items.is_empty() || items.len() > 3 {
-            return Err(self.complain(format!("one to three extents are needed, not {}", items.len())));
+            return Err(self.complain(format!("expected one to three extents, not {}", items.len())));
         }
         let mut extents = [1; 3];
         for (extent, item) in extents.iter_mut().zip(&items) {

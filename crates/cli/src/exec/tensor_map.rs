@@ -139,5 +139,5 @@ fn access(node: &Node<'_>) -> Result<Access> {
 
 fn signed(node: &Node<'_>) -> Result<i32> {
     let number = node.value().as_i64().and_then(|number| i32::try_from(number).ok());
-    number.ok_or_else(|| node.complain(format!("an integer is needed here, not {}", node.describe())))
+    number.ok_or_else(|| node.complain(format!("expected an integer, not {}", node.describe())))
 }
