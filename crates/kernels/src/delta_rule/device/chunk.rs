@@ -99,3 +99,16 @@ impl Columns {
 pub(super) fn first_chunk(start: Reg<u32>, sequence: Reg<u32>) -> Reg<u32> {
     start / CHUNK + sequence
 }
+
+/// The element (row, column) of a tile with rows of 128 bytes, whose swizzle orders the 16-byte pieces
+/// of a row.
+#[track_caller]
+pub(super) fn swizzled(row: Reg<u32>, column: Reg<u32>) -> Reg<u32> {
+    row * CHUNK + ((column / 8) ^ (row % 8)) * 8 + column % 8
+}
+
+/// Two numbers rounded to bf16, the first in the lower half.
+#[track_caller]
+pub(super) fn pair(low: Reg<f32>, high: Reg<f32>) -> Reg<u32> {
+    low.pack_bf16x2(high).bit_cast()
+}

@@ -16,32 +16,26 @@
 //! reads 17 KiB per chunk and head in place of 48, and rounds V - e^G K S after the subtraction.
 //!
 //! K·Kᵀ and Q·Kᵀ are products of the tensor cores over keys as they are in memory: exact products of
-//! bf16, summed in f32. Norms, β and decays are factors of the sums. The inverse is f32 throughout:
-//! thread i holds row i of T - I in registers, and substitutes from the last column to the first:
+//! bf16, summed in f32. Norms, β and decays are factors of the sums. `triangular_inverse` computes T.
 //!
-//! ```text
-//! z_j = -A_ij;  for m = 63 down to 1: z_j -= z_m A_mj for j < m       row m of A: one broadcast
-//! ```
-//!
-//! Estimate for an H200, 32 value heads: 2,016 multiply-adds of each of 64 threads, 504 broadcasts of
-//! 16 bytes, and about 1,000 instructions for the rest: 1 us per chunk and SM with two heads, 66 us
-//! for 32,768 tokens; the bytes (0.27 GB read, 0.28 GB written) take 130 us.
+//! Estimate for an H200, a CTA of two value heads: 512 cycles of exponentials, 600 of instructions
+//! that scale the products, 1,200 of shared memory for the inverse, on three CTAs of an SM at a
+//! time: about 1 us, 16 us for 8,192 tokens and 32 value heads. The bytes (67 MB read, 73 MB
+//! written) take 33 us from and to DRAM, less from L2. CTAs of the heads of a chunk follow one
+//! another, so that rows of queries and keys are read whole.
 
 use warpwright::prelude::*;
 
 use super::chunk::{
-    BOXES, Columns, FACTORS, Factor, SQUARE, first_chunk, key_tile, load_boxes, square_tile, tiles,
+    BOXES, Columns, FACTORS, Factor, SQUARE, first_chunk, key_tile, load_boxes, pair, square_tile, tiles,
 };
 use super::gates::Gates;
+use super::triangular_inverse::{PITCH, TriangularInverse};
 use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads};
 use crate::rows::RowElement;
-use crate::vector;
 
 /// The threads of a CTA: a warpgroup.
 const THREADS: u32 = 128;
-/// f32 elements from row to row of A in shared memory: rows are aligned to 16 bytes, and 8 of them
-/// are in different banks.
-const PITCH: u32 = CHUNK + 4;
 
 /// The kernel. A CTA computes a chunk of one or two value heads that share a key head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,12 +89,14 @@ impl ChunkFactors {
         let tokens = Tokens::shared(per_cta);
         let loaded = Mbarrier::new();
 
-        let chunk = Chunk::of_cta(*sequence_starts, sequences);
+        launch::grid_dependency_launch();
+        launch::grid_dependency_wait();
+        let (chunk_index, head) = self.indices();
+        let chunk = Chunk::at(chunk_index, *sequence_starts, sequences);
         if chunk.length == 0 {
             return;
         }
         let thread = thread_idx().x;
-        let head = block_idx().y * per_cta;
         if thread == 0 {
             loaded.init(1);
             fence_mbarrier_init();
@@ -152,7 +148,7 @@ impl ChunkFactors {
 
         if own < per_cta {
             let (key_norm, query_norm) = (tokens.norms[token], tokens.norms[token + CHUNK]);
-            let factors = factors.at(self.unit(head + own) * u64::from(FACTORS)).at(token);
+            let factors = factors.at(self.unit(chunk_index, head + own) * u64::from(FACTORS)).at(token);
             let decay = fast::exp2(sum);
             factors.at(Factor::Beta.start()).store(beta);
             factors.at(Factor::Recall.start()).store(beta * key_norm * decay);
@@ -177,41 +173,56 @@ impl ChunkFactors {
         }
         sync_threads();
 
+        let inverse = TriangularInverse {
+            matrix: couplings.at(own * (CHUNK * PITCH)),
+            result: memory.at(own * SQUARE),
+            thread: token,
+        };
         if own < per_cta {
-            let row = substitute(couplings.at(own * (CHUNK * PITCH)), token);
-            let words: Vec<Reg<u32>> = row.chunks(2).map(|values| bf16::narrow(values)).collect();
-            for (number, piece) in words.chunks(4).enumerate() {
-                // The 128-byte swizzle of a row: its 16-byte pieces in another order.
-                let at = (token % 8) ^ number as u32;
-                let to = memory.at(own * SQUARE + token * CHUNK + at * 8u32);
-                vector::store_lanes(to.cast::<u32>(), piece, Access::new());
+            inverse.invert_blocks();
+        }
+        for size in [16, 32] {
+            sync_threads();
+            if own < per_cta {
+                inverse.combine(size);
             }
         }
         fence_proxy_async_shared();
         sync_threads();
         if thread == 0 {
             for h in 0..per_cta {
-                let at = self.unit(head + h) * u64::from(SQUARE);
+                let at = self.unit(chunk_index, head + h) * u64::from(SQUARE);
                 bulk::store(inverses.at(at), SQUARE, memory.at(h * SQUARE));
                 bulk::store(scores.at(at), SQUARE, q_memory.at(h * SQUARE));
             }
             bulk_commit();
-            bulk_wait(0);
+            bulk_wait_read(0);
         }
     }
 
-    /// The index of this CTA's chunk of a head.
+    /// CTAs of `chunks` chunks.
+    pub fn ctas(&self, chunks: u32) -> u64 {
+        u64::from(chunks) * u64::from(self.heads.values / self.heads_per_cta())
+    }
+
+    /// The chunk of this CTA, and its first head.
     #[track_caller]
-    fn unit(&self, head: Reg<u32>) -> Reg<u64> {
-        (block_idx().x * self.heads.values + head).convert()
+    fn indices(&self) -> (Reg<u32>, Reg<u32>) {
+        let per_chunk = self.heads.values / self.heads_per_cta();
+        (block_idx().x / per_chunk, block_idx().x % per_chunk * self.heads_per_cta())
+    }
+
+    /// The index of a chunk of a head.
+    #[track_caller]
+    fn unit(&self, chunk: Reg<u32>, head: Reg<u32>) -> Reg<u64> {
+        (chunk * self.heads.values + head).convert()
     }
 }
 
 #[device]
 impl Chunk {
-    /// That of this CTA; of no length if there is none. All threads make the call.
-    fn of_cta(sequence_starts: Global<u32>, sequences: Reg<u32>) -> Self {
-        let chunk = block_idx().x;
+    /// That of index `chunk`; of no length if there is none. All threads make the call.
+    fn at(chunk: Reg<u32>, sequence_starts: Global<u32>, sequences: Reg<u32>) -> Self {
         // The sequences that begin at this chunk or before it: the last of them has it.
         let mut begun = constant(0u32);
         for first in (0..sequences).step_by(THREADS) {
@@ -284,7 +295,7 @@ impl Tokens {
                 couplings.at(i * PITCH + *j).store_vector([coupled[0], coupled[1]]);
             }
         }
-        weights.packed::<bf16>(|low, high| low.pack_bf16x2(high).bit_cast())
+        weights.packed::<bf16>(pair)
     }
 }
 
@@ -303,34 +314,4 @@ fn squares(tile: Shared<bf16>, row: Reg<u32>) -> Reg<f32> {
         }
     }
     (sums[0] + sums[1]) + (sums[2] + sums[3])
-}
-
-/// Row `row` of T - I = (I + A)⁻¹ - I.
-#[device]
-fn substitute(couplings: Shared<f32>, row: Reg<u32>) -> Vec<Reg<f32>> {
-    let own = couplings.at(row * PITCH);
-    let mut z: Vec<Reg<f32>> =
-        (0..CHUNK).step_by(4).flat_map(|j| own.at(j).load_vector::<4>()).map(|a| -a).collect();
-    // The later columns of the first 32 rows are zero.
-    if row >= 32 {
-        for m in (32..CHUNK).rev() {
-            eliminate(&mut z, couplings, m);
-        }
-    }
-    for m in (1..32).rev() {
-        eliminate(&mut z, couplings, m);
-    }
-    z
-}
-
-/// z_j -= z_m A_mj for j < m.
-#[device]
-fn eliminate(z: &mut [Reg<f32>], couplings: Shared<f32>, m: u32) {
-    let factor = z[m as usize];
-    for first in (0..m).step_by(4) {
-        let a = couplings.at(m * PITCH + first).load_vector::<4>();
-        for (j, a) in (first..m).zip(a) {
-            z[j as usize] = z[j as usize] - factor * a;
-        }
-    }
 }

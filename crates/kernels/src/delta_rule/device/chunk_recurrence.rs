@@ -27,8 +27,8 @@
 use warpwright::prelude::*;
 
 use super::chunk::{
-    BOXES, Columns, FACTORS, Factor, SQUARE, first_chunk, key_tile, key_tile_over_tokens, load_boxes,
-    square_tile, tiles,
+    BOXES, Columns, FACTORS, Factor, SQUARE, first_chunk, key_tile, key_tile_over_tokens, load_boxes, pair,
+    square_tile, swizzled, tiles,
 };
 use crate::delta_rule::problem::StateElement;
 use crate::delta_rule::problem::{CHUNK, HEAD, Heads};
@@ -91,9 +91,13 @@ impl ChunkRecurrence {
             }
             fence_mbarrier_init();
         }
+        launch::grid_dependency_launch();
+        launch::grid_dependency_wait();
         sync_threads();
 
-        let (sequence, head_index) = (block_idx().y, block_idx().x / self.splits());
+        // The last sequences first: their factors are in L2.
+        let sequence = grid_dim().y - 1 - block_idx().y;
+        let head_index = block_idx().x / self.splits();
         let first_column = block_idx().x % self.splits() * columns;
         let (start, end) = (sequence_starts[sequence], sequence_starts[sequence + 1]);
         let chunks = (end - start).div_ceil(CHUNK);
@@ -332,12 +336,6 @@ fn token(i: u32) -> usize {
     (i / 4 * 2 + i % 2) as usize
 }
 
-/// Two numbers rounded to bf16, the first in the lower half.
-#[track_caller]
-fn pair(low: Reg<f32>, high: Reg<f32>) -> Reg<u32> {
-    low.pack_bf16x2(high).bit_cast()
-}
-
 /// An accumulator (m, n) as operand A (m, k) with k = n: a thread has the same elements of both, in
 /// the same order.
 #[track_caller]
@@ -384,9 +382,8 @@ fn transposed_values(box_of_v: Shared<bf16>, column: Reg<u32>, lane: Reg<u32>) -
     let mut values = vec![];
     for block in 0..4 {
         let row = block * 16 + lane / 16 * 8 + lane % 8;
-        // The 128-byte swizzle of a row: its 16-byte pieces in another order.
-        let piece = (column / 8 + lane / 8 % 2) ^ (row % 8);
-        values.extend(ldmatrix_transposed::<_, 4>(box_of_v.at(row * CHUNK + piece * 8)));
+        let at = swizzled(row, column + lane / 8 % 2 * 8);
+        values.extend(ldmatrix_transposed::<_, 4>(box_of_v.at(at)));
     }
     values
 }

@@ -24,6 +24,7 @@
 //! streams at the speed of a copy.
 
 use warpwright::prelude::*;
+use warpwright::runtime::DeviceProperties;
 
 use super::gates::Gates;
 use crate::delta_rule::problem::{EPSILON, HEAD, Heads};
@@ -38,22 +39,33 @@ pub struct Decode {
     pub heads: Heads,
     /// Columns of the state of a CTA: 32, 64 or 128.
     pub columns: u32,
-    /// Rows of the state of a thread: 8 or 16.
+    /// Rows of the state of a thread: 4, 8 or 16.
     pub rows: u32,
+    /// Programmatic dependent launch: the grid is launched before its predecessor ends (sm_90).
+    pub dependent_launch: bool,
 }
 
-/// Elements of q and k that are loaded at once.
+/// Elements of q and k that are loaded at once, at most.
 const KEY_LANES: u32 = 8;
 
 impl Decode {
+    /// The fastest shape on an H200, fitted to a device of those properties.
+    pub fn new(heads: Heads, sequences: u32, device: &DeviceProperties) -> Self {
+        let dependent_launch = device.capability.compute_capability >= (9, 0);
+        let decode = Self { heads, columns: 64, rows: 8, dependent_launch };
+        // Smaller CTAs, where they are needed to occupy every SM.
+        let columns = if decode.ctas(sequences) < 2 * u64::from(device.sm_count) { 32 } else { 64 };
+        Self { columns, ..decode }
+    }
+
     /// Refuses shapes that no CTA has.
     pub(crate) fn check(&self) -> Result<()> {
         let Self { columns, rows, .. } = *self;
-        if matches!(columns, 32 | 64 | 128) && matches!(rows, 8 | 16) {
+        if matches!(columns, 32 | 64 | 128) && matches!(rows, 4 | 8 | 16) {
             return Ok(());
         }
         let reason = format!(
-            "{columns} columns of a CTA and {rows} rows of a thread; pass 32, 64 or 128 columns and 8 or 16 rows"
+            "{columns} columns of a CTA and {rows} rows of a thread; pass 32, 64 or 128 columns and 4, 8 or 16 rows"
         );
         Err(OperationError::Shape { what: "a decode of the gated delta rule", reason })
     }
@@ -88,6 +100,10 @@ impl Decode {
         o: &mut Global<bf16>,
     ) {
         launch::threads(self.threads::<S>());
+        if self.dependent_launch {
+            launch::grid_dependency_launch();
+            launch::grid_dependency_wait();
+        }
         let (lanes, along_v) = (vector::width::<S>(), self.threads_along_v::<S>());
         let (thread, splits) = (thread_idx().x, HEAD / self.columns);
         let head_of_all = block_idx().x / splits;
@@ -155,9 +171,9 @@ impl Decode {
     /// The elements of q or k of this thread's rows.
     #[track_caller]
     fn vector(&self, from: Global<bf16>) -> Vec<Reg<f32>> {
-        let lanes = (0..self.rows).step_by(KEY_LANES as usize);
-        let load = |i| vector::load_lanes(from.at(i).cast::<u32>(), 4, vector::read_once());
-        widen::<bf16>(lanes.flat_map(load).collect())
+        let lanes = self.rows.min(KEY_LANES);
+        let load = |i| vector::load_lanes(from.at(i).cast::<u32>(), lanes / 2, vector::read_once());
+        widen::<bf16>((0..self.rows).step_by(lanes as usize).flat_map(load).collect())
     }
 }
 

@@ -5,3 +5,4 @@ pub mod chunk_factors;
 pub mod chunk_recurrence;
 pub mod decode;
 mod gates;
+mod triangular_inverse;

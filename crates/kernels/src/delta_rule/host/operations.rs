@@ -85,7 +85,7 @@ impl Operations {
         states: &mut Buffer<S>,
         o: &mut Buffer<bf16>,
     ) -> Result<LaunchCounts> {
-        let decode = Decode { heads: inputs.heads, columns: 32, rows: 8 };
+        let decode = Decode::new(inputs.heads, inputs.tokens()?, self.device().properties());
         self.delta_rule_decode_by(decode, stream, inputs, states, o)
     }
 
@@ -114,8 +114,10 @@ impl Operations {
         }
         let kernel = self.kernel(decode, Decode::run::<S>)?;
         let grid = self.grid("a decode of the gated delta rule", decode.ctas(sequences))?;
+        let shape = kernel.shape(grid);
+        let shape = if decode.dependent_launch { shape.overlapping() } else { shape };
         let DeltaRuleInputs { qkv, a, b, a_log, dt_bias, .. } = inputs;
-        Ok(kernel.launch(stream, grid, (qkv, a, b, a_log, dt_bias, states, o))?)
+        Ok(kernel.launch(stream, shape, (qkv, a, b, a_log, dt_bias, states, o))?)
     }
 
     /// The tokens of packed sequences: sequence i has those from `sequence_starts[i]` to
@@ -138,9 +140,10 @@ impl Operations {
         o: &mut Buffer<bf16>,
     ) -> Result<LaunchCounts> {
         let sequences = sequence_starts.len().saturating_sub(1);
-        let halves = 2 * sequences * inputs.heads.values as usize;
-        // With an SM for each half of a head, a warpgroup has one to itself.
-        let consumers = if halves > self.device().properties().sm_count as usize { 2 } else { 1 };
+        let heads = sequences * inputs.heads.values as usize;
+        // With an SM for each half of a head, a warpgroup has one to itself. Two warpgroups on an SM take
+        // about as long as one after the other, and load K, Q, T and P once.
+        let consumers = if 2 * heads > self.device().properties().sm_count as usize { 2 } else { 1 };
         self.delta_rule_by(consumers, stream, inputs, sequence_starts, states, o)
     }
 
@@ -190,19 +193,21 @@ impl Operations {
             let scores = scratch.scores.at_least(self.device(), units * SQUARE as usize)?;
             let factors = scratch.factors.at_least(self.device(), units * FACTORS as usize)?;
             let extents = [tokens.into(), heads.columns().into()];
-            let kernel = self.kernel(ChunkFactors { heads }, ChunkFactors::run)?;
+            let chunk_factors = ChunkFactors { heads };
+            let kernel = self.kernel(chunk_factors, ChunkFactors::run)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
             let gates = (a, b, a_log, dt_bias);
             let to = (&mut *inverses, &mut *scores, &mut *factors);
-            let grid = (chunks, heads.values / ChunkFactors { heads }.heads_per_cta());
+            let grid = self.grid("the gated delta rule", chunk_factors.ctas(chunks))?;
             let arguments =
                 (&map, gates.0, gates.1, gates.2, gates.3, sequence_starts, to.0, to.1, to.2, sequences);
-            let first = kernel.launch(stream, grid, arguments)?;
+            let first = kernel.launch(stream, kernel.shape(grid).overlapping(), arguments)?;
             let kernel = self.kernel(recurrence, ChunkRecurrence::run::<S>)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
             let arguments = (&map, &*inverses, &*scores, &*factors, sequence_starts, states, o);
             let grid = (heads.values * recurrence.splits(), sequences);
-            Ok(both(first, kernel.launch(stream, grid, arguments)?))
+            let second = kernel.launch(stream, kernel.shape(grid).overlapping(), arguments)?;
+            Ok(both(first, second))
         })
     }
 }

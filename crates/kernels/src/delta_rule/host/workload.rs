@@ -54,11 +54,11 @@ pub(crate) struct DeltaRuleDecodeWorkload {
     /// Data type of the states.
     state: StateType,
     /// Columns of the state of a CTA.
-    #[option(default = 32, search = [32, 64, 128])]
-    cta_columns: u32,
+    #[option(search = [32, 64, 128])]
+    cta_columns: Option<u32>,
     /// Rows of the state of a thread.
-    #[option(default = 8, search = [8, 16])]
-    thread_rows: u32,
+    #[option(search = [4, 8, 16])]
+    thread_rows: Option<u32>,
 }
 
 /// Inputs and results of a decode, and how often it was launched on them: each launch continues
@@ -77,7 +77,12 @@ impl DeltaRuleDecodeWorkload {
         setup: &Setup,
     ) -> Result<Box<dyn Prepared>> {
         let (heads, sequences) = (self.layer.heads(), self.sequences);
-        let decode = Decode { heads, columns: self.cta_columns, rows: self.thread_rows };
+        let decode = Decode::new(heads, sequences, setup.device().properties());
+        let decode = Decode {
+            columns: self.cta_columns.unwrap_or(decode.columns),
+            rows: self.thread_rows.unwrap_or(decode.rows),
+            ..decode
+        };
         let length = sequences as usize * heads.state();
         let initial = move |seed: u64| Values::Normal.numbers::<S>(!seed, length);
         let operations = Operations::new(setup.device());
