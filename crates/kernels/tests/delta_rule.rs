@@ -1,11 +1,13 @@
 //! The gated delta rule: every element against the recurrence in f64, at lengths that fill no chunk.
 
+use std::error::Error;
+
 use warpwright::emulator::Schedule;
-use warpwright::prelude::bf16;
-use warpwright::runtime::{Buffer, Device};
+use warpwright::prelude::{Major, TmaTile, bf16};
+use warpwright::runtime::{Argument, Buffer, Device, LaunchRecord, TensorMap};
 use warpwright_harness::Setup;
 use warpwright_kernels::delta_rule::host::layer::{Layer, Tolerance, verify};
-use warpwright_kernels::delta_rule::{HEAD, Heads, InitialState};
+use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState};
 use warpwright_kernels::operations::Operations;
 
 use crate::SUITE;
@@ -97,4 +99,164 @@ fn any_number_of_heads_shares_a_key() {
         let [o, state] = prefill(&device, (heads, 1), &[70], InitialState::Zero);
         assert!(o < 5e-3 && state < 5e-3, "{heads:?}: {o:e} of o, {state:e} of the state");
     }
+}
+
+/// Outputs and states of three sequences of 70, 65 and 10 tokens, the second of NaN if it is said so.
+fn neighbors(device: &Device, consumers: u32, has_nan: bool) -> (Vec<bf16>, Vec<f32>) {
+    let (operations, stream) = (Operations::new(device), device.stream().expect("a stream"));
+    let setup = Setup::new(device);
+    let layer = Layer::random(&setup, HEADS, 145, 3).expect("it fits");
+    let inputs = layer.inputs();
+    let second = |buffer: &Buffer<bf16>| {
+        let mut elements = buffer.to_vec().expect("readable");
+        let row = elements.len() / 145;
+        if has_nan {
+            elements[70 * row..135 * row].fill(bf16::from_f32(f32::NAN));
+        }
+        device.buffer_from(&elements).expect("it fits")
+    };
+    let [qkv, a, b] = [inputs.qkv, inputs.a, inputs.b].map(second);
+    let inputs = DeltaRuleInputs { qkv: &qkv, a: &a, b: &b, ..inputs };
+    let starts = device.buffer_from(&[0u32, 70, 135, 145]).expect("it fits");
+    let mut states = setup.output::<f32>(3 * HEADS.state()).expect("it fits");
+    let mut o = setup.output::<bf16>(145 * (HEADS.values * HEAD) as usize).expect("it fits");
+    let results = (&mut states, InitialState::Zero);
+    operations.delta_rule_by(consumers, &stream, inputs, &starts, results, &mut o).expect("it runs");
+    (o.to_vec().expect("readable"), states.to_vec().expect("readable"))
+}
+
+/// A chunk copies tokens past the end of its sequence; they have no part in its results.
+#[test]
+fn a_sequence_of_nan_leaves_its_neighbors_as_they_are() {
+    let device = hopper(Schedule::Latest).expect("an emulated device");
+    for consumers in [1, 2] {
+        let (clean, with_nan) = (neighbors(&device, consumers, false), neighbors(&device, consumers, true));
+        let row = (HEADS.values * HEAD) as usize;
+        let bits = |o: &[bf16]| o.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        for tokens in [0..70 * row, 135 * row..145 * row] {
+            assert!(bits(&clean.0[tokens.clone()]) == bits(&with_nan.0[tokens]), "{consumers} consumers");
+        }
+        let state = HEADS.state();
+        for states in [0..state, 2 * state..3 * state] {
+            assert!(clean.1[states.clone()] == with_nan.1[states], "{consumers} consumers");
+        }
+        assert!(with_nan.1[state].is_nan());
+    }
+}
+
+/// An f32 state keeps five digits over 32,768 tokens of a decode.
+#[test]
+#[ignore = "32,768 launches: minutes on the emulator"]
+fn the_state_of_many_decodes_is_right() {
+    const TOKENS: usize = 32_768;
+    let device = hopper(Schedule::Eager).expect("an emulated device");
+    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+    let (setup, heads) = (Setup::new(&device), Heads { keys: 1, values: 1 });
+    let layer = Layer::random(&setup, heads, TOKENS as u32, 5).expect("it fits");
+    let inputs = layer.inputs();
+    let [qkv, a, b] = [inputs.qkv, inputs.a, inputs.b].map(|buffer| buffer.to_vec().expect("readable"));
+    let mut states = device.zeros::<f32>(heads.state()).expect("it fits");
+    let mut o = setup.output::<bf16>(HEAD as usize).expect("it fits");
+    for token in 0..TOKENS {
+        let of_token = |elements: &[bf16]| {
+            let row = elements.len() / TOKENS;
+            device.buffer_from(&elements[token * row..][..row]).expect("it fits")
+        };
+        let (qkv, a, b) = (of_token(&qkv), of_token(&a), of_token(&b));
+        let inputs = DeltaRuleInputs { qkv: &qkv, a: &a, b: &b, ..inputs };
+        operations.delta_rule_decode(&stream, inputs, &mut states, &mut o).expect("it runs");
+    }
+    let reference = layer.reference().expect("readable");
+    let expected = reference.head(0, 0..TOKENS, vec![0.0; heads.state()]).state;
+    let found = states.to_vec().expect("readable");
+    let differences: f64 = found.iter().zip(&expected).map(|(f, e)| (f64::from(*f) - e).powi(2)).sum();
+    let squares: f64 = expected.iter().map(|e| e * e).sum();
+    let error = (differences / squares).sqrt();
+    assert!(error < 1e-5, "{error:e}");
+}
+
+/// Tokens of a mutant's only sequence: the pipeline's stages are filled twice, the last chunk in part.
+const MUTANT_TOKENS: usize = 330;
+
+/// Launches a kernel of a prefill from its PTX, on zeros.
+fn launch_mutant(device: &Device, record: &LaunchRecord, ptx: &str) -> Result<(), Box<dyn Error>> {
+    let (tokens, values) = (MUTANT_TOKENS, HEADS.values as usize);
+    let units = (tokens / 64 + 1) * values;
+    let halves = |length: usize| device.zeros::<bf16>(length);
+    let floats = |length: usize| device.zeros::<f32>(length);
+    let qkv = halves(tokens * HEADS.columns() as usize)?;
+    let tile = TmaTile::new::<bf16>((64, 64), Major::K)?;
+    let map = TensorMap::of_tile(&qkv, (tokens as u64, HEADS.columns().into()), &tile)?;
+    let (a, b, a_log, dt_bias) =
+        (halves(tokens * values)?, halves(tokens * values)?, floats(values)?, floats(values)?);
+    let (inverses, scores, factors) = (halves(units * 4096)?, halves(units * 4096)?, floats(units * 260)?);
+    let starts = device.buffer_from(&[0u32, tokens as u32])?;
+    let (state, o) = (floats(HEADS.state())?, halves(tokens * values * HEAD as usize)?);
+    let qkv = Argument::tensor_map(&map);
+    let matrices = [Argument::buffer(&inverses), Argument::buffer(&scores), Argument::buffer(&factors)];
+    let starts = Argument::buffer(&starts);
+    let [inverses, scores, factors] = matrices;
+    let arguments = if record.kernel.contains("factors") {
+        let gates = [&a, &b].map(Argument::buffer);
+        let rates = [&a_log, &dt_bias].map(Argument::buffer);
+        let outputs = vec![starts, inverses, scores, factors, Argument::scalar(1u32)];
+        [qkv].into_iter().chain(gates).chain(rates).chain(outputs).collect::<Vec<_>>()
+    } else {
+        vec![qkv, inverses, scores, factors, starts, Argument::buffer(&state), Argument::buffer(&o)]
+    };
+    let kernel = device.load_ptx(ptx)?.function(&record.kernel)?;
+    kernel.launch(&device.stream()?, record.launch, &arguments[..])?;
+    Ok(())
+}
+
+/// A kernel, a line of its PTX that holds a text, the `which`-th of them, what becomes of the text, and
+/// a part of the finding.
+type Mutant = (usize, &'static str, usize, &'static str, &'static str);
+
+const MUTANTS: &[Mutant] = &[
+    // A is read before it is written, inverted before its blocks are, or overwritten before it is read.
+    (0, "bar.sync 0", 5, "// bar.sync 0", "race"),
+    (0, "bar.sync 0", 6, "// bar.sync 0", "race"),
+    (0, "bar.sync 0", 7, "// bar.sync 0", "race"),
+    (0, "bar.sync 0", 8, "// bar.sync 0", "race"),
+    // The bulk copy of a result does not see it.
+    (0, "fence.proxy.async", 2, "// fence.proxy.async", "proxy"),
+    // The producer fills a stage before it is released; the consumers read one that has not arrived.
+    (1, "mbarrier.try_wait.parity", 0, "setp", "1 more arrives"),
+    (1, "mbarrier.try_wait.parity", 2, "setp", "in flight"),
+    // Consumers do not release a stage.
+    (1, "mbarrier.arrive.shared.b64", 0, "// mbarrier.arrive.shared.b64", "deadlock"),
+    // Registers of a product are used while it is in flight.
+    (1, "wgmma.wait_group.sync.aligned 0", 0, "// wgmma.wait_group.sync.aligned 0", "in flight"),
+    // The output is read before it is staged.
+    (1, "bar.warp.sync", 1, "// bar.warp.sync", "race"),
+];
+
+#[test]
+fn broken_prefills_are_found() -> Result<(), Box<dyn Error>> {
+    let device = hopper(Schedule::Latest)?.checked()?;
+    let (errors, records) =
+        device.log_launches(|| prefill(&device, (HEADS, 1), &[MUTANT_TOKENS], InitialState::Zero));
+    assert!(errors[0] < 5e-3, "{errors:?}");
+    for record in &records {
+        launch_mutant(&device, record, &record.ptx)?;
+    }
+    let mut missed = Vec::new();
+    for (kernel, text, which, change, finding) in MUTANTS {
+        let mut lines: Vec<String> = records[*kernel].ptx.lines().map(str::to_owned).collect();
+        let line =
+            lines.iter_mut().filter(|line| line.contains(text)).nth(*which).expect("the line is there");
+        *line = line.replace(text, change);
+        if *change == "setp" {
+            let predicate = line.trim().split([' ', ',']).nth(1).expect("a predicate");
+            *line = format!("setp.eq.u32 {predicate}, 0, 0;");
+        }
+        let outcome = launch_mutant(&device, &records[*kernel], &lines.join("\n"));
+        let said = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+        if !said.contains(finding) {
+            missed.push(format!("{kernel}, {text}, {which}: no {finding} in: {said}"));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    Ok(())
 }

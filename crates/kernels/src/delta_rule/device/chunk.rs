@@ -46,6 +46,9 @@ pub(super) fn square_tile() -> Result<TmaTile, Error> {
     TmaTile::new::<bf16>((CHUNK, CHUNK), Major::K)
 }
 
+/// The MMA of a warp.
+pub(super) const ATOM: &str = "SM80_16x8x16_F32BF16BF16F32_TN";
+
 /// Elements of a chunk's matrix, and of a box.
 pub const SQUARE: u32 = CHUNK * CHUNK;
 /// Boxes of a chunk's queries or keys.
@@ -111,4 +114,10 @@ pub(super) fn swizzled(row: Reg<u32>, column: Reg<u32>) -> Reg<u32> {
 #[track_caller]
 pub(super) fn pair(low: Reg<f32>, high: Reg<f32>) -> Reg<u32> {
     low.pack_bf16x2(high).bit_cast()
+}
+
+/// Zeros in registers of their own.
+#[track_caller]
+pub(super) fn zeros<T: Element + Default, const N: usize>() -> [Reg<T>; N] {
+    [(); N].map(|()| constant(T::default()))
 }

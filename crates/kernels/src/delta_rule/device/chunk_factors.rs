@@ -24,18 +24,21 @@
 //! written) take 33 us from and to DRAM, less from L2. CTAs of the heads of a chunk follow one
 //! another, so that rows of queries and keys are read whole.
 
+use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
 
 use super::chunk::{
-    BOXES, Columns, FACTORS, Factor, SQUARE, first_chunk, key_tile, load_boxes, pair, square_tile, tiles,
+    ATOM, BOXES, Columns, FACTORS, Factor, SQUARE, first_chunk, key_tile, load_boxes, pair, square_tile,
+    swizzled, tiles, zeros,
 };
 use super::gates::Gates;
-use super::triangular_inverse::{PITCH, TriangularInverse};
+use super::triangular_inverse::{BLOCK, PITCH, ROW_WORDS, TriangularInverse};
 use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads};
-use crate::rows::RowElement;
 
 /// The threads of a CTA: a warpgroup.
 const THREADS: u32 = 128;
+/// CTAs that an SM holds: 53 KiB of shared memory and 128 registers a thread each.
+const CTAS_PER_SM: u32 = 4;
 
 /// The kernel. A CTA computes a chunk of one or two value heads that share a key head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,12 +83,13 @@ impl ChunkFactors {
         launch::threads(THREADS);
         let per_cta = self.heads_per_cta();
         qkv.boxes(square_tile());
-        // Keys, then queries. The heads' matrices take their memory once they have been read.
-        let memory = dynamic_shared_aligned::<bf16>(2 * BOXES * SQUARE, 1024);
+        launch::blocks_per_sm(CTAS_PER_SM);
+        // Keys, then queries. When they have been read: A of the heads, then their T - I.
+        let memory = dynamic_shared_aligned::<bf16>(2 * 2 * CHUNK * PITCH, 1024);
         let q_memory = memory.at(BOXES * SQUARE);
         let (k_tile, q_tile) = (tiles(memory, key_tile(), 1), tiles(q_memory, key_tile(), 1));
-        let score_tiles = tiles(q_memory, square_tile(), per_cta);
-        let couplings = dynamic_shared_aligned::<f32>(per_cta * CHUNK * PITCH, 16);
+        let couplings = memory.cast::<f32>();
+        let score_memory = dynamic_shared_aligned::<bf16>(per_cta * SQUARE, 1024);
         let tokens = Tokens::shared(per_cta);
         let loaded = Mbarrier::new();
 
@@ -126,6 +130,10 @@ impl ChunkFactors {
         let last = own_halves[0] + own_halves[1];
 
         loaded.wait_parity(0);
+        let (warp, lane) = (thread / 32, thread % 32);
+        if chunk.length < CHUNK {
+            clear_rows(memory, chunk.length, (warp, lane));
+        }
         let mma = TiledMma::warpgroups("SM90_64x64x16_F32BF16BF16_SS", 1);
         let mut key_key: Fragment<f32> = mma.thread(thread).c_fragment((CHUNK, CHUNK));
         let mut query_key: Fragment<f32> = mma.thread(thread).c_fragment((CHUNK, CHUNK));
@@ -135,19 +143,22 @@ impl ChunkFactors {
         multiply(&mma, &mut key_key, &k_rows, &k, Accumulate::No);
         multiply(&mma, &mut query_key, &q_rows, &k, Accumulate::No);
 
-        // Half of the threads have a row of K each, the others one of Q.
-        let root = (squares(memory.at(own * (BOXES * SQUARE)), token) + EPSILON).rsqrt();
-        let scale = own.eq(0).select(1f32, 1.0 / (HEAD as f32).sqrt());
-        tokens.norms[thread] = token.lt(chunk.length).select(root * scale, 0f32);
-        if own < per_cta {
-            tokens.sums[thread] = sum;
-            tokens.betas[thread] = beta;
+        for (which, scale) in [(0, 1.0), (1, 1.0 / (HEAD as f32).sqrt())] {
+            let sums = squares(memory.at(which * (BOXES * SQUARE)), (warp, lane));
+            // Of the diagonal, a lane in four has an element of each half.
+            if (lane % 4).eq(lane / 8) {
+                for (half, sum) in [0, 8].into_iter().zip(sums) {
+                    let at = warp * 16 + lane / 4 + (half + which * CHUNK);
+                    tokens.norms.at(at).store((sum + EPSILON).rsqrt() * scale);
+                }
+            }
         }
-        wait_multiplications(0);
         sync_threads();
-
         if own < per_cta {
             let (key_norm, query_norm) = (tokens.norms[token], tokens.norms[token + CHUNK]);
+            tokens.sums[thread] = sum;
+            tokens.columns[thread] = sum - key_norm.log2();
+            tokens.keys[thread] = beta * key_norm;
             let factors = factors.at(self.unit(chunk_index, head + own) * u64::from(FACTORS)).at(token);
             let decay = fast::exp2(sum);
             factors.at(Factor::Beta.start()).store(beta);
@@ -158,44 +169,45 @@ impl ChunkFactors {
                 factors.at(Factor::Decay.start()).store_vector([fast::exp2(last); 4]);
             }
         }
+        wait_multiplications(0);
+        sync_threads();
+        tokens.decay((&key_key, &query_key), (warp, lane), couplings, score_memory);
+        fence_proxy_async_shared();
+        sync_threads();
+        let store = |to: &Global<bf16>, tile: &dyn Fn(u32) -> Shared<bf16>| {
+            if thread == 0 {
+                for h in 0..per_cta {
+                    let at = self.unit(chunk_index, head + h) * u64::from(SQUARE);
+                    bulk::store(to.at(at), SQUARE, tile(h));
+                }
+                bulk_commit();
+            }
+        };
+        store(scores, &|h| score_memory.at(h * SQUARE));
 
-        let positions = mma.thread(thread).c_coordinates((CHUNK, CHUNK));
-        for h in 0..per_cta {
-            let weights = tokens.decay(
-                (&key_key, &query_key),
-                (&positions, h),
-                chunk.length,
-                couplings.at(h * (CHUNK * PITCH)),
-            );
-            let copy = TiledCopy::from_c::<bf16>("SM90_U32x4_STSM_N", &mma).thread(thread);
-            let target = copy.target(&score_tiles.slice((All, All, h)));
-            copy.store_matrix(&target, &copy.retile(&weights));
+        let inverse = TriangularInverse { matrix: couplings.at(own * (CHUNK * PITCH)), thread: token };
+        if own < per_cta {
+            inverse.invert_diagonal();
         }
         sync_threads();
-
-        let inverse = TriangularInverse {
-            matrix: couplings.at(own * (CHUNK * PITCH)),
-            result: memory.at(own * SQUARE),
-            thread: token,
-        };
         if own < per_cta {
-            inverse.invert_blocks();
+            inverse.invert_below();
         }
-        for size in [16, 32] {
-            sync_threads();
-            if own < per_cta {
-                inverse.combine(size);
-            }
+        sync_threads();
+        let inverses_of = |h: u32| memory.at(h * (2 * CHUNK * PITCH));
+        // Every row has been read when the first is overwritten.
+        let mut row = zeros::<u32, ROW_WORDS>().to_vec();
+        if own < per_cta {
+            row = inverse.row();
+        }
+        sync_threads();
+        if own < per_cta {
+            inverse.store_row(&row, memory.at(own * (2 * CHUNK * PITCH)));
         }
         fence_proxy_async_shared();
         sync_threads();
+        store(inverses, &inverses_of);
         if thread == 0 {
-            for h in 0..per_cta {
-                let at = self.unit(chunk_index, head + h) * u64::from(SQUARE);
-                bulk::store(inverses.at(at), SQUARE, memory.at(h * SQUARE));
-                bulk::store(scores.at(at), SQUARE, q_memory.at(h * SQUARE));
-            }
-            bulk_commit();
             bulk_wait_read(0);
         }
     }
@@ -240,78 +252,106 @@ impl Chunk {
     }
 }
 
-/// What the elements of A and P are made of, in shared memory.
+/// What the elements of A and P are made of, in shared memory: (heads, 64), or (2, 64).
 struct Tokens {
-    /// (heads, 64): sums of log-decays up to the token, to base 2.
+    /// The sum of log-decays up to the token, to base 2.
     sums: Shared<f32>,
-    /// (heads, 64): β.
-    betas: Shared<f32>,
+    /// The same less the logarithm of 1 / |k|: 2^(sum i - column j) is the decay from j to i and a
+    /// norm.
+    columns: Shared<f32>,
+    /// β / |k|.
+    keys: Shared<f32>,
     /// 1 / |k| of the 64 tokens, then 1 / |q| / sqrt(128).
     norms: Shared<f32>,
+    heads: u32,
 }
 
 #[device]
 impl Tokens {
     fn shared(heads: u32) -> Self {
-        Self {
-            sums: shared_array(heads * CHUNK),
-            betas: shared_array(heads * CHUNK),
-            norms: shared_array(2 * CHUNK),
-        }
+        let of_heads = || shared_array(heads * CHUNK);
+        let norms = shared_array(2 * CHUNK);
+        Self { sums: of_heads(), columns: of_heads(), keys: of_heads(), norms, heads }
     }
 
-    /// Writes A of head `h` to `couplings`, and returns P: the products with their norms, β, and
-    /// the decay from token j (a column) to token i (a row).
+    /// Writes A of the heads to `couplings`, and P to `scores`: the products with their norms, β, and
+    /// the decay from token j (a column) to token i (a row). A warp has 16 rows. Of A, blocks of 32 x
+    /// 32 above the diagonal are not written.
     fn decay(
         &self,
         (key_key, query_key): (&Fragment<f32>, &Fragment<f32>),
-        (positions, h): (&Coordinates, u32),
-        length: Reg<u32>,
+        (warp, lane): (Reg<u32>, Reg<u32>),
         couplings: Shared<f32>,
-    ) -> Fragment<bf16> {
-        let (sums, betas) = (self.sums.at(h * CHUNK), self.betas.at(h * CHUNK));
-        let columns: Vec<_> = (0..key_key.len() / 4)
-            .map(|block| {
-                let j = positions.column(4 * block);
-                (j, sums.at(j).load_vector::<2>(), self.norms.at(j).load_vector::<2>())
-            })
-            .collect();
-        let mut weights = Fragment::like(key_key.layout());
-        for row in 0..2 {
-            let i = positions.row(2 * row);
-            let exists = i.lt(length);
-            let (before, upto) = (exists.select(i, 0u32), exists.select(i + 1, 0u32));
-            let (sum, key, query) = (sums[i], self.norms[i] * betas[i], self.norms[i + CHUNK]);
-            for (block, (j, column_sums, column_norms)) in columns.iter().enumerate() {
-                let first = 4 * block as u32 + 2 * row;
-                let mut coupled = vec![];
-                for (e, (column_sum, norm)) in column_sums.iter().zip(column_norms).enumerate() {
-                    let (at, j) = (first + e as u32, *j + e as u32);
-                    let decay = fast::exp2(sum - *column_sum) * *norm;
-                    let weight = query_key.get(at) * query * decay;
-                    coupled.push(j.lt(before).select(key_key.get(at) * key * decay, 0f32));
-                    weights.set(at, j.lt(upto).select(weight, 0f32));
+        scores: Shared<bf16>,
+    ) {
+        let first_row = warp * BLOCK + lane / 4;
+        let rows = [first_row, first_row + 8];
+        let queries = rows.map(|i| self.norms[i + CHUNK]);
+        let of_rows = |from: Shared<f32>| -> Vec<[Reg<f32>; 2]> {
+            (0..self.heads).map(|h| rows.map(|i| from[i + h * CHUNK])).collect()
+        };
+        let (sums, keys) = (of_rows(self.sums), of_rows(self.keys));
+        // Row and column of the matrix that this lane gives the address of.
+        let at = (warp * BLOCK + lane % 16, lane / 16 * 8);
+        for block in 0..CHUNK / BLOCK {
+            let mut words: Vec<_> = (0..self.heads).map(|_| zeros::<u32, 4>()).collect();
+            if warp.ge(block / 2 * 2) {
+                for (part, h) in (0..4).flat_map(|part| (0..self.heads).map(move |h| (part, h))) {
+                    let (half, row) = (part / 2, part as usize % 2);
+                    let j = lane % 4 * 2 + (block * BLOCK + half * 8);
+                    let columns = self.columns.at(j + h * CHUNK).load_vector::<2>();
+                    let head = h as usize;
+                    let mut coupled = vec![];
+                    let mut weights = vec![];
+                    for (e, column) in columns.into_iter().enumerate() {
+                        let element = 4 * (2 * block + half) + 2 * row as u32 + e as u32;
+                        let (i, j) = (rows[row], j + e as u32);
+                        let decay = fast::exp2(sums[head][row] - column);
+                        let weight = query_key.get(element) * (queries[row] * decay);
+                        let coupling = key_key.get(element) * (keys[head][row] * decay);
+                        weights.push(j.le(i).select(weight, 0f32));
+                        coupled.push(j.lt(i).select(coupling, 0f32));
+                    }
+                    words[head][part as usize] = pair(weights[0], weights[1]);
+                    let to = couplings.at(rows[row] * PITCH + j + h * (CHUNK * PITCH));
+                    to.store_vector([coupled[0], coupled[1]]);
                 }
-                couplings.at(i * PITCH + *j).store_vector([coupled[0], coupled[1]]);
+            }
+            for (h, words) in (0..self.heads).zip(words) {
+                let to = swizzled(at.0, at.1 + block * BLOCK) + h * SQUARE;
+                stmatrix(scores.at(to), words);
             }
         }
-        weights.packed::<bf16>(pair)
     }
 }
 
-/// The sum of squares of a row of two boxes: 16 bytes at a time, in an order in which 8 rows are in
-/// different banks.
+/// Zeros for the rows of K and Q past the end of a sequence: TMA has copied those of the next one,
+/// which may be infinite or NaN. All threads make the call; a warp has a box.
 #[device]
-fn squares(tile: Shared<bf16>, row: Reg<u32>) -> Reg<f32> {
-    let mut sums = [constant(0f32); 4];
-    for piece in 0..2 * CHUNK / 8 {
-        let at = ((row % 8) ^ (piece % 8)) * 8u32 + row * CHUNK + piece / 8 * SQUARE;
-        let words = tile.at(at).cast::<u32>().load_vector::<4>();
-        for (sum, word) in sums.iter_mut().zip(words) {
-            for x in bf16::widen(word) {
-                *sum = x.mul_add(x, *sum);
-            }
+fn clear_rows(memory: Shared<bf16>, length: Reg<u32>, (warp, lane): (Reg<u32>, Reg<u32>)) {
+    let own = memory.at(warp * SQUARE).cast::<u32>();
+    for row in length..CHUNK {
+        own.at(row * (CHUNK / 2) + lane).store(0u32);
+    }
+    fence_proxy_async_shared();
+    sync_threads();
+}
+
+/// The sums of squares of 16 rows of two boxes, a warp's own: the diagonal of their product with
+/// themselves. Lanes for which lane % 4 = lane / 8 have those of rows lane / 4 and lane / 4 + 8.
+#[device]
+fn squares(tile: Shared<bf16>, (warp, lane): (Reg<u32>, Reg<u32>)) -> [Reg<f32>; 2] {
+    let atom = MmaAtom::named(ATOM).expect("an atom of sm_80");
+    let mut products = [zeros::<f32, 4>(), zeros()];
+    let row = warp * BLOCK + lane % 16;
+    for k in 0..HEAD / BLOCK {
+        let column = lane / 16 * 8 + k % 4 * BLOCK;
+        let a: [Reg<u32>; 4] = ldmatrix(tile.at(swizzled(row, column) + k / 4 * SQUARE));
+        // The same rows are operand B: those of each half of A.
+        for (half, products) in products.iter_mut().enumerate() {
+            mma_sync(products, &a, &[a[half], a[half + 2]], &atom);
         }
     }
-    (sums[0] + sums[1]) + (sums[2] + sums[3])
+    let is_odd = (lane / 4 % 2).eq(1);
+    [0, 1].map(|half| is_odd.select(products[half][2 * half + 1], products[half][2 * half]))
 }

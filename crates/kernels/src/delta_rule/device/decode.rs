@@ -20,8 +20,7 @@
 //!
 //! The norms of q and k are factors of these sums. A kernel is then a load, a reduction and a store.
 //! With one sequence of 32 heads, 128 CTAs have 16 KiB of state each: a load in flight for the
-//! whole of it on every SM. With many sequences, registers hold up to 12 CTAs of an SM, and a state
-//! streams at the speed of a copy.
+//! whole of it on every SM. With many sequences, an SM has 96 KiB of state in flight.
 
 use warpwright::prelude::*;
 use warpwright::runtime::DeviceProperties;
@@ -45,6 +44,8 @@ pub struct Decode {
     pub dependent_launch: bool,
 }
 
+/// Threads that an SM has registers for, 80 of them each.
+const THREADS_PER_SM: u32 = 768;
 /// Elements of q and k that are loaded at once, at most.
 const KEY_LANES: u32 = 8;
 
@@ -100,6 +101,10 @@ impl Decode {
         o: &mut Global<bf16>,
     ) {
         launch::threads(self.threads::<S>());
+        if self.rows <= 8 {
+            // At most 80 registers a thread: an SM has 96 KiB of state in flight.
+            launch::blocks_per_sm((THREADS_PER_SM / self.threads::<S>()).max(1));
+        }
         if self.dependent_launch {
             launch::grid_dependency_launch();
             launch::grid_dependency_wait();

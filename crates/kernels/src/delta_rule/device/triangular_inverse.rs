@@ -19,7 +19,7 @@
 use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
 
-use super::chunk::{pair, swizzled};
+use super::chunk::{ATOM, pair, swizzled, zeros};
 use crate::delta_rule::problem::CHUNK;
 use crate::rows::RowElement;
 use crate::vector;
@@ -28,27 +28,29 @@ use crate::vector;
 /// elements of an operand B (4 pairs of rows, 8 columns) are in different banks.
 pub(super) const PITCH: u32 = CHUNK + 4;
 /// The extent of a block: of m and k of an MMA.
-const BLOCK: u32 = 16;
+pub(super) const BLOCK: u32 = 16;
 /// Columns of an MMA.
 const COLUMNS: u32 = 8;
-const ATOM: &str = "SM80_16x8x16_F32BF16BF16F32_TN";
+/// Words of a row of Z in bf16.
+pub(super) const ROW_WORDS: usize = CHUNK as usize / 2;
+/// The extent of the last block below the diagonal.
+const LAST: u32 = CHUNK / 2;
 
-/// A, which becomes Z, and the place of Z in bf16.
+/// A of a chunk, which becomes Z, by 64 threads.
 #[derive(Clone, Copy)]
 pub(super) struct TriangularInverse {
-    /// A: (64, 64) with rows of [`PITCH`], zero in the blocks' upper triangles.
+    /// (64, 64) with rows of [`PITCH`]. Nothing is read above the blocks on the diagonal, and A is zero
+    /// above its diagonal in these.
     pub(super) matrix: Shared<f32>,
-    /// Z: (64, 64) with the 128-byte swizzle.
-    pub(super) result: Shared<bf16>,
-    /// This thread's index among 64.
+    /// This thread's index.
     pub(super) thread: Reg<u32>,
 }
 
 #[device]
 impl TriangularInverse {
-    /// The blocks on the diagonal, and zeros to their right. The threads synchronize before
-    /// [`combine`](Self::combine).
-    pub(super) fn invert_blocks(&self) {
+    /// The blocks of 32 x 32 on the diagonal. The threads synchronize before
+    /// [`invert_below`](Self::invert_below).
+    pub(super) fn invert_diagonal(&self) {
         let (row, first) = (self.thread, self.thread / BLOCK * BLOCK);
         let block = self.matrix.at(first * PITCH + first);
         let own = self.matrix.at(row * PITCH + first);
@@ -61,20 +63,47 @@ impl TriangularInverse {
         for (piece, j) in z.chunks(4).zip((0..BLOCK).step_by(4)) {
             vector::store_lanes(own.at(j), piece, Access::new());
         }
-        let words: Vec<Reg<u32>> = z.chunks(2).map(|values| bf16::narrow(values)).collect();
-        for piece in 0..CHUNK / 8 {
-            let to = self.result.at(swizzled(row, constant(piece * 8))).cast::<u32>();
-            let own = words[4 * (piece as usize % 2)..][..4].to_vec();
-            if first.eq(piece / 2 * BLOCK) {
-                vector::store_lanes(to, &own, Access::new());
-            } else if first.lt(piece / 2 * BLOCK) {
-                to.store_vector([constant(0u32); 4]);
+        sync_warp(ALL_LANES);
+        self.combine(BLOCK);
+    }
+
+    /// The block of 32 x 32 below the diagonal. The threads synchronize before [`row`](Self::row).
+    pub(super) fn invert_below(&self) {
+        self.combine(LAST);
+    }
+
+    /// This thread's row of Z in bf16.
+    pub(super) fn row(&self) -> Vec<Reg<u32>> {
+        let row = self.thread;
+        let early = row.lt(LAST).select(row * PITCH, (row - LAST) * PITCH + LAST);
+        let mut words = zeros::<u32, ROW_WORDS>().to_vec();
+        for block in 0..CHUNK / BLOCK {
+            let first = block * BLOCK;
+            if row.ge(first) {
+                // See `combine`.
+                let from = if first < LAST { early } else { row * PITCH };
+                for j in (0..BLOCK).step_by(4) {
+                    let z = self.matrix.at(from + (first + j)).load_vector::<4>();
+                    let word = ((first + j) / 2) as usize;
+                    words[word] = pair(z[0], z[1]);
+                    words[word + 1] = pair(z[2], z[3]);
+                }
             }
+        }
+        words
+    }
+
+    /// Stores a row of Z to a tile with the 128-byte swizzle.
+    pub(super) fn store_row(&self, words: &[Reg<u32>], tile: Shared<bf16>) {
+        for (piece, words) in words.chunks(4).enumerate() {
+            let at = swizzled(self.thread, constant(8 * piece as u32));
+            vector::store_lanes(tile.at(at).cast::<u32>(), words, Access::new());
         }
     }
 
-    /// The blocks of `size` below the diagonal. A warp has 16 rows of one.
-    pub(super) fn combine(&self, size: u32) {
+    /// The blocks of `size` below the diagonal. A warp has 16 rows of one. The last one replaces the
+    /// one above the diagonal, so that no warp overwrites what another reads.
+    fn combine(&self, size: u32) {
         let (warp, lane) = (self.thread / 32, self.thread % 32);
         let blocks = size / BLOCK;
         let first = warp / blocks * (2 * size);
@@ -96,9 +125,11 @@ impl TriangularInverse {
             }
             v.push(sums);
         }
-        if size < CHUNK / 2 {
-            sync_warp(ALL_LANES);
-        }
+        let to = match size < LAST {
+            true => at(row, first),
+            false => at(row - LAST, first + LAST),
+        };
+        sync_warp(ALL_LANES);
         let split: Vec<Split> =
             v.chunks(2).map(|columns| Split::of(&[&columns[0][..], &columns[1][..]].concat())).collect();
         for (n, sums) in (0..size).step_by(COLUMNS as usize).zip(&mut v) {
@@ -108,13 +139,8 @@ impl TriangularInverse {
                 multiply_split(sums, v, &z);
             }
             for half in 0..2 {
-                let [row, column] = [row + group + half * 8, first + n + pair_of];
                 let values = [0, 1].map(|e| -sums[2 * half as usize + e]);
-                let to = self.result.at(swizzled(row, column)).cast::<u32>();
-                to.store(pair(values[0], values[1]));
-                if size < CHUNK / 2 {
-                    at(row, column).store_vector(values);
-                }
+                to.at((group + half * 8) * PITCH + pair_of + n).store_vector(values);
             }
         }
     }
