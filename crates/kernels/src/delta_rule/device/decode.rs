@@ -101,7 +101,7 @@ impl Decode {
         o: &mut Global<bf16>,
     ) {
         launch::threads(self.threads::<S>());
-        if self.rows <= 8 {
+        if self.rows * vector::width::<S>() <= 32 {
             // At most 80 registers a thread: an SM has 96 KiB of state in flight.
             launch::blocks_per_sm((THREADS_PER_SM / self.threads::<S>()).max(1));
         }
