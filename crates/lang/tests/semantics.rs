@@ -175,6 +175,21 @@ twins! {
         out(i);
     }
 
+    fn a_loop_with_a_break_in_a_branch(a: u32, b: u32) {
+        let mut i = value(0);
+        if a > b {
+            loop {
+                i += 1;
+                if i >= a {
+                    break;
+                }
+            }
+        } else {
+            i += 7;
+        }
+        out(i);
+    }
+
     fn break_and_continue(a: u32, b: u32) {
         let mut sum = value(0);
         'outer: for i in 0..a {

@@ -83,7 +83,11 @@ impl Scope {
             _ => quote_spanned!(value_span=> #branch.join_otherwise(#from_otherwise)),
         };
         let value = runtime::variable("value", self.number(), span);
-        let never = if jumps { self.leave(span) } else { quote_spanned!(span=> ::core::unreachable!()) };
+        let never = if jumps && self.can_leave() {
+            self.leave(span)
+        } else {
+            quote_spanned!(span=> ::core::unreachable!())
+        };
         quote_spanned!(span=> #(#attrs)* {
             #begin
             #then
@@ -94,7 +98,7 @@ impl Scope {
 
     /// Ends an `if` or loop, and the block around it too if nothing after it is reached.
     pub(crate) fn finish(&self, construct: &Ident, jumps: bool, span: Span) -> TokenStream {
-        if jumps {
+        if jumps && self.can_leave() {
             let leave = self.leave(span);
             quote_spanned!(span=> if #construct.finish() { #leave })
         } else {

@@ -34,7 +34,7 @@ impl Scope {
         let pat = pattern::without_mut(*pat);
         self.targets.pop();
         let ends = jumps.then(|| quote_spanned!(span=> if #rounds.round_ends_all() { break #label }));
-        let finish = self.finish(&rounds, jumps && self.can_leave(), span);
+        let finish = self.finish(&rounds, jumps, span);
         quote_spanned! {span=> #(#attrs)* {
             let mut #rounds = #begin;
             #carried
@@ -57,7 +57,7 @@ impl Scope {
             self.close_names();
             self.targets.pop();
             let ends = jumps.then(|| quote_spanned!(span=> if #rounds.round_ends_all() { break #label }));
-            let finish = self.finish(&rounds, jumps && self.can_leave(), span);
+            let finish = self.finish(&rounds, jumps, span);
             return quote_spanned! {span=> #(#attrs)* {
                 let #rounds = #staging::Iterate::rounds(::core::iter::empty::<()>());
                 #label: while #condition { #body; #ends }
@@ -74,7 +74,7 @@ impl Scope {
         let body = self.region_block(body, false, |_| TokenStream::new());
         self.targets.pop();
         let ends = jumps.then(|| quote_spanned!(span=> if #rounds.round_ends_all() { break #label }));
-        let finish = self.finish(&rounds, jumps && self.can_leave(), span);
+        let finish = self.finish(&rounds, jumps, span);
         let held = runtime::variable("condition", self.number(), span);
         let holds = quote_spanned!(condition_span=> #rounds.holds(#held));
         quote_spanned! {span=> #(#attrs)* {
@@ -121,7 +121,7 @@ impl Scope {
                 }
             }
             None if ends_never && self.can_leave() => quote_spanned!(span=> #rounds.finish(); #never),
-            None => self.finish(&rounds, jumps && self.can_leave(), span),
+            None => self.finish(&rounds, jumps, span),
         };
         quote_spanned! {span=> #(#attrs)* {
             let mut #rounds = #staging::Endless::new();
@@ -258,7 +258,7 @@ impl Scope {
     }
 
     /// Whether there is a block around that can be left early.
-    fn can_leave(&self) -> bool {
+    pub(crate) fn can_leave(&self) -> bool {
         self.blocks.len() > 1
     }
 }
