@@ -5,7 +5,8 @@ use warpwright::arch::DataType::{Bf16, E4m3, F32, Tf32};
 use warpwright_kernels::gemm::device::mainloop::mma_sync::MmaSyncConfiguration;
 use warpwright_kernels::gemm::device::mainloop::wgmma::Schedule;
 use warpwright_kernels::gemm::host::config::{Algorithm, Configuration};
-use warpwright_kernels::gemm::host::heuristic::{Cost, rank};
+use warpwright_kernels::gemm::host::cost::Cost;
+use warpwright_kernels::gemm::host::heuristic::rank;
 use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
 use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::problem::types::GemmTypes;
@@ -22,6 +23,14 @@ const LEGAL: Configuration = Configuration {
     stages: 4,
     raster: 8,
     accumulator_sets: 1,
+};
+const SPLIT: Configuration = Configuration {
+    tile: (128, 128),
+    schedule: Schedule::Cooperative,
+    cluster: (1, 1),
+    split_k: 2,
+    accumulator_sets: 1,
+    ..LEGAL
 };
 const H200_SMS: u32 = 132;
 
@@ -45,7 +54,7 @@ fn expect_refusal(algorithm: Algorithm, problem: &GemmProblem, target: &str, rea
 
 #[test]
 fn what_the_heuristic_ranks_is_legal() {
-    assert!(LEGAL.is_legal(&large()));
+    assert!(LEGAL.is_legal(&large()) && SPLIT.is_legal(&large()));
     for (m, n, k) in [(1, 1, 1), (1, 12288, 4096), (2048, 2048, 2048), (8192, 8192, 8192), (64, 64, 1 << 21)]
     {
         let scaled = Some((Row, Block));
@@ -96,6 +105,8 @@ fn a_refusal_names_the_rule() {
     let (large, long) = (large(), sized(4096, 4096, 1 << 21));
     let types = GemmTypes { a: E4m3, b: E4m3, ..TYPES };
     let scaled = GemmProblem { types, scales: Some((Row, Row)), ..large };
+    let split_scaled = GemmProblem { types, scales: Some((Row, Block)), ..large };
+    let along_m = GemmProblem { along_m: true, ..large };
     for (configuration, problem, reason) in [
         (
             Configuration { tile: (96, 64), ..LEGAL },
@@ -123,6 +134,41 @@ fn a_refusal_names_the_rule() {
         (Configuration { raster: 0, ..LEGAL }, large, "the raster is 0"),
         (Configuration { stream_k: true, ..LEGAL }, long, "k is 2097152, but stream-K takes 1048576 at most"),
         (LEGAL, scaled, "no kernel of 128x192 tiles with 1 accumulator sets"),
+        (
+            Configuration { split_k: 0, ..SPLIT },
+            large,
+            "0 CTAs share a tile's k, but a portable cluster has 1 to 8",
+        ),
+        (
+            Configuration { split_k: 9, ..SPLIT },
+            large,
+            "9 CTAs share a tile's k, but a portable cluster has 1 to 8",
+        ),
+        (
+            Configuration { schedule: Schedule::Pingpong, ..SPLIT },
+            large,
+            "are cooperative and share no operand: use a cluster of 1x1 without stream-K",
+        ),
+        (Configuration { cluster: (2, 1), ..SPLIT }, large, "share no operand"),
+        (Configuration { stream_k: true, ..SPLIT }, large, "without stream-K"),
+        (SPLIT, along_m, "groups and block scales have no split-K: use 1"),
+        (SPLIT, split_scaled, "groups and block scales have no split-K: use 1"),
+        (
+            Configuration { split_k: 3, ..SPLIT },
+            large,
+            "3 CTAs cannot store equal slices of a tile of 128x128",
+        ),
+        (
+            Configuration { tile: (256, 128), split_k: 3, stages: 2, ..SPLIT },
+            large,
+            "3 CTAs cannot store equal slices of a tile of 256x128",
+        ),
+        (
+            Configuration { split_k: 8, tile: (128, 80), ..SPLIT },
+            large,
+            "8 CTAs cannot store equal slices of a tile of 128x80: use a tile whose columns are a multiple of 8 for each",
+        ),
+        (SPLIT, sized(4096, 4096, 64), "k has 1 k-blocks, but 2 CTAs share it: use fewer"),
     ] {
         assert!(!configuration.is_legal(&problem));
         expect_refusal(Algorithm::Wgmma(configuration), &problem, "sm_90a", reason);
@@ -171,24 +217,34 @@ fn mma_sync_candidates_are_legal_and_none_twice() {
 /// docs/results.
 #[test]
 fn the_model_agrees_with_the_measured_choices() {
-    for ((m, n, k), tile, stream_k, transposed) in [
-        ((6144, 6144, 6144), (256, 192), false, false),
-        ((8192, 8192, 8192), (128, 192), false, false),
-        ((4096, 4096, 4096), (128, 256), false, false),
-        ((3072, 3072, 3072), (128, 192), false, false),
-        ((2048, 2048, 2048), (128, 256), false, false),
-        ((1024, 1024, 16384), (128, 128), true, false),
-        ((8192, 4096, 4096), (128, 256), false, false),
-        ((8192, 4096, 12288), (128, 256), false, false),
-        ((4096, 24576, 4096), (128, 192), true, false),
-        ((16384, 16384, 16384), (256, 192), false, false),
-        ((128, 12288, 4096), (128, 96), false, false),
-        ((64, 12288, 4096), (64, 96), false, false),
-        ((16, 12288, 4096), (128, 16), true, true),
-        ((1, 12288, 4096), (128, 8), true, true),
+    for ((m, n, k), tile, stream_k, split_k, transposed) in [
+        ((6144, 6144, 6144), (256, 192), false, 1, false),
+        ((8192, 8192, 8192), (128, 192), false, 1, false),
+        ((4096, 4096, 4096), (128, 256), false, 1, false),
+        ((3072, 3072, 3072), (128, 192), false, 1, false),
+        ((2048, 2048, 2048), (128, 128), false, 1, false),
+        ((1024, 1024, 16384), (128, 128), false, 2, false),
+        ((8192, 4096, 4096), (128, 144), false, 1, true),
+        ((8192, 4096, 12288), (128, 256), false, 1, false),
+        ((4096, 24576, 4096), (128, 176), false, 1, false),
+        ((16384, 16384, 16384), (256, 192), false, 1, false),
+        ((128, 12288, 4096), (128, 96), false, 1, false),
+        ((64, 12288, 4096), (64, 96), false, 1, false),
+        ((16, 12288, 4096), (128, 16), true, 1, true),
+        ((1, 12288, 4096), (128, 8), true, 1, true),
+        ((64, 64, 100000), (64, 32), true, 1, false),
+        ((640, 640, 65536), (128, 160), true, 1, false),
+        ((4096, 320, 3456), (128, 80), false, 1, false),
+        ((320, 2688, 2688), (64, 112), false, 1, false),
+        ((640, 2624, 13312), (128, 112), false, 1, false),
+        ((448, 1728, 2688), (64, 96), false, 1, false),
     ] {
         let best = rank(&sized(m, n, k), H200_SMS)[0].configuration;
-        assert_eq!((best.tile, best.stream_k, best.transposed), (tile, stream_k, transposed), "{m} {n} {k}");
+        assert_eq!(
+            (best.tile, best.stream_k, best.split_k, best.transposed),
+            (tile, stream_k, split_k, transposed),
+            "{m} {n} {k}"
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! What developers of warpwright run: `cargo run -p xtask -- chapter`,
 //! `cargo run -p xtask -- fuzz`, `cargo run -p xtask -- math`, `cargo run -p xtask -- operations`,
-//! `cargo run -p xtask -- shapes`, `cargo run -p xtask -- sweep`.
+//! `cargo run -p xtask -- shapes`, `cargo run -p xtask -- shape-choices`,
+//! `cargo run -p xtask -- sweep`.
 
 mod chapter;
 mod fuzz;
@@ -26,6 +27,7 @@ enum Task {
     Math(math::Math),
     Operations(operations::Operations),
     Shapes(shapes::Shapes),
+    ShapeChoices(shapes::choices::ShapeChoices),
     Sweep(sweep::Sweep),
     Fuzz(fuzz::Fuzz),
 }
@@ -36,6 +38,7 @@ fn main() -> Result<()> {
         Task::Math(math) => math.run(),
         Task::Operations(operations) => operations.run(),
         Task::Shapes(shapes) => shapes.run(),
+        Task::ShapeChoices(choices) => choices.run(),
         Task::Sweep(sweep) => sweep.run(),
         Task::Fuzz(fuzz) => fuzz.run(),
     }

@@ -24,8 +24,10 @@
 //!   staging.rs          copies of operands that TMA cannot read
 //!   kernel.rs           the kernels' entries
 //! host/               what decides and launches
-//!   config.rs           algorithms, configurations: legality, search space
-//!   heuristic.rs        the cost model, and what `--explain` prints
+//!   config.rs           algorithms, configurations: legality
+//!   candidates.rs       what the heuristic ranks and a search tries
+//!   cost.rs             the cost model
+//!   heuristic.rs        ranks by it; what `--explain` prints
 //!   tune.rs             tuned results
 //!   launch.rs           plans: kernel, workspace, arguments; types are values
 //!   maps.rs             tensor maps, and copies of operands

@@ -1,5 +1,4 @@
-//! Algorithms and their configurations: what they are, which are legal, and which are candidates of
-//! a search.
+//! Algorithms and their configurations: what they are, and which are legal.
 
 use std::fmt;
 
@@ -155,80 +154,16 @@ pub struct Configuration {
     pub accumulator_sets: u32,
 }
 
-/// Tiles and schedules that the heuristic ranks.
-const TILES: &[((u32, u32), Schedule)] = &[
-    ((128, 192), Schedule::Pingpong),
-    ((128, 128), Schedule::Pingpong),
-    ((128, 256), Schedule::Cooperative),
-    ((256, 192), Schedule::Cooperative),
-    ((256, 128), Schedule::Cooperative),
-    ((128, 192), Schedule::Cooperative),
-    ((128, 128), Schedule::Cooperative),
-    ((128, 96), Schedule::Cooperative),
-    ((256, 64), Schedule::Cooperative),
-    ((128, 64), Schedule::Cooperative),
-    ((128, 32), Schedule::Cooperative),
-    ((128, 16), Schedule::Cooperative),
-    ((128, 8), Schedule::Cooperative),
-    ((64, 128), Schedule::Pingpong),
-    ((64, 96), Schedule::Pingpong),
-    ((64, 64), Schedule::Pingpong),
-    ((64, 32), Schedule::Pingpong),
-];
-
 /// With block scales, the columns of the tiles, all of 128 rows, and sets of accumulators: as many
 /// as a consumer's registers hold beside the totals.
-const SCALED_TILES: &[(u32, u32)] =
+pub(super) const SCALED_TILES: &[(u32, u32)] =
     &[(128, 2), (192, 1), (160, 1), (128, 1), (96, 2), (64, 2), (32, 2), (16, 2), (8, 2)];
-
-/// Rows of tiles that a search tries.
-const SEARCHED_ROWS: [u32; 3] = [64, 128, 256];
-
-/// Columns that it tries. C is stored in boxes of 64, 32, 16 or 8 columns, whatever divides the
-/// tile's; 8 only for no more.
-const SEARCHED_COLUMNS: [u32; 17] =
-    [8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256];
-
-/// CTAs that share a tile's k that it tries.
-const SEARCHED_SPLITS: [u32; 5] = [1, 2, 3, 4, 8];
-
-/// Clusters that it tries.
-const SEARCHED_CLUSTERS: [(u32, u32); 3] = [(1, 1), (2, 1), (1, 2)];
-
-/// Bytes of k in a stage that it tries, for tiles of up to [`NARROW`] columns: their time is that
-/// of reading the other operand.
-const SEARCHED_K_BYTES: [u32; 3] = [128, 256, 512];
-const NARROW: u32 = 64;
-
-/// Rasters that it tries around the fastest.
-const SEARCHED_RASTERS: [u32; 4] = [4, 8, 16, 32];
-
-/// Stream-K or not, of C or of its transpose.
-const FORMS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
 
 /// Bytes of it for barriers and the alignment of tiles.
 const SHARED_MARGIN: u32 = 2 * 1024;
 
 /// Bytes of the widest swizzle.
-const SWIZZLE_BYTES: u32 = 128;
-
-/// Bytes of k in a stage of narrow tiles: 256 are 3% faster than 128 or 512 on an H200 (m = 1 and
-/// 16, n = 12288, k = 4096).
-const NARROW_K_BYTES: u32 = 256;
-
-/// What configurations have in common.
-const COMMON: Configuration = Configuration {
-    tile: (128, 128),
-    schedule: Schedule::Cooperative,
-    cluster: (1, 1),
-    k_bytes: SWIZZLE_BYTES,
-    stream_k: false,
-    split_k: 1,
-    transposed: false,
-    stages: MIN_STAGES,
-    raster: 8,
-    accumulator_sets: 1,
-};
+pub(super) const SWIZZLE_BYTES: u32 = 128;
 
 /// More stages than this hide no more latency.
 const MAX_STAGES: u32 = 16;
@@ -241,7 +176,7 @@ const MAX_STREAM_K: u64 = 1 << 20;
 const MAX_ACCUMULATORS: u32 = 192;
 
 /// Stages that make a pipeline.
-const MIN_STAGES: u32 = 2;
+pub(super) const MIN_STAGES: u32 = 2;
 
 impl Configuration {
     /// Elements of k in a stage.
@@ -278,91 +213,8 @@ impl Configuration {
     }
 
     /// The same with as many stages as fit.
-    fn with_all_stages(self, problem: &GemmProblem) -> Self {
+    pub(super) fn with_all_stages(self, problem: &GemmProblem) -> Self {
         Self { stages: self.stages_within(SHARED_BYTES_PER_CTA - SHARED_MARGIN, problem), ..self }
-    }
-
-    /// The configurations that the heuristic ranks for a problem.
-    pub fn all(problem: &GemmProblem) -> Vec<Self> {
-        let scaled = |&(columns, accumulator_sets)| Self {
-            tile: (128, columns),
-            schedule: Schedule::Cooperative,
-            accumulator_sets,
-            ..COMMON
-        };
-        let tiles: Vec<_> = match problem.scales {
-            None => TILES.iter().map(|&(tile, schedule)| Self { tile, schedule, ..COMMON }).collect(),
-            Some(_) => SCALED_TILES.iter().map(scaled).collect(),
-        };
-        let mut all = Vec::new();
-        for with_tile in tiles {
-            let (rows, columns) = with_tile.tile;
-            // Two CTAs share B's part of the tile; or A's, if that is the larger and both are
-            // large.
-            let shared = if rows > columns && columns >= 128 { (1, 2) } else { (2, 1) };
-            let is_narrow = columns <= 32 && problem.scales.is_none();
-            let k_bytes = if is_narrow { NARROW_K_BYTES } else { SWIZZLE_BYTES };
-            for cluster in [shared, (1, 1)] {
-                let forms = FORMS.map(|(stream_k, transposed)| Self {
-                    cluster,
-                    k_bytes,
-                    stream_k,
-                    transposed,
-                    ..with_tile
-                });
-                let forms = forms.map(|configuration| configuration.with_all_stages(problem));
-                all.extend(forms.into_iter().filter(|configuration| configuration.is_ranked(problem)));
-            }
-        }
-        all
-    }
-
-    /// Whether the heuristic ranks it for a problem.
-    fn is_ranked(self, problem: &GemmProblem) -> bool {
-        let (tile, (rows, columns)) = (self.tile, self.extents(problem));
-        // A tile far larger than the matrix multiplies nothing; narrow ones are for matrices of one
-        // tile's height or width.
-        let too_wide = tile.1 > 64 && tile.1 >= 2 * columns;
-        let too_high = tile.0 >= 2 * rows && columns > rows;
-        let too_narrow = tile.0.min(tile.1) < 96 && rows > tile.0 && columns > tile.1;
-        let too_long = self.stream_k && u64::from(problem.batch.problem.k) > MAX_STREAM_K;
-        !(too_wide || too_high || too_narrow || too_long) && self.stages >= MIN_STAGES
-    }
-
-    /// All legal candidates of a search.
-    pub fn searched(problem: &GemmProblem) -> Vec<Self> {
-        if problem.scales.is_some() {
-            return Self::all(problem);
-        }
-        let tiles =
-            SEARCHED_ROWS.into_iter().flat_map(|rows| SEARCHED_COLUMNS.map(|columns| (rows, columns)));
-        let mut all = Vec::new();
-        for (tile, schedule) in tiles
-            .flat_map(|tile| [Schedule::Pingpong, Schedule::Cooperative].map(|schedule| (tile, schedule)))
-        {
-            let k_bytes = if tile.1 <= NARROW { &SEARCHED_K_BYTES[..] } else { &SEARCHED_K_BYTES[..1] };
-            for (cluster, (stream_k, transposed)) in
-                SEARCHED_CLUSTERS.into_iter().flat_map(|cluster| FORMS.map(|form| (cluster, form)))
-            {
-                let splits: &[u32] = if stream_k || cluster != (1, 1) { &[1] } else { &SEARCHED_SPLITS };
-                let forms =
-                    k_bytes.iter().flat_map(|&k_bytes| splits.iter().map(move |&split_k| (k_bytes, split_k)));
-                all.extend(forms.map(|(k_bytes, split_k)| {
-                    Self { tile, schedule, cluster, k_bytes, stream_k, split_k, transposed, ..COMMON }
-                        .with_all_stages(problem)
-                }));
-            }
-        }
-        all.retain(|configuration| configuration.is_legal(problem));
-        all
-    }
-
-    /// The legal ones that differ from it in the stages or the raster alone.
-    pub fn around(self, problem: &GemmProblem) -> Vec<Self> {
-        let rasters = SEARCHED_RASTERS.map(|raster| Self { raster, ..self });
-        let fewer = Self { stages: self.stages - 1, ..self };
-        let others = rasters.into_iter().chain([fewer]).filter(|other| *other != self);
-        others.filter(|other| other.is_legal(problem)).collect()
     }
 
     /// The kernel for the problem that it reads: with C's transpose, Bᵀ·Aᵀ. `any_row`: groups begin

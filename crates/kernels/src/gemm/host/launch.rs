@@ -7,7 +7,8 @@ use warpwright::arch::Capability;
 use warpwright::runtime::{Buffer, Device, DeviceProperties, LaunchCounts, Stream, TensorMap, TileMaps};
 
 use super::config::{Algorithm, Configuration, has_wgmma, mma_sync_computes};
-use super::heuristic::{self, Cost};
+use super::cost::Cost;
+use super::heuristic;
 use super::maps::{OperandMaps, Reading, scale_maps};
 use super::tune::{self, Key};
 use crate::gemm::device::epilogue::{Fused, FusedEpilogue};

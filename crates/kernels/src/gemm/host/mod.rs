@@ -1,7 +1,9 @@
 //! What decides and launches: configurations, the heuristic, tuning, and launches.
 //! Imports both floors below.
 
+pub(crate) mod candidates;
 pub mod config;
+pub mod cost;
 pub(crate) mod grouped;
 pub mod heuristic;
 pub(crate) mod launch;

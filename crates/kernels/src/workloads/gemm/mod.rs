@@ -422,13 +422,13 @@ impl Workload for GemmWorkload {
                     (of, heuristic::rank_grouped(&average, sms), copies.into_iter().collect())
                 }
                 _ => {
-                    let ranked = heuristic::equal_groups(&problem);
-                    let Batch { problem: Problem { m, n, k, .. }, count, .. } = ranked.batch;
+                    let equal = heuristic::equal_groups(&problem);
+                    let Batch { problem: Problem { m, n, k, .. }, count, .. } = equal.batch;
                     let of = match self.grouping {
                         Grouping::AlongM => format!(" for {count} equal groups of {m} x {n} x {k}"),
                         _ => String::new(),
                     };
-                    (of, heuristic::rank(&ranked, sms), StagedBatch::of(&problem).describe())
+                    (of, heuristic::rank(&problem, sms), StagedBatch::of(&problem).describe())
                 }
             };
             let types =

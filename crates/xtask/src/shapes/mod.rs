@@ -5,6 +5,8 @@
 //! batches. Other processes assemble the kernels first, on all host threads: the driver keeps them
 //! on disk.
 
+pub(crate) mod choices;
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -35,7 +37,7 @@ pub(crate) struct Shapes {
     /// File that gets a line of JSON for each shape.
     #[arg(long)]
     out: PathBuf,
-    /// Configurations of a shape.
+    /// Configurations of a shape; with 1, the heuristic's choice.
     #[arg(long, default_value_t = 48)]
     candidates: usize,
     /// Turns of each configuration, whose median is recorded.
@@ -97,6 +99,7 @@ impl Shapes {
             turns: self.turns,
         };
         let mut out = File::create(&self.out).with_context(|| self.out.display().to_string())?;
+        let mut ratios = Vec::new();
         for (&shape, configurations) in shapes.iter().zip(&configurations) {
             if begin.elapsed().as_secs() > self.seconds {
                 println!("out of time");
@@ -106,8 +109,11 @@ impl Shapes {
             writeln!(out, "{record}")?;
             out.flush()?;
             let seconds = begin.elapsed().as_secs_f64();
+            ratios.push(best_ratio(&record));
             println!("{seconds:>5.0} s {shape:?}: best {:.3}", best_ratio(&record));
         }
+        ensure!(!ratios.is_empty(), "{} lists no shape", self.list.display());
+        println!("{}", choices::summary(ratios));
         Ok(())
     }
 
@@ -182,6 +188,10 @@ fn least_cycles(configuration: &Configuration, (m, n, k): Shape) -> f64 {
 /// others at random, and other rasters of large problems.
 fn candidates(shape: Shape, count: usize) -> Vec<Configuration> {
     let problem = problem(shape);
+    let choice = rank(&problem, SMS)[0].configuration;
+    if count == 1 {
+        return vec![choice];
+    }
     let mut all = Configuration::searched(&problem);
     let wide = |configuration: &Configuration| configuration.tile.1 > 32 && configuration.k_bytes != 128;
     all.retain(|configuration| !wide(configuration));
@@ -192,7 +202,7 @@ fn candidates(shape: Shape, count: usize) -> Vec<Configuration> {
         !configuration.transposed || least(configuration) < 0.97 * least(&other)
     });
     all.sort_by(|one, other| least(one).total_cmp(&least(other)));
-    let mut chosen = vec![rank(&problem, SMS)[0].configuration];
+    let mut chosen = vec![choice];
     for configuration in &all {
         let is_alike = |other: &&Configuration| {
             (other.tile, other.schedule) == (configuration.tile, configuration.schedule)
@@ -213,7 +223,7 @@ fn candidates(shape: Shape, count: usize) -> Vec<Configuration> {
         }
     }
     let (m, n, k) = shape;
-    if f64::from(m) * f64::from(n) * f64::from(k) > 5e10 {
+    if chosen.len() >= 3 && f64::from(m) * f64::from(n) * f64::from(k) > 5e10 {
         let others =
             [4, 16].map(|raster| chosen[..3].iter().map(move |best| Configuration { raster, ..*best }));
         let others: Vec<_> = others.into_iter().flatten().collect();
@@ -273,6 +283,8 @@ impl Bench {
         let errors = self.errors(&launches, &mut sets[0])?;
         let mut counts = Vec::new();
         for launch in &launches {
+            // The first launch loads the kernel.
+            self.batch(launch, &mut sets, 1)?;
             let one = self.batch(launch, &mut sets, 2)? / 2;
             counts.push((TURN.as_secs_f64() / one.as_secs_f64()).ceil().clamp(1.0, 2000.0) as u32);
         }

@@ -1,0 +1,392 @@
+//! The cost model: cycles that a configuration takes for a problem on an H200 at 1.5 GHz, to which
+//! the power limit brings the SMs.
+//!
+//! ```text
+//! cycles       launch + phase of whole tiles + phase of split tiles + reduction
+//! phase        the larger of busy and dram, and a part of the other:  (busy^3 + dram^3)^(1/3)
+//! busy         of an SM: waves x main loop + epilogue; a part of it while others work and it does
+//!              not; longer for tiles that reach outside C
+//! main loop    k-blocks x ((multiply^10 + read^10 + receive^10 + latency^10)^(1/10) + energy)
+//! multiply     tile, at the rate of the tensor cores
+//! read         A and B from shared memory, by wgmma
+//! receive      A and B from L2; multicast rows cost a part of others
+//! latency      of a stage, by the stages that are requested at a time
+//! energy       of the operands from L2: the clock follows the power
+//! epilogue     elements of the tile; more in narrow boxes. Pingpong hides it
+//! dram         A, B and C once, and a part of each further reading of A and B by other tiles
+//! split tiles  read their operands at unlike k: what does not stay in L2 is read for each tile
+//! ```
+//!
+//! The constants are those with which it reproduces 6,504 times of 140 shapes, within 6.5% of each
+//! other: `docs/results/2026-11-23-gemm-shapes.md`. Others name their source.
+
+use std::fmt;
+
+use super::config::Configuration;
+use crate::gemm::device::mainloop::wgmma::Schedule;
+use crate::gemm::problem::batching::{GemmProblem, Problem};
+use crate::gemm::problem::scales::Granularity;
+use crate::gemm::problem::types::MatrixLayout;
+
+/// What a configuration costs for a problem, in cycles of an SM.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// The configuration.
+    pub configuration: Configuration,
+    /// CTAs of the launch.
+    pub ctas: u32,
+    /// CTA tiles of C.
+    pub tiles: u32,
+    /// Tiles of the busiest CTA; of split ones, a part.
+    pub waves: f64,
+    /// Cycles of the main loop of a whole tile.
+    pub mainloop: f64,
+    /// Cycles of its epilogue.
+    pub epilogue: f64,
+    /// Cycles of the reduction of a split tile.
+    pub reduction: f64,
+    /// Cycles of the DRAM traffic.
+    pub dram: f64,
+    /// All together.
+    pub cycles: f64,
+}
+
+/// Bytes of operands that an SM's tensor cores multiply in a cycle: 1024 multiply-adds of 16 bits a
+/// tensor core in two. (NVIDIA H100 white paper, table 2.)
+pub(super) const MULTIPLY_BYTES: f64 = 4096.0;
+
+/// The part of that rate that a main loop reaches.
+const MULTIPLYING: f64 = 0.985;
+
+/// Bytes that an SM reads from shared memory in a cycle: 32 banks of 4 bytes.
+const SHARED_BYTES: f64 = 128.0;
+
+/// Bytes that reach an SM from L2 in a cycle.
+const L2_BYTES: f64 = 73.4;
+
+/// What a row costs that the CTAs of a cluster share, for each that an SM alone reads.
+const MULTICAST: f64 = 0.87;
+
+/// What rows cost that do not begin at lines of L2, for each that does.
+const UNALIGNED: f64 = 1.16;
+
+/// Bytes of a line of L2.
+const LINE: u64 = 128;
+
+/// Cycles until a requested stage is full.
+const STAGE: f64 = 1650.0;
+
+/// What a main loop costs whose consumers share its tile: neither multiplies while both wait.
+const COOPERATIVE: f64 = 1.02;
+
+/// Cycles of an accumulator's element in the epilogue.
+const STORE: f64 = 0.04;
+
+/// What stores in boxes of 64 bytes and of fewer cost, for each of 128 bytes.
+const NARROW_BOXES: (f64, f64) = (1.3, 2.1);
+
+/// What an SM waits for that has nothing to do, for each cycle of the others: they run at a higher
+/// clock and have more of L2.
+const IDLE: f64 = 0.61;
+
+/// What the part of the tiles outside C costs beside its multiplication: zeros take longer to
+/// arrive.
+const OUTSIDE: f64 = 0.96;
+
+/// The energy of operands that come to an SM, of which the clock is lower: what a row of A or B
+/// from L2 costs, for each element of C that it is multiplied for. Twelve in GEMMs that run alone,
+/// `docs/results/2026-11-21-gemm-energy.md`; among others the clock follows slowly.
+const RECEIVED: f64 = 5.0;
+
+/// Bytes of DRAM traffic of an H200 in a cycle: 4.2 TB/s.
+pub(super) const DRAM_BYTES: f64 = 2800.0;
+
+/// The part of the SMs that saturates DRAM: `docs/results/2026-11-22-read-bandwidth.md`.
+const READING_SMS: f64 = 0.85;
+
+/// The part of an operand that each further tile of a wave reads from DRAM again.
+const READ_AGAIN: f64 = 0.26;
+
+/// Bytes of an operand of which nothing stays in L2 until the next tile reads it.
+const EVICTED: f64 = 86e6;
+
+/// Cycles of a launch outside of any tile: until the first stage is full, and after the last store.
+pub(super) const LAUNCH: f64 = 3350.0;
+
+/// Cycles that a launch of clusters takes longer.
+const CLUSTER: f64 = 530.0;
+
+/// What a kernel with stream-K costs, for each without: its work units are of any length.
+const STREAM_K: f64 = 1.045;
+
+/// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
+const REDUCTION: (f64, f64) = (1000.0, 0.47);
+
+/// How much longer it takes if tiles are split into unequal parts: a CTA has parts of two tiles.
+const UNEQUAL: f64 = 1.5;
+
+/// Cycles until what the CTAs of a cluster send each other has arrived, and cycles for an element
+/// of it.
+const EXCHANGE: (f64, f64) = (300.0, 0.157);
+
+/// Cycles from the end of a cluster to the first k-block of the next one, with split-K.
+const NEXT_CLUSTER: f64 = 7250.0;
+
+/// Cycles that promoting a column of a k-block adds, 128 accumulators: with one set of accumulators
+/// a consumer, and with two. Measured on an H200: 898 and 1028 TFLOP/s at 4096 x 4096 x 7168, tiles
+/// of 128 x 128, 128x128 scales of B.
+const PROMOTE: (f64, f64) = (2.6, 1.6);
+
+/// How much longer it takes with a scale for each column: a load and four multiplies for four
+/// multiply-adds, by their count.
+const SCALED_COLUMNS: f64 = 2.25;
+
+impl Cost {
+    /// The cost of a configuration on a device of `sms` SMs.
+    pub fn of(configuration: Configuration, problem: &GemmProblem, sms: u32) -> Self {
+        let Configuration { tile, schedule, stream_k, split_k, .. } = configuration;
+        let division = Division::of(configuration, problem, sms);
+        let Division { tiles, running, group, even, apart, outside, .. } = division;
+        let area = f64::from(tile.0) * f64::from(tile.1);
+        let waves = division.waves();
+
+        let k_blocks = problem.batch.problem.k.div_ceil(configuration.k(problem)).div_ceil(split_k);
+        let mainloop = f64::from(k_blocks) * k_block(configuration, problem);
+        let epilogue = STORE * area * narrow_boxes(configuration, problem);
+        let used = f64::from(running) * f64::from(group) / f64::from(sms) * even / waves;
+        let busy = division.busy(schedule, mainloop, epilogue)
+            * (IDLE + (1.0 - IDLE) * used)
+            * (1.0 + OUTSIDE * outside)
+            * if stream_k { STREAM_K } else { 1.0 };
+
+        let (in_step, out_of_step) = division.dram(configuration, problem, sms);
+        let phases = together([busy * (1.0 - apart), in_step], 3) + together([busy * apart, out_of_step], 3);
+        let reduction = division.reduction(split_k, area);
+        let launch = LAUNCH + if group > 1 { CLUSTER } else { 0.0 };
+        let cycles = launch + phases + reduction;
+        // With split-K every tile has a cluster of its own.
+        let clusters = if split_k == 1 { running } else { tiles };
+        let (ctas, tiles) = (clusters * group, tiles * (group / split_k));
+        let dram = in_step + out_of_step;
+        Self { configuration, ctas, tiles, waves, mainloop, epilogue, reduction, dram, cycles }
+    }
+
+    /// The workspace of a stream-K launch: accumulators, and counters.
+    pub(crate) fn workspace(&self) -> (usize, usize) {
+        let Configuration { tile, cluster, schedule, .. } = self.configuration;
+        let group = cluster.0 * cluster.1;
+        // A part's index is the sum of its cluster's number and its tile's; at most two waves of
+        // tiles are split.
+        let (clusters, tiles) = (self.ctas / group, self.tiles / group);
+        let split_tiles = tiles.min(2 * clusters);
+        let area = tile.0 as usize * tile.1 as usize;
+        let parts = (clusters + split_tiles) as usize * group as usize;
+        (parts * area, parts * schedule.cooperating() as usize)
+    }
+}
+
+/// How the tiles of a problem are divided among clusters.
+struct Division {
+    /// Tiles of clusters along the rows and the columns of C, or of its transpose.
+    across: (u32, u32),
+    /// All of them, of all problems.
+    tiles: u32,
+    /// Clusters that run at a time.
+    running: u32,
+    /// CTAs of each.
+    group: u32,
+    /// Tiles of each, if all had equally many.
+    even: f64,
+    /// Whether tiles are split among clusters.
+    is_split: bool,
+    /// The part of the k-blocks that clusters multiply at unlike k.
+    apart: f64,
+    /// The part of the tiles' rows outside C, and of their columns.
+    outside: f64,
+}
+
+impl Division {
+    fn of(configuration: Configuration, problem: &GemmProblem, sms: u32) -> Self {
+        let Configuration { tile, cluster, stream_k, split_k, .. } = configuration;
+        let (rows, columns) = configuration.extents(problem);
+        let group = cluster.0 * cluster.1 * split_k;
+        let of_cluster = (tile.0 * cluster.0, tile.1 * cluster.1);
+        let across = (rows.div_ceil(of_cluster.0), columns.div_ceil(of_cluster.1));
+        let tiles = across.0.saturating_mul(across.1).saturating_mul(problem.batch.count);
+        let k_blocks = problem.batch.problem.k.div_ceil(configuration.k(problem));
+        let running = clusters(stream_k, tiles, k_blocks, sms / group);
+        let even = f64::from(tiles) / f64::from(running);
+        let is_split = stream_k && !tiles.is_multiple_of(running);
+        let apart = match is_split {
+            true if tiles > running => ((1.0 + even.fract()) / even).min(1.0),
+            true if !running.is_multiple_of(tiles) => 1.0,
+            _ => 0.0,
+        };
+        let part = |extent: u32, tiles: u32, tile: u32| {
+            1.0 - f64::from(extent) / (f64::from(tiles) * f64::from(tile))
+        };
+        let outside = part(rows, across.0, of_cluster.0) + part(columns, across.1, of_cluster.1);
+        Self { across, tiles, running, group, even, is_split, apart, outside }
+    }
+
+    /// Tiles of the busiest cluster; of split ones, a part.
+    fn waves(&self) -> f64 {
+        if self.is_split { self.even } else { self.even.ceil() }
+    }
+
+    /// Cycles of the busiest SM.
+    fn busy(&self, schedule: Schedule, mainloop: f64, epilogue: f64) -> f64 {
+        let waves = self.waves();
+        match schedule {
+            Schedule::Cooperative => {
+                let stores = waves.ceil() + if self.apart > 0.0 { 1.0 } else { 0.0 };
+                COOPERATIVE * waves * mainloop + stores * epilogue
+            }
+            // One is in its epilogue while the other is in its main loop, if there is more than one
+            // tile.
+            Schedule::Pingpong if waves <= 1.0 => waves * mainloop + epilogue,
+            Schedule::Pingpong => waves * mainloop.max((mainloop + epilogue) / 2.0) + epilogue,
+        }
+    }
+
+    /// Cycles of adding the parts of split tiles.
+    fn reduction(&self, split_k: u32, area: f64) -> f64 {
+        if split_k > 1 {
+            let sent = area * f64::from(split_k - 1) / f64::from(split_k);
+            return EXCHANGE.0 + EXCHANGE.1 * sent + NEXT_CLUSTER * (self.waves() - 1.0);
+        }
+        let one = REDUCTION.0 + REDUCTION.1 * area;
+        match self.is_split {
+            true if self.apart > 0.0 => UNEQUAL * one,
+            true => one,
+            false => 0.0,
+        }
+    }
+
+    /// Cycles of DRAM traffic: while clusters multiply the same k, and while they multiply unlike k.
+    fn dram(&self, configuration: Configuration, problem: &GemmProblem, sms: u32) -> (f64, f64) {
+        let [rows, columns] = <[u32; 2]>::from(configuration.extents(problem)).map(f64::from);
+        let count = f64::from(problem.batch.count);
+        let depth = f64::from(problem.batch.problem.k) * f64::from(problem.types.input_bytes());
+        let output = f64::from(problem.types.output_bytes()) * narrow_boxes(configuration, problem);
+        let once = count * ((rows + columns) * depth + rows * columns * output);
+
+        // Few SMs do not saturate DRAM: the last wave takes as long as if this part of the CTAs had
+        // a tile.
+        let least = READING_SMS * f64::from(sms) / (f64::from(self.running) * f64::from(self.group));
+        let last = if self.is_split { 0.0 } else { self.even.fract() };
+        let as_long = if last > 0.0 { last.max(least) } else { 0.0 };
+        let once = once * ((self.even - last) * least.max(1.0) + as_long) / self.even;
+
+        // Each operand is read for each tile across; what of it stays in L2 is read once.
+        let again = |part: f64| {
+            let of_operand = |extent: f64, tiles: u32| {
+                let bytes = extent * depth;
+                bytes * f64::from(tiles.saturating_sub(1)) * (bytes * part / EVICTED).min(1.0)
+            };
+            count * (of_operand(rows, self.across.1) + of_operand(columns, self.across.0))
+        };
+        let in_step = (1.0 - self.apart) * (once + READ_AGAIN * again(1.0));
+        let out_of_step = self.apart * (once + again(self.apart));
+        (in_step / DRAM_BYTES, out_of_step / DRAM_BYTES)
+    }
+}
+
+/// Clusters of a launch. Where every tile is split, equal parts of whole tiles are best: all CTAs
+/// then read the same k at the same time, and hit in L2 what the others have read.
+fn clusters(stream_k: bool, tiles: u32, k_blocks: u32, max: u32) -> u32 {
+    if !stream_k || tiles >= max {
+        return tiles.min(max);
+    }
+    let parts = max / tiles;
+    // Equal parts may leave an eighth of the SMs idle instead of splitting tiles at all, and a
+    // quarter instead of unequal parts.
+    let (of, least) = if parts == 1 { (8, 7) } else { (4, 3) };
+    let even = tiles * parts;
+    if of * even >= least * max { even } else { max }.min(tiles.saturating_mul(k_blocks))
+}
+
+/// Times of what happens together: the longest, and a part of the others, the less the higher the
+/// exponent.
+fn together<const N: usize>(times: [f64; N], exponent: i32) -> f64 {
+    times.map(|time| time.powi(exponent)).iter().sum::<f64>().powf(1.0 / f64::from(exponent))
+}
+
+/// Cycles of a k-block of a tile: it multiplies, reads its operands from shared memory, and receives
+/// them from L2.
+fn k_block(configuration: Configuration, problem: &GemmProblem) -> f64 {
+    let Configuration { tile, cluster, k_bytes, stages, .. } = configuration;
+    let (rows, columns) = (f64::from(tile.0), f64::from(tile.1));
+    let depth = f64::from(k_bytes);
+    let multiply =
+        rows * columns * depth / (MULTIPLY_BYTES * MULTIPLYING) + promotion(configuration, problem);
+    // Each instruction reads 64 rows of A and all of B.
+    let read = rows / 64.0 * (64.0 + columns) * depth / SHARED_BYTES;
+    let row = |sharing: u32| if sharing > 1 { MULTICAST } else { 1.0 };
+    let line = if begins_at_lines(problem) { 1.0 } else { UNALIGNED };
+    let receive = line * (rows * row(cluster.1) + columns * row(cluster.0)) * depth / L2_BYTES;
+    let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
+    // Rows of A and B that come for this SM alone.
+    let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
+    together([multiply, read, receive, latency], 10) + RECEIVED * received * depth / MULTIPLY_BYTES
+}
+
+/// Whether all rows of A and B begin at lines of L2.
+fn begins_at_lines(problem: &GemmProblem) -> bool {
+    let Problem { m, n, k, a, b } = problem.batch.problem;
+    let a = if a == MatrixLayout::RowMajor { k } else { m };
+    let b = if b == MatrixLayout::RowMajor { n } else { k };
+    let bytes = u64::from(problem.types.input_bytes());
+    [a, b].iter().all(|&extent| (u64::from(extent) * bytes).is_multiple_of(LINE))
+}
+
+/// What the boxes in which a tile is stored cost, for each of 128 bytes.
+fn narrow_boxes(configuration: Configuration, problem: &GemmProblem) -> f64 {
+    let row = configuration.tile.1 * problem.types.output_bytes();
+    match () {
+        () if row.is_multiple_of(128) => 1.0,
+        () if row.is_multiple_of(64) => NARROW_BOXES.0,
+        () => NARROW_BOXES.1,
+    }
+}
+
+/// Cycles of a k-block that promotion takes, beside its multiplication.
+fn promotion(configuration: Configuration, problem: &GemmProblem) -> f64 {
+    let Some((a, b)) = problem.scales else { return 0.0 };
+    let columns = if configuration.transposed { a } else { b };
+    let column = if configuration.accumulator_sets == 1 { PROMOTE.0 } else { PROMOTE.1 };
+    let scale = if columns == Granularity::Row { SCALED_COLUMNS } else { 1.0 };
+    column * scale * f64::from(configuration.tile.1)
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { configuration, ctas, tiles, waves, mainloop, epilogue, reduction, dram, cycles } = self;
+        write!(f, "{:<56} {ctas:>4} CTAs, {tiles:>6} tiles, {waves:>7.2} waves", configuration.to_string())?;
+        write!(f, " of {mainloop:>8.0} + {epilogue:>6.0}, reduction {reduction:>6.0}, DRAM {dram:>8.0}")?;
+        write!(f, ": {cycles:>9.0} cycles")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tiles that are all split get equal numbers of whole parts, if that leaves few SMs idle.
+    #[test]
+    fn parts_are_equal_if_tiles_are_few() {
+        for ((stream_k, tiles, k_blocks), expected) in [
+            ((true, 32, 256), 64),
+            ((true, 48, 64), 66),
+            ((true, 3, 5), 15),
+            ((true, 100, 64), 66),
+            ((true, 28, 64), 56),
+            ((true, 24, 64), 66),
+            ((true, 57, 64), 66),
+            ((true, 58, 64), 58),
+            ((false, 32, 256), 32),
+        ] {
+            assert_eq!(clusters(stream_k, tiles, k_blocks, 66), expected, "{tiles} tiles");
+        }
+    }
+}
