@@ -11,6 +11,7 @@ mod look_back;
 pub mod monoid;
 pub mod operations;
 pub mod reduce;
+pub mod rope;
 pub mod rows;
 pub mod sample;
 pub mod sampling;

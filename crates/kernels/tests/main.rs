@@ -29,6 +29,7 @@ mod overlap;
 mod products;
 mod reduce;
 mod refusals;
+mod rope;
 mod sampling;
 mod scaled_product;
 mod scan;

@@ -7,7 +7,7 @@ use warpwright_harness::{DynWorkload, Entry};
 use crate::attention::decode::DecodeAttentionWorkload;
 use crate::attention::{AttentionWorkload, GradientWorkload};
 use crate::{
-    delta_rule, elementwise, histogram, reduce, rows, sampling, scan, select, sgemm, sort, transpose,
+    delta_rule, elementwise, histogram, reduce, rope, rows, sampling, scan, select, sgemm, sort, transpose,
 };
 
 /// Every workload of the library, in the order in which a reader best meets them.
@@ -28,6 +28,7 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<rows::AddRmsNormWorkload>(),
     Entry::of::<rows::LayerNormWorkload>(),
     Entry::of::<rows::CrossEntropyWorkload>(),
+    Entry::of::<rope::RopeWorkload>(),
     Entry::of::<sampling::SamplingWorkload>(),
     Entry::of::<delta_rule::DeltaRuleDecodeWorkload>(),
     Entry::of::<delta_rule::DeltaRuleWorkload>(),

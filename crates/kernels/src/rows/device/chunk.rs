@@ -120,7 +120,7 @@ impl<T: RowElement> Chunk<T> {
 
     /// Stores the elements, in accesses of 128 bits at most.
     #[track_caller]
-    pub(super) fn store<S: Space>(&self, to: Pointer<T, S>, access: Access) {
+    pub(crate) fn store<S: Space>(&self, to: Pointer<T, S>, access: Access) {
         if self.lanes * T::BYTES < 4 {
             let half: Reg<u16> = self.words[0].convert();
             to.cast::<u16>().store_with(half, access);

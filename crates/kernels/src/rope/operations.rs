@@ -1,0 +1,58 @@
+//! The operation for programs.
+
+use warpwright::runtime::{LaunchCounts, Storable, Stream};
+
+use super::kernel::Rope;
+use super::problem::{OPERATION, RopeBuffers, RopeShape};
+use crate::operations::{Operations, Result};
+use crate::rows::RowElement;
+
+impl Operations {
+    /// RMSNorm of the heads of Q and K, their rotation by the tokens' positions, and the write of K
+    /// and V to the paged cache: one pass. Positions and slots are read when the kernel runs, so that
+    /// a CUDA graph may be replayed with others. A position without cosines and sines, and a slot
+    /// beyond the cache, stop the kernel.
+    ///
+    /// Everything is computed in f32, and a result is rounded to `T` once.
+    ///
+    /// # Errors
+    /// A buffer does not have the length that the shape needs, heads or strides are not multiples of
+    /// 8, or the device refuses.
+    pub fn rope<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        shape: &RopeShape,
+        buffers: RopeBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        let limits = buffers.check(shape)?;
+        if limits[0] == 0 || shape.heads() == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let rope = Rope { shape: *shape, norm: buffers.norm.map(|norm| norm.gain) };
+        let kernel = self.kernel(rope, Rope::run::<T>)?;
+        let grid = self.grid(OPERATION, rope.ctas(limits[0]))?;
+        let RopeBuffers { queries, keys, values, norm, rotations, positions, slots, .. } = buffers;
+        let (query_weights, key_weights, epsilon) = match &norm {
+            Some(norm) => (norm.query_weights, norm.key_weights, norm.epsilon),
+            None => (queries.buffer, queries.buffer, 0.0),
+        };
+        let strides = [queries.strides(), keys.strides(), values.strides()];
+        let inputs = (
+            queries.buffer,
+            keys.buffer,
+            values.buffer,
+            strides[0],
+            strides[1],
+            strides[2],
+            query_weights,
+            key_weights,
+            rotations,
+            positions,
+            slots,
+            limits,
+            epsilon,
+        );
+        let RopeBuffers { output, key_cache, value_cache, .. } = buffers;
+        Ok(kernel.launch(stream, grid, (inputs, output, key_cache, value_cache))?)
+    }
+}
