@@ -43,11 +43,11 @@ impl Origin {
     }
 }
 
-/// First words of the instructions whose result is an address if an operand is one. Others make
-/// numbers of addresses: the shifted bits of a swizzle, a descriptor, a comparison.
-const KEEP: [&str; 18] = [
-    "add", "and", "cvt", "cvta", "lop3", "mad", "mad24", "mapa", "max", "min", "mov", "or", "selp", "shfl",
-    "slct", "sub", "vadd", "xor",
+/// First words of the instructions whose result is an address if an operand is one, or bits of it:
+/// of a swizzle, or of a descriptor. Others make numbers of addresses: a comparison, a product.
+const KEEP: [&str; 23] = [
+    "add", "and", "bfe", "bfi", "cvt", "cvta", "lop3", "mad", "mad24", "mapa", "max", "min", "mov", "or",
+    "selp", "shf", "shfl", "shl", "shr", "slct", "sub", "vadd", "xor",
 ];
 
 /// The arrays that the registers of a kernel hold addresses of, whatever path it takes.
@@ -86,12 +86,17 @@ impl Origins {
     /// The array that an address in brackets of an instruction is computed from, by index.
     pub fn array(&self, instruction: &Instruction, address: usize) -> Option<u32> {
         match *instruction.bases.get(address)? {
-            Base::Register(register) => match self.0.get(register.0 as usize)? {
-                Origin::Array(array) => Some(*array),
-                _ => None,
-            },
+            Base::Register(register) => self.array_of(register),
             Base::Array(array) => Some(array),
             Base::Other => None,
+        }
+    }
+
+    /// The array that a register holds an address of, or bits of one, by index.
+    pub fn array_of(&self, register: Register) -> Option<u32> {
+        match self.0.get(register.0 as usize)? {
+            Origin::Array(array) => Some(*array),
+            _ => None,
         }
     }
 
@@ -178,14 +183,14 @@ mod tests {
         // A loop advances it.
         let step = || instruction("add.u32 r3, r3, 16;", 3, &[3], &[]);
         assert_eq!(origin(vec![step(), tile(), index(), step()]), Some(0));
-        // The bits of an address are a number.
+        // So do the bits of a descriptor.
         let bits = || instruction("shr.u32 r4, r1, 3;", 4, &[1], &[]);
-        assert_eq!(origin(vec![tile(), bits()]), None);
+        assert_eq!(origin(vec![tile(), bits()]), Some(0));
         assert_eq!(
             origin(vec![tile(), bits(), other(), instruction("xor.b32 r5, r4, r2;", 5, &[4, 2], &[])]),
-            Some(1)
+            None
         );
-        // So is the distance of two.
+        // The distance of two is a number.
         let distance = || instruction("sub.u32 r4, r3, r1;", 4, &[3, 1], &[]);
         assert_eq!(origin(vec![tile(), index(), distance()]), None);
     }

@@ -2,7 +2,7 @@
 //! from.
 
 use warpwright_events::{
-    AccessKind, Actor, ByteRange, LANES, MbarrierAddress, MemorySpace, lanes, split_shared,
+    AccessKind, Actor, ByteRange, LANES, MbarrierAddress, MemorySpace, TileOperand, lanes, split_shared,
 };
 
 use crate::checker::Checker;
@@ -11,6 +11,9 @@ use crate::rules::alignment::opcode;
 
 /// The bytes of an mbarrier.
 const MBARRIER: u64 = 8;
+
+/// The registers of a fragment of A.
+const FRAGMENT_REGISTERS: usize = 4;
 
 /// The addresses that an instruction accesses through an address in brackets.
 struct Indexed<'a> {
@@ -41,6 +44,9 @@ impl Checker {
             return;
         }
         let name = opcode(&self.launch.info.code.instruction(actor.pc).text);
+        if name.starts_with("wgmma.") {
+            return self.check_operand_arrays(actor, ranges);
+        }
         if !["cp.", "st.", "red."].iter().any(|copy| name.starts_with(copy)) {
             return;
         }
@@ -48,6 +54,28 @@ impl Checker {
             let ByteRange { space, first, bytes, kind, .. } = *range;
             let address = if kind.writes() { 0 } else { 1 };
             self.check_indexed(actor, address, &Indexed { space, addresses: &[first; LANES], bytes, kind });
+        }
+    }
+
+    /// A `wgmma`, by its descriptors: that of B follows that of A, or A's registers.
+    fn check_operand_arrays(&self, actor: Actor, ranges: &[ByteRange]) {
+        let has =
+            |range: &ByteRange, operand: TileOperand| range.part.is_some_and(|part| part.operand == operand);
+        let in_shared = ranges.iter().any(|range| has(range, TileOperand::A));
+        let code = &self.launch.info.code;
+        let descriptor = |index: usize| {
+            let register = code.instruction(actor.pc).reads.get(index)?;
+            self.launch.origins.array_of(*register)
+        };
+        let of_b = if in_shared { 1 } else { FRAGMENT_REGISTERS };
+        for (operand, index) in [(TileOperand::A, 0), (TileOperand::B, of_b)] {
+            let Some(array) = descriptor(index) else { continue };
+            // One finding for the operand, whichever its parts are.
+            let is_outside = |range: &ByteRange| {
+                let ByteRange { space, first, bytes, kind, .. } = *range;
+                self.compare(actor, array, &Indexed { space, addresses: &[first; LANES], bytes, kind })
+            };
+            let _ = ranges.iter().filter(|range| has(range, operand)).any(is_outside);
         }
     }
 
@@ -63,11 +91,17 @@ impl Checker {
 
     fn check_indexed(&self, actor: Actor, address: usize, indexed: &Indexed<'_>) {
         let code = &self.launch.info.code;
-        let Some(array) = self.launch.origins.array(code.instruction(actor.pc), address) else { return };
+        if let Some(array) = self.launch.origins.array(code.instruction(actor.pc), address) {
+            self.compare(actor, array, indexed);
+        }
+    }
+
+    /// Reports lanes whose addresses are outside an array. Returns whether there are any.
+    fn compare(&self, actor: Actor, array: u32, indexed: &Indexed<'_>) -> bool {
         let Indexed { space, addresses, bytes, kind } = *indexed;
-        let extent = &code.arrays[array as usize];
+        let extent = &self.launch.info.code.arrays[array as usize];
         if extent.space != space {
-            return;
+            return false;
         }
         let is_outside = |lane: &usize| extent.is_outside(split_shared(addresses[*lane]).1, bytes);
         let outside = lanes(actor.lanes).filter(is_outside).fold(0u32, |mask, lane| mask | 1 << lane);
@@ -76,5 +110,6 @@ impl Checker {
             let (_, address) = split_shared(addresses[outside.trailing_zeros() as usize]);
             self.launch.report_overrun(Overrun { mark, address, kind, array });
         }
+        outside != 0
     }
 }

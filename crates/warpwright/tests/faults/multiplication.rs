@@ -25,6 +25,7 @@ faults! {
     operand_that_nothing_fills: [24], "uninitialized", run;
     operand_filled_by_half_a_warp: [24], "uninitialized", run;
     multiply_by_three_warps: [18, 26], "warpgroup", run;
+    operand_past_its_array: [18, 23], "out-of-bounds", run;
     operand_of_every_other_lane: [18, 26], "warpgroup", run;
     operand_of_every_other_warp: [18, 26], "warpgroup", run;
 }
@@ -352,6 +353,23 @@ impl Twin {
         product.multiply(); // (1)
         wait_multiplications(0);
         product.store(output);
+    }
+
+    /// Multiplies the third share of A, which has two; other tiles are behind it.
+    #[kernel]
+    fn operand_past_its_array(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(128), tile_of_ones(8));
+        tile_of_ones(64);
+        fence_proxy_async_shared();
+        sync_threads();
+        let share = warp::broadcast(thread_idx().x / 128, 0) + self.number(2, 1);
+        let mut product = Product::of_share(&a, (2, share.into()), &b);
+        product.multiply(); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
     }
 
     /// Each lane of a warp names the rows of A by itself.
