@@ -24,7 +24,7 @@ const CASES: &[&str] = &[
     "--batch 2 --keys 200 --query-heads 4 --key-heads 4 --head-dim 128 --type f16 --page-size 64 --box-keys 32 --ctas 3",
     "--batch 2 --keys 200 --head-dim 96 --page-size 128 --box-keys 64 --ctas 2 --window 150",
     "--batch 2 --keys 200 --ragged true --query-heads 8 --key-heads 1 --head-dim 192 --queries 5 --page-size 256",
-    "--batch 2 --keys 100 --ragged true --query-heads 32 --key-heads 4 --queries 8 --evict first --ctas 3",
+    "--batch 2 --keys 100 --ragged true --query-heads 32 --key-heads 4 --queries 8 --evict normal --ctas 3",
     "--batch 200 --keys 40 --ragged true --key-heads 1 --ctas 9 --stages 2",
     "--batch 2 --keys 3 --queries 8 --query-heads 1 --key-heads 1 --sink true",
     "--batch 1 --keys 440 --key-warps 1 --ctas 28",

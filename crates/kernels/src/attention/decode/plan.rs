@@ -25,10 +25,9 @@ pub(super) const MMA_ROWS: u32 = 16;
 pub(super) const PARTIAL_PADDING: u32 = 8;
 
 /// The L2 priority of the cache's bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, OptionValue)]
 pub(crate) enum CacheEviction {
     /// The default priority.
-    #[default]
     Normal,
     /// Evicted first.
     First,
@@ -75,7 +74,7 @@ pub(crate) struct DecodeTuning {
     #[option(min = 1)]
     pub(super) ctas: Option<u32>,
     /// L2 priority of K and V.
-    pub(super) evict: CacheEviction,
+    pub(super) evict: Option<CacheEviction>,
     /// L2 promotion of the tensor maps of K and V.
     pub(super) promotion: CachePromotion,
 }
@@ -127,7 +126,7 @@ impl DecodePlan {
             stages: 2,
             ctas_per_sm: tuning.ctas_per_sm.unwrap_or(1),
             ctas: tuning.ctas,
-            evict: tuning.evict,
+            evict: tuning.evict.unwrap_or_else(|| Self::eviction_of::<T>(shape)),
             is_hopper: capability.compute_capability >= (9, 0),
         };
         if plan.threads() > capability.threads_per_cta {
@@ -158,6 +157,18 @@ impl DecodePlan {
         let enough = (BYTES_IN_FLIGHT / plan.tile_bytes::<T>(shape)).clamp(2, MAX_STAGES);
         plan.stages = tuning.stages.unwrap_or(fit.min(enough));
         Ok(plan)
+    }
+
+    /// The L2 priority for a cache of that size. On an H200, `First` takes 3% off one sequence of
+    /// 32,768 keys (134 MB), and adds 2% to 32 sequences of 4,096 (537 MB).
+    fn eviction_of<T: Element>(shape: &DecodeShape) -> CacheEviction {
+        /// Bytes of K and V.
+        const FEW: u64 = 256 << 20;
+        let row = u64::from(shape.heads.key_heads * shape.heads.head_dim * T::BYTES);
+        match shape.capacity().saturating_mul(u64::from(shape.batch)).saturating_mul(2 * row) <= FEW {
+            true => CacheEviction::First,
+            false => CacheEviction::Normal,
+        }
     }
 
     /// Warps along the keys: enough that one tile's chain of products and softmax takes less time

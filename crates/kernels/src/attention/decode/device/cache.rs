@@ -27,9 +27,6 @@ pub(crate) trait Pool<T: CacheElement>: KernelParameter<Value = Self> + Copy {
     /// States what the copies need of the pool.
     fn declare_boxes(self, kernel: &DecodeAttention);
 
-    /// Fetches what the copies read besides the pool.
-    fn prefetch_map(self);
-
     /// Fills the first `present` boxes of the stage: box i is at lane i's `position`. The whole warp
     /// makes the call.
     fn fill(
@@ -63,12 +60,6 @@ impl<T: CacheElement> Pool<T> for TensorMap {
         self.boxes(box_requirement::<T>(kernel));
     }
 
-    fn prefetch_map(self) {
-        if thread_idx().x == 0 {
-            self.prefetch();
-        }
-    }
-
     fn fill(
         self,
         kernel: &DecodeAttention,
@@ -100,8 +91,6 @@ impl<T: CacheElement> Pool<T> for Global<T> {
     const ARRIVALS: u32 = 32;
 
     fn declare_boxes(self, _kernel: &DecodeAttention) {}
-
-    fn prefetch_map(self) {}
 
     fn fill(
         self,

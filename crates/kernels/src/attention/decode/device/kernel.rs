@@ -91,13 +91,10 @@ impl DecodeAttention {
         let ring = Ring::<T>::new(self, P::ARRIVALS);
         let results = Results::new(*self, inputs, [*lse, *workspace], *output, *arrived);
         if self.plan.is_hopper {
-            keys.prefetch_map();
-            values.prefetch_map();
             launch::grid_dependency_launch();
             launch::grid_dependency_wait();
         }
         let [batch, pages_per_sequence, window, team_ctas] = inputs.sizes;
-        self.prefetch_table(inputs.table, batch * pages_per_sequence);
         // All threads make the call, which synchronizes the CTA.
         let reach = window + (self.queries - 1);
         let walk = Walk::new(*self, inputs.lengths, (batch, pages_per_sequence), reach, team_ctas);
@@ -105,19 +102,6 @@ impl DecodeAttention {
             self.produce(&ring, walk, &inputs, [keys, values]);
         } else {
             self.consume(&ring, walk, &inputs, &results);
-        }
-    }
-
-    /// Fetches the block table into L2 while the lengths are on their way: a line per thread of the
-    /// grid, if these are enough.
-    #[device]
-    fn prefetch_table(&self, table: Global<u32>, entries: Reg<u32>) {
-        /// Entries of a line of 128 bytes.
-        const LINE: u32 = 32;
-        let threads = grid_dim().x * self.plan.threads();
-        let first = (block_idx().x * self.plan.threads() + thread_idx().x) * LINE;
-        if first < entries && entries <= threads * LINE {
-            table.at(first).prefetch_l2();
         }
     }
 
