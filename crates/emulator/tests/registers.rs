@@ -46,7 +46,7 @@ fn registers_that_nobody_leaves_are_waited_for_in_vain() {
     let fault = try_run(&text, three_warpgroups(), &[words(vec![0; 384])]).err().expect("a deadlock");
     assert_eq!(fault.kind, FaultKind::Deadlock);
     let text = fault.to_string();
-    assert!(text.contains("waiting for 240 registers a thread, for which the CTA lacks"), "{text}");
+    assert!(text.contains("waiting for 240 registers per thread, for which the CTA lacks"), "{text}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl Attempt for SetRegisters {
 
     fn reason(&self, block: &Block, warp: u32) -> String {
         format!(
-            "waiting for {} registers a thread, for which the CTA lacks {}: {} are free",
+            "waiting for {} registers per thread, for which the CTA lacks {}: {} are free",
             self.count,
             block.registers.lacking(warp, self.count),
             block.registers.free()
