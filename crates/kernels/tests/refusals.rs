@@ -262,7 +262,7 @@ const REFUSALS: &[Refusal] = refusals! {
             let decode = Decode { heads, columns: 16, rows: 8, dependent_launch: false };
             b.operations.delta_rule_decode_by(decode, &b.stream, inputs, states, o)
         })
-    } => "a decode of the gated delta rule: 16 columns of a CTA and 8 rows of a thread; pass 32, 64 or 128 columns and 8 or 16 rows";
+    } => "a decode of the gated delta rule: 16 columns of a CTA and 8 rows of a thread; pass 32, 64 or 128 columns and 4, 8 or 16 rows";
     delta_rule, |b| delta_rule(b, 3, [32768, 512])
         => "the states of the gated delta rule: expected a length of 65536, found 32768";
     delta_rule, |b| delta_rule(b, 2, [32768, 0])
