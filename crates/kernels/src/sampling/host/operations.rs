@@ -34,6 +34,9 @@ const CTA_KEYS: u32 = 1 << 14;
 const CTA_KEYS_OF_FEW_ROWS: u32 = 1 << 12;
 /// Rows from which clusters of 16 CTAs occupy the device.
 const MANY_ROWS: u32 = 8;
+/// Threads of a CTA at most, of many rows. (H200, 128 rows of 248,320: 104 us with 256, 134 with
+/// 512.)
+const MANY_ROWS_THREADS: u32 = 256;
 /// CTAs of a cluster at most, on Hopper with the non-portable size.
 const MAX_CTAS: u32 = 16;
 /// Shared memory beside the keys: at most 1024 threads with two candidates each, and exchanges.
@@ -128,7 +131,8 @@ impl Operations {
         let wanted = vocabulary.div_ceil(of_cta).next_power_of_two().min(MAX_CTAS);
         let ctas = tuning.ctas.filter(|_| has_clusters).unwrap_or(if has_clusters { wanted } else { 1 });
         let vectors = (vocabulary / lanes).div_ceil(ctas);
-        let threads = tuning.threads.unwrap_or(vectors.next_power_of_two().clamp(128, 512));
+        let most = if rows < MANY_ROWS { 512 } else { MANY_ROWS_THREADS };
+        let threads = tuning.threads.unwrap_or(vectors.next_power_of_two().clamp(128, most));
         if !threads.is_multiple_of(32) {
             let reason = format!("CTAs of {threads} threads; give a multiple of 32");
             return Err(OperationError::Shape { what: "sampling", reason });
