@@ -2,9 +2,9 @@
 //! RMSNorm of each head, rotary position embedding, and the write to the cache.
 //!
 //! ```text
-//! q   RMSNorm of the head (or not) | rotation of the first columns by the token's position | output
-//! k   the same                                                                            | cache of K
-//! v   a copy                                                                              | cache of V
+//! q   RMSNorm of the head (or not) | rotation of the first columns by the position | output
+//! k   the same                                                                      | cache of K
+//! v   a copy                                                                        | cache of V
 //! ```
 //!
 //! Everything is read once and written once.

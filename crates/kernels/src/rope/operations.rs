@@ -9,15 +9,15 @@ use crate::rows::RowElement;
 
 impl Operations {
     /// RMSNorm of the heads of Q and K, their rotation by the tokens' positions, and the write of K
-    /// and V to the paged cache: one pass. Positions and slots are read when the kernel runs, so that
-    /// a CUDA graph may be replayed with others. A position without cosines and sines, and a slot
+    /// and V to the paged cache: one pass. Positions and slots are read when the kernel runs, so
+    /// that a CUDA graph may be replayed with others. A position without cosines and sines, and a slot
     /// beyond the cache, stop the kernel.
     ///
     /// Everything is computed in f32, and a result is rounded to `T` once.
     ///
     /// # Errors
-    /// A buffer does not have the length that the shape needs, heads or strides are not multiples of
-    /// 8, or the device refuses.
+    /// A buffer does not have the length that the shape needs, heads or strides are not multiples
+    /// of 8, or the device refuses.
     pub fn rope<T: RowElement + Storable>(
         &self,
         stream: &Stream,

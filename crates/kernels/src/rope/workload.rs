@@ -96,7 +96,7 @@ impl RopeWorkload {
         of[which] * self.head_dim
     }
 
-    /// Distinct slots in random order, one for each token, but for the second token, which has none.
+    /// Distinct slots in random order, one for each token but the second, which has none.
     fn slots(&self, seed: u64) -> Vec<u32> {
         let mut free: Vec<u32> = (0..self.tokens).collect();
         let mut random = Random::new(seed);

@@ -16,8 +16,8 @@ const MAX_VOCABULARY: u32 = 1 << 22;
 /// The operation's name in errors.
 const OPERATION: &str = "sampling";
 
-/// How a row is sampled. The device reads it as [`words`](Self::words), so that it may change within
-/// a CUDA graph.
+/// How a row is sampled. The device reads it as [`words`](Self::words), so that it may change
+/// within a CUDA graph.
 ///
 /// Filters keep the tokens of the highest logits. Tokens of equal logits are kept or dropped
 /// together.

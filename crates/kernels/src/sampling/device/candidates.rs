@@ -55,7 +55,7 @@ impl Candidates {
         bound
     }
 
-    /// Sends the keys from `bound` on to the first CTA; their number, which may exceed the capacity.
+    /// Sends the keys from `bound` on to the first CTA. Their number may exceed the capacity.
     pub(super) fn collect<S: Space>(&self, keys: &Keys<S>, bound: Reg<u32>) -> Reg<u32> {
         let least = bound.max(1u32);
         keys.fold((), |(), key, index| self.send(keys, key.ge(least), key, index));

@@ -166,7 +166,7 @@ impl Sample {
             sync_threads();
         }
 
-        // The highest key of all in the upper half, the complement of the lowest bound in the lower.
+        // The highest key in the upper half, the complement of the lowest bound in the lower.
         let highest = keys.fold(constant(0u32), |highest, key, _| highest.max(key));
         let top_k = row.top_k.lt(self.vocabulary).select(row.top_k, 0u32);
         let wanted = top_k.div_ceil(self.ctas);
@@ -261,7 +261,7 @@ impl Sample {
         }
     }
 
-    /// The maximum of the logits, and the logarithm of the sum of their exponentials relative to it.
+    /// The maximum of the logits, and the logarithm of the sum of exponentials relative to it.
     fn log_sum<S: Space>(&self, keys: &mut Keys<S>) -> (Reg<f32>, Reg<f32>) {
         let highest = keys.fold(constant(0u32), |highest, key, _| highest.max(key));
         let top = keys.team.max(highest);

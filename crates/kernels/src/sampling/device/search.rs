@@ -1,8 +1,8 @@
 //! A row's keys in the memory of its CTAs, and the search for a key by what is above it.
 //!
 //! ```text
-//! vectors of a row   | 32 of CTA 0 | 32 of CTA 1 | .. | 32 of CTA 0 | ..     a warp loads 32 at once
-//! keys of a CTA      | 32 vectors  | the next 32 | ..                        0 past the end of the row
+//! vectors of a row   | 32 of CTA 0 | 32 of CTA 1 | .. | 32 of CTA 0 | .. a warp loads 32
+//! keys of a CTA      | 32 vectors  | the next 32 | ..                0 past the end of the row
 //! ```
 
 use warpwright::lang::space::Space;
