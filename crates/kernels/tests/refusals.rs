@@ -14,7 +14,9 @@ use warpwright_kernels::delta_rule::device::decode::Decode;
 use warpwright_kernels::delta_rule::{self, DeltaRuleInputs, InitialState};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::{OperationError, Operations};
+use warpwright_kernels::rope::{HeadRows, Pairing, RopeBuffers, RopeShape};
 use warpwright_kernels::rows::Gain;
+use warpwright_kernels::sampling::SamplingBuffers;
 use warpwright_kernels::select::Predicate;
 use warpwright_kernels::sort::Direction::{self, Ascending, Descending};
 use warpwright_kernels::sort::radix::{self, Radix};
@@ -70,6 +72,36 @@ fn differentiate(bench: &Bench, attention: Attention) -> Outcome {
     let (d_q, d_k, d_v) = (&mut d_q, &mut d_k, &mut d_v);
     let buffers = GradientBuffers { q: &q, k, v, o, lse, d_o, d_q, d_k, d_v };
     bench.operations.attention_gradients(&bench.stream, &attention, buffers)
+}
+
+/// Samples 2 rows of logits.
+fn sample(bench: &Bench, vocabulary: u32, logits: usize, tokens: usize) -> Outcome {
+    let (logits, parameters, mut tokens) = (bench.f32(logits), bench.of(2 * 12), bench.of(tokens));
+    let (logits, parameters, tokens) = (&logits, &parameters, &mut tokens);
+    let buffers = SamplingBuffers { logits, parameters, history: None, tokens, log_probabilities: None };
+    bench.operations.sample(&bench.stream, (2, vocabulary), buffers)
+}
+
+/// Rotates 2 heads of Q and one of K of 3 tokens, with rotations for 4 positions.
+fn rotate(bench: &Bench, head_dim: u32, rotary_dim: u32, slots: usize, output: usize) -> Outcome {
+    let (q, k) = (bench.f32(3 * 2 * head_dim as usize), bench.f32(3 * head_dim as usize));
+    let (rotations, positions) = (bench.f32(4 * rotary_dim as usize), bench.of(3));
+    let (slots, mut output) = (bench.of(slots), bench.f32(output));
+    let [mut key_cache, mut value_cache] = [(); 2].map(|()| bench.f32(8 * head_dim as usize));
+    let shape = RopeShape { query_heads: 2, key_heads: 1, head_dim, rotary_dim, pairing: Pairing::default() };
+    let buffers = RopeBuffers {
+        queries: HeadRows::dense(&q, 2, head_dim),
+        keys: HeadRows::dense(&k, 1, head_dim),
+        values: HeadRows::dense(&k, 1, head_dim),
+        norm: None,
+        rotations: &rotations,
+        positions: &positions,
+        slots: &slots,
+        output: &mut output,
+        key_cache: &mut key_cache,
+        value_cache: &mut value_cache,
+    };
+    bench.operations.rope(&bench.stream, &shape, buffers)
 }
 
 /// A call that is refused: the operation, the call, and the sentence.
@@ -411,6 +443,14 @@ const REFUSALS: &[Refusal] = refusals! {
         => "an attention's gradients: heads of K have 96 elements and those of V 96; use 32, 64 or 128, and up to 128";
     attention_gradients, |b| differentiate(b, ATTENTION.keys(9))
         => "K of an attention: expected a length of 2304, found 2048";
+    sample, |b| sample(b, 0, 0, 2) => "sampling: a vocabulary of 0 tokens; give 1 to 4194304";
+    sample, |b| sample(b, 5, 9, 2) => "the logits of sampling: expected a length of 10, found 9";
+    sample, |b| sample(b, 5, 10, 1) => "the tokens of sampling: expected a length of 2, found 1";
+    rope, |b| rotate(b, 20, 8, 3, 120)
+        => "the rotary embedding: heads of 20 elements; give a multiple of 8 up to 256";
+    rope, |b| rotate(b, 64, 64, 2, 384) => "the slots of the rotary embedding: expected a length of 3, found 2";
+    rope, |b| rotate(b, 64, 64, 3, 383) => "the output of the rotary embedding: expected a length of 384, found 383";
+
     decode_attention, |b| decode_of(b, |shape| shape.heads.head_dim = 80)
         => "decode attention: a head dimension of 80; give one of [64, 96, 128, 192, 256]";
     decode_attention, |b| decode_of(b, |shape| shape.heads.key_heads = 3)
