@@ -41,19 +41,19 @@ impl Norm {
 #[derive(Clone, Debug, Options)]
 pub(crate) struct RopeWorkload {
     /// Tokens.
-    #[option(default = 5)]
+    #[option(default = 5, max = 1 << 20)]
     tokens: u32,
     /// Query heads; a gate of the same size follows each.
-    #[option(default = 4)]
+    #[option(default = 4, max = 1 << 8)]
     query_heads: u32,
     /// Heads of K and V.
-    #[option(default = 2)]
+    #[option(default = 2, max = 1 << 8)]
     key_heads: u32,
     /// Elements of a head.
-    #[option(default = 256)]
+    #[option(default = 256, max = 1 << 10)]
     head_dim: u32,
     /// Columns that are rotated.
-    #[option(default = 64)]
+    #[option(default = 64, max = 1 << 10)]
     rotary_dim: u32,
     /// Which columns are rotated with each other.
     pairing: Pairing,

@@ -2,6 +2,7 @@
 
 use crate::attention::forward::{ForwardKernel, MaskBounds};
 use crate::attention::problem::{Attention, Mask, Shape};
+use crate::operations::{OperationError, Result};
 
 /// What may be chosen of the forward kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,11 +43,30 @@ impl Configuration {
         // Causal tiles that are neighbors have unlike lengths; packed sequences too.
         let cluster = if full && !attention.is_packed() && queries >= 16 * 64 * consumers { 2 } else { 1 };
         let group = heads / kv_heads.max(1);
-        let kv_bytes = 2 * u64::from(keys) * u64::from(head_dim + value_dim);
+        let kv_bytes = 2 * u64::from(keys) * (u64::from(head_dim) + u64::from(value_dim));
         let resident = u32::try_from(SECTION_BYTES / kv_bytes.max(1)).unwrap_or(u32::MAX).clamp(1, 1 << 16);
-        let section = group * resident;
+        let section = group.saturating_mul(resident);
         let q_stages = if head_dim <= 128 { 2 } else { 1 };
         Self { consumers, block, q_stages, stages: 2, cluster, section }
+    }
+
+    /// Refuses numbers that no kernel has.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Self { consumers, block, q_stages, stages, cluster, section } = *self;
+        let reason = if !(1..=3).contains(&consumers) {
+            format!("its CTAs have {consumers} consumer warpgroups; use 1 to 3")
+        } else if !block.is_multiple_of(16) || !(16..=256).contains(&block) {
+            format!("its blocks have {block} keys; use a multiple of 16 up to 256")
+        } else if !(1..=8).contains(&q_stages) || !(1..=8).contains(&stages) {
+            format!("it has {q_stages} tiles of Q and {stages} blocks in shared memory; use 1 to 8")
+        } else if !(1..=2).contains(&cluster) || section == 0 {
+            format!(
+                "its clusters have {cluster} CTAs and its sections {section} heads; use 1 or 2, and 1 or more"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(OperationError::Shape { what: "an attention", reason })
     }
 
     /// The kernel of the configuration.

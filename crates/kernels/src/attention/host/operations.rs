@@ -160,6 +160,7 @@ impl Operations {
         compile: impl FnOnce(ForwardKernel) -> Result<Arc<Compiled<ForwardArguments<T>>>>,
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
+        configuration.check()?;
         expect_buffers(attention, &buffers)?;
         let AttentionBuffers { q, k, v, o, lse, offsets, slopes, sinks } = buffers;
         let shape = attention.shape;

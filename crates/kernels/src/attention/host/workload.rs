@@ -43,22 +43,25 @@ impl MaskOption {
 #[derive(Clone, Debug, Options)]
 pub(crate) struct AttentionWorkload {
     /// Sequences.
-    #[option(default = 1)]
+    #[option(default = 1, max = 1 << 16)]
     batch: u32,
     /// Queries of a sequence.
-    #[option(default = 512)]
+    #[option(default = 512, max = 1 << 20)]
     queries: u32,
     /// Keys of a sequence. By default as many as queries.
+    #[option(max = 1 << 20)]
     keys: Option<u32>,
     /// Heads of Q and O.
-    #[option(default = 2, min = 1)]
+    #[option(default = 2, min = 1, max = 1 << 10)]
     heads: u32,
     /// Heads of K and V. By default as many as Q has.
+    #[option(max = 1 << 10)]
     kv_heads: Option<u32>,
     /// Elements of a head of Q and K.
-    #[option(default = 128)]
+    #[option(default = 128, max = 1 << 10)]
     head_dim: u32,
     /// Elements of a head of V and O. By default as many as Q and K have.
+    #[option(max = 1 << 10)]
     value_dim: Option<u32>,
     /// Which keys a query sees.
     mask: MaskOption,
@@ -126,9 +129,9 @@ impl AttentionWorkload {
                 let length = match sequence % 8 {
                     5 => 0,
                     6 => most.min(1),
-                    number => most - most * number / 7,
+                    number => most - (u64::from(most) * u64::from(number) / 7) as u32,
                 };
-                offsets.push(offsets[sequence as usize] + length);
+                offsets.push(u32::saturating_add(offsets[sequence as usize], length));
             }
             offsets
         })
@@ -208,22 +211,25 @@ impl Workload for AttentionWorkload {
 #[derive(Clone, Debug, Options)]
 pub(crate) struct GradientWorkload {
     /// Sequences.
-    #[option(default = 1)]
+    #[option(default = 1, max = 1 << 16)]
     batch: u32,
     /// Queries of a sequence.
-    #[option(default = 300)]
+    #[option(default = 300, max = 1 << 20)]
     queries: u32,
     /// Keys of a sequence. By default as many as queries.
+    #[option(max = 1 << 20)]
     keys: Option<u32>,
     /// Heads of Q and O.
-    #[option(default = 2, min = 1)]
+    #[option(default = 2, min = 1, max = 1 << 10)]
     heads: u32,
     /// Heads of K and V. By default as many as Q has.
+    #[option(max = 1 << 10)]
     kv_heads: Option<u32>,
     /// Elements of a head of Q and K.
-    #[option(default = 128)]
+    #[option(default = 128, max = 1 << 10)]
     head_dim: u32,
     /// Elements of a head of V and O. By default as many as Q and K have.
+    #[option(max = 1 << 10)]
     value_dim: Option<u32>,
     /// Which keys a query sees.
     mask: MaskOption,

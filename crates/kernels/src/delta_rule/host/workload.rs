@@ -20,10 +20,10 @@ data_types! {
 #[derive(Clone, Debug, Options)]
 pub(crate) struct LayerHeads {
     /// Heads of queries and keys.
-    #[option(default = 1, min = 1)]
+    #[option(default = 1, min = 1, max = 1 << 8)]
     key_heads: u32,
     /// Heads of values: a multiple of the key heads.
-    #[option(default = 2, min = 1)]
+    #[option(default = 2, min = 1, max = 1 << 8)]
     value_heads: u32,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct DeltaRuleDecodeWorkload {
     #[option(flatten)]
     layer: LayerHeads,
     /// Sequences.
-    #[option(default = 3)]
+    #[option(default = 3, max = 1 << 10)]
     sequences: u32,
     /// Data type of the states.
     state: StateType,
@@ -143,10 +143,10 @@ pub(crate) struct DeltaRuleWorkload {
     #[option(flatten)]
     layer: LayerHeads,
     /// Sequences.
-    #[option(default = 2)]
+    #[option(default = 2, max = 1 << 10)]
     sequences: u32,
     /// Tokens of a sequence.
-    #[option(default = 100)]
+    #[option(default = 100, max = 1 << 18)]
     tokens: u32,
     /// Data type of the states.
     state: StateType,

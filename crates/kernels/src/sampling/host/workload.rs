@@ -21,7 +21,7 @@ data_types! {
 #[derive(Clone, Debug, Options)]
 pub(crate) struct SamplingWorkload {
     /// Rows.
-    #[option(default = 3)]
+    #[option(default = 3, max = 1 << 14)]
     rows: u32,
     /// Tokens of the vocabulary.
     #[option(default = 1000, min = 1)]
@@ -42,7 +42,7 @@ pub(crate) struct SamplingWorkload {
     #[option(default = 0.0)]
     min_p: f32,
     /// Earlier tokens of each row, with penalties.
-    #[option(default = 0)]
+    #[option(default = 0, max = 1 << 12)]
     history: u32,
     /// Compute log-probabilities.
     log_probabilities: bool,

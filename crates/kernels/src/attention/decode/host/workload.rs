@@ -21,33 +21,33 @@ data_types! {
 #[derive(Clone, Debug, Options)]
 pub(crate) struct DecodeAttentionWorkload {
     /// Sequences.
-    #[option(default = 3)]
+    #[option(default = 3, max = 1 << 12)]
     batch: u32,
     /// Keys per sequence.
-    #[option(default = 300)]
+    #[option(default = 300, max = 1 << 20)]
     keys: u32,
     /// Draw the length of each sequence between 1 and `keys`.
     ragged: bool,
     /// Queries per sequence.
-    #[option(default = 1, min = 1)]
+    #[option(default = 1, min = 1, max = 1 << 10)]
     queries: u32,
     /// Query heads.
-    #[option(default = 8, min = 1)]
+    #[option(default = 8, min = 1, max = 1 << 10)]
     query_heads: u32,
     /// Heads of K and V.
-    #[option(default = 2, min = 1)]
+    #[option(default = 2, min = 1, max = 1 << 10)]
     key_heads: u32,
     /// Elements of a query, a key and a value.
-    #[option(default = 64)]
+    #[option(default = 64, max = 1 << 10)]
     head_dim: u32,
     /// Keys of a page.
-    #[option(default = 16)]
+    #[option(default = 16, max = 1 << 10)]
     page_size: u32,
     /// Data type of Q, K, V and the output.
     #[option(name = "type")]
     element: CacheType,
     /// Keys that a query sees.
-    #[option(min = 1)]
+    #[option(min = 1, max = 1 << 20)]
     window: Option<u32>,
     /// Bound of the scores.
     softcap: Option<f32>,
