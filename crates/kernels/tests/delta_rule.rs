@@ -9,6 +9,7 @@ use warpwright_harness::Setup;
 use warpwright_kernels::delta_rule::host::layer::{Layer, Tolerance, verify};
 use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState};
 use warpwright_kernels::operations::Operations;
+use warpwright_testing::one_in;
 
 use crate::SUITE;
 use crate::emulated::hopper;
@@ -242,7 +243,8 @@ fn broken_prefills_are_found() -> Result<(), Box<dyn Error>> {
         launch_mutant(&device, record, &record.ptx)?;
     }
     let mut missed = Vec::new();
-    for (kernel, text, which, change, finding) in MUTANTS {
+    let mutants: Vec<&Mutant> = MUTANTS.iter().collect();
+    for (kernel, text, which, change, finding) in one_in(3, mutants) {
         let mut lines: Vec<String> = records[*kernel].ptx.lines().map(str::to_owned).collect();
         let line =
             lines.iter_mut().filter(|line| line.contains(text)).nth(*which).expect("the line is there");

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Everything that decides about a token is exact: the same seed and position give the same token
-//! on every device, for every number of CTAs, and in [`reference`].
+//! on every device, for every number of CTAs, and in [`mod@reference`].
 //!
 //! A row is shared by a cluster of CTAs, which read it once and keep it in shared memory. `device`
 //! has the kernel.

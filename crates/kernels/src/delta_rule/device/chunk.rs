@@ -5,7 +5,7 @@ use warpwright::prelude::*;
 
 use crate::delta_rule::problem::{CHUNK, HEAD, Heads};
 
-/// The factors of a chunk by token that follow its two matrices: see [`Factor`].
+/// The factors of a chunk by token that follow its two matrices: see `Factor`.
 pub const FACTORS: u32 = 4 * CHUNK + 4;
 
 /// Rows of [`FACTORS`], each with a number per token of the chunk. G is the sum of the log-decays
