@@ -17,8 +17,8 @@ fn every_kernel_checks_clean_at_every_schedule() {
 
 #[test]
 fn every_choice_checks_clean() {
-    walk_choices(&SUITE, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
-    walk_choices(&SUITE, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
+    walk_choices(&SUITE, 2, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
+    walk_choices(&SUITE, 5, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
 }
 
 /// Persistent clusters, at every schedule of copies and of messages between CTAs.
@@ -91,6 +91,6 @@ fn every_kernel_checks_clean_at_many_shapes() {
 fn every_choice_checks_clean_at_many_shapes() {
     for index in 0..MANY_SHAPES[0].1.len() {
         let schedules = [Schedule::Latest, Schedule::Random(17)];
-        walk_choices(&SUITE, (MANY_SHAPES, index), &["emu:a100", "emu:h200"], &schedules);
+        walk_choices(&SUITE, 1, (MANY_SHAPES, index), &["emu:a100", "emu:h200"], &schedules);
     }
 }

@@ -10,6 +10,7 @@ use warpwright::runtime::Device;
 use warpwright_harness::{DynWorkload, Entry, OptionErrorKind, OptionSpec, Refused, Setup, Verified};
 use warpwright_kernels::gemm::problem::error::GemmError;
 use warpwright_kernels::operations::OperationError;
+use warpwright_testing::one_in;
 
 /// Lengths at which something begins or ends.
 pub(crate) const LENGTHS: &[u64] = &[0, 1, 31, 32, 33, 1023, (1 << 20) + 7];
@@ -193,23 +194,29 @@ pub(crate) fn walk_shapes(suite: &'static Suite, shapes: Shapes, devices: &[&str
     walk.finish();
 }
 
-/// Every kernel with every value of each of its choices, at one shape.
+/// Every kernel with each value of its choices, at one shape; one in `share` of them, or all in a
+/// sweep.
 pub(crate) fn walk_choices(
     suite: &'static Suite,
+    share: usize,
     (shapes, index): (Shapes, usize),
     devices: &[&str],
     schedules: &[Schedule],
 ) {
-    let mut walk = Walk::new(suite);
+    let mut cases = Vec::new();
     for kernel in suite.kernels {
         for spec in kernel.workload().specs() {
             for choice in values(&spec) {
                 let Some(mut workload) = shaped(kernel, shapes, index) else { continue };
                 workload.set(spec.name, &choice).expect("a choice of its own");
-                for device in devices {
-                    schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
-                }
+                cases.push(workload);
             }
+        }
+    }
+    let mut walk = Walk::new(suite);
+    for workload in one_in(share, cases) {
+        for device in devices {
+            schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
         }
     }
     walk.finish();
@@ -296,7 +303,7 @@ pub(crate) fn walk_lines(suite: &Suite) {
     for kernel in suite.kernels {
         let mut chosen = vec![kernel.workload()];
         for spec in kernel.workload().specs() {
-            for value in values(&spec) {
+            for value in one_in(2, values(&spec)) {
                 let mut workload = kernel.workload();
                 workload.set(spec.name, &value).expect("it is one of the choices");
                 chosen.push(workload);

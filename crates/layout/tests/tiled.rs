@@ -74,7 +74,7 @@ fn a_swizzled_tensor_partitions_as_its_plain_one() {
 fn multiplications_cover_every_operand() {
     let arrangements = ["(1,1,1):(0,0,0)", "(2,2,1):(1,2,0)", "(1,4,1):(0,1,0)", "(4,1,1):(1,0,0)"];
     let by_warp = |atom: &MmaAtom| matches!(atom.family, Family::Warp | Family::SparseWarp | Family::Wmma);
-    for atom in MmaAtom::all().into_iter().filter(by_warp).step_by(3) {
+    for atom in MmaAtom::all().into_iter().filter(by_warp).step_by(7) {
         for arrangement in arrangements {
             let mma = TiledMma::new(atom.clone(), &layout(arrangement)).unwrap();
             for operand in Operand::ALL {

@@ -191,7 +191,7 @@ const QUICK: [&str; 8] = [
 ];
 
 /// Of how many mutants of the quick cases one is run.
-const QUICK_EVERY: usize = 3;
+const QUICK_EVERY: usize = 5;
 
 #[test]
 fn no_mutant_of_a_few_is_missed() {
