@@ -56,6 +56,15 @@ pub enum Mask {
     },
 }
 
+/// Which sides of a query's position have a bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, DeviceValue)]
+pub(crate) struct MaskBounds {
+    /// Keys before it.
+    pub(crate) left: bool,
+    /// Keys after it.
+    pub(crate) right: bool,
+}
+
 /// O = softmax(scale · Q·Kᵀ)·V of each head.
 ///
 /// Q is (batch, queries, heads, d), K is (batch, keys, kv_heads, d), V is (batch, keys, kv_heads,
@@ -185,6 +194,12 @@ impl Attention {
         [queries, keys]
     }
 
+    /// The rows of Q and of K in one tensor map: of a sequence, or of all packed sequences, which are
+    /// one matrix of each head.
+    pub(crate) fn rows_of_maps(&self) -> [u32; 2] {
+        self.packed.unwrap_or([self.shape.queries, self.shape.keys])
+    }
+
     /// The elements of Q, K, V and O.
     pub(crate) fn elements(&self) -> [usize; 4] {
         let ([queries, keys], shape) = (self.rows(), self.shape);
@@ -200,6 +215,24 @@ impl Attention {
 }
 
 impl Mask {
+    /// The sides that have a bound: kernels are built for them.
+    pub(crate) fn bounds(self) -> MaskBounds {
+        match self {
+            Self::Full => MaskBounds { left: false, right: false },
+            Self::Causal => MaskBounds { left: false, right: true },
+            Self::Window { .. } => MaskBounds { left: true, right: true },
+        }
+    }
+
+    /// The keys of a window before and after a position, as a launch passes them. Lengths are at most
+    /// 2^30, so that a larger window sees no more, and positions and windows add up within 32 bits.
+    pub(crate) fn window(self) -> [u32; 2] {
+        match self {
+            Self::Window { left, right } => [left.min(1 << 30), right.min(1 << 30)],
+            Self::Full | Self::Causal => [0, 0],
+        }
+    }
+
     /// The keys that the query at `position` sees, of `keys`.
     pub(crate) fn visible(self, position: i64, keys: i64) -> std::ops::Range<i64> {
         let (begin, end) = match self {

@@ -3,8 +3,7 @@
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use crate::attention::forward::MaskBounds;
-use crate::attention::problem::AttentionElement;
+use crate::attention::problem::{AttentionElement, MaskBounds};
 
 /// Keys of a consumer warpgroup: the rows of a `wgmma`.
 pub(super) const WARPGROUP_KEYS: u32 = 64;
@@ -115,8 +114,8 @@ impl BackwardKernel {
         }
         end = end.max(begin);
         let whole_begin = (whole_begin as u32).div_ceil(self.rows).clamp(begin, end);
-        // A block past the last query is whole too: the lse of what is not there is infinite. Keys
-        // past the last are seen by nobody.
+        // A block that ends past the last query needs no mask: the lse of a missing query is
+        // infinite. No query sees a key past the last.
         let all = (whole_end as u32).eq(queries as u32).select(count, whole_end as u32 / self.rows);
         let whole_end = (mine + WARPGROUP_KEYS).le(keys as u32).select(all, 0u32).clamp(whole_begin, end);
         Range { begin, end, whole: (whole_begin, whole_end) }

@@ -3,19 +3,10 @@
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use crate::attention::problem::AttentionElement;
+use crate::attention::problem::{AttentionElement, MaskBounds};
 
 /// Queries of a consumer warpgroup: the rows of a `wgmma`.
 pub(crate) const WARPGROUP_ROWS: u32 = 64;
-
-/// Which sides of a query's position have a bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, DeviceValue)]
-pub(crate) struct MaskBounds {
-    /// Keys before it.
-    pub(crate) left: bool,
-    /// Keys after it.
-    pub(crate) right: bool,
-}
 
 /// The forward kernel for a head dimension and a kind of mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, DeviceValue)]

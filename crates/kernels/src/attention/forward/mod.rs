@@ -27,7 +27,7 @@ use warpwright::prelude::*;
 
 use super::accumulator::atom;
 use super::problem::AttentionElement;
-pub(crate) use configuration::{ForwardKernel, MaskBounds};
+pub(crate) use configuration::ForwardKernel;
 use consumer::{Products, Registers, Stages, Warpgroup};
 pub(crate) use scheduler::ForwardProblem;
 use scheduler::{Tile, TileScheduler};

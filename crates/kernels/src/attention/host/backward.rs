@@ -7,10 +7,9 @@ use warpwright::layout::Error;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream, TileMaps};
 
-use super::operations::expect_supported;
+use super::operations::{expect_supported, tile_maps};
 use crate::attention::backward::{BackwardKernel, FinishGradient, KEYS, PrepareRows};
-use crate::attention::forward::MaskBounds;
-use crate::attention::problem::{Attention, AttentionElement, Mask, Shape};
+use crate::attention::problem::{Attention, AttentionElement, Shape};
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 
 /// The matrices of an attention's gradients.
@@ -132,30 +131,26 @@ impl Operations {
         let [q_maps, k_maps, v_maps, gradient_maps] = &plan.maps;
         let (q, k, v) = (q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?);
         let gradient = gradient_maps.of(d_o)?;
-        let window = match attention.mask {
-            Mask::Window { left, right } => [left.min(1 << 30), right.min(1 << 30)],
-            Mask::Full | Mask::Causal => [0, 0],
-        };
         let (scale, group) = (attention.scale_or_default(), heads / kv_heads);
-        let problem = ([queries, keys], [kv_heads, group], window, scale);
+        let problem = ([queries, keys], [kv_heads, group], attention.mask.window(), scale);
         let BackwardKernel { head_dim, .. } = plan.kernel;
         let lines = batch * heads;
         self.with_scratch(stream, |GradientScratch { powers, delta, sums }: &mut GradientScratch| {
             let powers = powers.at_least(self.device(), plan.padded)?;
             let delta = delta.at_least(self.device(), plan.padded)?;
             let sums = sums.at_least(self.device(), plan.padded * head_dim as usize)?;
-            let ctas = self
-                .grid("an attention's gradients", plan.padded.div_ceil(PrepareRows::ROWS as usize) as u64)?;
-            let grid = plan.prepare.shape(ctas).overlapping();
+            let ctas = |count: u64| self.grid("an attention's gradients", count);
+            let grid = plan.prepare.shape(ctas(plan.padded.div_ceil(PrepareRows::ROWS as usize) as u64)?);
+            let grid = grid.overlapping();
             let arguments = (o, d_o, lse, &mut *powers, &mut *delta, &mut *sums, queries, heads);
             let counts = plan.prepare.launch(stream, grid, arguments)?;
-            let ctas = u64::from(keys.div_ceil(KEYS)) * u64::from(batch * kv_heads);
-            let grid = plan.backward.shape(self.grid("an attention's gradients", ctas)?).overlapping();
+            let blocks = u64::from(keys.div_ceil(KEYS)) * u64::from(batch * kv_heads);
+            let grid = plan.backward.shape(ctas(blocks)?).overlapping();
             let (powers, delta) = (plan.row_maps.of(powers)?, plan.row_maps.of(delta)?);
             let arguments = (&q, &k, &v, &gradient, &powers, &delta, &mut *sums, d_k, d_v, problem);
             let counts = both(counts, plan.backward.launch(stream, grid, arguments)?);
-            let ctas = u64::from(queries.div_ceil(rows)) * u64::from(lines);
-            let grid = plan.finish.shape(self.grid("an attention's gradients", ctas)?).overlapping();
+            let blocks = u64::from(queries.div_ceil(rows)) * u64::from(lines);
+            let grid = plan.finish.shape(ctas(blocks)?).overlapping();
             let finished = plan.finish.launch(stream, grid, (&*sums, d_q, queries, heads, scale))?;
             Ok(both(counts, finished))
         })
@@ -171,17 +166,8 @@ impl Operations {
             what: "an attention's gradients",
             reason: error.to_string(),
         };
-        let mask = match attention.mask {
-            Mask::Full => MaskBounds { left: false, right: false },
-            Mask::Causal => MaskBounds { left: false, right: true },
-            Mask::Window { .. } => MaskBounds { left: true, right: true },
-        };
+        let mask = attention.mask.bounds();
         let kernel = BackwardKernel { head_dim, value_dim, rows, q_stages: 3, stages: 2, mask };
-        let maps = |rows: u32, heads: u32, d: u32, tile: Result<TmaTile, Error>| {
-            let (rows, heads, d) = (u64::from(rows), u64::from(heads), u64::from(d));
-            let maps = TileMaps::<T>::new((rows, d), &tile.map_err(refused)?)?.pitched(heads * d);
-            Ok::<_, OperationError>(maps.batched(heads, d).batched(batch.into(), rows * heads * d))
-        };
         let padded = queries.next_multiple_of(rows);
         let lines = u64::from(batch) * u64::from(heads);
         let row_maps = TileMaps::new((padded.into(), lines), &kernel.row_tile().map_err(refused)?)?;
@@ -194,10 +180,10 @@ impl Operations {
             backward: self.kernel(kernel, BackwardKernel::backward::<T>)?,
             finish: self.kernel(finish, FinishGradient::finish::<T>)?,
             maps: [
-                maps(queries, heads, head_dim, kernel.q_tile::<T>())?,
-                maps(keys, kv_heads, head_dim, kernel.k_tile::<T>())?,
-                maps(keys, kv_heads, value_dim, kernel.v_tile::<T>())?,
-                maps(queries, heads, value_dim, kernel.gradient_tile::<T>())?,
+                tile_maps(attention, (queries, heads, head_dim), kernel.q_tile::<T>())?,
+                tile_maps(attention, (keys, kv_heads, head_dim), kernel.k_tile::<T>())?,
+                tile_maps(attention, (keys, kv_heads, value_dim), kernel.v_tile::<T>())?,
+                tile_maps(attention, (queries, heads, value_dim), kernel.gradient_tile::<T>())?,
             ],
             row_maps,
             padded: padded as usize * lines as usize,

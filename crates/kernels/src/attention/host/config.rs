@@ -1,6 +1,6 @@
 //! The forward kernel's configuration for a problem.
 
-use crate::attention::forward::{ForwardKernel, MaskBounds};
+use crate::attention::forward::ForwardKernel;
 use crate::attention::problem::{Attention, Mask, Shape};
 use crate::operations::{OperationError, Result};
 
@@ -27,7 +27,7 @@ const SECTION_BYTES: u64 = 16 << 20;
 impl Configuration {
     /// The fastest configuration known.
     ///
-    /// The accumulators of S (block / 2 registers a thread), P (block / 4) and O (value_dim / 2)
+    /// The accumulators of S (block / 2 registers per thread), P (block / 4) and O (value_dim / 2)
     /// fit 240 registers of two consumers, or 160 of three; Q, two blocks of K and two of V fit
     /// into 227 KB of shared memory.
     pub(crate) fn of(attention: &Attention) -> Self {
@@ -72,11 +72,6 @@ impl Configuration {
     /// The kernel of the configuration.
     pub(crate) fn kernel(self, attention: &Attention) -> ForwardKernel {
         let Shape { head_dim, value_dim, .. } = attention.shape;
-        let mask = match attention.mask {
-            Mask::Full => MaskBounds { left: false, right: false },
-            Mask::Causal => MaskBounds { left: false, right: true },
-            Mask::Window { .. } => MaskBounds { left: true, right: true },
-        };
         let Self { consumers, block, q_stages, stages, cluster, .. } = self;
         ForwardKernel {
             head_dim,
@@ -86,7 +81,7 @@ impl Configuration {
             q_stages,
             stages,
             cluster: if attention.is_packed() { 1 } else { cluster },
-            mask,
+            mask: attention.mask.bounds(),
             packed: attention.is_packed(),
             capped: attention.bound.is_some(),
             biased: attention.biased,

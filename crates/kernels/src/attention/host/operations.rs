@@ -10,7 +10,7 @@ use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream, Tile
 use super::config::Configuration;
 use crate::attention::forward::score::ScoreOp;
 use crate::attention::forward::{ForwardKernel, ScoredKernel};
-use crate::attention::problem::{Attention, AttentionElement, Mask, Shape};
+use crate::attention::problem::{Attention, AttentionElement, Shape};
 use crate::gemm::host::config::has_wgmma;
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 
@@ -175,10 +175,6 @@ impl Operations {
         })?;
         let [q_maps, k_maps, v_maps] = &plan.maps;
         let (q, k, v) = (q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?);
-        let window = match attention.mask {
-            Mask::Window { left, right } => [left.min(1 << 30), right.min(1 << 30)],
-            Mask::Full | Mask::Causal => [0, 0],
-        };
         let heads = [shape.heads, shape.heads / shape.kv_heads, shape.batch];
         let (scale, bound) = (attention.scale_or_default(), attention.bound.unwrap_or(1.0));
         let grid = plan.kernel.shape(plan.ctas).overlapping();
@@ -194,7 +190,7 @@ impl Operations {
             let problem = (
                 lengths,
                 heads,
-                window,
+                attention.mask.window(),
                 configuration.section,
                 scale,
                 bound,
@@ -220,35 +216,34 @@ impl Operations {
                 format!("its kernel needs `wgmma` (sm_90a), and the device is {}", capability.target);
             return Err(OperationError::Shape { what: "an attention", reason });
         }
-        let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
-        let refused =
-            |error: Error| OperationError::Shape { what: "an attention", reason: error.to_string() };
-        // Packed sequences are one matrix of each head.
-        let [queries, keys] = attention.packed.unwrap_or([queries, keys]).map(u64::from);
-        let maps = |(rows, heads, d): (u64, u32, u32), tile: Result<TmaTile, Error>| {
-            let (heads, d, tile) = (u64::from(heads), u64::from(d), tile.map_err(refused)?);
-            let matrix = if tile.major() == Major::K { (rows, d) } else { (d, rows) };
-            let maps = TileMaps::<T>::new(matrix, &tile)?.pitched(heads * d).batched(heads, d);
-            let is_packed = attention.is_packed();
-            Ok::<_, OperationError>(if is_packed {
-                maps
-            } else {
-                maps.batched(batch.into(), rows * heads * d)
-            })
-        };
-        let q_maps = maps((queries, heads, head_dim), kernel.q_tile::<T>())?;
-        let k_maps = maps((keys, kv_heads, head_dim), kernel.k_tile::<T>())?;
-        let v_maps = maps((keys, kv_heads, value_dim), kernel.v_tile::<T>())?;
+        let Shape { batch, heads, kv_heads, head_dim, value_dim, .. } = attention.shape;
+        let [queries, keys] = attention.rows_of_maps();
+        let maps = [
+            tile_maps(attention, (queries, heads, head_dim), kernel.q_tile::<T>())?,
+            tile_maps(attention, (keys, kv_heads, head_dim), kernel.k_tile::<T>())?,
+            tile_maps(attention, (keys, kv_heads, value_dim), kernel.v_tile::<T>())?,
+        ];
         let tiles = u64::from(attention.shape.queries.div_ceil(kernel.rows() * kernel.cluster))
             * u64::from(heads)
             * u64::from(batch);
         let clusters = u64::from(self.device().properties().sm_count / kernel.cluster);
-        Ok(Plan {
-            kernel: compile(kernel)?,
-            maps: [q_maps, k_maps, v_maps],
-            ctas: tiles.min(clusters) as u32 * kernel.cluster,
-        })
+        Ok(Plan { kernel: compile(kernel)?, maps, ctas: tiles.min(clusters) as u32 * kernel.cluster })
     }
+}
+
+/// The maps of the tiles of Q, K, V or a gradient: of rows of `d` elements for each head and each
+/// sequence.
+pub(super) fn tile_maps<T: Storable>(
+    attention: &Attention,
+    (rows, heads, d): (u32, u32, u32),
+    tile: Result<TmaTile, Error>,
+) -> Result<TileMaps<T>> {
+    let refused = |error: Error| OperationError::Shape { what: "an attention", reason: error.to_string() };
+    let (rows, heads, d, tile) = (u64::from(rows), u64::from(heads), u64::from(d), tile.map_err(refused)?);
+    let matrix = if tile.major() == Major::K { (rows, d) } else { (d, rows) };
+    let maps = TileMaps::new(matrix, &tile)?.pitched(heads * d).batched(heads, d);
+    let sequences = u64::from(attention.shape.batch);
+    Ok(if attention.is_packed() { maps } else { maps.batched(sequences, rows * heads * d) })
 }
 
 /// Refuses extents that the kernel does not compute.

@@ -39,14 +39,15 @@ impl MaskOption {
     }
 }
 
-/// O = softmax(Q·Kᵀ)·V of each head.
+/// The extents of an attention, its mask and its type, as the forward pass and the gradients have
+/// them.
 #[derive(Clone, Debug, Options)]
-pub(crate) struct AttentionWorkload {
+struct ShapeOptions {
     /// Sequences.
     #[option(default = 1, max = 1 << 16)]
     batch: u32,
     /// Queries of a sequence.
-    #[option(default = 512, max = 1 << 20)]
+    #[option(default = 300, max = 1 << 20)]
     queries: u32,
     /// Keys of a sequence. By default as many as queries.
     #[option(max = 1 << 20)]
@@ -71,6 +72,36 @@ pub(crate) struct AttentionWorkload {
     /// Keys that a query sees after its position (window).
     #[option(default = 0)]
     right: u32,
+    /// Data type of the matrices.
+    #[option(name = "type")]
+    element: AttentionType,
+}
+
+impl ShapeOptions {
+    fn attention(&self) -> Attention {
+        let shape = Shape {
+            batch: self.batch,
+            queries: self.queries,
+            keys: self.keys(),
+            heads: self.heads,
+            kv_heads: self.kv_heads.unwrap_or(self.heads),
+            head_dim: self.head_dim,
+            value_dim: self.value_dim.unwrap_or(self.head_dim),
+        };
+        Attention { shape, ..Attention::new(0, 0, 0, 0).mask(self.mask.of(self.left, self.right)) }
+    }
+
+    fn keys(&self) -> u32 {
+        self.keys.unwrap_or(self.queries)
+    }
+}
+
+/// O = softmax(Q·Kᵀ)·V of each head.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct AttentionWorkload {
+    /// What it computes.
+    #[option(flatten)]
+    of: ShapeOptions,
     /// Sequences of random lengths up to `queries` and `keys`, without gaps between them.
     packed: bool,
     /// What scores are multiplied by. By default 1 / sqrt(head_dim).
@@ -81,9 +112,6 @@ pub(crate) struct AttentionWorkload {
     biased: bool,
     /// Give each head a sink.
     sinks: bool,
-    /// Data type of Q, K, V and O.
-    #[option(name = "type")]
-    element: AttentionType,
     /// Consumer warpgroups of a CTA.
     consumers: Option<u32>,
     /// Keys of a block.
@@ -101,31 +129,21 @@ pub(crate) struct AttentionWorkload {
 
 impl AttentionWorkload {
     fn attention(&self) -> Attention {
-        let shape = Shape {
-            batch: self.batch,
-            queries: self.queries,
-            keys: self.keys.unwrap_or(self.queries),
-            heads: self.heads,
-            kv_heads: self.kv_heads.unwrap_or(self.heads),
-            head_dim: self.head_dim,
-            value_dim: self.value_dim.unwrap_or(self.head_dim),
-        };
-        let mask = self.mask.of(self.left, self.right);
         let packed = self.packed.then(|| {
             let offsets = self.offsets();
-            offsets.map(|offsets| offsets[self.batch as usize])
+            offsets.map(|offsets| offsets[self.of.batch as usize])
         });
         let [scale, bound] = [self.scale, self.bound].map(|number| number.map(|number| number as f32));
-        Attention { shape, packed, mask, scale, bound, biased: self.biased, sinks: self.sinks }
+        let (biased, sinks) = (self.biased, self.sinks);
+        Attention { packed, scale, bound, biased, sinks, ..self.of.attention() }
     }
 
     /// The first query and the first key of each packed sequence, and their numbers in all. Some
     /// sequences are empty, some have one row.
     fn offsets(&self) -> [Vec<u32>; 2] {
-        let keys = self.keys.unwrap_or(self.queries);
-        [self.queries, keys].map(|most| {
+        [self.of.queries, self.of.keys()].map(|most| {
             let mut offsets = vec![0];
-            for sequence in 0..if self.packed { self.batch } else { 0 } {
+            for sequence in 0..if self.packed { self.of.batch } else { 0 } {
                 let length = match sequence % 8 {
                     5 => 0,
                     6 => most.min(1),
@@ -139,11 +157,11 @@ impl AttentionWorkload {
 
     /// Slopes as ALiBi has them: powers of two, from 1/2 down to 1/256.
     fn slopes(&self) -> Vec<f32> {
-        (1..=self.heads).map(|head| (-8.0 * head as f32 / self.heads as f32).exp2()).collect()
+        (1..=self.of.heads).map(|head| (-8.0 * head as f32 / self.of.heads as f32).exp2()).collect()
     }
 
     fn sink_values(&self) -> Vec<f32> {
-        (0..self.heads).map(|head| head as f32 - 2.0).collect()
+        (0..self.of.heads).map(|head| head as f32 - 2.0).collect()
     }
 
     fn prepare_of<T: AttentionElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
@@ -203,65 +221,23 @@ impl Workload for AttentionWorkload {
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        with_attention_type!(self.element, T => self.prepare_of::<T>(setup))
+        with_attention_type!(self.of.element, T => self.prepare_of::<T>(setup))
     }
 }
 
 /// The gradients of Q, K and V of an attention.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct GradientWorkload {
-    /// Sequences.
-    #[option(default = 1, max = 1 << 16)]
-    batch: u32,
-    /// Queries of a sequence.
-    #[option(default = 300, max = 1 << 20)]
-    queries: u32,
-    /// Keys of a sequence. By default as many as queries.
-    #[option(max = 1 << 20)]
-    keys: Option<u32>,
-    /// Heads of Q and O.
-    #[option(default = 2, min = 1, max = 1 << 10)]
-    heads: u32,
-    /// Heads of K and V. By default as many as Q has.
-    #[option(max = 1 << 10)]
-    kv_heads: Option<u32>,
-    /// Elements of a head of Q and K.
-    #[option(default = 128, max = 1 << 10)]
-    head_dim: u32,
-    /// Elements of a head of V and O. By default as many as Q and K have.
-    #[option(max = 1 << 10)]
-    value_dim: Option<u32>,
-    /// Which keys a query sees.
-    mask: MaskOption,
-    /// Keys that a query sees before its position (window).
-    #[option(default = 128)]
-    left: u32,
-    /// Keys that a query sees after its position (window).
-    #[option(default = 0)]
-    right: u32,
-    /// Data type of the matrices.
-    #[option(name = "type")]
-    element: AttentionType,
+    /// What it computes.
+    #[option(flatten)]
+    of: ShapeOptions,
     /// Queries of a block: 64 or 128.
     block: Option<u32>,
 }
 
 impl GradientWorkload {
-    fn attention(&self) -> Attention {
-        let shape = Shape {
-            batch: self.batch,
-            queries: self.queries,
-            keys: self.keys.unwrap_or(self.queries),
-            heads: self.heads,
-            kv_heads: self.kv_heads.unwrap_or(self.heads),
-            head_dim: self.head_dim,
-            value_dim: self.value_dim.unwrap_or(self.head_dim),
-        };
-        Attention { shape, ..Attention::new(0, 0, 0, 0).mask(self.mask.of(self.left, self.right)) }
-    }
-
     fn prepare_of<T: AttentionElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        let attention = self.attention();
+        let attention = self.of.attention();
         let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
         let rows = rows * attention.shape.heads as usize;
         let block = self.block.unwrap_or_else(|| block_rows(&attention));
@@ -304,11 +280,11 @@ impl Workload for GradientWorkload {
 
     fn work(&self) -> Work {
         // Five products where the forward pass has two.
-        let Work { operations, bytes } = work(&self.attention(), &[vec![], vec![]], 2);
+        let Work { operations, bytes } = work(&self.of.attention(), &[vec![], vec![]], 2);
         Work { operations: 2.5 * operations, bytes: 2.0 * bytes }
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        with_attention_type!(self.element, T => self.prepare_of::<T>(setup))
+        with_attention_type!(self.of.element, T => self.prepare_of::<T>(setup))
     }
 }
