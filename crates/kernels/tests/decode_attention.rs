@@ -11,6 +11,7 @@ use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, Decode
 use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::SUITE;
+use crate::mutants::mutated;
 use crate::walk::{on_emulators, run};
 
 /// No key, one, and where boxes of 16 keys and tiles of several boxes begin and end.
@@ -184,7 +185,7 @@ fn broken_kernels_are_found() -> Result<(), Box<dyn std::error::Error>> {
         call.launch(&device, record, &record.ptx)?;
         for (text, which, change, finding) in mutants {
             let outcome =
-                Call::new(&device)?.launch(&device, record, &changed(&record.ptx, text, *which, change));
+                Call::new(&device)?.launch(&device, record, &mutated(&record.ptx, text, *which, change));
             let said = outcome.err().map(|error| error.to_string()).unwrap_or_default();
             if !said.contains(finding) {
                 missed.push(format!("{name}: {text}, {which}: no {finding} in: {said}"));
@@ -193,16 +194,4 @@ fn broken_kernels_are_found() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
     Ok(())
-}
-
-/// The PTX with a change in the `which`-th line that holds a text; a predicate becomes true.
-fn changed(ptx: &str, text: &str, which: usize, change: &str) -> String {
-    let mut lines: Vec<String> = ptx.lines().map(str::to_owned).collect();
-    let line = lines.iter_mut().filter(|line| line.contains(text)).nth(which).expect("the line is there");
-    *line = line.replace(text, change);
-    if change.starts_with("setp") {
-        let predicate = line.trim().split([' ', ',']).nth(1).expect("a predicate");
-        *line = format!("setp.eq.u32 {predicate}, 0, 0;");
-    }
-    lines.join("\n")
 }

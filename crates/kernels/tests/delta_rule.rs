@@ -13,6 +13,7 @@ use warpwright_testing::one_in;
 
 use crate::SUITE;
 use crate::emulated::hopper;
+use crate::mutants::mutated;
 use crate::walk::run;
 
 const HEADS: Heads = Heads { keys: 1, values: 2 };
@@ -245,15 +246,8 @@ fn broken_prefills_are_found() -> Result<(), Box<dyn Error>> {
     let mut missed = Vec::new();
     let mutants: Vec<&Mutant> = MUTANTS.iter().collect();
     for (kernel, text, which, change, finding) in one_in(3, mutants) {
-        let mut lines: Vec<String> = records[*kernel].ptx.lines().map(str::to_owned).collect();
-        let line =
-            lines.iter_mut().filter(|line| line.contains(text)).nth(*which).expect("the line is there");
-        *line = line.replace(text, change);
-        if *change == "setp" {
-            let predicate = line.trim().split([' ', ',']).nth(1).expect("a predicate");
-            *line = format!("setp.eq.u32 {predicate}, 0, 0;");
-        }
-        let outcome = launch_mutant(&device, &records[*kernel], &lines.join("\n"));
+        let record = &records[*kernel];
+        let outcome = launch_mutant(&device, record, &mutated(&record.ptx, text, *which, change));
         let said = outcome.err().map(|error| error.to_string()).unwrap_or_default();
         if !said.contains(finding) {
             missed.push(format!("{kernel}, {text}, {which}: no {finding} in: {said}"));

@@ -24,6 +24,7 @@ mod gemm_search;
 mod lengths;
 mod library;
 mod matrices;
+mod mutants;
 mod operands;
 mod overlap;
 mod products;
