@@ -80,7 +80,7 @@ fn a_thread_to_a_row_uses_half_of_each_sector() -> Result<(), Error> {
     Ok(())
 }
 
-/// The GPU primers: 48 registers a thread.
+/// The GPU primers: 48 registers per thread.
 #[test]
 fn registers_are_given_to_warps_in_units_of_a_partition() {
     let h100 = Capability::numbered(9, 0).expect("in the table");

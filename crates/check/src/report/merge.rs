@@ -8,9 +8,9 @@ use crate::report::conflict::Conflict;
 use crate::report::finding::{Finding, FindingKind};
 use crate::state::agents::Role;
 
-/// How far findings of a kind usually are from the cause. A barrier that not all threads execute
-/// orders nothing, an access outside its array is one of another array, and what is not waited for
-/// in time is not waited for at the end either.
+/// How far findings of a kind usually are from the cause. A barrier that some threads do not execute
+/// causes races, an access outside its array conflicts with accesses of the next array, and a missing
+/// wait is found again when the kernel ends.
 pub(crate) fn distance(kind: FindingKind) -> u32 {
     match kind {
         FindingKind::Divergence | FindingKind::Barrier | FindingKind::Fault(FaultKind::OutOfBounds) => 0,

@@ -36,7 +36,7 @@ use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads};
 
 /// The threads of a CTA: a warpgroup.
 const THREADS: u32 = 128;
-/// CTAs that an SM holds: 53 KiB of shared memory and 128 registers a thread each.
+/// CTAs that an SM holds: 53 KiB of shared memory and 128 registers per thread each.
 const CTAS_PER_SM: u32 = 4;
 
 /// The kernel. A CTA computes a chunk of one or two value heads that share a key head.

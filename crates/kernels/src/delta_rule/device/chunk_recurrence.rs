@@ -178,7 +178,7 @@ impl ChunkRecurrence {
         }
     }
 
-    /// The producer and the consumers. One consumer has 256 registers a thread without more ado.
+    /// The producer and the consumers. One consumer may use 256 registers per thread without `setmaxnreg`.
     fn role_sizes(&self) -> [RoleSize; 2] {
         match self.consumers {
             1 => [warpgroups(1), warpgroups(1)],

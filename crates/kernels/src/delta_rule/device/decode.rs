@@ -102,7 +102,7 @@ impl Decode {
     ) {
         launch::threads(self.threads::<S>());
         if self.rows * vector::width::<S>() <= 32 {
-            // At most 80 registers a thread: an SM has 96 KiB of state in flight.
+            // At most 80 registers per thread: an SM has 96 KiB of state in flight.
             launch::blocks_per_sm((THREADS_PER_SM / self.threads::<S>()).max(1));
         }
         if self.dependent_launch {
