@@ -2,9 +2,13 @@
 
 pub mod attention;
 mod cache;
+pub mod causal_conv;
 pub mod collective;
+pub mod columns;
 pub mod delta_rule;
 pub mod elementwise;
+pub mod gated_norm;
+pub mod gather;
 pub mod gemm;
 pub mod histogram;
 mod look_back;
@@ -19,6 +23,7 @@ pub mod scan;
 pub mod select;
 pub mod sgemm;
 pub mod sort;
+pub mod swiglu;
 pub mod transpose;
 pub mod vector;
 pub mod workloads;

@@ -38,6 +38,7 @@ mod select_histogram;
 mod sgemm;
 mod sort;
 mod sort_cases;
+mod transformer_step;
 mod walk;
 
 use warpwright_kernels::workloads::WORKLOADS;

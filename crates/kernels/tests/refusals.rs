@@ -10,8 +10,11 @@ use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use warpwright_kernels::attention::score::Pair;
 use warpwright_kernels::attention::{Attention, AttentionBuffers, GradientBuffers};
+use warpwright_kernels::causal_conv::{CausalConv, ConvSequences};
+use warpwright_kernels::columns::MatrixColumns;
 use warpwright_kernels::delta_rule::device::decode::Decode;
 use warpwright_kernels::delta_rule::{self, DeltaRuleInputs, InitialState};
+use warpwright_kernels::gated_norm::GatedNorm;
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_kernels::rope::{HeadRows, Pairing, RopeBuffers, RopeShape};
@@ -102,6 +105,50 @@ fn rotate(bench: &Bench, head_dim: u32, rotary_dim: u32, slots: usize, output: u
         value_cache: &mut value_cache,
     };
     bench.operations.rope(&bench.stream, &shape, buffers)
+}
+
+/// SwiGLU of 3 rows of 5 columns.
+fn swiglu(bench: &Bench, gates: usize, offset: u32, y: usize) -> Outcome {
+    let (gates, mut y) = (bench.f32(gates), bench.f32(y));
+    let gates = MatrixColumns { buffer: &gates, offset: 0, stride: 10 };
+    let values = MatrixColumns { offset, ..gates };
+    bench.operations.swiglu(&bench.stream, (3, 5), gates, values, &mut y)
+}
+
+/// 3 rows of 5 columns of a table.
+fn gather(bench: &Bench, table: usize, y: usize) -> Outcome {
+    let (table, mut y) = (bench.f32(table), bench.f32(y));
+    bench.operations.gather_rows(&bench.stream, (&table, 5), (&bench.of(3), 0), &mut y)
+}
+
+/// The gated norm of 2 heads of 3 tokens.
+fn gated_norm(bench: &Bench, head_dim: u32, offset: u32, weights: usize, y: usize) -> Outcome {
+    let (x, weights, mut y) = (bench.f32(6 * head_dim as usize), bench.f32(weights), bench.f32(y));
+    let x = MatrixColumns::all(&x, 2 * head_dim);
+    let (gain, epsilon) = (Gain::Weight, 1e-6);
+    let norm = GatedNorm { tokens: 3, heads: 2, head_dim, weights: &weights, gain, epsilon };
+    let z = MatrixColumns { offset, ..x };
+    bench.operations.gated_rms_norm(&bench.stream, norm, x, z, &mut y)
+}
+
+/// A causal convolution of 5 channels and 2 sequences, by the elements of the weights, the bias, the
+/// states and y.
+fn conv_decode(bench: &Bench, width: u32, lengths: [usize; 4]) -> Outcome {
+    let [weights, bias, mut state, mut y] = lengths.map(|length| bench.f32(length));
+    let conv = CausalConv { channels: 5, width, weights: &weights, bias: Some(&bias) };
+    let x = bench.f32(10);
+    let x = (MatrixColumns::all(&x, 5), 2);
+    bench.operations.causal_conv_decode(&bench.stream, conv, x, &mut state, &mut y)
+}
+
+/// A causal convolution of 5 channels and 4 tokens, by the elements of x, the starts, the initial
+/// and the last states, and y.
+fn conv(bench: &Bench, [x, starts, initial, last, y]: [usize; 5]) -> Outcome {
+    let [x, weights, initial, mut last, mut y] = [x, 20, initial, last, y].map(|length| bench.f32(length));
+    let conv = CausalConv { channels: 5, width: 4, weights: &weights, bias: None };
+    let sequences = ConvSequences { starts: &bench.of(starts), initial: Some(&initial), last: &mut last };
+    let x = (MatrixColumns::all(&x, 5), 4);
+    bench.operations.causal_conv(&bench.stream, conv, x, sequences, &mut y)
 }
 
 /// A call that is refused: the operation, the call, and the sentence.
@@ -450,6 +497,43 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the rotary embedding: heads of 20 elements; give a multiple of 8 up to 256";
     rope, |b| rotate(b, 64, 64, 2, 384) => "the slots of the rotary embedding: expected a length of 3, found 2";
     rope, |b| rotate(b, 64, 64, 3, 383) => "the output of the rotary embedding: expected a length of 384, found 383";
+
+    swiglu, |b| swiglu(b, 24, 5, 15) => "the gates of SwiGLU: the last row ends at element 25, and the buffer has 24";
+    swiglu, |b| swiglu(b, 30, 6, 15) => "the values of SwiGLU: the last row ends at element 31, and the buffer has 30";
+    swiglu, |b| swiglu(b, 30, 5, 16) => "the output of SwiGLU: expected a length of 15, found 16";
+    gather_rows, |b| gather(b, 0, 15) => "a gather of rows: a table of 0 elements has no whole rows of 5";
+    gather_rows, |b| gather(b, 9, 15) => "a gather of rows: a table of 9 elements has no whole rows of 5";
+    gather_rows, |b| gather(b, 10, 14) => "the output of a gather of rows: expected a length of 15, found 14";
+    gated_rms_norm, |b| gated_norm(b, 96, 0, 96, 576)
+        => "gated RMSNorm: heads of 96 elements; give a power of two from 8 to 256";
+    gated_rms_norm, |b| gated_norm(b, 64, 4, 64, 384)
+        => "gated RMSNorm: an offset or a stride of 4 elements; give multiples of 8";
+    gated_rms_norm, |b| gated_norm(b, 64, 8, 64, 384)
+        => "z of gated RMSNorm: the last row ends at element 392, and the buffer has 384";
+    gated_rms_norm, |b| gated_norm(b, 64, 0, 63, 384)
+        => "the weights of gated RMSNorm: expected a length of 64, found 63";
+    gated_rms_norm, |b| gated_norm(b, 64, 0, 64, 385)
+        => "the output of gated RMSNorm: expected a length of 384, found 385";
+    causal_conv_decode, |b| conv_decode(b, 3, [15, 5, 20, 10])
+        => "a causal convolution: filters of width 3; give 2 or 4";
+    causal_conv_decode, |b| conv_decode(b, 4, [19, 5, 30, 10])
+        => "the weights of a causal convolution: expected a length of 20, found 19";
+    causal_conv_decode, |b| conv_decode(b, 4, [20, 4, 30, 10])
+        => "the bias of a causal convolution: expected a length of 5, found 4";
+    causal_conv_decode, |b| conv_decode(b, 4, [20, 5, 29, 10])
+        => "the state of a causal convolution: expected a length of 30, found 29";
+    causal_conv_decode, |b| conv_decode(b, 4, [20, 5, 30, 9])
+        => "the output of a causal convolution: expected a length of 10, found 9";
+    causal_conv, |b| conv(b, [19, 2, 15, 15, 20])
+        => "x of a causal convolution: the last row ends at element 20, and the buffer has 19";
+    causal_conv, |b| conv(b, [20, 1, 0, 0, 20])
+        => "a causal convolution: 4 tokens are of no sequence; pass where sequences start and end";
+    causal_conv, |b| conv(b, [20, 2, 14, 15, 20])
+        => "the initial states of a causal convolution: expected a length of 15, found 14";
+    causal_conv, |b| conv(b, [20, 2, 15, 14, 20])
+        => "the last states of a causal convolution: expected a length of 15, found 14";
+    causal_conv, |b| conv(b, [20, 2, 15, 15, 21])
+        => "the output of a causal convolution: expected a length of 20, found 21";
 
     decode_attention, |b| decode_of(b, |shape| shape.heads.head_dim = 80)
         => "decode attention: a head dimension of 80; give one of [64, 96, 128, 192, 256]";

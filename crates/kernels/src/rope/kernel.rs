@@ -3,6 +3,7 @@
 use warpwright::prelude::*;
 
 use super::problem::{LANES, NO_SLOT, Pairing, RopeShape};
+use crate::collective::sum_group;
 use crate::rows::{Chunk, Gain, RowElement};
 use crate::vector;
 
@@ -81,12 +82,8 @@ impl Rope {
         }
         let mut values = self.load(is_mine, from.at(column));
         if let Some(gain) = self.norm {
-            let mut squares = values.iter().fold(constant(0f32), |sum, value| value.mul_add(*value, sum));
-            let mut distance = self.group() / 2;
-            while distance > 0 {
-                squares = squares + squares.shuffle_xor(distance);
-                distance /= 2;
-            }
+            let squares = values.iter().fold(constant(0f32), |sum, value| value.mul_add(*value, sum));
+            let squares = sum_group(squares, self.group());
             let root = (squares * (1.0 / head_dim as f32) + inputs.epsilon).rsqrt();
             let mut weights = inputs.key_weights;
             if is_query {

@@ -7,7 +7,8 @@ use warpwright_harness::{DynWorkload, Entry};
 use crate::attention::decode::DecodeAttentionWorkload;
 use crate::attention::{AttentionWorkload, GradientWorkload};
 use crate::{
-    delta_rule, elementwise, histogram, reduce, rope, rows, sampling, scan, select, sgemm, sort, transpose,
+    causal_conv, delta_rule, elementwise, gated_norm, gather, histogram, reduce, rope, rows, sampling, scan,
+    select, sgemm, sort, swiglu, transpose,
 };
 
 /// Every workload of the library, in the order in which a reader best meets them.
@@ -28,10 +29,15 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<rows::AddRmsNormWorkload>(),
     Entry::of::<rows::LayerNormWorkload>(),
     Entry::of::<rows::CrossEntropyWorkload>(),
+    Entry::of::<gather::GatherWorkload>(),
+    Entry::of::<swiglu::SwigluWorkload>(),
     Entry::of::<rope::RopeWorkload>(),
     Entry::of::<sampling::SamplingWorkload>(),
+    Entry::of::<causal_conv::CausalConvDecodeWorkload>(),
+    Entry::of::<causal_conv::CausalConvWorkload>(),
     Entry::of::<delta_rule::DeltaRuleDecodeWorkload>(),
     Entry::of::<delta_rule::DeltaRuleWorkload>(),
+    Entry::of::<gated_norm::GatedNormWorkload>(),
     Entry::of::<sgemm::SgemmWorkload>(),
     Entry::of::<gemm::GemmWorkload>(),
     Entry::of::<AttentionWorkload>(),

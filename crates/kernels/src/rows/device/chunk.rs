@@ -96,6 +96,13 @@ impl<T: RowElement> Chunk<T> {
         Self { words, lanes, element: std::marker::PhantomData }
     }
 
+    /// The elements where the condition holds, else zeros.
+    #[track_caller]
+    pub(crate) fn or_zero(&self, condition: Reg<bool>) -> Self {
+        let words = self.words.iter().map(|word| condition.select(*word, 0u32)).collect();
+        Self { words, ..*self }
+    }
+
     /// The elements in f32.
     #[track_caller]
     pub(crate) fn values(&self) -> Vec<Reg<f32>> {

@@ -1,0 +1,147 @@
+//! The operations for programs.
+
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+
+use super::device::{ConvKernel, RUN};
+use crate::columns::{MatrixColumns, VectorGrid};
+use crate::operations::{OperationError, Operations, Result, expect_length};
+use crate::rows::RowElement;
+
+/// The filter of each channel.
+#[derive(Clone, Copy)]
+pub struct CausalConv<'l, T> {
+    /// Channels.
+    pub channels: u32,
+    /// Tokens that a result depends on: 2 or 4.
+    pub width: u32,
+    /// (channels, width): the weight of the token itself is a channel's last.
+    pub weights: &'l Buffer<T>,
+    /// (channels); `None`: zeros.
+    pub bias: Option<&'l Buffer<T>>,
+}
+
+/// Packed sequences and their states, which are (sequences, width - 1, channels), the oldest column
+/// first.
+pub struct ConvSequences<'l, T> {
+    /// (sequences + 1): where sequences start and, last, the number of tokens.
+    pub starts: &'l Buffer<u32>,
+    /// The states that sequences begin with; `None`: zeros.
+    pub initial: Option<&'l Buffer<T>>,
+    /// The states that sequences end with.
+    pub last: &'l mut Buffer<T>,
+}
+
+/// The operation's name in errors.
+const OPERATION: &str = "a causal convolution";
+
+impl<T: Storable> CausalConv<'_, T> {
+    fn check(&self) -> Result<()> {
+        let Self { channels, width, weights, bias } = *self;
+        if !matches!(width, 2 | 4) {
+            let reason = format!("filters of width {width}; give 2 or 4");
+            return Err(OperationError::Shape { what: OPERATION, reason });
+        }
+        expect_length(
+            "the weights of a causal convolution",
+            channels as usize * width as usize,
+            weights.len(),
+        )?;
+        match bias {
+            Some(bias) => expect_length("the bias of a causal convolution", channels as usize, bias.len()),
+            None => Ok(()),
+        }
+    }
+
+    /// Elements of the states of that many sequences.
+    fn state(&self, sequences: u32) -> usize {
+        sequences as usize * (self.width as usize - 1) * self.channels as usize
+    }
+
+    fn kernel(&self, x: &MatrixColumns<'_, T>, has_initial: bool) -> ConvKernel
+    where
+        T: RowElement,
+    {
+        let grid = VectorGrid::new::<T>(self.channels, &[x.extents()], 1);
+        ConvKernel { grid, width: self.width, has_bias: self.bias.is_some(), has_initial }
+    }
+}
+
+impl Operations {
+    /// One token of each sequence: row i of `x` and of `y`, which is (sequences, channels), is of
+    /// sequence i. `state`, (sequences, width - 1, channels), are the columns before, the oldest
+    /// first, and becomes those before the next token.
+    ///
+    /// Everything is computed in f32, and a result is rounded to `T` once.
+    ///
+    /// # Errors
+    /// The width is neither 2 nor 4, a buffer does not have the length of the shape, or the device
+    /// refuses.
+    pub fn causal_conv_decode<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        conv: CausalConv<'_, T>,
+        (x, sequences): (MatrixColumns<'_, T>, u32),
+        state: &mut Buffer<T>,
+        y: &mut Buffer<T>,
+    ) -> Result<LaunchCounts> {
+        conv.check()?;
+        x.check("x of a causal convolution", (sequences, conv.channels))?;
+        expect_length("the state of a causal convolution", conv.state(sequences), state.len())?;
+        let results = sequences as usize * conv.channels as usize;
+        expect_length("the output of a causal convolution", results, y.len())?;
+        if results == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let update = conv.kernel(&x, true);
+        let kernel = self.kernel(update, ConvKernel::update::<T>)?;
+        let ctas = update.grid.grid(self, OPERATION, sequences)?;
+        let bias = conv.bias.unwrap_or(conv.weights);
+        let arguments = (x.buffer, conv.weights, bias, state, y, x.extents(), sequences);
+        Ok(kernel.launch(stream, ctas, arguments)?)
+    }
+
+    /// All `tokens` of packed sequences, which are rows of `x` and of `y`, (tokens, channels).
+    ///
+    /// Everything is computed in f32, and a result is rounded to `T` once.
+    ///
+    /// # Errors
+    /// The width is neither 2 nor 4, a buffer does not have the length of the shape, there are
+    /// tokens of no sequence, or the device refuses.
+    pub fn causal_conv<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        conv: CausalConv<'_, T>,
+        (x, tokens): (MatrixColumns<'_, T>, u32),
+        sequences: ConvSequences<'_, T>,
+        y: &mut Buffer<T>,
+    ) -> Result<LaunchCounts> {
+        conv.check()?;
+        let ConvSequences { starts, initial, last } = sequences;
+        let refuse = |reason| Err(OperationError::Shape { what: OPERATION, reason });
+        let Ok(sequences) = u32::try_from(starts.len().saturating_sub(1)) else {
+            return refuse(format!("{} starts of sequences are too many", starts.len()));
+        };
+        if sequences == 0 && tokens > 0 {
+            return refuse(format!("{tokens} tokens are of no sequence; pass where sequences start and end"));
+        }
+        x.check("x of a causal convolution", (tokens, conv.channels))?;
+        let state = conv.state(sequences);
+        let initial_length = initial.map_or(state, Buffer::len);
+        expect_length("the initial states of a causal convolution", state, initial_length)?;
+        expect_length("the last states of a causal convolution", state, last.len())?;
+        let results = tokens as usize * conv.channels as usize;
+        expect_length("the output of a causal convolution", results, y.len())?;
+        if state == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let run = conv.kernel(&x, initial.is_some());
+        let kernel = self.kernel(run, ConvKernel::run::<T>)?;
+        let ctas = run.grid.grid(self, OPERATION, sequences.saturating_add(tokens.div_ceil(RUN)))?;
+        let bias = conv.bias.unwrap_or(conv.weights);
+        let initial = initial.unwrap_or(conv.weights);
+        let inputs = (x.buffer, conv.weights, bias, starts, initial);
+        let arguments =
+            (inputs.0, inputs.1, inputs.2, inputs.3, inputs.4, last, y, x.extents(), tokens, sequences);
+        Ok(kernel.launch(stream, ctas, arguments)?)
+    }
+}

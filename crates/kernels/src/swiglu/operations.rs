@@ -1,0 +1,70 @@
+//! The operation for programs.
+
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+
+use super::kernel::Swiglu;
+use crate::columns::{MatrixColumns, VectorGrid};
+use crate::operations::{Operations, Result, expect_length};
+use crate::rows::{MatrixShape, RowElement};
+
+/// Vectors of a thread.
+const STEPS: u32 = 1;
+
+impl Operations {
+    /// y = silu(gates) · values, elementwise; y is (rows, columns) without gaps. Gates and values
+    /// are two matrices, or the halves of the columns of one.
+    ///
+    /// A result is off by at most 20 u of itself, where u is 2^-24, and by one rounding to `T`.
+    ///
+    /// ```
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::columns::MatrixColumns;
+    /// # use warpwright_kernels::operations::Operations;
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let x = device.buffer_from(&[0.0f32, -f32::INFINITY, 7.0, 5.0])?;
+    /// let gates = MatrixColumns { buffer: &x, offset: 0, stride: 4 };
+    /// let mut y = device.uninitialized(2)?;
+    /// operations.swiglu(&stream, (1, 2), gates, MatrixColumns { offset: 2, ..gates }, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [0.0, 0.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A buffer ends before the last row, y has another length than the shape, or the device
+    /// refuses.
+    pub fn swiglu<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        shape: MatrixShape,
+        gates: MatrixColumns<'_, T>,
+        values: MatrixColumns<'_, T>,
+        y: &mut Buffer<T>,
+    ) -> Result<LaunchCounts> {
+        self.swiglu_by(STEPS, stream, shape, gates, values, y)
+    }
+
+    /// As [`swiglu`](Self::swiglu), with `steps` vectors of each thread.
+    pub(super) fn swiglu_by<T: RowElement + Storable>(
+        &self,
+        steps: u32,
+        stream: &Stream,
+        (rows, columns): MatrixShape,
+        gates: MatrixColumns<'_, T>,
+        values: MatrixColumns<'_, T>,
+        y: &mut Buffer<T>,
+    ) -> Result<LaunchCounts> {
+        gates.check("the gates of SwiGLU", (rows, columns))?;
+        values.check("the values of SwiGLU", (rows, columns))?;
+        expect_length("the output of SwiGLU", rows as usize * columns as usize, y.len())?;
+        if y.is_empty() {
+            return Ok(LaunchCounts::default());
+        }
+        let extents = [gates.extents(), values.extents()];
+        let grid = VectorGrid::new::<T>(columns, &extents, steps);
+        let kernel = self.kernel(Swiglu { grid }, Swiglu::run::<T>)?;
+        let ctas = grid.grid(self, "SwiGLU", rows)?;
+        let arguments = (gates.buffer, values.buffer, y, extents[0], extents[1], rows);
+        Ok(kernel.launch(stream, ctas, arguments)?)
+    }
+}

@@ -1,0 +1,43 @@
+//! The elementwise, gathering and convolving kernels of a transformer's step: every element against
+//! f64, at shapes of whole vectors and not, clean under all checkers.
+
+use warpwright::emulator::Schedule;
+use warpwright::runtime::Device;
+
+use crate::SUITE;
+use crate::walk::run;
+
+/// Whole vectors and not, of each type; no elements; several vectors of a thread; sequences of no
+/// token, and more of them than runs.
+const CASES: &[&str] = &[
+    "swiglu --tokens 3 --intermediate 136",
+    "swiglu --tokens 3 --intermediate 1030 --layout separate --type f16 --steps 2",
+    "swiglu --tokens 2 --intermediate 333 --type f32 --steps 4",
+    "swiglu --tokens 0",
+    "gather-rows --tokens 40 --hidden 136 --entries 3",
+    "gather-rows --tokens 7 --hidden 1030 --type f16 --steps 1",
+    "gather-rows --tokens 7 --hidden 333 --type f32 --steps 8",
+    "gather-rows --tokens 0",
+    "gated-rms-norm --tokens 3",
+    "gated-rms-norm --tokens 5 --head-dim 256 --heads 3 --gain weight --type f32",
+    "gated-rms-norm --tokens 2 --head-dim 8 --heads 5 --type f16",
+    "gated-rms-norm --tokens 0",
+    "causal-conv-decode",
+    "causal-conv-decode --channels 37 --sequences 5 --type f16 --bias true",
+    "causal-conv-decode --channels 34 --width 2 --type f32",
+    "causal-conv-decode --sequences 0",
+    "causal-conv",
+    "causal-conv --tokens 13 --sequences 9 --channels 37 --type f16 --bias true",
+    "causal-conv --tokens 40 --sequences 1 --channels 34 --width 2 --type f32 --from-zeros true",
+    "causal-conv --tokens 0 --sequences 3 --channels 36",
+    "causal-conv --tokens 2 --sequences 2 --channels 36 --type f32",
+    "causal-conv --tokens 0 --sequences 0",
+];
+
+#[test]
+fn every_element_is_right_and_checks_clean() {
+    for (name, schedule) in [("emu:h200", Schedule::Latest), ("emu:a100", Schedule::Random(5))] {
+        let device = Device::with_schedule(name, schedule).and_then(Device::checked).expect("an emulator");
+        CASES.iter().for_each(|case| run(&SUITE, &device, case));
+    }
+}
