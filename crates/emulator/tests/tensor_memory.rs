@@ -111,7 +111,7 @@ fn every_shape_reaches_its_own_cells() {
                 let first = found[warp * part + 5 * registers_of as usize] - 256 * warp as u32;
                 let place = match shape {
                     "32x32b" => (5, 0),
-                    "16x64b" => (1, 1),
+                    "16x64b" => (9, 0),
                     "16x128b" => (1, 1),
                     "16x256b" => (1, 2),
                     _ => (5, 0),
@@ -202,6 +202,8 @@ struct Types {
     numbers: (u32, u32, u32),
     /// Bytes of an element.
     element: usize,
+    /// Bits of an element: 16 of 4 or 6 bits are followed by padding up to 16 bytes.
+    width: usize,
     /// The bits of a small integer.
     bits: fn(i32) -> u32,
     /// What a cell of D holds.
@@ -216,12 +218,20 @@ fn single(cell: u32) -> i32 {
     f32::from_bits(cell) as i32
 }
 
-const TYPES: [Types; 7] = [
-    Types { kind: "f16", numbers: (1, 1, 1), element: 2, bits: |v| float_bits(v) >> 16, value: single },
+const TYPES: [Types; 10] = [
+    Types {
+        kind: "f16",
+        numbers: (1, 1, 1),
+        element: 2,
+        width: 16,
+        bits: |v| float_bits(v) >> 16,
+        value: single,
+    },
     Types {
         kind: "f16",
         numbers: (1, 0, 0),
         element: 2,
+        width: 16,
         bits: |v| half::f16::from_f32(v as f32).to_bits().into(),
         value: single,
     },
@@ -229,14 +239,16 @@ const TYPES: [Types; 7] = [
         kind: "f16",
         numbers: (0, 0, 0),
         element: 2,
+        width: 16,
         bits: |v| half::f16::from_f32(v as f32).to_bits().into(),
         value: |cell| half::f16::from_bits(cell as u16).to_f32() as i32,
     },
-    Types { kind: "tf32", numbers: (1, 2, 2), element: 4, bits: float_bits, value: single },
+    Types { kind: "tf32", numbers: (1, 2, 2), element: 4, width: 32, bits: float_bits, value: single },
     Types {
         kind: "f8f6f4",
         numbers: (1, 1, 1),
         element: 1,
+        width: 8,
         bits: |v| u32::from(half::f16::from_f32(v as f32).to_bits() >> 8),
         value: single,
     },
@@ -244,6 +256,7 @@ const TYPES: [Types; 7] = [
         kind: "i8",
         numbers: (2, 1, 1),
         element: 1,
+        width: 8,
         bits: |v| v as u32 & 0xff,
         value: |cell| cell as i32,
     },
@@ -251,10 +264,41 @@ const TYPES: [Types; 7] = [
         kind: "i8",
         numbers: (2, 0, 1),
         element: 1,
+        width: 8,
         bits: |v| v as u32 & 0xff,
         value: |cell| cell as i32,
     },
+    // e2m1 by e2m1, e2m3 by e2m3, and e3m2 by e3m2.
+    Types {
+        kind: "f8f6f4",
+        numbers: (1, 5, 5),
+        element: 1,
+        width: 4,
+        bits: |v| small_bits(v, 1, 1),
+        value: single,
+    },
+    Types {
+        kind: "f8f6f4",
+        numbers: (1, 3, 3),
+        element: 1,
+        width: 6,
+        bits: |v| small_bits(v, 3, 1),
+        value: single,
+    },
+    Types {
+        kind: "f8f6f4",
+        numbers: (1, 4, 4),
+        element: 1,
+        width: 6,
+        bits: |v| small_bits(v, 2, 3),
+        value: single,
+    },
 ];
+
+/// A small number as a float with a fraction of some bits and this exponent bias.
+fn small_bits(value: i32, fraction: u32, bias: u32) -> u32 {
+    if value == 0 { 0 } else { (float_bits(value) >> (23 - fraction)) - ((127 - bias) << fraction) }
+}
 
 /// A product of a pair of CTAs, or of one.
 #[derive(Clone, Copy, Debug)]
@@ -287,9 +331,21 @@ impl Case {
                 for (row, step) in
                     (0..matrix.extent).flat_map(|row| (0..matrix.depth()).map(move |s| (row, s)))
                 {
-                    let bits = (types.bits)(element(seed, first + row, step)).to_le_bytes();
-                    let at = part * size + start + matrix.offset(row, step);
-                    image[at..at + types.element].copy_from_slice(&bits[..types.element]);
+                    let bits = (types.bits)(element(seed, first + row, step));
+                    let first_of_16 = match matrix.place {
+                        Place::MnMajor128 => matrix.offset(row / 16 * 16, step),
+                        _ => matrix.offset(row, step / 16 * 16),
+                    };
+                    let at = 8 * (part * size + start);
+                    let at = at
+                        + match (types.width, matrix.place) {
+                            (4 | 6, Place::MnMajor128) => 8 * first_of_16 + row % 16 * types.width,
+                            (4 | 6, _) => 8 * first_of_16 + step % 16 * types.width,
+                            _ => 8 * matrix.offset(row, step),
+                        };
+                    for bit in (0..types.width).filter(|bit| bits >> bit & 1 != 0) {
+                        image[(at + bit) / 8] |= 1 << ((at + bit) % 8);
+                    }
                 }
             };
             put(a, 0, 1, part * a.extent);
@@ -483,13 +539,15 @@ fn a_may_be_in_tensor_memory() {
 
 #[test]
 fn copies_go_to_their_rows() {
-    type Case = (&'static str, u32, u32, fn(u32) -> u32);
-    let cases: [Case; 5] = [
-        ("128x256b", 128, 2, |row| row),
-        ("128x128b", 128, 1, |row| row),
-        ("64x128b.warpx2::02_13", 64, 1, |row| row % 64),
-        ("64x128b.warpx2::01_23", 64, 1, |row| row % 32 + row / 64 * 32),
-        ("32x128b.warpx4", 32, 1, |row| row % 32),
+    // The row that is copied to each row, if one is.
+    type Case = (&'static str, u32, u32, fn(u32) -> Option<u32>);
+    let cases: [Case; 6] = [
+        ("128x256b", 128, 2, Some),
+        ("4x256b", 4, 2, |row| (row % 32 == 0).then_some(row / 32)),
+        ("128x128b", 128, 1, Some),
+        ("64x128b.warpx2::02_13", 64, 1, |row| Some(row % 64)),
+        ("64x128b.warpx2::01_23", 64, 1, |row| Some(row % 32 + row / 64 * 32)),
+        ("32x128b.warpx4", 32, 1, |row| Some(row % 32)),
     ];
     for (shape, rows, pieces, source) in cases {
         let columns = 4 * pieces;
@@ -498,7 +556,9 @@ fn copies_go_to_their_rows() {
             mul.lo.u32 %r8, %t, {columns}; setp.lt.u32 %q1, %t, {rows}; @!%q1 bra filled;
             fill: st.shared.u32 [%r6], %r8; add.u32 %r6, %r6, 4; add.u32 %r8, %r8, 1; add.u32 %r7, %r7, 1;
             setp.lt.u32 %q1, %r7, {columns}; @%q1 bra fill;
-            filled: fence.proxy.async; bar.sync 0; @!%q10 bra copied;
+            filled: mov.u32 %r20, 0xffffffff; tcgen05.st.sync.aligned.32x32b.x4.b32 [%r101], {{%r20, %r20, %r20, %r20}};
+            tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync;
+            fence.proxy.async; bar.sync 0; @!%q10 bra copied; tcgen05.fence::after_thread_sync;
             mov.u32 %r6, image; shr.u32 %r6, %r6, 4; cvt.u64.u32 %d0, %r6; or.b64 %d0, %d0, {descriptor:#x};
             tcgen05.cp.cta_group::1.{shape} [%r100], %d0;
             tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r103];
@@ -517,7 +577,10 @@ fn copies_go_to_their_rows() {
         for schedule in SCHEDULES {
             let finished = ran(&text, launch(1, schedule), &[words(vec![0; 512])]);
             for (row, cells) in (0..).zip(finished.words(0).chunks(4)) {
-                let from = source(row);
+                let Some(from) = source(row) else {
+                    assert_eq!(cells, [u32::MAX; 4], "{shape} row {row} {schedule:?}");
+                    continue;
+                };
                 let first = if pieces == 2 { from * columns + from / 4 % 2 * 4 } else { from * columns };
                 assert_eq!(cells, [first, first + 1, first + 2, first + 3], "{shape} row {row} {schedule:?}");
             }

@@ -12,7 +12,7 @@ use crate::decode::description::tensor;
 
 use super::descriptor::{Major, MatrixDescriptor};
 use super::warpgroup::{self, WARPS, WarpgroupMultiply};
-use super::warpgroup_operands::{LeftOperand, Operands, Outside};
+use super::warpgroup_operands::{LeftOperand, Operands, Outside, stored_bits};
 use super::{Column, LANES, Shape};
 
 pub(crate) use warpwright_arch::tcgen05::Kind;
@@ -27,14 +27,7 @@ const ROWS: usize = RUN / WARPS;
 /// The type of A or B by its number in the instruction descriptor.
 fn operand(kind: Kind, number: u32) -> Result<DataType, String> {
     let found = tcgen05::data_type(kind.inputs(), number);
-    let found = found
-        .ok_or_else(|| format!("{number} is not the number of an operand type of .kind::{}", kind.ptx()))?;
-    if found.bits() < 8 {
-        return Err(
-            "the emulator does not support the types of 6 and 4 bits (.e2m3, .e3m2, .e2m1)".to_owned()
-        );
-    }
-    Ok(found)
+    found.ok_or_else(|| format!("{number} is not the number of an operand type of .kind::{}", kind.ptx()))
 }
 
 /// The type of D by its number.
@@ -102,7 +95,7 @@ impl TensorMemoryMultiply {
         if kind == Kind::Tf32 && (major(15), major(16)) != (Major::K, Major::K) {
             return Err("the emulator does not support transposed matrices of .tf32".to_owned());
         }
-        let shape = Shape { m: RUN, n: columns, k: DEPTH_BYTES * 8 / a.bits() as usize };
+        let shape = Shape { m: RUN, n: columns, k: DEPTH_BYTES * 8 / stored_bits(a) };
         let run = WarpgroupMultiply {
             shape,
             d,
@@ -135,7 +128,12 @@ impl TensorMemoryMultiply {
 
     /// Bits of an element of A.
     pub(crate) fn element_bits(&self) -> usize {
-        self.run.a.bits() as usize
+        stored_bits(self.run.a)
+    }
+
+    /// Whether an element of A has fewer bits than its byte in shared memory.
+    pub(crate) fn has_padded_left(&self) -> bool {
+        (self.run.a.bits() as usize) < self.element_bits()
     }
 
     /// The unit that it keeps busy.
@@ -291,7 +289,6 @@ mod tests {
         let wrong = |kind, ctas, bits| TensorMemoryMultiply::new(kind, ctas, bits).unwrap_err();
         assert!(wrong(Kind::F16, 1, descriptor(256, 64)).contains("64 and 128"));
         assert!(wrong(Kind::F16, 1, descriptor(128, 24)).contains("multiple of 16"));
-        assert!(wrong(Kind::F8f6f4, 1, descriptor(128, 24) | 5 << 7).contains("e2m1"));
         assert!(wrong(Kind::Tf32, 1, descriptor(128, 32)).contains("operand type"));
     }
 

@@ -12,7 +12,7 @@ use warpwright_events::{TileOperand, TilePart};
 use super::aligned_sum::{Accumulator, AlignedSum, BLOCK, COLUMNS, Left, ROWS, Right};
 use super::descriptor::{Major, MatrixDescriptor};
 use super::multiply::UnknownMultiply;
-use super::warpgroup_operands::{Operands, half_value};
+use super::warpgroup_operands::{Operands, half_value, stored_bits};
 use super::{Column, LANES, Shape};
 
 /// Warps of a warpgroup.
@@ -104,8 +104,8 @@ impl WarpgroupMultiply {
         mut visit: impl FnMut(u32, TilePart),
     ) {
         let mut matrix =
-            |operand, descriptor: MatrixDescriptor, major, rows: usize, depth: usize, bits: u32| {
-                let each = 128 / bits;
+            |operand, descriptor: MatrixDescriptor, major, rows: usize, depth: usize, bits: usize| {
+                let each = 128 / bits as u32;
                 let (along, deep) = match major {
                     Major::K => (rows as u32, depth as u32 / each),
                     Major::Mn => (rows as u32 / each, depth as u32),
@@ -122,9 +122,9 @@ impl WarpgroupMultiply {
         let Shape { m, n, k } = self.shape;
         if let Some(a) = a {
             let stored = if self.selector.is_some() { k / 2 } else { k };
-            matrix(TileOperand::A, a, self.majors.0, m, stored, self.a.bits());
+            matrix(TileOperand::A, a, self.majors.0, m, stored, stored_bits(self.a));
         }
-        matrix(TileOperand::B, b, self.majors.1, n, k, self.b.bits());
+        matrix(TileOperand::B, b, self.majors.1, n, k, stored_bits(self.b));
     }
 
     /// Multiplies the rows of one warp. Unless it `accumulates`, the accumulator's old value is

@@ -89,7 +89,7 @@ impl WarpgroupMultiply {
         bits.resize(WARPS * ROWS * depth.max(stored), 0);
         match a {
             LeftOperand::Shared(descriptor) => {
-                let matrix = Matrix { descriptor, major: self.majors.0, shared };
+                let matrix = Matrix { descriptor, major: self.majors.0, element: self.a, shared };
                 matrix.collect(self.element_bits(), (WARPS * ROWS, stored), BySteps, bits)?;
             }
             LeftOperand::Registers(warps) => collect_registers(warps, self.element_bits(), stored, bits),
@@ -134,7 +134,7 @@ impl WarpgroupMultiply {
     ) -> Result<(), Outside> {
         let depth = self.steps();
         operands.bits.resize(self.shape.n * depth, 0);
-        let matrix = Matrix { descriptor: b, major: self.majors.1, shared };
+        let matrix = Matrix { descriptor: b, major: self.majors.1, element: self.b, shared };
         let bits = &mut operands.bits[columns.start * depth..columns.end * depth];
         matrix.collect(self.element_bits(), (columns.len(), depth), ByEights, bits)
     }
@@ -181,12 +181,12 @@ impl WarpgroupMultiply {
 
     /// Steps of the depth: elements, or words of bits.
     pub(super) fn steps(&self) -> usize {
-        self.shape.k * self.a.bits() as usize / self.element_bits()
+        self.shape.k * stored_bits(self.a) / self.element_bits()
     }
 
     /// The width of the elements that are multiplied: bits are taken by words.
     fn element_bits(&self) -> usize {
-        if self.a == DataType::B1 { 32 } else { self.a.bits() as usize }
+        if self.a == DataType::B1 { 32 } else { stored_bits(self.a) }
     }
 
     /// Puts the zeros that are not stored between the elements of A.
@@ -208,10 +208,18 @@ impl WarpgroupMultiply {
     }
 }
 
+/// Bits of an element in shared memory: floats of 4 and 6 bits have a byte each, since 16 of them
+/// are followed by padding up to 16 bytes (PTX ISA, "Packing formats used in shared memory").
+pub(super) fn stored_bits(element: DataType) -> usize {
+    let bits = element.bits() as usize;
+    if element.is_float() { bits.max(8) } else { bits }
+}
+
 /// A matrix in shared memory.
 struct Matrix<'a> {
     descriptor: MatrixDescriptor,
     major: Major,
+    element: DataType,
     shared: &'a [u8],
 }
 
@@ -228,7 +236,20 @@ impl Matrix<'_> {
             let at = 4 * word;
             words[word] = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         }
-        Ok(words)
+        Ok(if matches!(self.element.bits(), 4 | 6) && self.element.is_float() {
+            self.spread(words)
+        } else {
+            words
+        })
+    }
+
+    /// 16 elements of 4 or 6 bits and their padding, as a byte each.
+    #[cold]
+    fn spread(&self, words: [u32; 4]) -> [u32; 4] {
+        let width = self.element.bits();
+        let packed = words.iter().rev().fold(0u128, |packed, &word| packed << 32 | u128::from(word));
+        let byte = |index: u32| (packed >> (index * width)) as u32 & ((1 << width) - 1);
+        std::array::from_fn(|word| (0..4).map(|part| byte(4 * word as u32 + part) << (8 * part)).sum())
     }
 
     /// Collects the bits of the elements, `width` wide, of `extent` rows (columns) and `depth`
@@ -364,6 +385,9 @@ pub(super) fn fill_floats(element: DataType, bits: &[u32], negated: bool, values
         DataType::Bf16 => fill!(brain_value),
         DataType::Tf32 => fill!(tensor_value),
         DataType::E4m3 => fill!(e4m3_value),
+        DataType::E3m2 => fill!(e3m2_value),
+        DataType::E2m3 => fill!(e2m3_value),
+        DataType::E2m1 => fill!(e2m1_value),
         _ => fill!(e5m2_value),
     }
 }
@@ -391,6 +415,8 @@ pub(super) fn least_exponent(element: DataType) -> i16 {
     match element {
         DataType::Tf32 | DataType::Bf16 => -126,
         DataType::E4m3 => -6,
+        DataType::E3m2 => -2,
+        DataType::E2m3 | DataType::E2m1 => 0,
         _ => -14,
     }
 }
@@ -429,6 +455,30 @@ fn e5m2_value(bits: u32) -> f32 {
     half_value(bits << 8)
 }
 
+/// The value of a float of at most 6 bits, which has neither infinities nor NaN: its exponent bias is
+/// `less` less than that of f32, and its sign is bit `sign`.
+#[inline(always)]
+fn small_value(bits: u32, sign: u32, fraction: u32, less: u32) -> f32 {
+    let magnitude = bits & ((1 << sign) - 1);
+    let scaled = f32::from_bits(magnitude << (23 - fraction)) * f32::from_bits((127 + less) << 23);
+    f32::from_bits(scaled.to_bits() | (bits >> sign & 1) << 31)
+}
+
+#[inline(always)]
+fn e3m2_value(bits: u32) -> f32 {
+    small_value(bits, 5, 2, 124)
+}
+
+#[inline(always)]
+fn e2m3_value(bits: u32) -> f32 {
+    small_value(bits, 5, 3, 126)
+}
+
+#[inline(always)]
+fn e2m1_value(bits: u32) -> f32 {
+    small_value(bits, 3, 1, 126)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::element;
@@ -437,11 +487,14 @@ mod tests {
     #[test]
     fn values_are_those_of_the_formats() {
         type Case = (DataType, u32, fn(u32) -> f32);
-        let cases: [Case; 4] = [
+        let cases: [Case; 7] = [
             (DataType::F16, 16, half_value),
             (DataType::Bf16, 16, brain_value),
             (DataType::E4m3, 8, e4m3_value),
             (DataType::E5m2, 8, e5m2_value),
+            (DataType::E3m2, 6, e3m2_value),
+            (DataType::E2m3, 6, e2m3_value),
+            (DataType::E2m1, 4, e2m1_value),
         ];
         for (data_type, width, value) in cases {
             for bits in 0..1u32 << width {

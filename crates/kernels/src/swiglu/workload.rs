@@ -76,7 +76,14 @@ impl SwigluWorkload {
         Ok(buffers
             .launch(move |stream, (inputs, y)| {
                 let [gates, values] = this.columns_of(inputs);
-                Ok(operations.swiglu_by(this.steps, stream, (this.tokens, this.intermediate), gates, values, y)?)
+                Ok(operations.swiglu_by(
+                    this.steps,
+                    stream,
+                    (this.tokens, this.intermediate),
+                    gates,
+                    values,
+                    y,
+                )?)
             })
             .verify(move |(inputs, y)| {
                 let numbers = [inputs[0].to_vec()?, inputs[1].to_vec()?];

@@ -19,6 +19,8 @@ pub(crate) struct Copy {
 pub(crate) struct CopyShape {
     pub(crate) rows: u32,
     pub(crate) pieces: u32,
+    /// Rows of tensor memory from one row to the next.
+    apart: u32,
     /// How often it is written, and how many rows apart, for the first 32 rows and for the others.
     copies: &'static [[u32; 2]],
 }
@@ -28,7 +30,7 @@ impl CopyShape {
     /// rows it is written to.
     pub(crate) const ALL: [(&'static str, &'static str, CopyShape); 6] = [
         ("128x256b", "", Self::new(128, 2, &[[0, 0]])),
-        ("4x256b", "", Self::new(4, 2, &[[0, 0]])),
+        ("4x256b", "", Self { apart: 32, ..Self::new(4, 2, &[[0, 0]]) }),
         ("128x128b", "", Self::new(128, 1, &[[0, 0]])),
         ("64x128b", "warpx2::02_13", Self::new(64, 1, &[[0, 0], [64, 64]])),
         ("64x128b", "warpx2::01_23", Self::new(64, 1, &[[0, 32], [32, 64]])),
@@ -36,12 +38,14 @@ impl CopyShape {
     ];
 
     const fn new(rows: u32, pieces: u32, copies: &'static [[u32; 2]]) -> Self {
-        Self { rows, pieces, copies }
+        Self { rows, pieces, apart: 1, copies }
     }
 
     /// The destination rows of one row.
     pub(crate) fn targets(self, row: u32) -> impl Iterator<Item = u32> {
-        self.copies.iter().map(move |[lower, upper]| row + if row < 32 { *lower } else { *upper })
+        self.copies
+            .iter()
+            .map(move |[lower, upper]| self.apart * row + if row < 32 { *lower } else { *upper })
     }
 }
 

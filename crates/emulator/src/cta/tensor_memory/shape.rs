@@ -56,7 +56,7 @@ impl Move {
             Shape::Halves { apart } => (lane % 16, lane / 16 * apart + register * cells),
             // Pairs of lanes: rows 0 and 8, 1 and 9, ...
             Shape::Fragments { columns: 2 } => {
-                (lane / 2 % 2 * 8 + lane / 4, (register * 2 + lane % 2) * cells)
+                (lane % 2 * 8 + lane / 4, (register * 2 + lane / 2 % 2) * cells)
             }
             Shape::Fragments { columns: 4 } => {
                 (register % 2 * 8 + lane / 4, (register / 2 * 4 + lane % 4) * cells)

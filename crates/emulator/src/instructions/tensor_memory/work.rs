@@ -287,6 +287,10 @@ impl IssueMultiply {
             }
             Multiplicand::Cells(operand) => Left::Cells(cell(execution, operand, lane)),
         };
+        if matches!(a, Left::Cells(_)) && multiply.has_padded_left() {
+            let message = "The emulator does not support A of 4 or 6 bits in tensor memory.";
+            return Err(Failure::new(FaultKind::Unsupported, 1 << lane, message.to_owned()));
+        }
         let mut disabled = [0; 8];
         for (word, &slot) in disabled.iter_mut().zip(&self.disabled) {
             *word = registers.word(slot)[lane];
