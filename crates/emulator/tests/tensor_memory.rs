@@ -317,6 +317,18 @@ fn element(seed: usize, row: usize, step: usize) -> i32 {
     ((row * 31 + step * 17 + seed * 7 + row * step) % 5) as i32
 }
 
+/// Writes zeros to columns, for what no multiply writes: rows that a layout leaves out, and columns.
+fn clear_columns(columns: usize) -> String {
+    let eight = |eight: usize| {
+        format!(
+            "add.u32 %r1, %r101, {};
+            tcgen05.st.sync.aligned.32x32b.x8.b32 [%r1], {{%r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0}};\n",
+            8 * eight
+        )
+    };
+    std::iter::once("mov.u32 %r0, 0;\n".to_owned()).chain((0..columns / 8).map(eight)).collect()
+}
+
 impl Case {
     fn run(self, schedule: Schedule) {
         let Case { types, ctas, rows, columns, .. } = self;
@@ -421,18 +433,9 @@ impl Case {
         } else {
             String::new()
         };
-        // What no multiply writes is written before: rows that a layout leaves out, and columns.
-        let clear: String = (0..columns / 8)
-            .map(|eight| {
-                format!(
-                    "add.u32 %r1, %r101, {};
-                    tcgen05.st.sync.aligned.32x32b.x8.b32 [%r1], {{%r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0}};\n",
-                    8 * eight
-                )
-            })
-            .collect();
+        let clear = clear_columns(columns);
         let body = format!(
-            "mov.u32 %r0, 0; {clear} tcgen05.wait::st.sync.aligned;
+            "{clear} tcgen05.wait::st.sync.aligned;
             mul.wide.u32 %d5, %t, {row_bytes}; mov.u32 %r5, %cluster_ctarank; mul.wide.u32 %d6, %r5, {a_bytes};
             add.u64 %p2, %p2, %d5; add.u64 %p2, %p2, %d6; {spread}
             mul.wide.u32 %d6, %r5, {size}; add.u64 %p0, %p0, %d6;
@@ -681,4 +684,271 @@ fn pairs_of_singles() {
         let finished = ran(&blackwell(1, &body), shape(1, 1), &[crate::common::floats(given)]);
         assert_eq!(finished.floats(0)[..2], expected, "{instruction}");
     }
+}
+
+/// A product with scales of blocks: the kind, the word after `.block_scale`, the numbers and the bits
+/// of A's and B's types, the elements of a block, and the number of the scales' type.
+#[derive(Clone, Copy, Debug)]
+struct Scaled {
+    kind: &'static str,
+    vector: &'static str,
+    numbers: [u32; 2],
+    bits: [fn(i32) -> u32; 2],
+    widths: [usize; 2],
+    block: usize,
+    scale_type: u32,
+}
+
+const fn scaled(kind: &'static str, vector: &'static str, block: usize, scale_type: u32) -> Scaled {
+    Scaled { kind, vector, numbers: [1, 1], bits: [e2m1; 2], widths: [4; 2], block, scale_type }
+}
+
+fn e2m1(value: i32) -> u32 {
+    small_bits(value, 1, 1)
+}
+
+fn e4m3(value: i32) -> u32 {
+    small_bits(value, 3, 7)
+}
+
+fn e5m2(value: i32) -> u32 {
+    small_bits(value, 2, 15)
+}
+
+fn e3m2(value: i32) -> u32 {
+    small_bits(value, 2, 3)
+}
+
+const SCALED: [Scaled; 7] = [
+    scaled("mxf4", ".scale_vec::2X", 32, 1),
+    scaled("mxf4", "", 32, 1),
+    scaled("mxf4nvf4", ".scale_vec::4X", 16, 0),
+    scaled("mxf4nvf4", ".block16", 16, 1),
+    scaled("mxf4nvf4", ".block32", 32, 1),
+    Scaled {
+        numbers: [0, 1],
+        bits: [e4m3, e5m2],
+        widths: [8; 2],
+        ..scaled("mxf8f6f4", ".scale_vec::1X", 32, 1)
+    },
+    Scaled { numbers: [5, 4], bits: [e2m1, e3m2], widths: [4, 6], ..scaled("mxf8f6f4", "", 32, 1) },
+];
+
+impl Scaled {
+    fn is_packed(self) -> bool {
+        self.kind != "mxf8f6f4"
+    }
+
+    fn depth(self) -> usize {
+        if self.is_packed() { 64 } else { 32 }
+    }
+
+    /// The scale of a block of a row of A (`side` 0) or a column of B, and its byte.
+    fn scale(self, side: usize, index: usize, block: usize) -> (f64, u8) {
+        let choice = (index * 5 + block * 3 + side) % 3;
+        match self.scale_type {
+            0 => [(0.5, 0x30), (1.0, 0x38), (1.5, 0x3c)][choice],
+            _ => [(0.5, 126), (1.0, 127), (4.0, 129)][choice],
+        }
+    }
+
+    /// Rows of A, or columns of B, one after another: 16 bytes of each, and then the next 16.
+    fn image(self, side: usize, first: usize, extent: usize) -> Vec<u8> {
+        let each = if self.is_packed() { 32 } else { 16 };
+        let mut image = vec![0u8; extent * 32];
+        for (row, step) in (0..extent).flat_map(|row| (0..self.depth()).map(move |step| (row, step))) {
+            let bits = self.bits[side](element(side + 1, first + row, step));
+            let at = 8 * (step / each * extent * 16 + row * 16) + step % each * self.widths[side];
+            for bit in (0..self.widths[side]).filter(|bit| bits >> bit & 1 != 0) {
+                image[(at + bit) / 8] |= 1 << ((at + bit) % 8);
+            }
+        }
+        image
+    }
+
+    fn run(self, (ctas, rows, columns): (u32, usize, usize), first: [usize; 2], schedule: Schedule) {
+        let (parts, scales) = (ctas as usize, self.depth() / self.block);
+        let (own_rows, own_columns) = (rows / parts, columns / parts);
+        let (mut image, mut cells) = (Vec::new(), Vec::new());
+        for part in 0..parts {
+            image.extend(self.image(0, part * own_rows, own_rows));
+            image.extend(self.image(1, part * own_columns, own_columns));
+            // Of each thread 4 cells with scales of A, and 8 of B.
+            for thread in 0..128 {
+                for (side, column) in (0..4).map(|column| (0, column)).chain((0..8).map(|column| (1, column)))
+                {
+                    let index = 32 * column + thread % 32 + if side == 0 { part * own_rows } else { 0 };
+                    let mut word = [0x55; 4];
+                    for block in 0..scales {
+                        word[first[side] + block] = self.scale(side, index, block).1;
+                    }
+                    cells.push(u32::from_le_bytes(word));
+                }
+            }
+        }
+        let size = 32 * (own_rows + own_columns);
+        let matrix =
+            |start: usize, extent: usize| 1u64 << 46 | 8 << 32 | (extent as u64) << 16 | (start as u64 / 16);
+        let descriptor = (first[1] as u32) << 4
+            | self.numbers[0] << 7
+            | self.numbers[1] << 10
+            | (columns as u32 / 8) << 17
+            | self.scale_type << 23
+            | (rows as u32 / 16) << 24
+            | (first[0] as u32) << 29;
+        let loads: String =
+            (0..12).map(|word| format!("ld.global.u32 %r{}, [%p2+{}];\n", 20 + word, 4 * word)).collect();
+        let commit = match ctas {
+            1 => "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r103];",
+            _ => {
+                "mov.b16 %h0, 3;
+                tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r103], %h0;"
+            }
+        };
+        let keep: String = (0..columns / 8)
+            .map(|eight| {
+                let stores: String = (0..8)
+                    .map(|word| format!("st.global.u32 [%p1+{}], %r{};\n", 32 * eight + 4 * word, 20 + word))
+                    .collect();
+                format!(
+                    "add.u32 %r1, %r101, {}; tcgen05.ld.sync.aligned.32x32b.x8.b32 {}, [%r1];
+                    tcgen05.wait::ld.sync.aligned; {stores}",
+                    8 * eight,
+                    registers(20, 8)
+                )
+            })
+            .collect();
+        let body = format!(
+            ".shared .align 1024 .b8 image[{size}];
+            mov.u32 %r5, %cluster_ctarank; mad.lo.u32 %r6, %r5, 128, %t;
+            mul.wide.u32 %d5, %r6, 48; add.u64 %p2, %p2, %d5; {loads}
+            add.u32 %r1, %r101, 256; tcgen05.st.sync.aligned.32x32b.x4.b32 [%r1], {};
+            add.u32 %r1, %r101, 260; tcgen05.st.sync.aligned.32x32b.x8.b32 [%r1], {};
+            {clear} tcgen05.wait::st.sync.aligned;
+            mul.wide.u32 %d6, %r5, {size}; add.u64 %p0, %p0, %d6; mul.wide.u32 %d6, %t, 4; add.u64 %p0, %p0, %d6;
+            mov.u32 %r6, image; cvt.u64.u32 %d0, %r6; shr.u64 %d0, %d0, 4; and.b64 %d0, %d0, 0x3fff;
+            mad.lo.u32 %r6, %t, 4, %r6; mad.lo.u32 %r7, %t, -4, {size};
+            fill: setp.gt.s32 %q1, %r7, 0; @!%q1 bra filled;
+            ld.global.u32 %r8, [%p0]; st.shared.u32 [%r6], %r8; add.u64 %p0, %p0, 512; add.u32 %r6, %r6, 512;
+            sub.u32 %r7, %r7, 512; bra fill;
+            filled: fence.proxy.async; tcgen05.fence::before_thread_sync; MEET
+            setp.eq.and.u32 %q2, %r5, 0, %q10; @!%q2 bra issued;
+            tcgen05.fence::after_thread_sync;
+            add.u64 %d1, %d0, {a:#x}; add.u64 %d2, %d0, {b:#x}; add.u32 %r9, %r100, 256; add.u32 %r10, %r100, 260;
+            setp.ne.u32 %q1, 0, 0;
+            tcgen05.mma.cta_group::GROUP.kind::{kind}.block_scale{vector} [%r100], %d1, %d2, {descriptor}, [%r9], [%r10], %q1;
+            setp.eq.u32 %q1, 0, 0;
+            tcgen05.mma.cta_group::GROUP.kind::{kind}.block_scale{vector}.collector::a::lastuse [%r100], %d1, %d2, {descriptor}, [%r9], [%r10], %q1;
+            {commit}
+            issued:
+            wait: mbarrier.try_wait.parity.shared::cta.b64 %q3, [%r103], 0; @!%q3 bra wait;
+            tcgen05.fence::after_thread_sync;
+            mad.lo.u32 %r6, %r5, 128, %t; mul.wide.u32 %d7, %r6, {out_bytes}; add.u64 %p1, %p1, %d7;
+            {keep}",
+            registers(20, 4),
+            registers(24, 8),
+            clear = clear_columns(columns),
+            a = matrix(0, own_rows),
+            b = matrix(32 * own_rows, own_columns),
+            kind = self.kind,
+            vector = self.vector,
+            out_bytes = 4 * columns,
+        );
+        let text = blackwell(3, &of_group(ctas, &with_columns(512, &body)));
+        let out = vec![0u32; 128 * columns * parts];
+        let arguments = [crate::common::Argument::Buffer(image), words(out), words(cells)];
+        let finished = ran(&text, launch(ctas, schedule), &arguments);
+        let found = finished.words(1);
+        for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+            let product = |step: usize| {
+                let [(of_a, _), (of_b, _)] =
+                    [(0, row), (1, column)].map(|(side, index)| self.scale(side, index, step / self.block));
+                of_a * of_b * f64::from(element(1, row, step) * element(2, column, step))
+            };
+            // Two equal products, of which the second is added.
+            let expected = 2.0 * (0..self.depth()).map(product).sum::<f64>();
+            let (part, own) = (row / own_rows, row % own_rows);
+            let folded = own_rows == 64 && column >= columns / 2;
+            let (lane, at) = if folded { (64 + own, column - columns / 2) } else { (own, column) };
+            let cell = f32::from_bits(found[(part * 128 + lane) * columns + at]);
+            assert_eq!(f64::from(cell), expected, "row {row}, column {column} of {self:?}, {schedule:?}");
+        }
+    }
+}
+
+#[test]
+fn blocks_have_scales() {
+    for (number, case) in SCALED.into_iter().enumerate() {
+        // Of one or two scales there are more places in a cell.
+        let first = match case.depth() / case.block {
+            1 => [3, 1],
+            2 => [2, 0],
+            _ => [0, 0],
+        };
+        case.run((1, 128, 72), first, SCHEDULES[number % 4]);
+    }
+    SCALED[0].run((2, 256, 64), [0, 2], Schedule::Latest);
+    SCALED[5].run((2, 128, 48), [1, 2], Schedule::Eager);
+}
+
+/// 16 elements of 4 or 6 bits and their padding become a byte each.
+#[test]
+fn copies_give_small_elements_a_byte_each() {
+    for (format, width) in [("b4x16_p64", 4), ("b6x16_p32", 6)] {
+        // Element i of row r is r + 3 i.
+        let element = |row: u32, index: u32| (row + 3 * index) % (1 << width);
+        let image: Vec<u32> = (0..32)
+            .flat_map(|row| {
+                let packed: u128 = (0..16).map(|i| u128::from(element(row, i)) << (i * width)).sum();
+                (0..4).map(move |word| (packed >> (32 * word)) as u32)
+            })
+            .collect();
+        let body = format!(
+            ".shared .align 1024 .b8 image[512];
+            mul.wide.u32 %d5, %t, 4; add.u64 %p1, %p1, %d5; ld.global.u32 %r8, [%p1];
+            mov.u32 %r6, image; mad.lo.u32 %r7, %t, 4, %r6; st.shared.u32 [%r7], %r8;
+            fence.proxy.async; bar.sync 0; @!%q10 bra copied;
+            shr.u32 %r6, %r6, 4; cvt.u64.u32 %d0, %r6; or.b64 %d0, %d0, 0x400800010000;
+            tcgen05.cp.cta_group::1.32x128b.warpx4.b8x16.{format} [%r100], %d0;
+            tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r103];
+            copied: wait: mbarrier.try_wait.parity.shared::cta.b64 %q3, [%r103], 0; @!%q3 bra wait;
+            tcgen05.fence::after_thread_sync;
+            tcgen05.ld.sync.aligned.32x32b.x4.b32 {{%r20, %r21, %r22, %r23}}, [%r101]; tcgen05.wait::ld.sync.aligned;
+            mul.wide.u32 %d1, %t, 16; add.u64 %p0, %p0, %d1; st.global.u32 [%p0], %r20; st.global.u32 [%p0+4], %r21;
+            st.global.u32 [%p0+8], %r22; st.global.u32 [%p0+12], %r23;"
+        );
+        let text = blackwell(2, &of_group(1, &with_columns(32, &body)));
+        let finished = ran(&text, launch(1, Schedule::Eager), &[words(vec![0; 512]), words(image)]);
+        for (row, cells) in (0..128).zip(finished.words(0).chunks(4)) {
+            let bytes: Vec<u32> = cells.iter().flat_map(|cell| cell.to_le_bytes()).map(u32::from).collect();
+            let expected: Vec<u32> = (0..16).map(|index| element(row % 32, index)).collect();
+            assert_eq!(bytes, expected, "{format} row {row}");
+        }
+    }
+}
+
+/// D is divided before the product is added.
+#[test]
+fn what_d_holds_may_be_divided() {
+    let body = "
+        .shared .align 1024 .b8 zeros[8192];
+        mov.u32 %r6, zeros; mad.lo.u32 %r7, %t, 64, %r6; mov.u32 %r8, 0;
+        st.shared.v4.u32 [%r7], {%r8, %r8, %r8, %r8}; st.shared.v4.u32 [%r7+16], {%r8, %r8, %r8, %r8};
+        st.shared.v4.u32 [%r7+32], {%r8, %r8, %r8, %r8}; st.shared.v4.u32 [%r7+48], {%r8, %r8, %r8, %r8};
+        mov.u32 %r20, 0x40c00000;
+        tcgen05.st.sync.aligned.32x32b.x8.b32 [%r101], {%r20, %r20, %r20, %r20, %r20, %r20, %r20, %r20};
+        add.u32 %r1, %r101, 8;
+        tcgen05.st.sync.aligned.32x32b.x8.b32 [%r1], {%r20, %r20, %r20, %r20, %r20, %r20, %r20, %r20};
+        tcgen05.wait::st.sync.aligned; fence.proxy.async; tcgen05.fence::before_thread_sync; MEET
+        @!%q10 bra issued; tcgen05.fence::after_thread_sync;
+        shr.u32 %r6, %r6, 4; cvt.u64.u32 %d0, %r6; or.b64 %d0, %d0, 0x400800800000;
+        tcgen05.mma.cta_group::1.kind::f16.collector::a::fill [%r100], %d0, %d0, 0x8040490, %q10, 3;
+        tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r103];
+        issued: wait: mbarrier.try_wait.parity.shared::cta.b64 %q3, [%r103], 0; @!%q3 bra wait;
+        tcgen05.fence::after_thread_sync;
+        tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r21}, [%r101]; tcgen05.wait::ld.sync.aligned;
+        mul.wide.u32 %d1, %t, 4; add.u64 %p0, %p0, %d1; st.global.u32 [%p0], %r21;";
+    let text = blackwell(1, &of_group(1, &with_columns(32, body)));
+    let finished = ran(&text, launch(1, Schedule::Latest), &[words([0; 128])]);
+    assert_eq!(finished.floats(0), [0.75; 128]);
 }

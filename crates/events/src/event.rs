@@ -199,6 +199,8 @@ pub enum TileOperand {
     B,
     /// The accumulator that an MMA adds to.
     Accumulator,
+    /// The scales of A and B in tensor memory.
+    Scales,
     /// The cells that `tcgen05.ld` loads.
     Cells,
     /// The shared memory that `tcgen05.cp` copies.

@@ -34,7 +34,7 @@ struct Element {
 }
 
 /// Named sets of alternatives: `$name` in a pattern.
-const SETS: [(&str, &str); 13] = [
+const SETS: [(&str, &str); 19] = [
     ("memory", "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"),
     ("registers", "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"),
     ("integers8", "u8|u16|u32|u64|s8|s16|s32|s64"),
@@ -52,6 +52,15 @@ const SETS: [(&str, &str); 13] = [
     ("satfinite", "satfinite|relu.satfinite|satfinite.relu"),
     ("level1", "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"),
     ("counts", "x1|x2|x4|x8|x16|x32|x64|x128"),
+    ("tensor_kinds", "kind::f16|kind::tf32|kind::f8f6f4|kind::i8"),
+    ("scaled_kinds", "kind::mxf8f6f4.block_scale.scale_vec::1X|kind::mxf4.block_scale.scale_vec::2X"),
+    ("packed_kinds", "kind::mxf4nvf4.block_scale.scale_vec::2X|kind::mxf4nvf4.block_scale.scale_vec::4X"),
+    (
+        "block_kinds",
+        "kind::mxf8f6f4.block_scale|kind::mxf8f6f4.block_scale.block32|kind::mxf4.block_scale|kind::mxf4.block_scale.block32|kind::mxf4nvf4.block_scale.block16|kind::mxf4nvf4.block_scale.block32",
+    ),
+    ("collector", "collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard"),
+    ("decompression", "b8x16.b6x16_p32|b8x16.b4x16_p64"),
 ];
 
 impl Element {

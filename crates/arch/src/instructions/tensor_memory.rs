@@ -33,38 +33,64 @@ pub(super) const FORMS: &[Form] = &[
         "[], b16!@multicast::cluster",
     )
     .only_on((8, 6), BLACKWELL),
-    form("tcgen05 .cp .cta_group::1|cta_group::2 .128x256b|4x256b|128x128b", "[tensor], b64!").only_on((8, 6), BLACKWELL),
+    form("tcgen05 .cp .cta_group::1|cta_group::2 .128x256b|4x256b|128x128b .$decompression?", "[tensor], b64!").only_on((8, 6), BLACKWELL),
     form(
-        "tcgen05 .cp .cta_group::1|cta_group::2 .64x128b.warpx2::02_13|64x128b.warpx2::01_23|32x128b.warpx4",
+        "tcgen05 .cp .cta_group::1|cta_group::2 .64x128b.warpx2::02_13|64x128b.warpx2::01_23|32x128b.warpx4 .$decompression?",
         "[tensor], b64!",
     )
     .only_on((8, 6), BLACKWELL),
     form("tcgen05 .shift .cta_group::1|cta_group::2 .down", "[tensor]").only_on((8, 6), BLACKWELL),
-    form("tcgen05 .mma .cta_group::1|cta_group::2 .kind::f16|kind::tf32|kind::f8f6f4|kind::i8", "[tensor], b64!, b64!, b32!, pred")
-        .only_on((8, 6), BLACKWELL),
+    // A in shared memory, and in tensor memory. A mask has rows of D that are not written; the last
+    // operand divides what D holds by a power of two.
     form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .kind::f16|kind::tf32|kind::f8f6f4|kind::i8",
-        "[tensor], [tensor], b64!, b32!, pred",
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$tensor_kinds .$collector?",
+        "[tensor], b64!, b64!, b32!, pred, #?@kind::f16, #?@kind::tf32",
     )
     .only_on((8, 6), BLACKWELL),
     form(
-        "tcgen05 .mma .cta_group::1 .kind::f16|kind::tf32|kind::f8f6f4|kind::i8",
-        "[tensor], b64!, b64!, b32!, {b32*4}, pred",
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$tensor_kinds .$collector?",
+        "[tensor], b64!, b64!, b32!, {b32*4}@cta_group::1, {b32*8}@cta_group::2, pred, #?@kind::f16, #?@kind::tf32",
     )
     .only_on((8, 6), BLACKWELL),
     form(
-        "tcgen05 .mma .cta_group::2 .kind::f16|kind::tf32|kind::f8f6f4|kind::i8",
-        "[tensor], b64!, b64!, b32!, {b32*8}, pred",
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$tensor_kinds .$collector?",
+        "[tensor], [tensor], b64!, b32!, pred, #?@kind::f16, #?@kind::tf32",
     )
     .only_on((8, 6), BLACKWELL),
     form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .kind::mxf8f6f4.block_scale.scale_vec::1X|kind::mxf4.block_scale.scale_vec::2X",
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$tensor_kinds .$collector?",
+        "[tensor], [tensor], b64!, b32!, {b32*4}@cta_group::1, {b32*8}@cta_group::2, pred, #?@kind::f16, #?@kind::tf32",
+    )
+    .only_on((8, 6), BLACKWELL),
+    // With scales of A and of B.
+    form(
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$scaled_kinds .$collector?",
         "[tensor], b64!, b64!, b32!, [tensor], [tensor], pred",
     )
     .only_on((8, 6), BLACKWELL),
     form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .kind::mxf8f6f4|kind::mxf4 .block_scale",
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$scaled_kinds .$collector?",
+        "[tensor], [tensor], b64!, b32!, [tensor], [tensor], pred",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$packed_kinds .$collector?",
         "[tensor], b64!, b64!, b32!, [tensor], [tensor], pred",
+    )
+    .only_on((8, 7), BLACKWELL),
+    form(
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$packed_kinds .$collector?",
+        "[tensor], [tensor], b64!, b32!, [tensor], [tensor], pred",
+    )
+    .only_on((8, 7), BLACKWELL),
+    form(
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$block_kinds .$collector?",
+        "[tensor], b64!, b64!, b32!, [tensor], [tensor], pred",
+    )
+    .only_on((8, 8), BLACKWELL),
+    form(
+        "tcgen05 .mma .cta_group::1|cta_group::2 .$block_kinds .$collector?",
+        "[tensor], [tensor], b64!, b32!, [tensor], [tensor], pred",
     )
     .only_on((8, 8), BLACKWELL),
 ];

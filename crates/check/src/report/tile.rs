@@ -20,6 +20,7 @@ impl UnwrittenTile {
             TileOperand::A => "an MMA reads A",
             TileOperand::B => "an MMA reads B",
             TileOperand::Accumulator => "an MMA adds to an accumulator",
+            TileOperand::Scales => "an MMA reads scales",
             TileOperand::Cells => "a load reads cells",
             TileOperand::Source => "a copy to tensor memory reads a matrix",
         };
@@ -37,6 +38,7 @@ impl UnwrittenTile {
             TileOperand::A => format!("row {row}, k {position} of A"),
             TileOperand::B => format!("k {position}, column {row} of B"),
             TileOperand::Accumulator => format!("row {row} of the accumulator"),
+            TileOperand::Scales => format!("row {row} of the scales"),
             TileOperand::Cells => format!("row {row} of the load"),
             TileOperand::Source => format!("row {row} of the matrix"),
         }

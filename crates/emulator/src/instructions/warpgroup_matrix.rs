@@ -120,6 +120,7 @@ fn multiplication(
         d: types.0,
         a: types.1,
         b: types.2,
+        packed: false,
         selector,
         majors,
         negated,

@@ -14,6 +14,7 @@
 //! | [`convert`] | `cvt` between all types, packed `cvt`, `cvt.pack` |
 //! | [`integer`] | `mul mad sad div rem add.cc dp4a dp2a` |
 //! | [`bits`] | `bfe bfi bfind brev clz popc fns bmsk szext prmt shf lop3 shl shr` |
+//! | `exact_sum` | sums of products with block scales |
 //! | [`lanes`] | the hot f32 operations over the 32 lanes of a warp at once |
 //!
 //! Call the scalar functions in a loop over lanes with constant modes and they vectorize; `fma`
@@ -24,6 +25,7 @@ pub mod bits;
 pub mod compare;
 pub mod convert;
 pub mod double;
+pub(crate) mod exact_sum;
 pub mod format;
 pub mod half;
 pub mod integer;

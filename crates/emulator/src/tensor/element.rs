@@ -14,6 +14,9 @@ pub fn format(data_type: DataType) -> Option<Format> {
         DataType::F32 => Format::F32,
         DataType::E4m3 => Format::E4M3,
         DataType::E5m2 => Format::E5M2,
+        DataType::E3m2 => Format::E3M2,
+        DataType::E2m3 => Format::E2M3,
+        DataType::E2m1 => Format::E2M1,
         _ => return None,
     })
 }

@@ -24,9 +24,11 @@
 //! | [`warpgroup_operands`] | A and B of `wgmma`, from shared memory or registers |
 //! | [`warpgroup`] | `wgmma` |
 //! | `tensor_memory_multiply` | `tcgen05.mma` |
+//! | `block_scaled` | `tcgen05.mma` with scales |
 
 pub mod accumulate;
 pub mod aligned_sum;
+pub(crate) mod block_scaled;
 pub mod descriptor;
 pub mod element;
 pub mod float_multiply;

@@ -10,9 +10,10 @@ use warpwright_events::{TilePart, Unit};
 
 use crate::decode::description::tensor;
 
+use super::block_scaled::{Elements, Scaling};
 use super::descriptor::{Major, MatrixDescriptor};
 use super::warpgroup::{self, WARPS, WarpgroupMultiply};
-use super::warpgroup_operands::{LeftOperand, Operands, Outside, stored_bits};
+use super::warpgroup_operands::{LeftOperand, Operands, Outside};
 use super::{Column, LANES, Shape};
 
 pub(crate) use warpwright_arch::tcgen05::Kind;
@@ -36,6 +37,26 @@ fn accumulator(kind: Kind, number: u32) -> Result<DataType, String> {
     found.ok_or_else(|| format!("{number} is not the number of a type of D of .kind::{}", kind.ptx()))
 }
 
+/// The scales that a descriptor names: their type is in bit 23, and the bytes of the first ones in bits
+/// 4 and 5 (B) and 29 and 30 (A).
+fn scaling(kind: Kind, block: u32, field: impl Fn(u32, u32) -> u32) -> Result<Scaling, String> {
+    let number = field(23, 1);
+    let element = tcgen05::data_type(kind.scales(), number).ok_or_else(|| {
+        format!("bit 23 is {number}, which is not the number of a scale type of .kind::{}", kind.ptx())
+    })?;
+    if (element, block) == (DataType::E4m3, 32) {
+        return Err("scales of blocks of 32 are .ue8m0 (bit 23)".to_owned());
+    }
+    let scales = tcgen05::DEPTH_BYTES * if kind.is_packed() { 2 } else { 1 } / block;
+    let first = [field(29, 2), field(4, 2)];
+    match first.into_iter().find(|first| !first.is_multiple_of(scales)) {
+        Some(first) => {
+            Err(format!("the first of {scales} scales is byte {first} of a cell; use a multiple of {scales}"))
+        }
+        None => Ok(Scaling { block: block as usize, element, first: first.map(|first| first as usize) }),
+    }
+}
+
 /// The parameters of an MMA except for the addresses of its matrices.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TensorMemoryMultiply {
@@ -45,6 +66,8 @@ pub(crate) struct TensorMemoryMultiply {
     pub(crate) rows: usize,
     /// Columns of D.
     pub(crate) columns: usize,
+    /// The scales of blocks, if it has them.
+    pub(crate) scaling: Option<Scaling>,
     /// One run of rows.
     run: WarpgroupMultiply,
 }
@@ -61,14 +84,16 @@ pub(crate) enum RowLayout {
 }
 
 impl TensorMemoryMultiply {
-    /// Decodes the 32 bits of an instruction descriptor (PTX ISA, "Instruction descriptor").
-    /// Returns an error for invalid fields.
-    pub(crate) fn new(kind: Kind, ctas: u32, bits: u32) -> Result<Self, String> {
+    /// Decodes the 32 bits of an instruction descriptor (PTX ISA, "Instruction descriptor"). `block`
+    /// elements along k have a scale in common, if the kind has scales. Returns an error for invalid
+    /// fields.
+    pub(crate) fn new(kind: Kind, block: Option<u32>, ctas: u32, bits: u32) -> Result<Self, String> {
         let field = |first: u32, width: u32| bits >> first & ((1 << width) - 1);
         if field(2, 1) != 0 {
             return Err("the bit for a sparse A is set, and the instruction is not .sp".to_owned());
         }
-        let d = accumulator(kind, field(4, 2))?;
+        let scaling = block.map(|block| scaling(kind, block, field)).transpose()?;
+        let d = if scaling.is_some() { DataType::F32 } else { accumulator(kind, field(4, 2))? };
         let (a, b) = (operand(kind, field(7, 3))?, operand(kind, field(10, 3))?);
         let (columns, all_rows) = (field(17, 6) as usize * 8, field(24, 5) as usize * 16);
         let negated = field(13, 1) != field(14, 1);
@@ -76,16 +101,21 @@ impl TensorMemoryMultiply {
             return Err("integers are not negated (bits 13 and 14)".to_owned());
         }
         let major = |bit: u32| if field(bit, 1) == 0 { Major::K } else { Major::Mn };
-        let legal_rows = tcgen05::rows(ctas);
+        if kind.is_packed() && (major(15), major(16)) != (Major::K, Major::K) {
+            return Err(format!("matrices of .kind::{} are K-major (bits 15 and 16)", kind.ptx()));
+        }
+        let legal_rows = tcgen05::rows(ctas, scaling.is_some());
         if !legal_rows.contains(&(all_rows as u32)) {
             return Err(format!(
-                "{ctas} CTA{} cannot multiply {all_rows} rows: {} and {} are possible",
+                "{ctas} CTA{} cannot multiply {all_rows} rows: {} are possible",
                 if ctas == 1 { "" } else { "s" },
-                legal_rows[0],
-                legal_rows[1]
+                legal_rows.iter().map(u32::to_string).collect::<Vec<_>>().join(" and "),
             ));
         }
-        let (step, most) = (tcgen05::column_step(all_rows as u32) as usize, tcgen05::MAX_COLUMNS as usize);
+        let (step, most) = (
+            tcgen05::column_step(ctas, all_rows as u32, scaling.is_some()) as usize,
+            tcgen05::MAX_COLUMNS as usize,
+        );
         if columns < step || columns > most || !columns.is_multiple_of(step) {
             return Err(format!(
                 "D of {all_rows} rows has {columns} columns; it must have a multiple of {step}, from \
@@ -95,9 +125,10 @@ impl TensorMemoryMultiply {
         if kind == Kind::Tf32 && (major(15), major(16)) != (Major::K, Major::K) {
             return Err("the emulator does not support transposed matrices of .tf32".to_owned());
         }
-        let shape = Shape { m: RUN, n: columns, k: DEPTH_BYTES * 8 / stored_bits(a) };
+        let width = if kind.is_packed() { 4 } else { a.bits().max(8) as usize };
         let run = WarpgroupMultiply {
-            shape,
+            shape: Shape { m: RUN, n: columns, k: DEPTH_BYTES * 8 / width },
+            packed: kind.is_packed(),
             d,
             a,
             b,
@@ -109,7 +140,7 @@ impl TensorMemoryMultiply {
         if a.bits() == 16 && a != b {
             return Err("A and B of .kind::f16 must have the same type".to_owned());
         }
-        Ok(Self { ctas, rows: all_rows / ctas as usize, columns, run })
+        Ok(Self { ctas, rows: all_rows / ctas as usize, columns, scaling, run })
     }
 
     /// The rows of a CTA's part of D.
@@ -128,12 +159,46 @@ impl TensorMemoryMultiply {
 
     /// Bits of an element of A.
     pub(crate) fn element_bits(&self) -> usize {
-        stored_bits(self.run.a)
+        self.run.stored_bits(self.run.a)
     }
 
     /// Whether an element of A has fewer bits than its byte in shared memory.
     pub(crate) fn has_padded_left(&self) -> bool {
         (self.run.a.bits() as usize) < self.element_bits()
+    }
+
+    /// Rows of A of a CTA in shared memory.
+    pub(crate) fn left_elements(&self, a: MatrixDescriptor, shared: &[u8]) -> Result<Elements, Outside> {
+        let matrix = (a, self.run.majors.0);
+        let types = (self.run.a, self.element_bits());
+        Elements::read(matrix, types, (self.rows, self.depth()), shared).map(|rows| self.signed(rows))
+    }
+
+    /// Columns of B that a CTA holds.
+    pub(crate) fn right_elements(&self, b: MatrixDescriptor, shared: &[u8]) -> Result<Elements, Outside> {
+        let (matrix, width) = ((b, self.run.majors.1), self.run.stored_bits(self.run.b));
+        Elements::read(matrix, (self.run.b, width), (self.columns / self.ctas as usize, self.depth()), shared)
+    }
+
+    /// Rows of A by their bits.
+    pub(crate) fn elements(&self, bits: &[u32]) -> Elements {
+        self.signed(Elements::new(self.run.a, self.depth(), bits))
+    }
+
+    /// Elements of A, negated if the products are subtracted.
+    fn signed(&self, rows: Elements) -> Elements {
+        if self.run.negated { rows.negated() } else { rows }
+    }
+
+    /// What an element of D is divided by 2^`shift` before it is added to (`scale-input-d`).
+    pub(crate) fn divided(&self, bits: u32, shift: u32) -> u32 {
+        let factor = (-(shift as f32)).exp2();
+        match self.run.d {
+            DataType::F16 => {
+                u32::from(half::f16::from_f32(half::f16::from_bits(bits as u16).to_f32() * factor).to_bits())
+            }
+            _ => (f32::from_bits(bits) * factor).to_bits(),
+        }
     }
 
     /// The unit that it keeps busy.
@@ -277,16 +342,16 @@ mod tests {
 
     #[test]
     fn descriptors_tell_shapes_and_types() {
-        let multiply = TensorMemoryMultiply::new(Kind::F16, 1, descriptor(128, 256)).unwrap();
+        let multiply = TensorMemoryMultiply::new(Kind::F16, None, 1, descriptor(128, 256)).unwrap();
         assert_eq!((multiply.rows, multiply.columns, multiply.depth()), (128, 256, 16));
         assert_eq!(
             (multiply.run.a, multiply.run.b, multiply.run.d),
             (DataType::Bf16, DataType::Bf16, DataType::F32)
         );
         assert_eq!(multiply.layout(), RowLayout::Straight);
-        let multiply = TensorMemoryMultiply::new(Kind::F16, 2, descriptor(128, 64)).unwrap();
+        let multiply = TensorMemoryMultiply::new(Kind::F16, None, 2, descriptor(128, 64)).unwrap();
         assert_eq!((multiply.rows, multiply.layout()), (64, RowLayout::Folded));
-        let wrong = |kind, ctas, bits| TensorMemoryMultiply::new(kind, ctas, bits).unwrap_err();
+        let wrong = |kind, ctas, bits| TensorMemoryMultiply::new(kind, None, ctas, bits).unwrap_err();
         assert!(wrong(Kind::F16, 1, descriptor(256, 64)).contains("64 and 128"));
         assert!(wrong(Kind::F16, 1, descriptor(128, 24)).contains("multiple of 16"));
         assert!(wrong(Kind::Tf32, 1, descriptor(128, 32)).contains("operand type"));
@@ -297,7 +362,7 @@ mod tests {
     fn registers_hold_every_element_once() {
         for accumulator in [0, 1] {
             let bits = descriptor(64, 40) & !(3 << 4) & !(7 << 7) & !(7 << 10) | accumulator << 4;
-            let multiply = TensorMemoryMultiply::new(Kind::F16, 1, bits).unwrap();
+            let multiply = TensorMemoryMultiply::new(Kind::F16, None, 1, bits).unwrap();
             let mut found = Vec::new();
             for warp in 0..WARPS {
                 for register in 0..multiply.run.accumulator_registers() {

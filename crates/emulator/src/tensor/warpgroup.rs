@@ -12,7 +12,7 @@ use warpwright_events::{TileOperand, TilePart};
 use super::aligned_sum::{Accumulator, AlignedSum, BLOCK, COLUMNS, Left, ROWS, Right};
 use super::descriptor::{Major, MatrixDescriptor};
 use super::multiply::UnknownMultiply;
-use super::warpgroup_operands::{Operands, half_value, stored_bits};
+use super::warpgroup_operands::{Operands, half_value};
 use super::{Column, LANES, Shape};
 
 /// Warps of a warpgroup.
@@ -32,6 +32,8 @@ pub struct WarpgroupMultiply {
     pub a: DataType,
     #[allow(missing_docs)]
     pub b: DataType,
+    /// Whether floats of 4 bits have no padding.
+    pub packed: bool,
     /// Whether A is sparse, and the lanes with its metadata.
     pub selector: Option<usize>,
     /// The layout of A and B in shared memory.
@@ -122,9 +124,9 @@ impl WarpgroupMultiply {
         let Shape { m, n, k } = self.shape;
         if let Some(a) = a {
             let stored = if self.selector.is_some() { k / 2 } else { k };
-            matrix(TileOperand::A, a, self.majors.0, m, stored, stored_bits(self.a));
+            matrix(TileOperand::A, a, self.majors.0, m, stored, self.stored_bits(self.a));
         }
-        matrix(TileOperand::B, b, self.majors.1, n, k, stored_bits(self.b));
+        matrix(TileOperand::B, b, self.majors.1, n, k, self.stored_bits(self.b));
     }
 
     /// Multiplies the rows of one warp. Unless it `accumulates`, the accumulator's old value is

@@ -89,8 +89,14 @@ impl WarpgroupMultiply {
         bits.resize(WARPS * ROWS * depth.max(stored), 0);
         match a {
             LeftOperand::Shared(descriptor) => {
-                let matrix = Matrix { descriptor, major: self.majors.0, element: self.a, shared };
-                matrix.collect(self.element_bits(), (WARPS * ROWS, stored), BySteps, bits)?;
+                let matrix = Matrix {
+                    descriptor,
+                    major: self.majors.0,
+                    element: self.a,
+                    width: self.element_bits(),
+                    shared,
+                };
+                matrix.collect((WARPS * ROWS, stored), BySteps, bits)?;
             }
             LeftOperand::Registers(warps) => collect_registers(warps, self.element_bits(), stored, bits),
             LeftOperand::Elements(element) => {
@@ -134,9 +140,15 @@ impl WarpgroupMultiply {
     ) -> Result<(), Outside> {
         let depth = self.steps();
         operands.bits.resize(self.shape.n * depth, 0);
-        let matrix = Matrix { descriptor: b, major: self.majors.1, element: self.b, shared };
+        let matrix = Matrix {
+            descriptor: b,
+            major: self.majors.1,
+            element: self.b,
+            width: self.element_bits(),
+            shared,
+        };
         let bits = &mut operands.bits[columns.start * depth..columns.end * depth];
-        matrix.collect(self.element_bits(), (columns.len(), depth), ByEights, bits)
+        matrix.collect((columns.len(), depth), ByEights, bits)
     }
 
     /// Makes B ready, once all its columns are collected.
@@ -181,12 +193,20 @@ impl WarpgroupMultiply {
 
     /// Steps of the depth: elements, or words of bits.
     pub(super) fn steps(&self) -> usize {
-        self.shape.k * stored_bits(self.a) / self.element_bits()
+        self.shape.k * self.stored_bits(self.a) / self.element_bits()
     }
 
     /// The width of the elements that are multiplied: bits are taken by words.
     fn element_bits(&self) -> usize {
-        if self.a == DataType::B1 { 32 } else { stored_bits(self.a) }
+        if self.a == DataType::B1 { 32 } else { self.stored_bits(self.a) }
+    }
+
+    /// Bits of an element in shared memory: floats of 4 and 6 bits have a byte each, since 16 of them
+    /// are followed by padding up to 16 bytes, unless they are packed (PTX ISA, "Packing formats used
+    /// in shared memory").
+    pub(super) fn stored_bits(&self, element: DataType) -> usize {
+        let bits = element.bits() as usize;
+        if element.is_float() && !self.packed { bits.max(8) } else { bits }
     }
 
     /// Puts the zeros that are not stored between the elements of A.
@@ -208,19 +228,14 @@ impl WarpgroupMultiply {
     }
 }
 
-/// Bits of an element in shared memory: floats of 4 and 6 bits have a byte each, since 16 of them
-/// are followed by padding up to 16 bytes (PTX ISA, "Packing formats used in shared memory").
-pub(super) fn stored_bits(element: DataType) -> usize {
-    let bits = element.bits() as usize;
-    if element.is_float() { bits.max(8) } else { bits }
-}
-
 /// A matrix in shared memory.
-struct Matrix<'a> {
-    descriptor: MatrixDescriptor,
-    major: Major,
-    element: DataType,
-    shared: &'a [u8],
+pub(super) struct Matrix<'a> {
+    pub(super) descriptor: MatrixDescriptor,
+    pub(super) major: Major,
+    pub(super) element: DataType,
+    /// Bits of an element in shared memory.
+    pub(super) width: usize,
+    pub(super) shared: &'a [u8],
 }
 
 impl Matrix<'_> {
@@ -231,38 +246,24 @@ impl Matrix<'_> {
         let bytes =
             self.shared.get(address as usize..).and_then(|rest| rest.first_chunk::<{ PIECE as usize }>());
         let Some(bytes) = bytes else { return Err(Outside { address }) };
-        let mut words = [0; 4];
-        for word in 0..4 {
-            let at = 4 * word;
-            words[word] = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        }
-        Ok(if matches!(self.element.bits(), 4 | 6) && self.element.is_float() {
-            self.spread(words)
+        let words = words_of(bytes);
+        Ok(if self.width == 8 && self.element.bits() < 8 {
+            spread(words, self.element.bits())
         } else {
             words
         })
     }
 
-    /// 16 elements of 4 or 6 bits and their padding, as a byte each.
-    #[cold]
-    fn spread(&self, words: [u32; 4]) -> [u32; 4] {
-        let width = self.element.bits();
-        let packed = words.iter().rev().fold(0u128, |packed, &word| packed << 32 | u128::from(word));
-        let byte = |index: u32| (packed >> (index * width)) as u32 & ((1 << width) - 1);
-        std::array::from_fn(|word| (0..4).map(|part| byte(4 * word as u32 + part) << (8 * part)).sum())
-    }
-
-    /// Collects the bits of the elements, `width` wide, of `extent` rows (columns) and `depth`
-    /// steps.
+    /// Collects the bits of the elements of `extent` rows (columns) and `depth` steps.
     #[inline(always)]
-    fn collect(
+    pub(super) fn collect(
         &self,
-        width: usize,
         size: (usize, usize),
         layout: impl Layout,
         bits: &mut [u32],
     ) -> Result<(), Outside> {
-        match (width, self.major) {
+        match (self.width, self.major) {
+            (4, _) => self.collect_wide::<4>(size, layout, bits),
             (8, Major::K) => self.collect_wide::<8>(size, layout, bits),
             (16, Major::K) => self.collect_wide::<16>(size, layout, bits),
             (_, Major::K) => self.collect_wide::<32>(size, layout, bits),
@@ -321,7 +322,7 @@ impl Matrix<'_> {
 }
 
 /// The destination of a row of A or a column of B: the index of the first element, and the stride.
-trait Layout {
+pub(super) trait Layout {
     fn row(&self, row: usize, depth: usize) -> (usize, usize);
 }
 
@@ -332,6 +333,31 @@ impl Layout for BySteps {
     #[inline(always)]
     fn row(&self, row: usize, _: usize) -> (usize, usize) {
         (row, WARPS * ROWS)
+    }
+}
+
+/// The words of a piece.
+#[inline(always)]
+pub(crate) fn words_of(bytes: &[u8; PIECE as usize]) -> [u32; 4] {
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    [word(0), word(4), word(8), word(12)]
+}
+
+/// 16 elements of 4 or 6 bits and their padding, as a byte each, in its lower bits.
+#[cold]
+pub(crate) fn spread(words: [u32; 4], width: u32) -> [u32; 4] {
+    let packed = words.iter().rev().fold(0u128, |packed, &word| packed << 32 | u128::from(word));
+    let byte = |index: u32| (packed >> (index * width)) as u32 & ((1 << width) - 1);
+    std::array::from_fn(|word| (0..4).map(|part| byte(4 * word as u32 + part) << (8 * part)).sum())
+}
+
+/// Row after row, or column after column.
+pub(super) struct Rows;
+
+impl Layout for Rows {
+    #[inline(always)]
+    fn row(&self, row: usize, depth: usize) -> (usize, usize) {
+        (row * depth, 1)
     }
 }
 

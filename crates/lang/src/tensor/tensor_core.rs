@@ -62,8 +62,8 @@ impl TensorCoreMma {
     pub fn new(group: CtaGroup, types: TensorCoreTypes, rows: u32, columns: u32) -> Self {
         require(Feature::TensorMemory);
         let most_columns = tcgen05::MAX_COLUMNS;
-        let legal_rows = tcgen05::rows(group.ctas());
-        let step = tcgen05::column_step(rows);
+        let legal_rows = tcgen05::rows(group.ctas(), false);
+        let step = tcgen05::column_step(group.ctas(), rows, false);
         let numbers = types.numbers();
         if numbers.is_none() {
             let TensorCoreTypes { a, b, d } = types;

@@ -11,6 +11,8 @@ pub(crate) struct Copy {
     pub(crate) shape: CopyShape,
     pub(crate) to: Cell,
     pub(crate) from: MatrixDescriptor,
+    /// The bits of elements that become a byte each, if there are such.
+    pub(crate) spread: Option<u32>,
     pub(crate) ctas: u32,
 }
 

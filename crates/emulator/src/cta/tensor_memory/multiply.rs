@@ -23,6 +23,10 @@ pub(crate) struct Multiply {
     pub(crate) a: Left,
     pub(crate) b: MatrixDescriptor,
     pub(crate) accumulates: bool,
+    /// The first cells of the scales of A and of B, if it has scales.
+    pub(crate) scales: Option<[Cell; 2]>,
+    /// D is divided by 2 to this before it is added to.
+    pub(crate) shift: u32,
     /// Rows of tensor memory that are not written, a bit each: 128 a CTA.
     pub(crate) disabled: [u32; 8],
 }
@@ -48,6 +52,34 @@ impl Multiply {
             RowLayout::Every16 => every_16(first, rows, columns),
             _ => vec![Area { first, rows, columns }],
         }
+    }
+}
+
+/// The scale of a row of A, or a column of B, in each of the four quarters of the rows of tensor memory:
+/// 32 of them in a column (PTX ISA, "Scale Factor A/B Layouts"). The quarter of a row of D reads its
+/// own copy.
+pub(crate) fn scale_cell(first: Cell, quarter: u32, index: u32) -> Cell {
+    Cell { row: first.row + 32 * quarter + index % 32, column: first.column + index / 32 }
+}
+
+impl Multiply {
+    /// The cells of the scales that it reads, in each of its CTAs.
+    pub(crate) fn scale_areas(&self) -> Vec<Area> {
+        let Some([a, b]) = self.scales else { return Vec::new() };
+        let (rows, columns) = (self.multiply.rows as u32, self.multiply.columns as u32);
+        let mut areas = Vec::new();
+        for quarter in 0..4 {
+            let row = 32 * quarter % rows;
+            areas.push(Area { first: scale_cell(a, quarter, row), rows: 32, columns: 1 });
+            if columns >= 32 {
+                areas.push(Area { first: scale_cell(b, quarter, 0), rows: 32, columns: columns / 32 });
+            }
+            if !columns.is_multiple_of(32) {
+                let first = scale_cell(b, quarter, columns / 32 * 32);
+                areas.push(Area { first, rows: columns % 32, columns: 1 });
+            }
+        }
+        areas
     }
 }
 

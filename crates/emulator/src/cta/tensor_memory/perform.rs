@@ -4,19 +4,20 @@ use warpwright_events::Cell;
 
 use super::cells::TensorMemory;
 use super::copy::Copy;
-use super::multiply::{Left, Multiply};
+use super::multiply::{Left, Multiply, scale_cell};
 use super::pair::{outside, partner, ranks};
 use crate::cta::block::{Block, Blocks};
 use crate::lanes::{Vectored, in_vectors};
 use crate::launch::failure::Failure;
+use crate::tensor::block_scaled::{Elements, Scaling, multiply_add};
 use crate::tensor::descriptor::{Major, PIECE};
 use crate::tensor::tensor_memory_multiply::{Accumulator, RUN, RowLayout};
-use crate::tensor::warpgroup_operands::{LeftOperand, Operands, Outside};
+use crate::tensor::warpgroup_operands::{self, LeftOperand, Operands, Outside, words_of};
 
 impl Copy {
     /// Executes the copy.
     pub(super) fn perform(&self, blocks: &mut Blocks<'_>) -> Result<(), Box<Failure>> {
-        let Copy { shape, to, from, ctas } = self;
+        let Copy { shape, to, from, spread, ctas } = self;
         for rank in ranks(blocks.own.rank, *ctas) {
             let Block { shared, tensor_memory, .. } = partner(blocks, rank)?;
             for (row, piece) in
@@ -28,8 +29,9 @@ impl Copy {
                     .get(address as usize..)
                     .and_then(|rest| rest.first_chunk::<{ PIECE as usize }>());
                 let bytes = *bytes.ok_or_else(|| outside(Outside { address }, shared.size()))?;
-                for (word, bytes) in (0..).zip(bytes.chunks_exact(4)) {
-                    let value = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                let words = words_of(&bytes);
+                let words = spread.map_or(words, |width| warpgroup_operands::spread(words, width));
+                for (word, value) in (0..).zip(words) {
                     for target in shape.targets(row) {
                         tensor_memory.set(to.row + target, to.column + piece * 4 + word, value);
                     }
@@ -43,6 +45,9 @@ impl Copy {
 impl Multiply {
     /// Executes the MMA.
     pub(super) fn perform(&self, blocks: &mut Blocks<'_>) -> Result<(), Box<Failure>> {
+        if let (Some(scaling), Some(scales)) = (self.multiply.scaling, self.scales) {
+            return self.perform_scaled(blocks, scaling, scales);
+        }
         let mut operands = std::mem::take(&mut blocks.own.tensor_pipeline.operands);
         let happened = self.perform_with(blocks, &mut operands);
         blocks.own.tensor_pipeline.operands = operands;
@@ -67,6 +72,74 @@ impl Multiply {
             }
         }
         Ok(())
+    }
+}
+
+impl Multiply {
+    /// Executes an MMA with scales.
+    fn perform_scaled(
+        &self,
+        blocks: &mut Blocks<'_>,
+        scaling: Scaling,
+        [scales_of_a, scales_of_b]: [Cell; 2],
+    ) -> Result<(), Box<Failure>> {
+        let multiply = &self.multiply;
+        let mut b: Option<Elements> = None;
+        for rank in ranks(blocks.own.rank, multiply.ctas) {
+            let shared = &partner(blocks, rank)?.shared;
+            let columns = multiply.right_elements(self.b, shared.bytes());
+            let columns = columns.map_err(|found| outside(found, shared.size()))?;
+            match &mut b {
+                Some(b) => b.append(columns),
+                None => b = Some(columns),
+            }
+        }
+        let Some(b) = b else { return Ok(()) };
+        for rank in ranks(blocks.own.rank, multiply.ctas) {
+            let block = partner(blocks, rank)?;
+            block.mma_multiply_adds += multiply.multiply_adds();
+            let Block { shared, tensor_memory: memory, .. } = block;
+            let a = match self.a {
+                Left::Shared(a) => multiply.left_elements(a, shared.bytes()),
+                Left::Cells(first) => Ok(multiply.elements(&self.left_bits(memory, first))),
+            };
+            let a = a.map_err(|found| outside(found, shared.size()))?;
+            for run in 0..multiply.rows / RUN {
+                let mut cells = Cells { work: self, run, disabled: [0; 4], memory: &mut *memory };
+                for (row, column) in
+                    (0..RUN).flat_map(|row| (0..multiply.columns).map(move |column| (row, column)))
+                {
+                    let quarter = cells.cell(row, column).row / 32;
+                    let d = if self.accumulates { cells.get(row, column) } else { 0 };
+                    let all_row = run * RUN + row;
+                    let of = |first: Cell, index: usize| {
+                        let Cell { row, column } = scale_cell(first, quarter, index as u32);
+                        cells.memory.get(row, column)
+                    };
+                    let found = [of(scales_of_a, all_row), of(scales_of_b, column)];
+                    let scales = |block: usize| {
+                        [0, 1].map(|side| scaling.scale(found[side], scaling.first[side], block))
+                    };
+                    let d =
+                        multiply_add((&a, all_row), (&b, column), scaling.block, scales, f32::from_bits(d));
+                    cells.set(row, column, d.to_bits());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The bits of A in tensor memory, row after row.
+    fn left_bits(&self, memory: &TensorMemory, first: Cell) -> Vec<u32> {
+        let (multiply, width) = (&self.multiply, self.multiply.element_bits());
+        let each = 32 / width;
+        let element = |row: usize, step: usize| {
+            let row = first.row + row_of(multiply.layout(), row / RUN, row % RUN);
+            let cell = memory.get(row, first.column + (step / each) as u32);
+            cell >> (step % each * width) & (u32::MAX >> (32 - width))
+        };
+        let rows = (0..multiply.rows).flat_map(|row| (0..multiply.depth()).map(move |step| (row, step)));
+        rows.map(|(row, step)| element(row, step)).collect()
     }
 }
 
@@ -171,7 +244,8 @@ impl Accumulator for Cells<'_> {
     #[inline(always)]
     fn get(&self, row: usize, column: usize) -> u32 {
         let Cell { row, column } = self.cell(row, column);
-        self.memory.get(row, column)
+        let bits = self.memory.get(row, column);
+        if self.work.shift == 0 { bits } else { self.work.multiply.divided(bits, self.work.shift) }
     }
 
     #[inline(always)]

@@ -94,9 +94,11 @@ fn of_group(
         let (.., shape) = shape.ok_or_else(|| {
             DecodeError::unsupported("The emulator does not support this shape of tcgen05.cp.")
         })?;
+        w.take("b8x16");
+        let spread = w.choose(&[("b6x16_p32", 6), ("b4x16_p64", 4)]);
         d.expect_operands(i, 2)?;
         let (to, from) = (d.memory(operand(0)?)?, d.source(operand(1)?, Type::B64)?);
-        return Ok(Kind::Effect(Box::new(CopyIn { group, shape, to, from })));
+        return Ok(Kind::Effect(Box::new(CopyIn { group, shape, spread, to, from })));
     }
     if w.take("mma") {
         return work::multiplication(d, i, w, group);

@@ -4,7 +4,7 @@ use warpwright_events::{
     AccessKind, Actor, AsyncKind, ByteRange, Completion, Event, FaultKind, MbarrierAddress, MemorySpace,
     Proxy, TileOperand, TilePart, lanes, shared_base,
 };
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::super::mbarrier::objects;
 use super::{agree, cell, failure, read, written};
@@ -23,7 +23,8 @@ use crate::registers::Slot;
 use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
 use crate::tensor::tensor_memory_multiply::{self as multiply, RowLayout, TensorMemoryMultiply};
 
-/// `[d], a-desc or [a], b-desc, idesc{, disabled}, enable-input-d`
+/// `[d], a-desc or [a], b-desc, idesc{, disabled}, enable-input-d{, scale-input-d}`, or with scales
+/// `[d], a-desc or [a], b-desc, idesc, [scales of A], [scales of B], enable-input-d`
 pub(super) fn multiplication(
     d: Decoder<'_, '_, '_>,
     i: &Instruction,
@@ -31,11 +32,29 @@ pub(super) fn multiplication(
     group: u8,
 ) -> Result<Kind, DecodeError> {
     let kind = w.take_first(multiply::Kind::from_ptx);
-    let kind = kind.ok_or_else(|| {
-        DecodeError::unsupported("The emulator supports tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8.")
-    })?;
-    let has_mask = i.operands.len() == 6;
-    d.expect_operands(i, if has_mask { 6 } else { 5 })?;
+    let kind = kind.ok_or_else(|| DecodeError::new("The instruction names no .kind of tcgen05.mma."))?;
+    // Whether the tensor core keeps A for the next MMA does not change results.
+    w.take_first(|word| word.starts_with("collector::").then_some(()));
+    let has_scales = w.take("block_scale");
+    let block = match has_scales {
+        true => w.take_first(|word| kind.block(Some(word))).or_else(|| kind.block(None)),
+        false => None,
+    };
+    if block.is_some() == kind.scales().is_empty() {
+        return Err(DecodeError::new(format!(
+            "The instruction has {}, which .kind::{} does not take.",
+            if has_scales { "these scales" } else { "no .block_scale" },
+            kind.ptx()
+        )));
+    }
+    let shift = match i.operands.last() {
+        Some(Operand::Number(Number::Integer(shift))) => *shift as u32,
+        _ => 0,
+    };
+    let count = i.operands.len() - usize::from(matches!(i.operands.last(), Some(Operand::Number(_))));
+    let has_mask = !has_scales && count == 6;
+    let expected = if has_scales { 7 } else { 5 + usize::from(has_mask) };
+    d.expect_operands(i, expected + i.operands.len() - count)?;
     let a = match &i.operands[1] {
         address @ Operand::Address(_) => Multiplicand::Cells(d.memory(address)?),
         descriptor => Multiplicand::Shared(d.source(descriptor, Type::B64)?),
@@ -58,7 +77,13 @@ pub(super) fn multiplication(
         b: d.source(&i.operands[2], Type::B64)?,
         descriptor: d.source(&i.operands[3], Type::B32)?,
         disabled,
-        accumulates: d.predicate(&i.operands[i.operands.len() - 1])?,
+        scales: match has_scales {
+            true => Some([d.memory(&i.operands[4])?, d.memory(&i.operands[5])?]),
+            false => None,
+        },
+        block,
+        shift,
+        accumulates: d.predicate(&i.operands[count - 1])?,
     })))
 }
 
@@ -119,6 +144,8 @@ impl Effect for Commit {
 pub(super) struct CopyIn {
     pub(super) group: u8,
     pub(super) shape: CopyShape,
+    /// The bits of elements that become a byte each.
+    pub(super) spread: Option<u32>,
     pub(super) to: AddressOperand,
     pub(super) from: Slot,
 }
@@ -130,7 +157,7 @@ impl Effect for CopyIn {
         for lane in lanes(mask) {
             let from = descriptor("source", execution.registers.long(self.from)[lane], lane)?;
             let to = cell(execution, &self.to, lane);
-            let copy = Copy { shape: self.shape, to, from, ctas: self.group.into() };
+            let copy = Copy { shape: self.shape, to, from, spread: self.spread, ctas: self.group.into() };
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             let areas = copy.areas();
             for rank in ranks(execution.block.rank, copy.ctas) {
@@ -211,6 +238,12 @@ struct IssueMultiply {
     b: Slot,
     descriptor: Slot,
     disabled: Vec<Slot>,
+    /// The addresses of the scales of A and of B.
+    scales: Option<[AddressOperand; 2]>,
+    /// Elements along k that have a scale in common.
+    block: Option<u32>,
+    /// D is divided by 2 to this first.
+    shift: u32,
     /// The predicate enable-input-d, and whether it is negated.
     accumulates: (Slot, bool),
 }
@@ -247,14 +280,15 @@ impl Effect for IssueMultiply {
             unit: multiply.unit(),
             operations: 2 * multiply.multiply_adds() * u64::from(multiply.ctas),
         });
-        let (area, left) = (work.area(), work.left_area());
+        let (area, left, scales) = (work.area(), work.left_area(), work.scale_areas());
         for rank in ranks(execution.block.rank, work.multiply.ctas) {
             let mut cluster = execution.cluster();
             let memory = &partner(&mut cluster, rank).map_err(at(lane))?.tensor_memory;
             let mut areas = area
                 .iter()
                 .map(|area| ("D of tcgen05.mma", area))
-                .chain(left.iter().map(|area| ("A of tcgen05.mma", area)));
+                .chain(left.iter().map(|area| ("A of tcgen05.mma", area)))
+                .chain(scales.iter().map(|area| ("A scale of tcgen05.mma", area)));
             areas.try_for_each(|(what, area)| memory.check(what, *area)).map_err(at(lane))?;
             if execution.block.observer.listens() {
                 self.observe(execution, actor, rank, &work);
@@ -274,13 +308,14 @@ impl IssueMultiply {
     fn work(&self, execution: &Execution<'_>, lane: usize) -> Result<Multiply, Box<Failure>> {
         let registers = &*execution.registers;
         let bits = registers.word(self.descriptor)[lane];
-        let multiply = TensorMemoryMultiply::new(self.kind, self.group.into(), bits).map_err(|error| {
-            Failure::new(
-                FaultKind::TensorMemory,
-                1 << lane,
-                format!("The instruction descriptor {bits:#010x} of tcgen05.mma is wrong: {error}."),
-            )
-        })?;
+        let multiply =
+            TensorMemoryMultiply::new(self.kind, self.block, self.group.into(), bits).map_err(|error| {
+                Failure::new(
+                    FaultKind::TensorMemory,
+                    1 << lane,
+                    format!("The instruction descriptor {bits:#010x} of tcgen05.mma is wrong: {error}."),
+                )
+            })?;
         let a = match &self.a {
             Multiplicand::Shared(slot) => {
                 Left::Shared(descriptor("matrix A", registers.long(*slot)[lane], lane)?)
@@ -302,6 +337,11 @@ impl IssueMultiply {
             a,
             b: descriptor("matrix B", registers.long(self.b)[lane], lane)?,
             accumulates: (registers.predicate(slot) >> lane & 1 != 0) != negated,
+            scales: self
+                .scales
+                .as_ref()
+                .map(|scales| scales.each_ref().map(|scale| cell(execution, scale, lane))),
+            shift: self.shift,
             disabled,
         })
     }
@@ -317,6 +357,7 @@ impl IssueMultiply {
         work.multiply.pieces(a, work.b, |address, part| pieces.push(piece_of(rank, address, part)));
         observe_shared(execution, actor, &pieces);
         observe_cells(execution, actor, &read(&work.left_area(), rank, TileOperand::A));
+        observe_cells(execution, actor, &read(&work.scale_areas(), rank, TileOperand::Scales));
         if work.accumulates {
             observe_cells(execution, actor, &read(&work.area(), rank, TileOperand::Accumulator));
         }
