@@ -19,5 +19,6 @@ mod host;
 mod problem;
 pub mod reference;
 
+pub(crate) use device::{key_of, logit_of};
 pub(crate) use host::SamplingWorkload;
 pub use problem::{NO_TOKEN, PARAMETER_WORDS, SamplingBuffers, SamplingHistory, SamplingParameters};

@@ -40,8 +40,11 @@ impl Lanes {
     /// All lanes make the call, and the first `count` hold values.
     #[track_caller]
     pub(crate) fn first_of_all(count: u32) -> Self {
-        let held = (count < 32).then_some(count);
-        Self { count: held.map(constant), most: count, mask: None }
+        let mut lanes = Self { count: None, most: count, mask: None };
+        if count < WARP_SIZE {
+            lanes.count = Some(constant(count));
+        }
+        lanes
     }
 
     /// The value of lane `lane`.

@@ -4,7 +4,7 @@
 //! load       the row, once, as keys in shared memory
 //! bound      a lower bound of the k-th key, from the highest key of each thread
 //! candidates the keys from the bound on, sorted by one CTA: top-k of few tokens ends here
-//! search     else: each filter, and the token, bit by bit of a key over the whole cluster
+//! search     else: each filter, and the token, by two bits of a key at a time over the whole cluster
 //! ```
 
 use warpwright::prelude::*;
@@ -152,22 +152,22 @@ impl Sample {
         let row_index = block_idx().x / self.ctas;
         let row = Row::load(inputs.parameters.at(row_index * 12u32));
         let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
-        self.load(&keys, logits);
+        let mut highest = self.load(&keys, logits);
         team.sync();
 
         let mut log_sum = (constant(0f32), constant(0f32));
         if self.has_log_probabilities {
-            log_sum = self.log_sum(&mut keys);
+            log_sum = self.log_sum(&mut keys, highest);
         }
         if self.has_history {
             let first = row_index as u64 * inputs.capacity as u64;
             let history = (inputs.history.at(first), inputs.counts.at(first));
             self.penalize(&keys, &row, history, row.history.min(inputs.capacity));
             sync_threads();
+            highest = keys.fold(constant(0u32), |highest, key, _| highest.max(key));
         }
 
         // The highest key in the upper half, the complement of the lowest bound in the lower.
-        let highest = keys.fold(constant(0u32), |highest, key, _| highest.max(key));
         let top_k = row.top_k.lt(self.vocabulary).select(row.top_k, 0u32);
         let wanted = top_k.div_ceil(self.ctas);
         let has_bound = wanted.gt(0) & wanted.le(threads);
@@ -181,7 +181,7 @@ impl Sample {
             collects = constant(true);
         }
         let both = (highest.convert::<u64>() << 32u32) | (!bound).convert::<u64>();
-        let both = keys.team.exchange(both, |a, b| {
+        let [both] = keys.team.exchange([both], |a, b| {
             let halves = |word: Reg<u64>| ((word >> 32u32).convert::<u32>(), word.convert::<u32>());
             let ((a, i), (b, j)) = (halves(a), halves(b));
             (a.max(b).convert::<u64>() << 32u32) | i.max(j).convert::<u64>()
@@ -212,10 +212,7 @@ impl Sample {
                 }
             } else {
                 // Of equal keys, the lowest column.
-                let last = keys.fold(constant(0u32), |last, key, index| {
-                    key.eq(top).select(!keys.column(index), 0u32).max(last)
-                });
-                column = !keys.team.max(last);
+                column = !keys.team.max(self.last_equal(&keys, top));
             }
         }
         if keys.team.rank == 0 && thread_idx().x == 0 {
@@ -230,13 +227,13 @@ impl Sample {
                 log_probabilities[row_index] = result;
             }
         }
-        // No CTA ends while another reads its memory.
-        team.sync();
+        team.leave();
     }
 
-    /// Loads the CTA's part of the row.
-    fn load<T: RowElement, S: Space>(&self, keys: &Keys<S>, row: Global<T>) {
+    /// Loads the CTA's part of the row. The result is the highest key of this thread.
+    fn load<T: RowElement, S: Space>(&self, keys: &Keys<S>, row: Global<T>) -> Reg<u32> {
         let vectors = self.vocabulary / self.lanes;
+        let mut highest = constant(0u32);
         for first in (0..self.steps()).step_by(AT_ONCE as usize) {
             let steps = first..(first + AT_ONCE).min(self.steps());
             let positions: Vec<_> =
@@ -254,16 +251,17 @@ impl Sample {
                 let inside = column.lt(self.vocabulary);
                 let of_row: Vec<Reg<u32>> =
                     chunk.values().into_iter().map(|logit| inside.select(key_of(logit), 0u32)).collect();
+                highest = of_row.iter().fold(highest, |highest, key| highest.max(*key));
                 for (part, lanes) in of_row.chunks(4).enumerate() {
                     vector::store_lanes(keys.keys.at(*index + part as u32 * 4), lanes, Access::new());
                 }
             }
         }
+        highest
     }
 
     /// The maximum of the logits, and the logarithm of the sum of exponentials relative to it.
-    fn log_sum<S: Space>(&self, keys: &mut Keys<S>) -> (Reg<f32>, Reg<f32>) {
-        let highest = keys.fold(constant(0u32), |highest, key, _| highest.max(key));
+    fn log_sum<S: Space>(&self, keys: &mut Keys<S>, highest: Reg<u32>) -> (Reg<f32>, Reg<f32>) {
         let top = keys.team.max(highest);
         let maximum = logit_of(top);
         let scale = constant(std::f32::consts::LOG2_E);
@@ -320,11 +318,22 @@ impl Sample {
             keys.search(point + 1u64, |_, key, _| key, |key| key.ge(least).select(masses.of(key), 0u64));
         // Of equal keys, the lowest columns come first.
         let rank = (point - above) / masses.of(found);
-        let (complement, _) = keys.search(
-            rank + 1u64,
-            |keys, key, index| key.eq(found).select(!keys.column(index), 0u32),
-            |_| constant(1u64),
-        );
+        let mut complement = keys.team.max(self.last_equal(keys, found));
+        if rank > 0 {
+            let (of_rank, _) = keys.search(
+                rank + 1u64,
+                |keys, key, index| key.eq(found).select(!keys.column(index), 0u32),
+                |_| constant(1u64),
+            );
+            complement = of_rank;
+        }
         !complement
+    }
+
+    /// The complement of the lowest column of this thread with that key; 0 without one.
+    fn last_equal<S: Space>(&self, keys: &Keys<S>, wanted: Reg<u32>) -> Reg<u32> {
+        keys.fold(constant(0u32), |last, key, index| {
+            key.eq(wanted).select(!keys.column(index), 0u32).max(last)
+        })
     }
 }

@@ -12,7 +12,7 @@ pub(super) const INFINITY: u32 = 0xff80_0000;
 
 /// The key of a logit: the higher the logit, the higher the key. Zeros of both signs have one key.
 #[track_caller]
-pub(super) fn key_of(logit: Reg<f32>) -> Reg<u32> {
+pub(crate) fn key_of(logit: Reg<f32>) -> Reg<u32> {
     let bits: Reg<u32> = (logit + 0.0f32).to_bits();
     let sign: Reg<u32> = (bits.bit_cast::<i32>() >> 31u32).bit_cast();
     bits ^ (sign | (1u32 << 31))
@@ -20,7 +20,7 @@ pub(super) fn key_of(logit: Reg<f32>) -> Reg<u32> {
 
 /// The logit of a key.
 #[track_caller]
-pub(super) fn logit_of(key: Reg<u32>) -> Reg<f32> {
+pub(crate) fn logit_of(key: Reg<u32>) -> Reg<f32> {
     let sign: Reg<u32> = (key.bit_cast::<i32>() >> 31u32).bit_cast();
     Reg::<f32>::from_bits(key ^ (!sign | (1u32 << 31)))
 }

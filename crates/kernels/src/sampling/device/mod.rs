@@ -7,3 +7,4 @@ mod search;
 mod team;
 
 pub(super) use kernel::Sample;
+pub(crate) use mass::{key_of, logit_of};

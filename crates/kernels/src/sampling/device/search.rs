@@ -25,6 +25,10 @@ pub(super) struct Keys<S: Space> {
 /// Keys that a thread reads at once.
 const AT_ONCE: u32 = 4;
 
+/// Bits of a step of the search, and the digits that are not 0.
+const DIGIT_BITS: u32 = 2;
+const DIGITS: usize = (1 << DIGIT_BITS) - 1;
+
 #[device]
 impl<S: Space> Keys<S> {
     /// The column of a key.
@@ -60,12 +64,13 @@ impl<S: Space> Keys<S> {
     /// The sum of `amount` over the row's keys from `least` on.
     pub(super) fn sum_from(&mut self, least: Reg<u32>, amount: impl Fn(Reg<u32>) -> Reg<u64>) -> Reg<u64> {
         let sum = self.fold(constant(0u64), |sum, key, _| add_where(key.ge(least), sum, || amount(key)));
-        self.team.sum(sum)
+        let [sum] = self.team.sums([sum]);
+        sum
     }
 
     /// The highest number x such that the amounts of all keys whose `order` is at least x add up to
-    /// `target`, and the sum of those above x: a bit at each step, from the highest on. Amounts are
-    /// computed between the bounds of x only.
+    /// `target`, and the sum of those above x: two bits at each step, from the highest on. Amounts
+    /// are computed between the bounds of x only.
     pub(super) fn search(
         &mut self,
         target: Reg<u64>,
@@ -73,21 +78,37 @@ impl<S: Space> Keys<S> {
         amount: impl Fn(Reg<u32>) -> Reg<u64>,
     ) -> (Reg<u32>, Reg<u64>) {
         let (mut found, mut above) = (constant(0u32), constant(0u64));
-        let mut width = constant(1u32 << 31);
-        while width != 0 {
-            let middle = found + width;
+        let mut steps = constant(u32::BITS / DIGIT_BITS);
+        while steps != 0 {
+            steps = steps - 1;
+            let shift = steps * DIGIT_BITS;
             let here = *self;
-            let upper = here.fold(constant(0u64), |sum, key, index| {
-                let at = order(&here, key, index);
-                add_where((at - middle).lt(width), sum, || amount(key))
+            let of_digits = here.fold([constant(0u64); DIGITS], |sums, key, index| {
+                let digit = (order(&here, key, index) - found) >> shift;
+                let mut sums = sums;
+                if (digit - 1) < DIGITS as u32 {
+                    let amount = amount(key);
+                    for at in 0..DIGITS {
+                        sums[at] = sums[at] + digit.eq(at as u32 + 1).select(amount, 0u64);
+                    }
+                }
+                sums
             });
-            let sum = above + self.team.sum(upper);
-            if sum >= target {
-                found = middle;
-            } else {
-                above = sum;
+            let of_digits = self.team.sums(of_digits);
+            // The highest digit from which on the amounts add up to the target.
+            let mut digit = constant(0u32);
+            let mut sum = above;
+            for at in (0..DIGITS).rev() {
+                if digit == 0 {
+                    sum = sum + of_digits[at];
+                    if sum >= target {
+                        digit = constant(at as u32 + 1);
+                    } else {
+                        above = sum;
+                    }
+                }
             }
-            width = width >> 1u32;
+            found = found + (digit << shift);
         }
         (found, above)
     }

@@ -1,6 +1,10 @@
 //! The CTAs that share a row: a cluster, or one CTA.
 
+use warpwright::lang::cluster::{cluster_arrive, cluster_wait};
 use warpwright::prelude::*;
+
+/// Words that a CTA exchanges at once, at most.
+const MAX_WORDS: u32 = 3;
 
 /// The CTAs of a row, and where they exchange words.
 #[derive(Clone, Copy, DeviceValue)]
@@ -8,7 +12,7 @@ pub(super) struct Team {
     pub(super) ctas: u32,
     /// This CTA's number among them.
     pub(super) rank: Reg<u32>,
-    /// Two sets of a word from each CTA, which take turns: a CTA that writes a set again has seen
+    /// Two sets of words from each CTA, which take turns: a CTA that writes a set again has seen
     /// that all have read it, at the synchronization in between.
     words: Shared<u64>,
     turn: Reg<u32>,
@@ -18,7 +22,12 @@ pub(super) struct Team {
 impl Team {
     /// `ctas` consecutive CTAs. No other CTA may be sent anything before [`sync`](Self::sync).
     pub(super) fn new(ctas: u32) -> Self {
-        Self { ctas, rank: block_idx().x % ctas, words: shared_array::<u64>(2 * ctas), turn: constant(0u32) }
+        Self {
+            ctas,
+            rank: block_idx().x % ctas,
+            words: shared_array::<u64>(2 * MAX_WORDS * ctas),
+            turn: constant(0u32),
+        }
     }
 
     /// Waits for all threads of the CTAs, and shows them what each has written to shared memory.
@@ -30,35 +39,53 @@ impl Team {
         }
     }
 
-    /// The words of all CTAs combined; the threads of a CTA have one word.
-    pub(super) fn exchange(
-        &mut self,
-        word: Reg<u64>,
-        combine: impl Fn(Reg<u64>, Reg<u64>) -> Reg<u64>,
-    ) -> Reg<u64> {
-        let mut all = word;
+    /// Leaves the cluster. After the last synchronization others read the first CTA's memory only, so
+    /// that only the first CTA waits for them, and the SMs of the others are free.
+    pub(super) fn leave(&self) {
         if self.ctas > 1 {
-            let set = self.words.at(self.turn * self.ctas);
+            cluster_arrive();
+            if self.rank == 0 {
+                cluster_wait();
+            }
+        }
+    }
+
+    /// Each word of all CTAs combined; the threads of a CTA have the same words.
+    pub(super) fn exchange<const N: usize>(
+        &mut self,
+        words: [Reg<u64>; N],
+        combine: impl Fn(Reg<u64>, Reg<u64>) -> Reg<u64>,
+    ) -> [Reg<u64>; N] {
+        assert!(N <= MAX_WORDS as usize, "a CTA exchanges at most that many words");
+        let mut all = words;
+        if self.ctas > 1 {
+            let set = self.words.at(self.turn * (MAX_WORDS * self.ctas));
             if thread_idx().x < self.ctas {
-                set.at(self.rank).map_to_block(thread_idx().x).store(word);
+                for (index, word) in words.iter().enumerate() {
+                    let at = set.at(self.rank + index as u32 * self.ctas);
+                    at.map_to_block(thread_idx().x).store(*word);
+                }
             }
             cluster_sync();
-            all = set.load();
-            for cta in 1..self.ctas {
-                all = combine(all, set.at(cta).load());
-            }
+            all = std::array::from_fn(|index| {
+                let of_word = set.at(index as u32 * self.ctas);
+                let of_cta = |cta: u32| of_word.at(cta).load();
+                (1..self.ctas).fold(of_cta(0), |all, cta| combine(all, of_cta(cta)))
+            });
             self.turn = self.turn ^ 1u32;
         }
         all
     }
 
-    /// The sum over all threads.
-    pub(super) fn sum(&mut self, value: Reg<u64>) -> Reg<u64> {
-        self.exchange(block::reduce_sum(value), |a, b| a + b)
+    /// The sums over all threads.
+    pub(super) fn sums<const N: usize>(&mut self, values: [Reg<u64>; N]) -> [Reg<u64>; N] {
+        let of_cta = block::reduce(values, |a, b| std::array::from_fn(|index| a[index] + b[index]));
+        self.exchange(of_cta, |a, b| a + b)
     }
 
     /// The highest value of all threads.
     pub(super) fn max(&mut self, value: Reg<u32>) -> Reg<u32> {
-        self.exchange(block::reduce_max(value).convert::<u64>(), |a, b| a.max(b)).convert::<u32>()
+        let [max] = self.exchange([block::reduce_max(value).convert::<u64>()], |a, b| a.max(b));
+        max.convert::<u32>()
     }
 }
