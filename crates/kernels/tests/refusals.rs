@@ -15,6 +15,7 @@ use warpwright_kernels::columns::MatrixColumns;
 use warpwright_kernels::delta_rule::device::decode::Decode;
 use warpwright_kernels::delta_rule::{self, DeltaRuleInputs, InitialState};
 use warpwright_kernels::gated_norm::GatedNorm;
+use warpwright_kernels::moe::{ExpertRows, Routing, Scoring};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_kernels::rope::{HeadRows, Pairing, RopeBuffers, RopeShape};
@@ -24,6 +25,7 @@ use warpwright_kernels::select::Predicate;
 use warpwright_kernels::sort::Direction::{self, Ascending, Descending};
 use warpwright_kernels::sort::radix::{self, Radix};
 use warpwright_kernels::transpose::{BlockTranspose, Method, TileTranspose};
+use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
 type Outcome = Result<LaunchCounts, OperationError>;
 
@@ -149,6 +151,42 @@ fn conv(bench: &Bench, [x, starts, initial, last, y]: [usize; 5]) -> Outcome {
     let sequences = ConvSequences { starts: &bench.of(starts), initial: Some(&initial), last: &mut last };
     let x = (MatrixColumns::all(&x, 5), 4);
     bench.operations.causal_conv(&bench.stream, conv, x, sequences, &mut y)
+}
+
+/// The routing of 3 tokens, by the elements of the experts and the weights.
+fn route(bench: &Bench, (experts, choices): (u32, u32), logits: usize, to: [usize; 2]) -> Outcome {
+    let (logits, mut chosen, mut weights) = (bench.f32(logits), bench.of(to[0]), bench.f32(to[1]));
+    let scoring = Scoring::Softmax;
+    let routing = Routing { experts, choices, scoring, renormalizes: true, scale: 1.0 };
+    bench.operations.route_tokens(&bench.stream, routing, &logits, (&mut chosen, &mut weights))
+}
+
+/// The permutation of 2 of 4 experts of each token, by the elements of the choices and the results.
+fn permute(bench: &Bench, [chosen, offsets, tokens, rows]: [usize; 4]) -> Outcome {
+    let (mut offsets, mut tokens, mut rows) = (bench.of(offsets), bench.of(tokens), bench.of(rows));
+    let to = ExpertRows { offsets: &mut offsets, tokens: &mut tokens, rows: &mut rows };
+    bench.operations.permute_by_expert(&bench.stream, &bench.of(chosen), (4, 2), to)
+}
+
+/// The combination of rows of 5 columns for 3 tokens.
+fn combine(bench: &Bench, [x, rows, weights, y]: [usize; 4]) -> Outcome {
+    let (x, rows, weights, mut y) = (bench.f32(x), bench.of(rows), bench.f32(weights), bench.f32(y));
+    bench.operations.combine_rows(&bench.stream, &x, (&rows, &weights), (3, 5), &mut y)
+}
+
+/// A GEMV of weights (3, 64) in groups of 32, by what is changed of them, and the elements of x and y.
+fn gemv(
+    bench: &Bench,
+    change: fn(&mut QuantizedWeights<'_, f32>),
+    [weights, scales, zeros, x, y]: [usize; 5],
+) -> Outcome {
+    let (weights, scales, zeros) = (bench.of(weights), bench.f32(scales), bench.of(zeros));
+    let format = WeightFormat::Int4;
+    let zero_points = Some(&zeros);
+    let mut weights =
+        QuantizedWeights { n: 3, k: 64, format, weights: &weights, group: 32, scales: &scales, zero_points };
+    change(&mut weights);
+    bench.operations.weight_only_gemv(&bench.stream, weights, &bench.of(x), &mut bench.f32(y))
 }
 
 /// A call that is refused: the operation, the call, and the sentence.
@@ -534,6 +572,39 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the last states of a causal convolution: expected a length of 15, found 14";
     causal_conv, |b| conv(b, [20, 2, 15, 15, 21])
         => "the output of a causal convolution: expected a length of 20, found 21";
+    route_tokens, |b| route(b, (513, 2), 0, [0, 0]) => "the routing of tokens: 513 experts; give 1 to 512";
+    route_tokens, |b| route(b, (8, 9), 24, [27, 27])
+        => "the routing of tokens: 9 of 8 experts for a token; give 1 to 8";
+    route_tokens, |b| route(b, (8, 2), 24, [4, 6]) => "the experts of tokens: expected a length of 6, found 4";
+    route_tokens, |b| route(b, (8, 2), 25, [6, 6]) => "the router's logits: expected a length of 24, found 25";
+    route_tokens, |b| route(b, (8, 2), 24, [6, 5]) => "the weights of experts: expected a length of 6, found 5";
+    permute_by_expert, |b| permute(b, [7, 5, 6, 6]) => "the experts of tokens: expected a length of 6, found 7";
+    permute_by_expert, |b| permute(b, [6, 4, 6, 6]) => "the offsets of experts: expected a length of 5, found 4";
+    permute_by_expert, |b| permute(b, [6, 5, 5, 6]) => "the tokens of rows: expected a length of 6, found 5";
+    permute_by_expert, |b| permute(b, [6, 5, 6, 7]) => "the rows of choices: expected a length of 6, found 7";
+    combine_rows, |b| combine(b, [30, 6, 6, 14])
+        => "the output of the combination of rows: expected a length of 15, found 14";
+    combine_rows, |b| combine(b, [30, 2, 2, 15])
+        => "the combination of rows: 0 of 512 experts for a token; give 1 to 32";
+    combine_rows, |b| combine(b, [30, 7, 6, 15]) => "the rows of choices: expected a length of 6, found 7";
+    combine_rows, |b| combine(b, [30, 6, 5, 15]) => "the weights of experts: expected a length of 6, found 5";
+    combine_rows, |b| combine(b, [29, 6, 6, 15]) => "the rows to combine: expected a length of 30, found 29";
+    weight_only_gemv, |b| gemv(b, |w| w.group = 16, [96, 6, 6, 64, 3])
+        => "a weight-only GEMV: groups of 16 weights; give 32, 64 or 128";
+    weight_only_gemv, |b| gemv(b, |w| w.k = 80, [96, 6, 6, 64, 3])
+        => "a weight-only GEMV: rows of 80 weights; give a multiple of the group, 32, up to 2^20";
+    weight_only_gemv, |b| gemv(b, |w| w.format = WeightFormat::E4m3, [192, 6, 6, 64, 3])
+        => "a weight-only GEMV: weights of e4m3 have no zero points";
+    weight_only_gemv, |b| gemv(b, |_| (), [95, 6, 6, 64, 3]) => "quantized weights: expected a length of 96, found 95";
+    weight_only_gemv, |b| gemv(b, |_| (), [96, 7, 6, 64, 3])
+        => "the scales of weights: expected a length of 6, found 7";
+    weight_only_gemv, |b| gemv(b, |_| (), [96, 6, 5, 64, 3])
+        => "the zero points of weights: expected a length of 6, found 5";
+    weight_only_gemv, |b| gemv(b, |_| (), [96, 6, 6, 64, 4])
+        => "the results of a weight-only GEMV: expected a length of 3, found 4";
+    weight_only_gemv, |b| gemv(b, |_| (), [96, 6, 6, 65, 3])
+        => "the vectors of a weight-only GEMV: expected a length of 64, found 65";
+    weight_only_gemv, |b| gemv(b, |_| (), [96, 6, 6, 576, 27]) => "a weight-only GEMV: 9 vectors; give 1 to 8";
 
     decode_attention, |b| decode_of(b, |shape| shape.heads.head_dim = 80)
         => "decode attention: a head dimension of 80; give one of [64, 96, 128, 192, 256]";

@@ -1,4 +1,4 @@
-//! The elementwise, gathering and convolving kernels of a transformer's step: every element against
+//! The small kernels of a transformer's step: every element against
 //! f64, at shapes of whole vectors and not, clean under all checkers.
 
 use warpwright::emulator::Schedule;
@@ -32,6 +32,28 @@ const CASES: &[&str] = &[
     "causal-conv --tokens 0 --sequences 3 --channels 36",
     "causal-conv --tokens 2 --sequences 2 --channels 36 --type f32",
     "causal-conv --tokens 0 --sequences 0",
+    "moe-route",
+    "moe-route --tokens 5 --experts 60 --choices 4 --scoring sigmoid --keep-sum true",
+    "moe-route --tokens 3 --experts 512 --choices 16 --type f32 --keep-sum true",
+    "moe-route --tokens 9 --experts 5 --choices 5 --type f16",
+    "moe-route --tokens 0",
+    "moe-permute",
+    "moe-permute --tokens 1500 --experts 13 --choices 3",
+    "moe-permute --tokens 1 --experts 1 --choices 1",
+    "moe-permute --tokens 0",
+    "moe-combine",
+    "moe-combine --tokens 3 --hidden 37 --choices 2 --type f16",
+    "moe-combine --tokens 2 --hidden 70 --choices 1 --type f32",
+    "moe-combine --tokens 0",
+    "weight-only-gemv",
+    "weight-only-gemv --group 32 --zero-points true --batch 3 --tiles 2 --scales f16 --output f32",
+    "weight-only-gemv --format int8 --group 64 --zero-points true --inputs 704 --batch 8 --output f16",
+    "weight-only-gemv --format int8 --group 32 --inputs 96 --outputs 17 --scales f32",
+    "weight-only-gemv --format e4m3 --group 32 --outputs 1 --inputs 800 --warps 3 --stages 2",
+    "weight-only-gemv --format e4m3 --batch 5 --inputs 2304 --outputs 16 --warps 4 --stages 3",
+    "weight-only-gemv --group 64 --inputs 3008 --outputs 33 --batch 2 --warps 2",
+    "weight-only-gemv --batch 0",
+    "weight-only-gemv --outputs 0",
 ];
 
 #[test]

@@ -2,7 +2,7 @@
 //! tokens.
 //!
 //! ```text
-//! run of a thread      x[first - 3 ..]  x[first] x[first + 1] .. x[first + 7]
+//! run of a thread      x[first - 3 ..]  x[first] x[first + 1] ..
 //!                      before the run   all loads are in flight at once
 //! ```
 //!
@@ -14,9 +14,6 @@ use crate::columns::{VectorGrid, VectorPosition};
 use crate::rows::{Chunk, RowElement};
 use crate::vector;
 
-/// Tokens of a thread.
-pub(super) const RUN: u32 = 8;
-
 /// The kernels and their configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ConvKernel {
@@ -27,6 +24,8 @@ pub(super) struct ConvKernel {
     pub(super) has_bias: bool,
     /// Whether sequences begin with a state; else with zeros.
     pub(super) has_initial: bool,
+    /// Tokens of a thread.
+    pub(super) run: u32,
 }
 
 /// The weights and the bias of a thread's channels.
@@ -100,7 +99,7 @@ impl ConvKernel {
         sequences: u32,
     ) {
         let columns = Columns { x: *x, of_x, initial: *initial };
-        for at in self.grid.positions(sequences + tokens.div_ceil(RUN)) {
+        for at in self.grid.positions(sequences + tokens.div_ceil(self.run)) {
             if at.is_inside {
                 if at.row < sequences {
                     let (start, end) = (starts[at.row], starts[at.row + 1]);
@@ -110,7 +109,7 @@ impl ConvKernel {
                         column.store(self.state_row(*last, at, constant(index as u32)), Access::new());
                     }
                 } else {
-                    let first = (at.row - sequences) * RUN;
+                    let first = (at.row - sequences) * self.run;
                     let filter = self.filter(*weights, *bias, at.column);
                     self.run_of(&columns, (*starts, sequences), (first, tokens), at.column, &filter, *y);
                 }
@@ -210,13 +209,13 @@ impl ConvKernel {
         y: Global<T>,
     ) {
         let at = |token: Reg<u32>| VectorPosition { is_inside: constant(true), row: token, column: channel };
-        let of_run: Vec<Chunk<T>> = (0..RUN)
+        let of_run: Vec<Chunk<T>> = (0..self.run)
             .map(|index| self.load(at((first + index).min(tokens - 1)).of_columns(columns.x, columns.of_x)))
             .collect();
         let number = last_at_most(starts, sequences, first);
         let mut sequence = Sequence { number, start: starts[number], end: starts[number + 1] };
         let mut before = self.before(columns, &sequence, first, channel);
-        for index in 0..RUN {
+        for index in 0..self.run {
             let token = first + index;
             if token >= sequence.end && sequence.number + 1 < sequences {
                 while token >= sequence.end && sequence.number + 1 < sequences {

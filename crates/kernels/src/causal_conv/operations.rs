@@ -2,7 +2,7 @@
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::device::{ConvKernel, RUN};
+use super::device::ConvKernel;
 use crate::columns::{MatrixColumns, VectorGrid};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::rows::RowElement;
@@ -31,6 +31,9 @@ pub struct ConvSequences<'l, T> {
     pub last: &'l mut Buffer<T>,
 }
 
+/// Tokens of a thread of [`Operations::causal_conv`].
+pub(super) const RUN: u32 = 8;
+
 /// The operation's name in errors.
 const OPERATION: &str = "a causal convolution";
 
@@ -57,12 +60,12 @@ impl<T: Storable> CausalConv<'_, T> {
         sequences as usize * (self.width as usize - 1) * self.channels as usize
     }
 
-    fn kernel(&self, x: &MatrixColumns<'_, T>, has_initial: bool) -> ConvKernel
+    fn kernel(&self, x: &MatrixColumns<'_, T>, has_initial: bool, run: u32) -> ConvKernel
     where
         T: RowElement,
     {
         let grid = VectorGrid::new::<T>(self.channels, &[x.extents()], 1);
-        ConvKernel { grid, width: self.width, has_bias: self.bias.is_some(), has_initial }
+        ConvKernel { grid, width: self.width, has_bias: self.bias.is_some(), has_initial, run }
     }
 }
 
@@ -92,7 +95,7 @@ impl Operations {
         if results == 0 {
             return Ok(LaunchCounts::default());
         }
-        let update = conv.kernel(&x, true);
+        let update = conv.kernel(&x, true, 1);
         let kernel = self.kernel(update, ConvKernel::update::<T>)?;
         let ctas = update.grid.grid(self, OPERATION, sequences)?;
         let bias = conv.bias.unwrap_or(conv.weights);
@@ -109,6 +112,19 @@ impl Operations {
     /// tokens of no sequence, or the device refuses.
     pub fn causal_conv<T: RowElement + Storable>(
         &self,
+        stream: &Stream,
+        conv: CausalConv<'_, T>,
+        (x, tokens): (MatrixColumns<'_, T>, u32),
+        sequences: ConvSequences<'_, T>,
+        y: &mut Buffer<T>,
+    ) -> Result<LaunchCounts> {
+        self.causal_conv_by(RUN, stream, conv, (x, tokens), sequences, y)
+    }
+
+    /// As [`causal_conv`](Self::causal_conv), with threads of `run` tokens each.
+    pub(super) fn causal_conv_by<T: RowElement + Storable>(
+        &self,
+        run: u32,
         stream: &Stream,
         conv: CausalConv<'_, T>,
         (x, tokens): (MatrixColumns<'_, T>, u32),
@@ -134,9 +150,10 @@ impl Operations {
         if state == 0 {
             return Ok(LaunchCounts::default());
         }
-        let run = conv.kernel(&x, initial.is_some());
-        let kernel = self.kernel(run, ConvKernel::run::<T>)?;
-        let ctas = run.grid.grid(self, OPERATION, sequences.saturating_add(tokens.div_ceil(RUN)))?;
+        let runs = conv.kernel(&x, initial.is_some(), run);
+        let kernel = self.kernel(runs, ConvKernel::run::<T>)?;
+        let grid_rows = sequences.saturating_add(tokens.div_ceil(run));
+        let ctas = runs.grid.grid(self, OPERATION, grid_rows)?;
         let bias = conv.bias.unwrap_or(conv.weights);
         let initial = initial.unwrap_or(conv.weights);
         let inputs = (x.buffer, conv.weights, bias, starts, initial);

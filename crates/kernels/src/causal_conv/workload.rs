@@ -6,7 +6,7 @@ use warpwright_harness::{
     compare, data_types,
 };
 
-use super::operations::{CausalConv, ConvSequences};
+use super::operations::{CausalConv, ConvSequences, RUN};
 use crate::columns::MatrixColumns;
 use crate::operations::Operations;
 use crate::rows::RowElement;
@@ -201,6 +201,9 @@ pub(crate) struct CausalConvWorkload {
     filters: Filters,
     /// Begin with zeros and not with given states.
     from_zeros: bool,
+    /// Tokens of a thread.
+    #[option(default = RUN, min = 1, max = 32, search = [4, 8, 16])]
+    run: u32,
 }
 
 /// The buffers of a launch.
@@ -250,7 +253,7 @@ impl CausalConvWorkload {
                 let conv = filters.conv(&set.filters);
                 let sequences =
                     ConvSequences { starts: &set.starts, initial: set.initial.as_ref(), last: &mut set.last };
-                Ok(operations.causal_conv(stream, conv, (x, tokens), sequences, &mut set.y)?)
+                Ok(operations.causal_conv_by(this.run, stream, conv, (x, tokens), sequences, &mut set.y)?)
             })
             .verify(move |set| {
                 let (x, starts) = (exact(&set.x)?, set.starts.to_vec()?);

@@ -7,8 +7,8 @@ use warpwright_harness::{DynWorkload, Entry};
 use crate::attention::decode::DecodeAttentionWorkload;
 use crate::attention::{AttentionWorkload, GradientWorkload};
 use crate::{
-    causal_conv, delta_rule, elementwise, gated_norm, gather, histogram, reduce, rope, rows, sampling, scan,
-    select, sgemm, sort, swiglu, transpose,
+    causal_conv, delta_rule, elementwise, gated_norm, gather, histogram, moe, reduce, rope, rows, sampling,
+    scan, select, sgemm, sort, swiglu, transpose, weight_only_gemv,
 };
 
 /// Every workload of the library, in the order in which a reader best meets them.
@@ -31,6 +31,9 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<rows::CrossEntropyWorkload>(),
     Entry::of::<gather::GatherWorkload>(),
     Entry::of::<swiglu::SwigluWorkload>(),
+    Entry::of::<moe::RouteWorkload>(),
+    Entry::of::<moe::PermuteWorkload>(),
+    Entry::of::<moe::CombineWorkload>(),
     Entry::of::<rope::RopeWorkload>(),
     Entry::of::<sampling::SamplingWorkload>(),
     Entry::of::<causal_conv::CausalConvDecodeWorkload>(),
@@ -38,6 +41,7 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<delta_rule::DeltaRuleDecodeWorkload>(),
     Entry::of::<delta_rule::DeltaRuleWorkload>(),
     Entry::of::<gated_norm::GatedNormWorkload>(),
+    Entry::of::<weight_only_gemv::GemvWorkload>(),
     Entry::of::<sgemm::SgemmWorkload>(),
     Entry::of::<gemm::GemmWorkload>(),
     Entry::of::<AttentionWorkload>(),

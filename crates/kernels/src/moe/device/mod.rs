@@ -1,0 +1,5 @@
+//! The kernels.
+
+pub(super) mod combine;
+pub(super) mod permute;
+pub(super) mod route;

@@ -1,0 +1,4 @@
+//! Launching the kernels.
+
+mod operations;
+pub(super) mod workload;

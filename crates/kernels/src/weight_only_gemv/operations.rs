@@ -1,0 +1,108 @@
+//! The operation for programs.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright_harness::Options;
+
+use super::kernel::Gemv;
+use super::problem::{MAX_BATCH, OPERATION, QuantizedWeights};
+use crate::operations::{OperationError, Operations, Result, expect_length};
+use crate::rows::RowElement;
+
+/// What a configuration shall have; `None` leaves it to the heuristic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
+pub(crate) struct GemvTuning {
+    /// Warps of a CTA, which share its rows.
+    #[option(min = 1, max = 16, search = [4, 8, 16])]
+    pub(super) warps: Option<u32>,
+    /// Tiles of 16 rows of a CTA.
+    #[option(min = 1, max = 4, search = [1, 2])]
+    pub(super) tiles: Option<u32>,
+    /// Stages of a warp.
+    #[option(min = 2, max = 6, search = [3, 4])]
+    pub(super) stages: Option<u32>,
+}
+
+impl Operations {
+    /// Row b of `y`, (batch, n), = the product of the weights with row b of `x`, (batch, k): the
+    /// weight's number less its zero point, times its group's scale. A batch has 1 to 8 vectors.
+    ///
+    /// Products are exact and summed in f32, and a result is rounded to `O` once.
+    ///
+    /// ```
+    /// # use warpwright::prelude::*;
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::operations::Operations;
+    /// # use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// // One row of 32 weights, 0x9 and 0x7 in turns: 1 and -1.
+    /// let (weights, scales) = (device.buffer_from(&[0x79u8; 16])?, device.buffer_from(&[0.5f32])?);
+    /// let (format, zero_points) = (WeightFormat::Int4, None);
+    /// let (n, k, group) = (1, 32, 32);
+    /// let weights = QuantizedWeights { n, k, format, weights: &weights, group, scales: &scales, zero_points };
+    /// let x: Vec<bf16> = (0..32).map(|i| bf16::from_f32(if i % 2 == 0 { 3.0 } else { 1.0 })).collect();
+    /// let mut y = device.uninitialized::<f32>(1)?;
+    /// operations.weight_only_gemv(&stream, weights, &device.buffer_from(&x)?, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [16.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The group is another, does not divide k, a buffer does not have the length of the shape, the
+    /// batch is larger, or the device refuses.
+    pub fn weight_only_gemv<S: RowElement + Storable, O: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        weights: QuantizedWeights<'_, S>,
+        x: &Buffer<bf16>,
+        y: &mut Buffer<O>,
+    ) -> Result<LaunchCounts> {
+        self.weight_only_gemv_by(GemvTuning::default(), stream, weights, x, y)
+    }
+
+    /// As [`weight_only_gemv`](Self::weight_only_gemv), with a configuration of the caller.
+    pub(super) fn weight_only_gemv_by<S: RowElement + Storable, O: RowElement + Storable>(
+        &self,
+        tuning: GemvTuning,
+        stream: &Stream,
+        weights: QuantizedWeights<'_, S>,
+        x: &Buffer<bf16>,
+        y: &mut Buffer<O>,
+    ) -> Result<LaunchCounts> {
+        weights.check()?;
+        let QuantizedWeights { n, k, format, group, scales, zero_points, .. } = weights;
+        let batch = x.len() / k as usize;
+        expect_length("the vectors of a weight-only GEMV", batch * k as usize, x.len())?;
+        expect_length("the results of a weight-only GEMV", batch * n as usize, y.len())?;
+        if y.is_empty() {
+            return Ok(LaunchCounts::default());
+        }
+        let refuse = |reason| Err(OperationError::Shape { what: OPERATION, reason });
+        if batch > MAX_BATCH as usize {
+            return refuse(format!("{batch} vectors; give 1 to {MAX_BATCH}"));
+        }
+        let batch = batch as u32;
+        let gemv = Gemv {
+            format,
+            k,
+            group,
+            batch,
+            has_zero_points: zero_points.is_some(),
+            warps: tuning.warps.unwrap_or(8),
+            tiles: tuning.tiles.unwrap_or(1),
+            stages: tuning.stages.unwrap_or(4),
+        };
+        let available = self.device().properties().capability.shared_bytes_per_cta_opt_in;
+        if gemv.shared_bytes() > available {
+            let bytes = gemv.shared_bytes();
+            return refuse(format!(
+                "its CTAs take {bytes} bytes of shared memory, and have {available}; give them fewer warps, tiles or stages"
+            ));
+        }
+        let kernel = self.kernel(gemv, Gemv::run::<S, O>)?;
+        let ctas = self.grid(OPERATION, u64::from(n).div_ceil(gemv.rows().into()))?;
+        let inputs = (weights.weights, scales, zero_points.unwrap_or(weights.weights), x, n);
+        Ok(kernel.launch(stream, ctas, (inputs, y))?)
+    }
+}
