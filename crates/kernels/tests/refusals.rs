@@ -133,8 +133,8 @@ fn gated_norm(bench: &Bench, head_dim: u32, offset: u32, weights: usize, y: usiz
     bench.operations.gated_rms_norm(&bench.stream, norm, x, z, &mut y)
 }
 
-/// A causal convolution of 5 channels and 2 sequences, by the elements of the weights, the bias, the
-/// states and y.
+/// A causal convolution of 5 channels and 2 sequences, by the elements of the weights, the bias,
+/// the states and y.
 fn conv_decode(bench: &Bench, width: u32, lengths: [usize; 4]) -> Outcome {
     let [weights, bias, mut state, mut y] = lengths.map(|length| bench.f32(length));
     let conv = CausalConv { channels: 5, width, weights: &weights, bias: Some(&bias) };
@@ -174,7 +174,8 @@ fn combine(bench: &Bench, [x, rows, weights, y]: [usize; 4]) -> Outcome {
     bench.operations.combine_rows(&bench.stream, &x, (&rows, &weights), (3, 5), &mut y)
 }
 
-/// A GEMV of weights (3, 64) in groups of 32, by what is changed of them, and the elements of x and y.
+/// A GEMV of weights (3, 64) in groups of 32, by what is changed of them, and the elements of x and
+/// y.
 fn gemv(
     bench: &Bench,
     change: fn(&mut QuantizedWeights<'_, f32>),

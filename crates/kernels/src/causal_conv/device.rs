@@ -53,9 +53,9 @@ struct Sequence {
 }
 
 impl ConvKernel {
-    /// One token of each sequence, whose `state` is replaced. `x` is a matrix of `sequences` rows of
-    /// that offset and stride, `weights` is (channels, width), `bias` (channels), `y` (sequences,
-    /// channels).
+    /// One token of each sequence, whose `state` is replaced. `x` is a matrix of `sequences` rows
+    /// of that offset and stride, `weights` is (channels, width), `bias` (channels), `y`
+    /// (sequences, channels).
     #[kernel]
     pub(super) fn update<T: RowElement>(
         &self,
@@ -81,9 +81,9 @@ impl ConvKernel {
         }
     }
 
-    /// The tokens of packed sequences: sequence i has those from `starts[i]` to `starts[i + 1]`. `x`
-    /// is a matrix of `tokens` rows, `y` (tokens, channels); `initial` and `last` are states. The
-    /// rows of the grid are the sequences, for their last states, and then the runs.
+    /// The tokens of packed sequences: sequence i has those from `starts[i]` to `starts[i + 1]`.
+    /// `x` is a matrix of `tokens` rows, `y` (tokens, channels); `initial` and `last` are states.
+    /// The rows of the grid are the sequences, for their last states, and then the runs.
     #[kernel]
     pub(super) fn run<T: RowElement>(
         &self,

@@ -86,8 +86,8 @@ impl Gemv {
         self.group / (self.format.per_word() * CHUNK_WORDS)
     }
 
-    /// `weights`, `scales` and `zero_points` are those of `QuantizedWeights`, `x` is (batch, k), `y`
-    /// (batch, n).
+    /// `weights`, `scales` and `zero_points` are those of `QuantizedWeights`, `x` is (batch, k),
+    /// `y` (batch, n).
     #[kernel]
     pub(super) fn run<S: RowElement, O: RowElement>(&self, inputs: GemvInputs<S>, y: &mut Global<O>) {
         launch::threads(32 * self.warps);

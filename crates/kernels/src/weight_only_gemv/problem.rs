@@ -13,8 +13,8 @@ pub(super) const MAX_BATCH: u32 = 8;
 /// How a weight is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum WeightFormat {
-    /// Two to a byte, the first along k in the low four bits: 0 to 15, less the zero point, which is
-    /// 8 without zero points.
+    /// Two to a byte, the first along k in the low four bits: 0 to 15, less the zero point, which
+    /// is 8 without zero points.
     #[default]
     Int4,
     /// A signed byte, less the zero point, a signed byte as well.

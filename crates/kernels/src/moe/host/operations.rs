@@ -125,8 +125,8 @@ impl Operations {
     /// A result is the sum in f32, rounded to `T` once.
     ///
     /// # Errors
-    /// A buffer does not have the length of the shape, there are more than 32 rows of a token, or the
-    /// device refuses.
+    /// A buffer does not have the length of the shape, there are more than 32 rows of a token, or
+    /// the device refuses.
     pub fn combine_rows<T: RowElement + Storable>(
         &self,
         stream: &Stream,

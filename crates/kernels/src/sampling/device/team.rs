@@ -39,8 +39,8 @@ impl Team {
         }
     }
 
-    /// Leaves the cluster. After the last synchronization others read the first CTA's memory only, so
-    /// that only the first CTA waits for them, and the SMs of the others are free.
+    /// Leaves the cluster. After the last synchronization others read the first CTA's memory only,
+    /// so that only the first CTA waits for them, and the SMs of the others are free.
     pub(super) fn leave(&self) {
         if self.ctas > 1 {
             cluster_arrive();
