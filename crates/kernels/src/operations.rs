@@ -277,7 +277,9 @@ impl<T: Storable> Scratch<T> {
     /// There is not enough memory.
     pub fn at_least_kept(&mut self, stream: &Stream, length: usize) -> Result<&mut Buffer<T>> {
         if self.buffer.as_ref().is_none_or(|buffer| buffer.len() < length) {
-            stream.fill_zero(self.at_least(&stream.device(), length)?)?;
+            // At once, also where the stream's work is recorded for a graph.
+            self.buffer = None;
+            self.buffer = Some(stream.device().zeros(length)?);
         }
         Ok(self.buffer.as_mut().expect("there is one now"))
     }

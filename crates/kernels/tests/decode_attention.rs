@@ -48,6 +48,24 @@ fn every_kind_of_attention_is_right_and_checks_clean() {
     }
 }
 
+/// The first call makes the stream's counters, which are zero before and after each: at once, not when
+/// the graph is launched.
+#[test]
+fn a_captured_call_and_others_share_a_workspace() -> Result<(), OperationError> {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let mut call = Call::new(&device)?;
+    let keys = (0..call.shape.pool_elements()).map(|i| bf16::from_f32((i % 7) as f32 - 3.0));
+    call.values.copy_from(&keys.collect::<Vec<_>>())?;
+    let graph = stream.capture(|stream| call.run(&operations, stream))?;
+    let eager = call.outcome(|call| call.run(&operations, &stream).map(drop));
+    assert!(eager.iter().any(|value| *value != bf16::ZERO) && !eager.iter().any(|value| value.is_nan()));
+    for _ in 0..2 {
+        assert_eq!(call.outcome(|_| Ok(graph.launch(&stream).map(drop)?)), eager);
+    }
+    Ok(())
+}
+
 /// A call with buffers of its own, of one sequence of 1000 keys.
 struct Call {
     shape: DecodeShape,
@@ -88,6 +106,13 @@ impl Call {
             lse: &mut self.lse,
         };
         operations.decode_attention(stream, &self.shape, DecodeOptions::default(), buffers)
+    }
+
+    /// The output of a call with other contents of the output before.
+    fn outcome(&mut self, launch: impl FnOnce(&mut Self) -> Result<(), OperationError>) -> Vec<bf16> {
+        self.output.copy_from(&vec![bf16::NAN; self.shape.query_elements()]).expect("writable");
+        launch(self).expect("it runs");
+        self.output.to_vec().expect("readable")
     }
 
     /// The map of a pool, where the launch passes one.

@@ -1,5 +1,7 @@
 //! Kernel arguments.
 
+use std::sync::Arc;
+
 use half::{bf16, f16};
 use smallvec::SmallVec;
 use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
@@ -19,9 +21,9 @@ pub struct Argument<'a> {
 
 #[derive(Clone)]
 enum Value<'a> {
-    Buffer { allocation: &'a Allocation, element: &'static str, is_read_only: bool },
+    Buffer { allocation: &'a Arc<Allocation>, element: &'static str, is_read_only: bool },
     Scalar { element: &'static str, is_float: bool },
-    Structure { allocations: Vec<&'a Allocation> },
+    Structure { allocations: Vec<&'a Arc<Allocation>> },
     TensorMap(&'a TensorMap),
     TensorMaps(Vec<&'a TensorMap>),
 }
@@ -79,7 +81,7 @@ impl Bytes<'_> {
 impl<'a> Argument<'a> {
     /// A buffer, passed as its address.
     pub fn buffer<T: Storable>(buffer: &'a Buffer<T>) -> Self {
-        let allocation = &*buffer.allocation;
+        let allocation = &buffer.allocation;
         let bytes = Bytes::of(&allocation.address().to_le_bytes());
         Self { value: Value::Buffer { allocation, element: T::NAME, is_read_only: false }, bytes }
     }
@@ -172,14 +174,14 @@ impl<'a> Argument<'a> {
     }
 
     /// The memory that the kernel may write through this argument.
-    pub(crate) fn written(&self) -> impl Iterator<Item = &'a Allocation> {
+    pub(crate) fn written(&self) -> impl Iterator<Item = &'a Arc<Allocation>> {
         let is_read_only = matches!(self.value, Value::Buffer { is_read_only: true, .. });
         self.allocations().filter(move |_| !is_read_only)
     }
 
     /// The memory that the kernel may access through this argument.
-    pub(crate) fn allocations(&self) -> impl Iterator<Item = &'a Allocation> {
-        let (buffer, fields): (Option<&'a Allocation>, &[&'a Allocation]) = match &self.value {
+    pub(crate) fn allocations(&self) -> impl Iterator<Item = &'a Arc<Allocation>> {
+        let (buffer, fields): (Option<&'a Arc<Allocation>>, &[&'a Arc<Allocation>]) = match &self.value {
             Value::Buffer { allocation, .. } => (Some(allocation), &[]),
             Value::Structure { allocations } => (None, allocations),
             _ => (None, &[]),

@@ -13,6 +13,7 @@ use warpwright_ptx::syntax;
 
 use crate::device::DeviceProperties;
 use crate::error::Result;
+use crate::graph::Node;
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
 use crate::reading::Reading;
@@ -92,6 +93,16 @@ pub(crate) trait Backend: Send + Sync {
     /// Loads a module. `parsed` is the syntax tree of `ptx`; it is absent if only the driver can
     /// parse the text.
     fn load(&self, ptx: &str, parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>>;
+
+    /// A graph of nodes that run one after another, or `None` if a launch of the graph runs each.
+    fn instantiate(&self, _nodes: &[Node]) -> Result<Option<Box<dyn LoadedGraph>>> {
+        Ok(None)
+    }
+}
+
+/// A graph that the device launches as a whole.
+pub(crate) trait LoadedGraph: Send + Sync {
+    fn launch(&self, stream: Handle) -> Result<()>;
 }
 
 /// A module loaded on a device.
@@ -143,4 +154,16 @@ pub struct LaunchCounts {
     pub lane_operations: u64,
     /// Multiply-adds of MMA instructions.
     pub mma_multiply_adds: u64,
+}
+
+impl std::ops::Add for LaunchCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            warp_instructions: self.warp_instructions + other.warp_instructions,
+            lane_operations: self.lane_operations + other.lane_operations,
+            mma_multiply_adds: self.mma_multiply_adds + other.mma_multiply_adds,
+        }
+    }
 }

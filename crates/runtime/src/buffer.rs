@@ -11,6 +11,7 @@ use warpwright_lang::element::Element;
 use crate::backend::Backend;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::graph::expect_no_capture;
 
 /// An element type of device memory that the host can read: every bit pattern is a valid value.
 pub trait Storable: Element + bytemuck::Pod + Send + Sync {}
@@ -58,6 +59,10 @@ impl Allocation {
         self.address
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn expose(self: &Arc<Self>) {
         if !self.is_exposed.swap(true, Ordering::Relaxed) {
             let mut exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,8 +71,22 @@ impl Allocation {
         }
     }
 
+    /// The outcome of a launch. After a fault, marks what the kernel could write: `written`, and every
+    /// allocation whose address was returned to the caller.
+    pub(crate) fn mark_after_fault<'a, T>(
+        outcome: Result<T>,
+        written: impl Iterator<Item = &'a Arc<Self>>,
+        (backend, kernel): (&Arc<dyn Backend>, &str),
+    ) -> Result<T> {
+        if matches!(outcome, Err(Error::Fault { .. })) {
+            written.for_each(|allocation| allocation.mark(kernel));
+            Self::mark_exposed(backend, kernel);
+        }
+        outcome
+    }
+
     /// Marks every allocation of a device whose address was returned to the caller.
-    pub(crate) fn mark_exposed(backend: &Arc<dyn Backend>, kernel: &str) {
+    fn mark_exposed(backend: &Arc<dyn Backend>, kernel: &str) {
         let exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
         let alive: Vec<_> = exposed.iter().filter_map(Weak::upgrade).collect();
         drop(exposed);
@@ -174,6 +193,13 @@ impl<T: Storable> Buffer<T> {
     /// # Errors
     /// The length of `elements` differs, or the device is lost.
     pub fn copy_from(&mut self, elements: &[T]) -> Result<()> {
+        expect_no_capture("Buffer::copy_from")?;
+        self.upload(elements)
+    }
+
+    /// As [`copy_from`](Self::copy_from), also inside a capture: of a new buffer, which no recorded work
+    /// uses.
+    pub(crate) fn upload(&mut self, elements: &[T]) -> Result<()> {
         if elements.len() != self.len() {
             return Err(Error::Length {
                 what: "the source of the copy",
@@ -191,6 +217,12 @@ impl<T: Storable> Buffer<T> {
     /// # Errors
     /// The device is lost.
     pub fn fill_zero(&mut self) -> Result<()> {
+        expect_no_capture("Buffer::fill_zero")?;
+        self.upload_zeros()
+    }
+
+    /// As [`fill_zero`](Self::fill_zero), also inside a capture: of a new buffer.
+    pub(crate) fn upload_zeros(&mut self) -> Result<()> {
         // The zeros are copied in chunks from the host, so that no stream is needed.
         const BLOCK: usize = 1 << 22;
         let zeros = vec![0u8; BLOCK.min(self.bytes())];
@@ -207,6 +239,7 @@ impl<T: Storable> Buffer<T> {
     /// # Errors
     /// The elements do not fit, or the device is lost.
     pub fn write_at(&mut self, start: usize, elements: &[T]) -> Result<()> {
+        expect_no_capture("Buffer::write_at")?;
         let range = self.checked(start..start.saturating_add(elements.len()))?;
         let address = self.allocation.address + (range.start * size_of::<T>()) as u64;
         self.allocation.backend.upload(address, bytemuck::cast_slice(elements))
@@ -217,6 +250,7 @@ impl<T: Storable> Buffer<T> {
     /// # Errors
     /// A kernel failed and may have left the buffer half-written, or the device is lost.
     pub fn to_vec(&self) -> Result<Vec<T>> {
+        expect_no_capture("Buffer::to_vec")?;
         self.read(0..self.len())
     }
 
@@ -225,6 +259,7 @@ impl<T: Storable> Buffer<T> {
     /// # Errors
     /// The range is not inside the buffer; otherwise as [`to_vec`](Self::to_vec).
     pub fn read(&self, range: Range<usize>) -> Result<Vec<T>> {
+        expect_no_capture("Buffer::read")?;
         let range = self.checked(range)?;
         let mut elements = vec![T::zeroed(); range.len()];
         let address = self.allocation.address + (range.start * size_of::<T>()) as u64;

@@ -12,6 +12,7 @@ use crate::cuda::Cuda;
 use crate::dry_run::DryRun;
 use crate::emulated::Emulated;
 use crate::error::{Error, Result};
+use crate::graph::expect_no_capture;
 use crate::host::HostBuffer;
 use crate::launch_log::LaunchRecord;
 use crate::module::Module;
@@ -287,7 +288,7 @@ impl Device {
     /// There is not enough memory.
     pub fn buffer_from<T: Storable>(&self, elements: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.uninitialized(elements.len())?;
-        buffer.copy_from(elements)?;
+        buffer.upload(elements)?;
         Ok(buffer)
     }
 
@@ -297,7 +298,7 @@ impl Device {
     /// There is not enough memory.
     pub fn zeros<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
         let mut buffer = self.uninitialized(length)?;
-        buffer.fill_zero()?;
+        buffer.upload_zeros()?;
         Ok(buffer)
     }
 
@@ -348,6 +349,7 @@ impl Device {
     /// # Errors
     /// A kernel failed.
     pub fn synchronize(&self) -> Result<()> {
+        expect_no_capture("Device::synchronize")?;
         self.backend.synchronize()
     }
 }

@@ -354,6 +354,15 @@ pub enum Error {
         /// The device it was used on.
         on: String,
     },
+    /// A call that cannot be recorded in a graph, inside [`Stream::capture`](crate::Stream::capture).
+    #[error(
+        "`{call}` is called inside `Stream::capture`, which records the work of the stream and runs \
+         none of it; call it before or after the capture"
+    )]
+    InCapture {
+        /// The function.
+        call: &'static str,
+    },
     /// The elapsed time of two events needs both to be recorded and reached.
     #[error("the elapsed time needs two events that are recorded and reached; synchronize first")]
     EventNotReached,

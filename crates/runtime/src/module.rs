@@ -12,6 +12,7 @@ use crate::backend::{Backend, KernelAttributes, LaunchCounts, LoadedKernel, Load
 use crate::buffer::Allocation;
 use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
+use crate::graph::Node;
 use crate::launch::{Launch, RequiredExtents};
 use crate::launch_log::LaunchRecord;
 use crate::signature::{self, Parameter};
@@ -211,7 +212,7 @@ impl Function {
     }
 
     /// Starts the kernel with these arguments, with the extents that its PTX requires. A launch does
-    /// not allocate or lock on the host.
+    /// not allocate or lock on the host, unless the stream is captured.
     pub(crate) fn launch_with(
         &self,
         stream: &Stream,
@@ -245,13 +246,16 @@ impl Function {
             })
             .collect();
         backend.launch_log().add(|| self.record(launch));
-        let outcome = self.loaded.launch(stream.handle, &launch, &packed);
-        if matches!(outcome, Err(Error::Fault { .. })) {
-            let written = arguments.iter().flat_map(|argument| argument.written());
-            written.for_each(|allocation| allocation.mark(&self.name));
-            Allocation::mark_exposed(backend, &self.name);
+        if let Some(recording) = stream.recording() {
+            recording.add(Node::launch((&self.name, &self.loaded), launch, arguments, &packed));
+            return Ok(LaunchCounts::default());
         }
-        outcome
+        let written = arguments.iter().flat_map(Argument::written);
+        Allocation::mark_after_fault(
+            self.loaded.launch(stream.handle, &launch, &packed),
+            written,
+            (backend, &self.name),
+        )
     }
 
     /// The log record of a launch.

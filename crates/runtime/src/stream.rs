@@ -8,6 +8,7 @@ use crate::backend::{Backend, Handle};
 use crate::buffer::{Buffer, Storable};
 use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
+use crate::graph::{Graph, Node, Recording};
 use crate::host::HostBuffer;
 
 /// A queue of work for a device. Its work runs in order and asynchronously to the host. Only events
@@ -18,13 +19,19 @@ pub struct Stream {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) handle: Handle,
     id: u64,
+    capture: Recording,
 }
 
 impl Stream {
     pub(crate) fn new(backend: &Arc<dyn Backend>) -> Result<Self> {
         static STREAMS: AtomicU64 = AtomicU64::new(0);
         let id = STREAMS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { backend: backend.clone(), handle: backend.create_stream()?, id })
+        Ok(Self {
+            backend: backend.clone(),
+            handle: backend.create_stream()?,
+            id,
+            capture: Recording::default(),
+        })
     }
 
     /// A number that is unique among all streams of this process, as a key for data kept per
@@ -38,11 +45,65 @@ impl Stream {
         Device { backend: self.backend.clone() }
     }
 
+    /// Records the work that `work` puts on the stream, in place of running it. The graph runs it at
+    /// each launch, with the arguments that it has here, for less of the host's time than launches of
+    /// its kernels take.
+    ///
+    /// Kernels, [`copy`](Self::copy) and [`fill`](Self::fill) are recorded, also those of other
+    /// threads on this stream. The graph owns a reference to each kernel and each buffer among the
+    /// arguments. Memory that a kernel reaches by an address in another argument must outlive the
+    /// graph, as it must outlive a launch.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Launch};
+    /// # let device = Device::named("emu:h200")?; let ptx = include_str!("../tests/ptx/vector.ptx");
+    /// let add = device.load_ptx(ptx)?.function("add")?;
+    /// let x = device.buffer_from(&[1.0f32, 2.0, 3.0])?;
+    /// let mut sum = device.zeros::<f32>(3)?;
+    /// let stream = device.stream()?;
+    /// let graph = stream.capture(|stream| add.launch(stream, Launch::new(1, 128), (&sum, &x, &sum, 3u32)))?;
+    /// for _ in 0..5 {
+    ///     graph.launch(&stream)?;
+    /// }
+    /// assert_eq!(sum.to_vec()?, [5.0, 10.0, 15.0]);
+    /// # Ok::<(), warpwright_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `work` fails; it waits for the stream, reads or overwrites a buffer from the host, or uses an
+    /// event of the stream, which no graph records; or the driver refuses the graph.
+    pub fn capture<T, E: From<Error>>(&self, work: impl FnOnce(&Self) -> Result<T, E>) -> Result<Graph, E> {
+        let capture = self.capture.begin()?;
+        work(self)?;
+        Ok(Graph::new(&self.backend, capture.end())?)
+    }
+
+    /// The recording, inside a capture.
+    #[inline]
+    pub(crate) fn recording(&self) -> Option<&Recording> {
+        self.capture.is_on().then_some(&self.capture)
+    }
+
+    /// Returns an error inside a capture.
+    fn expect_no_capture(&self, call: &'static str) -> Result<()> {
+        self.recording().map_or(Ok(()), |_| Err(Error::InCapture { call }))
+    }
+
+    /// Runs a node, or records it.
+    fn run(&self, node: Node) -> Result<()> {
+        match self.recording() {
+            Some(recording) => recording.add(node),
+            None => drop(node.run(&self.backend, self.handle)?),
+        }
+        Ok(())
+    }
+
     /// Waits until all work on the stream is complete.
     ///
     /// # Errors
     /// A kernel failed.
     pub fn synchronize(&self) -> Result<()> {
+        self.expect_no_capture("Stream::synchronize")?;
         self.backend.synchronize_stream(self.handle)
     }
 
@@ -51,6 +112,7 @@ impl Stream {
     /// # Errors
     /// A kernel failed.
     pub fn is_idle(&self) -> Result<bool> {
+        self.expect_no_capture("Stream::is_idle")?;
         self.backend.stream_is_idle(self.handle)
     }
 
@@ -69,6 +131,7 @@ impl Stream {
     /// # Errors
     /// The event belongs to another device, or the driver returns an error.
     pub fn record_into(&self, event: &Event) -> Result<()> {
+        self.expect_no_capture("Stream::record")?;
         same_device("the event", &event.backend, &self.backend)?;
         self.backend.record(event.handle, self.handle)
     }
@@ -78,6 +141,7 @@ impl Stream {
     /// # Errors
     /// The event belongs to another device, or the driver returns an error.
     pub fn wait(&self, event: &Event) -> Result<()> {
+        self.expect_no_capture("Stream::wait")?;
         same_device("the event", &event.backend, &self.backend)?;
         self.backend.wait_for_event(self.handle, event.handle)
     }
@@ -90,10 +154,7 @@ impl Stream {
         self.owns("the target of the copy", to)?;
         self.owns("the source of the copy", from)?;
         same_length(to.len(), from.len())?;
-        from.allocation.check()?;
-        self.backend.copy(self.handle, to.allocation.address(), from.allocation.address(), from.bytes())?;
-        to.allocation.unmark();
-        Ok(())
+        self.run(Node::Copy { to: to.allocation.clone(), from: from.allocation.clone() })
     }
 
     /// Sets every byte of a buffer to zero.
@@ -110,9 +171,7 @@ impl Stream {
     /// The buffer belongs to another device, or the device is lost.
     pub fn fill<T: Storable>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {
         self.owns("the buffer", buffer)?;
-        self.backend.fill(self.handle, buffer.allocation.address(), byte, buffer.bytes())?;
-        buffer.allocation.unmark();
-        Ok(())
+        self.run(Node::Fill { buffer: buffer.allocation.clone(), byte })
     }
 
     /// Copies all elements of `from` to the device.
@@ -120,6 +179,7 @@ impl Stream {
     /// # Errors
     /// The lengths or devices differ, or the device is lost.
     pub fn copy_to_device<T: Storable>(&self, to: &mut Buffer<T>, from: &mut HostBuffer<T>) -> Result<()> {
+        self.expect_no_capture("Stream::copy_to_device")?;
         self.owns("the target of the copy", to)?;
         same_device("the host buffer", from.backend(), &self.backend)?;
         same_length(to.len(), from.len())?;
@@ -137,6 +197,7 @@ impl Stream {
     /// # Errors
     /// The lengths or devices differ, `from` may be half-written, or the device is lost.
     pub fn copy_to_host<T: Storable>(&self, to: &mut HostBuffer<T>, from: &Buffer<T>) -> Result<()> {
+        self.expect_no_capture("Stream::copy_to_host")?;
         self.owns("the source of the copy", from)?;
         same_device("the host buffer", to.backend(), &self.backend)?;
         same_length(to.len(), from.len())?;

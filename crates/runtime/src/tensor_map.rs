@@ -230,7 +230,7 @@ impl TensorMap {
         &self.encoding
     }
 
-    pub(crate) fn allocation(&self) -> &Allocation {
+    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
         &self.allocation
     }
 }

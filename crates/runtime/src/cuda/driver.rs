@@ -14,7 +14,7 @@ use libloading::Library;
 
 /// `CUdevice`.
 pub(super) type DeviceHandle = c_int;
-/// `CUcontext`, `CUstream`, `CUevent`, `CUmodule`, `CUfunction`, `CUlinkState`.
+/// `CUcontext`, `CUstream`, `CUevent`, `CUmodule`, `CUfunction`, `CUgraph`, `CUgraphExec`.
 pub(super) type Handle = *mut c_void;
 /// `CUdeviceptr`.
 pub(super) type Address = u64;
@@ -63,6 +63,8 @@ impl LaunchAttribute {
 }
 /// `CU_STREAM_NON_BLOCKING`
 pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`: other threads may allocate and load meanwhile.
+pub(super) const CAPTURE_RELAXED: c_uint = 2;
 /// `CU_MEMHOSTALLOC_PORTABLE`
 pub(super) const HOST_PORTABLE: c_uint = 1;
 
@@ -197,6 +199,13 @@ driver! {
     cuStreamSynchronize(stream: Handle);
     cuStreamQuery(stream: Handle);
     cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint);
+    cuStreamBeginCapture_v2(stream: Handle, mode: c_uint);
+    cuStreamEndCapture(stream: Handle, graph: *mut Handle);
+    cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, flags: u64);
+    cuGraphUpload(executable: Handle, stream: Handle);
+    cuGraphLaunch(executable: Handle, stream: Handle);
+    cuGraphExecDestroy(executable: Handle);
+    cuGraphDestroy(graph: Handle);
     cuEventCreate(event: *mut Handle, flags: c_uint);
     cuEventDestroy_v2(event: Handle);
     cuEventRecord(event: Handle, stream: Handle);

@@ -3,6 +3,7 @@
 mod assemble;
 pub(crate) mod cublas;
 mod driver;
+mod graph;
 mod module;
 mod nvml;
 mod tensor_map;
@@ -19,9 +20,10 @@ use warpwright_arch::{CAPABILITIES, Capability};
 use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
-use crate::backend::{Backend, Handle, LoadedModule};
+use crate::backend::{Backend, Handle, LoadedGraph, LoadedModule};
 use crate::device::DeviceProperties;
 use crate::error::{Error, Result};
+use crate::graph::Node;
 use crate::launch_log::LaunchLog;
 use crate::reading::Reading;
 use driver::{Driver, Failure, device_attribute, status};
@@ -284,6 +286,7 @@ impl Backend for Cuda {
     fn free(&self, address: u64) {
         // After a fault the context has nothing left to free.
         let Ok(driver) = self.context.enter() else { return };
+        let _no_capture = graph::without_capture();
         // SAFETY: the address is from `allocate` and is freed once; the driver waits for work that
         // uses it.
         let _ = self.context.check(unsafe { driver.cuMemFree_v2(address) });
@@ -310,6 +313,7 @@ impl Backend for Cuda {
 
     fn synchronize(&self) -> Result<()> {
         let driver = self.context.enter()?;
+        let _no_capture = graph::without_capture();
         // SAFETY: the context is current.
         self.context.check_all_done(unsafe { driver.cuCtxSynchronize() })
     }
@@ -447,6 +451,10 @@ impl Backend for Cuda {
 
     fn load(&self, ptx: &str, _parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>> {
         Ok(Arc::new(module::CudaModule::load(self.context.clone(), ptx, &self.properties)?))
+    }
+
+    fn instantiate(&self, nodes: &[Node]) -> Result<Option<Box<dyn LoadedGraph>>> {
+        Ok(Some(Box::new(graph::CudaGraph::new(self, nodes)?)))
     }
 }
 
