@@ -37,6 +37,9 @@ pub(crate) struct Bench {
     /// clock.
     #[arg(long, global = true, default_value_t = 0, value_name = "MS", allow_negative_numbers = true, value_parser = number::integer::<u64>(0..=60_000))]
     rest: u64,
+    /// Time the launches of each batch as one CUDA graph, without the host's time for each.
+    #[arg(long, global = true)]
+    graph: bool,
     /// Do not verify the results: references of large problems are slow.
     #[arg(long, global = true)]
     unchecked: bool,
@@ -159,7 +162,8 @@ impl Bench {
         for (_, prepared) in &mut prepared {
             kernels.push(prepared.as_mut());
         }
-        let batches = Batches { count: batches, rest: Duration::from_millis(self.rest) };
+        let rest = Duration::from_millis(self.rest);
+        let batches = Batches { count: batches, rest, as_graph: self.graph };
         let timings = timing::time(&mut kernels, device, &stream, batches)?;
         let mut timed = Vec::new();
         for ((name, prepared), timing) in prepared.iter_mut().zip(timings.kernels) {

@@ -1,5 +1,6 @@
 //! How long a launch takes: batches between two events of the device, and their median.
 
+use std::error::Error;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -16,6 +17,8 @@ const BATCH: Duration = Duration::from_millis(5);
 const WARM_UP: Duration = Duration::from_millis(300);
 /// No batch has more launches than this.
 const MOST_LAUNCHES: u32 = 10_000;
+/// No graph has more: the driver takes microseconds to instantiate each.
+const MOST_GRAPH_LAUNCHES: u32 = 2_000;
 
 /// The time of one launch, from several batches.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,11 +77,13 @@ pub(crate) struct Batches {
     pub(crate) count: usize,
     /// How long the device rests before each.
     pub(crate) rest: Duration,
+    /// Whether a batch is one launch of a graph, which is captured before the time begins.
+    pub(crate) as_graph: bool,
 }
 
 impl From<usize> for Batches {
     fn from(count: usize) -> Self {
-        Self { count, rest: Duration::ZERO }
+        Self { count, rest: Duration::ZERO, as_graph: false }
     }
 }
 
@@ -90,20 +95,21 @@ pub(crate) fn time(
     stream: &Stream,
     batches: impl Into<Batches>,
 ) -> Result<Timings> {
-    let Batches { count, rest } = batches.into();
+    let Batches { count, rest, as_graph } = batches.into();
+    let most = if as_graph { MOST_GRAPH_LAUNCHES } else { MOST_LAUNCHES };
     let emulated = device.properties().is_emulated;
     let mut launches = Vec::new();
     for kernel in kernels.iter_mut() {
-        let first = batch(*kernel, stream, 1)?;
+        let first = batch(*kernel, stream, 1, as_graph)?;
         // The second launch has no loading to do, so it tells how many make a batch.
-        let one = if emulated { first } else { batch(*kernel, stream, 1)?.min(first) };
+        let one = if emulated { first } else { batch(*kernel, stream, 1, as_graph)?.min(first) };
         let fitting = BATCH.as_secs_f64() / one.max(Duration::from_nanos(500)).as_secs_f64();
-        launches.push(if emulated { 1 } else { fitting.ceil().clamp(1.0, f64::from(MOST_LAUNCHES)) as u32 });
+        launches.push(if emulated { 1 } else { fitting.ceil().clamp(1.0, f64::from(most)) as u32 });
     }
     let mut warm = Duration::ZERO;
     while !emulated && warm < WARM_UP {
         for (kernel, &launches) in kernels.iter_mut().zip(&launches) {
-            warm += batch(*kernel, stream, launches)?;
+            warm += batch(*kernel, stream, launches, as_graph)?;
         }
     }
     let first = launches.first().copied().unwrap_or(0);
@@ -112,7 +118,8 @@ pub(crate) fn time(
     for _ in 0..count {
         for ((kernel, &launches), seconds) in kernels.iter_mut().zip(&launches).zip(&mut seconds) {
             std::thread::sleep(rest);
-            seconds.push(batch(*kernel, stream, launches)?.as_secs_f64() / f64::from(launches));
+            let elapsed = batch(*kernel, stream, launches, as_graph)?;
+            seconds.push(elapsed.as_secs_f64() / f64::from(launches));
         }
     }
     let after = reading_under_load(kernels, first, device, stream)?;
@@ -144,11 +151,20 @@ fn reading_under_load(
     Ok(reading)
 }
 
-/// The time between two events around `launches` launches.
-fn batch(kernel: &mut dyn Prepared, stream: &Stream, launches: u32) -> Result<Duration> {
+/// The time between two events around `launches` launches, or around the launch of a graph of them.
+fn batch(kernel: &mut dyn Prepared, stream: &Stream, launches: u32, as_graph: bool) -> Result<Duration> {
+    let mut launch_all = |stream: &Stream| -> Result<(), Box<dyn Error + Send + Sync>> {
+        for _ in 0..launches {
+            kernel.launch(stream)?;
+        }
+        Ok(())
+    };
+    let failed = |error: Box<dyn Error + Send + Sync>| anyhow!("{error}");
+    let graph = as_graph.then(|| stream.capture(&mut launch_all)).transpose().map_err(failed)?;
     let start = stream.record()?;
-    for _ in 0..launches {
-        kernel.launch(stream).map_err(|error| anyhow!("{error}"))?;
+    match graph {
+        Some(graph) => drop(graph.launch(stream)?),
+        None => launch_all(stream).map_err(failed)?,
     }
     let end = stream.record()?;
     end.synchronize()?;
