@@ -30,7 +30,7 @@ use super::chunk::{
     ATOM, BOXES, Columns, FACTORS, Factor, SQUARE, first_chunk, key_tile, load_boxes, pair, square_tile,
     swizzled, tiles, zeros,
 };
-use super::gates::Gates;
+use super::gates::GateInputs;
 use super::triangular_inverse::{BLOCK, PITCH, ROW_WORDS, TriangularInverse};
 use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads};
 
@@ -109,25 +109,12 @@ impl ChunkFactors {
             load_boxes(qkv, (columns.q, chunk.token), BOXES, q_memory, loaded);
         }
 
-        // A thread's own head and token: its gates, and the sum of the log-decays up to it.
+        // The inputs of the gates of a thread's own head and token arrive during the products.
         let (own, token) = (thread / CHUNK, thread % CHUNK);
-        let (mut log_decay, mut beta) = (constant(0f32), constant(0f32));
-        if own < per_cta && token < chunk.length {
-            let at = (chunk.token + token, head + own, self.heads.values);
-            let gates = Gates::load((*a, *b), (*a_log, *dt_bias), at);
-            log_decay = gates.log_decay * std::f32::consts::LOG2_E;
-            beta = gates.beta;
-        }
-        let halves = shared_array::<f32>(THREADS / 32);
-        let warp_sum = warp::inclusive_scan(log_decay, |a, b| a + b);
-        if thread % 32 == 31 {
-            halves[thread / 32] = warp_sum;
-        }
+        let (last_token, last_head) = (chunk.length - 1, per_cta - 1);
+        let at = (chunk.token + token.min(last_token), head + own.min(last_head), self.heads.values);
+        let gate_inputs = GateInputs::load((*a, *b), (*a_log, *dt_bias), at);
         sync_threads();
-        let own_halves = halves.at(own * 2).load_vector::<2>();
-        let sum = warp_sum + token.ge(32).select(own_halves[0], 0f32);
-        let last = own_halves[0] + own_halves[1];
-
         loaded.wait_parity(0);
         let (warp, lane) = (thread / 32, thread % 32);
         if chunk.length < CHUNK {
@@ -152,8 +139,19 @@ impl ChunkFactors {
                 }
             }
         }
+        let (gates, exists) = (gate_inputs.gates(), token.lt(chunk.length));
+        let log_decay = exists.select(gates.log_decay * std::f32::consts::LOG2_E, 0f32);
+        let beta = exists.select(gates.beta, 0f32);
+        let halves = shared_array::<f32>(THREADS / 32);
+        let warp_sum = warp::inclusive_scan(log_decay, |a, b| a + b);
+        if lane == 31 {
+            halves[warp] = warp_sum;
+        }
         sync_threads();
         if own < per_cta {
+            let own_halves = halves.at(own * 2).load_vector::<2>();
+            let sum = warp_sum + token.ge(32).select(own_halves[0], 0f32);
+            let last = own_halves[0] + own_halves[1];
             let (key_norm, query_norm) = (tokens.norms[token], tokens.norms[token + CHUNK]);
             tokens.sums[thread] = sum;
             tokens.columns[thread] = sum - key_norm.log2();

@@ -20,12 +20,12 @@
 //!
 //! The norms of q and k are factors of these sums. A kernel is then a load, a reduction and a store.
 //! With one sequence of 32 heads, 128 CTAs have 16 KiB of state each: a load in flight for the
-//! whole of it on every SM. With many sequences, an SM has 96 KiB of state in flight.
+//! whole of it on every SM. L2 fetches it while the previous kernel ends. With many sequences, an SM has 96 KiB of state in flight.
 
 use warpwright::prelude::*;
 use warpwright::runtime::DeviceProperties;
 
-use super::gates::Gates;
+use super::gates::GateInputs;
 use crate::delta_rule::problem::{EPSILON, HEAD, Heads};
 use crate::operations::{OperationError, Result};
 use crate::rows::RowElement;
@@ -42,6 +42,9 @@ pub struct Decode {
     pub rows: u32,
     /// Programmatic dependent launch: the grid is launched before its predecessor ends (sm_90).
     pub dependent_launch: bool,
+    /// Whether CTAs fetch what they load into L2 before the predecessor ends: where all of them are
+    /// resident by then.
+    pub prefetch: bool,
 }
 
 /// Threads that an SM has registers for, 80 of them each.
@@ -53,10 +56,12 @@ impl Decode {
     /// The fastest shape on an H200, fitted to a device of those properties.
     pub fn new(heads: Heads, sequences: u32, device: &DeviceProperties) -> Self {
         let dependent_launch = device.capability.compute_capability >= (9, 0);
-        let decode = Self { heads, columns: 64, rows: 8, dependent_launch };
-        // Smaller CTAs, where they are needed to occupy every SM.
-        let columns = if decode.ctas(sequences) < 2 * u64::from(device.sm_count) { 32 } else { 64 };
-        Self { columns, ..decode }
+        let decode = Self { heads, columns: 64, rows: 8, dependent_launch, prefetch: false };
+        if decode.ctas(sequences) >= 2 * u64::from(device.sm_count) {
+            return decode;
+        }
+        // Smaller CTAs, to occupy every SM.
+        Self { columns: 32, rows: 16, prefetch: dependent_launch, ..decode }
     }
 
     /// Refuses shapes that no CTA has.
@@ -105,10 +110,6 @@ impl Decode {
             // At most 80 registers per thread: an SM has 96 KiB of state in flight.
             launch::blocks_per_sm((THREADS_PER_SM / self.threads::<S>()).max(1));
         }
-        if self.dependent_launch {
-            launch::grid_dependency_launch();
-            launch::grid_dependency_wait();
-        }
         let (lanes, along_v) = (vector::width::<S>(), self.threads_along_v::<S>());
         let (thread, splits) = (thread_idx().x, HEAD / self.columns);
         let head_of_all = block_idx().x / splits;
@@ -116,20 +117,40 @@ impl Decode {
         let column = block_idx().x % splits * self.columns + thread % along_v * lanes;
         let row = thread / along_v * self.rows;
 
-        // Everything that is loaded, at once.
         let first = head_of_all.convert::<u64>() * u64::from(HEAD * HEAD);
         let state = state.at(first).at(row * HEAD + column);
+        let token = qkv.at(sequence.convert::<u64>() * u64::from(self.heads.columns()));
+        let key_head = head / self.heads.values_per_key();
+        let (q, k) = (token.at(key_head * HEAD + row), token.at((key_head + self.heads.keys) * HEAD + row));
+        let v = token.at((head + 2 * self.heads.keys) * HEAD + column);
+        if self.dependent_launch {
+            // A prefetch reads nothing, so it need not wait for what the predecessor writes.
+            if self.prefetch {
+                for i in 0..self.rows {
+                    state.at(i * HEAD).prefetch_l2();
+                }
+                for vector in [q, k, v] {
+                    vector.prefetch_l2();
+                }
+            }
+            launch::grid_dependency_wait();
+        }
+
+        // Everything that is loaded, at once.
         let before: Vec<Vec<Reg<u32>>> = (0..self.rows)
             .map(|i| vector::load_lanes(state.at(i * HEAD).cast::<u32>(), 4, Access::new()))
             .collect();
-        let token = qkv.at(sequence.convert::<u64>() * u64::from(self.heads.columns()));
-        let key_head = head / self.heads.values_per_key();
-        let q = self.vector(token.at(key_head * HEAD + row));
-        let k = self.vector(token.at((key_head + self.heads.keys) * HEAD + row));
-        let v = token.at((head + 2 * self.heads.keys) * HEAD + column);
+        let (q, k) = (self.vector(q), self.vector(k));
         let v = vector::load_lanes(v.cast::<u32>(), lanes / 2, vector::read_once());
         let v = widen::<bf16>(v);
-        let gates = Gates::load((*a, *b), (*a_log, *dt_bias), (sequence, head, self.heads.values));
+        let at = (sequence, head, self.heads.values);
+        let gates = GateInputs::load((*a, *b), (*a_log, *dt_bias), at);
+        if self.dependent_launch {
+            // After the loads are issued: CTAs of later launches that start before them delay this
+            // one's (H200, one sequence in a graph: 2.9 us a launch in place of 4.1).
+            launch::grid_dependency_launch();
+        }
+        let gates = gates.gates();
         let decay = gates.log_decay.exp();
 
         // This thread's part of the sums: recalled, read, then the three dot products.

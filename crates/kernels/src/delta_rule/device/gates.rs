@@ -11,9 +11,17 @@ pub(super) struct Gates {
     pub(super) beta: Reg<f32>,
 }
 
-impl Gates {
-    /// g = -exp(a_log) · softplus(a + dt_bias) and β = sigmoid(b). `a` and `b` are (tokens,
-    /// `heads`).
+/// The inputs of a token's gates.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct GateInputs {
+    a: Reg<bf16>,
+    b: Reg<bf16>,
+    a_log: Reg<f32>,
+    dt_bias: Reg<f32>,
+}
+
+impl GateInputs {
+    /// Starts the loads. `a` and `b` are (tokens, `heads`).
     #[track_caller]
     pub(super) fn load(
         (a, b): (Global<bf16>, Global<bf16>),
@@ -21,9 +29,19 @@ impl Gates {
         (token, head, heads): (Reg<u32>, Reg<u32>, u32),
     ) -> Self {
         let at = token.convert::<u64>() * u64::from(heads) + head.convert::<u64>();
-        let a = a.at(at).load_read_only().convert::<f32>() + dt_bias.at(head).load_read_only();
-        let b = b.at(at).load_read_only().convert::<f32>();
-        let rate = a_log.at(head).load_read_only().exp();
-        Self { log_decay: -(rate * a.softplus()), beta: b.sigmoid() }
+        Self {
+            a: a.at(at).load_read_only(),
+            b: b.at(at).load_read_only(),
+            a_log: a_log.at(head).load_read_only(),
+            dt_bias: dt_bias.at(head).load_read_only(),
+        }
+    }
+
+    /// g = -exp(a_log) · softplus(a + dt_bias) and β = sigmoid(b).
+    #[track_caller]
+    pub(super) fn gates(self) -> Gates {
+        let a = self.a.convert::<f32>() + self.dt_bias;
+        let b = self.b.convert::<f32>();
+        Gates { log_decay: -(self.a_log.exp() * a.softplus()), beta: b.sigmoid() }
     }
 }

@@ -72,7 +72,8 @@ fn exact<T: HostNumber>(buffer: &Buffer<T>) -> Result<Vec<f64>> {
 /// How far a result may be off.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
-    /// As a part of the root mean square of the head's elements.
+    /// As a part of the root mean square of the head's elements; of outputs, at least of what 128
+    /// products with the state are if they do not cancel.
     pub of_size: f64,
     /// As a part of an element of the state.
     pub of_state: f64,
@@ -101,6 +102,11 @@ impl Errors {
     }
 }
 
+/// The root mean square.
+fn size(elements: &[f64]) -> f64 {
+    (elements.iter().map(|e| e * e).sum::<f64>() / elements.len().max(1) as f64).sqrt()
+}
+
 /// Compares the outputs (tokens, value heads, 128) and the states (sequences, value heads, 128,
 /// 128) with those of the reference, (sequence, value head).
 ///
@@ -126,8 +132,11 @@ pub fn verify<S: HostNumber + Storable>(
             (&found_o[..], &expected.o[..], bf16::ROUNDING),
             (found_state, &expected.state[..], tolerance.of_state),
         ];
-        for (index, (found, expected, of_element)) in of.into_iter().enumerate() {
-            let size = (expected.iter().map(|e| e * e).sum::<f64>() / expected.len().max(1) as f64).sqrt();
+        let uncancelled = size(&expected.state) / (d as f64).sqrt();
+        for ((index, (found, expected, of_element)), least) in
+            of.into_iter().enumerate().zip([uncancelled, 0.0])
+        {
+            let size = size(expected).max(least);
             let elements = found.iter().zip(expected).map(|(found, expected)| Compared {
                 found: *found,
                 expected: *expected,
