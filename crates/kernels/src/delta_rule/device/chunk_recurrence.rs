@@ -170,7 +170,8 @@ impl ChunkRecurrence {
                 let last = chunks - 1;
                 head.advance(last % STAGES);
                 wait_multiplications(0);
-                output.store(&Output::round(&head.read), o_of(last), length_of(last));
+                output.stage(&Output::round(&head.read));
+                output.store(o_of(last), length_of(last));
             }
             for i in 0..head.s.len() {
                 state.at(at.column(i) * HEAD + at.row(i)).store(head.s.get(i).convert::<S>());
@@ -247,7 +248,8 @@ impl HeadState {
     }
 
     /// Δ and Z of the chunk in `stage`. Beside the first product, the output of the chunk before
-    /// leaves its registers, its stage is released, and the output stored.
+    /// leaves its registers, and its stage is released. It is stored beside the last product: Δ depends
+    /// on all that comes before, and nothing on the store.
     fn replace(
         &mut self,
         stage: Reg<u32>,
@@ -259,17 +261,17 @@ impl HeadState {
             self.clear_rows(stage, length);
         }
         multiply(&self.over_v, &mut self.delta, &self.s_rounded, &self.k.slice(b), Accumulate::No);
-        let before = before.map(|before| {
+        let words = before.as_ref().map(|_| {
             wait_multiplications(1);
-            (before, Output::round(&self.read))
+            Output::round(&self.read)
         });
         multiply(&self.over_v, &mut self.read, &self.s_rounded, &self.q.slice(b), Accumulate::No);
-        if let Some(((empty, output, o), words)) = before {
+        if let (Some((empty, output, _)), Some(words)) = (&before, &words) {
             sync_warp(ALL_LANES);
             if lane == 0 {
                 empty.arrive();
             }
-            output.store(&words, o, constant(CHUNK));
+            output.stage(words);
         }
         let factors = TokenFactors::of(self.factors.at(stage * FACTORS), lane);
         let v_box = self.memory.1.at((stage * self.consumers + self.warpgroup) * SQUARE);
@@ -283,6 +285,9 @@ impl HeadState {
         round(&mut self.delta_rounded, &self.delta);
         let inverse = self.inverse.slice(b);
         multiply(&self.over_v, &mut self.delta, &self.delta_rounded, &inverse, Accumulate::Yes);
+        if let Some((_, output, o)) = before {
+            output.store(o, constant(CHUNK));
+        }
         let decay = factors.decay();
         for i in 0..self.s.len() {
             self.s.set(i, self.s.get(i) * decay);
@@ -410,8 +415,8 @@ impl Output {
         (0..read.len()).step_by(2).map(|i| pair(read.get(i), read.get(i + 1))).collect()
     }
 
-    /// Transposes them through shared memory and stores the first `length` tokens from `to` on.
-    fn store(&self, words: &[Reg<u32>], to: Global<bf16>, length: Reg<u32>) {
+    /// Transposes them into shared memory.
+    fn stage(&self, words: &[Reg<u32>]) {
         let lane = self.lane;
         for block in 0..4 {
             let row = block * 16 + lane / 16 * 8 + lane % 8;
@@ -419,6 +424,11 @@ impl Output {
             stmatrix_transposed(self.staged.at(row * PITCH + lane / 8 % 2 * 8), matrices);
         }
         sync_warp(ALL_LANES);
+    }
+
+    /// Stores the first `length` tokens of what is staged, from `to` on.
+    fn store(&self, to: Global<bf16>, length: Reg<u32>) {
+        let lane = self.lane;
         for block in 0..4 {
             let (token, piece) = (block * 16 + lane / 2, lane % 2 * 8);
             let words = self.staged.at(token * PITCH + piece).cast::<u32>().load_vector::<4>();
