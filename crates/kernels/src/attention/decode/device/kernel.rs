@@ -24,6 +24,9 @@ use crate::attention::decode::plan::DecodePlan;
 use crate::attention::decode::problem::{DecodeShape, Heads};
 use crate::gemm::problem::types::MmaSyncOperand;
 
+/// Words of a cache line.
+const LINE_WORDS: u32 = 32;
+
 /// A type of K and V: `bf16` or `f16`.
 pub trait CacheElement: MmaSyncOperand + DeviceFloat {}
 
@@ -90,11 +93,19 @@ impl DecodeAttention {
         values.declare_boxes(self);
         let ring = Ring::<T>::new(self, P::ARRIVALS);
         let results = Results::new(*self, inputs, [*lse, *workspace], *output, *arrived);
+        let [batch, pages_per_sequence, window, team_ctas] = inputs.sizes;
         if self.plan.is_hopper {
             launch::grid_dependency_launch();
+            // The first bytes of K depend on a length and then on a page. While the predecessor ends, each
+            // CTA fetches a line of these into L2. A prefetch reads nothing, so it need not wait.
+            for (from, length) in [(inputs.lengths, batch), (inputs.table, batch * pages_per_sequence)] {
+                let line = block_idx().x * LINE_WORDS;
+                if thread_idx().x == 0 && line < length {
+                    from.at(line).prefetch_l2();
+                }
+            }
             launch::grid_dependency_wait();
         }
-        let [batch, pages_per_sequence, window, team_ctas] = inputs.sizes;
         // All threads make the call, which synchronizes the CTA.
         let reach = window + (self.queries - 1);
         let walk = Walk::new(*self, inputs.lengths, (batch, pages_per_sequence), reach, team_ctas);
