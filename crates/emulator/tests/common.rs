@@ -98,9 +98,19 @@ pub(crate) fn cluster_shape(clusters: u32, ctas: u32, block: u32) -> Shape {
     Shape { cluster: [ctas, 1, 1], ..shape(clusters * ctas, block) }
 }
 
-/// Runs the first kernel of a module on an emulated H200, or on a B200 if it is for that.
+/// The device that runs a module.
+pub(crate) fn device_of(text: &str) -> &'static str {
+    let is_for = |target: &str| text.contains(&format!(".target {target}"));
+    match (is_for("sm_10"), is_for("sm_12")) {
+        (true, _) => "b200",
+        (_, true) => "rtx5090",
+        _ => "h200",
+    }
+}
+
+/// Runs the first kernel of a module on an emulated H200, or on the Blackwell GPU that it is for.
 pub(crate) fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Result<Finished, Box<Fault>> {
-    let mut device = device(if text.contains(".target sm_100a") { "b200" } else { "h200" });
+    let mut device = device(device_of(text));
     let program = load(&mut device, text);
     let kernel = program.kernels().next().unwrap().to_owned();
     let mut parameters: Vec<u8> = Vec::new();

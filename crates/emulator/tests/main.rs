@@ -13,6 +13,7 @@ mod mbarrier;
 mod measured;
 mod registers;
 mod rounding;
+mod small_matrix;
 mod table;
 mod tensor_copies;
 mod tensor_memory;

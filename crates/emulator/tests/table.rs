@@ -10,6 +10,8 @@ use warpwright_arch::Arch;
 use warpwright_arch::instructions::forms;
 use warpwright_emulator::Emulator;
 
+use crate::common::device_of;
+
 /// Why the emulator does not execute a program with one instruction, if it does not.
 fn refusal(device: &mut Emulator, text: &str) -> Option<String> {
     let module = match warpwright_ptx::parse(text) {
@@ -43,7 +45,7 @@ fn the_emulator_knows_every_row() {
     let mut count = 0;
     for form in forms() {
         let target = targets(form).remove(0);
-        let name = if target.starts_with("sm_1") { "b200" } else { "h200" };
+        let name = device_of(&format!(".target {target}"));
         let mut device = Emulator::with_threads(Arch::named(name).unwrap(), 1).unwrap();
         for (name, signature) in form.instances(SPELLINGS) {
             let version = form.ptx_version_of(&name).max(version_of(&target));

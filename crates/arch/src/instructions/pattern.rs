@@ -34,7 +34,7 @@ struct Element {
 }
 
 /// Named sets of alternatives: `$name` in a pattern.
-const SETS: [(&str, &str); 19] = [
+const SETS: [(&str, &str); 20] = [
     ("memory", "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"),
     ("registers", "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"),
     ("integers8", "u8|u16|u32|u64|s8|s16|s32|s64"),
@@ -59,6 +59,7 @@ const SETS: [(&str, &str); 19] = [
         "block_kinds",
         "kind::mxf8f6f4.block_scale|kind::mxf8f6f4.block_scale.block32|kind::mxf4.block_scale|kind::mxf4.block_scale.block32|kind::mxf4nvf4.block_scale.block16|kind::mxf4nvf4.block_scale.block32",
     ),
+    ("small_floats", "e4m3|e5m2|e2m1|e2m3|e3m2"),
     ("collector", "collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard"),
     ("decompression", "b8x16.b6x16_p32|b8x16.b4x16_p64"),
 ];

@@ -1,10 +1,11 @@
 //! `mma` and `mma.sp` (PTX ISA, "Warp-level matrix multiply-accumulate instructions").
 
-use warpwright_arch::DataType;
 use warpwright_arch::mma::Types;
+use warpwright_arch::{DataType, tcgen05};
 use warpwright_events::LANES;
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
+use super::small_matrix;
 use crate::decode::{DecodeError, Decoder, FunctionDecoder, Words};
 use crate::execution::effect::{EffectBody, Execution, vectored_effect};
 use crate::launch::failure::Failure;
@@ -22,12 +23,16 @@ const MOST_REGISTERS: usize = 4;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let sparse = w.take("sp") || w.take("sp::ordered_metadata");
-    let kind = w.choose(&[("kind::f8f6f4", true)]).unwrap_or(false);
+    let kind = w.take_first(tcgen05::Kind::from_ptx);
+    if let Some(kind) = kind.filter(|_| !sparse) {
+        return small_matrix::decode(d, i, w, kind);
+    }
     let (shape, orders) = header(w)?;
     let integers = integer_sum(w);
     let types = Types { d: element(w)?, a: element(w)?, b: element(w)?, c: element(w)? };
-    if kind && !matches!(types.a, DataType::E4m3 | DataType::E5m2) {
-        return Err(DecodeError::unsupported("Only e4m3 and e5m2 matrices of .kind::f8f6f4 are emulated."));
+    if kind.is_some_and(|kind| kind != tcgen05::Kind::F8f6f4 || types.a.bits().min(types.b.bits()) < 8) {
+        let message = "The emulator executes mma.sp of 8-bit floats, not of smaller ones or with scales.";
+        return Err(DecodeError::unsupported(message));
     }
     d.expect_operands(i, if sparse { 6 } else { 4 })?;
     let multiply = if sparse {

@@ -22,6 +22,7 @@ mod mixed;
 mod print;
 mod remote;
 mod single_pairs;
+mod small_matrix;
 mod store;
 mod synchronize;
 mod tensor_copy;
