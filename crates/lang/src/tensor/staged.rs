@@ -125,6 +125,12 @@ impl<T: Element> StagedOperand<T> {
         &self.staged.tensor
     }
 
+    /// The memory of the tiles, one stage after another, swizzled: for instructions that take
+    /// addresses.
+    pub fn memory(&self) -> Shared<T> {
+        self.staged.start.cast()
+    }
+
     /// The load of the tile at (mn, k) of `matrix`, in elements; elements outside the tensor map's
     /// matrix become zeros.
     ///
