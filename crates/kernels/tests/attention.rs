@@ -61,6 +61,41 @@ fn every_form_at_every_length() {
     }
 }
 
+/// Options of the kernel for e4m3, each with the lengths in turn.
+const FP8_FORMS: &[&[(&str, &str)]] = &[
+    &[],
+    &[("mask", "causal"), ("scales", "block"), ("heads", "4"), ("kv-heads", "2")],
+    &[("head-dim", "256"), ("heads", "1")],
+    &[("head-dim", "256"), ("mask", "causal"), ("scales", "block"), ("type", "f16")],
+    &[("head-dim", "64"), ("mask", "window"), ("left", "40"), ("right", "3")],
+    &[("head-dim", "192"), ("value-dim", "128"), ("keys", "333"), ("mask", "causal")],
+    &[("head-dim", "48"), ("value-dim", "144"), ("keys", "40"), ("mask", "causal")],
+    &[("batch", "9"), ("packed", "true"), ("mask", "causal"), ("scales", "block"), ("heads", "1")],
+    &[("batch", "8"), ("packed", "true"), ("keys", "170"), ("heads", "2"), ("kv-heads", "1")],
+    &[("bound", "4"), ("biased", "true"), ("sinks", "true"), ("scales", "block"), ("heads", "3")],
+    // Scores so far apart that weights vanish.
+    &[("scale", "3"), ("mask", "causal")],
+    &[("consumers", "1"), ("mask", "causal"), ("stages", "1"), ("q-stages", "1")],
+    &[("consumers", "3"), ("head-dim", "64"), ("scales", "block")],
+    &[("cluster", "2"), ("heads", "1")],
+    &[("cluster", "2"), ("mask", "causal"), ("head-dim", "256"), ("heads", "1")],
+];
+
+#[test]
+fn every_form_of_fp8_at_every_length() {
+    let kernel = SUITE.named("attention");
+    let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
+    let lengths = ["1", "17", "127", "129", "300"];
+    let cases = FP8_FORMS.iter().flat_map(|form| lengths.iter().map(move |length| (*form, *length)));
+    let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
+    for (number, (form, length)) in one_in(15, cases).enumerate() {
+        let device = hopper(schedules[number % 3]).expect("an emulated device");
+        let of_all = [("queries", length), ("input", "e4m3")];
+        let settings: Vec<(&str, &str)> = form.iter().copied().chain(of_all).collect();
+        SUITE.expect_right(kernel, &device, &settings);
+    }
+}
+
 /// Options of the gradients, each with the lengths and the schedules in turn.
 const GRADIENTS: &[&[(&str, &str)]] = &[
     &[("heads", "1")],

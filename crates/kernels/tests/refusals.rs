@@ -9,7 +9,9 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use warpwright_kernels::attention::score::Pair;
-use warpwright_kernels::attention::{Attention, AttentionBuffers, GradientBuffers};
+use warpwright_kernels::attention::{
+    Attention, AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, ScaleGranularity,
+};
 use warpwright_kernels::causal_conv::{CausalConv, ConvSequences};
 use warpwright_kernels::columns::MatrixColumns;
 use warpwright_kernels::delta_rule::device::decode::Decode;
@@ -67,6 +69,20 @@ const ATTENTION: Attention = Attention::new(1, 8, 4, 64);
 fn attend(bench: &Bench, attention: Attention, missing: usize) -> Outcome {
     let (q, v, mut o) = (bench.of::<bf16>(2048), bench.of(2048 - missing), bench.of(2048));
     bench.operations.attention(&bench.stream, &attention, AttentionBuffers::new(&q, &q, &v, &mut o))
+}
+
+/// Attention of e4m3 over matrices of [`ATTENTION`], with so many scales of Q, K and V.
+fn attend_fp8(
+    bench: &Bench,
+    attention: Attention,
+    granularity: ScaleGranularity,
+    [q, k, v]: [usize; 3],
+) -> Outcome {
+    let (matrix, mut o) = (bench.of::<e4m3>(2048), bench.of::<bf16>(2048));
+    let [q, k, v] = [q, k, v].map(|count| bench.f32(count));
+    let scales = AttentionScales { granularity, q: &q, k: &k, v: &v };
+    let buffers = Fp8AttentionBuffers::new([&matrix; 3], scales, &mut o);
+    bench.operations.attention_fp8(&bench.stream, &attention, buffers)
 }
 
 /// The gradients of an attention over matrices of [`ATTENTION`].
@@ -519,6 +535,16 @@ const REFUSALS: &[Refusal] = refusals! {
         let buffers = AttentionBuffers::new(&q, &q, &q, &mut o);
         b.operations.attention_with(&b.stream, &ATTENTION.bounded(2.0), parity, buffers)
     } => "an attention: it has a bound or a bias; put them into the function of the scores";
+    attention_fp8, |b| attend_fp8(b, ATTENTION.kv_heads(3), ScaleGranularity::Head, [4, 3, 3])
+        => "an attention: 4 heads of Q are not a multiple of 3 heads of K and V";
+    attention_fp8, |b| attend_fp8(b, ATTENTION.with_sinks(), ScaleGranularity::Head, [4; 3])
+        => "the sinks of an attention: expected a length of 4, found 0";
+    attention_fp8, |b| attend_fp8(b, ATTENTION, ScaleGranularity::Head, [1, 4, 4])
+        => "the scales of Q of an attention: expected a length of 4, found 1";
+    attention_fp8, |b| attend_fp8(b, ATTENTION, ScaleGranularity::Block, [4, 8, 4])
+        => "the scales of K of an attention: expected a length of 4, found 8";
+    attention_fp8, |b| attend_fp8(b, ATTENTION, ScaleGranularity::Block, [4, 4, 0])
+        => "the scales of V of an attention: expected a length of 4, found 0";
     attention_gradients, |b| differentiate(b, ATTENTION.packed(8, 8))
         => "an attention's gradients: there are no gradients of packed sequences; compute one batch for each length";
     attention_gradients, |b| differentiate(b, ATTENTION.bounded(3.0))

@@ -8,11 +8,11 @@ use warpwright::arch::DataType;
 use warpwright::layout::Error;
 use warpwright::layout::atom::{MmaAtom, Types};
 
-use super::problem::AttentionElement;
+use crate::gemm::problem::types::Operand;
 
 /// The atom that multiplies 64 rows of A, in shared memory or in registers, by `columns` columns of
 /// B.
-pub(crate) fn atom<T: AttentionElement>(columns: u32, a_from_shared: bool) -> Result<MmaAtom, Error> {
+pub(crate) fn atom<T: Operand>(columns: u32, a_from_shared: bool) -> Result<MmaAtom, Error> {
     let atom = MmaAtom::wgmma(columns, Types::new(T::DATA_TYPE, DataType::F32))?;
     Ok(MmaAtom { a_from_shared, ..atom })
 }

@@ -8,6 +8,6 @@ mod host;
 mod problem;
 
 pub use forward::score;
-pub use host::{AttentionBuffers, GradientBuffers};
+pub use host::{AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, ScaleGranularity};
 pub(crate) use host::{AttentionWorkload, GradientWorkload};
 pub use problem::{Attention, AttentionElement, Mask, Shape};

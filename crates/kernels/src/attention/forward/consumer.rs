@@ -6,6 +6,7 @@
 //!           softmax of S, rescale O      the other      its own step, half a step later
 //! ```
 
+use warpwright::arch::limits::WARPGROUP_SIZE;
 use warpwright::prelude::*;
 
 use super::Results;
@@ -84,8 +85,8 @@ impl Warpgroup<'_> {
     }
 
     /// Waits for the next tile of Q, and returns its number.
-    pub(super) fn next_number(&self, stages: &mut Stages, numbers: Shared<u32>) -> Reg<u32> {
-        let number = numbers.at(stages.q.wait().index()).load();
+    pub(super) fn next_number(&self, q: &mut Consumer, numbers: Shared<u32>) -> Reg<u32> {
+        let number = numbers.at(q.wait().index()).load();
         // One thread releases the stage: all have read the number.
         self.role.sync_warpgroup();
         // The broadcast makes the number warp-uniform for the compiler.
@@ -147,7 +148,8 @@ impl Warpgroup<'_> {
     ) {
         wait_multiplications(0);
         stages.k.release();
-        self.map_scores((part, part.tile.end - 1u32, true), &mut registers.scores);
+        let block = (part, part.tile.end - 1u32, true);
+        self.map_scores(block, self.problem.scale, &mut registers.scores);
         softmax.update(&mut registers.scores);
         weights_as_a(registers);
         registers.out.clear();
@@ -168,7 +170,7 @@ impl Warpgroup<'_> {
         self.pass_turn();
         wait_multiplications(1);
         stages.k.release();
-        self.map_scores(block, &mut registers.scores);
+        self.map_scores(block, self.problem.scale, &mut registers.scores);
         let factors = softmax.update(&mut registers.scores);
         wait_multiplications(0);
         stages.v.release();
@@ -176,9 +178,14 @@ impl Warpgroup<'_> {
         weights_as_a(registers);
     }
 
-    /// The scores of a block through the function of scores; minus infinity where the key is not
-    /// seen.
-    fn map_scores(&self, (part, block, masked): (&Part, Reg<u32>, bool), scores: &mut Fragment<f32>) {
+    /// The scores of a block, scaled, through the function of scores; minus infinity where the key
+    /// is not seen. Without a function they stay as they are.
+    pub(super) fn map_scores(
+        &self,
+        (part, block, masked): (&Part, Reg<u32>, bool),
+        scale: Reg<f32>,
+        scores: &mut Fragment<f32>,
+    ) {
         let first = (block * self.kernel.block) as i32 + part.column;
         if let Some(score) = self.score {
             let [queries, keys] = part.tile.sequence.lengths;
@@ -187,7 +194,7 @@ impl Warpgroup<'_> {
                 let position = query as i32 + keys as i32 - queries as i32;
                 let (sequence, head) = (part.tile.sequence.number, part.tile.head);
                 let pair = Pair { sequence, head, query, key, position };
-                scores.set(i, score.apply(scores.get(i) * self.problem.scale, pair));
+                scores.set(i, score.apply(scores.get(i) * scale, pair));
             }
         }
         if masked {
@@ -203,15 +210,14 @@ impl Warpgroup<'_> {
         }
     }
 
-    /// Stores a thread's part of O, divided by the sums of the weights, and the logarithms.
+    /// Stores a thread's part of O, fragments of neighboring columns, and the logarithms.
     pub(super) fn store<T: AttentionElement>(
         &self,
         part: &Part,
-        softmax: &OnlineSoftmax,
-        registers: &mut Registers<T>,
+        logarithms: [Reg<f32>; 2],
+        out: &[Fragment<f32>],
         results: Results<T>,
     ) {
-        let logarithms = softmax.normalize(&mut registers.out);
         let (head, heads, sequence) = (part.tile.head, self.problem.heads[0], part.tile.sequence);
         let ([queries, _], [most, _]) = (sequence.lengths, self.problem.lengths);
         for half in 0..2 {
@@ -226,9 +232,12 @@ impl Warpgroup<'_> {
                 let position = matrix as u64 * rows as u64 + row as u64;
                 let start = (position * heads as u64 + head as u64) * u64::from(self.kernel.value_dim);
                 let words = results.o.at(start + part.column as u64).cast::<u32>();
-                for i in (0..registers.out.len()).step_by(2).filter(|i| row_of(*i) == half) {
-                    let word = T::pack(registers.out.get(i), registers.out.get(i + 1));
-                    words.at(column_of(i) / 2).store(word);
+                for (first, out) in (0u32..).zip(out) {
+                    let first = first * columns_of(out);
+                    let mine = (0..out.len()).step_by(2).filter(|i| row_of(*i) == half);
+                    for i in mine.filter(|i| first + column_of(*i) < self.kernel.value_dim) {
+                        words.at((first + column_of(i)) / 2).store(T::pack(out.get(i), out.get(i + 1)));
+                    }
                 }
                 if part.column == 0 {
                     let first = (matrix * heads + head) as u64 * rows as u64;
@@ -237,6 +246,11 @@ impl Warpgroup<'_> {
             }
         }
     }
+}
+
+/// The columns of an accumulator of a warpgroup's rows.
+fn columns_of(accumulator: &Fragment<f32>) -> u32 {
+    accumulator.len() * WARPGROUP_SIZE / WARPGROUP_ROWS
 }
 
 /// The weights as operand A of P·V: a thread has the same elements of an accumulator (m, n) and of

@@ -17,6 +17,7 @@
 
 mod configuration;
 mod consumer;
+pub(super) mod fp8;
 mod scheduler;
 pub mod score;
 mod softmax;
@@ -57,16 +58,17 @@ impl ForwardKernel {
         problem: ForwardProblem,
     ) {
         let results = Results { o: *o, lse: *lse, taken: *taken };
+        let score = self.score(problem);
+        self.compute((q, k, v), results, problem, score.as_deref());
+    }
+
+    /// The function of softcap and ALiBi.
+    fn score(&self, problem: ForwardProblem) -> Option<Box<dyn ScoreOp>> {
         match (self.capped, self.biased) {
-            (false, false) => self.compute((q, k, v), results, problem, None),
-            (true, false) => self.compute((q, k, v), results, problem, Some(&capped(problem.bound))),
-            (false, true) => {
-                self.compute((q, k, v), results, problem, Some(&biased_by_distance(problem.slopes)))
-            }
-            (true, true) => {
-                let both = capped(problem.bound).then(biased_by_distance(problem.slopes));
-                self.compute((q, k, v), results, problem, Some(&both))
-            }
+            (false, false) => None,
+            (true, false) => Some(Box::new(capped(problem.bound))),
+            (false, true) => Some(Box::new(biased_by_distance(problem.slopes))),
+            (true, true) => Some(Box::new(capped(problem.bound).then(biased_by_distance(problem.slopes)))),
         }
     }
 
@@ -154,7 +156,7 @@ impl ForwardKernel {
             let mut stages =
                 Stages { q: q_pipeline.consumer(), k: k_pipeline.consumer(), v: v_pipeline.consumer() };
             mine.begin_turns();
-            let mut number = mine.next_number(&mut stages, numbers);
+            let mut number = mine.next_number(&mut stages.q, numbers);
             if number < scheduler.tiles {
                 let mut part = mine.part(number);
                 let mut softmax = mine.softmax(&part);
@@ -177,13 +179,14 @@ impl ForwardKernel {
                     stages.q.release();
                     mine.wait_turn();
                     mine.start_out(&mut registers, &mut stages);
-                    number = mine.next_number(&mut stages, numbers);
+                    number = mine.next_number(&mut stages.q, numbers);
                     if number < scheduler.tiles {
                         mine.start_scores(&mut registers, &mut stages);
                         mine.pass_turn();
                         wait_multiplications(1);
                         stages.v.release();
-                        mine.store(&part, &softmax, &mut registers, results);
+                        let logarithms = softmax.normalize(&mut registers.out);
+                        mine.store(&part, logarithms, std::slice::from_ref(&registers.out), results);
                         part = mine.part(number);
                         softmax = mine.softmax(&part);
                         mine.finish_first_scores(&part, &mut registers, &mut stages, &mut softmax);
@@ -191,7 +194,8 @@ impl ForwardKernel {
                         mine.pass_turn();
                         wait_multiplications(0);
                         stages.v.release();
-                        mine.store(&part, &softmax, &mut registers, results);
+                        let logarithms = softmax.normalize(&mut registers.out);
+                        mine.store(&part, logarithms, std::slice::from_ref(&registers.out), results);
                     }
                 }
             }

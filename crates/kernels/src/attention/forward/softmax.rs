@@ -28,13 +28,13 @@ pub(crate) struct OnlineSoftmax {
 const LARGEST_EXPONENT: f32 = 8.0;
 
 /// The elements of `row` in an accumulator of `count` elements.
-fn elements_of(row: usize, count: u32) -> impl Iterator<Item = u32> {
+pub(super) fn elements_of(row: usize, count: u32) -> impl Iterator<Item = u32> {
     (0..count).filter(move |i| row_of(*i) == row)
 }
 
 /// The maximum, a tree deep instead of a chain.
 #[track_caller]
-fn largest(mut values: Vec<Reg<f32>>) -> Reg<f32> {
+pub(super) fn largest(mut values: Vec<Reg<f32>>) -> Reg<f32> {
     while values.len() > 1 {
         values = values
             .chunks(2)

@@ -1,6 +1,7 @@
 //! The forward kernel's configuration for a problem.
 
 use crate::attention::forward::ForwardKernel;
+use crate::attention::forward::fp8::BLOCK;
 use crate::attention::problem::{Attention, Mask, Shape};
 use crate::operations::{OperationError, Result};
 
@@ -48,6 +49,26 @@ impl Configuration {
         let section = group.saturating_mul(resident);
         let q_stages = if head_dim <= 128 { 2 } else { 1 };
         Self { consumers, block, q_stages, stages: 2, cluster, section }
+    }
+
+    /// The fastest configuration known for e4m3.
+    ///
+    /// Q, K and V take half the shared memory of 16-bit types. Blocks have as many keys as the
+    /// squares in which V is transposed.
+    pub(crate) fn of_fp8(attention: &Attention) -> Self {
+        let Shape { head_dim, value_dim, .. } = attention.shape;
+        // S, P and O of 128 columns fit 160 registers of three consumers.
+        let (consumers, stages) = if head_dim.max(value_dim) <= 128 { (3, 4) } else { (2, 2) };
+        Self { consumers, block: BLOCK, q_stages: 2, stages, ..Self::of(attention) }
+    }
+
+    /// Refuses numbers that no kernel for e4m3 has.
+    pub(crate) fn check_fp8(&self) -> Result<()> {
+        if self.block == BLOCK {
+            return self.check();
+        }
+        let reason = format!("its blocks have {} keys; those of e4m3 have {BLOCK}", self.block);
+        Err(OperationError::Shape { what: "an attention", reason })
     }
 
     /// Refuses numbers that no kernel has.

@@ -2,10 +2,13 @@
 
 mod backward;
 pub(crate) mod config;
+mod fp8;
+mod fp8_workload;
 mod operations;
 mod reference;
 mod workload;
 
 pub use backward::GradientBuffers;
+pub use fp8::{AttentionScales, Fp8AttentionBuffers, ScaleGranularity};
 pub use operations::AttentionBuffers;
 pub(crate) use workload::{AttentionWorkload, GradientWorkload};

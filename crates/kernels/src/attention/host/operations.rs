@@ -42,6 +42,14 @@ impl<'l, T> AttentionBuffers<'l, T> {
     }
 }
 
+/// What a launch has beside Q, K, V and O.
+pub(super) struct Extras<'l> {
+    pub(super) lse: Option<&'l mut Buffer<f32>>,
+    pub(super) offsets: Option<[&'l Buffer<u32>; 2]>,
+    pub(super) slopes: Option<&'l Buffer<f32>>,
+    pub(super) sinks: Option<&'l Buffer<f32>>,
+}
+
 /// A stream's workspace, and what is passed for absent arguments.
 #[derive(Default)]
 struct AttentionScratch {
@@ -51,17 +59,32 @@ struct AttentionScratch {
     taken: Scratch<u32>,
 }
 
-/// What launches of one attention share.
-struct Plan<T> {
-    kernel: Arc<Compiled<ForwardArguments<T>>>,
-    maps: [TileMaps<T>; 3],
-    ctas: u32,
+/// What launches of one attention share, with inputs of type `I`.
+pub(super) struct Plan<I, Arguments> {
+    pub(super) kernel: Arc<Compiled<Arguments>>,
+    pub(super) maps: [TileMaps<I>; 3],
+    pub(super) ctas: u32,
 }
 
 type ForwardArguments<T> = (TensorMap, TensorMap, TensorMap, Out<T>, Out<f32>, Out<u32>, PassedProblem);
 
-/// What a launch passes for [`ForwardProblem`](crate::attention::forward::ForwardProblem).
-type PassedProblem = ([u32; 2], [u32; 3], [u32; 2], u32, f32, f32, In<u32>, In<u32>, In<f32>, In<f32>);
+/// What [`ForwardProblem`](crate::attention::forward::ForwardProblem) is at a launch.
+pub(super) type PassedProblem =
+    ([u32; 2], [u32; 3], [u32; 2], u32, f32, f32, In<u32>, In<u32>, In<f32>, In<f32>);
+
+/// What a launch passes for it.
+pub(super) type Passed<'l> = (
+    [u32; 2],
+    [u32; 3],
+    [u32; 2],
+    u32,
+    f32,
+    f32,
+    &'l Buffer<u32>,
+    &'l Buffer<u32>,
+    &'l Buffer<f32>,
+    &'l Buffer<f32>,
+);
 
 impl Operations {
     /// Attention of each head: see [`Attention`].
@@ -161,55 +184,69 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
         configuration.check()?;
-        expect_buffers(attention, &buffers)?;
         let AttentionBuffers { q, k, v, o, lse, offsets, slopes, sinks } = buffers;
-        let shape = attention.shape;
-        let [rows, _] = attention.rows();
-        if rows == 0 || shape.heads == 0 {
+        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()])?;
+        let extras = Extras { lse, offsets, slopes, sinks };
+        expect_extras(attention, &extras)?;
+        if attention.rows()[0] == 0 || attention.shape.heads == 0 {
             return Ok(LaunchCounts::default());
         }
         let kernel = configuration.kernel(attention);
         let key = (attention.shape, attention.packed, kernel);
-        let plan = self.remembered::<(Plan<T>, S), _, _>(key, |_| {
-            self.attention_plan::<T>(attention, kernel, compile)
+        let plan = self.remembered::<(ForwardArguments<T>, S), _, _>(key, |_| {
+            let tiles = [kernel.q_tile::<T>(), kernel.k_tile::<T>(), kernel.v_tile::<T>()];
+            self.attention_plan::<T, _>(attention, kernel, tiles, || compile(kernel))
         })?;
         let [q_maps, k_maps, v_maps] = &plan.maps;
         let (q, k, v) = (q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?);
+        let grid = plan.kernel.shape(plan.ctas).overlapping();
+        self.with_attention_arguments(
+            stream,
+            attention,
+            configuration.section,
+            extras,
+            |lse, taken, problem| {
+                Ok(plan.kernel.launch(stream, grid, (&q, &k, &v, o, lse, taken, problem))?)
+            },
+        )
+    }
+
+    /// Does `launch` with the logarithms, the counter of tiles, and the problem.
+    pub(super) fn with_attention_arguments<R>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        section: u32,
+        extras: Extras<'_>,
+        launch: impl FnOnce(&mut Buffer<f32>, &mut Buffer<u32>, Passed<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let shape = attention.shape;
+        let window = attention.mask.window();
+        let lengths = [shape.queries, shape.keys];
         let heads = [shape.heads, shape.heads / shape.kv_heads, shape.batch];
         let (scale, bound) = (attention.scale_or_default(), attention.bound.unwrap_or(1.0));
-        let grid = plan.kernel.shape(plan.ctas).overlapping();
+        let count = attention.rows()[0] * shape.heads as usize;
         self.with_scratch(stream, |AttentionScratch { logarithms, nothing, taken }: &mut AttentionScratch| {
             let nothing = &*nothing.at_least(self.device(), 1)?;
-            let lse = match lse {
+            let lse = match extras.lse {
                 Some(lse) => lse,
-                None => logarithms.at_least(self.device(), rows * shape.heads as usize)?,
+                None => logarithms.at_least(self.device(), count)?,
             };
-            let [query_offsets, key_offsets] = offsets.unwrap_or([nothing.cast(); 2]);
-            let [slopes, sinks] = [slopes, sinks].map(|given| given.unwrap_or(nothing));
-            let lengths = [shape.queries, shape.keys];
-            let problem = (
-                lengths,
-                heads,
-                attention.mask.window(),
-                configuration.section,
-                scale,
-                bound,
-                query_offsets,
-                key_offsets,
-                slopes,
-                sinks,
-            );
-            let taken = taken.at_least_kept(stream, 1)?;
-            Ok(plan.kernel.launch(stream, grid, (&q, &k, &v, o, lse, taken, problem))?)
+            let [queries, keys] = extras.offsets.unwrap_or([nothing.cast(); 2]);
+            let [slopes, sinks] = [extras.slopes, extras.sinks].map(|given| given.unwrap_or(nothing));
+            let problem = (lengths, heads, window, section, scale, bound, queries, keys, slopes, sinks);
+            launch(lse, taken.at_least_kept(stream, 1)?, problem)
         })
     }
 
-    fn attention_plan<T: AttentionElement + Storable>(
+    /// The plan of a kernel whose tiles of Q, K and V are `tiles`.
+    pub(super) fn attention_plan<I: Storable, Arguments>(
         &self,
         attention: &Attention,
         kernel: ForwardKernel,
-        compile: impl FnOnce(ForwardKernel) -> Result<Arc<Compiled<ForwardArguments<T>>>>,
-    ) -> Result<Plan<T>> {
+        tiles: [Result<TmaTile, Error>; 3],
+        compile: impl FnOnce() -> Result<Arc<Compiled<Arguments>>>,
+    ) -> Result<Plan<I, Arguments>> {
         let capability = self.device().properties().capability;
         if !has_wgmma(capability) {
             let reason =
@@ -218,16 +255,17 @@ impl Operations {
         }
         let Shape { batch, heads, kv_heads, head_dim, value_dim, .. } = attention.shape;
         let [queries, keys] = attention.rows_of_maps();
+        let [q_tile, k_tile, v_tile] = tiles;
         let maps = [
-            tile_maps(attention, (queries, heads, head_dim), kernel.q_tile::<T>())?,
-            tile_maps(attention, (keys, kv_heads, head_dim), kernel.k_tile::<T>())?,
-            tile_maps(attention, (keys, kv_heads, value_dim), kernel.v_tile::<T>())?,
+            tile_maps(attention, (queries, heads, head_dim), q_tile)?,
+            tile_maps(attention, (keys, kv_heads, head_dim), k_tile)?,
+            tile_maps(attention, (keys, kv_heads, value_dim), v_tile)?,
         ];
         let tiles = u64::from(attention.shape.queries.div_ceil(kernel.rows() * kernel.cluster))
             * u64::from(heads)
             * u64::from(batch);
         let clusters = u64::from(self.device().properties().sm_count / kernel.cluster);
-        Ok(Plan { kernel: compile(kernel)?, maps, ctas: tiles.min(clusters) as u32 * kernel.cluster })
+        Ok(Plan { kernel: compile()?, maps, ctas: tiles.min(clusters) as u32 * kernel.cluster })
     }
 }
 
@@ -270,30 +308,32 @@ pub(super) fn expect_supported(attention: &Attention) -> Result<()> {
     Err(OperationError::Shape { what: "an attention", reason })
 }
 
+/// Refuses Q, K, V and O that do not have the size of the shape.
+pub(super) fn expect_matrices(attention: &Attention, given: [usize; 4]) -> Result<()> {
+    let names = ["Q of an attention", "K of an attention", "V of an attention", "O of an attention"];
+    let lengths = attention.elements().into_iter().zip(given);
+    names.into_iter().zip(lengths).try_for_each(|(name, (length, given))| expect_length(name, length, given))
+}
+
 /// Refuses buffers that do not have the size of the shape, or that are missing.
-fn expect_buffers<T: Storable>(attention: &Attention, buffers: &AttentionBuffers<'_, T>) -> Result<()> {
-    let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
-    let heads = attention.shape.heads as usize;
-    expect_length("Q of an attention", q, buffers.q.len())?;
-    expect_length("K of an attention", k, buffers.k.len())?;
-    expect_length("V of an attention", v, buffers.v.len())?;
-    expect_length("O of an attention", o, buffers.o.len())?;
-    if let Some(lse) = &buffers.lse {
+pub(super) fn expect_extras(attention: &Attention, extras: &Extras<'_>) -> Result<()> {
+    let ([rows, _], heads) = (attention.rows(), attention.shape.heads as usize);
+    if let Some(lse) = &extras.lse {
         expect_length("the logarithms of an attention", rows * heads, lse.len())?;
     }
     let lengths = |given: Option<usize>| given.unwrap_or(0);
     if attention.is_packed() {
         let sequences = attention.shape.batch as usize + 1;
-        let given = buffers.offsets.map(|offsets| offsets.map(Buffer::len));
+        let given = extras.offsets.map(|offsets| offsets.map(Buffer::len));
         let [queries, keys] = given.unwrap_or([0; 2]);
         expect_length("the offsets of packed queries", sequences, queries)?;
         expect_length("the offsets of packed keys", sequences, keys)?;
     }
     if attention.biased {
-        expect_length("the slopes of an attention", heads, lengths(buffers.slopes.map(Buffer::len)))?;
+        expect_length("the slopes of an attention", heads, lengths(extras.slopes.map(Buffer::len)))?;
     }
     if attention.sinks {
-        expect_length("the sinks of an attention", heads, lengths(buffers.sinks.map(Buffer::len)))?;
+        expect_length("the sinks of an attention", heads, lengths(extras.sinks.map(Buffer::len)))?;
     }
     Ok(())
 }

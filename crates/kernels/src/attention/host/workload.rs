@@ -7,6 +7,8 @@ use warpwright_harness::{
 
 use super::backward::{GradientBuffers, block_rows};
 use super::config::Configuration;
+use super::fp8::ScaleGranularity;
+use super::fp8_workload::{self, Further};
 use super::operations::AttentionBuffers;
 use super::reference::{Inputs, verify, verify_gradients, work};
 use crate::attention::problem::{Attention, AttentionElement, Mask, Shape};
@@ -37,6 +39,16 @@ impl MaskOption {
             Self::Window => Mask::Window { left, right },
         }
     }
+}
+
+/// The data type of Q, K and V.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+enum InputOption {
+    /// That of O.
+    #[default]
+    Type,
+    /// e4m3 with scales.
+    E4m3,
 }
 
 /// The extents of an attention, its mask and its type, as the forward pass and the gradients have
@@ -112,6 +124,10 @@ pub(crate) struct AttentionWorkload {
     biased: bool,
     /// Give each head a sink.
     sinks: bool,
+    /// Data type of Q, K and V.
+    input: InputOption,
+    /// Which elements of Q, K and V share a scale (e4m3).
+    scales: ScaleGranularity,
     /// Consumer warpgroups of a CTA.
     consumers: Option<u32>,
     /// Keys of a block.
@@ -164,19 +180,30 @@ impl AttentionWorkload {
         (0..self.of.heads).map(|head| head as f32 - 2.0).collect()
     }
 
-    fn prepare_of<T: AttentionElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        let attention = self.attention();
-        let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
-        let rows = rows * attention.shape.heads as usize;
-        let chosen = Configuration::of(&attention);
-        let configuration = Configuration {
+    /// The configuration, with `chosen` for what no option sets.
+    fn configuration(&self, chosen: Configuration) -> Configuration {
+        Configuration {
             consumers: self.consumers.unwrap_or(chosen.consumers),
             block: self.block.unwrap_or(chosen.block),
             q_stages: self.q_stages.unwrap_or(chosen.q_stages),
             stages: self.stages.unwrap_or(chosen.stages),
             cluster: self.cluster.unwrap_or(chosen.cluster),
             section: self.section.unwrap_or(chosen.section),
-        };
+        }
+    }
+
+    fn prepare_of<T: AttentionElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let attention = self.attention();
+        if self.input == InputOption::E4m3 {
+            let configuration = self.configuration(Configuration::of_fp8(&attention));
+            let further =
+                Further { offsets: self.offsets(), slopes: self.slopes(), sinks: self.sink_values() };
+            let problem = (attention, self.scales);
+            return fp8_workload::prepare::<T>(setup, self.work(), problem, configuration, further);
+        }
+        let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
+        let rows = rows * attention.shape.heads as usize;
+        let configuration = self.configuration(Configuration::of(&attention));
         let operations = Operations::new(setup.device());
         let (offsets, slopes, sinks) = (self.offsets(), self.slopes(), self.sink_values());
         let buffers = setup.buffers(self.work(), |seed| {
@@ -217,7 +244,8 @@ impl Workload for AttentionWorkload {
     }
 
     fn work(&self) -> Work {
-        work(&self.attention(), &self.offsets(), 2)
+        let bytes = if self.input == InputOption::E4m3 { [1, 2] } else { [2; 2] };
+        work(&self.attention(), &self.offsets(), bytes)
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
@@ -280,7 +308,7 @@ impl Workload for GradientWorkload {
 
     fn work(&self) -> Work {
         // Five products where the forward pass has two.
-        let Work { operations, bytes } = work(&self.of.attention(), &[vec![], vec![]], 2);
+        let Work { operations, bytes } = work(&self.of.attention(), &[vec![], vec![]], [2; 2]);
         Work { operations: 2.5 * operations, bytes: 2.0 * bytes }
     }
 

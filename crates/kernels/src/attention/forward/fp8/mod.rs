@@ -1,0 +1,273 @@
+//! Attention's forward kernel for e4m3 Q, K and V with scales, on Hopper's tensor cores.
+//!
+//! It is the kernel of [`forward`](super), and differs in four points:
+//!
+//! ```text
+//! V        the tensor cores read 8-bit operands with k contiguous only. Three warps of the
+//!          producer transpose each block in shared memory, in place: `transpose.rs`
+//! P        e4m3 in registers. A thread's accumulators of S are its operand A of P·V, because the
+//!          transpose permutes the keys of V alike: `consumer.rs`
+//! O        the tensor cores keep 13 bits of 8-bit products: P·V of each block is summed from
+//!          zero and added to O in f32: `consumer.rs`
+//! scales   of heads or blocks of Q, K and V: in the exponent of the weights, and in the factor
+//!          that rescales O: `softmax.rs`
+//! ```
+
+mod consumer;
+mod softmax;
+mod transpose;
+
+use warpwright::layout::Error;
+use warpwright::prelude::*;
+
+use super::Results;
+use super::configuration::ForwardKernel;
+use super::consumer::{Products, Warpgroup};
+use super::scheduler::{ForwardProblem, TileScheduler};
+use super::score::ScoreOp;
+use crate::attention::accumulator::atom;
+use crate::attention::problem::AttentionElement;
+use consumer::{Fp8Warpgroup, Registers, Stages};
+use transpose::{SQUARE, Transposer};
+
+/// Keys of a block, and elements of a row of V: a block of V is transposed in squares.
+pub(crate) const BLOCK: u32 = 128;
+
+/// Columns of O that one product computes: it is added to O beside the next one.
+const PART_COLUMNS: u32 = 64;
+
+/// The scales of Q, K and V.
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+pub(crate) struct ScaleArrays {
+    /// (sequence, head, block of queries).
+    pub(crate) q: Global<f32>,
+    /// (sequence, head of K, block of keys).
+    pub(crate) k: Global<f32>,
+    /// (sequence, head of V, block of keys).
+    pub(crate) v: Global<f32>,
+    /// Scales of a head of Q, and of a head of K and V.
+    pub(crate) counts: [Reg<u32>; 2],
+}
+
+/// The forward kernel for e4m3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, DeviceValue)]
+pub(crate) struct Fp8Kernel {
+    /// Its tiles; blocks have [`BLOCK`] keys.
+    pub(crate) forward: ForwardKernel,
+    /// Whether each block has a scale, or each head.
+    pub(crate) block_scales: bool,
+}
+
+impl Fp8Kernel {
+    /// The tile of Q: (query, d), padded with zeros to whole k-steps.
+    pub(crate) fn q_tile(&self) -> Result<TmaTile, Error> {
+        TmaTile::new::<e4m3>((self.forward.rows(), self.depth()), Major::K)
+    }
+
+    /// A block of K: (key, d).
+    pub(crate) fn k_tile(&self) -> Result<TmaTile, Error> {
+        Ok(TmaTile::new::<e4m3>((BLOCK, self.depth()), Major::K)?.sliced(self.forward.cluster))
+    }
+
+    /// A block of V: (key, d), padded with zeros to whole squares.
+    pub(crate) fn v_tile(&self) -> Result<TmaTile, Error> {
+        let columns = self.forward.value_dim.next_multiple_of(SQUARE);
+        Ok(TmaTile::new::<e4m3>((BLOCK, columns), Major::K)?.sliced(self.forward.cluster))
+    }
+
+    fn depth(&self) -> u32 {
+        self.forward.head_dim.next_multiple_of(32)
+    }
+
+    /// Squares of a block of V.
+    fn squares(&self) -> u32 {
+        self.forward.value_dim.div_ceil(SQUARE)
+    }
+
+    /// Products that compute all columns of O.
+    fn parts(&self) -> u32 {
+        self.forward.value_dim.div_ceil(PART_COLUMNS)
+    }
+
+    /// Tiles of [`PART_COLUMNS`] rows in a block of V, once it is transposed.
+    fn tiles_of_block(&self) -> u32 {
+        self.squares() * SQUARE / PART_COLUMNS
+    }
+
+    /// The producer and the consumers. The warps that transpose V need some registers.
+    fn roles(&self) -> [RoleSize; 2] {
+        let (producer, consumer) = match self.forward.consumers {
+            1 => (56, 256),
+            2 => (40, 232),
+            _ => (32, 160),
+        };
+        [warpgroups(1).registers(producer), warpgroups(self.forward.consumers).registers(consumer)]
+    }
+}
+
+#[device]
+impl Fp8Kernel {
+    /// O = softmax(scale · Q·Kᵀ)·V, and the logarithm of each row's sum of exponentials, (sequence,
+    /// head, query). `taken` is zero before and after.
+    #[kernel]
+    pub(crate) fn forward<T: AttentionElement>(
+        &self,
+        q: &TensorMap,
+        k: &TensorMap,
+        v: &TensorMap,
+        o: &mut Global<T>,
+        lse: &mut Global<f32>,
+        taken: &mut Global<u32>,
+        problem: ForwardProblem,
+        scales: ScaleArrays,
+    ) {
+        let results = Results { o: *o, lse: *lse, taken: *taken };
+        let score = self.forward.score(problem);
+        self.compute((q, k, v), results, (problem, scales), score.as_deref());
+    }
+
+    /// The CTA's tiles, each score through `score`.
+    fn compute<T: AttentionElement>(
+        &self,
+        (q, k, v): (&TensorMap, &TensorMap, &TensorMap),
+        results: Results<T>,
+        (problem, scales): (ForwardProblem, ScaleArrays),
+        score: Option<&dyn ScoreOp>,
+    ) {
+        let kernel = self.forward;
+        let [producer, consumer] = roles(self.roles());
+        let (cluster, alone) = (ClusterGrid::new((kernel.cluster, 1)), ClusterGrid::new((1, 1)));
+        let mut q_stages = Pipeline::stages(kernel.q_stages);
+        let q_tiles = q_stages.operand::<e4m3>(self.q_tile());
+        // The number of the tile in each stage of Q; where there is no tile, Q is not loaded.
+        let numbers = shared_array::<u32>(kernel.q_stages);
+        let q_pipeline = q_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
+        let mut k_stages = Pipeline::stages(kernel.stages);
+        let k_tiles = k_stages.operand::<e4m3>(self.k_tile());
+        let k_pipeline = k_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
+        // From TMA to the warps that transpose, and from them to the consumers: the same memory.
+        let mut v_stages = Pipeline::stages(kernel.stages);
+        let v_tiles = v_stages.operand::<e4m3>(self.v_tile());
+        let v_pipeline = v_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
+        let transposed = Pipeline::stages(kernel.stages);
+        let transposed = transposed.connect(consumer, ConsumerSchedule::Cooperative, alone);
+        // Whether there is a block of V in a stage.
+        let filled = shared_array::<u32>(kernel.stages);
+        let scheduler = TileScheduler::new(kernel, problem, cluster);
+        // All this ran beside the end of the predecessor; from here on, its results are there.
+        launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
+
+        if producer.is_mine() {
+            producer.begin();
+            let warp = warp::broadcast(thread_idx().x / 32, 0);
+            if producer.leads() {
+                let mut q_stage = q_pipeline.producer();
+                let mut k_stage = k_pipeline.producer();
+                let mut v_stage = v_pipeline.producer();
+                let mut number = scheduler.first();
+                while number < scheduler.tiles {
+                    let tile = scheduler.tile(number);
+                    // A tile past the end of a packed sequence has no rows.
+                    let is_there = match kernel.packed {
+                        true => tile.first_row.lt(tile.sequence.lengths[0]),
+                        false => constant(true),
+                    };
+                    if is_there {
+                        let head = tile.head / problem.heads[1];
+                        let [first_query, first_key] = tile.sequence.starts;
+                        let q = kernel.matrix(q, &tile, tile.head);
+                        let (k, v) = (kernel.matrix(k, &tile, head), kernel.matrix(v, &tile, head));
+                        numbers.at(q_stage.acquire().index()).store(number);
+                        q_stage.load([q_tiles.load(q, (first_query + tile.first_row, constant(0)), None)]);
+                        for block in (tile.begin..tile.end).rev() {
+                            let key = first_key + block * BLOCK;
+                            k_stage.load([k_tiles.load(k, (key, constant(0)), cluster.multicast_b())]);
+                            filled.at(v_stage.acquire().index()).store(1);
+                            v_stage.load([v_tiles.load(v, (key, constant(0)), cluster.multicast_b())]);
+                        }
+                    }
+                    number = scheduler.next(number, results.taken);
+                }
+                numbers.at(q_stage.acquire().index()).store(number);
+                q_stage.load([]);
+                filled.at(v_stage.acquire().index()).store(0);
+                v_stage.load([]);
+                q_stage.tail();
+                k_stage.tail();
+                v_stage.tail();
+            }
+            if warp >= 1 {
+                let transposer = Transposer::new(v_tiles.memory(), self.squares(), warp - 1u32);
+                transposer.run(v_pipeline.consumer(), transposed.producer(), filled);
+            }
+        } else {
+            consumer.begin();
+            let scores = TiledMma::warpgroups(atom::<e4m3>(BLOCK, true), kernel.consumers);
+            let out = TiledMma::warpgroups(atom::<e4m3>(PART_COLUMNS, false), kernel.consumers);
+            // A part of O takes this many rows of a transposed block.
+            let tiles = kernel.stages * self.tiles_of_block();
+            let v_tiles = v_tiles
+                .tensor()
+                .map(|_| TmaTile::new::<e4m3>((PART_COLUMNS, BLOCK), Major::K)?.layout(tiles));
+            let thread = consumer.thread();
+            let mut registers = Registers::new(self, &scores.thread(thread), &out.thread(thread));
+            let products = Products {
+                q: scores.a_operand(q_tiles.tensor(), consumer.warpgroup()),
+                k: scores.b_operand(k_tiles.tensor()),
+                v: out.b_operand(&v_tiles),
+                scores,
+                out,
+            };
+            let role = consumer;
+            let base = Warpgroup { kernel, role, products: &products, scheduler: &scheduler, problem, score };
+            let mine = Fp8Warpgroup { kernel: *self, base, scales };
+            let mut stages = Stages {
+                q: q_pipeline.consumer(),
+                k: k_pipeline.consumer(),
+                v: v_pipeline.consumer(),
+                transposed: transposed.consumer(),
+            };
+            mine.base.begin_turns();
+            let mut number = mine.next_number(&mut stages, numbers);
+            if number < scheduler.tiles {
+                let mut part = mine.part(number);
+                let mut softmax = mine.softmax(&part);
+                mine.start_scores(&mut registers, &mut stages);
+                mine.finish_first_scores(&part, &mut registers, &mut stages, &mut softmax);
+                while number < scheduler.tiles {
+                    let last = part.part.tile.end - 1u32;
+                    let whole = (part.part.whole.0.min(last), part.part.whole.1.min(last));
+                    for block in (whole.1..last).rev() {
+                        mine.step((&part, block, true), &mut registers, &mut stages, &mut softmax);
+                    }
+                    for block in (whole.0..whole.1).rev() {
+                        mine.step((&part, block, false), &mut registers, &mut stages, &mut softmax);
+                    }
+                    if kernel.mask.left {
+                        for block in (part.part.tile.begin..whole.0).rev() {
+                            mine.step((&part, block, true), &mut registers, &mut stages, &mut softmax);
+                        }
+                    }
+                    stages.q.release();
+                    mine.base.wait_turn();
+                    mine.add_products(&mut registers, &mut stages, &softmax);
+                    number = mine.next_number(&mut stages, numbers);
+                    if number < scheduler.tiles {
+                        mine.start_scores(&mut registers, &mut stages);
+                        mine.base.pass_turn();
+                        mine.store(&part, &softmax, &mut registers, results);
+                        part = mine.part(number);
+                        softmax = mine.softmax(&part);
+                        mine.finish_first_scores(&part, &mut registers, &mut stages, &mut softmax);
+                    } else {
+                        mine.base.pass_turn();
+                        mine.store(&part, &softmax, &mut registers, results);
+                    }
+                }
+            }
+            stages.q.release();
+            stages.v.release();
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! V transposed in shared memory, in place, by three warps.
+//!
+//! A block of V is made of squares of 128 keys by 128 elements, rows of 128 bytes with the 128-byte
+//! swizzle; transposed, a square has 128 rows of keys and the same swizzle. It is made of 4 x 4
+//! units of 32 x 32 bytes. A warp exchanges units (i, j) and (j, i), so that nothing but its own
+//! lanes reads what it overwrites.
+//!
+//! ```text
+//! a matrix      ldmatrix.trans: of 8 keys by 16 bytes, as pairs of bytes, lane 4c + q receives
+//!               elements 2c and 2c + 1 of keys 2q and 2q + 1
+//! two of them   keys 0 to 7 and 8 to 15. prmt: element 2c of keys 2q, 2q + 1, 8 + 2q, 9 + 2q in a word,
+//!               element 2c + 1 in another
+//! stmatrix      rows of 16 bytes: the keys of an element, in the order 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15
+//! ```
+//!
+//! That order of keys is the one of P: four neighboring bytes of operand A are the accumulators of
+//! S that a thread has of 16 keys, 2q, 2q + 1, 8 + 2q and 9 + 2q.
+//!
+//! One instruction loads or stores four matrices: a *tall* half of a unit, 32 rows of 16 bytes, or a
+//! *wide* one, 16 rows of 32 bytes. The transpose of a tall half is a wide one. (PTX ISA, "ldmatrix",
+//! "stmatrix".)
+
+use warpwright::prelude::*;
+
+/// The side of a square in bytes: the swizzle's span.
+pub(super) const SQUARE: u32 = 128;
+
+/// Warps that transpose: those of the producer's warpgroup but the one that loads.
+const WARPS: u32 = 3;
+
+/// The named barrier of these warps: the first that roles do not use is below it.
+const BARRIER: u32 = 15;
+
+/// The units that a warp exchanges; (i, i) is transposed where it is.
+const EXCHANGES: [&[(u32, u32)]; WARPS as usize] =
+    [&[(0, 1), (2, 3), (0, 0), (1, 1)], &[(0, 2), (1, 3), (2, 2)], &[(0, 3), (1, 2), (3, 3)]];
+
+/// Where a lane's row of the first tall and the first wide half of a square is, in bytes from the
+/// square's start.
+#[derive(Clone, Copy, DeviceValue)]
+struct Rows {
+    tall: Reg<u32>,
+    wide: Reg<u32>,
+}
+
+#[device]
+impl Rows {
+    /// `row` is that of the lane in a pair of matrices, 16 rows of 16 bytes, and `pair` the pair's number.
+    fn new(row: Reg<u32>, pair: Reg<u32>) -> Self {
+        // A row's 16-byte chunks are permuted by its number modulo 8 (128-byte swizzle).
+        let swizzled = |row: Reg<u32>, chunk: Reg<u32>| row * SQUARE + ((row % 8) ^ chunk) * 16u32;
+        Self { tall: swizzled(pair * 16 + row, constant(0u32)), wide: swizzled(row, pair) }
+    }
+
+    /// The lane's row of half `half` of unit (i, j): the tall half that begins at chunk 2 j + half.
+    fn tall(&self, square: Shared<e4m3>, (i, j): (u32, u32), half: u32) -> Shared<e4m3> {
+        // Bits 4 to 6 of the address are the chunk.
+        let chunk = 2 * j + half;
+        (square + (self.tall ^ (chunk * 16))).byte_offset((32 * i * SQUARE).into())
+    }
+
+    /// The lane's row of half `half` of unit (i, j): the wide half that begins at row 32 i + 16 half.
+    fn wide(&self, square: Shared<e4m3>, (i, j): (u32, u32), half: u32) -> Shared<e4m3> {
+        (square + (self.wide ^ (j * 32))).byte_offset(((32 * i + 16 * half) * SQUARE).into())
+    }
+}
+
+/// A warp's part in transposing blocks of V.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Transposer {
+    memory: Shared<e4m3>,
+    squares: u32,
+    /// The number of this warp among those that transpose.
+    warp: Reg<u32>,
+    /// Where this lane's rows are read and written.
+    read: Rows,
+    written: Rows,
+    /// Which bytes of two words are the first word to be stored, and which the second.
+    selectors: [Reg<u32>; 2],
+}
+
+#[device]
+impl Transposer {
+    pub(super) fn new(memory: Shared<e4m3>, squares: u32, warp: Reg<u32>) -> Self {
+        let lane = thread_idx().x % 32;
+        let (pair, matrix, row) = (lane / 16, lane / 8 % 2, lane % 8);
+        // Of a matrix to be stored, lanes 0 to 15 hold the even elements and the others the odd, or
+        // the other way round: then its 8 rows are in 8 different bank groups.
+        let is_odd = row.ge(4).to_u32() ^ matrix;
+        let (even, odd) = (0x6420u32, 0x7531u32);
+        let upper = lane.ge(16);
+        Self {
+            memory,
+            squares,
+            warp,
+            read: Rows::new(matrix * 8 + row, pair),
+            written: Rows::new(row * 2 + is_odd, pair),
+            selectors: [upper.select(odd, even), upper.select(even, odd)],
+        }
+    }
+
+    /// Transposes the blocks that arrive in `loaded` until a stage is not filled, and passes them on
+    /// to `transposed`.
+    pub(super) fn run(&self, mut loaded: Consumer, mut transposed: Producer, filled: Shared<u32>) {
+        let leads = self.warp.eq(0) & warp::elect(warp::ALL_LANES);
+        let mut stage = loaded.wait().index();
+        while filled.at(stage).load() == 1 {
+            for square in 0..self.squares {
+                let square = self.memory + (stage * self.squares + square) * (SQUARE * SQUARE);
+                for (warp, exchanges) in (0u32..).zip(EXCHANGES) {
+                    if self.warp == warp {
+                        for (i, j) in exchanges {
+                            self.exchange(square, *i, *j);
+                        }
+                    }
+                }
+            }
+            // wgmma reads through the async proxy.
+            fence_proxy_async_shared();
+            NamedBarrier::new(BARRIER, WARPS * 32).sync();
+            if leads {
+                transposed.load([]);
+            }
+            stage = loaded.wait().index();
+        }
+    }
+
+    /// Exchanges units (i, j) and (j, i) of a square, and transposes them.
+    fn exchange(&self, square: Shared<e4m3>, i: u32, j: u32) {
+        let (read, written) = (self.read, self.written);
+        if i == j {
+            let halves = [0, 1].map(|half| ldmatrix_transposed(read.tall(square, (i, i), half)));
+            // All lanes have read before one writes.
+            sync_warp(warp::ALL_LANES);
+            for (half, words) in (0..).zip(halves) {
+                stmatrix(written.wide(square, (i, i), half), self.joined(words));
+            }
+            return;
+        }
+        for half in 0..2 {
+            let tall = ldmatrix_transposed(read.tall(square, (i, j), half));
+            let wide = ldmatrix_transposed(read.wide(square, (j, i), half));
+            sync_warp(warp::ALL_LANES);
+            stmatrix(written.wide(square, (j, i), half), self.joined(tall));
+            stmatrix(written.tall(square, (i, j), half), self.joined(wide));
+        }
+    }
+
+    /// The keys of an element in each word, from two pairs of matrices.
+    fn joined(&self, [a, b, c, d]: [Reg<u32>; 4]) -> [Reg<u32>; 4] {
+        let [first, second] = self.selectors;
+        [a.prmt(b, first), a.prmt(b, second), c.prmt(d, first), c.prmt(d, second)]
+    }
+}

@@ -1,0 +1,176 @@
+//! Attention of e4m3 matrices with scales, for programs.
+
+use warpwright::lang::pointer::{In, Out};
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright_harness::OptionValue;
+
+use super::config::Configuration;
+use super::operations::{Extras, PassedProblem, expect_extras, expect_matrices, expect_supported};
+use crate::attention::forward::fp8::{BLOCK, Fp8Kernel};
+use crate::attention::problem::{Attention, AttentionElement};
+use crate::operations::{Operations, Result, expect_length};
+
+/// The elements of Q, K and V that share a scale.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+pub enum ScaleGranularity {
+    /// Those of a head.
+    #[default]
+    Head,
+    /// Those of 128 queries, or keys, of a head.
+    Block,
+}
+
+impl ScaleGranularity {
+    /// The scales of a head of `rows` queries or keys.
+    fn count(self, rows: u32) -> u32 {
+        match self {
+            Self::Head => 1,
+            Self::Block => rows.div_ceil(BLOCK).max(1),
+        }
+    }
+
+    /// The scales of Q, and those of K and of V.
+    pub(super) fn lengths(self, attention: &Attention) -> [usize; 2] {
+        let shape = attention.shape;
+        let length =
+            |heads: u32, rows: u32| shape.batch as usize * heads as usize * self.count(rows) as usize;
+        [length(shape.heads, shape.queries), length(shape.kv_heads, shape.keys)]
+    }
+}
+
+/// What the elements of Q, K and V are multiplied by: positive numbers.
+#[derive(Clone, Copy)]
+pub struct AttentionScales<'l> {
+    /// The elements that share a scale.
+    pub granularity: ScaleGranularity,
+    /// The scales of Q, (batch, heads), or (batch, heads, queries / 128), rounded up.
+    pub q: &'l Buffer<f32>,
+    /// The scales of K, (batch, kv_heads), or (batch, kv_heads, keys / 128), rounded up.
+    pub k: &'l Buffer<f32>,
+    /// The scales of V, as those of K.
+    pub v: &'l Buffer<f32>,
+}
+
+/// The matrices of an attention of e4m3 Q, K and V. O is bf16 or f16.
+pub struct Fp8AttentionBuffers<'l, T> {
+    /// Q, (batch, queries, heads, head_dim).
+    pub q: &'l Buffer<e4m3>,
+    /// K, (batch, keys, kv_heads, head_dim).
+    pub k: &'l Buffer<e4m3>,
+    /// V, (batch, keys, kv_heads, value_dim).
+    pub v: &'l Buffer<e4m3>,
+    /// Their scales.
+    pub scales: AttentionScales<'l>,
+    /// O, (batch, queries, heads, value_dim).
+    pub o: &'l mut Buffer<T>,
+    /// As in [`AttentionBuffers::lse`](super::AttentionBuffers::lse).
+    pub lse: Option<&'l mut Buffer<f32>>,
+    /// As in [`AttentionBuffers::offsets`](super::AttentionBuffers::offsets).
+    pub offsets: Option<[&'l Buffer<u32>; 2]>,
+    /// The slope of each head (ALiBi).
+    pub slopes: Option<&'l Buffer<f32>>,
+    /// The sink of each head.
+    pub sinks: Option<&'l Buffer<f32>>,
+}
+
+impl<'l, T> Fp8AttentionBuffers<'l, T> {
+    /// Q, K, V and their scales, and O, and nothing else.
+    pub fn new([q, k, v]: [&'l Buffer<e4m3>; 3], scales: AttentionScales<'l>, o: &'l mut Buffer<T>) -> Self {
+        Self { q, k, v, scales, o, lse: None, offsets: None, slopes: None, sinks: None }
+    }
+}
+
+type Fp8Arguments<T> =
+    (TensorMap, TensorMap, TensorMap, Out<T>, Out<f32>, Out<u32>, PassedProblem, PassedScales);
+
+/// What [`ScaleArrays`](crate::attention::forward::fp8::ScaleArrays) is at a launch.
+type PassedScales = (In<f32>, In<f32>, In<f32>, [u32; 2]);
+
+impl Operations {
+    /// Attention of e4m3 Q, K and V with scales: see [`Attention`].
+    ///
+    /// Scores and O are summed in f32, of at most 128 keys by the tensor cores. An element of O is
+    /// off by at most 2^-4 of the sum of the magnitudes that it adds, because weights are rounded to
+    /// e4m3; the roundings of many keys cancel each other.
+    ///
+    /// ```
+    /// # use warpwright::prelude::*;
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::attention::{Attention, AttentionScales, Fp8AttentionBuffers, Mask, ScaleGranularity};
+    /// # use warpwright_kernels::operations::Operations;
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// // Two queries and two keys of one head; the second query sees both keys, equally well.
+    /// let zeros = device.zeros::<e4m3>(2 * 64)?;
+    /// let v: Vec<e4m3> = (0..128).map(|i| e4m3::from_f32(if i < 64 { 1.0 } else { 3.0 })).collect();
+    /// let (v, mut o) = (device.buffer_from(&v)?, device.uninitialized::<bf16>(128)?);
+    /// let (one, ten) = (device.buffer_from(&[1.0f32])?, device.buffer_from(&[10.0f32])?);
+    /// let scales = AttentionScales { granularity: ScaleGranularity::Head, q: &one, k: &one, v: &ten };
+    /// let attention = Attention::new(1, 2, 1, 64).mask(Mask::Causal);
+    /// let buffers = Fp8AttentionBuffers::new([&zeros, &zeros, &v], scales, &mut o);
+    /// operations.attention_fp8(&stream, &attention, buffers)?;
+    /// let o = o.to_vec()?;
+    /// assert_eq!((o[0].to_f32(), o[64].to_f32()), (10.0, 20.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Extents that no kernel computes, a buffer does not have the size of the shape, or the device
+    /// has no `wgmma` or refuses.
+    pub fn attention_fp8<T: AttentionElement + Storable>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        buffers: Fp8AttentionBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        self.attention_fp8_as(stream, attention, Configuration::of_fp8(attention), buffers)
+    }
+
+    /// The same in a configuration.
+    pub(crate) fn attention_fp8_as<T: AttentionElement + Storable>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        configuration: Configuration,
+        buffers: Fp8AttentionBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        expect_supported(attention)?;
+        configuration.check_fp8()?;
+        let Fp8AttentionBuffers { q, k, v, scales, o, lse, offsets, slopes, sinks } = buffers;
+        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()])?;
+        let extras = Extras { lse, offsets, slopes, sinks };
+        expect_extras(attention, &extras)?;
+        let AttentionScales { granularity, q: q_scales, k: k_scales, v: v_scales } = scales;
+        let [of_q, of_k] = granularity.lengths(attention);
+        expect_length("the scales of Q of an attention", of_q, q_scales.len())?;
+        expect_length("the scales of K of an attention", of_k, k_scales.len())?;
+        expect_length("the scales of V of an attention", of_k, v_scales.len())?;
+        let shape = attention.shape;
+        if attention.rows()[0] == 0 || shape.heads == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let block_scales = granularity == ScaleGranularity::Block;
+        let kernel = Fp8Kernel { forward: configuration.kernel(attention), block_scales };
+        let key = (shape, attention.packed, kernel);
+        let plan = self.remembered::<Fp8Arguments<T>, _, _>(key, |_| {
+            let tiles = [kernel.q_tile(), kernel.k_tile(), kernel.v_tile()];
+            let compile = || self.kernel(kernel, Fp8Kernel::forward::<T>);
+            self.attention_plan::<e4m3, _>(attention, kernel.forward, tiles, compile)
+        })?;
+        let [q_maps, k_maps, v_maps] = &plan.maps;
+        let (q, k, v) = (q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?);
+        let counts = [shape.queries, shape.keys].map(|rows| granularity.count(rows));
+        let grid = plan.kernel.shape(plan.ctas).overlapping();
+        self.with_attention_arguments(
+            stream,
+            attention,
+            configuration.section,
+            extras,
+            |lse, taken, problem| {
+                let scales = (q_scales, k_scales, v_scales, counts);
+                Ok(plan.kernel.launch(stream, grid, (&q, &k, &v, o, lse, taken, problem, scales))?)
+            },
+        )
+    }
+}
