@@ -29,6 +29,8 @@ const CASES: &[&str] = &[
     "--batch 200 --keys 40 --ragged true --key-heads 1 --ctas 9 --stages 2",
     "--batch 2 --keys 3 --queries 8 --query-heads 1 --key-heads 1 --sink true",
     "--batch 1 --keys 440 --key-warps 1 --ctas 28",
+    // A group of CTAs whose result is no whole number of a warp's elements.
+    "--batch 3 --keys 129 --queries 17 --query-heads 8 --key-heads 2 --head-dim 64",
     "--batch 2 --keys 320 --key-warps 1 --ctas 80 --key-heads 1 --head-dim 96",
     "--batch 3 --keys 300 --ragged true --key-warps 1 --ctas 44 --key-heads 4 --head-dim 128",
 ];

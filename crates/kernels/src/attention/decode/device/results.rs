@@ -175,7 +175,9 @@ impl<T: CacheElement> Results<T> {
             let partials: Vec<Vec<Partial>> = elements
                 .iter()
                 .map(|element| {
-                    let (row, column) = self.position((*element).min(self.elements() - COLUMNS));
+                    // Past the end the thread reads its own first element again: another's may be
+                    // stored by then.
+                    let (row, column) = self.position(element.lt(self.elements()).select(*element, first));
                     let member = |index: u32| {
                         let team = group.first + others.min(index) * group.step;
                         let slot = self.slot(segment, team);
