@@ -218,16 +218,16 @@ fn mma_sync_candidates_are_legal_and_none_twice() {
 #[test]
 fn the_model_agrees_with_the_measured_choices() {
     for ((m, n, k), tile, stream_k, split_k, transposed) in [
-        ((6144, 6144, 6144), (256, 192), false, 1, false),
+        ((6144, 6144, 6144), (128, 192), false, 1, false),
         ((8192, 8192, 8192), (128, 192), false, 1, false),
-        ((4096, 4096, 4096), (128, 256), false, 1, false),
+        ((4096, 4096, 4096), (128, 128), false, 1, false),
         ((3072, 3072, 3072), (128, 192), false, 1, false),
         ((2048, 2048, 2048), (128, 128), false, 1, false),
         ((1024, 1024, 16384), (128, 128), false, 2, false),
         ((8192, 4096, 4096), (128, 144), false, 1, true),
         ((8192, 4096, 12288), (128, 256), false, 1, false),
         ((4096, 24576, 4096), (128, 176), false, 1, false),
-        ((16384, 16384, 16384), (256, 192), false, 1, false),
+        ((16384, 16384, 16384), (128, 256), false, 1, false),
         ((128, 12288, 4096), (128, 96), false, 1, false),
         ((64, 12288, 4096), (64, 96), false, 1, false),
         ((16, 12288, 4096), (128, 16), true, 1, true),
@@ -238,6 +238,11 @@ fn the_model_agrees_with_the_measured_choices() {
         ((320, 2688, 2688), (64, 112), false, 1, false),
         ((640, 2624, 13312), (128, 112), false, 1, false),
         ((448, 1728, 2688), (64, 96), false, 1, false),
+        ((3000, 5000, 7000), (128, 192), false, 1, true),
+        ((5000, 4096, 7168), (128, 112), false, 1, true),
+        // 40 and 32 clusters of 3 and 4 CTAs do not run at a time.
+        ((512, 960, 15616), (128, 64), false, 2, false),
+        ((512, 704, 3648), (128, 64), false, 2, false),
     ] {
         let best = rank(&sized(m, n, k), H200_SMS)[0].configuration;
         assert_eq!(

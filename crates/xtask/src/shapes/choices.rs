@@ -9,7 +9,7 @@ use serde::Deserialize;
 use warpwright_kernels::gemm::host::config::Configuration;
 use warpwright_kernels::gemm::host::heuristic::rank;
 
-use super::{SMS, problem};
+use super::{SMS, Shape, problem};
 
 /// Compare the heuristic's choices with the recorded times of `shapes`.
 ///
@@ -26,7 +26,7 @@ pub(crate) struct ShapeChoices {
 
 /// A line of the file.
 #[derive(Deserialize)]
-struct Recorded {
+pub(super) struct Recorded {
     m: u32,
     n: u32,
     k: u32,
@@ -56,10 +56,20 @@ impl ShapeChoices {
 }
 
 impl Recorded {
+    /// m, n and k.
+    pub(super) fn shape(&self) -> Shape {
+        (self.m, self.n, self.k)
+    }
+
+    /// The configurations that were timed.
+    pub(super) fn configurations(&self) -> Vec<Configuration> {
+        self.configurations.iter().map(|timed| timed.configuration).collect()
+    }
+
     /// Prints the choice; the time of cuBLASLt over that of the best ranked configuration.
     fn print(&self) -> Option<f64> {
         let Self { m, n, k, cublas_us, configurations } = self;
-        let ranked = rank(&problem((*m, *n, *k)), SMS);
+        let ranked = rank(&problem(self.shape()), SMS);
         let us = |configuration: Configuration| {
             configurations.iter().find(|timed| timed.configuration == configuration).map(|timed| timed.us)
         };

@@ -14,6 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use choices::Recorded;
 use clap::Args;
 use serde_json::{Value, json};
 use warpwright::arch::DataType::Bf16;
@@ -32,7 +33,8 @@ use warpwright_runtime::{Buffer, Device, Stream};
 /// Time configurations of the GEMM beside cuBLASLt for a list of shapes.
 #[derive(Debug, Args)]
 pub(crate) struct Shapes {
-    /// File with `gemm --m M --n N --k K` on each line, as `warpwright bench list` takes it; bf16.
+    /// File with `gemm --m M --n N --k K` on each line, as `warpwright bench list` takes it, or with
+    /// the configurations too, as this command writes them; bf16.
     list: PathBuf,
     /// File that gets a line of JSON for each shape.
     #[arg(long)]
@@ -74,11 +76,11 @@ impl Shapes {
     pub(crate) fn run(&self) -> Result<()> {
         let begin = Instant::now();
         let text = fs::read_to_string(&self.list).with_context(|| self.list.display().to_string())?;
-        let shapes: Vec<Shape> =
-            text.lines().filter(|line| line.starts_with("gemm")).map(shape).collect::<Result<_>>()?;
-        let configurations: Vec<_> = shapes.iter().map(|&shape| candidates(shape, self.candidates)).collect();
+        let lines = text.lines().filter(|line| line.starts_with("gemm") || line.starts_with('{'));
+        let shapes: Vec<(Shape, Vec<Configuration>)> =
+            lines.map(|line| listed(line, self.candidates)).collect::<Result<_>>()?;
         let mut kernels: Vec<Configuration> = Vec::new();
-        for configuration in configurations.iter().flatten() {
+        for configuration in shapes.iter().flat_map(|(_, configurations)| configurations) {
             if !kernels.contains(configuration) {
                 kernels.push(*configuration);
             }
@@ -100,12 +102,12 @@ impl Shapes {
         };
         let mut out = File::create(&self.out).with_context(|| self.out.display().to_string())?;
         let mut ratios = Vec::new();
-        for (&shape, configurations) in shapes.iter().zip(&configurations) {
+        for (shape, configurations) in &shapes {
             if begin.elapsed().as_secs() > self.seconds {
                 println!("out of time");
                 break;
             }
-            let record = bench.measure(shape, configurations)?;
+            let record = bench.measure(*shape, configurations)?;
             writeln!(out, "{record}")?;
             out.flush()?;
             let seconds = begin.elapsed().as_secs_f64();
@@ -131,6 +133,17 @@ impl Shapes {
         }
         Ok(())
     }
+}
+
+/// The shape of a line, and the configurations to be timed: those of the line, or `count`
+/// candidates.
+fn listed(line: &str, count: usize) -> Result<(Shape, Vec<Configuration>)> {
+    if line.starts_with('{') {
+        let recorded: Recorded = serde_json::from_str(line)?;
+        return Ok((recorded.shape(), recorded.configurations()));
+    }
+    let shape = shape(line)?;
+    Ok((shape, candidates(shape, count)))
 }
 
 /// m, n and k of a line.
@@ -184,13 +197,14 @@ fn least_cycles(configuration: &Configuration, (m, n, k): Shape) -> f64 {
     4000.0 + waves * k_blocks * block + waves.ceil() * epilogue + reduction
 }
 
-/// The configurations to be timed: the heuristic's, the most promising ones of unlike tiles, some
-/// others at random, and other rasters of large problems.
+/// The configurations to be timed: half are the first ones of the heuristic, then the most promising
+/// ones by the bounds, both of unlike tiles; some others at random, and other rasters of large
+/// problems.
 fn candidates(shape: Shape, count: usize) -> Vec<Configuration> {
     let problem = problem(shape);
-    let choice = rank(&problem, SMS)[0].configuration;
+    let ranked: Vec<_> = rank(&problem, SMS).into_iter().map(|cost| cost.configuration).collect();
     if count == 1 {
-        return vec![choice];
+        return vec![ranked[0]];
     }
     let mut all = Configuration::searched(&problem);
     let wide = |configuration: &Configuration| configuration.tile.1 > 32 && configuration.k_bytes != 128;
@@ -202,18 +216,8 @@ fn candidates(shape: Shape, count: usize) -> Vec<Configuration> {
         !configuration.transposed || least(configuration) < 0.97 * least(&other)
     });
     all.sort_by(|one, other| least(one).total_cmp(&least(other)));
-    let mut chosen = vec![choice];
-    for configuration in &all {
-        let is_alike = |other: &&Configuration| {
-            (other.tile, other.schedule) == (configuration.tile, configuration.schedule)
-        };
-        if chosen.len() < count * 3 / 4
-            && !chosen.contains(configuration)
-            && chosen.iter().filter(is_alike).count() < 3
-        {
-            chosen.push(*configuration);
-        }
-    }
+    let mut chosen = unlike(Vec::new(), &ranked, count.div_ceil(2), 2);
+    chosen = unlike(chosen, &all, count * 5 / 6, 3);
     let promising = all.iter().filter(|configuration| least(configuration) < 1.5 * least(&all[0])).count();
     let mut random = Random::new(u64::from(shape.0) << 40 ^ u64::from(shape.1) << 20 ^ u64::from(shape.2));
     for _ in 0..count {
@@ -223,11 +227,32 @@ fn candidates(shape: Shape, count: usize) -> Vec<Configuration> {
         }
     }
     let (m, n, k) = shape;
-    if chosen.len() >= 3 && f64::from(m) * f64::from(n) * f64::from(k) > 5e10 {
-        let others =
-            [4, 16].map(|raster| chosen[..3].iter().map(move |best| Configuration { raster, ..*best }));
-        let others: Vec<_> = others.into_iter().flatten().collect();
-        chosen.extend(others);
+    if f64::from(m) * f64::from(n) * f64::from(k) > 5e10 {
+        let rasters =
+            [4, 16].map(|raster| chosen[..2].iter().map(move |best| Configuration { raster, ..*best }));
+        let rasters: Vec<_> = rasters.into_iter().flatten().collect();
+        chosen.extend(rasters);
+    }
+    chosen
+}
+
+/// `chosen` and the first of others, `count` in all, up to `alike` with the same tile.
+fn unlike(
+    mut chosen: Vec<Configuration>,
+    others: &[Configuration],
+    count: usize,
+    alike: usize,
+) -> Vec<Configuration> {
+    for configuration in others {
+        let is_alike = |other: &&Configuration| {
+            (other.tile, other.schedule) == (configuration.tile, configuration.schedule)
+        };
+        if chosen.len() < count
+            && !chosen.contains(configuration)
+            && chosen.iter().filter(is_alike).count() < alike
+        {
+            chosen.push(*configuration);
+        }
     }
     chosen
 }

@@ -5,19 +5,19 @@
 //! cycles       launch + phase of whole tiles + phase of split tiles + reduction
 //! phase        the larger of busy and dram, and a part of the other:  (busy^3 + dram^3)^(1/3)
 //! busy         of an SM: waves x main loop + epilogue; a part of it while others work and it does
-//!              not; longer for tiles that reach outside C
+//!              not; longer by the part of the tiles outside C, whose zeros take longer to arrive
 //! main loop    k-blocks x ((multiply^10 + read^10 + receive^10 + latency^10)^(1/10) + energy)
 //! multiply     tile, at the rate of the tensor cores
 //! read         A and B from shared memory, by wgmma
-//! receive      A and B from L2; multicast rows cost a part of others
+//! receive      A and B from L2: multicast rows arrive no faster than others
 //! latency      of a stage, by the stages that are requested at a time
-//! energy       of the operands from L2: the clock follows the power
+//! energy       of the operands from L2, where multicast rows count once: the clock follows the power
 //! epilogue     elements of the tile; more in narrow boxes. Pingpong hides it
 //! dram         A, B and C once, and a part of each further reading of A and B by other tiles
 //! split tiles  read their operands at unlike k: what does not stay in L2 is read for each tile
 //! ```
 //!
-//! The constants are those with which it reproduces 6,504 times of 140 shapes, within 6.5% of each
+//! The constants are those with which it reproduces 10,300 times of 357 shapes, within 5.5% of each
 //! other: `docs/results/2026-11-23-gemm-shapes.md`. Others name their source.
 
 use std::fmt;
@@ -56,47 +56,41 @@ pub struct Cost {
 pub(super) const MULTIPLY_BYTES: f64 = 4096.0;
 
 /// The part of that rate that a main loop reaches.
-const MULTIPLYING: f64 = 0.985;
+const MULTIPLYING: f64 = 0.94;
 
 /// Bytes that an SM reads from shared memory in a cycle: 32 banks of 4 bytes.
 const SHARED_BYTES: f64 = 128.0;
 
 /// Bytes that reach an SM from L2 in a cycle.
-const L2_BYTES: f64 = 73.4;
-
-/// What a row costs that the CTAs of a cluster share, for each that an SM alone reads.
-const MULTICAST: f64 = 0.87;
+const L2_BYTES: f64 = 75.0;
 
 /// What rows cost that do not begin at lines of L2, for each that does.
-const UNALIGNED: f64 = 1.16;
+const UNALIGNED: f64 = 1.25;
 
 /// Bytes of a line of L2.
 const LINE: u64 = 128;
 
 /// Cycles until a requested stage is full.
-const STAGE: f64 = 1650.0;
+const STAGE: f64 = 1750.0;
 
 /// What a main loop costs whose consumers share its tile: neither multiplies while both wait.
-const COOPERATIVE: f64 = 1.02;
+const COOPERATIVE: f64 = 1.01;
 
 /// Cycles of an accumulator's element in the epilogue.
-const STORE: f64 = 0.04;
+const STORE: f64 = 0.05;
 
 /// What stores in boxes of 64 bytes and of fewer cost, for each of 128 bytes.
-const NARROW_BOXES: (f64, f64) = (1.3, 2.1);
+const NARROW_BOXES: (f64, f64) = (1.28, 2.05);
 
 /// What an SM waits for that has nothing to do, for each cycle of the others: they run at a higher
 /// clock and have more of L2.
-const IDLE: f64 = 0.61;
-
-/// What the part of the tiles outside C costs beside its multiplication: zeros take longer to
-/// arrive.
-const OUTSIDE: f64 = 0.96;
+const IDLE: f64 = 0.74;
 
 /// The energy of operands that come to an SM, of which the clock is lower: what a row of A or B
 /// from L2 costs, for each element of C that it is multiplied for. Twelve in GEMMs that run alone,
-/// `docs/results/2026-11-21-gemm-energy.md`; among others the clock follows slowly.
-const RECEIVED: f64 = 5.0;
+/// `docs/results/2026-11-21-gemm-energy.md`; among others the clock follows slowly, and it decides
+/// only between equal tiles.
+const RECEIVED: f64 = 1.0;
 
 /// Bytes of DRAM traffic of an H200 in a cycle: 4.2 TB/s.
 pub(super) const DRAM_BYTES: f64 = 2800.0;
@@ -105,32 +99,37 @@ pub(super) const DRAM_BYTES: f64 = 2800.0;
 const READING_SMS: f64 = 0.85;
 
 /// The part of an operand that each further tile of a wave reads from DRAM again.
-const READ_AGAIN: f64 = 0.26;
+const READ_AGAIN: f64 = 0.22;
 
 /// Bytes of an operand of which nothing stays in L2 until the next tile reads it.
-const EVICTED: f64 = 86e6;
+const EVICTED: f64 = 77e6;
 
 /// Cycles of a launch outside of any tile: until the first stage is full, and after the last store.
-pub(super) const LAUNCH: f64 = 3350.0;
+pub(super) const LAUNCH: f64 = 3300.0;
 
 /// Cycles that a launch of clusters takes longer.
-const CLUSTER: f64 = 530.0;
+const CLUSTER: f64 = 350.0;
 
 /// What a kernel with stream-K costs, for each without: its work units are of any length.
-const STREAM_K: f64 = 1.045;
+const STREAM_K: f64 = 1.03;
 
 /// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
-const REDUCTION: (f64, f64) = (1000.0, 0.47);
+const REDUCTION: (f64, f64) = (1800.0, 0.535);
 
 /// How much longer it takes if tiles are split into unequal parts: a CTA has parts of two tiles.
-const UNEQUAL: f64 = 1.5;
+const UNEQUAL: f64 = 1.3;
 
 /// Cycles until what the CTAs of a cluster send each other has arrived, and cycles for an element
 /// of it.
-const EXCHANGE: (f64, f64) = (300.0, 0.157);
+const EXCHANGE: (f64, f64) = (300.0, 0.2);
 
 /// Cycles from the end of a cluster to the first k-block of the next one, with split-K.
-const NEXT_CLUSTER: f64 = 7250.0;
+const NEXT_CLUSTER: f64 = 6300.0;
+
+/// The part of the SMs that clusters of 3 to 8 CTAs occupy at a time: a cluster is in one GPC, and
+/// the numbers of SMs of GPCs are no multiples of it. An H200 holds 66 clusters of 2, 39 of 3, 30 of
+/// 4 and 15 of 8 with an SM for each CTA (`cuOccupancyMaxActiveClusters`).
+const CLUSTERED: f64 = 0.89;
 
 /// Cycles that promoting a column of a k-block adds, 128 accumulators: with one set of accumulators
 /// a consumer, and with two. Measured on an H200: 898 and 1028 TFLOP/s at 4096 x 4096 x 7168, tiles
@@ -156,7 +155,7 @@ impl Cost {
         let used = f64::from(running) * f64::from(group) / f64::from(sms) * even / waves;
         let busy = division.busy(schedule, mainloop, epilogue)
             * (IDLE + (1.0 - IDLE) * used)
-            * (1.0 + OUTSIDE * outside)
+            * (1.0 + outside)
             * if stream_k { STREAM_K } else { 1.0 };
 
         let (in_step, out_of_step) = division.dram(configuration, problem, sms);
@@ -214,7 +213,7 @@ impl Division {
         let across = (rows.div_ceil(of_cluster.0), columns.div_ceil(of_cluster.1));
         let tiles = across.0.saturating_mul(across.1).saturating_mul(problem.batch.count);
         let k_blocks = problem.batch.problem.k.div_ceil(configuration.k(problem));
-        let running = clusters(stream_k, tiles, k_blocks, sms / group);
+        let running = clusters(stream_k, tiles, k_blocks, resident(group, sms));
         let even = f64::from(tiles) / f64::from(running);
         let is_split = stream_k && !tiles.is_multiple_of(running);
         let apart = match is_split {
@@ -292,6 +291,12 @@ impl Division {
     }
 }
 
+/// Clusters that run at a time.
+fn resident(ctas: u32, sms: u32) -> u32 {
+    let occupied = if ctas > 2 { CLUSTERED } else { 1.0 };
+    ((occupied * f64::from(sms)) as u32 / ctas).max(1)
+}
+
 /// Clusters of a launch. Where every tile is split, equal parts of whole tiles are best: all CTAs
 /// then read the same k at the same time, and hit in L2 what the others have read.
 fn clusters(stream_k: bool, tiles: u32, k_blocks: u32, max: u32) -> u32 {
@@ -322,9 +327,8 @@ fn k_block(configuration: Configuration, problem: &GemmProblem) -> f64 {
         rows * columns * depth / (MULTIPLY_BYTES * MULTIPLYING) + promotion(configuration, problem);
     // Each instruction reads 64 rows of A and all of B.
     let read = rows / 64.0 * (64.0 + columns) * depth / SHARED_BYTES;
-    let row = |sharing: u32| if sharing > 1 { MULTICAST } else { 1.0 };
     let line = if begins_at_lines(problem) { 1.0 } else { UNALIGNED };
-    let receive = line * (rows * row(cluster.1) + columns * row(cluster.0)) * depth / L2_BYTES;
+    let receive = line * (rows + columns) * depth / L2_BYTES;
     let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
     // Rows of A and B that come for this SM alone.
     let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
@@ -371,6 +375,16 @@ impl fmt::Display for Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// No more clusters than `cuOccupancyMaxActiveClusters` returns on an H200: another would begin
+    /// after the others.
+    #[test]
+    fn clusters_fit_in_gpcs() {
+        for (ctas, most) in [(1, 132), (2, 66), (3, 39), (4, 30), (8, 15)] {
+            let resident = resident(ctas, 132);
+            assert!((most - 1..=most).contains(&resident), "{resident} clusters of {ctas}");
+        }
+    }
 
     /// Tiles that are all split get equal numbers of whole parts, if that leaves few SMs idle.
     #[test]
