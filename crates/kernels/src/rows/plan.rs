@@ -177,9 +177,17 @@ impl Plan {
         }
     }
 
+    /// Whether rows begin inside vectors: threads have single elements of a row's ends too.
+    pub fn begins_inside(&self) -> bool {
+        !self.columns.is_multiple_of(self.lanes)
+    }
+
     /// Columns of a row that one CTA processes; the last may have fewer.
     pub fn part(&self) -> u32 {
-        self.columns.div_ceil(self.ctas).next_multiple_of(self.lanes)
+        // Of a row that begins inside a vector, the columns of whole vectors.
+        let columns =
+            if self.begins_inside() { self.columns / self.lanes * self.lanes } else { self.columns };
+        columns.div_ceil(self.ctas).next_multiple_of(self.lanes)
     }
 
     /// Columns that the threads of a CTA hold at once.
@@ -197,8 +205,8 @@ impl Plan {
         self.threads * self.rows
     }
 
-    /// Whether bulk copies can read a CTA's part of a row: it begins and ends at multiples of 16
-    /// bytes.
+    /// Whether bulk copies can read a CTA's part of a row, or the whole vectors of it: they begin and
+    /// end at multiples of 16 bytes.
     pub(super) fn has_bulk_rows<T: Element>(&self) -> bool {
         let by_row = self.rows == 1 || self.scheduler == RowScheduler::Grid;
         self.dependent_launch && by_row && self.lanes * T::BYTES == vector::WIDEST_BYTES

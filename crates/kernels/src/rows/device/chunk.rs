@@ -103,6 +103,11 @@ impl<T: RowElement> Chunk<T> {
         Self { words, ..*self }
     }
 
+    /// How many elements.
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes as usize
+    }
+
     /// The elements in f32.
     #[track_caller]
     pub(crate) fn values(&self) -> Vec<Reg<f32>> {

@@ -25,6 +25,8 @@ pub(super) struct Position {
     step: usize,
     /// Whether it is inside the row, where build time does not tell.
     inside: Option<Reg<bool>>,
+    /// Its elements.
+    lanes: u32,
 }
 
 impl Position {
@@ -44,6 +46,22 @@ impl Position {
     }
 }
 
+/// A row that begins inside a vector. Its columns are counted from that vector's first element.
+///
+/// ```text
+/// vectors    |. . . h h h h h|w w w w w w w w| .. |w w w w w w w w|t t . . . . . .|
+///             before  head     whole vectors                       tail
+/// ```
+#[derive(Clone, Copy)]
+struct Ends {
+    /// Elements of the vector before the row.
+    before: Reg<u32>,
+    /// Elements of the row in that vector, if it has some before the row.
+    head: Reg<u32>,
+    /// Columns of whole vectors.
+    whole: Reg<u32>,
+}
+
 /// The vectors of every row that belong to one thread.
 ///
 /// ```text
@@ -59,15 +77,58 @@ pub(super) struct Partition {
     /// Columns of the CTA's part, where they are not [`Plan::part`].
     cut: Option<Reg<u32>>,
     first: Reg<u32>,
+    /// The thread's rank in its CTA, and the CTA's.
+    rank: (Reg<u32>, Reg<u32>),
+    /// The ends of the row, where rows begin inside vectors.
+    ends: Option<Ends>,
 }
 
 impl Partition {
     #[device]
     pub(super) fn new(plan: Plan, group: &Group) -> Self {
         let base = group.cta * plan.part();
-        let is_cut = plan.part() * plan.ctas != plan.columns;
+        let is_cut = plan.part() * plan.ctas != plan.columns && !plan.begins_inside();
         let cut = is_cut.then(|| (plan.columns - base.min(plan.columns)).min(plan.part()));
-        Self { plan, base, cut, first: group.rank * plan.lanes }
+        let rank = (group.rank, group.cta);
+        Self { plan, base, cut, first: group.rank * plan.lanes, rank, ends: None }
+    }
+
+    /// The same for one row.
+    #[track_caller]
+    pub(super) fn of_row(self, row: Reg<u32>) -> Self {
+        let Self { plan, base, .. } = self;
+        if !plan.begins_inside() {
+            return self;
+        }
+        let before = before(row, plan);
+        let head = (plan.lanes - before) % plan.lanes;
+        let whole = (plan.columns - head) / plan.lanes * plan.lanes;
+        let cut = (whole - base.min(whole)).min(plan.part());
+        Self { cut: Some(cut), ends: Some(Ends { before, head, whole }), ..self }
+    }
+
+    /// The column of the CTA's first whole vector.
+    #[track_caller]
+    pub(super) fn first_column(&self) -> Reg<u32> {
+        self.ends.map_or(self.base, |ends| self.base + (ends.before + ends.head))
+    }
+
+    /// The positions of this thread's single elements of a row that begins inside a vector: the
+    /// threads of the first CTA have one each.
+    #[track_caller]
+    fn ends(&self) -> Vec<Position> {
+        let Some(Ends { before, head, whole }) = self.ends else { return Vec::new() };
+        let (lanes, (rank, cta)) = (self.plan.lanes, self.rank);
+        let position = |first: u32| {
+            let element = rank + first;
+            let is_head = element.lt(lanes);
+            let in_row = is_head.select(element, head + whole + (element - lanes));
+            let inside = is_head.select(element.lt(head).to_u32(), in_row.lt(self.plan.columns).to_u32());
+            let is_one = element.lt(2 * lanes) & cta.eq(0u32) & inside.eq(1u32);
+            let column = before + in_row;
+            Position { column, local: column, offset: 0, step: 0, inside: Some(is_one), lanes: 1 }
+        };
+        (0..2 * lanes).step_by(self.plan.threads as usize).map(position).collect()
     }
 
     /// Columns of the CTA's part.
@@ -82,12 +143,16 @@ impl Partition {
     fn positions(&self, base: Option<Reg<u32>>) -> Vec<Position> {
         let stride = self.plan.lanes * self.plan.threads;
         let local = base.map_or(self.first, |base| self.first + base);
-        let column = if self.plan.ctas > 1 { local + self.base } else { local };
+        let column = match self.ends {
+            Some(_) => local + self.first_column(),
+            None if self.plan.ctas > 1 => local + self.base,
+            None => local,
+        };
         let position = |step: u32| {
             let offset = step * stride;
             let is_inside = base.is_none() && self.cut.is_none() && offset + stride <= self.plan.part();
             let inside = (!is_inside).then(|| (local + offset).lt(self.columns()));
-            Position { column, local, offset, step: step as usize, inside }
+            Position { column, local, offset, step: step as usize, inside, lanes: self.plan.lanes }
         };
         (0..self.plan.steps).map(position).collect()
     }
@@ -102,11 +167,11 @@ impl Partition {
         access: Access,
     ) -> Chunk<T> {
         match position.inside {
-            None => Chunk::load(at, self.plan.lanes, access),
+            None => Chunk::load(at, position.lanes, access),
             Some(inside) => {
-                let mut chunk = Chunk::filled(fill, self.plan.lanes);
+                let mut chunk = Chunk::filled(fill, position.lanes);
                 if inside {
-                    chunk = Chunk::load(at, self.plan.lanes, access);
+                    chunk = Chunk::load(at, position.lanes, access);
                 }
                 chunk
             }
@@ -167,14 +232,16 @@ impl<T: RowElement> Row<T> {
     #[track_caller]
     pub(super) fn new(partition: Partition, source: Source<T>) -> Self {
         let mut row = Self { partition, source, resident: None };
-        row.resident = partition.plan.is_resident().then(|| row.load(None));
+        row.resident = partition.plan.is_resident().then(|| {
+            let positions = [partition.positions(None), partition.ends()].concat();
+            row.load(positions)
+        });
         row
     }
 
     /// Issues the loads of all positions before the first use.
     #[track_caller]
-    fn load(&self, base: Option<Reg<u32>>) -> Vec<(Position, Chunk<T>)> {
-        let positions = self.partition.positions(base);
+    fn load(&self, positions: Vec<Position>) -> Vec<(Position, Chunk<T>)> {
         let of_global = |rows: &[Global<T>], fill, access| {
             let load = |row: Global<T>, at: Position| self.partition.load(at.of_row(row), at, fill, access);
             sum_of(rows, load, &positions)
@@ -211,8 +278,11 @@ impl<T: RowElement> Row<T> {
             Some(vectors) => state = work(state, vectors),
             None => {
                 let plan = self.partition.plan;
+                if plan.begins_inside() {
+                    state = work(state, &self.load(self.partition.ends()));
+                }
                 for base in (constant(0u32)..plan.part()).step_by(plan.span()) {
-                    state = work(state, &self.load(Some(base)));
+                    state = work(state, &self.load(self.partition.positions(Some(base))));
                 }
             }
         }
@@ -343,4 +413,20 @@ fn copy<T: RowElement>(partition: Partition, row: Global<T>, shared: Shared<T>) 
 #[track_caller]
 pub(super) fn start<T: RowElement>(matrix: Global<T>, row: Reg<u32>, columns: u32) -> Global<T> {
     matrix.at(row.convert::<u64>() * u64::from(columns))
+}
+
+/// The first element of the vector where a row begins.
+#[track_caller]
+pub(super) fn first_vector<T: RowElement>(matrix: Global<T>, row: Reg<u32>, plan: Plan) -> Global<T> {
+    if !plan.begins_inside() {
+        return start(matrix, row, plan.columns);
+    }
+    let element = row.convert::<u64>() * u64::from(plan.columns);
+    matrix.at(element - before(row, plan).convert::<u64>())
+}
+
+/// Elements of a row's first vector before the row.
+#[track_caller]
+fn before(row: Reg<u32>, plan: Plan) -> Reg<u32> {
+    row * plan.columns % plan.lanes
 }

@@ -41,7 +41,7 @@ use super::super::plan::{Evict, Plan, RowScheduler};
 use super::chunk::RowElement;
 use super::group::Group;
 use super::merge::Merge;
-use super::row::{Partition, Row, Source, start};
+use super::row::{Partition, Row, Source, first_vector};
 
 /// One row of one group: what a kernel computes on.
 pub(super) struct WorkUnit<T> {
@@ -205,7 +205,7 @@ impl<T: RowElement> RowLoop<T> {
                 let index = base + thread_idx().x / plan.threads;
                 let valid = Some(index.lt(rows));
                 let index = index.min(rows - 1);
-                let row = Row::new(partition, Source::Global(self.at(index), fill));
+                let row = Row::new(partition.of_row(index), Source::Global(self.at(index), fill));
                 work(&WorkUnit { group, index, valid, row });
             } else if let Some(pipeline) = &self.pipeline {
                 pipeline.wait(stage, parity);
@@ -222,7 +222,7 @@ impl<T: RowElement> RowLoop<T> {
                 }
                 work(&WorkUnit { group, index: base, valid: None, row });
             } else {
-                let row = Row::new(partition, Source::Global(self.at(base), fill));
+                let row = Row::new(partition.of_row(base), Source::Global(self.at(base), fill));
                 if plan.prefetches_rows && plan.has_bulk_rows::<T>() {
                     if group.rank == 0 && rows - base > resident_rows(plan) {
                         self.prefetch(base + resident_rows(plan));
@@ -324,17 +324,18 @@ impl<T: RowElement> RowLoop<T> {
         (0..count).map(|matrix| first.at(matrix * self.plan.span())).collect()
     }
 
-    /// A row of each matrix.
+    /// A row of each matrix, from the vector where it begins.
     #[track_caller]
     fn at(&self, row: Reg<u32>) -> Vec<Global<T>> {
-        self.matrices.iter().map(|matrix| start(*matrix, row, self.plan.columns)).collect()
+        self.matrices.iter().map(|matrix| first_vector(*matrix, row, self.plan)).collect()
     }
 
-    /// Prefetches the CTA's part of a row into L2.
+    /// Prefetches the whole vectors of the CTA's part of a row into L2.
     #[track_caller]
     fn prefetch(&self, row: Reg<u32>) {
+        let partition = self.partition.of_row(row);
         for row in self.at(row) {
-            bulk::Load::new(row.at(self.partition.base), self.partition.columns()).prefetch();
+            bulk::Load::new(row.at(partition.first_column()), partition.columns()).prefetch();
         }
     }
 }

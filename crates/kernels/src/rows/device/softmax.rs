@@ -15,7 +15,7 @@ use warpwright::prelude::*;
 use super::super::plan::Plan;
 use super::chunk::{Chunk, RowElement};
 use super::merge::{Merge, Source, butterfly, pairwise};
-use super::row::{Position, start};
+use super::row::{Position, first_vector};
 use super::row_loop::{RowLoop, WorkUnit};
 
 /// `exp(x)` by the special function unit; a subnormal result is 0.
@@ -130,14 +130,15 @@ impl Softmax {
             _ => (log_sum(unit), None),
         };
         row_loop.run(&LogSum, gather, |unit, [maximum, sum], kept| {
-            let y = start(y, unit.index, plan.columns);
+            let y = first_vector(y, unit.index, plan);
             let store = |position, values: Vec<_>| partition.store(y, position, unit.valid, &values);
             match (form, unit.row.resident(), kept.flatten()) {
                 (Form::Probabilities, Some(vectors), Some(kept)) => {
                     let factor = exp(kept.maximum - base(maximum)) / sum;
-                    let terms = kept.terms.chunks(plan.lanes as usize);
-                    for ((position, _), terms) in vectors.iter().zip(terms) {
-                        store(*position, terms.iter().map(|term| *term * factor).collect());
+                    let mut terms = kept.terms.iter();
+                    for (position, chunk) in vectors {
+                        let of_vector = terms.by_ref().take(chunk.lanes());
+                        store(*position, of_vector.map(|term| *term * factor).collect());
                     }
                 }
                 (Form::Probabilities, ..) => {

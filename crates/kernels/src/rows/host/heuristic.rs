@@ -93,7 +93,19 @@ const SHORT_ROW_THREADS: u32 = 128;
 /// Bytes of a CTA's part of a row from which a prefetch into L2 pays off. (H200.)
 const PREFETCH_BYTES: u32 = 8 << 10;
 
+/// Vectors of a row from which it is read in whole vectors although rows begin inside of them: the
+/// threads of the first and the last one take as long as with one element each.
+const INSIDE_VECTORS: u32 = 64;
+
 impl Traffic {
+    /// Elements that a thread moves at once: as many as rows are multiples of; if that is a word or
+    /// less of longer rows, a vector. Vectors that all rows share would begin elsewhere.
+    fn lanes<T: Element>(self, columns: u32) -> u32 {
+        let (of_all, widest) = (vector::widest(columns.into(), T::BYTES), vector::width::<T>());
+        let is_inside = self.broadcasts == 0 && of_all * T::BYTES <= 4 && columns >= INSIDE_VECTORS * widest;
+        if is_inside { widest } else { of_all }
+    }
+
     /// Threads of an SM, in CTAs of `threads` that hold `steps` vectors of each row: few enough
     /// that each has the registers it needs. (H200, bf16. Add + RMSNorm of 16,384 columns, which
     /// holds two rows: 4.21 TB/s with 512 threads per SM, 3.95 with 1024. LayerNorm of 4096: 4.01
@@ -122,7 +134,7 @@ impl Plan {
         traffic: Traffic,
         capability: &Capability,
     ) -> Self {
-        let lanes = vector::widest(columns.into(), T::BYTES);
+        let lanes = traffic.lanes::<T>(columns);
         let vectors = columns.div_ceil(lanes);
         let (most, cluster) = (capability.threads_per_cta, capability.ctas_per_cluster_opt_in);
         // A row of two sources has as many bytes in flight with half the vectors of each, as long
@@ -152,26 +164,28 @@ impl Plan {
         capability: &Capability,
     ) -> Self {
         let rows = if threads <= 32 { SHORT_ROW_THREADS / threads } else { 1 };
-        let part = columns.div_ceil(ctas).next_multiple_of(lanes);
-        let steps = part.div_ceil(lanes * threads).max(1).min(max_steps);
-        let ctas_per_sm = (traffic.sm_threads(threads * rows, steps) / (threads * rows)).max(1);
         let dependent_launch = capability.compute_capability >= (9, 0);
-        Self {
+        let plan = Self {
             columns,
             lanes,
             threads,
             rows,
             ctas,
-            steps,
-            ctas_per_sm,
+            steps: 1,
+            ctas_per_sm: 1,
             scheduler: RowScheduler::NonPersistent,
             stages: 0,
             clusters: None,
             evict: Evict::Normal,
             write: if traffic.results > 1 { Evict::First } else { Evict::Normal },
-            prefetches_rows: dependent_launch && part * T::BYTES >= PREFETCH_BYTES,
+            prefetches_rows: false,
             dependent_launch,
-        }
+        };
+        let part = plan.part();
+        let steps = part.div_ceil(lanes * threads).max(1).min(max_steps);
+        let ctas_per_sm = (traffic.sm_threads(threads * rows, steps) / (threads * rows)).max(1);
+        let prefetches_rows = dependent_launch && part * T::BYTES >= PREFETCH_BYTES;
+        Self { steps, ctas_per_sm, prefetches_rows, ..plan }
     }
 
     /// The fastest plan that was measured for rows of this length, if it fits the device.
@@ -266,7 +280,8 @@ impl Plan {
                 "a grid that shares rows has a multiple of 32 CTAs of whole warps, not {ctas} of {threads} threads"
             ));
         }
-        let part = self.columns.div_ceil(ctas).next_multiple_of(self.lanes);
+        let vector = vector::widest(self.columns.into(), T::BYTES);
+        let part = self.columns.div_ceil(ctas).next_multiple_of(vector);
         let steps = part.div_ceil(self.lanes * 32);
         if steps > MAX_STEPS || (ctas - 1) * part >= self.columns {
             return refuse(format!(
@@ -297,7 +312,7 @@ impl Plan {
         /// Bytes of static shared memory of a CTA.
         const STATIC: u32 = 2 << 10;
         let plan = Self { scheduler, ..self };
-        if !(plan.is_resident() && plan.has_bulk_rows::<T>()) {
+        if !(plan.is_resident() && plan.has_bulk_rows::<T>()) || plan.begins_inside() {
             return refuse(
                 "a pipeline needs sm_90 and rows of whole 16-byte vectors that registers hold; use another scheduler".to_owned(),
             );
@@ -402,6 +417,23 @@ mod tests {
     }
 
     #[test]
+    fn long_rows_that_begin_inside_vectors_are_read_in_vectors() {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        for (traffic, columns, expected) in [
+            (Traffic::SOFTMAX, 5003, (8, 160, 1)),
+            (Traffic::SOFTMAX, 5002, (8, 160, 1)),
+            (Traffic::SOFTMAX, 5004, (4, 320, 1)),
+            (Traffic::SOFTMAX, 511, (1, 128, 1)),
+            (Traffic::CROSS_ENTROPY, 40_001, (8, 512, 4)),
+            (Traffic::RMS_NORM, 5003, (1, 512, 4)),
+        ] {
+            let plan = Plan::new::<bf16>(columns, traffic, h200, 132);
+            assert_eq!((plan.lanes, plan.threads, plan.ctas), expected, "{columns} columns");
+            assert!(plan.is_resident());
+        }
+    }
+
+    #[test]
     fn the_measured_plans_are_possible() {
         for (traffic, _, tuning) in MEASURED {
             let plan = long_rows(*traffic, *tuning).expect("it was measured");
@@ -442,7 +474,9 @@ mod tests {
                     Plan::of_length::<bf16>(columns, Traffic::SOFTMAX, capability),
                     Plan::of_length::<f32>(columns, Traffic::SOFTMAX, capability),
                 ] {
-                    assert!(columns.is_multiple_of(plan.lanes), "{plan:?}");
+                    let is_long = columns >= INSIDE_VECTORS * plan.lanes;
+                    assert!(!plan.begins_inside() || is_long, "{plan:?}");
+                    assert!(plan.part() * plan.ctas + 2 * (plan.lanes - 1) >= columns, "{plan:?}");
                     assert!(plan.cta_threads().is_multiple_of(32) && plan.cta_threads() <= 1024, "{plan:?}");
                     assert!(plan.threads.is_multiple_of(32) || 32 % plan.threads == 0, "{plan:?}");
                     assert!(plan.rows == 1 || plan.threads <= 32, "{plan:?}");
