@@ -15,8 +15,8 @@ use warpwright_lang::tensor::{
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::value::constant;
 use warpwright_lang::{Kernel, block, kernel, launch, tma, warp};
-use warpwright_layout::All;
 use warpwright_layout::atom::Major;
+use warpwright_layout::{All, Layout};
 use warpwright_testing::ptxas::Assembler;
 
 /// The PTX of a kernel for sm_90a, without the lines that say where it was written; assembled.
@@ -171,4 +171,26 @@ fn a_product_that_overwrites_its_accumulator_does_not_read_it() {
         message.ends_with("nothing has written it: `clear()` it before, or pass `Accumulate::No`"),
         "{message}"
     );
+}
+
+struct Branches;
+
+impl Branches {
+    #[kernel]
+    fn run(&self, x: &Global<f32>, y: &mut Global<f32>, n: u32) {
+        launch::threads(64);
+        let x = Tensor::new(*x, Layout::row_major((64, 64)).expect("known extents"));
+        let row = thread_idx().x;
+        if n < 4 {
+            y[row] = x.get((row, 0));
+        } else {
+            y[row] = x.get((row, 1));
+        }
+    }
+}
+
+/// The row's address that one branch computes is not there in the other.
+#[test]
+fn each_branch_computes_its_addresses() {
+    ptx(&Branches.run().expect("it has no mistakes"));
 }

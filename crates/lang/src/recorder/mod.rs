@@ -39,7 +39,7 @@ use self::owner::Owner;
 pub(crate) use self::owner::{NO_REGISTER, number_in_kernel};
 use self::plans::PlanIndex;
 pub use self::region::RegionId;
-pub(crate) use self::region::{Choice, IfResult};
+pub(crate) use self::region::{Choice, IfResult, Scope};
 use self::region::{Region, RegionRecord};
 pub(crate) use self::views::View;
 use self::views::Views;

@@ -20,11 +20,18 @@ impl RegionId {
     }
 }
 
+/// A region, and which branch of an `if`: what one computes is not there in the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scope {
+    region: RegionId,
+    otherwise: bool,
+}
+
 /// What outlives a region.
 pub(super) struct RegionRecord {
     pub(super) location: Location,
-    /// The region that a dissolved one became part of.
-    pub(super) dissolved_into: Option<RegionId>,
+    /// The scope that a dissolved region became part of.
+    pub(super) dissolved_into: Option<Scope>,
 }
 
 /// An open region: the statements recorded so far and what will become of them.
@@ -100,6 +107,10 @@ impl Region {
         matches!(self.kind, RegionKind::Loop { .. } | RegionKind::Step { .. })
     }
 
+    fn is_otherwise(&self) -> bool {
+        matches!(self.kind, RegionKind::Otherwise { .. })
+    }
+
     fn has_label(&self, wanted: Label) -> bool {
         match &self.kind {
             RegionKind::Loop { label, .. }
@@ -135,6 +146,19 @@ impl Recorder {
         self.regions[self.regions.len() - 1].id
     }
 
+    /// The scope now open.
+    pub(crate) fn scope(&self) -> Scope {
+        let innermost = &self.regions[self.regions.len() - 1];
+        Scope { region: innermost.id, otherwise: innermost.is_otherwise() }
+    }
+
+    /// Whether what was recorded in `scope` is executed before what is recorded now.
+    pub(crate) fn is_in_scope(&self, scope: Scope) -> bool {
+        let scope = self.surviving(scope);
+        let open = self.depth(scope.region).map(|depth| &self.regions[depth]);
+        open.is_some_and(|open| open.is_otherwise() == scope.otherwise)
+    }
+
     /// Whether `region` is open, innermost or around the innermost.
     pub fn is_open(&self, region: RegionId) -> bool {
         self.depth(region).is_some()
@@ -142,7 +166,7 @@ impl Recorder {
 
     /// How many regions are open around `region`, if it is open.
     pub(super) fn depth(&self, region: RegionId) -> Option<usize> {
-        let region = self.surviving(region);
+        let region = self.surviving(Scope { region, otherwise: false }).region;
         // The innermost regions are the likeliest.
         self.regions.iter().rposition(|open| open.id == region)
     }
@@ -158,11 +182,11 @@ impl Recorder {
         self.regions[depth.saturating_sub(1)].id
     }
 
-    fn surviving(&self, mut region: RegionId) -> RegionId {
-        while let Some(outer) = self.records[region.index()].dissolved_into {
-            region = outer;
+    fn surviving(&self, mut scope: Scope) -> Scope {
+        while let Some(outer) = self.records[scope.region.index()].dissolved_into {
+            scope = outer;
         }
-        region
+        scope
     }
 
     /// The regions opened since `region`, outermost first.
@@ -432,7 +456,7 @@ impl Recorder {
 
     fn dissolve(&mut self) {
         let region = self.close();
-        let outer = self.region();
+        let outer = self.scope();
         self.records[region.id.index()].dissolved_into = Some(outer);
         let innermost = self.innermost();
         innermost.body.extend(region.body);

@@ -15,7 +15,7 @@ use super::legal::legal;
 use crate::element::{Element, Kind};
 use crate::operation::here;
 use crate::pointer::Pointer;
-use crate::recorder::{self, RegionId};
+use crate::recorder::{self, Scope};
 use crate::space::Space;
 use crate::value::Reg;
 
@@ -36,7 +36,7 @@ pub(super) fn register_of(variable: &Variable) -> Register {
 /// The registers that hold parts of addresses, and where each was computed.
 #[derive(Default)]
 pub(super) struct Addresses {
-    computed: RefCell<FxHashMap<Key, (RegionId, Operand)>>,
+    computed: RefCell<FxHashMap<Key, (Scope, Operand)>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -178,14 +178,14 @@ impl Addresses {
     /// one.
     fn remembered(&self, key: Key, compute: impl FnOnce() -> Operand) -> Operand {
         let known = self.computed.borrow().get(&key).cloned();
-        if let Some((region, operand)) = known
-            && recorder::with(|recorder| recorder.is_open(region))
+        if let Some((scope, operand)) = known
+            && recorder::with(|recorder| recorder.is_in_scope(scope))
         {
             return operand;
         }
         let operand = compute();
-        let region = recorder::with(|recorder| recorder.region());
-        self.computed.borrow_mut().insert(key, (region, operand.clone()));
+        let scope = recorder::with(|recorder| recorder.scope());
+        self.computed.borrow_mut().insert(key, (scope, operand.clone()));
         operand
     }
 }
