@@ -3,7 +3,7 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule};
 use warpwright_kernels::attention::score::Pair;
-use warpwright_kernels::attention::{Attention, AttentionBuffers, Mask};
+use warpwright_kernels::attention::{Attention, AttentionBuffers, GradientBuffers, Mask};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
 
@@ -107,6 +107,13 @@ const GRADIENTS: &[&[(&str, &str)]] = &[
     &[("head-dim", "64"), ("block", "64"), ("type", "f16")],
     &[("head-dim", "32"), ("value-dim", "48")],
     &[("head-dim", "64"), ("value-dim", "128"), ("keys", "150")],
+    &[("head-dim", "96"), ("mask", "causal")],
+    &[("head-dim", "256"), ("mask", "causal"), ("heads", "1")],
+    &[("head-dim", "256"), ("heads", "4"), ("kv-heads", "2"), ("keys", "150")],
+    &[("head-dim", "256"), ("mask", "window"), ("left", "40"), ("right", "9"), ("type", "f16")],
+    &[("head-dim", "192"), ("value-dim", "128"), ("mask", "causal")],
+    &[("head-dim", "256"), ("mask", "causal"), ("keys", "290"), ("deterministic", "true")],
+    &[("head-dim", "64"), ("mask", "causal"), ("keys", "400"), ("deterministic", "true")],
 ];
 
 #[test]
@@ -120,6 +127,46 @@ fn gradients_of_every_form() {
         let settings: Vec<(&str, &str)> = form.iter().copied().chain([("queries", length)]).collect();
         SUITE.expect_right(kernel, &device, &settings);
     }
+}
+
+/// The bits of dQ of a device, of three CTAs or clusters, whose order matters: what those of the first
+/// and the last keys add is large, and cancels.
+fn bits_of_dq(device: &Device, head_dim: u32) -> Result<Vec<u16>, Box<dyn std::error::Error>> {
+    const UNIT: usize = 128;
+    let (operations, stream) = (Operations::new(device), device.stream()?);
+    let attention = Attention::new(1, 150, 2, head_dim).keys(3 * UNIT as u32);
+    let [queries, unit] = [150, UNIT].map(|rows| rows * 2 * head_dim as usize);
+    // Weights are equal: Q is 0.
+    let (q, d_o) = (device.buffer_from(&vec![bf16::ZERO; queries])?, matrix(device, queries, 1));
+    let [first, middle] = [2, 3].map(|seed| matrix(device, unit, seed).to_vec());
+    let (first, middle) = (first?, middle?);
+    let times = |factor: f32| first.iter().map(move |value| bf16::from_f32(factor * value.to_f32()));
+    let k: Vec<bf16> = times(4096.0).chain(middle.iter().copied()).chain(times(-4096.0)).collect();
+    let v: Vec<bf16> = times(1.0).chain(middle.iter().copied()).chain(times(1.0)).collect();
+    let (k, v) = (device.buffer_from(&k)?, device.buffer_from(&v)?);
+    let (mut o, mut lse) = (device.uninitialized::<bf16>(queries)?, device.uninitialized::<f32>(2 * 150)?);
+    let forward = AttentionBuffers { lse: Some(&mut lse), ..AttentionBuffers::new(&q, &k, &v, &mut o) };
+    operations.attention(&stream, &attention, forward)?;
+    let (mut d_q, mut d_k, mut d_v) =
+        (device.uninitialized(queries)?, device.uninitialized(k.len())?, device.uninitialized(k.len())?);
+    let (q, k, v, o, lse, d_o) = (&q, &k, &v, &o, &lse, &d_o);
+    let buffers = GradientBuffers { q, k, v, o, lse, d_o, d_q: &mut d_q, d_k: &mut d_k, d_v: &mut d_v };
+    operations.deterministic_attention_gradients(&stream, &attention, buffers)?;
+    Ok(d_q.to_vec()?.iter().map(|value: &bf16| value.to_bits()).collect())
+}
+
+#[test]
+fn deterministic_gradients_have_the_same_bits_at_every_schedule() -> Result<(), Box<dyn std::error::Error>> {
+    for head_dim in [64, 256] {
+        let expected = bits_of_dq(&hopper(Schedule::Eager)?, head_dim)?;
+        for schedule in [Schedule::Random(3), Schedule::Random(4)] {
+            assert!(
+                bits_of_dq(&hopper(schedule)?, head_dim)? == expected,
+                "{schedule:?}, {head_dim} elements"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// More tiles than CTAs: the scheduler hands them out, and resets its counter for the next launch.

@@ -87,12 +87,21 @@ fn attend_fp8(
 
 /// The gradients of an attention over matrices of [`ATTENTION`].
 fn differentiate(bench: &Bench, attention: Attention) -> Outcome {
+    differentiate_by(bench, |operations, stream, buffers| {
+        operations.attention_gradients(stream, &attention, buffers)
+    })
+}
+
+fn differentiate_by(
+    bench: &Bench,
+    gradients: impl Fn(&Operations, &Stream, GradientBuffers<'_, bf16>) -> Outcome,
+) -> Outcome {
     let (q, lse) = (bench.of::<bf16>(2048), bench.f32(32));
     let [mut d_q, mut d_k, mut d_v] = [(); 3].map(|()| bench.of(2048));
     let (k, v, o, d_o, lse) = (&q, &q, &q, &q, &lse);
     let (d_q, d_k, d_v) = (&mut d_q, &mut d_k, &mut d_v);
     let buffers = GradientBuffers { q: &q, k, v, o, lse, d_o, d_q, d_k, d_v };
-    bench.operations.attention_gradients(&bench.stream, &attention, buffers)
+    gradients(&bench.operations, &bench.stream, buffers)
 }
 
 /// Samples 2 rows of logits.
@@ -549,10 +558,9 @@ const REFUSALS: &[Refusal] = refusals! {
         => "an attention's gradients: there are no gradients of packed sequences; compute one batch for each length";
     attention_gradients, |b| differentiate(b, ATTENTION.bounded(3.0))
         => "an attention's gradients: there are no gradients of softcap, ALiBi or sinks";
-    attention_gradients, |b| differentiate(b, Attention::new(1, 8, 1, 256))
-        => "an attention's gradients: heads of K have 256 elements and those of V 256; use 32, 64 or 128, and up to 128";
-    attention_gradients, |b| differentiate(b, Attention::new(1, 8, 1, 96))
-        => "an attention's gradients: heads of K have 96 elements and those of V 96; use 32, 64 or 128, and up to 128";
+    deterministic_attention_gradients, |b| differentiate_by(b, |operations, stream, buffers| {
+        operations.deterministic_attention_gradients(stream, &ATTENTION.biased(), buffers)
+    }) => "an attention's gradients: there are no gradients of softcap, ALiBi or sinks";
     attention_gradients, |b| differentiate(b, ATTENTION.keys(9))
         => "K of an attention: expected a length of 2304, found 2048";
     sample, |b| sample(b, 0, 0, 2) => "sampling: a vocabulary of 0 tokens; give 1 to 4194304";

@@ -11,8 +11,10 @@
 
 use warpwright::prelude::*;
 
-use super::configuration::{BackwardKernel, BackwardProblem, CONSUMERS};
-use crate::attention::accumulator::{column_of, row_of};
+use super::configuration::{BackwardKernel, CONSUMERS};
+use super::range::BackwardProblem;
+use super::results::QuerySums;
+use super::scores::{ScorePart, pair_of, score_gradients};
 use crate::attention::problem::AttentionElement;
 
 /// What a consumer multiplies.
@@ -83,7 +85,7 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
     ) -> Progress {
         let stage = self.start_scores(registers, stages);
         wait_multiplications(0);
-        self.mask(&mut registers.scores, block);
+        self.mask(registers, block);
         self.weights(registers, stage);
         let buffer = constant(0u32);
         self.finish_scores(registers, stages, buffer, false);
@@ -99,17 +101,17 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         registers: &mut Registers<T>,
         stages: &mut Stages,
         progress: &mut Progress,
-        dq: Global<f32>,
+        sums: QuerySums,
     ) {
         let stage = self.start_scores(registers, stages);
         self.start_key_products(registers, progress);
         wait_multiplications(2);
         if masked {
-            self.mask(&mut registers.scores, block);
+            self.mask(registers, block);
         }
         self.weights(registers, stage);
         wait_multiplications(1);
-        self.add_dq(registers, progress.number, dq);
+        self.add_dq(registers, progress.number, sums);
         let buffer = progress.buffer ^ 1u32;
         self.finish_scores(registers, stages, buffer, true);
         progress.stage = stage;
@@ -165,9 +167,9 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
 
     /// Sᵀ becomes P, and that operand A of dV.
     fn weights(&self, registers: &mut Registers<T>, stage: Stage) {
-        let (quad, scale) = (self.role.thread() % 4 * 2, self.problem.scale * std::f32::consts::LOG2_E);
+        let (thread, scale) = (self.role.thread(), self.problem.scale * std::f32::consts::LOG2_E);
         for i in (0..registers.scores.len()).step_by(4) {
-            let lse = [0, 1].map(|j| self.lse.get((quad + column_of(i + j), 0, stage)));
+            let lse = pair_of(self.lse, stage, thread, i);
             let weights = [0, 1, 2, 3].map(|j: u32| {
                 let weight = fast::exp2(registers.scores.get(i + j) * scale - lse[(j % 2) as usize]);
                 if self.kernel.keeps_scores() {
@@ -180,53 +182,26 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         }
     }
 
-    /// dSᵀ = P (dPᵀ - delta), as operand A of dK.
+    /// dSᵀ, as operand A of dK.
     fn score_gradients(&self, registers: &mut Registers<T>, stage: Stage) {
-        let quad = self.role.thread() % 4 * 2;
-        for i in (0..registers.dp.len()).step_by(4) {
-            let delta = [0, 1].map(|j| self.delta.get((quad + column_of(i + j), 0, stage)));
-            let weights = match self.kernel.keeps_scores() {
-                true => [0, 1, 2, 3].map(|j: u32| registers.scores.get(i + j)),
-                false => {
-                    let [first, second] = [0, 2].map(|j: u32| T::unpack(registers.weights.get_word(i + j)));
-                    [first[0], first[1], second[0], second[1]]
-                }
-            };
-            let ds = [0, 1, 2, 3]
-                .map(|j: u32| weights[j as usize] * (registers.dp.get(i + j) - delta[(j % 2) as usize]));
-            registers.ds.set_word(i, T::pack(ds[0], ds[1]));
-            registers.ds.set_word(i + 2, T::pack(ds[2], ds[3]));
-        }
+        let Registers { scores, dp, weights, ds, .. } = registers;
+        let thread = self.role.thread();
+        let kept = self.kernel.keeps_scores().then_some(&*scores);
+        score_gradients(dp, (kept, weights), |i| pair_of(self.delta, stage, thread, i), ds);
+    }
+
+    fn mask(&self, registers: &mut Registers<T>, block: Reg<u32>) {
+        let (thread, first_query) = (self.role.thread() % 128, block * self.kernel.rows);
+        let part = ScorePart { thread, first_key: self.first_key, first_query };
+        part.mask(&mut registers.scores, self.kernel.mask, self.problem);
     }
 
     /// Adds the warpgroup's part of a block of dQ.
-    pub(super) fn add_dq(&self, registers: &Registers<T>, number: Reg<u32>, dq: Global<f32>) {
-        let block = u64::from(self.kernel.rows * self.kernel.head_dim);
-        let target = dq.at(number as u64 * block).at(self.role.thread() * 4u32);
-        for i in (0..registers.dq.len()).step_by(4) {
-            let values = [0, 1, 2, 3].map(|j: u32| registers.dq.get(i + j));
-            target.at(i * (CONSUMERS * 128)).reduce_add_vector(values, Atomicity::default());
+    pub(super) fn add_dq(&self, registers: &Registers<T>, number: Reg<u32>, sums: QuerySums) {
+        if self.kernel.deterministic {
+            // The wait for a turn is a loop: no product is in flight across its edge.
+            wait_multiplications(0);
         }
-    }
-
-    /// Minus infinity for the scores of pairs of a query and a key that it does not see.
-    fn mask(&self, scores: &mut Fragment<f32>, block: Reg<u32>) {
-        let thread = self.role.thread();
-        let [queries, keys] = self.problem.lengths.map(|length| length as i32);
-        let [left, right] = self.problem.window.map(|keys| keys as i32);
-        let first = (self.first_key + thread % 128 / 32 * 16 + thread % 32 / 4) as i32;
-        let key = [first, first + 8];
-        let position = (block * self.kernel.rows + thread % 4 * 2) as i32 + (keys - queries);
-        for i in 0..scores.len() {
-            let (key, position) = (key[row_of(i)], position + column_of(i) as i32);
-            let mut sees = key.lt(keys);
-            if self.kernel.mask.right {
-                sees &= key.le(position + right);
-            }
-            if self.kernel.mask.left {
-                sees &= key.ge(position - left);
-            }
-            scores.set(i, sees.select(scores.get(i), f32::NEG_INFINITY));
-        }
+        sums.add(&registers.dq, number, self.role.thread(), self.role);
     }
 }

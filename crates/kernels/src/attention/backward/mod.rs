@@ -18,17 +18,25 @@
 
 mod configuration;
 mod consumer;
+mod range;
+mod results;
 mod rows;
+mod scores;
+mod wide;
 
 use warpwright::layout::{ComposedLayout, Error, Layout};
 use warpwright::prelude::*;
 
-use super::accumulator::{atom, column_of, row_of};
+use super::accumulator::atom;
 use super::problem::AttentionElement;
-pub(crate) use configuration::{BackwardKernel, BackwardProblem, KEYS};
+pub(crate) use configuration::{BackwardKernel, KEYS};
 use configuration::{CONSUMERS, WARPGROUP_KEYS};
 use consumer::{Products, Registers, Stages, Warpgroup};
-pub(crate) use rows::{FinishGradient, PrepareRows};
+pub(crate) use range::BackwardProblem;
+use range::{Keys, Range};
+use results::{KeyRows, QuerySums, Turns};
+pub(crate) use rows::{FinishGradient, PrepareRows, row_tile};
+pub(crate) use wide::WideBackwardKernel;
 
 /// A tile with its first two modes exchanged.
 fn transposed(layout: &ComposedLayout) -> Result<ComposedLayout, Error> {
@@ -40,7 +48,8 @@ impl BackwardKernel {
     /// dK and dV, (batch, key, kv_head, d), and dQ added to zeros: (batch, head, block of queries),
     /// in each block in the order of the threads' registers, 4 of a thread next to each other.
     ///
-    /// `lse` (in powers of two) and `delta` are (batch, head, query) of whole blocks.
+    /// `lse` (in powers of two) and `delta` are (batch, head, query) of whole blocks. `turns` are
+    /// zeros, if the order of additions is fixed.
     #[kernel]
     pub(crate) fn backward<T: AttentionElement>(
         &self,
@@ -51,6 +60,7 @@ impl BackwardKernel {
         lse: &TensorMap,
         delta: &TensorMap,
         dq: &mut Global<f32>,
+        turns: &mut Global<u32>,
         dk: &mut Global<T>,
         dv: &mut Global<T>,
         problem: BackwardProblem,
@@ -63,11 +73,11 @@ impl BackwardKernel {
         let kv_pipeline = kv_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
         let mut q_stages = Pipeline::stages(self.q_stages);
         let q_tiles = q_stages.operand::<T>(self.q_tile::<T>());
-        let lse_tiles = q_stages.operand::<f32>(self.row_tile());
+        let lse_tiles = q_stages.operand::<f32>(row_tile(self.rows));
         let q_pipeline = q_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
         let mut gradient_stages = Pipeline::stages(self.stages);
         let gradient_tiles = gradient_stages.operand::<T>(self.gradient_tile::<T>());
-        let delta_tiles = gradient_stages.operand::<f32>(self.row_tile());
+        let delta_tiles = gradient_stages.operand::<f32>(row_tile(self.rows));
         let gradient_pipeline = gradient_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
         // Two: one is written while the products of the block before still read the other.
         let ds_tiles = StoreBuffers::<T>::new(self.scores_tile::<T>(), 2);
@@ -78,9 +88,12 @@ impl BackwardKernel {
         let [queries, keys] = problem.lengths;
         let [kv_heads, group] = problem.heads;
         let blocks = keys.div_ceil(KEYS);
-        let (first_key, matrix) = (block_idx().x % blocks * KEYS, block_idx().x / blocks);
+        let matrix = block_idx().x / blocks;
+        let block = Range::key_block(block_idx().x % blocks, blocks, self.deterministic);
+        let first_key = block * KEYS;
         let (kv_head, sequence) = (matrix % kv_heads, matrix / kv_heads);
         let row_blocks = queries.div_ceil(self.rows);
+        let all = Keys { first: first_key, count: KEYS };
 
         if producer.is_mine() {
             producer.begin();
@@ -88,7 +101,7 @@ impl BackwardKernel {
                 let mut kv_stage = kv_pipeline.producer();
                 let mut q_stage = q_pipeline.producer();
                 let mut gradient_stage = gradient_pipeline.producer();
-                let range = self.range(problem, first_key, first_key);
+                let range = Range::new(problem, self.mask, self.rows, all, all);
                 let k = MappedMatrix::from(k).batch(kv_head).batch(sequence);
                 let v = MappedMatrix::from(v).batch(kv_head).batch(sequence);
                 kv_stage.load([
@@ -175,10 +188,24 @@ impl BackwardKernel {
                 delta: delta_tiles.tensor(),
                 ds: ds_tiles.tensor(),
             };
-            let range = self.range(problem, first_key, mine.first_key);
+            let own = Keys { first: mine.first_key, count: WARPGROUP_KEYS };
+            let range = Range::new(problem, self.mask, self.rows, all, own);
             kv_stage.wait();
             let first_block = (sequence * kv_heads + kv_head) * group * row_blocks;
-            let dq = dq.at(first_block as u64 * u64::from(self.rows * self.head_dim));
+            let sums = QuerySums {
+                sums: dq.at(first_block as u64 * u64::from(self.rows * self.head_dim)),
+                elements: self.rows * self.head_dim,
+                threads: CONSUMERS * 128,
+                turns: self.deterministic.then(|| Turns {
+                    counters: turns.at(first_block * CONSUMERS),
+                    parts: CONSUMERS,
+                    rows: self.rows,
+                    row_blocks,
+                    unit: block,
+                    problem,
+                    mask: self.mask,
+                }),
+            };
             let left = (range.end - range.begin) * group;
             if left > 0u32 {
                 let mut progress = mine.begin(range.begin, &mut registers, &mut stages);
@@ -189,43 +216,29 @@ impl BackwardKernel {
                     let whole_end = range.whole.1.max(whole_begin);
                     for block in begin..whole_begin {
                         let block = (block, first + block);
-                        mine.step(block, true, &mut registers, &mut stages, &mut progress, dq);
+                        mine.step(block, true, &mut registers, &mut stages, &mut progress, sums);
                     }
                     for block in whole_begin..whole_end {
                         let block = (block, first + block);
-                        mine.step(block, false, &mut registers, &mut stages, &mut progress, dq);
+                        mine.step(block, false, &mut registers, &mut stages, &mut progress, sums);
                     }
                     for block in whole_end..range.end {
                         let block = (block, first + block);
-                        mine.step(block, true, &mut registers, &mut stages, &mut progress, dq);
+                        mine.step(block, true, &mut registers, &mut stages, &mut progress, sums);
                     }
                 }
                 mine.start_key_products(&mut registers, &progress);
                 wait_multiplications(1);
-                mine.add_dq(&registers, progress.number, dq);
+                mine.add_dq(&registers, progress.number, sums);
                 wait_multiplications(0);
                 stages.q.release();
             }
             kv_stage.release();
-            let row = first_key + thread / 32 * 16 + thread % 32 / 4;
-            let rows = [row, row + 8u32];
-            for half in 0..2 {
-                if rows[half] < keys {
-                    let position = (sequence as u64 * keys as u64 + rows[half] as u64) * kv_heads as u64;
-                    let row = position + kv_head as u64;
-                    let column = (thread % 4 * 2) as u64;
-                    let dk = dk.at(row * u64::from(self.head_dim) + column).cast::<u32>();
-                    let dv = dv.at(row * u64::from(self.value_dim) + column).cast::<u32>();
-                    for i in (0..registers.dk.len()).step_by(2).filter(|i| row_of(*i) == half) {
-                        let [low, high] = [i, i + 1].map(|i| registers.dk.get(i) * problem.scale);
-                        dk.at(column_of(i) / 2).store(T::pack(low, high));
-                    }
-                    for i in (0..registers.dv.len()).step_by(2).filter(|i| row_of(*i) == half) {
-                        let word = T::pack(registers.dv.get(i), registers.dv.get(i + 1));
-                        dv.at(column_of(i) / 2).store(word);
-                    }
-                }
-            }
+            let (first, thread) = (mine.first_key, thread % 128);
+            let rows = KeyRows { sequence, kv_head, kv_heads, keys, first, thread };
+            let [d, value_d] = self.stored;
+            rows.store(&registers.dk, problem.scale, d, *dk);
+            rows.store(&registers.dv, constant(1.0f32), value_d, *dv);
         }
     }
 }

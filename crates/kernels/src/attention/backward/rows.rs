@@ -1,6 +1,7 @@
 //! What the backward kernel needs of each row, before and after: delta and lse in powers of two;
 //! dQ in its type and its order.
 
+use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use crate::attention::problem::AttentionElement;
@@ -9,13 +10,21 @@ use crate::attention::problem::AttentionElement;
 const ROW_THREADS: u32 = 16;
 const THREADS: u32 = 256;
 
-/// lse and delta of each row, and zeros for dQ.
+/// A block of lse or delta in shared memory.
+pub(crate) fn row_tile(rows: u32) -> Result<TmaTile, Error> {
+    TmaTile::dense::<f32>((rows, 1), Major::Mn)
+}
+
+/// lse and delta of each row, and zeros for dQ and its turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PrepareRows {
-    pub(crate) head_dim: u32,
+    /// Columns of dQ in f32.
+    pub(crate) columns: u32,
     pub(crate) value_dim: u32,
     /// Queries of a block.
     pub(crate) rows: u32,
+    /// Counters of turns for each block.
+    pub(crate) turns: u32,
 }
 
 impl PrepareRows {
@@ -34,6 +43,7 @@ impl PrepareRows {
         powers: &mut Global<f32>,
         delta: &mut Global<f32>,
         dq: &mut Global<f32>,
+        turns: &mut Global<u32>,
         queries: u32,
         heads: u32,
     ) {
@@ -73,10 +83,13 @@ impl PrepareRows {
             powers.at(number).store(power);
             delta.at(number).store(sum);
         }
-        let zeros = dq.at(number as u64 * u64::from(self.head_dim));
-        for step in (0..self.head_dim).step_by(4 * ROW_THREADS as usize) {
+        if self.turns > 0 && number % self.rows == 0 && lane < self.turns {
+            turns.at(number / self.rows * self.turns + lane).store(0u32);
+        }
+        let zeros = dq.at(number as u64 * u64::from(self.columns));
+        for step in (0..self.columns).step_by(4 * ROW_THREADS as usize) {
             let column = lane * 4u32 + step;
-            if column < self.head_dim {
+            if column < self.columns {
                 zeros.at(column).store_vector([constant(0.0f32); 4]);
             }
         }
@@ -87,9 +100,11 @@ impl PrepareRows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FinishGradient {
     pub(crate) head_dim: u32,
-    /// Queries of a block, and the columns of dQ that a warpgroup has of it.
-    pub(crate) rows: u32,
+    /// Columns of dQ in f32, and those of them that a warpgroup has of a block.
     pub(crate) columns: u32,
+    pub(crate) part: u32,
+    /// Queries of a block.
+    pub(crate) rows: u32,
 }
 
 impl FinishGradient {
@@ -109,18 +124,16 @@ impl FinishGradient {
         let blocks = queries.div_ceil(self.rows);
         let (block, line) = (block_idx().x % blocks, block_idx().x / blocks);
         let (head, sequence) = (line % heads, line / heads);
-        let sums = sums.at(block_idx().x as u64 * u64::from(self.rows * self.head_dim));
+        let sums = sums.at(block_idx().x as u64 * u64::from(self.rows * self.columns));
         let chunks = self.head_dim / 8;
         for step in (0..self.rows * chunks).step_by(THREADS as usize) {
             // A row's 8 neighboring columns: two of each lane of a quad.
             let chunk = thread_idx().x + step;
             let (row, column) = (chunk / chunks, chunk % chunks);
-            let (warpgroup, group) = match self.rows {
-                64 => (column / (self.columns / 8), column % (self.columns / 8)),
-                _ => (row / 64, column),
-            };
-            let thread = warpgroup * 128 + row % 64 / 16 * 32 + row % 8 * 4;
-            let values = sums.at(group * (4 * THREADS) + thread * 4 + row % 16 / 8 * 2);
+            let (part, group) = (column / (self.part / 8), column % (self.part / 8));
+            let threads = 128 * (self.rows / 64) * (self.columns / self.part);
+            let thread = (part + row / 64) * 128 + row % 64 / 16 * 32 + row % 8 * 4;
+            let values = sums.at(group * (4 * threads) + thread * 4 + row % 16 / 8 * 2);
             let row = block * self.rows + row;
             if row < queries {
                 let words = [0, 1, 2, 3].map(|lane: u32| {

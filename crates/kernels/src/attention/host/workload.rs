@@ -5,7 +5,7 @@ use warpwright_harness::{
     HostNumber, OptionValue, Options, Prepared, Result, Setup, Values, Work, Workload, data_types,
 };
 
-use super::backward::{GradientBuffers, block_rows};
+use super::backward::{GradientBuffers, GradientConfiguration};
 use super::config::Configuration;
 use super::fp8::ScaleGranularity;
 use super::fp8_workload::{self, Further};
@@ -261,6 +261,8 @@ pub(crate) struct GradientWorkload {
     of: ShapeOptions,
     /// Queries of a block: 64 or 128.
     block: Option<u32>,
+    /// Whether every launch computes the same bits: additions to dQ take turns.
+    deterministic: bool,
 }
 
 impl GradientWorkload {
@@ -268,7 +270,11 @@ impl GradientWorkload {
         let attention = self.of.attention();
         let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
         let rows = rows * attention.shape.heads as usize;
-        let block = self.block.unwrap_or_else(|| block_rows(&attention));
+        let chosen = GradientConfiguration::of(&attention);
+        let configuration = GradientConfiguration {
+            rows: self.block.unwrap_or(chosen.rows),
+            deterministic: self.deterministic,
+        };
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
             let input =
@@ -287,7 +293,7 @@ impl GradientWorkload {
         Ok(buffers
             .launch(move |stream, ([q, k, v, d_o], (o, lse), [d_q, d_k, d_v])| {
                 let buffers = GradientBuffers { q, k, v, o, lse, d_o, d_q, d_k, d_v };
-                Ok(operations.attention_gradients_by(stream, &attention, block, buffers)?)
+                Ok(operations.attention_gradients_as(stream, &attention, configuration, buffers)?)
             })
             .verify(move |(inputs, _, gradients)| {
                 let read = |buffer: &warpwright::runtime::Buffer<T>| buffer.to_vec();

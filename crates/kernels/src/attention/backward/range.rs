@@ -1,0 +1,70 @@
+//! What a launch computes, and which queries a CTA goes through.
+
+use warpwright::prelude::*;
+
+use crate::attention::problem::MaskBounds;
+
+/// What a launch computes.
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+pub(crate) struct BackwardProblem {
+    /// Queries and keys of a sequence.
+    pub(crate) lengths: [Reg<u32>; 2],
+    /// Heads of K and V, and heads of Q for each of them.
+    pub(crate) heads: [Reg<u32>; 2],
+    /// Keys that a query sees before and after its position.
+    pub(crate) window: [Reg<u32>; 2],
+    /// What scores are multiplied by.
+    pub(crate) scale: Reg<f32>,
+}
+
+/// Neighboring keys.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Keys {
+    pub(super) first: Reg<u32>,
+    pub(super) count: u32,
+}
+
+/// The blocks of queries of a unit: from `begin` to before `end`; those from `whole.0` to before
+/// `whole.1` see all keys of the warpgroup.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Range {
+    pub(super) begin: Reg<u32>,
+    pub(super) end: Reg<u32>,
+    pub(super) whole: (Reg<u32>, Reg<u32>),
+}
+
+#[device]
+impl Range {
+    /// The 128 keys of CTA or cluster `index` of a matrix. Of a causal mask the first keys have most
+    /// queries, and begin; where the order of additions is fixed, the last keys have the first turn.
+    pub(super) fn key_block(index: Reg<u32>, blocks: Reg<u32>, deterministic: bool) -> Reg<u32> {
+        if deterministic { blocks - 1u32 - index } else { index }
+    }
+
+    /// The blocks of `rows` queries that see some of the keys `all`, and every one of `mine`.
+    pub(super) fn new(problem: BackwardProblem, mask: MaskBounds, rows: u32, all: Keys, mine: Keys) -> Range {
+        let [queries, keys] = problem.lengths.map(|length| length as i32);
+        let [left, right] = problem.window.map(|keys| keys as i32);
+        let count = (queries as u32).div_ceil(rows);
+        let (mut begin, mut end) = (constant(0u32), count);
+        // A query sees the keys from its position - left to its position + right.
+        let shift = keys - queries;
+        let (mut whole_begin, mut whole_end) = (constant(0i32), queries);
+        if mask.right {
+            begin = ((all.first as i32 - right - shift).max(0) as u32 / rows).min(count);
+            whole_begin = (mine.first as i32 + (mine.count as i32 - 1) - right - shift).max(0);
+        }
+        if mask.left {
+            let last = all.first as i32 + (all.count as i32 - 1);
+            end = ((last.min(keys - 1) + left - shift + 1).max(0) as u32).div_ceil(rows).min(count);
+            whole_end = (mine.first as i32 + left - shift + 1).clamp(0, queries);
+        }
+        end = end.max(begin);
+        let whole_begin = (whole_begin as u32).div_ceil(rows).clamp(begin, end);
+        // A block that ends past the last query needs no mask: the lse of a missing query is
+        // infinite. No query sees a key past the last.
+        let past = (whole_end as u32).eq(queries as u32).select(count, whole_end as u32 / rows);
+        let whole_end = (mine.first + mine.count).le(keys as u32).select(past, 0u32).clamp(whole_begin, end);
+        Range { begin, end, whole: (whole_begin, whole_end) }
+    }
+}

@@ -1,0 +1,282 @@
+//! The backward kernel for wide heads: up to 256 elements.
+//!
+//! ```text
+//! a cluster: 128 keys     two CTAs; each has 64 keys, and half of the columns of dQ
+//! producer (1 thread)     TMA: K, V stay; Q and dO, multicast, in blocks of 64 queries
+//! consumers               warpgroup 0                     warpgroup 1
+//!     the next block      Sᵀ = K·Qᵀ, P = exp(S - lse)     dPᵀ = V·dOᵀ, dS = P (dP - delta)
+//!     this block          dV += Pᵀ·dO                     dK += dSᵀ·Q
+//!                         dQ = dS·K: a quarter of the columns each, over the keys of both CTAs
+//! ```
+//!
+//! The other CTA's dSᵀ comes through shared memory of the cluster, so that dQ is added to global
+//! memory once for 128 keys: these additions limit CTAs of their own, which have 407 TFLOP/s with
+//! them and 582 without on an H200.
+//!
+//! The budget for d = 256, of a block of 64 queries by 64 keys:
+//!
+//! | | |
+//! |---|---|
+//! | tensor cores | 512 cycles for each of the five products |
+//! | shared memory | K, V 64 KB; half of the other K 16; two stages of Q and dO 128; dS 16: 224 of 227 |
+//! | shared-memory cycles | S, dP, dQ 512 each; dV, dK 256 each; TMA 512; P and dS 350: 2,900 |
+//! | registers of a thread | dK or dV 128; S or dP 32; a quarter of dQ 32; P or dS as operand A 16 |
+//! | L2 | Q and dO 32 KB, dQ 32 KB |
+
+mod consumer;
+mod exchange;
+
+use warpwright::layout::Error;
+use warpwright::prelude::*;
+
+use self::consumer::{Consumers, Products, Registers, Stages};
+use self::exchange::Exchange;
+use super::range::{BackwardProblem, Keys, Range};
+use super::results::{KeyRows, QuerySums, Turns};
+use super::rows::row_tile;
+use super::transposed;
+use crate::attention::accumulator::atom;
+use crate::attention::problem::{AttentionElement, MaskBounds};
+
+/// Keys of a CTA, and queries of a block: the rows of a `wgmma`.
+const KEYS: u32 = 64;
+const ROWS: u32 = 64;
+
+/// CTAs of a cluster, and the parts of dQ's columns: one for each of its consumer warpgroups.
+const CTAS: u32 = 2;
+const PARTS: u32 = 2 * CTAS;
+
+/// The named barriers of the consumers; those of the roles come before.
+const WEIGHTS_BARRIER: u32 = 7;
+const GRADIENTS_BARRIER: u32 = 8;
+
+/// The backward kernel for wide heads and a kind of mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, DeviceValue)]
+pub(crate) struct WideBackwardKernel {
+    /// Columns of the tiles of Q and K (256), and of V and dO (128 or 256).
+    pub(crate) head_dim: u32,
+    pub(crate) value_dim: u32,
+    /// Elements of a head of K and of V in memory.
+    pub(crate) stored: [u32; 2],
+    pub(crate) mask: MaskBounds,
+    /// Whether the additions to dQ have a fixed order.
+    pub(crate) deterministic: bool,
+}
+
+impl WideBackwardKernel {
+    /// Keys of a cluster, and its CTAs.
+    pub(crate) const KEYS: u32 = CTAS * KEYS;
+    pub(crate) const CTAS: u32 = CTAS;
+
+    /// Columns of dQ that a consumer warpgroup has.
+    pub(crate) fn dq_columns(&self) -> u32 {
+        self.head_dim / PARTS
+    }
+
+    /// The tiles of Q, K, V and dO.
+    pub(crate) fn tiles<T: AttentionElement>(&self) -> Result<[TmaTile; 4], Error> {
+        Ok([self.q_tile::<T>()?, self.k_tile::<T>()?, self.v_tile::<T>()?, self.gradient_tile::<T>()?])
+    }
+
+    /// A block of Q: (query, d).
+    fn q_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
+        Ok(TmaTile::new::<T>((ROWS, self.head_dim), Major::K)?.sliced(CTAS))
+    }
+
+    /// A block of dO: (query, d).
+    fn gradient_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
+        Ok(TmaTile::new::<T>((ROWS, self.value_dim), Major::K)?.sliced(CTAS))
+    }
+
+    /// The CTA's K: (key, d).
+    fn k_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
+        TmaTile::new::<T>((KEYS, self.head_dim), Major::K)
+    }
+
+    /// The CTA's columns of the other CTA's K: (key, d).
+    fn peer_k_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
+        TmaTile::new::<T>((KEYS, self.head_dim / CTAS), Major::K)
+    }
+
+    /// The CTA's V: (key, d).
+    fn v_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
+        TmaTile::new::<T>((KEYS, self.value_dim), Major::K)
+    }
+}
+
+#[device]
+impl WideBackwardKernel {
+    /// As [`BackwardKernel::backward`](super::BackwardKernel::backward).
+    #[kernel]
+    pub(crate) fn backward<T: AttentionElement>(
+        &self,
+        q: &TensorMap,
+        k: &TensorMap,
+        v: &TensorMap,
+        gradient: &TensorMap,
+        lse: &TensorMap,
+        delta: &TensorMap,
+        dq: &mut Global<f32>,
+        turns: &mut Global<u32>,
+        dk: &mut Global<T>,
+        dv: &mut Global<T>,
+        problem: BackwardProblem,
+    ) {
+        let [producer, consumer] = roles([warpgroups(1).registers(24), warpgroups(2).registers(240)]);
+        let (cluster, alone) = (ClusterGrid::new((CTAS, 1)), ClusterGrid::new((1, 1)));
+        let rank = cluster_rank();
+        let mut kv_stages = Pipeline::stages(1);
+        let k_tiles = kv_stages.operand::<T>(self.k_tile::<T>());
+        let peer_k_tiles = kv_stages.operand::<T>(self.peer_k_tile::<T>());
+        let v_tiles = kv_stages.operand::<T>(self.v_tile::<T>());
+        let kv_pipeline = kv_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
+        let exchange = Exchange::<T>::new(rank ^ 1u32);
+        let mut q_stages = Pipeline::stages(2);
+        let q_tiles = q_stages.operand::<T>(self.q_tile::<T>());
+        let lse_tiles = q_stages.operand::<f32>(row_tile(ROWS));
+        let q_pipeline = q_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
+        let mut gradient_stages = Pipeline::stages(2);
+        let gradient_tiles = gradient_stages.operand::<T>(self.gradient_tile::<T>());
+        let delta_tiles = gradient_stages.operand::<f32>(row_tile(ROWS));
+        let gradient_pipeline = gradient_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
+        launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
+
+        // The unit: 128 keys of a head of K and V. Of a causal mask the first keys have most queries.
+        let [queries, keys] = problem.lengths;
+        let [kv_heads, group] = problem.heads;
+        let (blocks, unit) = (keys.div_ceil(Self::KEYS), block_idx().x / CTAS);
+        let matrix = unit / blocks;
+        let block = Range::key_block(unit % blocks, blocks, self.deterministic);
+        let unit_key = block * Self::KEYS;
+        let (kv_head, sequence) = (matrix % kv_heads, matrix / kv_heads);
+        let row_blocks = queries.div_ceil(ROWS);
+        let first_key = unit_key + rank * KEYS;
+        // Both CTAs go through the same blocks: those that see some of the cluster's keys.
+        let (all, own) =
+            (Keys { first: unit_key, count: Self::KEYS }, Keys { first: first_key, count: KEYS });
+        let range = Range::new(problem, self.mask, ROWS, all, own);
+
+        if producer.is_mine() {
+            producer.begin();
+            if producer.leads() {
+                let mut kv_stage = kv_pipeline.producer();
+                let mut q_stage = q_pipeline.producer();
+                let mut gradient_stage = gradient_pipeline.producer();
+                let k = MappedMatrix::from(k).batch(kv_head).batch(sequence);
+                let v = MappedMatrix::from(v).batch(kv_head).batch(sequence);
+                let peer = (unit_key + (rank ^ 1u32) * KEYS, rank * (self.head_dim / CTAS));
+                kv_stage.load([
+                    k_tiles.load(k, (first_key, constant(0)), None),
+                    peer_k_tiles.load(k, peer, None),
+                    v_tiles.load(v, (first_key, constant(0)), None),
+                ]);
+                for number in 0..group {
+                    let head = kv_head * group + number;
+                    let q = MappedMatrix::from(q).batch(head).batch(sequence);
+                    let gradient = MappedMatrix::from(gradient).batch(head).batch(sequence);
+                    let line = sequence * kv_heads * group + head;
+                    for block in range.begin..range.end {
+                        let row = block * ROWS;
+                        q_stage.load([
+                            q_tiles.load(q, (row, constant(0)), cluster.multicast_b()),
+                            lse_tiles.load(lse, (row, line), None),
+                        ]);
+                        gradient_stage.load([
+                            gradient_tiles.load(gradient, (row, constant(0)), cluster.multicast_b()),
+                            delta_tiles.load(delta, (row, line), None),
+                        ]);
+                    }
+                }
+                q_stage.tail();
+                gradient_stage.tail();
+            }
+        } else {
+            consumer.begin();
+            let (thread, warpgroup) = (consumer.thread() % 128, consumer.warpgroup());
+            let columns = self.dq_columns();
+            let scores = TiledMma::warpgroups(atom::<T>(ROWS, true), 1);
+            let dv_mma = TiledMma::warpgroups(atom::<T>(self.value_dim, false), 1);
+            let dk_mma = TiledMma::warpgroups(atom::<T>(self.head_dim, false), 1);
+            let dq_mma = TiledMma::warpgroups(atom::<T>(columns, true), 1);
+            let mut registers = Registers::<T> {
+                scores: scores.thread(thread).c_fragment((KEYS, ROWS)),
+                operand: dk_mma.thread(thread).a_fragment((KEYS, ROWS)),
+                dq: dq_mma.thread(thread).c_fragment((ROWS, columns)),
+                dk: dk_mma.thread(thread).c_fragment((KEYS, self.head_dim)),
+                dv: dv_mma.thread(thread).c_fragment((KEYS, self.value_dim)),
+            };
+            let part = rank * 2u32 + warpgroup;
+            // The columns of K that one warpgroup multiplies, as (d, key).
+            let columns_of = |tiles: &Tensor<T, SharedSpace>, part: Reg<u32>| {
+                let tile = tiles.map(transposed).slice((All, All, 0));
+                let parts = dq_mma.b_operand(&tile.local_tile((columns, KEYS), (All, 0)));
+                parts.slice((All, All, part))
+            };
+            let ds = dq_mma.a_operand(&exchange.tiles.map(transposed), 0);
+            let products = Products {
+                k: scores.a_operand(k_tiles.tensor(), 0).slice((All, All, 0)),
+                v: scores.a_operand(v_tiles.tensor(), 0).slice((All, All, 0)),
+                q: scores.b_operand(q_tiles.tensor()),
+                gradient: scores.b_operand(gradient_tiles.tensor()),
+                q_transposed: dk_mma.b_operand(&q_tiles.tensor().map(transposed)),
+                gradient_transposed: dv_mma.b_operand(&gradient_tiles.tensor().map(transposed)),
+                ds: [ds.slice((All, All, 0)), ds.slice((All, All, 1))],
+                k_columns: [columns_of(k_tiles.tensor(), part), columns_of(peer_k_tiles.tensor(), warpgroup)],
+                scores,
+                dv: dv_mma,
+                dk: dk_mma,
+                dq: dq_mma,
+            };
+            let stages = Stages { q: q_pipeline.consumer(), gradient: gradient_pipeline.consumer() };
+            let mut kv_stage = kv_pipeline.consumer();
+            let first_block = (sequence * kv_heads + kv_head) * group * row_blocks;
+            let sums = QuerySums {
+                sums: dq.at(first_block as u64 * u64::from(ROWS * self.head_dim)),
+                elements: ROWS * self.head_dim,
+                threads: PARTS * 128,
+                turns: self.deterministic.then(|| Turns {
+                    counters: turns.at(first_block * PARTS),
+                    parts: PARTS,
+                    rows: ROWS,
+                    row_blocks,
+                    unit: block,
+                    problem,
+                    mask: self.mask,
+                }),
+            };
+            let consumers = Consumers {
+                kernel: *self,
+                role: consumer,
+                products: &products,
+                exchange: &exchange,
+                problem,
+                first_key,
+                lse: lse_tiles.tensor(),
+                delta: delta_tiles.tensor(),
+                sums,
+                part,
+                range,
+                row_blocks,
+            };
+            kv_stage.wait();
+            let works = range.begin < range.end && group > 0u32;
+            let rows = KeyRows { sequence, kv_head, kv_heads, keys, first: first_key, thread };
+            let [d, value_d] = self.stored;
+            if warpgroup == 0 {
+                registers.dv.clear();
+                if works {
+                    consumers.weights_of_all(&mut registers, stages);
+                }
+                rows.store(&registers.dv, constant(1.0f32), value_d, *dv);
+            } else {
+                registers.dk.clear();
+                if works {
+                    consumers.gradients_of_all(&mut registers, stages);
+                }
+                rows.store(&registers.dk, problem.scale, d, *dk);
+            }
+            kv_stage.release();
+        }
+    }
+}
