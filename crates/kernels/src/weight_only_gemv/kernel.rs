@@ -222,18 +222,26 @@ impl Gemv {
     }
 
     /// The elements of vector g that belong to this lane's words of each chunk of a k-block, in the
-    /// order of the words' pairs.
+    /// order of the words' pairs; zeros past the end of a row. Past the batch they are the last
+    /// vector's, whose results nobody stores.
     fn batch_elements(&self, x: Global<bf16>, block: Reg<u32>) -> Vec<Vec<Reg<u32>>> {
         let per_word = self.format.per_word();
-        let vector = lane_id() / 4;
-        let row = x.cast::<u32>().at(vector.min(self.batch - 1).mul_wide(self.k / 2));
+        let row = (lane_id() / 4).min(self.batch - 1).mul_wide(self.k / 2);
+        let row = x.cast::<u32>().at(row);
+        let are_whole = self.words().is_multiple_of(ROW_WORDS);
         let mut all = vec![];
         for chunk in 0..CHUNKS {
             let word = block * ROW_WORDS + chunk * CHUNK_WORDS + lane_id() % 4;
-            let mut elements = vec![constant(0u32); per_word as usize / 2];
-            if vector < self.batch && word < self.words() {
-                let from = row.at(word * (per_word / 2));
-                elements = vector::load_lanes(from, per_word / 2, vector::read_once());
+            let load =
+                || vector::load_lanes(row.at(word * (per_word / 2)), per_word / 2, vector::read_once());
+            let mut elements = vec![];
+            if are_whole {
+                elements = load();
+            } else {
+                elements = vec![constant(0u32); per_word as usize / 2];
+                if word < self.words() {
+                    elements = load();
+                }
             }
             all.push(self.format.in_order(&elements));
         }
