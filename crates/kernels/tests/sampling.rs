@@ -28,6 +28,12 @@ fn every_filter_is_exact_at_every_length() {
             commands.push(format!("sampling --vocabulary {vocabulary} {filters}"));
         }
     }
+    // Several tiles of a row that is streamed; without a history.
+    for filters in &FILTERS[..6] {
+        for options in ["--vocabulary 9000", "--vocabulary 2051 --type bf16"] {
+            commands.push(format!("sampling --streamed true --threads 64 {options} {filters}"));
+        }
+    }
     let device = hopper(Schedule::Random(7)).expect("an emulated device");
     commands.iter().for_each(|command| run(&SUITE, &device, command));
 }
@@ -42,6 +48,8 @@ fn every_path_is_exact_and_checks_clean() {
             "sampling --rows 1 --vocabulary 1501 --ctas 4 --threads 64 --top-k 0 --type bf16",
             "sampling --rows 1 --vocabulary 1500 --ctas 2 --threads 64 --top-k 300 --top-p 0.8 --type f16",
             "sampling --rows 2 --vocabulary 600 --ctas 2 --threads 64 --temperature 0 --type bf16",
+            "sampling --rows 2 --vocabulary 5000 --streamed true --threads 64 --log-probabilities true",
+            "sampling --rows 1 --vocabulary 5008 --streamed true --threads 64 --top-k 0 --type f16",
         ] {
             run(&SUITE, &device, command);
         }
@@ -94,13 +102,23 @@ fn special_logits_are_defined() {
         ([-0.0, 0.0, -0.0, -1.0, -2.0], greedy, 0),
         ([0.0, 1e-30, 0.0, -1.0, -2.0], cold, 1),
     ];
-    let rows: Vec<_> = cases.iter().map(|(logits, parameters, _)| (logits.to_vec(), *parameters)).collect();
-    let (found, log_probabilities) = tokens(&rows);
-    for (row, (logits, parameters, expected)) in cases.iter().enumerate() {
-        let (token, logarithm) = reference::sample(logits, parameters, &[]);
-        assert_eq!((found[row], token), (*expected, *expected), "{logits:?}");
-        let difference = (f64::from(log_probabilities[row]) - logarithm).abs();
-        assert!(difference < 1e-5 || logarithm.is_nan() && log_probabilities[row].is_nan(), "{logits:?}");
+    // A few rows are stored; many long ones are streamed.
+    for (count, vocabulary) in [(cases.len(), 5), (64, 1 << 15)] {
+        let row = |logits: &[f32; 5], parameters| {
+            let mut logits = logits.to_vec();
+            logits.resize(vocabulary, -INFINITY);
+            (logits, parameters)
+        };
+        let mut rows: Vec<_> = cases.iter().map(|(logits, parameters, _)| row(logits, *parameters)).collect();
+        rows.resize(count, row(&[-INFINITY; 5], greedy));
+        let (found, log_probabilities) = tokens(&rows);
+        for (number, (logits, parameters, expected)) in cases.iter().enumerate() {
+            let (token, logarithm) = reference::sample(&rows[number].0, parameters, &[]);
+            assert_eq!((found[number], token), (*expected, *expected), "{logits:?}");
+            let given = log_probabilities[number];
+            let is_near = (f64::from(given) - logarithm).abs() < 1e-5;
+            assert!(is_near || logarithm.is_nan() && given.is_nan(), "{logits:?}");
+        }
     }
 }
 

@@ -108,6 +108,12 @@ impl<T: RowElement> Chunk<T> {
         self.lanes as usize
     }
 
+    /// The same elements in registers of their own.
+    #[track_caller]
+    pub(crate) fn duplicate(&self) -> Self {
+        Self { words: self.words.iter().map(|word| word.duplicate()).collect(), ..*self }
+    }
+
     /// The elements in f32.
     #[track_caller]
     pub(crate) fn values(&self) -> Vec<Reg<f32>> {

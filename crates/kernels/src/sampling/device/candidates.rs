@@ -3,7 +3,7 @@
 use warpwright::prelude::*;
 
 use super::mass::Masses;
-use super::search::{Keys, add_where};
+use super::search::{KeyMemory, Keys, add_where};
 
 /// Candidates that a thread sorts.
 const PER_THREAD: u32 = 2;
@@ -39,6 +39,11 @@ impl Candidates {
         self.threads * PER_THREAD
     }
 
+    /// How many there are in this CTA, of which the capacity is kept.
+    pub(super) fn count(&self) -> Reg<u32> {
+        self.count.load()
+    }
+
     /// A key that `wanted` keys of the CTA reach at least: the `wanted`-th highest of its threads'
     /// highest keys, without the low bits.
     pub(super) fn bound(&self, highest: Reg<u32>, wanted: Reg<u32>) -> Reg<u32> {
@@ -56,7 +61,7 @@ impl Candidates {
     }
 
     /// Sends the keys from `bound` on to the first CTA. Their number may exceed the capacity.
-    pub(super) fn collect<S: Space>(&self, keys: &Keys<S>, bound: Reg<u32>) -> Reg<u32> {
+    pub(super) fn collect<M: KeyMemory>(&self, keys: &Keys<M>, bound: Reg<u32>) -> Reg<u32> {
         let least = bound.max(1u32);
         keys.fold((), |(), key, index| self.send(keys, key.ge(least), key, index));
         keys.team.sync();
@@ -67,7 +72,14 @@ impl Candidates {
         count
     }
 
-    fn send<S: Space>(&self, keys: &Keys<S>, is_one: Reg<bool>, key: Reg<u32>, index: Reg<u32>) {
+    /// Sends a key to the first CTA, if it is a candidate.
+    pub(super) fn send<M: KeyMemory>(
+        &self,
+        keys: &Keys<M>,
+        is_one: Reg<bool>,
+        key: Reg<u32>,
+        index: Reg<u32>,
+    ) {
         if is_one {
             let word = (key.convert::<u64>() << 32u32) | (!keys.column(index)).convert::<u64>();
             if keys.team.ctas > 1 {

@@ -11,7 +11,7 @@ use warpwright::prelude::*;
 
 use super::candidates::Candidates;
 use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, key_of, logit_of, random_bits};
-use super::search::Keys;
+use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys};
 use super::team::Team;
 use crate::rows::{Chunk, RowElement};
 use crate::sampling::problem::NO_TOKEN;
@@ -28,10 +28,21 @@ pub(crate) struct Sample {
     pub(crate) threads: u32,
     /// Elements of a vector.
     pub(crate) lanes: u32,
-    /// Whether shared memory holds the keys; else a workspace does.
-    pub(crate) is_resident: bool,
+    pub(crate) residency: Residency,
     pub(crate) has_history: bool,
     pub(crate) has_log_probabilities: bool,
+}
+
+/// Where the keys of a row are after it was read once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Residency {
+    /// In shared memory.
+    Shared,
+    /// In a workspace.
+    Workspace,
+    /// Nowhere: the few keys that top-k may keep are collected while one CTA reads the row, and
+    /// other searches read the row again. There is no history.
+    Streamed,
 }
 
 /// What the kernel reads beside the logits.
@@ -127,38 +138,40 @@ impl Sample {
             launch::cluster(self.ctas, 1, 1);
         }
         let outputs = (*tokens, *log_probabilities);
-        if self.is_resident {
-            self.sample(*logits, inputs, outputs, dynamic_shared::<u32>(self.keys()));
-        } else {
-            let keys = workspace.at(block_idx().x as u64 * u64::from(self.keys()));
-            self.sample(*logits, inputs, outputs, keys);
+        match self.residency {
+            Residency::Shared => {
+                self.sample_stored(*logits, inputs, outputs, dynamic_shared::<u32>(self.keys()));
+            }
+            Residency::Workspace => {
+                let keys = workspace.at(block_idx().x as u64 * u64::from(self.keys()));
+                self.sample_stored(*logits, inputs, outputs, keys);
+            }
+            Residency::Streamed => self.sample_streamed(*logits, inputs, outputs),
         }
     }
 }
 
 #[device]
 impl Sample {
-    fn sample<T: RowElement, S: Space>(
+    /// Samples a row whose keys are stored.
+    fn sample_stored<T: RowElement, S: Space>(
         &self,
         logits: Global<T>,
         inputs: SampleInputs,
-        (tokens, log_probabilities): (Global<u32>, Global<f32>),
+        outputs: (Global<u32>, Global<f32>),
         keys: Pointer<u32, S>,
     ) {
         let team = Team::new(self.ctas);
-        let (threads, lanes) = (self.threads, self.lanes);
-        let mut keys = Keys { team, threads, lanes, count: self.keys(), keys };
-        let candidates = Candidates::new(threads);
+        let memory = StoredKeys { count: self.keys(), keys };
+        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, memory };
+        let candidates = Candidates::new(self.threads);
         let row_index = block_idx().x / self.ctas;
         let row = Row::load(inputs.parameters.at(row_index * 12u32));
         let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
         let mut highest = self.load(&keys, logits);
         team.sync();
 
-        let mut log_sum = (constant(0f32), constant(0f32));
-        if self.has_log_probabilities {
-            log_sum = self.log_sum(&mut keys, highest);
-        }
+        let log_sum = self.log_sum(&mut keys, highest);
         if self.has_history {
             let first = row_index as u64 * inputs.capacity as u64;
             let history = (inputs.history.at(first), inputs.counts.at(first));
@@ -168,9 +181,9 @@ impl Sample {
         }
 
         // The highest key in the upper half, the complement of the lowest bound in the lower.
-        let top_k = row.top_k.lt(self.vocabulary).select(row.top_k, 0u32);
+        let top_k = self.top_k(&row);
         let wanted = top_k.div_ceil(self.ctas);
-        let has_bound = wanted.gt(0) & wanted.le(threads);
+        let has_bound = wanted.gt(0) & wanted.le(self.threads);
         let mut bound = constant(0u32);
         if has_bound {
             bound = candidates.bound(highest, wanted);
@@ -187,51 +200,121 @@ impl Sample {
             (a.max(b).convert::<u64>() << 32u32) | i.max(j).convert::<u64>()
         });
         let (top, bound) = ((both >> 32u32).convert::<u32>(), !both.convert::<u32>());
+        let column = self.draw(
+            &mut keys,
+            (&candidates, &row),
+            top,
+            |keys| {
+                let mut count = constant(u32::MAX);
+                if collects {
+                    count = candidates.collect(keys, bound);
+                }
+                count
+            },
+            |keys| !keys.team.max(self.last_equal(keys, top)),
+        );
+        self.store(outputs, logits, (row_index, column), log_sum);
+        team.leave();
+    }
 
+    /// Samples a row that nothing keeps.
+    fn sample_streamed<T: RowElement>(
+        &self,
+        logits: Global<T>,
+        inputs: SampleInputs,
+        outputs: (Global<u32>, Global<f32>),
+    ) {
+        let row_index = block_idx().x;
+        let row = Row::load(inputs.parameters.at(row_index * 12u32));
+        let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
+        let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
+        let team = Team::new(1);
+        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, memory };
+        let candidates = Candidates::new(self.threads);
+        sync_threads();
+        let top_k = self.top_k(&row);
+        let has_bound = top_k.gt(0) & top_k.le(self.threads);
+        let (highest, column) = self.stream(&keys, &candidates, has_bound.select(top_k, 0u32));
+        // Of equal keys, the lowest column.
+        let best = (highest.convert::<u64>() << 32u32) | (!column).convert::<u64>();
+        let best = block::reduce_max(best);
+        let (top, lowest) = ((best >> 32u32).convert::<u32>(), !best.convert::<u32>());
+
+        let log_sum = self.log_sum(&mut keys, highest);
+        let column = self.draw(
+            &mut keys,
+            (&candidates, &row),
+            top,
+            |_| has_bound.select(candidates.count(), u32::MAX),
+            |_| lowest,
+        );
+        self.store(outputs, logits, (row_index, column), log_sum);
+    }
+
+    /// The k of top-k; 0 where all are kept.
+    fn top_k(&self, row: &Row) -> Reg<u32> {
+        row.top_k.lt(self.vocabulary).select(row.top_k, 0u32)
+    }
+
+    /// The column, by the highest key of the row. `count` collects candidates and counts them, and
+    /// `greedy` is the lowest column of that key.
+    fn draw<M: KeyMemory>(
+        &self,
+        keys: &mut Keys<M>,
+        (candidates, row): (&Candidates, &Row),
+        top: Reg<u32>,
+        count: impl Fn(&Keys<M>) -> Reg<u32>,
+        greedy: impl Fn(&mut Keys<M>) -> Reg<u32>,
+    ) -> Reg<u32> {
         let mut column = constant(NO_TOKEN);
         if top > NEGATIVE_INFINITY && top <= INFINITY {
             let scale = (std::f32::consts::LOG2_E / row.temperature).min(f32::MAX);
             let least = (row.min_p.min(1f32) * (1u64 << 40) as f32).convert::<u64>();
             let masses = Masses { top, maximum: logit_of(top), scale, least };
             if row.temperature > 0f32 {
-                let mut count = constant(u32::MAX);
-                if collects {
-                    count = candidates.collect(&keys, bound);
-                }
+                let count = count(keys);
                 if count <= candidates.capacity() {
                     if keys.team.rank == 0 {
                         column = candidates.choose(
-                            (count, top_k),
+                            (count, self.top_k(row)),
                             &masses,
                             |total| row.target(total),
                             |total| row.point(total),
                         );
                     }
                 } else {
-                    column = self.search(&mut keys, &row, top_k, &masses);
+                    column = self.search(keys, row, self.top_k(row), &masses);
                 }
             } else {
-                // Of equal keys, the lowest column.
-                column = !keys.team.max(self.last_equal(&keys, top));
+                column = greedy(keys);
             }
         }
-        if keys.team.rank == 0 && thread_idx().x == 0 {
+        column
+    }
+
+    /// Stores the token of a row, and its log-probability.
+    fn store<T: RowElement>(
+        &self,
+        (tokens, log_probabilities): (Global<u32>, Global<f32>),
+        logits: Global<T>,
+        (row_index, column): (Reg<u32>, Reg<u32>),
+        (maximum, log_sum): (Reg<f32>, Reg<f32>),
+    ) {
+        if block_idx().x % self.ctas == 0 && thread_idx().x == 0 {
             tokens[row_index] = column;
             if self.has_log_probabilities {
                 let mut result = constant(f32::NAN);
                 if column < self.vocabulary {
                     let logit = Chunk::load(logits.at(column), 1, Access::new()).values()[0];
-                    let (maximum, log_sum) = log_sum;
                     result = logit.eq(maximum).select(0f32, logit - maximum) - log_sum;
                 }
                 log_probabilities[row_index] = result;
             }
         }
-        team.leave();
     }
 
     /// Loads the CTA's part of the row. The result is the highest key of this thread.
-    fn load<T: RowElement, S: Space>(&self, keys: &Keys<S>, row: Global<T>) -> Reg<u32> {
+    fn load<T: RowElement, S: Space>(&self, keys: &Keys<StoredKeys<S>>, row: Global<T>) -> Reg<u32> {
         let vectors = self.vocabulary / self.lanes;
         let mut highest = constant(0u32);
         for first in (0..self.steps()).step_by(AT_ONCE as usize) {
@@ -253,15 +336,19 @@ impl Sample {
                     chunk.values().into_iter().map(|logit| inside.select(key_of(logit), 0u32)).collect();
                 highest = of_row.iter().fold(highest, |highest, key| highest.max(*key));
                 for (part, lanes) in of_row.chunks(4).enumerate() {
-                    vector::store_lanes(keys.keys.at(*index + part as u32 * 4), lanes, Access::new());
+                    vector::store_lanes(keys.memory.keys.at(*index + part as u32 * 4), lanes, Access::new());
                 }
             }
         }
         highest
     }
 
-    /// The maximum of the logits, and the logarithm of the sum of exponentials relative to it.
-    fn log_sum<S: Space>(&self, keys: &mut Keys<S>, highest: Reg<u32>) -> (Reg<f32>, Reg<f32>) {
+    /// The maximum of the logits, and the logarithm of the sum of exponentials relative to it;
+    /// zeros where log-probabilities are not computed.
+    fn log_sum<M: KeyMemory>(&self, keys: &mut Keys<M>, highest: Reg<u32>) -> (Reg<f32>, Reg<f32>) {
+        if !self.has_log_probabilities {
+            return (constant(0f32), constant(0f32));
+        }
         let top = keys.team.max(highest);
         let maximum = logit_of(top);
         let scale = constant(std::f32::consts::LOG2_E);
@@ -275,7 +362,7 @@ impl Sample {
     /// Applies the penalties to the CTA's keys of earlier tokens.
     fn penalize<S: Space>(
         &self,
-        keys: &Keys<S>,
+        keys: &Keys<StoredKeys<S>>,
         row: &Row,
         (tokens, counts): (Global<u32>, Global<u32>),
         length: Reg<u32>,
@@ -286,7 +373,7 @@ impl Sample {
             let (is_here, index) = keys.index(token);
             if is_here && token < self.vocabulary {
                 let count = counts.at(entry).load();
-                let key = keys.keys.at(index);
+                let key = keys.memory.keys.at(index);
                 let logit = logit_of(key.load());
                 let logit = logit.gt(0f32).select(logit / repetition, logit * repetition);
                 let logit = logit - count.convert::<f32>() * frequency;
@@ -297,7 +384,13 @@ impl Sample {
     }
 
     /// The column, where candidates are many.
-    fn search<S: Space>(&self, keys: &mut Keys<S>, row: &Row, top_k: Reg<u32>, masses: &Masses) -> Reg<u32> {
+    fn search<M: KeyMemory>(
+        &self,
+        keys: &mut Keys<M>,
+        row: &Row,
+        top_k: Reg<u32>,
+        masses: &Masses,
+    ) -> Reg<u32> {
         let mut least = constant(1u32);
         if top_k > 0 {
             let (found, _) = keys.search(top_k.convert::<u64>(), |_, key, _| key, |_| constant(1u64));
@@ -331,7 +424,7 @@ impl Sample {
     }
 
     /// The complement of the lowest column of this thread with that key; 0 without one.
-    fn last_equal<S: Space>(&self, keys: &Keys<S>, wanted: Reg<u32>) -> Reg<u32> {
+    fn last_equal<M: KeyMemory>(&self, keys: &Keys<M>, wanted: Reg<u32>) -> Reg<u32> {
         keys.fold(constant(0u32), |last, key, index| {
             key.eq(wanted).select(!keys.column(index), 0u32).max(last)
         })

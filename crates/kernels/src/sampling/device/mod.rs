@@ -4,7 +4,8 @@ mod candidates;
 mod kernel;
 mod mass;
 mod search;
+mod stream;
 mod team;
 
-pub(super) use kernel::Sample;
+pub(super) use kernel::{Residency, Sample};
 pub(crate) use mass::{key_of, logit_of};

@@ -9,28 +9,106 @@ use warpwright::lang::space::Space;
 use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 
+use super::mass::key_of;
 use super::team::Team;
+use crate::rows::{Chunk, RowElement};
+use crate::vector;
 
 /// The keys of a CTA.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Keys<S: Space> {
+pub(super) struct Keys<M: KeyMemory> {
     pub(super) team: Team,
-    /// Threads of a CTA, elements of a vector, and keys of a CTA.
+    /// Threads of a CTA, and elements of a vector.
     pub(super) threads: u32,
     pub(super) lanes: u32,
+    pub(super) memory: M,
+}
+
+/// Where the keys of a CTA are.
+pub(super) trait KeyMemory: DeviceValue + Copy {
+    /// Folds `work` over this thread's keys and their indices.
+    fn fold<V: DeviceValue + Yields<V> + Copy>(
+        &self,
+        keys: &Keys<Self>,
+        state: V,
+        work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
+    ) -> V;
+}
+
+/// Keys in memory of their own: `count` of each CTA.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct StoredKeys<S: Space> {
     pub(super) count: u32,
     pub(super) keys: Pointer<u32, S>,
 }
 
-/// Keys that a thread reads at once.
+/// The keys of a row of one CTA, made of its logits each time.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct KeysOfLogits<T: RowElement> {
+    pub(super) logits: Global<T>,
+    pub(super) vocabulary: u32,
+}
+
+/// Stored keys that a thread reads at once.
 const AT_ONCE: u32 = 4;
+/// Vectors of logits that a thread reads at once.
+const VECTORS_AT_ONCE: u32 = 4;
+
+#[device]
+impl<S: Space> KeyMemory for StoredKeys<S> {
+    fn fold<V: DeviceValue + Yields<V> + Copy>(
+        &self,
+        keys: &Keys<Self>,
+        mut state: V,
+        work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
+    ) -> V {
+        for index in (thread_idx().x * AT_ONCE..self.count).step_by(keys.threads * AT_ONCE) {
+            let read = self.keys.at(index).load_vector::<4>();
+            for lane in 0..AT_ONCE {
+                state = work(state, read[lane as usize], index + lane);
+            }
+        }
+        state
+    }
+}
+
+#[device]
+impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
+    fn fold<V: DeviceValue + Yields<V> + Copy>(
+        &self,
+        keys: &Keys<Self>,
+        mut state: V,
+        work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
+    ) -> V {
+        let (lanes, stride) = (keys.lanes, keys.threads * keys.lanes);
+        for first in (thread_idx().x * lanes..self.vocabulary).step_by(stride * VECTORS_AT_ONCE) {
+            let columns: Vec<_> = (0..VECTORS_AT_ONCE).map(|vector| first + vector * stride).collect();
+            let chunks: Vec<_> = columns.iter().map(|column| self.load(*column, lanes)).collect();
+            for (column, chunk) in columns.into_iter().zip(chunks) {
+                let inside = column.lt(self.vocabulary);
+                for (lane, logit) in chunk.values().into_iter().enumerate() {
+                    state = work(state, inside.select(key_of(logit), 0u32), column + lane as u32);
+                }
+            }
+        }
+        state
+    }
+}
+
+impl<T: RowElement> KeysOfLogits<T> {
+    /// The vector at `column`, and the last one past the end of the row.
+    #[track_caller]
+    pub(super) fn load(&self, column: Reg<u32>, lanes: u32) -> Chunk<T> {
+        Chunk::load(self.logits.at(column.min(self.vocabulary - lanes)), lanes, vector::read_once())
+    }
+}
 
 /// Bits of a step of the search, and the digits that are not 0.
 const DIGIT_BITS: u32 = 2;
 const DIGITS: usize = (1 << DIGIT_BITS) - 1;
 
 #[device]
-impl<S: Space> Keys<S> {
+impl<M: KeyMemory> Keys<M> {
     /// The column of a key.
     pub(super) fn column(&self, index: Reg<u32>) -> Reg<u32> {
         let vector = index / self.lanes;
@@ -49,16 +127,10 @@ impl<S: Space> Keys<S> {
     /// Folds `work` over this thread's keys and their indices.
     pub(super) fn fold<V: DeviceValue + Yields<V> + Copy>(
         &self,
-        mut state: V,
+        state: V,
         work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
     ) -> V {
-        for index in (thread_idx().x * AT_ONCE..self.count).step_by(self.threads * AT_ONCE) {
-            let keys = self.keys.at(index).load_vector::<4>();
-            for lane in 0..AT_ONCE {
-                state = work(state, keys[lane as usize], index + lane);
-            }
-        }
-        state
+        self.memory.fold(self, state, work)
     }
 
     /// The sum of `amount` over the row's keys from `least` on.

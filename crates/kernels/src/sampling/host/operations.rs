@@ -4,7 +4,7 @@ use warpwright::lang::element::Element;
 use warpwright::runtime::{LaunchCounts, Storable, Stream};
 use warpwright_harness::Options;
 
-use super::super::device::Sample;
+use super::super::device::{Residency, Sample};
 use super::super::problem::SamplingBuffers;
 use crate::operations::{OperationError, Operations, Result, Scratch};
 use crate::rows::RowElement;
@@ -26,6 +26,8 @@ pub(crate) struct SamplingTuning {
     /// Threads of a CTA: a multiple of 32 from 64 on.
     #[option(min = 64, max = 1024, search = [256, 512, 1024])]
     pub(super) threads: Option<u32>,
+    /// Do not keep rows, each of which one CTA reads: for many rows without a history.
+    pub(super) streamed: bool,
 }
 
 /// Keys of a CTA: 64 KiB, so that an SM holds three CTAs.
@@ -37,6 +39,10 @@ const MANY_ROWS: u32 = 8;
 /// Threads of a CTA at most, of many rows. (H200, 128 rows of 248,320: 104 us with 256, 134 with
 /// 512.)
 const MANY_ROWS_THREADS: u32 = 256;
+/// Rows and tokens from which a CTA streams a row: about half of the SMs have one. (An estimate: the
+/// streamed kernel has not been timed on a GPU.)
+const STREAMED_ROWS: u32 = 64;
+const STREAMED_VOCABULARY: u32 = 1 << 15;
 /// CTAs of a cluster at most, on Hopper with the non-portable size.
 const MAX_CTAS: u32 = 16;
 /// Shared memory beside the keys: at most 1024 threads with two candidates each, and exchanges.
@@ -107,7 +113,8 @@ impl Operations {
             None => (parameters, parameters, 0),
         };
         self.with_scratch(stream, |scratch: &mut SamplingScratch| {
-            let elements = if sample.is_resident { 0 } else { grid as usize * sample.keys() as usize };
+            let is_stored = sample.residency == Residency::Workspace;
+            let elements = if is_stored { grid as usize * sample.keys() as usize } else { 0 };
             let workspace = scratch.keys.at_least(self.device(), elements.max(1))?;
             let log_probabilities = match log_probabilities {
                 Some(buffer) => buffer,
@@ -129,9 +136,18 @@ impl Operations {
         let lanes = vector::widest(vocabulary.into(), T::BYTES);
         let of_cta = if rows < MANY_ROWS { CTA_KEYS_OF_FEW_ROWS } else { CTA_KEYS };
         let wanted = vocabulary.div_ceil(of_cta).next_power_of_two().min(MAX_CTAS);
+        let has_history = buffers.history.is_some();
+        if tuning.streamed && has_history {
+            let reason = "rows with a history are kept for its penalties; do not stream them".to_owned();
+            return Err(OperationError::Shape { what: "sampling", reason });
+        }
+        let are_many = rows >= STREAMED_ROWS && vocabulary >= STREAMED_VOCABULARY;
+        let is_automatic = tuning.ctas.is_none() && tuning.threads.is_none();
+        let is_streamed = tuning.streamed || (are_many && is_automatic && !has_history);
         let ctas = tuning.ctas.filter(|_| has_clusters).unwrap_or(if has_clusters { wanted } else { 1 });
+        let ctas = if is_streamed { 1 } else { ctas };
         let vectors = (vocabulary / lanes).div_ceil(ctas);
-        let most = if rows < MANY_ROWS { 512 } else { MANY_ROWS_THREADS };
+        let most = if rows < MANY_ROWS || is_streamed { 512 } else { MANY_ROWS_THREADS };
         let threads = tuning.threads.unwrap_or(vectors.next_power_of_two().clamp(128, most));
         if !threads.is_multiple_of(32) {
             let reason = format!("CTAs of {threads} threads; give a multiple of 32");
@@ -142,12 +158,15 @@ impl Operations {
             ctas,
             threads,
             lanes,
-            is_resident: true,
-            has_history: buffers.history.is_some(),
+            residency: Residency::Streamed,
+            has_history,
             has_log_probabilities: buffers.log_probabilities.is_some(),
         };
         let available = capability.shared_bytes_per_cta_opt_in.saturating_sub(OTHER_SHARED_BYTES);
-        sample.is_resident = sample.keys() <= available / 4;
+        if !is_streamed {
+            let fits = sample.keys() <= available / 4;
+            sample.residency = if fits { Residency::Shared } else { Residency::Workspace };
+        }
         Ok(sample)
     }
 }
