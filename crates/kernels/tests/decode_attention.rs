@@ -7,6 +7,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{
     Argument, Buffer, Device, Error, Launch, LaunchCounts, LaunchRecord, Stream, TensorMap,
 };
+use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use warpwright_kernels::operations::{OperationError, Operations};
 
@@ -83,8 +84,8 @@ struct Call {
 impl Call {
     fn new(device: &Device) -> Result<Self, Error> {
         let heads = Heads { query_heads: 4, key_heads: 2, head_dim: 64 };
-        let shape =
-            DecodeShape { heads, batch: 1, queries: 1, page_size: 64, pages: 16, pages_per_sequence: 16 };
+        let cache = PagedCache { page_size: 64, pages: 16, pages_per_sequence: 16 };
+        let shape = DecodeShape { heads, batch: 1, queries: 1, cache };
         Ok(Self {
             shape,
             queries: device.zeros(shape.query_elements())?,
@@ -119,7 +120,7 @@ impl Call {
 
     /// The map of a pool, where the launch passes one.
     fn map(&self, pool: &Buffer<bf16>) -> Result<TensorMap, Error> {
-        let DecodeShape { heads, page_size, pages, .. } = self.shape;
+        let DecodeShape { heads, cache: PagedCache { page_size, pages, .. }, .. } = self.shape;
         let [key, head] =
             [heads.key_heads * heads.head_dim, heads.head_dim].map(|elements| u64::from(elements) * 2);
         let boxes = Requirement::tiled(ElementType::Bf16, &[heads.head_dim, 16, 1, 1, 1]);

@@ -10,7 +10,8 @@ use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use warpwright_kernels::attention::score::Pair;
 use warpwright_kernels::attention::{
-    Attention, AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, ScaleGranularity,
+    Attention, AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, PagedCache, Pages,
+    ScaleGranularity, Strides,
 };
 use warpwright_kernels::causal_conv::{CausalConv, ConvSequences};
 use warpwright_kernels::columns::MatrixColumns;
@@ -83,6 +84,29 @@ fn attend_fp8(
     let scales = AttentionScales { granularity, q: &q, k: &k, v: &v };
     let buffers = Fp8AttentionBuffers::new([&matrix; 3], scales, &mut o);
     bench.operations.attention_fp8(&bench.stream, &attention, buffers)
+}
+
+/// Attention of [`ATTENTION`]'s queries over a paged cache, of which a buffer has `missing` elements
+/// less: the block table, the lengths or the offsets of queries.
+fn attend_paged(bench: &Bench, cache: PagedCache, missing: [usize; 3]) -> Outcome {
+    let pool = bench.of::<bf16>(CACHE.keys() * 4 * 64);
+    let (q, mut o) = (bench.of(2048), bench.of(2048));
+    let [table, lengths, offsets] =
+        [(2, 0), (1, 1), (2, 2)].map(|(length, i)| bench.of::<u32>(length - missing[i]));
+    let buffers = AttentionBuffers {
+        offsets: Some([&offsets, &offsets]),
+        pages: Some(Pages { table: &table, lengths: &lengths }),
+        ..AttentionBuffers::new(&q, &pool, &pool, &mut o)
+    };
+    bench.operations.attention(&bench.stream, &ATTENTION.paged(8, cache), buffers)
+}
+
+/// The strides of [`ATTENTION`] without gaps.
+const DENSE: Strides = Strides::in_rows(8, 256, 0, 64);
+
+/// [`ATTENTION`] with these strides of K and of O.
+fn strided(k: Strides, o: Strides) -> Attention {
+    ATTENTION.strided([DENSE, k, DENSE, o])
 }
 
 /// The gradients of an attention over matrices of [`ATTENTION`].
@@ -329,6 +353,9 @@ fn cross_entropy(bench: &Bench, (x, shape): (usize, (u32, u32)), targets: usize,
     bench.operations.cross_entropy(&bench.stream, (&x, shape), &targets, &mut losses)
 }
 
+/// A cache of five pages.
+const CACHE: PagedCache = PagedCache { page_size: 16, pages: 5, pages_per_sequence: 2 };
+
 /// Decode attention of a legal shape but for `change`, with buffers of that shape but for `grown`,
 /// which have an element more.
 fn decode(
@@ -338,8 +365,7 @@ fn decode(
     grown: Option<usize>,
 ) -> Outcome {
     let heads = Heads { query_heads: 4, key_heads: 2, head_dim: 64 };
-    let mut shape =
-        DecodeShape { heads, batch: 2, queries: 3, page_size: 16, pages: 5, pages_per_sequence: 2 };
+    let mut shape = DecodeShape { heads, batch: 2, queries: 3, cache: CACHE };
     change(&mut shape);
     let more = |index: usize| usize::from(grown == Some(index));
     let of = |index: usize, elements: usize| bench.of::<bf16>(elements + more(index));
@@ -523,6 +549,25 @@ const REFUSALS: &[Refusal] = refusals! {
     attention, |b| attend(b, ATTENTION.value_dim(512), 0)
         => "an attention: heads have 64 and 512 elements; use multiples of 16 up to 256";
     attention, |b| attend(b, ATTENTION.keys(0), 0) => "an attention: there are no keys; O would be zeros";
+    attention, |b| attend_paged(b, PagedCache { page_size: 24, ..CACHE }, [0; 3])
+        => "an attention: pages of 24 keys; give one of [16, 32, 64, 128, 256]";
+    attention, |b| attend_paged(b, PagedCache { pages_per_sequence: 1 << 27, ..CACHE }, [0; 3])
+        => "an attention: a sequence's entries of the block table hold 2147483648 keys; use at most 2^30";
+    attention, |b| attend_paged(b, PagedCache { pages: 6, ..CACHE }, [0; 3])
+        => "K of an attention: expected a length of 24576, found 20480";
+    attention, |b| attend_paged(b, CACHE, [1, 0, 0])
+        => "the block table of an attention: expected a length of 2, found 1";
+    attention, |b| attend_paged(b, CACHE, [0, 1, 0])
+        => "the keys of each sequence of an attention: expected a length of 1, found 0";
+    attention, |b| attend_paged(b, CACHE, [0, 0, 1])
+        => "the offsets of packed queries: expected a length of 2, found 1";
+    attention, |b| attend(b, strided(Strides::in_rows(8, 260, 0, 64), DENSE), 0)
+        => "K of an attention: expected a length of 2076, found 2048";
+    attention, |b| attend(b, strided(Strides::in_rows(8, 252, 0, 64), DENSE), 0)
+        => "K of an attention: its rows are 252 elements apart; use a multiple of 8, which is 16 bytes";
+    attention, |b| attend(b, strided(DENSE, Strides { head: 56, ..DENSE }), 0)
+        => "O of an attention: its sequences are 2048 elements apart, its rows 256 and its heads 56, so that some overlap; \
+            use strides that keep them apart";
     attention, |b| attend(b, ATTENTION.scale(0.0), 0)
         => "an attention: the scale of the scores is 0; use a positive one";
     attention, |b| attend(b, ATTENTION.scale(f32::NAN), 0)
@@ -561,6 +606,8 @@ const REFUSALS: &[Refusal] = refusals! {
     deterministic_attention_gradients, |b| differentiate_by(b, |operations, stream, buffers| {
         operations.deterministic_attention_gradients(stream, &ATTENTION.biased(), buffers)
     }) => "an attention's gradients: there are no gradients of softcap, ALiBi or sinks";
+    attention_gradients, |b| differentiate(b, strided(DENSE, DENSE))
+        => "an attention's gradients: there are no gradients of matrices with strides; copy them without gaps";
     attention_gradients, |b| differentiate(b, ATTENTION.keys(9))
         => "K of an attention: expected a length of 2304, found 2048";
     sample, |b| sample(b, 0, 0, 2) => "sampling: a vocabulary of 0 tokens; give 1 to 4194304";
@@ -645,13 +692,13 @@ const REFUSALS: &[Refusal] = refusals! {
         => "decode attention: a head dimension of 80; give one of [64, 96, 128, 192, 256]";
     decode_attention, |b| decode_of(b, |shape| shape.heads.key_heads = 3)
         => "decode attention: 4 query heads and 3 key heads; give a multiple of the key heads, 1 or more of each";
-    decode_attention, |b| decode_of(b, |shape| shape.page_size = 24)
+    decode_attention, |b| decode_of(b, |shape| shape.cache.page_size = 24)
         => "decode attention: pages of 24 keys; give one of [16, 32, 64, 128, 256]";
     decode_attention, |b| decode_of(b, |shape| shape.queries = 65)
         => "decode attention: 65 queries of 2 query heads per key head; give 1 to 64 queries";
-    decode_attention, |b| decode_of(b, |shape| shape.pages_per_sequence = 0)
+    decode_attention, |b| decode_of(b, |shape| shape.cache.pages_per_sequence = 0)
         => "decode attention: a block table without entries; give 1 page per sequence or more";
-    decode_attention, |b| decode_of(b, |shape| (shape.batch, shape.pages_per_sequence) = (0, 1 << 28))
+    decode_attention, |b| decode_of(b, |shape| (shape.batch, shape.cache.pages_per_sequence) = (0, 1 << 28))
         => "decode attention: 0 sequences of up to 4294967296 keys and 2 key heads are more than 2^31 keys of a sequence, or 2^35 keys of all heads; do the work in parts";
     decode_attention, |b| decode_with(b, DecodeOptions { window: Some(0), ..DecodeOptions::default() })
         => "decode attention: a window of 0 keys; give 1 or more, or `None` for all";

@@ -261,9 +261,16 @@ impl Consumer {
     /// Waits for the next stage to be full.
     #[track_caller]
     pub fn wait(&mut self) -> Stage {
+        let stage = self.peek();
+        self.state.advance(self.pipeline.stages);
+        stage
+    }
+
+    /// Waits for the next stage to be full, which stays the next.
+    #[track_caller]
+    pub fn peek(&self) -> Stage {
         let state = self.state.now();
         self.pipeline.full.at(state.stage).wait_parity(state.parity);
-        self.state.advance(self.pipeline.stages);
         self.stage(state.stage)
     }
 

@@ -205,6 +205,13 @@ impl Role {
         barrier_sync(self.warp / 4u32 + 1u32, WARPGROUP);
     }
 
+    /// Waits for all threads of the role. It uses the named barrier of the role's first warpgroup after
+    /// those of [turns](Self::wait_turn).
+    #[track_caller]
+    pub fn sync(self) {
+        barrier_sync(2 * self.all_warpgroups + self.first + 1, self.threads());
+    }
+
     /// Starts turns among the role's warpgroups: the first has the first turn.
     #[track_caller]
     pub fn begin_turns(self) {

@@ -148,6 +148,7 @@ const ANYWHERE: &[Misuse] = misuses! {
     Pipeline::stages(0);
     load_of(false, tma_tile().unwrap(), false);
     load_of(true, tma_tile().unwrap().sliced(2), false);
+    load_of(true, tma_tile().unwrap().in_parts(4), false);
     load_of(true, tma_tile().unwrap(), true);
     roles([warpgroups(1).registers(41)]);
     roles([warpgroups(1).registers(40), warpgroups(2).registers(240)]);

@@ -64,6 +64,13 @@ impl<T: Storable> TileMaps<T> {
         self
     }
 
+    /// The same for matrices that begin at element `first` of their buffer.
+    #[must_use]
+    pub fn starting_at(mut self, first: u64) -> Self {
+        self.description.address = first.saturating_mul(u64::from(T::BYTES));
+        self
+    }
+
     fn of_description(description: Description) -> Self {
         Self { description, format: element_format::<T>(), known: Mutex::default(), element: PhantomData }
     }

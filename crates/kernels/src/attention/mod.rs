@@ -5,9 +5,15 @@ mod backward;
 pub mod decode;
 mod forward;
 mod host;
+mod paged_cache;
 mod problem;
+mod strides;
 
 pub use forward::score;
-pub use host::{AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, ScaleGranularity};
+pub use host::{
+    AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, Pages, ScaleGranularity,
+};
 pub(crate) use host::{AttentionWorkload, GradientWorkload};
+pub use paged_cache::PagedCache;
 pub use problem::{Attention, AttentionElement, Mask, Shape};
+pub use strides::Strides;

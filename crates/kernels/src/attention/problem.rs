@@ -2,10 +2,12 @@
 
 use warpwright::prelude::*;
 
+use super::paged_cache::PagedCache;
+use super::strides::Strides;
 use crate::gemm::problem::types::Operand;
 
 /// A type of Q, K, V and O that the tensor cores multiply.
-pub trait AttentionElement: Operand {
+pub trait AttentionElement: Operand + DeviceNumber {
     /// Two values rounded to this type in one word, the first in the lower half.
     #[track_caller]
     fn pack(low: Reg<f32>, high: Reg<f32>) -> Reg<u32>;
@@ -68,13 +70,18 @@ pub(crate) struct MaskBounds {
 /// O = softmax(scale · Q·Kᵀ)·V of each head.
 ///
 /// Q is (batch, queries, heads, d), K is (batch, keys, kv_heads, d), V is (batch, keys, kv_heads,
-/// value_d), and O is (batch, queries, heads, value_d), without gaps, the last axis contiguous. Of
-/// [packed](Self::packed) sequences the first two axes are one.
+/// value_d), and O is (batch, queries, heads, value_d), without gaps, the last axis contiguous,
+/// unless they have [strides](Self::strided). Of [packed](Self::packed) sequences the first two axes
+/// are one. K and V may be in a [paged cache](Self::paged).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
     pub(crate) shape: Shape,
     /// The queries and keys of all packed sequences.
     pub(crate) packed: Option<[u32; 2]>,
+    /// The cache that K and V are in: the queries are packed.
+    pub(crate) cache: Option<PagedCache>,
+    /// Those of Q, K, V and O.
+    pub(crate) strides: Option<[Strides; 4]>,
     pub(crate) mask: Mask,
     pub(crate) scale: Option<f32>,
     /// The bound of the scores (softcap).
@@ -117,7 +124,9 @@ impl Attention {
             head_dim,
             value_dim: head_dim,
         };
-        Self { shape, packed: None, mask: Mask::Full, scale: None, bound: None, biased: false, sinks: false }
+        let (packed, cache, strides) = (None, None, None);
+        let (scale, bound, biased, sinks) = (None, None, false, false);
+        Self { shape, packed, cache, strides, mask: Mask::Full, scale, bound, biased, sinks }
     }
 
     /// The same with `count` keys in a sequence.
@@ -157,6 +166,27 @@ impl Attention {
     #[must_use]
     pub fn packed(self, queries: u32, keys: u32) -> Self {
         Self { packed: Some([queries, keys]), ..self }
+    }
+
+    /// The same with K and V in a paged cache, for sequences of any lengths: K is (pages, page size,
+    /// kv_heads, head_dim), and V (pages, page size, kv_heads, value_dim). The queries of all sequences
+    /// are [packed](Self::packed), `queries` in all.
+    /// [`AttentionBuffers::pages`](super::AttentionBuffers::pages) has the block table and the number
+    /// of keys of each sequence, and [`AttentionBuffers::offsets`](super::AttentionBuffers::offsets)
+    /// its first query.
+    #[must_use]
+    pub fn paged(self, queries: u32, cache: PagedCache) -> Self {
+        let keys = cache.pages.saturating_mul(cache.page_size);
+        Self { packed: Some([queries, keys]), cache: Some(cache), ..self }
+    }
+
+    /// The same with Q, K, V and O at these strides, in elements.
+    ///
+    /// They and the first elements are multiples of 16 bytes. Of a paged cache, a sequence of K and V
+    /// is a page.
+    #[must_use]
+    pub fn strided(self, strides: [Strides; 4]) -> Self {
+        Self { strides: Some(strides), ..self }
     }
 
     /// The same with scores bounded by `bound · tanh(score / bound)` (softcap).
@@ -200,7 +230,7 @@ impl Attention {
         self.packed.unwrap_or([self.shape.queries, self.shape.keys])
     }
 
-    /// The elements of Q, K, V and O.
+    /// The elements of Q, K, V and O without gaps.
     pub(crate) fn elements(&self) -> [usize; 4] {
         let ([queries, keys], shape) = (self.rows(), self.shape);
         let (queries, keys) = (queries * shape.heads as usize, keys * shape.kv_heads as usize);

@@ -143,18 +143,30 @@ impl<T: Element> StagedOperand<T> {
         at: (Reg<u32>, Reg<u32>),
         multicast: Option<Multicast>,
     ) -> TileLoad {
-        let matrix = matrix.into();
+        self.load_parts([(matrix.into(), at)], multicast)
+    }
+
+    /// The load of a [tile in parts](TmaTile::in_parts): part i is at the ith (mn, k) of the ith
+    /// matrix. The matrices are of one tensor map.
+    #[track_caller]
+    pub fn load_parts(
+        &self,
+        parts: impl IntoIterator<Item = (MappedMatrix, (Reg<u32>, Reg<u32>))>,
+        multicast: Option<Multicast>,
+    ) -> TileLoad {
         let StagedTile { tile, start, .. } = self.staged;
-        matrix.need(&tile);
-        TileLoad {
-            matrix,
-            tile,
-            start,
-            at: matrix.absolute(at),
-            multicast,
-            policy: None,
-            pipeline: self.pipeline,
+        let mut placed = Vec::new();
+        for (matrix, at) in parts {
+            matrix.need(&tile);
+            placed.push(TilePart { matrix, at: matrix.absolute(at) });
         }
+        let (expected, given, extent) = (tile.parts(), placed.len(), tile.slice_extent());
+        if expected as usize != given || !extent.is_multiple_of(expected) {
+            refuse(format!(
+                "a tile of {extent} rows has {expected} parts, and the load has the positions of {given}: pass a divisor of the                  rows to `TmaTile::in_parts`, and as many positions"
+            ));
+        }
+        TileLoad { parts: placed, tile, start, multicast, policy: None, pipeline: self.pipeline }
     }
 }
 
@@ -221,14 +233,19 @@ impl PipelineId {
     }
 }
 
-/// The load of a tile into a stage of a [`Pipeline`](crate::pipeline::Pipeline).
+/// Where a part of a tile is: its matrix, and its coordinate in the map's matrix.
 #[derive(Clone, Copy)]
-pub struct TileLoad {
+struct TilePart {
     matrix: MappedMatrix,
+    at: (Reg<u32>, Reg<u32>),
+}
+
+/// The load of a tile into a stage of a [`Pipeline`](crate::pipeline::Pipeline).
+#[derive(Clone)]
+pub struct TileLoad {
+    parts: Vec<TilePart>,
     tile: TmaTile,
     start: Shared<u8>,
-    /// The coordinate of the tile in the map's matrix.
-    at: (Reg<u32>, Reg<u32>),
     multicast: Option<Multicast>,
     policy: Option<Reg<u64>>,
     pipeline: PipelineId,
@@ -272,14 +289,20 @@ impl TileLoad {
         let row_bytes = self.tile.swizzle().span_bytes() as u32;
         let slice = self.multicast.map_or(constant(0u32), |multicast| multicast.slice);
         let target = self.start + stage * self.bytes() + slice * (outer * row_bytes);
-        let (mn, k) = self.at;
-        let (inner_at, outer_at) = match self.tile.major() {
-            Major::K => (k, mn + slice * outer),
-            Major::Mn => (mn, k + slice * outer),
-        };
+        let mut parts = Vec::new();
+        for TilePart { matrix, at: (mn, k) } in &self.parts {
+            parts.push(match self.tile.major() {
+                Major::K => (matrix, *k, *mn + slice * outer),
+                Major::Mn => (matrix, *mn, *k + slice * outer),
+            });
+        }
         for origin in self.tile.boxes() {
-            let at = self.matrix.coordinates(inner_at + origin.inner, outer_at + origin.outer);
-            let mut load = tma::Load::new(self.matrix.map, at);
+            let (part, outer) =
+                (origin.outer / self.tile.part_extent(), origin.outer % self.tile.part_extent());
+            // A load with the wrong number of parts was refused.
+            let Some((matrix, inner_at, outer_at)) = parts.get(part as usize) else { return };
+            let at = matrix.coordinates(*inner_at + origin.inner, *outer_at + outer);
+            let mut load = tma::Load::new(matrix.map, at);
             if let Some(multicast) = self.multicast {
                 load = load.multicast(multicast.receivers);
             }

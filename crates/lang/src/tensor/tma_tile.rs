@@ -30,6 +30,7 @@ pub struct TmaTile {
     /// Elements of a box along the contiguous mode.
     run: u32,
     slices: u32,
+    parts: u32,
 }
 
 /// The first element of a box in its tile: along the contiguous mode and the other, and its offset
@@ -53,7 +54,7 @@ impl TmaTile {
         let atom = SharedTile::widest(major, 8 * i64::from(T::BYTES), extents)?;
         atom.fill(shape)?;
         let run = (atom.swizzle.span_bytes() * 8 / atom.element_bits) as u32;
-        Ok(Self { shape, element, format: element_format::<T>(), atom, run, slices: 1 })
+        Ok(Self { shape, element, format: element_format::<T>(), atom, run, slices: 1, parts: 1 })
     }
 
     /// A dense tile (mn, k) of `T` in which `major` is contiguous: one box, not swizzled. Threads
@@ -66,8 +67,8 @@ impl TmaTile {
         let element_bits = 8 * i64::from(T::BYTES);
         let atom = SharedTile { major, swizzle: SharedSwizzle::None, element_bits };
         let run = if major == Major::K { shape.1 } else { shape.0 };
-        let tile =
-            Self { shape, element: element::<T>()?, format: element_format::<T>(), atom, run, slices: 1 };
+        let (element, format) = (element::<T>()?, element_format::<T>());
+        let tile = Self { shape, element, format, atom, run, slices: 1, parts: 1 };
         let fits = |extent| (1..=MAX_BOX_EXTENT).contains(&extent);
         if !(fits(shape.0) && fits(shape.1) && tile.bytes().is_multiple_of(tile.alignment())) {
             return Err(Error::BadArgument {
@@ -85,6 +86,13 @@ impl TmaTile {
     /// The tile with `ctas` slices: each of `ctas` CTAs of a cluster loads one.
     pub fn sliced(self, ctas: u32) -> Self {
         Self { slices: ctas, ..self }
+    }
+
+    /// The tile in `count` equal parts along the mode that is not contiguous: each has its own
+    /// position in global memory. See
+    /// [`StagedOperand::load_parts`](crate::tensor::StagedOperand::load_parts).
+    pub fn in_parts(self, count: u32) -> Self {
+        Self { parts: count, ..self }
     }
 
     /// The extents (mn, k).
@@ -107,6 +115,11 @@ impl TmaTile {
         self.slices
     }
 
+    /// Parts that have their own positions in global memory.
+    pub(super) fn parts(&self) -> u32 {
+        self.parts
+    }
+
     /// The extents along the contiguous mode and the other.
     fn inner_and_outer(&self) -> (u32, u32) {
         match self.atom.major {
@@ -120,10 +133,15 @@ impl TmaTile {
         self.inner_and_outer().1 / self.slices
     }
 
+    /// The extent of a part of a slice along the mode that is not contiguous.
+    pub(super) fn part_extent(&self) -> u32 {
+        self.slice_extent() / self.parts
+    }
+
     /// The extents of a box in elements: along the contiguous mode, where it is the swizzle's span
     /// if there is one, and along the other.
     pub fn box_extents(&self) -> (u32, u32) {
-        let rows = self.slice_extent();
+        let rows = self.part_extent();
         let boxes = (rows.div_ceil(MAX_BOX_EXTENT)..=rows).find(|boxes| rows.is_multiple_of(*boxes));
         (self.run, rows / boxes.unwrap_or(1))
     }
@@ -215,8 +233,9 @@ mod tests {
                 tiles.push(TmaTile::new::<u8>(shape, major).unwrap());
             }
         }
-        let sliced: Vec<_> = tiles.iter().map(|tile| tile.sliced(2)).collect();
-        tiles.extend(sliced);
+        let divided: Vec<_> =
+            tiles.iter().flat_map(|tile| [tile.sliced(2), tile.in_parts(2), tile.in_parts(4)]).collect();
+        tiles.extend(divided);
         for shape in [(128, 1), (32, 4), (192, 3), (8, 256)] {
             tiles.push(TmaTile::dense::<f32>(shape, Major::Mn).unwrap());
             tiles.push(TmaTile::dense::<f32>(shape, Major::K).unwrap());

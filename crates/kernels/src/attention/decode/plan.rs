@@ -113,8 +113,8 @@ impl DecodePlan {
     ) -> Result<Self> {
         let row_warps = shape.rows().div_ceil(MMA_ROWS);
         let box_keys = tuning.box_keys.unwrap_or(16);
-        if !box_keys.is_power_of_two() || box_keys > shape.page_size {
-            let page = shape.page_size;
+        if !box_keys.is_power_of_two() || box_keys > shape.cache.page_size {
+            let page = shape.cache.page_size;
             return refuse(format!(
                 "a warp multiplies {box_keys} keys at once; give a power of two from 16 to {page}, the page size"
             ));
@@ -165,7 +165,7 @@ impl DecodePlan {
         /// Bytes of K and V.
         const FEW: u64 = 256 << 20;
         let row = u64::from(shape.heads.key_heads * shape.heads.head_dim * T::BYTES);
-        match shape.capacity().saturating_mul(u64::from(shape.batch)).saturating_mul(2 * row) <= FEW {
+        match shape.cache.capacity().saturating_mul(u64::from(shape.batch)).saturating_mul(2 * row) <= FEW {
             true => CacheEviction::First,
             false => CacheEviction::Normal,
         }

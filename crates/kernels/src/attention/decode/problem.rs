@@ -2,6 +2,7 @@
 
 use warpwright::runtime::{Buffer, Storable};
 
+use crate::attention::PagedCache;
 use crate::operations::{OperationError, Result, expect_length};
 
 /// The operation's name in errors.
@@ -9,9 +10,6 @@ pub(super) const OPERATION: &str = "decode attention";
 
 /// Head dimensions that the kernel takes.
 pub(super) const HEAD_DIMS: [u32; 5] = [64, 96, 128, 192, 256];
-
-/// Keys of a page.
-pub(super) const PAGE_SIZES: [u32; 5] = [16, 32, 64, 128, 256];
 
 /// Rows of one product at most: the queries of a key head of one sequence.
 pub(super) const MAX_ROWS: u32 = 128;
@@ -44,20 +42,11 @@ pub struct DecodeShape {
     /// Queries per sequence: the last tokens of each. Query i of n sees the keys up to position
     /// length - n + i.
     pub queries: u32,
-    /// Keys of a page: 16, 32, 64, 128 or 256.
-    pub page_size: u32,
-    /// Pages of the pools of K and V.
-    pub pages: u32,
-    /// Entries of the block table per sequence.
-    pub pages_per_sequence: u32,
+    /// The cache of K and V.
+    pub cache: PagedCache,
 }
 
 impl DecodeShape {
-    /// The longest sequence that the block table holds.
-    pub fn capacity(&self) -> u64 {
-        u64::from(self.pages_per_sequence) * u64::from(self.page_size)
-    }
-
     /// Rows of one product: the queries of a key head of one sequence.
     pub fn rows(&self) -> u32 {
         self.queries * self.heads.group()
@@ -76,12 +65,12 @@ impl DecodeShape {
     /// Elements of the pool of K, and of that of V.
     pub fn pool_elements(&self) -> usize {
         let Heads { key_heads, head_dim, .. } = self.heads;
-        [self.pages, self.page_size, key_heads, head_dim].into_iter().map(|extent| extent as usize).product()
+        self.cache.keys() * key_heads as usize * head_dim as usize
     }
 
     /// Entries of the block table.
     pub fn table_entries(&self) -> usize {
-        self.batch as usize * self.pages_per_sequence as usize
+        self.cache.table_entries(self.batch)
     }
 
     /// Refuses what the kernel cannot take.
@@ -90,7 +79,7 @@ impl DecodeShape {
     /// The extents contradict each other, or exceed the kernel's limits.
     pub fn check(&self) -> Result<()> {
         let refuse = |reason: String| Err(OperationError::Shape { what: OPERATION, reason });
-        let Self { heads, queries, page_size, .. } = *self;
+        let Self { heads, queries, cache, .. } = *self;
         let Heads { query_heads, key_heads, head_dim } = heads;
         if !HEAD_DIMS.contains(&head_dim) {
             return refuse(format!("a head dimension of {head_dim}; give one of {HEAD_DIMS:?}"));
@@ -99,9 +88,7 @@ impl DecodeShape {
             let heads = format!("{query_heads} query heads and {key_heads} key heads");
             return refuse(format!("{heads}; give a multiple of the key heads, 1 or more of each"));
         }
-        if !PAGE_SIZES.contains(&page_size) {
-            return refuse(format!("pages of {page_size} keys; give one of {PAGE_SIZES:?}"));
-        }
+        cache.check(OPERATION)?;
         if queries == 0 || u64::from(queries) * u64::from(heads.group()) > MAX_ROWS.into() {
             let group = heads.group();
             return refuse(format!(
@@ -109,13 +96,10 @@ impl DecodeShape {
                 MAX_ROWS / group
             ));
         }
-        if self.pages_per_sequence == 0 {
-            return refuse("a block table without entries; give 1 page per sequence or more".to_owned());
-        }
         // The kernel counts pieces of 16 keys with 32 bits, and addresses positions likewise.
-        let pieces = u64::from(self.batch) * u64::from(key_heads) * (self.capacity() / 16 + 1);
-        if pieces >= 1 << 31 || self.capacity() >= 1 << 31 {
-            let capacity = self.capacity();
+        let pieces = u64::from(self.batch) * u64::from(key_heads) * (cache.capacity() / 16 + 1);
+        if pieces >= 1 << 31 || cache.capacity() >= 1 << 31 {
+            let capacity = cache.capacity();
             return refuse(format!(
                 "{} sequences of up to {capacity} keys and {key_heads} key heads are more than 2^31 keys of a \
                  sequence, or 2^35 keys of all heads; do the work in parts",

@@ -30,6 +30,8 @@ pub(crate) struct ForwardKernel {
     pub(crate) mask: MaskBounds,
     /// Whether sequences of any lengths follow each other without gaps.
     pub(crate) packed: bool,
+    /// Keys of a page, if K and V are in a paged cache: then sequences are packed.
+    pub(crate) page_size: Option<u32>,
     /// Whether scores are bounded (softcap).
     pub(crate) capped: bool,
     /// Whether scores have a bias by distance (ALiBi).
@@ -51,12 +53,20 @@ impl ForwardKernel {
 
     /// A block of K: (key, d).
     pub(crate) fn k_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
-        Ok(TmaTile::new::<T>((self.block, self.head_dim), Major::K)?.sliced(self.cluster))
+        let tile = TmaTile::new::<T>((self.block, self.head_dim), Major::K)?;
+        Ok(tile.sliced(self.cluster).in_parts(self.block / self.part_keys()))
     }
 
     /// A block of V as operand B (n, k) of the second product: (d, key).
     pub(crate) fn v_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
-        Ok(TmaTile::new::<T>((self.value_dim, self.block), Major::Mn)?.sliced(self.cluster))
+        let tile = TmaTile::new::<T>((self.value_dim, self.block), Major::Mn)?;
+        Ok(tile.sliced(self.cluster).in_parts(self.block / self.part_keys()))
+    }
+
+    /// Keys of a block that are neighbors in K and V: all, or those of one page. Pages are powers of
+    /// two.
+    pub(crate) fn part_keys(&self) -> u32 {
+        self.page_size.map_or(self.block, |page_size| page_size.min(1 << self.block.trailing_zeros()))
     }
 
     /// The producer and the consumers. Copies need few registers; the consumers share the others.

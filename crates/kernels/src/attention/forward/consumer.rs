@@ -145,6 +145,7 @@ impl Warpgroup<'_> {
         registers: &mut Registers<T>,
         stages: &mut Stages,
         softmax: &mut OnlineSoftmax,
+        values: &Tensor<T, SharedSpace>,
     ) {
         wait_multiplications(0);
         stages.k.release();
@@ -153,6 +154,33 @@ impl Warpgroup<'_> {
         softmax.update(&mut registers.scores);
         weights_as_a(registers);
         registers.out.clear();
+        if self.kernel.packed {
+            self.clear_absent_values(part, stages, values);
+        }
+    }
+
+    /// Zeros for the values past the end of a sequence, in the tile's last block: there are those of
+    /// the next sequence, or anything in a page, also NaN, which a weight of 0 does not hide. (Past the
+    /// end of sequences that are not packed, the copies give zeros.) `values` is the memory of V: (d,
+    /// key, stage).
+    fn clear_absent_values<T: AttentionElement>(
+        &self,
+        part: &Part,
+        stages: &Stages,
+        values: &Tensor<T, SharedSpace>,
+    ) {
+        let first = (part.tile.end - 1u32) * self.kernel.block;
+        let present = part.tile.sequence.lengths[1] - first;
+        if present < self.kernel.block {
+            let values = values.slice((All, All, stages.v.peek()));
+            let vectors = self.kernel.value_dim / 4;
+            let begin = present * vectors + self.role.thread();
+            for vector in (begin..self.kernel.block * vectors).step_by(self.role.threads()) {
+                values.set_vector((vector % vectors * 4, vector / vectors), [constant(T::ZERO); 4]);
+            }
+            fence_proxy_async_shared();
+            self.role.sync();
+        }
     }
 
     /// S of a block becomes P, beside P·V of the block before. `masked`: some row of the warpgroup
@@ -219,6 +247,7 @@ impl Warpgroup<'_> {
         results: Results<T>,
     ) {
         let (head, heads, sequence) = (part.tile.head, self.problem.heads[0], part.tile.sequence);
+        let [origin, o_sequence, o_row, o_head] = self.problem.o_strides;
         let ([queries, _], [most, _]) = (sequence.lengths, self.problem.lengths);
         for half in 0..2 {
             let row = part.rows[half];
@@ -229,8 +258,7 @@ impl Warpgroup<'_> {
                     false => (sequence.number, row),
                 };
                 let rows = if self.kernel.packed { self.problem.packed_rows() } else { most };
-                let position = matrix as u64 * rows as u64 + row as u64;
-                let start = (position * heads as u64 + head as u64) * u64::from(self.kernel.value_dim);
+                let start = origin + matrix as u64 * o_sequence + row as u64 * o_row + head as u64 * o_head;
                 let words = results.o.at(start + part.column as u64).cast::<u32>();
                 for (first, out) in (0u32..).zip(out) {
                     let first = first * columns_of(out);

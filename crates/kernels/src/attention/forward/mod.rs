@@ -18,6 +18,7 @@
 mod configuration;
 mod consumer;
 pub(super) mod fp8;
+mod keys;
 mod scheduler;
 pub mod score;
 mod softmax;
@@ -30,6 +31,7 @@ use super::accumulator::atom;
 use super::problem::AttentionElement;
 pub(crate) use configuration::ForwardKernel;
 use consumer::{Products, Registers, Stages, Warpgroup};
+use keys::Keys;
 pub(crate) use scheduler::ForwardProblem;
 use scheduler::{Tile, TileScheduler};
 use score::{ScoreOp, biased_by_distance, capped};
@@ -113,16 +115,18 @@ impl ForwardKernel {
                         false => constant(true),
                     };
                     if is_there {
-                        let head = tile.head / problem.heads[1];
-                        let [first_query, first_key] = tile.sequence.starts;
+                        let keys = Keys::new(*self, &problem, &tile);
                         let q = self.matrix(q, &tile, tile.head);
-                        let (k, v) = (self.matrix(k, &tile, head), self.matrix(v, &tile, head));
+                        let first = tile.sequence.starts[0] + tile.first_row;
                         numbers.at(q_stage.acquire().index()).store(number);
-                        q_stage.load([q_tiles.load(q, (first_query + tile.first_row, constant(0)), None)]);
+                        q_stage.load([q_tiles.load(q, (first, constant(0)), None)]);
                         for block in (tile.begin..tile.end).rev() {
-                            let key = first_key + block * self.block;
-                            k_stage.load([k_tiles.load(k, (key, constant(0)), cluster.multicast_b())]);
-                            v_stage.load([v_tiles.load(v, (constant(0), key), cluster.multicast_b())]);
+                            let k = keys.parts(k, block).into_iter();
+                            let k = k.map(|(matrix, key)| (matrix, (key, constant(0))));
+                            k_stage.load([k_tiles.load_parts(k, cluster.multicast_b())]);
+                            let v = keys.parts(v, block).into_iter();
+                            let v = v.map(|(matrix, key)| (matrix, (constant(0), key)));
+                            v_stage.load([v_tiles.load_parts(v, cluster.multicast_b())]);
                         }
                     }
                     number = scheduler.next(number, results.taken);
@@ -155,13 +159,14 @@ impl ForwardKernel {
             let mine = Warpgroup { kernel, role, products: &products, scheduler: &scheduler, problem, score };
             let mut stages =
                 Stages { q: q_pipeline.consumer(), k: k_pipeline.consumer(), v: v_pipeline.consumer() };
+            let values = v_tiles.tensor();
             mine.begin_turns();
             let mut number = mine.next_number(&mut stages.q, numbers);
             if number < scheduler.tiles {
                 let mut part = mine.part(number);
                 let mut softmax = mine.softmax(&part);
                 mine.start_scores(&mut registers, &mut stages);
-                mine.finish_first_scores(&part, &mut registers, &mut stages, &mut softmax);
+                mine.finish_first_scores(&part, &mut registers, &mut stages, &mut softmax, values);
                 while number < scheduler.tiles {
                     let last = part.tile.end - 1u32;
                     let whole = (part.whole.0.min(last), part.whole.1.min(last));
@@ -189,7 +194,7 @@ impl ForwardKernel {
                         mine.store(&part, logarithms, std::slice::from_ref(&registers.out), results);
                         part = mine.part(number);
                         softmax = mine.softmax(&part);
-                        mine.finish_first_scores(&part, &mut registers, &mut stages, &mut softmax);
+                        mine.finish_first_scores(&part, &mut registers, &mut stages, &mut softmax, values);
                     } else {
                         mine.pass_turn();
                         wait_multiplications(0);

@@ -34,12 +34,18 @@ pub(crate) struct ForwardProblem {
     pub(crate) scale: Reg<f32>,
     /// The bound of scores (softcap).
     pub(crate) bound: Reg<f32>,
-    /// The first query and the first key of each packed sequence, and their numbers in all.
+    /// The first query of each packed sequence, and the number of all.
     pub(crate) query_offsets: Global<u32>,
-    pub(crate) key_offsets: Global<u32>,
+    /// Likewise of keys; of a paged cache the keys of each sequence.
+    pub(crate) keys: Global<u32>,
+    /// The block table, and its entries per sequence.
+    pub(crate) pages: Global<u32>,
+    pub(crate) pages_per_sequence: Reg<u32>,
     /// The slope of each head's bias (ALiBi), and each head's sink.
     pub(crate) slopes: Global<f32>,
     pub(crate) sinks: Global<f32>,
+    /// The first element of O, and the elements between its sequences, rows and heads.
+    pub(crate) o_strides: [Reg<u64>; 4],
 }
 
 #[device]
@@ -56,7 +62,7 @@ pub(crate) struct Sequence {
     pub(crate) number: Reg<u32>,
     /// Its queries and keys.
     pub(crate) lengths: [Reg<u32>; 2],
-    /// Its first query and first key in the matrices; 0 unless sequences are packed.
+    /// Its first query and first key in the matrices; 0 unless they are packed.
     pub(crate) starts: [Reg<u32>; 2],
 }
 
@@ -134,10 +140,16 @@ impl TileScheduler {
         if !self.kernel.packed {
             return Sequence { number, lengths: self.problem.lengths, starts: [constant(0u32); 2] };
         }
-        let offsets = [self.problem.query_offsets, self.problem.key_offsets];
-        let starts = offsets.map(|offsets| offsets.at(number).load_read_only());
-        let ends = offsets.map(|offsets| offsets.at(number + 1u32).load_read_only());
-        Sequence { number, lengths: [ends[0] - starts[0], ends[1] - starts[1]], starts }
+        let range = |offsets: Global<u32>| {
+            let start = offsets.at(number).load_read_only();
+            (start, offsets.at(number + 1u32).load_read_only() - start)
+        };
+        let (first_query, queries) = range(self.problem.query_offsets);
+        let (first_key, keys) = match self.kernel.page_size {
+            Some(_) => (constant(0u32), self.problem.keys.at(number).load_read_only()),
+            None => range(self.problem.keys),
+        };
+        Sequence { number, lengths: [queries, keys], starts: [first_query, first_key] }
     }
 
     /// The blocks of keys that some query of a cluster's tile sees.

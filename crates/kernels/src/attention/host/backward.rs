@@ -277,6 +277,8 @@ fn expect_gradients(attention: &Attention, configuration: GradientConfiguration)
     let most_rows = if is_wide(attention) { 64 } else { 128 };
     let reason = if attention.is_packed() {
         "there are no gradients of packed sequences; compute one batch for each length".to_owned()
+    } else if attention.strides.is_some() {
+        "there are no gradients of matrices with strides; copy them without gaps".to_owned()
     } else if attention.bound.is_some() || attention.biased || attention.sinks {
         "there are no gradients of softcap, ALiBi or sinks".to_owned()
     } else if ![64, most_rows].contains(&rows) {

@@ -9,7 +9,7 @@ use super::config::Configuration;
 use super::operations::{Extras, PassedProblem, expect_extras, expect_matrices, expect_supported};
 use crate::attention::forward::fp8::{BLOCK, Fp8Kernel};
 use crate::attention::problem::{Attention, AttentionElement};
-use crate::operations::{Operations, Result, expect_length};
+use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// The elements of Q, K and V that share a scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
@@ -138,8 +138,13 @@ impl Operations {
         expect_supported(attention)?;
         configuration.check_fp8()?;
         let Fp8AttentionBuffers { q, k, v, scales, o, lse, offsets, slopes, sinks } = buffers;
-        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()])?;
-        let extras = Extras { lse, offsets, slopes, sinks };
+        if attention.cache.is_some() || attention.strides.is_some() {
+            let reason =
+                "e4m3 has no paged cache and no strides; use bf16 or f16, or copies without gaps".to_owned();
+            return Err(OperationError::Shape { what: "an attention", reason });
+        }
+        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()], 1)?;
+        let extras = Extras { lse, offsets, pages: None, slopes, sinks };
         expect_extras(attention, &extras)?;
         let AttentionScales { granularity, q: q_scales, k: k_scales, v: v_scales } = scales;
         let [of_q, of_k] = granularity.lengths(attention);

@@ -5,10 +5,11 @@ pub(crate) mod config;
 mod fp8;
 mod fp8_workload;
 mod operations;
+pub(crate) mod pages;
 mod reference;
 mod workload;
 
 pub use backward::GradientBuffers;
 pub use fp8::{AttentionScales, Fp8AttentionBuffers, ScaleGranularity};
-pub use operations::AttentionBuffers;
+pub use operations::{AttentionBuffers, Pages};
 pub(crate) use workload::{AttentionWorkload, GradientWorkload};

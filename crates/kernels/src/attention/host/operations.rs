@@ -11,6 +11,7 @@ use super::config::Configuration;
 use crate::attention::forward::score::ScoreOp;
 use crate::attention::forward::{ForwardKernel, ScoredKernel};
 use crate::attention::problem::{Attention, AttentionElement, Shape};
+use crate::attention::strides::{HeadMatrix, Strides};
 use crate::gemm::host::config::has_wgmma;
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 
@@ -27,8 +28,11 @@ pub struct AttentionBuffers<'l, T> {
     /// The natural logarithm of each query's sum of exponentials, (batch, heads, queries), of packed
     /// sequences (heads, queries).
     pub lse: Option<&'l mut Buffer<f32>>,
-    /// The first query, and the first key, of each packed sequence, and their numbers in all.
+    /// The first query, and the first key, of each packed sequence, and their numbers in all. Those of
+    /// keys are not read if K and V are in a paged cache.
     pub offsets: Option<[&'l Buffer<u32>; 2]>,
+    /// The pages of a paged cache.
+    pub pages: Option<Pages<'l>>,
     /// The slope of each head (ALiBi).
     pub slopes: Option<&'l Buffer<f32>>,
     /// The sink of each head.
@@ -38,14 +42,25 @@ pub struct AttentionBuffers<'l, T> {
 impl<'l, T> AttentionBuffers<'l, T> {
     /// Q, K, V and O, and nothing else.
     pub fn new(q: &'l Buffer<T>, k: &'l Buffer<T>, v: &'l Buffer<T>, o: &'l mut Buffer<T>) -> Self {
-        Self { q, k, v, o, lse: None, offsets: None, slopes: None, sinks: None }
+        Self { q, k, v, o, lse: None, offsets: None, pages: None, slopes: None, sinks: None }
     }
+}
+
+/// The pages of a paged cache that hold the keys of each sequence.
+#[derive(Clone, Copy)]
+pub struct Pages<'l> {
+    /// The block table: the page of each `page_size` keys, (batch, pages per sequence). Entries past a
+    /// sequence's length may be anything, and so may what its last page holds past it.
+    pub table: &'l Buffer<u32>,
+    /// The keys of each sequence: (batch).
+    pub lengths: &'l Buffer<u32>,
 }
 
 /// What a launch has beside Q, K, V and O.
 pub(super) struct Extras<'l> {
     pub(super) lse: Option<&'l mut Buffer<f32>>,
     pub(super) offsets: Option<[&'l Buffer<u32>; 2]>,
+    pub(super) pages: Option<Pages<'l>>,
     pub(super) slopes: Option<&'l Buffer<f32>>,
     pub(super) sinks: Option<&'l Buffer<f32>>,
 }
@@ -70,7 +85,7 @@ type ForwardArguments<T> = (TensorMap, TensorMap, TensorMap, Out<T>, Out<f32>, O
 
 /// What [`ForwardProblem`](crate::attention::forward::ForwardProblem) is at a launch.
 pub(super) type PassedProblem =
-    ([u32; 2], [u32; 3], [u32; 2], u32, f32, f32, In<u32>, In<u32>, In<f32>, In<f32>);
+    ([u32; 2], [u32; 3], [u32; 2], u32, f32, f32, In<u32>, In<u32>, In<u32>, u32, In<f32>, In<f32>, [u64; 4]);
 
 /// What a launch passes for it.
 pub(super) type Passed<'l> = (
@@ -82,8 +97,11 @@ pub(super) type Passed<'l> = (
     f32,
     &'l Buffer<u32>,
     &'l Buffer<u32>,
+    &'l Buffer<u32>,
+    u32,
     &'l Buffer<f32>,
     &'l Buffer<f32>,
+    [u64; 4],
 );
 
 impl Operations {
@@ -184,15 +202,15 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
         configuration.check()?;
-        let AttentionBuffers { q, k, v, o, lse, offsets, slopes, sinks } = buffers;
-        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()])?;
-        let extras = Extras { lse, offsets, slopes, sinks };
+        let AttentionBuffers { q, k, v, o, lse, offsets, pages, slopes, sinks } = buffers;
+        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()], T::BYTES)?;
+        let extras = Extras { lse, offsets, pages, slopes, sinks };
         expect_extras(attention, &extras)?;
         if attention.rows()[0] == 0 || attention.shape.heads == 0 {
             return Ok(LaunchCounts::default());
         }
         let kernel = configuration.kernel(attention);
-        let key = (attention.shape, attention.packed, kernel);
+        let key = (attention.shape, attention.packed, attention.cache, attention.strides, kernel);
         let plan = self.remembered::<(ForwardArguments<T>, S), _, _>(key, |_| {
             let tiles = [kernel.q_tile::<T>(), kernel.k_tile::<T>(), kernel.v_tile::<T>()];
             self.attention_plan::<T, _>(attention, kernel, tiles, || compile(kernel))
@@ -232,9 +250,18 @@ impl Operations {
                 Some(lse) => lse,
                 None => logarithms.at_least(self.device(), count)?,
             };
-            let [queries, keys] = extras.offsets.unwrap_or([nothing.cast(); 2]);
+            let [queries, key_offsets] = extras.offsets.unwrap_or([nothing.cast(); 2]);
+            let pages = extras.pages.filter(|_| attention.cache.is_some());
+            let (table, keys) =
+                pages.map_or((nothing.cast(), key_offsets), |pages| (pages.table, pages.lengths));
+            let entries = attention.cache.map_or(0, |cache| cache.pages_per_sequence);
             let [slopes, sinks] = [extras.slopes, extras.sinks].map(|given| given.unwrap_or(nothing));
-            let problem = (lengths, heads, window, section, scale, bound, queries, keys, slopes, sinks);
+            let Strides { first, sequence, row, head } = attention.matrices()[3].strides;
+            let strides = [first, sequence, row, head];
+            let problem = (
+                lengths, heads, window, section, scale, bound, queries, keys, table, entries, slopes, sinks,
+                strides,
+            );
             launch(lse, taken.at_least_kept(stream, 1)?, problem)
         })
     }
@@ -253,14 +280,9 @@ impl Operations {
                 format!("its kernel needs `wgmma` (sm_90a), and the device is {}", capability.target);
             return Err(OperationError::Shape { what: "an attention", reason });
         }
-        let Shape { batch, heads, kv_heads, head_dim, value_dim, .. } = attention.shape;
-        let [queries, keys] = attention.rows_of_maps();
-        let [q_tile, k_tile, v_tile] = tiles;
-        let maps = [
-            tile_maps(attention, (queries, heads, head_dim), q_tile)?,
-            tile_maps(attention, (keys, kv_heads, head_dim), k_tile)?,
-            tile_maps(attention, (keys, kv_heads, value_dim), v_tile)?,
-        ];
+        let Shape { batch, heads, .. } = attention.shape;
+        let ([q, k, v, _], [q_tile, k_tile, v_tile]) = (attention.matrices(), tiles);
+        let maps = [maps_of(&q, q_tile)?, maps_of(&k, k_tile)?, maps_of(&v, v_tile)?];
         let tiles = u64::from(attention.shape.queries.div_ceil(kernel.rows() * kernel.cluster))
             * u64::from(heads)
             * u64::from(batch);
@@ -269,24 +291,38 @@ impl Operations {
     }
 }
 
-/// The maps of the tiles of Q, K, V or a gradient: of rows of `d` elements for each head and each
-/// sequence.
+/// The maps of the tiles of Q, K, V or a gradient without gaps: of rows of `d` elements for each head
+/// and each sequence.
 pub(super) fn tile_maps<T: Storable>(
     attention: &Attention,
-    (rows, heads, d): (u32, u32, u32),
+    extents: (u32, u32, u32),
     tile: Result<TmaTile, Error>,
 ) -> Result<TileMaps<T>> {
+    let sequences = (!attention.is_packed()).then_some(attention.shape.batch);
+    maps_of(&HeadMatrix::dense(sequences, extents), tile)
+}
+
+/// The maps of the tiles of a matrix: their third axis are heads, their fourth sequences or pages.
+fn maps_of<T: Storable>(matrix: &HeadMatrix, tile: Result<TmaTile, Error>) -> Result<TileMaps<T>> {
     let refused = |error: Error| OperationError::Shape { what: "an attention", reason: error.to_string() };
-    let (rows, heads, d, tile) = (u64::from(rows), u64::from(heads), u64::from(d), tile.map_err(refused)?);
-    let matrix = if tile.major() == Major::K { (rows, d) } else { (d, rows) };
-    let maps = TileMaps::new(matrix, &tile)?.pitched(heads * d).batched(heads, d);
-    let sequences = u64::from(attention.shape.batch);
-    Ok(if attention.is_packed() { maps } else { maps.batched(sequences, rows * heads * d) })
+    let tile = tile.map_err(refused)?;
+    let Strides { first, sequence, row, head } = matrix.strides;
+    let (rows, heads, d) = (matrix.rows.into(), matrix.heads.into(), matrix.d.into());
+    let extents = if tile.major() == Major::K { (rows, d) } else { (d, rows) };
+    let maps = TileMaps::new(extents, &tile)?.starting_at(first).pitched(row).batched(heads, head);
+    Ok(match matrix.sequences {
+        Some(sequences) => maps.batched(sequences.into(), sequence),
+        None => maps,
+    })
 }
 
 /// Refuses extents that the kernel does not compute.
 pub(super) fn expect_supported(attention: &Attention) -> Result<()> {
+    if let Some(cache) = attention.cache {
+        cache.check("an attention")?;
+    }
     let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
+    let capacity = attention.cache.map_or(0, |cache| cache.capacity());
     let (scale, bound) = (attention.scale_or_default(), attention.bound.unwrap_or(1.0));
     let tiles = u64::from(queries.div_ceil(64)) * u64::from(heads) * u64::from(batch);
     let is_dim = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim);
@@ -296,6 +332,8 @@ pub(super) fn expect_supported(attention: &Attention) -> Result<()> {
         format!("heads have {head_dim} and {value_dim} elements; use multiples of 16 up to 256")
     } else if keys == 0 {
         "there are no keys; O would be zeros".to_owned()
+    } else if capacity > 1 << 30 {
+        format!("a sequence's entries of the block table hold {capacity} keys; use at most 2^30")
     } else if queries > 1 << 30 || keys > 1 << 30 || tiles >= 1 << 31 {
         format!("{batch} sequences of {queries} queries and {keys} keys are too many; do the work in parts")
     } else if !(scale > 0.0 && scale.is_finite()) {
@@ -309,10 +347,17 @@ pub(super) fn expect_supported(attention: &Attention) -> Result<()> {
 }
 
 /// Refuses Q, K, V and O that do not have the size of the shape.
-pub(super) fn expect_matrices(attention: &Attention, given: [usize; 4]) -> Result<()> {
+pub(super) fn expect_matrices(attention: &Attention, given: [usize; 4], bytes: u32) -> Result<()> {
     let names = ["Q of an attention", "K of an attention", "V of an attention", "O of an attention"];
-    let lengths = attention.elements().into_iter().zip(given);
-    names.into_iter().zip(lengths).try_for_each(|(name, (length, given))| expect_length(name, length, given))
+    let matrices = attention.matrices();
+    for ((what, given), matrix) in names.into_iter().zip(given).zip(&matrices) {
+        // A buffer of a strided matrix may hold others, too.
+        if attention.strides.is_none() || (given as u64) < matrix.reach() {
+            expect_length(what, matrix.reach() as usize, given)?;
+        }
+        matrix.check(what, bytes)?;
+    }
+    matrices[3].expect_distinct(names[3])
 }
 
 /// Refuses buffers that do not have the size of the shape, or that are missing.
@@ -322,7 +367,15 @@ pub(super) fn expect_extras(attention: &Attention, extras: &Extras<'_>) -> Resul
         expect_length("the logarithms of an attention", rows * heads, lse.len())?;
     }
     let lengths = |given: Option<usize>| given.unwrap_or(0);
-    if attention.is_packed() {
+    if let Some(cache) = attention.cache {
+        let (sequences, pages) = (attention.shape.batch, extras.pages);
+        let table = lengths(pages.map(|pages| pages.table.len()));
+        expect_length("the block table of an attention", cache.table_entries(sequences), table)?;
+        let given = lengths(pages.map(|pages| pages.lengths.len()));
+        expect_length("the keys of each sequence of an attention", sequences as usize, given)?;
+        let queries = lengths(extras.offsets.map(|[queries, _]| queries.len()));
+        expect_length("the offsets of packed queries", sequences as usize + 1, queries)?;
+    } else if attention.is_packed() {
         let sequences = attention.shape.batch as usize + 1;
         let given = extras.offsets.map(|offsets| offsets.map(Buffer::len));
         let [queries, keys] = given.unwrap_or([0; 2]);

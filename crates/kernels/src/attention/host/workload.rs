@@ -9,9 +9,12 @@ use super::backward::{GradientBuffers, GradientConfiguration};
 use super::config::Configuration;
 use super::fp8::ScaleGranularity;
 use super::fp8_workload::{self, Further};
-use super::operations::AttentionBuffers;
+use super::operations::{AttentionBuffers, Pages};
+use super::pages::{block_table, gather, poison_unused};
 use super::reference::{Inputs, verify, verify_gradients, work};
+use crate::attention::PagedCache;
 use crate::attention::problem::{Attention, AttentionElement, Mask, Shape};
+use crate::attention::strides::{HeadMatrix, Strides};
 use crate::operations::Operations;
 
 data_types! {
@@ -108,6 +111,40 @@ impl ShapeOptions {
     }
 }
 
+/// How Q, K, V and O are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+enum LayoutOption {
+    /// (batch, rows, heads, d).
+    #[default]
+    Rows,
+    /// (batch, heads, rows, d).
+    Heads,
+    /// Q, K and V as columns of one matrix: (batch, rows, heads of all, d).
+    Qkv,
+}
+
+impl LayoutOption {
+    fn of(self, attention: Attention) -> Attention {
+        let matrices = attention.matrices();
+        let columns = matrices.map(|HeadMatrix { heads, d, .. }| heads * d);
+        let strides = |i: usize| {
+            let HeadMatrix { rows, heads, d, .. } = matrices[i];
+            match self {
+                Self::Heads => Strides::by_heads(rows, heads, d),
+                Self::Qkv if i < 3 => {
+                    let first = columns[..i].iter().sum();
+                    Strides::in_rows(rows, columns[..3].iter().sum(), first, d)
+                }
+                Self::Rows | Self::Qkv => Strides::in_rows(rows, columns[i], 0, d),
+            }
+        };
+        match self {
+            Self::Rows => attention,
+            Self::Heads | Self::Qkv => attention.strided(std::array::from_fn(strides)),
+        }
+    }
+}
+
 /// O = softmax(Q·Kᵀ)·V of each head.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct AttentionWorkload {
@@ -116,6 +153,11 @@ pub(crate) struct AttentionWorkload {
     of: ShapeOptions,
     /// Sequences of random lengths up to `queries` and `keys`, without gaps between them.
     packed: bool,
+    /// Keys of a page: K and V are in a paged cache, and sequences have random lengths.
+    #[option(max = 1 << 10)]
+    page_size: Option<u32>,
+    /// How Q, K, V and O are laid out.
+    layout: LayoutOption,
     /// What scores are multiplied by. By default 1 / sqrt(head_dim).
     scale: Option<f64>,
     /// The bound of the scores (softcap).
@@ -145,21 +187,42 @@ pub(crate) struct AttentionWorkload {
 
 impl AttentionWorkload {
     fn attention(&self) -> Attention {
-        let packed = self.packed.then(|| {
-            let offsets = self.offsets();
-            offsets.map(|offsets| offsets[self.of.batch as usize])
-        });
-        let [scale, bound] = [self.scale, self.bound].map(|number| number.map(|number| number as f32));
-        let (biased, sinks) = (self.biased, self.sinks);
-        Attention { packed, scale, bound, biased, sinks, ..self.of.attention() }
+        let attention = Attention {
+            scale: self.scale.map(|scale| scale as f32),
+            bound: self.bound.map(|bound| bound as f32),
+            biased: self.biased,
+            sinks: self.sinks,
+            ..self.of.attention()
+        };
+        let [queries, keys] = self.offsets().map(|offsets| offsets.last().copied().unwrap_or(0));
+        let attention = match self.cache() {
+            Some(cache) => attention.paged(queries, cache),
+            None if self.packed => attention.packed(queries, keys),
+            None => attention,
+        };
+        self.layout.of(attention)
+    }
+
+    /// The cache has the pages of all sequences, and one that none has.
+    fn cache(&self) -> Option<PagedCache> {
+        let page_size = self.page_size?;
+        let pages_of = |keys: u32| keys.div_ceil(page_size.max(1));
+        let pages = self.key_counts().into_iter().map(pages_of).fold(1, u32::saturating_add);
+        Some(PagedCache { page_size, pages, pages_per_sequence: pages_of(self.of.keys()).max(1) })
+    }
+
+    /// The keys of each packed sequence.
+    fn key_counts(&self) -> Vec<u32> {
+        self.offsets()[1].windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
 
     /// The first query and the first key of each packed sequence, and their numbers in all. Some
     /// sequences are empty, some have one row.
     fn offsets(&self) -> [Vec<u32>; 2] {
+        let is_packed = self.packed || self.page_size.is_some();
         [self.of.queries, self.of.keys()].map(|most| {
             let mut offsets = vec![0];
-            for sequence in 0..if self.packed { self.of.batch } else { 0 } {
+            for sequence in 0..if is_packed { self.of.batch } else { 0 } {
                 let length = match sequence % 8 {
                     5 => 0,
                     6 => most.min(1),
@@ -201,39 +264,80 @@ impl AttentionWorkload {
             let problem = (attention, self.scales);
             return fp8_workload::prepare::<T>(setup, self.work(), problem, configuration, further);
         }
-        let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
-        let rows = rows * attention.shape.heads as usize;
+        if let Some(cache) = attention.cache {
+            cache.check("an attention")?;
+        }
+        let rows = attention.rows()[0] * attention.shape.heads as usize;
         let configuration = self.configuration(Configuration::of(&attention));
         let operations = Operations::new(setup.device());
         let (offsets, slopes, sinks) = (self.offsets(), self.slopes(), self.sink_values());
+        let (key_counts, matrices) = (self.key_counts(), attention.matrices());
         let buffers = setup.buffers(self.work(), |seed| {
-            let input =
-                |number: u64, length| setup.values::<T>(Values::Normal, seed + (number << 16), length);
-            let inputs = [input(0, q)?, input(1, k)?, input(2, v)?];
+            let table = attention.cache.map(|cache| block_table(&cache, &key_counts, seed));
+            let input = |number: usize, is_paged: bool| {
+                let matrix = matrices[number];
+                setup.input(matrix.reach() as usize, |_| {
+                    let seed = seed + ((number as u64) << 16);
+                    let mut values = Values::Normal.numbers::<T>(seed, matrix.elements());
+                    if let (Some(cache), Some(table), true) = (&attention.cache, &table, is_paged) {
+                        poison_unused(&mut values, cache, &key_counts, table);
+                    }
+                    spread(values, &matrix, attention.strides.is_some())
+                })
+            };
+            let inputs = [input(0, false)?, input(1, true)?, input(2, true)?];
             let copy = |values: &Vec<u32>| setup.input(values.len(), |_| values.clone());
             let numbers = |values: &Vec<f32>| setup.input(values.len(), |_| values.clone());
             let offsets = [copy(&offsets[0])?, copy(&offsets[1])?];
-            let more = (offsets, [numbers(&slopes)?, numbers(&sinks)?]);
-            Ok((inputs, more, setup.output::<T>(o)?, setup.output::<f32>(rows)?))
+            let pages = [copy(&table.unwrap_or_default())?, copy(&key_counts)?];
+            let more = (offsets, pages, [numbers(&slopes)?, numbers(&sinks)?]);
+            let o = setup.output::<T>(matrices[3].reach() as usize)?;
+            Ok((inputs, more, o, setup.output::<f32>(rows)?))
         })?;
+        let counts = self.key_counts();
         Ok(buffers
-            .launch(move |stream, ([q, k, v], (offsets, [slopes, sinks]), o, lse)| {
+            .launch(move |stream, ([q, k, v], (offsets, [table, lengths], [slopes, sinks]), o, lse)| {
                 let buffers = AttentionBuffers {
                     lse: Some(lse),
                     offsets: Some(offsets.each_ref()),
+                    pages: Some(Pages { table, lengths }),
                     slopes: Some(slopes),
                     sinks: Some(sinks),
                     ..AttentionBuffers::new(q, k, v, o)
                 };
                 Ok(operations.attention_as(stream, &attention, configuration, buffers)?)
             })
-            .verify(move |([q, k, v], _, o, lse)| {
-                let [q, k, v] = [q.to_vec()?, k.to_vec()?, v.to_vec()?];
+            .verify(move |([q, k, v], (_, [table, _], _), o, lse)| {
+                let matrices = attention.matrices();
+                let dense = |values: Vec<T>, number: usize| match attention.strides {
+                    Some(_) => matrices[number].indices().map(|index| values[index]).collect(),
+                    None => values,
+                };
+                let [q, mut k, mut v, o] = [
+                    dense(q.to_vec()?, 0),
+                    dense(k.to_vec()?, 1),
+                    dense(v.to_vec()?, 2),
+                    dense(o.to_vec()?, 3),
+                ];
+                if let Some(cache) = &attention.cache {
+                    let table = table.to_vec()?;
+                    [k, v] = [k, v].map(|pool| gather(&pool, cache, &counts, &table));
+                }
                 let inputs =
                     Inputs { q: &q, k: &k, v: &v, offsets: &offsets, slopes: &slopes, sinks: &sinks };
-                Ok(verify(&attention, &inputs, &o.to_vec()?, &lse.to_vec()?)?)
+                Ok(verify(&attention, &inputs, &o, &lse.to_vec()?)?)
             }))
     }
+}
+
+/// The elements of a matrix at its strides, between NaN: a kernel that reads a gap is found.
+fn spread<T: HostNumber>(values: Vec<T>, matrix: &HeadMatrix, is_strided: bool) -> Vec<T> {
+    if !is_strided {
+        return values;
+    }
+    let mut spread = vec![T::nearest(f64::NAN); matrix.reach() as usize];
+    matrix.indices().zip(values).for_each(|(index, value)| spread[index] = value);
+    spread
 }
 
 impl Workload for AttentionWorkload {

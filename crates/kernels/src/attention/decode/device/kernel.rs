@@ -253,7 +253,7 @@ impl DecodeAttention {
     /// sequences are as long as the block table allows.
     pub(crate) fn ctas(&self, shape: &DecodeShape, resident: u32) -> u32 {
         let heads = u64::from(shape.batch) * u64::from(self.heads.key_heads);
-        let boxes = heads * (shape.capacity() / u64::from(self.plan.box_keys) + 1);
+        let boxes = heads * (shape.cache.capacity() / u64::from(self.plan.box_keys) + 1);
         let tiles = u32::try_from(boxes.div_ceil(self.plan.key_warps.into())).unwrap_or(u32::MAX);
         tiles.min(resident).min(self.plan.ctas.unwrap_or(resident))
     }

@@ -32,13 +32,15 @@ impl Operations {
     /// ```
     /// # use warpwright::prelude::*;
     /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::attention::PagedCache;
     /// # use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
     /// # use warpwright_kernels::operations::Operations;
     /// # let device = Device::named("emu:h200")?;
     /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
     /// // One sequence of 3 keys, in page 1 of 2. All scores are 0, so the output is the mean.
     /// let heads = Heads { query_heads: 1, key_heads: 1, head_dim: 64 };
-    /// let shape = DecodeShape { heads, batch: 1, queries: 1, page_size: 16, pages: 2, pages_per_sequence: 1 };
+    /// let cache = PagedCache { page_size: 16, pages: 2, pages_per_sequence: 1 };
+    /// let shape = DecodeShape { heads, batch: 1, queries: 1, cache };
     /// let queries = device.zeros::<bf16>(shape.query_elements())?;
     /// let keys = device.zeros::<bf16>(shape.pool_elements())?;
     /// let of_key = |i: usize| bf16::from_f32((i / 64) as f32 - 16.0);
@@ -93,7 +95,7 @@ impl Operations {
         let kernel = DecodeAttention {
             heads: shape.heads,
             queries: shape.queries,
-            page_size: shape.page_size,
+            page_size: shape.cache.page_size,
             has_window: options.window.is_some(),
             has_softcap: options.softcap.is_some(),
             has_sink: options.sink.is_some(),
@@ -122,14 +124,14 @@ fn pool_map<T: CacheElement + Storable>(
     let bytes = |elements: u32| u64::from(elements) * u64::from(T::BYTES);
     let (heads, span) = (shape.heads, kernel.panel_columns::<T>());
     let row = heads.key_heads * heads.head_dim;
-    let extents = [span, shape.page_size, heads.head_dim / span, heads.key_heads, shape.pages];
+    let extents = [span, shape.cache.page_size, heads.head_dim / span, heads.key_heads, shape.cache.pages];
     let description = Description {
         extents: extents.map(u64::from).to_vec(),
         strides: vec![
             bytes(row),
             bytes(span),
             bytes(heads.head_dim),
-            bytes(row) * u64::from(shape.page_size),
+            bytes(row) * u64::from(shape.cache.page_size),
         ],
         l2_promotion,
         ..boxes.row_major(0, &[1; 5])
@@ -161,8 +163,8 @@ impl Call<'_> {
         let Self { stream, kernel, shape, options } = self;
         let compiled = operations.kernel(*kernel, DecodeAttention::run::<T, P>)?;
         let ctas = kernel.ctas(shape, operations.resident(&compiled)?);
-        let window = options.window.unwrap_or(u32::MAX).min(shape.capacity() as u32 + shape.queries);
-        let sizes = [shape.batch, shape.pages_per_sequence, window, kernel.team_ctas(ctas)];
+        let window = options.window.unwrap_or(u32::MAX).min(shape.cache.capacity() as u32 + shape.queries);
+        let sizes = [shape.batch, shape.cache.pages_per_sequence, window, kernel.team_ctas(ctas)];
         let DecodeBuffers { queries, table, lengths, output, lse, .. } = buffers;
         let sink = options.sink.unwrap_or_else(|| queries.cast());
         let factors = options.factors(shape.heads);

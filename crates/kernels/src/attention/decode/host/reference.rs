@@ -3,6 +3,7 @@
 use warpwright_harness::{Compared, HostNumber, Result, Verified, compare, compare_parts, merge};
 
 use super::super::problem::{DecodeShape, Heads};
+use crate::attention::PagedCache;
 
 /// Inputs on the host.
 pub(super) struct Inputs<T> {
@@ -75,7 +76,7 @@ impl<T: HostNumber> Inputs<T> {
 
     /// The first element of a key of a sequence in the pools.
     fn position(&self, sequence: usize, key: u32, head: usize) -> usize {
-        let DecodeShape { heads, page_size, pages_per_sequence, .. } = self.shape;
+        let DecodeShape { heads, cache: PagedCache { page_size, pages_per_sequence, .. }, .. } = self.shape;
         let entry = sequence * pages_per_sequence as usize + (key / page_size) as usize;
         let key = self.table[entry] as usize * page_size as usize + (key % page_size) as usize;
         (key * heads.key_heads as usize + head) * heads.head_dim as usize

@@ -10,6 +10,8 @@ use super::super::device::CacheElement;
 use super::super::plan::DecodeTuning;
 use super::super::problem::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use super::reference::Inputs;
+use crate::attention::PagedCache;
+use crate::attention::host::pages::{block_table, poison_unused};
 use crate::operations::Operations;
 
 data_types! {
@@ -89,14 +91,9 @@ impl DecodeAttentionWorkload {
     fn shape(&self) -> DecodeShape {
         let page_size = self.page_size.max(1);
         let pages = self.lengths().iter().map(|length| length.div_ceil(page_size)).sum::<u32>() + 1;
-        DecodeShape {
-            heads: self.heads(),
-            batch: self.batch,
-            queries: self.queries,
-            page_size: self.page_size,
-            pages,
-            pages_per_sequence: self.keys.div_ceil(page_size).max(1),
-        }
+        let pages_per_sequence = self.keys.div_ceil(page_size).max(1);
+        let cache = PagedCache { page_size: self.page_size, pages, pages_per_sequence };
+        DecodeShape { heads: self.heads(), batch: self.batch, queries: self.queries, cache }
     }
 
     fn prepare_of<T: CacheElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
@@ -107,11 +104,11 @@ impl DecodeAttentionWorkload {
         let has_sink = self.sink;
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
-            let table = block_table(&shape, &lengths, seed);
+            let table = block_table(&shape.cache, &lengths, seed);
             let pool = |seed| {
                 setup.input(shape.pool_elements(), |count| {
                     let mut pool = Values::Normal.numbers::<T>(seed, count);
-                    poison_unused(&mut pool, &shape, &lengths, &table);
+                    poison_unused(&mut pool, &shape.cache, &lengths, &table);
                     pool
                 })
             };
@@ -157,37 +154,6 @@ impl DecodeAttentionWorkload {
                 };
                 inputs.verify(&set.output.to_vec()?, &set.lse.to_vec()?)
             }))
-    }
-}
-
-/// Pages in random order; page 0 belongs to no sequence, and entries past a length are no pages.
-fn block_table(shape: &DecodeShape, lengths: &[u32], seed: u64) -> Vec<u32> {
-    let mut random = Random::new(seed);
-    let mut free: Vec<u32> = (1..shape.pages).collect();
-    let mut table = Vec::with_capacity(shape.table_entries());
-    for length in lengths {
-        for entry in 0..shape.pages_per_sequence {
-            let is_used = entry < length.div_ceil(shape.page_size);
-            let page = is_used.then(|| free.swap_remove(random.below(free.len() as u64) as usize));
-            table.push(page.unwrap_or(u32::MAX));
-        }
-    }
-    table
-}
-
-/// NaN for the keys that no sequence has: results that depend on one are found.
-fn poison_unused<T: HostNumber>(pool: &mut [T], shape: &DecodeShape, lengths: &[u32], table: &[u32]) {
-    let key = shape.heads.key_heads as usize * shape.heads.head_dim as usize;
-    let page_size = shape.page_size as usize;
-    let mut poison = |page: usize, used: usize| {
-        pool[page * page_size * key..][used * key..page_size * key].fill(T::nearest(f64::NAN));
-    };
-    poison(0, 0);
-    for (pages, length) in table.chunks(shape.pages_per_sequence as usize).zip(lengths) {
-        let (whole, rest) = (*length as usize / page_size, *length as usize % page_size);
-        if rest > 0 {
-            poison(pages[whole] as usize, rest);
-        }
     }
 }
 

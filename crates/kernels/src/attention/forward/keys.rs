@@ -1,0 +1,65 @@
+//! Where the keys of a block are in K and V: neighbors, or in the pages of a cache.
+//!
+//! ```text
+//! pages of 64 keys, a block of 128     K and V: (page, key of the page, head, d)
+//! block table   5 | 2 | 9 | ..
+//! block 0       part 0: page 5         a part has the keys of one page. Each panel of 128 bytes of a
+//!               part 1: page 2         part is one tensor copy; all complete the stage's mbarrier
+//! block 1       part 0: page 9 ..
+//! ```
+
+use warpwright::lang::control::trap;
+use warpwright::prelude::*;
+
+use super::ForwardKernel;
+use super::scheduler::{ForwardProblem, Sequence, Tile};
+
+/// The keys of a tile's sequence.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Keys {
+    kernel: ForwardKernel,
+    sequence: Sequence,
+    /// The head of K and V.
+    head: Reg<u32>,
+    /// The sequence's row of the block table.
+    pages: Global<u32>,
+}
+
+#[device]
+impl Keys {
+    pub(super) fn new(kernel: ForwardKernel, problem: &ForwardProblem, tile: &Tile) -> Self {
+        let (sequence, head) = (tile.sequence, tile.head / problem.heads[1]);
+        let mut pages = problem.pages;
+        if let Some(page_size) = kernel.page_size {
+            let entries = problem.pages_per_sequence;
+            // It is longer than its entries. (`device_assert` calls a function, beside which ptxas
+            // serializes `wgmma`.)
+            if sequence.lengths[1] > entries * page_size {
+                trap();
+            }
+            pages = pages.at(sequence.number as u64 * entries as u64);
+        }
+        Self { kernel, sequence, head, pages }
+    }
+
+    /// The matrix of K or V, and the row in it, of each part of a block.
+    pub(super) fn parts(&self, map: &TensorMap, block: Reg<u32>) -> Vec<(MappedMatrix, Reg<u32>)> {
+        let matrix = MappedMatrix::from(map).batch(self.head);
+        let first = block * self.kernel.block;
+        match self.kernel.page_size {
+            Some(page_size) => {
+                // Past the end there are no pages: the last one stands for them.
+                let last = (self.sequence.lengths[1].max(1) - 1u32) / page_size;
+                let offsets = (0..self.kernel.block).step_by(self.kernel.part_keys() as usize);
+                let part = |offset: u32| {
+                    let key = first + offset;
+                    let page = self.pages.at((key / page_size).min(last)).load_read_only();
+                    (matrix.batch(page), key % page_size)
+                };
+                offsets.map(part).collect()
+            }
+            None if self.kernel.packed => vec![(matrix, self.sequence.starts[1] + first)],
+            None => vec![(matrix.batch(self.sequence.number), first)],
+        }
+    }
+}
