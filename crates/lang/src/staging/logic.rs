@@ -111,7 +111,11 @@ impl Both<bool> {
     /// The value of the whole.
     #[track_caller]
     pub fn join<R: Truth>(self, right: Option<R>) -> R {
-        right.unwrap_or_else(|| R::known(false))
+        // No closure: the line is the caller's.
+        match right {
+            Some(right) => right,
+            None => R::known(false),
+        }
     }
 }
 
@@ -124,7 +128,10 @@ impl Either<bool> {
     /// The value of the whole.
     #[track_caller]
     pub fn join<R: Truth>(self, right: Option<R>) -> R {
-        right.unwrap_or_else(|| R::known(true))
+        match right {
+            Some(right) => right,
+            None => R::known(true),
+        }
     }
 }
 
@@ -172,9 +179,10 @@ impl Decision<Reg<bool>> {
 
     #[track_caller]
     fn close<R: Truth>(mut self, right: Option<R>, opcode: &'static str, when: bool) -> Reg<bool> {
-        let (Some(left), Some(right)) = (self.left, right.map(Truth::on_device)) else {
+        let (Some(left), Some(right)) = (self.left, right) else {
             return Reg::from_register(recorder::NO_REGISTER);
         };
+        let right = right.on_device();
         self.region = None;
         recorder::with(|recorder| {
             let left = left.register();

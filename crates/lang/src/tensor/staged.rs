@@ -163,7 +163,7 @@ impl<T: Element> StagedOperand<T> {
         let (expected, given, extent) = (tile.parts(), placed.len(), tile.slice_extent());
         if expected as usize != given || !extent.is_multiple_of(expected) {
             refuse(format!(
-                "a tile of {extent} rows has {expected} parts, and the load has the positions of {given}: pass a divisor of the                  rows to `TmaTile::in_parts`, and as many positions"
+                "a tile of {extent} rows has {expected} parts, and the load has the positions of {given}: pass a divisor of the rows to `TmaTile::in_parts`, and as many positions"
             ));
         }
         TileLoad { parts: placed, tile, start, multicast, policy: None, pipeline: self.pipeline }
