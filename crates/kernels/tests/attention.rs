@@ -63,7 +63,7 @@ fn every_form_at_every_length() {
     let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
     let cases = FORMS.iter().flat_map(|form| LENGTHS.iter().map(move |length| (*form, *length)));
     let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
-    for (number, (form, length)) in one_in(14, cases).enumerate() {
+    for (number, (form, length)) in one_in(23, cases).enumerate() {
         let device = hopper(schedules[number % 3]).expect("an emulated device");
         let settings: Vec<(&str, &str)> = form.iter().copied().chain([("queries", length)]).collect();
         SUITE.expect_right(kernel, &device, &settings);
@@ -131,7 +131,7 @@ fn gradients_of_every_form() {
     let schedules = [Schedule::Latest, Schedule::Random(5), Schedule::Eager];
     let cases = GRADIENTS.iter().flat_map(|form| LENGTHS.iter().map(move |length| (*form, *length)));
     let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
-    for (number, (form, length)) in one_in(14, cases).enumerate() {
+    for (number, (form, length)) in one_in(23, cases).enumerate() {
         let device = hopper(schedules[number % 3]).expect("an emulated device");
         let settings: Vec<(&str, &str)> = form.iter().copied().chain([("queries", length)]).collect();
         SUITE.expect_right(kernel, &device, &settings);

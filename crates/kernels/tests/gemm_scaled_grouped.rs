@@ -140,7 +140,7 @@ fn every_algorithm_is_right() -> Outcome {
             let algorithms = algorithms(&cases, &operations);
             assert!(algorithms.len() >= 8, "{} algorithms", algorithms.len());
             // Each algorithm has each granularity at one of the schedules.
-            for algorithm in one_in(5, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
+            for algorithm in one_in(9, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
                 check(&mut cases, (&operations, &stream), algorithm)?;
             }
         }

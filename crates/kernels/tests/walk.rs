@@ -185,17 +185,25 @@ fn shapes_of(kernel: &Entry, shapes: Shapes) -> usize {
     if shapes.iter().any(|(name, _)| has(kernel, name)) { shapes[0].1.len() } else { 1 }
 }
 
-/// Every kernel at every shape and schedule.
-pub(crate) fn walk_shapes(suite: &'static Suite, shapes: Shapes, devices: &[&str], schedules: &[Schedule]) {
+/// Every kernel at its shapes and at every schedule; one in `share` of these cases, or all in a sweep.
+pub(crate) fn walk_shapes(
+    suite: &'static Suite,
+    share: usize,
+    shapes: Shapes,
+    devices: &[&str],
+    schedules: &[Schedule],
+) {
     let mut walk = Walk::new(suite);
     for kernel in suite.kernels {
         let before = (walk.ran, walk.failures.len());
+        let mut cases = Vec::new();
         for index in 0..shapes_of(kernel, shapes) {
             let Some(workload) = shaped(kernel, shapes, index) else { continue };
             for device in devices {
-                schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
+                cases.extend(schedules.iter().map(|&schedule| (workload.clone(), *device, schedule)));
             }
         }
+        one_in(share, cases).for_each(|(workload, device, schedule)| walk.step(&*workload, device, schedule));
         assert!((walk.ran, walk.failures.len()) != before, "{} ran at no shape", kernel.name());
     }
     walk.finish();
@@ -245,15 +253,14 @@ pub(crate) fn choices(kernel: &Entry, option: &str) -> Vec<String> {
     kernel.workload().specs().iter().find(|spec| spec.name == option).map(values).unwrap_or_default()
 }
 
-/// Every kernel over elements at every length.
+/// Every kernel over elements at every length, on one of two devices in turn, or on both in a sweep.
 pub(crate) fn walk_lengths(suite: &'static Suite) {
+    let devices = ["emu:a100", "emu:h200"].map(|name| Device::named(name).expect("an emulated device"));
     for kernel in suite.kernels.iter().filter(|kernel| has(kernel, "length")) {
-        for name in ["emu:a100", "emu:h200"] {
-            let device = Device::named(name).expect("an emulated device");
-            for index in 0..LENGTHS.len() {
-                if let Some(workload) = shaped(kernel, &[("length", LENGTHS)], index) {
-                    assert_eq!(suite.attempt(&*workload, &device), Ok(true), "{workload} on {name}");
-                }
+        let cases = devices.iter().flat_map(|device| (0..LENGTHS.len()).map(move |index| (device, index)));
+        for (device, index) in one_in(2, cases) {
+            if let Some(workload) = shaped(kernel, &[("length", LENGTHS)], index) {
+                assert_eq!(suite.attempt(&*workload, device), Ok(true), "{workload} on {}", device.name());
             }
         }
     }
@@ -265,15 +272,19 @@ pub(crate) fn walk_elements(suite: &'static Suite) {
     for kernel in suite.kernels.iter().filter(|kernel| has(kernel, "length")) {
         let ladder = kernel.workload().ladder();
         let last = ladder.as_ref().and_then(|ladder| Some((ladder.option, *ladder.steps.last()?)));
+        let mut cases = Vec::new();
         for option in ["type", "by", "kind", "step", "of", "values", "algorithm"] {
-            for choice in choices(kernel, option) {
-                for length in ["33", "65543"] {
-                    let mut settings = vec![("length", length)];
-                    settings.extend(last);
-                    settings.push((option, choice.as_str()));
-                    suite.expect_right(kernel, &device, &settings);
-                }
+            for (number, choice) in choices(kernel, option).into_iter().enumerate() {
+                let lengths = if number % 2 == 0 { ["33", "65543"] } else { ["65543", "33"] };
+                cases.extend(lengths.map(|length| (option, choice.clone(), length)));
             }
+        }
+        // Each choice at one of the lengths; at both in a sweep.
+        for (option, choice, length) in one_in(2, cases) {
+            let mut settings = vec![("length", length)];
+            settings.extend(last);
+            settings.push((option, choice.as_str()));
+            suite.expect_right(kernel, &device, &settings);
         }
     }
 }

@@ -9,12 +9,12 @@ use crate::walk::{MANY_SHAPES, SHAPES, walk_choices, walk_shapes};
 #[test]
 fn every_lesson_checks_clean_at_every_schedule() {
     let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(3)];
-    walk_shapes(&SUITE, SHAPES, &["emu:h200"], &schedules);
+    walk_shapes(&SUITE, 2, SHAPES, &["emu:h200"], &schedules);
 }
 
 #[test]
 fn every_choice_checks_clean() {
-    walk_choices(&SUITE, 3, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
+    walk_choices(&SUITE, 5, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
     walk_choices(&SUITE, 5, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
 }
 
@@ -23,7 +23,7 @@ fn every_choice_checks_clean() {
 fn every_lesson_checks_clean_at_many_shapes() {
     let seeds = (11..15).map(Schedule::Random);
     let schedules: Vec<_> = [Schedule::Eager, Schedule::Latest].into_iter().chain(seeds).collect();
-    walk_shapes(&SUITE, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
+    walk_shapes(&SUITE, 1, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
 }
 
 #[test]
