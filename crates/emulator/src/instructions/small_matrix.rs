@@ -39,17 +39,31 @@ struct SmallMultiply {
     scaling: Option<(Scaling, [Scales; 2])>,
 }
 
+/// The elements along k that have a scale in common, if the instruction has scales.
+pub(super) fn scale_block(w: &mut Words<'_>, kind: MmaKind) -> Result<Option<u32>, DecodeError> {
+    let has_scales = w.take("block_scale");
+    let block = match has_scales {
+        true => w.take_first(|word| kind.block(Some(word))).or_else(|| kind.block(None)),
+        false => None,
+    };
+    if block.is_some() == kind.scales().is_empty() {
+        return Err(DecodeError::new(format!(
+            "The instruction has {}, which .kind::{} does not take.",
+            if has_scales { "these scales" } else { "no .block_scale" },
+            kind.ptx()
+        )));
+    }
+    Ok(block)
+}
+
 pub(super) fn decode(
     d: Decoder<'_, '_, '_>,
     i: &Instruction,
     w: &mut Words<'_>,
     kind: MmaKind,
 ) -> Result<(), DecodeError> {
-    let has_scales = w.take("block_scale");
-    let block = match has_scales {
-        true => w.take_first(|word| kind.block(Some(word))).or_else(|| kind.block(None)),
-        false => None,
-    };
+    let block = scale_block(w, kind)?;
+    let has_scales = block.is_some();
     let (shape, _) = header(w)?;
     let types = [element(w)?, element(w)?, element(w)?, element(w)?];
     let scale_type = w.choose(&[("ue8m0", DataType::Ue8m0), ("ue4m3", DataType::E4m3)]);

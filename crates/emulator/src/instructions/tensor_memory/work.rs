@@ -7,6 +7,7 @@ use warpwright_events::{
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::super::mbarrier::objects;
+use super::super::small_matrix::scale_block;
 use super::{agree, cell, failure, read, written};
 use crate::cta::asynchronous::transfer::Issuer;
 use crate::cta::tensor_memory::copy::{Copy, CopyShape};
@@ -35,18 +36,8 @@ pub(super) fn multiplication(
     let kind = kind.ok_or_else(|| DecodeError::new("The instruction names no .kind of tcgen05.mma."))?;
     // Whether the tensor core keeps A for the next MMA does not change results.
     w.take_first(|word| word.starts_with("collector::").then_some(()));
-    let has_scales = w.take("block_scale");
-    let block = match has_scales {
-        true => w.take_first(|word| kind.block(Some(word))).or_else(|| kind.block(None)),
-        false => None,
-    };
-    if block.is_some() == kind.scales().is_empty() {
-        return Err(DecodeError::new(format!(
-            "The instruction has {}, which .kind::{} does not take.",
-            if has_scales { "these scales" } else { "no .block_scale" },
-            kind.ptx()
-        )));
-    }
+    let block = scale_block(w, kind)?;
+    let has_scales = block.is_some();
     let shift = match i.operands.last() {
         Some(Operand::Number(Number::Integer(shift))) => *shift as u32,
         _ => 0,
