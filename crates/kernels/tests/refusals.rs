@@ -72,7 +72,7 @@ fn attend(bench: &Bench, attention: Attention, missing: usize) -> Outcome {
     bench.operations.attention(&bench.stream, &attention, AttentionBuffers::new(&q, &q, &v, &mut o))
 }
 
-/// Attention of e4m3 over matrices of [`ATTENTION`], with so many scales of Q, K and V.
+/// Attention of e4m3 over matrices of [`ATTENTION`], with given numbers of scales of Q, K and V.
 fn attend_fp8(
     bench: &Bench,
     attention: Attention,

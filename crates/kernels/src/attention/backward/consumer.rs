@@ -14,7 +14,7 @@ use warpwright::prelude::*;
 use super::configuration::{BackwardKernel, CONSUMERS};
 use super::range::BackwardProblem;
 use super::results::QuerySums;
-use super::scores::{ScorePart, pair_of, score_gradients};
+use super::scores::{ScorePart, pair_of, score_gradients, store_operand};
 use crate::attention::problem::AttentionElement;
 
 /// What a consumer multiplies.
@@ -154,10 +154,8 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
             stages.q.release();
         }
         self.score_gradients(registers, stage);
-        let copy = TiledCopy::from_c::<T>("SM90_U32x4_STSM_N", &products.scores).thread(self.role.thread());
-        let target = copy.target(&self.ds.slice((All, All, buffer)));
-        let accumulator = registers.scores.layout().clone();
-        copy.store_matrix(&target, &copy.retile(&registers.ds.map(|_| Ok(accumulator))));
+        let (target, accumulator) = (self.ds.slice((All, All, buffer)), registers.scores.layout());
+        store_operand(&products.scores, self.role.thread(), (&registers.ds, accumulator), &target);
         fence_proxy_async_shared();
         wait_multiplications(0);
         // dSᵀ of both warpgroups is there, both have read the other buffer, and all threads delta.

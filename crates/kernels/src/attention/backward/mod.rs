@@ -18,6 +18,7 @@
 
 mod configuration;
 mod consumer;
+mod loads;
 mod range;
 mod results;
 mod rows;
@@ -32,6 +33,7 @@ use super::problem::AttentionElement;
 pub(crate) use configuration::{BackwardKernel, KEYS};
 use configuration::{CONSUMERS, WARPGROUP_KEYS};
 use consumer::{Products, Registers, Stages, Warpgroup};
+use loads::QueryLoads;
 pub(crate) use range::BackwardProblem;
 use range::{Keys, Range};
 use results::{KeyRows, QuerySums, Turns};
@@ -99,8 +101,6 @@ impl BackwardKernel {
             producer.begin();
             if producer.leads() {
                 let mut kv_stage = kv_pipeline.producer();
-                let mut q_stage = q_pipeline.producer();
-                let mut gradient_stage = gradient_pipeline.producer();
                 let range = Range::new(problem, self.mask, self.rows, all, all);
                 let k = MappedMatrix::from(k).batch(kv_head).batch(sequence);
                 let v = MappedMatrix::from(v).batch(kv_head).batch(sequence);
@@ -108,25 +108,17 @@ impl BackwardKernel {
                     k_tiles.load(k, (first_key, constant(0)), None),
                     v_tiles.load(v, (first_key, constant(0)), None),
                 ]);
-                for number in 0..group {
-                    let head = kv_head * group + number;
-                    let q = MappedMatrix::from(q).batch(head).batch(sequence);
-                    let gradient = MappedMatrix::from(gradient).batch(head).batch(sequence);
-                    let line = sequence * kv_heads * group + head;
-                    for block in range.begin..range.end {
-                        let row = block * self.rows;
-                        q_stage.load([
-                            q_tiles.load(q, (row, constant(0)), None),
-                            lse_tiles.load(lse, (row, line), None),
-                        ]);
-                        gradient_stage.load([
-                            gradient_tiles.load(gradient, (row, constant(0)), None),
-                            delta_tiles.load(delta, (row, line), None),
-                        ]);
-                    }
-                }
-                q_stage.tail();
-                gradient_stage.tail();
+                let loads = QueryLoads {
+                    maps: [q, gradient, lse, delta],
+                    q: &q_tiles,
+                    gradient: &gradient_tiles,
+                    lse: &lse_tiles,
+                    delta: &delta_tiles,
+                    cluster: alone,
+                    rows: self.rows,
+                };
+                let (q_stage, gradient_stage) = (q_pipeline.producer(), gradient_pipeline.producer());
+                loads.load(q_stage, gradient_stage, problem, (sequence, kv_head), range);
             }
         } else {
             consumer.begin();

@@ -1,5 +1,6 @@
 //! What becomes of a warpgroup's scores, Sᵀ or dPᵀ: their rows are keys, their columns queries.
 
+use warpwright::layout::ComposedLayout;
 use warpwright::prelude::*;
 
 use super::range::BackwardProblem;
@@ -70,4 +71,17 @@ pub(super) fn score_gradients<T: AttentionElement>(
         ds.set_word(i, T::pack(gradients[0], gradients[1]));
         ds.set_word(i + 2, T::pack(gradients[2], gradients[3]));
     }
+}
+
+/// Stores P or dSᵀ, operand A of a product, to the tile of the scores, whose accumulator has the
+/// layout.
+pub(super) fn store_operand<T: AttentionElement>(
+    scores: &TiledMma,
+    thread: Reg<u32>,
+    (operand, accumulator): (&Fragment<T>, &ComposedLayout),
+    tile: &Tensor<T, SharedSpace>,
+) {
+    let copy = TiledCopy::from_c::<T>("SM90_U32x4_STSM_N", scores).thread(thread);
+    let operand = operand.map(|_| Ok(accumulator.clone()));
+    copy.store_matrix(&copy.target(tile), &copy.retile(&operand));
 }

@@ -109,12 +109,7 @@ impl ForwardKernel {
                 let mut number = scheduler.first();
                 while number < scheduler.tiles {
                     let tile = scheduler.tile(number);
-                    // A tile past the end of a packed sequence has no rows.
-                    let is_there = match self.packed {
-                        true => tile.first_row.lt(tile.sequence.lengths[0]),
-                        false => constant(true),
-                    };
-                    if is_there {
+                    if tile.has_rows(self.packed) {
                         let keys = Keys::new(*self, &problem, &tile);
                         let q = self.matrix(q, &tile, tile.head);
                         let first = tile.sequence.starts[0] + tile.first_row;

@@ -79,6 +79,17 @@ pub(crate) struct Tile {
     pub(crate) end: Reg<u32>,
 }
 
+impl Tile {
+    /// Whether it has rows: of packed sequences, tiles past the end of a short one have none.
+    #[track_caller]
+    pub(crate) fn has_rows(&self, packed: bool) -> Reg<bool> {
+        match packed {
+            true => self.first_row.lt(self.sequence.lengths[0]),
+            false => constant(true),
+        }
+    }
+}
+
 /// The tiles of a launch.
 #[derive(Clone, Copy, DeviceValue)]
 pub(crate) struct TileScheduler {

@@ -17,9 +17,10 @@ use warpwright::prelude::*;
 
 use super::exchange::Exchange;
 use super::{GRADIENTS_BARRIER, ROWS, WEIGHTS_BARRIER, WideBackwardKernel};
+use crate::attention::backward::consumer::Stages;
 use crate::attention::backward::range::{BackwardProblem, Range};
 use crate::attention::backward::results::QuerySums;
-use crate::attention::backward::scores::{ScorePart, pair_of, score_gradients};
+use crate::attention::backward::scores::{ScorePart, pair_of, score_gradients, store_operand};
 use crate::attention::problem::AttentionElement;
 
 /// Threads of the consumers.
@@ -51,13 +52,6 @@ pub(super) struct Registers<T> {
     pub(super) dq: Fragment<f32>,
     pub(super) dk: Fragment<f32>,
     pub(super) dv: Fragment<f32>,
-}
-
-/// The consumer's ends of the pipelines of Q and dO.
-#[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Stages {
-    pub(super) q: Consumer,
-    pub(super) gradient: Consumer,
 }
 
 /// The block of queries whose P or dS the warpgroup has computed: its number, and the parity of how
@@ -316,9 +310,8 @@ impl<T: AttentionElement> Consumers<'_, T> {
 
     /// Stores P or dSᵀ to the CTA's tile.
     fn store_operand(&self, registers: &Registers<T>) {
-        let copy = TiledCopy::from_c::<T>("SM90_U32x4_STSM_N", &self.products.scores).thread(self.thread());
-        let accumulator = registers.scores.layout().clone();
         let own = self.exchange.tiles.slice((All, All, 0));
-        copy.store_matrix(&copy.target(&own), &copy.retile(&registers.operand.map(|_| Ok(accumulator))));
+        let accumulator = registers.scores.layout();
+        store_operand(&self.products.scores, self.thread(), (&registers.operand, accumulator), &own);
     }
 }

@@ -29,8 +29,10 @@ mod exchange;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use self::consumer::{Consumers, Products, Registers, Stages};
+use self::consumer::{Consumers, Products, Registers};
 use self::exchange::Exchange;
+use super::consumer::Stages;
+use super::loads::QueryLoads;
 use super::range::{BackwardProblem, Keys, Range};
 use super::results::{KeyRows, QuerySums, Turns};
 use super::rows::row_tile;
@@ -161,8 +163,6 @@ impl WideBackwardKernel {
             producer.begin();
             if producer.leads() {
                 let mut kv_stage = kv_pipeline.producer();
-                let mut q_stage = q_pipeline.producer();
-                let mut gradient_stage = gradient_pipeline.producer();
                 let k = MappedMatrix::from(k).batch(kv_head).batch(sequence);
                 let v = MappedMatrix::from(v).batch(kv_head).batch(sequence);
                 let peer = (unit_key + (rank ^ 1u32) * KEYS, rank * (self.head_dim / CTAS));
@@ -171,25 +171,17 @@ impl WideBackwardKernel {
                     peer_k_tiles.load(k, peer, None),
                     v_tiles.load(v, (first_key, constant(0)), None),
                 ]);
-                for number in 0..group {
-                    let head = kv_head * group + number;
-                    let q = MappedMatrix::from(q).batch(head).batch(sequence);
-                    let gradient = MappedMatrix::from(gradient).batch(head).batch(sequence);
-                    let line = sequence * kv_heads * group + head;
-                    for block in range.begin..range.end {
-                        let row = block * ROWS;
-                        q_stage.load([
-                            q_tiles.load(q, (row, constant(0)), cluster.multicast_b()),
-                            lse_tiles.load(lse, (row, line), None),
-                        ]);
-                        gradient_stage.load([
-                            gradient_tiles.load(gradient, (row, constant(0)), cluster.multicast_b()),
-                            delta_tiles.load(delta, (row, line), None),
-                        ]);
-                    }
-                }
-                q_stage.tail();
-                gradient_stage.tail();
+                let loads = QueryLoads {
+                    maps: [q, gradient, lse, delta],
+                    q: &q_tiles,
+                    gradient: &gradient_tiles,
+                    lse: &lse_tiles,
+                    delta: &delta_tiles,
+                    cluster,
+                    rows: ROWS,
+                };
+                let (q_stage, gradient_stage) = (q_pipeline.producer(), gradient_pipeline.producer());
+                loads.load(q_stage, gradient_stage, problem, (sequence, kv_head), range);
             }
         } else {
             consumer.begin();

@@ -168,12 +168,7 @@ impl Fp8Kernel {
                 let mut number = scheduler.first();
                 while number < scheduler.tiles {
                     let tile = scheduler.tile(number);
-                    // A tile past the end of a packed sequence has no rows.
-                    let is_there = match kernel.packed {
-                        true => tile.first_row.lt(tile.sequence.lengths[0]),
-                        false => constant(true),
-                    };
-                    if is_there {
+                    if tile.has_rows(kernel.packed) {
                         let head = tile.head / problem.heads[1];
                         let [first_query, first_key] = tile.sequence.starts;
                         let q = kernel.matrix(q, &tile, tile.head);
