@@ -1,0 +1,1 @@
+//! The verbs of `warpwright-llm`, a file per verb.

@@ -1,0 +1,3 @@
+//! The `warpwright-llm` command.
+
+fn main() {}

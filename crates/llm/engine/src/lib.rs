@@ -1,0 +1,1 @@
+//! Models, weights and the executor of language models on the kernel library.

@@ -1,0 +1,1 @@
+//! Tokenizer, chat template, scheduler and HTTP server over an executor.
