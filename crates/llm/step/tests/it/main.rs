@@ -1,0 +1,4 @@
+//! The reference sampler and the toy executor.
+
+mod sampling;
+mod toy;
