@@ -1,1 +1,3 @@
 //! Tokenizer, chat template, scheduler and HTTP server over an executor.
+
+pub mod scheduler;

@@ -52,7 +52,8 @@ pub struct Chunk {
     pub sampling: Option<Sampling>,
     /// Tokens to draft and verify after the sampled one, at most [`Capacity::drafts`](crate::Capacity::drafts).
     /// The executor accepts exactly what it would have sampled without drafts, and leaves the slot and the
-    /// pages as if the rejected tokens had never been.
+    /// pages as if the rejected tokens had never been. The n-th sampled token adds n to the offset of the
+    /// sampling.
     pub draft: u32,
     /// Log-probabilities of given tokens, for `echo` and for scoring a text.
     pub score: Option<Score>,

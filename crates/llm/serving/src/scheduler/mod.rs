@@ -1,0 +1,224 @@
+//! Which sequences run in the next step, and where they live: continuous batching over a paged cache.
+//!
+//! The [`Scheduler`] is a state machine over plain data. It has no threads and no clock, and talks to no executor: the
+//! caller submits what [`next_step`](Scheduler::next_step) returns and hands the outputs to
+//! [`finish_step`](Scheduler::finish_step). A step can be planned while an earlier one is still running.
+//!
+//! The oldest sequences come first, always. A sequence that needs a page when none is left takes those of the youngest,
+//! which is computed again later; the oldest sequence therefore ends, and then the next one.
+
+mod memory;
+mod plan;
+mod request;
+mod sequence;
+
+use std::collections::VecDeque;
+
+use memory::Memory;
+pub use request::{Draw, Finished, Guide, PromptDone, Refused, Request, SequenceId, Update};
+use sequence::Sequence;
+use warpwright_llm_step::{Capacity, Output};
+
+/// Options of a [`Scheduler`].
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The most tokens of one step. Smaller steps delay running sequences less while a long prompt is computed.
+    pub step_tokens: u32,
+    /// Whether prefixes are kept for later prompts.
+    pub prefix_caching: bool,
+    /// Tokens to draft per step and sequence, if the executor can.
+    pub drafts: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { step_tokens: 2048, prefix_caching: true, drafts: 0 }
+    }
+}
+
+/// Plans steps.
+pub struct Scheduler {
+    capacity: Capacity,
+    options: Options,
+    memory: Memory,
+    /// By age.
+    running: Vec<Sequence>,
+    /// By age.
+    waiting: VecDeque<Sequence>,
+    in_flight: VecDeque<Vec<Flight>>,
+    next_id: u64,
+    counts: Counts,
+}
+
+/// A chunk of a submitted step.
+struct Flight {
+    sequence: SequenceId,
+    position: u32,
+    /// Whether it is the last of its prompt, or a later one.
+    samples: bool,
+}
+
+/// What has happened since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Steps planned.
+    pub steps: u64,
+    /// Tokens of all steps.
+    pub step_tokens: u64,
+    /// Sequences that gave up their pages to an older one.
+    pub preemptions: u64,
+    /// Prompt tokens of admitted sequences.
+    pub prefix_queries: u64,
+    /// Those of them that were in the cache.
+    pub prefix_hits: u64,
+}
+
+/// What is in use now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Sequences that hold memory.
+    pub running: u32,
+    /// Sequences that do not.
+    pub waiting: u32,
+    /// Pages of sequences and prefixes.
+    pub used_pages: u32,
+    /// Pages of prefixes; some belong to running sequences too.
+    pub cached_pages: u32,
+    /// All pages.
+    pub pages: u32,
+}
+
+impl Scheduler {
+    /// A scheduler for an executor of this capacity.
+    pub fn new(capacity: Capacity, options: Options) -> Scheduler {
+        let options = Options {
+            step_tokens: options.step_tokens.clamp(1, capacity.tokens),
+            drafts: options.drafts.min(capacity.drafts),
+            ..options
+        };
+        Scheduler {
+            memory: Memory::new(&capacity, options.prefix_caching),
+            capacity,
+            options,
+            running: Vec::new(),
+            waiting: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            next_id: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The most tokens of one sequence: the context, or all pages if they hold less.
+    pub fn context(&self) -> u32 {
+        let held = u64::from(self.capacity.pages) * u64::from(self.capacity.page_tokens);
+        self.capacity.context.min(u32::try_from(held).unwrap_or(u32::MAX))
+    }
+
+    /// Adds a sequence. The answer is cut where the context ends.
+    pub fn add(&mut self, request: Request) -> Result<SequenceId, Refused> {
+        check(&request, self.context(), self.capacity.vocabulary)?;
+        let id = SequenceId(self.next_id);
+        self.next_id += 1;
+        self.waiting.push_back(Sequence::new(id, request, self.context()));
+        Ok(id)
+    }
+
+    /// Ends a sequence. What it held is free for the next step. A sequence that has ended is none to cancel.
+    pub fn cancel(&mut self, id: SequenceId) {
+        if let Some(i) = self.running.iter().position(|sequence| sequence.id == id) {
+            let sequence = self.running.remove(i);
+            self.release(sequence);
+        }
+        self.waiting.retain(|sequence| sequence.id != id);
+    }
+
+    /// Takes in the outputs of the oldest step in flight.
+    pub fn finish_step(&mut self, outputs: Vec<Output>) -> Vec<Update> {
+        let flights = self.in_flight.pop_front().unwrap_or_default();
+        flights.into_iter().zip(outputs).filter_map(|(flight, output)| self.finish(flight, output)).collect()
+    }
+
+    fn finish(&mut self, flight: Flight, output: Output) -> Option<Update> {
+        let sequences = self.running.iter_mut().chain(&mut self.waiting);
+        let sequence = sequences.into_iter().find(|sequence| sequence.id == flight.sequence)?;
+        sequence.score(flight.position, output.scored);
+        if !flight.samples {
+            return None;
+        }
+        // Accepted drafts are in the cache, the last token is not.
+        if sequence.holding.is_some() {
+            sequence.computed += (output.sampled.len() as u32).saturating_sub(1);
+        }
+        sequence.pending = sequence.pending.saturating_sub(1);
+        let (tokens, finished) = if sequence.only_scores() {
+            (Vec::new(), Some(Finished::Length))
+        } else {
+            sequence.accept(output.sampled)
+        };
+        let update = Update { sequence: sequence.id, prompt: sequence.take_prompt(), tokens, finished };
+        if finished.is_some() {
+            self.cancel(flight.sequence);
+        }
+        Some(update)
+    }
+
+    /// Releases what a sequence holds, and keeps its prefix for later prompts.
+    fn release(&mut self, mut sequence: Sequence) -> Sequence {
+        if let Some(mut holding) = sequence.holding.take() {
+            let computed = sequence.tokens.len().min(sequence.computed as usize);
+            self.memory.publish(&mut holding, &sequence.tokens[..computed]);
+            self.memory.release(holding);
+        }
+        sequence.computed = 0;
+        sequence
+    }
+
+    /// Whether no sequence is left.
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Steps that were planned and not finished.
+    pub fn steps_in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// What has happened since the start.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What is in use now.
+    pub fn usage(&self) -> Usage {
+        let (used_pages, cached_pages, pages) = self.memory.usage();
+        Usage {
+            running: self.running.len() as u32,
+            waiting: self.waiting.len() as u32,
+            used_pages,
+            cached_pages,
+            pages,
+        }
+    }
+
+    /// Whether every page and slot is accounted for: each has exactly the references of the sequences and prefixes that
+    /// hold it. For tests.
+    pub fn is_consistent(&self) -> bool {
+        self.memory.is_consistent(self.running.iter().filter_map(|sequence| sequence.holding.as_ref()))
+    }
+}
+
+fn check(request: &Request, context: u32, vocabulary: u32) -> Result<(), Refused> {
+    let prompt = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
+    if prompt == 0 {
+        return Err(Refused::EmptyPrompt);
+    }
+    if prompt > context || (prompt == context && request.max_tokens > 0) {
+        return Err(Refused::TooLong { prompt, context });
+    }
+    let biased = request.draw.logit_bias.iter().map(|(token, _)| token);
+    let mut tokens = request.prompt.iter().chain(biased).chain(&request.stop_tokens);
+    match tokens.find(|token| **token >= vocabulary) {
+        Some(token) => Err(Refused::NoSuchToken { token: *token, vocabulary }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,3 @@
+//! The tests of the serving half.
+
+mod scheduler;
