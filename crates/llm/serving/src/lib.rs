@@ -1,3 +1,9 @@
 //! Tokenizer, chat template, scheduler and HTTP server over an executor.
 
+pub mod guide;
+pub mod model;
 pub mod scheduler;
+pub mod service;
+pub mod template;
+pub mod text;
+pub mod tokenizer;

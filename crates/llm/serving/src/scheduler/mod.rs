@@ -108,18 +108,23 @@ impl Scheduler {
         }
     }
 
-    /// The most tokens of one sequence: the context, or all pages if they hold less.
-    pub fn context(&self) -> u32 {
+    /// What requests have to fit in. A sequence has at most the tokens of the context, or of all pages if they hold less.
+    pub fn limits(&self) -> Limits {
         let held = u64::from(self.capacity.pages) * u64::from(self.capacity.page_tokens);
-        self.capacity.context.min(u32::try_from(held).unwrap_or(u32::MAX))
+        Limits {
+            context: self.capacity.context.min(u32::try_from(held).unwrap_or(u32::MAX)),
+            vocabulary: self.capacity.vocabulary,
+            top: self.capacity.top,
+        }
     }
 
     /// Adds a sequence. The answer is cut where the context ends.
     pub fn add(&mut self, request: Request) -> Result<SequenceId, Refused> {
-        check(&request, self.context(), self.capacity.vocabulary)?;
+        let limits = self.limits();
+        limits.check(&request)?;
         let id = SequenceId(self.next_id);
         self.next_id += 1;
-        self.waiting.push_back(Sequence::new(id, request, self.context()));
+        self.waiting.push_back(Sequence::new(id, request, limits.context));
         Ok(id)
     }
 
@@ -207,18 +212,37 @@ impl Scheduler {
     }
 }
 
-fn check(request: &Request, context: u32, vocabulary: u32) -> Result<(), Refused> {
-    let prompt = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
-    if prompt == 0 {
-        return Err(Refused::EmptyPrompt);
-    }
-    if prompt > context || (prompt == context && request.max_tokens > 0) {
-        return Err(Refused::TooLong { prompt, context });
-    }
-    let biased = request.draw.logit_bias.iter().map(|(token, _)| token);
-    let mut tokens = request.prompt.iter().chain(biased).chain(&request.stop_tokens);
-    match tokens.find(|token| **token >= vocabulary) {
-        Some(token) => Err(Refused::NoSuchToken { token: *token, vocabulary }),
-        None => Ok(()),
+/// What requests have to fit in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most tokens of one sequence.
+    pub context: u32,
+    /// Tokens of the vocabulary.
+    pub vocabulary: u32,
+    /// The most alternatives that a log-probability can list.
+    pub top: u32,
+}
+
+impl Limits {
+    /// Whether a scheduler with these limits accepts the request.
+    pub fn check(&self, request: &Request) -> Result<(), Refused> {
+        let Limits { context, vocabulary, top } = *self;
+        let prompt = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
+        if prompt == 0 {
+            return Err(Refused::EmptyPrompt);
+        }
+        if prompt > context || (prompt == context && request.max_tokens > 0) {
+            return Err(Refused::TooLong { prompt, context });
+        }
+        let wanted = request.log_probabilities.max(request.prompt_log_probabilities).unwrap_or(0);
+        if wanted > top {
+            return Err(Refused::TooManyAlternatives { wanted, top });
+        }
+        let biased = request.draw.logit_bias.iter().map(|(token, _)| token);
+        let mut tokens = request.prompt.iter().chain(biased).chain(&request.stop_tokens);
+        match tokens.find(|token| **token >= vocabulary) {
+            Some(token) => Err(Refused::NoSuchToken { token: *token, vocabulary }),
+            None => Ok(()),
+        }
     }
 }

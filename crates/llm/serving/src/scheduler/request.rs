@@ -100,6 +100,16 @@ pub enum Refused {
         /// Tokens of the context.
         context: u32,
     },
+    /// More alternatives than the executor lists.
+    #[error(
+        "{wanted} alternatives are requested beside each log-probability, but at most {top} can be listed."
+    )]
+    TooManyAlternatives {
+        /// Requested.
+        wanted: u32,
+        /// The most.
+        top: u32,
+    },
     /// A token beyond the vocabulary.
     #[error("Token {token} does not exist: the vocabulary has {vocabulary} tokens.")]
     NoSuchToken {

@@ -1,3 +1,9 @@
 //! The tests of the serving half.
 
+mod guide;
+mod model;
 mod scheduler;
+mod service;
+mod template;
+mod text;
+mod tokenizer;

@@ -1,6 +1,6 @@
 //! The scheduler over the toy executor.
 
-mod alone;
+pub(crate) mod alone;
 mod behaviour;
-mod harness;
+pub(crate) mod harness;
 mod random;

@@ -1,0 +1,178 @@
+//! Grammars: which tokens keep an answer in a JSON schema, a regular expression or a form of tool calls.
+
+use std::sync::Arc;
+
+use llguidance::api::TopLevelGrammar;
+use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
+use llguidance::{Matcher, ParserFactory};
+use serde_json::{Value, json};
+use warpwright_llm_step::{Token, TokenMask};
+
+use crate::scheduler::Guide;
+use crate::text::Tool;
+use crate::tokenizer::Tokenizer;
+
+/// Compiles grammars for one vocabulary.
+pub struct Grammars {
+    factory: ParserFactory,
+    vocabulary: u32,
+    stops: Arc<[Token]>,
+    think_end: Option<Token>,
+}
+
+/// A grammar cannot be compiled.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct GrammarError(String);
+
+/// What an answer has to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Grammar {
+    /// A JSON value of this schema.
+    JsonSchema(Value),
+    /// Any JSON object.
+    JsonObject,
+    /// A text that matches all of a regular expression.
+    Regex(String),
+    /// One of these texts.
+    Choice(Vec<String>),
+    /// A grammar in the Lark syntax of llguidance.
+    Lark(String),
+}
+
+impl Grammars {
+    /// For a tokenizer, a model's padded vocabulary, and the tokens that end an answer.
+    pub fn new(tokenizer: &Tokenizer, vocabulary: u32, stops: &[Token]) -> Result<Grammars, GrammarError> {
+        let words: Vec<Vec<u8>> = (0..vocabulary)
+            .map(|token| {
+                let bytes = tokenizer.bytes(token);
+                if tokenizer.is_special(token) || stops.contains(&token) {
+                    [&[TokTrie::SPECIAL_TOKEN_MARKER], bytes].concat()
+                } else {
+                    bytes.to_vec()
+                }
+            })
+            .collect();
+        let eos = stops.first().copied().unwrap_or(0);
+        let trie = TokTrie::from(&TokRxInfo::new(vocabulary, eos), &words);
+        let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
+        let mut factory =
+            ParserFactory::new_simple(&environment).map_err(|error| GrammarError(error.to_string()))?;
+        factory.quiet();
+        Ok(Grammars { factory, vocabulary, stops: stops.into(), think_end: tokenizer.token("</think>") })
+    }
+
+    /// A guide for one answer. `after_reasoning` lets everything pass until `</think>`.
+    pub fn guide(&self, grammar: &Grammar, after_reasoning: bool) -> Result<Box<dyn Guide>, GrammarError> {
+        let top = match grammar {
+            Grammar::JsonSchema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
+            Grammar::JsonObject => TopLevelGrammar::from_json_schema(json!({ "type": "object" })),
+            Grammar::Regex(regex) => TopLevelGrammar::from_regex(regex),
+            Grammar::Choice(choices) => TopLevelGrammar::from_lark(lark_choice(choices)),
+            Grammar::Lark(lark) => TopLevelGrammar::from_lark(lark.clone()),
+        };
+        let matcher = Matcher::new(self.factory.create_parser(top));
+        if let Some(error) = matcher.get_error() {
+            return Err(GrammarError(error));
+        }
+        let everything = TokenMask::from_words(vec![u32::MAX; self.vocabulary.div_ceil(32) as usize]);
+        Ok(Box::new(MatcherGuide {
+            matcher,
+            vocabulary: self.vocabulary,
+            stops: self.stops.clone(),
+            waits_for: self.think_end.filter(|_| after_reasoning),
+            everything: Arc::new(everything),
+        }))
+    }
+}
+
+/// The grammar of at least one call of `tools`, in the form that Qwen 3.5 writes.
+pub fn tool_calls(tools: &[Tool]) -> Grammar {
+    let mut lark = String::from("start: call+\n");
+    let names: Vec<String> = (0..tools.len()).map(|i| format!("f{i}")).collect();
+    lark += &format!("call: \"<tool_call>\\n\" ({}) \"\\n</tool_call>\" \"\\n\"?\n", names.join(" | "));
+    for (tool, name) in tools.iter().zip(&names) {
+        lark += &function(tool, name);
+    }
+    Grammar::Lark(lark)
+}
+
+/// The rules of one function: its parameters in the order of the schema, optional ones optional.
+fn function(tool: &Tool, rule: &str) -> String {
+    let required = tool.parameters["required"].as_array();
+    let required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
+    let properties = tool.parameters["properties"].as_object();
+    let mut body = format!("{rule}: {}", lark_text(&format!("<function={}>\n", tool.name)));
+    let mut rules = String::new();
+    for (i, (name, schema)) in properties.into_iter().flatten().enumerate() {
+        let parameter = format!("{rule}_p{i}");
+        let optional = if required(name) { "" } else { "?" };
+        body += &format!(" {parameter}{optional}");
+        let open = lark_text(&format!("<parameter={name}>\n"));
+        rules += &if schema["type"] == "string" && schema.get("enum").is_none() {
+            // One lexeme with its closing tag, because lexemes are as long as they can be. A value with `<` could not
+            // be told from the tag.
+            format!("{parameter}: {open} {parameter}_v\n{parameter}_v: /[^<]*\\n<\\/parameter>\\n/\n")
+        } else {
+            format!(
+                "{parameter}: {open} {parameter}_v \"\\n</parameter>\\n\"\n{parameter}_v: %json {schema}\n"
+            )
+        };
+    }
+    format!("{body} \"</function>\"\n{rules}")
+}
+
+fn lark_choice(choices: &[String]) -> String {
+    let choices: Vec<String> = choices.iter().map(|choice| lark_text(choice)).collect();
+    format!("start: {}\n", choices.join(" | "))
+}
+
+/// A string literal.
+fn lark_text(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+struct MatcherGuide {
+    matcher: Matcher,
+    vocabulary: u32,
+    stops: Arc<[Token]>,
+    /// The token before which everything is allowed.
+    waits_for: Option<Token>,
+    everything: Arc<TokenMask>,
+}
+
+impl std::fmt::Debug for MatcherGuide {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("MatcherGuide").field("waits_for", &self.waits_for).finish_non_exhaustive()
+    }
+}
+
+impl Guide for MatcherGuide {
+    fn allowed(&mut self) -> Arc<TokenMask> {
+        if self.waits_for.is_some() {
+            return self.everything.clone();
+        }
+        let only_stops = || TokenMask::from_tokens(self.vocabulary, self.stops.iter().copied());
+        // A matcher that has failed or ended allows the end and nothing else.
+        let Ok(mask) = self.matcher.compute_mask_or_eos() else { return Arc::new(only_stops()) };
+        let mut words = mask.as_slice().to_vec();
+        words.resize(self.vocabulary.div_ceil(32) as usize, 0);
+        let may_end = self.stops.first().is_some_and(|stop| mask.is_allowed(*stop));
+        if may_end {
+            self.stops.iter().for_each(|stop| words[*stop as usize / 32] |= 1 << (stop % 32));
+        }
+        if words.iter().all(|word| *word == 0) {
+            return Arc::new(only_stops());
+        }
+        Arc::new(TokenMask::from_words(words))
+    }
+
+    fn advance(&mut self, token: Token) {
+        match self.waits_for {
+            Some(end) if end == token => self.waits_for = None,
+            Some(_) => {}
+            // An error stays in the matcher: `allowed` then ends the answer.
+            None => drop(self.matcher.consume_token(token)),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a model brings beside its weights: tokenizer, chat template, and the tokens that end an answer.
+
+use std::path::Path;
+
+use serde_json::Value;
+use warpwright_llm_step::Token;
+
+use crate::template::{ChatTemplate, TemplateError};
+use crate::tokenizer::{GgufVocabulary, Tokenizer, TokenizerError};
+
+/// A model as its users see it.
+pub struct Model {
+    /// The name in the API.
+    pub name: String,
+    /// The tokenizer.
+    pub tokenizer: Tokenizer,
+    /// The chat template.
+    pub template: ChatTemplate,
+    /// The tokens that end an answer.
+    pub stops: Vec<Token>,
+}
+
+/// A file of the model is missing or wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The tokenizer.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The chat template.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// A file of JSON.
+    #[error("cannot read `{path}`: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Tokens that end an answer in every model that has them: Qwen's generation stops at both of its own.
+const ENDS: [&str; 5] = ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "</s>"];
+
+impl Model {
+    /// From the folder of a checkpoint: `tokenizer.json`, and if they are there `tokenizer_config.json`,
+    /// `chat_template.jinja` and `generation_config.json`.
+    pub fn from_folder(name: &str, folder: &Path) -> Result<Model, ModelError> {
+        let tokenizer = Tokenizer::from_file(&folder.join("tokenizer.json"))?;
+        let config = read_json(&folder.join("tokenizer_config.json"))?;
+        let generation = read_json(&folder.join("generation_config.json"))?;
+        let source = match read_text(&folder.join("chat_template.jinja"))? {
+            Some(source) => Some(source),
+            None => named_template(&config["chat_template"]),
+        };
+        let text = |key: &str| match &config[key] {
+            Value::Object(token) => token["content"].as_str().unwrap_or_default().to_owned(),
+            token => token.as_str().unwrap_or_default().to_owned(),
+        };
+        let eos = text("eos_token");
+        let mut stops: Vec<Token> = match &generation["eos_token_id"] {
+            Value::Array(ids) => ids.iter().filter_map(token_id).collect(),
+            id => token_id(id).into_iter().collect(),
+        };
+        stops.extend(tokenizer.token(&eos));
+        Model::new(name, tokenizer, source.as_deref(), &text("bos_token"), &eos, stops)
+    }
+
+    /// From the metadata of a GGUF file: the vocabulary, `tokenizer.chat_template`, and the ids of the first and last
+    /// token.
+    pub fn from_gguf(
+        name: &str,
+        vocabulary: &GgufVocabulary,
+        template: Option<&str>,
+        bos: Option<Token>,
+        eos: Option<Token>,
+    ) -> Result<Model, ModelError> {
+        let text = |token: Option<Token>| {
+            let text = token.and_then(|token| vocabulary.tokens.get(token as usize));
+            text.map_or("", String::as_str)
+        };
+        let tokenizer = Tokenizer::from_gguf(vocabulary)?;
+        Model::new(name, tokenizer, template, text(bos), text(eos), eos.into_iter().collect())
+    }
+
+    /// From its parts. A missing template is ChatML; the tokens that end every model's answers join `stops`.
+    pub fn new(
+        name: &str,
+        tokenizer: Tokenizer,
+        template: Option<&str>,
+        bos: &str,
+        eos: &str,
+        mut stops: Vec<Token>,
+    ) -> Result<Model, ModelError> {
+        stops.extend(ENDS.iter().filter_map(|text| tokenizer.token(text)));
+        let mut seen = std::collections::HashSet::new();
+        stops.retain(|stop| seen.insert(*stop));
+        let template = match template {
+            Some(source) => ChatTemplate::new(source, bos, eos)?,
+            None => ChatTemplate::chat_ml(),
+        };
+        Ok(Model { name: name.to_owned(), tokenizer, template, stops })
+    }
+}
+
+fn token_id(value: &Value) -> Option<Token> {
+    value.as_u64().and_then(|id| Token::try_from(id).ok())
+}
+
+/// The template of `tokenizer_config.json`: one, or the default of several.
+fn named_template(value: &Value) -> Option<String> {
+    match value {
+        Value::String(source) => Some(source.clone()),
+        Value::Array(named) => {
+            let default = named.iter().find(|named| named["name"] == "default")?;
+            default["template"].as_str().map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// The text of a file, or `None` if there is no such file.
+fn read_text(path: &Path) -> Result<Option<String>, ModelError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ModelError::File { path: path.display().to_string(), reason: error.to_string() }),
+    }
+}
+
+/// The JSON of a file, null if there is no such file.
+fn read_json(path: &Path) -> Result<Value, ModelError> {
+    let Some(text) = read_text(path)? else { return Ok(Value::Null) };
+    serde_json::from_str(&text)
+        .map_err(|error| ModelError::File { path: path.display().to_string(), reason: error.to_string() })
+}

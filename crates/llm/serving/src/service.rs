@@ -1,0 +1,270 @@
+//! A thread that owns the scheduler and the executor, and the handle through which tasks reach it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use warpwright_llm_step::{Executor, ExecutorError};
+
+use crate::scheduler::{Counts, Limits, Options, Refused, Request, Scheduler, SequenceId, Update, Usage};
+
+/// Generates for many tasks at once. Clones are handles of the same thread, which ends with the last of them.
+#[derive(Clone)]
+pub struct Service {
+    commands: Sender<Command>,
+    shared: Arc<Shared>,
+}
+
+/// One sequence that is being generated. Dropping it cancels the sequence.
+#[derive(Debug)]
+pub struct Generation {
+    ticket: u64,
+    updates: UnboundedReceiver<Update>,
+    commands: Sender<Command>,
+    shared: Arc<Shared>,
+}
+
+/// A request was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// It can never run.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Too many requests wait.
+    #[error("The server is busy with {requests} sequences: try again later.")]
+    Overloaded {
+        /// Sequences that run or wait.
+        requests: usize,
+    },
+    /// The executor failed.
+    #[error(transparent)]
+    Failed(#[from] Failed),
+}
+
+/// The executor failed, and with it all that ran.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("The engine stopped: {0}.")]
+pub struct Failed(String);
+
+/// The state of a service.
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    /// What is in use.
+    pub usage: Usage,
+    /// What has happened.
+    pub counts: Counts,
+}
+
+#[derive(Debug)]
+struct Shared {
+    limits: Limits,
+    most_requests: usize,
+    requests: AtomicUsize,
+    tickets: AtomicU64,
+    status: Mutex<(Status, Option<Failed>)>,
+}
+
+enum Command {
+    Add { ticket: u64, request: Request, updates: UnboundedSender<Update> },
+    Cancel { ticket: u64 },
+}
+
+/// Steps that are submitted before the results of the first are read: the host plans one while the device runs another.
+const STEPS_IN_FLIGHT: usize = 2;
+
+impl Service {
+    /// Starts the thread. At most `most_requests` sequences run or wait.
+    pub fn start(executor: Box<dyn Executor>, options: Options, most_requests: usize) -> Service {
+        let scheduler = Scheduler::new(executor.capacity(), options);
+        let (commands, receiver) = mpsc::channel();
+        let status = Status { usage: scheduler.usage(), counts: scheduler.counts() };
+        let shared = Arc::new(Shared {
+            limits: scheduler.limits(),
+            most_requests,
+            requests: AtomicUsize::new(0),
+            tickets: AtomicU64::new(0),
+            status: Mutex::new((status, None)),
+        });
+        let worker = Worker {
+            scheduler,
+            executor,
+            commands: receiver,
+            shared: shared.clone(),
+            tickets: HashMap::new(),
+            sequences: HashMap::new(),
+        };
+        std::thread::spawn(move || worker.run());
+        Service { commands, shared }
+    }
+
+    /// What requests have to fit in.
+    pub fn limits(&self) -> Limits {
+        self.shared.limits
+    }
+
+    /// Begins to generate.
+    pub fn submit(&self, request: Request) -> Result<Generation, SubmitError> {
+        self.shared.limits.check(&request)?;
+        if let Some(failed) = self.failed() {
+            return Err(failed.into());
+        }
+        let requests = self.shared.requests.fetch_add(1, Ordering::Relaxed);
+        let (sender, updates) = unbounded_channel();
+        let ticket = self.shared.tickets.fetch_add(1, Ordering::Relaxed);
+        // From here on, dropping the generation takes the request off the count.
+        let generation =
+            Generation { ticket, updates, commands: self.commands.clone(), shared: self.shared.clone() };
+        if requests >= self.shared.most_requests {
+            return Err(SubmitError::Overloaded { requests });
+        }
+        let command = Command::Add { ticket, request, updates: sender };
+        self.commands.send(command).map_err(|_| self.shared.failure())?;
+        Ok(generation)
+    }
+
+    /// The state of the service.
+    pub fn status(&self) -> Status {
+        self.shared.lock().0
+    }
+
+    /// Why nothing can be generated any more, if so.
+    pub fn failed(&self) -> Option<Failed> {
+        self.shared.lock().1.clone()
+    }
+
+    /// Sequences that run or wait.
+    pub fn requests(&self) -> usize {
+        self.shared.requests.load(Ordering::Relaxed)
+    }
+}
+
+impl Generation {
+    /// The next update. `None` after the last.
+    pub async fn next(&mut self) -> Option<Result<Update, Failed>> {
+        match self.updates.recv().await {
+            Some(update) => {
+                if update.finished.is_some() {
+                    self.updates.close();
+                }
+                Some(Ok(update))
+            }
+            // The worker keeps the sender until the last update, which closes the receiver here.
+            None if self.updates.is_closed() && self.shared.lock().1.is_none() => None,
+            None => Some(Err(self.shared.failure())),
+        }
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        self.shared.requests.fetch_sub(1, Ordering::Relaxed);
+        // A worker that is gone has nothing to cancel.
+        drop(self.commands.send(Command::Cancel { ticket: self.ticket }));
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (Status, Option<Failed>)> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self) -> Failed {
+        self.lock().1.clone().unwrap_or_else(|| Failed("its thread has ended".to_owned()))
+    }
+}
+
+/// The thread's side.
+struct Worker {
+    scheduler: Scheduler,
+    executor: Box<dyn Executor>,
+    commands: Receiver<Command>,
+    shared: Arc<Shared>,
+    tickets: HashMap<u64, SequenceId>,
+    sequences: HashMap<SequenceId, (u64, UnboundedSender<Update>)>,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let failed = FailOnPanic(self.shared.clone());
+        while self.receive() {
+            if let Err(error) = self.turn() {
+                self.shared.lock().1 = Some(Failed(error.to_string()));
+                break;
+            }
+            self.shared.lock().0 = Status { usage: self.scheduler.usage(), counts: self.scheduler.counts() };
+        }
+        drop(failed);
+    }
+
+    /// Takes in commands, and waits for one if there is nothing else to do. False when nobody is left to give one.
+    fn receive(&mut self) -> bool {
+        let idle = |worker: &Worker| worker.scheduler.is_idle() && worker.scheduler.steps_in_flight() == 0;
+        loop {
+            let command = if idle(self) {
+                self.commands.recv().map_err(|_| TryRecvError::Disconnected)
+            } else {
+                self.commands.try_recv()
+            };
+            match command {
+                Ok(Command::Add { ticket, request, updates }) => match self.scheduler.add(request) {
+                    Ok(sequence) => {
+                        self.tickets.insert(ticket, sequence);
+                        self.sequences.insert(sequence, (ticket, updates));
+                    }
+                    // The handle has checked the request; the dropped sender ends the generation.
+                    Err(_) => drop(updates),
+                },
+                Ok(Command::Cancel { ticket }) => {
+                    if let Some(sequence) = self.tickets.remove(&ticket) {
+                        self.sequences.remove(&sequence);
+                        self.scheduler.cancel(sequence);
+                    }
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+            self.shared.lock().0.usage = self.scheduler.usage();
+        }
+    }
+
+    /// Submits a step, and reads the results of earlier ones.
+    fn turn(&mut self) -> Result<(), ExecutorError> {
+        let step = self.scheduler.next_step();
+        let keep = if step.is_some() { STEPS_IN_FLIGHT - 1 } else { 0 };
+        if let Some(step) = step {
+            self.executor.submit(step)?;
+        }
+        if self.scheduler.steps_in_flight() > keep {
+            let outputs = self.executor.wait()?;
+            for update in self.scheduler.finish_step(outputs) {
+                self.send(update);
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, update: Update) {
+        let sequence = update.sequence;
+        let finished = update.finished.is_some();
+        let Some((ticket, updates)) = self.sequences.get(&sequence) else { return };
+        // Nobody receives after a drop, which sends a command to cancel.
+        drop(updates.send(update));
+        if finished {
+            self.tickets.remove(ticket);
+            self.sequences.remove(&sequence);
+        }
+    }
+}
+
+/// Marks the service as failed if its thread panics.
+struct FailOnPanic(Arc<Shared>);
+
+impl Drop for FailOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().1 = Some(Failed("its thread has panicked".to_owned()));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The thread: many tasks, cancellation, overload and failure.
+
+use std::time::Duration;
+
+use warpwright_llm_serving::scheduler::{Options, Refused};
+use warpwright_llm_serving::service::{Generation, Service, SubmitError};
+use warpwright_llm_step::Token;
+use warpwright_llm_step::toy::Toy;
+
+use crate::scheduler::alone::{Wanted, alone};
+use crate::scheduler::harness::{CAPACITY, request};
+
+fn wanted(seed: Token, max_tokens: u32) -> Wanted {
+    Wanted {
+        prompt: (0..9).map(|i| (i * seed + seed) % CAPACITY.vocabulary).collect(),
+        max_tokens,
+        min_tokens: 0,
+        stop_tokens: vec![],
+        draw: warpwright_llm_serving::scheduler::Draw::greedy(),
+        guided: false,
+    }
+}
+
+async fn tokens(mut generation: Generation) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    while let Some(update) = generation.next().await {
+        tokens.extend(update.unwrap().tokens.iter().map(|sampled| sampled.token));
+    }
+    tokens
+}
+
+fn submit(service: &Service, wanted: &Wanted) -> Result<Generation, SubmitError> {
+    service.submit(request(wanted, CAPACITY.vocabulary))
+}
+
+#[tokio::test]
+async fn tasks_get_the_answers_that_they_get_alone() {
+    let service = Service::start(Box::new(Toy::new(CAPACITY)), Options::default(), 100);
+    let requests: Vec<Wanted> = (1..20).map(|seed| wanted(seed, 30)).collect();
+    let generations: Vec<Generation> =
+        requests.iter().map(|wanted| submit(&service, wanted).unwrap()).collect();
+    for (wanted, generation) in requests.iter().zip(generations) {
+        assert_eq!(tokens(generation).await, alone(CAPACITY, wanted));
+    }
+    assert_eq!(service.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_dropped_generation_frees_its_pages() {
+    let toy = Toy::new(CAPACITY).step_time(Duration::from_millis(2));
+    let service = Service::start(Box::new(toy), Options { prefix_caching: false, ..Options::default() }, 100);
+    let mut generation = submit(&service, &wanted(3, 100)).unwrap();
+    generation.next().await.unwrap().unwrap();
+    assert!(service.status().usage.used_pages > 0);
+    drop(generation);
+    for _ in 0..200 {
+        if service.status().usage.used_pages == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("still in use: {:?}", service.status());
+}
+
+#[tokio::test]
+async fn too_many_requests_are_refused() {
+    let toy = Toy::new(CAPACITY).step_time(Duration::from_millis(2));
+    let service = Service::start(Box::new(toy), Options::default(), 2);
+    let kept: Vec<Generation> = (1..3).map(|seed| submit(&service, &wanted(seed, 50)).unwrap()).collect();
+    assert_eq!(submit(&service, &wanted(5, 5)).unwrap_err(), SubmitError::Overloaded { requests: 2 });
+    drop(kept);
+    assert_eq!(tokens(submit(&service, &wanted(5, 5)).unwrap()).await, alone(CAPACITY, &wanted(5, 5)));
+    let empty = Wanted { prompt: vec![], ..wanted(1, 1) };
+    assert_eq!(submit(&service, &empty).unwrap_err(), SubmitError::Refused(Refused::EmptyPrompt));
+}
+
+#[tokio::test]
+async fn a_failed_step_fails_what_runs_and_what_comes() {
+    let service = Service::start(Box::new(Toy::new(CAPACITY).fails_at(3)), Options::default(), 10);
+    let mut generation = submit(&service, &wanted(3, 100)).unwrap();
+    let error = loop {
+        match generation.next().await {
+            Some(Err(error)) => break error,
+            Some(Ok(_)) => {}
+            None => panic!("the generation ended"),
+        }
+    };
+    let message = "The engine stopped: the toy was built to fail at this step.";
+    assert_eq!(error.to_string(), message);
+    assert_eq!(submit(&service, &wanted(3, 1)).unwrap_err().to_string(), message);
+}
