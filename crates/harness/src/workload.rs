@@ -105,8 +105,9 @@ pub struct Ladder {
     pub measure: Measure,
     /// The baseline the steps are compared with: [`Workload::baseline`].
     pub baseline: Option<&'static str>,
-    /// Options of a launch that is small enough to be emulated, for counting instructions and bank
-    /// conflicts.
+    /// The emulated device on which instructions and bank conflicts are counted.
+    pub counted_on: &'static str,
+    /// Options of a launch that is small enough to be emulated there.
     pub counted: &'static [(&'static str, &'static str)],
 }
 

@@ -52,6 +52,7 @@ use crate::operation::{compute, perform, record, refuse};
 use crate::pointer::{ClusterShared, Global, Pointer, Shared};
 use crate::requirement::{Feature, require};
 use crate::space::{ClusterSpace, SharedSpace, Space};
+use crate::tensor_memory::CtaGroup;
 use crate::value::{Reg, Value};
 
 /// A space whose addresses name shared memory of the cluster; the CTA's own shared memory is part
@@ -133,7 +134,7 @@ impl<T: Element> Load<T> {
         to.demand_writable();
         let mut words = vec!["shared::cluster.global.mbarrier::complete_tx::bytes"];
         let mut operands = vec![to.operand(), self.from.operand(), self.bytes.operand(), barrier.address()];
-        add_options(&mut words, &mut operands, self.multicast, self.policy);
+        add_options(&mut words, &mut operands, (self.multicast, None), self.policy);
         record(format!("cp.async.bulk.{}", words.join(".")), 0, operands);
     }
 
@@ -144,7 +145,7 @@ impl<T: Element> Load<T> {
         refuse_multicast_prefetch(self.multicast);
         let mut words = vec!["prefetch.L2.global"];
         let mut operands = vec![self.from.operand(), self.bytes.operand()];
-        add_options(&mut words, &mut operands, None, self.policy);
+        add_options(&mut words, &mut operands, (None, None), self.policy);
         record(format!("cp.async.bulk.{}", words.join(".")), 0, operands);
     }
 }
@@ -153,12 +154,15 @@ impl<T: Element> Load<T> {
 pub(crate) fn add_options(
     words: &mut Vec<&'static str>,
     operands: &mut Vec<Operand>,
-    multicast: Option<Reg<u16>>,
+    (multicast, group): (Option<Reg<u16>>, Option<CtaGroup>),
     policy: Option<Reg<u64>>,
 ) {
     if let Some(mask) = multicast {
         words.push("multicast::cluster");
         operands.push(mask.operand());
+    }
+    if let Some(group) = group {
+        words.push(group.name());
     }
     if let Some(policy) = policy {
         words.push("L2::cache_hint");

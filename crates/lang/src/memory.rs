@@ -126,19 +126,7 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
                 let bytes = self.cast::<u8>().load_vector_with::<N>(access);
                 return bytes.map(|byte| Reg::from_register(byte.ne(0u8).register()));
             }
-            let words = words_of::<T>(N);
-            let opcode = format!("{opcode}{}.{}", vector_word(words.count), words.word);
-            if words.packs == 1 {
-                let registers = destination.map(Reg::operand).to_vec();
-                load_words(opcode, registers, self.operand(), access.policy());
-            } else {
-                let loaded: Vec<Reg<u32>> = (0..words.count).map(|_| fresh()).collect();
-                let registers = loaded.iter().map(|word| Reg::operand(*word)).collect();
-                load_words(opcode, registers, self.operand(), access.policy());
-                for (word, lanes) in loaded.iter().zip(destination.chunks(words.packs)) {
-                    unpack_word(*word, lanes);
-                }
-            }
+            load_elements(&opcode, memory_word::<T>(), &destination, self.operand(), access.policy());
             destination
         })
     }
@@ -181,16 +169,7 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
                 });
                 return self.cast::<u8>().store_vector_with(bytes, access);
             }
-            let words = words_of::<T>(N);
-            let registers: Vec<Operand> = if words.packs == 1 {
-                values.map(Reg::operand).to_vec()
-            } else {
-                values.chunks(words.packs).map(|lanes| pack_word(lanes).operand()).collect()
-            };
-            let opcode = format!("{opcode}{}.{}", vector_word(words.count), words.word);
-            let mut operands = vec![self.operand(), one_or_vector(registers)];
-            operands.extend(access.policy().map(Reg::operand));
-            record(opcode, 0, operands);
+            store_elements(&opcode, memory_word::<T>(), self.operand(), &values, access.policy());
         })
     }
 
@@ -230,33 +209,64 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
     }
 }
 
-/// The instruction's form of a vector: the count, the type, and the number of elements packed into
-/// each.
-struct Words {
-    count: usize,
-    word: &'static str,
-    packs: usize,
+/// How many elements of a vector of `lanes` an operand of the instruction holds. Vectors have at most
+/// 4 operands (8 of 32 bits in 256-bit accesses): more are moved as 32-bit words.
+fn packs_of<T: Element>(lanes: usize) -> usize {
+    if lanes <= 4 || T::BYTES >= 4 { 1 } else { 4 / T::BYTES as usize }
 }
 
-/// Vectors have at most 4 elements (8 of 32 bits in 256-bit accesses): more are moved as 32-bit
-/// words.
-fn words_of<T: Element>(lanes: usize) -> Words {
-    if lanes <= 4 || T::BYTES >= 4 {
-        return Words { count: lanes, word: memory_word::<T>(), packs: 1 };
-    }
-    let packs = 4 / T::BYTES as usize;
-    Words { count: lanes / packs, word: "b32", packs }
+/// `ld.shared.v4.b32`: the opcode of a vector of `lanes` elements, whose word is `word` unless they
+/// are packed.
+fn vector_opcode<T: Element>(opcode: &str, word: &str, lanes: usize) -> String {
+    let packs = packs_of::<T>(lanes);
+    format!("{opcode}{}.{}", vector_word(lanes / packs), if packs == 1 { word } else { "b32" })
 }
 
 fn one_or_vector(mut registers: Vec<Operand>) -> Operand {
     if registers.len() == 1 { registers.remove(0) } else { Operand::Vector(registers) }
 }
 
+/// Loads consecutive elements by one instruction.
 #[track_caller]
-fn load_words(opcode: String, registers: Vec<Operand>, address: Operand, policy: Option<Reg<u64>>) {
-    let mut operands = vec![one_or_vector(registers), address];
-    operands.extend(policy.map(Reg::operand));
-    record(opcode, 1, operands);
+pub(crate) fn load_elements<T: Element>(
+    opcode: &str,
+    word: &str,
+    elements: &[Reg<T>],
+    address: Operand,
+    policy: Option<Reg<u64>>,
+) {
+    let packs = packs_of::<T>(elements.len());
+    let opcode = vector_opcode::<T>(opcode, word, elements.len());
+    let words: Vec<Reg<u32>> =
+        if packs == 1 { Vec::new() } else { elements.chunks(packs).map(|_| fresh()).collect() };
+    let registers = match packs {
+        1 => elements.iter().map(|element| Reg::operand(*element)).collect(),
+        _ => words.iter().map(|word| Reg::operand(*word)).collect(),
+    };
+    let operands = [one_or_vector(registers), address].into_iter().chain(policy.map(Reg::operand));
+    record(opcode, 1, operands.collect());
+    for (word, lanes) in words.iter().zip(elements.chunks(packs)) {
+        unpack_word(*word, lanes);
+    }
+}
+
+/// Stores consecutive elements by one instruction.
+#[track_caller]
+pub(crate) fn store_elements<T: Element>(
+    opcode: &str,
+    word: &str,
+    address: Operand,
+    elements: &[Reg<T>],
+    policy: Option<Reg<u64>>,
+) {
+    let packs = packs_of::<T>(elements.len());
+    let opcode = vector_opcode::<T>(opcode, word, elements.len());
+    let registers = match packs {
+        1 => elements.iter().map(|element| Reg::operand(*element)).collect(),
+        _ => elements.chunks(packs).map(|lanes| pack_word(lanes).operand()).collect(),
+    };
+    let operands = [address, one_or_vector(registers)].into_iter().chain(policy.map(Reg::operand));
+    record(opcode, 0, operands.collect());
 }
 
 /// Splits a 32-bit word into its 8- or 16-bit elements, lowest first.

@@ -38,9 +38,17 @@ impl CtaGroup {
         }
     }
 
+    /// The modifier of an instruction, without the dot.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            CtaGroup::One => "cta_group::1",
+            CtaGroup::Two => "cta_group::2",
+        }
+    }
+
     /// The modifier of an instruction.
     pub(crate) fn word(self) -> String {
-        format!(".cta_group::{}", self.ctas())
+        format!(".{}", self.name())
     }
 }
 

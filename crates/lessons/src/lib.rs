@@ -1,11 +1,13 @@
 //! Lessons and demonstrations: ladders that lead from the simplest kernel to the library's, one
 //! step per file.
 
+pub mod blackwell;
 pub mod demonstrations;
 pub mod hopper;
 mod library;
 pub mod map2d;
 pub mod matrix_add;
+mod operands;
 pub mod reduce;
 mod rules;
 pub mod scan;
@@ -33,6 +35,7 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<sort::SortLadder>(),
     Entry::of::<sgemm::SgemmLadder>(),
     Entry::of::<hopper::HopperLadder>(),
+    Entry::of::<blackwell::BlackwellLadder>(),
 ];
 
 /// Elements of a matrix whose elements the kernel indexes with 32 bits.

@@ -1,5 +1,6 @@
 //! The tests of the crate, in one program.
 
+mod blackwell;
 mod clean;
 mod counters;
 mod expected_refusals;

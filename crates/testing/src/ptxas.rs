@@ -26,7 +26,20 @@ impl Assembler {
     /// # Errors
     /// The messages of ptxas.
     pub fn assemble(&self, target: &str, text: &str) -> Result<(), String> {
+        self.assemble_with(&[], target, text)
+    }
+
+    /// The same, where registers that are spilled to local memory are an error.
+    ///
+    /// # Errors
+    /// The messages of ptxas.
+    pub fn assemble_without_spills(&self, target: &str, text: &str) -> Result<(), String> {
+        self.assemble_with(&["--warn-on-spills", "--warning-as-error"], target, text)
+    }
+
+    fn assemble_with(&self, options: &[&str], target: &str, text: &str) -> Result<(), String> {
         let mut ptxas = Command::new(&self.binary)
+            .args(options)
             .args(["--gpu-name", target, "--output-file", "/dev/null", "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -54,6 +54,13 @@ pub(super) const FORMS: &[Form] = &[
         "[], [*N], [], b16!@multicast::cluster, b64!@L2::cache_hint",
     )
     .since(HOPPER.0, HOPPER.1),
+    // The mbarrier may be that of the other CTA of a pair.
+    form(
+        "cp .async .bulk .tensor .N:1d|2d|3d|4d|5d .shared::cluster .global .tile? .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .cta_group::1|cta_group::2 .L2::cache_hint?",
+        "[], [*N], [], b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
     form(
         "cp .async .bulk .tensor .N:1d|2d|3d|4d|5d .shared::cta .global .tile? .mbarrier::complete_tx::bytes .L2::cache_hint?",
         "[], [*N], [], b64!@L2::cache_hint",

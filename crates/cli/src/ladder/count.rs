@@ -8,9 +8,6 @@ use warpwright_runtime::{Device, LaunchRecord};
 
 use crate::kernel::{self, KernelChoice};
 
-/// Where instructions are counted.
-pub(super) const COUNTED_ON: &str = "emu:h200";
-
 /// What one launch of the small size did, and what its kernel takes.
 pub(super) struct Counted {
     pub(super) counts: Counts,
@@ -26,7 +23,7 @@ impl Counted {
         for (name, value) in ladder.counted {
             small.workload.set(name, value)?;
         }
-        let emulator = Device::named(COUNTED_ON)?.counted()?;
+        let emulator = Device::named(ladder.counted_on)?.counted()?;
         let mut prepared = small.prepare(&emulator)?;
         // Launches of the preparation are not part of the step.
         emulator.take_counters();

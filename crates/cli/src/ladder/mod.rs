@@ -17,7 +17,7 @@ use crate::kernel::{self, KernelChoice};
 use crate::number;
 use crate::output::Output;
 use crate::target::DeviceOptions;
-use count::{COUNTED_ON, Counted};
+use count::Counted;
 
 /// Time the steps from a kernel's first form to its fastest, in a table.
 #[derive(Debug, Args)]
@@ -96,7 +96,7 @@ impl Ladder {
             "product": timed_product(&device),
             "is_emulated": device.properties().is_emulated,
             "rival": ladder.baseline,
-            "counted_on": COUNTED_ON,
+            "counted_on": ladder.counted_on,
             "counted_with": count::flags(&ladder),
             "steps": rungs.iter().map(as_json).collect::<Vec<_>>(),
         });
@@ -189,7 +189,8 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
     lines.extend(rungs.iter().map(|rung| in_columns(&row(rung, ladder.measure))));
     lines.push(format!(
         "warp instructions, sectors of global memory and those beyond the minimum, shared-memory wavefronts and those due to bank conflicts: counted on \
-         {COUNTED_ON} with {}",
+         {} with {}",
+        ladder.counted_on,
         count::flags(ladder)
     ));
     lines.join("\n")

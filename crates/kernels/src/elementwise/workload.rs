@@ -163,6 +163,7 @@ impl Workload for CopyWorkload {
             defaults: &[("type", "u8")],
             measure: Measure::Bytes,
             baseline: Some("copy"),
+            counted_on: "emu:h200",
             counted: &[("length", "65536")],
         })
     }

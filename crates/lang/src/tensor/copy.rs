@@ -14,6 +14,7 @@ use super::multiply::{TiledMma, demand_plan_threads};
 use super::view::{Direction, Tensor};
 use crate::access::L2Prefetch;
 use crate::element::Element;
+use crate::memory::{load_elements, store_elements};
 use crate::operation::{fresh, on_behalf_of_author, record, record_if, refuse};
 use crate::space::{GlobalSpace, SharedSpace, Space};
 use crate::value::{Reg, Value, bits_word};
@@ -523,9 +524,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
             return destinations;
         }
         let address = self.element("get_vector", Direction::Read, &coordinate);
-        let word = memory_word::<T>();
-        let vector = IrOperand::Vector(destinations.iter().map(|value| value.operand()).collect());
-        record(format!("ld{}.v{N}.{word}", S::WORD), 1, vec![vector, address]);
+        load_elements(&format!("ld{}", S::WORD), &memory_word::<T>(), &destinations, address, None);
         destinations
     }
 
@@ -550,9 +549,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
             return;
         }
         let address = self.element("set_vector", Direction::Write, &coordinate);
-        let word = memory_word::<T>();
-        let vector = IrOperand::Vector(values.iter().map(|value| value.operand()).collect());
-        record(format!("st{}.v{N}.{word}", S::WORD), 0, vec![address, vector]);
+        store_elements(&format!("st{}", S::WORD), &memory_word::<T>(), address, &values, None);
     }
 }
 

@@ -49,9 +49,25 @@ impl TmaTile {
     /// If the contiguous extent is not a multiple of 16 bytes, or the other is not a multiple of 8
     /// rows, or tensor maps do not support the element type.
     pub fn new<T: Element>(shape: (u32, u32), major: Major) -> Result<Self, Error> {
-        let element = element::<T>()?;
         let extents = (i64::from(shape.0), i64::from(shape.1));
-        let atom = SharedTile::widest(major, 8 * i64::from(T::BYTES), extents)?;
+        Self::of_atom::<T>(shape, SharedTile::widest(major, 8 * i64::from(T::BYTES), extents)?)
+    }
+
+    /// The same with a narrower swizzle than the widest. Its boxes are as wide as the swizzle's span:
+    /// 16 bytes without a swizzle, where 8 rows of 16 bytes are contiguous (a core matrix).
+    ///
+    /// # Errors
+    /// If the contiguous extent is not a multiple of the span, or as [`new`](Self::new).
+    pub fn with_swizzle<T: Element>(
+        shape: (u32, u32),
+        major: Major,
+        swizzle: SharedSwizzle,
+    ) -> Result<Self, Error> {
+        Self::of_atom::<T>(shape, SharedTile { major, swizzle, element_bits: 8 * i64::from(T::BYTES) })
+    }
+
+    fn of_atom<T: Element>(shape: (u32, u32), atom: SharedTile) -> Result<Self, Error> {
+        let element = element::<T>()?;
         atom.fill(shape)?;
         let run = (atom.swizzle.span_bytes() * 8 / atom.element_bits) as u32;
         Ok(Self { shape, element, format: element_format::<T>(), atom, run, slices: 1, parts: 1 })
@@ -231,6 +247,8 @@ mod tests {
                 tiles.push(TmaTile::new::<bf16>(shape, major).unwrap());
                 tiles.push(TmaTile::new::<f32>(shape, major).unwrap());
                 tiles.push(TmaTile::new::<u8>(shape, major).unwrap());
+                let narrower = |swizzle| TmaTile::with_swizzle::<bf16>(shape, major, swizzle).ok();
+                tiles.extend(SharedSwizzle::ALL.into_iter().filter_map(narrower));
             }
         }
         let divided: Vec<_> =

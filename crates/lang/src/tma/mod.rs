@@ -59,6 +59,7 @@ use crate::requirement::{Feature, require};
 use crate::space::{SharedSpace, Space};
 use crate::tensor_map::TensorMap;
 use crate::tensor_map_boxes::{CopyAccess, CopyForm, element_type, swizzle_of_bytes};
+use crate::tensor_memory::{CtaGroup, demand_one_group};
 use crate::value::{Reg, Value};
 
 /// Loads the box at `at` into shared memory; when it has arrived, `barrier` counts its bytes.
@@ -230,6 +231,7 @@ pub struct Load {
     /// The offsets of an im2col load.
     offsets: Vec<Operand>,
     multicast: Option<Reg<u16>>,
+    group: Option<CtaGroup>,
     policy: Option<Reg<u64>>,
 }
 
@@ -237,14 +239,17 @@ impl Load {
     /// The box at `at`.
     #[track_caller]
     pub fn new(map: TensorMap, at: impl BoxCoordinates) -> Self {
-        Self { source: MappedBox::new(map, at), offsets: Vec::new(), multicast: None, policy: None }
+        Self::of_box(MappedBox::new(map, at))
     }
 
     /// Four rows of a matrix, from `column` on: see [`gather4`].
     #[track_caller]
     pub fn gather4(map: TensorMap, column: impl BoxCoordinate, rows: [impl BoxCoordinate; 4]) -> Self {
-        let source = MappedBox::of_rows(map, column, rows);
-        Self { source, offsets: Vec::new(), multicast: None, policy: None }
+        Self::of_box(MappedBox::of_rows(map, column, rows))
+    }
+
+    fn of_box(source: MappedBox) -> Self {
+        Self { source, offsets: Vec::new(), multicast: None, group: None, policy: None }
     }
 
     /// With a map for im2col: the offsets of the filter's tap in the pixel dimensions (all but the
@@ -277,6 +282,49 @@ impl Load {
         Self { multicast: Some(mask.reg()), ..self }
     }
 
+    /// For the tensor cores of `group`. With [`CtaGroup::Two`] the mbarrier may be that of the other
+    /// CTA of the pair: the one whose thread issues the MMAs waits for the loads of both. sm_100a.
+    ///
+    /// ```
+    /// use warpwright_lang::cluster::{cluster_rank, cluster_sync};
+    /// use warpwright_lang::fence::fence_mbarrier_init;
+    /// use warpwright_lang::mbarrier::Mbarrier;
+    /// use warpwright_lang::shared::dynamic_shared_aligned;
+    /// use warpwright_lang::tensor::TmaTile;
+    /// use warpwright_lang::tensor_map::TensorMap;
+    /// use warpwright_lang::tensor_memory::CtaGroup;
+    /// use warpwright_lang::value::constant;
+    /// use warpwright_lang::{kernel, launch, tma};
+    /// use warpwright_layout::atom::Major;
+    ///
+    /// /// Both CTAs of a pair load their rows, and the first waits for all of them.
+    /// #[kernel]
+    /// fn load(matrix: &TensorMap) {
+    ///     launch::threads(1);
+    ///     launch::cluster(2, 1, 1);
+    ///     matrix.boxes(TmaTile::new::<half::f16>((64, 64), Major::K));
+    ///     let (tile, full) = (dynamic_shared_aligned::<half::f16>(64 * 64, 1024), Mbarrier::new());
+    ///     full.init(2);
+    ///     fence_mbarrier_init();
+    ///     cluster_sync();
+    ///     let first = full.at_rank(0);
+    ///     first.arrive_and_expect(64 * 64 * 2);
+    ///     let at = [constant(0u32), cluster_rank() * 64];
+    ///     tma::Load::new(*matrix, at).group(CtaGroup::Two).start(tile, first);
+    ///     if cluster_rank() == 0 {
+    ///         full.wait_parity(0);
+    ///     }
+    ///     cluster_sync();
+    /// }
+    /// assert!(load().is_ok());
+    /// ```
+    #[track_caller]
+    pub fn group(self, group: CtaGroup) -> Self {
+        require(Feature::TensorMemory);
+        demand_one_group(group);
+        Self { group: Some(group), ..self }
+    }
+
     /// With an L2 cache policy.
     pub fn with_policy(self, policy: Reg<u64>) -> Self {
         Self { policy: Some(policy), ..self }
@@ -291,7 +339,7 @@ impl Load {
         let mut words = vec!["shared::cluster.global", self.mode(), "mbarrier::complete_tx::bytes"];
         let mut operands = vec![self.source.shared(to, true), self.source.operand(), barrier.address()];
         operands.extend(self.offsets_operand());
-        add_options(&mut words, &mut operands, self.multicast, self.policy);
+        add_options(&mut words, &mut operands, (self.multicast, self.group), self.policy);
         record(format!("cp.async.bulk.tensor.{}d.{}", self.source.rank(), words.join(".")), 0, operands);
     }
 
@@ -304,7 +352,7 @@ impl Load {
         let mut words = vec!["L2.global", self.mode()];
         let mut operands = vec![self.source.operand()];
         operands.extend(self.offsets_operand());
-        add_options(&mut words, &mut operands, None, self.policy);
+        add_options(&mut words, &mut operands, (None, None), self.policy);
         let opcode = format!("cp.async.bulk.prefetch.tensor.{}d.{}", self.source.rank(), words.join("."));
         record(opcode, 0, operands);
     }
@@ -383,7 +431,7 @@ impl Store {
         };
         let mut words = vec!["bulk_group"];
         let mut operands = vec![self.target.operand(), self.target.shared(from, false)];
-        add_options(&mut words, &mut operands, None, self.policy);
+        add_options(&mut words, &mut operands, (None, None), self.policy);
         let opcode = format!(
             "{instruction}.tensor.{}d.global.shared::cta{operation}.{mode}.{}",
             self.target.rank(),

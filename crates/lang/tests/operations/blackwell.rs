@@ -72,6 +72,9 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_100a" "mov.b64 cvta.param.u64 mov.u16 mov.u32 mov.u32 \
               cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes.multicast::cluster":
         tma::Load::gather4(map(), 0, [3, 1, 4, 1]).multicast(3).start(tile::<bf16>(), Mbarrier::new());
+    "sm_100a" "mov.b64 cvta.param.u64 mov.u32 mov.u32 mapa.shared::cluster.u32 \
+              cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2":
+        tma::Load::new(map(), [3, 1]).group(TWO).start(tile::<bf16>(), Mbarrier::new().at_rank(0));
     "sm_100a" "mov.b64 cvta.param.u64 cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4":
         tma::Load::gather4(map(), 0, [3, 1, 4, 1]).prefetch();
     "sm_100a" "mov.b64 cvta.param.u64 mov.u32 cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group":

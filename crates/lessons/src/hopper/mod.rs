@@ -27,7 +27,6 @@
 
 pub mod cluster;
 pub mod error;
-mod inputs;
 pub mod one_tile;
 pub mod overlap;
 pub mod persistent;
@@ -44,6 +43,7 @@ use warpwright::arch::DataType;
 use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
+pub(crate) use persistent::TileScheduler;
 pub(crate) use workload::HopperLadder;
 
 /// Elements of a tile along k: 64 elements of bf16 are 128 bytes, the width of the widest swizzle.

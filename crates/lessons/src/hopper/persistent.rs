@@ -38,7 +38,7 @@ pub struct Persistent<C> {
 
 /// The rasterization of the tiles of C.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct TileScheduler {
+pub(crate) struct TileScheduler {
     rows: Reg<u32>,
     columns: Reg<u32>,
     group: u32,
@@ -47,17 +47,17 @@ pub(super) struct TileScheduler {
 #[device]
 impl TileScheduler {
     /// The tiles of C (m, n), of extents `(tile_m, tile_n)`, in groups of `group` rows.
-    pub(super) fn new((m, n): (Reg<u32>, Reg<u32>), (tile_m, tile_n): (u32, u32), group: u32) -> Self {
+    pub(crate) fn new((m, n): (Reg<u32>, Reg<u32>), (tile_m, tile_n): (u32, u32), group: u32) -> Self {
         Self { rows: (m + (tile_m - 1)) / tile_m, columns: (n + (tile_n - 1)) / tile_n, group }
     }
 
     /// The number of tiles.
-    pub(super) fn tiles(&self) -> Reg<u32> {
+    pub(crate) fn tiles(&self) -> Reg<u32> {
         self.rows * self.columns
     }
 
     /// The row and column of tile `index`.
-    pub(super) fn tile(&self, index: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
+    pub(crate) fn tile(&self, index: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
         let tiles_per_group = self.columns * self.group;
         let first = index / tiles_per_group * self.group;
         // The last group may have fewer rows.

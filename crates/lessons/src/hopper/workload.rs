@@ -10,11 +10,11 @@ use warpwright_harness::{
 use warpwright_kernels::gemm::GemmOutput;
 
 use super::error::LessonError;
-use super::inputs::Inputs;
 use super::step::{HopperStep, Step, Storing};
 use super::tile_copy::{self, TileCopy};
 use super::{DEPTH, tile};
 use crate::library::library;
+use crate::operands::Inputs;
 
 data_types! {
     /// Types of C.
@@ -84,7 +84,7 @@ impl HopperLadder {
             .launch(move |stream, (_, source, target, _)| {
                 Ok(compiled.launch(stream, tiles, (source, target, k))?)
             })
-            .verify(move |(seed, .., target)| Inputs::of((extents, *seed)).verify_copy(target)))
+            .verify(move |(seed, .., target)| Inputs::<bf16>::of((extents, *seed)).verify_copy(target)))
     }
 
     /// A launch that multiplies.
@@ -119,7 +119,7 @@ impl HopperLadder {
         })?;
         Ok(buffers
             .launch(launch)
-            .verify(move |Set { seed, c, .. }| Inputs::of((extents, *seed)).verify_product(c)))
+            .verify(move |Set { seed, c, .. }| Inputs::<bf16>::of((extents, *seed)).verify_product(c)))
     }
 
     /// The same product by cuBLAS, compared with the same reference.
@@ -145,7 +145,7 @@ impl HopperLadder {
                 product.launch(stream, a, b, c)?;
                 Ok(LaunchCounts::default())
             })
-            .verify(move |(seed, (.., c))| Inputs::of((extents, *seed)).verify_product(c)))
+            .verify(move |(seed, (.., c))| Inputs::<bf16>::of((extents, *seed)).verify_product(c)))
     }
 }
 
@@ -210,6 +210,7 @@ impl Workload for HopperLadder {
             defaults: &[],
             measure: Measure::MatrixOperations,
             baseline: Some("cublas"),
+            counted_on: "emu:h200",
             counted: &[("m", "256"), ("n", "512"), ("k", "256")],
         })
     }

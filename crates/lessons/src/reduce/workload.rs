@@ -79,6 +79,7 @@ impl Workload for ReduceLadder {
             defaults: &[],
             measure: Measure::Bytes,
             baseline: Some("copy"),
+            counted_on: "emu:h200",
             counted: &[("length", "65536")],
         })
     }

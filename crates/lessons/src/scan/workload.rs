@@ -135,6 +135,7 @@ impl Workload for ScanLadder {
             defaults: &[],
             measure: Measure::Bytes,
             baseline: Some("copy"),
+            counted_on: "emu:h200",
             counted: &[("length", "65536")],
         })
     }

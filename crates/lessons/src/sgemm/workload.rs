@@ -100,6 +100,7 @@ impl Workload for SgemmLadder {
             defaults: &[],
             measure: Measure::Operations,
             baseline: Some("cublas"),
+            counted_on: "emu:h200",
             counted: &[("m", "256"), ("n", "256"), ("k", "64"), ("tile", "128x128")],
         })
     }

@@ -100,6 +100,7 @@ impl Workload for SortLadder {
             defaults: &[],
             measure: Measure::Keys,
             baseline: None,
+            counted_on: "emu:h200",
             counted: &[("length", "65536")],
         })
     }

@@ -100,6 +100,7 @@ impl Workload for TransposeLadder {
             defaults: &[],
             measure: Measure::Bytes,
             baseline: Some("copy"),
+            counted_on: "emu:h200",
             counted: &[("m", "256"), ("n", "256")],
         })
     }

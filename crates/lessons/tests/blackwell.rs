@@ -1,0 +1,151 @@
+//! The ladder of Blackwell lessons: every step is correct at every kind of shape and schedule,
+//! without findings, assembles without spills, and refuses unsupported shapes by name.
+
+use std::marker::PhantomData;
+
+use warpwright::arch::Arch;
+use warpwright::emulator::Schedule;
+use warpwright::lang::element::bf16;
+use warpwright::runtime::{Device, ptx};
+use warpwright_harness::{DynWorkload, Prepared, Result, Setup};
+use warpwright_lessons::blackwell::error::LessonError;
+use warpwright_lessons::blackwell::{
+    core_matrices, pair, persistent, scalar, specialized, stages, swizzled, tma_store,
+};
+use warpwright_testing::one_in;
+use warpwright_testing::ptxas::Assembler;
+
+use crate::named;
+
+fn ladder() -> Box<dyn DynWorkload> {
+    named("blackwell-ladder").workload()
+}
+
+fn steps() -> Vec<&'static str> {
+    let specs = ladder().specs();
+    specs.iter().find(|spec| spec.name == "step").expect("there are steps").choices()
+}
+
+fn prepare(
+    device: &Device,
+    step: &str,
+    (m, n, k): (u32, u32, u32),
+    element: &str,
+) -> Result<Box<dyn Prepared>> {
+    let mut workload = ladder();
+    let extents = [("m", m), ("n", n), ("k", k)].map(|(name, extent)| (name, extent.to_string()));
+    let given = extents.iter().map(|(name, extent)| (*name, extent.as_str()));
+    for (name, value) in given.chain([("step", step), ("element", element)]) {
+        workload.set(name, value).expect("a value of the option");
+    }
+    workload.prepare(&Setup::new(device))
+}
+
+fn run(device: &Device, step: &str, shape: (u32, u32, u32), element: &str) {
+    let failed = |error| -> ! { panic!("{step} {shape:?} {element} on {}: {error}", device.name()) };
+    let mut prepared = prepare(device, step, shape, element).unwrap_or_else(|error| failed(error));
+    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
+    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
+    let verified = prepared.verify().unwrap_or_else(|error| failed(error));
+    assert!(verified.elements > 0, "{step} {shape:?}: nothing was compared");
+}
+
+fn device(schedule: Schedule) -> Device {
+    Device::with_schedule("emu:b200", schedule).expect("emulators are always there")
+}
+
+const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(5)];
+
+/// One row; less than a tile; more k-blocks than stages, and a remainder in every direction.
+const SHAPES: [(u32, u32, u32); 3] = [(1, 8, 8), (130, 264, 72), (64, 40, 520)];
+
+/// A step's nearest shape: one step divides rows into spans.
+fn supported(step: &str, (m, n, k): (u32, u32, u32)) -> (u32, u32, u32) {
+    if step == "v2b" { (m, n, k.next_multiple_of(64)) } else { (m, n, k) }
+}
+
+#[test]
+fn every_step_is_right_and_clean() {
+    let cases = SCHEDULES.into_iter().flat_map(|schedule| SHAPES.map(|shape| (schedule, shape)));
+    for ((schedule, shape), step) in
+        one_in(5, cases.flat_map(|case| steps().into_iter().map(move |step| (case, step))))
+    {
+        let device = device(schedule).checked().expect("emulators can check");
+        run(&device, step, supported(step, shape), "bf16");
+    }
+}
+
+/// More tiles than pairs of SMs, so that persistent pairs alternate their accumulators.
+#[test]
+#[ignore = "seconds long: 300 tiles"]
+fn steps_that_stay_walk_over_all_tiles() {
+    let steps = steps();
+    for step in steps.iter().skip_while(|step| **step != "v6") {
+        run(&device(Schedule::Latest), step, (260, 38_400, 72), "bf16");
+    }
+}
+
+#[test]
+fn steps_multiply_f16() {
+    one_in(5, steps()).for_each(|step| run(&device(Schedule::Eager), step, (40, 80, 64), "f16"));
+}
+
+#[test]
+fn shapes_that_a_step_does_not_support_are_refused_by_name() {
+    let refused = |step, shape| match prepare(&device(Schedule::Eager), step, shape, "bf16") {
+        Ok(_) => panic!("{step} {shape:?} was taken"),
+        Err(error) => error.downcast_ref::<LessonError>().cloned().unwrap_or_else(|| panic!("{error}")),
+    };
+    for step in steps() {
+        let found = refused(step, (64, 63, 64));
+        assert_eq!((found.option, found.multiple, found.extent), ("n", 8, 63));
+        if step != "scalar" {
+            let found = refused(step, (64, 64, 12));
+            assert_eq!((found.option, found.extent), ("k", 12));
+        }
+    }
+    assert_eq!(
+        refused("v2b", (64, 64, 72)).to_string(),
+        "step v2b divides rows of A and B into spans of 128 bytes: make --k a multiple of 64; 72 is not one"
+    );
+}
+
+/// The PTX of every step.
+fn texts() -> Vec<(&'static str, String)> {
+    let capability = Arch::named("b200").expect("it is known").capability;
+    let element = PhantomData::<bf16>;
+    macro_rules! texts {
+        ($($name:literal $kernel:expr;)*) => {
+            vec![$(($name, ptx(&$kernel.run().expect("it is staged"), capability).expect("it is verified"))),*]
+        };
+    }
+    texts! {
+        "scalar" scalar::Scalar { element };
+        "v1a" core_matrices::CoreMatrices { one_box: false, element };
+        "v1b" core_matrices::CoreMatrices { one_box: true, element };
+        "v2a" swizzled::Swizzled { one_box: false, element };
+        "v2b" swizzled::Swizzled { one_box: true, element };
+        "v3" stages::Staged { element };
+        "v4" specialized::Specialized { element };
+        "v5" pair::Pair { element };
+        "v6" persistent::Persistent { group: 1, element };
+        "grouped" persistent::Persistent { group: 8, element };
+        "tma-store" tma_store::TmaStored { group: 8, element };
+    }
+}
+
+#[test]
+fn the_assembler_takes_every_step_without_spills() {
+    let Some(assembler) = Assembler::from_environment() else { return };
+    let texts = texts();
+    assert_eq!(texts.iter().map(|(step, _)| *step).collect::<Vec<_>>(), steps());
+    for (step, text) in one_in(3, texts) {
+        // sm_103a came with PTX 8.8.
+        for (target, version) in [("sm_100a", "8.6"), ("sm_103a", "8.8")] {
+            let text = text.replace(".target sm_100a", &format!(".target {target}"));
+            let text = text.replace(".version 8.6", &format!(".version {version}"));
+            let assembled = assembler.assemble_without_spills(target, &text);
+            assembled.unwrap_or_else(|error| panic!("{step} for {target}: {error}"));
+        }
+    }
+}
