@@ -103,8 +103,21 @@ const SMALL_SM: Capability = Capability {
     ..SM_80
 };
 
+/// The B300. The B200 has the same limits.
+const SM_103: Capability = Capability {
+    compute_capability: (10, 3),
+    target: "sm_103a",
+    ptx_version: (8, 8),
+    ctas_per_cluster: limits::PORTABLE_CTAS_PER_CLUSTER,
+    ctas_per_cluster_opt_in: limits::CTAS_PER_CLUSTER,
+    shared_bytes_per_sm: 228 * KIB,
+    shared_bytes_per_cta_opt_in: limits::SHARED_BYTES_PER_CTA,
+    tensor_memory_columns: limits::TENSOR_MEMORY_COLUMNS,
+    ..SM_80
+};
+
 /// Every compute capability that kernels are built for, oldest first.
-pub static CAPABILITIES: [Capability; 6] = [
+pub static CAPABILITIES: [Capability; 7] = [
     SM_80,
     Capability {
         compute_capability: (8, 6),
@@ -130,17 +143,8 @@ pub static CAPABILITIES: [Capability; 6] = [
         shared_bytes_per_cta_opt_in: limits::SHARED_BYTES_PER_CTA,
         ..SM_80
     },
-    Capability {
-        compute_capability: (10, 0),
-        target: "sm_100a",
-        ptx_version: (8, 6),
-        ctas_per_cluster: limits::PORTABLE_CTAS_PER_CLUSTER,
-        ctas_per_cluster_opt_in: limits::CTAS_PER_CLUSTER,
-        shared_bytes_per_sm: 228 * KIB,
-        shared_bytes_per_cta_opt_in: limits::SHARED_BYTES_PER_CTA,
-        tensor_memory_columns: limits::TENSOR_MEMORY_COLUMNS,
-        ..SM_80
-    },
+    Capability { compute_capability: (10, 0), target: "sm_100a", ptx_version: (8, 6), ..SM_103 },
+    SM_103,
     Capability {
         compute_capability: (12, 0),
         target: "sm_120a",
@@ -183,7 +187,7 @@ const THOR: Capability = Capability {
 
 /// Compute capabilities that serve only [`occupancy`](Capability::occupancy), oldest first. Kernels
 /// are neither built for them nor emulated on them.
-pub static OTHER_CAPABILITIES: [Capability; 9] = [
+pub static OTHER_CAPABILITIES: [Capability; 8] = [
     SM_70,
     Capability { compute_capability: (7, 2), target: "sm_72", ptx_version: (6, 1), ..SM_70 },
     Capability {
@@ -216,17 +220,6 @@ pub static OTHER_CAPABILITIES: [Capability; 9] = [
         ..SMALL_SM
     },
     Capability { compute_capability: (10, 1), target: "sm_101a", ptx_version: (8, 6), ..THOR },
-    Capability {
-        compute_capability: (10, 3),
-        target: "sm_103a",
-        ptx_version: (8, 8),
-        ctas_per_cluster: limits::PORTABLE_CTAS_PER_CLUSTER,
-        ctas_per_cluster_opt_in: limits::CTAS_PER_CLUSTER,
-        shared_bytes_per_sm: 228 * KIB,
-        shared_bytes_per_cta_opt_in: limits::SHARED_BYTES_PER_CTA,
-        tensor_memory_columns: limits::TENSOR_MEMORY_COLUMNS,
-        ..SM_80
-    },
     THOR,
     Capability {
         compute_capability: (12, 1),

@@ -140,6 +140,12 @@ pub const fn column_step(ctas: u32, rows: u32, has_scales: bool) -> u32 {
     }
 }
 
+/// The numbers of rows that D has in a weight-stationary multiply (`.ws`), which one CTA does.
+pub const STATIONARY_ROWS: &[u32] = &[32, 64, 128];
+
+/// The numbers of columns that D has in a weight-stationary multiply.
+pub const STATIONARY_COLUMNS: &[u32] = &[64, 128, 256];
+
 /// The most columns D has.
 pub const MAX_COLUMNS: u32 = 256;
 

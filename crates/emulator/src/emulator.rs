@@ -8,6 +8,7 @@ use warpwright_events::{Fault, LaunchInfo};
 use warpwright_ptx::syntax::Module;
 
 use crate::launch::context::{LaunchContext, reserved_shared_start};
+use crate::launch::pending::PendingClusters;
 use crate::launch::time::LaunchClock;
 use crate::load_error::LoadError;
 use crate::memory::{Memory, MemoryError};
@@ -166,6 +167,7 @@ impl Emulator {
                 .any(|observer| observer.orders_strong_accesses())
                 .then(Mutex::default),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
+            pending: PendingClusters::new(grid::cluster_count(launch.grid, cluster)),
             clock: LaunchClock::start(),
             changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),

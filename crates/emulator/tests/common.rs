@@ -101,11 +101,8 @@ pub(crate) fn cluster_shape(clusters: u32, ctas: u32, block: u32) -> Shape {
 /// The device that runs a module.
 pub(crate) fn device_of(text: &str) -> &'static str {
     let is_for = |target: &str| text.contains(&format!(".target {target}"));
-    match (is_for("sm_10"), is_for("sm_12")) {
-        (true, _) => "b200",
-        (_, true) => "rtx5090",
-        _ => "h200",
-    }
+    let devices = [("sm_103", "b300"), ("sm_10", "b200"), ("sm_12", "rtx5090")];
+    devices.into_iter().find(|(target, _)| is_for(target)).map_or("h200", |(_, device)| device)
 }
 
 /// Runs the first kernel of a module on an emulated H200, or on the Blackwell GPU that it is for.

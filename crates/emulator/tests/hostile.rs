@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{device, launch_checked};
+use crate::common::{device, device_of, launch_checked};
 use crate::table::spelling::{instruction, program, targets, version_of};
 use warpwright_arch::instructions::forms;
 use warpwright_emulator::{Emulator, Launch};
@@ -168,7 +168,7 @@ fn change(share: usize, seed: u64) -> [u32; 2] {
     let mut counts = [0; 2];
     for form in forms().skip(seed as usize % share).step_by(share) {
         let target = targets(form).remove(0);
-        let mut device = device(if target.starts_with("sm_1") { "b200" } else { "h200" });
+        let mut device = device(device_of(&format!(".target {target}")));
         for (name, signature) in form.instances(4) {
             for literals in [false, true] {
                 let changed = random.changed(&instruction(&name, &signature, literals));

@@ -5,17 +5,17 @@
 use crate::common::{Finished, Shape, cluster_shape, kernel, shape, try_run, words};
 use warpwright_emulator::{Fault, FaultKind, Schedule};
 
-const SCHEDULES: [Schedule; 4] =
+pub(crate) const SCHEDULES: [Schedule; 4] =
     [Schedule::Eager, Schedule::Latest, Schedule::Random(1), Schedule::Random(2)];
 
-fn blackwell(pointers: usize, body: &str) -> String {
+pub(crate) fn blackwell(pointers: usize, body: &str) -> String {
     kernel(pointers, body).replace("sm_90a", "sm_100a")
 }
 
 /// Warp 0 gets `columns` columns, whose address all have in `%r100`; `%r101` is that of the warp's
 /// own rows. `%q10` is true in thread 0, `%q11` in warp 0. An mbarrier for one arrival is at
 /// `barrier`.
-fn with_columns(columns: u32, body: &str) -> String {
+pub(crate) fn with_columns(columns: u32, body: &str) -> String {
     format!(
         ".shared .align 8 .b64 barrier; .shared .align 4 .b32 slot;
         setp.eq.u32 %q10, %t, 0; setp.lt.u32 %q11, %t, 32; mov.u32 %r102, slot; mov.u32 %r103, barrier;
@@ -37,7 +37,7 @@ fn with_columns(columns: u32, body: &str) -> String {
 }
 
 /// For one CTA, or for a pair of them.
-fn of_group(ctas: u32, text: &str) -> String {
+pub(crate) fn of_group(ctas: u32, text: &str) -> String {
     let meet = match ctas {
         1 => "bar.sync 0;",
         _ => "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
@@ -45,16 +45,16 @@ fn of_group(ctas: u32, text: &str) -> String {
     text.replace("GROUP", &ctas.to_string()).replace("MEET", meet)
 }
 
-fn launch(ctas: u32, schedule: Schedule) -> Shape {
+pub(crate) fn launch(ctas: u32, schedule: Schedule) -> Shape {
     let shape = if ctas == 1 { shape(1, 128) } else { cluster_shape(1, ctas, 128) };
     Shape { schedule, ..shape }
 }
 
-fn ran(text: &str, shape: Shape, arguments: &[crate::common::Argument]) -> Finished {
+pub(crate) fn ran(text: &str, shape: Shape, arguments: &[crate::common::Argument]) -> Finished {
     try_run(text, shape, arguments).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
 }
 
-fn registers(first: u32, count: u32) -> String {
+pub(crate) fn registers(first: u32, count: u32) -> String {
     let names: Vec<String> = (first..first + count).map(|register| format!("%r{register}")).collect();
     format!("{{{}}}", names.join(", "))
 }
@@ -210,11 +210,11 @@ struct Types {
     value: fn(u32) -> i32,
 }
 
-fn float_bits(value: i32) -> u32 {
+pub(crate) fn float_bits(value: i32) -> u32 {
     (value as f32).to_bits()
 }
 
-fn single(cell: u32) -> i32 {
+pub(crate) fn single(cell: u32) -> i32 {
     f32::from_bits(cell) as i32
 }
 
@@ -296,7 +296,7 @@ const TYPES: [Types; 10] = [
 ];
 
 /// A small number as a float with a fraction of some bits and this exponent bias.
-fn small_bits(value: i32, fraction: u32, bias: u32) -> u32 {
+pub(crate) fn small_bits(value: i32, fraction: u32, bias: u32) -> u32 {
     if value == 0 { 0 } else { (float_bits(value) >> (23 - fraction)) - ((127 - bias) << fraction) }
 }
 
@@ -313,12 +313,12 @@ struct Case {
 }
 
 /// Small numbers that A and B consist of, none of them negative in unsigned types.
-fn element(seed: usize, row: usize, step: usize) -> i32 {
+pub(crate) fn element(seed: usize, row: usize, step: usize) -> i32 {
     ((row * 31 + step * 17 + seed * 7 + row * step) % 5) as i32
 }
 
 /// Writes zeros to columns, for what no multiply writes: rows that a layout leaves out, and columns.
-fn clear_columns(columns: usize) -> String {
+pub(crate) fn clear_columns(columns: usize) -> String {
     let eight = |eight: usize| {
         format!(
             "add.u32 %r1, %r101, {};
@@ -495,6 +495,7 @@ fn every_type_and_place_multiplies() {
     let (k128, plain, mn) = (Place::KMajor128, Place::KMajorPlain, Place::MnMajor128);
     for types in TYPES {
         for places in [(k128, k128), (plain, k128), (k128, plain), (mn, mn), (mn, k128)] {
+            // Atoms of 16 bytes do not transpose elements of 32 bits: `tensor_multiply` has those of 32.
             if types.kind == "tf32" && (places.0 == mn || places.1 == mn) {
                 continue;
             }
@@ -703,19 +704,19 @@ const fn scaled(kind: &'static str, vector: &'static str, block: usize, scale_ty
     Scaled { kind, vector, numbers: [1, 1], bits: [e2m1; 2], widths: [4; 2], block, scale_type }
 }
 
-fn e2m1(value: i32) -> u32 {
+pub(crate) fn e2m1(value: i32) -> u32 {
     small_bits(value, 1, 1)
 }
 
-fn e4m3(value: i32) -> u32 {
+pub(crate) fn e4m3(value: i32) -> u32 {
     small_bits(value, 3, 7)
 }
 
-fn e5m2(value: i32) -> u32 {
+pub(crate) fn e5m2(value: i32) -> u32 {
     small_bits(value, 2, 15)
 }
 
-fn e3m2(value: i32) -> u32 {
+pub(crate) fn e3m2(value: i32) -> u32 {
     small_bits(value, 2, 3)
 }
 
@@ -777,7 +778,10 @@ impl Scaled {
             for thread in 0..128 {
                 for (side, column) in (0..4).map(|column| (0, column)).chain((0..8).map(|column| (1, column)))
                 {
-                    let index = 32 * column + thread % 32 + if side == 0 { part * own_rows } else { 0 };
+                    // The upper 64 rows of tensor memory have the second half of the columns of a folded D.
+                    let first_column = if own_rows == 64 { thread / 64 * columns / 2 } else { 0 };
+                    let index =
+                        32 * column + thread % 32 + if side == 0 { part * own_rows } else { first_column };
                     let mut word = [0x55; 4];
                     for block in 0..scales {
                         word[first[side] + block] = self.scale(side, index, block).1;

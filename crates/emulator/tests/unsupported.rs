@@ -11,7 +11,7 @@ const UNSUPPORTED: [(&str, &str); 11] = [
     ("frobnicate;", "The emulator does not know the instruction `frobnicate`."),
     ("add.wide.f32 %f1, %f2, %f3;", "The emulator does not know the modifier `.wide` of `add`."),
     ("add.f24 %f1, %f2, %f3;", "The emulator does not know the modifier `.f24` of `add`."),
-    ("cvt.rs.f16x2.f32 %r1, %f1, %f2, %r3;", "The emulator does not know the modifier `.rs` of `cvt`."),
+    ("cvt.rq.f16x2.f32 %r1, %f1, %f2;", "The emulator does not know the modifier `.rq` of `cvt`."),
     ("ld.global.L3::keep.u32 %r1, [%p0];", "The emulator does not know the modifier `.L3::keep` of `ld`."),
     (
         "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%q1, [picture, {%f5, %f6}];",

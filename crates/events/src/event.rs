@@ -201,6 +201,8 @@ pub enum TileOperand {
     Accumulator,
     /// The scales of A and B in tensor memory.
     Scales,
+    /// The metadata of a sparse A in tensor memory.
+    Metadata,
     /// The cells that `tcgen05.ld` loads.
     Cells,
     /// The shared memory that `tcgen05.cp` copies.

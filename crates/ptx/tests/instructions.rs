@@ -82,6 +82,7 @@ fn target_before(form: &Form) -> Option<&'static str> {
         ([], 100) => Some("sm_90a"),
         (["sm_90a", ..], _) => Some("sm_90"),
         (["sm_100a", ..], _) => Some("sm_100"),
+        (["sm_103a", ..], _) => Some("sm_100a"),
         (["sm_120a", ..], _) => Some("sm_120"),
         other => panic!("no target before {other:?}"),
     }

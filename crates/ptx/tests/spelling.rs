@@ -13,6 +13,7 @@ pub(crate) fn version_of(target: &str) -> (u32, u32) {
         "sm_89" | "sm_90" => (7, 8),
         "sm_90a" => (8, 0),
         "sm_100" | "sm_100a" => (8, 6),
+        "sm_103a" => (8, 8),
         "sm_120a" => (8, 7),
         other => panic!("no version for {other}"),
     }
@@ -37,6 +38,7 @@ impl Registers {
         self.next += 1;
         let (prefix, count) = match bits {
             1 => ("%p", 8),
+            8 => ("%rb", 8),
             16 => ("%rs", 64),
             32 => ("%r", 512),
             64 => ("%rd", 64),
@@ -137,7 +139,7 @@ pub(crate) fn instruction(name: &str, signature: &Signature, literals: bool) -> 
 pub(crate) fn program(target: &str, version: (u32, u32), lines: &[String]) -> String {
     let header = format!(
         ".version {}.{}\n.target {target}\n.address_size 64\n.global .b64 global_array[8]; .const .b64 const_array[8]; .visible .entry all() {{ \
-         .reg .pred %p<8>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; {} \
+         .reg .pred %p<8>; .reg .b8 %rb<8>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; {} \
          .shared .b64 shared_array[8]; .local .b64 local_array[8];\n",
         version.0,
         version.1,

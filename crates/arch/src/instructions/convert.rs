@@ -4,7 +4,10 @@
 use super::{Form, form};
 
 /// The targets with the narrow formats of Blackwell.
-const BLACKWELL: &[&str] = &["sm_100a", "sm_120a"];
+const BLACKWELL: &[&str] = &["sm_100a", "sm_103a", "sm_120a"];
+
+/// The targets with rounding by random bits.
+const STOCHASTIC: &[&str] = &["sm_100a", "sm_103a"];
 
 pub(super) const FORMS: &[Form] = &[
     form("mov .T:$registers", "T = T"),
@@ -67,8 +70,14 @@ pub(super) const FORMS: &[Form] = &[
     form("cvt .rn .$satfinite .D:e4m3x2|e5m2x2 .f32", "D = f32!, f32!").since((8, 1), 89),
     form("cvt .rn .$satfinite .D:e4m3x2|e5m2x2 .f16x2", "D = f16x2").since((8, 1), 89),
     form("cvt .rn .relu? .f16x2 .S:e4m3x2|e5m2x2", "f16x2 = S").since((8, 1), 89),
-    form("cvt .rn .$satfinite .D:e2m3x2|e3m2x2 .f32", "D = f32!, f32!").only_on((8, 6), BLACKWELL),
-    form("cvt .rn .relu? .f16x2 .S:e2m3x2|e3m2x2", "f16x2 = S").only_on((8, 6), BLACKWELL),
+    form("cvt .rn .$satfinite .D:e2m1x2|e2m3x2|e3m2x2 .f32", "D = f32!, f32!").only_on((8, 6), BLACKWELL),
+    form("cvt .rn .$satfinite .e2m1x2 .f16x2", "e2m1x2 = f16x2").only_on((8, 6), BLACKWELL),
+    form("cvt .rn .relu? .f16x2 .S:e2m1x2|e2m3x2|e3m2x2", "f16x2 = S").only_on((8, 6), BLACKWELL),
+    // The last operand has the random bits.
+    form("cvt .rs .relu? .f16x2|bf16x2 .f32", "b32 = f32!, f32!, b32!").only_on((8, 7), STOCHASTIC),
+    form("cvt .rs .$satfinite .f16x2|bf16x2 .f32", "b32 = f32!, f32!, b32!").only_on((8, 7), STOCHASTIC),
+    form("cvt .rs .$satfinite .D:e4m3x4|e5m2x4|e2m3x4|e3m2x4|e2m1x4 .f32", "D = {f32*4}, b32!")
+        .only_on((8, 7), STOCHASTIC),
     form("cvt .rz|rp .satfinite? .ue8m0x2 .f32", "ue8m0x2 = f32!, f32!").only_on((8, 6), BLACKWELL),
     form("cvt .rz|rp .satfinite? .ue8m0x2 .bf16x2", "ue8m0x2 = bf16x2").only_on((8, 6), BLACKWELL),
     form("cvt .rn .bf16x2 .ue8m0x2", "bf16x2 = ue8m0x2").only_on((8, 6), BLACKWELL),

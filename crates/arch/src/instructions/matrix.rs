@@ -11,7 +11,7 @@ use crate::mma::{Family, MMA_TABLE, MmaRow, Operand, Shape};
 const HOPPER: &[&str] = &["sm_90a"];
 
 /// Where matrices of bytes are loaded and stored transposed (PTX ISA, "ldmatrix" and "stmatrix").
-const BYTE_MATRICES: &[&str] = &["sm_100a", "sm_120a"];
+const BYTE_MATRICES: &[&str] = &["sm_100a", "sm_103a", "sm_120a"];
 
 const GEFORCE: &[&str] = &["sm_120a"];
 
@@ -23,9 +23,15 @@ pub(super) const FORMS: &[Form] = &[
     form("ldmatrix .sync .aligned .N:x1|x2|x4 .trans? .m8n8 .shared|shared::cta? .b16", "{b32*N} = []"),
     form("stmatrix .sync .aligned .N:x1|x2|x4 .trans? .m8n8 .shared|shared::cta? .b16", "[], {b32*N}")
         .since((7, 8), 90),
-    form("ldmatrix .sync .aligned .m16n16 .x1 .trans .shared|shared::cta? .b8", "{b32*2} = []")
+    form("ldmatrix .sync .aligned .m16n16 .N:x1|x2 .trans .shared|shared::cta? .b8|$decompression", "{b32*N.x*2} = []")
         .only_on((8, 6), BYTE_MATRICES),
-    form("ldmatrix .sync .aligned .m16n16 .x2 .trans .shared|shared::cta? .b8", "{b32*4} = []")
+    form("ldmatrix .sync .aligned .N:x1|x2 .trans .m16n16 .shared|shared::cta? .b8|$decompression", "{b32*N.x*2} = []")
+        .only_on((8, 6), BYTE_MATRICES),
+    form("ldmatrix .sync .aligned .m8n16 .N:x1|x2|x4 .shared|shared::cta? .$decompression", "{b32*N} = []")
+        .only_on((8, 6), BYTE_MATRICES),
+    form("ldmatrix .sync .aligned .N:x1|x2|x4 .m8n16 .shared|shared::cta? .$decompression", "{b32*N} = []")
+        .only_on((8, 6), BYTE_MATRICES),
+    form("stmatrix .sync .aligned .N:x1|x2|x4 .trans .m16n8 .shared|shared::cta? .b8", "[], {b32*N}")
         .only_on((8, 6), BYTE_MATRICES),
     form("stmatrix .sync .aligned .m16n8 .N:x1|x2|x4 .trans .shared|shared::cta? .b8", "[], {b32*N}")
         .only_on((8, 6), BYTE_MATRICES),
@@ -55,6 +61,31 @@ pub(super) const FORMS: &[Form] = &[
     form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
         .only_on((8, 7), GEFORCE),
     form("mma .sync .aligned .kind::mxf4nvf4.block_scale .scale_vec::4X .m16n8k64 .row .col .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
+        .only_on((8, 7), GEFORCE),
+    // A sparse one.
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .kind::f8f6f4 .m16n8k64 .row .col .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*4}, {b32*2}, b32!, #")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .kind::f8f6f4 .m16n8k64 .row .col .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*4}, {b32*2}, b32!, #")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::mxf8f6f4.block_scale .scale_vec::1X? .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .kind::mxf8f6f4.block_scale .scale_vec::1X? .m16n8k64 .row .col .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4.block_scale .scale_vec::2X? .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .kind::mxf4.block_scale .scale_vec::2X? .m16n8k128 .row .col .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::2X .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .kind::mxf4nvf4.block_scale .scale_vec::2X .m16n8k128 .row .col .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
+        .only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .kind::mxf4nvf4.block_scale .scale_vec::4X .m16n8k128 .row .col .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
         .only_on((8, 7), GEFORCE),
     form("wgmma .fence .sync .aligned", "").only_on((8, 0), HOPPER),
     form("wgmma .commit_group .sync .aligned", "").only_on((8, 0), HOPPER),

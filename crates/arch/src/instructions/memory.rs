@@ -15,7 +15,7 @@ pub(super) const FORMS: &[Form] = &[
     ),
     form(
         "ld .weak? .global? .$level1? \
-         .L2::cache_hint? .L2::64B|L2::128B|L2::256B? .V:v2|v4? .T:$memory",
+         .L2::cache_hint? .$prefetch? .V:v2|v4? .T:$memory",
         "{T+*V:128} = [], b64!@L2::cache_hint",
     )
     .since((7, 4), 80),
@@ -25,7 +25,7 @@ pub(super) const FORMS: &[Form] = &[
     ),
     form(
         "ld .global .nc .$level1? \
-         .L2::cache_hint? .L2::64B|L2::128B|L2::256B? .V:v2|v4? .T:$memory",
+         .L2::cache_hint? .$prefetch? .V:v2|v4? .T:$memory",
         "{T+*V:128} = [], b64!@L2::cache_hint",
     )
     .since((7, 4), 80),
@@ -43,8 +43,25 @@ pub(super) const FORMS: &[Form] = &[
     form("ld .mmio .relaxed .sys .global? .T:$memory", "T+ = []")
         .since((8, 2), 80),
     form("ld .weak? .global|shared? .b128", "b128 = []").since((8, 3), 80),
-    form("ld .global .V:v4 .T:b64|u64|s64|f64", "{T+*V} = []").since((8, 8), 100),
-    form("ld .global .V:v8 .T:b32|u32|s32|f32", "{T+*V} = []").since((8, 8), 100),
+    // 256 bits of global memory. Only these have priorities in L2.
+    form("ld .global? .ca|cg|cs|lu|cv .V:v4|v8 .T:$wide", "{T+*V:256!} = []").since((8, 8), 100),
+    form(
+        "ld .weak? .global? .$level1? .$level2? .L2::cache_hint? .$prefetch? .V:v4|v8 .T:$wide",
+        "{T+*V:256!} = [], b64!@L2::cache_hint",
+    )
+    .since((8, 8), 100),
+    form(
+        "ld .global .nc .$level1? .$level2? .L2::cache_hint? .$prefetch? .V:v4|v8 .T:$wide",
+        "{T+*V:256!} = [], b64!@L2::cache_hint",
+    )
+    .since((8, 8), 100),
+    form("ld .volatile .global? .V:v4|v8 .T:$wide", "{T+*V:256!} = []").since((8, 8), 100),
+    form(
+        "ld .relaxed|acquire .cta|cluster|gpu|sys .global? .$level1? .$level2? .L2::cache_hint? .$prefetch? \
+         .V:v4|v8 .T:$wide",
+        "{T+*V:256!} = [], b64!@L2::cache_hint",
+    )
+    .since((8, 8), 100),
     form("ldu .global? .V:v2|v4? .T:$memory", "{T+*V:128} = []"),
     form(
         "st .weak? .global|shared|local|shared::cta? .V:v2|v4? \
@@ -75,8 +92,18 @@ pub(super) const FORMS: &[Form] = &[
     form("st .mmio .relaxed .sys .global? .T:$memory", "[], T+")
         .since((8, 2), 80),
     form("st .weak? .global|shared? .b128", "[], b128").since((8, 3), 80),
-    form("st .global .V:v4 .T:b64|u64|s64|f64", "[], {T+*V}").since((8, 8), 100),
-    form("st .global .V:v8 .T:b32|u32|s32|f32", "[], {T+*V}").since((8, 8), 100),
+    form("st .global? .wb|cg|cs|wt .V:v4|v8 .T:$wide", "[], {T+*V:256!}").since((8, 8), 100),
+    form(
+        "st .weak? .global? .$level1? .$level2? .L2::cache_hint? .V:v4|v8 .T:$wide",
+        "[], {T+*V:256!}, b64!@L2::cache_hint",
+    )
+    .since((8, 8), 100),
+    form("st .volatile .global? .V:v4|v8 .T:$wide", "[], {T+*V:256!}").since((8, 8), 100),
+    form(
+        "st .relaxed|release .cta|cluster|gpu|sys .global? .$level1? .$level2? .L2::cache_hint? .V:v4|v8 .T:$wide",
+        "[], {T+*V:256!}, b64!@L2::cache_hint",
+    )
+    .since((8, 8), 100),
     form("prefetch .global|local? .L1|L2", "[]"),
     form("prefetch .global .L2::evict_last|L2::evict_normal", "[]").since((7, 4), 80),
     form("prefetch .const|param? .tensormap", "[]").since((8, 0), 90),

@@ -24,7 +24,7 @@
 //! - `{b32*4}`: a vector; the count may be an element (`{T*V}`, 4 for `v4`, a scalar where the
 //!   element is absent) or the number after a letter of an element, divided or multiplied
 //!   (`{f32*M.n/2}`, 64 for `m64n128k16`); `:128` after it is the most bits that the whole may
-//!   have;
+//!   have, `:256!` the bits that it has;
 //! - `[]`: an address; `[tensor]`: one in tensor memory; `[*N]`: a tensor map and as many
 //!   coordinates;
 //! - `#`: an integer literal; `sym`: the address of a symbol, or a special register; `_`: just
@@ -91,7 +91,9 @@ impl Form {
     /// Whether `target` (`sm_90a`) has it.
     pub fn exists_on(&self, target: &str) -> bool {
         if !self.only_on.is_empty() {
-            return self.only_on.contains(&target);
+            // What an `f` target has, its `a` target has too.
+            let own = target.replace('f', "a");
+            return self.only_on.contains(&own.as_str());
         }
         let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
         digits.parse::<u32>().is_ok_and(|sm| sm >= self.first_sm)
@@ -139,7 +141,8 @@ const FAMILIES: [&[Form]; 8] = [
 
 /// Every row of the table.
 pub fn forms() -> impl Iterator<Item = &'static Form> {
-    static MMA_FORMS: LazyLock<Vec<Form>> = LazyLock::new(matrix::mma_forms);
+    static MMA_FORMS: LazyLock<Vec<Form>> =
+        LazyLock::new(|| [matrix::mma_forms(), tensor_memory::multiply_forms()].concat());
     FAMILIES.into_iter().flatten().chain(MMA_FORMS.iter())
 }
 
@@ -256,7 +259,7 @@ mod tests {
             "add.u32.sat",
             "fma.f32",
             "ld.u24",
-            "ld.v4.f64",
+            "ld.shared.v4.f64",
             "mov.u32.u32",
             "frobnicate",
         ] {

@@ -34,8 +34,10 @@ struct Element {
 }
 
 /// Named sets of alternatives: `$name` in a pattern.
-const SETS: [(&str, &str); 20] = [
+const SETS: [(&str, &str); 25] = [
     ("memory", "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"),
+    // Of which four or eight are 256 bits.
+    ("wide", "b32|u32|s32|f32|b64|u64|s64|f64"),
     ("registers", "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"),
     ("integers8", "u8|u16|u32|u64|s8|s16|s32|s64"),
     ("integers16", "u16|u32|u64|s16|s32|s64"),
@@ -51,8 +53,10 @@ const SETS: [(&str, &str); 20] = [
     ("integral", "rni|rzi|rmi|rpi"),
     ("satfinite", "satfinite|relu.satfinite|satfinite.relu"),
     ("level1", "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"),
+    ("level2", "L2::evict_normal|L2::evict_first|L2::evict_last"),
+    ("prefetch", "L2::64B|L2::128B|L2::256B"),
     ("counts", "x1|x2|x4|x8|x16|x32|x64|x128"),
-    ("tensor_kinds", "kind::f16|kind::tf32|kind::f8f6f4|kind::i8"),
+    ("tensor_kinds", "kind::f16|kind::tf32|kind::f8f6f4"),
     ("scaled_kinds", "kind::mxf8f6f4.block_scale.scale_vec::1X|kind::mxf4.block_scale.scale_vec::2X"),
     ("packed_kinds", "kind::mxf4nvf4.block_scale.scale_vec::2X|kind::mxf4nvf4.block_scale.scale_vec::4X"),
     (
@@ -61,6 +65,15 @@ const SETS: [(&str, &str); 20] = [
     ),
     ("small_floats", "e4m3|e5m2|e2m1|e2m3|e3m2"),
     ("collector", "collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard"),
+    // ptxas takes the two in any order.
+    (
+        "shifted",
+        "ashift|ashift.collector::a::lastuse|ashift.collector::a::discard|collector::a::lastuse.ashift|collector::a::discard.ashift",
+    ),
+    (
+        "collector_of_b",
+        "collector::b0::fill|collector::b0::use|collector::b0::lastuse|collector::b0::discard|collector::b1::fill|collector::b1::use|collector::b1::lastuse|collector::b1::discard|collector::b2::fill|collector::b2::use|collector::b2::lastuse|collector::b2::discard|collector::b3::fill|collector::b3::use|collector::b3::lastuse|collector::b3::discard",
+    ),
     ("decompression", "b8x16.b6x16_p32|b8x16.b4x16_p64"),
 ];
 
@@ -397,15 +410,17 @@ fn operand(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
 /// State spaces whose addresses fit 32 bits.
 const NARROW_SPACES: [&str; 6] = ["shared", "shared::cta", "shared::cluster", "local", "param", "const"];
 
-/// The inside of `{element*count}` or `{element*count:most_bits}`.
+/// The inside of `{element*count}`, `{element*count:most_bits}` or `{element*count:bits!}`.
 fn vector(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
-    let (pattern, most_bits) = pattern.split_once(':').unwrap_or((pattern, ""));
+    let (pattern, bits) = pattern.split_once(':').unwrap_or((pattern, ""));
     let (element, count) = pattern.split_once('*').unwrap_or((pattern, "1"));
     let element = scalar(element, is_source, bound);
     let Some(count) = self::count(count, bound) else {
         return Some(Operand::Scalar(element));
     };
-    if most_bits.parse().is_ok_and(|most: usize| count * element.bits as usize > most) {
+    let (bits, is_exact) = strip(bits, '!');
+    let own = count * element.bits as usize;
+    if bits.parse().is_ok_and(|bits: usize| if is_exact { own != bits } else { own > bits }) {
         return None;
     }
     Some(Operand::Vector { element: Scalar { literal: false, ..element }, count })
@@ -480,14 +495,17 @@ enum Kind {
 fn type_of(word: &str) -> (u32, Kind) {
     match word {
         "pred" => (1, Kind::Opaque),
+        "e2m1x2" => (8, Kind::Opaque),
         "b8" | "u8" | "s8" | "b16" | "u16" | "s16" => (16, Kind::Integer),
         "b32" | "u32" | "s32" => (32, Kind::Integer),
         "b64" | "u64" | "s64" => (64, Kind::Integer),
         "f32" => (32, Kind::Float),
         "f64" => (64, Kind::Float),
         "f16" | "bf16" => (16, Kind::Opaque),
-        "e4m3x2" | "e5m2x2" | "e2m3x2" | "e3m2x2" | "ue8m0x2" => (16, Kind::Opaque),
-        "f16x2" | "bf16x2" | "u16x2" | "s16x2" | "tf32" => (32, Kind::Opaque),
+        "e4m3x2" | "e5m2x2" | "e2m3x2" | "e3m2x2" | "ue8m0x2" | "e2m1x4" => (16, Kind::Opaque),
+        "f16x2" | "bf16x2" | "u16x2" | "s16x2" | "tf32" | "e4m3x4" | "e5m2x4" | "e2m3x4" | "e3m2x4" => {
+            (32, Kind::Opaque)
+        }
         "f32x2" => (64, Kind::Opaque),
         "b128" => (128, Kind::Opaque),
         other => panic!("`{other}` in the instruction table is not a type"),

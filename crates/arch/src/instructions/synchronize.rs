@@ -1,6 +1,7 @@
 //! Barriers, fences, votes, shuffles and control (PTX ISA, "Parallel Synchronization and
 //! Communication Instructions", "Control Flow Instructions", "Miscellaneous Instructions").
 
+use super::tensor_memory::BLACKWELL;
 use super::{Form, form};
 
 const HOPPER: ((u32, u32), u32) = ((8, 0), 90);
@@ -56,11 +57,23 @@ pub(super) const FORMS: &[Form] = &[
     form("activemask .b32", "b32 ="),
     form("redux .sync .add|min|max .T:u32|s32", "T = T!, b32"),
     form("redux .sync .and|or|xor .b32", "b32 = b32!, b32"),
-    form("redux .sync .min|max .abs? .NaN? .f32", "f32 = f32!, b32").only_on((8, 6), &["sm_100a"]),
+    form("redux .sync .min|max .abs? .NaN? .f32", "f32 = f32!, b32").only_on((8, 6), BLACKWELL),
     form("shfl .sync .up|down|bfly|idx .b32", "b32/pred = b32!, b32, b32, b32"),
     form("elect .sync", "b32_|pred = b32").since(HOPPER.0, HOPPER.1),
+    // The response is 16 bytes, which the queries take apart.
+    form("clusterlaunchcontrol .try_cancel .async .shared::cta? .mbarrier::complete_tx::bytes .b128", "[], []")
+        .since((8, 6), 100),
+    form(
+        "clusterlaunchcontrol .try_cancel .async .shared::cta? .mbarrier::complete_tx::bytes .multicast::cluster::all .b128",
+        "[], []",
+    )
+    .only_on((8, 6), &["sm_100a", "sm_103a", "sm_120a"]),
+    form("clusterlaunchcontrol .query_cancel .is_canceled .pred .b128", "pred = b128").since((8, 6), 100),
+    form("clusterlaunchcontrol .query_cancel .get_first_ctaid .v4 .b32 .b128", "{b32_*4} = b128").since((8, 6), 100),
+    form("clusterlaunchcontrol .query_cancel .get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z .b32 .b128", "b32 = b128")
+        .since((8, 6), 100),
     form("griddepcontrol .launch_dependents|wait", "").since((7, 8), 90),
-    form("setmaxnreg .inc|dec .sync .aligned .u32", "#").only_on((8, 0), &["sm_90a", "sm_100a", "sm_120a"]),
+    form("setmaxnreg .inc|dec .sync .aligned .u32", "#").only_on((8, 0), &["sm_90a", "sm_100a", "sm_103a", "sm_120a"]),
     form("nanosleep .u32", "b32"),
     form("exit|trap|brkpt|ret", ""),
     form("pmevent", "#"),

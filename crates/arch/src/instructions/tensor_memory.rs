@@ -3,7 +3,9 @@
 
 use super::{Form, form};
 
-pub(super) const BLACKWELL: &[&str] = &["sm_100a"];
+pub(super) const BLACKWELL: &[&str] = &["sm_100a", "sm_103a"];
+
+const REDUCING: &[&str] = &["sm_103a"];
 
 pub(super) const FORMS: &[Form] = &[
     form("tcgen05 .alloc .cta_group::1|cta_group::2 .sync .aligned .shared::cta? .b32", "[], b32")
@@ -40,57 +42,69 @@ pub(super) const FORMS: &[Form] = &[
     )
     .only_on((8, 6), BLACKWELL),
     form("tcgen05 .shift .cta_group::1|cta_group::2 .down", "[tensor]").only_on((8, 6), BLACKWELL),
-    // A in shared memory, and in tensor memory. A mask has rows of D that are not written; the last
-    // operand divides what D holds by a power of two.
+    // Also the least, or the greatest, of the registers that each lane loads.
     form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$tensor_kinds .$collector?",
-        "[tensor], b64!, b64!, b32!, pred, #?@kind::f16, #?@kind::tf32",
+        "tcgen05 .ld .red .sync .aligned .32x32b .N:x2|x4|x8|x16|x32|x64|x128 .min|max .u32|s32",
+        "{b32*N}, b32 = [tensor]",
     )
-    .only_on((8, 6), BLACKWELL),
+    .only_on((8, 8), REDUCING),
     form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$tensor_kinds .$collector?",
-        "[tensor], b64!, b64!, b32!, {b32*4}@cta_group::1, {b32*8}@cta_group::2, pred, #?@kind::f16, #?@kind::tf32",
+        "tcgen05 .ld .red .sync .aligned .32x32b .N:x2|x4|x8|x16|x32|x64|x128 .min|max .abs? .NaN? .f32",
+        "{b32*N}, b32 = [tensor]",
     )
-    .only_on((8, 6), BLACKWELL),
+    .only_on((8, 8), REDUCING),
     form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$tensor_kinds .$collector?",
-        "[tensor], [tensor], b64!, b32!, pred, #?@kind::f16, #?@kind::tf32",
+        "tcgen05 .ld .red .sync .aligned .16x32bx2 .N:x2|x4|x8|x16|x32|x64|x128 .min|max .u32|s32",
+        "{b32*N}, b32 = [tensor], #",
     )
-    .only_on((8, 6), BLACKWELL),
+    .only_on((8, 8), REDUCING),
     form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$tensor_kinds .$collector?",
-        "[tensor], [tensor], b64!, b32!, {b32*4}@cta_group::1, {b32*8}@cta_group::2, pred, #?@kind::f16, #?@kind::tf32",
+        "tcgen05 .ld .red .sync .aligned .16x32bx2 .N:x2|x4|x8|x16|x32|x64|x128 .min|max .abs? .NaN? .f32",
+        "{b32*N}, b32 = [tensor], #",
     )
-    .only_on((8, 6), BLACKWELL),
-    // With scales of A and of B.
-    form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$scaled_kinds .$collector?",
-        "[tensor], b64!, b64!, b32!, [tensor], [tensor], pred",
-    )
-    .only_on((8, 6), BLACKWELL),
-    form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$scaled_kinds .$collector?",
-        "[tensor], [tensor], b64!, b32!, [tensor], [tensor], pred",
-    )
-    .only_on((8, 6), BLACKWELL),
-    form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$packed_kinds .$collector?",
-        "[tensor], b64!, b64!, b32!, [tensor], [tensor], pred",
-    )
-    .only_on((8, 7), BLACKWELL),
-    form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$packed_kinds .$collector?",
-        "[tensor], [tensor], b64!, b32!, [tensor], [tensor], pred",
-    )
-    .only_on((8, 7), BLACKWELL),
-    form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$block_kinds .$collector?",
-        "[tensor], b64!, b64!, b32!, [tensor], [tensor], pred",
-    )
-    .only_on((8, 8), BLACKWELL),
-    form(
-        "tcgen05 .mma .cta_group::1|cta_group::2 .$block_kinds .$collector?",
-        "[tensor], [tensor], b64!, b32!, [tensor], [tensor], pred",
-    )
-    .only_on((8, 8), BLACKWELL),
+    .only_on((8, 8), REDUCING),
 ];
+
+/// The kinds of a multiply, the PTX version and the targets that have them, and whether they have
+/// scales.
+type Kinds = (&'static str, (u32, u32), &'static [&'static str], bool);
+
+const KINDS: [Kinds; 5] = [
+    ("$tensor_kinds", (8, 6), BLACKWELL, false),
+    ("kind::i8", (8, 6), &["sm_100a"], false),
+    ("$scaled_kinds", (8, 6), BLACKWELL, true),
+    ("$packed_kinds", (8, 7), BLACKWELL, true),
+    ("$block_kinds", (8, 8), BLACKWELL, true),
+];
+
+/// The forms of `tcgen05.mma`, with A in shared memory and in tensor memory. Of a sparse A there is
+/// metadata. A mask has rows of D that are not written; a literal divides what D holds by a power of
+/// two; a register at the end masks columns of B. Their text is allocated once and never freed.
+pub(super) fn multiply_forms() -> Vec<Form> {
+    let mut forms = Vec::new();
+    for (kinds, version, targets, is_scaled) in KINDS {
+        for a in ["b64!", "[tensor]"] {
+            let matrices = format!("[tensor], {a}, b64!, [tensor]@sp, b32!");
+            let mut add = |name: String, rest: &str| {
+                let operands = format!("{matrices}, {rest}");
+                forms.push(form(name.leak(), operands.leak()).only_on(version, targets));
+            };
+            let name =
+                |usage: &str| format!("tcgen05 .mma .sp? .cta_group::1|cta_group::2 .{kinds} .{usage}");
+            if is_scaled {
+                add(name("$collector?"), "[tensor], [tensor], pred");
+                continue;
+            }
+            let usages = if a == "[tensor]" { &["$collector?", "$shifted"][..] } else { &["$collector?"] };
+            for usage in usages {
+                add(name(usage), "pred, #?@kind::f16, #?@kind::tf32");
+                add(
+                    name(usage),
+                    "{b32*4}@cta_group::1, {b32*8}@cta_group::2, pred, #?@kind::f16, #?@kind::tf32",
+                );
+            }
+            add(format!("tcgen05 .mma .ws .sp? .cta_group::1 .{kinds} .$collector_of_b?"), "pred, b64!?");
+        }
+    }
+    forms
+}

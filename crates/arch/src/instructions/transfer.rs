@@ -7,7 +7,7 @@ use super::{Form, form};
 const HOPPER: ((u32, u32), u32) = ((8, 0), 90);
 
 /// The targets with `tensormap.replace`.
-const REPLACED: &[&str] = &["sm_90a", "sm_100a", "sm_120a"];
+const REPLACED: &[&str] = &["sm_90a", "sm_100a", "sm_103a", "sm_120a"];
 
 pub(super) const FORMS: &[Form] = &[
     form("cp .async .ca|cg .shared|shared::cta .global .L2::64B|L2::128B|L2::256B?", "[], [], #, b32!?"),

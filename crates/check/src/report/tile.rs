@@ -21,6 +21,7 @@ impl UnwrittenTile {
             TileOperand::B => "an MMA reads B",
             TileOperand::Accumulator => "an MMA adds to an accumulator",
             TileOperand::Scales => "an MMA reads scales",
+            TileOperand::Metadata => "an MMA reads metadata of A",
             TileOperand::Cells => "a load reads cells",
             TileOperand::Source => "a copy to tensor memory reads a matrix",
         };
@@ -39,6 +40,7 @@ impl UnwrittenTile {
             TileOperand::B => format!("k {position}, column {row} of B"),
             TileOperand::Accumulator => format!("row {row} of the accumulator"),
             TileOperand::Scales => format!("row {row} of the scales"),
+            TileOperand::Metadata => format!("row {row} of the metadata of A"),
             TileOperand::Cells => format!("row {row} of the load"),
             TileOperand::Source => format!("row {row} of the matrix"),
         }

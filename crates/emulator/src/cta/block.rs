@@ -47,6 +47,8 @@ pub(crate) struct Block {
     pub(crate) tensor_memory: TensorMemory,
     /// The tensor-memory work of its threads in flight.
     pub(crate) tensor_pipeline: Pipeline,
+    /// The query that found a cancellation failed.
+    pub(crate) failed_cancellation: Option<u32>,
     /// Its printed output.
     pub(crate) output: String,
     pub(crate) mma_multiply_adds: u64,
@@ -82,6 +84,7 @@ impl Block {
             transfers: Transfers::new(launch.schedule, launch.linear_cta(index)),
             tensor_memory: TensorMemory::default(),
             tensor_pipeline: Pipeline::new(warps as usize, launch.schedule, launch.linear_cta(index)),
+            failed_cancellation: None,
             output: String::new(),
             mma_multiply_adds: 0,
             time_stands_at: None,
@@ -101,6 +104,7 @@ impl Block {
         }
         self.warpgroups.reset(launch.schedule, launch.linear_cta(index));
         self.transfers.reset(launch.schedule, launch.linear_cta(index));
+        self.failed_cancellation = None;
         self.tensor_memory.reset();
         self.tensor_pipeline.reset(launch.schedule, launch.linear_cta(index));
         for (warp, alive) in self.alive.iter_mut().enumerate() {

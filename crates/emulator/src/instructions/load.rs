@@ -4,7 +4,9 @@ use warpwright_events::{AccessKind, Event, FULL, LANES, MemorySpace, Strength, l
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::address;
-use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
+use super::memory_words::{
+    Ordered, Semantics, WIDEST, cache_hints, check_width, ordered, policy, space_of, vector,
+};
 use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
 use crate::execution::effect::{EffectBody, Execution, Watched, vectored_effect};
 use crate::execution::resolve::{Located, Purpose, addresses, bad_access, resolve_ordered, split_generic};
@@ -152,7 +154,9 @@ impl<T: Element> Load<T> {
         addresses: &[u64; LANES],
         mask: u32,
     ) -> Result<(), Box<Failure>> {
+        let size = (self.destinations.len() * size_of::<T>()) as u64;
         for (space, part, addresses) in split_generic(addresses, mask) {
+            check_width(space, size, part)?;
             match space {
                 Space::Local => self.local(execution, &addresses, part)?,
                 space => self.linear(execution, space, &addresses, part)?,
@@ -342,6 +346,9 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
     let address = d.memory(&i.operands[1])?;
     let space = space_of(d, named, &address);
+    if u64::from(ty.bytes()) * count as u64 >= WIDEST && !matches!(space, Space::Global | Space::Generic) {
+        return Err(DecodeError::new("Loads and stores of 256 bits are of global memory only."));
+    }
     if space == Space::Parameter && load_parameters(d, &address, ty, &destinations) {
         return Ok(());
     }

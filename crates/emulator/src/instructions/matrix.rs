@@ -24,16 +24,12 @@ const MOST_REGISTERS: usize = 4;
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let sparse = w.take("sp") || w.take("sp::ordered_metadata");
     let kind = w.take_first(tcgen05::Kind::from_ptx);
-    if let Some(kind) = kind.filter(|_| !sparse) {
-        return small_matrix::decode(d, i, w, kind);
+    if let Some(kind) = kind {
+        return small_matrix::decode(d, i, w, kind, sparse);
     }
     let (shape, orders) = header(w)?;
     let integers = integer_sum(w);
     let types = Types { d: element(w)?, a: element(w)?, b: element(w)?, c: element(w)? };
-    if kind.is_some_and(|kind| kind != tcgen05::Kind::F8f6f4 || types.a.bits().min(types.b.bits()) < 8) {
-        let message = "The emulator executes mma.sp of 8-bit floats, not of smaller ones or with scales.";
-        return Err(DecodeError::unsupported(message));
-    }
     d.expect_operands(i, if sparse { 6 } else { 4 })?;
     let multiply = if sparse {
         let Operand::Number(Number::Integer(selector)) = i.operands[5] else {

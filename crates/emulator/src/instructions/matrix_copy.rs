@@ -3,7 +3,8 @@
 //!
 //! A matrix is 8 rows of 8 16-bit elements. Lane 8 m + r holds the address of row r of matrix m;
 //! lane t holds elements 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 in one register, or of column t /
-//! 4 when transposed. From sm_100 on, matrices of bytes exist too, always transposed.
+//! 4 when transposed. From sm_100 on, matrices of bytes exist too: transposed, or made of elements of
+//! 4 or 6 bits, 16 of which and their padding are a row.
 
 use warpwright_events::{FULL, LANES, Strength, Value, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
@@ -16,6 +17,7 @@ use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
 use crate::registers::{Registers, Slot, blend};
+use crate::tensor::warpgroup_operands::spread;
 
 const ROWS: usize = 8;
 const ROW_BYTES: u64 = 16;
@@ -26,12 +28,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     w.take("sync");
     w.take("aligned");
     let load = i.opcode.base() == "ldmatrix";
-    let bytes = w.take(if load { "m16n16" } else { "m16n8" });
-    if !bytes && !w.take("m8n8") {
-        return Err(DecodeError::unsupported(
-            "Matrices of shape .m8n8 are emulated, and those of .b8 of shape .m16n16 (ldmatrix) and .m16n8 (stmatrix).",
-        ));
-    }
+    let shapes = ["m8n8", "m8n16", "m16n16", "m16n8"];
+    let shape = w.take_first(|word| shapes.into_iter().find(|shape| *shape == word));
     let is_transposed = w.take("trans");
     if i.opcode.base() == "movmatrix" {
         w.ty()?;
@@ -43,24 +41,26 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
     let count = w.choose(&[("x1", 1), ("x2", 2), ("x4", 4)]).unwrap_or(1);
     let space = address::space(w).unwrap_or(Space::Generic);
-    let arrangement = match (bytes, w.ty()?) {
-        (false, Type::B16) if is_transposed => Arrangement::Transposed,
-        (false, Type::B16) => Arrangement::Plain,
-        (true, Type::B8) if is_transposed => Arrangement::Bytes { paired: load },
-        (true, Type::B8) => {
-            return Err(DecodeError::new("Matrices of .b8 are loaded and stored transposed (.trans) only."));
-        }
-        (_, ty) => {
+    let spread = if w.take("b8x16") { w.choose(&[("b6x16_p32", 6), ("b4x16_p64", 4)]) } else { None };
+    let ty = if spread.is_some() { Type::B8 } else { w.ty()? };
+    let arrangement = match (shape.unwrap_or_default(), ty, is_transposed) {
+        ("m8n8", Type::B16, true) => Arrangement::Transposed,
+        ("m8n8", Type::B16, false) => Arrangement::Plain,
+        ("m8n16", Type::B8, false) if load && spread.is_some() => Arrangement::Plain,
+        ("m16n16", Type::B8, true) if load => Arrangement::Bytes { paired: true },
+        ("m16n8", Type::B8, true) if !load && spread.is_none() => Arrangement::Bytes { paired: false },
+        _ => {
             return Err(DecodeError::new(format!(
-                "Matrices of this shape do not consist of .{}.",
-                ty.word()
+                "`{}` does not exist. Matrices of .b16 are .m8n8; those of .b8 are .m16n16 (ldmatrix) or .m16n8 \
+                 (stmatrix), and transposed; those of 4 and 6 bits are .m8n16, or .m16n16 and transposed (ldmatrix).",
+                i.opcode
             )));
         }
     };
     d.expect_operands(i, 2)?;
     let (registers, place) = if load { (0, 1) } else { (1, 0) };
     let elements = d.elements(&i.operands[registers])?;
-    let wanted = if bytes && load { 2 * count } else { count };
+    let wanted = if shape == Some("m16n16") { 2 * count } else { count };
     if elements.len() != wanted || wanted > 4 {
         return Err(DecodeError::new(format!(
             "The instruction names {} registers for {count} matrices.",
@@ -76,7 +76,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         })
         .collect();
     let address = d.memory(&i.operands[place])?;
-    let rows = Rows { address, space, arrangement, slots: slots? };
+    let rows = Rows { address, space, arrangement, spread, slots: slots? };
     d.emit(Kind::Aligned(if load { vectored_effect(Load(rows)) } else { vectored_effect(Store(rows)) }));
     Ok(())
 }
@@ -149,6 +149,8 @@ struct Rows {
     address: AddressOperand,
     space: Space,
     arrangement: Arrangement,
+    /// The bits of elements that become a byte each, if there are such.
+    spread: Option<u32>,
     slots: Vec<Slot>,
 }
 
@@ -236,7 +238,7 @@ impl EffectBody for Load {
         let hosts = self.0.locate(execution, false)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
             let column = execution.registers.word_mut(*slot);
-            if mask == FULL && matches!(self.0.arrangement, Arrangement::Plain) {
+            if mask == FULL && matches!(self.0.arrangement, Arrangement::Plain) && self.0.spread.is_none() {
                 // Row after row: collected in an array first, they would be read back as a vector
                 // before their stores complete, and the processor would stall.
                 for (words, host) in column.chunks_exact_mut(4).zip(&hosts[ROWS * index..]) {
@@ -249,7 +251,8 @@ impl EffectBody for Load {
             for (row, words) in rows.iter_mut().enumerate() {
                 let host = hosts[self.0.arrangement.lane(index, row)];
                 // SAFETY: as above.
-                *words = unsafe { host.cast::<[u32; 4]>().read_unaligned() };
+                let read = unsafe { host.cast::<[u32; 4]>().read_unaligned() };
+                *words = self.0.spread.map_or(read, |width| spread(read, width));
             }
             blend(column, mask, self.0.arrangement.hold(&rows));
         }

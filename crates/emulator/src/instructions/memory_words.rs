@@ -3,7 +3,7 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering, fence};
 
-use warpwright_events::{AccessKind, Event, LANES, Scope, Strength};
+use warpwright_events::{AccessKind, Event, FaultKind, LANES, Scope, Strength};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::address;
@@ -11,6 +11,7 @@ use crate::decode::{DecodeError, Decoder, File, Words};
 use crate::execution::effect::Execution;
 use crate::execution::resolve::memory_space;
 use crate::lanes::{Operands, one};
+use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
 
 /// How an access is ordered with others.
@@ -170,6 +171,20 @@ pub(super) fn cache_hints(w: &mut Words<'_>) -> bool {
     ];
     while w.choose(HINTS).is_some() {}
     w.take("L2::cache_hint")
+}
+
+/// The bytes of an access that only global memory has.
+pub(super) const WIDEST: u64 = 32;
+
+/// Refuses an access of 256 bits that does not reach global memory.
+#[inline(always)]
+pub(super) fn check_width(space: Space, bytes: u64, lanes: u32) -> Result<(), Box<Failure>> {
+    if bytes < WIDEST || space == Space::Global {
+        return Ok(());
+    }
+    let message =
+        format!("An access of 256 bits reaches {} memory; only global memory has it.", space.name());
+    Err(Failure::new(FaultKind::IllegalInstruction, lanes, message))
 }
 
 /// `.v2`, `.v4`, `.v8`

@@ -5,8 +5,10 @@
 
 mod address;
 mod atomic;
+mod availability;
 mod bits;
 mod bulk;
+mod cluster_launch;
 mod compare;
 mod control;
 mod copy;
@@ -66,6 +68,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "wmma" => warp_matrix::decode(d, i, w),
         "wgmma" => warpgroup_matrix::decode(d, i, w),
         "tcgen05" => tensor_memory::decode(d, i, w),
+        "clusterlaunchcontrol" => cluster_launch::decode(d, i, w),
         "mbarrier" => mbarrier::decode(d, i, w),
         "ldmatrix" | "stmatrix" | "movmatrix" => matrix_copy::decode(d, i, w),
         "atom" | "red" => atomic::decode(d, i, w),
@@ -86,7 +89,6 @@ fn unknown(base: &str) -> String {
         }
         "multimem" => "it shares no memory between GPUs",
         "alloca" | "stacksave" | "stackrestore" => "the local memory of its functions has fixed sizes",
-        "clusterlaunchcontrol" => "its clusters all run from their start",
         _ => return format!("The emulator does not know the instruction `{base}`."),
     };
     format!("The emulator does not support the instruction `{base}`: {reason}.")

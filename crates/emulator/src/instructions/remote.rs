@@ -1,7 +1,7 @@
 //! `st.async` and `red.async`: asynchronous stores to the shared memory of a CTA of the cluster,
 //! and reductions there (PTX ISA, "st.async", "red.async").
 
-use warpwright_events::{Actor, Event, FaultKind, lanes, split_shared};
+use warpwright_events::{Actor, Event, FaultKind, Proxy, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::atomic::{named_update, read};
@@ -145,7 +145,8 @@ impl Effect for Remote {
                 data[index * self.size..][..self.size].copy_from_slice(&value[..self.size]);
             }
             let (to, bytes) = (to as u32, bytes as u32);
-            let motion = Motion::Value { data, bytes, to, rank, reduction: self.reduction };
+            let (reduction, proxy) = (self.reduction, Proxy::Generic);
+            let motion = Motion::Value { data, bytes, to, rank, reduction, proxy };
             let issuer = Issuer { warp: execution.warp, lane: lane as u8, pc: execution.pc };
             let completion = Completion::Mbarriers { offset: objects[lane].offset, ranks: 1 << rank };
             let launch = execution.launch;

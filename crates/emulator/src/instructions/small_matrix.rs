@@ -1,10 +1,10 @@
-//! `mma` with a `.kind`: of floats of 4 to 8 bits, and with scales of blocks (PTX ISA, "mma" and "Block
-//! Scaling for mma.sync"; sm_120a).
+//! `mma` and `mma.sp` with a `.kind`: of floats of 4 to 8 bits, and with scales of blocks (PTX ISA, "mma",
+//! "mma.sp" and "Block Scaling for mma.sync"; sm_120a).
 
 use warpwright_arch::DataType;
 use warpwright_arch::tcgen05::{self, Kind as MmaKind};
 use warpwright_events::LANES;
-use warpwright_ptx::syntax::{Instruction, Type};
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::matrix::{element, header, registers};
 use crate::decode::{DecodeError, Decoder, Words};
@@ -16,6 +16,7 @@ use crate::tensor::accumulate::{FloatSum, result_bits};
 use crate::tensor::block_scaled::{Elements, Scaling, multiply_add};
 use crate::tensor::element::float;
 use crate::tensor::fragment::Fragment;
+use crate::tensor::sparse::Metadata;
 use crate::tensor::tile::Tile;
 use crate::tensor::{Column, Shape};
 
@@ -37,6 +38,8 @@ struct SmallMultiply {
     /// Whether A and B have no padding.
     is_packed: bool,
     scaling: Option<(Scaling, [Scales; 2])>,
+    /// The register with the metadata of a sparse A.
+    metadata: Option<Slot>,
 }
 
 /// The elements along k that have a scale in common, if the instruction has scales.
@@ -61,6 +64,7 @@ pub(super) fn decode(
     i: &Instruction,
     w: &mut Words<'_>,
     kind: MmaKind,
+    is_sparse: bool,
 ) -> Result<(), DecodeError> {
     let block = scale_block(w, kind)?;
     let has_scales = block.is_some();
@@ -68,7 +72,8 @@ pub(super) fn decode(
     let types = [element(w)?, element(w)?, element(w)?, element(w)?];
     let scale_type = w.choose(&[("ue8m0", DataType::Ue8m0), ("ue4m3", DataType::E4m3)]);
     let [result, a, b, c] = types;
-    let depth = if kind.is_packed() { 64 } else { 32 };
+    let fold = if is_sparse { 2 } else { 1 };
+    let depth = fold * if kind.is_packed() { 64 } else { 32 };
     let takes = |input| tcgen05::number(kind.inputs(), input).is_some();
     let is_sum = result == c && tcgen05::number(kind.accumulators(), c).is_some();
     let is_kind = kind == MmaKind::F8f6f4 || block.is_some();
@@ -81,11 +86,13 @@ pub(super) fn decode(
             kind.ptx()
         )));
     }
-    d.expect_operands(i, if has_scales { 8 } else { 4 })?;
+    let first_scale = if is_sparse { 6 } else { 4 };
+    d.expect_operands(i, if has_scales { first_scale + 4 } else { first_scale })?;
+    let metadata = if is_sparse { Some(metadata(d, i)?) } else { None };
     let width = if kind.is_packed() { 4 } else { 8 };
     let fragments = [
         Fragment::accumulator(shape.m, result.bits()),
-        Fragment::left(shape.m, shape.k, width),
+        Fragment::left(shape.m, shape.k / fold, width),
         Fragment::right(shape.k, width),
         Fragment::accumulator(shape.m, c.bits()),
     ];
@@ -105,8 +112,9 @@ pub(super) fn decode(
                 let first = [d.source(byte, Type::U16)?, d.source(lanes, Type::U16)?];
                 Ok(Scales { cells: d.source(cells, Type::B32)?, first })
             };
-            let scales = [scales(4)?, scales(6)?];
-            Some((Scaling { block: block as usize, element, first: [0, 0] }, scales))
+            let scales = [scales(first_scale)?, scales(first_scale + 2)?];
+            // A sparse row has as many scales, of blocks that are twice as long.
+            Some((Scaling { block: fold * block as usize, element, first: [0, 0] }, scales))
         }
         _ => None,
     };
@@ -117,8 +125,17 @@ pub(super) fn decode(
         fragments,
         is_packed: kind.is_packed(),
         scaling,
+        metadata,
     })));
     Ok(())
+}
+
+/// The register with the metadata of a sparse A, which all lanes have: the selector is 0.
+fn metadata(d: Decoder<'_, '_, '_>, i: &Instruction) -> Result<Slot, DecodeError> {
+    match i.operands[5] {
+        Operand::Number(Number::Integer(0)) => d.source(&i.operands[4], Type::B32),
+        _ => Err(DecodeError::new("The sparsity selector of mma.sp of these types is 0.")),
+    }
 }
 
 impl SmallMultiply {
@@ -128,12 +145,26 @@ impl SmallMultiply {
         if data_type == DataType::E2m1 && !self.is_packed { bits >> 2 } else { bits }
     }
 
+    /// The bits of A, with the zeros that are not stored.
+    fn left(&self, a: &[Column], registers: &Registers) -> Tile<u32> {
+        let stored = self.fragments[1].gather(a, |bits| self.bits(self.types[1], bits));
+        match self.metadata {
+            Some(metadata) => {
+                // Elements in bytes have the metadata of 8-bit ones.
+                let element = if self.is_packed { DataType::E2m1 } else { DataType::E4m3 };
+                Metadata::new(self.shape, element, 0).expand(&stored, registers.word(metadata))
+            }
+            None => stored,
+        }
+    }
+
     /// D without scales.
-    fn plain(&self, [a, b, c]: [&[Column]; 3]) -> Tile<f64> {
+    fn plain(&self, a: &Tile<u32>, [b, c]: [&[Column]; 2]) -> Tile<f64> {
         let [result, a_type, b_type, c_type] = self.types;
         let value =
             |data_type: DataType| move |bits: u64| float(data_type, self.bits(data_type, bits).into());
-        let a = self.fragments[1].gather(a, value(a_type));
+        let values: Vec<f64> = a.values().iter().map(|&bits| float(a_type, bits.into())).collect();
+        let a = Tile::from_rows(a.rows(), values);
         let b = self.fragments[2].gather(b, value(b_type));
         let c = self.fragments[3].gather(c, |bits| float(c_type, bits));
         FloatSum::of(self.shape, DataType::E4m3, result).multiply(&a, &b, &c)
@@ -143,14 +174,14 @@ impl SmallMultiply {
     /// second two lanes of each quad those of A, and one lane of each quad those of B.
     fn scaled(
         &self,
-        [a, b, c]: [&[Column]; 3],
+        rows: &Tile<u32>,
+        [b, c]: [&[Column]; 2],
         scaling: Scaling,
         [of_a, of_b]: &[Scales; 2],
         registers: &Registers,
     ) -> Tile<f64> {
         let [_, a_type, b_type, _] = self.types;
         let Shape { m, n, k } = self.shape;
-        let rows = self.fragments[1].gather(a, |bits| self.bits(a_type, bits));
         let columns = self.fragments[2].gather(b, |bits| self.bits(b_type, bits));
         let columns: Vec<u32> = (0..n)
             .flat_map(|column| (0..k).map(move |step| (step, column)))
@@ -185,10 +216,10 @@ impl EffectBody for SmallMultiply {
         let read = |slots: &[Slot]| slots.iter().map(|&slot| *registers.word(slot)).collect::<Vec<_>>();
         let [d, a, b, c] = &self.slots;
         let (a, b, c) = (read(a), read(b), read(c));
-        let matrices = [&a[..], &b, &c];
+        let (left, matrices) = (self.left(&a, registers), [&b[..], &c]);
         let product = match &self.scaling {
-            None => self.plain(matrices),
-            Some((scaling, scales)) => self.scaled(matrices, *scaling, scales, registers),
+            None => self.plain(&left, matrices),
+            Some((scaling, scales)) => self.scaled(&left, matrices, *scaling, scales, registers),
         };
         let mut columns = vec![[0; LANES]; d.len()];
         self.fragments[0].scatter(&product, &mut columns, |value| result_bits(self.types[0], value));

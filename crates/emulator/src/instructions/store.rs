@@ -4,7 +4,9 @@ use warpwright_events::{AccessKind, FULL, LANES, Value, lanes};
 use warpwright_ptx::syntax::Instruction;
 
 use super::load::observe_local;
-use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
+use super::memory_words::{
+    Ordered, Semantics, WIDEST, cache_hints, check_width, ordered, policy, space_of, vector,
+};
 use super::{address, remote};
 use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
 use crate::execution::effect::{EffectBody, Execution, vectored_effect};
@@ -110,7 +112,9 @@ impl<T: Element> Store<T> {
         addresses: &[u64; LANES],
         mask: u32,
     ) -> Result<(), Box<Failure>> {
+        let size = (self.sources.len() * size_of::<T>()) as u64;
         for (space, part, addresses) in split_generic(addresses, mask) {
+            check_width(space, size, part)?;
             match space {
                 Space::Local => self.local(execution, &addresses, part)?,
                 space => self.linear(execution, space, &addresses, part)?,
@@ -274,6 +278,9 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
     let address = d.memory(&i.operands[0])?;
     let space = space_of(d, named, &address);
+    if u64::from(ty.bytes()) * count as u64 >= WIDEST && !matches!(space, Space::Global | Space::Generic) {
+        return Err(DecodeError::new("Loads and stores of 256 bits are of global memory only."));
+    }
     macro_rules! emit {
         ($ty:ty) => {
             d.emit(Kind::Effect(vectored_effect(Store::<$ty> {

@@ -3,6 +3,7 @@
 use warpwright_arch::instructions;
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
+use super::availability;
 use crate::decode::{DecodeError, Decoder, File, Register, Words, unsupported};
 use crate::lanes::{Operands, four, one, three, two};
 use crate::numeric::Rounding;
@@ -155,6 +156,12 @@ fn packed(word: &str) -> Option<Packed> {
         "e2m3x2" => of(Scalar::E2m3, 2, Type::B16),
         "e3m2x2" => of(Scalar::E3m2, 2, Type::B16),
         "e2m1x2" => of(Scalar::E2m1, 2, Type::B8),
+        "ue8m0x2" => of(Scalar::Ue8m0, 2, Type::B16),
+        "e4m3x4" => of(Scalar::E4m3, 4, Type::B32),
+        "e5m2x4" => of(Scalar::E5m2, 4, Type::B32),
+        "e2m3x4" => of(Scalar::E2m3, 4, Type::B32),
+        "e3m2x4" => of(Scalar::E3m2, 4, Type::B32),
+        "e2m1x4" => of(Scalar::E2m1, 4, Type::B16),
         _ => return None,
     })
 }
@@ -167,24 +174,17 @@ fn check_conversion(d: Decoder<'_, '_, '_>, i: &Instruction) -> Result<(), Decod
     if !words.iter().all(|word| instructions::has_word("cvt", word)) {
         return Ok(());
     }
-    let forms = instructions::forms_of(i.opcode.as_str());
-    let target = d.target();
-    match forms.first() {
-        Some(_) if forms.iter().any(|(form, _)| form.exists_on(target)) => Ok(()),
-        Some((form, _)) => Err(DecodeError::new(format!(
-            "`{}` exists on {}, and the module is for {target}.",
-            i.opcode,
-            form.availability()
-        ))),
-        None => Err(DecodeError::new(match instructions::conversions(to, from).as_slice() {
-            [] => format!("`{}` does not exist: PTX has no conversion from .{from} to .{to}.", i.opcode),
-            spellings => format!(
-                "`{}` does not exist. The conversions from .{from} to .{to}: `{}`.",
-                i.opcode,
-                spellings.join("`, `")
-            ),
-        })),
+    if !instructions::forms_of(i.opcode.as_str()).is_empty() {
+        return availability::check(d, i);
     }
+    Err(DecodeError::new(match instructions::conversions(to, from).as_slice() {
+        [] => format!("`{}` does not exist: PTX has no conversion from .{from} to .{to}.", i.opcode),
+        spellings => format!(
+            "`{}` does not exist. The conversions from .{from} to .{to}: `{}`.",
+            i.opcode,
+            spellings.join("`, `")
+        ),
+    }))
 }
 
 fn convert_element(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -210,13 +210,12 @@ fn convert_element(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -
         finite: w.take("satfinite"),
         relu: w.take("relu"),
     };
-    if i.opcode.has("ue8m0x2") {
-        return Err(DecodeError::unsupported("The emulator does not convert scales of .ue8m0."));
-    }
+    let is_random = w.take("rs");
     let missing = || DecodeError::new("`cvt` names two types, of which one is missing or not known.");
     let to = w.take_first(packed).ok_or_else(missing)?;
     let from = w.take_first(packed).ok_or_else(missing)?;
     match (from.count, to.count) {
+        _ if is_random => convert_randomly(d, i, to, mode),
         (1, 1) => convert_one(d, i, from, to, mode),
         (1, 2) => {
             let (from_scalar, to_scalar) = (from.scalar, to.scalar);
@@ -231,6 +230,61 @@ fn convert_element(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -
         }
         _ => convert_two(d, i, from, to, mode),
     }
+}
+
+/// `cvt.rs` of f32: `d, a, b, random` to a pair, `d, {a, b, e, f}, random` to four elements, of which
+/// the upper half of the random bits is for a and b, and the lower half for e and f. To e2m1, each
+/// half is a byte of both halves.
+fn convert_randomly(
+    d: Decoder<'_, '_, '_>,
+    i: &Instruction,
+    to: Packed,
+    mode: ConvertMode,
+) -> Result<(), DecodeError> {
+    let scalar = to.scalar;
+    let pair =
+        move |a: u32, b: u32, random: u32| convert::convert_randomly(a, b, random, scalar, mode) as u32;
+    if to.count == 2 {
+        return d.vector(i, to.register, &[Type::F32, Type::F32, Type::B32], three(pair));
+    }
+    d.expect_operands(i, 3)?;
+    let elements = d.elements(&i.operands[1])?;
+    let [a, b, e, f] = elements.as_slice() else {
+        return Err(DecodeError::new("`cvt.rs` to four elements converts a vector of four."));
+    };
+    let upper = Operands {
+        d: d.scratch(File::Word),
+        a: d.source(a, Type::F32)?,
+        b: d.source(b, Type::F32)?,
+        c: d.source(&i.operands[2], Type::B32)?,
+        ..Operands::default()
+    };
+    let both = Operands {
+        d: d.destination(&i.operands[0], to.register)?,
+        a: d.source(e, Type::F32)?,
+        b: d.source(f, Type::F32)?,
+        c: upper.c,
+        x: upper.d,
+        ..Operands::default()
+    };
+    let (stride, half) = match scalar {
+        Scalar::E2m1 => (
+            8,
+            (|random, lower| {
+                let byte = if lower { 0 } else { 8 };
+                (random >> (16 + byte) & 0xff) << 8 | random >> byte & 0xff
+            }) as fn(u32, bool) -> u32,
+        ),
+        _ => {
+            (16, (|random, lower| if lower { random & 0xffff } else { random >> 16 }) as fn(u32, bool) -> u32)
+        }
+    };
+    d.lanes(upper, three(move |a: u32, b: u32, random: u32| pair(a, b, half(random, false))));
+    d.lanes(
+        both,
+        four(move |e: u32, f: u32, random: u32, upper: u32| upper << stride | pair(e, f, half(random, true))),
+    );
+    Ok(())
 }
 
 /// `cvt` from a pair to a pair.

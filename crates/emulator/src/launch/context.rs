@@ -7,6 +7,7 @@ use warpwright_arch::{Arch, KernelResources};
 use warpwright_events::LaunchObserver;
 
 use crate::kernel::image::Kernel;
+use crate::launch::pending::PendingClusters;
 use crate::launch::schedule::Schedule;
 use crate::launch::time::LaunchClock;
 use crate::memory::Memory;
@@ -32,6 +33,8 @@ pub(crate) struct LaunchContext<'a> {
     /// Held by the CTA that performs a strong access to global memory, if an observer orders them.
     pub(crate) strong_accesses: Option<Mutex<()>>,
     pub(crate) grid_id: u64,
+    /// The clusters that have not started.
+    pub(crate) pending: PendingClusters,
     /// The value of its clocks.
     pub(crate) clock: LaunchClock,
     /// The number of visits to clusters that changed something visible to other threads.

@@ -4,5 +4,6 @@ pub(crate) mod address_names;
 pub(crate) mod context;
 pub(crate) mod failure;
 pub(crate) mod observer;
+pub(crate) mod pending;
 pub(crate) mod schedule;
 pub(crate) mod time;

@@ -4,7 +4,7 @@
 //! integer one rounded to odd, which is as good for any narrower target), and is rounded once into
 //! the target.
 
-use super::format::Format;
+use super::format::{Format, power_of_two};
 use super::{Rounding, double};
 
 /// A type that `cvt` reads or writes, one element of it.
@@ -37,6 +37,8 @@ pub enum Scalar {
     E3m2,
     /// `.e2m1`
     E2m1,
+    /// `.ue8m0`: a power of two, without a sign.
+    Ue8m0,
 }
 
 impl Scalar {
@@ -58,8 +60,16 @@ impl Scalar {
             Scalar::E2m3 => Format::E2M3,
             Scalar::E3m2 => Format::E3M2,
             Scalar::E2m1 => Format::E2M1,
-            Scalar::F64 | Scalar::Integer { .. } => return None,
+            Scalar::F64 | Scalar::Ue8m0 | Scalar::Integer { .. } => return None,
         })
+    }
+
+    /// Bits from one element of a pair to the next: those of 6 bits have a byte each.
+    fn stride(self) -> u32 {
+        match self.format().map_or(8, Format::width) {
+            6 => 8,
+            width => width,
+        }
     }
 }
 
@@ -148,6 +158,8 @@ fn integer_to_float(value: i128, to: Scalar, mode: ConvertMode) -> u64 {
 fn widen(bits: u64, from: Scalar, mode: ConvertMode) -> f64 {
     match from {
         Scalar::F64 => f64::from_bits(bits),
+        Scalar::Ue8m0 if bits & 0xff == UE8M0_NAN => f64::NAN,
+        Scalar::Ue8m0 => power_of_two((bits & 0xff) as i32 - UE8M0_BIAS),
         Scalar::F32 => {
             let bits = bits as u32;
             f64::from(f32::from_bits(if mode.flush { super::single::flush(bits) } else { bits }))
@@ -188,6 +200,9 @@ fn float_to_float(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64
     let flush = mode.flush && to != Scalar::F16;
     let mode = ConvertMode { flush, ..mode };
     let value = widen(bits, from, mode);
+    if to == Scalar::Ue8m0 {
+        return power(value.abs(), mode);
+    }
     let value = if mode.integral { to_integral(value, mode.rounding) } else { value };
     if value.is_nan()
         && let Some(nan) = kept_nan(bits, from, to, mode)
@@ -200,6 +215,31 @@ fn float_to_float(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64
             let wide = value.to_bits();
             if mode.saturate { saturate_f64(wide) } else { wide }
         }
+    }
+}
+
+const UE8M0_NAN: u64 = 0xff;
+const UE8M0_BIAS: i32 = 127;
+
+/// The ue8m0 of a magnitude. It has no zero: what is less than its least power becomes that.
+fn power(magnitude: f64, mode: ConvertMode) -> u64 {
+    if magnitude.is_nan() {
+        return UE8M0_NAN;
+    }
+    if magnitude <= power_of_two(-UE8M0_BIAS) {
+        return 0;
+    }
+    let bits = magnitude.to_bits();
+    let is_power = bits << 12 == 0;
+    let exponent = (bits >> 52) + u64::from(mode.rounding == Rounding::Up && !is_power);
+    let biased = exponent - (1023 - UE8M0_BIAS as u64);
+    let largest = UE8M0_NAN - 1;
+    if biased <= largest {
+        biased
+    } else if mode.finite {
+        largest
+    } else {
+        UE8M0_NAN
     }
 }
 
@@ -270,10 +310,22 @@ fn finish(value: f64, format: Format, to: Scalar, mode: ConvertMode) -> u64 {
 /// packs them.
 #[inline(always)]
 pub fn convert_pair(high: u64, low: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64 {
-    let width = to.format().map_or(0, Format::width);
-    // e2m1 pairs fill a byte; 6-bit formats take a byte each.
-    let stride = if width == 6 { 8 } else { width };
-    convert(high, from, to, mode) << stride | convert(low, from, to, mode)
+    convert(high, from, to, mode) << to.stride() | convert(low, from, to, mode)
+}
+
+/// `cvt.rs` of two f32, packed. `random` has the random bits: 16 for both, or for f16 and bf16 as
+/// many as the conversion drops, in the upper half for `high` and in the lower one for `low`.
+pub fn convert_randomly(high: u32, low: u32, random: u32, to: Scalar, mode: ConvertMode) -> u64 {
+    let Some(format) = to.format() else { return 0 };
+    let width = if to == Scalar::F16 { 13 } else { 16 };
+    let one = |bits: u32, random: u32| {
+        let random = f64::from(random & ((1 << width) - 1)) / f64::from(1 << width);
+        let encoded = format.encode_randomly(f64::from(f32::from_bits(bits)), random, mode.finite);
+        let is_negative = encoded >> (format.width() - 1) & 1 == 1;
+        u64::from(if mode.relu && is_negative { 0 } else { encoded })
+    };
+    let of_high = if format.width() == 16 { random >> 16 } else { random };
+    one(high, of_high) << to.stride() | one(low, random)
 }
 
 /// `cvt.pack.sat`: `a` and `b`, clamped to `width` bits and packed with `b` lowest; `c`, shifted up

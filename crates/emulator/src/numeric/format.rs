@@ -135,13 +135,36 @@ impl Format {
             Rounding::Down => !negative,
             Rounding::Up => negative,
         };
-        let finite = clamp || (toward_zero && !value.is_infinite());
-        sign | match self.specials {
+        sign | self.beyond(clamp || (toward_zero && !value.is_infinite()))
+    }
+
+    /// The magnitude for a value beyond the largest finite one.
+    #[inline(always)]
+    fn beyond(self, finite: bool) -> u32 {
+        match self.specials {
             _ if finite => self.largest(),
             Specials::Ieee => self.largest() + 1,
             Specials::OneNan => self.nan,
             Specials::Finite => self.largest(),
         }
+    }
+
+    /// `value` rounded by a random number from 0 to 1: that part of a unit in the last place is
+    /// added to its magnitude, which is then rounded toward zero.
+    pub fn encode_randomly(self, value: f64, random: f64, clamp: bool) -> u32 {
+        if value.is_nan() {
+            return self.nan;
+        }
+        let sign = u32::from(value.is_sign_negative()) << (self.width() - 1);
+        let magnitude = value.abs();
+        if magnitude.is_infinite() {
+            return sign | self.beyond(clamp);
+        }
+        let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(1 - self.bias());
+        let unit = power_of_two(exponent - self.fraction_bits as i32);
+        let rounded =
+            self.round_magnitude(add_odd(magnitude, unit * random).to_bits(), false, Rounding::Zero);
+        sign | if rounded <= self.largest() { rounded } else { self.beyond(clamp) }
     }
 
     /// Rounds a positive finite f64, as if the exponent had no upper limit.

@@ -251,7 +251,8 @@ impl WarpgroupMultiplication {
         );
         let named = [("A", operands.a), ("B", Some(operands.b))];
         for (name, bits) in named.into_iter().filter_map(|(name, bits)| Some((name, bits?))) {
-            let MatrixDescriptor { start, leading, stride, base, span } = MatrixDescriptor::from_bits(bits);
+            let MatrixDescriptor { start, leading, stride, base, span, .. } =
+                MatrixDescriptor::from_bits(bits);
             failure = failure.note(format!(
                 "the descriptor of {name}, {bits:#018x}: starts at {start:#x}, leading offset {leading}, stride offset {stride}, base offset {base}, swizzle of {} bytes",
                 if span == 1 { 0 } else { 16 * span }

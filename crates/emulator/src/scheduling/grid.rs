@@ -70,6 +70,11 @@ pub(crate) fn cluster_extents(kernel: &Kernel, launch: &Launch<'_>) -> [u32; 3] 
     }
 }
 
+/// The clusters of a grid.
+pub(crate) fn cluster_count(grid: [u32; 3], cluster: [u32; 3]) -> u64 {
+    (0..3).map(|axis| u64::from(grid[axis] / cluster[axis])).product()
+}
+
 /// Refuses a launch that the device, or the kernel, does not allow.
 pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<(), Box<Fault>> {
     let limits = arch.capability;
@@ -179,14 +184,12 @@ pub(crate) fn run(
     let grid = Grid {
         context,
         code,
-        next: AtomicU64::new(0),
         resident: AtomicU64::new(0),
-        clusters: context.clusters().into_iter().map(u64::from).product(),
         most_resident: context.resident_clusters(),
         still: StillClusters::default(),
         fault: Mutex::new(None),
     };
-    let workers = (pool.current_num_threads() as u64).min(grid.clusters);
+    let workers = (pool.current_num_threads() as u64).min(cluster_count(context.grid, context.cluster));
     let tallies: Mutex<Vec<Tally>> = Mutex::new(Vec::new());
     pool.scope(|scope| {
         for _ in 0..workers {
@@ -214,12 +217,10 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// A running grid: the clusters not yet started, and the number of resident ones.
+/// A running grid, and the number of resident clusters.
 struct Grid<'a> {
     context: &'a LaunchContext<'a>,
     code: &'a [Operation],
-    clusters: u64,
-    next: AtomicU64,
     resident: AtomicU64,
     most_resident: u64,
     still: StillClusters,
@@ -237,7 +238,7 @@ impl Grid<'_> {
                 Some(cluster) => cluster,
                 None => match waiting.pop_front() {
                     Some(cluster) => cluster,
-                    None if self.next.load(Ordering::Relaxed) >= self.clusters => break,
+                    None if self.context.pending.is_empty() => break,
                     None => {
                         std::thread::yield_now();
                         continue;
@@ -278,7 +279,7 @@ impl Grid<'_> {
     fn deadlocked(&self, cluster: &Cluster) -> Option<Proof> {
         let still = self.still.add(cluster.linear, cluster.stillness.epoch());
         let resident = self.resident.load(Ordering::SeqCst);
-        let none_starts = self.next.load(Ordering::SeqCst) >= self.clusters || resident >= self.most_resident;
+        let none_starts = self.context.pending.is_empty() || resident >= self.most_resident;
         // A cluster that has ended since, or begun and ended, has left a change.
         let is_latest = self.context.changes.load(Ordering::SeqCst) == cluster.stillness.epoch();
         let all_wait = none_starts && is_latest && still == resident;
@@ -288,18 +289,17 @@ impl Grid<'_> {
 
     /// The next cluster of the grid, if the device has room for one.
     fn begin(&self, spare: &mut Option<Cluster>) -> Option<Cluster> {
-        if self.next.load(Ordering::Relaxed) >= self.clusters {
+        if self.context.pending.is_empty() {
             return None;
         }
         if self.resident.fetch_add(1, Ordering::SeqCst) >= self.most_resident {
             self.resident.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
-        let linear = self.next.fetch_add(1, Ordering::SeqCst);
-        if linear >= self.clusters {
+        let Some(linear) = self.context.pending.take() else {
             self.resident.fetch_sub(1, Ordering::SeqCst);
             return None;
-        }
+        };
         Some(match spare.take() {
             Some(mut cluster) => {
                 cluster.restart(self.context, linear);

@@ -27,6 +27,8 @@ pub struct MatrixDescriptor {
     pub base: u32,
     /// 16-byte parts in a row of the swizzle's pattern: 1 (none), 2, 4 or 8.
     pub span: u32,
+    /// Whether the swizzle keeps 32 bytes together rather than 16.
+    pub by_32: bool,
 }
 
 impl MatrixDescriptor {
@@ -49,13 +51,14 @@ impl MatrixDescriptor {
     }
 
     /// Decodes the 64 bits of a `tcgen05` descriptor: as for `wgmma`, except that the swizzling
-    /// mode is in bits 61-63. (Bits 46-48 are a constant 1; Triton leaves them 0.) Returns an error
+    /// mode is in bits 61-63, and that mode 1 is the swizzle of 128 bytes by atoms of 32. (Bits 46-48 are a constant 1; Triton leaves them 0.) Returns an error
     /// for invalid fields.
     ///
     /// ```
     /// use warpwright_emulator::tensor::descriptor::MatrixDescriptor;
     /// let descriptor = MatrixDescriptor::from_tensor_core_bits(2 << 61 | 1 << 46 | 64 << 32 | 1 << 16 | 0x40).unwrap();
     /// assert_eq!((descriptor.start, descriptor.stride, descriptor.span), (1024, 1024, 8));
+    /// assert!(MatrixDescriptor::from_tensor_core_bits(1 << 61).unwrap().by_32);
     /// assert!(MatrixDescriptor::from_tensor_core_bits(3 << 61).is_err());
     /// ```
     pub fn from_tensor_core_bits(bits: u64) -> Result<MatrixDescriptor, String> {
@@ -75,9 +78,7 @@ impl MatrixDescriptor {
             2 => Ok(Self::with_span(bits, 8)),
             4 => Ok(Self::with_span(bits, 4)),
             6 => Ok(Self::with_span(bits, 2)),
-            1 => Err(format!(
-                "the descriptor {bits:#018x} requests the swizzle of 128 bytes by atoms of 32 (mode 1), which the emulator does not support"
-            )),
+            1 => Ok(MatrixDescriptor { by_32: true, ..Self::with_span(bits, 8) }),
             mode => Err(format!(
                 "the descriptor {bits:#018x} requests swizzling mode {mode}; the modes are 0 (none), 1 and 2 (128 bytes), 4 (64) and 6 (32)"
             )),
@@ -92,6 +93,7 @@ impl MatrixDescriptor {
             stride: field(32),
             base: (bits >> 49 & 7) as u32,
             span,
+            by_32: false,
         }
     }
 
@@ -123,17 +125,21 @@ impl MatrixDescriptor {
             }
             (Major::Mn, 1) => deep % 8 * PIECE + deep / 8 * self.leading + along * self.stride,
             (Major::Mn, _) => {
-                along % span * PIECE + along / span * self.leading + deep % 8 * row + deep / 8 * self.stride
+                let rows = if self.by_32 { 4 } else { 8 };
+                along % span * PIECE
+                    + along / span * self.leading
+                    + deep % rows * row
+                    + deep / rows * self.stride
             }
         }
     }
 
     /// Bits 4 and up of an address are XORed with bits 7 and up, with the pattern starting at the
-    /// base offset.
+    /// base offset. Of atoms of 32 bytes, bits 5 and 6 are XORed with bits 7 and 8.
     #[inline(always)]
     fn swizzled(self, address: u32) -> u32 {
         let phase = (address >> 7).wrapping_sub(self.base) & (self.span - 1);
-        address ^ phase << 4
+        if self.by_32 { address ^ (phase & 3) << 5 } else { address ^ phase << 4 }
     }
 }
 

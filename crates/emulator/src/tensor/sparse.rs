@@ -11,6 +11,38 @@ use warpwright_arch::DataType;
 use super::tile::Tile;
 use super::{Column, Shape};
 
+/// Which elements of a group are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Granularity {
+    /// One of two, with four bits of metadata.
+    OneOfTwo,
+    /// Two of four, with two bits of metadata each.
+    TwoOfFour,
+    /// Two pairs of four, with two bits of metadata each.
+    TwoPairsOfFour,
+}
+
+impl Granularity {
+    /// That of elements which have so many bits where they are stored.
+    pub(crate) fn of(stored_bits: usize) -> Self {
+        match stored_bits {
+            32 => Self::OneOfTwo,
+            4 => Self::TwoPairsOfFour,
+            _ => Self::TwoOfFour,
+        }
+    }
+
+    /// The column of a stored element of a row, by the row's metadata.
+    pub(crate) fn place(self, metadata: u64, index: usize) -> usize {
+        let two_bits = |position: usize| (metadata >> (2 * position) & 3) as usize;
+        match self {
+            Self::OneOfTwo => 2 * index + usize::from(metadata >> (4 * index) & 0xf == 0xe),
+            Self::TwoPairsOfFour => 8 * (index / 4) + 2 * two_bits(index / 2) + index % 2,
+            Self::TwoOfFour => 4 * (index / 2) + two_bits(index),
+        }
+    }
+}
+
 /// How the metadata of a shape is spread over the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
@@ -54,23 +86,14 @@ impl Metadata {
     /// The full A, with zeros for elements that are not stored.
     pub fn expand<T: Copy + Default>(self, stored: &Tile<T>, metadata: &Column) -> Tile<T> {
         let mut full = Tile::zeros(self.shape.m, self.shape.k);
+        let granularity = Granularity::of(self.element.bits() as usize);
         for row in 0..self.shape.m {
             let bits = self.row(metadata, row);
             for (index, &value) in stored.row(row).iter().enumerate() {
-                full.set(row, self.place(bits, index), value);
+                full.set(row, granularity.place(bits, index), value);
             }
         }
         full
-    }
-
-    /// The column of a stored element of a row.
-    fn place(self, bits: u64, index: usize) -> usize {
-        let two_bits = |position: usize| (bits >> (2 * position) & 3) as usize;
-        match self.element.bits() {
-            32 => 2 * index + usize::from(bits >> (4 * index) & 0xf == 0xe),
-            4 => 8 * (index / 4) + 2 * two_bits(index / 2) + index % 2,
-            _ => 4 * (index / 2) + two_bits(index),
-        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `tcgen05.mma`: a product of matrices in shared memory, accumulated in tensor memory (PTX ISA,
 //! "TensorCore 5th Generation Matrix Multiply and accumulate Operations").
 //!
-//! D has 64, 128 or 256 rows. A CTA's part of D, and of A, is one or two runs of 64 rows, each
+//! D has 32 to 256 rows. A CTA's part of D, and of A, is one or two runs of up to 64 rows, each
 //! multiplied as by `wgmma`. (No such GPU was available: accumulation is that of Hopper's tensor
-//! cores.) In every type a row of A is 32 bytes.
+//! cores.) In every type a row of A is 32 bytes, and a column of B is, or 64 bytes if A is sparse.
 
 use warpwright_arch::{DataType, tcgen05};
 use warpwright_events::{TilePart, Unit};
@@ -12,8 +12,9 @@ use crate::decode::description::tensor;
 
 use super::block_scaled::{Elements, Scaling};
 use super::descriptor::{Major, MatrixDescriptor};
+use super::sparse::Granularity;
 use super::warpgroup::{self, WARPS, WarpgroupMultiply};
-use super::warpgroup_operands::{LeftOperand, Operands, Outside};
+use super::warpgroup_operands::{LeftOperand, Matrix, Operands, Outside, Rows};
 use super::{Column, LANES, Shape};
 
 pub(crate) use warpwright_arch::tcgen05::Kind;
@@ -48,13 +49,69 @@ fn scaling(kind: Kind, block: u32, field: impl Fn(u32, u32) -> u32) -> Result<Sc
         return Err("scales of blocks of 32 are .ue8m0 (bit 23)".to_owned());
     }
     let scales = tcgen05::DEPTH_BYTES * if kind.is_packed() { 2 } else { 1 } / block;
+    let depth = if field(2, 1) == 0 { 1 } else { 2 };
     let first = [field(29, 2), field(4, 2)];
     match first.into_iter().find(|first| !first.is_multiple_of(scales)) {
         Some(first) => {
             Err(format!("the first of {scales} scales is byte {first} of a cell; use a multiple of {scales}"))
         }
-        None => Ok(Scaling { block: block as usize, element, first: first.map(|first| first as usize) }),
+        None => Ok(Scaling {
+            // A sparse row has as many scales, of blocks that are twice as long (CUTLASS).
+            block: (depth * block) as usize,
+            element,
+            first: first.map(|first| first as usize),
+        }),
     }
+}
+
+/// What the modifiers of an MMA say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) kind: Kind,
+    /// Elements along k that have a scale in common, if it has scales.
+    pub(crate) block: Option<u32>,
+    /// CTAs that hold a part of it each: 1 or 2.
+    pub(crate) ctas: u32,
+    /// Whether A is sparse.
+    pub(crate) sparse: bool,
+    /// Whether it is weight-stationary (`.ws`).
+    pub(crate) stationary: bool,
+    /// Whether the rows of A are one row further down.
+    pub(crate) shifted: bool,
+}
+
+impl Form {
+    /// The rows that D may have.
+    fn legal_rows(self) -> &'static [u32] {
+        if self.stationary {
+            return tcgen05::STATIONARY_ROWS;
+        }
+        let rows = tcgen05::rows(self.ctas, self.block.is_some());
+        if self.shifted { &rows[rows.len() - 1..] } else { rows }
+    }
+
+    /// Whether D may have so many columns; if not, the numbers that it may have.
+    fn check_columns(self, rows: u32, columns: u32) -> Result<(), String> {
+        if self.stationary {
+            let legal =
+                if self.sparse { &tcgen05::STATIONARY_COLUMNS[..2] } else { tcgen05::STATIONARY_COLUMNS };
+            return match legal.contains(&columns) {
+                true => Ok(()),
+                false => Err(in_words(legal)),
+            };
+        }
+        let (step, most) =
+            (tcgen05::column_step(self.ctas, rows, self.block.is_some()), tcgen05::MAX_COLUMNS);
+        match (step..=most).contains(&columns) && columns.is_multiple_of(step) {
+            true => Ok(()),
+            false => Err(format!("a multiple of {step}, from {step} to {most}")),
+        }
+    }
+}
+
+/// `64 and 128`
+fn in_words(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 /// The parameters of an MMA except for the addresses of its matrices.
@@ -68,6 +125,9 @@ pub(crate) struct TensorMemoryMultiply {
     pub(crate) columns: usize,
     /// The scales of blocks, if it has them.
     pub(crate) scaling: Option<Scaling>,
+    /// Whether A is sparse.
+    pub(crate) sparse: bool,
+    stationary: bool,
     /// One run of rows.
     run: WarpgroupMultiply,
 }
@@ -79,18 +139,54 @@ pub(crate) enum RowLayout {
     Straight,
     /// The first 16 of every 32 rows: layout F.
     Every16,
-    /// The upper half of the columns in the lower 64 rows: layout B.
+    /// The upper half of the columns in the lower 64 rows: layouts B and E.
     Folded,
+    /// A quarter of the columns in every 32 rows: layout G.
+    Quartered,
+}
+
+impl RowLayout {
+    /// Where an element of D is, relative to the first one. `columns` is the number of its columns.
+    #[inline(always)]
+    pub(crate) fn place(self, row: usize, column: usize, columns: usize) -> (usize, usize) {
+        match self {
+            RowLayout::Straight => (row, column),
+            RowLayout::Every16 => (row / 16 * 32 + row % 16, column),
+            RowLayout::Folded => (row + column / (columns / 2) * 64, column % (columns / 2)),
+            RowLayout::Quartered => (row + column / (columns / 4) * 32, column % (columns / 4)),
+        }
+    }
 }
 
 impl TensorMemoryMultiply {
-    /// Decodes the 32 bits of an instruction descriptor (PTX ISA, "Instruction descriptor"). `block`
-    /// elements along k have a scale in common, if the kind has scales. Returns an error for invalid
-    /// fields.
-    pub(crate) fn new(kind: Kind, block: Option<u32>, ctas: u32, bits: u32) -> Result<Self, String> {
+    /// Decodes the 32 bits of an instruction descriptor (PTX ISA, "Instruction descriptor"). Returns
+    /// an error for invalid fields.
+    pub(crate) fn new(form: Form, bits: u32) -> Result<Self, String> {
+        let Form { kind, block, ctas, sparse, stationary, .. } = form;
         let field = |first: u32, width: u32| bits >> first & ((1 << width) - 1);
-        if field(2, 1) != 0 {
-            return Err("the bit for a sparse A is set, and the instruction is not .sp".to_owned());
+        match (field(2, 1) != 0, sparse) {
+            (true, false) => {
+                return Err(
+                    "the bit for a sparse A (bit 2) is set, and the instruction is not .sp".to_owned()
+                );
+            }
+            (false, true) => {
+                return Err(
+                    "the instruction is .sp, and the bit for a sparse A (bit 2) is not set".to_owned()
+                );
+            }
+            _ => {}
+        }
+        if sparse && field(0, 2) != 0 {
+            return Err(format!(
+                "the sparsity selector (bits 0 and 1) is {}, and the emulator supports 0 only",
+                field(0, 2)
+            ));
+        }
+        if kind.is_packed() && field(31, 1) != 0 {
+            return Err(
+                "a depth of 96 (bit 31) exists on sm_103a, and the emulator does not support it".to_owned()
+            );
         }
         let scaling = block.map(|block| scaling(kind, block, field)).transpose()?;
         let d = if scaling.is_some() { DataType::F32 } else { accumulator(kind, field(4, 2))? };
@@ -104,30 +200,26 @@ impl TensorMemoryMultiply {
         if kind.is_packed() && (major(15), major(16)) != (Major::K, Major::K) {
             return Err(format!("matrices of .kind::{} are K-major (bits 15 and 16)", kind.ptx()));
         }
-        let legal_rows = tcgen05::rows(ctas, scaling.is_some());
+        let legal_rows = form.legal_rows();
         if !legal_rows.contains(&(all_rows as u32)) {
             return Err(format!(
                 "{ctas} CTA{} cannot multiply {all_rows} rows: {} are possible",
                 if ctas == 1 { "" } else { "s" },
-                legal_rows.iter().map(u32::to_string).collect::<Vec<_>>().join(" and "),
+                in_words(legal_rows),
             ));
         }
-        let (step, most) = (
-            tcgen05::column_step(ctas, all_rows as u32, scaling.is_some()) as usize,
-            tcgen05::MAX_COLUMNS as usize,
-        );
-        if columns < step || columns > most || !columns.is_multiple_of(step) {
+        if sparse && !stationary && all_rows / ctas as usize == RUN {
             return Err(format!(
-                "D of {all_rows} rows has {columns} columns; it must have a multiple of {step}, from \
-                 {step} to {most}"
+                "the emulator does not support a sparse A of {RUN} rows in a CTA, whose metadata has a layout that was \
+                 not confirmed; 128 rows are supported"
             ));
         }
-        if kind == Kind::Tf32 && (major(15), major(16)) != (Major::K, Major::K) {
-            return Err("the emulator does not support transposed matrices of .tf32".to_owned());
+        if let Err(legal) = form.check_columns(all_rows as u32, columns as u32) {
+            return Err(format!("D of {all_rows} rows has {columns} columns; it must have {legal}"));
         }
         let width = if kind.is_packed() { 4 } else { a.bits().max(8) as usize };
         let run = WarpgroupMultiply {
-            shape: Shape { m: RUN, n: columns, k: DEPTH_BYTES * 8 / width },
+            shape: Shape { m: RUN, n: columns, k: DEPTH_BYTES * 8 / width * if sparse { 2 } else { 1 } },
             packed: kind.is_packed(),
             d,
             a,
@@ -140,14 +232,15 @@ impl TensorMemoryMultiply {
         if a.bits() == 16 && a != b {
             return Err("A and B of .kind::f16 must have the same type".to_owned());
         }
-        Ok(Self { ctas, rows: all_rows / ctas as usize, columns, scaling, run })
+        Ok(Self { ctas, rows: all_rows / ctas as usize, columns, scaling, sparse, stationary, run })
     }
 
     /// The rows of a CTA's part of D.
     pub(crate) fn layout(&self) -> RowLayout {
-        match (self.ctas, self.rows) {
-            (1, 64) => RowLayout::Every16,
-            (2, 64) => RowLayout::Folded,
+        match (self.ctas, self.rows, self.stationary) {
+            (1, 64, false) => RowLayout::Every16,
+            (_, 64, _) => RowLayout::Folded,
+            (_, 32, _) => RowLayout::Quartered,
             _ => RowLayout::Straight,
         }
     }
@@ -162,16 +255,36 @@ impl TensorMemoryMultiply {
         self.run.stored_bits(self.run.a)
     }
 
-    /// Whether an element of A has fewer bits than its byte in shared memory.
-    pub(crate) fn has_padded_left(&self) -> bool {
-        (self.run.a.bits() as usize) < self.element_bits()
+    /// Bits of an element of A, without padding.
+    pub(crate) fn unpadded_bits(&self) -> usize {
+        self.run.a.bits() as usize
     }
 
-    /// Rows of A of a CTA in shared memory.
-    pub(crate) fn left_elements(&self, a: MatrixDescriptor, shared: &[u8]) -> Result<Elements, Outside> {
-        let matrix = (a, self.run.majors.0);
-        let types = (self.run.a, self.element_bits());
-        Elements::read(matrix, types, (self.rows, self.depth()), shared).map(|rows| self.signed(rows))
+    /// The elements of a row of A that are stored.
+    pub(crate) fn stored_depth(&self) -> usize {
+        if self.sparse { self.depth() / 2 } else { self.depth() }
+    }
+
+    /// The bits of the elements that are stored of a CTA's rows of A in shared memory, row after row.
+    pub(crate) fn stored_left(&self, a: MatrixDescriptor, shared: &[u8]) -> Result<Vec<u32>, Outside> {
+        let (element, width, size) = (self.run.a, self.element_bits(), (self.rows, self.stored_depth()));
+        let mut bits = vec![0; size.0 * size.1];
+        let major = self.run.majors.0;
+        Matrix { descriptor: a, major, element, width, shared }.collect(size, Rows, &mut bits)?;
+        Ok(bits)
+    }
+
+    /// Rows of A with the zeros that are not stored. `metadata` is that of a row.
+    pub(crate) fn expanded(&self, stored: &[u32], metadata: impl Fn(usize) -> u64) -> Vec<u32> {
+        let granularity = Granularity::of(self.element_bits());
+        let mut full = vec![0; self.rows * self.depth()];
+        for (row, stored) in stored.chunks_exact(self.stored_depth()).enumerate() {
+            let metadata = metadata(row);
+            for (index, &value) in stored.iter().enumerate() {
+                full[row * self.depth() + granularity.place(metadata, index)] = value;
+            }
+        }
+        full
     }
 
     /// Columns of B that a CTA holds.
@@ -259,7 +372,8 @@ impl TensorMemoryMultiply {
         visit: impl FnMut(u32, TilePart),
     ) {
         let shape = Shape { m: self.rows, n: self.columns / self.ctas as usize, k: self.depth() };
-        WarpgroupMultiply { shape, ..self.run.clone() }.pieces(a, b, visit);
+        WarpgroupMultiply { shape, selector: self.sparse.then_some(0), ..self.run.clone() }
+            .pieces(a, b, visit);
     }
 
     /// Multiplies the prepared run of A by B. `get` and `set` access the bits of D by row of the
@@ -340,21 +454,51 @@ mod tests {
         1 << 4 | 1 << 7 | 1 << 10 | columns >> 3 << 17 | rows >> 4 << 24
     }
 
+    fn form(kind: Kind, ctas: u32) -> Form {
+        Form { kind, block: None, ctas, sparse: false, stationary: false, shifted: false }
+    }
+
     #[test]
     fn descriptors_tell_shapes_and_types() {
-        let multiply = TensorMemoryMultiply::new(Kind::F16, None, 1, descriptor(128, 256)).unwrap();
+        let multiply = TensorMemoryMultiply::new(form(Kind::F16, 1), descriptor(128, 256)).unwrap();
         assert_eq!((multiply.rows, multiply.columns, multiply.depth()), (128, 256, 16));
         assert_eq!(
             (multiply.run.a, multiply.run.b, multiply.run.d),
             (DataType::Bf16, DataType::Bf16, DataType::F32)
         );
         assert_eq!(multiply.layout(), RowLayout::Straight);
-        let multiply = TensorMemoryMultiply::new(Kind::F16, None, 2, descriptor(128, 64)).unwrap();
+        let multiply = TensorMemoryMultiply::new(form(Kind::F16, 2), descriptor(128, 64)).unwrap();
         assert_eq!((multiply.rows, multiply.layout()), (64, RowLayout::Folded));
-        let wrong = |kind, ctas, bits| TensorMemoryMultiply::new(kind, None, ctas, bits).unwrap_err();
+        let wrong = |kind, ctas, bits| TensorMemoryMultiply::new(form(kind, ctas), bits).unwrap_err();
         assert!(wrong(Kind::F16, 1, descriptor(256, 64)).contains("64 and 128"));
         assert!(wrong(Kind::F16, 1, descriptor(128, 24)).contains("multiple of 16"));
         assert!(wrong(Kind::Tf32, 1, descriptor(128, 32)).contains("operand type"));
+        assert!(wrong(Kind::F16, 1, descriptor(128, 32) | 4).contains("is not .sp"));
+        let of = |form: Form, bits| TensorMemoryMultiply::new(form, bits);
+        let stationary = Form { stationary: true, ..form(Kind::F16, 1) };
+        assert_eq!(of(stationary, descriptor(32, 64)).unwrap().layout(), RowLayout::Quartered);
+        assert_eq!(of(stationary, descriptor(64, 256)).unwrap().layout(), RowLayout::Folded);
+        assert!(of(stationary, descriptor(64, 32)).unwrap_err().contains("64 and 128 and 256"));
+        let sparse = Form { sparse: true, ..form(Kind::F16, 1) };
+        assert_eq!(of(sparse, descriptor(128, 64) | 4).unwrap().depth(), 32);
+        assert!(of(sparse, descriptor(128, 64) | 5).unwrap_err().contains("selector"));
+        assert!(of(sparse, descriptor(64, 64) | 4).unwrap_err().contains("not confirmed"));
+        let shifted = Form { shifted: true, ..form(Kind::F16, 1) };
+        assert!(of(shifted, descriptor(64, 64)).unwrap_err().contains("128 are possible"));
+    }
+
+    /// Every element of D has its own cell.
+    #[test]
+    fn layouts_are_injective() {
+        let layouts = [RowLayout::Straight, RowLayout::Every16, RowLayout::Folded, RowLayout::Quartered];
+        for (layout, rows) in layouts.into_iter().zip([128, 64, 64, 32]) {
+            let all = (0..rows).flat_map(|row| (0..64).map(move |column| layout.place(row, column, 64)));
+            let mut places: Vec<_> = all.collect();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), rows * 64, "{layout:?}");
+            assert!(places.iter().all(|(row, _)| *row < 128), "{layout:?}");
+        }
     }
 
     /// Every element of a run is in exactly one register element.
@@ -362,7 +506,7 @@ mod tests {
     fn registers_hold_every_element_once() {
         for accumulator in [0, 1] {
             let bits = descriptor(64, 40) & !(3 << 4) & !(7 << 7) & !(7 << 10) | accumulator << 4;
-            let multiply = TensorMemoryMultiply::new(Kind::F16, None, 1, bits).unwrap();
+            let multiply = TensorMemoryMultiply::new(form(Kind::F16, 1), bits).unwrap();
             let mut found = Vec::new();
             for warp in 0..WARPS {
                 for register in 0..multiply.run.accumulator_registers() {

@@ -43,7 +43,7 @@ impl Transfer {
                 Motion::Peer { from, to, rank, bytes, reduction } => {
                     pass(*from, (*rank, *to), *bytes, reduction.as_ref(), blocks);
                 }
-                Motion::Value { data, bytes, to, rank, reduction } => {
+                Motion::Value { data, bytes, to, rank, reduction, .. } => {
                     let target = shared(blocks, *rank, *to, *bytes);
                     // SAFETY: `shared` found the bytes, which are aligned, and the data has no
                     // fewer.

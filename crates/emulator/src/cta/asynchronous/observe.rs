@@ -67,11 +67,11 @@ pub(super) fn observe(transfer: &Transfer, blocks: &Blocks<'_>) {
                 ranges: &ranges,
             });
         }
-        Motion::Value { bytes, to, rank, reduction, .. } => {
+        Motion::Value { bytes, to, rank, reduction, proxy, .. } => {
             let target = shared(*rank, *to, *bytes, updates(reduction.is_some()));
             observer.report(Event::AsyncIssue {
                 actor,
-                proxy: Proxy::Generic,
+                proxy: *proxy,
                 completion: completion(transfer.completion, *rank, own),
                 ranges: &[target],
             });

@@ -39,6 +39,11 @@ impl Transfers {
         self.awaited.clear();
     }
 
+    /// Whether a random event that happens once of `count` times happens.
+    pub(crate) fn one_of(&mut self, count: u32) -> bool {
+        self.random.below(count) == 0
+    }
+
     /// Whether nothing is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty()

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warpwright_arch::tensor_map::{ElementType, Swizzle};
-use warpwright_events::{AccessKind, ByteRange, MemorySpace};
+use warpwright_events::{AccessKind, ByteRange, MemorySpace, Proxy};
 
 use super::reduction::Reduction;
 use super::shared_tile::SharedTile;
@@ -118,8 +118,9 @@ pub(crate) enum Motion {
     Store { from: u32, to: Global, reduction: Option<Reduction> },
     /// From the CTA's shared memory to that of a CTA of the cluster, stored or reduced.
     Peer { from: u32, to: u32, rank: u32, bytes: u32, reduction: Option<Reduction> },
-    /// From a thread's registers to the shared memory of a CTA of the cluster, stored or reduced.
-    Value { data: [u8; 16], bytes: u32, to: u32, rank: u32, reduction: Option<Reduction> },
+    /// From a thread's registers to the shared memory of a CTA of the cluster, stored or reduced
+    /// through a proxy.
+    Value { data: [u8; 16], bytes: u32, to: u32, rank: u32, reduction: Option<Reduction>, proxy: Proxy },
 }
 
 /// How the completion of a copy is reported.

@@ -9,6 +9,7 @@
 //! | [`columns`] | allocation of columns |
 //! | [`shape`] | the mapping of registers and lanes to cells |
 //! | [`moves`] | loads and stores |
+//! | [`shift`] | shifts of rows |
 //! | [`copy`] | copies from shared memory |
 //! | [`multiply`] | MMAs, by one CTA or a pair |
 //! | [`cells`] | the cells themselves |
@@ -27,6 +28,7 @@ mod perform;
 pub(crate) mod pipeline;
 pub(crate) mod queue;
 pub(crate) mod shape;
+pub(crate) mod shift;
 
 pub(crate) use cells::{Area, ROWS_OF_WARP, TensorMemory};
 pub(crate) use pair::{partner, ranks};

@@ -1,7 +1,7 @@
 //! MMAs of tensor cores: from shared memory, or tensor memory, into tensor memory (PTX ISA,
 //! "tcgen05.mma").
 
-use warpwright_events::Cell;
+use warpwright_events::{Cell, TENSOR_ROWS};
 
 use super::cells::Area;
 use crate::tensor::descriptor::MatrixDescriptor;
@@ -25,6 +25,10 @@ pub(crate) struct Multiply {
     pub(crate) accumulates: bool,
     /// The first cells of the scales of A and of B, if it has scales.
     pub(crate) scales: Option<[Cell; 2]>,
+    /// The first cell of the metadata, if A is sparse.
+    pub(crate) metadata: Option<Cell>,
+    /// Whether a row of A is the one above it in tensor memory.
+    pub(crate) shifted: bool,
     /// D is divided by 2 to this before it is added to.
     pub(crate) shift: u32,
     /// Rows of tensor memory that are not written, a bit each: 128 a CTA.
@@ -39,18 +43,34 @@ impl Multiply {
         match multiply.layout() {
             RowLayout::Straight => vec![Area { first: *d, rows, columns }],
             RowLayout::Folded => vec![Area { first: *d, rows: 2 * rows, columns: columns / 2 }],
+            RowLayout::Quartered => vec![Area { first: *d, rows: 4 * rows, columns: columns / 4 }],
             RowLayout::Every16 => every_16(*d, rows, columns),
         }
+    }
+
+    /// Rows of tensor memory with A, and with its metadata: the parts of D that have other columns of
+    /// the same rows have their own copies (CUTLASS, `TmemAllocMode::Duplicated`).
+    fn left_rows(&self) -> u32 {
+        match self.multiply.layout() {
+            RowLayout::Folded | RowLayout::Quartered => TENSOR_ROWS,
+            _ => self.multiply.rows as u32,
+        }
+    }
+
+    /// The cells of the metadata.
+    pub(crate) fn metadata_area(&self) -> Vec<Area> {
+        let columns = if self.multiply.element_bits() < 16 { 2 } else { 1 };
+        let area = |first| Area { first, rows: self.left_rows(), columns };
+        self.metadata.map(area).into_iter().collect()
     }
 
     /// The cells of A, if it is in tensor memory.
     pub(crate) fn left_area(&self) -> Vec<Area> {
         let Left::Cells(first) = self.a else { return Vec::new() };
         let columns = (DEPTH_BYTES / 4) as u32;
-        let rows = self.multiply.rows as u32;
         match self.multiply.layout() {
-            RowLayout::Every16 => every_16(first, rows, columns),
-            _ => vec![Area { first, rows, columns }],
+            RowLayout::Every16 => every_16(first, self.multiply.rows as u32, columns),
+            _ => vec![Area { first, rows: self.left_rows(), columns }],
         }
     }
 }
@@ -63,10 +83,19 @@ pub(crate) fn scale_cell(first: Cell, quarter: u32, index: u32) -> Cell {
 }
 
 impl Multiply {
+    /// The columns of B whose scales a quarter of the rows has.
+    pub(crate) fn scale_columns(&self) -> usize {
+        match self.multiply.layout() {
+            RowLayout::Folded => self.multiply.columns / 2,
+            _ => self.multiply.columns,
+        }
+    }
+
     /// The cells of the scales that it reads, in each of its CTAs.
     pub(crate) fn scale_areas(&self) -> Vec<Area> {
         let Some([a, b]) = self.scales else { return Vec::new() };
-        let (rows, columns) = (self.multiply.rows as u32, self.multiply.columns as u32);
+        let rows = self.multiply.rows as u32;
+        let columns = self.scale_columns() as u32;
         let mut areas = Vec::new();
         for quarter in 0..4 {
             let row = 32 * quarter % rows;

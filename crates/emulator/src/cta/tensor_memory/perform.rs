@@ -1,17 +1,18 @@
 //! The execution of copies and MMAs.
 
-use warpwright_events::Cell;
+use warpwright_events::{Cell, TENSOR_ROWS};
 
 use super::cells::TensorMemory;
 use super::copy::Copy;
 use super::multiply::{Left, Multiply, scale_cell};
 use super::pair::{outside, partner, ranks};
+use super::shift::{SHIFTED_COLUMNS, Shift};
 use crate::cta::block::{Block, Blocks};
 use crate::lanes::{Vectored, in_vectors};
 use crate::launch::failure::Failure;
 use crate::tensor::block_scaled::{Elements, Scaling, multiply_add};
-use crate::tensor::descriptor::{Major, PIECE};
-use crate::tensor::tensor_memory_multiply::{Accumulator, RUN, RowLayout};
+use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
+use crate::tensor::tensor_memory_multiply::{Accumulator, RUN};
 use crate::tensor::warpgroup_operands::{self, LeftOperand, Operands, Outside, words_of};
 
 impl Copy {
@@ -42,6 +43,24 @@ impl Copy {
     }
 }
 
+impl Shift {
+    /// Executes the shift.
+    pub(super) fn perform(self, blocks: &mut Blocks<'_>) -> Result<(), Box<Failure>> {
+        let Shift { at, ctas } = self;
+        for rank in ranks(blocks.own.rank, ctas) {
+            let memory = &mut partner(blocks, rank)?.tensor_memory;
+            for (row, column) in (at.row + 1..TENSOR_ROWS)
+                .rev()
+                .flat_map(|row| (at.column..at.column + SHIFTED_COLUMNS).map(move |column| (row, column)))
+            {
+                let above = memory.get(row - 1, column);
+                memory.set(row, column, above);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Multiply {
     /// Executes the MMA.
     pub(super) fn perform(&self, blocks: &mut Blocks<'_>) -> Result<(), Box<Failure>> {
@@ -65,13 +84,60 @@ impl Multiply {
         for (part, rank) in ranks(own, multiply.ctas).enumerate() {
             let block = partner(blocks, rank)?;
             block.mma_multiply_adds += multiply.multiply_adds();
-            for run in 0..multiply.rows / RUN {
-                let size = block.shared.size();
-                let done = in_vectors(Run { work: self, operands, part, run, block });
+            let size = block.shared.size();
+            let rows = match self.a {
+                Left::Shared(a) if !multiply.sparse && multiply.rows >= RUN => Rows::Shared(a),
+                _ => Rows::Bits(self.left_bits(block)?),
+            };
+            for run in 0..multiply.rows.div_ceil(RUN) {
+                let done = in_vectors(Run { work: self, operands, part, run, rows: &rows, block });
                 done.map_err(|found| outside(found, size))?;
             }
         }
         Ok(())
+    }
+
+    /// The bits of A in a CTA, row after row, with all zeros.
+    fn left_bits(&self, block: &Block) -> Result<Vec<u32>, Box<Failure>> {
+        let (multiply, memory) = (&self.multiply, &block.tensor_memory);
+        let stored = match self.a {
+            Left::Shared(a) => multiply.stored_left(a, block.shared.bytes()),
+            Left::Cells(first) => Ok(self.cells_of_left(memory, first)),
+        };
+        let stored = stored.map_err(|found| outside(found, block.shared.size()))?;
+        Ok(match self.metadata {
+            Some(first) => multiply.expanded(&stored, |row| self.metadata_of(memory, first, row as u32)),
+            None => stored,
+        })
+    }
+
+    /// The bits of the elements of A in tensor memory, row after row.
+    fn cells_of_left(&self, memory: &TensorMemory, first: Cell) -> Vec<u32> {
+        let (multiply, width) = (&self.multiply, self.multiply.element_bits());
+        let (each, mask) = (32 / width, u32::MAX >> (32 - multiply.unpadded_bits()));
+        let element = |row: usize, step: usize| {
+            let row = if self.shifted { row.saturating_sub(1) } else { row };
+            let (row, _) = multiply.layout().place(row, 0, multiply.columns);
+            let cell = memory.get(first.row + row as u32, first.column + (step / each) as u32);
+            cell >> (step % each * width) & mask
+        };
+        let depth = multiply.stored_depth();
+        (0..multiply.rows)
+            .flat_map(|row| (0..depth).map(move |step| (row, step)))
+            .map(|(row, step)| element(row, step))
+            .collect()
+    }
+
+    /// The metadata of a row of A. Of elements of 16 and 32 bits, a cell has 16 bits for a row and for
+    /// the eighth one after it, and the second half of the depth is eight rows further down. (CUTLASS,
+    /// `Sm1xxGemmSparseConfig`.)
+    fn metadata_of(&self, memory: &TensorMemory, first: Cell, row: u32) -> u64 {
+        let cell = |row: u32, column: u32| u64::from(memory.get(first.row + row, first.column + column));
+        if self.multiply.element_bits() < 16 {
+            return cell(row, 0) | cell(row, 1) << 32;
+        }
+        let half = |half: u32| cell(row / 16 * 16 + row % 8 + 8 * half, 0) >> (row / 8 % 2 * 16) & 0xffff;
+        half(0) | half(1) << 16
     }
 }
 
@@ -98,12 +164,8 @@ impl Multiply {
         for rank in ranks(blocks.own.rank, multiply.ctas) {
             let block = partner(blocks, rank)?;
             block.mma_multiply_adds += multiply.multiply_adds();
-            let Block { shared, tensor_memory: memory, .. } = block;
-            let a = match self.a {
-                Left::Shared(a) => multiply.left_elements(a, shared.bytes()),
-                Left::Cells(first) => Ok(multiply.elements(&self.left_bits(memory, first))),
-            };
-            let a = a.map_err(|found| outside(found, shared.size()))?;
+            let a = multiply.elements(&self.left_bits(block)?);
+            let memory = &mut block.tensor_memory;
             for run in 0..multiply.rows / RUN {
                 let mut cells = Cells { work: self, run, disabled: [0; 4], memory: &mut *memory };
                 for (row, column) in
@@ -116,7 +178,7 @@ impl Multiply {
                         let Cell { row, column } = scale_cell(first, quarter, index as u32);
                         cells.memory.get(row, column)
                     };
-                    let found = [of(scales_of_a, all_row), of(scales_of_b, column)];
+                    let found = [of(scales_of_a, all_row), of(scales_of_b, column % self.scale_columns())];
                     let scales = |block: usize| {
                         [0, 1].map(|side| scaling.scale(found[side], scaling.first[side], block))
                     };
@@ -127,19 +189,6 @@ impl Multiply {
             }
         }
         Ok(())
-    }
-
-    /// The bits of A in tensor memory, row after row.
-    fn left_bits(&self, memory: &TensorMemory, first: Cell) -> Vec<u32> {
-        let (multiply, width) = (&self.multiply, self.multiply.element_bits());
-        let each = 32 / width;
-        let element = |row: usize, step: usize| {
-            let row = first.row + row_of(multiply.layout(), row / RUN, row % RUN);
-            let cell = memory.get(row, first.column + (step / each) as u32);
-            cell >> (step % each * width) & (u32::MAX >> (32 - width))
-        };
-        let rows = (0..multiply.rows).flat_map(|row| (0..multiply.depth()).map(move |step| (row, step)));
-        rows.map(|(row, step)| element(row, step)).collect()
     }
 }
 
@@ -165,12 +214,19 @@ impl Vectored for Right<'_> {
     }
 }
 
+/// Rows of A of a CTA.
+enum Rows {
+    Shared(MatrixDescriptor),
+    Bits(Vec<u32>),
+}
+
 /// A run of rows of a CTA, to be multiplied.
 struct Run<'a> {
     work: &'a Multiply,
     operands: &'a mut Operands,
     part: usize,
     run: usize,
+    rows: &'a Rows,
     block: &'a mut Block,
 }
 
@@ -179,21 +235,18 @@ impl Vectored for Run<'_> {
 
     #[inline(always)]
     fn compute(self) -> Result<(), Outside> {
-        let Run { work, operands, part, run, block } = self;
+        let Run { work, operands, part, run, rows, block } = self;
         let multiply = &work.multiply;
         let Block { shared, tensor_memory, .. } = block;
-        match work.a {
-            Left::Shared(a) => {
-                let a = LeftOperand::Shared(multiply.run_of_left(a, run));
+        match rows {
+            Rows::Shared(a) => {
+                let a = LeftOperand::Shared(multiply.run_of_left(*a, run));
                 multiply.read_left(operands, a, shared.bytes())?;
             }
-            Left::Cells(first) => {
-                let width = multiply.element_bits();
-                let each = 32 / width;
+            Rows::Bits(bits) => {
+                let depth = multiply.depth();
                 let element = |row: usize, step: usize| {
-                    let row = first.row + row_of(multiply.layout(), run, row);
-                    let cell = tensor_memory.get(row, first.column + (step / each) as u32);
-                    cell >> (step % each * width) & (u32::MAX >> (32 - width))
+                    bits.get((run * RUN + row) * depth + step).copied().unwrap_or(0)
                 };
                 multiply.read_left(operands, LeftOperand::Elements(&element), shared.bytes())?;
             }
@@ -205,16 +258,6 @@ impl Vectored for Run<'_> {
             &mut Cells { work, run, disabled, memory: tensor_memory },
         );
         Ok(())
-    }
-}
-
-/// The row of tensor memory, relative to the first one, for a row of a run.
-#[inline(always)]
-fn row_of(layout: RowLayout, run: usize, row: usize) -> u32 {
-    match layout {
-        RowLayout::Straight => (run * RUN + row) as u32,
-        RowLayout::Every16 => (row / 16 * 32 + row % 16) as u32,
-        RowLayout::Folded => row as u32,
     }
 }
 
@@ -230,19 +273,23 @@ impl Cells<'_> {
     #[inline(always)]
     fn cell(&self, row: usize, column: usize) -> Cell {
         let (d, multiply) = (self.work.d, &self.work.multiply);
-        let layout = multiply.layout();
-        let first = row_of(layout, self.run, row);
-        let half = multiply.columns / 2;
-        if layout == RowLayout::Folded && column >= half {
-            return Cell { row: d.row + first + RUN as u32, column: d.column + (column - half) as u32 };
-        }
-        Cell { row: d.row + first, column: d.column + column as u32 }
+        let (row, column) = multiply.layout().place(self.run * RUN + row, column, multiply.columns);
+        Cell { row: d.row + row as u32, column: d.column + column as u32 }
+    }
+
+    /// Whether the run has the row.
+    #[inline(always)]
+    fn has(&self, row: usize) -> bool {
+        row < self.work.multiply.rows
     }
 }
 
 impl Accumulator for Cells<'_> {
     #[inline(always)]
     fn get(&self, row: usize, column: usize) -> u32 {
+        if !self.has(row) {
+            return 0;
+        }
         let Cell { row, column } = self.cell(row, column);
         let bits = self.memory.get(row, column);
         if self.work.shift == 0 { bits } else { self.work.multiply.divided(bits, self.work.shift) }
@@ -250,6 +297,9 @@ impl Accumulator for Cells<'_> {
 
     #[inline(always)]
     fn set(&mut self, row: usize, column: usize, bits: u32) {
+        if !self.has(row) {
+            return;
+        }
         let Cell { row, column } = self.cell(row, column);
         if self.disabled[row as usize / 32] >> (row % 32) & 1 == 0 {
             self.memory.set(row, column, bits);

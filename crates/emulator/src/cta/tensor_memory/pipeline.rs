@@ -84,6 +84,7 @@ fn advance(blocks: &mut Blocks<'_>, count: usize) -> Result<bool, LocatedFailure
         let happened = match work {
             Work::Multiply(multiply) => multiply.perform(blocks),
             Work::Copy(copy) => copy.perform(blocks),
+            Work::Shift(shift) => shift.perform(blocks),
             Work::Commit { offset, ranks } => arrive(blocks, issuer, offset, ranks),
         };
         happened.map_err(|failure| LocatedFailure { pc: issuer.pc, warp: issuer.warp, failure })?;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::copy::Copy;
 use super::moves::{Load, Store};
 use super::multiply::Multiply;
+use super::shift::Shift;
 use crate::cta::asynchronous::transfer::Issuer;
 use crate::launch::schedule::{Random, Schedule};
 use crate::tensor::warpgroup_operands::Operands;
@@ -14,6 +15,7 @@ use crate::tensor::warpgroup_operands::Operands;
 pub(crate) enum Work {
     Multiply(Box<Multiply>),
     Copy(Copy),
+    Shift(Shift),
     /// The mbarrier at an offset in each CTA of a mask receives an arrival.
     Commit {
         offset: u64,

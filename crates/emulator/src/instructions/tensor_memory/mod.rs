@@ -9,10 +9,12 @@ mod moves;
 mod work;
 
 use warpwright_events::{
-    AccessKind, AsyncKind, ByteRange, Cell, FULL, FaultKind, LANES, MemorySpace, TileOperand, TilePart,
+    AccessKind, AsyncKind, ByteRange, Cell, FULL, FaultKind, LANES, MemorySpace, TENSOR_ROWS, TileOperand,
+    TilePart,
 };
 use warpwright_ptx::syntax::{Instruction, Type};
 
+use super::availability;
 use crate::cta::block::Block;
 use crate::cta::tensor_memory::Area;
 use crate::cta::tensor_memory::copy::CopyShape;
@@ -24,9 +26,10 @@ use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
 use columns::{Allocate, Free, Relinquish};
 use moves::{ThreadFence, Wait};
-use work::{Commit, CopyIn};
+use work::{Commit, CopyIn, ShiftDown};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    availability::check(d, i)?;
     let group = w.choose(&[("cta_group::1", 1u8), ("cta_group::2", 2)]);
     let kind = if w.take("fence::before_thread_sync") {
         Kind::Effect(Box::new(ThreadFence { after: false }))
@@ -100,6 +103,11 @@ fn of_group(
         let (to, from) = (d.memory(operand(0)?)?, d.source(operand(1)?, Type::B64)?);
         return Ok(Kind::Effect(Box::new(CopyIn { group, shape, spread, to, from })));
     }
+    if w.take("shift") {
+        w.take("down");
+        d.expect_operands(i, 1)?;
+        return Ok(Kind::Effect(Box::new(ShiftDown { group, at: d.memory(operand(0)?)? })));
+    }
     if w.take("mma") {
         return work::multiplication(d, i, w, group);
     }
@@ -154,8 +162,11 @@ fn uniform(column: &[u32; LANES], what: &str) -> Result<u32, Box<Failure>> {
     }
 }
 
+/// The cell of an address. There are 128 rows, and higher bits of a row are ignored: kernels for pairs
+/// of CTAs that add 128 in the second one run on a B200.
 fn cell(execution: &Execution<'_>, operand: &AddressOperand, lane: usize) -> Cell {
-    Cell::of(addresses(execution, operand)[lane] as u32)
+    let Cell { row, column } = Cell::of(addresses(execution, operand)[lane] as u32);
+    Cell { row: row % TENSOR_ROWS, column }
 }
 
 /// Areas of a CTA's tensor memory that are written, as ranges for observers, one per row.

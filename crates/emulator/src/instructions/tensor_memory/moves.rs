@@ -9,10 +9,10 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 use super::{cell, read, uniform, whole, written};
 use crate::cta::block::Block;
 use crate::cta::tensor_memory::ROWS_OF_WARP;
-use crate::cta::tensor_memory::moves::{Load, Store};
+use crate::cta::tensor_memory::moves::{Load, Reduced, Reduction, Store};
 use crate::cta::tensor_memory::pipeline::is_at_once;
 use crate::cta::tensor_memory::shape::{Move, Shape};
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
@@ -44,13 +44,32 @@ fn moves(
 }
 
 pub(super) fn load(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Kind, DecodeError> {
+    let reduces = w.take("red");
     let (moves, registers) = moves(d, i, w, 0)?;
-    let from = d.memory(d.operand(&i.operands, 1)?)?;
+    let from = d.memory(d.operand(&i.operands, if reduces { 2 } else { 1 })?)?;
     let slots: Result<Box<[Slot]>, _> =
         registers.iter().map(|register| d.destination(register, Type::B32)).collect();
     let slots = slots?;
     d.note_asynchronous(&slots);
-    Ok(Kind::Aligned(Box::new(LoadCells { moves, from, slots })))
+    let reduction = if reduces { Some(reduction(d, i, w)?) } else { None };
+    Ok(Kind::Aligned(Box::new(LoadCells { moves, from, slots, reduction })))
+}
+
+/// The reduction of `tcgen05.ld.red`, whose result is the second operand.
+fn reduction(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Reduction, DecodeError> {
+    let maximum = w.choose(&[("min", false), ("max", true)]);
+    let (absolute, nan) = (w.take("abs"), w.take("NaN"));
+    let of = match w.ty()? {
+        Type::U32 => Reduced::Unsigned,
+        Type::S32 => Reduced::Signed,
+        Type::F32 => Reduced::Float { absolute, nan },
+        ty => return Err(unsupported(i, ty)),
+    };
+    let slot = d.destination(d.operand(&i.operands, 1)?, Type::B32)?;
+    d.note_asynchronous(&[slot]);
+    let maximum =
+        maximum.ok_or_else(|| DecodeError::new("tcgen05.ld.red names its reduction, .min or .max."))?;
+    Ok(Reduction { of, maximum, slot })
 }
 
 pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Kind, DecodeError> {
@@ -128,6 +147,7 @@ struct LoadCells {
     moves: Move,
     from: AddressOperand,
     slots: Box<[Slot]>,
+    reduction: Option<Reduction>,
 }
 
 impl Effect for LoadCells {
@@ -143,10 +163,13 @@ impl Effect for LoadCells {
                 completion,
                 ranges: &ranges,
             });
-            let columns: Vec<u32> = self.slots.iter().map(|slot| base.words + slot).collect();
+            let reduced = self.reduction.map(|reduction| reduction.slot);
+            let columns: Vec<u32> =
+                self.slots.iter().copied().chain(reduced).map(|slot| base.words + slot).collect();
             execution.block.observer.report(Event::TensorLoad { actor, columns: &columns });
         }
-        let load = Load { base, slots: self.slots.clone(), moves: self.moves, from };
+        let (slots, reduction) = (self.slots.clone(), self.reduction);
+        let load = Load { base, slots, moves: self.moves, from, reduction };
         let pipeline = &mut execution.block.tensor_pipeline;
         if is_at_once(pipeline, execution.launch.schedule) {
             return write_registers(execution, &load);
@@ -160,7 +183,7 @@ fn write_registers(execution: &mut Execution<'_>, load: &Load) -> Result<(), Box
     let values = load.read(&execution.block.tensor_memory);
     let own = execution.registers.base();
     execution.registers.set_base(load.base);
-    for (&slot, values) in load.slots.iter().zip(values) {
+    for (slot, values) in values {
         *execution.registers.word_mut(slot) = values;
     }
     execution.registers.set_base(own);

@@ -13,7 +13,8 @@ use crate::cta::asynchronous::transfer::Issuer;
 use crate::cta::tensor_memory::copy::{Copy, CopyShape};
 use crate::cta::tensor_memory::multiply::{Left, Multiply};
 use crate::cta::tensor_memory::queue::Work;
-use crate::cta::tensor_memory::{partner, pipeline, ranks};
+use crate::cta::tensor_memory::shift::Shift;
+use crate::cta::tensor_memory::{ROWS_OF_WARP, partner, pipeline, ranks};
 use crate::decode::{DecodeError, Decoder, Words};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
@@ -22,59 +23,74 @@ use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
 use crate::registers::Slot;
 use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
-use crate::tensor::tensor_memory_multiply::{self as multiply, RowLayout, TensorMemoryMultiply};
+use crate::tensor::tensor_memory_multiply::{self as multiply, Form, RowLayout, TensorMemoryMultiply};
 
-/// `[d], a-desc or [a], b-desc, idesc{, disabled}, enable-input-d{, scale-input-d}`, or with scales
-/// `[d], a-desc or [a], b-desc, idesc, [scales of A], [scales of B], enable-input-d`
+/// `[d], a-desc or [a], b-desc{, [metadata]}, idesc{, [scales of A], [scales of B]}{, disabled rows},
+/// enable-input-d{, scale-input-d or mask of columns}`
 pub(super) fn multiplication(
     d: Decoder<'_, '_, '_>,
     i: &Instruction,
     w: &mut Words<'_>,
     group: u8,
 ) -> Result<Kind, DecodeError> {
+    let (stationary, sparse) = (w.take("ws"), w.take("sp"));
     let kind = w.take_first(multiply::Kind::from_ptx);
     let kind = kind.ok_or_else(|| DecodeError::new("The instruction names no .kind of tcgen05.mma."))?;
-    // Whether the tensor core keeps A for the next MMA does not change results.
+    let shifted = w.take("ashift");
+    // Whether the tensor core keeps a matrix for the next MMA does not change results.
     w.take_first(|word| word.starts_with("collector::").then_some(()));
     let block = scale_block(w, kind)?;
-    let has_scales = block.is_some();
-    let shift = match i.operands.last() {
-        Some(Operand::Number(Number::Integer(shift))) => *shift as u32,
-        _ => 0,
-    };
-    let count = i.operands.len() - usize::from(matches!(i.operands.last(), Some(Operand::Number(_))));
-    let has_mask = !has_scales && count == 6;
-    let expected = if has_scales { 7 } else { 5 + usize::from(has_mask) };
-    d.expect_operands(i, expected + i.operands.len() - count)?;
-    let a = match &i.operands[1] {
+    let mut operands = i.operands.iter();
+    let mut next = || operands.next().ok_or_else(|| DecodeError::new("The instruction needs more operands."));
+    let to = d.memory(next()?)?;
+    let a = match next()? {
         address @ Operand::Address(_) => Multiplicand::Cells(d.memory(address)?),
         descriptor => Multiplicand::Shared(d.source(descriptor, Type::B64)?),
     };
+    let b = d.source(next()?, Type::B64)?;
+    let metadata = if sparse { Some(d.memory(next()?)?) } else { None };
+    let descriptor = d.source(next()?, Type::B32)?;
+    let scales = match block {
+        Some(_) => Some([d.memory(next()?)?, d.memory(next()?)?]),
+        None => None,
+    };
     let mut disabled = Vec::new();
-    if has_mask {
-        let words = d.elements(&i.operands[4])?;
+    let mut last = next()?;
+    if matches!(last, Operand::Vector(_)) {
+        let words = d.elements(last)?;
         if words.len() != 4 * usize::from(group) {
             return Err(DecodeError::new(format!("The mask of disabled rows takes {} words.", 4 * group)));
         }
         for word in &words {
             disabled.push(d.source(word, Type::B32)?);
         }
+        last = next()?;
     }
+    let accumulates = d.predicate(last)?;
+    let (mut shift, mut masked_columns) = (0, None);
+    if let Some(last) = operands.next() {
+        match last {
+            last if stationary => masked_columns = Some(d.source(last, Type::B64)?),
+            Operand::Number(Number::Integer(own)) => shift = *own as u32,
+            _ => return Err(DecodeError::new("scale-input-d is an integer constant.")),
+        }
+    }
+    if operands.next().is_some() {
+        return Err(DecodeError::new("The instruction has too many operands."));
+    }
+    let form = Form { kind, block, ctas: group.into(), sparse, stationary, shifted };
     Ok(Kind::Effect(Box::new(IssueMultiply {
-        group,
-        kind,
-        d: d.memory(&i.operands[0])?,
+        form,
+        d: to,
         a,
-        b: d.source(&i.operands[2], Type::B64)?,
-        descriptor: d.source(&i.operands[3], Type::B32)?,
+        b,
+        descriptor,
         disabled,
-        scales: match has_scales {
-            true => Some([d.memory(&i.operands[4])?, d.memory(&i.operands[5])?]),
-            false => None,
-        },
-        block,
+        metadata,
+        scales,
         shift,
-        accumulates: d.predicate(&i.operands[count - 1])?,
+        masked_columns,
+        accumulates,
     })))
 }
 
@@ -176,6 +192,41 @@ impl Effect for CopyIn {
     }
 }
 
+/// `tcgen05.shift`
+pub(super) struct ShiftDown {
+    pub(super) group: u8,
+    pub(super) at: AddressOperand,
+}
+
+impl Effect for ShiftDown {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
+        let pc = execution.pc;
+        agree(execution.block, self.group, pc)?;
+        for lane in lanes(mask) {
+            let shift = Shift { at: cell(execution, &self.at, lane), ctas: self.group.into() };
+            if !shift.at.row.is_multiple_of(ROWS_OF_WARP) {
+                let message = format!(
+                    "tcgen05.shift starts at row {} of tensor memory; it must start at a multiple of {ROWS_OF_WARP}.",
+                    shift.at.row
+                );
+                return failure(1 << lane, message);
+            }
+            let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
+            for rank in ranks(execution.block.rank, shift.ctas) {
+                let mut cluster = execution.cluster();
+                let memory = &partner(&mut cluster, rank).map_err(at(lane))?.tensor_memory;
+                memory.check("tcgen05.shift", shift.target()).map_err(at(lane))?;
+                if execution.block.observer.listens() {
+                    observe_cells(execution, actor, &read(&[shift.source()], rank, TileOperand::Cells));
+                    observe_cells(execution, actor, &written(&[shift.target()], rank));
+                }
+            }
+            issue(execution, lane, Work::Shift(shift)).map_err(at(lane))?;
+        }
+        Ok(())
+    }
+}
+
 /// A part of a tile in the shared memory of a CTA.
 fn piece_of(rank: u32, address: u32, part: TilePart) -> ByteRange {
     ByteRange {
@@ -222,19 +273,20 @@ enum Multiplicand {
 
 /// `tcgen05.mma`
 struct IssueMultiply {
-    group: u8,
-    kind: multiply::Kind,
+    form: Form,
     d: AddressOperand,
     a: Multiplicand,
     b: Slot,
     descriptor: Slot,
     disabled: Vec<Slot>,
+    /// The address of the metadata of a sparse A.
+    metadata: Option<AddressOperand>,
     /// The addresses of the scales of A and of B.
     scales: Option<[AddressOperand; 2]>,
-    /// Elements along k that have a scale in common.
-    block: Option<u32>,
     /// D is divided by 2 to this first.
     shift: u32,
+    /// Columns of B that count as zeros.
+    masked_columns: Option<Slot>,
     /// The predicate enable-input-d, and whether it is negated.
     accumulates: (Slot, bool),
 }
@@ -242,7 +294,7 @@ struct IssueMultiply {
 impl Effect for IssueMultiply {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let pc = execution.pc;
-        agree(execution.block, self.group, pc)?;
+        agree(execution.block, self.form.ctas as u8, pc)?;
         if mask.count_ones() > 1 {
             let mut found = Failure::new(
                 FaultKind::TensorMemory,
@@ -272,6 +324,7 @@ impl Effect for IssueMultiply {
             operations: 2 * multiply.multiply_adds() * u64::from(multiply.ctas),
         });
         let (area, left, scales) = (work.area(), work.left_area(), work.scale_areas());
+        let metadata = work.metadata_area();
         for rank in ranks(execution.block.rank, work.multiply.ctas) {
             let mut cluster = execution.cluster();
             let memory = &partner(&mut cluster, rank).map_err(at(lane))?.tensor_memory;
@@ -279,6 +332,7 @@ impl Effect for IssueMultiply {
                 .iter()
                 .map(|area| ("D of tcgen05.mma", area))
                 .chain(left.iter().map(|area| ("A of tcgen05.mma", area)))
+                .chain(metadata.iter().map(|area| ("The metadata of tcgen05.mma", area)))
                 .chain(scales.iter().map(|area| ("A scale of tcgen05.mma", area)));
             areas.try_for_each(|(what, area)| memory.check(what, *area)).map_err(at(lane))?;
             if execution.block.observer.listens() {
@@ -299,24 +353,25 @@ impl IssueMultiply {
     fn work(&self, execution: &Execution<'_>, lane: usize) -> Result<Multiply, Box<Failure>> {
         let registers = &*execution.registers;
         let bits = registers.word(self.descriptor)[lane];
-        let multiply =
-            TensorMemoryMultiply::new(self.kind, self.block, self.group.into(), bits).map_err(|error| {
-                Failure::new(
-                    FaultKind::TensorMemory,
-                    1 << lane,
-                    format!("The instruction descriptor {bits:#010x} of tcgen05.mma is wrong: {error}."),
-                )
-            })?;
+        let multiply = TensorMemoryMultiply::new(self.form, bits).map_err(|error| {
+            Failure::new(
+                FaultKind::TensorMemory,
+                1 << lane,
+                format!("The instruction descriptor {bits:#010x} of tcgen05.mma is wrong: {error}."),
+            )
+        })?;
+        let masks_columns = self.masked_columns.is_some_and(|slot| registers.long(slot)[lane] != 0);
+        if masks_columns {
+            let message =
+                "The emulator does not support a mask of zero columns of tcgen05.mma.ws that is not 0.";
+            return Err(Failure::new(FaultKind::Unsupported, 1 << lane, message.to_owned()));
+        }
         let a = match &self.a {
             Multiplicand::Shared(slot) => {
                 Left::Shared(descriptor("matrix A", registers.long(*slot)[lane], lane)?)
             }
             Multiplicand::Cells(operand) => Left::Cells(cell(execution, operand, lane)),
         };
-        if matches!(a, Left::Cells(_)) && multiply.has_padded_left() {
-            let message = "The emulator does not support A of 4 or 6 bits in tensor memory.";
-            return Err(Failure::new(FaultKind::Unsupported, 1 << lane, message.to_owned()));
-        }
         let mut disabled = [0; 8];
         for (word, &slot) in disabled.iter_mut().zip(&self.disabled) {
             *word = registers.word(slot)[lane];
@@ -332,6 +387,8 @@ impl IssueMultiply {
                 .scales
                 .as_ref()
                 .map(|scales| scales.each_ref().map(|scale| cell(execution, scale, lane))),
+            metadata: self.metadata.as_ref().map(|metadata| cell(execution, metadata, lane)),
+            shifted: self.form.shifted,
             shift: self.shift,
             disabled,
         })
@@ -349,6 +406,7 @@ impl IssueMultiply {
         observe_shared(execution, actor, &pieces);
         observe_cells(execution, actor, &read(&work.left_area(), rank, TileOperand::A));
         observe_cells(execution, actor, &read(&work.scale_areas(), rank, TileOperand::Scales));
+        observe_cells(execution, actor, &read(&work.metadata_area(), rank, TileOperand::Metadata));
         if work.accumulates {
             observe_cells(execution, actor, &read(&work.area(), rank, TileOperand::Accumulator));
         }
