@@ -2,7 +2,7 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule};
-use warpwright_kernels::attention::score::Pair;
+use warpwright_kernels::attention::score::{self, DifferentiableScoreOp, Pair, ScoreOp};
 use warpwright_kernels::attention::{Attention, AttentionBuffers, GradientBuffers, Mask};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
@@ -123,6 +123,33 @@ const GRADIENTS: &[&[(&str, &str)]] = &[
     &[("head-dim", "192"), ("value-dim", "128"), ("mask", "causal")],
     &[("head-dim", "256"), ("mask", "causal"), ("keys", "290"), ("deterministic", "true")],
     &[("head-dim", "64"), ("mask", "causal"), ("keys", "400"), ("deterministic", "true")],
+    &[("batch", "9"), ("packed", "true"), ("mask", "causal"), ("heads", "1")],
+    &[("batch", "8"), ("packed", "true"), ("keys", "170"), ("kv-heads", "1"), ("head-dim", "64")],
+    &[("batch", "7"), ("packed", "true"), ("mask", "causal"), ("head-dim", "256"), ("heads", "1")],
+    &[("batch", "8"), ("packed", "true"), ("head-dim", "192"), ("value-dim", "128"), ("heads", "1")],
+    &[
+        ("batch", "8"),
+        ("packed", "true"),
+        ("mask", "window"),
+        ("left", "30"),
+        ("right", "3"),
+        ("head-dim", "96"),
+    ],
+    &[("batch", "6"), ("packed", "true"), ("mask", "causal"), ("keys", "200"), ("deterministic", "true")],
+    &[("bound", "4"), ("mask", "causal"), ("heads", "1")],
+    &[("bound", "2"), ("head-dim", "64"), ("keys", "150"), ("type", "f16")],
+    &[("biased", "true"), ("heads", "4"), ("kv-heads", "2"), ("head-dim", "96")],
+    &[
+        ("bound", "3"),
+        ("biased", "true"),
+        ("head-dim", "256"),
+        ("mask", "window"),
+        ("left", "50"),
+        ("heads", "1"),
+    ],
+    &[("bound", "3"), ("head-dim", "192"), ("value-dim", "128"), ("batch", "3"), ("packed", "true")],
+    &[("sinks", "true"), ("heads", "5"), ("mask", "causal"), ("head-dim", "64")],
+    &[("sinks", "true"), ("batch", "5"), ("packed", "true"), ("head-dim", "256"), ("type", "f16")],
 ];
 
 #[test]
@@ -131,7 +158,7 @@ fn gradients_of_every_form() {
     let schedules = [Schedule::Latest, Schedule::Random(5), Schedule::Eager];
     let cases = GRADIENTS.iter().flat_map(|form| LENGTHS.iter().map(move |length| (*form, *length)));
     let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
-    for (number, (form, length)) in one_in(23, cases).enumerate() {
+    for (number, (form, length)) in one_in(29, cases).enumerate() {
         let device = hopper(schedules[number % 3]).expect("an emulated device");
         let settings: Vec<(&str, &str)> = form.iter().copied().chain([("queries", length)]).collect();
         SUITE.expect_right(kernel, &device, &settings);
@@ -158,8 +185,7 @@ fn bits_of_dq(device: &Device, head_dim: u32) -> Result<Vec<u16>, Box<dyn std::e
     operations.attention(&stream, &attention, forward)?;
     let (mut d_q, mut d_k, mut d_v) =
         (device.uninitialized(queries)?, device.uninitialized(k.len())?, device.uninitialized(k.len())?);
-    let (q, k, v, o, lse, d_o) = (&q, &k, &v, &o, &lse, &d_o);
-    let buffers = GradientBuffers { q, k, v, o, lse, d_o, d_q: &mut d_q, d_k: &mut d_k, d_v: &mut d_v };
+    let buffers = GradientBuffers::new([&q, &k, &v], (&o, &lse), &d_o, [&mut d_q, &mut d_k, &mut d_v]);
     operations.deterministic_attention_gradients(&stream, &attention, buffers)?;
     Ok(d_q.to_vec()?.iter().map(|value: &bf16| value.to_bits()).collect())
 }
@@ -211,5 +237,58 @@ fn a_function_of_the_scores_masks() -> Result<(), Box<dyn std::error::Error>> {
     let (found, expected) = (found.to_vec()?, expected.to_vec()?);
     let is_near = |(found, expected): (&bf16, &bf16)| (found.to_f32() - expected.to_f32()).abs() <= 0.01;
     assert!(found.iter().zip(&expected).all(is_near));
+    Ok(())
+}
+
+/// The gradients of 150 queries of 2 heads, through `function` if there is one.
+fn gradients_of<S: DifferentiableScoreOp + Copy + Send + Sync + 'static>(
+    device: &Device,
+    (attention, head_dim): (Attention, u32),
+    function: Option<S>,
+) -> Result<[Vec<bf16>; 3], Box<dyn std::error::Error>> {
+    let (operations, stream) = (Operations::new(device), device.stream()?);
+    let count = 150 * 2 * head_dim as usize;
+    let [q, k, v, d_o] = [1, 2, 3, 4].map(|seed| matrix(device, count, seed));
+    let slopes = device.buffer_from(&[0.25f32; 2])?;
+    let (mut o, mut lse) = (device.uninitialized::<bf16>(count)?, device.uninitialized::<f32>(2 * 150)?);
+    let buffers = AttentionBuffers::new(&q, &k, &v, &mut o);
+    let forward = AttentionBuffers { lse: Some(&mut lse), slopes: Some(&slopes), ..buffers };
+    match function {
+        Some(function) => operations.attention_with(&stream, &attention, function, forward)?,
+        None => operations.attention(&stream, &attention, forward)?,
+    };
+    let mut gradients = [(); 3].map(|()| device.uninitialized::<bf16>(count).expect("memory"));
+    let buffers = GradientBuffers::new([&q, &k, &v], (&o, &lse), &d_o, gradients.each_mut());
+    let buffers = GradientBuffers { slopes: Some(&slopes), ..buffers };
+    match function {
+        Some(function) => operations.attention_gradients_with(&stream, &attention, function, buffers)?,
+        None => operations.attention_gradients(&stream, &attention, buffers)?,
+    };
+    Ok(gradients.map(|gradient| gradient.to_vec().expect("memory")))
+}
+
+/// A function with a derivative has the gradients of the softcap and the bias that it computes.
+#[test]
+fn a_function_of_the_scores_has_gradients() -> Result<(), Box<dyn std::error::Error>> {
+    let capped = score::differentiable(|score: Reg<f32>, pair: Pair| {
+        score::capped(constant(2.0)).differentiate(score, pair)
+    });
+    let function = capped.then(score::differentiable(|score: Reg<f32>, pair: Pair| {
+        let distance = (pair.position - pair.key).abs().convert::<f32>();
+        (score - distance * 0.25, constant(1.0))
+    }));
+    for head_dim in [64, 256] {
+        let device = hopper(Schedule::Random(3))?;
+        let attention = Attention::new(1, 150, 2, head_dim).mask(Mask::Causal);
+        let found = gradients_of(&device, (attention, head_dim), Some(function))?;
+        let expected = gradients_of(
+            &device,
+            (attention.bounded(2.0).biased(), head_dim),
+            Some(function).filter(|_| false),
+        )?;
+        for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+            assert!((found.to_f32() - expected.to_f32()).abs() <= 0.01, "{found} and {expected}, {head_dim}");
+        }
+    }
     Ok(())
 }

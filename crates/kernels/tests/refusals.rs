@@ -8,7 +8,7 @@ use std::path::Path;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
-use warpwright_kernels::attention::score::Pair;
+use warpwright_kernels::attention::score::{self, Pair};
 use warpwright_kernels::attention::{
     Attention, AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, PagedCache, Pages,
     ScaleGranularity, Strides,
@@ -122,9 +122,7 @@ fn differentiate_by(
 ) -> Outcome {
     let (q, lse) = (bench.of::<bf16>(2048), bench.f32(32));
     let [mut d_q, mut d_k, mut d_v] = [(); 3].map(|()| bench.of(2048));
-    let (k, v, o, d_o, lse) = (&q, &q, &q, &q, &lse);
-    let (d_q, d_k, d_v) = (&mut d_q, &mut d_k, &mut d_v);
-    let buffers = GradientBuffers { q: &q, k, v, o, lse, d_o, d_q, d_k, d_v };
+    let buffers = GradientBuffers::new([&q; 3], (&q, &lse), &q, [&mut d_q, &mut d_k, &mut d_v]);
     gradients(&bench.operations, &bench.stream, buffers)
 }
 
@@ -600,12 +598,18 @@ const REFUSALS: &[Refusal] = refusals! {
     attention_fp8, |b| attend_fp8(b, ATTENTION, ScaleGranularity::Block, [4, 4, 0])
         => "the scales of V of an attention: expected a length of 4, found 0";
     attention_gradients, |b| differentiate(b, ATTENTION.packed(8, 8))
-        => "an attention's gradients: there are no gradients of packed sequences; compute one batch for each length";
-    attention_gradients, |b| differentiate(b, ATTENTION.bounded(3.0))
-        => "an attention's gradients: there are no gradients of softcap, ALiBi or sinks";
+        => "the offsets of packed queries: expected a length of 2, found 0";
+    attention_gradients, |b| differentiate(b, ATTENTION.paged(8, PagedCache { page_size: 16, pages: 1, pages_per_sequence: 1 }))
+        => "an attention's gradients: there are no gradients of a paged cache; pass K and V of packed sequences";
+    attention_gradients, |b| differentiate(b, ATTENTION.with_sinks())
+        => "the sinks of an attention: expected a length of 4, found 0";
     deterministic_attention_gradients, |b| differentiate_by(b, |operations, stream, buffers| {
         operations.deterministic_attention_gradients(stream, &ATTENTION.biased(), buffers)
-    }) => "an attention's gradients: there are no gradients of softcap, ALiBi or sinks";
+    }) => "the slopes of an attention: expected a length of 4, found 0";
+    attention_gradients_with, |b| differentiate_by(b, |operations, stream, buffers| {
+        let twice = score::differentiable(|score: Reg<f32>, _: Pair| (score + score, constant(2.0)));
+        operations.attention_gradients_with(stream, &ATTENTION.bounded(2.0), twice, buffers)
+    }) => "an attention: it has a bound or a bias; put them into the function of the scores";
     attention_gradients, |b| differentiate(b, strided(DENSE, DENSE))
         => "an attention's gradients: there are no gradients of matrices with strides; copy them without gaps";
     attention_gradients, |b| differentiate(b, ATTENTION.keys(9))

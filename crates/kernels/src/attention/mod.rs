@@ -7,9 +7,9 @@ mod forward;
 mod host;
 mod paged_cache;
 mod problem;
+pub mod score;
 mod strides;
 
-pub use forward::score;
 pub use host::{
     AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, Pages, ScaleGranularity,
 };

@@ -3,7 +3,9 @@
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
+use super::range::BackwardProblem;
 use crate::attention::problem::{AttentionElement, MaskBounds};
+use crate::attention::score::{self, DifferentiableScoreOp};
 
 /// Keys of a consumer warpgroup: the rows of a `wgmma`.
 pub(super) const WARPGROUP_KEYS: u32 = 64;
@@ -25,9 +27,34 @@ pub(crate) struct BackwardKernel {
     /// Blocks of Q, and of dO, in shared memory. Q is read again for dK, a block later.
     pub(crate) q_stages: u32,
     pub(crate) stages: u32,
+    pub(crate) form: GradientForm,
+}
+
+/// What kernels of gradients are built for beside the sizes of their tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, DeviceValue)]
+pub(crate) struct GradientForm {
     pub(crate) mask: MaskBounds,
+    /// Whether sequences of any lengths follow each other without gaps.
+    pub(crate) packed: bool,
+    /// Whether scores are bounded (softcap), and whether they have a bias by distance (ALiBi).
+    pub(crate) capped: bool,
+    pub(crate) biased: bool,
+    /// Whether a closure is the function of the scores.
+    pub(crate) scored: bool,
     /// Whether the additions to dQ have a fixed order.
     pub(crate) deterministic: bool,
+}
+
+impl GradientForm {
+    /// Whether scores have a function.
+    pub(super) fn has_function(&self) -> bool {
+        self.capped || self.biased || self.scored
+    }
+
+    /// The function of softcap and ALiBi.
+    pub(super) fn function(&self, problem: BackwardProblem) -> Option<Box<dyn DifferentiableScoreOp>> {
+        score::of_attention(self.capped.then_some(problem.bound), self.biased.then_some(problem.slopes))
+    }
 }
 
 impl BackwardKernel {
@@ -63,7 +90,7 @@ impl BackwardKernel {
 
     /// Whether P stays in f32 until dSᵀ is computed: there are registers for it.
     pub(super) fn keeps_scores(&self) -> bool {
-        self.rows == WARPGROUP_KEYS && !self.mask.right
+        self.rows == WARPGROUP_KEYS && !self.form.mask.right && !self.form.has_function()
     }
 
     /// The elements of dQ that a warpgroup computes of a block: half of d of 64 queries, or half of

@@ -12,9 +12,8 @@
 use warpwright::prelude::*;
 
 use super::configuration::{BackwardKernel, CONSUMERS};
-use super::range::BackwardProblem;
 use super::results::QuerySums;
-use super::scores::{ScorePart, pair_of, score_gradients, store_operand};
+use super::scores::{QueryBlock, Weighting, as_accumulator, pair_of, score_gradients, store_scores};
 use crate::attention::problem::AttentionElement;
 
 /// What a consumer multiplies.
@@ -40,6 +39,8 @@ pub(super) struct Registers<T> {
     pub(super) scores: Fragment<f32>,
     pub(super) dp: Fragment<f32>,
     pub(super) weights: Fragment<T>,
+    /// Of scores with a function, Pᵀ times its derivative.
+    pub(super) slopes: Option<Fragment<T>>,
     pub(super) ds: Fragment<T>,
     pub(super) dq: Fragment<f32>,
     pub(super) dk: Fragment<f32>,
@@ -58,9 +59,7 @@ pub(super) struct Warpgroup<'k, T: AttentionElement> {
     pub(super) kernel: BackwardKernel,
     pub(super) role: Role,
     pub(super) products: &'k Products,
-    pub(super) problem: BackwardProblem,
-    /// The warpgroup's first key.
-    pub(super) first_key: Reg<u32>,
+    pub(super) weighting: Weighting<'k>,
     pub(super) lse: &'k Tensor<f32, SharedSpace>,
     pub(super) delta: &'k Tensor<f32, SharedSpace>,
     pub(super) ds: &'k Tensor<T, SharedSpace>,
@@ -79,25 +78,23 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
     /// dSᵀ and dV of the first block.
     pub(super) fn begin(
         &self,
-        block: Reg<u32>,
+        block: QueryBlock,
         registers: &mut Registers<T>,
         stages: &mut Stages,
     ) -> Progress {
         let stage = self.start_scores(registers, stages);
         wait_multiplications(0);
-        self.mask(registers, block);
-        self.weights(registers, stage);
+        self.weights(registers, stage, (block, true));
         let buffer = constant(0u32);
         self.finish_scores(registers, stages, buffer, false);
-        Progress { stage, buffer, number: block }
+        Progress { stage, buffer, number: block.number }
     }
 
-    /// dQ and dK of the block before, dSᵀ and dV of a block: its number in its head, and in all.
-    /// `masked`: some query does not see all keys of the warpgroup.
+    /// dQ and dK of the block before, dSᵀ and dV of a block. `masked`: some query does not see all keys
+    /// of the warpgroup.
     pub(super) fn step(
         &self,
-        (block, number): (Reg<u32>, Reg<u32>),
-        masked: bool,
+        (block, masked): (QueryBlock, bool),
         registers: &mut Registers<T>,
         stages: &mut Stages,
         progress: &mut Progress,
@@ -106,17 +103,14 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         let stage = self.start_scores(registers, stages);
         self.start_key_products(registers, progress);
         wait_multiplications(2);
-        if masked {
-            self.mask(registers, block);
-        }
-        self.weights(registers, stage);
+        self.weights(registers, stage, (block, masked));
         wait_multiplications(1);
         self.add_dq(registers, progress.number, sums);
         let buffer = progress.buffer ^ 1u32;
         self.finish_scores(registers, stages, buffer, true);
         progress.stage = stage;
         progress.buffer = buffer;
-        progress.number = number;
+        progress.number = block.number;
     }
 
     /// Starts Sᵀ of the next block.
@@ -154,8 +148,8 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
             stages.q.release();
         }
         self.score_gradients(registers, stage);
-        let (target, accumulator) = (self.ds.slice((All, All, buffer)), registers.scores.layout());
-        store_operand(&products.scores, self.role.thread(), (&registers.ds, accumulator), &target);
+        let ds = as_accumulator(&registers.ds, &registers.scores);
+        store_scores(&products.scores, self.role.thread(), &ds, &self.ds.slice((All, All, buffer)));
         fence_proxy_async_shared();
         wait_multiplications(0);
         // dSᵀ of both warpgroups is there, both have read the other buffer, and all threads delta.
@@ -164,39 +158,44 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
     }
 
     /// Sᵀ becomes P, and that operand A of dV.
-    fn weights(&self, registers: &mut Registers<T>, stage: Stage) {
-        let (thread, scale) = (self.role.thread(), self.problem.scale * std::f32::consts::LOG2_E);
-        for i in (0..registers.scores.len()).step_by(4) {
-            let lse = pair_of(self.lse, stage, thread, i);
-            let weights = [0, 1, 2, 3].map(|j: u32| {
-                let weight = fast::exp2(registers.scores.get(i + j) * scale - lse[(j % 2) as usize]);
+    fn weights(&self, registers: &mut Registers<T>, stage: Stage, (block, masked): (QueryBlock, bool)) {
+        let part = self.weighting.part(self.role.thread() % 128, block);
+        let (thread, scale) = (self.role.thread(), self.weighting.unit.problem.scale);
+        let lse = |i| pair_of(self.lse, stage, thread, i);
+        let Registers { scores, weights, slopes, .. } = registers;
+        if let (Some(function), Some(slopes)) = (self.weighting.function, slopes) {
+            self.weighting.weights_by(function, scores, (part, masked), lse, (weights, slopes));
+            return;
+        }
+        if masked {
+            part.mask(scores);
+        }
+        let scale = scale * std::f32::consts::LOG2_E;
+        for i in (0..scores.len()).step_by(4) {
+            let lse = lse(i);
+            let values = [0, 1, 2, 3].map(|j: u32| {
+                let weight = fast::exp2(scores.get(i + j) * scale - lse[(j % 2) as usize]);
                 if self.kernel.keeps_scores() {
-                    registers.scores.set(i + j, weight);
+                    scores.set(i + j, weight);
                 }
                 weight
             });
-            registers.weights.set_word(i, T::pack(weights[0], weights[1]));
-            registers.weights.set_word(i + 2, T::pack(weights[2], weights[3]));
+            weights.set_word(i, T::pack(values[0], values[1]));
+            weights.set_word(i + 2, T::pack(values[2], values[3]));
         }
     }
 
     /// dSᵀ, as operand A of dK.
     fn score_gradients(&self, registers: &mut Registers<T>, stage: Stage) {
-        let Registers { scores, dp, weights, ds, .. } = registers;
-        let thread = self.role.thread();
+        let Registers { scores, dp, weights, slopes, ds, .. } = registers;
+        let (thread, weights) = (self.role.thread(), slopes.as_ref().unwrap_or(weights));
         let kept = self.kernel.keeps_scores().then_some(&*scores);
         score_gradients(dp, (kept, weights), |i| pair_of(self.delta, stage, thread, i), ds);
     }
 
-    fn mask(&self, registers: &mut Registers<T>, block: Reg<u32>) {
-        let (thread, first_query) = (self.role.thread() % 128, block * self.kernel.rows);
-        let part = ScorePart { thread, first_key: self.first_key, first_query };
-        part.mask(&mut registers.scores, self.kernel.mask, self.problem);
-    }
-
     /// Adds the warpgroup's part of a block of dQ.
     pub(super) fn add_dq(&self, registers: &Registers<T>, number: Reg<u32>, sums: QuerySums) {
-        if self.kernel.deterministic {
+        if self.kernel.form.deterministic {
             // The wait for a turn is a loop: no product is in flight across its edge.
             wait_multiplications(0);
         }

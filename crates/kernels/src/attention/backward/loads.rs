@@ -2,7 +2,8 @@
 
 use warpwright::prelude::*;
 
-use super::range::{BackwardProblem, Range};
+use super::range::Range;
+use super::unit::Unit;
 use crate::attention::problem::AttentionElement;
 
 /// The maps of Q, dO, lse and delta, and where their tiles go.
@@ -22,29 +23,22 @@ pub(super) struct QueryLoads<'k, T: AttentionElement> {
 impl<T: AttentionElement> QueryLoads<'_, T> {
     /// Loads the blocks of a range, of each head of Q that shares a head of K, and waits until they are
     /// read.
-    pub(super) fn load(
-        &self,
-        mut q_stage: Producer,
-        mut gradient_stage: Producer,
-        problem: BackwardProblem,
-        (sequence, kv_head): (Reg<u32>, Reg<u32>),
-        range: Range,
-    ) {
-        let ([kv_heads, group], [q, gradient, lse, delta]) = (problem.heads, self.maps);
+    pub(super) fn load(&self, mut q_stage: Producer, mut gradient_stage: Producer, unit: Unit, range: Range) {
+        let ([_, group], [q, gradient, lse, delta]) = (unit.problem.heads, self.maps);
         for number in 0..group {
-            let head = kv_head * group + number;
-            let q = MappedMatrix::from(q).batch(head).batch(sequence);
-            let gradient = MappedMatrix::from(gradient).batch(head).batch(sequence);
-            let line = sequence * kv_heads * group + head;
+            let head = unit.kv_head * group + number;
+            let (q, gradient) = (unit.matrix(q, head), unit.matrix(gradient, head));
+            let line = unit.line + number;
             for block in range.begin..range.end {
-                let row = block * self.rows;
+                let row = unit.starts[0] + block * self.rows;
+                let padded = (unit.line_start + block) * self.rows;
                 q_stage.load([
                     self.q.load(q, (row, constant(0)), self.cluster.multicast_b()),
-                    self.lse.load(lse, (row, line), None),
+                    self.lse.load(lse, (padded, line), None),
                 ]);
                 gradient_stage.load([
                     self.gradient.load(gradient, (row, constant(0)), self.cluster.multicast_b()),
-                    self.delta.load(delta, (row, line), None),
+                    self.delta.load(delta, (padded, line), None),
                 ]);
             }
         }

@@ -23,6 +23,7 @@ mod range;
 mod results;
 mod rows;
 mod scores;
+mod unit;
 mod wide;
 
 use warpwright::layout::{ComposedLayout, Error, Layout};
@@ -30,15 +31,30 @@ use warpwright::prelude::*;
 
 use super::accumulator::atom;
 use super::problem::AttentionElement;
-pub(crate) use configuration::{BackwardKernel, KEYS};
+use super::score::{DifferentiableScoreOp, ScoredKernel};
+pub(crate) use configuration::{BackwardKernel, GradientForm, KEYS};
 use configuration::{CONSUMERS, WARPGROUP_KEYS};
 use consumer::{Products, Registers, Stages, Warpgroup};
 use loads::QueryLoads;
 pub(crate) use range::BackwardProblem;
 use range::{Keys, Range};
 use results::{KeyRows, QuerySums, Turns};
-pub(crate) use rows::{FinishGradient, PrepareRows, row_tile};
+pub(crate) use rows::{FinishGradient, PrepareRows, SinkGradients, row_tile};
+use scores::{QueryBlock, Weighting};
+use unit::Unit;
 pub(crate) use wide::WideBackwardKernel;
+
+/// The tensor maps of Q, K, V, dO, lse and delta.
+type Maps<'k> = [&'k TensorMap; 6];
+
+/// Where dQ in f32, its turns, dK and dV go.
+#[derive(Clone, Copy, DeviceValue)]
+struct Results<T> {
+    dq: Global<f32>,
+    turns: Global<u32>,
+    dk: Global<T>,
+    dv: Global<T>,
+}
 
 /// A tile with its first two modes exchanged.
 fn transposed(layout: &ComposedLayout) -> Result<ComposedLayout, Error> {
@@ -67,6 +83,19 @@ impl BackwardKernel {
         dv: &mut Global<T>,
         problem: BackwardProblem,
     ) {
+        let results = Results { dq: *dq, turns: *turns, dk: *dk, dv: *dv };
+        let function = self.form.function(problem);
+        self.compute([q, k, v, gradient, lse, delta], results, problem, function.as_deref());
+    }
+
+    /// The CTA's unit, each score through `function`.
+    fn compute<T: AttentionElement>(
+        &self,
+        [q, k, v, gradient, lse, delta]: Maps<'_>,
+        results: Results<T>,
+        problem: BackwardProblem,
+        function: Option<&dyn DifferentiableScoreOp>,
+    ) {
         let [producer, consumer] = roles([warpgroups(1).registers(24), warpgroups(CONSUMERS).registers(240)]);
         let alone = ClusterGrid::new((1, 1));
         let mut kv_stages = Pipeline::stages(1);
@@ -86,27 +115,21 @@ impl BackwardKernel {
         launch::grid_dependency_wait();
         launch::grid_dependency_launch();
 
-        // The unit: 128 keys of a head of K and V. Of a causal mask the first keys have most queries.
-        let [queries, keys] = problem.lengths;
-        let [kv_heads, group] = problem.heads;
-        let blocks = keys.div_ceil(KEYS);
-        let matrix = block_idx().x / blocks;
-        let block = Range::key_block(block_idx().x % blocks, blocks, self.deterministic);
-        let first_key = block * KEYS;
-        let (kv_head, sequence) = (matrix % kv_heads, matrix / kv_heads);
-        let row_blocks = queries.div_ceil(self.rows);
-        let all = Keys { first: first_key, count: KEYS };
+        let form = self.form;
+        let unit = Unit::new(block_idx().x, problem, (form.packed, form.deterministic), self.rows);
+        let (problem, all) = (unit.problem, unit.keys());
+        let ([_, group], first_key) = (problem.heads, all.first);
 
         if producer.is_mine() {
             producer.begin();
             if producer.leads() {
                 let mut kv_stage = kv_pipeline.producer();
-                let range = Range::new(problem, self.mask, self.rows, all, all);
-                let k = MappedMatrix::from(k).batch(kv_head).batch(sequence);
-                let v = MappedMatrix::from(v).batch(kv_head).batch(sequence);
+                let range = Range::new(problem, form.mask, self.rows, all, all);
+                let (k, v) = (unit.matrix(k, unit.kv_head), unit.matrix(v, unit.kv_head));
+                let row = unit.starts[1] + first_key;
                 kv_stage.load([
-                    k_tiles.load(k, (first_key, constant(0)), None),
-                    v_tiles.load(v, (first_key, constant(0)), None),
+                    k_tiles.load(k, (row, constant(0)), None),
+                    v_tiles.load(v, (row, constant(0)), None),
                 ]);
                 let loads = QueryLoads {
                     maps: [q, gradient, lse, delta],
@@ -118,7 +141,7 @@ impl BackwardKernel {
                     rows: self.rows,
                 };
                 let (q_stage, gradient_stage) = (q_pipeline.producer(), gradient_pipeline.producer());
-                loads.load(q_stage, gradient_stage, problem, (sequence, kv_head), range);
+                loads.load(q_stage, gradient_stage, unit, range);
             }
         } else {
             consumer.begin();
@@ -143,6 +166,7 @@ impl BackwardKernel {
                 scores: score_registers,
                 dp,
                 weights: dv_mma.thread(thread).a_fragment((KEYS, self.rows)),
+                slopes: function.map(|_| dv_mma.thread(thread).a_fragment((KEYS, self.rows))),
                 ds: dk_mma.thread(thread).a_fragment((KEYS, self.rows)),
                 dq: dq_mma.thread(dq_part).c_fragment((self.rows, self.dq_columns())),
                 dk: dk_mma.thread(thread).c_fragment((KEYS, self.head_dim)),
@@ -170,53 +194,54 @@ impl BackwardKernel {
             let mut kv_stage = kv_pipeline.consumer();
             registers.dk.clear();
             registers.dv.clear();
+            let first_key = first_key + warpgroup * WARPGROUP_KEYS;
             let mine = Warpgroup {
                 kernel: *self,
                 role: consumer,
                 products: &products,
-                problem,
-                first_key: first_key + warpgroup * WARPGROUP_KEYS,
+                weighting: Weighting { function, mask: form.mask, rows: self.rows, unit, first_key },
                 lse: lse_tiles.tensor(),
                 delta: delta_tiles.tensor(),
                 ds: ds_tiles.tensor(),
             };
-            let own = Keys { first: mine.first_key, count: WARPGROUP_KEYS };
-            let range = Range::new(problem, self.mask, self.rows, all, own);
+            let own = Keys { first: first_key, count: WARPGROUP_KEYS };
+            let range = Range::new(problem, form.mask, self.rows, all, own);
             kv_stage.wait();
-            let first_block = (sequence * kv_heads + kv_head) * group * row_blocks;
+            let first_block = unit.first_block();
             let sums = QuerySums {
-                sums: dq.at(first_block as u64 * u64::from(self.rows * self.head_dim)),
+                sums: results.dq.at(first_block as u64 * u64::from(self.rows * self.head_dim)),
                 elements: self.rows * self.head_dim,
                 threads: CONSUMERS * 128,
-                turns: self.deterministic.then(|| Turns {
-                    counters: turns.at(first_block * CONSUMERS),
+                turns: form.deterministic.then(|| Turns {
+                    counters: results.turns.at(first_block * CONSUMERS),
                     parts: CONSUMERS,
                     rows: self.rows,
-                    row_blocks,
-                    unit: block,
-                    problem,
-                    mask: self.mask,
+                    unit,
+                    mask: form.mask,
                 }),
             };
             let left = (range.end - range.begin) * group;
             if left > 0u32 {
-                let mut progress = mine.begin(range.begin, &mut registers, &mut stages);
+                let head = unit.kv_head * group;
+                let block = QueryBlock { in_head: range.begin, number: range.begin, head };
+                let mut progress = mine.begin(block, &mut registers, &mut stages);
                 for number in 0..group {
-                    let first = number * row_blocks;
+                    let (first, head) = (number * unit.line_blocks, head + number);
+                    let query_block = |in_head| QueryBlock { in_head, number: first + in_head, head };
                     let begin = range.begin + number.eq(0u32).to_u32();
                     let whole_begin = range.whole.0.max(begin);
                     let whole_end = range.whole.1.max(whole_begin);
                     for block in begin..whole_begin {
-                        let block = (block, first + block);
-                        mine.step(block, true, &mut registers, &mut stages, &mut progress, sums);
+                        let block = (query_block(block), true);
+                        mine.step(block, &mut registers, &mut stages, &mut progress, sums);
                     }
                     for block in whole_begin..whole_end {
-                        let block = (block, first + block);
-                        mine.step(block, false, &mut registers, &mut stages, &mut progress, sums);
+                        let block = (query_block(block), false);
+                        mine.step(block, &mut registers, &mut stages, &mut progress, sums);
                     }
                     for block in whole_end..range.end {
-                        let block = (block, first + block);
-                        mine.step(block, true, &mut registers, &mut stages, &mut progress, sums);
+                        let block = (query_block(block), true);
+                        mine.step(block, &mut registers, &mut stages, &mut progress, sums);
                     }
                 }
                 mine.start_key_products(&mut registers, &progress);
@@ -226,11 +251,32 @@ impl BackwardKernel {
                 stages.q.release();
             }
             kv_stage.release();
-            let (first, thread) = (mine.first_key, thread % 128);
-            let rows = KeyRows { sequence, kv_head, kv_heads, keys, first, thread };
+            let rows = KeyRows { unit, first: first_key, thread: thread % 128 };
             let [d, value_d] = self.stored;
-            rows.store(&registers.dk, problem.scale, d, *dk);
-            rows.store(&registers.dv, constant(1.0f32), value_d, *dv);
+            rows.store(&registers.dk, problem.scale, d, results.dk);
+            rows.store(&registers.dv, constant(1.0f32), value_d, results.dv);
         }
+    }
+}
+
+impl<S: DifferentiableScoreOp> ScoredKernel<BackwardKernel, S> {
+    /// As [`BackwardKernel::backward`], each score through the function.
+    #[kernel]
+    pub(crate) fn backward<T: AttentionElement>(
+        &self,
+        q: &TensorMap,
+        k: &TensorMap,
+        v: &TensorMap,
+        gradient: &TensorMap,
+        lse: &TensorMap,
+        delta: &TensorMap,
+        dq: &mut Global<f32>,
+        turns: &mut Global<u32>,
+        dk: &mut Global<T>,
+        dv: &mut Global<T>,
+        problem: BackwardProblem,
+    ) {
+        let results = Results { dq: *dq, turns: *turns, dk: *dk, dv: *dv };
+        self.kernel.compute([q, k, v, gradient, lse, delta], results, problem, Some(&self.score));
     }
 }

@@ -2,12 +2,14 @@
 
 use warpwright::prelude::*;
 
+use super::configuration::KEYS;
+use super::unit::PackedBlocks;
 use crate::attention::problem::MaskBounds;
 
 /// What a launch computes.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
 pub(crate) struct BackwardProblem {
-    /// Queries and keys of a sequence.
+    /// Queries and keys of a sequence; of packed sequences all of them.
     pub(crate) lengths: [Reg<u32>; 2],
     /// Heads of K and V, and heads of Q for each of them.
     pub(crate) heads: [Reg<u32>; 2],
@@ -15,6 +17,24 @@ pub(crate) struct BackwardProblem {
     pub(crate) window: [Reg<u32>; 2],
     /// What scores are multiplied by.
     pub(crate) scale: Reg<f32>,
+    /// The bound of scores (softcap), and the slope of each head's bias (ALiBi).
+    pub(crate) bound: Reg<f32>,
+    pub(crate) slopes: Global<f32>,
+    /// Sequences, and the first query and the first key of each packed one, and the number of all.
+    pub(crate) sequences: Reg<u32>,
+    pub(crate) query_offsets: Global<u32>,
+    pub(crate) key_offsets: Global<u32>,
+}
+
+impl BackwardProblem {
+    /// The blocks of `rows` queries, and those of 128 keys, of packed sequences.
+    pub(super) fn packed_blocks(&self, rows: u32) -> [PackedBlocks; 2] {
+        let sequences = self.sequences;
+        [
+            PackedBlocks { offsets: self.query_offsets, sequences, rows },
+            PackedBlocks { offsets: self.key_offsets, sequences, rows: KEYS },
+        ]
+    }
 }
 
 /// Neighboring keys.
@@ -35,12 +55,6 @@ pub(super) struct Range {
 
 #[device]
 impl Range {
-    /// The 128 keys of CTA or cluster `index` of a matrix. Of a causal mask the first keys have most
-    /// queries, and begin; where the order of additions is fixed, the last keys have the first turn.
-    pub(super) fn key_block(index: Reg<u32>, blocks: Reg<u32>, deterministic: bool) -> Reg<u32> {
-        if deterministic { blocks - 1u32 - index } else { index }
-    }
-
     /// The blocks of `rows` queries that see some of the keys `all`, and every one of `mine`.
     pub(super) fn new(problem: BackwardProblem, mask: MaskBounds, rows: u32, all: Keys, mine: Keys) -> Range {
         let [queries, keys] = problem.lengths.map(|length| length as i32);

@@ -4,7 +4,7 @@ use warpwright::lang::control::wait_until;
 use warpwright::prelude::*;
 
 use super::KEYS;
-use super::range::BackwardProblem;
+use super::unit::Unit;
 use crate::attention::accumulator::{column_of, row_of};
 use crate::attention::problem::{AttentionElement, MaskBounds};
 
@@ -48,11 +48,9 @@ pub(super) struct Turns {
     /// The number of units that have added: (block of queries, part of the columns).
     pub(super) counters: Global<u32>,
     pub(super) parts: u32,
-    /// Queries of a block, blocks of a head, and the unit's keys in 128s.
+    /// Queries of a block.
     pub(super) rows: u32,
-    pub(super) row_blocks: Reg<u32>,
-    pub(super) unit: Reg<u32>,
-    pub(super) problem: BackwardProblem,
+    pub(super) unit: Unit,
     pub(super) mask: MaskBounds,
 }
 
@@ -60,17 +58,17 @@ pub(super) struct Turns {
 impl Turns {
     /// Waits until all units of later keys have added to the block.
     fn wait(self, number: Reg<u32>, part: Reg<u32>, role: Role) {
-        let [queries, keys] = self.problem.lengths;
+        let [queries, keys] = self.unit.problem.lengths;
         let mut last = keys.div_ceil(KEYS) - 1u32;
         if self.mask.right {
             // The block's last query sees the keys up to its position + right.
-            let query = (number % self.row_blocks * self.rows + (self.rows - 1)) as i32;
-            let key = query + (keys as i32 - queries as i32) + self.problem.window[1] as i32;
+            let query = (number % self.unit.line_blocks * self.rows + (self.rows - 1)) as i32;
+            let key = query + (keys as i32 - queries as i32) + self.unit.problem.window[1] as i32;
             last = last.min(key.max(0) as u32 / KEYS);
         }
         if role.leads_warpgroup() {
             let acquire = Access::new().ordered(AccessOrdering::Acquire(Scope::Device));
-            wait_until(|| self.counter(number, part).load_with(acquire).eq(last - self.unit));
+            wait_until(|| self.counter(number, part).load_with(acquire).eq(last - self.unit.block));
         }
         role.sync_warpgroup();
     }
@@ -91,11 +89,7 @@ impl Turns {
 /// The keys of which a warpgroup has dK and dV.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct KeyRows {
-    /// The sequence and the head of K and V.
-    pub(super) sequence: Reg<u32>,
-    pub(super) kv_head: Reg<u32>,
-    pub(super) kv_heads: Reg<u32>,
-    pub(super) keys: Reg<u32>,
+    pub(super) unit: Unit,
     /// The warpgroup's first key, and the thread's index in it.
     pub(super) first: Reg<u32>,
     pub(super) thread: Reg<u32>,
@@ -114,10 +108,11 @@ impl KeyRows {
     ) {
         let row = self.first + self.thread / 32 * 16 + self.thread % 32 / 4;
         let rows = [row, row + 8u32];
+        let ([_, keys], [kv_heads, _]) = (self.unit.problem.lengths, self.unit.problem.heads);
         for half in 0..2 {
-            if rows[half] < self.keys {
-                let position = self.sequence as u64 * self.keys as u64 + rows[half] as u64;
-                let line = position * self.kv_heads as u64 + self.kv_head as u64;
+            if rows[half] < keys {
+                let position = self.unit.keys_before() + rows[half] as u64;
+                let line = position * kv_heads as u64 + self.unit.kv_head as u64;
                 let column = self.thread % 4 * 2;
                 let target = target.at(line * u64::from(d) + column as u64).cast::<u32>();
                 let of_row = |i: &u32| row_of(*i) == half && column_of(*i) < d;

@@ -1,9 +1,10 @@
 //! What the backward kernel needs of each row, before and after: delta and lse in powers of two;
-//! dQ in its type and its order.
+//! dQ in its type and its order, and the gradients of sinks.
 
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
+use super::unit::PackedBlocks;
 use crate::attention::problem::AttentionElement;
 
 /// Threads of a row, and of a CTA.
@@ -13,6 +14,50 @@ const THREADS: u32 = 256;
 /// A block of lse or delta in shared memory.
 pub(crate) fn row_tile(rows: u32) -> Result<TmaTile, Error> {
     TmaTile::dense::<f32>((rows, 1), Major::Mn)
+}
+
+/// The blocks of `rows` queries of all sequences: (sequence, head, block), of packed sequences (head,
+/// block).
+#[derive(Clone, Copy, DeviceValue)]
+struct QueryBlocks {
+    queries: Reg<u32>,
+    rows: u32,
+    packed: Option<PackedBlocks>,
+}
+
+/// Where a block is: its line, (sequence, head) or a head; its first query in the matrix of the line's
+/// sequences; how many it has.
+#[derive(Clone, Copy, DeviceValue)]
+struct Block {
+    line: Reg<u32>,
+    first: Reg<u32>,
+    queries: Reg<u32>,
+}
+
+#[device]
+impl QueryBlocks {
+    /// `queries` are those of a sequence; of packed sequences all, with their offsets.
+    fn new(
+        packed: bool,
+        rows: u32,
+        queries: Reg<u32>,
+        (offsets, sequences): (Global<u32>, Reg<u32>),
+    ) -> QueryBlocks {
+        QueryBlocks { queries, rows, packed: packed.then_some(PackedBlocks { offsets, sequences, rows }) }
+    }
+
+    fn block(self, number: Reg<u32>) -> Block {
+        let Some(packed) = self.packed else {
+            let blocks = self.queries.div_ceil(self.rows);
+            let first = number % blocks * self.rows;
+            return Block { line: number / blocks, first, queries: self.queries - first };
+        };
+        let blocks = packed.count(self.queries);
+        let (block, line) = (number % blocks, number / blocks);
+        let sequence = packed.sequence_of(block);
+        let before = (block - sequence.first_block) * self.rows;
+        Block { line, first: sequence.first + before, queries: sequence.count.max(before) - before }
+    }
 }
 
 /// lse and delta of each row, and zeros for dQ and its turns.
@@ -25,14 +70,14 @@ pub(crate) struct PrepareRows {
     pub(crate) rows: u32,
     /// Counters of turns for each block.
     pub(crate) turns: u32,
+    pub(crate) packed: bool,
 }
 
 impl PrepareRows {
     /// Rows of a CTA.
     pub(crate) const ROWS: u32 = THREADS / ROW_THREADS;
 
-    /// `powers` is lse · log2(e), and `delta` is the sum of dO O; both (batch, head, query) of whole
-    /// blocks. Past the last query, and for a query that sees no key, `powers` is infinite: its
+    /// `powers` is lse · log2(e), and `delta` is the sum of dO O; both are of whole blocks. Past the last query, and for a query that sees no key, `powers` is infinite: its
     /// weights are 0.
     #[kernel]
     pub(crate) fn prepare<T: AttentionElement>(
@@ -46,18 +91,21 @@ impl PrepareRows {
         turns: &mut Global<u32>,
         queries: u32,
         heads: u32,
+        offsets: &Global<u32>,
+        sequences: u32,
     ) {
         launch::threads(THREADS);
         launch::grid_dependency_wait();
         launch::grid_dependency_launch();
         let lane = thread_idx().x % ROW_THREADS;
-        let padded = queries.div_ceil(self.rows) * self.rows;
         let number = block_idx().x * Self::ROWS + thread_idx().x / ROW_THREADS;
-        let (row, line) = (number % padded, number / padded);
+        let blocks = QueryBlocks::new(self.packed, self.rows, queries, (*offsets, sequences));
+        let block = blocks.block(number / self.rows);
+        let (line, row) = (block.line, block.first + number % self.rows);
         let (head, sequence) = (line % heads, line / heads);
         let mut sum = constant(0.0f32);
         let mut power = constant(f32::INFINITY);
-        if row < queries {
+        if number % self.rows < block.queries {
             let start = ((sequence as u64 * queries as u64 + row as u64) * heads as u64 + head as u64)
                 * u64::from(self.value_dim);
             for step in (0..self.value_dim).step_by(8 * ROW_THREADS as usize) {
@@ -105,6 +153,7 @@ pub(crate) struct FinishGradient {
     pub(crate) part: u32,
     /// Queries of a block.
     pub(crate) rows: u32,
+    pub(crate) packed: bool,
 }
 
 impl FinishGradient {
@@ -117,13 +166,15 @@ impl FinishGradient {
         queries: u32,
         heads: u32,
         scale: f32,
+        offsets: &Global<u32>,
+        sequences: u32,
     ) {
         launch::threads(THREADS);
         launch::grid_dependency_wait();
         launch::grid_dependency_launch();
-        let blocks = queries.div_ceil(self.rows);
-        let (block, line) = (block_idx().x % blocks, block_idx().x / blocks);
-        let (head, sequence) = (line % heads, line / heads);
+        let blocks = QueryBlocks::new(self.packed, self.rows, queries, (*offsets, sequences));
+        let block = blocks.block(block_idx().x);
+        let (head, sequence) = (block.line % heads, block.line / heads);
         let sums = sums.at(block_idx().x as u64 * u64::from(self.rows * self.columns));
         let chunks = self.head_dim / 8;
         for step in (0..self.rows * chunks).step_by(THREADS as usize) {
@@ -134,8 +185,8 @@ impl FinishGradient {
             let threads = 128 * (self.rows / 64) * (self.columns / self.part);
             let thread = (part + row / 64) * 128 + row % 64 / 16 * 32 + row % 8 * 4;
             let values = sums.at(group * (4 * threads) + thread * 4 + row % 16 / 8 * 2);
-            let row = block * self.rows + row;
-            if row < queries {
+            if row < block.queries {
+                let row = block.first + row;
                 let words = [0, 1, 2, 3].map(|lane: u32| {
                     let [low, high] = values.at(lane * 4).load_vector::<2>().map(|value| value * scale);
                     T::pack(low, high)
@@ -144,6 +195,47 @@ impl FinishGradient {
                 let at = position * u64::from(self.head_dim) + (column * 8) as u64;
                 dq.at(at).cast::<u32>().store_vector(words);
             }
+        }
+    }
+}
+
+/// Threads of a CTA that sums the gradient of a sink.
+const SINK_THREADS: u32 = 1024;
+
+/// The gradient of the sink of each head: minus the sum over all queries of its weight times delta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SinkGradients;
+
+impl SinkGradients {
+    /// A CTA sums over the `lines` lines of its head, of `rows` rows each, in a fixed order. `powers` and
+    /// `delta` are as [`PrepareRows::prepare`] makes them.
+    #[kernel]
+    pub(crate) fn sum(
+        &self,
+        powers: &Global<f32>,
+        delta: &Global<f32>,
+        sinks: &Global<f32>,
+        gradients: &mut Global<f32>,
+        rows: u32,
+        lines: u32,
+    ) {
+        launch::threads(SINK_THREADS);
+        launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
+        let head = block_idx().x;
+        let sink = sinks[head] * std::f32::consts::LOG2_E;
+        let mut sum = constant(0.0f32);
+        for line in 0..lines {
+            let start = (line * grid_dim().x + head) as u64 * rows as u64;
+            for row in (thread_idx().x..rows).step_by(SINK_THREADS) {
+                // The weight of a row past the last, or without a logarithm, is 0.
+                let weight = fast::exp2(sink - powers.at(start + row as u64).load());
+                sum -= weight * delta.at(start + row as u64).load();
+            }
+        }
+        let sum = block::reduce_sum(sum);
+        if thread_idx().x == 0 {
+            gradients.at(head).store(sum);
         }
     }
 }

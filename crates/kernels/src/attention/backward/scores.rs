@@ -1,40 +1,113 @@
 //! What becomes of a warpgroup's scores, Sᵀ or dPᵀ: their rows are keys, their columns queries.
 
-use warpwright::layout::ComposedLayout;
 use warpwright::prelude::*;
 
-use super::range::BackwardProblem;
+use super::unit::Unit;
 use crate::attention::accumulator::{column_of, row_of};
 use crate::attention::problem::{AttentionElement, MaskBounds};
+use crate::attention::score::{DifferentiableScoreOp, Pair};
 
-/// A thread's part of scores: its index in the warpgroup, and the first key and the first query.
+/// A block of queries: its number in its head, and in the unit; and its head of Q.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct QueryBlock {
+    pub(super) in_head: Reg<u32>,
+    pub(super) number: Reg<u32>,
+    pub(super) head: Reg<u32>,
+}
+
+/// How the scores of a unit become weights.
+#[derive(Clone, Copy)]
+pub(super) struct Weighting<'k> {
+    /// The function of the scores, with its derivative.
+    pub(super) function: Option<&'k dyn DifferentiableScoreOp>,
+    pub(super) mask: MaskBounds,
+    /// Queries of a block.
+    pub(super) rows: u32,
+    pub(super) unit: Unit,
+    /// The warpgroup's first key.
+    pub(super) first_key: Reg<u32>,
+}
+
+#[device]
+impl Weighting<'_> {
+    /// A thread's part of the scores of a block. `thread` is its index in the warpgroup.
+    pub(super) fn part(&self, thread: Reg<u32>, block: QueryBlock) -> ScorePart {
+        let [queries, keys] = self.unit.problem.lengths.map(|length| length as i32);
+        let first = (self.first_key + thread / 32 * 16 + thread % 32 / 4) as i32;
+        let query = block.in_head * self.rows + thread % 4 * 2;
+        let (sequence, head) = (self.unit.sequence, block.head);
+        let position = query as i32 + (keys - queries);
+        let pair = Pair { sequence, head, query, key: first, position };
+        let window = self.unit.problem.window.map(|keys| keys as i32);
+        ScorePart { keys: [first, first + 8], pair, count: keys, window, mask: self.mask }
+    }
+
+    /// The weights of a block's scores, by the function; and the weights times its derivative, with
+    /// which dP becomes the gradient of the scores. `masked`: some query does not see all keys.
+    pub(super) fn weights_by<T: AttentionElement>(
+        &self,
+        function: &dyn DifferentiableScoreOp,
+        scores: &Fragment<f32>,
+        (part, masked): (ScorePart, bool),
+        lse: impl Fn(u32) -> [Reg<f32>; 2],
+        (weights, slopes): (&mut Fragment<T>, &mut Fragment<T>),
+    ) {
+        for i in (0..scores.len()).step_by(4) {
+            let lse = lse(i);
+            let pairs = [0, 1, 2, 3].map(|j: u32| {
+                let (score, pair) = (scores.get(i + j) * self.unit.problem.scale, part.pair(i + j));
+                let (score, derivative) = function.differentiate(score, pair);
+                let weight = fast::exp2(score * std::f32::consts::LOG2_E - lse[(j % 2) as usize]);
+                let values = [weight, weight * derivative];
+                let sees = part.sees(pair);
+                if masked { values.map(|value| sees.select(value, 0.0f32)) } else { values }
+            });
+            for (fragment, kind) in [(&mut *weights, 0), (&mut *slopes, 1)] {
+                fragment.set_word(i, T::pack(pairs[0][kind], pairs[1][kind]));
+                fragment.set_word(i + 2, T::pack(pairs[2][kind], pairs[3][kind]));
+            }
+        }
+    }
+}
+
+/// The pairs of a thread's scores: the keys of its two rows, and the pair of its first score.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct ScorePart {
-    pub(super) thread: Reg<u32>,
-    pub(super) first_key: Reg<u32>,
-    pub(super) first_query: Reg<u32>,
+    keys: [Reg<i32>; 2],
+    pair: Pair,
+    /// The keys of the sequence, those that a query sees around its position, and the sides with a bound.
+    count: Reg<i32>,
+    window: [Reg<i32>; 2],
+    mask: MaskBounds,
 }
 
 #[device]
 impl ScorePart {
+    /// The pair of element `i`.
+    fn pair(self, i: u32) -> Pair {
+        let Pair { query, position, .. } = self.pair;
+        let (query, position) = (query + column_of(i), position + column_of(i) as i32);
+        Pair { key: self.keys[row_of(i)], query, position, ..self.pair }
+    }
+
     /// Minus infinity for the scores of pairs of a query and a key that it does not see.
-    pub(super) fn mask(self, scores: &mut Fragment<f32>, mask: MaskBounds, problem: BackwardProblem) {
-        let [queries, keys] = problem.lengths.map(|length| length as i32);
-        let [left, right] = problem.window.map(|keys| keys as i32);
-        let first = (self.first_key + self.thread / 32 * 16 + self.thread % 32 / 4) as i32;
-        let key = [first, first + 8];
-        let position = (self.first_query + self.thread % 4 * 2) as i32 + (keys - queries);
+    pub(super) fn mask(self, scores: &mut Fragment<f32>) {
         for i in 0..scores.len() {
-            let (key, position) = (key[row_of(i)], position + column_of(i) as i32);
-            let mut sees = key.lt(keys);
-            if mask.right {
-                sees &= key.le(position + right);
-            }
-            if mask.left {
-                sees &= key.ge(position - left);
-            }
-            scores.set(i, sees.select(scores.get(i), f32::NEG_INFINITY));
+            scores.set(i, self.sees(self.pair(i)).select(scores.get(i), f32::NEG_INFINITY));
         }
+    }
+
+    /// Whether the query of a pair sees the key.
+    fn sees(self, pair: Pair) -> Reg<bool> {
+        let [left, right] = self.window;
+        let mut sees = pair.key.lt(self.count);
+        if self.mask.right {
+            sees &= pair.key.le(pair.position + right);
+        }
+        if self.mask.left {
+            sees &= pair.key.ge(pair.position - left);
+        }
+        sees
     }
 }
 
@@ -49,7 +122,8 @@ pub(super) fn pair_of(
     [0, 1].map(|j| values.get((quad + column_of(i + j), 0, stage)))
 }
 
-/// dSᵀ = P (dPᵀ - delta), as operand A of dK. P is in f32 if it is `kept`.
+/// dSᵀ = P (dPᵀ - delta), as operand A of dK. P is in f32 if it is `kept`; of scores with a function it
+/// is times the derivative.
 #[device]
 pub(super) fn score_gradients<T: AttentionElement>(
     dp: &Fragment<f32>,
@@ -73,15 +147,21 @@ pub(super) fn score_gradients<T: AttentionElement>(
     }
 }
 
-/// Stores P or dSᵀ, operand A of a product, to the tile of the scores, whose accumulator has the
-/// layout.
-pub(super) fn store_operand<T: AttentionElement>(
+/// Stores P or dSᵀ, in the layout of the accumulator of the scores, to their tile.
+pub(super) fn store_scores<T: AttentionElement>(
     scores: &TiledMma,
     thread: Reg<u32>,
-    (operand, accumulator): (&Fragment<T>, &ComposedLayout),
+    values: &Fragment<T>,
     tile: &Tensor<T, SharedSpace>,
 ) {
     let copy = TiledCopy::from_c::<T>("SM90_U32x4_STSM_N", scores).thread(thread);
-    let operand = operand.map(|_| Ok(accumulator.clone()));
-    copy.store_matrix(&copy.target(tile), &copy.retile(&operand));
+    copy.store_matrix(&copy.target(tile), &copy.retile(values));
+}
+
+/// An operand A in the layout of the accumulator whose elements it has.
+pub(super) fn as_accumulator<T: AttentionElement>(
+    operand: &Fragment<T>,
+    accumulator: &Fragment<f32>,
+) -> Fragment<T> {
+    operand.map(|_| Ok(accumulator.layout().clone()))
 }

@@ -12,10 +12,10 @@ use warpwright::prelude::*;
 use super::Results;
 use super::configuration::{ForwardKernel, WARPGROUP_ROWS};
 use super::scheduler::{ForwardProblem, Tile, TileScheduler};
-use super::score::{Pair, ScoreOp};
 use super::softmax::{OnlineSoftmax, rescale};
 use crate::attention::accumulator::{column_of, row_of};
 use crate::attention::problem::AttentionElement;
+use crate::attention::score::{Pair, ScoreOp};
 
 /// What a consumer multiplies.
 pub(super) struct Products {

@@ -20,21 +20,18 @@ mod consumer;
 pub(super) mod fp8;
 mod keys;
 mod scheduler;
-pub mod score;
 mod softmax;
-
-use std::hash::{Hash, Hasher};
 
 use warpwright::prelude::*;
 
 use super::accumulator::atom;
 use super::problem::AttentionElement;
+use super::score::{self, ScoreOp, ScoredKernel};
 pub(crate) use configuration::ForwardKernel;
 use consumer::{Products, Registers, Stages, Warpgroup};
 use keys::Keys;
 pub(crate) use scheduler::ForwardProblem;
 use scheduler::{Tile, TileScheduler};
-use score::{ScoreOp, biased_by_distance, capped};
 
 /// Where the results go, and the counter of tiles.
 #[derive(Clone, Copy, DeviceValue)]
@@ -66,12 +63,8 @@ impl ForwardKernel {
 
     /// The function of softcap and ALiBi.
     fn score(&self, problem: ForwardProblem) -> Option<Box<dyn ScoreOp>> {
-        match (self.capped, self.biased) {
-            (false, false) => None,
-            (true, false) => Some(Box::new(capped(problem.bound))),
-            (false, true) => Some(Box::new(biased_by_distance(problem.slopes))),
-            (true, true) => Some(Box::new(capped(problem.bound).then(biased_by_distance(problem.slopes)))),
-        }
+        let (bound, slopes) = (self.capped.then_some(problem.bound), self.biased.then_some(problem.slopes));
+        score::of_attention(bound, slopes).map(|score| -> Box<dyn ScoreOp> { score })
     }
 
     /// The CTA's tiles, each score through `score`.
@@ -210,14 +203,7 @@ impl ForwardKernel {
     }
 }
 
-/// The forward kernel with a function of the scores, which its type identifies.
-#[derive(Clone, Copy)]
-pub(crate) struct ScoredKernel<S> {
-    pub(crate) kernel: ForwardKernel,
-    pub(crate) score: S,
-}
-
-impl<S: ScoreOp> ScoredKernel<S> {
+impl<S: ScoreOp> ScoredKernel<ForwardKernel, S> {
     /// As [`ForwardKernel::forward`], each score through the function.
     #[kernel]
     pub(crate) fn forward<T: AttentionElement>(
@@ -232,19 +218,5 @@ impl<S: ScoreOp> ScoredKernel<S> {
     ) {
         let results = Results { o: *o, lse: *lse, taken: *taken };
         self.kernel.compute((q, k, v), results, problem, Some(&self.score));
-    }
-}
-
-impl<S> PartialEq for ScoredKernel<S> {
-    fn eq(&self, other: &Self) -> bool {
-        self.kernel == other.kernel
-    }
-}
-
-impl<S> Eq for ScoredKernel<S> {}
-
-impl<S> Hash for ScoredKernel<S> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.kernel.hash(state);
     }
 }

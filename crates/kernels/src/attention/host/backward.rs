@@ -7,11 +7,13 @@ use warpwright::layout::Error;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream, TileMaps};
 
-use super::operations::{expect_supported, tile_maps};
+use super::operations::{Extras, expect_extras, expect_function, expect_supported, tile_maps};
 use crate::attention::backward::{
-    BackwardKernel, FinishGradient, KEYS, PrepareRows, WideBackwardKernel, row_tile,
+    BackwardKernel, FinishGradient, GradientForm, KEYS, PrepareRows, SinkGradients, WideBackwardKernel,
+    row_tile,
 };
 use crate::attention::problem::{Attention, AttentionElement, Shape};
+use crate::attention::score::{DifferentiableScoreOp, ScoredKernel};
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 
 /// The matrices of an attention's gradients.
@@ -24,7 +26,7 @@ pub struct GradientBuffers<'l, T> {
     pub v: &'l Buffer<T>,
     /// O, (batch, queries, heads, value_dim), of the forward pass.
     pub o: &'l Buffer<T>,
-    /// The logarithms of the forward pass, (batch, heads, queries).
+    /// The logarithms of the forward pass, (batch, heads, queries), of packed sequences (heads, queries).
     pub lse: &'l Buffer<f32>,
     /// The gradient of O.
     pub d_o: &'l Buffer<T>,
@@ -34,6 +36,25 @@ pub struct GradientBuffers<'l, T> {
     pub d_k: &'l mut Buffer<T>,
     /// The gradient of V.
     pub d_v: &'l mut Buffer<T>,
+    /// The first query, and the first key, of each packed sequence, and their numbers in all.
+    pub offsets: Option<[&'l Buffer<u32>; 2]>,
+    /// The slope of each head (ALiBi).
+    pub slopes: Option<&'l Buffer<f32>>,
+    /// The sink of each head, and its gradient.
+    pub sinks: Option<(&'l Buffer<f32>, &'l mut Buffer<f32>)>,
+}
+
+impl<'l, T> GradientBuffers<'l, T> {
+    /// Q, K and V, O with its logarithms, the gradient of O, the gradients of Q, K and V, and nothing
+    /// else.
+    pub fn new(
+        [q, k, v]: [&'l Buffer<T>; 3],
+        (o, lse): (&'l Buffer<T>, &'l Buffer<f32>),
+        d_o: &'l Buffer<T>,
+        [d_q, d_k, d_v]: [&'l mut Buffer<T>; 3],
+    ) -> Self {
+        Self { q, k, v, o, lse, d_o, d_q, d_k, d_v, offsets: None, slopes: None, sinks: None }
+    }
 }
 
 /// A stream's workspace.
@@ -45,10 +66,12 @@ struct GradientScratch {
     sums: Scratch<f32>,
     /// Turns of the additions to dQ.
     turns: Scratch<u32>,
+    /// What is passed for absent arguments.
+    nothing: Scratch<f32>,
 }
 
 /// What a launch passes for [`BackwardProblem`](crate::attention::backward::BackwardProblem).
-type PassedProblem = ([u32; 2], [u32; 2], [u32; 2], f32);
+type PassedProblem = ([u32; 2], [u32; 2], [u32; 2], f32, f32, In<f32>, u32, In<u32>, In<u32>);
 
 type BackwardArguments<T> = (
     TensorMap,
@@ -64,9 +87,12 @@ type BackwardArguments<T> = (
     PassedProblem,
 );
 
-type PrepareArguments<T> = (In<T>, In<T>, In<f32>, Out<f32>, Out<f32>, Out<f32>, Out<u32>, u32, u32);
+type PrepareArguments<T> =
+    (In<T>, In<T>, In<f32>, Out<f32>, Out<f32>, Out<f32>, Out<u32>, u32, u32, In<u32>, u32);
 
-type FinishArguments<T> = (In<f32>, Out<T>, u32, u32, f32);
+type FinishArguments<T> = (In<f32>, Out<T>, u32, u32, f32, In<u32>, u32);
+
+type SinkArguments = (In<f32>, In<f32>, In<f32>, Out<f32>, u32, u32);
 
 /// What launches of one attention's gradients share.
 struct Plan<T> {
@@ -76,14 +102,23 @@ struct Plan<T> {
     /// The maps of Q, K, V and dO, and those of lse and delta.
     maps: [TileMaps<T>; 4],
     row_maps: TileMaps<f32>,
-    /// Rows of lse and delta, in whole blocks.
-    padded: usize,
-    /// Columns of dQ in f32.
+    /// lse, delta and dQ: lines of whole blocks of queries.
+    lines: u32,
+    line_blocks: u32,
+    rows: u32,
+    /// Columns of dQ in f32, and counters of turns of a block.
     columns: u32,
-    /// CTAs for 128 keys.
-    ctas: u32,
-    /// Counters of turns.
-    turns: usize,
+    turns: u32,
+    /// CTAs of the backward kernel.
+    ctas: u64,
+    /// The kernel of the gradients of sinks.
+    sinks: Option<Arc<Compiled<SinkArguments>>>,
+}
+
+/// The backward kernel for the width of the heads.
+enum Backward {
+    Narrow(BackwardKernel),
+    Wide(WideBackwardKernel),
 }
 
 /// What may be chosen of the gradients' kernels.
@@ -111,8 +146,7 @@ impl Operations {
     /// do not.
     ///
     /// # Errors
-    /// As [`attention`](Self::attention); sequences are packed, or scores have a function, for which
-    /// there are no gradients.
+    /// As [`attention`](Self::attention); matrices have strides, or K and V are in a paged cache.
     pub fn attention_gradients<T: AttentionElement + Storable>(
         &self,
         stream: &Stream,
@@ -138,6 +172,65 @@ impl Operations {
         self.attention_gradients_as(stream, attention, configuration, buffers)
     }
 
+    /// The gradients of [`attention_with`](Self::attention_with): the function of the scores has a
+    /// derivative, and captures nothing.
+    ///
+    /// ```
+    /// # use warpwright::prelude::*;
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::attention::score::{self, Pair, ScoreOp};
+    /// # use warpwright_kernels::attention::{Attention, AttentionBuffers, GradientBuffers};
+    /// # use warpwright_kernels::operations::Operations;
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// # let q = device.zeros::<bf16>(64 * 64)?;
+    /// # let [mut o, mut d_q, mut d_k, mut d_v] = [(); 4].map(|()| device.zeros::<bf16>(64 * 64).unwrap());
+    /// # let mut lse = device.zeros::<f32>(64)?;
+    /// # let attention = Attention::new(1, 64, 1, 64);
+    /// // score + score² / 64, then a bonus for keys of the same parity.
+    /// let square = |score: Reg<f32>, _: Pair| (score * score / 64.0 + score, score / 32.0 + 1.0);
+    /// let parity = |score: Reg<f32>, pair: Pair| (score + (pair.key % 2).convert::<f32>(), constant(1.0));
+    /// let function = score::differentiable(square).then(score::differentiable(parity));
+    /// let forward = AttentionBuffers { lse: Some(&mut lse), ..AttentionBuffers::new(&q, &q, &q, &mut o) };
+    /// operations.attention_with(&stream, &attention, function, forward)?;
+    /// let gradients = [&mut d_q, &mut d_k, &mut d_v];
+    /// let buffers = GradientBuffers::new([&q, &q, &q], (&o, &lse), &q, gradients);
+    /// operations.attention_gradients_with(&stream, &attention, function, buffers)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`attention_gradients`](Self::attention_gradients).
+    pub fn attention_gradients_with<T, S>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        score: S,
+        buffers: GradientBuffers<'_, T>,
+    ) -> Result<LaunchCounts>
+    where
+        T: AttentionElement + Storable,
+        S: DifferentiableScoreOp + Copy + Send + Sync + 'static,
+    {
+        const { assert!(size_of::<S>() == 0, "a function of scores is known by its type: it captures nothing") }
+        expect_function(attention)?;
+        let configuration = GradientConfiguration::of(attention);
+        self.launch_gradients::<T, S>(
+            stream,
+            attention,
+            (configuration, true),
+            buffers,
+            |kernel| match kernel {
+                Backward::Narrow(kernel) => self
+                    .kernel(ScoredKernel { kernel, score }, ScoredKernel::<BackwardKernel, S>::backward::<T>),
+                Backward::Wide(kernel) => self.kernel(
+                    ScoredKernel { kernel, score },
+                    ScoredKernel::<WideBackwardKernel, S>::wide_backward::<T>,
+                ),
+            },
+        )
+    }
+
     /// The gradients, by a configuration.
     pub(crate) fn attention_gradients_as<T: AttentionElement + Storable>(
         &self,
@@ -146,60 +239,106 @@ impl Operations {
         configuration: GradientConfiguration,
         buffers: GradientBuffers<'_, T>,
     ) -> Result<LaunchCounts> {
+        self.launch_gradients::<T, ()>(stream, attention, (configuration, false), buffers, |kernel| {
+            match kernel {
+                Backward::Narrow(kernel) => self.kernel(kernel, BackwardKernel::backward::<T>),
+                Backward::Wide(kernel) => self.kernel(kernel, WideBackwardKernel::backward::<T>),
+            }
+        })
+    }
+
+    /// Launches the backward kernel that `compile` compiles, for a function of scores of type `S`, and
+    /// the kernels before and after it.
+    fn launch_gradients<T: AttentionElement + Storable, S: 'static>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        (configuration, scored): (GradientConfiguration, bool),
+        buffers: GradientBuffers<'_, T>,
+        compile: impl FnOnce(Backward) -> Result<Arc<Compiled<BackwardArguments<T>>>>,
+    ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
         expect_gradients(attention, configuration)?;
-        let GradientBuffers { q, k, v, o, lse, d_o, d_q, d_k, d_v } = buffers;
-        let ([q_elements, k_elements, v_elements, o_elements], [all_rows, _]) =
-            (attention.elements(), attention.rows());
+        expect_buffers(attention, &buffers)?;
+        let GradientBuffers { q, k, v, o, lse, d_o, d_q, d_k, d_v, offsets, slopes, mut sinks } = buffers;
         let Shape { batch, queries, keys, heads, kv_heads, .. } = attention.shape;
-        for (what, expected, given) in [
-            ("Q of an attention", q_elements, q.len()),
-            ("K of an attention", k_elements, k.len()),
-            ("V of an attention", v_elements, v.len()),
-            ("O of an attention", o_elements, o.len()),
-            ("the gradient of O", o_elements, d_o.len()),
-            ("the gradient of Q", q_elements, d_q.len()),
-            ("the gradient of K", k_elements, d_k.len()),
-            ("the gradient of V", v_elements, d_v.len()),
-            ("the logarithms of an attention", all_rows * heads as usize, lse.len()),
-        ] {
-            expect_length(what, expected, given)?;
-        }
-        if all_rows == 0 || heads == 0 {
+        if attention.rows()[0] == 0 || heads == 0 {
             stream.fill_zero(d_k)?;
             stream.fill_zero(d_v)?;
+            if let Some((_, d_sinks)) = &mut sinks {
+                stream.fill_zero(d_sinks)?;
+            }
             return Ok(LaunchCounts::default());
         }
-        let key = (attention.shape, attention.mask, configuration);
-        let plan =
-            self.remembered::<Plan<T>, _, _>(key, |_| self.gradient_plan::<T>(attention, configuration))?;
+        let form = GradientForm {
+            mask: attention.mask.bounds(),
+            packed: attention.is_packed(),
+            capped: attention.bound.is_some(),
+            biased: attention.biased,
+            scored,
+            deterministic: configuration.deterministic,
+        };
+        let key = (attention.shape, attention.packed, attention.sinks, configuration, form);
+        let plan = self.remembered::<(Plan<T>, S), _, _>(key, |_| {
+            self.gradient_plan::<T>(attention, configuration, form, compile)
+        })?;
         let [q_maps, k_maps, v_maps, gradient_maps] = &plan.maps;
         let (q, k, v) = (q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?);
         let gradient = gradient_maps.of(d_o)?;
         let (scale, group) = (attention.scale_or_default(), heads / kv_heads);
-        let problem = ([queries, keys], [kv_heads, group], attention.mask.window(), scale);
-        let lines = batch * heads;
+        let bound = attention.bound.unwrap_or(1.0);
+        let [queries, keys] = attention.packed.unwrap_or([queries, keys]);
+        let blocks = u64::from(plan.line_blocks) * u64::from(plan.lines);
+        let padded = blocks as usize * plan.rows as usize;
         self.with_scratch(stream, |scratch: &mut GradientScratch| {
-            let GradientScratch { powers, delta, sums, turns } = scratch;
-            let powers = powers.at_least(self.device(), plan.padded)?;
-            let delta = delta.at_least(self.device(), plan.padded)?;
-            let sums = sums.at_least(self.device(), plan.padded * plan.columns as usize)?;
-            let turns = turns.at_least(self.device(), plan.turns.max(1))?;
+            let GradientScratch { powers, delta, sums, turns, nothing } = scratch;
+            let nothing = &*nothing.at_least(self.device(), 1)?;
+            let [query_offsets, key_offsets] = offsets.unwrap_or([nothing.cast(); 2]);
+            let powers = powers.at_least(self.device(), padded)?;
+            let delta = delta.at_least(self.device(), padded)?;
+            let sums = sums.at_least(self.device(), padded * plan.columns as usize)?;
+            let turns = turns.at_least(self.device(), (blocks as usize * plan.turns as usize).max(1))?;
             let ctas = |count: u64| self.grid("an attention's gradients", count);
-            let grid = plan.prepare.shape(ctas(plan.padded.div_ceil(PrepareRows::ROWS as usize) as u64)?);
-            let grid = grid.overlapping();
-            let arguments = (o, d_o, lse, &mut *powers, &mut *delta, &mut *sums, &mut *turns, queries, heads);
-            let counts = plan.prepare.launch(stream, grid, arguments)?;
-            let blocks = u64::from(keys.div_ceil(KEYS) * plan.ctas) * u64::from(batch * kv_heads);
-            let grid = plan.backward.shape(ctas(blocks)?).overlapping();
+            let grid = plan.prepare.shape(ctas(padded.div_ceil(PrepareRows::ROWS as usize) as u64)?);
+            let arguments = (
+                o,
+                d_o,
+                lse,
+                &mut *powers,
+                &mut *delta,
+                &mut *sums,
+                &mut *turns,
+                queries,
+                heads,
+                query_offsets,
+                batch,
+            );
+            let mut counts = plan.prepare.launch(stream, grid.overlapping(), arguments)?;
+            if let (Some(kernel), Some((sinks, d_sinks))) = (&plan.sinks, sinks) {
+                let arguments =
+                    (&*powers, &*delta, sinks, d_sinks, plan.line_blocks * plan.rows, plan.lines / heads);
+                counts = both(counts, kernel.launch(stream, kernel.shape(heads).overlapping(), arguments)?);
+            }
+            let grid = plan.backward.shape(ctas(plan.ctas)?).overlapping();
             let (powers, delta) = (plan.row_maps.of(powers)?, plan.row_maps.of(delta)?);
+            let slopes = slopes.unwrap_or(nothing);
+            let problem = (
+                [queries, keys],
+                [kv_heads, group],
+                attention.mask.window(),
+                scale,
+                bound,
+                slopes,
+                batch,
+                query_offsets,
+                key_offsets,
+            );
             let arguments =
                 (&q, &k, &v, &gradient, &powers, &delta, &mut *sums, &mut *turns, d_k, d_v, problem);
-            let counts = both(counts, plan.backward.launch(stream, grid, arguments)?);
-            let blocks = u64::from(queries.div_ceil(configuration.rows)) * u64::from(lines);
+            counts = both(counts, plan.backward.launch(stream, grid, arguments)?);
             let grid = plan.finish.shape(ctas(blocks)?).overlapping();
-            let finished = plan.finish.launch(stream, grid, (&*sums, d_q, queries, heads, scale))?;
-            Ok(both(counts, finished))
+            let arguments = (&*sums, d_q, queries, heads, scale, query_offsets, batch);
+            Ok(both(counts, plan.finish.launch(stream, grid, arguments)?))
         })
     }
 
@@ -207,6 +346,8 @@ impl Operations {
         &self,
         attention: &Attention,
         configuration: GradientConfiguration,
+        form: GradientForm,
+        compile: impl FnOnce(Backward) -> Result<Arc<Compiled<BackwardArguments<T>>>>,
     ) -> Result<Plan<T>> {
         let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
         let GradientConfiguration { rows, deterministic } = configuration;
@@ -214,54 +355,53 @@ impl Operations {
             what: "an attention's gradients",
             reason: error.to_string(),
         };
-        let mask = attention.mask.bounds();
         let stored = [head_dim, value_dim];
         // Elements past the last of a head are zeros in shared memory.
         let (backward, tiles, columns, part, ctas) = if is_wide(attention) {
             let (head_dim, value_dim) = (256, value_dim.next_multiple_of(128));
-            let kernel = WideBackwardKernel { head_dim, value_dim, stored, mask, deterministic };
-            let backward = self.kernel(kernel, WideBackwardKernel::backward::<T>)?;
-            (backward, kernel.tiles::<T>(), head_dim, kernel.dq_columns(), WideBackwardKernel::CTAS)
+            let kernel = WideBackwardKernel { head_dim, value_dim, stored, form };
+            let tiles = kernel.tiles::<T>();
+            (Backward::Wide(kernel), tiles, head_dim, kernel.dq_columns(), WideBackwardKernel::CTAS)
         } else {
             let head_dim = head_dim.next_power_of_two().max(32);
-            let kernel = BackwardKernel {
-                head_dim,
-                value_dim,
-                stored,
-                rows,
-                q_stages: 3,
-                stages: 2,
-                mask,
-                deterministic,
-            };
-            let backward = self.kernel(kernel, BackwardKernel::backward::<T>)?;
-            (backward, kernel.tiles::<T>(), head_dim, kernel.dq_columns(), 1)
+            let kernel = BackwardKernel { head_dim, value_dim, stored, rows, q_stages: 3, stages: 2, form };
+            (Backward::Narrow(kernel), kernel.tiles::<T>(), head_dim, kernel.dq_columns(), 1)
         };
         let [q, k, v, gradient] = tiles.map_err(refused)?;
-        let padded = queries.next_multiple_of(rows);
+        // Packed sequences are one line of each head, and begin with blocks of their own.
+        let (lines, line_blocks, units) = match attention.packed {
+            Some([queries, keys]) => (heads, queries / rows + batch, u64::from(keys / KEYS + batch)),
+            None => {
+                (batch * heads, queries.div_ceil(rows), u64::from(keys.div_ceil(KEYS)) * u64::from(batch))
+            }
+        };
         // A counter for each part of a block that one warpgroup has.
         let turns = if deterministic { columns / part * (rows / 64) } else { 0 };
-        let lines = u64::from(batch) * u64::from(heads);
-        let row_maps = TileMaps::new((padded.into(), lines), &row_tile(rows).map_err(refused)?)?;
+        let packed = form.packed;
+        let row_extents = (u64::from(line_blocks) * u64::from(rows), lines.into());
         let (prepare, finish) = (
-            PrepareRows { columns, value_dim, rows, turns },
-            FinishGradient { head_dim, columns, part, rows },
+            PrepareRows { columns, value_dim, rows, turns, packed },
+            FinishGradient { head_dim, columns, part, rows, packed },
         );
+        let [all_queries, all_keys] = attention.rows_of_maps();
         Ok(Plan {
             prepare: self.kernel(prepare, PrepareRows::prepare::<T>)?,
-            backward,
+            backward: compile(backward)?,
             finish: self.kernel(finish, FinishGradient::finish::<T>)?,
+            sinks: attention.sinks.then(|| self.kernel(SinkGradients, SinkGradients::sum)).transpose()?,
             maps: [
-                tile_maps(attention, (queries, heads, head_dim), Ok(q))?,
-                tile_maps(attention, (keys, kv_heads, head_dim), Ok(k))?,
-                tile_maps(attention, (keys, kv_heads, value_dim), Ok(v))?,
-                tile_maps(attention, (queries, heads, value_dim), Ok(gradient))?,
+                tile_maps(attention, (all_queries, heads, head_dim), Ok(q))?,
+                tile_maps(attention, (all_keys, kv_heads, head_dim), Ok(k))?,
+                tile_maps(attention, (all_keys, kv_heads, value_dim), Ok(v))?,
+                tile_maps(attention, (all_queries, heads, value_dim), Ok(gradient))?,
             ],
-            row_maps,
-            padded: padded as usize * lines as usize,
+            row_maps: TileMaps::new(row_extents, &row_tile(rows).map_err(refused)?)?,
+            lines,
+            line_blocks,
+            rows,
             columns,
-            ctas,
-            turns: (padded / rows * turns) as usize * lines as usize,
+            turns,
+            ctas: units * u64::from(kv_heads) * u64::from(ctas),
         })
     }
 }
@@ -271,16 +411,41 @@ fn is_wide(attention: &Attention) -> bool {
     attention.shape.head_dim.max(attention.shape.value_dim) > 128
 }
 
+/// Refuses buffers that do not have the size of the shape, or that are missing.
+fn expect_buffers<T: Storable>(attention: &Attention, buffers: &GradientBuffers<'_, T>) -> Result<()> {
+    let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
+    for (what, expected, given) in [
+        ("Q of an attention", q, buffers.q.len()),
+        ("K of an attention", k, buffers.k.len()),
+        ("V of an attention", v, buffers.v.len()),
+        ("O of an attention", o, buffers.o.len()),
+        ("the gradient of O", o, buffers.d_o.len()),
+        ("the gradient of Q", q, buffers.d_q.len()),
+        ("the gradient of K", k, buffers.d_k.len()),
+        ("the gradient of V", v, buffers.d_v.len()),
+        ("the logarithms of an attention", rows * attention.shape.heads as usize, buffers.lse.len()),
+    ] {
+        expect_length(what, expected, given)?;
+    }
+    let sinks = buffers.sinks.as_ref().map(|(sinks, _)| *sinks);
+    let GradientBuffers { offsets, slopes, .. } = *buffers;
+    expect_extras(attention, &Extras { lse: None, offsets, pages: None, slopes, sinks })?;
+    match &buffers.sinks {
+        Some((_, gradient)) if attention.sinks => {
+            expect_length("the gradient of the sinks", attention.shape.heads as usize, gradient.len())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses what has no gradients here.
 fn expect_gradients(attention: &Attention, configuration: GradientConfiguration) -> Result<()> {
     let GradientConfiguration { rows, .. } = configuration;
     let most_rows = if is_wide(attention) { 64 } else { 128 };
-    let reason = if attention.is_packed() {
-        "there are no gradients of packed sequences; compute one batch for each length".to_owned()
+    let reason = if attention.cache.is_some() {
+        "there are no gradients of a paged cache; pass K and V of packed sequences".to_owned()
     } else if attention.strides.is_some() {
         "there are no gradients of matrices with strides; copy them without gaps".to_owned()
-    } else if attention.bound.is_some() || attention.biased || attention.sinks {
-        "there are no gradients of softcap, ALiBi or sinks".to_owned()
     } else if ![64, most_rows].contains(&rows) {
         format!("blocks have {rows} queries; use 64, or 128 for heads of up to 128 elements")
     } else {

@@ -4,12 +4,16 @@ mod backward;
 pub(crate) mod config;
 mod fp8;
 mod fp8_workload;
+mod gradient_reference;
+mod gradient_workload;
 mod operations;
+mod options;
 pub(crate) mod pages;
 mod reference;
 mod workload;
 
 pub use backward::GradientBuffers;
 pub use fp8::{AttentionScales, Fp8AttentionBuffers, ScaleGranularity};
+pub(crate) use gradient_workload::GradientWorkload;
 pub use operations::{AttentionBuffers, Pages};
-pub(crate) use workload::{AttentionWorkload, GradientWorkload};
+pub(crate) use workload::AttentionWorkload;

@@ -8,9 +8,9 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::config::Configuration;
-use crate::attention::forward::score::ScoreOp;
-use crate::attention::forward::{ForwardKernel, ScoredKernel};
+use crate::attention::forward::ForwardKernel;
 use crate::attention::problem::{Attention, AttentionElement, Shape};
+use crate::attention::score::{ScoreOp, ScoredKernel};
 use crate::attention::strides::{HeadMatrix, Strides};
 use crate::gemm::host::config::has_wgmma;
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
@@ -169,12 +169,9 @@ impl Operations {
         buffers: AttentionBuffers<'_, T>,
     ) -> Result<LaunchCounts> {
         const { assert!(size_of::<S>() == 0, "a function of scores is known by its type: it captures nothing") }
-        if attention.bound.is_some() || attention.biased {
-            let reason = "it has a bound or a bias; put them into the function of the scores";
-            return Err(OperationError::Shape { what: "an attention", reason: reason.to_owned() });
-        }
+        expect_function(attention)?;
         self.launch_attention::<T, S>(stream, attention, Configuration::of(attention), buffers, |kernel| {
-            self.kernel(ScoredKernel { kernel, score }, ScoredKernel::<S>::forward::<T>)
+            self.kernel(ScoredKernel { kernel, score }, ScoredKernel::<_, S>::forward::<T>)
         })
     }
 
@@ -344,6 +341,15 @@ pub(super) fn expect_supported(attention: &Attention) -> Result<()> {
         return Ok(());
     };
     Err(OperationError::Shape { what: "an attention", reason })
+}
+
+/// Refuses a bound or a bias beside a function of the scores.
+pub(super) fn expect_function(attention: &Attention) -> Result<()> {
+    if !(attention.bound.is_some() || attention.biased) {
+        return Ok(());
+    }
+    let reason = "it has a bound or a bias; put them into the function of the scores";
+    Err(OperationError::Shape { what: "an attention", reason: reason.to_owned() })
 }
 
 /// Refuses Q, K, V and O that do not have the size of the shape.

@@ -11,7 +11,7 @@ use crate::attention::forward::fp8::BLOCK;
 use crate::attention::problem::{Attention, Shape};
 
 /// Multiply-adds of a reference that is computed whole; of larger problems a sample of queries is.
-const MOST_MULTIPLY_ADDS: u64 = 1 << 34;
+pub(crate) const MOST_MULTIPLY_ADDS: u64 = 1 << 34;
 
 /// The inputs of an attention on the host.
 #[derive(Clone, Copy)]
@@ -33,7 +33,11 @@ struct Query {
 }
 
 /// The rows of Q and of K of a sequence.
-fn sequence_rows(attention: &Attention, offsets: &[Vec<u32>; 2], sequence: usize) -> [Range<usize>; 2] {
+pub(crate) fn sequence_rows(
+    attention: &Attention,
+    offsets: &[Vec<u32>; 2],
+    sequence: usize,
+) -> [Range<usize>; 2] {
     let Shape { queries, keys, .. } = attention.shape;
     let of = |offsets: &Vec<u32>, length: u32| match attention.is_packed() {
         true => offsets[sequence] as usize..offsets[sequence + 1] as usize,
@@ -151,6 +155,24 @@ fn verify_within<T: HostNumber, O: HostNumber>(
     })
 }
 
+/// The score of a scaled one of a head, a query's position and a key; and its derivative.
+pub(crate) fn score_of(
+    attention: &Attention,
+    slopes: &[f32],
+    (head, position, key): (usize, i64, usize),
+    scaled: f64,
+) -> (f64, f64) {
+    let (mut score, mut derivative) = (scaled, 1.0);
+    if let Some(bound) = attention.bound.map(f64::from) {
+        let part = (score / bound).tanh();
+        (score, derivative) = (bound * part, 1.0 - part * part);
+    }
+    if attention.biased {
+        score -= f64::from(slopes[head]) * (position - key as i64).abs() as f64;
+    }
+    (score, derivative)
+}
+
 /// A row of O.
 fn attend<T: HostNumber>(attention: &Attention, inputs: &Inputs<'_, T>, query: &Query) -> Row {
     let Shape { heads, kv_heads, head_dim, value_dim, .. } = attention.shape;
@@ -171,14 +193,7 @@ fn attend<T: HostNumber>(attention: &Attention, inputs: &Inputs<'_, T>, query: &
         let (sum, size) =
             q.iter().zip(k).fold((0.0, 0.0), |(sum, size), (q, k)| (sum + q * k, size + (q * k).abs()));
         score_size = score_size.max(scale * size);
-        let mut score = scale * sum;
-        if let Some(bound) = attention.bound {
-            score = f64::from(bound) * (score / f64::from(bound)).tanh();
-        }
-        if attention.biased {
-            score -= f64::from(inputs.slopes[head]) * (position - key as i64).abs() as f64;
-        }
-        score
+        score_of(attention, inputs.slopes, (head, position, key), scale * sum).0
     };
     let scores: Vec<f64> = visible.clone().map(&mut score).collect();
     let sink = if attention.sinks { f64::from(inputs.sinks[head]) } else { f64::NEG_INFINITY };
@@ -268,108 +283,19 @@ pub(crate) fn verify_fp8<O: HostNumber>(
     Ok(Verified { finding: Some(finding), ..verified })
 }
 
-/// A sum, and the sum of the magnitudes of what it adds: how far off its terms may be.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    value: f64,
-    error: f64,
-}
-
-impl Sum {
-    /// Adds `factor · value`; `factor` is off by `error`.
-    fn add(&mut self, factor: f64, error: f64, value: f64) {
-        self.value += factor * value;
-        self.error += error * value.abs();
-    }
-}
-
-/// Compares the gradients of Q, K and V with f64: Q, K, V and dO are `inputs`.
-pub(crate) fn verify_gradients<T: HostNumber>(
-    attention: &Attention,
-    inputs: &[Vec<T>; 4],
-    found: &[Vec<T>; 3],
-) -> std::result::Result<Verified, Mismatch> {
-    let Shape { batch, kv_heads, .. } = attention.shape;
-    compare_parts((batch * kv_heads) as usize, &|unit| {
-        let (sequence, kv_head) = (unit / kv_heads as usize, unit % kv_heads as usize);
-        verify_unit(attention, inputs, found, (sequence, kv_head))
-    })
-}
-
-/// The gradients of a head of K and V, and of the heads of Q that it serves.
-fn verify_unit<T: HostNumber>(
-    attention: &Attention,
-    [q, k, v, d_o]: &[Vec<T>; 4],
-    [d_q, d_k, d_v]: &[Vec<T>; 3],
-    (sequence, kv_head): (usize, usize),
-) -> std::result::Result<Verified, Mismatch> {
-    let Shape { queries, keys, heads, kv_heads, head_dim, value_dim, .. } = attention.shape;
-    let [queries, keys, d, value_d] = [queries, keys, head_dim, value_dim].map(|extent| extent as usize);
-    let scale = f64::from(attention.scale_or_default());
-    let start = |length: usize, row: usize, (head, heads): (usize, u32), d: usize| {
-        ((sequence * length + row) * heads as usize + head) * d
-    };
-    let row = |matrix: &[T], start: usize, d: usize| -> Vec<f64> {
-        matrix[start..][..d].iter().map(|value| value.exact()).collect()
-    };
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let kv = (kv_head, kv_heads);
-    let k: Vec<_> = (0..keys).map(|key| row(k, start(keys, key, kv, d), d)).collect();
-    let v: Vec<_> = (0..keys).map(|key| row(v, start(keys, key, kv, value_d), value_d)).collect();
-    let mut key_sums = vec![vec![Sum::default(); d]; keys];
-    let mut value_sums = vec![vec![Sum::default(); value_d]; keys];
-    let mut compared = Vec::new();
-    let judge = |found: &[T], sums: &[Sum]| -> Vec<Compared> {
-        let each = found.iter().zip(sums).map(|(found, sum)| Compared {
-            found: found.exact(),
-            expected: sum.value,
-            tolerance: sum.error + T::ROUNDING * sum.value.abs() + T::SMALLEST,
-        });
-        each.collect()
-    };
-    let group = (heads / kv_heads) as usize;
-    for head in kv_head * group..(kv_head + 1) * group {
-        for query in 0..queries {
-            let q = row(q, start(queries, query, (head, heads), d), d);
-            let gradient = row(d_o, start(queries, query, (head, heads), value_d), value_d);
-            let position = query as i64 + keys as i64 - queries as i64;
-            let visible = attention.mask.visible(position, keys as i64);
-            let visible = visible.start as usize..visible.end.max(visible.start) as usize;
-            let scores: Vec<f64> = visible.clone().map(|key| scale * dot(&q, &k[key])).collect();
-            let maximum = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let weights: Vec<f64> = scores.iter().map(|score| (score - maximum).exp()).collect();
-            let total: f64 = weights.iter().sum();
-            let products: Vec<f64> = visible.clone().map(|key| dot(&gradient, &v[key])).collect();
-            let delta = dot(&weights, &products) / total;
-            // O is rounded to T before delta is computed of it.
-            let size: f64 = (0..value_d)
-                .map(|j| {
-                    visible.clone().zip(&weights).map(|(key, w)| w * v[key][j]).sum::<f64>() / total
-                        * gradient[j]
-                })
-                .map(f64::abs)
-                .sum();
-            let mut query_sums = vec![Sum::default(); d];
-            for (number, key) in visible.enumerate() {
-                let weight = weights[number] / total;
-                let ds = weight * (products[number] - delta);
-                // P and dS are rounded to T; exponentials are good to 2^-20.
-                let error =
-                    T::ROUNDING * (2.0 * ds.abs() + weight * size) + weight * products[number].abs() * 1e-5;
-                for j in 0..d {
-                    query_sums[j].add(scale * ds, scale * error, k[key][j]);
-                    key_sums[key][j].add(scale * ds, scale * error, q[j]);
-                }
-                for j in 0..value_d {
-                    value_sums[key][j].add(weight, weight * 2.0 * T::ROUNDING, gradient[j]);
-                }
-            }
-            compared.extend(judge(&d_q[start(queries, query, (head, heads), d)..][..d], &query_sums));
+/// O of every row, in the order (row, head, element).
+#[cfg(test)]
+pub(crate) fn attend_all(attention: &Attention, inputs: &Inputs<'_, f64>) -> Vec<f64> {
+    let Shape { batch, heads, .. } = attention.shape;
+    let mut o = Vec::new();
+    for sequence in 0..batch as usize {
+        let rows = sequence_rows(attention, inputs.offsets, sequence);
+        for (number, head) in
+            (0..rows[0].len()).flat_map(|row| (0..heads as usize).map(move |head| (row, head)))
+        {
+            let query = Query { head, number, rows: rows.clone() };
+            o.extend(attend(attention, inputs, &query).elements.iter().map(|element| element.value));
         }
     }
-    for key in 0..keys {
-        compared.extend(judge(&d_k[start(keys, key, kv, d)..][..d], &key_sums[key]));
-        compared.extend(judge(&d_v[start(keys, key, kv, value_d)..][..value_d], &value_sums[key]));
-    }
-    compare(compared, |index| vec![sequence, kv_head, index as usize])
+    o
 }

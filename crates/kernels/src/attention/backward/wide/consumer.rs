@@ -16,11 +16,13 @@
 use warpwright::prelude::*;
 
 use super::exchange::Exchange;
-use super::{GRADIENTS_BARRIER, ROWS, WEIGHTS_BARRIER, WideBackwardKernel};
+use super::{GRADIENTS_BARRIER, WEIGHTS_BARRIER};
 use crate::attention::backward::consumer::Stages;
-use crate::attention::backward::range::{BackwardProblem, Range};
+use crate::attention::backward::range::Range;
 use crate::attention::backward::results::QuerySums;
-use crate::attention::backward::scores::{ScorePart, pair_of, score_gradients, store_operand};
+use crate::attention::backward::scores::{
+    QueryBlock, Weighting, as_accumulator, pair_of, score_gradients, store_scores,
+};
 use crate::attention::problem::AttentionElement;
 
 /// Threads of the consumers.
@@ -64,49 +66,53 @@ struct Progress {
 
 /// What a consumer knows.
 pub(super) struct Consumers<'k, T: AttentionElement> {
-    pub(super) kernel: WideBackwardKernel,
     pub(super) role: Role,
     pub(super) products: &'k Products,
     pub(super) exchange: &'k Exchange<T>,
-    pub(super) problem: BackwardProblem,
-    pub(super) first_key: Reg<u32>,
+    pub(super) weighting: Weighting<'k>,
     pub(super) lse: &'k Tensor<f32, SharedSpace>,
     pub(super) delta: &'k Tensor<f32, SharedSpace>,
     /// dQ, and the warpgroup's part of its columns.
     pub(super) sums: QuerySums,
     pub(super) part: Reg<u32>,
     pub(super) range: Range,
-    /// Blocks of queries of a head.
-    pub(super) row_blocks: Reg<u32>,
+}
+
+/// P of a block; and, of scores with a function, P times its derivative.
+struct Weights<T> {
+    weights: Fragment<T>,
+    slopes: Option<Fragment<T>>,
 }
 
 #[device]
 impl<T: AttentionElement> Consumers<'_, T> {
     /// Warpgroup 0: P and dV of every block, and its part of dQ.
     pub(super) fn weights_of_all(&self, registers: &mut Registers<T>, mut stages: Stages) {
-        let range = self.range;
+        let (range, unit) = (self.range, self.weighting.unit);
+        let [_, group] = unit.problem.heads;
+        let head = unit.kv_head * group;
         let stage = stages.q.wait();
         self.start_scores(registers, stage);
         wait_multiplications(0);
-        self.mask(registers, range.begin);
-        self.weights(registers, stage);
-        self.pack_weights(registers);
-        self.store_operand(registers);
-        self.weights_barrier().arrive();
+        let block = QueryBlock { in_head: range.begin, number: range.begin, head };
+        let weights = self.weights(registers, stage, (block, true));
+        self.take(registers, &weights.weights);
+        self.store_weights(&weights);
         let mut progress = Progress { number: range.begin, parity: constant(0) };
-        for number in 0..self.problem.heads[1] {
-            let first = number * self.row_blocks;
+        for number in 0..group {
+            let (first, head) = (number * unit.line_blocks, head + number);
+            let query_block = |in_head| QueryBlock { in_head, number: first + in_head, head };
             let begin = range.begin + number.eq(0u32).to_u32();
             let whole_begin = range.whole.0.max(begin);
             let whole_end = range.whole.1.max(whole_begin);
             for block in begin..whole_begin {
-                self.weights_step((block, first + block), true, registers, &mut stages, &mut progress);
+                self.weights_step((query_block(block), true), registers, &mut stages, &mut progress);
             }
             for block in whole_begin..whole_end {
-                self.weights_step((block, first + block), false, registers, &mut stages, &mut progress);
+                self.weights_step((query_block(block), false), registers, &mut stages, &mut progress);
             }
             for block in whole_end..range.end {
-                self.weights_step((block, first + block), true, registers, &mut stages, &mut progress);
+                self.weights_step((query_block(block), true), registers, &mut stages, &mut progress);
             }
         }
         self.start_weight_products(registers, &mut stages, progress);
@@ -125,11 +131,12 @@ impl<T: AttentionElement> Consumers<'_, T> {
         self.start_dp(registers, stage);
         wait_multiplications(0);
         self.gradients(registers, stage, &mut stages);
+        let unit = self.weighting.unit;
         let mut progress = Progress { number: range.begin, parity: constant(0) };
-        for number in 0..self.problem.heads[1] {
+        for number in 0..unit.problem.heads[1] {
             let begin = range.begin + number.eq(0u32).to_u32();
             for block in begin..range.end {
-                self.gradients_step(number * self.row_blocks + block, registers, &mut stages, &mut progress);
+                self.gradients_step(number * unit.line_blocks + block, registers, &mut stages, &mut progress);
             }
         }
         self.start_gradient_products(registers, &mut stages, progress);
@@ -139,12 +146,10 @@ impl<T: AttentionElement> Consumers<'_, T> {
         self.add_dq(registers, progress);
     }
 
-    /// P of a block, its number in its head and in all; the products of the block before. `masked`:
-    /// some query does not see all keys.
+    /// P of a block; the products of the block before. `masked`: some query does not see all keys.
     fn weights_step(
         &self,
-        (block, number): (Reg<u32>, Reg<u32>),
-        masked: bool,
+        (block, masked): (QueryBlock, bool),
         registers: &mut Registers<T>,
         stages: &mut Stages,
         progress: &mut Progress,
@@ -153,21 +158,17 @@ impl<T: AttentionElement> Consumers<'_, T> {
         self.start_scores(registers, next);
         self.start_weight_products(registers, stages, *progress);
         wait_multiplications(2);
-        if masked {
-            self.mask(registers, block);
-        }
-        self.weights(registers, next);
+        let weights = self.weights(registers, next, (block, masked));
         wait_multiplications(1);
         stages.gradient.release();
-        self.pack_weights(registers);
+        self.take(registers, &weights.weights);
         wait_multiplications(0);
         self.release_tiles(true);
         // Beside the other warpgroups' last reads of the tile.
         self.add_dq(registers, *progress);
         self.exchange.wait_until_free(progress.parity);
-        self.store_operand(registers);
-        self.weights_barrier().arrive();
-        progress.number = number;
+        self.store_weights(&weights);
+        progress.number = block.number;
         progress.parity = progress.parity ^ 1u32;
     }
 
@@ -261,29 +262,46 @@ impl<T: AttentionElement> Consumers<'_, T> {
         self.role.thread() % 128
     }
 
-    fn mask(&self, registers: &mut Registers<T>, block: Reg<u32>) {
-        let part = ScorePart { thread: self.thread(), first_key: self.first_key, first_query: block * ROWS };
-        part.mask(&mut registers.scores, self.kernel.mask, self.problem);
-    }
-
-    /// Sᵀ becomes P.
-    fn weights(&self, registers: &mut Registers<T>, stage: Stage) {
-        let (thread, scale) = (self.thread(), self.problem.scale * std::f32::consts::LOG2_E);
-        for i in (0..registers.scores.len()).step_by(4) {
-            let lse = pair_of(self.lse, stage, thread, i);
+    /// P of a block, from Sᵀ.
+    fn weights(
+        &self,
+        registers: &mut Registers<T>,
+        stage: Stage,
+        (block, masked): (QueryBlock, bool),
+    ) -> Weights<T> {
+        let (thread, scores) = (self.thread(), &mut registers.scores);
+        let (weighting, part) = (self.weighting, self.weighting.part(thread, block));
+        let lse = |i| pair_of(self.lse, stage, thread, i);
+        if let Some(function) = weighting.function {
+            let [mut weights, mut slopes] = [(); 2].map(|()| Fragment::like(scores.layout()));
+            weighting.weights_by(function, scores, (part, masked), lse, (&mut weights, &mut slopes));
+            return Weights { weights, slopes: Some(slopes) };
+        }
+        if masked {
+            part.mask(scores);
+        }
+        let scale = weighting.unit.problem.scale * std::f32::consts::LOG2_E;
+        for i in (0..scores.len()).step_by(4) {
+            let lse = lse(i);
             for j in 0..4 {
-                let score = registers.scores.get(i + j);
-                registers.scores.set(i + j, fast::exp2(score * scale - lse[(j % 2) as usize]));
+                let score = scores.get(i + j);
+                scores.set(i + j, fast::exp2(score * scale - lse[(j % 2) as usize]));
             }
         }
+        Weights { weights: scores.packed::<T>(T::pack), slopes: None }
     }
 
     /// P as operand A of dV.
-    fn pack_weights(&self, registers: &mut Registers<T>) {
-        for i in (0..registers.scores.len()).step_by(2) {
-            let pair = T::pack(registers.scores.get(i), registers.scores.get(i + 1));
-            registers.operand.set_word(i, pair);
+    fn take(&self, registers: &mut Registers<T>, weights: &Fragment<T>) {
+        for i in (0..weights.len()).step_by(2) {
+            registers.operand.set_word(i, weights.get_word(i));
         }
+    }
+
+    /// Stores P to the CTA's tile, for dS; times the derivative of the function of scores.
+    fn store_weights(&self, weights: &Weights<T>) {
+        self.store(weights.slopes.as_ref().unwrap_or(&weights.weights));
+        self.weights_barrier().arrive();
     }
 
     /// dPᵀ becomes dSᵀ, as operand A of dK, and in shared memory of both CTAs.
@@ -299,7 +317,7 @@ impl<T: AttentionElement> Consumers<'_, T> {
         // All threads have read P and delta.
         self.role.sync_warpgroup();
         stages.gradient.release();
-        self.store_operand(registers);
+        self.store(&as_accumulator(&registers.operand, &registers.scores));
         fence_proxy_async_shared();
         self.role.sync_warpgroup();
         if self.role.leads_warpgroup() {
@@ -309,9 +327,8 @@ impl<T: AttentionElement> Consumers<'_, T> {
     }
 
     /// Stores P or dSᵀ to the CTA's tile.
-    fn store_operand(&self, registers: &Registers<T>) {
+    fn store(&self, values: &Fragment<T>) {
         let own = self.exchange.tiles.slice((All, All, 0));
-        let accumulator = registers.scores.layout();
-        store_operand(&self.products.scores, self.thread(), (&registers.operand, accumulator), &own);
+        store_scores(&self.products.scores, self.thread(), values, &own);
     }
 }

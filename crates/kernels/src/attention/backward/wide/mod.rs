@@ -31,14 +31,18 @@ use warpwright::prelude::*;
 
 use self::consumer::{Consumers, Products, Registers};
 use self::exchange::Exchange;
+use super::configuration::GradientForm;
 use super::consumer::Stages;
 use super::loads::QueryLoads;
 use super::range::{BackwardProblem, Keys, Range};
 use super::results::{KeyRows, QuerySums, Turns};
 use super::rows::row_tile;
-use super::transposed;
+use super::scores::Weighting;
+use super::unit::Unit;
+use super::{Maps, Results, transposed};
 use crate::attention::accumulator::atom;
-use crate::attention::problem::{AttentionElement, MaskBounds};
+use crate::attention::problem::AttentionElement;
+use crate::attention::score::{DifferentiableScoreOp, ScoredKernel};
 
 /// Keys of a CTA, and queries of a block: the rows of a `wgmma`.
 const KEYS: u32 = 64;
@@ -60,14 +64,11 @@ pub(crate) struct WideBackwardKernel {
     pub(crate) value_dim: u32,
     /// Elements of a head of K and of V in memory.
     pub(crate) stored: [u32; 2],
-    pub(crate) mask: MaskBounds,
-    /// Whether the additions to dQ have a fixed order.
-    pub(crate) deterministic: bool,
+    pub(crate) form: GradientForm,
 }
 
 impl WideBackwardKernel {
-    /// Keys of a cluster, and its CTAs.
-    pub(crate) const KEYS: u32 = CTAS * KEYS;
+    /// CTAs of a cluster.
     pub(crate) const CTAS: u32 = CTAS;
 
     /// Columns of dQ that a consumer warpgroup has.
@@ -124,6 +125,19 @@ impl WideBackwardKernel {
         dv: &mut Global<T>,
         problem: BackwardProblem,
     ) {
+        let results = Results { dq: *dq, turns: *turns, dk: *dk, dv: *dv };
+        let function = self.form.function(problem);
+        self.compute([q, k, v, gradient, lse, delta], results, problem, function.as_deref());
+    }
+
+    /// The cluster's unit, each score through `function`.
+    fn compute<T: AttentionElement>(
+        &self,
+        [q, k, v, gradient, lse, delta]: Maps<'_>,
+        results: Results<T>,
+        problem: BackwardProblem,
+        function: Option<&dyn DifferentiableScoreOp>,
+    ) {
         let [producer, consumer] = roles([warpgroups(1).registers(24), warpgroups(2).registers(240)]);
         let (cluster, alone) = (ClusterGrid::new((CTAS, 1)), ClusterGrid::new((1, 1)));
         let rank = cluster_rank();
@@ -144,32 +158,25 @@ impl WideBackwardKernel {
         launch::grid_dependency_wait();
         launch::grid_dependency_launch();
 
-        // The unit: 128 keys of a head of K and V. Of a causal mask the first keys have most queries.
-        let [queries, keys] = problem.lengths;
-        let [kv_heads, group] = problem.heads;
-        let (blocks, unit) = (keys.div_ceil(Self::KEYS), block_idx().x / CTAS);
-        let matrix = unit / blocks;
-        let block = Range::key_block(unit % blocks, blocks, self.deterministic);
-        let unit_key = block * Self::KEYS;
-        let (kv_head, sequence) = (matrix % kv_heads, matrix / kv_heads);
-        let row_blocks = queries.div_ceil(ROWS);
-        let first_key = unit_key + rank * KEYS;
+        let form = self.form;
+        let unit = Unit::new(block_idx().x / CTAS, problem, (form.packed, form.deterministic), ROWS);
+        let (problem, all) = (unit.problem, unit.keys());
+        let first_key = all.first + rank * KEYS;
         // Both CTAs go through the same blocks: those that see some of the cluster's keys.
-        let (all, own) =
-            (Keys { first: unit_key, count: Self::KEYS }, Keys { first: first_key, count: KEYS });
-        let range = Range::new(problem, self.mask, ROWS, all, own);
+        let own = Keys { first: first_key, count: KEYS };
+        let range = Range::new(problem, form.mask, ROWS, all, own);
 
         if producer.is_mine() {
             producer.begin();
             if producer.leads() {
                 let mut kv_stage = kv_pipeline.producer();
-                let k = MappedMatrix::from(k).batch(kv_head).batch(sequence);
-                let v = MappedMatrix::from(v).batch(kv_head).batch(sequence);
-                let peer = (unit_key + (rank ^ 1u32) * KEYS, rank * (self.head_dim / CTAS));
+                let (k, v) = (unit.matrix(k, unit.kv_head), unit.matrix(v, unit.kv_head));
+                let row = unit.starts[1] + first_key;
+                let peer_row = unit.starts[1] + all.first + (rank ^ 1u32) * KEYS;
                 kv_stage.load([
-                    k_tiles.load(k, (first_key, constant(0)), None),
-                    peer_k_tiles.load(k, peer, None),
-                    v_tiles.load(v, (first_key, constant(0)), None),
+                    k_tiles.load(k, (row, constant(0)), None),
+                    peer_k_tiles.load(k, (peer_row, rank * (self.head_dim / CTAS)), None),
+                    v_tiles.load(v, (row, constant(0)), None),
                 ]);
                 let loads = QueryLoads {
                     maps: [q, gradient, lse, delta],
@@ -181,7 +188,7 @@ impl WideBackwardKernel {
                     rows: ROWS,
                 };
                 let (q_stage, gradient_stage) = (q_pipeline.producer(), gradient_pipeline.producer());
-                loads.load(q_stage, gradient_stage, problem, (sequence, kv_head), range);
+                loads.load(q_stage, gradient_stage, unit, range);
             }
         } else {
             consumer.begin();
@@ -222,53 +229,70 @@ impl WideBackwardKernel {
             };
             let stages = Stages { q: q_pipeline.consumer(), gradient: gradient_pipeline.consumer() };
             let mut kv_stage = kv_pipeline.consumer();
-            let first_block = (sequence * kv_heads + kv_head) * group * row_blocks;
+            let first_block = unit.first_block();
             let sums = QuerySums {
-                sums: dq.at(first_block as u64 * u64::from(ROWS * self.head_dim)),
+                sums: results.dq.at(first_block as u64 * u64::from(ROWS * self.head_dim)),
                 elements: ROWS * self.head_dim,
                 threads: PARTS * 128,
-                turns: self.deterministic.then(|| Turns {
-                    counters: turns.at(first_block * PARTS),
+                turns: form.deterministic.then(|| Turns {
+                    counters: results.turns.at(first_block * PARTS),
                     parts: PARTS,
                     rows: ROWS,
-                    row_blocks,
-                    unit: block,
-                    problem,
-                    mask: self.mask,
+                    unit,
+                    mask: form.mask,
                 }),
             };
             let consumers = Consumers {
-                kernel: *self,
                 role: consumer,
                 products: &products,
                 exchange: &exchange,
-                problem,
-                first_key,
+                weighting: Weighting { function, mask: form.mask, rows: ROWS, unit, first_key },
                 lse: lse_tiles.tensor(),
                 delta: delta_tiles.tensor(),
                 sums,
                 part,
                 range,
-                row_blocks,
             };
             kv_stage.wait();
-            let works = range.begin < range.end && group > 0u32;
-            let rows = KeyRows { sequence, kv_head, kv_heads, keys, first: first_key, thread };
+            let works = range.begin < range.end && problem.heads[1] > 0u32;
+            let rows = KeyRows { unit, first: first_key, thread };
             let [d, value_d] = self.stored;
             if warpgroup == 0 {
                 registers.dv.clear();
                 if works {
                     consumers.weights_of_all(&mut registers, stages);
                 }
-                rows.store(&registers.dv, constant(1.0f32), value_d, *dv);
+                rows.store(&registers.dv, constant(1.0f32), value_d, results.dv);
             } else {
                 registers.dk.clear();
                 if works {
                     consumers.gradients_of_all(&mut registers, stages);
                 }
-                rows.store(&registers.dk, problem.scale, d, *dk);
+                rows.store(&registers.dk, problem.scale, d, results.dk);
             }
             kv_stage.release();
         }
+    }
+}
+
+impl<S: DifferentiableScoreOp> ScoredKernel<WideBackwardKernel, S> {
+    /// As [`WideBackwardKernel::backward`], each score through the function.
+    #[kernel]
+    pub(crate) fn wide_backward<T: AttentionElement>(
+        &self,
+        q: &TensorMap,
+        k: &TensorMap,
+        v: &TensorMap,
+        gradient: &TensorMap,
+        lse: &TensorMap,
+        delta: &TensorMap,
+        dq: &mut Global<f32>,
+        turns: &mut Global<u32>,
+        dk: &mut Global<T>,
+        dv: &mut Global<T>,
+        problem: BackwardProblem,
+    ) {
+        let results = Results { dq: *dq, turns: *turns, dk: *dk, dv: *dv };
+        self.kernel.compute([q, k, v, gradient, lse, delta], results, problem, Some(&self.score));
     }
 }

@@ -24,9 +24,9 @@ use super::Results;
 use super::configuration::ForwardKernel;
 use super::consumer::{Products, Warpgroup};
 use super::scheduler::{ForwardProblem, TileScheduler};
-use super::score::ScoreOp;
 use crate::attention::accumulator::atom;
 use crate::attention::problem::AttentionElement;
+use crate::attention::score::ScoreOp;
 use consumer::{Fp8Warpgroup, Registers, Stages};
 use transpose::{SQUARE, Transposer};
 

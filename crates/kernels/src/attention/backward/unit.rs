@@ -1,0 +1,149 @@
+//! What a CTA or a cluster computes: dK and dV of 128 keys of a head.
+
+use warpwright::prelude::*;
+
+use super::configuration::KEYS;
+use super::range::{BackwardProblem, Keys};
+
+/// The rows of Q or of K of packed sequences, in blocks of `rows`. Sequence s has the blocks of a head
+/// from `offsets[s] / rows + s` on: no two sequences share a block, and each leaves at most one empty.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct PackedBlocks {
+    /// The first row of each sequence, and the number of all.
+    pub(super) offsets: Global<u32>,
+    pub(super) sequences: Reg<u32>,
+    pub(super) rows: u32,
+}
+
+/// The rows of a packed sequence.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct PackedSequence {
+    pub(super) number: Reg<u32>,
+    /// Its first row in the matrix, and its rows.
+    pub(super) first: Reg<u32>,
+    pub(super) count: Reg<u32>,
+    pub(super) first_block: Reg<u32>,
+}
+
+#[device]
+impl PackedBlocks {
+    /// The blocks of a head, of `all` rows.
+    pub(super) fn count(self, all: Reg<u32>) -> Reg<u32> {
+        all / self.rows + self.sequences
+    }
+
+    /// The sequence that has a block.
+    pub(super) fn sequence_of(self, block: Reg<u32>) -> PackedSequence {
+        let (mut low, mut high) = (constant(0u32), self.sequences);
+        while low + 1u32 < high {
+            let middle = (low + high) / 2u32;
+            if self.first_block(middle) <= block {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.sequence(low)
+    }
+
+    pub(super) fn sequence(self, number: Reg<u32>) -> PackedSequence {
+        let first = self.offsets.at(number).load_read_only();
+        let count = self.offsets.at(number + 1u32).load_read_only() - first;
+        PackedSequence { number, first, count, first_block: self.first_block(number) }
+    }
+
+    fn first_block(self, number: Reg<u32>) -> Reg<u32> {
+        self.offsets.at(number).load_read_only() / self.rows + number
+    }
+}
+
+/// 128 keys of a head of K and V.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Unit {
+    pub(super) sequence: Reg<u32>,
+    pub(super) kv_head: Reg<u32>,
+    /// Its keys, in 128s of the sequence.
+    pub(super) block: Reg<u32>,
+    /// The problem of the sequence.
+    pub(super) problem: BackwardProblem,
+    /// The sequence's first query and first key in the matrices; 0 unless they are packed.
+    pub(super) starts: [Reg<u32>; 2],
+    /// The line of lse, delta and dQ that the first head of Q has, the sequence's first block of it,
+    /// and the blocks of a line.
+    pub(super) line: Reg<u32>,
+    pub(super) line_start: Reg<u32>,
+    pub(super) line_blocks: Reg<u32>,
+    packed: bool,
+}
+
+#[device]
+impl Unit {
+    /// Unit `index` of a launch whose blocks have `rows` queries. The first of a sequence has its first
+    /// keys, which most queries of a causal mask see; or, where the order of additions is fixed, the last
+    /// keys, which have the first turn.
+    pub(super) fn new(
+        index: Reg<u32>,
+        problem: BackwardProblem,
+        (packed, deterministic): (bool, bool),
+        rows: u32,
+    ) -> Unit {
+        let ([queries, keys], [kv_heads, group]) = (problem.lengths, problem.heads);
+        let in_order = |index, blocks: Reg<u32>| if deterministic { blocks - 1u32 - index } else { index };
+        if !packed {
+            let blocks = keys.div_ceil(KEYS);
+            let matrix = index / blocks;
+            return Unit {
+                sequence: matrix / kv_heads,
+                kv_head: matrix % kv_heads,
+                block: in_order(index % blocks, blocks),
+                problem,
+                starts: [constant(0); 2],
+                line: matrix * group,
+                line_start: constant(0),
+                line_blocks: queries.div_ceil(rows),
+                packed,
+            };
+        }
+        let [query_blocks, key_blocks] = problem.packed_blocks(rows);
+        let blocks = key_blocks.count(keys);
+        let (number, kv_head) = (in_order(index % blocks, blocks), index / blocks);
+        let of_keys = key_blocks.sequence_of(number);
+        let of_queries = query_blocks.sequence(of_keys.number);
+        let block = number - of_keys.first_block;
+        // A block without keys needs no queries.
+        let is_empty = of_keys.count.le(block * KEYS);
+        let lengths = [is_empty.select(0u32, of_queries.count), of_keys.count];
+        Unit {
+            sequence: of_keys.number,
+            kv_head,
+            block,
+            problem: BackwardProblem { lengths, ..problem },
+            starts: [of_queries.first, of_keys.first],
+            line: kv_head * group,
+            line_start: of_queries.first_block,
+            line_blocks: query_blocks.count(queries),
+            packed,
+        }
+    }
+
+    pub(super) fn keys(self) -> Keys {
+        Keys { first: self.block * KEYS, count: KEYS }
+    }
+
+    /// The matrix of a head: a map's third axis are heads, its fourth sequences that are not packed.
+    pub(super) fn matrix(self, map: &TensorMap, head: Reg<u32>) -> MappedMatrix {
+        let matrix = MappedMatrix::from(map).batch(head);
+        if self.packed { matrix } else { matrix.batch(self.sequence) }
+    }
+
+    /// The keys of all sequences before the unit's.
+    pub(super) fn keys_before(self) -> Reg<u64> {
+        let [_, keys] = self.problem.lengths;
+        if self.packed { self.starts[1] as u64 } else { self.sequence as u64 * keys as u64 }
+    }
+
+    /// The sequence's first block of queries of the unit's first head, among all.
+    pub(super) fn first_block(self) -> Reg<u32> {
+        self.line * self.line_blocks + self.line_start
+    }
+}

@@ -1,0 +1,114 @@
+//! Attention's gradients as a workload.
+
+use warpwright::arch::Capability;
+use warpwright_harness::{HostNumber, Options, Prepared, Result, Setup, Values, Work, Workload};
+
+use super::backward::{GradientBuffers, GradientConfiguration};
+use super::gradient_reference::{Gradients, verify_gradients};
+use super::operations::AttentionBuffers;
+use super::options::{AttentionOptions, AttentionType, with_attention_type};
+use super::reference::{Inputs, work};
+use crate::attention::problem::{Attention, AttentionElement};
+use crate::operations::Operations;
+
+/// The gradients of Q, K and V of an attention.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct GradientWorkload {
+    /// What it computes.
+    #[option(flatten)]
+    of: AttentionOptions,
+    /// Queries of a block: 64 or 128.
+    block: Option<u32>,
+    /// Whether every launch computes the same bits: additions to dQ take turns.
+    deterministic: bool,
+}
+
+impl GradientWorkload {
+    fn offsets(&self) -> [Vec<u32>; 2] {
+        self.of.offsets(self.of.packed)
+    }
+
+    fn attention(&self) -> Attention {
+        let [queries, keys] = self.offsets().map(|offsets| offsets.last().copied().unwrap_or(0));
+        let attention = self.of.attention();
+        if self.of.packed { attention.packed(queries, keys) } else { attention }
+    }
+
+    fn prepare_of<T: AttentionElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let attention = self.attention();
+        let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
+        let heads = attention.shape.heads as usize;
+        let chosen = GradientConfiguration::of(&attention);
+        let configuration = GradientConfiguration {
+            rows: self.block.unwrap_or(chosen.rows),
+            deterministic: self.deterministic,
+        };
+        let operations = Operations::new(setup.device());
+        let (offsets, slopes, sinks) = (self.offsets(), self.of.slopes(), self.of.sink_values());
+        let buffers = setup.buffers(self.work(), |seed| {
+            let input =
+                |number: u64, length| setup.values::<T>(Values::Normal, seed + (number << 16), length);
+            let (q, k, v, d_o) = (input(0, q)?, input(1, k)?, input(2, v)?, input(3, o)?);
+            let copy = |values: &Vec<u32>| setup.input(values.len(), |_| values.clone());
+            let numbers = |values: &Vec<f32>| setup.input(values.len(), |_| values.clone());
+            let offsets = [copy(&offsets[0])?, copy(&offsets[1])?];
+            let [slopes, sinks] = [numbers(&slopes)?, numbers(&sinks)?];
+            let (mut o, mut lse) = (setup.output::<T>(o)?, setup.output::<f32>(rows * heads)?);
+            let stream = setup.device().stream()?;
+            let forward = AttentionBuffers {
+                lse: Some(&mut lse),
+                offsets: Some(offsets.each_ref()),
+                slopes: Some(&slopes),
+                sinks: Some(&sinks),
+                ..AttentionBuffers::new(&q, &k, &v, &mut o)
+            };
+            operations.attention(&stream, &attention, forward)?;
+            stream.synchronize()?;
+            let gradients =
+                [setup.output::<T>(q.len())?, setup.output::<T>(k.len())?, setup.output::<T>(v.len())?];
+            let further = (offsets, slopes, (sinks, setup.output::<f32>(heads)?));
+            Ok(([q, k, v, d_o], (o, lse), further, gradients))
+        })?;
+        Ok(buffers
+            .launch(move |stream, ([q, k, v, d_o], (o, lse), (offsets, slopes, sinks), gradients)| {
+                let (sinks, d_sinks) = sinks;
+                let buffers = GradientBuffers {
+                    offsets: Some(offsets.each_ref()),
+                    slopes: Some(slopes),
+                    sinks: Some((sinks, d_sinks)),
+                    ..GradientBuffers::new([q, k, v], (o, lse), d_o, gradients.each_mut())
+                };
+                Ok(operations.attention_gradients_as(stream, &attention, configuration, buffers)?)
+            })
+            .verify(move |(inputs, _, (offsets, slopes, (sinks, d_sinks)), gradients)| {
+                let read = |buffer: &warpwright::runtime::Buffer<T>| buffer.to_vec();
+                let [q, k, v, d_o] = inputs.each_ref().map(read);
+                let [d_q, d_k, d_v] = gradients.each_ref().map(read);
+                let (q, k, v, d_q, d_k, d_v) = (q?, k?, v?, d_q?, d_k?, d_v?);
+                let offsets = [offsets[0].to_vec()?, offsets[1].to_vec()?];
+                let (slopes, sinks, d_sinks) = (slopes.to_vec()?, sinks.to_vec()?, d_sinks.to_vec()?);
+                let inputs =
+                    Inputs { q: &q, k: &k, v: &v, offsets: &offsets, slopes: &slopes, sinks: &sinks };
+                let found = Gradients { matrices: [&d_q, &d_k, &d_v], sinks: &d_sinks };
+                Ok(verify_gradients(&attention, &inputs, &d_o?, &found)?)
+            }))
+    }
+}
+
+impl Workload for GradientWorkload {
+    const NAME: &'static str = "attention-gradients";
+
+    fn supports(capability: &Capability) -> bool {
+        crate::gemm::host::config::has_wgmma(capability)
+    }
+
+    fn work(&self) -> Work {
+        // Five products where the forward pass has two.
+        let Work { operations, bytes } = work(&self.attention(), &self.offsets(), [2; 2]);
+        Work { operations: 2.5 * operations, bytes: 2.0 * bytes }
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        with_attention_type!(self.of.element, T => self.prepare_of::<T>(setup))
+    }
+}
