@@ -4,6 +4,7 @@ mod alignment;
 mod asynchronous;
 mod barriers;
 mod bulk;
+mod cluster_launch;
 mod global;
 mod harness;
 mod inlining;

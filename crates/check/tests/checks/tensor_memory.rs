@@ -175,3 +175,19 @@ fn columns_are_given_back_when_all_are_done() {
     let uncommitted = [ALLOCATE, FILL, PROXY, SYNC, MULTIPLY];
     found(&body(&uncommitted), FOUR_WARPS, Leak, ["tcgen05.mma"]);
 }
+
+/// Scales, which a multiply of 128 rows and 16 columns reads.
+const STORE_SCALES: &str =
+    "tcgen05.st.sync.aligned.32x32b.x8.b32 [%r2+32], {%r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3};";
+const MULTIPLY_SCALED: &str = "setp.eq.u32 %p4, 0, 1;
+    @%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r1], %rd1, %rd1, 0x8840000, [%r1+32], [%r1+36], %p4;";
+
+#[test]
+fn scales_are_kept_until_the_commit() {
+    let start = [ALLOCATE, FILL, PROXY, STORE_SCALES, STORED, BEFORE, SYNC, AFTER, MULTIPLY_SCALED, COMMIT];
+    let whole = |parts: &[&str]| body(&[&start[..], parts, &[FREE]].concat());
+    clean(&whole(&[WAIT, AFTER, STORE_SCALES, STORED, BEFORE]), FOUR_WARPS);
+    let places = ["tcgen05.st", "tcgen05.mma"];
+    found(&whole(&[BEFORE, SYNC, AFTER, STORE_SCALES, STORED, WAIT]), FOUR_WARPS, InFlight, places);
+    found(&whole(&[WAIT, STORE_SCALES, STORED]), FOUR_WARPS, TensorFence, places);
+}
