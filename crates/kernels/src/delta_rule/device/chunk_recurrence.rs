@@ -159,19 +159,19 @@ impl ChunkRecurrence {
                 let first = constant(0u32);
                 round(&mut head.s_rounded, &head.s);
                 full.at(0).wait_parity(0);
-                head.replace(first, length_of(first), None);
+                let mut keep = head.replace(first, length_of(first), None);
                 for chunk in 1..chunks {
                     let (stage, parity) = (chunk % STAGES, chunk / STAGES % 2);
-                    head.advance((chunk - 1) % STAGES);
+                    head.advance((chunk - 1) % STAGES, &keep);
                     full.at(stage).wait_parity(parity);
                     let (o, before) = (o_of(chunk - 1), empty.at((chunk - 1) % STAGES));
-                    head.replace(stage, length_of(chunk), Some((before, output, o)));
+                    keep = head.replace(stage, length_of(chunk), Some((before, output, o)));
                 }
                 let last = chunks - 1;
-                head.advance(last % STAGES);
+                head.advance(last % STAGES, &keep);
                 wait_multiplications(0);
                 output.stage(&Output::round(&head.read));
-                output.store(o_of(last), length_of(last));
+                output.store(&output.load(), o_of(last), length_of(last));
             }
             for i in 0..head.s.len() {
                 state.at(at.column(i) * HEAD + at.row(i)).store(head.s.get(i).convert::<S>());
@@ -247,15 +247,16 @@ impl HeadState {
         }
     }
 
-    /// Δ and Z of the chunk in `stage`. Beside the first product, the output of the chunk before
-    /// leaves its registers, and its stage is released. It is stored beside the last product: Δ depends
-    /// on all that comes before, and nothing on the store.
+    /// Δ and Z of the chunk in `stage`, and its `Factor::Keep`. Beside the first product, the output of
+    /// the chunk before leaves its registers, and its stage is released. It is stored beside the last
+    /// product: Δ depends on all that comes before, and nothing on the store. What is loaded then comes
+    /// before the store, whose accesses to shared memory would delay it.
     fn replace(
         &mut self,
         stage: Reg<u32>,
         length: Reg<u32>,
         before: Option<(Mbarrier, Output, Global<bf16>)>,
-    ) {
+    ) -> [Reg<f32>; TOKENS] {
         let (b, lane) = ((All, All, stage), self.thread % 32);
         if length < CHUNK {
             self.clear_rows(stage, length);
@@ -285,21 +286,24 @@ impl HeadState {
         round(&mut self.delta_rounded, &self.delta);
         let inverse = self.inverse.slice(b);
         multiply(&self.over_v, &mut self.delta, &self.delta_rounded, &inverse, Accumulate::Yes);
-        if let Some((_, output, o)) = before {
-            output.store(o, constant(CHUNK));
-        }
         let decay = factors.decay();
+        let keep = factors.load(Factor::Keep);
+        let stored = before.map(|(_, output, o)| (output, output.load(), o));
         for i in 0..self.s.len() {
             self.s.set(i, self.s.get(i) * decay);
         }
+        if let Some((output, pieces, o)) = stored {
+            output.store(&pieces, o, constant(CHUNK));
+        }
         wait_multiplications(0);
+        keep
     }
 
     /// The state after the chunk in `stage`, and its output: this product may be in flight.
-    fn advance(&mut self, stage: Reg<u32>) {
+    fn advance(&mut self, stage: Reg<u32>, keep: &[Reg<f32>; TOKENS]) {
         let b = (All, All, stage);
         let factors = TokenFactors::of(self.factors.at(stage * FACTORS), self.thread % 32);
-        let (keep, read) = (factors.load(Factor::Keep), factors.load(Factor::Read));
+        let read = factors.load(Factor::Read);
         for i in (0..self.delta.len()).step_by(2) {
             let kept = [i, i + 1].map(|i| self.delta.get(i) * keep[token(i)]);
             self.delta_kept.set_word(i, pair(kept[0], kept[1]));
@@ -350,6 +354,9 @@ fn round(to: &mut Fragment<bf16>, from: &Fragment<f32>) {
     }
 }
 
+/// Tokens of a thread.
+const TOKENS: usize = 16;
+
 /// The factors of a chunk in shared memory, as a thread needs them: those of its 16 tokens.
 #[derive(Clone, Copy)]
 struct TokenFactors {
@@ -364,9 +371,10 @@ impl TokenFactors {
     }
 
     #[track_caller]
-    fn load(&self, factor: Factor) -> Vec<Reg<f32>> {
-        let pairs = (0..CHUNK).step_by(8);
-        pairs.flat_map(|block| self.own.at(factor.start() + block).load_vector::<2>()).collect()
+    fn load(&self, factor: Factor) -> [Reg<f32>; TOKENS] {
+        let mut pairs =
+            (0..CHUNK).step_by(8).flat_map(|block| self.own.at(factor.start() + block).load_vector::<2>());
+        [(); TOKENS].map(|()| pairs.next().expect("a pair for every 8 tokens"))
     }
 
     #[track_caller]
@@ -426,16 +434,28 @@ impl Output {
         sync_warp(ALL_LANES);
     }
 
-    /// Stores the first `length` tokens of what is staged, from `to` on.
-    fn store(&self, to: Global<bf16>, length: Reg<u32>) {
-        let lane = self.lane;
-        for block in 0..4 {
-            let (token, piece) = (block * 16 + lane / 2, lane % 2 * 8);
-            let words = self.staged.at(token * PITCH + piece).cast::<u32>().load_vector::<4>();
+    /// The token, of the first 16, and the column of this lane's pieces.
+    fn piece(&self) -> (Reg<u32>, Reg<u32>) {
+        (self.lane / 2, self.lane % 2 * 8)
+    }
+
+    /// This lane's pieces of what is staged, one of every 16 tokens.
+    fn load(&self) -> [[Reg<u32>; 4]; 4] {
+        let (token, column) = self.piece();
+        let pieces = [0, 16, 32, 48]
+            .map(|first| self.staged.at((token + first) * PITCH + column).cast::<u32>().load_vector::<4>());
+        sync_warp(ALL_LANES);
+        pieces
+    }
+
+    /// Stores the pieces of the first `length` tokens, from `to` on.
+    fn store(&self, pieces: &[[Reg<u32>; 4]; 4], to: Global<bf16>, length: Reg<u32>) {
+        let (token, column) = self.piece();
+        for (piece, first) in pieces.iter().zip([0, 16, 32, 48]) {
+            let token = token + first;
             if token < length {
-                to.at(token * self.row + piece).cast::<u32>().store_vector(words);
+                to.at(token * self.row + column).cast::<u32>().store_vector(*piece);
             }
         }
-        sync_warp(ALL_LANES);
     }
 }
