@@ -39,8 +39,9 @@ const MANY_ROWS: u32 = 8;
 /// Threads of a CTA at most, of many rows. (H200, 128 rows of 248,320: 104 us with 256, 134 with
 /// 512.)
 const MANY_ROWS_THREADS: u32 = 256;
-/// Rows and tokens from which a CTA streams a row: about half of the SMs have one. (An estimate: the
-/// streamed kernel has not been timed on a GPU.)
+/// Rows and tokens from which a CTA streams a row: about half of the SMs have one. (H200, top-k and
+/// top-p of 248,320 tokens: 128 rows take 49 us instead of 98, 64 rows 39 instead of 55, 32 rows 36
+/// instead of 31.)
 const STREAMED_ROWS: u32 = 64;
 const STREAMED_VOCABULARY: u32 = 1 << 15;
 /// CTAs of a cluster at most, on Hopper with the non-portable size.
