@@ -1,6 +1,7 @@
 //! The tests of the crate, in one program.
 
 mod attention;
+mod attention_mutants;
 mod clean;
 mod counters;
 mod decode_attention;
