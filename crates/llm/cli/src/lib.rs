@@ -1,1 +1,30 @@
 //! The verbs of `warpwright-llm`, a file per verb.
+
+mod generate;
+mod model;
+mod score;
+
+use clap::Parser;
+
+/// Runs language models on the kernels of warpwright.
+#[derive(Debug, Parser)]
+#[command(name = "warpwright-llm", version)]
+pub enum Command {
+    /// Continue a prompt.
+    Generate(generate::Generate),
+    /// Print the log-probability of each given token.
+    Score(score::Score),
+}
+
+impl Command {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The model cannot be loaded or run.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Generate(generate) => generate.run(),
+            Self::Score(score) => score.run(),
+        }
+    }
+}

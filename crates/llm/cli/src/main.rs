@@ -1,3 +1,8 @@
 //! The `warpwright-llm` command.
 
-fn main() {}
+use clap::Parser;
+use warpwright_llm_cli::Command;
+
+fn main() -> anyhow::Result<()> {
+    Command::parse().run()
+}

@@ -1,1 +1,12 @@
 //! Models, weights and the executor of language models on the kernel library.
+
+mod error;
+mod executor;
+mod kernels;
+mod layers;
+mod models;
+mod number;
+pub mod weights;
+
+pub use error::{EngineError, Result, WeightsError};
+pub use executor::{DataType, Engine, Limits};

@@ -1,0 +1,112 @@
+//! From chunks to what the device reads.
+
+use std::collections::BTreeSet;
+
+use warpwright_llm_step::{Chunk, Slot, Step, Tokens};
+
+use super::ModelExecutor;
+use crate::error::{EngineError, Result};
+use crate::kernels::tokens::LAST;
+use crate::layers::{Batch, Shape};
+use crate::number::Number;
+
+fn refuse<V>(reason: String) -> Result<V> {
+    Err(EngineError::Step(reason))
+}
+
+impl<T: Number> ModelExecutor<T> {
+    pub(super) fn expect_slot(&self, slot: Slot) -> Result<()> {
+        let slots = self.capacity.slots;
+        if slot.0 < slots { Ok(()) } else { refuse(format!("slot {} of {slots} does not exist", slot.0)) }
+    }
+
+    /// Refuses chunks that contradict the capacity or each other.
+    pub(super) fn check(&self, step: &Step) -> Result<()> {
+        let capacity = self.capacity;
+        let tokens: u64 = step.chunks.iter().map(|chunk| u64::from(chunk.tokens.len())).sum();
+        if tokens > capacity.tokens.into() || step.chunks.len() > capacity.sequences as usize {
+            let chunks = step.chunks.len();
+            return refuse(format!(
+                "{tokens} tokens in {chunks} chunks are more than {} in {}",
+                capacity.tokens, capacity.sequences
+            ));
+        }
+        let slots: BTreeSet<u32> = step.chunks.iter().map(|chunk| chunk.slot.0).collect();
+        if slots.len() != step.chunks.len() {
+            return refuse("two chunks have the same slot".to_owned());
+        }
+        step.chunks.iter().try_for_each(|chunk| self.check_chunk(chunk))
+    }
+
+    fn check_chunk(&self, chunk: &Chunk) -> Result<()> {
+        let capacity = self.capacity;
+        self.expect_slot(chunk.slot)?;
+        let count = chunk.tokens.len();
+        let end = u64::from(chunk.position) + u64::from(count);
+        if count == 0 || end > capacity.context.into() {
+            let (first, most) = (chunk.position, capacity.context);
+            return refuse(format!("a chunk has the tokens {first} to {end}; give 1 or more, up to {most}"));
+        }
+        if end > chunk.pages.len() as u64 * u64::from(capacity.page_tokens) {
+            return refuse(format!("{} pages do not hold {end} tokens", chunk.pages.len()));
+        }
+        if let Some(page) = chunk.pages.iter().find(|page| page.0 >= capacity.pages) {
+            return refuse(format!("page {} of {} does not exist", page.0, capacity.pages));
+        }
+        if let Tokens::Known(tokens) = &chunk.tokens
+            && let Some(token) = tokens.iter().find(|token| **token >= capacity.vocabulary)
+        {
+            return refuse(format!("token {token} is not in the vocabulary of {}", capacity.vocabulary));
+        }
+        let targets = chunk.score.as_ref().map_or(0, |score| score.targets.len());
+        if targets > count as usize || chunk.draft > capacity.drafts {
+            let draft = chunk.draft;
+            return refuse(format!("{targets} targets and {draft} drafts of a chunk of {count} tokens"));
+        }
+        Ok(())
+    }
+
+    /// The chunks on the device.
+    pub(super) fn batch(&self, chunks: &[Chunk]) -> Result<Batch> {
+        let device = self.operations.device();
+        let page_size = self.capacity.page_tokens;
+        let (mut given, mut positions, mut keys, mut sequences) = (vec![], vec![], vec![], vec![]);
+        let (mut starts, mut slots) = (vec![0u32], vec![]);
+        let used = |chunk: &Chunk| (chunk.position + chunk.tokens.len()).div_ceil(page_size);
+        let entries = chunks.iter().map(used).max().unwrap_or(1);
+        let mut table = vec![0u32; chunks.len() * entries as usize];
+        for (sequence, chunk) in chunks.iter().enumerate() {
+            let pages = &chunk.pages[..used(chunk) as usize];
+            let of_table = &mut table[sequence * entries as usize..][..pages.len()];
+            of_table.iter_mut().zip(pages).for_each(|(entry, page)| *entry = page.0);
+            for at in 0..chunk.tokens.len() {
+                let position = chunk.position + at;
+                given.push(match &chunk.tokens {
+                    Tokens::Known(tokens) => tokens[at as usize].cast_signed(),
+                    Tokens::Last => LAST,
+                });
+                positions.push(position);
+                keys.push(pages[(position / page_size) as usize].0 * page_size + position % page_size);
+                sequences.push(sequence as u32);
+            }
+            starts.push(positions.len() as u32);
+            slots.push(chunk.slot.0);
+        }
+        Ok(Batch {
+            shape: Shape {
+                tokens: positions.len() as u32,
+                sequences: chunks.len() as u32,
+                longest: chunks.iter().map(|chunk| chunk.tokens.len()).max().unwrap_or(0),
+            },
+            tokens: device.uninitialized(given.len())?,
+            given: device.buffer_from(&given)?,
+            positions: device.buffer_from(&positions)?,
+            keys: device.buffer_from(&keys)?,
+            sequences: device.buffer_from(&sequences)?,
+            starts: device.buffer_from(&starts)?,
+            slots: device.buffer_from(&slots)?,
+            table: device.buffer_from(&table)?,
+            entries,
+        })
+    }
+}

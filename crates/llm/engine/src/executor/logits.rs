@@ -1,0 +1,146 @@
+//! From rows of logits to tokens and log-probabilities.
+
+use warpwright::runtime::Buffer;
+use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
+use warpwright_llm_step::{Chunk, Output, Sampled, Sampling, log_probabilities, sample};
+
+use crate::error::Result;
+use crate::kernels::tokens::remember;
+use crate::layers::Pass;
+use crate::layers::decoder::Decoder;
+use crate::number::Number;
+
+/// Rows of logits at once: of a large vocabulary they are 64 MB.
+const ROWS: usize = 64;
+
+/// A row of logits that a chunk wants.
+struct Row<'l> {
+    chunk: usize,
+    /// The token whose successor it predicts.
+    token: u32,
+    wanted: Wanted<'l>,
+}
+
+enum Wanted<'l> {
+    Sample(&'l Sampling),
+    /// The log-probabilities of a given token, and of the most probable ones.
+    Score(u32, u32),
+}
+
+/// What the chunks want of the rows `x`. The sampled tokens stay in `last`, too.
+pub(super) fn outputs<T: Number>(
+    decoder: &Decoder<T>,
+    pass: &mut Pass<'_, T>,
+    x: &Buffer<T>,
+    chunks: &[Chunk],
+    last: &mut Buffer<u32>,
+) -> Result<Vec<Output>> {
+    let mut outputs = vec![Output::default(); chunks.len()];
+    for rows in rows(chunks).chunks(ROWS) {
+        let sampled = of_rows(decoder, pass, x, (rows, chunks), last)?;
+        for (row, sampled) in rows.iter().zip(sampled) {
+            match row.wanted {
+                Wanted::Sample(_) => outputs[row.chunk].sampled.push(sampled),
+                Wanted::Score(..) => outputs[row.chunk].scored.push(sampled),
+            }
+        }
+    }
+    Ok(outputs)
+}
+
+/// The rows of all chunks.
+fn rows(chunks: &[Chunk]) -> Vec<Row<'_>> {
+    let (mut rows, mut start) = (vec![], 0);
+    for (chunk, of_chunk) in chunks.iter().enumerate() {
+        if let Some(score) = &of_chunk.score {
+            let row = |(at, target): (usize, &u32)| {
+                let wanted = Wanted::Score(*target, score.top);
+                Row { chunk, token: start + at as u32, wanted }
+            };
+            rows.extend(score.targets.iter().enumerate().map(row));
+        }
+        start += of_chunk.tokens.len();
+        if let Some(sampling) = &of_chunk.sampling {
+            rows.push(Row { chunk, token: start - 1, wanted: Wanted::Sample(sampling) });
+        }
+    }
+    rows
+}
+
+/// The results of some rows.
+fn of_rows<T: Number>(
+    decoder: &Decoder<T>,
+    pass: &mut Pass<'_, T>,
+    x: &Buffer<T>,
+    (rows, chunks): (&[Row<'_>], &[Chunk]),
+    last: &mut Buffer<u32>,
+) -> Result<Vec<Sampled>> {
+    let device = pass.operations.device();
+    let vocabulary = decoder.embedding.n;
+    let tokens: Vec<i32> = rows.iter().map(|row| row.token.cast_signed()).collect();
+    let mut logits = device.uninitialized(rows.len() * vocabulary as usize)?;
+    decoder.logits(pass, x, &device.buffer_from(&tokens)?, &mut logits)?;
+
+    let parameters: Vec<u32> = rows.iter().flat_map(|row| parameters(&row.wanted).words()).collect();
+    let parameters = device.buffer_from(&parameters)?;
+    let (mut sampled, mut of_sampled) =
+        (device.uninitialized(rows.len())?, device.uninitialized(rows.len())?);
+    let buffers = SamplingBuffers {
+        logits: &logits,
+        parameters: &parameters,
+        history: None,
+        tokens: &mut sampled,
+        log_probabilities: Some(&mut of_sampled),
+    };
+    pass.operations.sample(pass.stream, (rows.len() as u32, vocabulary), buffers)?;
+    // Rows of given tokens have the slot that nobody reads.
+    let nobody = last.len() as u32 - 1;
+    let slot = |row: &Row<'_>| match row.wanted {
+        Wanted::Sample(_) => chunks[row.chunk].slot.0,
+        Wanted::Score(..) => nobody,
+    };
+    let slots = device.buffer_from(&rows.iter().map(slot).collect::<Vec<_>>())?;
+    remember(pass.on(), &sampled, &slots, last)?;
+
+    let (sampled, of_sampled) = (sampled.to_vec()?, of_sampled.to_vec()?);
+    let mut results = vec![];
+    for (at, row) in rows.iter().enumerate() {
+        let of_row = || logits.read(at * vocabulary as usize..(at + 1) * vocabulary as usize);
+        results.push(match row.wanted {
+            Wanted::Score(token, top) => log_probabilities(&of_row()?, token, top),
+            Wanted::Sample(sampling) if is_on_host(sampling) => {
+                let drawn = sample(&of_row()?, sampling);
+                last.write_at(slot(row) as usize, &[drawn.token])?;
+                drawn
+            }
+            Wanted::Sample(sampling) => {
+                let log_probability = if sampling.log_probabilities.is_some() { of_sampled[at] } else { 0.0 };
+                Sampled { token: sampled[at], log_probability, top: vec![] }
+            }
+        });
+    }
+    Ok(results)
+}
+
+/// Whether a token is drawn by the reference sampler: masks, adjustments and lists of alternatives.
+fn is_on_host(sampling: &Sampling) -> bool {
+    sampling.allowed.is_some()
+        || !sampling.adjustments.is_empty()
+        || sampling.log_probabilities.is_some_and(|top| top > 0)
+}
+
+/// What the device reads.
+fn parameters(wanted: &Wanted<'_>) -> SamplingParameters {
+    let Wanted::Sample(sampling) = wanted else {
+        return SamplingParameters { temperature: 0.0, ..Default::default() };
+    };
+    SamplingParameters {
+        temperature: sampling.temperature,
+        top_k: sampling.top_k,
+        top_p: sampling.top_p,
+        min_p: sampling.min_p,
+        seed: sampling.seed,
+        position: sampling.offset,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,66 @@
+//! What a model computes in, and how much the executor holds.
+
+use warpwright_llm_step::Capacity;
+
+use crate::error::{EngineError, Result};
+use crate::models::{Config, Mixer};
+
+/// The type of activations and weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataType {
+    /// 32-bit floats, for exact comparisons. No tensor cores.
+    F32,
+    /// 16-bit floats with 8 exponent bits.
+    #[default]
+    Bf16,
+}
+
+/// How much the executor holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Tokens of a page of the KV cache: 16, 32, 64, 128 or 256.
+    pub page_tokens: u32,
+    /// Pages of the KV cache.
+    pub pages: u32,
+    /// State slots.
+    pub slots: u32,
+    /// Chunks of a step at most.
+    pub sequences: u32,
+    /// Tokens of a step at most.
+    pub tokens: u32,
+    /// Tokens of a sequence at most; the model's own limit if that is less.
+    pub context: u32,
+}
+
+impl Default for Limits {
+    /// One sequence of up to 4096 tokens, and a prompt in chunks of 512.
+    fn default() -> Self {
+        Self { page_tokens: 64, pages: 64, slots: 1, sequences: 1, tokens: 512, context: 4096 }
+    }
+}
+
+impl Limits {
+    /// The capacity for a model.
+    pub(super) fn capacity(self, config: &Config) -> Result<Capacity> {
+        let Self { page_tokens, pages, slots, sequences, tokens, context } = self;
+        if !matches!(page_tokens, 16 | 32 | 64 | 128 | 256) {
+            let reason = format!("pages of {page_tokens} tokens; give 16, 32, 64, 128 or 256");
+            return Err(EngineError::Config(reason));
+        }
+        if [pages, slots, sequences, tokens, context].contains(&0) {
+            return Err(EngineError::Config("a limit of the executor is 0; give 1 or more".to_owned()));
+        }
+        Ok(Capacity {
+            page_tokens,
+            pages,
+            slots,
+            stateful: config.layers.contains(&Mixer::DeltaNet),
+            sequences,
+            tokens,
+            context: context.min(config.context),
+            vocabulary: config.vocabulary as u32,
+            drafts: 0,
+            top: 20,
+        })
+    }
+}

@@ -1,0 +1,13 @@
+//! Kernels of the engine: what the kernel library lacks, for any head and any type.
+//!
+//! They are simple and right first. f32, head dimensions that the tensor cores do not take, and the
+//! layers around them run here; bf16 of common shapes runs in `warpwright_kernels`.
+
+pub(crate) mod attention;
+pub(crate) mod causal_conv;
+pub(crate) mod delta_rule;
+pub(crate) mod gates;
+mod overlap;
+pub(crate) mod product;
+pub(crate) mod tokens;
+mod vectors;

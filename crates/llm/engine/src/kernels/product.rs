@@ -1,0 +1,272 @@
+//! y (rows, n) = x (rows, k) · Wᵀ with W (n, k), for a few rows: a warp for two rows of W.
+//!
+//! ```text
+//! a row of W    | lane 0 | lane 1 | .. | lane 31 | lane 0 | ..     16 bytes each
+//! rows of x     every lane multiplies its part by the same part of up to 8 rows
+//! ```
+//!
+//! W is read once for all rows of a CTA, so a few rows take the time of reading W. A step of one token
+//! has few kernels, because this one includes what surrounds a product:
+//!
+//! ```text
+//! norm          x is normalized first: every warp reads whole rows, and adds up their squares
+//! activation    W is [gate | up]: y = silu(gate) · up
+//! residual      y is added to what it holds
+//! experts       each row of x has a matrix of its own
+//! ```
+//!
+//! The first loads of W are in flight before the previous kernel ends: weights depend on no kernel.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Stream};
+use warpwright_kernels::operations::{Operations, Result, expect_length};
+use warpwright_kernels::rows::Gain;
+use warpwright_kernels::vector;
+
+use super::overlap::{self, overlaps};
+use super::vectors::load;
+use crate::number::Number;
+
+/// Rows of x of a CTA at most.
+pub(crate) const MAX_ROWS: u32 = 8;
+/// Warps of a CTA.
+const WARPS: u32 = 4;
+
+/// What a kernel computes beside the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Epilogue {
+    /// y is the product.
+    Store,
+    /// The product is added to y.
+    Add,
+    /// y = silu(gate) · up of weights [gate | up].
+    Swiglu,
+}
+
+/// The kernel and its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Product {
+    k: u32,
+    /// Rows of x of a CTA.
+    rows: u32,
+    /// Rows of W of a warp.
+    columns: u32,
+    /// Elements of a load.
+    lanes: u32,
+    /// Loads of a row of W in flight.
+    loads: u32,
+    /// Rows of y for each row of x, each with its own expert.
+    choices: Option<u32>,
+    norm: Option<Gain>,
+    epilogue: Epilogue,
+    overlaps: bool,
+}
+
+impl Product {
+    fn new<T: Number>(device: &Operations, k: u32, rows: u32) -> Self {
+        let lanes = vector::widest(k.into(), T::BYTES);
+        let loads = [4, 2].into_iter().find(|loads| k.is_multiple_of(32 * lanes * loads)).unwrap_or(1);
+        Self {
+            k,
+            rows: rows.clamp(1, MAX_ROWS),
+            columns: 2,
+            lanes,
+            loads,
+            choices: None,
+            norm: None,
+            epilogue: Epilogue::Store,
+            overlaps: overlaps(device),
+        }
+    }
+
+    /// Rows of W of a warp: those that y's column `at`, counted by the warp, needs.
+    fn row_of(&self, first: Reg<u32>, index: u32, n: Reg<u32>) -> Reg<u32> {
+        match self.epilogue {
+            Epilogue::Swiglu => first.min(n - 1) + n * index,
+            _ => (first + index).min(n - 1),
+        }
+    }
+
+    /// `weights` is (n, k), [gate | up] (2 n, k), or (experts, n, k); `gains` is (k).
+    #[kernel]
+    fn run<T: Number, U: Number>(
+        &self,
+        weights: &Global<T>,
+        x: &Global<T>,
+        gains: &Global<T>,
+        experts: &Global<u32>,
+        y: &mut Global<U>,
+        n: u32,
+        rows: u32,
+        epsilon: f32,
+    ) {
+        launch::threads(32 * WARPS);
+        let (warp, lane) = (thread_idx().x / 32, lane_id());
+        let of_warp = self.results();
+        let column = (block_idx().x * WARPS + warp) * of_warp;
+        let first = block_idx().y * self.rows;
+        let mut matrix = constant(0u32).convert::<u64>();
+        if self.choices.is_some() {
+            // Which matrix is read depends on the previous kernel.
+            overlap::wait(self.overlaps);
+            matrix = experts[first].mul_wide(n);
+        }
+        let of_w: Vec<Global<T>> = (0..self.columns)
+            .map(|index| {
+                let row = matrix + self.row_of(column, index, n).convert::<u64>();
+                weights.at(row * u64::from(self.k))
+            })
+            .collect();
+        let of_x: Vec<Global<T>> = (0..self.rows)
+            .map(|row| x.at(((first + row).min(rows - 1) / self.choices.unwrap_or(1)).mul_wide(self.k)))
+            .collect();
+        let count = self.rows as usize;
+        let mut sums = vec![constant(0f32); count * self.columns as usize];
+        let mut squares = vec![constant(0f32); count];
+        let step = 32 * self.lanes;
+        for start in (lane * self.lanes..self.k).step_by(step * self.loads) {
+            let parts: Vec<Vec<Vec<Reg<f32>>>> = (0..self.loads)
+                .map(|at| of_w.iter().map(|w| load(w.at(start).at(at * step), self.lanes)).collect())
+                .collect();
+            overlap::wait(self.overlaps && self.choices.is_none());
+            for (at, parts) in parts.iter().enumerate() {
+                let at = at as u32 * step;
+                let mut gain = vec![];
+                if self.norm.is_some() {
+                    gain = load(gains.at(start).at(at), self.lanes);
+                }
+                for (row, x) in of_x.iter().enumerate() {
+                    let mut x = load(x.at(start).at(at), self.lanes);
+                    if let Some(norm) = self.norm {
+                        squares[row] = x.iter().fold(squares[row], |sum, x| x.mul_add(*x, sum));
+                        x = x
+                            .iter()
+                            .zip(&gain)
+                            .map(|(x, gain)| weighted(norm, *x, *gain))
+                            .collect::<Vec<_>>();
+                    }
+                    for (index, part) in parts.iter().enumerate() {
+                        let sum = &mut sums[index * count + row];
+                        *sum = part.iter().zip(&x).fold(*sum, |sum, (w, x)| w.mul_add(*x, sum));
+                    }
+                }
+            }
+        }
+        overlap::launch(self.overlaps);
+        for row in 0..self.rows {
+            let mut root = constant(1f32);
+            if self.norm.is_some() {
+                let squares = warp::reduce_sum(squares[row as usize]);
+                root = (squares * (1.0 / self.k as f32) + epsilon).rsqrt();
+            }
+            let totals: Vec<Reg<f32>> = (0..self.columns as usize)
+                .map(|index| warp::reduce_sum(sums[index * count + row as usize]) * root)
+                .collect();
+            let results = match self.epilogue {
+                Epilogue::Swiglu => vec![totals[0].silu() * totals[1]],
+                _ => totals,
+            };
+            let row = first + row;
+            for (index, result) in results.iter().enumerate() {
+                let column = column + index as u32;
+                if lane == 0 && column < n && row < rows {
+                    let to = y.at(row.mul_wide(n)).at(column);
+                    let mut result = *result;
+                    if self.epilogue == Epilogue::Add {
+                        result = result + to.load().convert::<f32>();
+                    }
+                    to.store(result.convert::<U>());
+                }
+            }
+        }
+    }
+
+    /// Columns of y of a warp.
+    fn results(&self) -> u32 {
+        if self.epilogue == Epilogue::Swiglu { 1 } else { self.columns }
+    }
+}
+
+/// A normalized element, but for the root of the row's mean square.
+#[track_caller]
+fn weighted(norm: Gain, x: Reg<f32>, gain: Reg<f32>) -> Reg<f32> {
+    match norm {
+        Gain::Weight => x * gain,
+        Gain::ZeroCentred => x.mul_add(gain, x),
+    }
+}
+
+/// A product: rows of x, columns of y, and of x.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProductShape {
+    pub(crate) rows: u32,
+    pub(crate) n: u32,
+    pub(crate) k: u32,
+}
+
+/// The norm before a product: gains (k).
+#[derive(Clone, Copy)]
+pub(crate) struct InputNorm<'l, T> {
+    pub(crate) gains: &'l Buffer<T>,
+    pub(crate) gain: Gain,
+    pub(crate) epsilon: f32,
+}
+
+/// y = x · Wᵀ, of the normalized x and with the epilogue.
+pub(crate) fn product<T: Number, U: Number>(
+    on: (&Operations, &Stream),
+    shape: ProductShape,
+    weights: &Buffer<T>,
+    (x, norm): (&Buffer<T>, Option<InputNorm<'_, T>>),
+    (y, epilogue): (&mut Buffer<U>, Epilogue),
+) -> Result<()> {
+    let ProductShape { rows, n, k } = shape;
+    let of_w = if epilogue == Epilogue::Swiglu { 2 * n } else { n };
+    expect_length("the weights of a product", of_w as usize * k as usize, weights.len())?;
+    expect_length("the input of a product", rows as usize * k as usize, x.len())?;
+    let product = Product { epilogue, norm: norm.map(|norm| norm.gain), ..Product::new::<T>(on.0, k, rows) };
+    launch(on, shape, product, Inputs { weights, x, norm, experts: x.cast() }, y)
+}
+
+/// Row r of y = row r / `choices` of x · W(experts[r])ᵀ, of weights (experts, n, k).
+pub(crate) fn expert_product<T: Number>(
+    on: (&Operations, &Stream),
+    (shape, choices): (ProductShape, u32),
+    weights: &Buffer<T>,
+    (x, experts): (&Buffer<T>, &Buffer<u32>),
+    (y, epilogue): (&mut Buffer<T>, Epilogue),
+) -> Result<()> {
+    let ProductShape { rows, k, .. } = shape;
+    expect_length("the input of experts", rows as usize / choices as usize * k as usize, x.len())?;
+    expect_length("the experts of rows", rows as usize, experts.len())?;
+    let product = Product { choices: Some(choices), epilogue, ..Product::new::<T>(on.0, k, 1) };
+    launch(on, shape, product, Inputs { weights, x, norm: None, experts }, y)
+}
+
+/// What a product reads.
+struct Inputs<'l, T> {
+    weights: &'l Buffer<T>,
+    x: &'l Buffer<T>,
+    norm: Option<InputNorm<'l, T>>,
+    /// Any buffer where there are no experts.
+    experts: &'l Buffer<u32>,
+}
+
+fn launch<T: Number, U: Number>(
+    (operations, stream): (&Operations, &Stream),
+    ProductShape { rows, n, .. }: ProductShape,
+    product: Product,
+    Inputs { weights, x, norm, experts }: Inputs<'_, T>,
+    y: &mut Buffer<U>,
+) -> Result<()> {
+    expect_length("the output of a product", rows as usize * n as usize, y.len())?;
+    if rows == 0 || n == 0 {
+        return Ok(());
+    }
+    let kernel = operations.kernel(product, Product::run::<T, U>)?;
+    let grid = (n.div_ceil(WARPS * product.results()), rows.div_ceil(product.rows));
+    let (gains, epsilon) = norm.map_or((weights, 0.0), |norm| (norm.gains, norm.epsilon));
+    let shape = overlap::shape(kernel.shape(grid), product.overlaps);
+    kernel.launch(stream, shape, (weights, x, gains, experts, y, n, rows, epsilon))?;
+    Ok(())
+}

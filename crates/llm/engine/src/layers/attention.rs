@@ -1,0 +1,161 @@
+//! Attention over the paged cache, with RMSNorm of heads and an output gate where the model has them.
+
+use warpwright::runtime::Buffer;
+use warpwright_kernels::rope::{HeadNorm, HeadRows, RopeBuffers, RopeShape};
+use warpwright_kernels::rows::Gain;
+
+use super::Pass;
+use super::linear::Linear;
+use super::norm::Norm;
+use crate::error::Result;
+use crate::kernels::attention::{AttentionBuffers, PagedAttention};
+use crate::kernels::gates::HeadGates;
+use crate::kernels::product::Epilogue;
+use crate::models::Config;
+use crate::number::Number;
+use crate::weights::Loader;
+
+/// The weights of an attention layer.
+pub(crate) struct Attention<T> {
+    shape: RopeShape,
+    /// [q | k | v]; with a gate a head of q is [q | gate].
+    projection: Linear<T>,
+    norm: Option<HeadNorms<T>>,
+    has_gate: bool,
+    output: Linear<T>,
+}
+
+struct HeadNorms<T> {
+    queries: Buffer<T>,
+    keys: Buffer<T>,
+    epsilon: f32,
+    gain: Gain,
+}
+
+/// The pools of keys and values of a layer.
+pub(crate) struct KeyValues<T> {
+    pub(crate) keys: Buffer<T>,
+    pub(crate) values: Buffer<T>,
+}
+
+impl<T: Number> Attention<T> {
+    pub(crate) fn new(
+        config: &Config,
+        loader: &mut Loader<'_>,
+        name: &str,
+        head_norm: Option<Gain>,
+        has_gate: bool,
+    ) -> Result<Self> {
+        let Config { heads, key_heads, head_dim, .. } = *config;
+        let name = |part: &str| format!("{name}.{part}.weight");
+        let (queries, keys) = ((heads * head_dim) as usize, (key_heads * head_dim) as usize);
+        let of_q = if has_gate { 2 * queries } else { queries };
+        let parts = [(&*name("q_proj"), of_q), (&name("k_proj"), keys), (&name("v_proj"), keys)];
+        let norm = match head_norm {
+            Some(gain) => Some(HeadNorms {
+                queries: loader.vector(&name("q_norm"), head_dim as usize)?,
+                keys: loader.vector(&name("k_norm"), head_dim as usize)?,
+                epsilon: config.epsilon,
+                gain,
+            }),
+            None => None,
+        };
+        let (rotary_dim, pairing) = (config.rotary.dim, config.rotary.pairing);
+        Ok(Self {
+            shape: RopeShape { query_heads: heads, key_heads, head_dim, rotary_dim, pairing },
+            projection: Linear::new(loader, &parts, config.hidden)?,
+            norm,
+            has_gate,
+            output: Linear::new(loader, &[(&name("o_proj"), config.hidden)], queries)?,
+        })
+    }
+
+    /// x += the result for the normalized tokens, whose keys and values are added to the cache.
+    pub(crate) fn add(
+        &self,
+        pass: &mut Pass<'_, T>,
+        norm: &Norm<T>,
+        x: &mut Buffer<T>,
+        cache: &mut KeyValues<T>,
+    ) -> Result<()> {
+        let RopeShape { query_heads, key_heads, head_dim, .. } = self.shape;
+        let projected = self.projection.apply_to_normalized(pass, norm, x)?;
+        let queries = self.rotate(pass, &projected, cache)?;
+        let mut attended = pass.rows_of(query_heads * head_dim)?;
+        let page_size = pass.page_size;
+        let batch = pass.batch;
+        let buffers = AttentionBuffers {
+            queries: &queries,
+            keys: &cache.keys,
+            values: &cache.values,
+            positions: &batch.positions,
+            sequences: &batch.sequences,
+            table: &batch.table,
+            entries: batch.entries,
+            output: &mut attended,
+        };
+        PagedAttention { query_heads, key_heads, head_dim, page_size }.launch(
+            pass.operations,
+            pass.stream,
+            buffers,
+        )?;
+        pass.memory.give(queries);
+        let gated = self.gate(pass, attended, projected)?;
+        self.output.apply_to(pass, &gated, (x, Epilogue::Add))?;
+        pass.memory.give(gated);
+        Ok(())
+    }
+
+    /// The rotated queries; keys and values go to the cache.
+    fn rotate(
+        &self,
+        pass: &mut Pass<'_, T>,
+        projected: &Buffer<T>,
+        cache: &mut KeyValues<T>,
+    ) -> Result<Buffer<T>> {
+        let RopeShape { query_heads, key_heads, head_dim, .. } = self.shape;
+        let mut rotated = pass.rows_of(query_heads * head_dim)?;
+        let token_stride = self.projection.n;
+        let head_stride = if self.has_gate { 2 * head_dim } else { head_dim };
+        let queries = HeadRows { buffer: projected, offset: 0, token_stride, head_stride };
+        let keys = HeadRows { offset: query_heads * head_stride, head_stride: head_dim, ..queries };
+        let values = HeadRows { offset: keys.offset + key_heads * head_dim, ..keys };
+        let norm = self.norm.as_ref().map(|HeadNorms { queries, keys, epsilon, gain }| HeadNorm {
+            gain: *gain,
+            epsilon: *epsilon,
+            query_weights: queries,
+            key_weights: keys,
+        });
+        let buffers = RopeBuffers {
+            queries,
+            keys,
+            values,
+            norm,
+            rotations: pass.rotations,
+            positions: &pass.batch.positions,
+            slots: &pass.batch.keys,
+            output: &mut rotated,
+            key_cache: &mut cache.keys,
+            value_cache: &mut cache.values,
+        };
+        pass.operations.rope(pass.stream, &self.shape, buffers)?;
+        Ok(rotated)
+    }
+
+    /// The attended heads times their gates.
+    fn gate(&self, pass: &mut Pass<'_, T>, attended: Buffer<T>, projected: Buffer<T>) -> Result<Buffer<T>> {
+        let result = if self.has_gate {
+            let RopeShape { query_heads, head_dim, .. } = self.shape;
+            let (token_stride, head_stride, offset) = (self.projection.n, 2 * head_dim, head_dim);
+            let mut gated = pass.rows_of(query_heads * head_dim)?;
+            let gates = HeadGates { heads: query_heads, head_dim, token_stride, head_stride, offset };
+            gates.launch(pass.on(), (&attended, &projected), &mut gated)?;
+            pass.memory.give(attended);
+            gated
+        } else {
+            attended
+        };
+        pass.memory.give(projected);
+        Ok(result)
+    }
+}

@@ -1,0 +1,130 @@
+//! The decoder: blocks of a mixer and a feed-forward layer around a residual stream.
+
+use warpwright::runtime::{Buffer, Device};
+
+use super::Pass;
+use super::attention::{Attention, KeyValues};
+use super::delta_net::{DeltaNet, DeltaStates};
+use super::experts::MixtureOfExperts;
+use super::linear::Linear;
+use super::mlp::Mlp;
+use super::norm::Norm;
+use crate::error::Result;
+use crate::kernels::product::Epilogue;
+use crate::number::Number;
+
+/// A model.
+pub(crate) struct Decoder<T> {
+    /// (vocabulary, hidden).
+    pub(crate) embedding: Linear<T>,
+    /// `None`: the embedding.
+    pub(crate) head: Option<Linear<T>>,
+    pub(crate) blocks: Vec<Block<T>>,
+    pub(crate) norm: Norm<T>,
+}
+
+/// x += mixing(norm(x)); x += feed_forward(norm(x)).
+pub(crate) struct Block<T> {
+    pub(crate) before_mixing: Norm<T>,
+    pub(crate) mixing: Mixing<T>,
+    pub(crate) before_feed_forward: Norm<T>,
+    pub(crate) feed_forward: FeedForward<T>,
+}
+
+/// What combines the tokens of a sequence.
+pub(crate) enum Mixing<T> {
+    Attention(Attention<T>),
+    DeltaNet(DeltaNet<T>),
+}
+
+/// What computes each token alone.
+pub(crate) enum FeedForward<T> {
+    Mlp(Mlp<T>),
+    Experts(MixtureOfExperts<T>),
+}
+
+/// What a layer keeps between steps.
+pub(crate) enum Cache<T> {
+    KeyValues(KeyValues<T>),
+    States(DeltaStates<T>),
+}
+
+impl<T: Number> Block<T> {
+    /// Elements of a slot of the convolution, and of the delta rule.
+    pub(crate) fn state_lengths(&self) -> Option<(usize, usize)> {
+        match &self.mixing {
+            Mixing::DeltaNet(layer) => Some(layer.state_lengths()),
+            Mixing::Attention(_) => None,
+        }
+    }
+}
+
+impl<T: Number> Decoder<T> {
+    /// The caches of all layers: pools of `keys` keys of `key_columns`, and `slots` states of zeros.
+    pub(crate) fn caches(
+        &self,
+        device: &Device,
+        keys: usize,
+        key_columns: usize,
+        slots: usize,
+    ) -> Result<Vec<Cache<T>>> {
+        let cache = |block: &Block<T>| {
+            Ok(match &block.mixing {
+                Mixing::Attention(_) => Cache::KeyValues(KeyValues {
+                    keys: device.zeros(keys * key_columns)?,
+                    values: device.zeros(keys * key_columns)?,
+                }),
+                Mixing::DeltaNet(layer) => {
+                    let (conv, rule) = layer.state_lengths();
+                    Cache::States(DeltaStates {
+                        conv: device.zeros(slots * conv)?,
+                        rule: device.zeros(slots * rule)?,
+                    })
+                }
+            })
+        };
+        self.blocks.iter().map(cache).collect()
+    }
+
+    /// The rows of all tokens after the last block.
+    pub(crate) fn forward(&self, pass: &mut Pass<'_, T>, caches: &mut [Cache<T>]) -> Result<Buffer<T>> {
+        let hidden = self.embedding.k;
+        let mut x = pass.rows_of(hidden)?;
+        let table = (&self.embedding.weights, hidden);
+        pass.operations.gather_rows(pass.stream, table, (&pass.batch.tokens, 0), &mut x)?;
+        for (block, cache) in self.blocks.iter().zip(caches) {
+            let norm = &block.before_mixing;
+            match (&block.mixing, cache) {
+                (Mixing::Attention(layer), Cache::KeyValues(cache)) => {
+                    layer.add(pass, norm, &mut x, cache)?
+                }
+                (Mixing::DeltaNet(layer), Cache::States(cache)) => layer.add(pass, norm, &mut x, cache)?,
+                _ => unreachable!("a layer's cache is made for it"),
+            }
+            let norm = &block.before_feed_forward;
+            match &block.feed_forward {
+                FeedForward::Mlp(layer) => layer.add(pass, norm, &mut x)?,
+                FeedForward::Experts(layer) => layer.add(pass, norm, &mut x)?,
+            }
+        }
+        Ok(x)
+    }
+
+    /// The logits of some tokens, (rows, vocabulary), of all tokens' rows `x`.
+    pub(crate) fn logits(
+        &self,
+        pass: &mut Pass<'_, T>,
+        x: &Buffer<T>,
+        tokens: &Buffer<i32>,
+        logits: &mut Buffer<f32>,
+    ) -> Result<()> {
+        let hidden = self.embedding.k;
+        let mut rows = pass.memory.take(tokens.len() * hidden as usize)?;
+        pass.operations.gather_rows(pass.stream, (x, hidden), (tokens, 0), &mut rows)?;
+        let normalized = self.norm.apply(pass, &rows)?;
+        let head = self.head.as_ref().unwrap_or(&self.embedding);
+        head.apply_to(pass, &normalized, (logits, Epilogue::Store))?;
+        [rows, normalized].into_iter().for_each(|buffer| pass.memory.give(buffer));
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! A mixture of experts with a shared one.
+//!
+//! ```text
+//! y = Σ weight_e · expert_e(x) + sigmoid(shared gate · x) · shared(x)      over the chosen experts e
+//! ```
+
+use warpwright::runtime::Buffer;
+use warpwright_kernels::moe::{Routing, Scoring};
+
+use super::Pass;
+use super::linear::Linear;
+use super::mlp::{Mlp, swiglu};
+use super::norm::Norm;
+use crate::error::Result;
+use crate::kernels::gates::SharedExpert;
+use crate::kernels::product::{Epilogue, ProductShape, expert_product};
+use crate::models::Experts;
+use crate::number::Number;
+use crate::weights::Loader;
+
+/// The weights of a mixture.
+pub(crate) struct MixtureOfExperts<T> {
+    experts: Experts,
+    hidden: u32,
+    router: Linear<T>,
+    /// (experts, [gate | up], hidden).
+    gate_up: Buffer<T>,
+    /// (experts, hidden, intermediate).
+    down: Buffer<T>,
+    shared: Mlp<T>,
+    shared_gate: Linear<T>,
+}
+
+impl<T: Number> MixtureOfExperts<T> {
+    pub(crate) fn new(loader: &mut Loader<'_>, name: &str, hidden: usize, experts: Experts) -> Result<Self> {
+        let Experts { count, intermediate, shared_intermediate, .. } = experts;
+        let (count, columns) = (count as usize, intermediate as usize);
+        let name = |part: &str| format!("{name}.{part}");
+        Ok(Self {
+            experts,
+            hidden: hidden as u32,
+            router: Linear::new(loader, &[(&name("gate.weight"), count)], hidden)?,
+            gate_up: loader.all(&name("experts.gate_up_proj"), &[count, 2 * columns, hidden])?,
+            down: loader.all(&name("experts.down_proj"), &[count, hidden, columns])?,
+            shared: Mlp::new(loader, &name("shared_expert"), hidden, shared_intermediate)?,
+            shared_gate: Linear::new(loader, &[(&name("shared_expert_gate.weight"), 1)], hidden)?,
+        })
+    }
+
+    /// x += the result for the normalized rows.
+    pub(crate) fn add(&self, pass: &mut Pass<'_, T>, norm: &Norm<T>, residual: &mut Buffer<T>) -> Result<()> {
+        let normalized = norm.apply(pass, residual)?;
+        let x = &normalized;
+        let Experts { count, chosen, intermediate, .. } = self.experts;
+        let tokens = (x.len() / self.hidden as usize) as u32;
+        let rows = tokens * chosen;
+        let device = pass.operations.device();
+        let (mut experts, mut weights) =
+            (device.uninitialized(rows as usize)?, device.uninitialized(rows as usize)?);
+        let logits = self.router.apply(pass, x)?;
+        let scoring = Scoring::Softmax;
+        let routing = Routing { experts: count, choices: chosen, scoring, renormalizes: true, scale: 1.0 };
+        pass.operations.route_tokens(pass.stream, routing, &logits, (&mut experts, &mut weights))?;
+        pass.memory.give(logits);
+
+        let mut gate_up = pass.memory.take(rows as usize * 2 * intermediate as usize)?;
+        let shape = ProductShape { rows, n: 2 * intermediate, k: self.hidden };
+        let to = (&mut gate_up, Epilogue::Store);
+        expert_product(pass.on(), (shape, chosen), &self.gate_up, (x, &experts), to)?;
+        let activated = swiglu(pass, &gate_up, intermediate, 2 * intermediate)?;
+        pass.memory.give(gate_up);
+        let mut results = pass.memory.take(rows as usize * self.hidden as usize)?;
+        let shape = ProductShape { rows, n: self.hidden, k: intermediate };
+        expert_product(
+            pass.on(),
+            (shape, 1),
+            &self.down,
+            (&activated, &experts),
+            (&mut results, Epilogue::Store),
+        )?;
+        pass.memory.give(activated);
+        let in_order = device.buffer_from(&(0..rows).collect::<Vec<_>>())?;
+        let mut routed = pass.memory.take(x.len())?;
+        let shape = (tokens, self.hidden);
+        pass.operations.combine_rows(pass.stream, &results, (&in_order, &weights), shape, &mut routed)?;
+        pass.memory.give(results);
+
+        let (shared, gates) = (self.shared.apply(pass, x)?, self.shared_gate.apply(pass, x)?);
+        SharedExpert { columns: self.hidden }.launch(pass.on(), (&routed, &shared, &gates), residual)?;
+        [normalized, routed, shared, gates].into_iter().for_each(|buffer| pass.memory.give(buffer));
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! Products with weights: y = x Wᵀ.
+
+use warpwright::runtime::Buffer;
+
+use super::Pass;
+use super::mlp::swiglu;
+use super::norm::Norm;
+use crate::error::Result;
+use crate::kernels::product::{Epilogue, ProductShape, product};
+use crate::number::Number;
+use crate::weights::Loader;
+
+/// Weights (n, k). Several projections of one input are one matrix.
+pub(crate) struct Linear<T> {
+    pub(crate) weights: Buffer<T>,
+    pub(crate) n: u32,
+    pub(crate) k: u32,
+}
+
+impl<T: Number> Linear<T> {
+    /// The rows of the tensors, one after another, and rows of zeros up to a multiple of 8, so that rows of
+    /// y are whole vectors.
+    pub(crate) fn new(loader: &mut Loader<'_>, parts: &[(&str, usize)], k: usize) -> Result<Self> {
+        let rows: usize = parts.iter().map(|(_, rows)| rows).sum();
+        let n = if parts.len() > 1 { rows.next_multiple_of(8) } else { rows };
+        Ok(Self { weights: loader.matrix(parts, k, n)?, n: n as u32, k: k as u32 })
+    }
+
+    /// The product of `rows` rows with `n` results.
+    fn shape(&self, x: &Buffer<T>) -> ProductShape {
+        ProductShape { rows: (x.len() / self.k as usize) as u32, n: self.n, k: self.k }
+    }
+
+    /// y of the rows of `x`.
+    pub(crate) fn apply(&self, pass: &mut Pass<'_, T>, x: &Buffer<T>) -> Result<Buffer<T>> {
+        let mut y = pass.memory.take(x.len() / self.k as usize * self.n as usize)?;
+        self.apply_to(pass, x, (&mut y, Epilogue::Store))?;
+        Ok(y)
+    }
+
+    /// y in a buffer of any type, or added to what it holds.
+    pub(crate) fn apply_to<U: Number>(
+        &self,
+        pass: &Pass<'_, T>,
+        x: &Buffer<T>,
+        to: (&mut Buffer<U>, Epilogue),
+    ) -> Result<()> {
+        let shape = self.shape(x);
+        if shape.rows <= T::FEW_ROWS {
+            return Ok(product(pass.on(), shape, &self.weights, (x, None), to)?);
+        }
+        Ok(T::product_of_many(pass.on(), shape, &self.weights, x, to)?)
+    }
+
+    /// y of the normalized rows of `x`.
+    pub(crate) fn apply_to_normalized(
+        &self,
+        pass: &mut Pass<'_, T>,
+        norm: &Norm<T>,
+        x: &Buffer<T>,
+    ) -> Result<Buffer<T>> {
+        let shape = self.shape(x);
+        if shape.rows > T::FEW_ROWS {
+            let normalized = norm.apply(pass, x)?;
+            let y = self.apply(pass, &normalized)?;
+            pass.memory.give(normalized);
+            return Ok(y);
+        }
+        let mut y = pass.memory.take(shape.rows as usize * self.n as usize)?;
+        product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (&mut y, Epilogue::Store))?;
+        Ok(y)
+    }
+
+    /// silu(gate) · up of the normalized rows of `x`, for weights [gate | up].
+    pub(crate) fn swiglu_of_normalized(
+        &self,
+        pass: &mut Pass<'_, T>,
+        norm: &Norm<T>,
+        x: &Buffer<T>,
+        columns: u32,
+    ) -> Result<Buffer<T>> {
+        let shape = ProductShape { n: columns, ..self.shape(x) };
+        if shape.rows > T::FEW_ROWS || self.n != 2 * columns {
+            let gate_up = self.apply_to_normalized(pass, norm, x)?;
+            let y = swiglu(pass, &gate_up, columns, self.n)?;
+            pass.memory.give(gate_up);
+            return Ok(y);
+        }
+        let mut y = pass.memory.take(shape.rows as usize * columns as usize)?;
+        product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (&mut y, Epilogue::Swiglu))?;
+        Ok(y)
+    }
+}

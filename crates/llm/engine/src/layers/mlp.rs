@@ -1,0 +1,63 @@
+//! The MLP: down(silu(gate(x)) · up(x)).
+
+use warpwright::runtime::Buffer;
+use warpwright_kernels::columns::MatrixColumns;
+
+use super::Pass;
+use super::linear::Linear;
+use super::norm::Norm;
+use crate::error::Result;
+use crate::kernels::product::Epilogue;
+use crate::number::Number;
+use crate::weights::Loader;
+
+/// The weights of an MLP.
+pub(crate) struct Mlp<T> {
+    /// [gate | up].
+    gate_up: Linear<T>,
+    down: Linear<T>,
+}
+
+impl<T: Number> Mlp<T> {
+    pub(crate) fn new(loader: &mut Loader<'_>, name: &str, hidden: usize, intermediate: u32) -> Result<Self> {
+        let (gate, up) = (format!("{name}.gate_proj.weight"), format!("{name}.up_proj.weight"));
+        let columns = intermediate as usize;
+        Ok(Self {
+            gate_up: Linear::new(loader, &[(&gate, columns), (&up, columns)], hidden)?,
+            down: Linear::new(loader, &[(&format!("{name}.down_proj.weight"), hidden)], columns)?,
+        })
+    }
+
+    /// x += the result for the normalized rows.
+    pub(crate) fn add(&self, pass: &mut Pass<'_, T>, norm: &Norm<T>, x: &mut Buffer<T>) -> Result<()> {
+        let activated = self.gate_up.swiglu_of_normalized(pass, norm, x, self.down.k)?;
+        self.down.apply_to(pass, &activated, (x, Epilogue::Add))?;
+        pass.memory.give(activated);
+        Ok(())
+    }
+
+    /// The result for rows that are normalized.
+    pub(crate) fn apply(&self, pass: &mut Pass<'_, T>, x: &Buffer<T>) -> Result<Buffer<T>> {
+        let gate_up = self.gate_up.apply(pass, x)?;
+        let activated = swiglu(pass, &gate_up, self.down.k, self.gate_up.n)?;
+        pass.memory.give(gate_up);
+        let y = self.down.apply(pass, &activated)?;
+        pass.memory.give(activated);
+        Ok(y)
+    }
+}
+
+/// silu(gate) · up of rows [gate | up] of `stride` elements.
+pub(super) fn swiglu<T: Number>(
+    pass: &mut Pass<'_, T>,
+    gate_up: &Buffer<T>,
+    columns: u32,
+    stride: u32,
+) -> Result<Buffer<T>> {
+    let rows = (gate_up.len() / stride as usize) as u32;
+    let mut y = pass.memory.take(rows as usize * columns as usize)?;
+    let gate = MatrixColumns { buffer: gate_up, offset: 0, stride };
+    let up = MatrixColumns { offset: columns, ..gate };
+    pass.operations.swiglu(pass.stream, (rows, columns), gate, up, &mut y)?;
+    Ok(y)
+}

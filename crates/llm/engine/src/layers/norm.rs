@@ -1,0 +1,49 @@
+//! RMSNorm, alone and as a part of the product after it.
+
+use warpwright::runtime::Buffer;
+use warpwright_kernels::rows::Gain;
+
+use super::Pass;
+use crate::error::Result;
+use crate::kernels::product::InputNorm;
+use crate::number::Number;
+use crate::weights::Loader;
+
+/// RMSNorm of a row of a token.
+pub(crate) struct Norm<T> {
+    pub(crate) weights: Buffer<T>,
+    pub(crate) epsilon: f32,
+    pub(crate) gain: Gain,
+}
+
+impl<T: Number> Norm<T> {
+    pub(crate) fn new(
+        loader: &mut Loader<'_>,
+        name: &str,
+        length: usize,
+        epsilon: f32,
+        gain: Gain,
+    ) -> Result<Self> {
+        Ok(Self { weights: loader.vector(name, length)?, epsilon, gain })
+    }
+
+    /// The normalized rows of `x`.
+    pub(crate) fn apply(&self, pass: &mut Pass<'_, T>, x: &Buffer<T>) -> Result<Buffer<T>> {
+        let mut y = pass.memory.take(x.len())?;
+        let columns = self.weights.len();
+        let shape = ((x.len() / columns) as u32, columns as u32);
+        pass.operations.rms_norm(
+            pass.stream,
+            (x, shape),
+            (&self.weights, self.gain),
+            self.epsilon,
+            &mut y,
+        )?;
+        Ok(y)
+    }
+
+    /// The norm as a part of a product.
+    pub(crate) fn of_input(&self) -> InputNorm<'_, T> {
+        InputNorm { gains: &self.weights, gain: self.gain, epsilon: self.epsilon }
+    }
+}

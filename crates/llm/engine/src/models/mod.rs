@@ -1,0 +1,46 @@
+//! Models: a configuration, and for each family a file that builds its decoder of shared layers.
+
+mod config;
+mod llama;
+mod qwen3_5;
+mod qwen3_5_moe;
+
+pub(crate) use config::{Config, DeltaHeads, Experts, Family, Mixer};
+
+use warpwright_kernels::rows::Gain;
+
+use crate::error::Result;
+use crate::layers::decoder::{Block, Decoder};
+use crate::layers::linear::Linear;
+use crate::layers::norm::Norm;
+use crate::number::Number;
+use crate::weights::Loader;
+
+/// The decoder that the configuration describes.
+pub(crate) fn build<T: Number>(config: &Config, loader: &mut Loader<'_>) -> Result<Decoder<T>> {
+    match config.family {
+        Family::Llama | Family::Qwen3 => llama::build(config, loader),
+        Family::Qwen35 => qwen3_5::build(config, loader),
+        Family::Qwen35Moe => qwen3_5_moe::build(config, loader),
+    }
+}
+
+/// The embedding, the last norm and the head around blocks.
+fn decoder<T: Number>(
+    config: &Config,
+    gain: Gain,
+    loader: &mut Loader<'_>,
+    block: impl Fn(usize, &mut Loader<'_>) -> Result<Block<T>>,
+) -> Result<Decoder<T>> {
+    let (hidden, vocabulary) = (config.hidden, config.vocabulary);
+    let embedding = Linear::new(loader, &[("embed_tokens.weight", vocabulary)], hidden)?;
+    let head = if config.is_tied {
+        loader.ignore("lm_head.weight");
+        None
+    } else {
+        Some(Linear::new(loader, &[("lm_head.weight", vocabulary)], hidden)?)
+    };
+    let norm = Norm::new(loader, "norm.weight", hidden, config.epsilon, gain)?;
+    let blocks = (0..config.layers.len()).map(|layer| block(layer, loader)).collect::<Result<_>>()?;
+    Ok(Decoder { embedding, head, norm, blocks })
+}

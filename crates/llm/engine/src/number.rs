@@ -1,0 +1,65 @@
+//! The types that a model computes in.
+
+use warpwright::lang::conversion::Convertible;
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Storable, Stream};
+use warpwright_kernels::gemm::{Gemm, GemmOutput};
+use warpwright_kernels::operations::{Operations, Result};
+use warpwright_kernels::rows::RowElement;
+
+use crate::kernels::product::{Epilogue, MAX_ROWS, ProductShape, product};
+
+/// A type of activations and weights: f32 or bf16.
+pub(crate) trait Number: RowElement + Storable + Convertible + GemmOutput {
+    /// The nearest value.
+    fn nearest(value: f32) -> Self;
+    /// The most rows for which [`product`] is the fastest, or the only one.
+    const FEW_ROWS: u32;
+
+    /// y = x · Wᵀ, or y += x · Wᵀ, of more rows than few.
+    fn product_of_many<U: Number>(
+        on: (&Operations, &Stream),
+        shape: ProductShape,
+        weights: &Buffer<Self>,
+        x: &Buffer<Self>,
+        to: (&mut Buffer<U>, Epilogue),
+    ) -> Result<()>;
+}
+
+impl Number for f32 {
+    fn nearest(value: f32) -> Self {
+        value
+    }
+
+    const FEW_ROWS: u32 = MAX_ROWS;
+
+    fn product_of_many<U: Number>(
+        on: (&Operations, &Stream),
+        shape: ProductShape,
+        weights: &Buffer<Self>,
+        x: &Buffer<Self>,
+        to: (&mut Buffer<U>, Epilogue),
+    ) -> Result<()> {
+        product(on, shape, weights, (x, None), to)
+    }
+}
+
+impl Number for bf16 {
+    fn nearest(value: f32) -> Self {
+        bf16::from_f32(value)
+    }
+
+    const FEW_ROWS: u32 = MAX_ROWS;
+
+    fn product_of_many<U: Number>(
+        on: (&Operations, &Stream),
+        ProductShape { rows, n, k }: ProductShape,
+        weights: &Buffer<Self>,
+        x: &Buffer<Self>,
+        (y, epilogue): (&mut Buffer<U>, Epilogue),
+    ) -> Result<()> {
+        let beta = if epilogue == Epilogue::Add { 1.0 } else { 0.0 };
+        on.0.gemm(on.1, &Gemm::new(rows, n, k).beta(beta), x, weights, y)?;
+        Ok(())
+    }
+}

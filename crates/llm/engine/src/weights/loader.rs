@@ -1,0 +1,141 @@
+//! Tensors on the device.
+//!
+//! A model is built twice by the same code: first on a device that holds nothing, where every tensor is
+//! compared with what is expected, then on the real one. No memory is taken for a checkpoint that does
+//! not fit.
+
+use std::collections::BTreeSet;
+
+use warpwright::arch::Capability;
+use warpwright::runtime::{Buffer, Device, Storable};
+
+use super::{Checkpoint, Tensor};
+use crate::error::{EngineError, Result, WeightsError};
+use crate::number::Number;
+
+/// Makes buffers of a checkpoint's tensors.
+pub(crate) struct Loader<'l> {
+    checkpoint: &'l Checkpoint,
+    device: Device,
+    found: Option<Found>,
+}
+
+/// What a check has seen.
+#[derive(Default)]
+struct Found {
+    differences: WeightsError,
+    used: BTreeSet<String>,
+    bytes: u64,
+}
+
+/// Bytes of a part that is copied at once.
+const PART: usize = 64 << 20;
+
+impl<'l> Loader<'l> {
+    /// Compares tensors and takes no memory.
+    pub(crate) fn checking(checkpoint: &'l Checkpoint) -> Result<Self> {
+        let capability = Capability::for_target("sm_90a").expect("a known target");
+        Ok(Self { checkpoint, device: Device::dry_run(capability)?, found: Some(Found::default()) })
+    }
+
+    /// Loads tensors that were compared.
+    pub(crate) fn loading(checkpoint: &'l Checkpoint, device: &Device) -> Self {
+        Self { checkpoint, device: device.clone(), found: None }
+    }
+
+    /// The bytes of all buffers, after a check.
+    ///
+    /// # Errors
+    /// The checkpoint does not fit the model.
+    pub(crate) fn finish(self) -> Result<u64> {
+        let Some(Found { mut differences, used, bytes }) = self.found else { return Ok(0) };
+        let extra = self.checkpoint.names().filter(|name| !used.contains(*name));
+        differences.extra = extra.map(str::to_owned).collect();
+        if differences.is_empty() { Ok(bytes) } else { Err(differences.into()) }
+    }
+
+    /// Accepts a tensor that the model does not need, such as a stored copy of tied weights.
+    pub(crate) fn ignore(&mut self, name: &str) {
+        if let Some(found) = &mut self.found {
+            found.used.insert(name.to_owned());
+        }
+    }
+
+    /// A tensor of that shape, which may be stored with axes of extent 1 more or less; `None` in a check.
+    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Option<Tensor>> {
+        let tensor = self.checkpoint.tensor(name, shape);
+        let Some(found) = &mut self.found else {
+            return tensor.map(Some).ok_or_else(|| EngineError::Config(format!("{name} is missing")));
+        };
+        let significant =
+            |shape: &[usize]| shape.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
+        match tensor {
+            None => found.differences.missing.push(name.to_owned()),
+            Some(tensor) if significant(&tensor.shape) != significant(shape) => {
+                found.differences.misshapen.push((name.to_owned(), shape.to_vec(), tensor.shape));
+            }
+            Some(_) => {}
+        }
+        found.used.insert(name.to_owned());
+        Ok(None)
+    }
+
+    fn buffer<T: Storable>(&mut self, elements: usize) -> Result<Buffer<T>> {
+        if let Some(found) = &mut self.found {
+            found.bytes += (elements * size_of::<T>()) as u64;
+        }
+        Ok(self.device.uninitialized(elements)?)
+    }
+
+    /// The numbers of a tensor.
+    pub(crate) fn vector<T: Number>(&mut self, name: &str, length: usize) -> Result<Buffer<T>> {
+        self.matrix(&[(name, length)], 1, length)
+    }
+
+    /// The rows of several tensors of `columns` columns, one after another, and then rows of zeros up to
+    /// `rows`.
+    pub(crate) fn matrix<T: Number>(
+        &mut self,
+        parts: &[(&str, usize)],
+        columns: usize,
+        rows: usize,
+    ) -> Result<Buffer<T>> {
+        let mut buffer = self.buffer::<T>(rows * columns)?;
+        let mut start = 0;
+        for (name, part) in parts {
+            let shape = if columns == 1 { vec![*part] } else { vec![*part, columns] };
+            self.copy(name, &shape, &mut buffer, start)?;
+            start += part * columns;
+        }
+        if self.found.is_none() && start < buffer.len() {
+            buffer.write_at(start, &vec![T::nearest(0.0); rows * columns - start])?;
+        }
+        Ok(buffer)
+    }
+
+    /// A tensor of any shape.
+    pub(crate) fn all<T: Number>(&mut self, name: &str, shape: &[usize]) -> Result<Buffer<T>> {
+        let mut buffer = self.buffer::<T>(shape.iter().product())?;
+        self.copy(name, shape, &mut buffer, 0)?;
+        Ok(buffer)
+    }
+
+    /// Copies a tensor to `buffer` from element `start` on.
+    fn copy<T: Number>(
+        &mut self,
+        name: &str,
+        shape: &[usize],
+        buffer: &mut Buffer<T>,
+        start: usize,
+    ) -> Result<()> {
+        let Some(tensor) = self.tensor(name, shape)? else { return Ok(()) };
+        let elements: usize = shape.iter().product();
+        let columns = tensor.columns().max(1);
+        let (rows, at_once) = (elements / columns, (PART / size_of::<T>() / columns).max(1));
+        for first in (0..rows).step_by(at_once) {
+            let last = rows.min(first + at_once);
+            buffer.write_at(start + first * columns, &tensor.rows::<T>(first..last))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! Weights: files, their tensors by name, and how they reach the device.
+
+mod blocks;
+mod gguf;
+mod loader;
+mod random;
+mod safetensors;
+mod tensor;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::error::{EngineError, Result};
+
+pub(crate) use loader::Loader;
+pub use tensor::{Kind, Tensor};
+
+/// A model's files: its configuration and its tensors. Their bytes are mapped, not read.
+///
+/// Names are those of transformers without the prefix `model.` or `model.language_model.`. Tensors of the
+/// vision tower and of the MTP head are left out.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The configuration in the form of `config.json`.
+    pub(crate) config: Value,
+    tensors: Tensors,
+}
+
+#[derive(Debug)]
+enum Tensors {
+    Stored(BTreeMap<String, Tensor>),
+    /// Any tensor exists, with numbers that its name and the seed give.
+    Random(u64),
+}
+
+impl Checkpoint {
+    /// A `.gguf` file, or a folder with `config.json` and safetensors, or with one `.gguf` file.
+    ///
+    /// # Errors
+    /// A file is missing or not of its format.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        if path.is_dir() && path.join("config.json").exists() {
+            let (config, tensors) = (read_config(path)?, safetensors::open(path)?);
+            return Ok(Self { config, tensors: Tensors::Stored(tensors) });
+        }
+        let (config, tensors) = gguf::open(&gguf_of(path)?)?;
+        Ok(Self { config, tensors: Tensors::Stored(tensors) })
+    }
+
+    /// The configuration of a folder, with random weights.
+    ///
+    /// # Errors
+    /// `config.json` is missing or no JSON.
+    pub fn random(path: impl AsRef<Path>, seed: u64) -> Result<Self> {
+        Ok(Self { config: read_config(path.as_ref())?, tensors: Tensors::Random(seed) })
+    }
+
+    /// The tensor of that name. With random weights, every name has one, of the shape that is expected.
+    pub(crate) fn tensor(&self, name: &str, expected: &[usize]) -> Option<Tensor> {
+        match &self.tensors {
+            Tensors::Stored(tensors) => tensors.get(name).cloned(),
+            Tensors::Random(seed) => Some(random::tensor(name, expected, *seed)),
+        }
+    }
+
+    /// The names of stored tensors.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let stored = match &self.tensors {
+            Tensors::Stored(tensors) => Some(tensors),
+            Tensors::Random(_) => None,
+        };
+        stored.into_iter().flat_map(|tensors| tensors.keys().map(String::as_str))
+    }
+}
+
+/// The name without the model's prefix; `None` for tensors of other parts.
+fn canonical(name: &str) -> Option<&str> {
+    const OTHER_PARTS: [&str; 4] = ["model.visual.", "visual.", "mtp.", "model.mtp."];
+    if OTHER_PARTS.iter().any(|part| name.starts_with(part)) || name.ends_with("rotary_emb.inv_freq") {
+        return None;
+    }
+    let prefixes = ["model.language_model.", "language_model.model.", "model."];
+    Some(prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name))
+}
+
+fn read_config(folder: &Path) -> Result<Value> {
+    let path = folder.join("config.json");
+    let text = std::fs::read(&path).map_err(|source| EngineError::File { path: path.clone(), source })?;
+    serde_json::from_slice(&text)
+        .map_err(|error| EngineError::Format { path, reason: format!("it is no JSON: {error}") })
+}
+
+/// The file itself, or the only `.gguf` file of a folder.
+fn gguf_of(path: &Path) -> Result<std::path::PathBuf> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let file = |source| EngineError::File { path: path.to_owned(), source };
+    let entries = std::fs::read_dir(path).map_err(file)?;
+    let is_gguf = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "gguf");
+    let files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_gguf).collect();
+    match files.as_slice() {
+        [file] => Ok(file.clone()),
+        files => Err(EngineError::Format {
+            path: path.to_owned(),
+            reason: format!(
+                "the folder has no config.json and {} .gguf files; name a folder with config.json or one .gguf file",
+                files.len()
+            ),
+        }),
+    }
+}

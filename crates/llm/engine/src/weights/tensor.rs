@@ -1,0 +1,111 @@
+//! A tensor of a file: its shape, and its numbers in any type.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use memmap2::Mmap;
+
+use super::blocks;
+use super::random::Generator;
+use crate::number::Number;
+
+/// How a tensor's numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the formats")]
+pub enum Kind {
+    F32,
+    F16,
+    Bf16,
+    Q8_0,
+    Q4_0,
+    Q4_1,
+    Q4K,
+    Q6K,
+}
+
+impl Kind {
+    /// Elements of a block, and its bytes.
+    pub(crate) fn block(self) -> (usize, usize) {
+        match self {
+            Self::F32 => (1, 4),
+            Self::F16 | Self::Bf16 => (1, 2),
+            Self::Q8_0 => (32, 34),
+            Self::Q4_0 => (32, 18),
+            Self::Q4_1 => (32, 20),
+            Self::Q4K => (256, 144),
+            Self::Q6K => (256, 210),
+        }
+    }
+
+    /// The bytes of that many elements; `None` if they end inside a block.
+    pub(crate) fn bytes(self, elements: usize) -> Option<usize> {
+        let (block, bytes) = self.block();
+        elements.is_multiple_of(block).then_some(elements / block * bytes)
+    }
+}
+
+/// A tensor, row-major.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) numbers: Numbers,
+}
+
+/// Where the numbers are.
+#[derive(Clone, Debug)]
+pub(crate) enum Numbers {
+    Stored { file: Arc<Mmap>, range: Range<usize>, kind: Kind },
+    Random(Generator),
+}
+
+impl Tensor {
+    /// Elements of a row: of the last axis.
+    pub(crate) fn columns(&self) -> usize {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    /// The numbers of consecutive rows. Without a copy where they are stored as `T`.
+    pub(crate) fn rows<T: Number>(&self, rows: Range<usize>) -> Cow<'_, [T]> {
+        let columns = self.columns();
+        let elements = rows.start * columns..rows.end * columns;
+        match &self.numbers {
+            Numbers::Random(generator) => {
+                Cow::Owned(elements.map(|at| T::nearest(generator.number(at))).collect())
+            }
+            Numbers::Stored { file, range, kind } => {
+                let (block, bytes) = kind.block();
+                let part =
+                    &file[range.start + elements.start / block * bytes..][..elements.len() / block * bytes];
+                let is_same = matches!((kind, T::NAME), (Kind::F32, "f32") | (Kind::Bf16, "bf16"));
+                match bytemuck::try_cast_slice::<u8, T>(part) {
+                    Ok(numbers) if is_same => Cow::Borrowed(numbers),
+                    _ => Cow::Owned(numbers(*kind, part)),
+                }
+            }
+        }
+    }
+}
+
+/// The numbers of stored bytes.
+fn numbers<T: Number>(kind: Kind, bytes: &[u8]) -> Vec<T> {
+    let each = |size: usize, number: fn(&[u8]) -> f32| {
+        bytes.chunks_exact(size).map(|bytes| T::nearest(number(bytes))).collect()
+    };
+    match kind {
+        Kind::F32 => each(4, |b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
+        Kind::F16 => each(2, |b| f16::from_le_bytes([b[0], b[1]]).to_f32()),
+        Kind::Bf16 => each(2, |b| bf16::from_le_bytes([b[0], b[1]]).to_f32()),
+        _ => {
+            let (elements, size) = kind.block();
+            let mut values = vec![0.0; elements];
+            let mut all = Vec::with_capacity(bytes.len() / size * elements);
+            for block in bytes.chunks_exact(size) {
+                blocks::dequantize(kind, block, &mut values);
+                all.extend(values.iter().map(|value| T::nearest(*value)));
+            }
+            all
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Tiny models with random weights, what transformers computes with them, and sequences of an engine.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use warpwright::runtime::Device;
+use warpwright_llm_engine::weights::Checkpoint;
+use warpwright_llm_engine::{DataType, Engine, Limits};
+use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Score, Slot, Step, Tokens};
+
+/// The models of `tests/fixtures`.
+pub(crate) const MODELS: [&str; 4] = ["llama", "qwen3", "qwen3_5", "qwen3_5_moe"];
+
+/// The seed of the oracle.
+const SEED: u64 = 1;
+
+/// What transformers computes.
+#[derive(Deserialize)]
+pub(crate) struct Expected {
+    pub(crate) prompt: Vec<u32>,
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) logprobs: Vec<f32>,
+    #[serde(default)]
+    pub(crate) of_prompt: Vec<f32>,
+}
+
+pub(crate) fn folder(model: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(model)
+}
+
+pub(crate) fn expected(model: &str) -> Vec<Expected> {
+    let text = std::fs::read(folder(model).join("expected.json")).expect("a fixture");
+    serde_json::from_slice(&text).expect("what the oracle writes")
+}
+
+pub(crate) const LIMITS: Limits =
+    Limits { page_tokens: 16, pages: 32, slots: 5, sequences: 4, tokens: 128, context: 256 };
+
+pub(crate) fn engine(model: &str, data_type: DataType) -> Engine {
+    let checkpoint = Checkpoint::random(folder(model), SEED).expect("a configuration");
+    let device = Device::named("emu:h200").expect("an emulator");
+    Engine::load(&checkpoint, &device, data_type, LIMITS).expect("a model")
+}
+
+/// A chunk of the sequence that has slot and pages number `sequence`.
+pub(crate) fn chunk(sequence: u32, position: u32, tokens: Tokens) -> Chunk {
+    let of_sequence = LIMITS.pages / LIMITS.sequences;
+    // In descending order: pages that are not neighbors are right, too.
+    let pages = (0..of_sequence).rev().map(|page| Page(sequence * of_sequence + page)).collect();
+    Chunk { slot: Slot(sequence), position, tokens, pages, sampling: None, draft: 0, score: None }
+}
+
+pub(crate) fn greedy() -> Sampling {
+    Sampling { log_probabilities: Some(0), ..Sampling::greedy() }
+}
+
+pub(crate) fn step(engine: &mut Engine, chunks: Vec<Chunk>) -> Vec<Output> {
+    engine.submit(Step { copies: vec![], chunks }).expect("a step");
+    engine.wait().expect("outputs")
+}
+
+/// The greedy tokens of a prompt that is given in parts, and the log-probabilities of the prompt's own
+/// tokens.
+pub(crate) fn generate(
+    engine: &mut Engine,
+    prompt: &[u32],
+    part: usize,
+    count: usize,
+) -> (Vec<(u32, f32)>, Vec<f32>) {
+    let (mut sampled, mut scored) = (vec![], vec![]);
+    for first in (0..prompt.len()).step_by(part) {
+        let end = prompt.len().min(first + part);
+        let targets = prompt[first + 1..prompt.len().min(end + 1)].to_vec();
+        let sampling = (end == prompt.len()).then(greedy);
+        let known = Tokens::Known(prompt[first..end].to_vec());
+        let chunk =
+            Chunk { sampling, score: Some(Score { targets, top: 0 }), ..chunk(0, first as u32, known) };
+        let output = step(engine, vec![chunk]).remove(0);
+        sampled.extend(output.sampled.iter().map(|sampled| (sampled.token, sampled.log_probability)));
+        scored.extend(output.scored.iter().map(|scored| scored.log_probability));
+    }
+    while sampled.len() < count {
+        let position = (prompt.len() + sampled.len() - 1) as u32;
+        let chunk = Chunk { sampling: Some(greedy()), ..chunk(0, position, Tokens::Last) };
+        let output = step(engine, vec![chunk]).remove(0);
+        sampled.extend(output.sampled.iter().map(|sampled| (sampled.token, sampled.log_probability)));
+    }
+    (sampled, scored)
+}

@@ -1,0 +1,7 @@
+//! Tests of the engine, in one binary.
+
+mod fixtures;
+mod greedy;
+mod refusals;
+mod smollm2;
+mod weights;

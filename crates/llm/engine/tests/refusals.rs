@@ -1,0 +1,62 @@
+//! Steps and models that are refused.
+
+use warpwright::runtime::Device;
+use warpwright_llm_engine::weights::Checkpoint;
+use warpwright_llm_engine::{DataType, Engine};
+use warpwright_llm_step::{Chunk, Executor, Page, Score, Slot, Step, Tokens};
+
+use crate::fixtures::{LIMITS, chunk, engine, folder};
+
+#[test]
+fn steps_beyond_the_capacity_are_refused() {
+    let mut engine = engine("llama", DataType::F32);
+    let known = |tokens: &[u32]| chunk(0, 0, Tokens::Known(tokens.to_vec()));
+    let score = Some(Score { targets: vec![1, 2], top: 0 });
+    let cases: [(Vec<Chunk>, &str); 8] = [
+        (vec![known(&[])], "the step: a chunk has the tokens 0 to 0; give 1 or more, up to 256"),
+        (vec![known(&[1]), known(&[2])], "the step: two chunks have the same slot"),
+        (vec![known(&[512])], "the step: token 512 is not in the vocabulary of 512"),
+        (vec![known(&[1; 129])], "the step: 129 tokens in 1 chunks are more than 128 in 4"),
+        (vec![Chunk { slot: Slot(5), ..known(&[1]) }], "the step: slot 5 of 5 does not exist"),
+        (vec![Chunk { pages: vec![Page(32)], ..known(&[1]) }], "the step: page 32 of 32 does not exist"),
+        (vec![Chunk { pages: vec![], ..known(&[1]) }], "the step: 0 pages do not hold 1 tokens"),
+        (vec![Chunk { score, ..known(&[1]) }], "the step: 2 targets and 0 drafts of a chunk of 1 tokens"),
+    ];
+    for (chunks, message) in cases {
+        let refused = engine.submit(Step { copies: vec![], chunks }).expect_err(message);
+        assert_eq!(refused.to_string(), message);
+    }
+    assert!(engine.wait().is_err(), "no step was submitted");
+}
+
+/// The message of the model with a changed configuration.
+fn refused(change: impl FnOnce(&mut serde_json::Value)) -> String {
+    let text = std::fs::read(folder("llama").join("config.json")).expect("a fixture");
+    let mut config = serde_json::from_slice(&text).expect("JSON");
+    change(&mut config);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+    let checkpoint = Checkpoint::random(folder.path(), 0).expect("a configuration");
+    let device = Device::named("emu:h200").expect("an emulator");
+    Engine::load(&checkpoint, &device, DataType::F32, LIMITS).err().expect("a refusal").to_string()
+}
+
+#[test]
+fn configurations_that_are_not_computed_are_refused() {
+    let cases = [
+        (
+            "model_type",
+            "gpt2".into(),
+            "model_type is \"gpt2\"; the engine runs llama, qwen3, qwen3_5 and qwen3_5_moe",
+        ),
+        ("hidden_size", 0.into(), "hidden_size is 0; expected a number from 1 on"),
+        ("num_key_value_heads", 4.into(), "6 heads cannot share 4 key heads equally"),
+        ("attention_bias", true.into(), "attention_bias is true; the engine runs models without it"),
+        ("hidden_act", "gelu".into(), "hidden_act is \"gelu\"; the engine computes silu"),
+        ("vocab_size", serde_json::Value::Null, "vocab_size is missing"),
+    ];
+    for (name, value, message) in cases {
+        let found = refused(|config| config[name] = value);
+        assert_eq!(found, format!("the model's configuration: {message}"));
+    }
+}
