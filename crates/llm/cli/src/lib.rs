@@ -1,5 +1,6 @@
 //! The verbs of `warpwright-llm`, a file per verb.
 
+mod bench;
 mod generate;
 mod model;
 mod score;
@@ -12,6 +13,8 @@ use clap::Parser;
 pub enum Command {
     /// Continue a prompt.
     Generate(generate::Generate),
+    /// Time the engine's steps.
+    Bench(bench::Bench),
     /// Print the log-probability of each given token.
     Score(score::Score),
 }
@@ -24,6 +27,7 @@ impl Command {
     pub fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Generate(generate) => generate.run(),
+            Self::Bench(bench) => bench.run(),
             Self::Score(score) => score.run(),
         }
     }

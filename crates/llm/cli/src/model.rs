@@ -40,18 +40,22 @@ fn data_type(name: &str) -> Result<DataType, String> {
 }
 
 impl Model {
-    /// Loads the model for one sequence.
-    pub(crate) fn load(&self) -> anyhow::Result<Alone> {
+    /// Loads the model.
+    pub(crate) fn engine(&self, limits: Limits) -> anyhow::Result<Engine> {
         let checkpoint = match self.random_weights {
             Some(seed) => Checkpoint::random(&self.model, seed)?,
             None => Checkpoint::open(&self.model)?,
         };
-        let device = Device::named(&self.device)?;
+        Ok(Engine::load(&checkpoint, &Device::named(&self.device)?, self.dtype, limits)?)
+    }
+
+    /// Loads the model for one sequence.
+    pub(crate) fn load(&self) -> anyhow::Result<Alone> {
         let page_tokens = 64;
         let pages = self.context.div_ceil(page_tokens);
         let limits =
             Limits { page_tokens, pages, tokens: self.chunk, context: self.context, ..Limits::default() };
-        let engine = Engine::load(&checkpoint, &device, self.dtype, limits)?;
+        let engine = self.engine(limits)?;
         Ok(Alone { engine, pages: (0..pages).map(Page).collect(), position: 0 })
     }
 }

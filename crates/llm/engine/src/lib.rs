@@ -6,6 +6,7 @@ mod kernels;
 mod layers;
 mod models;
 mod number;
+mod upload;
 pub mod weights;
 
 pub use error::{EngineError, Result, WeightsError};

@@ -13,6 +13,8 @@ use crate::kernels::product::{Epilogue, MAX_ROWS, ProductShape, product};
 pub(crate) trait Number: RowElement + Storable + Convertible + GemmOutput {
     /// The nearest value.
     fn nearest(value: f32) -> Self;
+    /// Whether it is bf16, which the library's kernels of tensor cores take.
+    const IS_BF16: bool;
     /// The most rows for which [`product`] is the fastest, or the only one.
     const FEW_ROWS: u32;
 
@@ -31,6 +33,7 @@ impl Number for f32 {
         value
     }
 
+    const IS_BF16: bool = false;
     const FEW_ROWS: u32 = MAX_ROWS;
 
     fn product_of_many<U: Number>(
@@ -49,6 +52,7 @@ impl Number for bf16 {
         bf16::from_f32(value)
     }
 
+    const IS_BF16: bool = true;
     const FEW_ROWS: u32 = MAX_ROWS;
 
     fn product_of_many<U: Number>(

@@ -1,6 +1,6 @@
 //! Tiny models with random weights, what transformers computes with them, and sequences of an engine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use warpwright::runtime::Device;
@@ -33,11 +33,26 @@ pub(crate) fn expected(model: &str) -> Vec<Expected> {
     serde_json::from_slice(&text).expect("what the oracle writes")
 }
 
+/// A folder with the configuration of a model, changed.
+pub(crate) fn changed(model: &str, change: impl FnOnce(&mut serde_json::Value)) -> tempfile::TempDir {
+    let text = std::fs::read(folder(model).join("config.json")).expect("a fixture");
+    let mut config = serde_json::from_slice(&text).expect("JSON");
+    change(&mut config);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+    folder
+}
+
 pub(crate) const LIMITS: Limits =
     Limits { page_tokens: 16, pages: 32, slots: 5, sequences: 4, tokens: 128, context: 256 };
 
 pub(crate) fn engine(model: &str, data_type: DataType) -> Engine {
-    let checkpoint = Checkpoint::random(folder(model), SEED).expect("a configuration");
+    engine_of(&folder(model), data_type)
+}
+
+/// The model of a folder, with random weights.
+pub(crate) fn engine_of(folder: &Path, data_type: DataType) -> Engine {
+    let checkpoint = Checkpoint::random(folder, SEED).expect("a configuration");
     let device = Device::named("emu:h200").expect("an emulator");
     Engine::load(&checkpoint, &device, data_type, LIMITS).expect("a model")
 }

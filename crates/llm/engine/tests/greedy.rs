@@ -3,7 +3,7 @@
 use warpwright_llm_engine::DataType;
 use warpwright_llm_step::{Chunk, CopyState, Executor, Slot, Step, Tokens};
 
-use crate::fixtures::{MODELS, chunk, engine, expected, generate, greedy, step};
+use crate::fixtures::{MODELS, changed, chunk, engine, engine_of, expected, generate, greedy, step};
 
 /// Log-probabilities of both sides are sums in other orders; the delta rule of transformers is chunked,
 /// and moves them by up to 9e-5.
@@ -69,16 +69,43 @@ fn a_sequence_does_not_depend_on_the_others_of_a_step() {
     }
 }
 
+/// The mean difference of log-probabilities.
+fn difference(found: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(found.len(), expected.len());
+    found.iter().zip(expected).map(|(a, b)| (a - b).abs()).sum::<f32>() / found.len() as f32
+}
+
 /// bf16 computes nearly the same: by log-probabilities, because tokens of random models are close. Such
 /// models amplify rounding more than trained ones: torch's own bf16 is off by 4.4% of the logits.
+const BF16_TOLERANCE: f32 = 0.1;
+
 #[test]
 fn bf16_is_near() {
     for model in MODELS {
-        let mut engine = engine(model, DataType::Bf16);
         let expected = &expected(model)[0];
-        let (_, scored) = generate(&mut engine, &expected.prompt, 64, 1);
-        let differences = scored.iter().zip(&expected.of_prompt).map(|(a, b)| (a - b).abs());
-        let mean = differences.sum::<f32>() / scored.len() as f32;
-        assert!(mean < 0.1, "{model}: a mean difference of {mean}");
+        let (_, scored) = generate(&mut engine(model, DataType::Bf16), &expected.prompt, 64, 1);
+        let mean = difference(&scored, &expected.of_prompt);
+        assert!(mean < BF16_TOLERANCE, "{model}: a mean difference of {mean}");
+    }
+}
+
+/// Heads of 128 elements have kernels for chunks of tokens in bf16. Parts of 20 tokens use them, of 15 not.
+#[test]
+fn chunks_of_tokens_are_as_near_as_single_ones() {
+    let folder = changed("qwen3_5", |config| {
+        let text = &mut config["text_config"];
+        text["num_hidden_layers"] = 2.into();
+        text["full_attention_interval"] = 2.into();
+        text["linear_key_head_dim"] = 128.into();
+        text["linear_value_head_dim"] = 128.into();
+    });
+    let prompt = &expected("qwen3_5")[0].prompt;
+    let (_, exact) = generate(&mut engine_of(folder.path(), DataType::F32), prompt, 64, 1);
+    let mut engine = engine_of(folder.path(), DataType::Bf16);
+    for part in [15, 20, 64] {
+        let (sampled, scored) = generate(&mut engine, prompt, part, 4);
+        let mean = difference(&scored, &exact);
+        assert!(mean < BF16_TOLERANCE, "parts of {part}: a mean difference of {mean}");
+        assert!(sampled.iter().all(|(_, value)| value.is_finite()), "parts of {part}");
     }
 }

@@ -5,7 +5,7 @@ use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_engine::{DataType, Engine};
 use warpwright_llm_step::{Chunk, Executor, Page, Score, Slot, Step, Tokens};
 
-use crate::fixtures::{LIMITS, chunk, engine, folder};
+use crate::fixtures::{LIMITS, changed, chunk, engine};
 
 #[test]
 fn steps_beyond_the_capacity_are_refused() {
@@ -31,11 +31,7 @@ fn steps_beyond_the_capacity_are_refused() {
 
 /// The message of the model with a changed configuration.
 fn refused(change: impl FnOnce(&mut serde_json::Value)) -> String {
-    let text = std::fs::read(folder("llama").join("config.json")).expect("a fixture");
-    let mut config = serde_json::from_slice(&text).expect("JSON");
-    change(&mut config);
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+    let folder = changed("llama", change);
     let checkpoint = Checkpoint::random(folder.path(), 0).expect("a configuration");
     let device = Device::named("emu:h200").expect("an emulator");
     Engine::load(&checkpoint, &device, DataType::F32, LIMITS).err().expect("a refusal").to_string()

@@ -27,6 +27,15 @@ enum Wanted<'l> {
     Score(u32, u32),
 }
 
+impl<'l> Wanted<'l> {
+    fn sampling(&self) -> Option<&'l Sampling> {
+        match self {
+            Self::Sample(sampling) => Some(sampling),
+            Self::Score(..) => None,
+        }
+    }
+}
+
 /// What the chunks want of the rows `x`. The sampled tokens stay in `last`, too.
 pub(super) fn outputs<T: Number>(
     decoder: &Decoder<T>,
@@ -81,7 +90,8 @@ fn of_rows<T: Number>(
     let mut logits = device.uninitialized(rows.len() * vocabulary as usize)?;
     decoder.logits(pass, x, &device.buffer_from(&tokens)?, &mut logits)?;
 
-    let parameters: Vec<u32> = rows.iter().flat_map(|row| parameters(&row.wanted).words()).collect();
+    let parameters: Vec<u32> =
+        rows.iter().flat_map(|row| parameters(row.wanted.sampling()).words()).collect();
     let parameters = device.buffer_from(&parameters)?;
     let (mut sampled, mut of_sampled) =
         (device.uninitialized(rows.len())?, device.uninitialized(rows.len())?);
@@ -123,15 +133,15 @@ fn of_rows<T: Number>(
 }
 
 /// Whether a token is drawn by the reference sampler: masks, adjustments and lists of alternatives.
-fn is_on_host(sampling: &Sampling) -> bool {
+pub(super) fn is_on_host(sampling: &Sampling) -> bool {
     sampling.allowed.is_some()
         || !sampling.adjustments.is_empty()
         || sampling.log_probabilities.is_some_and(|top| top > 0)
 }
 
-/// What the device reads.
-fn parameters(wanted: &Wanted<'_>) -> SamplingParameters {
-    let Wanted::Sample(sampling) = wanted else {
+/// What the device reads. Of a row that is not sampled, it takes the most probable token.
+pub(super) fn parameters(sampling: Option<&Sampling>) -> SamplingParameters {
+    let Some(sampling) = sampling else {
         return SamplingParameters { temperature: 0.0, ..Default::default() };
     };
     SamplingParameters {

@@ -1,24 +1,31 @@
 //! The executor: steps of a scheduler on a device.
 
-mod batch;
+mod check;
+mod decode;
 mod logits;
 mod options;
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
 
 use warpwright::prelude::bf16;
 use warpwright::runtime::{Buffer, Device, Stream};
+use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::operations::Operations;
-use warpwright_llm_step::{Capacity, CopyState, Executor, ExecutorError, Output, Step};
+use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, Output, Step};
 
 use crate::error::Result;
+use crate::kernels::slots::copy_slot;
 use crate::kernels::tokens;
 use crate::layers::decoder::{Cache, Decoder};
-use crate::layers::{Memory, Pass};
+use crate::layers::{Batch, Memory, Pass, Shape};
 use crate::models::{Config, build};
 use crate::number::Number;
 use crate::weights::{Checkpoint, Loader};
 
+use decode::{Decode, InFlight};
 pub use options::{DataType, Limits};
 
 /// A model on a device, ready for steps.
@@ -76,15 +83,34 @@ impl Executor for Engine {
 struct ModelExecutor<T> {
     operations: Operations,
     stream: Stream,
+    model: Model<T>,
+    capacity: Capacity,
+    /// What is kept for the extents of steps.
+    batches: FxHashMap<Shape, Batch>,
+    decodes: FxHashMap<Shape, Decode>,
+    pending: VecDeque<Pending>,
+}
+
+/// The weights, and the memory that a pass works on.
+struct Model<T> {
     decoder: Decoder<T>,
     caches: Vec<Cache<T>>,
     memory: Memory<T>,
+    floats: Memory<f32>,
     rotations: Buffer<f32>,
     /// (slots): the token that each sampled last, and one that nobody reads.
     last: Buffer<u32>,
-    capacity: Capacity,
-    finished: VecDeque<Vec<Output>>,
+    cache: PagedCache,
 }
+
+/// A step whose outputs have not been read.
+enum Pending {
+    Ready(Vec<Output>),
+    InFlight(InFlight),
+}
+
+/// Extents of steps with a prompt that are kept at most.
+const KEPT_BATCHES: usize = 16;
 
 impl<T: Number> ModelExecutor<T> {
     fn load(checkpoint: &Checkpoint, config: &Config, device: &Device, limits: Limits) -> Result<Self> {
@@ -94,20 +120,31 @@ impl<T: Number> ModelExecutor<T> {
         device.check_memory(bytes)?;
         let decoder = build::<T>(config, &mut Loader::loading(checkpoint, device))?;
         let capacity = limits.capacity(config)?;
-        let keys = capacity.pages as usize * capacity.page_tokens as usize;
+        let cache = PagedCache {
+            page_size: capacity.page_tokens,
+            pages: capacity.pages,
+            pages_per_sequence: capacity.context.div_ceil(capacity.page_tokens),
+        };
         let key_columns = (config.key_heads * config.head_dim) as usize;
-        let caches = decoder.caches(device, keys, key_columns, capacity.slots as usize)?;
-        let operations = Operations::new(device);
+        // The last slot is that of padding.
+        let slots = capacity.slots as usize + 1;
+        let model = Model {
+            caches: decoder.caches(device, cache.keys(), key_columns, slots)?,
+            decoder,
+            memory: Memory::new(device),
+            floats: Memory::new(device),
+            rotations: device.buffer_from(&config.rotary.table(capacity.context))?,
+            last: device.zeros(slots)?,
+            cache,
+        };
         Ok(Self {
             stream: device.stream()?,
-            decoder,
-            caches,
-            memory: Memory::new(device),
-            rotations: device.buffer_from(&config.rotary.table(capacity.context))?,
-            last: device.zeros(capacity.slots as usize + 1)?,
+            operations: Operations::new(device),
+            model,
             capacity,
-            finished: VecDeque::new(),
-            operations,
+            batches: FxHashMap::default(),
+            decodes: FxHashMap::default(),
+            pending: VecDeque::new(),
         })
     }
 
@@ -116,37 +153,71 @@ impl<T: Number> ModelExecutor<T> {
         self.expect_slot(from)?;
         self.expect_slot(to)?;
         let (on, slots) = ((&self.operations, &self.stream), (from.0, to.0));
-        for (cache, block) in self.caches.iter_mut().zip(&self.decoder.blocks) {
+        let Model { decoder, caches, last, .. } = &mut self.model;
+        for (cache, block) in caches.iter_mut().zip(&decoder.blocks) {
             if let (Cache::States(states), Some((conv, rule))) = (cache, block.state_lengths()) {
-                tokens::copy_slot(on, &mut states.conv, slots, conv)?;
-                tokens::copy_slot(on, &mut states.rule, slots, rule)?;
+                copy_slot(on, &mut states.conv, slots, conv)?;
+                copy_slot(on, &mut states.rule, slots, rule)?;
             }
         }
-        Ok(tokens::copy_slot(on, self.last.cast_mut::<f32>(), slots, 1)?)
+        Ok(copy_slot(on, last.cast_mut::<f32>(), slots, 1)?)
     }
 
-    fn run(&mut self, step: &Step) -> Result<Vec<Output>> {
+    fn run(&mut self, step: &Step) -> Result<Pending> {
         self.check(step)?;
         step.copies.iter().try_for_each(|copy| self.copy(*copy))?;
         if step.chunks.is_empty() {
-            return Ok(vec![]);
+            return Ok(Pending::Ready(vec![]));
         }
-        let mut batch = self.batch(&step.chunks)?;
-        let on = (&self.operations, &self.stream);
-        let slots = (&batch.sequences, &batch.slots);
-        tokens::resolve(on, &batch.given, slots, &self.last, &mut batch.tokens)?;
-        let mut pass = Pass {
-            operations: &self.operations,
-            stream: &self.stream,
-            batch: &batch,
-            memory: &mut self.memory,
-            rotations: &self.rotations,
-            page_size: self.capacity.page_tokens,
+        let shape = Shape::of(&step.chunks, self.capacity.page_tokens);
+        if shape.is_decode() && step.chunks.iter().all(decode::is_decode) {
+            return Ok(Pending::InFlight(self.decode(shape, &step.chunks)?));
+        }
+        Ok(Pending::Ready(self.mixed(shape, &step.chunks)?))
+    }
+
+    /// A step with prompts.
+    fn mixed(&mut self, shape: Shape, chunks: &[Chunk]) -> Result<Vec<Output>> {
+        let Self { operations, stream, model, capacity, batches, .. } = self;
+        let device = operations.device().clone();
+        if batches.len() >= KEPT_BATCHES && !batches.contains_key(&shape) {
+            batches.clear();
+        }
+        let batch = match batches.entry(shape) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Batch::new(&device, shape)?),
         };
-        let x = self.decoder.forward(&mut pass, &mut self.caches)?;
-        let outputs = logits::outputs(&self.decoder, &mut pass, &x, &step.chunks, &mut self.last)?;
-        self.memory.give(x);
+        batch.fill(stream, chunks, capacity.page_tokens, capacity.slots)?;
+        let x = model.forward((operations, stream), batch)?;
+        let (mut pass, decoder, last) = model.pass((operations, stream), batch);
+        let outputs = logits::outputs(decoder, &mut pass, &x, chunks, last)?;
+        model.memory.give(x);
         Ok(outputs)
+    }
+}
+
+impl<T: Number> Model<T> {
+    /// A pass over a batch, and what else of the model it needs.
+    fn pass<'l>(
+        &'l mut self,
+        (operations, stream): (&'l Operations, &'l Stream),
+        batch: &'l Batch,
+    ) -> (Pass<'l, T>, &'l Decoder<T>, &'l mut Buffer<u32>) {
+        let Self { decoder, memory, floats, rotations, last, cache, .. } = self;
+        (Pass { operations, stream, batch, memory, floats, rotations, cache: *cache }, decoder, last)
+    }
+
+    /// The rows of all tokens after the last block.
+    fn forward(
+        &mut self,
+        (operations, stream): (&Operations, &Stream),
+        batch: &mut Batch,
+    ) -> Result<Buffer<T>> {
+        let slots = (&*batch.sequences, &*batch.slots);
+        tokens::resolve((operations, stream), &batch.given, slots, &self.last, &mut batch.tokens)?;
+        let Self { decoder, caches, memory, floats, rotations, cache, .. } = self;
+        let mut pass = Pass { operations, stream, batch, memory, floats, rotations, cache: *cache };
+        decoder.forward(&mut pass, caches)
     }
 }
 
@@ -156,14 +227,16 @@ impl<T: Number> Executor for ModelExecutor<T> {
     }
 
     fn submit(&mut self, step: Step) -> Result<(), ExecutorError> {
-        let outputs = self.run(&step).map_err(ExecutorError::new)?;
-        self.finished.push_back(outputs);
+        let pending = self.run(&step).map_err(ExecutorError::new)?;
+        self.pending.push_back(pending);
         Ok(())
     }
 
     fn wait(&mut self) -> Result<Vec<Output>, ExecutorError> {
-        self.finished
-            .pop_front()
-            .ok_or_else(|| ExecutorError::new("no step was submitted; submit one before waiting"))
+        match self.pending.pop_front() {
+            Some(Pending::Ready(outputs)) => Ok(outputs),
+            Some(Pending::InFlight(step)) => self.finish(step).map_err(ExecutorError::new),
+            None => Err(ExecutorError::new("no step was submitted; submit one before waiting")),
+        }
     }
 }

@@ -9,5 +9,6 @@ pub(crate) mod delta_rule;
 pub(crate) mod gates;
 mod overlap;
 pub(crate) mod product;
+pub(crate) mod slots;
 pub(crate) mod tokens;
 mod vectors;

@@ -4,8 +4,6 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::operations::{Operations, Result};
 
-use crate::number::Number;
-
 /// A token of a step that the device has to look up: the one that its slot sampled last.
 pub(crate) const LAST: i32 = -1;
 
@@ -74,34 +72,5 @@ pub(crate) fn remember(
     let count = sampled.len() as u32;
     let kernel = operations.kernel(LastTokens, LastTokens::remember)?;
     kernel.launch(stream, count.div_ceil(THREADS), (sampled, slots, last, count))?;
-    Ok(())
-}
-
-/// Copies of a slot's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CopySlot;
-
-impl CopySlot {
-    /// Slot `to` of `states`, (slots, length), becomes slot `from`.
-    #[kernel]
-    fn run<T: Number>(&self, states: &mut Global<T>, from: u32, to: u32, length: u32) {
-        launch::threads(THREADS);
-        let at = block_idx().x * THREADS + thread_idx().x;
-        if at < length {
-            let value = states.at(from.mul_wide(length)).at(at).load();
-            states.at(to.mul_wide(length)).at(at).store(value);
-        }
-    }
-}
-
-/// Copies a slot of `states`, whose slots have `length` elements.
-pub(crate) fn copy_slot<T: Number>(
-    (operations, stream): (&Operations, &Stream),
-    states: &mut Buffer<T>,
-    (from, to): (u32, u32),
-    length: usize,
-) -> Result<()> {
-    let kernel = operations.kernel(CopySlot, CopySlot::run::<T>)?;
-    kernel.launch(stream, (length as u32).div_ceil(THREADS), (states, from, to, length as u32))?;
     Ok(())
 }

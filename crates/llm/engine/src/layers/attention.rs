@@ -1,14 +1,15 @@
 //! Attention over the paged cache, with RMSNorm of heads and an output gate where the model has them.
 
 use warpwright::runtime::Buffer;
+use warpwright_kernels::attention::decode::Heads;
 use warpwright_kernels::rope::{HeadNorm, HeadRows, RopeBuffers, RopeShape};
 use warpwright_kernels::rows::Gain;
 
 use super::Pass;
 use super::linear::Linear;
 use super::norm::Norm;
+use super::paged;
 use crate::error::Result;
-use crate::kernels::attention::{AttentionBuffers, PagedAttention};
 use crate::kernels::gates::HeadGates;
 use crate::kernels::product::Epilogue;
 use crate::models::Config;
@@ -82,23 +83,8 @@ impl<T: Number> Attention<T> {
         let projected = self.projection.apply_to_normalized(pass, norm, x)?;
         let queries = self.rotate(pass, &projected, cache)?;
         let mut attended = pass.rows_of(query_heads * head_dim)?;
-        let page_size = pass.page_size;
-        let batch = pass.batch;
-        let buffers = AttentionBuffers {
-            queries: &queries,
-            keys: &cache.keys,
-            values: &cache.values,
-            positions: &batch.positions,
-            sequences: &batch.sequences,
-            table: &batch.table,
-            entries: batch.entries,
-            output: &mut attended,
-        };
-        PagedAttention { query_heads, key_heads, head_dim, page_size }.launch(
-            pass.operations,
-            pass.stream,
-            buffers,
-        )?;
+        let heads = Heads { query_heads, key_heads, head_dim };
+        paged::attend(pass, heads, &queries, cache, &mut attended)?;
         pass.memory.give(queries);
         let gated = self.gate(pass, attended, projected)?;
         self.output.apply_to(pass, &gated, (x, Epilogue::Add))?;

@@ -6,6 +6,11 @@
 //! ```
 
 use warpwright::runtime::Buffer;
+use warpwright_kernels::causal_conv::{CausalConv, ConvSequences};
+use warpwright_kernels::columns::MatrixColumns;
+use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState};
+use warpwright_kernels::gated_norm::GatedNorm;
+use warpwright_kernels::rows::Gain;
 
 use super::Pass;
 use super::linear::Linear;
@@ -13,10 +18,15 @@ use super::norm::Norm;
 use crate::error::Result;
 use crate::kernels::causal_conv::SlotConv;
 use crate::kernels::delta_rule::{DeltaGates, SlotDeltaRule};
+use crate::kernels::gates::SplitGates;
 use crate::kernels::product::Epilogue;
+use crate::kernels::slots::scatter_rows;
 use crate::models::DeltaHeads;
 use crate::number::Number;
 use crate::weights::Loader;
+
+/// Tokens of a sequence from which chunks are faster than one token after another.
+const MANY_TOKENS: u32 = 16;
 
 /// The weights of a layer.
 pub(crate) struct DeltaNet<T> {
@@ -85,15 +95,31 @@ impl<T: Number> DeltaNet<T> {
         x: &mut Buffer<T>,
         states: &mut DeltaStates<T>,
     ) -> Result<()> {
+        let projected = self.projection.apply_to_normalized(pass, norm, x)?;
+        let gated = match self.has_chunks(pass) {
+            true => self.by_chunks(pass, &projected, states)?,
+            false => self.by_tokens(pass, &projected, states)?,
+        };
+        self.output.apply_to(pass, &gated, (x, Epilogue::Add))?;
+        [projected, gated].into_iter().for_each(|buffer| pass.memory.give(buffer));
+        Ok(())
+    }
+
+    /// One token after another: a decode, f32, and heads that the library lacks.
+    fn by_tokens(
+        &self,
+        pass: &mut Pass<'_, T>,
+        projected: &Buffer<T>,
+        states: &mut DeltaStates<T>,
+    ) -> Result<Buffer<T>> {
         let SlotDeltaRule { value_heads, value_dim, .. } = self.rule;
         let (channels, values) = (self.conv.channels, value_heads * value_dim);
         let stride = self.projection.n;
-        let projected = self.projection.apply_to_normalized(pass, norm, x)?;
         let mut qkv = pass.rows_of(channels)?;
         let sequences = pass.batch.packed();
         self.conv.launch(
             pass.on(),
-            (&projected, stride),
+            (projected, stride),
             &self.conv_weights,
             sequences,
             &mut states.conv,
@@ -102,7 +128,7 @@ impl<T: Number> DeltaNet<T> {
         let mut gated = pass.rows_of(values)?;
         let of_b = channels + values;
         let gates = DeltaGates {
-            buffer: &projected,
+            buffer: projected,
             columns: [channels, of_b, of_b + value_heads, stride],
             a_log: &self.a_log,
             dt_bias: &self.dt_bias,
@@ -110,8 +136,71 @@ impl<T: Number> DeltaNet<T> {
             epsilon: self.epsilon,
         };
         self.rule.launch(pass.on(), &qkv, gates, sequences, &mut states.rule, &mut gated)?;
-        self.output.apply_to(pass, &gated, (x, Epilogue::Add))?;
-        [projected, qkv, gated].into_iter().for_each(|buffer| pass.memory.give(buffer));
-        Ok(())
+        pass.memory.give(qkv);
+        Ok(gated)
+    }
+
+    /// Whether the library's kernels, which multiply chunks of tokens, take the layer and the tokens.
+    fn has_chunks(&self, pass: &Pass<'_, T>) -> bool {
+        let SlotDeltaRule { key_dim, value_dim, .. } = self.rule;
+        let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
+        let is_layer = (key_dim, value_dim, self.conv.width) == (HEAD, HEAD, 4);
+        T::IS_BF16 && has_wgmma && is_layer && pass.batch.longest >= MANY_TOKENS
+    }
+
+    /// Chunks of tokens at once. States are gathered from their slots and go back to them.
+    fn by_chunks(
+        &self,
+        pass: &mut Pass<'_, T>,
+        projected: &Buffer<T>,
+        states: &mut DeltaStates<T>,
+    ) -> Result<Buffer<T>> {
+        let SlotDeltaRule { key_heads, value_heads, value_dim, .. } = self.rule;
+        let (channels, values, stride) = (self.conv.channels, value_heads * value_dim, self.projection.n);
+        let (batch, on) = (pass.batch, pass.on());
+        let (sequences, tokens) = (batch.shape.sequences as usize, batch.shape.tokens);
+        let (of_conv, of_rule) = self.state_lengths();
+
+        let mut before = pass.memory.take(sequences * of_conv)?;
+        let mut last = pass.memory.take(sequences * of_conv)?;
+        on.0.gather_rows(on.1, (&states.conv, of_conv as u32), (&batch.initial, 0), &mut before)?;
+        let mut qkv = pass.rows_of(channels)?;
+        let conv = CausalConv { channels, width: self.conv.width, weights: &self.conv_weights, bias: None };
+        let of_qkv = MatrixColumns { buffer: projected, offset: 0, stride };
+        let packed = ConvSequences { starts: &batch.starts, initial: Some(&before), last: &mut last };
+        on.0.causal_conv(on.1, conv, (of_qkv, tokens), packed, &mut qkv)?;
+        scatter_rows(on, (&last, &batch.slots), &mut states.conv, of_conv)?;
+
+        let (mut b, mut a) = (pass.rows_of(value_heads)?, pass.rows_of(value_heads)?);
+        let (of_b, of_a) = (channels + values, channels + values + value_heads);
+        SplitGates { heads: value_heads, of_b, of_a, stride }.launch(on, projected, [&mut b, &mut a])?;
+        let mut rule = pass.floats.take(sequences * of_rule)?;
+        on.0.gather_rows(on.1, (&states.rule, of_rule as u32), (&batch.initial, 0), &mut rule)?;
+        let mut o = pass.rows_of(values)?;
+        let inputs = DeltaRuleInputs {
+            heads: Heads { keys: key_heads, values: value_heads },
+            qkv: qkv.cast(),
+            a: a.cast(),
+            b: b.cast(),
+            a_log: &self.a_log,
+            dt_bias: &self.dt_bias,
+        };
+        on.0.delta_rule(on.1, inputs, &batch.starts, (&mut rule, InitialState::Given), o.cast_mut())?;
+        scatter_rows(on, (&rule, &batch.slots), &mut states.rule, of_rule)?;
+
+        let mut gated = pass.rows_of(values)?;
+        let norm = GatedNorm {
+            tokens,
+            heads: value_heads,
+            head_dim: value_dim,
+            weights: &self.norm,
+            gain: Gain::Weight,
+            epsilon: self.epsilon,
+        };
+        let z = MatrixColumns { offset: channels, ..of_qkv };
+        on.0.gated_rms_norm(on.1, norm, MatrixColumns::all(&o, values), z, &mut gated)?;
+        pass.floats.give(rule);
+        [before, last, qkv, a, b, o].into_iter().for_each(|buffer| pass.memory.give(buffer));
+        Ok(gated)
     }
 }

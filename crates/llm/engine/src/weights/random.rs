@@ -6,7 +6,12 @@
 //! i'                   = i mod 2^22: large tensors repeat
 //! ```
 
+use std::ops::Range;
+
+use rayon::prelude::*;
+
 use super::tensor::{Numbers, Tensor};
+use crate::number::Number;
 
 /// The generator of a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +25,21 @@ pub(crate) struct Generator {
 const PERIOD: usize = 1 << 22;
 
 impl Generator {
-    /// Number `at` of the tensor.
-    pub(super) fn number(&self, at: usize) -> f32 {
+    /// Consecutive numbers of the tensor.
+    pub(super) fn numbers<T: Number>(&self, range: Range<usize>) -> Vec<T> {
+        let made = range.len().min(PERIOD);
+        let mut numbers: Vec<T> = Vec::with_capacity(range.len());
+        numbers.par_extend(
+            (range.start..range.start + made).into_par_iter().map(|at| T::nearest(self.number(at))),
+        );
+        while numbers.len() < range.len() {
+            let more = (range.len() - numbers.len()).min(PERIOD);
+            numbers.extend_from_within(..more);
+        }
+        numbers
+    }
+
+    fn number(&self, at: usize) -> f32 {
         let bits = mix(self.key.wrapping_add((at % PERIOD) as u64)) >> 40;
         let unit = bits as f32 * (1.0 / (1 << 23) as f32) - 1.0;
         self.offset + self.scale * unit

@@ -71,9 +71,7 @@ impl Tensor {
         let columns = self.columns();
         let elements = rows.start * columns..rows.end * columns;
         match &self.numbers {
-            Numbers::Random(generator) => {
-                Cow::Owned(elements.map(|at| T::nearest(generator.number(at))).collect())
-            }
+            Numbers::Random(generator) => Cow::Owned(generator.numbers(elements)),
             Numbers::Stored { file, range, kind } => {
                 let (block, bytes) = kind.block();
                 let part =

@@ -1,4 +1,4 @@
-//! From chunks to what the device reads.
+//! Steps that the executor refuses.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,6 @@ use warpwright_llm_step::{Chunk, Slot, Step, Tokens};
 
 use super::ModelExecutor;
 use crate::error::{EngineError, Result};
-use crate::kernels::tokens::LAST;
-use crate::layers::{Batch, Shape};
 use crate::number::Number;
 
 fn refuse<V>(reason: String) -> Result<V> {
@@ -64,49 +62,5 @@ impl<T: Number> ModelExecutor<T> {
             return refuse(format!("{targets} targets and {draft} drafts of a chunk of {count} tokens"));
         }
         Ok(())
-    }
-
-    /// The chunks on the device.
-    pub(super) fn batch(&self, chunks: &[Chunk]) -> Result<Batch> {
-        let device = self.operations.device();
-        let page_size = self.capacity.page_tokens;
-        let (mut given, mut positions, mut keys, mut sequences) = (vec![], vec![], vec![], vec![]);
-        let (mut starts, mut slots) = (vec![0u32], vec![]);
-        let used = |chunk: &Chunk| (chunk.position + chunk.tokens.len()).div_ceil(page_size);
-        let entries = chunks.iter().map(used).max().unwrap_or(1);
-        let mut table = vec![0u32; chunks.len() * entries as usize];
-        for (sequence, chunk) in chunks.iter().enumerate() {
-            let pages = &chunk.pages[..used(chunk) as usize];
-            let of_table = &mut table[sequence * entries as usize..][..pages.len()];
-            of_table.iter_mut().zip(pages).for_each(|(entry, page)| *entry = page.0);
-            for at in 0..chunk.tokens.len() {
-                let position = chunk.position + at;
-                given.push(match &chunk.tokens {
-                    Tokens::Known(tokens) => tokens[at as usize].cast_signed(),
-                    Tokens::Last => LAST,
-                });
-                positions.push(position);
-                keys.push(pages[(position / page_size) as usize].0 * page_size + position % page_size);
-                sequences.push(sequence as u32);
-            }
-            starts.push(positions.len() as u32);
-            slots.push(chunk.slot.0);
-        }
-        Ok(Batch {
-            shape: Shape {
-                tokens: positions.len() as u32,
-                sequences: chunks.len() as u32,
-                longest: chunks.iter().map(|chunk| chunk.tokens.len()).max().unwrap_or(0),
-            },
-            tokens: device.uninitialized(given.len())?,
-            given: device.buffer_from(&given)?,
-            positions: device.buffer_from(&positions)?,
-            keys: device.buffer_from(&keys)?,
-            sequences: device.buffer_from(&sequences)?,
-            starts: device.buffer_from(&starts)?,
-            slots: device.buffer_from(&slots)?,
-            table: device.buffer_from(&table)?,
-            entries,
-        })
     }
 }

@@ -1,0 +1,37 @@
+//! Numbers that the host writes and the device reads.
+
+use std::ops::Deref;
+
+use warpwright::runtime::{Buffer, Device, HostBuffer, Storable, Stream};
+
+use crate::error::Result;
+
+/// A buffer on the device and its copy in page-locked host memory.
+pub(crate) struct Upload<T: Storable> {
+    host: HostBuffer<T>,
+    device: Buffer<T>,
+}
+
+impl<T: Storable + PartialEq> Upload<T> {
+    /// Zeros.
+    pub(crate) fn new(device: &Device, length: usize) -> Result<Self> {
+        Ok(Self { host: device.host_buffer(length)?, device: device.zeros(length)? })
+    }
+
+    /// The numbers for later work on the stream. Nothing is copied if they are the same as before.
+    pub(crate) fn set(&mut self, stream: &Stream, numbers: &[T]) -> Result<()> {
+        if self.host.as_slice()? != numbers {
+            self.host.as_mut_slice()?.copy_from_slice(numbers);
+            stream.copy_to_device(&mut self.device, &mut self.host)?;
+        }
+        Ok(())
+    }
+}
+
+impl<T: Storable> Deref for Upload<T> {
+    type Target = Buffer<T>;
+
+    fn deref(&self) -> &Buffer<T> {
+        &self.device
+    }
+}
