@@ -22,12 +22,14 @@ use warpwright_lang::role::{roles, warpgroups};
 use warpwright_lang::shared::{dynamic_shared_aligned, shared_array};
 use warpwright_lang::space::SharedSpace;
 use warpwright_lang::tensor::{
-    Accumulate, Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TensorCoreMma, TensorCoreTypes,
-    TiledMma, TmaTile, multiply,
+    Accumulate, BlockScales, Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TensorCoreMma,
+    TensorCoreTypes, TensorMemoryCopy, TiledMma, TmaTile, multiply,
 };
 use warpwright_lang::tensor_map::{TensorMap, TensorMaps, UntypedTensorMap};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
-use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory, wait_tensor_loads};
+use warpwright_lang::tensor_memory::{
+    CtaGroup, TensorMemory, TensorMemoryAccess, TensorMemoryShape, allocate_tensor_memory, wait_tensor_loads,
+};
 use warpwright_lang::value::constant;
 use warpwright_lang::wmma::{Wmma, WmmaLayout};
 use warpwright_lang::{Reg, block, device, fence, launch, matrix, tma, warp};
@@ -92,6 +94,8 @@ fn half_products() -> Wmma<f16> {
 /// bf16 into f32.
 const BRAIN_FLOATS: TensorCoreTypes =
     TensorCoreTypes { a: DataType::Bf16, b: DataType::Bf16, d: DataType::F32 };
+
+const FOUR_BITS: TensorCoreTypes = TensorCoreTypes { a: DataType::E2m1, b: DataType::E2m1, d: DataType::F32 };
 
 fn mma(atom: &str) -> TiledMma {
     TiledMma::warpgroups(atom, 1)
@@ -211,10 +215,20 @@ const ANYWHERE: &[Misuse] = misuses! {
     global::<f32>().reduce_add_vector([constant(0.0); 8], Atomicity::default());
     allocate_tensor_memory(CtaGroup::One, 48, tile());
     TensorMemory::from_address(0).load::<3>();
+    TensorMemory::from_address(0).load_with::<2>(TensorMemoryAccess::new(TensorMemoryShape::Rows16x256b));
+    TensorMemory::from_address(0).copy_from(CtaGroup::One, TensorMemoryCopy::Rows128x128b, &rows::<bf16>(64, Major::K));
     TensorCoreMma::new(CtaGroup::One, BRAIN_FLOATS, 96, 64);
     TensorCoreMma::new(CtaGroup::Two, BRAIN_FLOATS, 64, 64);
     TensorCoreMma::new(CtaGroup::One, BRAIN_FLOATS, 128, 24);
     TensorCoreMma::new(CtaGroup::One, TensorCoreTypes { b: DataType::F16, ..BRAIN_FLOATS }, 128, 64);
+    TensorCoreMma::block_scaled(CtaGroup::One, BRAIN_FLOATS, BlockScales::MX, 128, 64);
+    TensorCoreMma::block_scaled(CtaGroup::One, FOUR_BITS, BlockScales::NVFP4, 64, 64);
+    TensorCoreMma::block_scaled(CtaGroup::One, FOUR_BITS, BlockScales::NVFP4, 128, 64).a_operand(&rows::<e4m3>(128, Major::K));
+    {
+        let mma = TensorCoreMma::block_scaled(CtaGroup::One, FOUR_BITS, BlockScales::NVFP4, 128, 64);
+        let cells = TensorMemory::from_address(0);
+        mma.issue(cells, &cells, &mma.b_operand(&rows::<u8>(128, Major::K)).slice((All, All, 0)), Accumulate::No)
+    };
     Wmma::<f64>::new([16, 16, 16], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor);
     Wmma::<b1x32>::new([8, 8, 128], WmmaLayout::RowMajor, WmmaLayout::RowMajor);
     half_products().zeros::<f64>();

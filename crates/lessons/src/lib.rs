@@ -36,6 +36,7 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<sgemm::SgemmLadder>(),
     Entry::of::<hopper::HopperLadder>(),
     Entry::of::<blackwell::BlackwellLadder>(),
+    Entry::of::<blackwell::BlackwellNvfp4>(),
 ];
 
 /// Elements of a matrix whose elements the kernel indexes with 32 bits.

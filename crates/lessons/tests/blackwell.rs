@@ -10,7 +10,7 @@ use warpwright::runtime::{Device, ptx};
 use warpwright_harness::{DynWorkload, Prepared, Result, Setup};
 use warpwright_lessons::blackwell::error::LessonError;
 use warpwright_lessons::blackwell::{
-    core_matrices, pair, persistent, scalar, specialized, stages, swizzled, tma_store,
+    core_matrices, nvfp4, pair, persistent, scalar, specialized, stages, swizzled, tma_store,
 };
 use warpwright_testing::one_in;
 use warpwright_testing::ptxas::Assembler;
@@ -26,28 +26,38 @@ fn steps() -> Vec<&'static str> {
     specs.iter().find(|spec| spec.name == "step").expect("there are steps").choices()
 }
 
-fn prepare(
-    device: &Device,
-    step: &str,
+/// The workload with these extents and further options.
+fn with(
+    mut workload: Box<dyn DynWorkload>,
     (m, n, k): (u32, u32, u32),
-    element: &str,
-) -> Result<Box<dyn Prepared>> {
-    let mut workload = ladder();
+    more: &[(&str, &str)],
+) -> Box<dyn DynWorkload> {
     let extents = [("m", m), ("n", n), ("k", k)].map(|(name, extent)| (name, extent.to_string()));
-    let given = extents.iter().map(|(name, extent)| (*name, extent.as_str()));
-    for (name, value) in given.chain([("step", step), ("element", element)]) {
+    let extents = extents.iter().map(|(name, extent)| (*name, extent.as_str()));
+    for (name, value) in extents.chain(more.iter().copied()) {
         workload.set(name, value).expect("a value of the option");
     }
-    workload.prepare(&Setup::new(device))
+    workload
+}
+
+fn prepare(device: &Device, step: &str, shape: (u32, u32, u32), element: &str) -> Result<Box<dyn Prepared>> {
+    with(ladder(), shape, &[("step", step), ("element", element)]).prepare(&Setup::new(device))
 }
 
 fn run(device: &Device, step: &str, shape: (u32, u32, u32), element: &str) {
-    let failed = |error| -> ! { panic!("{step} {shape:?} {element} on {}: {error}", device.name()) };
-    let mut prepared = prepare(device, step, shape, element).unwrap_or_else(|error| failed(error));
+    let workload = with(ladder(), shape, &[("step", step), ("element", element)]);
+    launch(device, workload.as_ref());
+}
+
+/// Launches once and compares every element.
+fn launch(device: &Device, workload: &dyn DynWorkload) {
+    let name = || format!("{} {}on {}", workload.name(), workload.flags_without(""), device.name());
+    let failed = |error| -> ! { panic!("{}: {error}", name()) };
+    let mut prepared = workload.prepare(&Setup::new(device)).unwrap_or_else(|error| failed(error));
     let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
     prepared.launch(&stream).unwrap_or_else(|error| failed(error));
     let verified = prepared.verify().unwrap_or_else(|error| failed(error));
-    assert!(verified.elements > 0, "{step} {shape:?}: nothing was compared");
+    assert!(verified.elements > 0, "{}: nothing was compared", name());
 }
 
 fn device(schedule: Schedule) -> Device {
@@ -110,6 +120,17 @@ fn shapes_that_a_step_does_not_support_are_refused_by_name() {
     );
 }
 
+/// One tile and less, several k-blocks, and remainders in every direction.
+#[test]
+fn elements_of_4_bits_with_scales_multiply() {
+    let shapes = [(40, 72, 96), (130, 264, 1312), (1, 8, 32), (256, 512, 512)];
+    let cases = SCHEDULES.into_iter().flat_map(|schedule| shapes.map(|shape| (schedule, shape)));
+    for (schedule, shape) in one_in(7, cases) {
+        let device = device(schedule).checked().expect("emulators can check");
+        launch(&device, with(named("blackwell-nvfp4").workload(), shape, &[]).as_ref());
+    }
+}
+
 /// The PTX of every step.
 fn texts() -> Vec<(&'static str, String)> {
     let capability = Arch::named("b200").expect("it is known").capability;
@@ -131,6 +152,7 @@ fn texts() -> Vec<(&'static str, String)> {
         "v6" persistent::Persistent { group: 1, element };
         "grouped" persistent::Persistent { group: 8, element };
         "tma-store" tma_store::TmaStored { group: 8, element };
+        "nvfp4" nvfp4::Nvfp4;
     }
 }
 
@@ -138,12 +160,12 @@ fn texts() -> Vec<(&'static str, String)> {
 fn the_assembler_takes_every_step_without_spills() {
     let Some(assembler) = Assembler::from_environment() else { return };
     let texts = texts();
-    assert_eq!(texts.iter().map(|(step, _)| *step).collect::<Vec<_>>(), steps());
+    assert_eq!(texts.len(), steps().len() + 1);
     for (step, text) in one_in(3, texts) {
-        // sm_103a came with PTX 8.8.
-        for (target, version) in [("sm_100a", "8.6"), ("sm_103a", "8.8")] {
+        for target in ["sm_100a", "sm_103a"] {
             let text = text.replace(".target sm_100a", &format!(".target {target}"));
-            let text = text.replace(".version 8.6", &format!(".version {version}"));
+            // sm_103a came with PTX 8.8.
+            let text = text.replace(".version 8.6", ".version 8.8");
             let assembled = assembler.assemble_without_spills(target, &text);
             assembled.unwrap_or_else(|error| panic!("{step} for {target}: {error}"));
         }

@@ -124,6 +124,11 @@ impl MatrixOperand {
         Self { blocks: Tensor::new(nowhere, Layout::unit()), major: Major::K, reads: None }
     }
 
+    /// Whether it was made without a mistake.
+    pub(super) fn is_known(&self) -> bool {
+        self.reads.is_some()
+    }
+
     /// The blocks of an atom's operand that a tile is read in.
     #[track_caller]
     fn of_atom<T: Element>(

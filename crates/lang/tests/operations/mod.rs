@@ -211,7 +211,6 @@ const LACKING: &[(&str, &[&str])] = &[
         ],
     ),
     ("memory that several GPUs hold together", &["multimem.ld_reduce", "multimem.red", "multimem.st"]),
-    ("copies into tensor memory and inside it", &["tcgen05.cp", "tcgen05.shift"]),
 ];
 
 /// What an instruction is, for counting: its first word, with the next of those that stand for

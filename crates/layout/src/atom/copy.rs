@@ -29,8 +29,8 @@ const fn copy(
     CopyRow { name, instruction, sm, source, target }
 }
 
-/// Copies by single threads and by warps, sm_70 to sm_90. (PTX ISA: "ld", "st", "cp.async",
-/// "ldmatrix", "movmatrix", "stmatrix".) `cp.async.cg` takes 16 bytes only; `.ca` 4, 8 or 16.
+/// Copies by single threads and by warps, sm_70 to sm_100. (PTX ISA: "ld", "st", "cp.async",
+/// "ldmatrix", "movmatrix", "stmatrix", "tcgen05.ld", "tcgen05.st".) `cp.async.cg` takes 16 bytes only; `.ca` 4, 8 or 16.
 pub const COPY_TABLE: &[CopyRow] = &[
     copy("UniversalCopy<8>", "ld/st.b8", 70, "(1,8):(0,1)", "(1,8):(0,1)"),
     copy("UniversalCopy<16>", "ld/st.b16", 70, "(1,16):(0,1)", "(1,16):(0,1)"),
@@ -131,6 +131,64 @@ pub const COPY_TABLE: &[CopyRow] = &[
         90,
         "((4,8),(16,2,4)):((256,16),(1,128,1024))",
         "(32,128):(128,1)",
+    ),
+    // Between registers and tensor memory, the rows of a warp one after another. (CUTLASS's
+    // `copy_traits_sm100.hpp` has the same layouts.)
+    copy(
+        "SM100_TMEM_LOAD_32dp32b1x",
+        "tcgen05.ld.sync.aligned.32x32b.x1.b32",
+        100,
+        "(32,1024):(0,1)",
+        "(32,32):(32,1)",
+    ),
+    copy(
+        "SM100_TMEM_LOAD_16dp64b1x",
+        "tcgen05.ld.sync.aligned.16x64b.x1.b32",
+        100,
+        "(32,1024):(0,1)",
+        "((2,2,8),32):((512,32,64),1)",
+    ),
+    copy(
+        "SM100_TMEM_LOAD_16dp128b1x",
+        "tcgen05.ld.sync.aligned.16x128b.x1.b32",
+        100,
+        "(32,2048):(0,1)",
+        "((4,8),(32,2)):((32,128),(1,1024))",
+    ),
+    copy(
+        "SM100_TMEM_LOAD_16dp256b1x",
+        "tcgen05.ld.sync.aligned.16x256b.x1.b32",
+        100,
+        "(32,4096):(0,1)",
+        "((4,8),(64,2)):((64,256),(1,2048))",
+    ),
+    copy(
+        "SM100_TMEM_STORE_32dp32b1x",
+        "tcgen05.st.sync.aligned.32x32b.x1.b32",
+        100,
+        "(32,32):(32,1)",
+        "(32,1024):(0,1)",
+    ),
+    copy(
+        "SM100_TMEM_STORE_16dp64b1x",
+        "tcgen05.st.sync.aligned.16x64b.x1.b32",
+        100,
+        "((2,2,8),32):((512,32,64),1)",
+        "(32,1024):(0,1)",
+    ),
+    copy(
+        "SM100_TMEM_STORE_16dp128b1x",
+        "tcgen05.st.sync.aligned.16x128b.x1.b32",
+        100,
+        "((4,8),(32,2)):((32,128),(1,1024))",
+        "(32,2048):(0,1)",
+    ),
+    copy(
+        "SM100_TMEM_STORE_16dp256b1x",
+        "tcgen05.st.sync.aligned.16x256b.x1.b32",
+        100,
+        "((4,8),(64,2)):((64,256),(1,2048))",
+        "(32,4096):(0,1)",
     ),
 ];
 

@@ -32,8 +32,8 @@ pub struct SharedDescriptor {
 }
 
 impl SharedDescriptor {
-    /// The descriptor of an (mn, k) operand of one `wgmma`: 32 bytes along k, or 64 for B of a
-    /// sparse one.
+    /// The descriptor of an (mn, k) operand of one MMA: 32 bytes along k, or 64 for B of a sparse
+    /// one. A copy to tensor memory (`tcgen05.cp`) also has 16, and as few as four rows.
     ///
     /// # Errors
     /// If the layout is not canonical. The error shows both layouts.
@@ -116,12 +116,13 @@ fn split(mode: &Layout, inner: i64) -> Option<(i64, i64, i64)> {
 /// `((8, n), (span, d)) : ((span, SBO), (1, LBO))`, where d is 1 except for B of a sparse MMA;
 /// without swizzle `((8, n), d) : ((1, SBO), LBO)`.
 fn k_major(units: &Layout, span: i64) -> Option<(i64, i64)> {
-    let (row, groups, stride) = split(&units.mode(0).ok()?, 8)?;
+    let rows = units.mode(0).ok()?;
+    let (row, groups, stride) = split(&rows, rows.size().ok()?.known()?.min(8))?;
     let depth = units.mode(1).ok()?.size().ok()?.known()?;
     let run = span.min(depth);
     let (step, spans, leading) = split(&units.mode(1).ok()?, run)?;
     let stride = if groups == 1 { row * 8 } else { stride };
-    let canonical = matches!(depth, 2 | 4) && row == span && (run == 1 || step == 1);
+    let canonical = matches!(depth, 1 | 2 | 4) && row == span && (run == 1 || step == 1);
     canonical.then_some((if spans == 1 { 1 } else { leading }, stride))
 }
 

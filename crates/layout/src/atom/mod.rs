@@ -7,10 +7,12 @@
 mod copy;
 mod descriptor;
 mod mma;
+mod scale_tile;
 mod shared_tile;
 
 pub use copy::{COPY_TABLE, CopyAtom, CopyRow, TmaBox};
 pub use descriptor::SharedDescriptor;
 pub use mma::{Metadata, MmaAtom};
+pub use scale_tile::scale_tile;
 pub use shared_tile::{Major, SharedSwizzle, SharedTile};
 pub use warpwright_arch::mma::{Family, Operand, Types};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::evaluate::compose;
 use super::{Ownership, Value};
-use crate::atom::{CopyAtom, MmaAtom, Operand};
+use crate::atom::{CopyAtom, MmaAtom, Operand, scale_tile};
 use crate::{Error, Int, IntTuple, Layout, Stride, Swizzle, Tiler, Tuple, coordinate_of};
 use crate::{TiledCopy, TiledMma};
 
@@ -342,6 +342,9 @@ operations! {
         |a| Ok(a.value(0)?.composed()?.local_partition(&a.layout(1)?, a.value(2)?.int()?)?.into());
     "tv" "(L, tile) or (mma, NAME, A|B|C|D|E) or (copy, NAME, source|target, bits)": "The thread-value layout: (thread, value) to an element of a tile.",
         "tv(mma SM80_16x8x16_F32F16F16F32_TN C)" => "((4,8),(2,2)):((32,1),(16,8))", thread_values;
+    "scale_tile" "(block)": "The scales of 128 rows and four blocks of an MMA with scales: (row, element along k) to a byte.",
+        "scale_tile(16)" => "((32,4),(16,4)):((16,4),(0,1))",
+        |a| Ok(scale_tile(a.value(0)?.known()?)?.into());
     "make_tiled_copy" "(NAME, element bits, threads, values)": "The thread-value layout of a copy atom over threads and values.",
         "make_tiled_copy(UniversalCopy<128>, 32, (4,8):(1,4), (4,1):(1,0))" => "(32,4):(4,1)", tiled_copy;
     "make_tiled_mma" "(NAME, atoms, A|B|C|D)": "The thread-value layout of an operand of an MMA atom over warps.",

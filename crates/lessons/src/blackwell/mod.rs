@@ -15,6 +15,8 @@
 //! | `grouped` | [`persistent`] | tiles in groups of rows |
 //! | `tma-store` | [`tma_store`] | C through shared memory, by TMA |
 //!
+//! [`nvfp4`] multiplies elements of 4 bits with scales, the workload `blackwell-nvfp4`.
+//!
 //! The steps `v1a` to `v6` are those of gau-nernst's "tcgen05 for dummies". Each file can be read
 //! alone, and the difference between two files is the lesson. `docs/kernels/blackwell-ladder.md` is
 //! the chapter. No GPU of this kind was available: the steps run on the emulator (`emu:b200`), and
@@ -22,6 +24,8 @@
 
 pub mod core_matrices;
 pub mod error;
+pub mod nvfp4;
+mod nvfp4_workload;
 pub mod pair;
 pub mod persistent;
 pub mod scalar;
@@ -36,6 +40,7 @@ use warpwright::arch::DataType;
 use warpwright::prelude::*;
 use warpwright_kernels::gemm::GemmOutput;
 
+pub(crate) use nvfp4_workload::BlackwellNvfp4;
 pub(crate) use workload::BlackwellLadder;
 
 /// The tile of C that a CTA computes: rows and columns. Its accumulators are all 128 rows of

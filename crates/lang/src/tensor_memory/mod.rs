@@ -6,6 +6,13 @@
 //! ([`commit_tensor_core`]). Each warp of a warpgroup moves its own quarter of the rows to and from
 //! its registers. All of this is asynchronous: [`wait_tensor_loads`] waits for loads, and
 //! [`tensor_fence_after_sync`] orders later work in tensor memory after a barrier.
+//!
+//! A load or store has a [`TensorMemoryShape`]. `tcgen05.cp` copies shared memory to tensor memory:
+//! [`TensorMemory::copy_from`].
+
+mod access;
+
+pub use access::{TensorMemoryAccess, TensorMemoryShape};
 
 use warpwright_arch::limits::{TENSOR_MEMORY_COLUMNS, TENSOR_MEMORY_MIN_COLUMNS};
 use warpwright_ir::Operand;
@@ -183,11 +190,50 @@ impl TensorMemory {
     /// registers are valid after [`wait_tensor_loads`].
     #[track_caller]
     pub fn load<const N: usize>(self) -> [Reg<u32>; N] {
+        self.load_in("load", TensorMemoryAccess::new(TensorMemoryShape::Rows32x32b))
+    }
+
+    /// Loads `N` registers per lane (a power of two up to 128) in another shape.
+    ///
+    /// ```
+    /// use warpwright_lang::pointer::Global;
+    /// use warpwright_lang::shared::shared_array;
+    /// use warpwright_lang::special::thread_idx;
+    /// use warpwright_lang::tensor_memory::*;
+    /// use warpwright_lang::{kernel, launch};
+    ///
+    /// /// A warp writes its 32 rows, and reads the upper 16 as the accumulator of an `mma.sync`.
+    /// #[kernel]
+    /// fn reshape(numbers: &mut Global<u32>) {
+    ///     launch::threads(32);
+    ///     let (holder, lane) = (shared_array::<u32>(1), thread_idx().x);
+    ///     allocate_tensor_memory(CtaGroup::One, 32, holder);
+    ///     let cells = TensorMemory::at(holder);
+    ///     cells.store([0, 1, 2, 3, 4, 5, 6, 7].map(|column| lane * 8 + column));
+    ///     wait_tensor_stores();
+    ///     let shape = TensorMemoryShape::Rows16x256b;
+    ///     let accumulator = cells.row(16).load_with::<4>(TensorMemoryAccess::new(shape));
+    ///     wait_tensor_loads();
+    ///     for (position, number) in (0..).zip(accumulator) {
+    ///         numbers[lane * 4 + position] = number;
+    ///     }
+    ///     cells.free(CtaGroup::One, 32);
+    /// }
+    /// reshape().unwrap();
+    /// ```
+    #[track_caller]
+    pub fn load_with<const N: usize>(self, access: TensorMemoryAccess) -> [Reg<u32>; N] {
+        self.load_in("load_with", access)
+    }
+
+    #[track_caller]
+    fn load_in<const N: usize>(self, operation: &str, access: TensorMemoryAccess) -> [Reg<u32>; N] {
         let registers = [(); N].map(|()| fresh());
-        self.demand_columns("load", N as u32);
-        if is_number_of_registers(N) {
-            let opcode = format!("tcgen05.ld.sync.aligned.32x32b.x{N}.b32");
-            record(opcode, 1, vec![vector(&registers), self.operand()]);
+        if let Some(form) = self.form(operation, access, N) {
+            let packed = if access.packed { ".pack::16b" } else { "" };
+            let mut operands = vec![vector(&registers), self.operand()];
+            operands.extend(apart(access));
+            record(format!("tcgen05.ld.sync.aligned.{form}{packed}.b32"), 1, operands);
         }
         registers
     }
@@ -196,10 +242,43 @@ impl TensorMemory {
     /// complete after [`wait_tensor_stores`].
     #[track_caller]
     pub fn store<const N: usize>(self, values: [Reg<u32>; N]) {
-        self.demand_columns("store", N as u32);
-        if is_number_of_registers(N) {
-            perform(format!("tcgen05.st.sync.aligned.32x32b.x{N}.b32"), [self.operand(), vector(&values)]);
+        self.store_in("store", TensorMemoryAccess::new(TensorMemoryShape::Rows32x32b), values);
+    }
+
+    /// Stores `N` registers per lane in another shape, the reverse of [`load_with`](Self::load_with).
+    #[track_caller]
+    pub fn store_with<const N: usize>(self, access: TensorMemoryAccess, values: [Reg<u32>; N]) {
+        self.store_in("store_with", access, values);
+    }
+
+    #[track_caller]
+    fn store_in<const N: usize>(self, operation: &str, access: TensorMemoryAccess, values: [Reg<u32>; N]) {
+        if let Some(form) = self.form(operation, access, N) {
+            let packed = if access.packed { ".unpack::16b" } else { "" };
+            let mut operands = vec![self.operand()];
+            operands.extend(apart(access));
+            operands.push(vector(&values));
+            record(format!("tcgen05.st.sync.aligned.{form}{packed}.b32"), 0, operands);
         }
+    }
+
+    /// The shape and count of an access of `registers` registers per lane: `16x256b.x2`. Others than
+    /// exist are refused.
+    #[track_caller]
+    fn form(self, operation: &str, access: TensorMemoryAccess, registers: usize) -> Option<String> {
+        require(Feature::TensorMemory);
+        let least = access.shape.least_registers();
+        if !registers.is_power_of_two() || !(least..=128).contains(&registers) {
+            refuse(format!(
+                "`{operation}`: a load or store of tensor memory in shape .{} has {least}, {}, .. 128 registers per lane, not \
+                 {registers}",
+                access.shape.word(),
+                2 * least
+            ));
+            return None;
+        }
+        self.demand_columns(operation, access.columns(registers as u32));
+        Some(format!("{}.x{}", access.shape.word(), registers / least))
     }
 
     /// As an instruction's operand.
@@ -212,6 +291,14 @@ fn vector(registers: &[Reg<u32>]) -> Operand {
     Operand::Vector(registers.iter().map(|register| register.operand()).collect())
 }
 
+/// The distance of the columns of the upper lanes, which one shape has.
+fn apart(access: TensorMemoryAccess) -> Option<Operand> {
+    match access.shape {
+        TensorMemoryShape::Rows16x32bx2 { apart } => Some(Operand::Integer(apart.into())),
+        _ => None,
+    }
+}
+
 #[track_caller]
 fn is_number_of_columns(columns: u32) -> bool {
     let legal =
@@ -221,19 +308,6 @@ fn is_number_of_columns(columns: u32) -> bool {
         refuse(format!(
             "tensor memory is allocated in a power of two of columns from {TENSOR_MEMORY_MIN_COLUMNS} to \
              {TENSOR_MEMORY_COLUMNS}, not {columns}: allocate {nearest}"
-        ));
-    }
-    legal
-}
-
-#[track_caller]
-fn is_number_of_registers(registers: usize) -> bool {
-    require(Feature::TensorMemory);
-    let legal = registers.is_power_of_two() && registers <= 128;
-    if !legal {
-        refuse(format!(
-            "a load or store of tensor memory has 1, 2, 4, .. 128 registers per lane, not \
-         {registers}"
         ));
     }
     legal
