@@ -211,6 +211,7 @@ const LACKING: &[(&str, &[&str])] = &[
         ],
     ),
     ("memory that several GPUs hold together", &["multimem.ld_reduce", "multimem.red", "multimem.st"]),
+    ("CTAs that take the work of others which have not started", &["clusterlaunchcontrol"]),
 ];
 
 /// What an instruction is, for counting: its first word, with the next of those that stand for
