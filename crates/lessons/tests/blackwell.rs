@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use warpwright::arch::Arch;
+use warpwright::arch::{Arch, Capability};
 use warpwright::emulator::Schedule;
 use warpwright::lang::element::bf16;
 use warpwright::runtime::{Device, ptx};
@@ -131,9 +131,8 @@ fn elements_of_4_bits_with_scales_multiply() {
     }
 }
 
-/// The PTX of every step.
-fn texts() -> Vec<(&'static str, String)> {
-    let capability = Arch::named("b200").expect("it is known").capability;
+/// The PTX of every step for an architecture.
+fn texts(capability: &'static Capability) -> Vec<(&'static str, String)> {
     let element = PhantomData::<bf16>;
     macro_rules! texts {
         ($($name:literal $kernel:expr;)*) => {
@@ -159,15 +158,13 @@ fn texts() -> Vec<(&'static str, String)> {
 #[test]
 fn the_assembler_takes_every_step_without_spills() {
     let Some(assembler) = Assembler::from_environment() else { return };
-    let texts = texts();
-    assert_eq!(texts.len(), steps().len() + 1);
-    for (step, text) in one_in(3, texts) {
-        for target in ["sm_100a", "sm_103a"] {
-            let text = text.replace(".target sm_100a", &format!(".target {target}"));
-            // sm_103a came with PTX 8.8.
-            let text = text.replace(".version 8.6", ".version 8.8");
-            let assembled = assembler.assemble_without_spills(target, &text);
-            assembled.unwrap_or_else(|error| panic!("{step} for {target}: {error}"));
+    for arch in one_in(2, ["b200", "b300"]) {
+        let capability = Arch::named(arch).expect("it is known").capability;
+        let texts = texts(capability);
+        assert_eq!(texts.len(), steps().len() + 1);
+        for (step, text) in texts {
+            let assembled = assembler.assemble_without_spills(capability.target, &text);
+            assembled.unwrap_or_else(|error| panic!("{step} for {}: {error}", capability.target));
         }
     }
 }

@@ -92,7 +92,7 @@ impl Workload for BlackwellNvfp4 {
     const NAME: &'static str = "blackwell-nvfp4";
 
     fn supports(capability: &Capability) -> bool {
-        capability.target == "sm_100a"
+        ["sm_100a", "sm_103a"].contains(&capability.target)
     }
 
     /// A, B and their scales, and C are moved once.

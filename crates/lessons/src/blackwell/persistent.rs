@@ -110,6 +110,7 @@ impl<T: GemmOutput> MainLoop<T> {
         group: u32,
     ) -> Self {
         launch::threads(THREADS);
+        launch::blocks_per_sm(1);
         launch::cluster(CTAS, 1, 1);
         let (tile_m, tile_n) = TILE;
         let (a_tile, b_tile) = (tile::<T>(tile_m, DEPTH), tile::<T>(tile_n / CTAS, DEPTH));

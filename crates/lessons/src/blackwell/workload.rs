@@ -122,7 +122,7 @@ impl Workload for BlackwellLadder {
     const NAME: &'static str = "blackwell-ladder";
 
     fn supports(capability: &Capability) -> bool {
-        capability.target == "sm_100a"
+        ["sm_100a", "sm_103a"].contains(&capability.target)
     }
 
     /// A, B and C are moved once.
