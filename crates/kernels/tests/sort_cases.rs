@@ -24,13 +24,19 @@ pub(crate) fn bits(index: usize) -> u64 {
 
 /// The host's stable sort: the index each key comes from, and the bits of the sorted keys.
 pub(crate) fn host_sort<K: SortKey>(keys: &[K], direction: Direction) -> (Vec<u32>, Vec<u64>) {
-    let mut sources: Vec<u32> = (0..keys.len() as u32).collect();
-    let order = |source: &u32| keys[*source as usize].ordered_on_host();
+    let bits: Vec<u64> = keys.iter().map(|key| key.bits()).collect();
+    sort_bits(&bits, K::ordered_on_host, direction)
+}
+
+/// [`host_sort`] of the bits of keys: compiled once for all types.
+fn sort_bits(bits: &[u64], ordered: fn(u64) -> u64, direction: Direction) -> (Vec<u32>, Vec<u64>) {
+    let mut sources: Vec<u32> = (0..bits.len() as u32).collect();
+    let order = |source: &u32| ordered(bits[*source as usize]);
     match direction {
         Direction::Ascending => sources.sort_by_key(order),
         Direction::Descending => sources.sort_by_key(|source| !order(source)),
     }
-    let sorted = sources.iter().map(|source| keys[*source as usize].bits()).collect();
+    let sorted = sources.iter().map(|source| bits[*source as usize]).collect();
     (sources, sorted)
 }
 

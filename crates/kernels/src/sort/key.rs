@@ -52,8 +52,8 @@ pub trait SortKey: Storable {
     /// Whether one number is below another.
     fn is_below(one: Reg<Self::Bits>, other: Reg<Self::Bits>) -> Reg<bool>;
 
-    /// [`ordered`](Self::ordered), on the host.
-    fn ordered_on_host(self) -> u64;
+    /// [`ordered`](Self::ordered) of the bits of a key, on the host.
+    fn ordered_on_host(bits: u64) -> u64;
 }
 
 /// Keys with their unsigned type of the same width, and the type they are sorted as.
@@ -97,13 +97,13 @@ macro_rules! keys {
                 one.lt(other)
             }
 
-            fn ordered_on_host(self) -> u64 {
-                let (word, sign) = (Element::bits(self), 1 << (8 * Self::BYTES - 1));
+            fn ordered_on_host(bits: u64) -> u64 {
+                let sign = 1 << (8 * Self::BYTES - 1);
                 match Self::KIND {
-                    Kind::Signed => word ^ sign,
-                    Kind::Float if word & sign != 0 => word ^ (2 * (sign - 1) + 1),
-                    Kind::Float => word ^ sign,
-                    _ => word,
+                    Kind::Signed => bits ^ sign,
+                    Kind::Float if bits & sign != 0 => bits ^ (2 * (sign - 1) + 1),
+                    Kind::Float => bits ^ sign,
+                    _ => bits,
                 }
             }
         }

@@ -1,9 +1,12 @@
 //! Sorts of random keys: inputs, the sort on the host, and every element compared with it.
+//!
+//! The host works on the bits of keys and values, so that its sorts are compiled once for all types.
 
 use rayon::prelude::*;
+use warpwright::lang::element::Element;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::{
-    Compared, OptionValue, Options, Prepared, Result, Setup, Work, compare_parallel, generate,
+    Compared, OptionValue, Options, Prepared, Result, Setup, Verified, Work, compare_parallel, generate,
 };
 
 use super::key::{Direction, SortKey};
@@ -49,33 +52,76 @@ impl Keys {
         Work { operations: length, bytes: f64::from(2 * (K::BYTES + value_bytes)) * length }
     }
 
-    /// The keys of a seed.
-    fn generate<K: SortKey>(&self, seed: u64, length: usize) -> Vec<K> {
+    /// The bits of the keys of a seed.
+    fn generate(&self, seed: u64, length: usize, host: HostOrder) -> Vec<u64> {
         let order = self.order;
-        let from_bits =
-            |bits: u64| -> K { bytemuck::pod_read_unaligned(&bits.to_le_bytes()[..size_of::<K>()]) };
-        let mut keys = generate(seed, length, K::zeroed(), |random, keys| {
-            keys.fill_with(|| match order {
-                InputOrder::Equal => from_bits(0x4321),
-                InputOrder::Few => from_bits(random.bits() % 3 * 0x1001),
-                _ => from_bits(random.bits()),
+        let mut keys = generate(seed, length, 0, |random, keys| {
+            keys.fill_with(|| {
+                let bits = match order {
+                    InputOrder::Equal => 0x4321,
+                    InputOrder::Few => random.bits() % 3 * 0x1001,
+                    _ => random.bits(),
+                };
+                bits & host.mask
             });
         });
         match order {
-            InputOrder::Sorted => keys.par_sort_unstable_by_key(|key| rank(*key, Direction::Ascending)),
-            InputOrder::Reversed => keys.par_sort_unstable_by_key(|key| rank(*key, Direction::Descending)),
+            InputOrder::Sorted => keys.par_sort_unstable_by_key(|key| (host.ordered)(*key)),
+            InputOrder::Reversed => keys.par_sort_unstable_by_key(|key| !(host.ordered)(*key)),
             _ => {}
         }
         keys
     }
 }
 
-/// What a key is sorted by on the host.
-fn rank<K: SortKey>(key: K, direction: Direction) -> u64 {
-    match direction {
-        Direction::Ascending => key.ordered_on_host(),
-        Direction::Descending => !key.ordered_on_host(),
+/// The order of keys of one type, on the host.
+#[derive(Clone, Copy)]
+struct HostOrder {
+    /// The number by which the bits of a key are sorted.
+    ordered: fn(u64) -> u64,
+    /// The bits that a key has.
+    mask: u64,
+    direction: Direction,
+}
+
+impl HostOrder {
+    fn of<K: SortKey>(direction: Direction) -> Self {
+        Self { ordered: K::ordered_on_host, mask: u64::MAX >> (64 - 8 * K::BYTES), direction }
     }
+
+    /// The keys are sorted from the smallest rank to the largest.
+    fn rank(&self, key: u64) -> u64 {
+        match self.direction {
+            Direction::Ascending => (self.ordered)(key),
+            Direction::Descending => !(self.ordered)(key),
+        }
+    }
+
+    /// Compares sorted keys with `keys`.
+    fn compare_keys(self, found: &[u64], mut keys: Vec<u64>) -> Result<Verified> {
+        // Keys of one rank are the same bits, so that it does not matter which stands first.
+        keys.par_sort_unstable_by_key(|key| self.rank(*key));
+        Ok(compare_parallel(found.len(), |index| compared(found[index], keys[index]))?)
+    }
+
+    /// Compares sorted keys and their values with `pairs`, sorted by a stable sort.
+    fn compare_pairs(self, (keys, values): (&[u64], &[u64]), mut pairs: Vec<(u64, u64)>) -> Result<Verified> {
+        pairs.par_sort_by_key(|(key, _)| self.rank(*key));
+        Ok(compare_parallel(keys.len(), |index| {
+            let (key, value) = pairs[index];
+            if keys[index] == key { compared(values[index], value) } else { compared(keys[index], key) }
+        })?)
+    }
+}
+
+/// The bits of each element.
+fn bits_of<T: Element>(elements: Vec<T>) -> Vec<u64> {
+    elements.into_iter().map(Element::bits).collect()
+}
+
+/// The elements of such bits.
+fn from_bits<T: Storable>(bits: Vec<u64>) -> Vec<T> {
+    bits.into_iter().map(|bits| bytemuck::pod_read_unaligned(&bits.to_le_bytes()[..size_of::<T>()])).collect()
 }
 
 /// Bits beside what they should be.
@@ -85,11 +131,11 @@ fn compared(found: u64, expected: u64) -> Compared {
 
 /// The values of sorted keys, those of equal keys from the smallest to the largest: values that
 /// count places are then as a stable sort leaves them.
-fn in_place_order<K: SortKey, V: Storable>(keys: &[K], mut values: Vec<V>) -> Vec<V> {
+fn in_place_order(keys: &[u64], mut values: Vec<u64>) -> Vec<u64> {
     let mut left = &mut values[..];
-    for equal in keys.chunk_by(|one, other| one.bits() == other.bits()) {
+    for equal in keys.chunk_by(|one, other| one == other) {
         let (of_equal, rest) = left.split_at_mut(equal.len());
-        of_equal.sort_by_key(|value| value.bits());
+        of_equal.sort_unstable();
         left = rest;
     }
     values
@@ -122,21 +168,17 @@ impl SortProblem<'_> {
         sort: impl Fn(&Operations, &Stream, &Buffer<K>, &mut Buffer<K>, Direction) -> Sorted + 'static,
     ) -> Result<Box<dyn Prepared>> {
         let (setup, direction) = (self.setup, self.keys.direction);
+        let host = HostOrder::of::<K>(direction);
         let buffers = setup.buffers(self.keys.work::<K>(0), |seed| {
-            let keys = setup.input(self.keys.length, |length| self.keys.generate::<K>(seed, length))?;
+            let keys = setup
+                .input(self.keys.length, |length| from_bits::<K>(self.keys.generate(seed, length, host)))?;
             Ok((keys, setup.output::<K>(self.keys.length)?))
         })?;
         let operations = Operations::new(setup.device());
         Ok(buffers
             .launch(move |stream, (keys, sorted)| Ok(sort(&operations, stream, keys, sorted, direction)?))
             .verify(move |(keys, sorted)| {
-                let (found, mut expected) = (sorted.to_vec()?, keys.to_vec()?);
-                // Keys of one rank are the same bits, so that it does not matter which stands
-                // first.
-                expected.par_sort_unstable_by_key(|key| rank(*key, direction));
-                Ok(compare_parallel(found.len(), |index| {
-                    compared(found[index].bits(), expected[index].bits())
-                })?)
+                host.compare_keys(&bits_of(sorted.to_vec()?), bits_of(keys.to_vec()?))
             }))
     }
 
@@ -158,8 +200,10 @@ impl SortProblem<'_> {
         + 'static,
     ) -> Result<Box<dyn Prepared>> {
         let (setup, direction, length) = (self.setup, self.keys.direction, self.keys.length);
+        let host = HostOrder::of::<K>(direction);
         let buffers = setup.buffers(self.keys.work::<K>(V::BYTES), |seed| {
-            let keys = setup.input(length, |length| self.keys.generate::<K>(seed, length))?;
+            let keys =
+                setup.input(length, |length| from_bits::<K>(self.keys.generate(seed, length, host)))?;
             let values = setup.input(length, |length| (0..length as u64).map(value).collect())?;
             Ok(((keys, values), (setup.output::<K>(length)?, setup.output::<V>(length)?)))
         })?;
@@ -169,19 +213,13 @@ impl SortProblem<'_> {
                 Ok(sort(&operations, stream, (keys, values), (sorted, sorted_values), direction)?)
             })
             .verify(move |((keys, values), (sorted, sorted_values))| {
-                let (found, found_values) = (sorted.to_vec()?, sorted_values.to_vec()?);
+                let (found, found_values) = (bits_of(sorted.to_vec()?), bits_of(sorted_values.to_vec()?));
                 let found_values = match stability {
                     Stability::Stable => found_values,
                     Stability::Unstable => in_place_order(&found, found_values),
                 };
-                let mut expected: Vec<(K, V)> = keys.to_vec()?.into_iter().zip(values.to_vec()?).collect();
-                expected.par_sort_by_key(|(key, _)| rank(*key, direction));
-                Ok(compare_parallel(found.len(), |index| {
-                    let (key, value) = expected[index];
-                    let found_key = compared(found[index].bits(), key.bits());
-                    let is_right = found_key.found == found_key.expected;
-                    if is_right { compared(found_values[index].bits(), value.bits()) } else { found_key }
-                })?)
+                let pairs = bits_of(keys.to_vec()?).into_iter().zip(bits_of(values.to_vec()?)).collect();
+                host.compare_pairs((&found, &found_values), pairs)
             }))
     }
 }
