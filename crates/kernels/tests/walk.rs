@@ -23,7 +23,7 @@ pub(crate) const SHAPES: Shapes = &[
     ("length", &[1, 33, 1021, 9001]),
     ("m", &[1, 37, 130, 67]),
     ("n", &[1, 67, 61, 264]),
-    ("k", &[1, 129, 80, 40]),
+    ("k", &[1, 129, 80, 160]),
     ("rows", &[1, 5, 3, 2]),
     ("columns", &[1, 67, 1021, 5003]),
     ("queries", &[1, 37, 130, 67]),
@@ -185,6 +185,16 @@ fn shapes_of(kernel: &Entry, shapes: Shapes) -> usize {
     if shapes.iter().any(|(name, _)| has(kernel, name)) { shapes[0].1.len() } else { 1 }
 }
 
+/// The devices of these that a kernel runs on; an emulated B200 if it is none of them.
+fn devices_of<'a>(workload: &dyn DynWorkload, devices: &[&'a str]) -> Vec<&'a str> {
+    let runs_on = |name: &&str| {
+        let device = Device::named(name).expect("an emulated device");
+        workload.supports(device.properties().capability)
+    };
+    let supported: Vec<_> = devices.iter().copied().filter(runs_on).collect();
+    if supported.is_empty() { vec!["emu:b200"] } else { supported }
+}
+
 /// Every kernel at its shapes and at every schedule; one in `share` of these cases, or all in a sweep.
 pub(crate) fn walk_shapes(
     suite: &'static Suite,
@@ -199,8 +209,8 @@ pub(crate) fn walk_shapes(
         let mut cases = Vec::new();
         for index in 0..shapes_of(kernel, shapes) {
             let Some(workload) = shaped(kernel, shapes, index) else { continue };
-            for device in devices {
-                cases.extend(schedules.iter().map(|&schedule| (workload.clone(), *device, schedule)));
+            for device in devices_of(&*workload, devices) {
+                cases.extend(schedules.iter().map(|&schedule| (workload.clone(), device, schedule)));
             }
         }
         one_in(share, cases).for_each(|(workload, device, schedule)| walk.step(&*workload, device, schedule));
@@ -230,7 +240,7 @@ pub(crate) fn walk_choices(
     }
     let mut walk = Walk::new(suite);
     for workload in one_in(share, cases) {
-        for device in devices {
+        for device in devices_of(&*workload, devices) {
             schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
         }
     }

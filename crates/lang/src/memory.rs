@@ -261,10 +261,11 @@ pub(crate) fn store_elements<T: Element>(
 ) {
     let packs = packs_of::<T>(elements.len());
     let opcode = vector_opcode::<T>(opcode, word, elements.len());
-    let registers = match packs {
-        1 => elements.iter().map(|element| Reg::operand(*element)).collect(),
-        _ => elements.chunks(packs).map(|lanes| pack_word(lanes).operand()).collect(),
-    };
+    // A loop, not `map`: a closure would hide the author's line.
+    let mut registers = Vec::with_capacity(elements.len().div_ceil(packs));
+    for lanes in elements.chunks(packs) {
+        registers.push(if packs == 1 { lanes[0].operand() } else { pack_word(lanes).operand() });
+    }
     let operands = [address, one_or_vector(registers)].into_iter().chain(policy.map(Reg::operand));
     record(opcode, 0, operands.collect());
 }

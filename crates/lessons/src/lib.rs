@@ -3,6 +3,7 @@
 
 pub mod blackwell;
 pub mod demonstrations;
+pub mod error;
 pub mod hopper;
 mod library;
 pub mod map2d;

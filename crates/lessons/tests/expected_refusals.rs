@@ -15,6 +15,11 @@ pub(crate) const REFUSALS: &[Refusal] = &[
     (&["sgemm-ladder"], tma_of_part_vectors, "TMA needs sm_90 and n and k that are multiples of 4"),
     (&["hopper-ladder"], part_vectors_along_k, "make --k a multiple of 8"),
     (&["hopper-ladder"], part_vectors_along_n, "make --n a multiple of 8"),
+    (&["blackwell-ladder"], part_vectors_of_c, "make --n a multiple of 8"),
+    (&["blackwell-ladder"], part_vectors_by_tma, "make --k a multiple of 8"),
+    (&["blackwell-ladder"], part_spans, "make --k a multiple of 64"),
+    (&["blackwell-nvfp4"], part_vectors_of_c, "--n to be a multiple of 8"),
+    (&["blackwell-nvfp4"], part_vectors_of_4_bits, "--k to be a multiple of 32"),
 ];
 
 fn blocks_of_part_vectors(workload: &dyn DynWorkload, _: &Device) -> bool {
@@ -40,4 +45,21 @@ fn part_vectors_along_k(workload: &dyn DynWorkload, _: &Device) -> bool {
 fn part_vectors_along_n(workload: &dyn DynWorkload, _: &Device) -> bool {
     let has_tma_store = ["tma-store", "pingpong"].contains(&text(workload, "step").as_str());
     has_tma_store && are_multiples(workload, &["k"], 8) && !are_multiples(workload, &["n"], 8)
+}
+
+fn part_vectors_of_c(workload: &dyn DynWorkload, _: &Device) -> bool {
+    !are_multiples(workload, &["n"], 8)
+}
+
+fn part_vectors_by_tma(workload: &dyn DynWorkload, _: &Device) -> bool {
+    let loads_otherwise = ["scalar", "v2b"].contains(&text(workload, "step").as_str());
+    !loads_otherwise && !are_multiples(workload, &["k"], 8)
+}
+
+fn part_spans(workload: &dyn DynWorkload, _: &Device) -> bool {
+    text(workload, "step") == "v2b" && !are_multiples(workload, &["k"], 64)
+}
+
+fn part_vectors_of_4_bits(workload: &dyn DynWorkload, _: &Device) -> bool {
+    !are_multiples(workload, &["k"], 32)
 }

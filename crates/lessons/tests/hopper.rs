@@ -4,7 +4,7 @@
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
 use warpwright_harness::{DynWorkload, Prepared, Result, Setup};
-use warpwright_lessons::hopper::error::LessonError;
+use warpwright_lessons::error::LessonError;
 use warpwright_testing::one_in;
 
 use crate::named;

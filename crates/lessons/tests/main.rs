@@ -17,7 +17,7 @@ mod steps;
 mod walk;
 
 use warpwright_harness::Entry;
-use warpwright_lessons::hopper::error::LessonError;
+use warpwright_lessons::error::LessonError;
 
 /// The lessons.
 const SUITE: walk::Suite = walk::Suite {

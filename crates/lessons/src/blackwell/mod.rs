@@ -23,7 +23,6 @@
 //! `ptxas` assembles them.
 
 pub mod core_matrices;
-pub mod error;
 pub mod nvfp4;
 mod nvfp4_workload;
 pub mod pair;

@@ -7,9 +7,9 @@ use warpwright_harness::{
 };
 use warpwright_kernels::gemm::GemmOutput;
 
-use super::error::LessonError;
 use super::step::{BlackwellStep, Step, StepKernel, map_of_c};
 use crate::elements;
+use crate::error::LessonError;
 use crate::operands::Inputs;
 
 data_types! {
@@ -62,7 +62,13 @@ impl BlackwellLadder {
         ];
         for (option, extent, reason, multiple) in rules.into_iter().flatten() {
             if !extent.is_multiple_of(multiple) {
-                return Err(LessonError { step: self.step.text(), reason, option, multiple, extent });
+                return Err(LessonError::NotMultiple {
+                    step: self.step.text(),
+                    reason,
+                    option,
+                    multiple,
+                    extent,
+                });
             }
         }
         Ok(())

@@ -26,7 +26,6 @@
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `gemm` 703 TFLOP/s, 103.3 % of cublas.
 
 pub mod cluster;
-pub mod error;
 pub mod one_tile;
 pub mod overlap;
 pub mod persistent;

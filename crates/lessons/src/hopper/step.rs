@@ -8,7 +8,6 @@ use warpwright::prelude::*;
 use warpwright_harness::{OptionValue, Result};
 
 use super::cluster::{self, Clustered};
-use super::error::LessonError;
 use super::one_tile::OneTile;
 use super::overlap::{self, Overlapped};
 use super::persistent::{self, Persistent};
@@ -17,6 +16,7 @@ use super::pipeline::{self, Pipelined};
 use super::queue::{self, Queue};
 use super::tma_store::{self, TmaStored};
 use super::two_consumers::{self, TwoConsumers};
+use crate::error::LessonError;
 use warpwright_kernels::gemm::GemmOutput;
 
 /// A step of the ladder.

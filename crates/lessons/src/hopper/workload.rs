@@ -9,10 +9,10 @@ use warpwright_harness::{
 };
 use warpwright_kernels::gemm::GemmOutput;
 
-use super::error::LessonError;
 use super::step::{HopperStep, Step, Storing};
 use super::tile_copy::{self, TileCopy};
 use super::{DEPTH, tile};
+use crate::error::LessonError;
 use crate::library::library;
 use crate::operands::Inputs;
 

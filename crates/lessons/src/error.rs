@@ -36,4 +36,18 @@ pub enum LessonError {
         /// Extents of a tile.
         tile: (u32, u32),
     },
+    /// A step of the Blackwell ladder takes extents that are multiples of its vectors.
+    #[error("step {step} {reason}: make --{option} a multiple of {multiple}; {extent} is not one")]
+    NotMultiple {
+        /// The step.
+        step: String,
+        /// What the kernel does with the extent.
+        reason: &'static str,
+        /// The option that sets the extent.
+        option: &'static str,
+        /// What it must be a multiple of.
+        multiple: u32,
+        /// Its value.
+        extent: u32,
+    },
 }
