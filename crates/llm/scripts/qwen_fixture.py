@@ -19,12 +19,14 @@ PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
     r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-# The tokens after the vocabulary, by their offset. The others are reserved or for images and sound.
+# The tokens after the vocabulary, by their offset. The others are for images and sound, and have any name here: the
+# tokenizers library numbers added tokens one by one, so none may be missing.
 SPECIALS = {
     0: "<|endoftext|>", 1: "<|im_start|>", 2: "<|im_end|>", 9: "<|vision_start|>", 10: "<|vision_end|>",
     12: "<|image_pad|>", 14: "<tool_call>", 15: "</tool_call>", 22: "<tool_response>", 23: "</tool_response>",
     24: "<think>", 25: "</think>",
 }
+SPECIAL_TOKENS = 33
 PLAIN = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
 TEXTS = 10_000
 
@@ -80,7 +82,7 @@ def main(folder):
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     split = {"type": "Split", "pattern": {"Regex": PATTERN}, "behavior": "Isolated", "invert": False}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    specials = {text: len(ranks) + offset for offset, text in SPECIALS.items()}
+    specials = {SPECIALS.get(i, f"<|unused_{i}|>"): len(ranks) + i for i in range(SPECIAL_TOKENS)}
     tokenizer = {
         "version": "1.0",
         "added_tokens": [{"id": i, "content": t, "special": t not in PLAIN, **flags} for t, i in specials.items()],

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use warpwright_llm_step::{Token, TokenMask};
 
 use crate::scheduler::Guide;
-use crate::text::Tool;
+use crate::text::{Tool, is_text};
 use crate::tokenizer::Tokenizer;
 
 /// Compiles grammars for one vocabulary.
@@ -53,13 +53,15 @@ impl Grammars {
                 }
             })
             .collect();
+        // A padded tokenizer may have tokens that the model lacks.
+        let stops: Arc<[Token]> = stops.iter().copied().filter(|stop| *stop < vocabulary).collect();
         let eos = stops.first().copied().unwrap_or(0);
         let trie = TokTrie::from(&TokRxInfo::new(vocabulary, eos), &words);
         let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
         let mut factory =
             ParserFactory::new_simple(&environment).map_err(|error| GrammarError(error.to_string()))?;
         factory.quiet();
-        Ok(Grammars { factory, vocabulary, stops: stops.into(), think_end: tokenizer.token("</think>") })
+        Ok(Grammars { factory, vocabulary, stops, think_end: tokenizer.token("</think>") })
     }
 
     /// A guide for one answer. `after_reasoning` lets everything pass until `</think>`.
@@ -109,15 +111,23 @@ fn function(tool: &Tool, rule: &str) -> String {
         let optional = if required(name) { "" } else { "?" };
         body += &format!(" {parameter}{optional}");
         let open = lark_text(&format!("<parameter={name}>\n"));
-        rules += &if schema["type"] == "string" && schema.get("enum").is_none() {
+        let value = match schema["enum"].as_array() {
             // One lexeme with its closing tag, because lexemes are as long as they can be. A value with `<` could not
             // be told from the tag.
-            format!("{parameter}: {open} {parameter}_v\n{parameter}_v: /[^<]*\\n<\\/parameter>\\n/\n")
-        } else {
-            format!(
-                "{parameter}: {open} {parameter}_v \"\\n</parameter>\\n\"\n{parameter}_v: %json {schema}\n"
-            )
+            None if is_text(schema) => {
+                rules += &format!("{parameter}: {open} /[^<]*\\n<\\/parameter>\\n/\n");
+                continue;
+            }
+            Some(values) if is_text(schema) => {
+                let values = values.iter().filter_map(Value::as_str).map(lark_text);
+                format!("({})", values.collect::<Vec<_>>().join(" | "))
+            }
+            _ => {
+                rules += &format!("{parameter}_v: %json {schema}\n");
+                format!("{parameter}_v")
+            }
         };
+        rules += &format!("{parameter}: {open} {value} \"\\n</parameter>\\n\"\n");
     }
     format!("{body} \"</function>\"\n{rules}")
 }

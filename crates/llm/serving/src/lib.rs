@@ -3,6 +3,7 @@
 pub mod guide;
 pub mod model;
 pub mod scheduler;
+pub mod server;
 pub mod service;
 pub mod template;
 pub mod text;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use warpwright_llm_step::{Executor, ExecutorError};
 
@@ -64,6 +65,7 @@ struct Shared {
     requests: AtomicUsize,
     tickets: AtomicU64,
     status: Mutex<(Status, Option<Failed>)>,
+    step_tokens: Histogram,
 }
 
 enum Command {
@@ -86,6 +88,7 @@ impl Service {
             requests: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
             status: Mutex::new((status, None)),
+            step_tokens: Histogram::new(exponential_buckets(1.0, 2.0, 15)),
         });
         let worker = Worker {
             scheduler,
@@ -132,6 +135,11 @@ impl Service {
     /// Why nothing can be generated any more, if so.
     pub fn failed(&self) -> Option<Failed> {
         self.shared.lock().1.clone()
+    }
+
+    /// The tokens of each step, for metrics.
+    pub(crate) fn step_tokens(&self) -> Histogram {
+        self.shared.step_tokens.clone()
     }
 
     /// Sequences that run or wait.
@@ -234,6 +242,8 @@ impl Worker {
         let step = self.scheduler.next_step();
         let keep = if step.is_some() { STEPS_IN_FLIGHT - 1 } else { 0 };
         if let Some(step) = step {
+            let tokens: u32 = step.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
+            self.shared.step_tokens.observe(tokens.into());
             self.executor.submit(step)?;
         }
         if self.scheduler.steps_in_flight() > keep {

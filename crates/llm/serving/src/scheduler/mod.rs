@@ -82,8 +82,8 @@ pub struct Usage {
     pub waiting: u32,
     /// Pages of sequences and prefixes.
     pub used_pages: u32,
-    /// Pages of prefixes; some belong to running sequences too.
-    pub cached_pages: u32,
+    /// Pages of prefixes that no sequence uses: they are free for whoever needs them.
+    pub idle_pages: u32,
     /// All pages.
     pub pages: u32,
 }
@@ -195,12 +195,12 @@ impl Scheduler {
 
     /// What is in use now.
     pub fn usage(&self) -> Usage {
-        let (used_pages, cached_pages, pages) = self.memory.usage();
+        let (used_pages, idle_pages, pages) = self.memory.usage();
         Usage {
             running: self.running.len() as u32,
             waiting: self.waiting.len() as u32,
             used_pages,
-            cached_pages,
+            idle_pages,
             pages,
         }
     }

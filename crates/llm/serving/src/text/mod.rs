@@ -6,4 +6,5 @@ mod tools;
 
 pub use parser::{Parser, ParserOptions, Part};
 pub use stop::StopStrings;
+pub(crate) use tools::is_text;
 pub use tools::{Tool, ToolCall};

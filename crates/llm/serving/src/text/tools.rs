@@ -65,10 +65,7 @@ fn parse_xml(text: &str, tools: &[Tool]) -> Option<ToolCall> {
 
 /// The value that a parameter's text stands for: text if the schema allows text and nothing else, JSON if it is JSON.
 fn typed(text: &str, schema: Option<&Value>) -> Value {
-    let is_text = schema.is_some_and(|schema| {
-        schema["type"] == "string" || (schema.get("type").is_none() && schema["enum"][0].is_string())
-    });
-    if is_text {
+    if schema.is_some_and(is_text) {
         return Value::String(text.to_owned());
     }
     let trimmed = text.trim();
@@ -78,4 +75,9 @@ fn typed(text: &str, schema: Option<&Value>) -> Value {
         "None" => Value::Null,
         _ => serde_json::from_str(trimmed).unwrap_or_else(|_| Value::String(text.to_owned())),
     }
+}
+
+/// Whether a parameter of this schema is text and nothing else, which is written without quotes.
+pub(crate) fn is_text(schema: &Value) -> bool {
+    schema["type"] == "string" || (schema.get("type").is_none() && schema["enum"][0].is_string())
 }

@@ -3,6 +3,7 @@
 mod guide;
 mod model;
 mod scheduler;
+mod server;
 mod service;
 mod template;
 mod text;

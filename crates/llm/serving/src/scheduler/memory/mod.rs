@@ -136,7 +136,7 @@ impl Memory {
                     node
                 }
                 None => {
-                    self.pages.add(page.0);
+                    self.pages.keep(page.0);
                     self.tree.insert(holding.node, page_tokens, *page)
                 }
             };
@@ -169,7 +169,7 @@ impl Memory {
             let Some((page, snapshot)) = self.tree.evict_leaf(|page| self.pages.count(page.0) == 1) else {
                 return false;
             };
-            self.pages.release(page.0);
+            self.pages.let_go(page.0);
             if let Some(slot) = snapshot {
                 self.slots.release(slot.0);
             }
@@ -188,7 +188,8 @@ impl Memory {
 
     /// Pages in use by sequences or prefixes, pages of prefixes alone, and all pages.
     pub(super) fn usage(&self) -> (u32, u32, u32) {
-        (self.pages.total() - self.pages.free(), self.tree.len() as u32, self.pages.total())
+        let used = self.pages.total() - self.pages.free();
+        (used, self.pages.idle(), self.pages.total())
     }
 
     /// Whether the references are exactly those of the tree and of `holdings`.

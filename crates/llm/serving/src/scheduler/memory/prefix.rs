@@ -140,9 +140,4 @@ impl PrefixTree {
             entries.filter_map(|entry| entry.snapshot).collect(),
         )
     }
-
-    /// The number of pages in the tree.
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
 }

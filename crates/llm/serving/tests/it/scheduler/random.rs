@@ -112,7 +112,7 @@ proptest! {
             prop_assert!(cancelled.is_some() || answer.finished.is_some());
         }
         let usage = harness.scheduler.usage();
-        prop_assert_eq!(usage.used_pages, usage.cached_pages, "pages that no prefix holds");
+        prop_assert_eq!(usage.used_pages, usage.idle_pages, "pages that no prefix holds");
         prop_assert_eq!((usage.running, usage.waiting), (0, 0));
     }
 }

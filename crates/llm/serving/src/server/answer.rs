@@ -1,0 +1,311 @@
+//! One answer: a generation, and the text that its tokens become.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::stream::{self, Stream, StreamExt};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use warpwright_llm_step::{Sampled, Token};
+
+use super::App;
+use super::error::ApiError;
+use crate::scheduler::{Finished, PromptDone, Request, Update};
+use crate::service::Generation;
+use crate::text::{Parser, ParserOptions, Part, StopStrings};
+use crate::tokenizer::Detokenizer;
+
+/// How the tokens of an answer become text.
+#[derive(Clone)]
+pub(super) struct TextOptions {
+    pub(super) stops: StopStrings,
+    pub(super) parser: ParserOptions,
+    pub(super) skip_special: bool,
+}
+
+const ABORT: &str = "abort";
+
+/// Why an answer ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum FinishReason {
+    /// The model ended it, or a stop token or string.
+    Stop(Value),
+    /// It is as long as it may be.
+    Length,
+    /// It ended with tool calls.
+    ToolCalls,
+    /// The server stopped, or the answer took too long.
+    Abort,
+}
+
+impl FinishReason {
+    /// The name in the API.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            FinishReason::Stop(_) => "stop",
+            FinishReason::Length => "length",
+            FinishReason::ToolCalls => "tool_calls",
+            FinishReason::Abort => ABORT,
+        }
+    }
+
+    /// The label in the metrics, where an answer that ends with tool calls is one that stopped.
+    fn label(&self) -> &'static str {
+        if *self == FinishReason::ToolCalls { "stop" } else { self.name() }
+    }
+
+    /// The stop token or string that was given in the request.
+    pub(super) fn stop_reason(&self) -> Value {
+        if let FinishReason::Stop(reason) = self { reason.clone() } else { Value::Null }
+    }
+}
+
+/// A part of an answer, or all of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delta {
+    pub(super) prompt: Option<PromptDone>,
+    pub(super) parts: Vec<Part>,
+    /// The tokens of the parts, and their log-probabilities.
+    pub(super) tokens: Vec<Sampled>,
+    pub(super) finished: Option<FinishReason>,
+}
+
+impl Delta {
+    /// Appends the next part.
+    fn append(&mut self, next: Delta) {
+        self.prompt = next.prompt.or(self.prompt.take());
+        self.parts.extend(next.parts);
+        self.tokens.extend(next.tokens);
+        self.finished = next.finished.or(self.finished.take());
+    }
+
+    /// The text of the parts that `select` picks.
+    pub(super) fn text(&self, select: impl Fn(&Part) -> Option<&str>) -> String {
+        self.parts.iter().filter_map(select).collect()
+    }
+
+    /// The numbers of the tokens.
+    pub(super) fn ids(&self) -> Vec<Token> {
+        self.tokens.iter().map(|sampled| sampled.token).collect()
+    }
+}
+
+/// An answer while it is generated.
+pub(super) struct Answer {
+    app: Arc<App>,
+    generation: Generation,
+    detokenizer: Detokenizer,
+    stops: StopStrings,
+    parser: Parser,
+    skip_special: bool,
+    /// What waits for text.
+    held: Delta,
+    called: bool,
+    ended: bool,
+    abort: watch::Receiver<bool>,
+    started: Instant,
+    last_token: Option<Instant>,
+}
+
+impl Answer {
+    /// Begins to generate.
+    pub(super) fn start(app: &Arc<App>, request: Request, text: TextOptions) -> Result<Answer, ApiError> {
+        let prompt_tokens = request.prompt.len() as u64;
+        let generation = app.service.submit(request)?;
+        app.metrics.prompt_tokens.inc_by(prompt_tokens);
+        Ok(Answer {
+            generation,
+            detokenizer: Detokenizer::default(),
+            stops: text.stops,
+            parser: Parser::new(text.parser),
+            skip_special: text.skip_special,
+            held: Delta::default(),
+            called: false,
+            ended: false,
+            abort: app.abort.subscribe(),
+            started: Instant::now(),
+            last_token: None,
+            app: app.clone(),
+        })
+    }
+
+    /// The next part. `None` after the end.
+    pub(super) async fn next(&mut self) -> Option<Result<Delta, ApiError>> {
+        while !self.ended {
+            let left = self.app.limits.answer_time.saturating_sub(self.started.elapsed());
+            let update = tokio::select! {
+                update = self.generation.next() => update,
+                () = tokio::time::sleep(left) => None,
+                _ = self.abort.wait_for(|abort| *abort) => None,
+            };
+            match update {
+                Some(Ok(update)) => self.take(update),
+                Some(Err(failed)) => {
+                    self.app.metrics.finished("error", self.started.elapsed());
+                    self.ended = true;
+                    return Some(Err(failed.into()));
+                }
+                None => self.finish(FinishReason::Abort),
+            }
+            let held = &self.held;
+            if !held.parts.is_empty() || held.finished.is_some() {
+                return Some(Ok(std::mem::take(&mut self.held)));
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, update: Update) {
+        if update.prompt.is_some() {
+            self.held.prompt = update.prompt;
+        }
+        self.measure(update.tokens.len());
+        let stop = match update.finished {
+            Some(Finished::Stop(token)) => Some(token),
+            _ => None,
+        };
+        let last = update.tokens.len().saturating_sub(1);
+        for (i, sampled) in update.tokens.into_iter().enumerate() {
+            let token = sampled.token;
+            self.held.tokens.push(sampled);
+            // The token that ends an answer is no part of its text.
+            let silent = (stop.is_some() && i == last)
+                || (self.skip_special && self.app.model.tokenizer.is_special(token));
+            if silent {
+                continue;
+            }
+            let text = self.detokenizer.push(self.app.model.tokenizer.bytes(token));
+            let (text, found) = self.stops.push(&text);
+            self.read(&text);
+            if let Some(stop) = found {
+                return self.end(FinishReason::Stop(stop.into()));
+            }
+        }
+        match update.finished {
+            None => {}
+            Some(Finished::Length) => self.finish(FinishReason::Length),
+            Some(Finished::Stop(token)) => {
+                let own = self.app.model.stops.contains(&token);
+                self.finish(FinishReason::Stop(if own { Value::Null } else { token.into() }));
+            }
+        }
+    }
+
+    fn read(&mut self, text: &str) {
+        let parts = self.parser.push(text);
+        self.add(parts);
+    }
+
+    fn add(&mut self, parts: Vec<Part>) {
+        self.called |= parts.iter().any(|part| matches!(part, Part::ToolCall(_)));
+        self.held.parts.extend(parts);
+    }
+
+    /// Ends the answer with what was held back.
+    fn finish(&mut self, reason: FinishReason) {
+        let rest = self.detokenizer.finish();
+        let (text, found) = self.stops.push(&rest);
+        self.read(&text);
+        if let Some(stop) = found {
+            return self.end(FinishReason::Stop(stop.into()));
+        }
+        let held = self.stops.finish();
+        self.read(&held);
+        self.end(reason);
+    }
+
+    /// Ends the answer where its text is.
+    fn end(&mut self, reason: FinishReason) {
+        let parts = self.parser.finish();
+        self.add(parts);
+        let reason = match reason {
+            FinishReason::Stop(_) if self.called => FinishReason::ToolCalls,
+            other => other,
+        };
+        self.app.metrics.finished(reason.label(), self.started.elapsed());
+        self.held.finished = Some(reason);
+        self.ended = true;
+    }
+
+    fn measure(&mut self, tokens: usize) {
+        let metrics = &self.app.metrics;
+        metrics.generation_tokens.inc_by(tokens as u64);
+        let now = Instant::now();
+        for i in 0..tokens {
+            match self.last_token {
+                None => metrics.time_to_first_token.observe((now - self.started).as_secs_f64()),
+                Some(last) if i == 0 => metrics.inter_token_latency.observe((now - last).as_secs_f64()),
+                // Tokens of one step come together.
+                Some(_) => metrics.inter_token_latency.observe(0.0),
+            }
+            self.last_token = Some(now);
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        // The client is gone.
+        if !self.ended {
+            self.app.metrics.finished(ABORT, self.started.elapsed());
+        }
+    }
+}
+
+/// The parts of several answers as they come, each with the index of its answer.
+pub(super) fn merge(answers: Vec<Answer>) -> impl Stream<Item = (usize, Result<Delta, ApiError>)> {
+    stream::select_all(answers.into_iter().enumerate().map(|(index, answer)| {
+        Box::pin(stream::unfold(answer, move |mut answer| async move {
+            let delta = answer.next().await?;
+            Some(((index, delta), answer))
+        }))
+    }))
+}
+
+/// Waits for all of several answers.
+pub(super) async fn collect(answers: Vec<Answer>, usage: &mut Usage) -> Result<Vec<Delta>, ApiError> {
+    let mut wholes = vec![Delta::default(); answers.len()];
+    let mut deltas = std::pin::pin!(merge(answers));
+    while let Some((index, delta)) = deltas.next().await {
+        let delta = delta?;
+        usage.add(&delta);
+        wholes[index].append(delta);
+    }
+    Ok(wholes)
+}
+
+/// The text of content.
+pub(super) fn content(part: &Part) -> Option<&str> {
+    if let Part::Content(text) = part { Some(text) } else { None }
+}
+
+/// The text of reasoning.
+pub(super) fn reasoning(part: &Part) -> Option<&str> {
+    if let Part::Reasoning(text) = part { Some(text) } else { None }
+}
+
+/// Token counts as the API has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) prompt: usize,
+    pub(super) cached: usize,
+    pub(super) answer: usize,
+}
+
+impl Usage {
+    /// Counts a part of an answer.
+    pub(super) fn add(&mut self, delta: &Delta) {
+        self.answer += delta.tokens.len();
+        self.cached += delta.prompt.as_ref().map_or(0, |prompt| prompt.cached as usize);
+    }
+
+    /// The object of the API.
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "prompt_tokens": self.prompt,
+            "completion_tokens": self.answer,
+            "total_tokens": self.prompt + self.answer,
+            "prompt_tokens_details": { "cached_tokens": self.cached },
+        })
+    }
+}

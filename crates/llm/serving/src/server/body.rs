@@ -1,0 +1,55 @@
+//! Bodies of requests: their size, their time, and their JSON.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::error::ApiError;
+use super::{App, Limits};
+
+/// Reads a body and begins its answer, on a thread where a long text delays no other request.
+pub(super) async fn begin<T: Send + 'static>(
+    app: &Arc<App>,
+    body: Body,
+    begin: impl FnOnce(Arc<App>, &Value) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let value = read(body, &app.limits).await?;
+    let app = app.clone();
+    tokio::task::spawn_blocking(move || begin(app, &value)).await.unwrap_or_else(|_| {
+        let message = "The server failed on this request. This is a defect of the server: please report it.";
+        Err(ApiError::status(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message))
+    })
+}
+
+/// The JSON of a body.
+async fn read(body: Body, limits: &Limits) -> Result<Value, ApiError> {
+    let bytes = tokio::time::timeout(limits.body_time, axum::body::to_bytes(body, limits.body_bytes));
+    let bytes = bytes.await.map_err(|_| {
+        let message = format!("The body did not arrive within {} s.", limits.body_time.as_secs_f64());
+        ApiError::status(StatusCode::REQUEST_TIMEOUT, "timeout", message)
+    })?;
+    let bytes = bytes.map_err(|_| {
+        let message = format!("The body is larger than {} bytes, or broke off.", limits.body_bytes);
+        ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+    })?;
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| ApiError::invalid(None, format!("The body is not JSON: {error}.")))?;
+    if value.is_object() { Ok(value) } else { Err(ApiError::invalid(None, "The body is not a JSON object.")) }
+}
+
+/// Reads the fields of `T` from an object. Others are left to other readers.
+pub(super) fn fields<T: DeserializeOwned>(object: &Value) -> Result<T, ApiError> {
+    serde_path_to_error::deserialize(object).map_err(|error| {
+        let path = error.path().to_string();
+        let reason = error.into_inner().to_string();
+        let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
+        match (path.as_str(), missing) {
+            (_, Some((field, _))) => ApiError::invalid(None, format!("`{field}` is missing.")).at(field),
+            (".", None) => ApiError::invalid(None, format!("The body is wrong: {reason}.")),
+            (path, None) => ApiError::invalid(None, format!("`{path}` is wrong: {reason}.")).at(path),
+        }
+    })
+}

@@ -1,0 +1,150 @@
+//! An HTTP server with OpenAI's endpoints.
+
+mod answer;
+mod body;
+mod chat;
+mod chat_request;
+mod completion;
+mod endpoints;
+mod error;
+mod fields;
+mod generate;
+mod log_probabilities;
+mod metrics;
+mod responses;
+mod sse;
+mod tokens;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::guide::{GrammarError, Grammars};
+use crate::model::Model;
+use crate::service::Service;
+use metrics::Metrics;
+
+/// What a server accepts.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The most bytes of a body.
+    pub body_bytes: usize,
+    /// The time in which a body has to arrive.
+    pub body_time: Duration,
+    /// The time after which an answer ends, finished or not.
+    pub answer_time: Duration,
+    /// The most answers of one request.
+    pub choices: usize,
+    /// Clients have to send this key, if there is one.
+    pub api_key: Option<String>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            body_bytes: 16 << 20,
+            body_time: Duration::from_secs(30),
+            answer_time: Duration::from_secs(3600),
+            choices: 128,
+            api_key: None,
+        }
+    }
+}
+
+impl Limits {
+    /// The time after which a stream ends, even if its client does not read it.
+    fn stream_time(&self) -> Duration {
+        self.answer_time + self.body_time
+    }
+}
+
+/// What all requests share.
+struct App {
+    model: Model,
+    service: Service,
+    grammars: Grammars,
+    limits: Limits,
+    metrics: Metrics,
+    created: u64,
+    /// Whether new requests are turned away.
+    draining: watch::Sender<bool>,
+    /// Whether running answers end.
+    abort: watch::Sender<bool>,
+}
+
+/// A server.
+#[derive(Clone)]
+pub struct Server {
+    app: Arc<App>,
+}
+
+impl Server {
+    /// A server of a model that the service runs.
+    pub fn new(mut model: Model, service: Service, limits: Limits) -> Result<Server, GrammarError> {
+        // A tokenizer may have tokens that the model lacks.
+        let vocabulary = service.limits().vocabulary;
+        model.stops.retain(|stop| *stop < vocabulary);
+        let app = App {
+            grammars: Grammars::new(&model.tokenizer, vocabulary, &model.stops)?,
+            metrics: Metrics::new(&model.name, service.step_tokens()),
+            created: now(),
+            draining: watch::Sender::new(false),
+            abort: watch::Sender::new(false),
+            model,
+            service,
+            limits,
+        };
+        Ok(Server { app: Arc::new(app) })
+    }
+
+    /// The routes, without a socket.
+    pub fn router(&self) -> Router {
+        endpoints::router(&self.app)
+    }
+
+    /// Serves until `shutdown` is ready. Then new requests are refused, running answers have `grace` to end, and what is
+    /// left is aborted with the text that there is.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+        grace: Duration,
+    ) -> std::io::Result<()> {
+        let app = self.app.clone();
+        let stop = async move {
+            shutdown.await;
+            app.draining.send_replace(true);
+            tokio::spawn(async move {
+                tokio::time::sleep(grace).await;
+                app.abort.send_replace(true);
+            });
+        };
+        let served = axum::serve(listener, self.router()).with_graceful_shutdown(stop).into_future();
+        // Connections that do not even close after their answers were aborted do not hold the server up.
+        let mut abort = self.app.abort.subscribe();
+        tokio::select! {
+            result = served => result,
+            () = async {
+                drop(abort.wait_for(|abort| *abort).await);
+                tokio::time::sleep(CLOSING_TIME).await;
+            } => Ok(()),
+        }
+    }
+}
+
+/// The time for the last bytes of aborted answers.
+const CLOSING_TIME: Duration = Duration::from_secs(2);
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// A new name with this prefix.
+fn name(prefix: &str) -> String {
+    format!("{prefix}-{:016x}{:016x}", fields::random(), fields::random())
+}

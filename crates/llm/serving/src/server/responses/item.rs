@@ -1,0 +1,118 @@
+//! The items of a response's output.
+
+use serde_json::{Value, json};
+
+use super::super::name;
+use crate::text::{Part, ToolCall};
+
+/// An item: all consecutive text of one kind, or a call.
+pub(super) struct Item {
+    id: String,
+    part: Part,
+}
+
+impl Item {
+    /// An item that begins with a part.
+    pub(super) fn new(part: Part) -> Item {
+        let prefix = match part {
+            Part::Content(_) => "msg",
+            Part::Reasoning(_) => "rs",
+            Part::ToolCall(_) => "fc",
+        };
+        Item { id: name(prefix), part }
+    }
+
+    /// Appends a part, or returns it if it begins another item.
+    pub(super) fn append(&mut self, part: Part) -> Result<(), Part> {
+        match (&mut self.part, part) {
+            (Part::Content(text), Part::Content(more)) | (Part::Reasoning(text), Part::Reasoning(more)) => {
+                text.push_str(&more);
+                Ok(())
+            }
+            (_, part) => Err(part),
+        }
+    }
+
+    /// The items of all parts of an answer, at least one.
+    pub(super) fn all(parts: Vec<Part>) -> Vec<Item> {
+        let mut items: Vec<Item> = Vec::new();
+        for part in parts {
+            let rest = match items.last_mut() {
+                Some(last) => last.append(part),
+                None => Err(part),
+            };
+            items.extend(rest.err().map(Item::new));
+        }
+        if items.is_empty() {
+            items.push(Item::new(Part::Content(String::new())));
+        }
+        items
+    }
+
+    /// The name that events give.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The object before any content.
+    pub(super) fn begun(&self) -> Value {
+        match &self.part {
+            Part::ToolCall(call) => self.call("in_progress", &call.name, ""),
+            _ => self.text("in_progress", json!([])),
+        }
+    }
+
+    /// The object with its content.
+    pub(super) fn object(&self, status: &str) -> Value {
+        match &self.part {
+            Part::ToolCall(ToolCall { name, arguments }) => self.call(status, name, arguments),
+            _ => self.text(status, json!([self.content().unwrap_or_default()])),
+        }
+    }
+
+    /// The part with the text. A call has none.
+    pub(super) fn content(&self) -> Option<Value> {
+        match &self.part {
+            Part::Content(text) => Some(json!({ "type": "output_text", "text": text, "annotations": [] })),
+            Part::Reasoning(text) => Some(json!({ "type": "reasoning_text", "text": text })),
+            Part::ToolCall(_) => None,
+        }
+    }
+
+    /// The events of its text: see [`event`].
+    pub(super) fn event(&self) -> (&'static str, &'static str, &str) {
+        event(&self.part)
+    }
+
+    fn text(&self, status: &str, content: Value) -> Value {
+        let mut object = json!({ "type": "message", "id": self.id, "status": status, "content": content });
+        match self.part {
+            Part::Reasoning(_) => {
+                object["type"] = "reasoning".into();
+                object["summary"] = json!([]);
+            }
+            _ => object["role"] = "assistant".into(),
+        }
+        object
+    }
+
+    fn call(&self, status: &str, name: &str, arguments: &str) -> Value {
+        json!({
+            "type": "function_call",
+            "id": self.id,
+            "call_id": self.id.replacen("fc", "call", 1),
+            "status": status,
+            "name": name,
+            "arguments": arguments,
+        })
+    }
+}
+
+/// What the events of a part's text begin with, the key that holds the text, and the text.
+pub(super) fn event(part: &Part) -> (&'static str, &'static str, &str) {
+    match part {
+        Part::Content(text) => ("response.output_text", "text", text),
+        Part::Reasoning(text) => ("response.reasoning_text", "text", text),
+        Part::ToolCall(call) => ("response.function_call_arguments", "arguments", &call.arguments),
+    }
+}

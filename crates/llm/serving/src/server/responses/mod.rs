@@ -1,0 +1,130 @@
+//! `/v1/responses`: the same answers in the form of OpenAI's newer API. Nothing is stored.
+
+mod item;
+mod request;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use super::answer::{Answer, FinishReason, Usage, collect};
+use super::error::ApiError;
+use super::fields::SamplingFields;
+use super::{App, body, name, now, sse};
+use item::Item;
+pub(super) use request::ResponsesFields;
+use stream::Stream;
+
+/// A response while it is made.
+struct Response {
+    id: String,
+    created: u64,
+    model: String,
+    /// Fields of the request that the response repeats.
+    repeated: Value,
+    usage: Usage,
+    /// Finished items.
+    output: Vec<Value>,
+}
+
+/// Fields of a conversation that have another name here.
+const RENAMED: [(&str, &str); 3] = [
+    ("messages", "input"),
+    ("max_completion_tokens", "max_output_tokens"),
+    ("response_format", "text.format"),
+];
+
+/// The fields that a response repeats, and what they are if left out.
+fn repeated(body: &Value) -> Value {
+    let mut object = json!({
+        "instructions": null, "max_output_tokens": null, "metadata": {}, "temperature": 1.0, "text": {},
+        "tool_choice": "auto", "tools": [], "top_p": 1.0,
+    });
+    for (key, value) in object.as_object_mut().into_iter().flatten() {
+        if let Some(given) = body.get(key).filter(|given| !given.is_null()) {
+            *value = given.clone();
+        }
+    }
+    object
+}
+
+pub(super) async fn handle(
+    State(app): State<Arc<App>>,
+    body: Body,
+) -> Result<axum::response::Response, ApiError> {
+    let (response, answers, streams) = body::begin(&app, body, Response::begin).await?;
+    if streams {
+        return Ok(sse::respond(app.limits.stream_time(), |events| {
+            Stream::new(response, events).run(answers)
+        }));
+    }
+    response.whole(answers).await
+}
+
+impl Response {
+    /// Begins the answer of a body. Returns whether it is streamed, too.
+    fn begin(app: Arc<App>, body: &Value) -> Result<(Response, Vec<Answer>, bool), ApiError> {
+        let fields: ResponsesFields = body::fields(body)?;
+        let mut sampling: SamplingFields = body::fields(body)?;
+        if let Some(format) = fields.text.as_ref().and_then(|text| text.get("format")) {
+            sampling.response_format = Some(format.clone());
+        }
+        if sampling.choices(app.limits.choices)? != 1 {
+            return Err(ApiError::invalid("n", "A response has one answer: `n` is not supported."));
+        }
+        let (answers, prompt) = fields.chat()?.start(&app, &sampling).map_err(|error| {
+            RENAMED.iter().fold(error, |error, (chat, response)| error.rename(chat, response))
+        })?;
+        let response = Response {
+            id: name("resp"),
+            created: now(),
+            model: app.model.name.clone(),
+            repeated: repeated(body),
+            usage: Usage { prompt, ..Usage::default() },
+            output: Vec::new(),
+        };
+        Ok((response, answers, sampling.stream.unwrap_or(false)))
+    }
+
+    fn object(&self, status: &str, incomplete: Option<&str>) -> Value {
+        let mut object = json!({
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "status": status,
+            "model": self.model,
+            "output": self.output,
+            "incomplete_details": incomplete.map(|reason| json!({ "reason": reason })),
+            "error": null,
+            "parallel_tool_calls": true,
+            "usage": {
+                "input_tokens": self.usage.prompt,
+                "input_tokens_details": { "cached_tokens": self.usage.cached },
+                "output_tokens": self.usage.answer,
+                "total_tokens": self.usage.prompt + self.usage.answer,
+            },
+        });
+        for (key, value) in self.repeated.as_object().into_iter().flatten() {
+            object[key] = value.clone();
+        }
+        object
+    }
+
+    fn finished(&self, reason: Option<&FinishReason>) -> Value {
+        match reason {
+            Some(FinishReason::Length) => self.object("incomplete", Some("max_output_tokens")),
+            Some(FinishReason::Abort) => self.object("incomplete", Some("aborted")),
+            _ => self.object("completed", None),
+        }
+    }
+
+    async fn whole(mut self, answers: Vec<Answer>) -> Result<axum::response::Response, ApiError> {
+        let whole = collect(answers, &mut self.usage).await?.pop().unwrap_or_default();
+        self.output = Item::all(whole.parts).iter().map(|item| item.object("completed")).collect();
+        Ok(axum::Json(self.finished(whole.finished.as_ref())).into_response())
+    }
+}

@@ -1,0 +1,114 @@
+//! The events of a response.
+
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use super::super::answer::{Answer, Delta, merge};
+use super::super::sse::Events;
+use super::Response;
+use super::item::{Item, event};
+use crate::text::Part;
+
+/// A response that is streamed.
+pub(super) struct Stream {
+    response: Response,
+    events: Events,
+    sequence_number: u64,
+    /// The item that is not complete.
+    open: Option<Item>,
+}
+
+impl Stream {
+    pub(super) fn new(response: Response, events: Events) -> Stream {
+        Stream { response, events, sequence_number: 0, open: None }
+    }
+
+    /// Sends all events.
+    pub(super) async fn run(mut self, answers: Vec<Answer>) {
+        for event in ["response.created", "response.in_progress"] {
+            self.send(event, json!({ "response": self.response.object("in_progress", None) })).await;
+        }
+        let mut finished = None;
+        let mut deltas = std::pin::pin!(merge(answers));
+        while let Some((_, delta)) = deltas.next().await {
+            match delta {
+                Ok(delta) => {
+                    self.response.usage.add(&delta);
+                    finished = delta.finished.clone().or(finished);
+                    self.add(delta).await;
+                }
+                Err(error) => return self.send("error", error.body()["error"].take()).await,
+            }
+        }
+        if self.open.is_none() && self.response.output.is_empty() {
+            self.begin(Part::Content(String::new())).await;
+        }
+        self.end().await;
+        let object = self.response.finished(finished.as_ref());
+        let event = format!("response.{}", object["status"].as_str().unwrap_or_default());
+        self.send(&event, json!({ "response": object })).await;
+    }
+
+    async fn add(&mut self, delta: Delta) {
+        for part in delta.parts {
+            let (event, _, text) = event(&part);
+            let (event, text) = (format!("{event}.delta"), text.to_owned());
+            let rest = match &mut self.open {
+                Some(item) => item.append(part),
+                None => Err(part),
+            };
+            if let Err(part) = rest {
+                self.end().await;
+                self.begin(part).await;
+            }
+            let delta = json!({ "delta": text });
+            self.send_of_item(&event, delta).await;
+        }
+    }
+
+    /// Announces an item.
+    async fn begin(&mut self, part: Part) {
+        let item = Item::new(part);
+        let begun = item.begun();
+        let empty = item.content().map(|mut content| {
+            content["text"] = "".into();
+            content
+        });
+        self.open = Some(item);
+        self.send_of_item("response.output_item.added", json!({ "item": begun })).await;
+        if let Some(part) = empty {
+            self.send_of_item("response.content_part.added", json!({ "part": part })).await;
+        }
+    }
+
+    /// Ends the item that is open.
+    async fn end(&mut self) {
+        let Some(item) = &self.open else { return };
+        let (event, key, text) = item.event();
+        let (event, done, content) = (format!("{event}.done"), json!({ key: text }), item.content());
+        let object = item.object("completed");
+        self.send_of_item(&event, done).await;
+        if let Some(part) = content {
+            self.send_of_item("response.content_part.done", json!({ "part": part })).await;
+        }
+        self.send_of_item("response.output_item.done", json!({ "item": object })).await;
+        self.response.output.push(object);
+        self.open = None;
+    }
+
+    async fn send_of_item(&mut self, event: &str, mut data: Value) {
+        if let Some(item) = &self.open {
+            data["item_id"] = item.id().into();
+            data["output_index"] = self.response.output.len().into();
+            data["content_index"] = 0.into();
+        }
+        self.send(event, data).await;
+    }
+
+    async fn send(&mut self, event: &str, mut data: Value) {
+        data["type"] = event.into();
+        data["sequence_number"] = self.sequence_number.into();
+        self.sequence_number += 1;
+        self.events.named(event, &data).await;
+    }
+}

@@ -1,0 +1,235 @@
+//! `/v1/chat/completions`: templates, reasoning, tools and schemas.
+
+use serde_json::{Value, json};
+use warpwright_llm_step::log_probabilities;
+use warpwright_llm_step::toy::Toy;
+
+use super::client::{Client, expected, greedy, joined, last};
+use crate::model::{CAPACITY, model};
+use crate::scheduler::alone::Wanted;
+
+const PATH: &str = "/v1/chat/completions";
+
+/// The message of the first choice, with its end: from one answer, after it was found to equal its stream.
+async fn chat(client: &Client, body: &Value) -> (Value, Value) {
+    let whole = client.answer(PATH, body).await;
+    let stream = client.stream(PATH, body).await;
+    assert_eq!(whole["object"], "chat.completion");
+    assert!(stream.iter().all(|chunk| chunk["object"] == "chat.completion.chunk"));
+    for choice in whole["choices"].as_array().unwrap() {
+        let index = choice["index"].as_u64().unwrap() as usize;
+        let message = &choice["message"];
+        for (part, path) in [("content", "/delta/content"), ("reasoning_content", "/delta/reasoning_content")]
+        {
+            assert_eq!(message[part].as_str().unwrap_or_default(), joined(&stream, index, path), "{body}");
+        }
+        assert_eq!(choice["finish_reason"], last(&stream, index, "/finish_reason"));
+        let streamed =
+            stream.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"][0].as_object());
+        let streamed: Vec<&Value> = streamed.map(|call| &call["function"]).collect();
+        let calls = message["tool_calls"].as_array().into_iter().flatten().map(|call| &call["function"]);
+        assert_eq!(calls.collect::<Vec<_>>(), streamed, "{body}");
+    }
+    let choice = &whole["choices"][0];
+    (choice["message"].clone(), choice["finish_reason"].clone())
+}
+
+fn of_prompt(prompt: &str, max_tokens: u32) -> Wanted {
+    Wanted { prompt: model().tokenizer.encode(prompt, false).unwrap(), ..greedy("", max_tokens) }
+}
+
+const HELLO: &str = "<|im_start|>user\nthe man<|im_end|>\n<|im_start|>assistant\n";
+
+#[tokio::test]
+async fn a_conversation_is_its_template() {
+    let client = Client::new();
+    let user = json!({ "role": "user", "content": "the man" });
+    let parts = json!({ "role": "user", "content": [{ "type": "text", "text": "the " }, { "type": "text", "text": "man" }] });
+    let begun = json!({ "role": "assistant", "content": "the and" });
+    let cases = [
+        (json!({ "messages": [user] }), HELLO.to_owned()),
+        (json!({ "messages": [parts] }), HELLO.to_owned()),
+        (
+            json!({ "messages": [{ "role": "developer", "content": "in" }, user] }),
+            format!("<|im_start|>system\nin<|im_end|>\n{HELLO}"),
+        ),
+        (json!({ "messages": [user, begun], "continue_final_message": true }), format!("{HELLO}the and")),
+        (
+            json!({ "messages": [user], "chat_template_kwargs": { "enable_thinking": false } }),
+            format!("{HELLO}<think>\n\n</think>\n\n"),
+        ),
+    ];
+    for (mut body, prompt) in cases {
+        body.as_object_mut().unwrap().extend([
+            ("temperature".to_owned(), 0.into()),
+            ("max_completion_tokens".to_owned(), 40.into()),
+            ("max_tokens".to_owned(), 2.into()),
+        ]);
+        let wanted = of_prompt(&prompt, 40);
+        let tokens = client.answer("/tokenize", &body).await;
+        assert_eq!(tokens["tokens"], json!(wanted.prompt), "{body}");
+        let (message, _) = chat(&client, &body).await;
+        // The text of the toy's tokens may begin with white space, which belongs to the form.
+        assert_eq!(message["content"], expected(&wanted).1.trim_start(), "{body}");
+        assert_eq!(message["role"], "assistant");
+    }
+}
+
+fn weather() -> Value {
+    json!({ "type": "function", "function": { "name": "weather", "parameters": {
+        "type": "object", "required": ["city"],
+        "properties": { "city": { "enum": ["Ulm", "Bonn"] }, "days": { "type": "integer", "minimum": 1, "maximum": 9 } },
+    } } })
+}
+
+const CALL: &str = "<tool_call>\n<function=weather>\n<parameter=city>\nUlm\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>";
+
+#[tokio::test]
+async fn answers_are_split_into_reasoning_content_and_calls() {
+    let called = json!([{ "name": "weather", "arguments": r#"{"city":"Ulm","days":3}"# }]);
+    let thought = format!("Let me see.\n</think>\n\n{CALL}");
+    let two = format!("I look. {CALL}\n{CALL}");
+    let twice = json!([called[0], called[0]]);
+    // Whether the model thinks, its answer, and the reasoning, the content, the calls and the end that clients see.
+    let cases = [
+        (false, "Yes, the man.", Value::Null, json!("Yes, the man."), json!([]), "stop"),
+        (true, "Hm, hm.\n</think>\n\nYes.", json!("Hm, hm."), json!("Yes."), json!([]), "stop"),
+        (false, CALL, Value::Null, Value::Null, called.clone(), "tool_calls"),
+        (true, &thought, json!("Let me see."), Value::Null, called, "tool_calls"),
+        (false, &two, Value::Null, json!("I look."), twice, "tool_calls"),
+        (
+            false,
+            "A <tool_call> that is none",
+            Value::Null,
+            json!("A <tool_call> that is none"),
+            json!([]),
+            "stop",
+        ),
+    ];
+    for (thinks, answer, reasoning, content, calls, end) in cases {
+        let ending = if thinks { "<|im_start|>assistant\n<think>\n" } else { "<|im_start|>assistant\n" };
+        let client = Client::answering(ending, answer);
+        let mut body =
+            json!({ "messages": [{ "role": "user", "content": "Weather?" }], "tools": [weather()] });
+        if thinks {
+            body["chat_template_kwargs"] = json!({ "enable_thinking": true });
+        }
+        let (message, finish) = chat(&client, &body).await;
+        assert_eq!(message["reasoning_content"], reasoning, "{answer:?}");
+        assert_eq!(message["content"], content, "{answer:?}");
+        let found: Vec<&Value> =
+            message["tool_calls"].as_array().into_iter().flatten().map(|call| &call["function"]).collect();
+        assert_eq!(json!(found), calls, "{answer:?}");
+        assert_eq!(finish, end, "{answer:?}");
+        if thinks {
+            body["include_reasoning"] = false.into();
+            assert_eq!(chat(&client, &body).await.0["reasoning_content"], Value::Null);
+        }
+        // Without tools, a call is text.
+        body["tool_choice"] = "none".into();
+        let (message, _) = chat(&client, &body).await;
+        assert_eq!(message["tool_calls"], Value::Null, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_required_tool_is_called() {
+    let client = Client::new();
+    let other =
+        json!({ "type": "function", "function": { "name": "time", "parameters": { "type": "object" } } });
+    let named = json!({ "type": "function", "function": { "name": "weather" } });
+    for seed in 0..6 {
+        for (choice, names) in
+            [(json!("required"), vec!["weather", "time"]), (named.clone(), vec!["weather"])]
+        {
+            // The end of the answer as soon as it is allowed.
+            let body = json!({
+                "messages": [{ "role": "user", "content": "the" }], "tools": [weather(), other], "tool_choice": choice,
+                "seed": seed, "logit_bias": { "302": 100 }, "max_tokens": 400,
+            });
+            let (message, finish) = chat(&client, &body).await;
+            let function = &message["tool_calls"][0]["function"];
+            let name = function["name"].as_str().unwrap();
+            assert!(names.contains(&name), "{message}");
+            let arguments: Value = serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
+            let valid = name == "time" || ["Ulm", "Bonn"].contains(&arguments["city"].as_str().unwrap());
+            assert!(valid && finish == "tool_calls", "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_of_its_schema() {
+    let schema = json!({ "type": "object", "additionalProperties": false, "required": ["name", "age"],
+        "properties": { "name": { "enum": ["Ann", "Bob"] }, "age": { "type": "integer", "minimum": 0, "maximum": 99 } } });
+    let check = |text: &str| {
+        let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
+        assert!(
+            ["Ann", "Bob"].contains(&value["name"].as_str().unwrap()) && value["age"].as_u64().unwrap() < 100
+        );
+    };
+    let client = Client::new();
+    for seed in 0..4 {
+        let format = json!({ "type": "json_schema", "json_schema": { "name": "person", "strict": true, "schema": schema } });
+        // White space is allowed anywhere; the bias keeps it short.
+        let bias = json!({ "32": -100, "10": -100, "13": -100, "9": -100, "302": 100 });
+        let body = json!({ "messages": [{ "role": "user", "content": "the" }], "response_format": format, "seed": seed,
+            "logit_bias": bias });
+        let (message, finish) = chat(&client, &body).await;
+        check(message["content"].as_str().unwrap());
+        assert_eq!(finish, "stop");
+        let text = json!({ "format": { "type": "json_schema", "name": "person", "schema": schema } });
+        let body = json!({ "input": "the", "text": text, "seed": seed, "logit_bias": bias });
+        let response = client.answer("/v1/responses", &body).await;
+        check(response["output"][0]["content"][0]["text"].as_str().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn log_probabilities_list_tokens_and_alternatives() {
+    let client = Client::new();
+    let body = json!({ "messages": [{ "role": "user", "content": "the man" }], "logprobs": true, "top_logprobs": 3,
+        "temperature": 0, "max_tokens": 20 });
+    let whole = client.answer(PATH, &body).await;
+    let stream = client.stream(PATH, &body).await;
+    let content = whole["choices"][0]["logprobs"]["content"].as_array().unwrap();
+    let parts = stream.iter().filter_map(|chunk| chunk["choices"][0]["logprobs"]["content"].as_array());
+    assert_eq!(parts.flatten().collect::<Vec<_>>(), content.iter().collect::<Vec<_>>());
+    let mut tokens = of_prompt(HELLO, 20).prompt;
+    let toy = Toy::new(CAPACITY);
+    for (found, token) in content.iter().zip(expected(&of_prompt(HELLO, 20)).0) {
+        let reference = log_probabilities(&toy.logits(&tokens), token, 3);
+        assert_eq!(found["logprob"].as_f64().unwrap() as f32, reference.log_probability);
+        assert_eq!(found["bytes"], json!(model().tokenizer.bytes(token)));
+        let top = found["top_logprobs"].as_array().unwrap().iter();
+        let top: Vec<f32> = top.map(|one| one["logprob"].as_f64().unwrap() as f32).collect();
+        assert_eq!(top, reference.top.iter().map(|(_, value)| *value).collect::<Vec<_>>());
+        tokens.push(token);
+    }
+}
+
+#[tokio::test]
+async fn many_conversations_at_once_do_not_mix() {
+    let client = Client::new();
+    let texts: Vec<String> =
+        (0..24).map(|number| format!("the man {number} {}", "and ".repeat(number * 2))).collect();
+    let requests = texts.iter().enumerate().map(|(number, text)| {
+        let (client, stream) = (client.clone(), number % 2 == 0);
+        let body =
+            json!({ "messages": [{ "role": "user", "content": text }], "temperature": 0, "max_tokens": 60 });
+        tokio::spawn(async move {
+            if stream {
+                joined(&client.stream(PATH, &body).await, 0, "/delta/content")
+            } else {
+                client.answer(PATH, &body).await["choices"][0]["message"]["content"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            }
+        })
+    });
+    for (text, found) in texts.iter().zip(requests.collect::<Vec<_>>()) {
+        let prompt = HELLO.replace("the man", text);
+        assert_eq!(found.await.unwrap(), expected(&of_prompt(&prompt, 60)).1.trim_start(), "{text}");
+    }
+}

@@ -1,0 +1,204 @@
+//! Sizes, times, keys, overload, disconnects and the end of a server.
+
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode, header};
+use futures_util::stream;
+use serde_json::{Value, json};
+use warpwright_llm_serving::scheduler::Options;
+use warpwright_llm_serving::server::{Limits, Server};
+use warpwright_llm_serving::service::Service;
+use warpwright_llm_step::toy::Toy;
+
+use super::client::{Client, events, expected, greedy, post};
+use super::loopback::{Loopback, read, read_some};
+use crate::model::{CAPACITY, model};
+
+const PATH: &str = "/v1/completions";
+
+/// An answer that takes a while.
+fn long() -> Value {
+    json!({ "prompt": "the", "max_tokens": 1000, "ignore_eos": true, "temperature": 0 })
+}
+
+fn streamed(mut body: Value) -> Value {
+    body["stream"] = true.into();
+    body
+}
+
+/// Waits until no sequence holds memory.
+async fn wait_until_free(client: &Client) {
+    for _ in 0..400 {
+        let usage = client.service.status().usage;
+        if client.service.requests() == 0 && usage.running == 0 && usage.used_pages == usage.idle_pages {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("still in use: {:?}", client.service.status());
+}
+
+#[tokio::test]
+async fn bodies_have_a_size_and_a_time() {
+    let limits = Limits { body_bytes: 100, body_time: Duration::from_millis(30), ..Limits::default() };
+    let client = Client::of(Toy::new(CAPACITY), limits);
+    let large = json!({ "prompt": "x".repeat(100) });
+    let reply = client.post(PATH, &large).await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]["code"]),
+        (StatusCode::PAYLOAD_TOO_LARGE, &json!("body_too_large"))
+    );
+    let never = stream::pending::<Result<Vec<u8>, std::io::Error>>();
+    let reply = client.send(Request::post(PATH).body(Body::from_stream(never)).unwrap()).await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]["code"]),
+        (StatusCode::REQUEST_TIMEOUT, &json!("timeout"))
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_too_long_is_cut() {
+    let client = Client::slow(Limits { answer_time: Duration::from_millis(60), ..Limits::default() });
+    let answer = client.answer(PATH, &long()).await;
+    let choice = &answer["choices"][0];
+    assert_eq!(choice["finish_reason"], "abort");
+    let text = choice["text"].as_str().unwrap();
+    let (_, all) = expected(&{
+        let mut wanted = greedy("the", 1000);
+        wanted.stop_tokens = vec![];
+        wanted
+    });
+    // A character may be cut.
+    assert!(!text.is_empty() && all.starts_with(text.trim_end_matches('\u{fffd}')), "{text:?}");
+    wait_until_free(&client).await;
+}
+
+#[tokio::test]
+async fn a_key_opens_what_is_not_open() {
+    let client =
+        Client::of(Toy::new(CAPACITY), Limits { api_key: Some("secret".to_owned()), ..Limits::default() });
+    let body = json!({ "prompt": "the", "max_tokens": 1 });
+    for (key, status) in [
+        (None, StatusCode::UNAUTHORIZED),
+        (Some("Bearer wrong"), StatusCode::UNAUTHORIZED),
+        (Some("Bearer secrets"), StatusCode::UNAUTHORIZED),
+        (Some("secret"), StatusCode::UNAUTHORIZED),
+        (Some("Bearer secret"), StatusCode::OK),
+    ] {
+        let mut request = post(PATH, &body);
+        if let Some(key) = key {
+            request.headers_mut().insert(header::AUTHORIZATION, key.parse().unwrap());
+        }
+        let reply = client.send(request).await;
+        assert_eq!(reply.status, status, "{key:?}");
+        if status == StatusCode::UNAUTHORIZED {
+            assert_eq!(reply.json()["error"]["code"], "invalid_api_key");
+            assert_eq!(reply.headers[header::WWW_AUTHENTICATE], "Bearer");
+        }
+    }
+    for path in ["/", "/health", "/ready", "/metrics", "/version", "/openapi.json"] {
+        assert_eq!(client.get(path).await.status, StatusCode::OK, "{path}");
+    }
+    for path in ["/v1/models", "/nothing"] {
+        assert_eq!(client.get(path).await.status, StatusCode::UNAUTHORIZED, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_overloaded_server_says_so() {
+    let toy = Toy::new(CAPACITY).step_time(Duration::from_millis(5));
+    let service = Service::start(Box::new(toy), Options::default(), 2);
+    let router = Server::new(model(), service.clone(), Limits::default()).unwrap().router();
+    let send = |body: Value| tower::ServiceExt::oneshot(router.clone(), post(PATH, body));
+    let running = send(streamed(long())).await.unwrap();
+    assert_eq!(running.status(), StatusCode::OK);
+    // Two choices do not fit: neither stays.
+    let mut two = long();
+    two["n"] = 2.into();
+    let refused = send(two).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()[header::RETRY_AFTER], "1");
+    assert_eq!(service.requests(), 1);
+    drop(running);
+    for _ in 0..400 {
+        if service.requests() == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the dropped answer is still counted");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_frees_its_pages() {
+    let client = Client::slow(Limits::default());
+    let server = Loopback::start(&client, Duration::from_secs(5)).await;
+    let mut streaming = server.send(PATH, &streamed(long()).to_string()).await.unwrap();
+    let waiting = server.send(PATH, &long().to_string()).await.unwrap();
+    read_some(&mut streaming).await;
+    while client.service.status().usage.running < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let begin = Instant::now();
+    drop((streaming, waiting));
+    wait_until_free(&client).await;
+    // 1000 steps of 5 ms would take longer.
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    let text = client.get("/metrics").await.text;
+    assert!(
+        text.contains("finished_reason=\"abort\",model_name=\"toy\"} 2")
+            || text.contains("model_name=\"toy\",finished_reason=\"abort\"} 2"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_drains_ends_what_runs() {
+    let client = Client::slow(Limits::default());
+    let server = Loopback::start(&client, Duration::from_secs(20)).await;
+    let body = json!({ "prompt": "the", "max_tokens": 50, "ignore_eos": true, "temperature": 0 });
+    let address = server.address;
+    let mut running = server.send(PATH, &streamed(body.clone()).to_string()).await.unwrap();
+    read_some(&mut running).await;
+    let served = server.shut_down();
+    while client.get("/ready").await.status == StatusCode::OK {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // New requests are refused, on connections that exist and on new ones.
+    let refused = client.post(PATH, &body).await;
+    assert_eq!(
+        (refused.status, &refused.json()["error"]["code"]),
+        (StatusCode::SERVICE_UNAVAILABLE, &json!("shutting_down"))
+    );
+    assert_eq!(client.get("/health").await.status, StatusCode::OK);
+    assert!(tokio::net::TcpStream::connect(address).await.is_err() || client.service.requests() > 0);
+    let mut text = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut running, &mut text).await.unwrap();
+    assert!(text.contains("[DONE]") && text.contains("\"finish_reason\":\"length\""), "{text}");
+    served.await.unwrap().unwrap();
+    wait_until_free(&client).await;
+}
+
+#[tokio::test]
+async fn a_server_without_grace_aborts_what_runs() {
+    let client = Client::slow(Limits::default());
+    let server = Loopback::start(&client, Duration::ZERO).await;
+    let mut running = server.send(PATH, &streamed(long()).to_string()).await.unwrap();
+    let waiting = server.send(PATH, &long().to_string()).await.unwrap();
+    read_some(&mut running).await;
+    while client.service.status().usage.running < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let served = server.shut_down();
+    let (status, text) = read(waiting).await.unwrap();
+    assert_eq!(status, 200);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["choices"][0]["finish_reason"], "abort");
+    let mut rest = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut running, &mut rest).await.unwrap();
+    assert!(rest.contains("\"finish_reason\":\"abort\"") && rest.contains("[DONE]"), "{rest}");
+    assert!(events(&rest).last().is_some());
+    served.await.unwrap().unwrap();
+    wait_until_free(&client).await;
+}
