@@ -1,9 +1,11 @@
 //! Greedy tokens and log-probabilities equal transformers' in f32.
 
 use warpwright_llm_engine::DataType;
-use warpwright_llm_step::{Chunk, CopyState, Executor, Slot, Step, Tokens};
+use warpwright_llm_step::{Chunk, CopyState, Executor, Score, Slot, Step, Tokens};
 
-use crate::fixtures::{MODELS, changed, chunk, engine, engine_of, expected, generate, greedy, step};
+use crate::fixtures::{
+    Expected, LIMITS, MODELS, changed, chunk, engine, engine_of, expected, generate, greedy, step,
+};
 
 /// Log-probabilities of both sides are sums in other orders; the delta rule of transformers is chunked,
 /// and moves them by up to 9e-5.
@@ -66,6 +68,71 @@ fn a_sequence_does_not_depend_on_the_others_of_a_step() {
         let outputs = engine.wait().expect("outputs");
         let tokens: Vec<u32> = outputs.iter().map(|output| output.sampled[0].token).collect();
         assert_eq!(tokens, [long.tokens[1], short.tokens[2]], "{model}");
+    }
+}
+
+/// Tokens that tests of whole sequences decode.
+const DECODED: usize = 6;
+
+/// Prompts of three lengths in one step, as a left-padded batch of transformers, then decodes of all three: by
+/// the graph of a decode, and by steps that score, which have none.
+#[test]
+fn a_batch_of_any_lengths_has_the_tokens_of_its_sequences() {
+    for model in MODELS {
+        let mut engine = engine(model, DataType::F32);
+        let expected = expected(model);
+        for has_graph in [true, false] {
+            let next = |sequence: usize, position: usize, tokens| Chunk {
+                sampling: Some(greedy()),
+                score: (position > 0 && !has_graph).then_some(Score { targets: vec![], top: 0 }),
+                ..chunk(sequence as u32, position as u32, tokens)
+            };
+            for at in 0..DECODED {
+                let of_sequence = |(sequence, expected): (usize, &Expected)| match at {
+                    0 => next(sequence, 0, Tokens::Known(expected.prompt.clone())),
+                    _ => next(sequence, expected.prompt.len() + at - 1, Tokens::Last),
+                };
+                let outputs = step(&mut engine, expected.iter().enumerate().map(of_sequence).collect());
+                let tokens: Vec<u32> = outputs.iter().map(|output| output.sampled[0].token).collect();
+                let wanted: Vec<u32> = expected.iter().map(|expected| expected.tokens[at]).collect();
+                assert_eq!(tokens, wanted, "{model}, token {at}, with a graph: {has_graph}");
+            }
+        }
+    }
+}
+
+/// A prefix that another sequence continues from a snapshot, in the first page of the other; and a sequence
+/// whose pages were lost, which is computed again with its answer as a part of the prompt.
+#[test]
+fn prefixes_and_recomputed_answers_continue_alike() {
+    for model in MODELS {
+        let mut engine = engine(model, DataType::F32);
+        let Expected { prompt, tokens, .. } = &expected(model)[0];
+        let page = LIMITS.page_tokens as usize;
+        step(&mut engine, vec![chunk(0, 0, Tokens::Known(prompt[..page].to_vec()))]);
+        // The snapshot is taken before the sequence goes on with other tokens.
+        let copies = vec![CopyState { from: Slot(0), to: Slot(4) }];
+        let chunks = vec![chunk(0, page as u32, Tokens::Known(vec![1, 2, 3]))];
+        engine.submit(Step { copies, chunks }).expect("a step");
+        engine.wait().expect("outputs");
+        let first = chunk(0, 0, Tokens::Last).pages[0];
+        let shared = |position: usize, tokens| {
+            let mut chunk = chunk(1, position as u32, tokens);
+            chunk.pages[0] = first;
+            Chunk { sampling: Some(greedy()), ..chunk }
+        };
+        let copies = vec![CopyState { from: Slot(4), to: Slot(1) }];
+        let chunks = vec![shared(page, Tokens::Known(prompt[page..].to_vec()))];
+        engine.submit(Step { copies, chunks }).expect("a step");
+        let mut outputs = engine.wait().expect("outputs");
+        for (at, token) in tokens[..DECODED].iter().enumerate() {
+            assert_eq!(outputs[0].sampled[0].token, *token, "{model}, token {at} after a snapshot");
+            outputs = step(&mut engine, vec![shared(prompt.len() + at, Tokens::Last)]);
+        }
+        let whole = [&prompt[..], &tokens[..DECODED]].concat();
+        let (sampled, _) = generate(&mut engine, &whole, 64, 3);
+        let again: Vec<u32> = sampled.iter().map(|(token, _)| *token).collect();
+        assert_eq!(again, tokens[DECODED..DECODED + 3], "{model}, computed again");
     }
 }
 
