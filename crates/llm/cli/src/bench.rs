@@ -43,7 +43,8 @@ impl Bench {
         let of_sequence = (self.prompt + 2 * self.steps + 2).div_ceil(PAGE);
         let pages = (most * of_sequence).max(context.div_ceil(PAGE));
         let tokens = self.prefill.max(self.prompt).max(most);
-        let limits = Limits { page_tokens: PAGE, pages, slots: most, sequences: most, tokens, context };
+        let limits =
+            Limits { page_tokens: PAGE, pages, slots: most, sequences: most, tokens, context, drafts: 0 };
         let begin = Instant::now();
         let mut engine = self.model.engine(limits)?;
         println!("loaded in {:.1} s", begin.elapsed().as_secs_f64());

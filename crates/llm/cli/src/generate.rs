@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use anyhow::Context;
 use clap::Args;
 use serde_json::json;
-use warpwright_llm_step::{Output, Sampled, Sampling, Tokens};
+use warpwright_llm_step::{Sampled, Sampling, Tokens};
 
 use crate::model::{Model, expect_tokens};
 
@@ -51,14 +50,13 @@ impl Generate {
             ..Sampling::greedy()
         };
         let begin = Instant::now();
-        let mut generated = vec![first(sequence.prompt(&self.ids, &sampling(0))?)?];
+        let mut generated = sequence.prompt(&self.ids, &sampling(0))?.sampled;
         let prompted = begin.elapsed();
-        let is_end = |token: u32, ends: &[u32]| !self.ignore_eos && ends.contains(&token);
-        while (generated.len() as u32) < self.tokens
-            && !generated.last().is_some_and(|last| is_end(last.token, sequence.ends()))
-        {
+        let mut steps = 0;
+        while !self.is_done(&mut generated, sequence.ends()) {
             let sampling = sampling(generated.len() as u64);
-            generated.push(first(sequence.step(Tokens::Last, Some(sampling), None)?)?);
+            generated.extend(sequence.step(Tokens::Last, Some(sampling), None)?.sampled);
+            steps += 1;
         }
         let tokens: Vec<u32> = generated.iter().map(|sampled| sampled.token).collect();
         if self.json {
@@ -70,7 +68,7 @@ impl Generate {
         }
         let decoded = (begin.elapsed() - prompted).as_secs_f64() / (tokens.len() - 1).max(1) as f64;
         eprintln!(
-            "{} prompt tokens in {:.3} s, {} tokens at {:.1} per second",
+            "{} prompt tokens in {:.3} s, {} tokens at {:.1} per second in {steps} steps",
             self.ids.len(),
             prompted.as_secs_f64(),
             tokens.len(),
@@ -78,8 +76,12 @@ impl Generate {
         );
         Ok(())
     }
-}
 
-fn first(output: Output) -> anyhow::Result<Sampled> {
-    output.sampled.into_iter().next().context("the step sampled no token")
+    /// Whether the text ends. What a step sampled past the end is dropped.
+    fn is_done(&self, generated: &mut Vec<Sampled>, ends: &[u32]) -> bool {
+        let is_end = |sampled: &Sampled| !self.ignore_eos && ends.contains(&sampled.token);
+        let end = generated.iter().position(is_end).map(|at| at + 1);
+        generated.truncate(end.unwrap_or(usize::MAX).min(self.tokens as usize));
+        end.is_some() || generated.len() >= self.tokens as usize
+    }
 }

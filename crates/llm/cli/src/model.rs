@@ -29,6 +29,9 @@ pub(crate) struct Model {
     /// Tokens of the sequence at most.
     #[arg(long, default_value_t = 4096)]
     context: u32,
+    /// Tokens that the model's MTP layer drafts for each step, 0 to 7. They change no token.
+    #[arg(long, default_value_t = 0)]
+    drafts: u32,
 }
 
 fn data_type(name: &str) -> Result<DataType, String> {
@@ -53,10 +56,10 @@ impl Model {
     pub(crate) fn load(&self) -> anyhow::Result<Alone> {
         let page_tokens = 64;
         let pages = self.context.div_ceil(page_tokens);
-        let limits =
-            Limits { page_tokens, pages, tokens: self.chunk, context: self.context, ..Limits::default() };
+        let (tokens, context, drafts) = (self.chunk, self.context, self.drafts);
+        let limits = Limits { page_tokens, pages, tokens, context, drafts, ..Limits::default() };
         let engine = self.engine(limits)?;
-        Ok(Alone { engine, pages: (0..pages).map(Page).collect(), position: 0 })
+        Ok(Alone { engine, pages: (0..pages).map(Page).collect(), position: 0, drafts })
     }
 }
 
@@ -65,6 +68,8 @@ pub(crate) struct Alone {
     engine: Engine,
     pages: Vec<Page>,
     position: u32,
+    /// Tokens to draft after one token.
+    drafts: u32,
 }
 
 impl Alone {
@@ -78,19 +83,22 @@ impl Alone {
         self.engine.capacity().tokens as usize
     }
 
-    /// Adds tokens to the sequence.
+    /// Adds tokens to the sequence. Those that are sampled before the last one are added, too.
     pub(crate) fn step(
         &mut self,
         tokens: Tokens,
         sampling: Option<Sampling>,
         score: Option<Score>,
     ) -> anyhow::Result<Output> {
-        let position = self.position;
-        self.position += tokens.len();
+        let (position, count) = (self.position, tokens.len());
+        let room = self.engine.capacity().context.saturating_sub(position + count);
+        let draft = if count == 1 && sampling.is_some() { self.drafts.min(room) } else { 0 };
         let pages = self.pages.clone();
-        let chunk = Chunk { slot: Slot(0), position, tokens, pages, sampling, draft: 0, score };
+        let chunk = Chunk { slot: Slot(0), position, tokens, pages, sampling, draft, score };
         self.engine.submit(Step { copies: vec![], chunks: vec![chunk] })?;
-        self.engine.wait()?.pop().context("a step of one chunk has one output")
+        let output = self.engine.wait()?.pop().context("a step of one chunk has one output")?;
+        self.position += count + (output.sampled.len() as u32).saturating_sub(1);
+        Ok(output)
     }
 
     /// Adds a prompt. Returns the output of its last chunk.

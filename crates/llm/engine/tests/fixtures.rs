@@ -22,6 +22,9 @@ pub(crate) struct Expected {
     pub(crate) logprobs: Vec<f32>,
     #[serde(default)]
     pub(crate) of_prompt: Vec<f32>,
+    /// Two drafts of the MTP layer after each of the first tokens.
+    #[serde(default)]
+    pub(crate) drafts: Vec<Vec<u32>>,
 }
 
 pub(crate) fn folder(model: &str) -> PathBuf {
@@ -44,7 +47,7 @@ pub(crate) fn changed(model: &str, change: impl FnOnce(&mut serde_json::Value)) 
 }
 
 pub(crate) const LIMITS: Limits =
-    Limits { page_tokens: 16, pages: 32, slots: 5, sequences: 4, tokens: 128, context: 256 };
+    Limits { page_tokens: 16, pages: 32, slots: 5, sequences: 4, tokens: 128, context: 256, drafts: 0 };
 
 pub(crate) fn engine(model: &str, data_type: DataType) -> Engine {
     engine_of(&folder(model), data_type)
@@ -52,9 +55,18 @@ pub(crate) fn engine(model: &str, data_type: DataType) -> Engine {
 
 /// The model of a folder, with random weights.
 pub(crate) fn engine_of(folder: &Path, data_type: DataType) -> Engine {
-    let checkpoint = Checkpoint::random(folder, SEED).expect("a configuration");
+    engine_with(folder, data_type, LIMITS)
+}
+
+pub(crate) fn engine_with(folder: &Path, data_type: DataType, limits: Limits) -> Engine {
+    let checkpoint = random(folder);
     let device = Device::named("emu:h200").expect("an emulator");
-    Engine::load(&checkpoint, &device, data_type, LIMITS).expect("a model")
+    Engine::load(&checkpoint, &device, data_type, limits).expect("a model")
+}
+
+/// The checkpoint of a folder's configuration with the oracle's weights.
+pub(crate) fn random(folder: &Path) -> Checkpoint {
+    Checkpoint::random(folder, SEED).expect("a configuration")
 }
 
 /// A chunk of the sequence that has slot and pages number `sequence`.

@@ -1,5 +1,6 @@
 //! Tests of the engine, in one binary.
 
+mod drafts;
 mod fixtures;
 mod greedy;
 mod refusals;

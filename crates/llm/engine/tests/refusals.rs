@@ -2,10 +2,10 @@
 
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_engine::{DataType, Engine};
+use warpwright_llm_engine::{DataType, Engine, Limits};
 use warpwright_llm_step::{Chunk, Executor, Page, Score, Slot, Step, Tokens};
 
-use crate::fixtures::{LIMITS, changed, chunk, engine};
+use crate::fixtures::{LIMITS, changed, chunk, engine, folder};
 
 #[test]
 fn steps_beyond_the_capacity_are_refused() {
@@ -55,4 +55,17 @@ fn configurations_that_are_not_computed_are_refused() {
         let found = refused(|config| config[name] = value);
         assert_eq!(found, format!("the model's configuration: {message}"));
     }
+}
+
+#[test]
+fn a_model_without_an_mtp_layer_does_not_draft() {
+    let checkpoint = Checkpoint::random(folder("qwen3"), 0).expect("a configuration");
+    let device = Device::named("emu:h200").expect("an emulator");
+    let refused = |drafts| {
+        let limits = Limits { drafts, ..LIMITS };
+        Engine::load(&checkpoint, &device, DataType::F32, limits).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(0), None);
+    let message = "the model's configuration: the model has no MTP layer to draft tokens; give 0 drafts";
+    assert_eq!(refused(1).as_deref(), Some(message));
 }

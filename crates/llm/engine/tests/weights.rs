@@ -6,9 +6,10 @@ use std::path::Path;
 use safetensors::tensor::{Dtype, TensorView};
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_engine::{DataType, Engine, EngineError};
+use warpwright_llm_engine::{DataType, Engine, EngineError, Limits};
+use warpwright_llm_step::{Chunk, Slot, Tokens};
 
-use crate::fixtures::{LIMITS, expected, folder, generate};
+use crate::fixtures::{LIMITS, chunk, expected, folder, generate, greedy, random, step};
 
 /// The tensors of the llama fixture with numbers that only this test has.
 fn tensors() -> BTreeMap<String, (Vec<usize>, Vec<f32>)> {
@@ -34,9 +35,18 @@ fn tensors() -> BTreeMap<String, (Vec<usize>, Vec<f32>)> {
     shapes.into_iter().map(|(name, shape)| (name, (shape.clone(), numbers(&shape)))).collect()
 }
 
-/// Writes shards with an index; `prefix` precedes each name.
+/// Writes shards of llama with an index; `prefix` precedes each name.
 fn write(folder_of: &Path, prefix: &str, tensors: &BTreeMap<String, (Vec<usize>, Vec<f32>)>) {
-    std::fs::copy(folder("llama").join("config.json"), folder_of.join("config.json")).expect("copied");
+    write_model("llama", folder_of, prefix, tensors);
+}
+
+fn write_model(
+    model: &str,
+    folder_of: &Path,
+    prefix: &str,
+    tensors: &BTreeMap<String, (Vec<usize>, Vec<f32>)>,
+) {
+    std::fs::copy(folder(model).join("config.json"), folder_of.join("config.json")).expect("copied");
     let mut map = BTreeMap::new();
     for (shard, part) in ["a.safetensors", "b.safetensors"].into_iter().enumerate() {
         let of_shard = tensors.iter().enumerate().filter(|(at, _)| at % 2 == shard).map(|(_, tensor)| tensor);
@@ -78,6 +88,98 @@ fn shards_with_any_prefix_are_the_same_model() {
     assert_eq!(run("model.", &with_others), flat, "vision tower and MTP head are left out");
 }
 
+/// The names and shapes of the qwen3_5 fixture as its checkpoints have them: a language model beside a vision
+/// tower, and the MTP layer.
+fn names_of_qwen3_5() -> Vec<(String, Vec<usize>)> {
+    let mixer_of = |layer: usize| -> Vec<(&str, Vec<usize>)> {
+        match layer {
+            3 => vec![
+                ("self_attn.q_proj.weight", vec![512, 128]),
+                ("self_attn.k_proj.weight", vec![128, 128]),
+                ("self_attn.v_proj.weight", vec![128, 128]),
+                ("self_attn.o_proj.weight", vec![128, 256]),
+                ("self_attn.q_norm.weight", vec![64]),
+                ("self_attn.k_norm.weight", vec![64]),
+            ],
+            _ => vec![
+                ("linear_attn.in_proj_qkv.weight", vec![256, 128]),
+                ("linear_attn.in_proj_z.weight", vec![128, 128]),
+                ("linear_attn.in_proj_b.weight", vec![4, 128]),
+                ("linear_attn.in_proj_a.weight", vec![4, 128]),
+                ("linear_attn.conv1d.weight", vec![256, 1, 4]),
+                ("linear_attn.A_log", vec![4]),
+                ("linear_attn.dt_bias", vec![4]),
+                ("linear_attn.norm.weight", vec![32]),
+                ("linear_attn.out_proj.weight", vec![128, 128]),
+            ],
+        }
+    };
+    let feed_forward: [(&str, Vec<usize>); 5] = [
+        ("input_layernorm.weight", vec![128]),
+        ("post_attention_layernorm.weight", vec![128]),
+        ("mlp.gate_proj.weight", vec![256, 128]),
+        ("mlp.up_proj.weight", vec![256, 128]),
+        ("mlp.down_proj.weight", vec![128, 256]),
+    ];
+    let block = |name: &str, layer: usize| {
+        let parts = mixer_of(layer).into_iter().chain(feed_forward.clone());
+        parts.map(|(part, shape)| (format!("{name}.{part}"), shape)).collect::<Vec<_>>()
+    };
+    let mut names = vec![
+        ("model.language_model.embed_tokens.weight".to_owned(), vec![512, 128]),
+        ("model.language_model.norm.weight".to_owned(), vec![128]),
+        ("lm_head.weight".to_owned(), vec![512, 128]),
+        ("model.visual.patch_embed.proj.weight".to_owned(), vec![2]),
+        ("mtp.fc.weight".to_owned(), vec![128, 256]),
+        ("mtp.norm.weight".to_owned(), vec![128]),
+        ("mtp.pre_fc_norm_embedding.weight".to_owned(), vec![128]),
+        ("mtp.pre_fc_norm_hidden.weight".to_owned(), vec![128]),
+    ];
+    names.extend((0..4).flat_map(|layer| block(&format!("model.language_model.layers.{layer}"), layer)));
+    names.extend(block("mtp.layers.0", 3));
+    names
+}
+
+#[test]
+fn a_checkpoint_of_qwen3_5_has_the_tokens_and_drafts_of_transformers() {
+    let of_random = random(&folder("qwen3_5"));
+    let tensor = |(name, shape): (String, Vec<usize>)| {
+        let canonical = name.trim_start_matches("model.language_model.");
+        // The engine asks for the weights of the convolution without the axis of extent 1.
+        let significant: Vec<usize> = shape.iter().copied().filter(|extent| *extent != 1).collect();
+        let numbers = of_random.numbers(canonical, &significant).expect("any name has numbers");
+        (name, (shape, numbers))
+    };
+    let tensors = names_of_qwen3_5().into_iter().map(tensor).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    write_model("qwen3_5", folder.path(), "", &tensors);
+    let device = Device::named("emu:h200").expect("an emulator");
+    let checkpoint = Checkpoint::open(folder.path()).expect("a checkpoint");
+    let expected = &expected("qwen3_5")[0];
+    for drafts in [0, 2] {
+        let limits = Limits { drafts, ..LIMITS };
+        let mut engine = Engine::load(&checkpoint, &device, DataType::F32, limits).expect("a model");
+        let prompt = chunk(0, 0, Tokens::Known(expected.prompt.clone()));
+        let outputs = step(&mut engine, vec![Chunk { sampling: Some(greedy()), ..prompt }]);
+        assert_eq!(outputs[0].sampled[0].token, expected.tokens[0]);
+        assert_eq!(engine.drafted(Slot(0)), &expected.drafts[0][..drafts as usize]);
+    }
+}
+
+/// Every kind of block has the numbers of GGML's own converter for Python, which wrote them beside the blocks.
+#[test]
+fn blocks_of_every_kind_are_dequantized_exactly() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kinds.gguf");
+    let checkpoint = Checkpoint::open(path).expect("a GGUF file");
+    for kind in ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"] {
+        let numbers = |name: String| checkpoint.numbers(&name, &[]).expect("a tensor of the file");
+        let bits = |numbers: Vec<f32>| numbers.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        let (found, wanted) = (bits(numbers(kind.to_owned())), bits(numbers(format!("{kind}.numbers"))));
+        assert_eq!(found.len(), 512, "{kind}");
+        assert_eq!(found, wanted, "{kind}");
+    }
+}
+
 #[test]
 fn tensors_that_do_not_fit_are_named() {
     let mut changed = tensors();
@@ -96,7 +198,6 @@ fn tensors_that_do_not_fit_are_named() {
     assert_eq!(message, lines.join("\n"));
 }
 
-/// A GGUF file of one tensor of each kind, and metadata of each type.
 #[test]
 fn files_that_are_cut_off_or_foreign_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -21,7 +21,8 @@ impl<T: Number> ModelExecutor<T> {
     /// Refuses chunks that contradict the capacity or each other.
     pub(super) fn check(&self, step: &Step) -> Result<()> {
         let capacity = self.capacity;
-        let tokens: u64 = step.chunks.iter().map(|chunk| u64::from(chunk.tokens.len())).sum();
+        let of_chunk = |chunk: &Chunk| u64::from(chunk.tokens.len()) + u64::from(chunk.draft);
+        let tokens: u64 = step.chunks.iter().map(of_chunk).sum();
         if tokens > capacity.tokens.into() || step.chunks.len() > capacity.sequences as usize {
             let chunks = step.chunks.len();
             return refuse(format!(

@@ -87,7 +87,7 @@ impl<T: Number> ModelExecutor<T> {
         if decode.graph.is_none() {
             let Decode { batch, rows, parameters, sampled, log_probabilities, logits, .. } = decode;
             let graph = stream.capture(|stream| {
-                let x = model.forward((operations, stream), batch)?;
+                let x = model.forward((operations, stream), batch, None)?;
                 let (mut pass, decoder, last) = model.pass((operations, stream), batch);
                 decoder.logits(&mut pass, &x, rows, logits)?;
                 let buffers = SamplingBuffers {

@@ -14,21 +14,21 @@ use crate::number::Number;
 const ROWS: usize = 64;
 
 /// A row of logits that a chunk wants.
-struct Row<'l> {
+struct Row {
     chunk: usize,
     /// The token whose successor it predicts.
     token: u32,
-    wanted: Wanted<'l>,
+    wanted: Wanted,
 }
 
-enum Wanted<'l> {
-    Sample(&'l Sampling),
+enum Wanted {
+    Sample(Sampling),
     /// The log-probabilities of a given token, and of the most probable ones.
     Score(u32, u32),
 }
 
-impl<'l> Wanted<'l> {
-    fn sampling(&self) -> Option<&'l Sampling> {
+impl Wanted {
+    fn sampling(&self) -> Option<&Sampling> {
         match self {
             Self::Sample(sampling) => Some(sampling),
             Self::Score(..) => None,
@@ -36,7 +36,8 @@ impl<'l> Wanted<'l> {
     }
 }
 
-/// What the chunks want of the rows `x`. The sampled tokens stay in `last`, too.
+/// What the chunks want of the rows `x`: with drafts at its end, a chunk has a sampled token for each of them and
+/// one more. The sampled tokens of chunks without drafts stay in `last`, too.
 pub(super) fn outputs<T: Number>(
     decoder: &Decoder<T>,
     pass: &mut Pass<'_, T>,
@@ -58,7 +59,7 @@ pub(super) fn outputs<T: Number>(
 }
 
 /// The rows of all chunks.
-fn rows(chunks: &[Chunk]) -> Vec<Row<'_>> {
+fn rows(chunks: &[Chunk]) -> Vec<Row> {
     let (mut rows, mut start) = (vec![], 0);
     for (chunk, of_chunk) in chunks.iter().enumerate() {
         if let Some(score) = &of_chunk.score {
@@ -70,7 +71,11 @@ fn rows(chunks: &[Chunk]) -> Vec<Row<'_>> {
         }
         start += of_chunk.tokens.len();
         if let Some(sampling) = &of_chunk.sampling {
-            rows.push(Row { chunk, token: start - 1, wanted: Wanted::Sample(sampling) });
+            for at in 0..=of_chunk.draft {
+                let sampling = Sampling { offset: sampling.offset + u64::from(at), ..sampling.clone() };
+                let token = start - 1 - of_chunk.draft + at;
+                rows.push(Row { chunk, token, wanted: Wanted::Sample(sampling) });
+            }
         }
     }
     rows
@@ -81,7 +86,7 @@ fn of_rows<T: Number>(
     decoder: &Decoder<T>,
     pass: &mut Pass<'_, T>,
     x: &Buffer<T>,
-    (rows, chunks): (&[Row<'_>], &[Chunk]),
+    (rows, chunks): (&[Row], &[Chunk]),
     last: &mut Buffer<u32>,
 ) -> Result<Vec<Sampled>> {
     let device = pass.operations.device();
@@ -103,11 +108,11 @@ fn of_rows<T: Number>(
         log_probabilities: Some(&mut of_sampled),
     };
     pass.operations.sample(pass.stream, (rows.len() as u32, vocabulary), buffers)?;
-    // Rows of given tokens have the slot that nobody reads.
+    // Rows of given tokens have the slot that nobody reads, and so have drafts.
     let nobody = last.len() as u32 - 1;
-    let slot = |row: &Row<'_>| match row.wanted {
-        Wanted::Sample(_) => chunks[row.chunk].slot.0,
-        Wanted::Score(..) => nobody,
+    let slot = |row: &Row| match (&row.wanted, &chunks[row.chunk]) {
+        (Wanted::Sample(_), chunk) if chunk.draft == 0 => chunk.slot.0,
+        _ => nobody,
     };
     let slots = device.buffer_from(&rows.iter().map(slot).collect::<Vec<_>>())?;
     remember(pass.on(), &sampled, &slots, last)?;
@@ -116,8 +121,8 @@ fn of_rows<T: Number>(
     let mut results = vec![];
     for (at, row) in rows.iter().enumerate() {
         let of_row = || logits.read(at * vocabulary as usize..(at + 1) * vocabulary as usize);
-        results.push(match row.wanted {
-            Wanted::Score(token, top) => log_probabilities(&of_row()?, token, top),
+        results.push(match &row.wanted {
+            Wanted::Score(token, top) => log_probabilities(&of_row()?, *token, *top),
             Wanted::Sample(sampling) if is_on_host(sampling) => {
                 let drawn = sample(&of_row()?, sampling);
                 last.write_at(slot(row) as usize, &[drawn.token])?;

@@ -2,11 +2,11 @@
 
 mod check;
 mod decode;
+mod drafts;
 mod logits;
 mod options;
 
 use std::collections::VecDeque;
-use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
@@ -14,7 +14,7 @@ use warpwright::prelude::bf16;
 use warpwright::runtime::{Buffer, Device, Stream};
 use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::operations::Operations;
-use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, Output, Step};
+use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
 
 use crate::error::Result;
 use crate::kernels::slots::copy_slot;
@@ -26,11 +26,12 @@ use crate::number::Number;
 use crate::weights::{Checkpoint, Loader};
 
 use decode::{Decode, InFlight};
+use drafts::{Draft, Drafting};
 pub use options::{DataType, Limits};
 
 /// A model on a device, ready for steps.
 pub struct Engine {
-    executor: Box<dyn Executor>,
+    executor: Box<dyn Drafting>,
     config: Config,
 }
 
@@ -46,8 +47,11 @@ impl Engine {
         data_type: DataType,
         limits: Limits,
     ) -> Result<Self> {
-        let config = Config::read(&checkpoint.config)?;
-        let executor: Box<dyn Executor> = match data_type {
+        let mut config = Config::read(&checkpoint.config)?;
+        if limits.drafts > 0 {
+            config = config.with_mtp()?;
+        }
+        let executor: Box<dyn Drafting> = match data_type {
             DataType::F32 => Box::new(ModelExecutor::<f32>::load(checkpoint, &config, device, limits)?),
             DataType::Bf16 => Box::new(ModelExecutor::<bf16>::load(checkpoint, &config, device, limits)?),
         };
@@ -57,6 +61,19 @@ impl Engine {
     /// Tokens that end a text, by the model's configuration.
     pub fn ends(&self) -> &[u32] {
         &self.config.ends
+    }
+
+    /// The tokens that the MTP layer drafted after the last one that the slot sampled.
+    pub fn drafted(&mut self, slot: Slot) -> &[Token] {
+        self.executor.drafts().get(&slot).map_or(&[], |draft| draft.tokens())
+    }
+
+    /// Replaces the drafts of a slot: tokens from another source, such as a text that is likely to be repeated.
+    /// They are verified as the MTP layer's are, and change no result.
+    pub fn propose(&mut self, slot: Slot, tokens: &[Token]) {
+        if let Some(draft) = self.executor.drafts().get_mut(&slot) {
+            draft.replace(tokens);
+        }
     }
 
     /// The executor alone.
@@ -88,6 +105,8 @@ struct ModelExecutor<T> {
     /// What is kept for the extents of steps.
     batches: FxHashMap<Shape, Batch>,
     decodes: FxHashMap<Shape, Decode>,
+    /// What follows the last token of slots, perhaps.
+    drafts: FxHashMap<Slot, Draft>,
     pending: VecDeque<Pending>,
 }
 
@@ -144,6 +163,7 @@ impl<T: Number> ModelExecutor<T> {
             capacity,
             batches: FxHashMap::default(),
             decodes: FxHashMap::default(),
+            drafts: FxHashMap::default(),
             pending: VecDeque::new(),
         })
     }
@@ -152,6 +172,7 @@ impl<T: Number> ModelExecutor<T> {
     fn copy(&mut self, CopyState { from, to }: CopyState) -> Result<()> {
         self.expect_slot(from)?;
         self.expect_slot(to)?;
+        self.drafts.remove(&to);
         let (on, slots) = ((&self.operations, &self.stream), (from.0, to.0));
         let Model { decoder, caches, last, .. } = &mut self.model;
         for (cache, block) in caches.iter_mut().zip(&decoder.blocks) {
@@ -169,6 +190,9 @@ impl<T: Number> ModelExecutor<T> {
         if step.chunks.is_empty() {
             return Ok(Pending::Ready(vec![]));
         }
+        if self.capacity.drafts > 0 {
+            return Ok(Pending::Ready(self.speculate(&step.chunks)?));
+        }
         let shape = Shape::of(&step.chunks, self.capacity.page_tokens);
         if shape.is_decode() && step.chunks.iter().all(decode::is_decode) {
             return Ok(Pending::InFlight(self.decode(shape, &step.chunks)?));
@@ -179,21 +203,29 @@ impl<T: Number> ModelExecutor<T> {
     /// A step with prompts.
     fn mixed(&mut self, shape: Shape, chunks: &[Chunk]) -> Result<Vec<Output>> {
         let Self { operations, stream, model, capacity, batches, .. } = self;
-        let device = operations.device().clone();
-        if batches.len() >= KEPT_BATCHES && !batches.contains_key(&shape) {
-            batches.clear();
-        }
-        let batch = match batches.entry(shape) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Batch::new(&device, shape)?),
-        };
+        let batch = kept_batch(batches, operations.device(), shape)?;
         batch.fill(stream, chunks, capacity.page_tokens, capacity.slots)?;
-        let x = model.forward((operations, stream), batch)?;
+        let x = model.forward((operations, stream), batch, None)?;
         let (mut pass, decoder, last) = model.pass((operations, stream), batch);
         let outputs = logits::outputs(decoder, &mut pass, &x, chunks, last)?;
         model.memory.give(x);
         Ok(outputs)
     }
+}
+
+/// The batch that is kept for a shape.
+fn kept_batch<'l>(
+    batches: &'l mut FxHashMap<Shape, Batch>,
+    device: &Device,
+    shape: Shape,
+) -> Result<&'l mut Batch> {
+    if !batches.contains_key(&shape) {
+        if batches.len() >= KEPT_BATCHES {
+            batches.clear();
+        }
+        batches.insert(shape, Batch::new(device, shape)?);
+    }
+    Ok(batches.get_mut(&shape).expect("it was inserted"))
 }
 
 impl<T: Number> Model<T> {
@@ -204,19 +236,21 @@ impl<T: Number> Model<T> {
         batch: &'l Batch,
     ) -> (Pass<'l, T>, &'l Decoder<T>, &'l mut Buffer<u32>) {
         let Self { decoder, memory, floats, rotations, last, cache, .. } = self;
-        (Pass { operations, stream, batch, memory, floats, rotations, cache: *cache }, decoder, last)
+        let pass = Pass { operations, stream, batch, memory, floats, rotations, cache: *cache, kept: None };
+        (pass, decoder, last)
     }
 
-    /// The rows of all tokens after the last block.
+    /// The rows of all tokens after the last block, and what layers with a state keep of drafts.
     fn forward(
         &mut self,
         (operations, stream): (&Operations, &Stream),
         batch: &mut Batch,
+        kept: Option<&mut Vec<Buffer<T>>>,
     ) -> Result<Buffer<T>> {
         let slots = (&*batch.sequences, &*batch.slots);
         tokens::resolve((operations, stream), &batch.given, slots, &self.last, &mut batch.tokens)?;
         let Self { decoder, caches, memory, floats, rotations, cache, .. } = self;
-        let mut pass = Pass { operations, stream, batch, memory, floats, rotations, cache: *cache };
+        let mut pass = Pass { operations, stream, batch, memory, floats, rotations, cache: *cache, kept };
         decoder.forward(&mut pass, caches)
     }
 }

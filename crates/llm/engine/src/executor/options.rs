@@ -30,25 +30,33 @@ pub struct Limits {
     pub tokens: u32,
     /// Tokens of a sequence at most; the model's own limit if that is less.
     pub context: u32,
+    /// Tokens that the MTP layer drafts for a sequence; 0: the layer is not loaded.
+    pub drafts: u32,
 }
+
+/// Drafts at most: with the token before them, as many as are few.
+const MAX_DRAFTS: u32 = 7;
 
 impl Default for Limits {
     /// One sequence of up to 4096 tokens, and a prompt in chunks of 512.
     fn default() -> Self {
-        Self { page_tokens: 64, pages: 64, slots: 1, sequences: 1, tokens: 512, context: 4096 }
+        Self { page_tokens: 64, pages: 64, slots: 1, sequences: 1, tokens: 512, context: 4096, drafts: 0 }
     }
 }
 
 impl Limits {
     /// The capacity for a model.
     pub(super) fn capacity(self, config: &Config) -> Result<Capacity> {
-        let Self { page_tokens, pages, slots, sequences, tokens, context } = self;
+        let Self { page_tokens, pages, slots, sequences, tokens, context, drafts } = self;
         if !matches!(page_tokens, 16 | 32 | 64 | 128 | 256) {
             let reason = format!("pages of {page_tokens} tokens; give 16, 32, 64, 128 or 256");
             return Err(EngineError::Config(reason));
         }
         if [pages, slots, sequences, tokens, context].contains(&0) {
             return Err(EngineError::Config("a limit of the executor is 0; give 1 or more".to_owned()));
+        }
+        if drafts > MAX_DRAFTS {
+            return Err(EngineError::Config(format!("{drafts} drafts; give {MAX_DRAFTS} or fewer")));
         }
         Ok(Capacity {
             page_tokens,
@@ -59,7 +67,7 @@ impl Limits {
             tokens,
             context: context.min(config.context),
             vocabulary: config.vocabulary as u32,
-            drafts: 0,
+            drafts,
             top: 20,
         })
     }

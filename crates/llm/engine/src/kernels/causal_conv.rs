@@ -5,8 +5,8 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::operations::{Operations, Result};
 
-use super::delta_rule::Sequences;
 use super::overlap::{self, overlaps};
+use super::sequences::{SequenceInputs, Sequences};
 use crate::number::Number;
 
 /// The convolution of a layer.
@@ -34,9 +34,7 @@ impl ConvKernel {
         &self,
         x: &Global<T>,
         weights: &Global<T>,
-        starts: &Global<u32>,
-        slots: &Global<u32>,
-        positions: &Global<u32>,
+        sequences: SequenceInputs,
         state: &mut Global<T>,
         y: &mut Global<T>,
         stride: u32,
@@ -44,19 +42,20 @@ impl ConvKernel {
         launch::threads(THREADS);
         let SlotConv { channels, width } = self.conv;
         let channel = block_idx().x * THREADS + thread_idx().x;
-        let (start, end) = (starts[block_idx().y], starts[block_idx().y + 1]);
+        let (start, end) = sequences.tokens(block_idx().y);
         if channel < channels && start < end {
             let filter: Vec<Reg<f32>> = (0..width)
                 .map(|column| weights.at(channel * width + column).load().convert::<f32>())
                 .collect();
             overlap::wait(self.overlaps);
             overlap::launch(self.overlaps);
-            let state = state.at(slots[block_idx().y].mul_wide((width - 1) * channels)).at(channel);
-            let is_first = positions[start].eq(0u32);
+            let (initial, has_zeros) = sequences.initial(block_idx().y);
+            let of_slot = |slot: Reg<u32>| state.at(slot.mul_wide((width - 1) * channels)).at(channel);
+            let before = of_slot(initial);
             let mut window: Vec<Reg<f32>> = (0..width - 1)
                 .map(|column| {
-                    let before = state.at(column * channels).load().convert::<f32>();
-                    is_first.select(constant(0f32), before)
+                    let before = before.at(column * channels).load().convert::<f32>();
+                    has_zeros.select(constant(0f32), before)
                 })
                 .collect();
             window.push(constant(0f32));
@@ -69,8 +68,9 @@ impl ConvKernel {
                     .map(|column| window[(column + 1).min(width as usize - 1)])
                     .collect::<Vec<_>>();
             }
+            let after = of_slot(sequences.slot(block_idx().y));
             for column in 0..width - 1 {
-                state.at(column * channels).store(window[column as usize].convert::<T>());
+                after.at(column * channels).store(window[column as usize].convert::<T>());
             }
         }
     }
@@ -87,14 +87,13 @@ impl SlotConv {
         state: &mut Buffer<T>,
         y: &mut Buffer<T>,
     ) -> Result<()> {
-        let Sequences { starts, slots, positions } = sequences;
         let overlaps = overlaps(operations);
         let kernel = operations.kernel(ConvKernel { conv: self, overlaps }, ConvKernel::run::<T>)?;
-        let grid = (self.channels.div_ceil(THREADS), slots.len() as u32);
+        let grid = (self.channels.div_ceil(THREADS), sequences.slots.len() as u32);
         kernel.launch(
             stream,
             overlap::shape(kernel.shape(grid), overlaps),
-            (x, weights, starts, slots, positions, state, y, stride),
+            (x, weights, sequences.inputs(), state, y, stride),
         )?;
         Ok(())
     }

@@ -12,18 +12,8 @@ use warpwright_kernels::operations::{Operations, Result};
 use warpwright_kernels::vector;
 
 use super::overlap::{self, overlaps};
+use super::sequences::{SequenceInputs, Sequences};
 use crate::number::Number;
-
-/// Packed sequences whose states are in slots.
-#[derive(Clone, Copy)]
-pub(crate) struct Sequences<'l> {
-    /// (sequences + 1): where each begins, and the number of tokens.
-    pub(crate) starts: &'l Buffer<u32>,
-    /// (sequences): the slot of each.
-    pub(crate) slots: &'l Buffer<u32>,
-    /// (tokens): a sequence whose first token is at position 0 begins with a state of zeros.
-    pub(crate) positions: &'l Buffer<u32>,
-}
 
 /// The heads of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,31 +71,32 @@ impl DeltaKernel {
         &self,
         qkv: &Global<T>,
         inputs: GateInputs<T>,
-        starts: &Global<u32>,
-        slots: &Global<u32>,
-        positions: &Global<u32>,
+        sequences: SequenceInputs,
         states: &mut Global<f32>,
         y: &mut Global<T>,
     ) {
         launch::threads(self.threads());
         let SlotDeltaRule { key_heads, value_heads, key_dim, value_dim } = self.rule;
         let (sequence, head, thread) = (block_idx().y, block_idx().x, thread_idx().x);
-        let (start, end) = (starts[sequence], starts[sequence + 1]);
+        let (start, end) = sequences.tokens(sequence);
         // Threads without a column have the last one, which they do not store.
         let is_mine = thread.lt(value_dim);
         let column = thread.min(value_dim - 1);
         let [of_z, of_b, of_a, stride] = inputs.columns;
         let vectors = shared_array::<f32>(2 * key_dim);
         if start < end {
-            let slot = slots[sequence].convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
-            let state = states.at(slot * u64::from(key_dim * value_dim)).at(column);
-            let is_first = positions[start].eq(0u32);
+            let of_slot = |slot: Reg<u32>| {
+                let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
+                states.at(head * u64::from(key_dim * value_dim)).at(column)
+            };
+            let (initial, has_zeros) = sequences.initial(sequence);
+            let before = of_slot(initial);
             let rate = -inputs.a_log[head].exp();
             let bias = inputs.dt_bias[head];
             let weight = inputs.norm[column];
             overlap::wait(self.overlaps);
             let mut s: Vec<Reg<f32>> = (0..key_dim)
-                .map(|row| is_first.select(constant(0f32), state.at(row * value_dim).load()))
+                .map(|row| has_zeros.select(constant(0f32), before.at(row * value_dim).load()))
                 .collect();
             overlap::launch(self.overlaps);
             let key_head = head / (value_heads / key_heads);
@@ -149,8 +140,9 @@ impl DeltaKernel {
                 sync_threads();
             }
             if is_mine {
+                let after = of_slot(sequences.slot(sequence));
                 for (row, value) in s.iter().enumerate() {
-                    state.at(row as u32 * value_dim).store(*value);
+                    after.at(row as u32 * value_dim).store(*value);
                 }
             }
         }
@@ -178,13 +170,12 @@ impl SlotDeltaRule {
         states: &mut Buffer<f32>,
         y: &mut Buffer<T>,
     ) -> Result<()> {
-        let Sequences { starts, slots, positions } = sequences;
         let overlaps = overlaps(operations);
         let kernel = operations.kernel(DeltaKernel { rule: self, overlaps }, DeltaKernel::run::<T>)?;
-        let shape = overlap::shape(kernel.shape((self.value_heads, slots.len() as u32)), overlaps);
+        let shape = overlap::shape(kernel.shape((self.value_heads, sequences.slots.len() as u32)), overlaps);
         let DeltaGates { buffer, columns, a_log, dt_bias, norm, epsilon } = gates;
         let inputs = (buffer, columns, a_log, dt_bias, norm, epsilon);
-        kernel.launch(stream, shape, (qkv, inputs, starts, slots, positions, states, y))?;
+        kernel.launch(stream, shape, (qkv, inputs, sequences.inputs(), states, y))?;
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use warpwright::runtime::{Buffer, Device, Stream};
 use warpwright_llm_step::{Chunk, Tokens};
 
 use crate::error::Result;
-use crate::kernels::delta_rule::Sequences;
+use crate::kernels::sequences::Sequences;
 use crate::kernels::tokens::LAST;
 use crate::upload::Upload;
 
@@ -18,27 +18,37 @@ pub(crate) struct Shape {
     pub(crate) sequences: u32,
     /// Entries of the block table for each sequence.
     pub(crate) entries: u32,
+    /// Tokens of each sequence, if all have the same few: a decode, or drafts that are verified.
+    pub(crate) each: Option<u32>,
 }
+
+/// Tokens of a sequence that are few.
+const FEW: u32 = 8;
 
 /// The slot of a key that is not written.
 const NO_KEY: u32 = warpwright_kernels::rope::NO_SLOT;
 
+/// The slot of a state of zeros.
+const ZEROS: u32 = u32::MAX;
+
 impl Shape {
-    /// The extents for chunks. In a decode, whose chunks have a token each, the padding are sequences of
-    /// their own.
+    /// The extents for chunks. Where all have the same few tokens, the padding are sequences of as many.
     pub(crate) fn of(chunks: &[Chunk], page_size: u32) -> Self {
         let tokens: u32 = chunks.iter().map(|chunk| chunk.tokens.len()).sum();
         let entries = chunks.iter().map(|chunk| end(chunk).div_ceil(page_size)).max();
-        let (tokens, sequences) = match tokens as usize == chunks.len() {
-            true => (padded(tokens), padded(tokens)),
-            false => (padded(tokens), chunks.len() as u32),
-        };
-        Self { tokens, sequences, entries: entries.unwrap_or(1).next_power_of_two() }
+        let entries = entries.unwrap_or(1).next_power_of_two();
+        let count = chunks.len() as u32;
+        let first = chunks.first().map_or(0, |chunk| chunk.tokens.len());
+        if first <= FEW && chunks.iter().all(|chunk| chunk.tokens.len() == first) {
+            let sequences = padded(count);
+            return Self { tokens: sequences * first, sequences, entries, each: Some(first) };
+        }
+        Self { tokens: padded(tokens), sequences: count, entries, each: None }
     }
 
     /// Whether each sequence has one token.
     pub(crate) fn is_decode(self) -> bool {
-        self.tokens == self.sequences
+        self.each == Some(1)
     }
 }
 
@@ -72,7 +82,9 @@ pub(crate) struct Batch {
     pub(crate) sequences: Upload<u32>,
     /// (sequences + 1): where sequences start.
     pub(crate) starts: Upload<u32>,
-    /// (sequences): keys of each, and its slot.
+    /// (sequences): the token after the last one of each.
+    pub(crate) ends: Upload<u32>,
+    /// (sequences): keys of each, and the slot of the state after it.
     pub(crate) lengths: Upload<u32>,
     pub(crate) slots: Upload<u32>,
     /// (sequences): the slot of the state that each begins with; -1 for zeros.
@@ -94,6 +106,7 @@ impl Batch {
             keys: Upload::new(device, tokens)?,
             sequences: Upload::new(device, tokens)?,
             starts: Upload::new(device, sequences + 1)?,
+            ends: Upload::new(device, sequences)?,
             lengths: Upload::new(device, sequences)?,
             slots: Upload::new(device, sequences)?,
             initial: Upload::new(device, sequences)?,
@@ -101,7 +114,8 @@ impl Batch {
         })
     }
 
-    /// The chunks of a step of this shape. Padding writes no key, and state to the slot `nobody` only.
+    /// The chunks of a step of this shape. Padding writes no key, and state to the slot `nobody` only; so do
+    /// chunks with drafts, whose state is that after the accepted ones.
     pub(crate) fn fill(
         &mut self,
         stream: &Stream,
@@ -109,7 +123,7 @@ impl Batch {
         page_size: u32,
         nobody: u32,
     ) -> Result<()> {
-        let Shape { tokens, sequences, entries } = self.shape;
+        let Shape { tokens, sequences, entries, .. } = self.shape;
         let (count, entries) = (sequences as usize, entries as usize);
         let (mut given, mut positions, mut keys, mut of_tokens) = (vec![], vec![], vec![], vec![]);
         let mut starts = vec![0u32];
@@ -136,35 +150,55 @@ impl Batch {
         positions.resize(padding, 0);
         keys.resize(padding, NO_KEY);
         of_tokens.resize(padding, 0);
-        // Sequences that are padding have a token each.
+        // Sequences that are padding have as many tokens as the others.
         while starts.len() <= count {
-            of_tokens[starts.len() - 1] = starts.len() as u32 - 1;
-            starts.push(starts.len() as u32);
+            let (start, each) = (starts[starts.len() - 1], self.shape.each.unwrap_or(0));
+            of_tokens[start as usize..(start + each) as usize].fill(starts.len() as u32 - 1);
+            starts.push(start + each);
         }
-        let of_chunks = |value: fn(&Chunk) -> u32, padding: u32| -> Vec<u32> {
+        let of_chunks = |value: &dyn Fn(&Chunk) -> u32, padding: u32| -> Vec<u32> {
             let values = chunks.iter().map(value).chain(std::iter::repeat(padding));
             values.take(count).collect()
         };
-        let slots = of_chunks(|chunk| chunk.slot.0, nobody);
-        let begins = chunks.iter().map(|chunk| chunk.position == 0).chain(std::iter::repeat(true));
-        let initial: Vec<i32> = slots
-            .iter()
-            .zip(begins)
-            .map(|(slot, begins)| if begins { -1 } else { slot.cast_signed() })
-            .collect();
+        let slot = |chunk: &Chunk| if chunk.draft > 0 { nobody } else { chunk.slot.0 };
+        let slots = of_chunks(&slot, nobody);
+        let begins_with = |chunk: &Chunk| if chunk.position == 0 { ZEROS } else { chunk.slot.0 };
+        let initial: Vec<i32> = of_chunks(&begins_with, ZEROS).into_iter().map(u32::cast_signed).collect();
         self.given.set(stream, &given)?;
         self.positions.set(stream, &positions)?;
         self.keys.set(stream, &keys)?;
         self.sequences.set(stream, &of_tokens)?;
         self.starts.set(stream, &starts)?;
-        self.lengths.set(stream, &of_chunks(end, 1))?;
+        self.ends.set(stream, &starts[1..])?;
+        self.lengths.set(stream, &of_chunks(&end, self.shape.each.unwrap_or(1)))?;
         self.slots.set(stream, &slots)?;
         self.initial.set(stream, &initial)?;
         self.table.set(stream, &table)
     }
 
+    /// Makes the batch one of those tokens of chunks with drafts that count, with the slots of their states.
+    pub(crate) fn accept(
+        &mut self,
+        stream: &Stream,
+        chunks: &[Chunk],
+        counts: &[u32],
+        nobody: u32,
+    ) -> Result<()> {
+        let sequences = self.shape.sequences as usize;
+        let (mut ends, mut slots) = (vec![0; sequences], vec![nobody; sequences]);
+        let mut start = 0;
+        for (sequence, (chunk, count)) in chunks.iter().zip(counts).enumerate() {
+            if chunk.draft > 0 {
+                (ends[sequence], slots[sequence]) = (start + count, chunk.slot.0);
+            }
+            start += chunk.tokens.len();
+        }
+        self.ends.set(stream, &ends)?;
+        self.slots.set(stream, &slots)
+    }
+
     /// The sequences, for kernels whose states are in slots.
     pub(crate) fn packed(&self) -> Sequences<'_> {
-        Sequences { starts: &self.starts, slots: &self.slots, positions: &self.positions }
+        Sequences { starts: &self.starts, ends: &self.ends, initial: &self.initial, slots: &self.slots }
     }
 }

@@ -8,6 +8,7 @@ use super::delta_net::{DeltaNet, DeltaStates};
 use super::experts::MixtureOfExperts;
 use super::linear::Linear;
 use super::mlp::Mlp;
+use super::mtp::Mtp;
 use super::norm::Norm;
 use crate::error::Result;
 use crate::kernels::product::Epilogue;
@@ -21,6 +22,8 @@ pub(crate) struct Decoder<T> {
     pub(crate) head: Option<Linear<T>>,
     pub(crate) blocks: Vec<Block<T>>,
     pub(crate) norm: Norm<T>,
+    /// Drafts tokens, if the engine shall.
+    pub(crate) mtp: Option<Mtp<T>>,
 }
 
 /// x += mixing(norm(x)); x += feed_forward(norm(x)).
@@ -57,10 +60,42 @@ impl<T: Number> Block<T> {
             Mixing::Attention(_) => None,
         }
     }
+
+    /// The cache of the layer: pools of `keys` keys of `key_columns`, or `slots` states of zeros.
+    fn cache(&self, device: &Device, keys: usize, key_columns: usize, slots: usize) -> Result<Cache<T>> {
+        Ok(match &self.mixing {
+            Mixing::Attention(_) => Cache::KeyValues(KeyValues {
+                keys: device.zeros(keys * key_columns)?,
+                values: device.zeros(keys * key_columns)?,
+            }),
+            Mixing::DeltaNet(layer) => {
+                let (conv, rule) = layer.state_lengths();
+                Cache::States(DeltaStates {
+                    conv: device.zeros(slots * conv)?,
+                    rule: device.zeros(slots * rule)?,
+                })
+            }
+        })
+    }
+
+    /// Both layers on the residual stream of all tokens.
+    pub(crate) fn add(&self, pass: &mut Pass<'_, T>, x: &mut Buffer<T>, cache: &mut Cache<T>) -> Result<()> {
+        let norm = &self.before_mixing;
+        match (&self.mixing, cache) {
+            (Mixing::Attention(layer), Cache::KeyValues(cache)) => layer.add(pass, norm, x, cache)?,
+            (Mixing::DeltaNet(layer), Cache::States(cache)) => layer.add(pass, norm, x, cache)?,
+            _ => unreachable!("a layer's cache is made for it"),
+        }
+        let norm = &self.before_feed_forward;
+        match &self.feed_forward {
+            FeedForward::Mlp(layer) => layer.add(pass, norm, x),
+            FeedForward::Experts(layer) => layer.add(pass, norm, x),
+        }
+    }
 }
 
 impl<T: Number> Decoder<T> {
-    /// The caches of all layers: pools of `keys` keys of `key_columns`, and `slots` states of zeros.
+    /// The caches of all layers, the last one that of the MTP layer: pools of `keys` keys of `key_columns`, and `slots` states of zeros.
     pub(crate) fn caches(
         &self,
         device: &Device,
@@ -68,22 +103,9 @@ impl<T: Number> Decoder<T> {
         key_columns: usize,
         slots: usize,
     ) -> Result<Vec<Cache<T>>> {
-        let cache = |block: &Block<T>| {
-            Ok(match &block.mixing {
-                Mixing::Attention(_) => Cache::KeyValues(KeyValues {
-                    keys: device.zeros(keys * key_columns)?,
-                    values: device.zeros(keys * key_columns)?,
-                }),
-                Mixing::DeltaNet(layer) => {
-                    let (conv, rule) = layer.state_lengths();
-                    Cache::States(DeltaStates {
-                        conv: device.zeros(slots * conv)?,
-                        rule: device.zeros(slots * rule)?,
-                    })
-                }
-            })
-        };
-        self.blocks.iter().map(cache).collect()
+        let of_mtp = self.mtp.as_ref().map(|mtp| &mtp.block);
+        let cache = |block: &Block<T>| block.cache(device, keys, key_columns, slots);
+        self.blocks.iter().chain(of_mtp).map(cache).collect()
     }
 
     /// The rows of all tokens after the last block.
@@ -93,21 +115,27 @@ impl<T: Number> Decoder<T> {
         let table = (&self.embedding.weights, hidden);
         pass.operations.gather_rows(pass.stream, table, (&pass.batch.tokens, 0), &mut x)?;
         for (block, cache) in self.blocks.iter().zip(caches) {
-            let norm = &block.before_mixing;
-            match (&block.mixing, cache) {
-                (Mixing::Attention(layer), Cache::KeyValues(cache)) => {
-                    layer.add(pass, norm, &mut x, cache)?
-                }
-                (Mixing::DeltaNet(layer), Cache::States(cache)) => layer.add(pass, norm, &mut x, cache)?,
-                _ => unreachable!("a layer's cache is made for it"),
-            }
-            let norm = &block.before_feed_forward;
-            match &block.feed_forward {
-                FeedForward::Mlp(layer) => layer.add(pass, norm, &mut x)?,
-                FeedForward::Experts(layer) => layer.add(pass, norm, &mut x)?,
-            }
+            block.add(pass, &mut x, cache)?;
         }
         Ok(x)
+    }
+
+    /// Updates the states of sequences by tokens that a pass kept.
+    pub(crate) fn repeat(
+        &self,
+        pass: &mut Pass<'_, T>,
+        kept: Vec<Buffer<T>>,
+        caches: &mut [Cache<T>],
+    ) -> Result<()> {
+        let mut kept = kept.into_iter();
+        for (block, cache) in self.blocks.iter().zip(caches) {
+            if let (Mixing::DeltaNet(layer), Cache::States(states)) = (&block.mixing, cache)
+                && let Some(projected) = kept.next()
+            {
+                layer.repeat(pass, projected, states)?;
+            }
+        }
+        Ok(())
     }
 
     /// The logits of some tokens, (rows, vocabulary), of all tokens' rows `x`.
@@ -122,9 +150,19 @@ impl<T: Number> Decoder<T> {
         let mut rows = pass.memory.take(tokens.len() * hidden as usize)?;
         pass.operations.gather_rows(pass.stream, (x, hidden), (tokens, 0), &mut rows)?;
         let normalized = self.norm.apply(pass, &rows)?;
-        let head = self.head.as_ref().unwrap_or(&self.embedding);
-        head.apply_to(pass, &normalized, (logits, Epilogue::Store))?;
+        self.logits_of_normalized(pass, &normalized, logits)?;
         [rows, normalized].into_iter().for_each(|buffer| pass.memory.give(buffer));
         Ok(())
+    }
+
+    /// The logits of rows after the last norm.
+    pub(crate) fn logits_of_normalized(
+        &self,
+        pass: &Pass<'_, T>,
+        normalized: &Buffer<T>,
+        logits: &mut Buffer<f32>,
+    ) -> Result<()> {
+        let head = self.head.as_ref().unwrap_or(&self.embedding);
+        head.apply_to(pass, normalized, (logits, Epilogue::Store))
     }
 }

@@ -101,6 +101,22 @@ impl<T: Number> DeltaNet<T> {
             false => self.by_tokens(pass, &projected, states)?,
         };
         self.output.apply_to(pass, &gated, (x, Epilogue::Add))?;
+        pass.memory.give(gated);
+        match &mut pass.kept {
+            Some(kept) => kept.push(projected),
+            None => pass.memory.give(projected),
+        }
+        Ok(())
+    }
+
+    /// Updates the states by tokens that were projected before.
+    pub(crate) fn repeat(
+        &self,
+        pass: &mut Pass<'_, T>,
+        projected: Buffer<T>,
+        states: &mut DeltaStates<T>,
+    ) -> Result<()> {
+        let gated = self.by_tokens(pass, &projected, states)?;
         [projected, gated].into_iter().for_each(|buffer| pass.memory.give(buffer));
         Ok(())
     }

@@ -7,6 +7,7 @@ pub(crate) mod delta_net;
 pub(crate) mod experts;
 pub(crate) mod linear;
 pub(crate) mod mlp;
+pub(crate) mod mtp;
 pub(crate) mod norm;
 mod paged;
 mod pass;

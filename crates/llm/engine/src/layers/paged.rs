@@ -1,9 +1,9 @@
 //! Which kernel attends to the paged cache.
 //!
 //! ```text
-//! one token of each sequence, bf16    decode attention of the library
-//! more tokens, bf16                   attention of the library
-//! f32, and heads that those lack      the engine's own kernel
+//! the same few tokens of each sequence, bf16    decode attention of the library
+//! more tokens, bf16                             attention of the library
+//! f32, and heads that those lack                the engine's own kernel
 //! ```
 
 use warpwright::prelude::bf16;
@@ -27,12 +27,12 @@ pub(super) fn attend<T: Number>(
 ) -> Result<()> {
     let shape = pass.batch.shape;
     let paged = PagedCache { pages_per_sequence: shape.entries, ..pass.cache };
-    let decode = DecodeShape { heads, batch: shape.sequences, queries: 1, cache: paged };
+    let few = shape.each.map(|queries| DecodeShape { heads, batch: shape.sequences, queries, cache: paged });
     let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
-    if T::IS_BF16 && shape.is_decode() && decode.check().is_ok() {
-        return decode_one(
+    if let Some(few) = few.filter(|few| T::IS_BF16 && few.check().is_ok()) {
+        return decode(
             pass,
-            &decode,
+            &few,
             queries.cast(),
             [cache.keys.cast(), cache.values.cast()],
             output.cast_mut(),
@@ -63,8 +63,8 @@ pub(super) fn attend<T: Number>(
     Ok(attention.launch(pass.operations, pass.stream, buffers)?)
 }
 
-/// One query of each sequence.
-fn decode_one<T: Number>(
+/// The same few queries of each sequence.
+fn decode<T: Number>(
     pass: &mut Pass<'_, T>,
     shape: &DecodeShape,
     queries: &Buffer<bf16>,

@@ -46,6 +46,8 @@ pub(crate) struct Pass<'l, T> {
     pub(crate) rotations: &'l Buffer<f32>,
     /// The cache of each layer.
     pub(crate) cache: PagedCache,
+    /// What layers with a state project of drafts, to repeat the accepted ones; `None` without drafts.
+    pub(crate) kept: Option<&'l mut Vec<Buffer<T>>>,
 }
 
 impl<'l, T: Number> Pass<'l, T> {

@@ -73,6 +73,8 @@ pub(crate) struct Config {
     pub(crate) intermediate: u32,
     pub(crate) delta: Option<DeltaHeads>,
     pub(crate) experts: Option<Experts>,
+    /// Whether the MTP layer is built, for drafts.
+    pub(crate) has_mtp: bool,
     /// The most positions that the model was made for.
     pub(crate) context: u32,
     /// Tokens that end a text.
@@ -161,9 +163,22 @@ impl Config {
             intermediate: if experts.is_some() { 0 } else { text.number("intermediate_size")? },
             delta,
             experts,
+            has_mtp: false,
             context: text.number_or("max_position_embeddings", Some(32768))?,
             ends: ends(text.optional("eos_token_id").or(root.optional("eos_token_id"))),
         })
+    }
+}
+
+impl Config {
+    /// With the MTP layer, which models other than Qwen 3.5 lack.
+    pub(crate) fn with_mtp(self) -> Result<Self> {
+        match self.family {
+            Family::Qwen35 | Family::Qwen35Moe => Ok(Self { has_mtp: true, ..self }),
+            Family::Llama | Family::Qwen3 => Err(EngineError::Config(
+                "the model has no MTP layer to draft tokens; give 0 drafts".to_owned(),
+            )),
+        }
     }
 }
 

@@ -18,8 +18,8 @@ use crate::weights::Loader;
 pub(super) fn build<T: Number>(config: &Config, loader: &mut Loader<'_>) -> Result<Decoder<T>> {
     let gain = Gain::Weight;
     let head_norm = (config.family == Family::Qwen3).then_some(gain);
-    decoder(config, gain, loader, |layer, loader| {
-        let name = |part: &str| format!("layers.{layer}.{part}");
+    decoder(config, gain, loader, |layer, _, loader| {
+        let name = |part: &str| format!("{layer}.{part}");
         let norm = |part: &str, loader: &mut Loader<'_>| {
             Norm::new(loader, &name(part), config.hidden, config.epsilon, gain)
         };

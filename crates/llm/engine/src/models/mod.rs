@@ -12,6 +12,7 @@ use warpwright_kernels::rows::Gain;
 use crate::error::Result;
 use crate::layers::decoder::{Block, Decoder};
 use crate::layers::linear::Linear;
+use crate::layers::mtp::Mtp;
 use crate::layers::norm::Norm;
 use crate::number::Number;
 use crate::weights::Loader;
@@ -30,7 +31,7 @@ fn decoder<T: Number>(
     config: &Config,
     gain: Gain,
     loader: &mut Loader<'_>,
-    block: impl Fn(usize, &mut Loader<'_>) -> Result<Block<T>>,
+    block: impl Fn(&str, Mixer, &mut Loader<'_>) -> Result<Block<T>>,
 ) -> Result<Decoder<T>> {
     let (hidden, vocabulary) = (config.hidden, config.vocabulary);
     let embedding = Linear::new(loader, &[("embed_tokens.weight", vocabulary)], hidden)?;
@@ -41,6 +42,15 @@ fn decoder<T: Number>(
         Some(Linear::new(loader, &[("lm_head.weight", vocabulary)], hidden)?)
     };
     let norm = Norm::new(loader, "norm.weight", hidden, config.epsilon, gain)?;
-    let blocks = (0..config.layers.len()).map(|layer| block(layer, loader)).collect::<Result<_>>()?;
-    Ok(Decoder { embedding, head, norm, blocks })
+    let layers = config.layers.iter().enumerate();
+    let blocks = layers.map(|(layer, mixer)| block(&format!("layers.{layer}"), *mixer, loader));
+    let blocks = blocks.collect::<Result<_>>()?;
+    let mtp = if config.has_mtp {
+        let block = block("mtp.layers.0", Mixer::Attention, loader)?;
+        Some(Mtp::new(config, gain, loader, block)?)
+    } else {
+        loader.ignore("mtp.");
+        None
+    };
+    Ok(Decoder { embedding, head, norm, blocks, mtp })
 }

@@ -34,14 +34,14 @@ pub(super) fn build_with<T: Number>(
     let heads = config
         .delta
         .ok_or_else(|| EngineError::Config("the heads of the delta rule are missing".to_owned()))?;
-    decoder(config, GAIN, loader, |layer, loader| {
-        let name = |part: &str| format!("layers.{layer}.{part}");
+    decoder(config, GAIN, loader, |layer, mixer, loader| {
+        let name = |part: &str| format!("{layer}.{part}");
         let norm = |part: &str, loader: &mut Loader<'_>| {
             Norm::new(loader, &name(part), config.hidden, config.epsilon, GAIN)
         };
         Ok(Block {
             before_mixing: norm("input_layernorm.weight", loader)?,
-            mixing: match config.layers[layer] {
+            mixing: match mixer {
                 Mixer::Attention => {
                     Mixing::Attention(Attention::new(config, loader, &name("self_attn"), Some(GAIN), true)?)
                 }

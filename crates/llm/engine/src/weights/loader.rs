@@ -25,6 +25,8 @@ pub(crate) struct Loader<'l> {
 struct Found {
     differences: WeightsError,
     used: BTreeSet<String>,
+    /// Prefixes of tensors that the model does not need.
+    ignored: Vec<String>,
     bytes: u64,
 }
 
@@ -48,16 +50,17 @@ impl<'l> Loader<'l> {
     /// # Errors
     /// The checkpoint does not fit the model.
     pub(crate) fn finish(self) -> Result<u64> {
-        let Some(Found { mut differences, used, bytes }) = self.found else { return Ok(0) };
-        let extra = self.checkpoint.names().filter(|name| !used.contains(*name));
+        let Some(Found { mut differences, used, ignored, bytes }) = self.found else { return Ok(0) };
+        let is_ignored = |name: &str| ignored.iter().any(|prefix| name.starts_with(prefix));
+        let extra = self.checkpoint.names().filter(|name| !used.contains(*name) && !is_ignored(name));
         differences.extra = extra.map(str::to_owned).collect();
         if differences.is_empty() { Ok(bytes) } else { Err(differences.into()) }
     }
 
-    /// Accepts a tensor that the model does not need, such as a stored copy of tied weights.
-    pub(crate) fn ignore(&mut self, name: &str) {
+    /// Accepts tensors that the model does not need, such as a stored copy of tied weights.
+    pub(crate) fn ignore(&mut self, prefix: &str) {
         if let Some(found) = &mut self.found {
-            found.used.insert(name.to_owned());
+            found.ignored.push(prefix.to_owned());
         }
     }
 

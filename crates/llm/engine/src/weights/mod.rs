@@ -20,7 +20,7 @@ pub use tensor::{Kind, Tensor};
 /// A model's files: its configuration and its tensors. Their bytes are mapped, not read.
 ///
 /// Names are those of transformers without the prefix `model.` or `model.language_model.`. Tensors of the
-/// vision tower and of the MTP head are left out.
+/// vision tower are left out.
 #[derive(Debug)]
 pub struct Checkpoint {
     /// The configuration in the form of `config.json`.
@@ -58,6 +58,14 @@ impl Checkpoint {
         Ok(Self { config: read_config(path.as_ref())?, tensors: Tensors::Random(seed) })
     }
 
+    /// The numbers of a tensor in f32; `None` if there is none of that name. With random weights, every name has
+    /// some, for the shape.
+    pub fn numbers(&self, name: &str, shape: &[usize]) -> Option<Vec<f32>> {
+        let tensor = self.tensor(name, shape)?;
+        let rows = tensor.shape.iter().product::<usize>() / tensor.columns().max(1);
+        Some(tensor.rows::<f32>(0..rows).into_owned())
+    }
+
     /// The tensor of that name. With random weights, every name has one, of the shape that is expected.
     pub(crate) fn tensor(&self, name: &str, expected: &[usize]) -> Option<Tensor> {
         match &self.tensors {
@@ -78,7 +86,7 @@ impl Checkpoint {
 
 /// The name without the model's prefix; `None` for tensors of other parts.
 fn canonical(name: &str) -> Option<&str> {
-    const OTHER_PARTS: [&str; 4] = ["model.visual.", "visual.", "mtp.", "model.mtp."];
+    const OTHER_PARTS: [&str; 2] = ["model.visual.", "visual."];
     if OTHER_PARTS.iter().any(|part| name.starts_with(part)) || name.ends_with("rotary_emb.inv_freq") {
         return None;
     }

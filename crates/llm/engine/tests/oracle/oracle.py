@@ -4,7 +4,9 @@
 
 Each folder of fixtures has a config.json. Weights are random: src/weights/random.rs makes the same
 numbers. The result is expected.json: greedy tokens of each prompt, their log-probabilities, and the
-log-probabilities of the prompt's own tokens.
+log-probabilities of the prompt's own tokens. A left-padded batch of all prompts has to give the same tokens.
+Of Qwen 3.5, it also has two drafts after each of the first tokens, by the MTP layer, which transformers
+leaves out: it is a decoder layer of transformers between the norms and the product that the checkpoints have.
 """
 
 import json
@@ -19,6 +21,8 @@ MASK = (1 << 64) - 1
 PERIOD = 1 << 22
 PROMPTS = [[7 * i * i % 509 for i in range(1, 38)], [3, 1, 4, 1, 5], [400]]
 TOKENS = 24
+# Tokens after which drafts are recorded.
+DRAFTED = 6
 
 
 def mix(x):
@@ -71,6 +75,60 @@ def greedy(model, prompt):
     return tokens, log_probabilities
 
 
+def padded(model, prompts):
+    """Tokens of a left-padded batch, with the cache."""
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    cache, tokens = None, []
+    for _ in range(TOKENS):
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        result = model(ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True)
+        cache = result.past_key_values
+        ids = result.logits[:, -1].argmax(-1)[:, None]
+        tokens.append(ids)
+        mask = torch.cat([mask, torch.ones_like(ids)], -1)
+    return torch.cat(tokens, -1).tolist()
+
+
+class Mtp:
+    """The MTP layer of a Qwen 3.5 model."""
+
+    def __init__(self, model, config):
+        self.model = model
+        attention = config.layer_types.index("full_attention")
+        self.layer = type(model.model.layers[0])(config, attention).eval()
+        norm = type(model.model.norm)
+        self.norms = {
+            name: norm(config.hidden_size, eps=config.rms_norm_eps)
+            for name in ["pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"]
+        }
+        for name, parameter in self.layer.named_parameters():
+            parameter.copy_(random(f"mtp.layers.0.{name}", tuple(parameter.shape)))
+        for name, layer in self.norms.items():
+            layer.weight.copy_(random(f"mtp.{name}.weight", tuple(layer.weight.shape)))
+        self.fc = random("mtp.fc.weight", (config.hidden_size, 2 * config.hidden_size))
+
+    def rows(self, tokens, hidden):
+        """Rows after the layer's norm, of hidden rows that the tokens follow."""
+        embedded = self.norms["pre_fc_norm_embedding"](self.model.model.embed_tokens(tokens))
+        x = torch.cat([embedded, self.norms["pre_fc_norm_hidden"](hidden)], -1) @ self.fc.T
+        positions = torch.arange(len(tokens))[None]
+        angles = self.model.model.rotary_emb(x[None], positions[None].expand(3, 1, -1))
+        mask = torch.full((len(tokens), len(tokens)), -torch.inf).triu(1)[None, None]
+        x = self.layer(x[None], position_embeddings=angles, attention_mask=mask, position_ids=positions)
+        return self.norms["norm"](x[0] if isinstance(x, tuple) else x)[0]
+
+    def drafts(self, tokens):
+        """Two tokens after the given ones."""
+        ids = torch.tensor(tokens)
+        hidden = self.model.model(ids[None]).last_hidden_state[0, :-1]
+        rows = self.rows(ids[1:], hidden)
+        first = self.model.lm_head(rows[-1]).argmax()
+        again = self.rows(torch.cat([ids[1:], first[None]]), torch.cat([hidden, rows[-1:]]))
+        return [int(first), int(self.model.lm_head(again[-1]).argmax())]
+
+
 def expected(folder):
     config = AutoConfig.from_pretrained(folder)
     config = config.get_text_config()
@@ -78,21 +136,25 @@ def expected(folder):
     for name, parameter in model.named_parameters():
         parameter.copy_(random(canonical(name), tuple(parameter.shape)))
     model.tie_weights()
-    results = []
-    for prompt in PROMPTS:
+    mtp = Mtp(model, config) if config.model_type.startswith("qwen3_5") else None
+    results, together = [], padded(model, PROMPTS)
+    for prompt, of_batch in zip(PROMPTS, together):
         tokens, log_probabilities = greedy(model, prompt)
         whole = model(torch.tensor([prompt + tokens])).logits[0].log_softmax(-1)
+        assert tokens == of_batch, f"{folder.name}: a left-padded batch has other tokens"
         again = [int(row.argmax()) for row in whole[len(prompt) - 1 : -1]]
         margins = whole[len(prompt) - 1 : -1].topk(2).values
         print(folder.name, len(prompt), again == tokens, float((margins[:, 0] - margins[:, 1]).min()))
         given = [whole[at, token] for at, token in enumerate(prompt[1:])]
-        results.append(
-            {"prompt": prompt, "tokens": tokens, "logprobs": rounded(log_probabilities), "of_prompt": rounded(given)}
-        )
+        result = {"prompt": prompt, "tokens": tokens, "logprobs": rounded(log_probabilities)}
+        result["of_prompt"] = rounded(given)
+        if mtp:
+            result["drafts"] = [mtp.drafts(prompt + tokens[: at + 1]) for at in range(DRAFTED)]
+        results.append(result)
     return results
 
 
 torch.manual_seed(0)
 with torch.no_grad():
-    for folder in sorted((pathlib.Path(__file__).parent.parent / "fixtures").iterdir()):
+    for folder in sorted((pathlib.Path(__file__).parent.parent / "fixtures").glob("*/")):
         (folder / "expected.json").write_text(json.dumps(expected(folder)) + "\n")
