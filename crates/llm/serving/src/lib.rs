@@ -8,3 +8,4 @@ pub mod service;
 pub mod template;
 pub mod text;
 pub mod tokenizer;
+pub mod trace;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use warpwright_llm_serving::scheduler::{Options, Refused};
 use warpwright_llm_serving::service::{Generation, Service, SubmitError};
+use warpwright_llm_serving::trace::Trace;
 use warpwright_llm_step::Token;
 use warpwright_llm_step::toy::Toy;
 
@@ -88,4 +89,39 @@ async fn a_failed_step_fails_what_runs_and_what_comes() {
     let message = "The engine stopped: the toy was built to fail at this step.";
     assert_eq!(error.to_string(), message);
     assert_eq!(submit(&service, &wanted(3, 1)).unwrap_err().to_string(), message);
+}
+
+#[tokio::test]
+async fn a_trace_has_each_request_and_each_step() {
+    let path = std::env::temp_dir().join(format!("warpwright-trace-{}.json", std::process::id()));
+    let trace = Trace::create(&path).unwrap();
+    let service = Service::traced(Box::new(Toy::new(CAPACITY)), Options::default(), 9, Some(trace));
+    let requests = [wanted(3, 6), wanted(5, 6)];
+    let generations: Vec<Generation> =
+        requests.iter().map(|wanted| submit(&service, wanted).unwrap()).collect();
+    for generation in generations {
+        tokens(generation).await;
+    }
+    let steps = service.status().counts.steps;
+    service.stop();
+    let message = "The engine stopped: its thread has ended.";
+    assert_eq!(submit(&service, &wanted(3, 1)).unwrap_err().to_string(), message);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let events: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    let count = |phase: &str, name: &str| {
+        events.iter().filter(|event| event["ph"] == phase && event["name"] == name).count()
+    };
+    for (phase, name, expected) in
+        [("b", "request", 2), ("n", "first token", 2), ("e", "request", 2), ("X", "step", steps as usize)]
+    {
+        assert_eq!(count(phase, name), expected, "{phase} {name}");
+    }
+    // Steps follow each other on their track.
+    let mut end = 0.0;
+    for step in events.iter().filter(|event| event["name"] == "step") {
+        let (begin, time) = (step["ts"].as_f64().unwrap(), step["dur"].as_f64().unwrap());
+        assert!(begin >= end - 0.01 && time >= 0.0 && step["args"]["tokens"].as_u64().unwrap() > 0);
+        end = begin + time;
+    }
 }

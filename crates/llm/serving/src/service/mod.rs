@@ -1,15 +1,19 @@
 //! A thread that owns the scheduler and the executor, and the handle through which tasks reach it.
 
-use std::collections::HashMap;
+mod worker;
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use warpwright_llm_step::{Executor, ExecutorError};
+use warpwright_llm_step::Executor;
 
-use crate::scheduler::{Counts, Limits, Options, Refused, Request, Scheduler, SequenceId, Update, Usage};
+use crate::scheduler::{Counts, Limits, Options, Refused, Request, Scheduler, Update, Usage};
+use crate::trace::Trace;
+use worker::Worker;
 
 /// Generates for many tasks at once. Clones are handles of the same thread, which ends with the last of them.
 #[derive(Clone)]
@@ -65,20 +69,29 @@ struct Shared {
     requests: AtomicUsize,
     tickets: AtomicU64,
     status: Mutex<(Status, Option<Failed>)>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     step_tokens: Histogram,
 }
 
 enum Command {
     Add { ticket: u64, request: Request, updates: UnboundedSender<Update> },
     Cancel { ticket: u64 },
+    Stop,
 }
-
-/// Steps that are submitted before the results of the first are read: the host plans one while the device runs another.
-const STEPS_IN_FLIGHT: usize = 2;
 
 impl Service {
     /// Starts the thread. At most `most_requests` sequences run or wait.
     pub fn start(executor: Box<dyn Executor>, options: Options, most_requests: usize) -> Service {
+        Service::traced(executor, options, most_requests, None)
+    }
+
+    /// The same with a trace of what it does.
+    pub fn traced(
+        executor: Box<dyn Executor>,
+        options: Options,
+        most_requests: usize,
+        trace: Option<Trace>,
+    ) -> Service {
         let scheduler = Scheduler::new(executor.capacity(), options);
         let (commands, receiver) = mpsc::channel();
         let status = Status { usage: scheduler.usage(), counts: scheduler.counts() };
@@ -88,17 +101,12 @@ impl Service {
             requests: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
             status: Mutex::new((status, None)),
+            thread: Mutex::new(None),
             step_tokens: Histogram::new(exponential_buckets(1.0, 2.0, 15)),
         });
-        let worker = Worker {
-            scheduler,
-            executor,
-            commands: receiver,
-            shared: shared.clone(),
-            tickets: HashMap::new(),
-            sequences: HashMap::new(),
-        };
-        std::thread::spawn(move || worker.run());
+        let worker = Worker::new(scheduler, executor, receiver, shared.clone(), trace);
+        let thread = std::thread::spawn(move || worker.run());
+        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Service { commands, shared }
     }
 
@@ -125,6 +133,17 @@ impl Service {
         let command = Command::Add { ticket, request, updates: sender };
         self.commands.send(command).map_err(|_| self.shared.failure())?;
         Ok(generation)
+    }
+
+    /// Ends the thread, and with it what runs, and waits for its end. The trace is complete then.
+    pub fn stop(&self) {
+        // A thread that has ended receives nothing.
+        drop(self.commands.send(Command::Stop));
+        let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic of the thread is the service's failure, which each request reports.
+            drop(thread.join());
+        }
     }
 
     /// The state of the service.
@@ -180,101 +199,5 @@ impl Shared {
 
     fn failure(&self) -> Failed {
         self.lock().1.clone().unwrap_or_else(|| Failed("its thread has ended".to_owned()))
-    }
-}
-
-/// The thread's side.
-struct Worker {
-    scheduler: Scheduler,
-    executor: Box<dyn Executor>,
-    commands: Receiver<Command>,
-    shared: Arc<Shared>,
-    tickets: HashMap<u64, SequenceId>,
-    sequences: HashMap<SequenceId, (u64, UnboundedSender<Update>)>,
-}
-
-impl Worker {
-    fn run(mut self) {
-        let failed = FailOnPanic(self.shared.clone());
-        while self.receive() {
-            if let Err(error) = self.turn() {
-                self.shared.lock().1 = Some(Failed(error.to_string()));
-                break;
-            }
-            self.shared.lock().0 = Status { usage: self.scheduler.usage(), counts: self.scheduler.counts() };
-        }
-        drop(failed);
-    }
-
-    /// Takes in commands, and waits for one if there is nothing else to do. False when nobody is left to give one.
-    fn receive(&mut self) -> bool {
-        let idle = |worker: &Worker| worker.scheduler.is_idle() && worker.scheduler.steps_in_flight() == 0;
-        loop {
-            let command = if idle(self) {
-                self.commands.recv().map_err(|_| TryRecvError::Disconnected)
-            } else {
-                self.commands.try_recv()
-            };
-            match command {
-                Ok(Command::Add { ticket, request, updates }) => match self.scheduler.add(request) {
-                    Ok(sequence) => {
-                        self.tickets.insert(ticket, sequence);
-                        self.sequences.insert(sequence, (ticket, updates));
-                    }
-                    // The handle has checked the request; the dropped sender ends the generation.
-                    Err(_) => drop(updates),
-                },
-                Ok(Command::Cancel { ticket }) => {
-                    if let Some(sequence) = self.tickets.remove(&ticket) {
-                        self.sequences.remove(&sequence);
-                        self.scheduler.cancel(sequence);
-                    }
-                }
-                Err(TryRecvError::Empty) => return true,
-                Err(TryRecvError::Disconnected) => return false,
-            }
-            self.shared.lock().0.usage = self.scheduler.usage();
-        }
-    }
-
-    /// Submits a step, and reads the results of earlier ones.
-    fn turn(&mut self) -> Result<(), ExecutorError> {
-        let step = self.scheduler.next_step();
-        let keep = if step.is_some() { STEPS_IN_FLIGHT - 1 } else { 0 };
-        if let Some(step) = step {
-            let tokens: u32 = step.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
-            self.shared.step_tokens.observe(tokens.into());
-            self.executor.submit(step)?;
-        }
-        if self.scheduler.steps_in_flight() > keep {
-            let outputs = self.executor.wait()?;
-            for update in self.scheduler.finish_step(outputs) {
-                self.send(update);
-            }
-        }
-        Ok(())
-    }
-
-    fn send(&mut self, update: Update) {
-        let sequence = update.sequence;
-        let finished = update.finished.is_some();
-        let Some((ticket, updates)) = self.sequences.get(&sequence) else { return };
-        // Nobody receives after a drop, which sends a command to cancel.
-        drop(updates.send(update));
-        if finished {
-            self.tickets.remove(ticket);
-            self.sequences.remove(&sequence);
-        }
-    }
-}
-
-/// Marks the service as failed if its thread panics.
-struct FailOnPanic(Arc<Shared>);
-
-impl Drop for FailOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.lock().1 = Some(Failed("its thread has panicked".to_owned()));
-        }
     }
 }
