@@ -46,7 +46,7 @@ impl Bench {
         let limits =
             Limits { page_tokens: PAGE, pages, slots: most, sequences: most, tokens, context, drafts: 0 };
         let begin = Instant::now();
-        let mut engine = self.model.engine(limits)?;
+        let mut engine = self.model.engine(&self.model.checkpoint()?, limits)?;
         println!("loaded in {:.1} s", begin.elapsed().as_secs_f64());
         if self.prefill > 0 {
             self.time_prefill(&mut engine)?;

@@ -1,9 +1,11 @@
 //! The verbs of `warpwright-llm`, a file per verb.
 
 mod bench;
+mod chat;
 mod generate;
 mod model;
 mod score;
+mod serve;
 
 use clap::Parser;
 
@@ -13,6 +15,10 @@ use clap::Parser;
 pub enum Command {
     /// Continue a prompt.
     Generate(generate::Generate),
+    /// Talk to a model in the terminal.
+    Chat(chat::Chat),
+    /// Serve a model by OpenAI's API.
+    Serve(serve::Serve),
     /// Time the engine's steps.
     Bench(bench::Bench),
     /// Print the log-probability of each given token.
@@ -27,6 +33,8 @@ impl Command {
     pub fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Generate(generate) => generate.run(),
+            Self::Chat(chat) => chat.run(),
+            Self::Serve(serve) => serve.run(),
             Self::Bench(bench) => bench.run(),
             Self::Score(score) => score.run(),
         }

@@ -1,12 +1,15 @@
-//! The model of a verb, and a sequence that runs alone.
+//! The model of a verb, its texts, and a sequence that runs alone.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use serde_json::{Map, Value};
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_engine::{DataType, Engine, Limits};
+use warpwright_llm_serving::model::Model as Texts;
+use warpwright_llm_serving::tokenizer::GgufVocabulary;
 use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Score, Slot, Step, Tokens};
 
 /// A model, and where it runs.
@@ -26,12 +29,15 @@ pub(crate) struct Model {
     /// Tokens of a step.
     #[arg(long, default_value_t = 512)]
     chunk: u32,
-    /// Tokens of the sequence at most.
+    /// Tokens of a sequence at most.
     #[arg(long, default_value_t = 4096)]
     context: u32,
     /// Tokens that the model's MTP layer drafts for each step, 0 to 7. They change no token.
     #[arg(long, default_value_t = 0)]
     drafts: u32,
+    /// A folder with tokenizer.json and the chat template. [default: the model's own]
+    #[arg(long)]
+    tokenizer: Option<PathBuf>,
 }
 
 fn data_type(name: &str) -> Result<DataType, String> {
@@ -42,25 +48,92 @@ fn data_type(name: &str) -> Result<DataType, String> {
     }
 }
 
+/// Tokens of a page of the KV cache.
+const PAGE_TOKENS: u32 = 64;
+
 impl Model {
-    /// Loads the model.
-    pub(crate) fn engine(&self, limits: Limits) -> anyhow::Result<Engine> {
-        let checkpoint = match self.random_weights {
+    /// Opens the model's files.
+    pub(crate) fn checkpoint(&self) -> anyhow::Result<Checkpoint> {
+        Ok(match self.random_weights {
             Some(seed) => Checkpoint::random(&self.model, seed)?,
             None => Checkpoint::open(&self.model)?,
-        };
-        Ok(Engine::load(&checkpoint, &Device::named(&self.device)?, self.dtype, limits)?)
+        })
     }
 
-    /// Loads the model for one sequence.
-    pub(crate) fn load(&self) -> anyhow::Result<Alone> {
-        let page_tokens = 64;
-        let pages = self.context.div_ceil(page_tokens);
-        let (tokens, context, drafts) = (self.chunk, self.context, self.drafts);
-        let limits = Limits { page_tokens, pages, tokens, context, drafts, ..Limits::default() };
-        let engine = self.engine(limits)?;
-        Ok(Alone { engine, pages: (0..pages).map(Page).collect(), position: 0, drafts })
+    /// Loads the weights.
+    pub(crate) fn engine(&self, checkpoint: &Checkpoint, limits: Limits) -> anyhow::Result<Engine> {
+        Ok(Engine::load(checkpoint, &Device::named(&self.device)?, self.dtype, limits)?)
     }
+
+    /// Limits for sequences that run together, and share a cache of this number of tokens.
+    pub(crate) fn limits(&self, sequences: u32, cache_tokens: Option<u32>, snapshots: u32) -> Limits {
+        let pages =
+            cache_tokens.unwrap_or(self.context.saturating_mul(sequences.min(4))).div_ceil(PAGE_TOKENS);
+        Limits {
+            page_tokens: PAGE_TOKENS,
+            pages,
+            slots: sequences + snapshots,
+            sequences,
+            tokens: self.chunk.max(sequences * (1 + self.drafts)),
+            context: self.context,
+            drafts: self.drafts,
+        }
+    }
+
+    /// Loads the weights for one sequence.
+    pub(crate) fn alone(&self, checkpoint: &Checkpoint) -> anyhow::Result<Alone> {
+        let limits = self.limits(1, None, 0);
+        let engine = self.engine(checkpoint, limits)?;
+        Ok(Alone { engine, pages: (0..limits.pages).map(Page).collect(), position: 0, drafts: self.drafts })
+    }
+
+    /// Tokens that are drafted for each step.
+    pub(crate) fn drafts(&self) -> u32 {
+        self.drafts
+    }
+
+    /// The name of the file or the folder.
+    pub(crate) fn name(&self) -> String {
+        let path = self.model.canonicalize().unwrap_or_else(|_| self.model.clone());
+        path.file_stem().map_or("model".to_owned(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// The tokenizer, the chat template and the tokens that end an answer.
+    pub(crate) fn texts(&self, name: &str, checkpoint: &Checkpoint) -> anyhow::Result<Texts> {
+        let beside = if self.model.is_dir() { Some(self.model.as_path()) } else { self.model.parent() };
+        let folder = match (&self.tokenizer, beside) {
+            (Some(folder), _) => Some(folder.as_path()),
+            (None, Some(folder)) if folder.join("tokenizer.json").exists() => Some(folder),
+            (None, _) => None,
+        };
+        let metadata = checkpoint.metadata();
+        match folder {
+            Some(folder) => Ok(Texts::from_folder(name, folder)?),
+            None if metadata.is_empty() => {
+                bail!("the model has no tokenizer.json: give --tokenizer FOLDER")
+            }
+            None => of_metadata(name, metadata),
+        }
+    }
+}
+
+/// From the metadata of a GGUF file.
+fn of_metadata(name: &str, metadata: &Map<String, Value>) -> anyhow::Result<Texts> {
+    let of = |key: &str| metadata.get(&format!("tokenizer.{key}"));
+    let text = |key: &str| of(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let list = |key: &str| of(key).and_then(Value::as_array).into_iter().flatten();
+    let texts = |key: &str| list(key).map(|item| item.as_str().unwrap_or_default().to_owned()).collect();
+    let token = |key: &str| of(key).and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
+    let vocabulary = GgufVocabulary {
+        model: text("ggml.model"),
+        pre: text("ggml.pre"),
+        tokens: texts("ggml.tokens"),
+        token_types: list("ggml.token_type").map(|kind| kind.as_i64().unwrap_or(1) as i32).collect(),
+        merges: texts("ggml.merges"),
+    };
+    let template = of("chat_template").and_then(Value::as_str);
+    let (bos, eos) = (token("ggml.bos_token_id"), token("ggml.eos_token_id"));
+    Ok(Texts::from_gguf(name, &vocabulary, template, bos, eos)?)
 }
 
 /// One sequence that has the engine to itself.
@@ -116,7 +189,7 @@ impl Alone {
 /// Refuses a prompt without tokens.
 pub(crate) fn expect_tokens(tokens: &[u32]) -> anyhow::Result<()> {
     if tokens.is_empty() {
-        bail!("there are no tokens; give --ids 1,2,3");
+        bail!("the prompt has no tokens; give --ids 1,2,3 or a text");
     }
     Ok(())
 }

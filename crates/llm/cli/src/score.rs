@@ -20,7 +20,7 @@ impl Score {
     /// Runs the verb.
     pub fn run(self) -> anyhow::Result<()> {
         expect_tokens(&self.ids)?;
-        let mut sequence = self.model.load()?;
+        let mut sequence = self.model.alone(&self.model.checkpoint()?)?;
         let at_once = sequence.step_tokens();
         let mut log_probabilities = vec![];
         for first in (0..self.ids.len()).step_by(at_once) {

@@ -14,10 +14,11 @@ use serde_json::{Map, Value, json};
 
 use super::safetensors::map;
 use super::tensor::{Kind, Numbers, Tensor};
+use super::{Checkpoint, Tensors};
 use crate::error::{EngineError, Result};
 
-/// The configuration in the form of `config.json`, and the tensors by canonical name.
-pub(super) fn open(path: &Path) -> Result<(Value, BTreeMap<String, Tensor>)> {
+/// The configuration in the form of `config.json`, the metadata, and the tensors by canonical name.
+pub(super) fn open(path: &Path) -> Result<Checkpoint> {
     let format = |reason: String| EngineError::Format { path: path.to_owned(), reason };
     let file = map(path)?;
     let mut reader = Reader { bytes: &file, at: 0 };
@@ -44,7 +45,7 @@ pub(super) fn open(path: &Path) -> Result<(Value, BTreeMap<String, Tensor>)> {
         tensors.insert(canonical, Tensor { shape: extents, numbers });
     }
     let config = config(&header.metadata, &tensors).map_err(format)?;
-    Ok((config, tensors))
+    Ok(Checkpoint { config, metadata: header.metadata, tensors: Tensors::Stored(tensors) })
 }
 
 /// The kinds by GGML's numbers.

@@ -10,7 +10,7 @@ mod tensor;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::{EngineError, Result};
 
@@ -25,6 +25,7 @@ pub use tensor::{Kind, Tensor};
 pub struct Checkpoint {
     /// The configuration in the form of `config.json`.
     pub(crate) config: Value,
+    metadata: Map<String, Value>,
     tensors: Tensors,
 }
 
@@ -44,10 +45,9 @@ impl Checkpoint {
         let path = path.as_ref();
         if path.is_dir() && path.join("config.json").exists() {
             let (config, tensors) = (read_config(path)?, safetensors::open(path)?);
-            return Ok(Self { config, tensors: Tensors::Stored(tensors) });
+            return Ok(Self { config, metadata: Map::new(), tensors: Tensors::Stored(tensors) });
         }
-        let (config, tensors) = gguf::open(&gguf_of(path)?)?;
-        Ok(Self { config, tensors: Tensors::Stored(tensors) })
+        gguf::open(&gguf_of(path)?)
     }
 
     /// The configuration of a folder, with random weights.
@@ -55,7 +55,13 @@ impl Checkpoint {
     /// # Errors
     /// `config.json` is missing or no JSON.
     pub fn random(path: impl AsRef<Path>, seed: u64) -> Result<Self> {
-        Ok(Self { config: read_config(path.as_ref())?, tensors: Tensors::Random(seed) })
+        let config = read_config(path.as_ref())?;
+        Ok(Self { config, metadata: Map::new(), tensors: Tensors::Random(seed) })
+    }
+
+    /// The metadata of a GGUF file by key. Empty for other files.
+    pub fn metadata(&self) -> &Map<String, Value> {
+        &self.metadata
     }
 
     /// The numbers of a tensor in f32; `None` if there is none of that name. With random weights, every name has
