@@ -19,6 +19,7 @@ fn every_kernel_checks_clean_at_every_schedule() {
 fn every_choice_checks_clean() {
     walk_choices(&SUITE, 3, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
     walk_choices(&SUITE, 5, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
+    walk_choices(&SUITE, 13, (SHAPES, 2), &["emu:b200"], &[Schedule::Random(6)]);
 }
 
 /// Persistent clusters, at every schedule of copies and of messages between CTAs.
@@ -83,7 +84,7 @@ fn rows_shared_by_the_grid_check_clean() {
 fn every_kernel_checks_clean_at_many_shapes() {
     let seeds = (11..15).map(Schedule::Random);
     let schedules: Vec<_> = [Schedule::Eager, Schedule::Latest].into_iter().chain(seeds).collect();
-    walk_shapes(&SUITE, 1, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
+    walk_shapes(&SUITE, 1, MANY_SHAPES, &["emu:a100", "emu:h200", "emu:b200"], &schedules);
 }
 
 #[test]
@@ -91,6 +92,6 @@ fn every_kernel_checks_clean_at_many_shapes() {
 fn every_choice_checks_clean_at_many_shapes() {
     for index in 0..MANY_SHAPES[0].1.len() {
         let schedules = [Schedule::Latest, Schedule::Random(17)];
-        walk_choices(&SUITE, 1, (MANY_SHAPES, index), &["emu:a100", "emu:h200"], &schedules);
+        walk_choices(&SUITE, 1, (MANY_SHAPES, index), &["emu:a100", "emu:h200", "emu:b200"], &schedules);
     }
 }

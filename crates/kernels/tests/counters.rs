@@ -12,14 +12,14 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(command: &str) -> Self {
+    fn of(device: &str, command: &str) -> Self {
         let mut words = command.split_whitespace();
         let kernel = workload(words.next().expect("a name")).expect("a kernel");
         let mut options = kernel.clone();
         while let (Some(flag), Some(value)) = (words.next(), words.next()) {
             options.set(flag.trim_start_matches("--"), value).expect("an option");
         }
-        let device = Device::named("emu:h200").and_then(Device::counted).expect("emulators count");
+        let device = Device::named(device).and_then(Device::counted).expect("emulators count");
         let mut prepared = options.prepare(&Setup::new(&device)).expect("prepared");
         device.take_counters();
         prepared.launch(&device.stream().expect("a stream")).expect("launched");
@@ -33,8 +33,9 @@ impl Counted {
 #[test]
 fn tensor_cores_and_copies_do_what_the_product_takes() {
     let (m, n, k) = (256u64, 256u64, 128u64);
-    for instruction in ["mma-sync", "wgmma"] {
-        let counted = Counted::of(&format!("gemm --m {m} --n {n} --k {k} --instruction {instruction}"));
+    for (device, instruction) in [("emu:h200", "mma-sync"), ("emu:h200", "wgmma"), ("emu:b200", "tcgen05")] {
+        let command = format!("gemm --m {m} --n {n} --k {k} --instruction {instruction}");
+        let counted = Counted::of(device, &command);
         let counts = counted.total.counts;
         let operations = counted.total.operations[&Unit::TensorBf16];
         assert_eq!(counted.sectors_read, (m * k + n * k) * 2 / 32, "{instruction}: A and B, once each");

@@ -6,3 +6,8 @@ use warpwright::runtime::{Device, Error, Schedule};
 pub(crate) fn hopper(schedule: Schedule) -> Result<Device, Error> {
     Device::with_schedule("emu:h200", schedule)
 }
+
+/// The same of a B200.
+pub(crate) fn blackwell(schedule: Schedule) -> Result<Device, Error> {
+    Device::with_schedule("emu:b200", schedule)
+}

@@ -16,14 +16,19 @@ pub(crate) const REFUSALS: &[Refusal] = &[
     (&["sgemm"], tma_of_part_vectors, "TMA needs sm_90 and n and k that are multiples of 4"),
     (&["sgemm"], tile_of_the_other_algorithm, "algorithm does not have this tile"),
     (&["gemm"], operands_that_do_not_mix, "operands have one type, or one is e4m3 and the other e5m2"),
-    (&["gemm"], block_scales_before_hopper, "block scales need wgmma (sm_90a), and the device is sm_80"),
+    (&["gemm"], block_scales_elsewhere, "block scales need wgmma (sm_90a), and the device is sm_"),
     (
         &["gemm"],
         operands_of_wgmma_before_hopper,
-        "operands need wgmma (sm_90a), and the device is sm_80: use bf16 or f16 operands",
+        "operands need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is sm_80: use bf16 or f16 operands",
     ),
     (&["decode-attention"], queries_of_more_than_a_tile, "query heads per key head; give 1 to"),
-    (&["gemm"], wgmma_before_hopper, "--instruction wgmma: it needs sm_90a, and the device is sm_80"),
+    (&["gemm"], wgmma_elsewhere, "--instruction wgmma: it needs sm_90a, and the device is sm_"),
+    (
+        &["gemm"],
+        tcgen05_elsewhere,
+        "--instruction tcgen05: it needs sm_100a or sm_103a, and the device is sm_",
+    ),
 ];
 
 fn is_hopper(device: &Device) -> bool {
@@ -87,14 +92,22 @@ fn operands_that_do_not_mix(workload: &dyn DynWorkload, _: &Device) -> bool {
     b != "auto" && a != b && !(["e4m3", "e5m2"].contains(&a) && ["e4m3", "e5m2"].contains(&b.as_str()))
 }
 
-fn wgmma_before_hopper(workload: &dyn DynWorkload, device: &Device) -> bool {
-    text(workload, "instruction") == "wgmma" && !is_hopper(device)
+fn is_blackwell(device: &Device) -> bool {
+    device.properties().capability.tensor_memory_columns > 0
+}
+
+fn wgmma_elsewhere(workload: &dyn DynWorkload, device: &Device) -> bool {
+    text(workload, "instruction") == "wgmma" && device.properties().capability.target != "sm_90a"
+}
+
+fn tcgen05_elsewhere(workload: &dyn DynWorkload, device: &Device) -> bool {
+    text(workload, "instruction") == "tcgen05" && !is_blackwell(device)
 }
 
 fn operands_of_wgmma_before_hopper(workload: &dyn DynWorkload, device: &Device) -> bool {
     ["tf32", "e4m3", "e5m2"].contains(&text(workload, "input").as_str()) && !is_hopper(device)
 }
 
-fn block_scales_before_hopper(workload: &dyn DynWorkload, device: &Device) -> bool {
-    text(workload, "scales").ends_with("x128") && !is_hopper(device)
+fn block_scales_elsewhere(workload: &dyn DynWorkload, device: &Device) -> bool {
+    text(workload, "scales").ends_with("x128") && device.properties().capability.target != "sm_90a"
 }

@@ -1,21 +1,24 @@
 //! The GEMM library: every algorithm of the heuristic, every type and order, epilogues, and what is
 //! refused.
 
+use warpwright::arch::DataType;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable};
 use warpwright_kernels::gemm::Gemm;
-use warpwright_kernels::gemm::host::config::Algorithm;
-use warpwright_kernels::gemm::problem::batching::Problem;
+use warpwright_kernels::gemm::host::config::{Algorithm, Configuration, TmaInstruction};
+use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
-use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
+use warpwright_kernels::gemm::problem::types::{GemmOutput, GemmTypes, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
-use crate::emulated::hopper;
+use crate::emulated::{blackwell, hopper};
 use crate::matrices::whole;
 use crate::products::{self, all_algorithms, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+const TYPES: GemmTypes = GemmTypes { a: DataType::F16, b: DataType::F16, c: DataType::F32 };
 
 type Case<T, C> = products::Case<Problem, T, T, C>;
 
@@ -40,13 +43,15 @@ impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
 
 #[test]
 fn every_algorithm_is_right() -> Outcome {
-    for (schedule, (m, n, k)) in [
-        (Schedule::Eager, (200, 328, 264)),
-        (Schedule::Latest, (5, 264, 1032)),
-        (Schedule::Random(7), (72, 264, 520)),
-        (Schedule::Random(8), (1, 136, 264)),
+    for (device, (m, n, k)) in [
+        (hopper(Schedule::Eager)?, (200, 328, 264)),
+        (hopper(Schedule::Latest)?, (5, 264, 1032)),
+        (hopper(Schedule::Random(7))?, (72, 264, 520)),
+        (hopper(Schedule::Random(8))?, (1, 136, 264)),
+        (blackwell(Schedule::Eager)?, (136, 328, 264)),
+        (blackwell(Schedule::Latest)?, (5, 264, 1032)),
+        (blackwell(Schedule::Random(9))?.checked()?, (200, 136, 200)),
     ] {
-        let device = hopper(schedule)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         let problem = Problem::new(m, n, k);
         let mut case = Case::<bf16, bf16>::new(&device, problem, bf16::from_f32, bf16::NAN)?;
@@ -79,8 +84,8 @@ fn orders() -> [(MatrixLayout, MatrixLayout); 4] {
 }
 
 #[test]
-fn every_order_is_right_on_both_generations() -> Outcome {
-    for name in ["emu:a100", "emu:h200"] {
+fn every_order_is_right_on_every_generation() -> Outcome {
+    for name in ["emu:a100", "emu:h200", "emu:b200"] {
         let device = Device::named(name)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         for (a, b) in orders() {
@@ -109,12 +114,32 @@ fn every_type_is_right() -> Outcome {
         }
         Ok(())
     }
-    let device = Device::named("emu:h200")?;
-    check(&device, bf16::from_f32)?;
-    check(&device, f16::from_f32)?;
-    check(&device, tf32)?;
-    check(&device, e4m3::from_f32)?;
-    check(&device, e5m2::from_f32)
+    for name in ["emu:h200", "emu:b200"] {
+        let device = Device::named(name)?;
+        check(&device, bf16::from_f32)?;
+        check(&device, f16::from_f32)?;
+        check(&device, tf32)?;
+        check(&device, e4m3::from_f32)?;
+        check(&device, e5m2::from_f32)?;
+    }
+    Ok(())
+}
+
+/// More tiles than SMs: both accumulators in tensor memory are used again and again.
+#[test]
+fn persistent_ctas_store_one_tile_while_they_multiply_the_next() -> Outcome {
+    let device = blackwell(Schedule::Random(2))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let problem = Problem::new(136, 16 * 310, 40);
+    let mut case = Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?;
+    let narrow = |algorithm: &Algorithm| {
+        algorithm.configuration().is_some_and(|configuration| {
+            configuration.tile.1 == 16 && !configuration.transposed && configuration.cluster == (2, 1)
+        })
+    };
+    let algorithms = Configuration::all(&GemmProblem::new(problem, TYPES), TmaInstruction::Tcgen05);
+    let algorithm = algorithms.into_iter().map(Algorithm::of).find(narrow).expect("a narrow tile");
+    case.check(&operations, &stream, algorithm, |found| found)
 }
 
 /// The cheapest `wgmma` algorithm.
@@ -152,7 +177,8 @@ fn what_tma_cannot_read_is_copied_first() -> Outcome {
     }
     check_types(&hopper(Schedule::Eager)?, &[(1, 1, 1), (127, 129, 131), (3, 2, 600)])?;
     check_types(&hopper(Schedule::Latest)?, &[(33, 65, 17), (2, 130, 70)])?;
-    check_types(&hopper(Schedule::Random(5))?.checked()?, &[(65, 33, 18), (1, 9, 5)])
+    check_types(&hopper(Schedule::Random(5))?.checked()?, &[(65, 33, 18), (1, 9, 5)])?;
+    check_types(&blackwell(Schedule::Random(6))?.checked()?, &[(33, 65, 17)])
 }
 
 #[test]
@@ -197,7 +223,7 @@ fn activated(activation: Activation, x: f32) -> f32 {
 #[test]
 fn epilogues_are_right_in_every_part() -> Outcome {
     let activations = [Activation::Identity, Activation::Relu, Activation::Gelu, Activation::Silu];
-    for name in ["emu:a100", "emu:h200"] {
+    for name in ["emu:a100", "emu:h200", "emu:b200"] {
         let device = Device::named(name)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         // A C of 16-byte rows, one of others, and one that is computed transposed.

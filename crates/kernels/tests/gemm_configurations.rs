@@ -3,8 +3,8 @@
 use warpwright::arch::Capability;
 use warpwright::arch::DataType::{Bf16, E4m3, F32, Tf32};
 use warpwright_kernels::gemm::device::mainloop::mma_sync::MmaSyncConfiguration;
-use warpwright_kernels::gemm::device::mainloop::wgmma::Schedule;
-use warpwright_kernels::gemm::host::config::{Algorithm, Configuration};
+use warpwright_kernels::gemm::device::mainloop::tma::Schedule;
+use warpwright_kernels::gemm::host::config::{Algorithm, Configuration, TmaInstruction};
 use warpwright_kernels::gemm::host::cost::Cost;
 use warpwright_kernels::gemm::host::heuristic::rank;
 use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
@@ -33,6 +33,9 @@ const SPLIT: Configuration = Configuration {
     ..LEGAL
 };
 const H200_SMS: u32 = 132;
+const IN_TENSOR_MEMORY: Configuration =
+    Configuration { tile: (128, 256), schedule: Schedule::TensorMemory, ..LEGAL };
+const INSTRUCTIONS: [TmaInstruction; 2] = [TmaInstruction::Wgmma, TmaInstruction::Tcgen05];
 
 fn sized(m: u32, n: u32, k: u32) -> GemmProblem {
     GemmProblem::new(Problem::new(m, n, k), TYPES)
@@ -68,8 +71,13 @@ fn what_the_heuristic_ranks_is_legal() {
         ] {
             let problem =
                 GemmProblem { scales, types: GemmTypes { a: input, b: input, c }, ..sized(m, n, k) };
-            for configuration in Configuration::all(&problem) {
-                assert!(configuration.is_legal(&problem), "{configuration} for {problem:?}");
+            for instruction in INSTRUCTIONS {
+                let all = Configuration::all(&problem, instruction);
+                // `tcgen05.mma` has no scales of blocks of 128.
+                assert_eq!(all.is_empty(), scales.is_some() && instruction == TmaInstruction::Tcgen05);
+                for configuration in all {
+                    assert!(configuration.is_legal(&problem), "{configuration} for {problem:?}");
+                }
             }
         }
     }
@@ -83,8 +91,9 @@ fn only_legal_candidates_are_searched_and_none_twice() {
         GemmProblem { types: GemmTypes { c: F32, ..TYPES }, ..large() },
         sized(4096, 4096, 1 << 21),
     ] {
-        let all = Configuration::searched(&problem);
-        assert!(all.len() > 100, "{} for {problem:?}", all.len());
+        let [by_wgmma, by_tcgen05] = INSTRUCTIONS.map(|at| Configuration::searched(&problem, at));
+        assert!(by_wgmma.len() > 100 && by_tcgen05.len() > 50, "{problem:?}");
+        let all = [by_wgmma, by_tcgen05].concat();
         for (index, configuration) in all.iter().enumerate() {
             assert!(
                 configuration.is_legal(&problem) && !all[..index].contains(configuration),
@@ -96,7 +105,10 @@ fn only_legal_candidates_are_searched_and_none_twice() {
         }
     }
     let problem = sized(8192, 8192, 8192);
-    assert!(Configuration::searched(&problem).contains(&rank(&problem, H200_SMS)[0].configuration));
+    for instruction in INSTRUCTIONS {
+        let best = rank(&problem, instruction, H200_SMS)[0].configuration;
+        assert!(Configuration::searched(&problem, instruction).contains(&best));
+    }
 }
 
 #[test]
@@ -174,6 +186,32 @@ fn a_refusal_names_the_rule() {
         expect_refusal(Algorithm::Wgmma(configuration), &problem, "sm_90a", reason);
     }
     expect_refusal(Algorithm::Wgmma(LEGAL), &large, "sm_80", "wgmma needs sm_90a, and the device is sm_80");
+    let (registers, memory) = (Algorithm::Wgmma, Algorithm::Tcgen05);
+    for (algorithm, target, reason) in [
+        (registers(LEGAL), "sm_100a", "wgmma needs sm_90a, and the device is sm_100a"),
+        (memory(IN_TENSOR_MEMORY), "sm_90a", "tcgen05 needs sm_100a or sm_103a, and the device is sm_90a"),
+        (memory(IN_TENSOR_MEMORY), "sm_120a", "and the device is sm_120a: use an mma.sync algorithm"),
+        (memory(LEGAL), "sm_100a", "tcgen05 has no kernel with these accumulators"),
+        (registers(IN_TENSOR_MEMORY), "sm_90a", "wgmma has no kernel with these accumulators"),
+    ] {
+        expect_refusal(algorithm, &large, target, reason);
+    }
+    for (configuration, reason) in [
+        (Configuration { tile: (64, 256), ..IN_TENSOR_MEMORY }, "64 rows, but tensor memory has 128"),
+        (
+            Configuration { tile: (128, 8), ..IN_TENSOR_MEMORY },
+            "8 columns, but tcgen05.mma multiplies 16 to 256: use a multiple of 16",
+        ),
+        (
+            Configuration { split_k: 2, cluster: (1, 1), ..IN_TENSOR_MEMORY },
+            "tcgen05 kernels have no split-K: use 1, or stream-K",
+        ),
+    ] {
+        expect_refusal(memory(configuration), &large, "sm_100a", reason);
+    }
+    for target in ["sm_100a", "sm_103a"] {
+        assert!(memory(IN_TENSOR_MEMORY).check(&large, capability(target)).is_ok());
+    }
 }
 
 #[test]
@@ -244,7 +282,7 @@ fn the_model_agrees_with_the_measured_choices() {
         ((512, 960, 15616), (128, 64), false, 2, false),
         ((512, 704, 3648), (128, 64), false, 2, false),
     ] {
-        let best = rank(&sized(m, n, k), H200_SMS)[0].configuration;
+        let best = rank(&sized(m, n, k), TmaInstruction::Wgmma, H200_SMS)[0].configuration;
         assert_eq!(
             (best.tile, best.stream_k, best.split_k, best.transposed),
             (tile, stream_k, split_k, transposed),

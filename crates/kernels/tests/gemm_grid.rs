@@ -18,7 +18,7 @@ use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
 
-use crate::emulated::hopper;
+use crate::emulated::{blackwell, hopper};
 use crate::matrices::{element_index, whole};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -248,8 +248,8 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
         Ok(Vectors([rows, all(scales, |part| &part.column_scales)?, all(bias, |part| &part.bias)?]))
     }
 
-    /// By the library's choice, and where there is no epilogue, by the first `wgmma` algorithm as
-    /// well.
+    /// By the library's choice, and where there is no epilogue, by the first `wgmma` or `tcgen05`
+    /// algorithm as well.
     fn each_algorithm(
         &self,
         algorithms: &[Algorithm],
@@ -355,8 +355,9 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
         }
         let problems: Vec<_> = parts.iter().map(|part| part.problem).collect();
         let algorithms = operations.grouped_algorithms::<T, C>(&problems, None);
-        // The second time by wgmma, if the device has it.
-        for algorithm in [None, algorithms.into_iter().find(|algorithm| algorithm.is_wgmma())] {
+        // The second time by wgmma or tcgen05, if the device has one.
+        for algorithm in [None, algorithms.into_iter().find(|algorithm| algorithm.configuration().is_some())]
+        {
             let before = parts.iter().map(|part| self.before(&part.before));
             let mut cs = before.collect::<Result<Vec<_>>>()?;
             let mut members = Vec::new();
@@ -457,6 +458,31 @@ fn every_form_is_right_in_every_type_and_order() -> Result<()> {
             seed: 1000 + number as u64,
         };
         run(&devices[number / 9 % devices.len()], case)?;
+    }
+    Ok(())
+}
+
+/// Accumulators in tensor memory, of each form, type and order.
+#[test]
+fn every_form_is_right_on_blackwell() -> Result<()> {
+    let devices = [
+        blackwell(Schedule::Eager)?,
+        blackwell(Schedule::Latest)?,
+        blackwell(Schedule::Random(4))?.checked()?,
+    ];
+    let types = FORMS.into_iter().flat_map(|form| INPUTS.map(|input| (form, input)));
+    let all = types.flat_map(|(form, input)| ORDERS.map(|orders| (form, input, orders))).enumerate();
+    for (number, (form, input, orders)) in one_in(7, all) {
+        let case = Case {
+            form,
+            shape: SHAPES[(number + 3) % SHAPES.len()],
+            orders,
+            input,
+            output: OUTPUTS[number % OUTPUTS.len()],
+            epilogue: EPILOGUES[number % EPILOGUES.len()],
+            seed: 4000 + number as u64,
+        };
+        run(&devices[number % devices.len()], case)?;
     }
     Ok(())
 }

@@ -93,10 +93,7 @@ fn algorithms<
 
 /// The configuration of an algorithm by `wgmma`.
 fn configuration(algorithm: Algorithm) -> Configuration {
-    match algorithm {
-        Algorithm::Wgmma(configuration) => configuration,
-        Algorithm::MmaSync(_) => panic!("mma.sync has no block scales"),
-    }
+    algorithm.configuration().expect("mma.sync has no block scales")
 }
 
 /// Computes it by an algorithm twice, and compares.

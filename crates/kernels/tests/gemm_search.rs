@@ -200,7 +200,7 @@ fn groups_explain_what_they_choose() {
         assert!(explanation.contains("->  0 ") && !explanation.contains("copied"), "{explanation}");
         assert!(explanation.ends_with("the cheapest by the cost model"), "{explanation}");
         let explanation = explained("emu:a100", &[("grouping", grouping)]);
-        assert!(explanation.ends_with("wgmma needs sm_90a"), "{explanation}");
+        assert!(explanation.ends_with("wgmma needs sm_90a, and tcgen05 sm_100a or sm_103a"), "{explanation}");
     }
     let odd = [("grouping", "unlike"), ("sizes", "odd"), ("input", "e4m3")];
     let explanation = explained("emu:h200", &odd);

@@ -12,7 +12,9 @@
 //!   epilogue.rs         epilogue arguments
 //!   error.rs            why a GEMM is refused
 //! device/             what runs
-//!   mainloop/wgmma.rs   Hopper: roles, barriers and loop of every GEMM with TMA and wgmma
+//!   mainloop/tma.rs     what GEMMs that TMA feeds have in common
+//!   mainloop/wgmma.rs   Hopper: roles, barriers and loop with wgmma
+//!   mainloop/tcgen05.rs Blackwell: the same with tcgen05.mma and tensor memory
 //!   mainloop/promotion.rs   its accumulation with block scales
 //!   mainloop/mma_sync.rs    Ampere: cp.async, ldmatrix, mma.sync
 //!   scheduler.rs        work units: data-parallel, stream-K, split-K, grouped
@@ -347,7 +349,7 @@ impl Operations {
         launch::launch::<C, E::Operation>(self, stream, gemm.call(&a, &b, c))
     }
 
-    /// Computes problems of unlike extents, each with its own epilogue: on Hopper in one launch of
+    /// Computes problems of unlike extents, each with its own epilogue: on Hopper and Blackwell in one launch of
     /// all whose operands have the same layouts and granularities and whose epilogues have the same
     /// parts (`examples/gemm.rs`).
     ///

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Deserialize;
-use warpwright_kernels::gemm::host::config::Configuration;
+use warpwright_kernels::gemm::host::config::{Configuration, TmaInstruction};
 use warpwright_kernels::gemm::host::heuristic::rank;
 
 use super::{SMS, Shape, problem};
@@ -69,7 +69,7 @@ impl Recorded {
     /// Prints the choice; the time of cuBLASLt over that of the best ranked configuration.
     fn print(&self) -> Option<f64> {
         let Self { m, n, k, cublas_us, configurations } = self;
-        let ranked = rank(&problem(self.shape()), SMS);
+        let ranked = rank(&problem(self.shape()), TmaInstruction::Wgmma, SMS);
         let us = |configuration: Configuration| {
             configurations.iter().find(|timed| timed.configuration == configuration).map(|timed| timed.us)
         };

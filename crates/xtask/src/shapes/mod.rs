@@ -21,8 +21,8 @@ use warpwright::arch::DataType::Bf16;
 use warpwright::lang::element::bf16;
 use warpwright_harness::{Random, Setup, Work, normal};
 use warpwright_kernels::gemm::Gemm;
-use warpwright_kernels::gemm::device::mainloop::wgmma::Schedule;
-use warpwright_kernels::gemm::host::config::{Algorithm, Configuration};
+use warpwright_kernels::gemm::device::mainloop::tma::Schedule;
+use warpwright_kernels::gemm::host::config::{Algorithm, Configuration, TmaInstruction};
 use warpwright_kernels::gemm::host::heuristic::rank;
 use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
 use warpwright_kernels::gemm::problem::types::GemmTypes;
@@ -202,11 +202,12 @@ fn least_cycles(configuration: &Configuration, (m, n, k): Shape) -> f64 {
 /// problems.
 fn candidates(shape: Shape, count: usize) -> Vec<Configuration> {
     let problem = problem(shape);
-    let ranked: Vec<_> = rank(&problem, SMS).into_iter().map(|cost| cost.configuration).collect();
+    let ranked: Vec<_> =
+        rank(&problem, TmaInstruction::Wgmma, SMS).into_iter().map(|cost| cost.configuration).collect();
     if count == 1 {
         return vec![ranked[0]];
     }
-    let mut all = Configuration::searched(&problem);
+    let mut all = Configuration::searched(&problem, TmaInstruction::Wgmma);
     let wide = |configuration: &Configuration| configuration.tile.1 > 32 && configuration.k_bytes != 128;
     all.retain(|configuration| !wide(configuration));
     // The transpose is as fast, so that it is tried where its tiles fit better.

@@ -7,7 +7,7 @@ use warpwright::runtime::{self, Device, Stream};
 use warpwright_harness::Result;
 use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::device::epilogue::identity;
-use warpwright_kernels::gemm::device::mainloop::wgmma::{Schedule, WgmmaGemm};
+use warpwright_kernels::gemm::device::mainloop::tma::{Schedule, TmaGemm};
 use warpwright_kernels::gemm::device::problems::Problems;
 use warpwright_kernels::gemm::problem::epilogue::Activation;
 use warpwright_kernels::gemm::problem::types::MatrixLayout;
@@ -116,7 +116,7 @@ impl PlainGemm {
 }
 
 /// Its configuration: a large tile, a cluster of two CTAs, three stages.
-const GEMM: WgmmaGemm = WgmmaGemm {
+const GEMM: TmaGemm = TmaGemm {
     a: MatrixLayout::RowMajor,
     b: MatrixLayout::ColumnMajor,
     c: MatrixLayout::RowMajor,

@@ -4,9 +4,9 @@ use warpwright::prelude::*;
 
 use super::epilogue::{Coordinate, EpilogueOp, EpilogueParameters, Fused, FusedEpilogue, Origin};
 use super::mainloop::mma_sync::MmaSyncGemm;
-use super::mainloop::wgmma::{CONSUMERS, WgmmaGemm};
+use super::mainloop::tma::TmaGemm;
 use super::problems::{GroupsAlongM, ProblemTable, Problems, StridedBatch};
-use super::store::{AccumulatorTile, TileStore, TmaStore};
+use super::store::{AccumulatorTile, TileStore};
 use crate::gemm::problem::batching::{Batch, GemmProblem};
 use crate::gemm::problem::epilogue::LinearParts;
 use crate::gemm::problem::types::{GemmOutput, MmaSyncOperand, Operand};
@@ -32,7 +32,7 @@ impl Batching {
     }
 }
 
-impl WgmmaGemm {
+impl TmaGemm {
     /// C = A·B, each tile through `epilogue`. `c_map` is C's map if TMA stores C: its contiguous
     /// extent is a multiple of 16 bytes. Threads store otherwise, and tiles that reach into the
     /// next group along m, to `c`.
@@ -46,11 +46,7 @@ impl WgmmaGemm {
         epilogue: &dyn Fn(&mut AccumulatorTile),
     ) {
         let store = match (c_map, c) {
-            (Some(map), c) => TileStore::Tma {
-                tma: Box::new(TmaStore::<C>::new(self.stored_columns(), self.c, CONSUMERS)),
-                map,
-                c,
-            },
+            (Some(map), c) => TileStore::Tma { tma: Box::new(self.store::<C>()), map, c },
             (None, Some(c)) => TileStore::Registers { c, layout: self.c },
             (None, None) => unreachable!("C has a tensor map or an address"),
         };
@@ -95,10 +91,10 @@ pub(crate) struct ProblemParameters {
     offsets: Global<u32>,
 }
 
-/// The `wgmma` kernel.
+/// A kernel of CTAs that TMA feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct WgmmaKernel<E> {
-    pub(crate) fused: Fused<WgmmaGemm, E>,
+pub(crate) struct TmaKernel<E> {
+    pub(crate) fused: Fused<TmaGemm, E>,
     pub(crate) batching: Batching,
     /// Whether each problem has an A, and a B, of its own.
     pub(crate) own: (bool, bool),
@@ -106,6 +102,33 @@ pub(crate) struct WgmmaKernel<E> {
     pub(crate) capacity: u32,
     /// Whether TMA stores C.
     pub(crate) tma_store: bool,
+}
+
+/// The `wgmma` kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WgmmaKernel<E>(pub(crate) TmaKernel<E>);
+
+/// The `tcgen05` kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tcgen05Kernel<E>(pub(crate) TmaKernel<E>);
+
+impl<E> Tcgen05Kernel<E> {
+    #[kernel]
+    pub(crate) fn gemm<A: Operand, B: Operand, C: GemmOutput>(
+        &self,
+        operands: OperandMapParameters,
+        c_map: &TensorMap,
+        c: &mut Global<C>,
+        epilogue: EpilogueParameters<C>,
+        parts: &mut Global<f32>,
+        arrived: &mut Global<u32>,
+        problem: ProblemParameters,
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let problems = self.0.problems(operands, None, problem);
+        self.0.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
+    }
 }
 
 impl<E> WgmmaKernel<E> {
@@ -123,8 +146,8 @@ impl<E> WgmmaKernel<E> {
     ) where
         E: FusedEpilogue<C>,
     {
-        let problems = self.problems(operands, None, problem);
-        self.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
+        let problems = self.0.problems(operands, None, problem);
+        self.0.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
     }
 
     /// With block scales.
@@ -142,10 +165,12 @@ impl<E> WgmmaKernel<E> {
     ) where
         E: FusedEpilogue<C>,
     {
-        let problems = self.problems(operands, Some(scales), problem);
-        self.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
+        let problems = self.0.problems(operands, Some(scales), problem);
+        self.0.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
     }
+}
 
+impl<E> TmaKernel<E> {
     #[device]
     fn run<A: Operand, B: Operand, C: GemmOutput>(
         &self,
@@ -182,11 +207,11 @@ impl<E> WgmmaKernel<E> {
     }
 }
 
-/// The `wgmma` kernel for problems of unlike extents: all but the main loop is read from a table.
+/// The kernel for problems of unlike extents: all but the main loop is read from a table.
 /// No tile is split, so that there is no workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GroupedKernel {
-    pub(crate) fused: Fused<WgmmaGemm, LinearParts>,
+    pub(crate) fused: Fused<TmaGemm, LinearParts>,
     /// The most problems.
     pub(crate) capacity: u32,
     /// Whether TMA stores every C.

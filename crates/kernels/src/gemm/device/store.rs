@@ -8,6 +8,7 @@ use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
 use super::epilogue::{Coordinate, EpilogueOp};
+use super::mainloop::tma::Schedule;
 use super::problems::Problems;
 use super::scheduler::WorkUnit;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout};
@@ -25,15 +26,22 @@ pub(crate) struct AccumulatorTile {
     pub(crate) at: (Reg<u32>, Reg<u32>),
     /// Columns of the tile.
     pub(crate) columns: u32,
-    /// Rows from one block of 64 to the warpgroup's next.
-    pub(crate) block_stride: u32,
+    /// Rows from the 16 of one warp of a block to those of the next, and from one block to the
+    /// warpgroup's next.
+    pub(crate) row_strides: (u32, u32),
 }
 
 /// Threads of a warpgroup.
 const WARPGROUP: u32 = 128;
 
-/// Rows of C that one `wgmma` computes.
+/// Rows of a block, 16 for each warp: those of C that one `wgmma` computes.
 const BLOCK_ROWS: u32 = 64;
+
+/// Rows of a block that a warp has.
+const WARP_ROWS: u32 = 16;
+
+/// Rows of tensor memory that a warp reads: 16 of each of two blocks.
+pub(crate) const TENSOR_MEMORY_ROWS: (u32, u32) = (32, 16);
 
 impl AccumulatorTile {
     /// The tile of a work unit at `at`: its accumulators, the role that holds them and the thread
@@ -44,11 +52,11 @@ impl AccumulatorTile {
         unit: WorkUnit,
         at: (Reg<u32>, Reg<u32>),
         columns: u32,
-        block_stride: u32,
+        row_strides: (u32, u32),
     ) -> Self {
         // The same registers: the tile is what they hold now.
         let accumulators = accumulators.clone();
-        Self { accumulators, role, leads, problem: unit.problem, at, columns, block_stride }
+        Self { accumulators, role, leads, problem: unit.problem, at, columns, row_strides }
     }
 
     /// Slice `index` of `count` equal ones, in registers of its own: rows of 64 below each other
@@ -61,14 +69,15 @@ impl AccumulatorTile {
         for at in 0..length {
             accumulators.set(at, window.get(at));
         }
-        let (row, column) = (block * self.block_stride, first % self.block_accumulators() * 2);
+        let (row, column) = (block * self.row_strides.1, first % self.block_accumulators() * 2);
         Self { accumulators, at: (self.at.0 + row, self.at.1 + column), columns: 2 * length, ..*self }
     }
 
     /// The row after its last in C, and the column.
     fn end(&self) -> (Reg<u32>, Reg<u32>) {
         let blocks = self.accumulators.len() / self.block_accumulators();
-        let rows = (blocks - 1) * self.block_stride + BLOCK_ROWS;
+        let (warp, block) = self.row_strides;
+        let rows = (blocks - 1) * block + (BLOCK_ROWS / WARP_ROWS - 1) * warp + WARP_ROWS;
         (self.at.0 + rows, self.at.1 + self.columns)
     }
 
@@ -83,9 +92,10 @@ impl AccumulatorTile {
     pub(crate) fn coordinate(&self, index: u32) -> (Reg<u32>, Reg<u32>) {
         let lane = self.role.thread() % WARPGROUP;
         let (block, value) = (index / self.block_accumulators(), index % self.block_accumulators());
-        let row = self.at.0 + lane / 32 * 16 + lane % 32 / 4;
+        let (warp_stride, block_stride) = self.row_strides;
+        let row = self.at.0 + lane / 32 * warp_stride + lane % 32 / 4;
         let column = self.at.1 + lane % 4 * 2;
-        (row + (block * self.block_stride + value / 2 % 2 * 8), column + (value / 4 * 8 + value % 2))
+        (row + (block * block_stride + value / 2 % 2 * 8), column + (value / 4 * 8 + value % 2))
     }
 
     /// Applies an epilogue operation to each accumulator.
@@ -105,7 +115,8 @@ impl AccumulatorTile {
 pub(crate) struct TmaStore<C> {
     buffers: StoreBuffers<C>,
     layout: MatrixLayout,
-    /// Columns of a box.
+    /// Blocks of 64 rows of a box, and its columns.
+    blocks: u32,
     width: u32,
 }
 
@@ -129,20 +140,38 @@ impl<C: GemmOutput> TmaStore<C> {
         [widest, widest / 2, widest / 4].into_iter().find(|width| columns.is_multiple_of(*width)).unwrap_or(8)
     }
 
+    /// Blocks of 64 rows that a warpgroup stores at once: those of tensor memory alternate every 16
+    /// rows.
+    fn blocks(schedule: Schedule) -> u32 {
+        if schedule == Schedule::TensorMemory { 2 } else { 1 }
+    }
+
     /// The box of a tile of `columns` columns that a warpgroup stores at once.
     ///
     /// # Errors
     /// The columns are no multiple of 8; in a row-major C, of 16 bytes.
-    pub(crate) fn tile_box(columns: u32, layout: MatrixLayout) -> Result<TmaTile, Error> {
+    pub(crate) fn tile_box(columns: u32, layout: MatrixLayout, schedule: Schedule) -> Result<TmaTile, Error> {
         let major = if layout == MatrixLayout::RowMajor { Major::K } else { Major::Mn };
-        TmaTile::new::<C>((BLOCK_ROWS, Self::width(columns)), major)
+        TmaTile::new::<C>((BLOCK_ROWS * Self::blocks(schedule), Self::width(columns)), major)
     }
 
     /// Allocates its shared memory.
     #[track_caller]
-    pub(crate) fn new(columns: u32, layout: MatrixLayout, warpgroups: u32) -> Self {
-        let buffers = StoreBuffers::new(Self::tile_box(columns, layout), BUFFERS * warpgroups);
-        Self { buffers, layout, width: Self::width(columns) }
+    pub(crate) fn new(columns: u32, layout: MatrixLayout, schedule: Schedule, warpgroups: u32) -> Self {
+        let buffers = StoreBuffers::new(Self::tile_box(columns, layout, schedule), BUFFERS * warpgroups);
+        Self { buffers, layout, blocks: Self::blocks(schedule), width: Self::width(columns) }
+    }
+
+    /// A block of the box in a buffer.
+    #[track_caller]
+    fn block(&self, buffer: Reg<u32>, block: u32) -> Tensor<C, SharedSpace> {
+        let tile = self.buffers.tensor().slice((All, All, buffer));
+        if self.blocks == 1 {
+            return tile;
+        }
+        let ((warp, next), blocks) = (TENSOR_MEMORY_ROWS, self.blocks);
+        let rows = Layout::new(((WARP_ROWS, WARPGROUP / 32), blocks), ((1, warp), next));
+        tile.map(|tile| tile.compose((rows?, All))).slice(((All, block), All))
     }
 
     /// The copy of a thread's accumulators to a box: 16-bit elements by `stmatrix`, transposed for
@@ -169,13 +198,16 @@ impl<C: GemmOutput> TmaStore<C> {
         let copy = TiledCopy::from_c::<C>(self.copy(), &mma).thread(tile.role.thread() % WARPGROUP);
         let first = tile.role.warpgroup() * BUFFERS;
         let boxes_across = tile.columns / width;
-        let boxes = tile.accumulators.len() / tile.block_accumulators() * boxes_across;
+        let boxes = tile.accumulators.len() / tile.block_accumulators() / self.blocks * boxes_across;
         for index in 0..boxes {
-            let (block, across) = (index / boxes_across, index % boxes_across);
+            let (block, across) = (index / boxes_across * self.blocks, index % boxes_across);
             let stage = first + index % BUFFERS;
-            let box_accumulators =
-                tile.accumulators.window(width / 2 * index, Layout::column_major((width / 2, 1, 1)));
-            let rounded = C::of_all(&box_accumulators);
+            let rounded: Vec<_> = (0..self.blocks)
+                .map(|of_box| {
+                    let first = width / 2 * ((block + of_box) * boxes_across + across);
+                    C::of_all(&tile.accumulators.window(first, Layout::column_major((width / 2, 1, 1))))
+                })
+                .collect();
             if tile.leads {
                 // The store before last has read this buffer; or the last one, where a tile with an
                 // odd number of boxes ended.
@@ -183,15 +215,17 @@ impl<C: GemmOutput> TmaStore<C> {
                 bulk_wait_read(if begins_where_the_last_ended { 0 } else { BUFFERS - 1 });
             }
             tile.role.sync_warpgroup();
-            let target = copy.target(&self.buffers.tensor().slice((All, All, stage)));
-            match C::BYTES {
-                2 => copy.store_matrix(&target, &copy.retile(&rounded)),
-                _ => copy.store_vectors(&target, &copy.retile(&rounded)),
+            for (of_box, rounded) in (0..self.blocks).zip(&rounded) {
+                let target = copy.target(&self.block(stage, of_box));
+                match C::BYTES {
+                    2 => copy.store_matrix(&target, &copy.retile(rounded)),
+                    _ => copy.store_vectors(&target, &copy.retile(rounded)),
+                }
             }
             fence_proxy_async_shared();
             tile.role.sync_warpgroup();
             if tile.leads {
-                let row = tile.at.0 + block * tile.block_stride;
+                let row = tile.at.0 + block * tile.row_strides.1;
                 self.buffers.store(c, (row, tile.at.1 + across * width), stage);
                 bulk_commit();
             }

@@ -1,7 +1,7 @@
-//! Which configurations of the `wgmma` kernel the heuristic ranks, and which a search tries.
+//! Which configurations of the kernels that TMA feeds the heuristic ranks, and which a search tries.
 
-use super::config::{Configuration, MIN_STAGES, SCALED_TILES, SWIZZLE_BYTES};
-use crate::gemm::device::mainloop::wgmma::Schedule::{self, Cooperative, Pingpong};
+use super::config::{Configuration, MIN_STAGES, SCALED_TILES, SWIZZLE_BYTES, TmaInstruction};
+use crate::gemm::device::mainloop::tma::Schedule::{self, Cooperative, Pingpong, TensorMemory};
 use crate::gemm::problem::batching::GemmProblem;
 
 /// Tiles that the heuristic ranks: rows, schedule and columns. Those that it leaves out were not
@@ -16,6 +16,9 @@ const RANKED: [(u32, Schedule, &[u32]); 5] = [
 
 /// Columns of the cooperative tiles of 128 rows, of which CTAs of a cluster may share the k.
 const COOPERATIVE_COLUMNS: [u32; 13] = [256, 240, 224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64];
+
+/// Columns of the tiles of 128 rows in tensor memory that the heuristic ranks.
+const TENSOR_MEMORY_COLUMNS: [u32; 9] = [256, 224, 192, 160, 128, 96, 64, 32, 16];
 
 /// Rows of tiles that a search tries.
 const SEARCHED_ROWS: [u32; 3] = [64, 128, 256];
@@ -63,10 +66,11 @@ const COMMON: Configuration = Configuration {
 
 impl Configuration {
     /// The configurations that the heuristic ranks for a problem.
-    pub fn all(problem: &GemmProblem) -> Vec<Self> {
-        let candidates = match problem.scales {
-            Some(_) => scaled(),
-            None => plain().chain(split()).collect(),
+    pub fn all(problem: &GemmProblem, instruction: TmaInstruction) -> Vec<Self> {
+        let candidates = match (instruction, problem.scales) {
+            (TmaInstruction::Tcgen05, _) => in_tensor_memory(&TENSOR_MEMORY_COLUMNS),
+            (TmaInstruction::Wgmma, Some(_)) => scaled(),
+            (TmaInstruction::Wgmma, None) => plain().chain(split()).collect(),
         };
         let candidates = candidates.into_iter().map(|candidate| candidate.with_all_stages(problem));
         candidates.filter(|candidate| candidate.fits(problem) && candidate.is_legal(problem)).collect()
@@ -81,10 +85,20 @@ impl Configuration {
     }
 
     /// All legal candidates of a search.
-    pub fn searched(problem: &GemmProblem) -> Vec<Self> {
+    pub fn searched(problem: &GemmProblem, instruction: TmaInstruction) -> Vec<Self> {
         if problem.scales.is_some() {
-            return Self::all(problem);
+            return Self::all(problem, instruction);
         }
+        let all = match instruction {
+            TmaInstruction::Wgmma => Self::in_registers(),
+            TmaInstruction::Tcgen05 => in_tensor_memory(&SEARCHED_COLUMNS),
+        };
+        let all = all.into_iter().map(|candidate| candidate.with_all_stages(problem));
+        all.filter(|candidate| candidate.is_legal(problem)).collect()
+    }
+
+    /// The candidates of a search with accumulators in registers.
+    fn in_registers() -> Vec<Self> {
         let tiles =
             SEARCHED_ROWS.into_iter().flat_map(|rows| SEARCHED_COLUMNS.map(|columns| (rows, columns)));
         let mut all = Vec::new();
@@ -97,8 +111,7 @@ impl Configuration {
                 all.extend(with_tile.forms(&CLUSTERS).chain(with_tile.splits_of_k()));
             }
         }
-        let all = all.into_iter().map(|candidate| candidate.with_all_stages(problem));
-        all.filter(|candidate| candidate.is_legal(problem)).collect()
+        all
     }
 
     /// The legal ones that differ from it in the stages or the raster alone.
@@ -140,6 +153,16 @@ fn split() -> impl Iterator<Item = Configuration> {
     COOPERATIVE_COLUMNS
         .into_iter()
         .flat_map(|columns| Configuration { tile: (128, columns), ..COMMON }.splits_of_k())
+}
+
+/// The candidates with accumulators in tensor memory: of these, those with a multiple of 16 columns
+/// are legal.
+fn in_tensor_memory(columns: &[u32]) -> Vec<Configuration> {
+    let tiles = columns.iter().flat_map(|&columns| {
+        let k_bytes = if columns <= NARROWEST { NARROWEST_K_BYTES } else { SWIZZLE_BYTES };
+        Configuration { tile: (128, columns), schedule: TensorMemory, k_bytes, ..COMMON }.forms(&CLUSTERS)
+    });
+    tiles.collect()
 }
 
 /// The candidates with block scales: two CTAs share B's part of the tile, or none does.

@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use warpwright::arch::Capability;
-use warpwright::arch::limits::{PORTABLE_CTAS_PER_CLUSTER, SHARED_BYTES_PER_CTA};
+use warpwright::arch::limits::{PORTABLE_CTAS_PER_CLUSTER, SHARED_BYTES_PER_CTA, TENSOR_MEMORY_LANES};
 use warpwright::prelude::*;
 
 use crate::gemm::device::cluster_split::{received_bytes, slice_columns};
 use crate::gemm::device::mainloop::mma_sync::{DEPTH, MmaSyncConfiguration};
 use crate::gemm::device::mainloop::promotion::{BlockScaling, TileScales};
-use crate::gemm::device::mainloop::wgmma::{CONSUMERS, Schedule, WgmmaGemm};
+use crate::gemm::device::mainloop::tma::{CONSUMERS, Schedule, TmaGemm};
 use crate::gemm::device::store::store_buffer_bytes;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::error::GemmError;
@@ -24,6 +24,33 @@ pub enum Algorithm {
     MmaSync(MmaSyncConfiguration),
     /// TMA and `wgmma`, on Hopper.
     Wgmma(Configuration),
+    /// TMA and `tcgen05.mma`, on Blackwell.
+    Tcgen05(Configuration),
+}
+
+/// The tensor-core instruction of kernels that TMA feeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TmaInstruction {
+    /// `wgmma`: sm_90a.
+    Wgmma,
+    /// `tcgen05.mma`: sm_100a and sm_103a.
+    Tcgen05,
+}
+
+impl TmaInstruction {
+    /// The one of GPUs of that capability.
+    pub fn of(capability: &Capability) -> Option<Self> {
+        match capability {
+            _ if has_wgmma(capability) => Some(Self::Wgmma),
+            Capability { tensor_memory_columns: 1.., .. } => Some(Self::Tcgen05),
+            _ => None,
+        }
+    }
+
+    /// Whether it multiplies operands with scales of blocks of 128, which are promoted.
+    pub(crate) fn promotes(self) -> bool {
+        self == Self::Wgmma
+    }
 }
 
 impl Algorithm {
@@ -35,18 +62,55 @@ impl Algorithm {
     pub fn check(self, problem: &GemmProblem, capability: &Capability) -> Result<(), GemmError> {
         let broken = match self {
             Self::MmaSync(configuration) => configuration.broken_rule(problem, capability),
-            Self::Wgmma(_) if !has_wgmma(capability) => {
-                let target = capability.target;
-                Some(format!("wgmma needs sm_90a, and the device is {target}: use an mma.sync algorithm"))
+            Self::Wgmma(configuration) | Self::Tcgen05(configuration) => {
+                self.broken_instruction(capability).or_else(|| configuration.broken_rule(problem))
             }
-            Self::Wgmma(configuration) => configuration.broken_rule(problem),
         };
         broken.map_or(Ok(()), |reason| Err(GemmError::Algorithm { algorithm: self.to_string(), reason }))
+    }
+
+    /// The kernel of that configuration.
+    pub fn of(configuration: Configuration) -> Self {
+        match configuration.schedule {
+            Schedule::Cooperative | Schedule::Pingpong => Self::Wgmma(configuration),
+            Schedule::TensorMemory => Self::Tcgen05(configuration),
+        }
+    }
+
+    /// The configuration of a kernel that TMA feeds.
+    pub fn configuration(self) -> Option<Configuration> {
+        match self {
+            Self::MmaSync(_) => None,
+            Self::Wgmma(configuration) | Self::Tcgen05(configuration) => Some(configuration),
+        }
     }
 
     /// Whether it is a `wgmma` kernel.
     pub fn is_wgmma(self) -> bool {
         matches!(self, Self::Wgmma(_))
+    }
+
+    /// Why a kernel that TMA feeds has no instruction.
+    fn broken_instruction(self, capability: &Capability) -> Option<String> {
+        let (instruction, name, needs) = match self {
+            Self::MmaSync(_) => return None,
+            Self::Wgmma(_) => (TmaInstruction::Wgmma, "wgmma", "sm_90a"),
+            Self::Tcgen05(_) => (TmaInstruction::Tcgen05, "tcgen05", "sm_100a or sm_103a"),
+        };
+        if TmaInstruction::of(capability) != Some(instruction) {
+            let (target, other) = (
+                capability.target,
+                match TmaInstruction::of(capability) {
+                    None => "an mma.sync algorithm",
+                    Some(_) => "an algorithm that `--explain` lists",
+                },
+            );
+            return Some(format!("{name} needs {needs}, and the device is {target}: use {other}"));
+        }
+        let accumulators = self.configuration().map(Self::of);
+        (accumulators != Some(self)).then(|| {
+            format!("{name} has no kernel with these accumulators: use an algorithm that `--explain` lists")
+        })
     }
 }
 
@@ -56,7 +120,7 @@ impl fmt::Display for Algorithm {
             Self::MmaSync(MmaSyncConfiguration { tile: (rows, columns), stages, raster }) => {
                 write!(f, "{rows:>3}x{columns:<3} mma.sync, {stages} stages, raster {raster}")
             }
-            Self::Wgmma(configuration) => {
+            Self::Wgmma(configuration) | Self::Tcgen05(configuration) => {
                 let Configuration { stages, raster, .. } = configuration;
                 write!(f, "{configuration}, {stages} stages, raster {raster}")
             }
@@ -127,12 +191,12 @@ impl MmaSyncConfiguration {
     }
 }
 
-/// The build-time parameters of the `wgmma` kernel.
+/// The build-time parameters of a kernel that TMA feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Configuration {
     /// Rows and columns of the CTA tile: of C, or of C's transpose.
     pub tile: (u32, u32),
-    /// How the consumers share the tiles.
+    /// Where the accumulators are, and who shares them.
     pub schedule: Schedule,
     /// CTAs of a cluster along the tile's rows and columns.
     pub cluster: (u32, u32),
@@ -143,8 +207,8 @@ pub struct Configuration {
     pub stream_k: bool,
     /// CTAs of a cluster that multiply a part of a tile's k each; 1 if none does.
     pub split_k: u32,
-    /// Whether C's transpose is computed, Bᵀ·Aᵀ: the tensor cores take 64 rows at least, and 8
-    /// columns.
+    /// Whether C's transpose is computed, Bᵀ·Aᵀ: `wgmma` takes 64 rows at least, and 8 columns;
+    /// `tcgen05.mma` 128 rows, and 16 columns.
     pub transposed: bool,
     /// Stages of the pipeline.
     pub stages: u32,
@@ -225,7 +289,7 @@ impl Configuration {
         input_bytes: u32,
         scales: Option<Granularities>,
         any_row: bool,
-    ) -> WgmmaGemm {
+    ) -> TmaGemm {
         let Self { tile, schedule, cluster, stages, raster, stream_k, split_k, transposed, .. } = self;
         let scales = scales.map(|(a, b)| {
             let a = TileScales { granularity: a, any_row };
@@ -233,7 +297,7 @@ impl Configuration {
             let (a, b) = if transposed { (b, a) } else { (a, b) };
             BlockScaling { a, b, accumulator_sets: self.accumulator_sets }
         });
-        WgmmaGemm {
+        TmaGemm {
             a: read.a,
             b: read.b,
             c: if transposed { MatrixLayout::ColumnMajor } else { MatrixLayout::RowMajor },
@@ -258,22 +322,8 @@ impl Configuration {
     fn broken_rule(self, problem: &GemmProblem) -> Option<String> {
         let Self { tile: (rows, columns), schedule, cluster: (along_m, along_n), .. } = self;
         let Self { k_bytes, stages, accumulator_sets, .. } = self;
-        let multiple = 64 * schedule.cooperating();
-        if rows == 0 || !rows.is_multiple_of(multiple) {
-            return Some(format!(
-                "a tile has {rows} rows, but its consumers multiply {multiple} at a time: use a multiple"
-            ));
-        }
-        if !(8..=256).contains(&columns) || !columns.is_multiple_of(8) {
-            return Some(format!(
-                "a tile has {columns} columns, but wgmma multiplies 8 to 256: use a multiple of 8"
-            ));
-        }
-        let accumulators = rows * columns / (128 * schedule.cooperating());
-        if accumulators > MAX_ACCUMULATORS {
-            return Some(format!(
-                "a thread has {accumulators} accumulators, but its registers hold {MAX_ACCUMULATORS}: use a smaller tile"
-            ));
+        if let Some(reason) = self.broken_tile() {
+            return Some(reason);
         }
         let ctas = along_m * along_n;
         if !(1..=PORTABLE_CTAS_PER_CLUSTER).contains(&ctas) {
@@ -322,6 +372,41 @@ impl Configuration {
 }
 
 impl Configuration {
+    /// The first rule of tiles that it breaks.
+    fn broken_tile(self) -> Option<String> {
+        let Self { tile: (rows, columns), schedule, .. } = self;
+        if schedule == Schedule::TensorMemory {
+            if rows != TENSOR_MEMORY_LANES {
+                return Some(format!(
+                    "a tile has {rows} rows, but tensor memory has {TENSOR_MEMORY_LANES}: use as many"
+                ));
+            }
+            let is_legal = (16..=256).contains(&columns) && columns.is_multiple_of(16);
+            return (!is_legal).then(|| {
+                format!(
+                    "a tile has {columns} columns, but tcgen05.mma multiplies 16 to 256: use a multiple of 16"
+                )
+            });
+        }
+        let multiple = 64 * schedule.cooperating();
+        if rows == 0 || !rows.is_multiple_of(multiple) {
+            return Some(format!(
+                "a tile has {rows} rows, but its consumers multiply {multiple} at a time: use a multiple"
+            ));
+        }
+        if !(8..=256).contains(&columns) || !columns.is_multiple_of(8) {
+            return Some(format!(
+                "a tile has {columns} columns, but wgmma multiplies 8 to 256: use a multiple of 8"
+            ));
+        }
+        let accumulators = rows * columns / (128 * schedule.cooperating());
+        (accumulators > MAX_ACCUMULATORS).then(|| {
+            format!(
+                "a thread has {accumulators} accumulators, but its registers hold {MAX_ACCUMULATORS}: use a smaller tile"
+            )
+        })
+    }
+
     /// The first rule of split-K that it breaks.
     fn broken_split(self, problem: &GemmProblem) -> Option<String> {
         let Self { tile, schedule, cluster, split_k, .. } = self;
@@ -332,6 +417,9 @@ impl Configuration {
             return Some(format!(
                 "{split_k} CTAs share a tile's k, but a portable cluster has 1 to {PORTABLE_CTAS_PER_CLUSTER}"
             ));
+        }
+        if schedule == Schedule::TensorMemory {
+            return Some("tcgen05 kernels have no split-K: use 1, or stream-K".to_owned());
         }
         if schedule == Schedule::Pingpong || cluster != (1, 1) || self.stream_k {
             let rule = "CTAs of a cluster that share a tile's k are cooperative and share no operand: use a cluster of 1x1 without stream-K";
@@ -362,6 +450,7 @@ impl fmt::Display for Configuration {
         let schedule = match self.schedule {
             Schedule::Cooperative => "cooperative",
             Schedule::Pingpong => "pingpong",
+            Schedule::TensorMemory => "tensor-memory",
         };
         write!(f, "{rows:>3}x{columns:<3} {schedule} cluster {along_m}x{along_n} k {k_bytes} B")?;
         let parts = [

@@ -17,13 +17,14 @@
 //! split tiles  read their operands at unlike k: what does not stay in L2 is read for each tile
 //! ```
 //!
-//! The constants are those with which it reproduces 10,300 times of 357 shapes, within 5.5% of each
-//! other: `docs/results/2026-11-23-gemm-shapes.md`. Others name their source.
+//! The constants of the H200 are those with which it reproduces 10,300 times of 357 shapes, within 5.5% of each
+//! other: `docs/results/2026-11-23-gemm-shapes.md`. Others name their source. Those of the B200 are
+//! not confirmed on hardware.
 
 use std::fmt;
 
-use super::config::Configuration;
-use crate::gemm::device::mainloop::wgmma::Schedule;
+use super::config::{Configuration, TmaInstruction};
+use crate::gemm::device::mainloop::tma::Schedule;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::scales::Granularity;
 use crate::gemm::problem::types::MatrixLayout;
@@ -51,18 +52,60 @@ pub struct Cost {
     pub cycles: f64,
 }
 
-/// Bytes of operands that an SM's tensor cores multiply in a cycle: 1024 multiply-adds of 16 bits a
-/// tensor core in two. (NVIDIA H100 white paper, table 2.)
-pub(super) const MULTIPLY_BYTES: f64 = 4096.0;
+/// What an SM, L2 and DRAM do in a cycle of an SM.
+#[derive(Debug)]
+pub(super) struct Machine {
+    /// Bytes of operands that an SM's tensor cores multiply.
+    pub(super) multiply_bytes: f64,
+    /// The part of that rate that a main loop reaches.
+    multiplying: f64,
+    /// Rows of A that the tensor cores read from shared memory with all columns of B.
+    rows: f64,
+    /// Bytes that an SM reads from shared memory.
+    shared_bytes: f64,
+    /// Bytes that reach an SM from L2.
+    l2_bytes: f64,
+    /// Bytes of DRAM traffic.
+    pub(super) dram_bytes: f64,
+    /// Bytes of an operand of which nothing stays in L2 until the next tile reads it.
+    evicted: f64,
+}
 
-/// The part of that rate that a main loop reaches.
-const MULTIPLYING: f64 = 0.94;
+/// An H200 at 1.5 GHz: 1024 multiply-adds of 16 bits a tensor core in two cycles (NVIDIA H100 white
+/// paper, table 2), 32 banks of 4 bytes, 4.2 TB/s.
+pub(super) const H200: Machine = Machine {
+    multiply_bytes: 4096.0,
+    multiplying: 0.94,
+    rows: 64.0,
+    shared_bytes: 128.0,
+    l2_bytes: 75.0,
+    dram_bytes: 2800.0,
+    evicted: 77e6,
+};
 
-/// Bytes that an SM reads from shared memory in a cycle: 32 banks of 4 bytes.
-const SHARED_BYTES: f64 = 128.0;
+/// A B200 at 1.85 GHz, not confirmed on hardware: 2250 TFLOP/s of 16 bits, 8 TB/s of which 0.9 are
+/// reached, 126 MB of L2 (NVIDIA Blackwell architecture technical brief). The other numbers are those
+/// of the H200.
+const B200: Machine =
+    Machine { multiply_bytes: 8192.0, rows: 128.0, dram_bytes: 3900.0, evicted: 190e6, ..H200 };
 
-/// Bytes that reach an SM from L2 in a cycle.
-const L2_BYTES: f64 = 75.0;
+impl Machine {
+    /// The GPU that has the instruction.
+    pub(super) fn of(instruction: TmaInstruction) -> &'static Self {
+        match instruction {
+            TmaInstruction::Wgmma => &H200,
+            TmaInstruction::Tcgen05 => &B200,
+        }
+    }
+
+    /// The GPU that a configuration is for.
+    fn of_schedule(schedule: Schedule) -> &'static Self {
+        match schedule {
+            Schedule::Cooperative | Schedule::Pingpong => &H200,
+            Schedule::TensorMemory => &B200,
+        }
+    }
+}
 
 /// What rows cost that do not begin at lines of L2, for each that does.
 const UNALIGNED: f64 = 1.25;
@@ -92,17 +135,11 @@ const IDLE: f64 = 0.74;
 /// only between equal tiles.
 const RECEIVED: f64 = 1.0;
 
-/// Bytes of DRAM traffic of an H200 in a cycle: 4.2 TB/s.
-pub(super) const DRAM_BYTES: f64 = 2800.0;
-
 /// The part of the SMs that saturates DRAM: `docs/results/2026-11-22-read-bandwidth.md`.
 const READING_SMS: f64 = 0.85;
 
 /// The part of an operand that each further tile of a wave reads from DRAM again.
 const READ_AGAIN: f64 = 0.22;
-
-/// Bytes of an operand of which nothing stays in L2 until the next tile reads it.
-const EVICTED: f64 = 77e6;
 
 /// Cycles of a launch outside of any tile: until the first stage is full, and after the last store.
 pub(super) const LAUNCH: f64 = 3300.0;
@@ -180,7 +217,7 @@ impl Cost {
         let split_tiles = tiles.min(2 * clusters);
         let area = tile.0 as usize * tile.1 as usize;
         let parts = (clusters + split_tiles) as usize * group as usize;
-        (parts * area, parts * schedule.cooperating() as usize)
+        (parts * area, parts * schedule.parts(tile.1) as usize)
     }
 }
 
@@ -245,6 +282,8 @@ impl Division {
             // tile.
             Schedule::Pingpong if waves <= 1.0 => waves * mainloop + epilogue,
             Schedule::Pingpong => waves * mainloop.max((mainloop + epilogue) / 2.0) + epilogue,
+            // A tile is stored while the next is multiplied.
+            Schedule::TensorMemory => waves * mainloop.max(epilogue) + epilogue,
         }
     }
 
@@ -264,6 +303,7 @@ impl Division {
 
     /// Cycles of DRAM traffic: while clusters multiply the same k, and while they multiply unlike k.
     fn dram(&self, configuration: Configuration, problem: &GemmProblem, sms: u32) -> (f64, f64) {
+        let machine = Machine::of_schedule(configuration.schedule);
         let [rows, columns] = <[u32; 2]>::from(configuration.extents(problem)).map(f64::from);
         let count = f64::from(problem.batch.count);
         let depth = f64::from(problem.batch.problem.k) * f64::from(problem.types.input_bytes());
@@ -281,13 +321,13 @@ impl Division {
         let again = |part: f64| {
             let of_operand = |extent: f64, tiles: u32| {
                 let bytes = extent * depth;
-                bytes * f64::from(tiles.saturating_sub(1)) * (bytes * part / EVICTED).min(1.0)
+                bytes * f64::from(tiles.saturating_sub(1)) * (bytes * part / machine.evicted).min(1.0)
             };
             count * (of_operand(rows, self.across.1) + of_operand(columns, self.across.0))
         };
         let in_step = (1.0 - self.apart) * (once + READ_AGAIN * again(1.0));
         let out_of_step = self.apart * (once + again(self.apart));
-        (in_step / DRAM_BYTES, out_of_step / DRAM_BYTES)
+        (in_step / machine.dram_bytes, out_of_step / machine.dram_bytes)
     }
 }
 
@@ -320,19 +360,20 @@ fn together<const N: usize>(times: [f64; N], exponent: i32) -> f64 {
 /// Cycles of a k-block of a tile: it multiplies, reads its operands from shared memory, and receives
 /// them from L2.
 fn k_block(configuration: Configuration, problem: &GemmProblem) -> f64 {
-    let Configuration { tile, cluster, k_bytes, stages, .. } = configuration;
+    let Configuration { tile, cluster, k_bytes, stages, schedule, .. } = configuration;
+    let machine = Machine::of_schedule(schedule);
     let (rows, columns) = (f64::from(tile.0), f64::from(tile.1));
     let depth = f64::from(k_bytes);
-    let multiply =
-        rows * columns * depth / (MULTIPLY_BYTES * MULTIPLYING) + promotion(configuration, problem);
-    // Each instruction reads 64 rows of A and all of B.
-    let read = rows / 64.0 * (64.0 + columns) * depth / SHARED_BYTES;
+    let multiply = rows * columns * depth / (machine.multiply_bytes * machine.multiplying)
+        + promotion(configuration, problem);
+    // Each instruction reads its rows of A and all of B.
+    let read = rows / machine.rows * (machine.rows + columns) * depth / machine.shared_bytes;
     let line = if begins_at_lines(problem) { 1.0 } else { UNALIGNED };
-    let receive = line * (rows + columns) * depth / L2_BYTES;
+    let receive = line * (rows + columns) * depth / machine.l2_bytes;
     let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
     // Rows of A and B that come for this SM alone.
     let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
-    together([multiply, read, receive, latency], 10) + RECEIVED * received * depth / MULTIPLY_BYTES
+    together([multiply, read, receive, latency], 10) + RECEIVED * received * depth / machine.multiply_bytes
 }
 
 /// Whether all rows of A and B begin at lines of L2.

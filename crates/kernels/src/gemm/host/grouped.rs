@@ -86,13 +86,13 @@ pub(crate) fn run<'a>(
                     launches.push(single(operations, member, algorithm)?);
                 }
             }
-            Algorithm::Wgmma(configuration) if configuration.splits() => {
+            Algorithm::Wgmma(configuration) | Algorithm::Tcgen05(configuration) if configuration.splits() => {
                 let reason =
                     "tiles of a group are not split: use a configuration without stream-K and split-K"
                         .to_owned();
                 return Err(GemmError::Algorithm { algorithm: configuration.to_string(), reason }.into());
             }
-            Algorithm::Wgmma(configuration) => {
+            Algorithm::Wgmma(configuration) | Algorithm::Tcgen05(configuration) => {
                 for (_, alike) in by_key(alike, Member::kind) {
                     let mut left = alike.into_iter().peekable();
                     while left.peek().is_some() {

@@ -3,8 +3,8 @@
 
 use warpwright::arch::Capability;
 
-use super::config::{Algorithm, Configuration, has_wgmma, mma_sync_computes};
-use super::cost::{Cost, DRAM_BYTES, LAUNCH, MULTIPLY_BYTES};
+use super::config::{Algorithm, Configuration, TmaInstruction, mma_sync_computes};
+use super::cost::{Cost, H200, LAUNCH, Machine};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
 use crate::gemm::device::staging::StagedBatch;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
@@ -15,8 +15,8 @@ use crate::gemm::problem::types::GemmTypes;
 const NEXT_KERNEL: f64 = 3000.0;
 
 /// Cycles of copying the operands that TMA cannot read.
-fn staging_cycles(staged: StagedBatch, types: GemmTypes) -> f64 {
-    let cycles = |bytes: f64| NEXT_KERNEL + bytes / DRAM_BYTES;
+fn staging_cycles(staged: StagedBatch, types: GemmTypes, machine: &Machine) -> f64 {
+    let cycles = |bytes: f64| NEXT_KERNEL + bytes / machine.dram_bytes;
     staged.copies.into_iter().flatten().map(|copy| cycles(copy.bytes(types.input_bytes()))).sum()
 }
 
@@ -26,7 +26,7 @@ fn mma_sync_cycles(configuration: MmaSyncConfiguration, batch: Batch, sms: u32) 
     let Problem { m, n, k, .. } = batch.problem;
     let (rows, columns, _) = gemm.tile;
     // The part of the tensor cores' rate that is reached: with copies of 16 bytes measured on an
-    // H200, with narrower ones estimated.
+    // H200, with narrower ones estimated. No GPU multiplies faster by `mma.sync`.
     let efficiency = match gemm.a_vector.min(gemm.b_vector) {
         8 => 0.45,
         4 => 0.4,
@@ -34,16 +34,16 @@ fn mma_sync_cycles(configuration: MmaSyncConfiguration, batch: Batch, sms: u32) 
         _ => 0.15,
     };
     let depth = f64::from(k) * 2.0;
-    let mainloop = rows as f64 * columns as f64 * depth / MULTIPLY_BYTES / efficiency;
+    let mainloop = rows as f64 * columns as f64 * depth / H200.multiply_bytes / efficiency;
     let tiles = f64::from(gemm.grid(m, n)) * f64::from(batch.count);
     LAUNCH + (tiles / f64::from(sms)).ceil() * mainloop
 }
 
 /// The costs of all ranked configurations, the cheapest first. Groups along m have those of groups of
 /// equal size.
-pub fn rank(problem: &GemmProblem, sms: u32) -> Vec<Cost> {
+pub fn rank(problem: &GemmProblem, instruction: TmaInstruction, sms: u32) -> Vec<Cost> {
     let equal = equal_groups(problem);
-    let mut costs = sorted(Configuration::all(&equal), &equal, sms);
+    let mut costs = sorted(Configuration::all(&equal, instruction), &equal, sms);
     costs.retain(|cost| cost.configuration.is_legal(problem));
     costs
 }
@@ -55,18 +55,18 @@ fn sorted(configurations: Vec<Configuration>, problem: &GemmProblem, sms: u32) -
     costs
 }
 
-/// The algorithms for a problem on a device, the cheapest first: on Hopper the `wgmma` ones, unless
-/// A or B would have to be copied for TMA and `mma.sync` takes less time than that. Groups along m
-/// have those of groups of equal size.
+/// The algorithms for a problem on a device, the cheapest first: on Hopper the `wgmma` ones and on
+/// Blackwell the `tcgen05` ones, unless A or B would have to be copied for TMA and `mma.sync` takes
+/// less time than that. Groups along m have those of groups of equal size.
 pub(crate) fn algorithms(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
     let equal = equal_groups(problem);
-    if !has_wgmma(capability) || equal.batch.is_empty() {
+    let Some(instruction) = TmaInstruction::of(capability).filter(|_| !equal.batch.is_empty()) else {
         return ordered(&[], &equal, true);
-    }
-    let (costs, staged) = (rank(problem, sms), StagedBatch::of(&equal));
+    };
+    let (costs, staged) = (rank(problem, instruction, sms), StagedBatch::of(&equal));
     let mma_sync = || mma_sync_cycles(MmaSyncConfiguration::default(), equal.batch, sms);
-    let prefers_mma_sync =
-        !staged.is_unstaged() && mma_sync() < costs[0].cycles + staging_cycles(staged, equal.types);
+    let prefers_mma_sync = !staged.is_unstaged()
+        && mma_sync() < costs[0].cycles + staging_cycles(staged, equal.types, Machine::of(instruction));
     ordered(&costs, &equal, prefers_mma_sync)
 }
 
@@ -80,12 +80,13 @@ pub(crate) fn grouped_algorithms(
     sms: u32,
 ) -> Vec<Algorithm> {
     let any = GemmProblem { scales, ..GemmProblem::new(Problem::new(1, 1, 1), types) };
-    if problems.is_empty() || !has_wgmma(capability) {
+    let Some(instruction) = TmaInstruction::of(capability).filter(|_| !problems.is_empty()) else {
         return ordered(&[], &any, true);
-    }
-    let costs = rank_grouped(&average(problems, types, scales), sms);
+    };
+    let (costs, machine) =
+        (rank_grouped(&average(problems, types, scales), instruction, sms), Machine::of(instruction));
     let each = || problems.iter().map(|&problem| GemmProblem { scales, ..GemmProblem::new(problem, types) });
-    let staging: f64 = each().map(|problem| staging_cycles(StagedBatch::of(&problem), types)).sum();
+    let staging: f64 = each().map(|problem| staging_cycles(StagedBatch::of(&problem), types, machine)).sum();
     let mma_sync =
         |problem: GemmProblem| mma_sync_cycles(MmaSyncConfiguration::default(), problem.batch, sms);
     let prefers_mma_sync = staging > 0.0
@@ -93,10 +94,10 @@ pub(crate) fn grouped_algorithms(
     ordered(&costs, &any, prefers_mma_sync)
 }
 
-/// The `wgmma` algorithms of those costs, and before or after them `mma.sync`, if it computes the
+/// The algorithms of those costs, and before or after them `mma.sync`, if it computes the
 /// problem.
 fn ordered(costs: &[Cost], problem: &GemmProblem, prefers_mma_sync: bool) -> Vec<Algorithm> {
-    let mut all: Vec<_> = costs.iter().map(|cost| Algorithm::Wgmma(cost.configuration)).collect();
+    let mut all: Vec<_> = costs.iter().map(|cost| Algorithm::of(cost.configuration)).collect();
     if mma_sync_computes(problem) {
         let mma_sync = Algorithm::MmaSync(MmaSyncConfiguration::default());
         all.insert(if prefers_mma_sync { 0 } else { all.len() }, mma_sync);
@@ -105,8 +106,8 @@ fn ordered(costs: &[Cost], problem: &GemmProblem, prefers_mma_sync: bool) -> Vec
 }
 
 /// The costs of a group of that average problem, the cheapest first: tiles are not split.
-pub(crate) fn rank_grouped(average: &GemmProblem, sms: u32) -> Vec<Cost> {
-    rank(average, sms).into_iter().filter(|cost| !cost.configuration.splits()).collect()
+pub(crate) fn rank_grouped(average: &GemmProblem, instruction: TmaInstruction, sms: u32) -> Vec<Cost> {
+    rank(average, instruction, sms).into_iter().filter(|cost| !cost.configuration.splits()).collect()
 }
 
 /// As many problems of their average extents.
@@ -138,18 +139,23 @@ pub(crate) fn equal_groups(problem: &GemmProblem) -> GemmProblem {
 /// cheapest first. The model compares configurations of one instruction better than those of
 /// different ones.
 pub(crate) fn searched(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
-    let staging = staging_cycles(StagedBatch::of(problem), problem.types);
-    let wgmma = sorted(Configuration::searched(problem), problem, sms).into_iter();
-    let wgmma = wgmma.map(|cost| (cost.cycles + staging, Algorithm::Wgmma(cost.configuration)));
+    let by_tma = TmaInstruction::of(capability).into_iter().flat_map(|instruction| {
+        let staging = staging_cycles(StagedBatch::of(problem), problem.types, Machine::of(instruction));
+        let costs = sorted(Configuration::searched(problem, instruction), problem, sms).into_iter();
+        costs.map(move |cost| (cost.cycles + staging, Algorithm::of(cost.configuration)))
+    });
     let mma_sync = MmaSyncConfiguration::all(capability).into_iter();
     let mma_sync = mma_sync.map(|configuration| {
         (mma_sync_cycles(configuration, problem.batch, sms), Algorithm::MmaSync(configuration))
     });
-    let mut all: Vec<_> =
-        wgmma.chain(mma_sync).filter(|(_, algorithm)| algorithm.check(problem, capability).is_ok()).collect();
+    let mut all: Vec<_> = by_tma
+        .chain(mma_sync)
+        .filter(|(_, algorithm)| algorithm.check(problem, capability).is_ok())
+        .collect();
     all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let all: Vec<Algorithm> = all.into_iter().map(|(_, algorithm)| algorithm).collect();
-    let first_of = |wgmma: bool| all.iter().copied().find(|algorithm| algorithm.is_wgmma() == wgmma);
+    let first_of =
+        |by_tma: bool| all.iter().copied().find(|algorithm| algorithm.configuration().is_some() == by_tma);
     let first: Vec<_> = [true, false].into_iter().filter_map(first_of).collect();
     let others = all.iter().copied().filter(|algorithm| !first.contains(algorithm));
     first.iter().copied().chain(others).collect()
@@ -161,8 +167,8 @@ pub(crate) fn around(algorithm: Algorithm, problem: &GemmProblem, capability: &C
         Algorithm::MmaSync(configuration) => {
             configuration.around(capability).into_iter().map(Algorithm::MmaSync).collect()
         }
-        Algorithm::Wgmma(configuration) => {
-            configuration.around(problem).into_iter().map(Algorithm::Wgmma).collect()
+        Algorithm::Wgmma(configuration) | Algorithm::Tcgen05(configuration) => {
+            configuration.around(problem).into_iter().map(Algorithm::of).collect()
         }
     }
 }
@@ -181,7 +187,7 @@ pub(crate) fn explain(
 ) -> String {
     let mut lines = vec![format!("rank  {} configurations{of}, by the cost model", costs.len())];
     let shown = costs.iter().enumerate();
-    let shown = shown.map(|(rank, cost)| (rank, cost, Algorithm::Wgmma(cost.configuration) == chosen));
+    let shown = shown.map(|(rank, cost)| (rank, cost, Algorithm::of(cost.configuration) == chosen));
     lines.extend(
         shown.filter(|(rank, _, is_chosen)| *rank < SHOWN || *is_chosen).map(|(rank, cost, is_chosen)| {
             format!("{:>2}{rank:>3} {cost}", if is_chosen { "->" } else { "" })
@@ -195,10 +201,10 @@ pub(crate) fn explain(
 /// Why the heuristic chooses an algorithm.
 pub(crate) fn reason(algorithm: Algorithm, capability: &Capability) -> &'static str {
     match algorithm {
-        Algorithm::Wgmma(_) => "the cheapest by the cost model",
-        Algorithm::MmaSync(_) if has_wgmma(capability) => {
+        Algorithm::Wgmma(_) | Algorithm::Tcgen05(_) => "the cheapest by the cost model",
+        Algorithm::MmaSync(_) if TmaInstruction::of(capability).is_some() => {
             "TMA cannot read A and B as they are, and copying them takes longer"
         }
-        Algorithm::MmaSync(_) => "wgmma needs sm_90a",
+        Algorithm::MmaSync(_) => "wgmma needs sm_90a, and tcgen05 sm_100a or sm_103a",
     }
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use warpwright::arch::Capability;
 use warpwright::runtime::{Buffer, Device, DeviceProperties, LaunchCounts, Stream, TensorMap, TileMaps};
 
-use super::config::{Algorithm, Configuration, has_wgmma, mma_sync_computes};
+use super::config::{Algorithm, Configuration, TmaInstruction, mma_sync_computes};
 use super::cost::Cost;
 use super::heuristic;
 use super::maps::{OperandMaps, Reading, scale_maps};
 use super::tune::{self, Key};
 use crate::gemm::device::epilogue::{Fused, FusedEpilogue};
-use crate::gemm::device::kernel::{Batching, MmaSyncKernel, WgmmaKernel};
+use crate::gemm::device::kernel::{Batching, MmaSyncKernel, Tcgen05Kernel, TmaKernel, WgmmaKernel};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
-use crate::gemm::device::mainloop::wgmma::WgmmaGemm;
+use crate::gemm::device::mainloop::tma::{Schedule, TmaGemm};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, NUMBERS, PresentArguments};
 use crate::gemm::problem::error::GemmError;
@@ -92,10 +92,12 @@ pub(crate) fn choose(
 /// Refuses types and block scales that no kernel of the device computes.
 pub(crate) fn expect_kernel(problem: &GemmProblem, capability: &Capability) -> Result<(), GemmError> {
     let target = capability.target;
-    match has_wgmma(capability) || mma_sync_computes(problem) {
+    let by_tma = TmaInstruction::of(capability)
+        .is_some_and(|instruction| problem.scales.is_none() || instruction.promotes());
+    match by_tma || mma_sync_computes(problem) {
         true => Ok(()),
         false if problem.scales.is_some() => Err(GemmError::NoBlockScales { target }),
-        false => Err(GemmError::NoWgmma { types: problem.types.inputs(), target }),
+        false => Err(GemmError::NoTmaInstruction { types: problem.types.inputs(), target }),
     }
 }
 
@@ -153,11 +155,11 @@ impl Plan {
                 let fused = Fused { gemm, epilogue, present, transposed: false };
                 mma_sync::<C, E>(operations, problem, fused)
             }
-            Algorithm::Wgmma(configuration) => {
+            Algorithm::Wgmma(configuration) | Algorithm::Tcgen05(configuration) => {
                 let reading = Reading::new(problem, configuration);
                 let (gemm, transposed) = (reading.gemm, configuration.transposed);
                 let fused = Fused { gemm, epilogue, present, transposed };
-                wgmma::<C, E>(operations, problem, configuration, &reading, fused)
+                by_tma::<C, E>(operations, problem, configuration, &reading, fused)
             }
         }
     }
@@ -241,8 +243,8 @@ fn mma_sync<C: GemmOutput, E: FusedEpilogue<C>>(
     })
 }
 
-/// What all launches of a `wgmma` kernel share, whatever its types.
-struct WgmmaLaunches {
+/// What all launches of a kernel that TMA feeds share, whatever its types.
+struct TmaLaunches {
     transposed: bool,
     operands: OperandMaps,
     /// The maps of the kernel's A scales and B scales.
@@ -255,8 +257,8 @@ struct WgmmaLaunches {
     problem: ([u32; 4], u64),
 }
 
-/// The arguments of a launch of the `wgmma` kernel.
-struct WgmmaArguments<'l> {
+/// The arguments of its launch.
+struct TmaArguments<'l> {
     operands: &'l [TensorMap; 2],
     scales: Option<&'l [TensorMap; 2]>,
     c_map: &'l TensorMap,
@@ -268,16 +270,16 @@ struct WgmmaArguments<'l> {
     problem: ([u32; 4], u64, &'l Buffer<u32>),
 }
 
-type WgmmaStart = dyn Fn(&Stream, WgmmaArguments<'_>) -> Result<LaunchCounts> + Send + Sync;
+type TmaStart = dyn Fn(&Stream, TmaArguments<'_>) -> Result<LaunchCounts> + Send + Sync;
 
-impl WgmmaLaunches {
+impl TmaLaunches {
     /// The plan of launches that `start` starts.
     fn plan(
         self,
         ptx: Arc<str>,
-        start: impl Fn(&Stream, WgmmaArguments<'_>) -> Result<LaunchCounts> + Send + Sync + 'static,
+        start: impl Fn(&Stream, TmaArguments<'_>) -> Result<LaunchCounts> + Send + Sync + 'static,
     ) -> Plan {
-        let start: Box<WgmmaStart> = Box::new(start);
+        let start: Box<TmaStart> = Box::new(start);
         let launch = move |operations: &Operations,
                            stream: &Stream,
                            buffers: Buffers<'_>,
@@ -293,7 +295,7 @@ impl WgmmaLaunches {
         stream: &Stream,
         buffers: Buffers<'_>,
         epilogue: EpilogueValues<'_>,
-        start: &WgmmaStart,
+        start: &TmaStart,
     ) -> Result<LaunchCounts> {
         let Buffers { a, b, c, scales, offsets } = buffers;
         let operands = if self.transposed { [b, a] } else { [a, b] };
@@ -303,7 +305,7 @@ impl WgmmaLaunches {
             operations.with_scratch(stream, |Workspace { parts, arrived, nothing }: &mut Workspace| {
                 let ((accumulators, counters), device) = (self.workspace, operations.device());
                 let nothing = &*nothing.at_least(device, 1)?;
-                let arguments = WgmmaArguments {
+                let arguments = TmaArguments {
                     operands,
                     scales: scales.as_ref(),
                     // What the kernel does not read is some map.
@@ -321,23 +323,23 @@ impl WgmmaLaunches {
     }
 }
 
-/// The plan of a launch of the `wgmma` kernel.
-fn wgmma<C: GemmOutput, E: FusedEpilogue<C>>(
+/// The plan of a launch of a kernel that TMA feeds.
+fn by_tma<C: GemmOutput, E: FusedEpilogue<C>>(
     operations: &Operations,
     problem: &GemmProblem,
     configuration: Configuration,
     reading: &Reading,
-    fused: Fused<WgmmaGemm, E>,
+    fused: Fused<TmaGemm, E>,
 ) -> Result<Plan> {
     let (Batch { count, c_stride, .. }, batching) = (problem.batch, Batching::of(problem));
     let tma_store = problem.batch.tma_stores(C::BYTES);
     let capacity = if batching == Batching::AlongM { count.next_power_of_two() } else { 0 };
-    let kernel = WgmmaKernel { fused, batching, own: reading.own, capacity, tma_store };
+    let kernel = TmaKernel { fused, batching, own: reading.own, capacity, tma_store };
     let most = GemmProblem { batch: most_tiles(problem, configuration), ..*problem };
     let cost = Cost::of(configuration, &most, operations.device().properties().sm_count);
     let Problem { m, n, k, .. } = reading.staged.batch.problem;
     let matrices = (batching == Batching::Batched).then_some((count, c_stride));
-    let launches = WgmmaLaunches {
+    let launches = TmaLaunches {
         transposed: configuration.transposed,
         operands: OperandMaps::new(reading)?,
         scales: reading.scale_maps()?,
@@ -347,20 +349,25 @@ fn wgmma<C: GemmOutput, E: FusedEpilogue<C>>(
     };
     if problem.scales.is_none() {
         return with_operands!(reading.types, A, B => {
-            let compiled = operations.kernel(kernel, WgmmaKernel::<E>::gemm::<A, B, C>)?;
+            let compiled = match configuration.schedule {
+                Schedule::TensorMemory => {
+                    operations.kernel(Tcgen05Kernel(kernel), Tcgen05Kernel::<E>::gemm::<A, B, C>)?
+                }
+                _ => operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::gemm::<A, B, C>)?,
+            };
             let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
             Ok(launches.plan(ptx, move |stream, launch| {
-                let WgmmaArguments { operands: [a, b], c_map, c, parts, arrived, problem, .. } = launch;
+                let TmaArguments { operands: [a, b], c_map, c, parts, arrived, problem, .. } = launch;
                 let (c, epilogue) = (c.cast_mut::<C>(), passed::<C>(launch.epilogue, launch.nothing));
                 Ok(compiled.launch(stream, shape, ((a, b), c_map, c, epilogue, parts, arrived, problem))?)
             }))
         });
     }
     with_scaled_operands!(reading.types, A, B => {
-        let compiled = operations.kernel(kernel, WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?;
+        let compiled = operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?;
         let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
         Ok(launches.plan(ptx, move |stream, launch| {
-            let WgmmaArguments { operands: [a, b], c_map, c, parts, arrived, problem, .. } = launch;
+            let TmaArguments { operands: [a, b], c_map, c, parts, arrived, problem, .. } = launch;
             let [a_scales, b_scales] = launch.scales.expect("the operands have block scales");
             let (c, epilogue) = (c.cast_mut::<C>(), passed::<C>(launch.epilogue, launch.nothing));
             let arguments = ((a, b), (a_scales, b_scales), c_map, c, epilogue, parts, arrived, problem);

@@ -1,4 +1,4 @@
-//! Tensor maps of a problem's matrices as the `wgmma` kernel reads them, and staged copies of the
+//! Tensor maps of a problem's matrices as kernels by TMA read them, and staged copies of the
 //! operands that TMA cannot read.
 
 use warpwright::arch::DataType;
@@ -9,7 +9,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream, TensorMap, Til
 use super::config::Configuration;
 use crate::gemm::device::kernel::Batching;
 use crate::gemm::device::mainloop::promotion::TileScales;
-use crate::gemm::device::mainloop::wgmma::WgmmaGemm;
+use crate::gemm::device::mainloop::tma::TmaGemm;
 use crate::gemm::device::staging::{OperandCopy, StagedBatch};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::error::GemmError;
@@ -17,7 +17,7 @@ use crate::gemm::problem::scales::BlockScales;
 use crate::gemm::problem::types::{GemmTypes, with_operand, with_output};
 use crate::operations::{Operations, Result, Scratch, both};
 
-/// A problem as the `wgmma` kernel reads it: if it computes C's transpose, its A is the problem's
+/// A problem as a kernel by TMA reads it: if it computes C's transpose, its A is the problem's
 /// B.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading {
@@ -27,7 +27,7 @@ pub(crate) struct Reading {
     pub(crate) types: GemmTypes,
     /// Whether there is an A, and a B, for each problem.
     pub(crate) own: (bool, bool),
-    pub(crate) gemm: WgmmaGemm,
+    pub(crate) gemm: TmaGemm,
 }
 
 impl Reading {
@@ -56,7 +56,7 @@ impl Reading {
             let matrices = own.then_some((count, stride));
             tile_maps((padded, blocks), matrices, scales.tile(tile))
         };
-        let WgmmaGemm { tile, scales, .. } = self.gemm;
+        let TmaGemm { tile, scales, .. } = self.gemm;
         let Some(scales) = scales else { return Ok(None) };
         Ok(Some([maps(scales.a, m, self.own.0, tile.0)?, maps(scales.b, n, self.own.1, tile.1)?]))
     }

@@ -7,8 +7,10 @@ use warpwright::layout;
 #[derive(Debug, thiserror::Error)]
 pub enum GemmError {
     /// The device has no kernel for the types.
-    #[error("{types} operands need wgmma (sm_90a), and the device is {target}: use bf16 or f16 operands")]
-    NoWgmma {
+    #[error(
+        "{types} operands need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is {target}: use bf16 or f16 operands"
+    )]
+    NoTmaInstruction {
         /// The types of A and B.
         types: String,
         /// The device's architecture.

@@ -11,7 +11,7 @@ use warpwright_harness::{
 };
 
 use crate::gemm::device::staging::StagedBatch;
-use crate::gemm::host::config::Algorithm;
+use crate::gemm::host::config::{Algorithm, TmaInstruction};
 use crate::gemm::host::{heuristic, launch, tune};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::Activation;
@@ -147,6 +147,19 @@ enum Instruction {
     /// `wgmma`.
     #[default]
     Wgmma,
+    /// `tcgen05.mma`.
+    Tcgen05,
+}
+
+impl Instruction {
+    /// That of an algorithm.
+    fn of(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::MmaSync(_) => Self::MmaSync,
+            Algorithm::Wgmma(_) => Self::Wgmma,
+            Algorithm::Tcgen05(_) => Self::Tcgen05,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
@@ -300,7 +313,7 @@ impl GemmWorkload {
     }
 
     fn allows(&self, algorithm: Algorithm) -> bool {
-        self.instruction.is_none_or(|instruction| algorithm.is_wgmma() == (instruction == Instruction::Wgmma))
+        self.instruction.is_none_or(|instruction| instruction == Instruction::of(algorithm))
     }
 
     /// Why no algorithm has the instruction that the options name.
@@ -310,6 +323,9 @@ impl GemmWorkload {
             Some(Instruction::MmaSync) => {
                 let scales = if self.granularities().is_some() { " with block scales" } else { "" };
                 format!("its kernel takes bf16 and f16 operands, not {}{scales}", types.inputs())
+            }
+            Some(Instruction::Tcgen05) => {
+                format!("it needs sm_100a or sm_103a, and the device is {}", capability.target)
             }
             _ => format!("it needs sm_90a, and the device is {}", capability.target),
         };
@@ -342,7 +358,7 @@ impl GemmWorkload {
             return Ok((tuned, format!("tuned: the fastest that `warpwright tune` timed ({file})")));
         } else if self.instruction == Some(Instruction::MmaSync) {
             "chosen by --instruction".to_owned()
-        } else if algorithm.is_wgmma() {
+        } else if algorithm.configuration().is_some() {
             format!("{by_model}; no tuned result is cached")
         } else {
             by_model.to_owned()
@@ -401,9 +417,11 @@ impl Workload for GemmWorkload {
             let cases = self.cases(setup.seed());
             let (algorithm, reason) = self.algorithm(&cases, setup)?;
             let (problem, sms) = (self.described(&cases[0], self.types()?), setup.sm_count());
-            if !algorithm.is_wgmma() {
+            let Some(instruction) =
+                TmaInstruction::of(setup.capability()).filter(|_| algorithm.configuration().is_some())
+            else {
                 return Ok(format!("{algorithm}: {reason}"));
-            }
+            };
             let (of, costs, copies) = match self.grouping {
                 Grouping::Unlike => {
                     let problems: Vec<_> = cases.iter().map(|case| case.batch.problem).collect();
@@ -419,7 +437,7 @@ impl Workload for GemmWorkload {
                     });
                     let Batch { problem: Problem { m, n, k, .. }, count, .. } = average.batch;
                     let of = format!(" for {count} problems of {m} x {n} x {k} on average");
-                    (of, heuristic::rank_grouped(&average, sms), copies.into_iter().collect())
+                    (of, heuristic::rank_grouped(&average, instruction, sms), copies.into_iter().collect())
                 }
                 _ => {
                     let equal = heuristic::equal_groups(&problem);
@@ -428,7 +446,7 @@ impl Workload for GemmWorkload {
                         Grouping::AlongM => format!(" for {count} equal groups of {m} x {n} x {k}"),
                         _ => String::new(),
                     };
-                    (of, heuristic::rank(&problem, sms), StagedBatch::of(&problem).describe())
+                    (of, heuristic::rank(&problem, instruction, sms), StagedBatch::of(&problem).describe())
                 }
             };
             let types =

@@ -2,4 +2,6 @@
 
 pub mod mma_sync;
 pub mod promotion;
+pub mod tcgen05;
+pub mod tma;
 pub mod wgmma;

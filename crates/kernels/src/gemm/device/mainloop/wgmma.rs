@@ -17,76 +17,34 @@
 //! loop. Operands with block scales have these next to the tiles in each stage, and their k-blocks
 //! are [promoted](super::promotion).
 
-use serde::{Deserialize, Serialize};
 use warpwright::arch::DataType;
 use warpwright::layout::Error;
 use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
-use super::promotion::{BlockScaling, Promotion, StagedScales};
-use crate::gemm::device::cluster_split::{ClusterSplit, slice_columns};
+use super::promotion::{Promotion, StagedScales};
+use super::tma::{CONSUMERS, Schedule, Stages, TmaGemm};
+use crate::gemm::device::cluster_split::ClusterSplit;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::reduction::Reduction;
 use crate::gemm::device::scheduler::TileScheduler;
-use crate::gemm::device::store::{AccumulatorTile, TmaStore};
-use crate::gemm::problem::types::{GemmOutput, MatrixLayout, Operand};
-
-/// How the two consumer warpgroups share the tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Schedule {
-    /// Both compute one tile, half of its rows each.
-    Cooperative,
-    /// Each computes every other tile.
-    Pingpong,
-}
-
-/// Consumer warpgroups of a CTA.
-pub(crate) const CONSUMERS: u32 = 2;
-
-/// C = A·B; A is (m, k), B is (k, n), C is (m, n). The accumulators are `f32`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WgmmaGemm {
-    /// The layout of A.
-    pub a: MatrixLayout,
-    /// The layout of B.
-    pub b: MatrixLayout,
-    /// The layout of C.
-    pub c: MatrixLayout,
-    /// The CTA tile: (m, n, k).
-    pub tile: (u32, u32, u32),
-    /// How the consumers share the tiles.
-    pub schedule: Schedule,
-    /// CTAs of a cluster along m and n.
-    pub cluster: (u32, u32),
-    /// Stages of the pipeline.
-    pub stages: u32,
-    /// Rows of clusters' tiles that are rasterized together, so that what they share stays in L2.
-    pub raster: u32,
-    /// Whether tiles of the last waves are split along k, so that all SMs have the same work.
-    pub stream_k: bool,
-    /// CTAs of a cluster that multiply a part of a tile's k each; 1 if none does. They add their
-    /// parts in shared memory: a launch has as many of them as there are tiles.
-    pub split_k: u32,
-    /// The block scales of A and B: the schedule is cooperative, and a k-block is as deep as a
-    /// scale's.
-    pub scales: Option<BlockScaling>,
-}
-
-impl From<Schedule> for ConsumerSchedule {
-    fn from(schedule: Schedule) -> Self {
-        match schedule {
-            Schedule::Cooperative => Self::Cooperative,
-            Schedule::Pingpong => Self::Pingpong,
-        }
-    }
-}
+use crate::gemm::device::store::AccumulatorTile;
+use crate::gemm::problem::types::Operand;
 
 impl Schedule {
     /// Consumers that compute one tile.
     pub(crate) fn cooperating(self) -> u32 {
         match self {
             Self::Cooperative => CONSUMERS,
-            Self::Pingpong => 1,
+            Self::Pingpong | Self::TensorMemory => 1,
+        }
+    }
+
+    /// How the consumers share the stages.
+    fn consumers(self) -> ConsumerSchedule {
+        match self {
+            Self::Pingpong => ConsumerSchedule::Pingpong,
+            Self::Cooperative | Self::TensorMemory => ConsumerSchedule::Cooperative,
         }
     }
 }
@@ -96,29 +54,7 @@ fn atom<A: Operand, B: Operand>(columns: u32) -> Result<MmaAtom, Error> {
     MmaAtom::wgmma(columns, Types { b: B::DATA_TYPE, ..Types::new(A::DATA_TYPE, DataType::F32) })
 }
 
-impl WgmmaGemm {
-    /// The tile of A in shared memory.
-    pub fn a_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
-        let major = if self.a == MatrixLayout::RowMajor { Major::K } else { Major::Mn };
-        Ok(TmaTile::new::<T>((self.tile.0, self.tile.2), major)?.sliced(self.cluster.1))
-    }
-
-    /// The tile of B in shared memory, as (n, k).
-    pub fn b_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
-        let major = if self.b == MatrixLayout::ColumnMajor { Major::K } else { Major::Mn };
-        Ok(TmaTile::new::<T>((self.tile.1, self.tile.2), major)?.sliced(self.cluster.0))
-    }
-
-    /// The box of C that a warpgroup stores at once.
-    pub fn c_tile<C: GemmOutput>(&self) -> Result<TmaTile, Error> {
-        TmaStore::<C>::tile_box(self.stored_columns(), self.c)
-    }
-
-    /// Columns of a tile that a CTA stores.
-    pub(crate) fn stored_columns(&self) -> u32 {
-        slice_columns((self.tile.0, self.tile.1), self.schedule, self.split_k)
-    }
-
+impl TmaGemm {
     /// The producer and the consumers. With at most 128 accumulators a thread, an equal share of
     /// the registers is enough.
     fn role_sizes(&self) -> [RoleSize; 2] {
@@ -132,26 +68,27 @@ impl WgmmaGemm {
 }
 
 #[device]
-impl WgmmaGemm {
-    /// Computes this CTA's tiles, and calls `epilogue` with each. Parts of split tiles are reduced
-    /// in `workspace`.
-    pub(crate) fn compute<A: Operand, B: Operand>(
+impl TmaGemm {
+    /// [`compute`](Self::compute) with accumulators in the registers of the consumers.
+    pub(super) fn compute_in_registers<A: Operand, B: Operand>(
         &self,
         problems: &Problems,
         workspace: (&Global<f32>, &Global<u32>),
         epilogue: &dyn Fn(&mut AccumulatorTile),
     ) {
-        let (tile_m, tile_n, tile_k) = self.tile;
+        let (tile_m, tile_n, _) = self.tile;
         let cooperating = self.schedule.cooperating();
         let [producer, consumer] = roles(self.role_sizes());
         let cluster = ClusterGrid::new(self.cluster);
         let mut stages = Pipeline::stages(self.stages);
-        let a_tiles = stages.operand::<A>(self.a_tile::<A>());
-        let b_tiles = stages.operand::<B>(self.b_tile::<B>());
-        let scales = self.scales.map(|scales| StagedScales::new(scales, self.tile, &mut stages));
+        let tiles = Stages::<A, B> {
+            a: stages.operand(self.a_tile::<A>()),
+            b: stages.operand(self.b_tile::<B>()),
+            scales: self.scales.map(|scales| StagedScales::new(scales, self.tile, &mut stages)),
+        };
         let cluster_split =
             (self.split_k != 1).then(|| ClusterSplit::new((tile_m, tile_n), CONSUMERS, self.split_k));
-        let pipeline = stages.connect(consumer, self.schedule.into(), cluster);
+        let pipeline = stages.connect(consumer, self.schedule.consumers(), cluster);
         if let Some(split) = cluster_split {
             split.begin();
         }
@@ -169,25 +106,7 @@ impl WgmmaGemm {
         if producer.is_mine() {
             producer.begin();
             if producer.leads() {
-                let mut pipeline = pipeline.producer();
-                for index in 0..scheduler.units {
-                    let unit = scheduler.unit(index);
-                    let (row, column) = scheduler.origin(unit);
-                    let (a, b) = problems.operands(unit.problem);
-                    let scales =
-                        scales.as_ref().map(|scales| scales.of(problems, unit.problem, (row, column)));
-                    for k_block in unit.first..unit.first + unit.k_blocks {
-                        let a = a_tiles.load(a, (row, k_block * tile_k), cluster.multicast_a());
-                        let b = b_tiles.load(b, (column, k_block * tile_k), cluster.multicast_b());
-                        match &scales {
-                            None => pipeline.load([a, b]),
-                            Some(scales) => {
-                                pipeline.load([a, b, scales.load_a(k_block), scales.load_b(k_block)])
-                            }
-                        }
-                    }
-                }
-                pipeline.tail();
+                self.load(&tiles, pipeline.producer(), &scheduler, problems, cluster);
             }
         } else {
             consumer.begin();
@@ -196,20 +115,28 @@ impl WgmmaGemm {
             // This warpgroup's part of a tile, and its first unit; with pingpong it skips the
             // others'.
             let pingpong = self.schedule == Schedule::Pingpong;
-            let (rank, turn) = match self.schedule {
-                Schedule::Cooperative => (consumer.warpgroup(), constant(0u32)),
-                Schedule::Pingpong => (constant(0u32), consumer.warpgroup()),
+            let (rank, turn) = if pingpong {
+                (constant(0u32), consumer.warpgroup())
+            } else {
+                (consumer.warpgroup(), constant(0u32))
             };
-            let a = mma.a_operand(a_tiles.tensor(), rank);
-            let b = mma.b_operand(b_tiles.tensor());
+            let a = mma.a_operand(tiles.a.tensor(), rank);
+            let b = mma.b_operand(tiles.b.tensor());
             let thread = mma.thread(consumer.thread() % (cooperating * 128));
             let mut accumulators: Fragment<f32> = thread.c_fragment((tile_m, tile_n));
             accumulators.clear();
-            let mut promotion = scales.map(|scales| Promotion::new(scales, &mma, &thread, self.tile));
+            let mut promotion = tiles.scales.map(|scales| Promotion::new(scales, &mma, &thread, self.tile));
             let leads = consumer.leads_warpgroup();
             let tile_of = |unit, (row, column), accumulators: &Fragment<f32>| {
                 let at = (row + rank * 64, column);
-                AccumulatorTile::new(accumulators, (consumer, leads), unit, at, self.tile.1, 64 * cooperating)
+                AccumulatorTile::new(
+                    accumulators,
+                    (consumer, leads),
+                    unit,
+                    at,
+                    self.tile.1,
+                    (16, 64 * cooperating),
+                )
             };
             if pingpong {
                 consumer.begin_turns();

@@ -1,0 +1,216 @@
+//! GEMM on Blackwell's tensor cores: TMA, mbarriers and `tcgen05.mma`, in persistent
+//! warp-specialized CTAs.
+//!
+//! ```text
+//! producer (1 thread)     TMA: A (128, 64) and B (256, 64), a k-block, into the next stage of the pipeline
+//! multiplier (1 thread)   tcgen05.mma: an accumulator += A B from the oldest stage; a commit releases the stage
+//! store (4 warps)         tcgen05.ld: 128 columns at once; epilogue, rounding and stores as on Hopper
+//!
+//! tensor memory           accumulator 0 (128, 256)     accumulator 1 (128, 256)
+//! multiplier              tile 0           tile 2 ..   tile 1 ..
+//! store                        tile 0                       tile 1 ..
+//! ```
+//!
+//! A warp reads the 32 rows of its quarter of tensor memory as two times 16 rows, in the shape
+//! `.16x256b`: a thread then has the elements that it has of a `wgmma` accumulator, so that
+//! epilogues, stores and reductions are the same.
+
+use warpwright::arch::DataType;
+use warpwright::arch::limits::TENSOR_MEMORY_COLUMNS;
+use warpwright::layout::atom::{MmaAtom, Types};
+use warpwright::prelude::*;
+
+use super::tma::{Stages, TmaGemm, slice_of_tensor_memory};
+use crate::gemm::device::problems::Problems;
+use crate::gemm::device::reduction::Reduction;
+use crate::gemm::device::scheduler::TileScheduler;
+use crate::gemm::device::store::{AccumulatorTile, TENSOR_MEMORY_ROWS};
+use crate::gemm::problem::types::Operand;
+
+/// Tiles in tensor memory, at most: one is multiplied while the other is stored.
+const MAX_ACCUMULATORS: u32 = 2;
+
+/// Registers of the producer, the multiplier and the warpgroup that stores, all 504 of three threads
+/// at launch: nothing spills, with every part of the linear epilogue (ptxas 13).
+const ROLES: [u32; 3] = [144, 144, 216];
+
+/// Warps that store.
+const STORING_WARPS: u32 = 4;
+
+/// The tiles of accumulators in tensor memory, between the thread that multiplies and the
+/// warpgroup that stores.
+#[derive(Clone, Copy, DeviceValue)]
+struct Accumulators {
+    /// Complete when a tile's MMAs are.
+    full: Mbarriers,
+    /// Complete when the warps have read a tile.
+    empty: Mbarriers,
+    /// The address of the allocated columns.
+    holder: Shared<u32>,
+    /// Columns of a tile.
+    columns: u32,
+    /// Tiles.
+    count: u32,
+}
+
+#[device]
+impl Accumulators {
+    /// Allocates tiles of `columns` columns, by the first warp of `owner`. Threads use them after
+    /// the CTA has synchronized and [`tensor_fence_after_sync`].
+    fn allocate(columns: u32, owner: Role) -> Self {
+        let count = (TENSOR_MEMORY_COLUMNS / columns).min(MAX_ACCUMULATORS);
+        let (full, empty) = (Mbarriers::new(count), Mbarriers::new(count));
+        let own = Self { full, empty, holder: shared_array::<u32>(1), columns, count };
+        if thread_idx().x == 0 {
+            for (full, empty) in full.iter().zip(empty.iter()) {
+                full.init(1);
+                empty.init(STORING_WARPS);
+            }
+        }
+        if owner.thread() < 32 {
+            allocate_tensor_memory(CtaGroup::One, own.allocated(), own.holder);
+        }
+        tensor_fence_before_sync();
+        own
+    }
+
+    /// Frees the columns, when no thread uses them any more: all threads of the CTA call it.
+    fn free(&self, memory: TensorMemory, owner: Role) {
+        tensor_fence_before_sync();
+        sync_threads();
+        if owner.thread() < 32 {
+            memory.free(CtaGroup::One, self.allocated());
+        }
+    }
+
+    /// Columns of the allocation.
+    fn allocated(&self) -> u32 {
+        (self.count * self.columns).next_power_of_two().max(32)
+    }
+
+    /// The number and the parity of the tile that holds work unit `index`.
+    fn position(&self, index: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
+        (index % self.count, index / self.count % 2u32)
+    }
+}
+
+/// Reads `columns` columns of a warp's 32 rows: the upper 16 of them first.
+#[device]
+fn read(from: TensorMemory, columns: u32, to: &mut Fragment<f32>) {
+    let access = TensorMemoryAccess::new(TensorMemoryShape::Rows16x256b);
+    let load = |from: TensorMemory| match columns {
+        16 => from.load_with::<8>(access).to_vec(),
+        32 => from.load_with::<16>(access).to_vec(),
+        64 => from.load_with::<32>(access).to_vec(),
+        _ => from.load_with::<64>(access).to_vec(),
+    };
+    let loaded = [load(from), load(from.row(TENSOR_MEMORY_ROWS.1))].concat();
+    wait_tensor_loads();
+    for (index, value) in (0..to.len()).zip(loaded) {
+        to.set(index, value.bit_cast::<f32>());
+    }
+}
+
+#[device]
+impl TmaGemm {
+    /// [`compute`](Self::compute) with accumulators in tensor memory.
+    pub(super) fn compute_in_tensor_memory<A: Operand, B: Operand>(
+        &self,
+        problems: &Problems,
+        workspace: (&Global<f32>, &Global<u32>),
+        epilogue: &dyn Fn(&mut AccumulatorTile),
+    ) {
+        let (tile_m, tile_n, _) = self.tile;
+        let [producer, multiplier, store] = roles(ROLES.map(|registers| warpgroups(1).registers(registers)));
+        let cluster = ClusterGrid::new(self.cluster);
+        let mut stages = Pipeline::stages(self.stages);
+        let tiles = Stages::<A, B> {
+            a: stages.operand(self.a_tile::<A>()),
+            b: stages.operand(self.b_tile::<B>()),
+            scales: None,
+        };
+        let accumulators = Accumulators::allocate(tile_n, multiplier);
+        let pipeline = stages.connect(multiplier, ConsumerSchedule::Cooperative, cluster);
+        tensor_fence_after_sync();
+        let memory = TensorMemory::at(accumulators.holder);
+        let splitting = (self.stream_k, self.split_k);
+        let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, splitting);
+        if producer.leads() {
+            problems.prefetch();
+        }
+        // All this ran beside the end of the predecessor; from here on, its results are there.
+        launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
+        scheduler.count_tiles();
+        let slice = slice_of_tensor_memory(tile_n);
+        let slices = tile_n / slice;
+        let reduction = self.stream_k.then(|| Reduction::new(workspace, 1, slices, cluster));
+
+        if producer.is_mine() {
+            producer.begin();
+            if producer.leads() {
+                self.load(&tiles, pipeline.producer(), &scheduler, problems, cluster);
+            }
+        } else if multiplier.is_mine() {
+            multiplier.begin();
+            if multiplier.leads() {
+                let mut pipeline = pipeline.consumer();
+                let types = TensorCoreTypes { a: A::DATA_TYPE, b: B::DATA_TYPE, d: DataType::F32 };
+                let mma = TensorCoreMma::new(CtaGroup::One, types, tile_m, tile_n);
+                let (a, b) = (mma.a_operand(tiles.a.tensor()), mma.b_operand(tiles.b.tensor()));
+                for index in 0..scheduler.units {
+                    let (buffer, parity) = accumulators.position(index);
+                    accumulators.empty.at(buffer).wait_parity(parity ^ 1u32);
+                    tensor_fence_after_sync();
+                    let product = memory.column(buffer * tile_n);
+                    for k_block in 0..scheduler.unit(index).k_blocks {
+                        let at = (All, All, pipeline.wait());
+                        let accumulate = Accumulate::If(k_block.ne(0u32));
+                        mma.issue(product, &a.slice(at), &b.slice(at), accumulate);
+                        pipeline.release_after_mma(CtaGroup::One);
+                    }
+                    commit_tensor_core(CtaGroup::One, accumulators.full.at(buffer));
+                }
+            }
+        } else {
+            store.begin();
+            let (leads, warp) = (store.leads_warpgroup(), store.thread() / 32u32);
+            // A `wgmma` of this width has its accumulators where `read` puts them.
+            let atom = MmaAtom::wgmma(slice, Types::new(DataType::Bf16, DataType::F32));
+            let registers = TiledMma::warpgroups(atom, 1).thread(store.thread());
+            let mut values: Fragment<f32> = registers.c_fragment((tile_m, slice));
+            for index in 0..scheduler.units {
+                let unit = scheduler.unit(index);
+                let (row, column) = scheduler.origin(unit);
+                let (buffer, parity) = accumulators.position(index);
+                accumulators.full.at(buffer).wait_parity(parity);
+                tensor_fence_after_sync();
+                let rows = memory.row(warp * 32u32).column(buffer * tile_n);
+                for part in 0..constant(slices) {
+                    read(rows.column(part * slice), slice, &mut values);
+                    if part == slices - 1 {
+                        // The next tile may be multiplied into what this one held.
+                        tensor_fence_before_sync();
+                        sync_warp(ALL_LANES);
+                        if elect(ALL_LANES) {
+                            accumulators.empty.at(buffer).arrive();
+                        }
+                    }
+                    let at = (row, column + part * slice);
+                    let mut tile =
+                        AccumulatorTile::new(&values, (store, leads), unit, at, slice, TENSOR_MEMORY_ROWS);
+                    match &reduction {
+                        None => epilogue(&mut tile),
+                        Some(reduction) => {
+                            let is_whole = reduction.complete(&scheduler, unit, part, &mut tile);
+                            if is_whole {
+                                epilogue(&mut tile);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        accumulators.free(memory, multiplier);
+    }
+}

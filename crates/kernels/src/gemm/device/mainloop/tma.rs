@@ -1,0 +1,168 @@
+//! GEMMs of persistent warp-specialized CTAs that TMA feeds: what the main loops by `wgmma` and by
+//! `tcgen05` have in common.
+
+use serde::{Deserialize, Serialize};
+use warpwright::layout::Error;
+use warpwright::prelude::*;
+
+use super::promotion::{BlockScaling, StagedScales};
+use crate::gemm::device::cluster_split::slice_columns;
+use crate::gemm::device::problems::Problems;
+use crate::gemm::device::scheduler::TileScheduler;
+use crate::gemm::device::store::{AccumulatorTile, TmaStore};
+use crate::gemm::problem::types::{GemmOutput, MatrixLayout, Operand};
+
+/// Where the accumulators of a tile are, and who shares them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Schedule {
+    /// In registers (`wgmma`): both consumers compute one tile, half of its rows each.
+    Cooperative,
+    /// In registers (`wgmma`): each consumer computes every other tile.
+    Pingpong,
+    /// In tensor memory (`tcgen05`): one thread multiplies a tile while a warpgroup stores the one
+    /// before it.
+    TensorMemory,
+}
+
+/// Consumer warpgroups of a CTA with accumulators in registers.
+pub(crate) const CONSUMERS: u32 = 2;
+
+/// Columns that a thread reads from tensor memory at once, at most: as many accumulators of 128
+/// rows.
+const MAX_SLICE: u32 = 128;
+
+/// C = A·B; A is (m, k), B is (k, n), C is (m, n). The accumulators are `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TmaGemm {
+    /// The layout of A.
+    pub a: MatrixLayout,
+    /// The layout of B.
+    pub b: MatrixLayout,
+    /// The layout of C.
+    pub c: MatrixLayout,
+    /// The CTA tile: (m, n, k).
+    pub tile: (u32, u32, u32),
+    /// Where the accumulators are.
+    pub schedule: Schedule,
+    /// CTAs of a cluster along m and n.
+    pub cluster: (u32, u32),
+    /// Stages of the pipeline.
+    pub stages: u32,
+    /// Rows of clusters' tiles that are rasterized together, so that what they share stays in L2.
+    pub raster: u32,
+    /// Whether tiles of the last waves are split along k, so that all SMs have the same work.
+    pub stream_k: bool,
+    /// CTAs of a cluster that multiply a part of a tile's k each; 1 if none does. They add their
+    /// parts in shared memory: a launch has as many of them as there are tiles.
+    pub split_k: u32,
+    /// The block scales of A and B: the schedule is cooperative, and a k-block is as deep as a
+    /// scale's.
+    pub scales: Option<BlockScaling>,
+}
+
+impl Schedule {
+    /// Parts of a tile that are added separately where its k is split: the consumers that compute
+    /// it, or the slices in which a warpgroup reads `columns` columns of tensor memory.
+    pub(crate) fn parts(self, columns: u32) -> u32 {
+        match self {
+            Self::Cooperative => CONSUMERS,
+            Self::Pingpong => 1,
+            Self::TensorMemory => columns / slice_of_tensor_memory(columns),
+        }
+    }
+}
+
+/// Columns of tensor memory that a warpgroup reads and stores at once of a tile of `columns`.
+pub(crate) fn slice_of_tensor_memory(columns: u32) -> u32 {
+    (1 << columns.trailing_zeros()).min(MAX_SLICE)
+}
+
+impl TmaGemm {
+    /// The tile of A in shared memory.
+    pub fn a_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
+        let major = if self.a == MatrixLayout::RowMajor { Major::K } else { Major::Mn };
+        Ok(TmaTile::new::<T>((self.tile.0, self.tile.2), major)?.sliced(self.cluster.1))
+    }
+
+    /// The tile of B in shared memory, as (n, k).
+    pub fn b_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
+        let major = if self.b == MatrixLayout::ColumnMajor { Major::K } else { Major::Mn };
+        Ok(TmaTile::new::<T>((self.tile.1, self.tile.2), major)?.sliced(self.cluster.0))
+    }
+
+    /// The box of C that a warpgroup stores at once.
+    pub fn c_tile<C: GemmOutput>(&self) -> Result<TmaTile, Error> {
+        TmaStore::<C>::tile_box(self.stored_columns(), self.c, self.schedule)
+    }
+
+    /// The path of C through shared memory.
+    #[track_caller]
+    pub(crate) fn store<C: GemmOutput>(&self) -> TmaStore<C> {
+        let warpgroups = if self.schedule == Schedule::TensorMemory { 1 } else { CONSUMERS };
+        TmaStore::new(self.stored_columns(), self.c, self.schedule, warpgroups)
+    }
+
+    /// Columns of a tile that a warpgroup stores at once.
+    fn stored_columns(&self) -> u32 {
+        match self.schedule {
+            Schedule::TensorMemory => slice_of_tensor_memory(self.tile.1),
+            _ => slice_columns((self.tile.0, self.tile.1), self.schedule, self.split_k),
+        }
+    }
+}
+
+/// The operands in the stages of the pipeline.
+pub(super) struct Stages<A, B> {
+    pub(super) a: StagedOperand<A>,
+    pub(super) b: StagedOperand<B>,
+    pub(super) scales: Option<StagedScales>,
+}
+
+#[device]
+impl TmaGemm {
+    /// Computes this CTA's tiles, and calls `epilogue` with each part of one that a warpgroup has
+    /// in its registers. Parts of split tiles are reduced in `workspace`.
+    pub(crate) fn compute<A: Operand, B: Operand>(
+        &self,
+        problems: &Problems,
+        workspace: (&Global<f32>, &Global<u32>),
+        epilogue: &dyn Fn(&mut AccumulatorTile),
+    ) {
+        match self.schedule {
+            Schedule::Cooperative | Schedule::Pingpong => {
+                self.compute_in_registers::<A, B>(problems, workspace, epilogue);
+            }
+            Schedule::TensorMemory => {
+                self.compute_in_tensor_memory::<A, B>(problems, workspace, epilogue);
+            }
+        }
+    }
+
+    /// The thread that loads: the k-blocks of all work units.
+    pub(super) fn load<A: Operand, B: Operand>(
+        &self,
+        stages: &Stages<A, B>,
+        mut pipeline: Producer,
+        scheduler: &TileScheduler,
+        problems: &Problems,
+        cluster: ClusterGrid,
+    ) {
+        let tile_k = self.tile.2;
+        for index in 0..scheduler.units {
+            let unit = scheduler.unit(index);
+            let (row, column) = scheduler.origin(unit);
+            let (a, b) = problems.operands(unit.problem);
+            let scales =
+                stages.scales.as_ref().map(|scales| scales.of(problems, unit.problem, (row, column)));
+            for k_block in unit.first..unit.first + unit.k_blocks {
+                let a = stages.a.load(a, (row, k_block * tile_k), cluster.multicast_a());
+                let b = stages.b.load(b, (column, k_block * tile_k), cluster.multicast_b());
+                match &scales {
+                    None => pipeline.load([a, b]),
+                    Some(scales) => pipeline.load([a, b, scales.load_a(k_block), scales.load_b(k_block)]),
+                }
+            }
+        }
+        pipeline.tail();
+    }
+}
