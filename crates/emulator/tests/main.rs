@@ -1,6 +1,7 @@
 //! The tests of the crate, in one program.
 
 mod asynchronous;
+mod blackwell_copies;
 mod bulk;
 mod cluster;
 mod cluster_launch;

@@ -116,6 +116,7 @@ fn literal_for(name: &str, before: u32) -> &'static str {
         Some("setmaxnreg") => "24",
         Some("tcgen05") if name.contains("alloc") => "32",
         Some("mma") => "0",
+        Some("st") => "0",
         _ => "1",
     }
 }

@@ -190,6 +190,21 @@ pub fn forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
     fitting.collect()
 }
 
+/// The forms with the words of an instruction's dotted name in any order, as ptxas takes them.
+///
+/// ```
+/// let forms = warpwright_arch::instructions::forms_in_any_order("tcgen05.shift.down.cta_group::1");
+/// assert_eq!(forms.len(), 1);
+/// ```
+pub fn forms_in_any_order(opcode: &str) -> Vec<&'static Form> {
+    let mut words = opcode.split('.');
+    let base = words.next().unwrap_or("");
+    let words: Vec<&str> = words.collect();
+    let candidates = INDEX.get(base).map_or(&[][..], Vec::as_slice);
+    let fitting = candidates.iter().filter(|candidate| candidate.name.matches_in_any_order(&words));
+    fitting.map(|candidate| candidate.form).collect()
+}
+
 /// Whether any instruction's first word is `base`.
 pub fn is_known(base: &str) -> bool {
     INDEX.contains_key(base)

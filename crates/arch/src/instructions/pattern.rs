@@ -149,6 +149,11 @@ impl NamePattern {
         Some(Bound { elements, words: words.iter().map(|word| (*word).to_owned()).collect() })
     }
 
+    /// Whether the words after the first are those of the name, in any order.
+    pub(super) fn matches_in_any_order(&self, words: &[&str]) -> bool {
+        take_elements(&self.elements, words.to_vec())
+    }
+
     /// Names of the pattern with the values of their elements: all, or about `limit`.
     pub(super) fn instances(&self, limit: usize) -> Vec<(String, Bound)> {
         let radices: Vec<usize> =
@@ -206,6 +211,22 @@ fn match_elements(elements: &[Element], words: &[&str], bound: &mut Vec<(char, S
         }
     }
     element.optional && match_elements(later, words, bound)
+}
+
+/// Whether each word is that of an element.
+fn take_elements(elements: &[Element], words: Vec<&str>) -> bool {
+    let Some((element, later)) = elements.split_first() else {
+        return words.is_empty();
+    };
+    let without = |alternative: &&str| {
+        let mut rest = words.clone();
+        for word in alternative.split('.') {
+            rest.remove(rest.iter().position(|own| *own == word)?);
+        }
+        Some(rest)
+    };
+    element.alternatives.iter().filter_map(without).any(|rest| take_elements(later, rest))
+        || element.optional && take_elements(later, words)
 }
 
 /// The operands an instruction takes.

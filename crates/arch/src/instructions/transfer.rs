@@ -31,6 +31,12 @@ pub(super) const FORMS: &[Form] = &[
         .since(HOPPER.0, HOPPER.1),
     form("cp .async .bulk .global .shared::cta .bulk_group .L2::cache_hint?", "[], [], b32, b64!@L2::cache_hint")
         .since(HOPPER.0, HOPPER.1),
+    // The mask has a bit for each of 16 bytes.
+    form(
+        "cp .async .bulk .global .shared::cta .bulk_group .L2::cache_hint? .cp_mask",
+        "[], [], b32, b64!@L2::cache_hint, b16!",
+    )
+    .since((8, 6), 100),
     form("cp .async .bulk .prefetch .L2 .global .L2::cache_hint?", "[], b32, b64!@L2::cache_hint")
         .since(HOPPER.0, HOPPER.1),
     form(
@@ -147,6 +153,42 @@ pub(super) const FORMS: &[Form] = &[
     )
     .since(HOPPER.0, HOPPER.1),
     form(
+        "cp .async .bulk .tensor .N:3d .shared::cluster .global .im2col .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .cta_group::1|cta_group::2 .L2::cache_hint?",
+        "[], [*N], [], {b16*1}, b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "cp .async .bulk .tensor .N:4d .shared::cluster .global .im2col .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .cta_group::1|cta_group::2 .L2::cache_hint?",
+        "[], [*N], [], {b16*2}, b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "cp .async .bulk .tensor .N:5d .shared::cluster .global .im2col .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .cta_group::1|cta_group::2 .L2::cache_hint?",
+        "[], [*N], [], {b16*3}, b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
+    // The rows of im2col along axis 1 alone, and how far the filter and its halo are.
+    form(
+        "cp .async .bulk .tensor .N:3d|4d|5d .shared::cluster .global .im2col::w|im2col::w::128 \
+         .mbarrier::complete_tx::bytes .multicast::cluster? .cta_group::1|cta_group::2? .L2::cache_hint?",
+        "[], [*N], [], {b16*2}, b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "cp .async .bulk .prefetch .tensor .N:3d|4d|5d .L2 .global .im2col::w|im2col::w::128 .L2::cache_hint?",
+        "[*N], {b16*2}, b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "cp .async .bulk .tensor .2d .shared::cluster .global .tile::gather4 .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .cta_group::1|cta_group::2 .L2::cache_hint?",
+        "[], [*5], [], b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
         "cp .async .bulk .tensor .N:3d|4d|5d .global .shared::cta .im2col_no_offs .bulk_group .L2::cache_hint?",
         "[*N], [], b64!@L2::cache_hint",
     )
@@ -190,6 +232,14 @@ pub(super) const FORMS: &[Form] = &[
         .since((8, 1), 90),
     form("red .async .relaxed .cluster .shared::cluster? .mbarrier::complete_tx::bytes .and|or|xor .b32", "[], b32, []")
         .since((8, 1), 90),
+    // To global memory, of another device too.
+    form("st .async .mmio? .release .gpu|sys .global? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64", "[], T")
+        .since((8, 7), 100),
+    form("red .async .mmio? .release .gpu|sys .global? .inc|dec|min|max|add .u32", "[], b32").since((8, 7), 100),
+    form("red .async .mmio? .release .gpu|sys .global? .min|max|add .s32", "[], b32").since((8, 7), 100),
+    form("red .async .mmio? .release .gpu|sys .global? .add .u64|s64", "[], b64").since((8, 7), 100),
+    form("red .async .mmio? .release .gpu|sys .global? .and|or|xor .b32", "[], b32").since((8, 7), 100),
+    form("st .bulk .weak? .shared::cta?", "[], b64, #").since((8, 6), 100),
     form("multimem .ld_reduce .relaxed .cta|gpu|sys .global? .add .T:u32|s32|u64|f32|f64", "T = []").since((8, 1), 90),
     form("multimem .ld_reduce .relaxed .cta|gpu|sys .global? .add .V:v4|v2 .T:f32|f16x2|bf16x2", "{T*V} = []")
         .since((8, 1), 90),

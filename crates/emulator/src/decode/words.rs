@@ -51,6 +51,11 @@ impl<'a> Words<'a> {
         self.take_first(Type::from_word)
     }
 
+    /// Takes all modifiers: those of an instruction that is not supported do not matter.
+    pub(crate) fn ignore(&mut self) {
+        self.left.clear();
+    }
+
     /// Fails if modifiers remain.
     pub(crate) fn finish(&self) -> Result<(), DecodeError> {
         let left: Vec<String> = self.left.iter().flatten().map(|word| format!("`.{word}`")).collect();

@@ -138,7 +138,7 @@ impl Atomic {
 }
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if i.opcode.has("async") {
+    if w.take("async") && !i.opcode.has("release") {
         return remote::reduce(d, i, w);
     }
     let returns = i.opcode.base() == "atom";

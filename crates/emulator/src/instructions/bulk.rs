@@ -9,7 +9,7 @@ use super::memory_words::policy;
 use super::{mbarrier, tensor_copy};
 use crate::cta::asynchronous::progress;
 use crate::cta::asynchronous::reduction::Reduction;
-use crate::cta::asynchronous::transfer::{Completion, Global, Issuer, Motion, Transfer};
+use crate::cta::asynchronous::transfer::{ALL_BYTES, Completion, Global, Issuer, Motion, Signal, Transfer};
 use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
@@ -79,6 +79,8 @@ pub(super) struct Manner {
     pub(super) on_mbarrier: bool,
     pub(super) multicast: bool,
     pub(super) hinted: bool,
+    /// `.cta_group::2`: the mbarrier may be that of the other CTA of the pair.
+    pub(super) of_pair: bool,
 }
 
 pub(super) fn manner(w: &mut Words<'_>) -> Result<Manner, DecodeError> {
@@ -88,11 +90,9 @@ pub(super) fn manner(w: &mut Words<'_>) -> Result<Manner, DecodeError> {
             "A bulk copy is completed by `.mbarrier::complete_tx::bytes` or by `.bulk_group`.",
         ));
     }
-    let manner =
-        Manner { on_mbarrier, multicast: w.take("multicast::cluster"), hinted: w.take("L2::cache_hint") };
-    // Which CTAs of a pair the mbarrier's signal is for: both have it at the same offset.
-    w.choose(&[("cta_group::1", ()), ("cta_group::2", ())]);
-    Ok(manner)
+    let of_pair = w.choose(&[("cta_group::1", false), ("cta_group::2", true)]).unwrap_or(false);
+    let (multicast, hinted) = (w.take("multicast::cluster"), w.take("L2::cache_hint"));
+    Ok(Manner { on_mbarrier, multicast, hinted, of_pair })
 }
 
 fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -126,15 +126,17 @@ fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     let size = d.source(d.operand(&i.operands, 2)?, Type::U32)?;
     let mut rest = i.operands[3..].iter();
     let mut next = || rest.next().ok_or_else(|| DecodeError::new("The copy lacks an operand."));
-    let mbarrier = if manner.on_mbarrier { Some(d.memory(next()?)?) } else { None };
+    let mbarrier = if manner.on_mbarrier { Some(SignalOperand::new(d, next()?, manner)?) } else { None };
     let mask = if manner.multicast { Some(d.source(next()?, Type::U16)?) } else { None };
     if manner.hinted {
         policy(d, Some(next()?))?;
     }
+    let is_masked = route == Route::Store && !reduces && w.take("cp_mask");
+    let bytes = if is_masked { Some(d.source(next()?, Type::U16)?) } else { None };
     if rest.next().is_some() {
         return Err(DecodeError::new("The copy has too many operands."));
     }
-    d.emit(Kind::Effect(Box::new(Copy { route, target, source, size, mbarrier, mask, reduction })));
+    d.emit(Kind::Effect(Box::new(Copy { route, target, source, size, mbarrier, mask, bytes, reduction })));
     Ok(())
 }
 
@@ -154,9 +156,11 @@ struct Copy {
     target: AddressOperand,
     source: AddressOperand,
     size: Slot,
-    mbarrier: Option<AddressOperand>,
+    mbarrier: Option<SignalOperand>,
     /// The destination CTAs.
     mask: Option<Slot>,
+    /// Which of each 16 bytes are stored.
+    bytes: Option<Slot>,
     reduction: Option<Reduction>,
 }
 
@@ -196,6 +200,7 @@ impl Effect for Copy {
                     from: own_offset(execution, lane, source)?,
                     to: Global::Linear { address: target, bytes },
                     reduction: self.reduction,
+                    mask: self.bytes.map_or(ALL_BYTES, |slot| execution.registers.word(slot)[lane] as u16),
                 },
                 Route::Peer => {
                     let (rank, to) = split_shared(target);
@@ -248,25 +253,48 @@ pub(super) fn own_offset(execution: &Execution<'_>, lane: usize, address: u64) -
     Err(Failure::new(FaultKind::OutOfBounds, 1 << lane, message))
 }
 
+/// The mbarriers that a copy signals.
+pub(super) struct SignalOperand {
+    address: AddressOperand,
+    multicast: bool,
+    of_pair: bool,
+}
+
+impl SignalOperand {
+    pub(super) fn new(
+        d: Decoder<'_, '_, '_>,
+        operand: &Operand,
+        manner: Manner,
+    ) -> Result<Self, DecodeError> {
+        Ok(Self { address: d.memory(operand)?, multicast: manner.multicast, of_pair: manner.of_pair })
+    }
+
+    /// PTX ISA, "cp.async.bulk.tensor": the signal of a multicast goes to the same offset in each
+    /// destination CTA, or in the CTA of its pair whose rank is even or odd as the operand's.
+    fn signal(&self, rank: u32) -> Signal {
+        match (self.multicast, self.of_pair) {
+            (false, _) => Signal::Rank(rank),
+            (true, false) => Signal::Destination,
+            (true, true) => Signal::OfPair(rank % 2),
+        }
+    }
+}
+
 /// Issues a lane's copy, completed on an mbarrier or else in the lane's bulk group; `map` is the
 /// address of its tensor map, if that is in global memory.
 pub(super) fn begin(
     execution: &mut Execution<'_>,
     lane: usize,
     motion: Motion,
-    barrier: Option<&AddressOperand>,
+    barrier: Option<&SignalOperand>,
     map: Option<u64>,
 ) -> Result<(), Box<Failure>> {
     let (warp, pc) = (execution.warp, execution.pc);
     let completion = match barrier {
-        Some(address) => {
-            let object = mbarrier::objects(execution, address, Space::ClusterShared, 1 << lane)?[lane];
-            let ranks = match &motion {
-                // Each CTA's own mbarrier, at the same offset.
-                Motion::Load { ranks, .. } if ranks.count_ones() > 1 => *ranks,
-                _ => 1 << object.rank,
-            };
-            Completion::Mbarriers { offset: object.offset, ranks }
+        Some(operand) => {
+            let objects = mbarrier::objects(execution, &operand.address, Space::ClusterShared, 1 << lane)?;
+            let object = objects[lane];
+            Completion::Mbarriers { offset: object.offset, signal: operand.signal(object.rank) }
         }
         None => Completion::Group(execution.block.transfers.open_group(warp, lane)),
     };

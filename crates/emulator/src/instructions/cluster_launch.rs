@@ -9,7 +9,7 @@ use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::mbarrier::{self, at};
 use crate::cta::asynchronous::progress;
-use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Transfer};
+use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Signal, Transfer};
 use crate::decode::{DecodeError, Decoder, Words};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
@@ -151,7 +151,8 @@ impl Effect for TryCancel {
             for rank in ranks {
                 let proxy = Proxy::Async;
                 let motion = Motion::Value { data, bytes: RESPONSE_BYTES, to, rank, reduction: None, proxy };
-                let completion = Completion::Mbarriers { offset: objects[lane].offset, ranks: 1 << rank };
+                let completion =
+                    Completion::Mbarriers { offset: objects[lane].offset, signal: Signal::Rank(rank) };
                 let transfer = Transfer::new(issuer, motion, completion, None);
                 let launch = execution.launch;
                 progress::issue(&mut execution.cluster(), launch, transfer).map_err(at(lane))?;

@@ -9,7 +9,7 @@ use super::mbarrier;
 use super::memory_words::vector;
 use crate::cta::asynchronous::progress;
 use crate::cta::asynchronous::reduction::Reduction;
-use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Transfer};
+use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Signal, Transfer};
 use crate::cta::mbarrier_update::absent;
 use crate::decode::{DecodeError, Decoder, Register, Words, unsupported};
 use crate::execution::effect::{Effect, Execution};
@@ -25,7 +25,6 @@ const MOST_BYTES: usize = 16;
 /// `st.async{.weak}.shared::cluster.mbarrier::complete_tx::bytes{.vec}.type [address], values,
 /// [mbarrier]`
 pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("async");
     w.take("weak");
     let space = target_space(w)?;
     let count = vector(w);
@@ -47,7 +46,6 @@ pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) 
 /// `red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.operation.type
 /// [address], value, [mbarrier]`
 pub(super) fn reduce(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("async");
     w.take("relaxed");
     w.take("cluster");
     let space = target_space(w)?;
@@ -148,7 +146,8 @@ impl Effect for Remote {
             let (reduction, proxy) = (self.reduction, Proxy::Generic);
             let motion = Motion::Value { data, bytes, to, rank, reduction, proxy };
             let issuer = Issuer { warp: execution.warp, lane: lane as u8, pc: execution.pc };
-            let completion = Completion::Mbarriers { offset: objects[lane].offset, ranks: 1 << rank };
+            let completion =
+                Completion::Mbarriers { offset: objects[lane].offset, signal: Signal::Rank(rank) };
             let launch = execution.launch;
             let transfer = Transfer::new(issuer, motion, completion, None);
             // Issuing it may complete it, and the phase with it.

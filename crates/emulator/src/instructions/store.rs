@@ -7,7 +7,7 @@ use super::load::observe_local;
 use super::memory_words::{
     Ordered, Semantics, WIDEST, cache_hints, check_width, ordered, policy, space_of, vector,
 };
-use super::{address, remote};
+use super::{address, fill, remote};
 use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
 use crate::execution::effect::{EffectBody, Execution, vectored_effect};
 use crate::execution::resolve::{Located, Purpose, addresses, bad_access, resolve_store, split_generic};
@@ -246,7 +246,11 @@ impl<T: Element> Store<T> {
 }
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if i.opcode.has("async") {
+    if i.opcode.has("bulk") {
+        return fill::decode(d, i, w);
+    }
+    // `st.async.release` completes at some time, as every store does.
+    if w.take("async") && !i.opcode.has("release") {
         return remote::store(d, i, w);
     }
     let ordered = ordered(w, Semantics::Weak);

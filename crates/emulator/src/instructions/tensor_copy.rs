@@ -8,10 +8,10 @@ use warpwright_events::{FaultKind, MemorySpace, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::atomic::named_update;
-use super::bulk::{begin, manner, own_offset, target_ranks};
+use super::bulk::{SignalOperand, begin, manner, own_offset, target_ranks};
 use super::memory_words::policy;
 use crate::cta::asynchronous::reduction::Reduction;
-use crate::cta::asynchronous::transfer::{Global, Motion};
+use crate::cta::asynchronous::transfer::{ALL_BYTES, Global, Motion};
 use crate::decode::{DecodeError, Decoder, Words};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
@@ -52,7 +52,7 @@ enum Side {
 struct TensorCopy {
     tensor: TensorOperand,
     side: Side,
-    mbarrier: Option<AddressOperand>,
+    mbarrier: Option<SignalOperand>,
 }
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -70,6 +70,11 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         ];
         (w.choose(SPACES), w.choose(SPACES))
     };
+    if i.opcode.modifiers().any(|word| word.starts_with("im2col::w")) {
+        return Err(DecodeError::unsupported(
+            "The emulator does not support im2col along axis 1 alone (`.im2col::w`): it has no such tensor maps.",
+        ));
+    }
     let mode = w.choose(&[
         ("tile", Mode::Tile),
         ("im2col", Mode::Im2col { has_offsets: true }),
@@ -96,7 +101,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             let manner = manner(w)?;
             let target = d.memory(next()?)?;
             let tensor = tensor_operand(d, next()?, rank, mode)?;
-            let mbarrier = d.memory(next()?)?;
+            let mbarrier = SignalOperand::new(d, next()?, manner)?;
             let mut side = Side::Load { target, mask: None };
             let tensor = match mode {
                 Mode::Im2col { has_offsets: true } => {
@@ -312,7 +317,12 @@ impl Effect for TensorCopy {
                         }
                         None => None,
                     };
-                    Motion::Store { from: own_offset(execution, lane, source)?, to: tile, reduction }
+                    Motion::Store {
+                        from: own_offset(execution, lane, source)?,
+                        to: tile,
+                        reduction,
+                        mask: ALL_BYTES,
+                    }
                 }
             };
             let map = match map_place(execution, &self.tensor.map, lane) {

@@ -1,7 +1,7 @@
 //! Tensor copies against a model that works element by element, at every schedule.
 
 mod golden;
-mod machine;
+pub(crate) mod machine;
 mod model;
 
 use machine::{Case, Copy, TILE_BYTES, device, run};

@@ -7,7 +7,7 @@ use warpwright_events::{Event, FaultKind, MbarrierAddress, MemorySpace};
 
 use super::reduction::Reduction;
 use super::shared_tile::SharedTile;
-use super::transfer::{Completion, Global, LINEAR_ROW, Motion, Transfer, ranks_of};
+use super::transfer::{ALL_BYTES, Completion, Global, LINEAR_ROW, Motion, Transfer, ranks_of};
 use crate::cta::block::Blocks;
 use crate::cta::mbarrier_update::{complete_tx, running};
 use crate::launch::context::LaunchContext;
@@ -30,14 +30,14 @@ impl Transfer {
             let range = self.progress..until;
             match &self.motion {
                 Motion::Load { from, to, ranks } => load(from, *to, *ranks, range, blocks, launch),
-                Motion::Store { from, to, reduction } => {
+                Motion::Store { from, to, reduction, mask } => {
                     if range.start < rows {
                         let range = range.start..range.end.min(rows);
                         stage(*from, to, range, &mut self.staged, blocks);
                     }
                     if range.end > rows {
                         let range = range.start.max(rows) - rows..range.end - rows;
-                        store(to, reduction.as_ref(), range, &self.staged, launch.memory);
+                        store(to, reduction.as_ref(), *mask, range, &self.staged, launch.memory);
                     }
                 }
                 Motion::Peer { from, to, rank, bytes, reduction } => {
@@ -68,8 +68,8 @@ impl Transfer {
     }
 
     fn complete(&self, blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Result<(), Box<Failure>> {
-        let Completion::Mbarriers { offset, ranks } = self.completion else { return Ok(()) };
-        for rank in ranks_of(ranks) {
+        let Completion::Mbarriers { offset, signal } = self.completion else { return Ok(()) };
+        for rank in self.destinations(blocks.own.rank).map(|rank| signal.rank(rank)) {
             blocks
                 .own
                 .observer
@@ -291,7 +291,14 @@ fn stage(from: u32, to: &Global, rows: Range<u32>, staged: &mut Vec<u8>, blocks:
 }
 
 /// Writes rows of a store to global memory.
-fn store(to: &Global, reduction: Option<&Reduction>, rows: Range<u32>, staged: &[u8], memory: &Memory) {
+fn store(
+    to: &Global,
+    reduction: Option<&Reduction>,
+    mask: u16,
+    rows: Range<u32>,
+    staged: &[u8],
+    memory: &Memory,
+) {
     let mut cache = RegionCache::default();
     to.for_rows(rows, |row| {
         if row.inside.is_empty() {
@@ -313,6 +320,11 @@ fn store(to: &Global, reduction: Option<&Reduction>, rows: Range<u32>, staged: &
         unsafe {
             match (reduction, to.element()) {
                 (Some(reduction), _) => reduction.apply(target, source.as_ptr(), source.len()),
+                (None, None) if mask != ALL_BYTES => {
+                    for (at, byte) in source.iter().enumerate().filter(|(at, _)| mask >> (at % 16) & 1 != 0) {
+                        target.wrapping_add(at).write(*byte);
+                    }
+                }
                 (None, Some(element)) if element.is_padded() => {
                     let packed = element.bits() as usize * 2;
                     for (piece, source) in source.chunks(16).enumerate() {

@@ -5,7 +5,7 @@ use warpwright_events::{
     self as events, AccessKind, Actor, ByteRange, Event, MbarrierAddress, MemorySpace, Proxy, shared_base,
 };
 
-use super::transfer::{Completion, Motion, Transfer};
+use super::transfer::{ALL_BYTES, Completion, Motion, Transfer};
 use crate::cta::block::Blocks;
 
 /// Reports an issued copy: every range of bytes it will access.
@@ -30,14 +30,11 @@ pub(super) fn observe(transfer: &Transfer, blocks: &Blocks<'_>) {
     if let Some(first) = transfer.map {
         let bytes = TENSOR_MAP_BYTES as u64;
         let map = ByteRange { space: MemorySpace::Global, first, bytes, kind: AccessKind::Read, part: None };
-        let rank = match &transfer.motion {
-            Motion::Load { ranks, .. } => ranks.trailing_zeros(),
-            _ => own,
-        };
+        let rank = transfer.destinations(own).next().unwrap_or(own);
         observer.report(Event::AsyncIssue {
             actor,
             proxy: Proxy::Tensormap,
-            completion: completion(transfer.completion, rank, own),
+            completion: completion(transfer.completion, rank),
             ranges: &[map],
         });
     }
@@ -50,20 +47,20 @@ pub(super) fn observe(transfer: &Transfer, blocks: &Blocks<'_>) {
                 observer.report(Event::AsyncIssue {
                     actor,
                     proxy: Proxy::Async,
-                    completion: completion(transfer.completion, rank, own),
+                    completion: completion(transfer.completion, rank),
                     ranges: &ranges,
                 });
                 // The source is read once; the first mbarrier reports that.
                 ranges.clear();
             }
         }
-        Motion::Store { from, to, reduction } => {
+        Motion::Store { from, to, reduction, mask } => {
             let mut ranges = vec![shared(own, *from, to.shared_bytes(), AccessKind::Read)];
-            to.for_ranges(updates(reduction.is_some()), |range| ranges.push(range));
+            to.for_ranges(updates(reduction.is_some()), |range| masked(range, *mask, &mut ranges));
             observer.report(Event::AsyncIssue {
                 actor,
                 proxy: Proxy::Async,
-                completion: completion(transfer.completion, own, own),
+                completion: completion(transfer.completion, own),
                 ranges: &ranges,
             });
         }
@@ -72,7 +69,7 @@ pub(super) fn observe(transfer: &Transfer, blocks: &Blocks<'_>) {
             observer.report(Event::AsyncIssue {
                 actor,
                 proxy: *proxy,
-                completion: completion(transfer.completion, *rank, own),
+                completion: completion(transfer.completion, *rank),
                 ranges: &[target],
             });
         }
@@ -84,25 +81,35 @@ pub(super) fn observe(transfer: &Transfer, blocks: &Blocks<'_>) {
             observer.report(Event::AsyncIssue {
                 actor,
                 proxy: Proxy::Async,
-                completion: completion(transfer.completion, *rank, own),
+                completion: completion(transfer.completion, *rank),
                 ranges: &ranges,
             });
         }
     }
 }
 
+/// Adds the bytes of a range that a mask of each 16 has, run by run.
+fn masked(range: ByteRange, mask: u16, ranges: &mut Vec<ByteRange>) {
+    if mask == ALL_BYTES {
+        return ranges.push(range);
+    }
+    let is_kept = |at: &u64| mask >> (at % 16) & 1 != 0;
+    let mut at = 0;
+    while at < range.bytes {
+        let bytes = (at..range.bytes).take_while(is_kept).count() as u64;
+        if bytes > 0 {
+            ranges.push(ByteRange { first: range.first + at, bytes, ..range });
+        }
+        at += bytes.max(1);
+    }
+}
+
 /// How the program observes the completion of the part of a copy that writes to a CTA.
-fn completion(completion: Completion, rank: u32, own: u32) -> events::Completion {
+fn completion(completion: Completion, rank: u32) -> events::Completion {
     match completion {
         Completion::Group(_) => events::Completion::Group(events::AsyncKind::Bulk),
-        Completion::Mbarriers { offset, ranks } => {
-            // A copy to another CTA may complete at one mbarrier.
-            let rank = match ranks {
-                _ if ranks >> rank & 1 != 0 => rank,
-                0 => own,
-                ranks => ranks.trailing_zeros(),
-            };
-            events::Completion::Mbarrier(MbarrierAddress { rank, offset })
+        Completion::Mbarriers { offset, signal } => {
+            events::Completion::Mbarrier(MbarrierAddress { rank: signal.rank(rank), offset })
         }
     }
 }

@@ -108,11 +108,12 @@ pub(crate) fn finish_awaited(
     launch: &LaunchContext<'_>,
     awaited: &[(u32, u64)],
 ) -> Result<bool, LocatedFailure> {
+    let own = blocks.own.rank;
     located(blocks, |blocks| {
         advance(blocks, launch, |transfer, _| match transfer.completion {
-            Completion::Mbarriers { offset, ranks } => {
-                let is_awaited = awaited.iter().any(|&(rank, at)| at == offset && ranks >> rank & 1 != 0);
-                if is_awaited { u32::MAX } else { 0 }
+            Completion::Mbarriers { offset, signal } => {
+                let mut signaled = transfer.destinations(own).map(|rank| (signal.rank(rank), offset));
+                if signaled.any(|mbarrier| awaited.contains(&mbarrier)) { u32::MAX } else { 0 }
             }
             Completion::Group(_) => 0,
         })

@@ -115,7 +115,8 @@ pub(crate) enum Motion {
     /// From global memory to the same offset in the shared memory of each CTA of a mask.
     Load { from: Global, to: u32, ranks: u16 },
     /// From the CTA's shared memory to global memory, stored or reduced.
-    Store { from: u32, to: Global, reduction: Option<Reduction> },
+    /// Of each 16 bytes, those of a mask are stored.
+    Store { from: u32, to: Global, reduction: Option<Reduction>, mask: u16 },
     /// From the CTA's shared memory to that of a CTA of the cluster, stored or reduced.
     Peer { from: u32, to: u32, rank: u32, bytes: u32, reduction: Option<Reduction> },
     /// From a thread's registers to the shared memory of a CTA of the cluster, stored or reduced
@@ -123,11 +124,37 @@ pub(crate) enum Motion {
     Value { data: [u8; 16], bytes: u32, to: u32, rank: u32, reduction: Option<Reduction>, proxy: Proxy },
 }
 
+/// All bytes of a store.
+pub(crate) const ALL_BYTES: u16 = u16::MAX;
+
+/// The CTA whose mbarrier counts the bytes that a copy writes to a CTA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// Always that of one rank.
+    Rank(u32),
+    /// The CTA itself.
+    Destination,
+    /// The CTA of its pair whose rank has this remainder by 2 (PTX ISA, "cp.async.bulk.tensor",
+    /// `.cta_group::2`).
+    OfPair(u32),
+}
+
+impl Signal {
+    /// The rank of the mbarrier, for the bytes written to a CTA.
+    pub(super) fn rank(self, destination: u32) -> u32 {
+        match self {
+            Signal::Rank(rank) => rank,
+            Signal::Destination => destination,
+            Signal::OfPair(remainder) => destination / 2 * 2 + remainder,
+        }
+    }
+}
+
 /// How the completion of a copy is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Completion {
-    /// The mbarrier at an offset in each CTA of a mask.
-    Mbarriers { offset: u64, ranks: u16 },
+    /// The mbarriers at an offset.
+    Mbarriers { offset: u64, signal: Signal },
     /// The issuing thread's bulk group of that number.
     Group(u32),
 }
@@ -170,6 +197,15 @@ impl Transfer {
             Motion::Store { .. } => 2 * self.rows(),
             _ => self.rows(),
         }
+    }
+
+    /// The CTAs that it writes to; its own if it writes to global memory.
+    pub(super) fn destinations(&self, own: u32) -> impl Iterator<Item = u32> + use<> {
+        ranks_of(match &self.motion {
+            Motion::Load { ranks, .. } => *ranks,
+            Motion::Peer { rank, .. } | Motion::Value { rank, .. } => 1 << rank,
+            Motion::Store { .. } => 1 << own,
+        })
     }
 
     pub(super) fn left(&self) -> u32 {

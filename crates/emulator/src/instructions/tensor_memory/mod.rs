@@ -29,7 +29,7 @@ use moves::{ThreadFence, Wait};
 use work::{Commit, CopyIn, ShiftDown};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    availability::check(d, i)?;
+    availability::check_whole(d, i)?;
     let group = w.choose(&[("cta_group::1", 1u8), ("cta_group::2", 2)]);
     let kind = if w.take("fence::before_thread_sync") {
         Kind::Effect(Box::new(ThreadFence { after: false }))

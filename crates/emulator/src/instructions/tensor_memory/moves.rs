@@ -30,7 +30,7 @@ fn moves(
     let shape = w.take_first(Shape::from_word);
     let mut shape =
         shape.ok_or_else(|| DecodeError::new("The instruction names no shape, such as .32x32b."))?;
-    w.take_first(|word| word.strip_prefix('x')?.parse::<u32>().ok());
+    let count = w.take_first(|word| word.strip_prefix('x')?.parse::<u32>().ok()).unwrap_or_default();
     let packed = w.take("pack::16b") || w.take("unpack::16b");
     if let Shape::Halves { apart } = &mut shape {
         let split = i.operands.iter().find_map(|operand| match operand {
@@ -39,7 +39,15 @@ fn moves(
         });
         *apart = split.ok_or_else(|| DecodeError::new("The halves' distance is an integer constant."))?;
     }
-    let registers = d.elements(d.operand(&i.operands, registers)?)?;
+    let registers = match d.operand(&i.operands, registers)? {
+        vector @ Operand::Vector(_) => d.elements(vector)?,
+        _ => return Err(DecodeError::new("The instruction takes a vector of registers, also of one.")),
+    };
+    let wanted = count * shape.registers();
+    if registers.len() as u32 != wanted {
+        let has = registers.len();
+        return Err(DecodeError::new(format!("The instruction names {has} registers, and moves {wanted}.")));
+    }
     Ok((Move { shape, registers: registers.len() as u32, packed }, registers))
 }
 

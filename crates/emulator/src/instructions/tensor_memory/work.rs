@@ -69,11 +69,20 @@ pub(super) fn multiplication(
     let accumulates = d.predicate(last)?;
     let (mut shift, mut masked_columns) = (0, None);
     if let Some(last) = operands.next() {
+        let has_shift = matches!(kind, multiply::Kind::F16 | multiply::Kind::Tf32);
         match last {
             last if stationary => masked_columns = Some(d.source(last, Type::B64)?),
-            Operand::Number(Number::Integer(own)) => shift = *own as u32,
-            _ => return Err(DecodeError::new("scale-input-d is an integer constant.")),
+            Operand::Number(Number::Integer(own @ 0..=15)) if has_shift => shift = *own as u32,
+            _ if has_shift => {
+                return Err(DecodeError::new("scale-input-d is an integer constant from 0 to 15."));
+            }
+            _ => return Err(DecodeError::new("Only `.kind::f16` and `.kind::tf32` have a scale-input-d.")),
         }
+    }
+    if shifted && matches!(a, Multiplicand::Shared(_)) {
+        return Err(DecodeError::new(
+            "`.ashift` shifts the rows of an A in tensor memory, and this one is in shared memory.",
+        ));
     }
     if operands.next().is_some() {
         return Err(DecodeError::new("The instruction has too many operands."));
