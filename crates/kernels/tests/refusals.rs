@@ -223,8 +223,22 @@ fn combine(bench: &Bench, [x, rows, weights, y]: [usize; 4]) -> Outcome {
 
 /// A GEMV of weights (3, 64) in groups of 32, by what is changed of them, and the elements of x and
 /// y.
-fn gemv(
+fn gemv(bench: &Bench, change: fn(&mut QuantizedWeights<'_, f32>), lengths: [usize; 5]) -> Outcome {
+    gemv_by(bench, Operations::weight_only_gemv, change, lengths)
+}
+
+/// A product of quantized weights.
+type GemvOf = fn(
+    &Operations,
+    &Stream,
+    QuantizedWeights<'_, f32>,
+    &Buffer<bf16>,
+    &mut Buffer<f32>,
+) -> Result<LaunchCounts, OperationError>;
+
+fn gemv_by(
     bench: &Bench,
+    product: GemvOf,
     change: fn(&mut QuantizedWeights<'_, f32>),
     [weights, scales, zeros, x, y]: [usize; 5],
 ) -> Outcome {
@@ -234,7 +248,7 @@ fn gemv(
     let mut weights =
         QuantizedWeights { n: 3, k: 64, format, weights: &weights, group: 32, scales: &scales, zero_points };
     change(&mut weights);
-    bench.operations.weight_only_gemv(&bench.stream, weights, &bench.of(x), &mut bench.f32(y))
+    product(&bench.operations, &bench.stream, weights, &bench.of(x), &mut bench.f32(y))
 }
 
 /// A call that is refused: the operation, the call, and the sentence.
@@ -690,7 +704,8 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the results of a weight-only GEMV: expected a length of 3, found 4";
     weight_only_gemv, |b| gemv(b, |_| (), [96, 6, 6, 65, 3])
         => "the vectors of a weight-only GEMV: expected a length of 64, found 65";
-    weight_only_gemv, |b| gemv(b, |_| (), [96, 6, 6, 576, 27]) => "a weight-only GEMV: 9 vectors; give 1 to 8";
+    add_weight_only_gemv, |b| gemv_by(b, Operations::add_weight_only_gemv, |_| (), [96, 6, 6, 64, 4])
+        => "the results of a weight-only GEMV: expected a length of 3, found 4";
 
     decode_attention, |b| decode_of(b, |shape| shape.heads.head_dim = 80)
         => "decode attention: a head dimension of 80; give one of [64, 96, 128, 192, 256]";

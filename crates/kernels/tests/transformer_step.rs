@@ -52,6 +52,7 @@ const CASES: &[&str] = &[
     "weight-only-gemv --format e4m3 --group 32 --outputs 1 --inputs 800 --warps 3 --stages 2",
     "weight-only-gemv --format e4m3 --batch 5 --inputs 2304 --outputs 16 --warps 4 --stages 3",
     "weight-only-gemv --group 64 --inputs 3008 --outputs 33 --batch 2 --warps 2",
+    "weight-only-gemv --format e4m3 --batch 19 --outputs 33 --inputs 128 --output f32",
     "weight-only-gemv --batch 0",
     "weight-only-gemv --outputs 0",
 ];

@@ -9,7 +9,8 @@
 //!
 //! Which k a lane's words have does not matter to a sum over k: x is loaded for the same lane. A
 //! group has an accumulator of its own, which is scaled in f32 when the group ends. The warps' sums
-//! are added in order at the end: results do not depend on a schedule.
+//! are added in order at the end: results do not depend on a schedule. CTAs of more than 8 vectors
+//! read the weights again for each 8.
 
 use warpwright::lang::async_copy::{commit_async_copies, copy_async_or_zero, wait_async_copies};
 use warpwright::layout::atom::MmaAtom;
@@ -26,8 +27,11 @@ pub(super) struct Gemv {
     pub(super) format: WeightFormat,
     pub(super) k: u32,
     pub(super) group: u32,
+    /// Vectors of a CTA.
     pub(super) batch: u32,
     pub(super) has_zero_points: bool,
+    /// Whether the products are added to y.
+    pub(super) adds: bool,
     /// Warps of a CTA.
     pub(super) warps: u32,
     /// Tiles of 16 rows of a CTA.
@@ -44,6 +48,8 @@ pub(super) struct GemvInputs<S: Element> {
     zero_points: Global<u8>,
     x: Global<bf16>,
     n: Reg<u32>,
+    /// All vectors.
+    batch: Reg<u32>,
 }
 
 /// Rows of an MMA.
@@ -106,7 +112,7 @@ impl Gemv {
         let mut block = warp;
         while block < self.blocks() {
             let factors = self.factors(inputs, first_row, block);
-            let x = self.batch_elements(inputs.x, block);
+            let x = self.batch_elements(inputs, block);
             wait_async_copies(self.stages - 2);
             sync_warp(u32::MAX);
             let ahead = block + (self.stages - 1) * self.warps;
@@ -132,18 +138,27 @@ impl Gemv {
         }
         sync_threads();
         for index in (thread..self.rows() * self.batch).step_by(32 * self.warps) {
-            let (vector, row) = (index / self.rows(), index % self.rows());
+            let (vector, row) = (first_vector() + index / self.rows(), index % self.rows());
             let mut sum = constant(0f32);
             for warp in 0..self.warps {
                 let of_warp = exchanged.at(warp * self.rows() * MAX_BATCH);
-                sum = sum + of_warp.at(row * MAX_BATCH + vector).load();
+                sum = sum + of_warp.at(row * MAX_BATCH + index / self.rows()).load();
             }
-            if first_row + row < inputs.n {
+            if first_row + row < inputs.n && vector < inputs.batch {
                 let to = y.at(vector.mul_wide(inputs.n)).at(first_row + row);
+                if self.adds {
+                    sum = sum + Chunk::load(to, 1, Access::new()).values()[0];
+                }
                 Chunk::<O>::of(&[sum]).store(to, Access::new());
             }
         }
     }
+}
+
+/// The first vector of the CTA.
+#[device]
+fn first_vector() -> Reg<u32> {
+    block_idx().y * MAX_BATCH
 }
 
 /// The factors of a tile's rows g and g + 8 for each group of a k-block.
@@ -224,10 +239,10 @@ impl Gemv {
     /// The elements of vector g that belong to this lane's words of each chunk of a k-block, in the
     /// order of the words' pairs; zeros past the end of a row. Past the batch they are the last
     /// vector's, whose results nobody stores.
-    fn batch_elements(&self, x: Global<bf16>, block: Reg<u32>) -> Vec<Vec<Reg<u32>>> {
+    fn batch_elements<S: RowElement>(&self, inputs: GemvInputs<S>, block: Reg<u32>) -> Vec<Vec<Reg<u32>>> {
         let per_word = self.format.per_word();
-        let row = (lane_id() / 4).min(self.batch - 1).mul_wide(self.k / 2);
-        let row = x.cast::<u32>().at(row);
+        let row = (first_vector() + lane_id() / 4).min(inputs.batch - 1).mul_wide(self.k / 2);
+        let row = inputs.x.cast::<u32>().at(row);
         let are_whole = self.words().is_multiple_of(ROW_WORDS);
         let mut all = vec![];
         for chunk in 0..CHUNKS {

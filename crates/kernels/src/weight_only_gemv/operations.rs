@@ -9,6 +9,9 @@ use super::problem::{MAX_BATCH, OPERATION, QuantizedWeights};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::rows::RowElement;
 
+/// CTAs along y of a grid at most.
+const MAX_ROUNDS: usize = (1 << 16) - 1;
+
 /// What a configuration shall have; `None` leaves it to the heuristic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
 pub(crate) struct GemvTuning {
@@ -25,7 +28,8 @@ pub(crate) struct GemvTuning {
 
 impl Operations {
     /// Row b of `y`, (batch, n), = the product of the weights with row b of `x`, (batch, k): the
-    /// weight's number less its zero point, times its group's scale. A batch has 1 to 8 vectors.
+    /// weight's number less its zero point, times its group's scale. The weights are read once for
+    /// each 8 vectors.
     ///
     /// Products are exact and summed in f32, and a result is rounded to `O` once.
     ///
@@ -49,8 +53,8 @@ impl Operations {
     /// ```
     ///
     /// # Errors
-    /// The group is another, does not divide k, a buffer does not have the length of the shape, the
-    /// batch is larger, or the device refuses.
+    /// The group is another, does not divide k, a buffer does not have the length of the shape, or
+    /// the device refuses.
     pub fn weight_only_gemv<S: RowElement + Storable, O: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -58,13 +62,47 @@ impl Operations {
         x: &Buffer<bf16>,
         y: &mut Buffer<O>,
     ) -> Result<LaunchCounts> {
-        self.weight_only_gemv_by(GemvTuning::default(), stream, weights, x, y)
+        self.weight_only_gemv_by((GemvTuning::default(), false), stream, weights, x, y)
     }
 
-    /// As [`weight_only_gemv`](Self::weight_only_gemv), with a configuration of the caller.
+    /// As [`weight_only_gemv`](Self::weight_only_gemv), added to what `y` holds, in f32.
+    ///
+    /// ```
+    /// # use warpwright::prelude::*;
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::operations::Operations;
+    /// # use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// // One row of 32 weights of 2, and nine vectors.
+    /// let (weights, scales) = (device.buffer_from(&[2u8; 32])?, device.buffer_from(&[1f32])?);
+    /// let format = WeightFormat::Int8;
+    /// let (n, k, group) = (1, 32, 32);
+    /// let weights = QuantizedWeights { n, k, format, weights: &weights, group, scales: &scales, zero_points: None };
+    /// let x = device.buffer_from(&[bf16::from_f32(0.25); 9 * 32])?;
+    /// let mut y = device.buffer_from(&[1f32; 9])?;
+    /// operations.add_weight_only_gemv(&stream, weights, &x, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [17.0; 9]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_weight_only_gemv<S: RowElement + Storable, O: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        weights: QuantizedWeights<'_, S>,
+        x: &Buffer<bf16>,
+        y: &mut Buffer<O>,
+    ) -> Result<LaunchCounts> {
+        self.weight_only_gemv_by((GemvTuning::default(), true), stream, weights, x, y)
+    }
+
+    /// As [`weight_only_gemv`](Self::weight_only_gemv), with a configuration of the caller, and added to
+    /// `y` if `adds`.
     pub(super) fn weight_only_gemv_by<S: RowElement + Storable, O: RowElement + Storable>(
         &self,
-        tuning: GemvTuning,
+        (tuning, adds): (GemvTuning, bool),
         stream: &Stream,
         weights: QuantizedWeights<'_, S>,
         x: &Buffer<bf16>,
@@ -79,15 +117,17 @@ impl Operations {
             return Ok(LaunchCounts::default());
         }
         let refuse = |reason| Err(OperationError::Shape { what: OPERATION, reason });
-        if batch > MAX_BATCH as usize {
-            return refuse(format!("{batch} vectors; give 1 to {MAX_BATCH}"));
+        let rounds = batch.div_ceil(MAX_BATCH as usize);
+        if rounds > MAX_ROUNDS {
+            return refuse(format!("{batch} vectors; give up to {}", MAX_ROUNDS * MAX_BATCH as usize));
         }
         let batch = batch as u32;
         let gemv = Gemv {
             format,
             k,
             group,
-            batch,
+            batch: batch.min(MAX_BATCH),
+            adds,
             has_zero_points: zero_points.is_some(),
             warps: tuning.warps.unwrap_or(8),
             tiles: tuning.tiles.unwrap_or(1),
@@ -102,7 +142,7 @@ impl Operations {
         }
         let kernel = self.kernel(gemv, Gemv::run::<S, O>)?;
         let ctas = self.grid(OPERATION, u64::from(n).div_ceil(gemv.rows().into()))?;
-        let inputs = (weights.weights, scales, zero_points.unwrap_or(weights.weights), x, n);
-        Ok(kernel.launch(stream, ctas, (inputs, y))?)
+        let inputs = (weights.weights, scales, zero_points.unwrap_or(weights.weights), x, n, batch);
+        Ok(kernel.launch(stream, (ctas, rounds as u32), (inputs, y))?)
     }
 }

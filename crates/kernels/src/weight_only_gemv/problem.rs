@@ -7,7 +7,7 @@ use crate::operations::{OperationError, Result, expect_length};
 
 /// The operation's name in errors.
 pub(super) const OPERATION: &str = "a weight-only GEMV";
-/// Vectors at most: the n of the MMA.
+/// Vectors of a CTA at most: the n of the MMA.
 pub(super) const MAX_BATCH: u32 = 8;
 
 /// How a weight is stored.

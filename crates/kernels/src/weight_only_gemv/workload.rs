@@ -115,7 +115,13 @@ impl GemvWorkload {
                     scales: &set.scales,
                     zero_points: set.zero_points.as_ref(),
                 };
-                Ok(operations.weight_only_gemv_by(this.tuning, stream, weights, &set.x, &mut set.y)?)
+                Ok(operations.weight_only_gemv_by(
+                    (this.tuning, false),
+                    stream,
+                    weights,
+                    &set.x,
+                    &mut set.y,
+                )?)
             })
             .verify(move |set| {
                 let (weights, scales) = (set.weights.to_vec()?, set.scales.to_vec()?);

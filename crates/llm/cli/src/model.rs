@@ -17,7 +17,7 @@ use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Score, Slot, 
 pub(crate) struct Model {
     /// A folder with config.json and safetensors, or a .gguf file.
     model: PathBuf,
-    /// The type of activations and weights.
+    /// The type of weights: f32, bf16, fp8 or int4. Activations are f32 with f32, else bf16.
     #[arg(long, default_value = "bf16", value_parser = data_type)]
     dtype: DataType,
     /// cuda:0, emu:h200, or auto: the first GPU, else the emulator.
@@ -44,7 +44,9 @@ fn data_type(name: &str) -> Result<DataType, String> {
     match name {
         "f32" => Ok(DataType::F32),
         "bf16" => Ok(DataType::Bf16),
-        other => Err(format!("{other} is no type of weights; give f32 or bf16")),
+        "fp8" => Ok(DataType::Fp8),
+        "int4" => Ok(DataType::Int4),
+        other => Err(format!("{other} is no type of weights; give f32, bf16, fp8 or int4")),
     }
 }
 

@@ -22,6 +22,11 @@ pub(crate) struct Expected {
     pub(crate) logprobs: Vec<f32>,
     #[serde(default)]
     pub(crate) of_prompt: Vec<f32>,
+    /// As `of_prompt`, with weights that were quantized.
+    #[serde(default)]
+    pub(crate) of_prompt_fp8: Vec<f32>,
+    #[serde(default)]
+    pub(crate) of_prompt_int4: Vec<f32>,
     /// Two drafts of the MTP layer after each of the first tokens.
     #[serde(default)]
     pub(crate) drafts: Vec<Vec<u32>>,
@@ -113,4 +118,10 @@ pub(crate) fn generate(
         sampled.extend(output.sampled.iter().map(|sampled| (sampled.token, sampled.log_probability)));
     }
     (sampled, scored)
+}
+
+/// The mean difference of log-probabilities.
+pub(crate) fn difference(found: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(found.len(), expected.len());
+    found.iter().zip(expected).map(|(a, b)| (a - b).abs()).sum::<f32>() / found.len() as f32
 }

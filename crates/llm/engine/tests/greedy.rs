@@ -4,7 +4,7 @@ use warpwright_llm_engine::DataType;
 use warpwright_llm_step::{Chunk, CopyState, Executor, Score, Slot, Step, Tokens};
 
 use crate::fixtures::{
-    Expected, LIMITS, MODELS, changed, chunk, engine, engine_of, expected, generate, greedy, step,
+    Expected, LIMITS, MODELS, changed, chunk, difference, engine, engine_of, expected, generate, greedy, step,
 };
 
 /// Log-probabilities of both sides are sums in other orders; the delta rule of transformers is chunked,
@@ -134,12 +134,6 @@ fn prefixes_and_recomputed_answers_continue_alike() {
         let again: Vec<u32> = sampled.iter().map(|(token, _)| *token).collect();
         assert_eq!(again, tokens[DECODED..DECODED + 3], "{model}, computed again");
     }
-}
-
-/// The mean difference of log-probabilities.
-fn difference(found: &[f32], expected: &[f32]) -> f32 {
-    assert_eq!(found.len(), expected.len());
-    found.iter().zip(expected).map(|(a, b)| (a - b).abs()).sum::<f32>() / found.len() as f32
 }
 
 /// bf16 computes nearly the same: by log-probabilities, because tokens of random models are close. Such

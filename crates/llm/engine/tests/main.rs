@@ -3,6 +3,7 @@
 mod drafts;
 mod fixtures;
 mod greedy;
+mod quantized;
 mod refusals;
 mod smollm2;
 mod weights;

@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Model, ModelExecutor, kept_batch, logits};
 use crate::error::Result;
+use crate::layers::delta_net::Projected;
 use crate::layers::{Batch, Shape};
 use crate::number::Number;
 
@@ -196,7 +197,7 @@ impl<T: Number> Model<T> {
         &mut self,
         (operations, stream): (&Operations, &Stream),
         batch: &Batch,
-        kept: Vec<Buffer<T>>,
+        kept: Vec<Projected<T>>,
     ) -> Result<()> {
         let Self { decoder, caches, memory, floats, rotations, cache, .. } = self;
         let mut pass =
@@ -255,8 +256,8 @@ impl<T: Number> Model<T> {
         let (count, vocabulary) = (wanted.len(), self.decoder.embedding.n);
         let gathered = self.rows(on, (rows, count), wanted)?;
         let mut logits = self.floats.take(count * vocabulary as usize)?;
-        let (pass, decoder, _) = self.pass(on, batch);
-        decoder.logits_of_normalized(&pass, &gathered, &mut logits)?;
+        let (mut pass, decoder, _) = self.pass(on, batch);
+        decoder.logits_of_normalized(&mut pass, &gathered, &mut logits)?;
         let greedy = SamplingParameters { temperature: 0.0, ..Default::default() };
         let mut tokens = device.uninitialized(count)?;
         let buffers = SamplingBuffers {

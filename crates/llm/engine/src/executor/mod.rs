@@ -20,10 +20,11 @@ use crate::error::Result;
 use crate::kernels::slots::copy_slot;
 use crate::kernels::tokens;
 use crate::layers::decoder::{Cache, Decoder};
+use crate::layers::delta_net::Projected;
 use crate::layers::{Batch, Memory, Pass, Shape};
 use crate::models::{Config, build};
 use crate::number::Number;
-use crate::weights::{Checkpoint, Loader};
+use crate::weights::{Checkpoint, Format, Loader};
 
 use decode::{Decode, InFlight};
 use drafts::{Draft, Drafting};
@@ -52,8 +53,17 @@ impl Engine {
             config = config.with_mtp()?;
         }
         let executor: Box<dyn Drafting> = match data_type {
-            DataType::F32 => Box::new(ModelExecutor::<f32>::load(checkpoint, &config, device, limits)?),
-            DataType::Bf16 => Box::new(ModelExecutor::<bf16>::load(checkpoint, &config, device, limits)?),
+            DataType::F32 => {
+                Box::new(ModelExecutor::<f32>::load((checkpoint, None), &config, device, limits)?)
+            }
+            DataType::Bf16 | DataType::Fp8 | DataType::Int4 => {
+                let format = match data_type {
+                    DataType::Fp8 => Some(Format::Fp8),
+                    DataType::Int4 => Some(Format::Int4),
+                    DataType::F32 | DataType::Bf16 => None,
+                };
+                Box::new(ModelExecutor::<bf16>::load((checkpoint, format), &config, device, limits)?)
+            }
         };
         Ok(Self { executor, config })
     }
@@ -132,12 +142,17 @@ enum Pending {
 const KEPT_BATCHES: usize = 16;
 
 impl<T: Number> ModelExecutor<T> {
-    fn load(checkpoint: &Checkpoint, config: &Config, device: &Device, limits: Limits) -> Result<Self> {
-        let mut check = Loader::checking(checkpoint)?;
+    fn load(
+        (checkpoint, format): (&Checkpoint, Option<Format>),
+        config: &Config,
+        device: &Device,
+        limits: Limits,
+    ) -> Result<Self> {
+        let mut check = Loader::checking(checkpoint, format)?;
         build::<T>(config, &mut check)?;
         let bytes = check.finish()?;
         device.check_memory(bytes)?;
-        let decoder = build::<T>(config, &mut Loader::loading(checkpoint, device))?;
+        let decoder = build::<T>(config, &mut Loader::loading(checkpoint, device, format))?;
         let capacity = limits.capacity(config)?;
         let cache = PagedCache {
             page_size: capacity.page_tokens,
@@ -245,7 +260,7 @@ impl<T: Number> Model<T> {
         &mut self,
         (operations, stream): (&Operations, &Stream),
         batch: &mut Batch,
-        kept: Option<&mut Vec<Buffer<T>>>,
+        kept: Option<&mut Vec<Projected<T>>>,
     ) -> Result<Buffer<T>> {
         let slots = (&*batch.sequences, &*batch.slots);
         tokens::resolve((operations, stream), &batch.given, slots, &self.last, &mut batch.tokens)?;

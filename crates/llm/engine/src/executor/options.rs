@@ -13,6 +13,10 @@ pub enum DataType {
     /// 16-bit floats with 8 exponent bits.
     #[default]
     Bf16,
+    /// Weights in e4m3 with a scale for each 128 x 128, activations in bf16.
+    Fp8,
+    /// Weights of four bits with a scale and a zero point for each 32 of a row, activations in bf16.
+    Int4,
 }
 
 /// How much the executor holds.

@@ -8,6 +8,7 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
+use warpwright_kernels::columns::MatrixColumns;
 use warpwright_kernels::operations::{Operations, Result};
 use warpwright_kernels::vector;
 
@@ -49,9 +50,13 @@ struct DeltaKernel {
 /// What the kernel reads beside the tokens.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
 struct GateInputs<T: Element> {
-    projection: Global<T>,
-    /// The first columns of z, b and a, and elements from row to row.
-    columns: [Reg<u32>; 4],
+    /// z: its first column, and elements from row to row.
+    z: Global<T>,
+    z_column: Reg<u32>,
+    z_stride: Reg<u32>,
+    gates: Global<T>,
+    /// The first columns of b and a, and elements from row to row.
+    columns: [Reg<u32>; 3],
     a_log: Global<f32>,
     dt_bias: Global<f32>,
     norm: Global<f32>,
@@ -82,7 +87,7 @@ impl DeltaKernel {
         // Threads without a column have the last one, which they do not store.
         let is_mine = thread.lt(value_dim);
         let column = thread.min(value_dim - 1);
-        let [of_z, of_b, of_a, stride] = inputs.columns;
+        let [of_b, of_a, stride] = inputs.columns;
         let vectors = shared_array::<f32>(2 * key_dim);
         if start < end {
             let of_slot = |slot: Reg<u32>| {
@@ -111,10 +116,14 @@ impl DeltaKernel {
                     parts = [q * q, k * k];
                 }
                 let v = row.at(2 * key_heads * key_dim).at(head * value_dim + column).load().convert::<f32>();
-                let of_token = inputs.projection.at(token.mul_wide(stride));
+                let of_token = inputs.gates.at(token.mul_wide(stride));
                 let gate = |first: Reg<u32>| of_token.at(first + head).load().convert::<f32>();
                 let (beta, a) = (gate(of_b).sigmoid(), gate(of_a));
-                let z = of_token.at(of_z + head * value_dim + column).load().convert::<f32>();
+                let z = inputs
+                    .z
+                    .at(token.mul_wide(inputs.z_stride))
+                    .at(inputs.z_column + head * value_dim + column);
+                let z = z.load().convert::<f32>();
                 let decay = (rate * (a + bias).softplus()).exp();
                 // The reductions are barriers: all elements are in shared memory after them.
                 let roots = parts.map(|part| (block::reduce_sum(part) + EPSILON).rsqrt());
@@ -173,19 +182,20 @@ impl SlotDeltaRule {
         let overlaps = overlaps(operations);
         let kernel = operations.kernel(DeltaKernel { rule: self, overlaps }, DeltaKernel::run::<T>)?;
         let shape = overlap::shape(kernel.shape((self.value_heads, sequences.slots.len() as u32)), overlaps);
-        let DeltaGates { buffer, columns, a_log, dt_bias, norm, epsilon } = gates;
-        let inputs = (buffer, columns, a_log, dt_bias, norm, epsilon);
+        let DeltaGates { z, gates, columns, a_log, dt_bias, norm, epsilon } = gates;
+        let inputs = (z.buffer, z.offset, z.stride, gates, columns, a_log, dt_bias, norm, epsilon);
         kernel.launch(stream, shape, (qkv, inputs, sequences.inputs(), states, y))?;
         Ok(())
     }
 }
 
-/// The gates of a layer's tokens, columns of a fused projection, and its norm.
+/// The gates of a layer's tokens, columns of projections, and its norm.
 #[derive(Clone, Copy)]
 pub(crate) struct DeltaGates<'l, T> {
-    pub(crate) buffer: &'l Buffer<T>,
-    /// The first columns of z, b and a, and elements from row to row.
-    pub(crate) columns: [u32; 4],
+    pub(crate) z: MatrixColumns<'l, T>,
+    pub(crate) gates: &'l Buffer<T>,
+    /// The first columns of b and a, and elements from row to row.
+    pub(crate) columns: [u32; 3],
     /// (value heads).
     pub(crate) a_log: &'l Buffer<f32>,
     pub(crate) dt_bias: &'l Buffer<f32>,

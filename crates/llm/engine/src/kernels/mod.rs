@@ -10,6 +10,7 @@ pub(crate) mod gates;
 pub(crate) mod join;
 mod overlap;
 pub(crate) mod product;
+pub(crate) mod quantize;
 pub(crate) mod sequences;
 pub(crate) mod slots;
 pub(crate) mod tokens;

@@ -4,7 +4,7 @@ use warpwright::runtime::{Buffer, Device};
 
 use super::Pass;
 use super::attention::{Attention, KeyValues};
-use super::delta_net::{DeltaNet, DeltaStates};
+use super::delta_net::{DeltaNet, DeltaStates, Projected};
 use super::experts::MixtureOfExperts;
 use super::linear::Linear;
 use super::mlp::Mlp;
@@ -124,7 +124,7 @@ impl<T: Number> Decoder<T> {
     pub(crate) fn repeat(
         &self,
         pass: &mut Pass<'_, T>,
-        kept: Vec<Buffer<T>>,
+        kept: Vec<Projected<T>>,
         caches: &mut [Cache<T>],
     ) -> Result<()> {
         let mut kept = kept.into_iter();
@@ -158,7 +158,7 @@ impl<T: Number> Decoder<T> {
     /// The logits of rows after the last norm.
     pub(crate) fn logits_of_normalized(
         &self,
-        pass: &Pass<'_, T>,
+        pass: &mut Pass<'_, T>,
         normalized: &Buffer<T>,
         logits: &mut Buffer<f32>,
     ) -> Result<()> {

@@ -33,13 +33,31 @@ pub(crate) struct DeltaNet<T> {
     rule: SlotDeltaRule,
     conv: SlotConv,
     epsilon: f32,
+    /// [qkv | z | b | a]; [qkv | z] where it is quantized.
     projection: Linear<T>,
+    /// [b | a], where the other is quantized.
+    gates: Option<Linear<T>>,
     conv_weights: Buffer<T>,
     // In f32 also in bf16 models: rounded to bf16, A_log changes greedy tokens within 21 to 39 steps.
     a_log: Buffer<f32>,
     dt_bias: Buffer<f32>,
     norm: Buffer<f32>,
     output: Linear<T>,
+}
+
+/// What a layer projects of all tokens.
+pub(crate) struct Projected<T> {
+    /// Rows of the projection.
+    rows: Buffer<T>,
+    /// Rows [b | a], where they are not columns of the others.
+    gates: Option<Buffer<T>>,
+}
+
+impl<T: Number> Projected<T> {
+    fn give(self, pass: &mut Pass<'_, T>) {
+        pass.memory.give(self.rows);
+        self.gates.into_iter().for_each(|gates| pass.memory.give(gates));
+    }
 }
 
 /// The states of all slots.
@@ -68,12 +86,15 @@ impl<T: Number> DeltaNet<T> {
             (&name("in_proj_b.weight"), values),
             (&name("in_proj_a.weight"), values),
         ];
+        let (large, small) =
+            if loader.format.is_some() { (&parts[..2], &parts[2..]) } else { (&parts[..], &[][..]) };
         let conv_weights = loader.all(&name("conv1d.weight"), &[rule.columns() as usize, conv as usize])?;
         Ok(Self {
             rule,
             conv: SlotConv { channels: rule.columns(), width: conv },
             epsilon,
-            projection: Linear::new(loader, &parts, hidden)?,
+            projection: Linear::new(loader, large, hidden)?,
+            gates: (!small.is_empty()).then(|| Linear::exact(loader, small, hidden)).transpose()?,
             conv_weights,
             a_log: loader.vector(&name("A_log"), values)?,
             dt_bias: loader.vector(&name("dt_bias"), values)?,
@@ -95,7 +116,12 @@ impl<T: Number> DeltaNet<T> {
         x: &mut Buffer<T>,
         states: &mut DeltaStates<T>,
     ) -> Result<()> {
-        let projected = self.projection.apply_to_normalized(pass, norm, x)?;
+        let rows = self.projection.apply_to_normalized(pass, norm, x)?;
+        let gates = match &self.gates {
+            Some(gates) => Some(gates.apply_to_normalized(pass, norm, x)?),
+            None => None,
+        };
+        let projected = Projected { rows, gates };
         let gated = match self.has_chunks(pass) {
             true => self.by_chunks(pass, &projected, states)?,
             false => self.by_tokens(pass, &projected, states)?,
@@ -104,7 +130,7 @@ impl<T: Number> DeltaNet<T> {
         pass.memory.give(gated);
         match &mut pass.kept {
             Some(kept) => kept.push(projected),
-            None => pass.memory.give(projected),
+            None => projected.give(pass),
         }
         Ok(())
     }
@@ -113,19 +139,32 @@ impl<T: Number> DeltaNet<T> {
     pub(crate) fn repeat(
         &self,
         pass: &mut Pass<'_, T>,
-        projected: Buffer<T>,
+        projected: Projected<T>,
         states: &mut DeltaStates<T>,
     ) -> Result<()> {
         let gated = self.by_tokens(pass, &projected, states)?;
-        [projected, gated].into_iter().for_each(|buffer| pass.memory.give(buffer));
+        pass.memory.give(gated);
+        projected.give(pass);
         Ok(())
+    }
+
+    /// The buffer of b and a, their first columns, and elements from row to row.
+    fn gates<'l>(&self, projected: &'l Projected<T>) -> (&'l Buffer<T>, [u32; 3]) {
+        let heads = self.rule.value_heads;
+        match (&projected.gates, &self.gates) {
+            (Some(buffer), Some(gates)) => (buffer, [0, heads, gates.n]),
+            _ => {
+                let of_b = self.conv.channels + heads * self.rule.value_dim;
+                (&projected.rows, [of_b, of_b + heads, self.projection.n])
+            }
+        }
     }
 
     /// One token after another: a decode, f32, and heads that the library lacks.
     fn by_tokens(
         &self,
         pass: &mut Pass<'_, T>,
-        projected: &Buffer<T>,
+        projected: &Projected<T>,
         states: &mut DeltaStates<T>,
     ) -> Result<Buffer<T>> {
         let SlotDeltaRule { value_heads, value_dim, .. } = self.rule;
@@ -135,17 +174,18 @@ impl<T: Number> DeltaNet<T> {
         let sequences = pass.batch.packed();
         self.conv.launch(
             pass.on(),
-            (projected, stride),
+            (&projected.rows, stride),
             &self.conv_weights,
             sequences,
             &mut states.conv,
             &mut qkv,
         )?;
         let mut gated = pass.rows_of(values)?;
-        let of_b = channels + values;
+        let (buffer, columns) = self.gates(projected);
         let gates = DeltaGates {
-            buffer: projected,
-            columns: [channels, of_b, of_b + value_heads, stride],
+            z: MatrixColumns { buffer: &projected.rows, offset: channels, stride },
+            gates: buffer,
+            columns,
             a_log: &self.a_log,
             dt_bias: &self.dt_bias,
             norm: &self.norm,
@@ -168,7 +208,7 @@ impl<T: Number> DeltaNet<T> {
     fn by_chunks(
         &self,
         pass: &mut Pass<'_, T>,
-        projected: &Buffer<T>,
+        projected: &Projected<T>,
         states: &mut DeltaStates<T>,
     ) -> Result<Buffer<T>> {
         let SlotDeltaRule { key_heads, value_heads, value_dim, .. } = self.rule;
@@ -182,14 +222,14 @@ impl<T: Number> DeltaNet<T> {
         on.0.gather_rows(on.1, (&states.conv, of_conv as u32), (&batch.initial, 0), &mut before)?;
         let mut qkv = pass.rows_of(channels)?;
         let conv = CausalConv { channels, width: self.conv.width, weights: &self.conv_weights, bias: None };
-        let of_qkv = MatrixColumns { buffer: projected, offset: 0, stride };
+        let of_qkv = MatrixColumns { buffer: &projected.rows, offset: 0, stride };
         let packed = ConvSequences { starts: &batch.starts, initial: Some(&before), last: &mut last };
         on.0.causal_conv(on.1, conv, (of_qkv, tokens), packed, &mut qkv)?;
         scatter_rows(on, (&last, &batch.slots), &mut states.conv, of_conv)?;
 
         let (mut b, mut a) = (pass.rows_of(value_heads)?, pass.rows_of(value_heads)?);
-        let (of_b, of_a) = (channels + values, channels + values + value_heads);
-        SplitGates { heads: value_heads, of_b, of_a, stride }.launch(on, projected, [&mut b, &mut a])?;
+        let (buffer, [of_b, of_a, stride]) = self.gates(projected);
+        SplitGates { heads: value_heads, of_b, of_a, stride }.launch(on, buffer, [&mut b, &mut a])?;
         let mut rule = pass.floats.take(sequences * of_rule)?;
         on.0.gather_rows(on.1, (&states.rule, of_rule as u32), (&batch.initial, 0), &mut rule)?;
         let mut o = pass.rows_of(values)?;

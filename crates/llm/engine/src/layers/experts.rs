@@ -1,4 +1,4 @@
-//! A mixture of experts with a shared one.
+//! A mixture of experts with a shared one. The chosen experts' weights are not quantized.
 //!
 //! ```text
 //! y = Σ weight_e · expert_e(x) + sigmoid(shared gate · x) · shared(x)      over the chosen experts e
@@ -39,11 +39,11 @@ impl<T: Number> MixtureOfExperts<T> {
         Ok(Self {
             experts,
             hidden: hidden as u32,
-            router: Linear::new(loader, &[(&name("gate.weight"), count)], hidden)?,
+            router: Linear::exact(loader, &[(&name("gate.weight"), count)], hidden)?,
             gate_up: loader.all(&name("experts.gate_up_proj"), &[count, 2 * columns, hidden])?,
             down: loader.all(&name("experts.down_proj"), &[count, hidden, columns])?,
             shared: Mlp::new(loader, &name("shared_expert"), hidden, shared_intermediate)?,
-            shared_gate: Linear::new(loader, &[(&name("shared_expert_gate.weight"), 1)], hidden)?,
+            shared_gate: Linear::exact(loader, &[(&name("shared_expert_gate.weight"), 1)], hidden)?,
         })
     }
 

@@ -5,6 +5,7 @@ use warpwright::runtime::Buffer;
 use super::Pass;
 use super::mlp::swiglu;
 use super::norm::Norm;
+use super::quantized::Quantized;
 use crate::error::Result;
 use crate::kernels::product::{Epilogue, ProductShape, product};
 use crate::number::Number;
@@ -12,18 +13,42 @@ use crate::weights::Loader;
 
 /// Weights (n, k). Several projections of one input are one matrix.
 pub(crate) struct Linear<T> {
+    /// Empty where they are quantized.
     pub(crate) weights: Buffer<T>,
+    quantized: Option<Quantized>,
     pub(crate) n: u32,
     pub(crate) k: u32,
+}
+
+/// The rows of a matrix of those parts.
+fn rows_of(parts: &[(&str, usize)]) -> usize {
+    let rows: usize = parts.iter().map(|(_, rows)| rows).sum();
+    if parts.len() > 1 { rows.next_multiple_of(8) } else { rows }
 }
 
 impl<T: Number> Linear<T> {
     /// The rows of the tensors, one after another, and rows of zeros up to a multiple of 8, so that rows of
     /// y are whole vectors.
     pub(crate) fn new(loader: &mut Loader<'_>, parts: &[(&str, usize)], k: usize) -> Result<Self> {
-        let rows: usize = parts.iter().map(|(_, rows)| rows).sum();
-        let n = if parts.len() > 1 { rows.next_multiple_of(8) } else { rows };
-        Ok(Self { weights: loader.matrix(parts, k, n)?, n: n as u32, k: k as u32 })
+        let n = rows_of(parts);
+        let quantized = match loader.format {
+            Some(format) => Quantized::new(loader, format, parts, (n, k))?,
+            None => None,
+        };
+        match quantized {
+            Some(_) => {
+                let weights = loader.buffer(0)?;
+                Ok(Self { weights, quantized, n: n as u32, k: k as u32 })
+            }
+            None => Self::exact(loader, parts, k),
+        }
+    }
+
+    /// The same, never quantized: for weights that results depend on more than others, and few bytes.
+    pub(crate) fn exact(loader: &mut Loader<'_>, parts: &[(&str, usize)], k: usize) -> Result<Self> {
+        let n = rows_of(parts);
+        let weights = loader.matrix(parts, k, n)?;
+        Ok(Self { weights, quantized: None, n: n as u32, k: k as u32 })
     }
 
     /// The product of `rows` rows with `n` results.
@@ -41,10 +66,13 @@ impl<T: Number> Linear<T> {
     /// y in a buffer of any type, or added to what it holds.
     pub(crate) fn apply_to<U: Number>(
         &self,
-        pass: &Pass<'_, T>,
+        pass: &mut Pass<'_, T>,
         x: &Buffer<T>,
         to: (&mut Buffer<U>, Epilogue),
     ) -> Result<()> {
+        if let Some(quantized) = &self.quantized {
+            return quantized.multiply(pass, x.cast(), (to.0, to.1 == Epilogue::Add));
+        }
         let shape = self.shape(x);
         if shape.rows <= T::FEW_ROWS {
             return Ok(product(pass.on(), shape, &self.weights, (x, None), to)?);
@@ -60,7 +88,7 @@ impl<T: Number> Linear<T> {
         x: &Buffer<T>,
     ) -> Result<Buffer<T>> {
         let shape = self.shape(x);
-        if shape.rows > T::FEW_ROWS {
+        if shape.rows > T::FEW_ROWS || self.quantized.is_some() {
             let normalized = norm.apply(pass, x)?;
             let y = self.apply(pass, &normalized)?;
             pass.memory.give(normalized);
@@ -80,7 +108,7 @@ impl<T: Number> Linear<T> {
         columns: u32,
     ) -> Result<Buffer<T>> {
         let shape = ProductShape { n: columns, ..self.shape(x) };
-        if shape.rows > T::FEW_ROWS || self.n != 2 * columns {
+        if shape.rows > T::FEW_ROWS || self.n != 2 * columns || self.quantized.is_some() {
             let gate_up = self.apply_to_normalized(pass, norm, x)?;
             let y = swiglu(pass, &gate_up, columns, self.n)?;
             pass.memory.give(gate_up);

@@ -11,6 +11,7 @@ pub(crate) mod mtp;
 pub(crate) mod norm;
 mod paged;
 mod pass;
+mod quantized;
 
 pub(crate) use batch::{Batch, Shape};
 pub(crate) use pass::{Memory, Pass};

@@ -39,7 +39,7 @@ impl<T: Number> Mtp<T> {
         Ok(Self {
             of_embedding: norm("pre_fc_norm_embedding", loader)?,
             of_hidden: norm("pre_fc_norm_hidden", loader)?,
-            joined: Linear::new(loader, &[("mtp.fc.weight", hidden)], 2 * hidden)?,
+            joined: Linear::exact(loader, &[("mtp.fc.weight", hidden)], 2 * hidden)?,
             norm: norm("norm", loader)?,
             block,
         })

@@ -6,6 +6,7 @@ use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::operations::Operations;
 
 use super::Batch;
+use super::delta_net::Projected;
 use crate::error::Result;
 use crate::number::Number;
 
@@ -47,7 +48,7 @@ pub(crate) struct Pass<'l, T> {
     /// The cache of each layer.
     pub(crate) cache: PagedCache,
     /// What layers with a state project of drafts, to repeat the accepted ones; `None` without drafts.
-    pub(crate) kept: Option<&'l mut Vec<Buffer<T>>>,
+    pub(crate) kept: Option<&'l mut Vec<Projected<T>>>,
 }
 
 impl<'l, T: Number> Pass<'l, T> {

@@ -34,13 +34,13 @@ fn decoder<T: Number>(
     block: impl Fn(&str, Mixer, &mut Loader<'_>) -> Result<Block<T>>,
 ) -> Result<Decoder<T>> {
     let (hidden, vocabulary) = (config.hidden, config.vocabulary);
-    let embedding = Linear::new(loader, &[("embed_tokens.weight", vocabulary)], hidden)?;
-    let head = if config.is_tied {
+    let embedding = Linear::exact(loader, &[("embed_tokens.weight", vocabulary)], hidden)?;
+    let of_head = if config.is_tied { "embed_tokens.weight" } else { "lm_head.weight" };
+    let is_stored = !config.is_tied || loader.format.is_some();
+    let head = is_stored.then(|| Linear::new(loader, &[(of_head, vocabulary)], hidden)).transpose()?;
+    if config.is_tied {
         loader.ignore("lm_head.weight");
-        None
-    } else {
-        Some(Linear::new(loader, &[("lm_head.weight", vocabulary)], hidden)?)
-    };
+    }
     let norm = Norm::new(loader, "norm.weight", hidden, config.epsilon, gain)?;
     let layers = config.layers.iter().enumerate();
     let blocks = layers.map(|(layer, mixer)| block(&format!("layers.{layer}"), *mixer, loader));

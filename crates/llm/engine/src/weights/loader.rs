@@ -5,11 +5,12 @@
 //! not fit.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use warpwright::arch::Capability;
 use warpwright::runtime::{Buffer, Device, Storable};
 
-use super::{Checkpoint, Tensor};
+use super::{Checkpoint, Format, QuantizedNumbers, Tensor};
 use crate::error::{EngineError, Result, WeightsError};
 use crate::number::Number;
 
@@ -17,6 +18,8 @@ use crate::number::Number;
 pub(crate) struct Loader<'l> {
     checkpoint: &'l Checkpoint,
     device: Device,
+    /// How matrices of products are quantized.
+    pub(crate) format: Option<Format>,
     found: Option<Found>,
 }
 
@@ -35,14 +38,15 @@ const PART: usize = 64 << 20;
 
 impl<'l> Loader<'l> {
     /// Compares tensors and takes no memory.
-    pub(crate) fn checking(checkpoint: &'l Checkpoint) -> Result<Self> {
+    pub(crate) fn checking(checkpoint: &'l Checkpoint, format: Option<Format>) -> Result<Self> {
         let capability = Capability::for_target("sm_90a").expect("a known target");
-        Ok(Self { checkpoint, device: Device::dry_run(capability)?, found: Some(Found::default()) })
+        let device = Device::dry_run(capability)?;
+        Ok(Self { checkpoint, device, format, found: Some(Found::default()) })
     }
 
     /// Loads tensors that were compared.
-    pub(crate) fn loading(checkpoint: &'l Checkpoint, device: &Device) -> Self {
-        Self { checkpoint, device: device.clone(), found: None }
+    pub(crate) fn loading(checkpoint: &'l Checkpoint, device: &Device, format: Option<Format>) -> Self {
+        Self { checkpoint, device: device.clone(), format, found: None }
     }
 
     /// The bytes of all buffers, after a check.
@@ -83,7 +87,8 @@ impl<'l> Loader<'l> {
         Ok(None)
     }
 
-    fn buffer<T: Storable>(&mut self, elements: usize) -> Result<Buffer<T>> {
+    /// Memory for `elements`, which holds anything.
+    pub(crate) fn buffer<T: Storable>(&mut self, elements: usize) -> Result<Buffer<T>> {
         if let Some(found) = &mut self.found {
             found.bytes += (elements * size_of::<T>()) as u64;
         }
@@ -114,6 +119,39 @@ impl<'l> Loader<'l> {
             buffer.write_at(start, &vec![T::nearest(0.0); rows * columns - start])?;
         }
         Ok(buffer)
+    }
+
+    /// The rows of several tensors and then rows of zeros, as [`matrix`](Self::matrix), quantized; `None` in a
+    /// check.
+    pub(crate) fn quantized(
+        &mut self,
+        format: Format,
+        parts: &[(&str, usize)],
+        (n, k): (usize, usize),
+    ) -> Result<Option<QuantizedNumbers>> {
+        let mut tensors = vec![];
+        let mut start = 0;
+        for (name, rows) in parts {
+            if let Some(tensor) = self.tensor(name, &[*rows, k])? {
+                tensors.push((start..start + rows, tensor));
+            }
+            start += rows;
+        }
+        if self.found.is_some() {
+            return Ok(None);
+        }
+        let panel = |rows: Range<usize>| {
+            let mut numbers = vec![0.0; rows.len() * k];
+            for (of_tensor, tensor) in &tensors {
+                let (first, last) = (rows.start.max(of_tensor.start), rows.end.min(of_tensor.end));
+                if first < last {
+                    let part = tensor.rows::<f32>(first - of_tensor.start..last - of_tensor.start);
+                    numbers[(first - rows.start) * k..(last - rows.start) * k].copy_from_slice(&part);
+                }
+            }
+            numbers
+        };
+        Ok(Some(format.quantize((n, k), panel)))
     }
 
     /// A tensor of any shape.

@@ -3,6 +3,7 @@
 mod blocks;
 mod gguf;
 mod loader;
+mod quantize;
 mod random;
 mod safetensors;
 mod tensor;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::error::{EngineError, Result};
 
 pub(crate) use loader::Loader;
+pub(crate) use quantize::{BLOCK, Format, QuantizedNumbers};
 pub use tensor::{Kind, Tensor};
 
 /// A model's files: its configuration and its tensors. Their bytes are mapped, not read.

@@ -7,8 +7,10 @@ numbers. The result is expected.json: greedy tokens of each prompt, their log-pr
 log-probabilities of the prompt's own tokens. A left-padded batch of all prompts has to give the same tokens.
 Of Qwen 3.5, it also has two drafts after each of the first tokens, by the MTP layer, which transformers
 leaves out: it is a decoder layer of transformers between the norms and the product that the checkpoints have.
+`of_prompt_fp8` and `of_prompt_int4` are log-probabilities with weights that were quantised and dequantised.
 """
 
+import copy
 import json
 import pathlib
 
@@ -73,6 +75,62 @@ def greedy(model, prompt):
         log_probabilities.append(row[tokens[-1]])
         ids = torch.tensor([tokens[-1:]])
     return tokens, log_probabilities
+
+
+def rounded_up(scales):
+    """The least numbers of bf16 that are not less; 1 for 0."""
+    bits = (scales.numpy().view(numpy.uint32) + numpy.uint32(0xFFFF)) & numpy.uint32(0xFFFF0000)
+    return torch.from_numpy(numpy.where(scales > 0, bits.view(numpy.float32), numpy.float32(1)))
+
+
+def fp8(weights):
+    """e4m3 with a scale for each 128 x 128."""
+    weights = weights.clone()
+    for row in range(0, weights.shape[0], 128):
+        for column in range(0, weights.shape[1], 128):
+            block = weights[row : row + 128, column : column + 128]
+            scale = rounded_up(block.abs().max()[None] / 448)
+            block.copy_((block / scale).to(torch.float8_e4m3fn).float() * scale)
+    return weights
+
+
+def int4(weights):
+    """0 to 15 with a scale and a zero point for each 32 of a row."""
+    groups = weights.reshape(-1, 32)
+    least, most = groups.amin(1, True).clamp(max=0), groups.amax(1, True).clamp(min=0)
+    scale = rounded_up((most - least) / 15)
+    away = lambda x: x.sign() * (x.abs() + 0.5).floor()
+    zero = away(-least / scale).clamp(max=15)
+    return (((away(groups / scale) + zero).clamp(0, 15) - zero) * scale).reshape(weights.shape)
+
+
+# Projections of one input are one matrix.
+FUSED = [
+    ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+    ["self_attn.o_proj"],
+    ["linear_attn.in_proj_qkv", "linear_attn.in_proj_z"],
+    ["linear_attn.out_proj"],
+    ["mlp.gate_proj", "mlp.up_proj"],
+    ["mlp.down_proj"],
+    ["mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"],
+    ["mlp.shared_expert.down_proj"],
+]
+
+
+def quantized(model, quantize):
+    """The model with quantised weights. The embedding stays as it is."""
+    model = copy.deepcopy(model)
+    model.lm_head.weight = torch.nn.Parameter(quantize(model.lm_head.weight.detach()))
+    for layer in model.model.layers:
+        for names in FUSED:
+            try:
+                parts = [layer.get_submodule(name).weight for name in names]
+            except AttributeError:
+                continue
+            matrix = quantize(torch.cat(list(parts)))
+            for part, rows in zip(parts, matrix.split([len(part) for part in parts])):
+                part.copy_(rows)
+    return model
 
 
 def padded(model, prompts):
@@ -148,6 +206,11 @@ def expected(folder):
         given = [whole[at, token] for at, token in enumerate(prompt[1:])]
         result = {"prompt": prompt, "tokens": tokens, "logprobs": rounded(log_probabilities)}
         result["of_prompt"] = rounded(given)
+        if prompt is PROMPTS[0]:
+            for quantize in [fp8, int4]:
+                whole = quantized(model, quantize)(torch.tensor([prompt])).logits[0].log_softmax(-1)
+                given = [whole[at, token] for at, token in enumerate(prompt[1:])]
+                result[f"of_prompt_{quantize.__name__}"] = rounded(given)
         if mtp:
             result["drafts"] = [mtp.drafts(prompt + tokens[: at + 1]) for at in range(DRAFTED)]
         results.append(result)

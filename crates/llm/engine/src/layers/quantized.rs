@@ -1,0 +1,136 @@
+//! Products with quantized weights: y = x Wᵀ of rows in bf16.
+//!
+//! ```text
+//! a few rows               GEMV of the library, which reads the weights once for each 8 rows
+//! more rows, fp8, sm_90a   x is quantized, too; GEMM with block scales of the library
+//! more rows otherwise      the weights are dequantized for a GEMM in bf16
+//! ```
+
+use warpwright::lang::element::e4m3;
+use warpwright::prelude::bf16;
+use warpwright::runtime::Buffer;
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::problem::scales::{Granularity, Scaled};
+use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
+
+use super::Pass;
+use crate::error::Result;
+use crate::kernels::quantize::{Dequantize, QuantizeRows};
+use crate::number::Number;
+use crate::weights::{BLOCK, Format, Loader, QuantizedNumbers};
+
+/// A matrix (n, k) on the device.
+pub(crate) struct Quantized {
+    format: Format,
+    n: u32,
+    k: u32,
+    group: u32,
+    weights: Buffer<u8>,
+    /// (n, k / group).
+    scales: Buffer<bf16>,
+    zero_points: Buffer<u8>,
+    /// Of fp8, as the GEMM takes them.
+    blocks: Buffer<f32>,
+}
+
+/// Rows for which int4 weights are read again and again rather than dequantized: that takes as long as to read them
+/// about eight times.
+const FEW_ROWS_OF_INT4: u32 = 64;
+
+impl Quantized {
+    /// The rows of the tensors, one after another, and rows of zeros up to `n`. `None` if the rows have no groups.
+    pub(crate) fn new(
+        loader: &mut Loader<'_>,
+        format: Format,
+        parts: &[(&str, usize)],
+        (n, k): (usize, usize),
+    ) -> Result<Option<Self>> {
+        let Some(group) = format.group(k) else { return Ok(None) };
+        let (is_fp8, groups, shape) = (format == Format::Fp8, n * k / group, (n as u32, k as u32));
+        let mut matrix = Self {
+            format,
+            n: shape.0,
+            k: shape.1,
+            group: group as u32,
+            weights: loader.buffer(if is_fp8 { n * k } else { n * k / 2 })?,
+            scales: loader.buffer(groups)?,
+            zero_points: loader.buffer(if is_fp8 { 0 } else { groups })?,
+            blocks: loader.buffer(if is_fp8 { Granularity::Block.count(shape) } else { 0 })?,
+        };
+        if let Some(QuantizedNumbers { weights, scales, zero_points, blocks }) =
+            loader.quantized(format, parts, (n, k))?
+        {
+            matrix.weights.write_at(0, &weights)?;
+            matrix.scales.write_at(0, &scales)?;
+            matrix.zero_points.write_at(0, &zero_points)?;
+            let mut padded = vec![0.0; matrix.blocks.len()];
+            let of_row = k.div_ceil(BLOCK);
+            for (at, scale) in blocks.into_iter().enumerate() {
+                let (row, column) = (at / of_row * BLOCK, at % of_row * BLOCK);
+                padded[Granularity::Block.index((row as u32, column as u32), shape)] = scale;
+            }
+            matrix.blocks.write_at(0, &padded)?;
+        }
+        Ok(Some(matrix))
+    }
+
+    /// y = x Wᵀ, or y += x Wᵀ.
+    pub(crate) fn multiply<T: Number, U: Number>(
+        &self,
+        pass: &mut Pass<'_, T>,
+        x: &Buffer<bf16>,
+        (y, adds): (&mut Buffer<U>, bool),
+    ) -> Result<()> {
+        let rows = (x.len() / self.k as usize) as u32;
+        let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
+        let few = if self.format == Format::Fp8 && has_wgmma { 8 } else { FEW_ROWS_OF_INT4 };
+        if rows <= few {
+            return self.multiply_few(pass, x, (y, adds));
+        }
+        let beta = if adds { 1.0 } else { 0.0 };
+        let gemm = Gemm::new(rows, self.n, self.k).beta(beta);
+        if self.format == Format::Fp8 && has_wgmma {
+            // Two e4m3 in the memory of one bf16.
+            let mut values = pass.memory.take((x.len() / 2).max(1))?;
+            let mut scales = pass.floats.take(Granularity::Row.count((rows, self.k)))?;
+            let quantize = QuantizeRows { columns: self.k };
+            quantize.launch(pass.on(), x, (values.cast_mut::<e4m3>(), &mut scales))?;
+            let a = Scaled::by_row(values.cast::<e4m3>(), &scales);
+            let b = Scaled::by_block(self.weights.cast::<e4m3>(), &self.blocks);
+            pass.operations.gemm(pass.stream, &gemm, a, b, y)?;
+            pass.memory.give(values);
+            pass.floats.give(scales);
+            return Ok(());
+        }
+        let mut weights = pass.memory.take(self.n as usize * self.k as usize)?;
+        let dequantize = Dequantize { format: self.format, group: self.group };
+        let from = (&self.weights, &self.scales, &self.zero_points);
+        dequantize.launch(pass.on(), from, weights.cast_mut::<bf16>())?;
+        pass.operations.gemm(pass.stream, &gemm, x, weights.cast::<bf16>(), y)?;
+        pass.memory.give(weights);
+        Ok(())
+    }
+
+    fn multiply_few<T: Number, U: Number>(
+        &self,
+        pass: &Pass<'_, T>,
+        x: &Buffer<bf16>,
+        (y, adds): (&mut Buffer<U>, bool),
+    ) -> Result<()> {
+        let is_fp8 = self.format == Format::Fp8;
+        let weights = QuantizedWeights {
+            n: self.n,
+            k: self.k,
+            format: if is_fp8 { WeightFormat::E4m3 } else { WeightFormat::Int4 },
+            weights: &self.weights,
+            group: self.group,
+            scales: &self.scales,
+            zero_points: (!is_fp8).then_some(&self.zero_points),
+        };
+        match adds {
+            true => pass.operations.add_weight_only_gemv(pass.stream, weights, x, y)?,
+            false => pass.operations.weight_only_gemv(pass.stream, weights, x, y)?,
+        };
+        Ok(())
+    }
+}
