@@ -1,0 +1,3 @@
+//! Tests of the engine and the serving half together.
+
+mod scheduled;
