@@ -50,10 +50,13 @@ pub struct Serve {
     /// Answers of one request at most.
     #[arg(long, default_value_t = 128)]
     choices: usize,
+    /// Connections at most; more wait to be accepted.
+    #[arg(long, default_value_t = 4096)]
+    connections: usize,
     /// MiB of a body at most.
     #[arg(long, default_value_t = 16)]
     body_mib: usize,
-    /// Seconds after which a body that is not complete is refused.
+    /// Seconds in which the head of a request has to arrive, and then its body.
     #[arg(long, default_value_t = 30)]
     body_seconds: u64,
     /// Seconds after which an answer ends.
@@ -100,6 +103,7 @@ impl Serve {
             body_time: Duration::from_secs(self.body_seconds),
             answer_time: Duration::from_secs(self.answer_seconds),
             choices: self.choices,
+            connections: self.connections,
             api_key: self.api_key.clone(),
         }
     }
@@ -119,7 +123,7 @@ impl Serve {
             }
             eprintln!("shutting down: answers that run may end, new requests are refused");
         };
-        server.serve(listener, stop, Duration::from_secs(self.grace_seconds)).await?;
+        server.serve(listener, stop, Duration::from_secs(self.grace_seconds)).await;
         Ok(())
     }
 }

@@ -86,6 +86,10 @@ pub struct Usage {
     pub idle_pages: u32,
     /// All pages.
     pub pages: u32,
+    /// State slots of sequences and snapshots.
+    pub used_slots: u32,
+    /// Slots of snapshots: they are free for whoever needs them.
+    pub snapshots: u32,
 }
 
 impl Scheduler {
@@ -195,13 +199,10 @@ impl Scheduler {
 
     /// What is in use now.
     pub fn usage(&self) -> Usage {
-        let (used_pages, idle_pages, pages) = self.memory.usage();
         Usage {
             running: self.running.len() as u32,
             waiting: self.waiting.len() as u32,
-            used_pages,
-            idle_pages,
-            pages,
+            ..self.memory.usage()
         }
     }
 

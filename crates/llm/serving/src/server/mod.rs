@@ -9,6 +9,7 @@ mod endpoints;
 mod error;
 mod fields;
 mod generate;
+mod listen;
 mod log_probabilities;
 mod metrics;
 mod responses;
@@ -33,12 +34,14 @@ use metrics::Metrics;
 pub struct Limits {
     /// The most bytes of a body.
     pub body_bytes: usize,
-    /// The time in which a body has to arrive.
+    /// The time in which the head of a request has to arrive, and then its body.
     pub body_time: Duration,
     /// The time after which an answer ends, finished or not.
     pub answer_time: Duration,
     /// The most answers of one request.
     pub choices: usize,
+    /// The most connections. Others wait to be accepted.
+    pub connections: usize,
     /// Clients have to send this key, if there is one.
     pub api_key: Option<String>,
 }
@@ -50,6 +53,7 @@ impl Default for Limits {
             body_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(3600),
             choices: 128,
+            connections: 4096,
             api_key: None,
         }
     }
@@ -113,7 +117,7 @@ impl Server {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
         grace: Duration,
-    ) -> std::io::Result<()> {
+    ) {
         let app = self.app.clone();
         let stop = async move {
             shutdown.await;
@@ -123,15 +127,14 @@ impl Server {
                 app.abort.send_replace(true);
             });
         };
-        let served = axum::serve(listener, self.router()).with_graceful_shutdown(stop).into_future();
         // Connections that do not even close after their answers were aborted do not hold the server up.
         let mut abort = self.app.abort.subscribe();
         tokio::select! {
-            result = served => result,
+            () = listen::serve(listener, self.router(), &self.app.limits, stop) => {}
             () = async {
                 drop(abort.wait_for(|abort| *abort).await);
                 tokio::time::sleep(CLOSING_TIME).await;
-            } => Ok(()),
+            } => {}
         }
     }
 }

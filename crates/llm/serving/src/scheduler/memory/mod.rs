@@ -7,6 +7,7 @@
 mod prefix;
 mod references;
 
+use super::Usage;
 use prefix::{Node, PrefixTree, ROOT};
 use references::References;
 use warpwright_llm_step::{Capacity, CopyState, Page, Slot, Token};
@@ -186,10 +187,18 @@ impl Memory {
         self.slots.take().map(Slot)
     }
 
-    /// Pages in use by sequences or prefixes, pages of prefixes alone, and all pages.
-    pub(super) fn usage(&self) -> (u32, u32, u32) {
-        let used = self.pages.total() - self.pages.free();
-        (used, self.pages.idle(), self.pages.total())
+    /// What is in use. The sequences are the scheduler's to count.
+    pub(super) fn usage(&self) -> Usage {
+        let (pages, slots) = (&self.pages, &self.slots);
+        Usage {
+            running: 0,
+            waiting: 0,
+            used_pages: pages.total() - pages.free(),
+            idle_pages: pages.idle(),
+            pages: pages.total(),
+            used_slots: slots.total() - slots.free(),
+            snapshots: self.tree.snapshots(),
+        }
     }
 
     /// Whether the references are exactly those of the tree and of `holdings`.

@@ -6,7 +6,7 @@ use warpwright_llm_step::{Page, Slot, Token};
 
 /// A node: a prefix that ends at a page boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Node(u32);
+pub(super) struct Node(u64);
 
 /// The empty prefix.
 pub(super) const ROOT: Node = Node(0);
@@ -29,7 +29,7 @@ pub(super) struct PrefixTree {
     leaves: BTreeSet<(u64, Node)>,
     /// Nodes with a snapshot, the least recently used first.
     snapshots: BTreeSet<(u64, Node)>,
-    next: u32,
+    next: u64,
     clock: u64,
 }
 
@@ -130,6 +130,11 @@ impl PrefixTree {
             }
         }
         Some((entry.page, entry.snapshot))
+    }
+
+    /// The number of snapshots.
+    pub(super) fn snapshots(&self) -> u32 {
+        self.snapshots.len() as u32
     }
 
     /// Pages and snapshots in the tree.

@@ -11,8 +11,8 @@ use tower::ServiceExt;
 use warpwright_llm_serving::scheduler::{Draw, Options};
 use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
-use warpwright_llm_step::Token;
 use warpwright_llm_step::toy::Toy;
+use warpwright_llm_step::{Capacity, Token};
 
 use crate::model::{CAPACITY, model};
 use crate::scheduler::alone::{Wanted, alone};
@@ -58,7 +58,10 @@ impl Client {
     }
 
     pub(crate) fn of(toy: Toy, limits: Limits) -> Client {
-        let service = Service::start(Box::new(toy), Options::default(), 64);
+        Client::with(Service::start(Box::new(toy), Options::default(), 64), limits)
+    }
+
+    pub(crate) fn with(service: Service, limits: Limits) -> Client {
         let server = Server::new(model(), service.clone(), limits).unwrap();
         Client { router: server.router(), server, service }
     }
@@ -131,7 +134,12 @@ pub(crate) fn greedy(prompt: &str, max_tokens: u32) -> Wanted {
 
 /// The tokens of the answer that the model gives alone, and its text.
 pub(crate) fn expected(wanted: &Wanted) -> (Vec<Token>, String) {
-    let tokens = alone(CAPACITY, wanted);
+    expected_of(CAPACITY, wanted)
+}
+
+/// The same of a model with other limits.
+pub(crate) fn expected_of(capacity: Capacity, wanted: &Wanted) -> (Vec<Token>, String) {
+    let tokens = alone(capacity, wanted);
     let stopped = tokens.last().is_some_and(|last| wanted.stop_tokens.contains(last));
     let of_text = &tokens[..tokens.len() - usize::from(stopped)];
     (tokens.clone(), model().tokenizer.decode(of_text, true))

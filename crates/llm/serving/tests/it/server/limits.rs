@@ -6,6 +6,8 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
 use futures_util::stream;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use warpwright_llm_serving::scheduler::Options;
 use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
@@ -55,6 +57,27 @@ async fn bodies_have_a_size_and_a_time() {
         (reply.status, &reply.json()["error"]["code"]),
         (StatusCode::REQUEST_TIMEOUT, &json!("timeout"))
     );
+}
+
+#[tokio::test]
+async fn a_head_has_a_time_and_connections_a_number() {
+    let limits = Limits { body_time: Duration::from_millis(50), connections: 2, ..Limits::default() };
+    let client = Client::of(Toy::new(CAPACITY), limits);
+    let server = Loopback::start(&client, Duration::ZERO).await;
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    slow.write_all(b"POST /v1/completions HTTP/1.1\r\nHost").await.unwrap();
+    // Both connections are taken until their time is over.
+    let begin = Instant::now();
+    let (status, _) = server.post(PATH, r#"{"prompt": "the"}"#).await.unwrap();
+    assert!(
+        status == 200 && begin.elapsed() >= Duration::from_millis(40),
+        "{status} after {:?}",
+        begin.elapsed()
+    );
+    for stream in [&mut silent, &mut slow] {
+        stream.read_to_end(&mut Vec::new()).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -172,11 +195,11 @@ async fn a_server_that_drains_ends_what_runs() {
         (StatusCode::SERVICE_UNAVAILABLE, &json!("shutting_down"))
     );
     assert_eq!(client.get("/health").await.status, StatusCode::OK);
-    assert!(tokio::net::TcpStream::connect(address).await.is_err() || client.service.requests() > 0);
+    assert!(TcpStream::connect(address).await.is_err() || client.service.requests() > 0);
     let mut text = String::new();
-    tokio::io::AsyncReadExt::read_to_string(&mut running, &mut text).await.unwrap();
+    running.read_to_string(&mut text).await.unwrap();
     assert!(text.contains("[DONE]") && text.contains("\"finish_reason\":\"length\""), "{text}");
-    served.await.unwrap().unwrap();
+    served.await.unwrap();
     wait_until_free(&client).await;
 }
 
@@ -196,9 +219,9 @@ async fn a_server_without_grace_aborts_what_runs() {
     let answer: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(answer["choices"][0]["finish_reason"], "abort");
     let mut rest = String::new();
-    tokio::io::AsyncReadExt::read_to_string(&mut running, &mut rest).await.unwrap();
+    running.read_to_string(&mut rest).await.unwrap();
     assert!(rest.contains("\"finish_reason\":\"abort\"") && rest.contains("[DONE]"), "{rest}");
     assert!(events(&rest).last().is_some());
-    served.await.unwrap().unwrap();
+    served.await.unwrap();
     wait_until_free(&client).await;
 }

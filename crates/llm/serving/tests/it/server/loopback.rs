@@ -14,7 +14,7 @@ use super::client::Client;
 pub(crate) struct Loopback {
     pub(crate) address: SocketAddr,
     shutdown: oneshot::Sender<()>,
-    served: JoinHandle<std::io::Result<()>>,
+    served: JoinHandle<()>,
 }
 
 impl Loopback {
@@ -38,8 +38,13 @@ impl Loopback {
         Ok(stream)
     }
 
+    /// The status and the body of an answer.
+    pub(crate) async fn post(&self, path: &str, body: &str) -> std::io::Result<(u16, String)> {
+        read(self.send(path, body).await?).await
+    }
+
     /// Begins to drain.
-    pub(crate) fn shut_down(self) -> JoinHandle<std::io::Result<()>> {
+    pub(crate) fn shut_down(self) -> JoinHandle<()> {
         drop(self.shutdown);
         self.served
     }

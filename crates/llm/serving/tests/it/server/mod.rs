@@ -8,3 +8,4 @@ mod limits;
 mod loopback;
 mod responses;
 mod routes;
+mod soak;

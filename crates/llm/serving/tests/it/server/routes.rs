@@ -116,6 +116,25 @@ async fn openapi_describes_every_route_and_every_field() {
     assert!(!document.to_string().contains("#/$defs"), "a reference to nowhere");
 }
 
+/// `docs/serving.md`.
+const PAGE: &str = include_str!("../../../../../../docs/serving.md");
+
+#[tokio::test]
+async fn the_documentation_has_every_endpoint_and_every_metric() {
+    let client = Client::new();
+    let document = client.get("/openapi.json").await.json();
+    for path in document["paths"].as_object().unwrap().keys() {
+        assert!(PAGE.contains(&format!(" {path}`")), "{path}");
+    }
+    for line in client.get("/metrics").await.text.lines() {
+        // `# TYPE name type`; the names of counters end in `_total` where they are read.
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            let name = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+            assert!(PAGE.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn pages_and_probes_answer() {
     let client = Client::new();
