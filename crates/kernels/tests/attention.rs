@@ -63,7 +63,7 @@ fn every_form_at_every_length() {
     let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
     let cases = FORMS.iter().flat_map(|form| LENGTHS.iter().map(move |length| (*form, *length)));
     let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
-    for (number, (form, length)) in one_in(23, cases).enumerate() {
+    for (number, (form, length)) in one_in(41, cases).enumerate() {
         let device = hopper(schedules[number % 3]).expect("an emulated device");
         let settings: Vec<(&str, &str)> = form.iter().copied().chain([("queries", length)]).collect();
         SUITE.expect_right(kernel, &device, &settings);
@@ -97,7 +97,7 @@ fn every_form_of_fp8_at_every_length() {
     let lengths = ["1", "17", "127", "129", "300"];
     let cases = FP8_FORMS.iter().flat_map(|form| lengths.iter().map(move |length| (*form, *length)));
     let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
-    for (number, (form, length)) in one_in(15, cases).enumerate() {
+    for (number, (form, length)) in one_in(29, cases).enumerate() {
         let device = hopper(schedules[number % 3]).expect("an emulated device");
         let of_all = [("queries", length), ("input", "e4m3")];
         let settings: Vec<(&str, &str)> = form.iter().copied().chain(of_all).collect();
@@ -158,7 +158,7 @@ fn gradients_of_every_form() {
     let schedules = [Schedule::Latest, Schedule::Random(5), Schedule::Eager];
     let cases = GRADIENTS.iter().flat_map(|form| LENGTHS.iter().map(move |length| (*form, *length)));
     let cases: Vec<(&[(&str, &str)], &str)> = cases.collect();
-    for (number, (form, length)) in one_in(29, cases).enumerate() {
+    for (number, (form, length)) in one_in(47, cases).enumerate() {
         let device = hopper(schedules[number % 3]).expect("an emulated device");
         let settings: Vec<(&str, &str)> = form.iter().copied().chain([("queries", length)]).collect();
         SUITE.expect_right(kernel, &device, &settings);

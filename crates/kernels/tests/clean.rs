@@ -12,13 +12,13 @@ use crate::walk::{MANY_SHAPES, SHAPES, Walk, has, walk_choices, walk_shapes};
 
 #[test]
 fn every_kernel_checks_clean_at_every_schedule() {
-    walk_shapes(&SUITE, 2, SHAPES, &["emu:h200"], &[Schedule::Eager, Schedule::Latest, Schedule::Random(3)]);
+    walk_shapes(&SUITE, 5, SHAPES, &["emu:h200"], &[Schedule::Eager, Schedule::Latest, Schedule::Random(3)]);
 }
 
 #[test]
 fn every_choice_checks_clean() {
-    walk_choices(&SUITE, 3, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
-    walk_choices(&SUITE, 5, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
+    walk_choices(&SUITE, 5, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
+    walk_choices(&SUITE, 9, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
     walk_choices(&SUITE, 13, (SHAPES, 2), &["emu:b200"], &[Schedule::Random(6)]);
 }
 
@@ -74,7 +74,7 @@ fn rows_shared_by_the_grid_check_clean() {
             );
         }
     }
-    let (mut walk, cases) = (Walk::new(&SUITE), one_in(7, cases).collect::<Vec<_>>());
+    let (mut walk, cases) = (Walk::new(&SUITE), one_in(13, cases).collect::<Vec<_>>());
     cases.iter().for_each(|(workload, schedule)| walk.step(&**workload, "emu:h200", *schedule));
     assert_eq!(walk.finish(), cases.len());
 }

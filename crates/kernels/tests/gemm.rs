@@ -59,7 +59,7 @@ fn every_algorithm_is_right() -> Outcome {
         case.expected.iter_mut().for_each(|sum| *sum = bf16::from_f32(*sum).to_f32());
         let algorithms = all_algorithms::<bf16, bf16>(&device, problem);
         assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
-        for algorithm in one_in(41, algorithms) {
+        for algorithm in one_in(73, algorithms) {
             case.check(&operations, &stream, algorithm, bf16::to_f32)?;
         }
     }
@@ -72,7 +72,7 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let problem = Problem::new(72, 200, 328);
     let mut case = Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?;
-    for algorithm in one_in(47, all_algorithms::<f16, f32>(&device, problem)) {
+    for algorithm in one_in(83, all_algorithms::<f16, f32>(&device, problem)) {
         case.check(&operations, &stream, algorithm, |found| found)?;
     }
     Ok(())
@@ -107,7 +107,7 @@ fn every_type_is_right() -> Outcome {
         let (operations, stream) = (Operations::new(device), device.stream()?);
         let problem = Problem::new(136, 264, 272);
         let mut case = Case::<T, f32>::new(device, problem, input, f32::NAN)?;
-        for algorithm in one_in(97, all_algorithms::<T, f32>(device, problem)) {
+        for algorithm in one_in(167, all_algorithms::<T, f32>(device, problem)) {
             if !matches!(algorithm, Algorithm::MmaSync(_)) {
                 case.check(&operations, &stream, algorithm, |found| found)?;
             }

@@ -118,7 +118,7 @@ fn every_algorithm_is_right() -> Outcome {
         case.expected.iter_mut().for_each(|sum| *sum = rounded(*sum).to_f32());
         let algorithms = case.algorithms(&operations);
         assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
-        for algorithm in one_in(41, algorithms) {
+        for algorithm in one_in(73, algorithms) {
             case.check(&operations, &stream, algorithm, bf16::to_f32)?;
         }
     }
@@ -131,11 +131,11 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let sizes = [3, 0, 70, 64];
     let mut case = Case::<f16, f32>::new(&device, &sizes, (72, 72, WEIGHTS), f16::from_f32, |value| value)?;
-    for algorithm in one_in(47, case.algorithms(&operations)) {
+    for algorithm in one_in(83, case.algorithms(&operations)) {
         case.check(&operations, &stream, algorithm, |found| found)?;
     }
     let mut case = Case::<f16, f16>::new(&device, &sizes, (72, 72, WEIGHTS), f16::from_f32, f16::from_f32)?;
-    for algorithm in one_in(59, case.algorithms(&operations)) {
+    for algorithm in one_in(101, case.algorithms(&operations)) {
         case.check(&operations, &stream, algorithm, f16::to_f32)?;
     }
     Ok(())

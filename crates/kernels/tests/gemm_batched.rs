@@ -80,7 +80,7 @@ fn every_algorithm_is_right() -> Outcome {
         case.expected.iter_mut().for_each(|sum| *sum = rounded(*sum).to_f32());
         let algorithms = all_algorithms::<bf16, bf16>(&device, batch);
         assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
-        for algorithm in one_in(41, algorithms) {
+        for algorithm in one_in(73, algorithms) {
             case.check(&operations, &stream, algorithm, bf16::to_f32)?;
         }
     }
@@ -93,11 +93,11 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let batch = with_gaps(Batch::new(Problem::new(72, 200, 72), 3));
     let mut case = Case::<f16, f32>::new(&device, batch, f16::from_f32, |value| value)?;
-    for algorithm in one_in(47, all_algorithms::<f16, f32>(&device, batch)) {
+    for algorithm in one_in(83, all_algorithms::<f16, f32>(&device, batch)) {
         case.check(&operations, &stream, algorithm, |found| found)?;
     }
     let mut case = Case::<f16, f16>::new(&device, batch, f16::from_f32, f16::from_f32)?;
-    for algorithm in one_in(59, all_algorithms::<f16, f16>(&device, batch)) {
+    for algorithm in one_in(101, all_algorithms::<f16, f16>(&device, batch)) {
         case.check(&operations, &stream, algorithm, f16::to_f32)?;
     }
     Ok(())
@@ -132,7 +132,7 @@ fn every_type_is_right() -> Outcome {
         let (operations, stream) = (Operations::new(device), device.stream()?);
         let batch = Batch::new(Problem::new(72, 136, 80), 2);
         let mut case = Case::<T, f32>::new(device, batch, input, |value| value)?;
-        for algorithm in one_in(97, all_algorithms::<T, f32>(device, batch)) {
+        for algorithm in one_in(167, all_algorithms::<T, f32>(device, batch)) {
             if !matches!(algorithm, Algorithm::MmaSync(_)) {
                 case.check(&operations, &stream, algorithm, |found| found)?;
             }

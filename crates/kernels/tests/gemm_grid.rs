@@ -447,7 +447,7 @@ fn every_form_is_right_in_every_type_and_order() -> Result<()> {
         [hopper(Schedule::Eager)?, hopper(Schedule::Latest)?, hopper(Schedule::Random(1))?.checked()?];
     let types = FORMS.into_iter().flat_map(|form| INPUTS.map(|input| (form, input)));
     let all = types.flat_map(|(form, input)| ORDERS.map(|orders| (form, input, orders))).enumerate();
-    for (number, (form, input, orders)) in one_in(3, all) {
+    for (number, (form, input, orders)) in one_in(5, all) {
         let case = Case {
             form,
             shape: SHAPES[number % SHAPES.len()],
@@ -491,20 +491,18 @@ fn every_form_is_right_on_blackwell() -> Result<()> {
 #[test]
 fn every_form_is_right_on_ampere() -> Result<()> {
     let device = Device::named("emu:a100")?;
-    for (number, form) in FORMS.into_iter().enumerate() {
-        for (index, orders) in ORDERS.into_iter().enumerate() {
-            let turn = 4 * number + index;
-            let case = Case {
-                form,
-                shape: SHAPES[turn % SHAPES.len()],
-                orders,
-                input: INPUTS[turn % 2],
-                output: OUTPUTS[turn % OUTPUTS.len()],
-                epilogue: EPILOGUES[turn % EPILOGUES.len()],
-                seed: 2000 + turn as u64,
-            };
-            run(&device, case)?;
-        }
+    let all = FORMS.into_iter().flat_map(|form| ORDERS.map(|orders| (form, orders))).enumerate();
+    for (turn, (form, orders)) in one_in(3, all) {
+        let case = Case {
+            form,
+            shape: SHAPES[turn % SHAPES.len()],
+            orders,
+            input: INPUTS[turn % 2],
+            output: OUTPUTS[turn % OUTPUTS.len()],
+            epilogue: EPILOGUES[turn % EPILOGUES.len()],
+            seed: 2000 + turn as u64,
+        };
+        run(&device, case)?;
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ fn every_algorithm_is_right() -> Outcome {
         }
         let algorithms = algorithms(&operations, &cases);
         assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
-        for algorithm in one_in(17, algorithms) {
+        for algorithm in one_in(29, algorithms) {
             check(&mut cases, (&operations, &stream), algorithm, bf16::to_f32)?;
         }
     }
@@ -111,14 +111,14 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     for (m, n, k) in EXTENTS {
         cases.push(Case::<f16, f32>::new(&device, Problem::new(m, n, k), f16::from_f32, f32::NAN)?);
     }
-    for algorithm in one_in(11, algorithms(&operations, &cases)) {
+    for algorithm in one_in(19, algorithms(&operations, &cases)) {
         check(&mut cases, (&operations, &stream), algorithm, |found| found)?;
     }
     let mut cases = Vec::new();
     for (m, n, k) in EXTENTS {
         cases.push(Case::<f16, f16>::new(&device, Problem::new(m, n, k), f16::from_f32, f16::NAN)?);
     }
-    for algorithm in one_in(23, algorithms(&operations, &cases)) {
+    for algorithm in one_in(41, algorithms(&operations, &cases)) {
         check(&mut cases, (&operations, &stream), algorithm, f16::to_f32)?;
     }
     Ok(())

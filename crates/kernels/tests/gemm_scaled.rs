@@ -83,7 +83,7 @@ fn every_algorithm_is_right_with_every_granularity() -> Outcome {
             let algorithms = case.algorithms(&device);
             assert!(algorithms.len() >= 8, "{} algorithms", algorithms.len());
             // Each algorithm has each granularity in one of the shapes.
-            for algorithm in one_in(4, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
+            for algorithm in one_in(7, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
                 case.check(&device, &operations, algorithm, f64::from)?;
             }
         }
@@ -99,12 +99,12 @@ fn every_type_is_right() -> Outcome {
     let e5m2s = (e5m2::from_f32, e5m2::from_f32);
     let mut case = Case::exact(&device, problem, (Row, Block), e5m2s, bf16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(bf16::from_f32(*sum as f32)));
-    for algorithm in one_in(5, case.algorithms(&device)) {
+    for algorithm in one_in(11, case.algorithms(&device)) {
         case.check(&device, &operations, algorithm, f64::from)?;
     }
     let mut case = Case::exact(&device, problem, (Row, Row), E4M3, f16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
-    for algorithm in one_in(5, case.algorithms(&device)) {
+    for algorithm in one_in(11, case.algorithms(&device)) {
         case.check(&device, &operations, algorithm, f64::from)?;
     }
     Ok(())
@@ -117,11 +117,11 @@ fn types_may_be_mixed() -> Outcome {
     let operations = Operations::new(&device);
     let problem = Problem::new(40, 136, 272);
     let mut case = Case::exact(&device, problem, (Row, Block), (e4m3::from_f32, e5m2::from_f32), f32::NAN)?;
-    for algorithm in one_in(3, case.algorithms(&device)) {
+    for algorithm in one_in(5, case.algorithms(&device)) {
         case.check(&device, &operations, algorithm, f64::from)?;
     }
     let mut case = Case::exact(&device, problem, (Row, Row), (e5m2::from_f32, e4m3::from_f32), f32::NAN)?;
-    for algorithm in one_in(5, case.algorithms(&device)) {
+    for algorithm in one_in(11, case.algorithms(&device)) {
         case.check(&device, &operations, algorithm, f64::from)?;
     }
     Ok(())
@@ -191,7 +191,7 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     for granularities in [(Row, Block), (Block, Row)] {
         let problem = Problem::new(72, 200, 304);
         let mut case = Case::exact(&device, problem, granularities, E4M3, f32::NAN)?;
-        for algorithm in one_in(9, case.algorithms(&device)) {
+        for algorithm in one_in(17, case.algorithms(&device)) {
             case.check(&device, &operations, algorithm, f64::from)?;
         }
     }

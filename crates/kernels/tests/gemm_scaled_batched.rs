@@ -220,7 +220,7 @@ fn every_algorithm_of_a_batch_is_right() -> Outcome {
             let mut case = Batched::new(&device, batch, granularities, E4M3, BEFORE as f32)?;
             // Each algorithm has each granularity in one of the shapes.
             for algorithm in
-                one_in(9, case.algorithms(&device).into_iter().skip((turn + offset) % 4).step_by(4))
+                one_in(17, case.algorithms(&device).into_iter().skip((turn + offset) % 4).step_by(4))
             {
                 case.check(&device, &operations, algorithm, f64::from)?;
             }
@@ -248,7 +248,7 @@ fn every_algorithm_of_groups_is_right() -> Outcome {
             case.expected.iter_mut().for_each(|sum| *sum = f64::from(bf16::from_f32(*sum as f32)));
             let algorithms = case.algorithms(&operations);
             assert!(algorithms.len() >= 8, "{} algorithms", algorithms.len());
-            for algorithm in one_in(9, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
+            for algorithm in one_in(17, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
                 case.check(&operations, &stream, algorithm, f64::from)?;
             }
         }
@@ -313,17 +313,17 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let mut case = Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Block), E4M3, f32::NAN)?;
-    for algorithm in one_in(9, case.algorithms(&operations)) {
+    for algorithm in one_in(17, case.algorithms(&operations)) {
         case.check(&operations, &stream, algorithm, f64::from)?;
     }
     let mut case = Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Row), E4M3, f16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
-    for algorithm in one_in(9, case.algorithms(&operations)) {
+    for algorithm in one_in(17, case.algorithms(&operations)) {
         case.check(&operations, &stream, algorithm, f64::from)?;
     }
     let batch = with_gaps(Batch::new(Problem::new(40, 136, 144), 3));
     let mut case = Batched::new(&device, batch, (Row, Block), E4M3, BEFORE as f32)?;
-    for algorithm in one_in(9, case.algorithms(&device)) {
+    for algorithm in one_in(17, case.algorithms(&device)) {
         case.check(&device, &operations, algorithm, f64::from)?;
     }
     Ok(())

@@ -137,7 +137,7 @@ fn every_algorithm_is_right() -> Outcome {
             let algorithms = algorithms(&cases, &operations);
             assert!(algorithms.len() >= 8, "{} algorithms", algorithms.len());
             // Each algorithm has each granularity at one of the schedules.
-            for algorithm in one_in(9, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
+            for algorithm in one_in(17, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
                 check(&mut cases, (&operations, &stream), algorithm)?;
             }
         }
@@ -158,10 +158,10 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
             let case = Case::exact(&device, odd, granularities, E4M3, f16::NAN)?;
             stored_from_registers.push(case.rounded(f16::from_f32));
         }
-        for algorithm in one_in(9, algorithms(&stored_by_tma, &operations)) {
+        for algorithm in one_in(17, algorithms(&stored_by_tma, &operations)) {
             check(&mut stored_by_tma, (&operations, &stream), algorithm)?;
         }
-        for algorithm in one_in(13, algorithms(&stored_from_registers, &operations)) {
+        for algorithm in one_in(23, algorithms(&stored_from_registers, &operations)) {
             check(&mut stored_from_registers, (&operations, &stream), algorithm)?;
         }
     }

@@ -33,7 +33,7 @@ fn every_type_with_every_operation_and_kind() {
             cases.extend(choices(scan, "kind").into_iter().map(|kind| (ty.clone(), by.clone(), kind)));
         }
     }
-    for (ty, by, kind) in one_in(3, cases) {
+    for (ty, by, kind) in one_in(5, cases) {
         let settings = [("type", ty.as_str()), ("by", &by), ("kind", &kind), ("length", "5003")];
         SUITE.expect_right(scan, &device, &settings);
     }
@@ -46,7 +46,7 @@ fn every_type_with_every_operation_and_kind() {
             }
         }
     }
-    for (values, order, direction, ty) in one_in(3, cases) {
+    for (values, order, direction, ty) in one_in(5, cases) {
         let settings = [
             ("values", values.as_str()),
             ("order", &order),
@@ -66,7 +66,7 @@ fn every_kernel_over_rows_at_every_length_of_a_row() {
             cases.extend(["normal", "special"].map(|values| (kernel, columns.to_string(), values)));
         }
     }
-    for (kernel, columns, values) in one_in(5, cases) {
+    for (kernel, columns, values) in one_in(11, cases) {
         let settings = [("rows", "3"), ("columns", columns.as_str()), ("values", values)];
         SUITE.expect_right(kernel, &device("emu:h200"), &settings);
     }
@@ -95,7 +95,7 @@ const SCHEDULERS: &[&[(&str, &str)]] = &[
 fn persistent_clusters() {
     let kernels = SUITE.kernels.iter().filter(|kernel| has(kernel, "scheduler"));
     let cases = kernels.flat_map(|kernel| SCHEDULERS.iter().map(move |scheduler| (kernel, scheduler)));
-    for (kernel, scheduler) in one_in(7, cases) {
+    for (kernel, scheduler) in one_in(13, cases) {
         let mut settings = vec![("rows", "33"), ("columns", "131072"), ("input", "f32")];
         settings.extend_from_slice(scheduler);
         SUITE.expect_right(kernel, &device("emu:h200"), &settings);
@@ -106,25 +106,28 @@ fn persistent_clusters() {
 /// cluster.
 #[test]
 fn pipelined_rows_are_right_at_every_length() {
+    let shapes = [("1", "2048"), ("2", "4096"), ("3", "1032"), ("7", "2056"), ("33", "8000")];
+    let mut cases = Vec::new();
     for kernel in SUITE.kernels.iter().filter(|kernel| has(kernel, "scheduler")) {
-        for (rows, columns) in [("1", "2048"), ("2", "4096"), ("3", "1032"), ("7", "2056"), ("33", "8000")] {
+        for (rows, columns) in shapes {
             for scheduler in ["pipelined", "staggered"] {
-                for values in ["normal", "special"] {
-                    let settings = [
-                        ("rows", rows),
-                        ("columns", columns),
-                        ("values", values),
-                        ("ctas", "3"),
-                        ("threads", "96"),
-                        ("steps", "4"),
-                        ("ctas-per-sm", "1"),
-                        ("clusters", "2"),
-                        ("scheduler", scheduler),
-                    ];
-                    SUITE.expect_right(kernel, &device("emu:h200"), &settings);
-                }
+                cases.extend(["normal", "special"].map(|values| (kernel, rows, columns, scheduler, values)));
             }
         }
+    }
+    for (kernel, rows, columns, scheduler, values) in one_in(3, cases) {
+        let settings = [
+            ("rows", rows),
+            ("columns", columns),
+            ("values", values),
+            ("ctas", "3"),
+            ("threads", "96"),
+            ("steps", "4"),
+            ("ctas-per-sm", "1"),
+            ("clusters", "2"),
+            ("scheduler", scheduler),
+        ];
+        SUITE.expect_right(kernel, &device("emu:h200"), &settings);
     }
 }
 
@@ -158,7 +161,7 @@ fn transposes_of_every_length() {
     let shapes =
         [("0", "33"), ("1", "31"), ("32", "33"), ("1023", "1025"), ("1", long), (long, "1"), (long, "3")];
     let cases = choices(kernel, "type").into_iter().flat_map(|ty| shapes.map(|shape| (shape, ty.clone())));
-    for ((m, n), ty) in one_in(3, cases) {
+    for ((m, n), ty) in one_in(5, cases) {
         SUITE.expect_right(kernel, &device("emu:h200"), &[("m", m), ("n", n), ("type", &ty)]);
     }
 }

@@ -84,7 +84,7 @@ fn products_wait() -> Outcome {
     let one_row = ones(264)?;
     let (mut y, mut row) = (device.zeros::<bf16>(136 * 264)?, device.zeros::<f32>(264)?);
     let algorithms = operations.gemm_algorithms::<bf16, bf16>(&Gemm::from(problem), None);
-    for algorithm in one_in(73, algorithms) {
+    for algorithm in one_in(131, algorithms) {
         operations.gemm(&stream, &Gemm::from(problem).algorithm(algorithm), &x, &b, &mut y)?;
         operations.gemm(&stream, &Gemm::from(problem).algorithm(algorithm), &y, &b, &mut x)?;
     }

@@ -268,7 +268,7 @@ pub(crate) fn walk_lengths(suite: &'static Suite) {
     let devices = ["emu:a100", "emu:h200"].map(|name| Device::named(name).expect("an emulated device"));
     for kernel in suite.kernels.iter().filter(|kernel| has(kernel, "length")) {
         let cases = devices.iter().flat_map(|device| (0..LENGTHS.len()).map(move |index| (device, index)));
-        for (device, index) in one_in(2, cases) {
+        for (device, index) in one_in(3, cases) {
             if let Some(workload) = shaped(kernel, &[("length", LENGTHS)], index) {
                 assert_eq!(suite.attempt(&*workload, device), Ok(true), "{workload} on {}", device.name());
             }
@@ -290,7 +290,7 @@ pub(crate) fn walk_elements(suite: &'static Suite) {
             }
         }
         // Each choice at one of the lengths; at both in a sweep.
-        for (option, choice, length) in one_in(2, cases) {
+        for (option, choice, length) in one_in(3, cases) {
             let mut settings = vec![("length", length)];
             settings.extend(last);
             settings.push((option, choice.as_str()));
@@ -331,7 +331,7 @@ pub(crate) fn walk_lines(suite: &Suite) {
     for kernel in suite.kernels {
         let mut chosen = vec![kernel.workload()];
         for spec in kernel.workload().specs() {
-            for value in one_in(2, values(&spec)) {
+            for value in one_in(3, values(&spec)) {
                 let mut workload = kernel.workload();
                 workload.set(spec.name, &value).expect("it is one of the choices");
                 chosen.push(workload);

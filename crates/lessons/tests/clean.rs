@@ -9,13 +9,13 @@ use crate::walk::{MANY_SHAPES, SHAPES, walk_choices, walk_shapes};
 #[test]
 fn every_lesson_checks_clean_at_every_schedule() {
     let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(3)];
-    walk_shapes(&SUITE, 2, SHAPES, &["emu:h200"], &schedules);
+    walk_shapes(&SUITE, 5, SHAPES, &["emu:h200"], &schedules);
 }
 
 #[test]
 fn every_choice_checks_clean() {
     walk_choices(&SUITE, 5, (SHAPES, 1), &["emu:h200"], &[Schedule::Random(5)]);
-    walk_choices(&SUITE, 5, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
+    walk_choices(&SUITE, 9, (SHAPES, 3), &["emu:a100"], &[Schedule::Latest]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn every_method_with_every_type_and_kind() {
             }
         }
     }
-    for [step, ty, by, kind] in one_in(5, cases) {
+    for [step, ty, by, kind] in one_in(11, cases) {
         let settings = [("step", &*step), ("type", &*ty), ("by", &*by), ("kind", &*kind), ("length", "5003")];
         if by != "sum" || !matches!(ty.as_str(), "f16" | "bf16") || step == "single-pass" {
             SUITE.expect_right(scan, &device, &settings);
@@ -57,7 +57,7 @@ fn every_method_with_every_type_and_kind() {
             }
         }
     }
-    for [algorithm, values, order, direction, ty] in one_in(5, cases) {
+    for [algorithm, values, order, direction, ty] in one_in(11, cases) {
         let settings = [
             ("algorithm", &*algorithm),
             ("values", &*values),

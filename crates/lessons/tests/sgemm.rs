@@ -63,7 +63,7 @@ fn the_checkers_find_nothing_in_any_step() {
         let checked = device.checked().expect("emulators check");
         let shapes = [(66, 70, 35), (132, 136, 72)];
         let cases = steps().into_iter().flat_map(|step| shapes.map(|shape| (step, shape)));
-        for (step, shape) in one_in(3, cases) {
+        for (step, shape) in one_in(5, cases) {
             if can(&checked, step, shape) {
                 run(&checked, shape, &[("step", step)]);
             }
