@@ -124,7 +124,14 @@ impl Offset {
         let distance = at.times(&stride.scale)?;
         Ok(match stride.is_plain() {
             true => Offset::Linear(distance),
-            false => Offset::Coordinate(unit(&stride.basis, distance)),
+            false => {
+                let mode = stride.basis.iter().copied().max().unwrap_or(0).max(stride.basis.len());
+                if mode >= MOST_MODES {
+                    let legal = format!("below {MOST_MODES}, as the depth of a coordinate");
+                    return Err(Error::bad_argument("a mode of a basis", mode, legal));
+                }
+                Offset::Coordinate(unit(&stride.basis, distance))
+            }
         })
     }
 
@@ -138,6 +145,9 @@ impl Offset {
         }
     }
 }
+
+/// A coordinate has fewer modes and levels: it has a value for every mode before the one of its basis.
+const MOST_MODES: usize = 64;
 
 /// The coordinate that is `distance` at `path` and zero before it.
 fn unit(path: &[usize], distance: Int) -> IntTuple {
@@ -200,5 +210,13 @@ mod tests {
         assert_eq!(sum.plus(&Offset::ZERO).unwrap(), sum);
         assert!(sum.plus(&Offset::from(1)).is_err());
         assert!(sum.linear().is_err());
+    }
+
+    #[test]
+    fn coordinates_of_too_many_modes_or_levels_are_refused() {
+        for path in [vec![usize::MAX], vec![0, 64], vec![0; 100_000]] {
+            assert!(Offset::of_step(&1.into(), &Stride::basis(path)).is_err());
+        }
+        assert!(Offset::of_step(&1.into(), &Stride::basis([63])).is_ok());
     }
 }
