@@ -22,6 +22,7 @@ pub(crate) const REFUSALS: &[Refusal] = &[
         operands_of_wgmma_before_hopper,
         "operands need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is sm_80: use bf16 or f16 operands",
     ),
+    (&["scaled-gemm"], formats_that_do_not_mix, "operands do not multiply: use MXFP8 for both"),
     (&["decode-attention"], queries_of_more_than_a_tile, "query heads per key head; give 1 to"),
     (&["gemm"], wgmma_elsewhere, "--instruction wgmma: it needs sm_90a, and the device is sm_"),
     (
@@ -90,6 +91,11 @@ fn operands_that_do_not_mix(workload: &dyn DynWorkload, _: &Device) -> bool {
     let (a, b) = (text(workload, "input"), text(workload, "b-input"));
     let a = if a == "auto" { "bf16" } else { &a };
     b != "auto" && a != b && !(["e4m3", "e5m2"].contains(&a) && ["e4m3", "e5m2"].contains(&b.as_str()))
+}
+
+fn formats_that_do_not_mix(workload: &dyn DynWorkload, _: &Device) -> bool {
+    let (a, b) = (text(workload, "format"), text(workload, "b-format"));
+    b != "auto" && a != b && !(a.starts_with("mxfp8") && b.starts_with("mxfp8"))
 }
 
 fn is_blackwell(device: &Device) -> bool {

@@ -18,6 +18,7 @@ mod gemm_example;
 mod gemm_grid;
 mod gemm_grouped;
 mod gemm_mixed;
+mod gemm_narrow;
 mod gemm_scaled;
 mod gemm_scaled_batched;
 mod gemm_scaled_grouped;

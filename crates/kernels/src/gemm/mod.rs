@@ -9,6 +9,7 @@
 //!   types.rs            operand and output types: one table
 //!   batching.rs         shapes, strides, groups
 //!   scales.rs           block scales
+//!   narrow.rs           MXFP8, MXFP4 and NVFP4
 //!   epilogue.rs         epilogue arguments
 //!   error.rs            why a GEMM is refused
 //! device/             what runs
@@ -16,6 +17,7 @@
 //!   mainloop/wgmma.rs   Hopper: roles, barriers and loop with wgmma
 //!   mainloop/tcgen05.rs Blackwell: the same with tcgen05.mma and tensor memory
 //!   mainloop/promotion.rs   its accumulation with block scales
+//!   mainloop/vector_scales.rs  scales of 16 or 32 elements, in tensor memory
 //!   mainloop/mma_sync.rs    Ampere: cp.async, ldmatrix, mma.sync
 //!   scheduler.rs        work units: data-parallel, stream-K, split-K, grouped
 //!   problems.rs         a tile's problem: extents, operands, coordinates
@@ -24,6 +26,7 @@
 //!   reduction.rs        parts of split tiles, through a workspace
 //!   cluster_split.rs    parts of split tiles, through a cluster's shared memory
 //!   staging.rs          copies of operands that TMA cannot read
+//!   quantize.rs         matrices to MXFP8, MXFP4 and NVFP4
 //!   kernel.rs           the kernels' entries
 //! host/               what decides and launches
 //!   config.rs           algorithms, configurations: legality
@@ -36,7 +39,7 @@
 //!   grouped.rs          the same for problems of unlike extents
 //! ```
 //!
-//! `workloads/gemm` is what the command line makes of it: options, inputs, the reference, the
+//! `narrow.rs` is the front door of MXFP8, MXFP4 and NVFP4. `workloads/gemm` is what the command line makes of it: options, inputs, the reference, the
 //! cuBLASLt baseline and the search.
 //!
 //! The first launch of a problem makes a plan: the algorithm (the caller's, the tuned one, or the
@@ -44,6 +47,7 @@
 
 pub mod device;
 pub mod host;
+mod narrow;
 pub mod problem;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Stream};
@@ -222,7 +226,7 @@ impl<'a, E> Gemm<'a, E> {
 
     /// The problem of matrices of those types.
     fn described(&self, types: GemmTypes, scales: Option<Granularities>) -> GemmProblem {
-        GemmProblem { batch: self.batch, along_m: self.offsets.is_some(), types, scales }
+        GemmProblem { along_m: self.offsets.is_some(), scales, ..GemmProblem::new(self.batch, types) }
     }
 
     /// The call with those matrices, their types as values.
@@ -237,6 +241,7 @@ impl<'a, E> Gemm<'a, E> {
         let granularities = scales.map(|[a, b]| (a.granularity, b.granularity));
         let problem = self.described(GemmTypes::of::<A::Element, B::Element, C>(), granularities);
         let (a, b, c) = (a.values().cast(), b.values().cast(), c.cast_mut());
+        let scales = scales.map(|scales| scales.map(|scales| scales.scales.cast()));
         let buffers = Buffers { a, b, c, scales, offsets: self.offsets };
         let (operation, epilogue) = self.epilogue.arguments().untyped();
         Call { problem, algorithm: self.algorithm, buffers, operation, epilogue }

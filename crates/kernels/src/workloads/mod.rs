@@ -1,6 +1,7 @@
 //! The list of workloads. A family's own is in its folder; the GEMM's takes a folder here.
 
 mod gemm;
+mod narrow;
 
 use warpwright_harness::{DynWorkload, Entry};
 
@@ -44,6 +45,8 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<weight_only_gemv::GemvWorkload>(),
     Entry::of::<sgemm::SgemmWorkload>(),
     Entry::of::<gemm::GemmWorkload>(),
+    Entry::of::<narrow::QuantizeWorkload>(),
+    Entry::of::<narrow::ScaledGemmWorkload>(),
     Entry::of::<AttentionWorkload>(),
     Entry::of::<GradientWorkload>(),
     Entry::of::<DecodeAttentionWorkload>(),

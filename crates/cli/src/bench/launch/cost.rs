@@ -128,6 +128,7 @@ const GEMM: TmaGemm = TmaGemm {
     stream_k: false,
     split_k: 1,
     scales: None,
+    vector_scales: None,
 };
 
 /// A kernel that does nothing: what its launch takes is the driver's.

@@ -129,6 +129,25 @@ impl<E> Tcgen05Kernel<E> {
         let problems = self.0.problems(operands, None, problem);
         self.0.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
     }
+
+    /// With scales of 16 or 32 elements.
+    #[kernel]
+    pub(crate) fn scaled_gemm<A: Operand, B: Operand, C: GemmOutput>(
+        &self,
+        operands: OperandMapParameters,
+        scales: OperandMapParameters,
+        c_map: &TensorMap,
+        c: &mut Global<C>,
+        epilogue: EpilogueParameters<C>,
+        parts: &mut Global<f32>,
+        arrived: &mut Global<u32>,
+        problem: ProblemParameters,
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let problems = self.0.problems(operands, Some(scales), problem);
+        self.0.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
+    }
 }
 
 impl<E> WgmmaKernel<E> {

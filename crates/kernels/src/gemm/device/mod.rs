@@ -5,6 +5,7 @@ pub mod epilogue;
 pub mod kernel;
 pub mod mainloop;
 pub mod problems;
+pub mod quantize;
 pub(crate) mod reduction;
 pub(crate) mod scheduler;
 pub(crate) mod staging;

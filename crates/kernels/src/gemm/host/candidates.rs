@@ -68,6 +68,7 @@ impl Configuration {
     /// The configurations that the heuristic ranks for a problem.
     pub fn all(problem: &GemmProblem, instruction: TmaInstruction) -> Vec<Self> {
         let candidates = match (instruction, problem.scales) {
+            // Those that are legal with the problem's scales.
             (TmaInstruction::Tcgen05, _) => in_tensor_memory(&TENSOR_MEMORY_COLUMNS),
             (TmaInstruction::Wgmma, Some(_)) => scaled(),
             (TmaInstruction::Wgmma, None) => plain().chain(split()).collect(),
@@ -78,6 +79,9 @@ impl Configuration {
 
     /// Whether its tile is not far larger than the matrix.
     fn fits(self, problem: &GemmProblem) -> bool {
+        if problem.vector_scales.is_some() {
+            return true;
+        }
         let (tile, (rows, columns)) = (self.tile, self.extents(problem));
         let too_wide = tile.1 > NARROW && tile.1 >= 2 * columns;
         let too_high = tile.0 >= 2 * rows && columns > rows;

@@ -11,10 +11,12 @@ use crate::gemm::device::cluster_split::{received_bytes, slice_columns};
 use crate::gemm::device::mainloop::mma_sync::{DEPTH, MmaSyncConfiguration};
 use crate::gemm::device::mainloop::promotion::{BlockScaling, TileScales};
 use crate::gemm::device::mainloop::tma::{CONSUMERS, Schedule, TmaGemm};
+use crate::gemm::device::mainloop::vector_scales::scales_of_stage;
 use crate::gemm::device::store::store_buffer_bytes;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::scales::{BLOCK, Granularities};
+use crate::gemm::problem::narrow::SCALE_TILE;
+use crate::gemm::problem::scales::BLOCK;
 use crate::gemm::problem::types::MatrixLayout;
 
 /// A kernel family and its configuration.
@@ -47,9 +49,13 @@ impl TmaInstruction {
         }
     }
 
-    /// Whether it multiplies operands with scales of blocks of 128, which are promoted.
-    pub(crate) fn promotes(self) -> bool {
-        self == Self::Wgmma
+    /// Whether it multiplies operands with the scales of a problem: blocks of 128 are promoted, and
+    /// those of 16 or 32 elements applied by the tensor cores.
+    pub(crate) fn scales(self, problem: &GemmProblem) -> bool {
+        match self {
+            Self::Wgmma => problem.vector_scales.is_none(),
+            Self::Tcgen05 => problem.scales.is_none(),
+        }
     }
 }
 
@@ -260,8 +266,13 @@ impl Configuration {
             ];
             tiles.iter().flatten().map(TmaTile::bytes).sum::<u32>()
         });
+        let vector_scales = problem.vector_scales.map_or(0, |scales| {
+            let of = |rows: u32, data_type| scales_of_stage(scales, data_type, rows, self.k_bytes);
+            let tiles = [of(rows, problem.types.a), of(columns, problem.types.b)];
+            tiles.iter().flatten().map(TmaTile::bytes).sum::<u32>()
+        });
         let received = received_bytes(self.tile, self.split_k.max(1));
-        let stage = (rows + columns) * self.k_bytes + scales;
+        let stage = (rows + columns) * self.k_bytes + scales + vector_scales;
         (bytes.saturating_sub(buffers + received) / stage.max(1)).min(MAX_STAGES)
     }
 
@@ -281,15 +292,9 @@ impl Configuration {
         Self { stages: self.stages_within(SHARED_BYTES_PER_CTA - SHARED_MARGIN, problem), ..self }
     }
 
-    /// The kernel for the problem that it reads: with C's transpose, Bᵀ·Aᵀ. `any_row`: groups begin
-    /// at any row of A.
-    pub(crate) fn gemm(
-        self,
-        read: Problem,
-        input_bytes: u32,
-        scales: Option<Granularities>,
-        any_row: bool,
-    ) -> TmaGemm {
+    /// The kernel for a problem that reads it so: with C's transpose, Bᵀ·Aᵀ.
+    pub(crate) fn gemm(self, read: Problem, problem: &GemmProblem) -> TmaGemm {
+        let GemmProblem { types, scales, along_m: any_row, vector_scales, .. } = *problem;
         let Self { tile, schedule, cluster, stages, raster, stream_k, split_k, transposed, .. } = self;
         let scales = scales.map(|(a, b)| {
             let a = TileScales { granularity: a, any_row };
@@ -301,7 +306,7 @@ impl Configuration {
             a: read.a,
             b: read.b,
             c: if transposed { MatrixLayout::ColumnMajor } else { MatrixLayout::RowMajor },
-            tile: (tile.0, tile.1, self.k_bytes / input_bytes),
+            tile: (tile.0, tile.1, self.k_bytes / types.input_bytes()),
             schedule,
             cluster,
             stages,
@@ -309,6 +314,7 @@ impl Configuration {
             stream_k,
             split_k,
             scales,
+            vector_scales,
         }
     }
 
@@ -348,6 +354,14 @@ impl Configuration {
         if problem.scales.is_some() && !is_scaled_tile {
             return Some(format!(
                 "block scales have no kernel of {rows}x{columns} tiles with {accumulator_sets} accumulator sets: use a tile that `--explain` lists"
+            ));
+        }
+        let is_vector_scaled = schedule == Schedule::TensorMemory
+            && columns.is_multiple_of(SCALE_TILE.0)
+            && k_bytes == SWIZZLE_BYTES;
+        if problem.vector_scales.is_some() && !is_vector_scaled {
+            return Some(format!(
+                "scales of 16 and 32 elements have no kernel of {rows}x{columns} tiles and {k_bytes} bytes of k: use a tile that `--explain` lists"
             ));
         }
         if let Some(reason) = self.broken_split(problem) {

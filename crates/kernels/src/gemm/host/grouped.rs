@@ -141,7 +141,7 @@ struct MemberMaps {
     /// Of C, if TMA stores it.
     c: Option<TileMaps<u8>>,
     /// Of the block scales.
-    scales: Option<[TileMaps<f32>; 2]>,
+    scales: Option<[TileMaps<u8>; 2]>,
     /// (m, n, k) of the problem as the kernel computes it.
     extents: (u32, u32, u32),
 }

@@ -18,8 +18,7 @@ use crate::gemm::device::mainloop::tma::{Schedule, TmaGemm};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, NUMBERS, PresentArguments};
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::scales::BlockScales;
-use crate::gemm::problem::types::{GemmOutput, with_operands, with_output, with_scaled_operands, with_type};
+use crate::gemm::problem::types::{GemmOutput, with_narrow_operands, with_operands, with_output, with_type};
 use crate::operations::{Operations, Result, Scratch};
 
 /// A GEMM with its buffers, whose types are those of `problem`.
@@ -37,8 +36,8 @@ pub(crate) struct Buffers<'l> {
     pub(crate) a: &'l Buffer<u8>,
     pub(crate) b: &'l Buffer<u8>,
     pub(crate) c: &'l mut Buffer<u8>,
-    /// The block scales of A and B.
-    pub(crate) scales: Option<[BlockScales<'l>; 2]>,
+    /// The scales of A and B.
+    pub(crate) scales: Option<[&'l Buffer<u8>; 2]>,
     /// The first row of each group along m, and the number of all rows.
     pub(crate) offsets: Option<&'l Buffer<u32>>,
 }
@@ -92,10 +91,10 @@ pub(crate) fn choose(
 /// Refuses types and block scales that no kernel of the device computes.
 pub(crate) fn expect_kernel(problem: &GemmProblem, capability: &Capability) -> Result<(), GemmError> {
     let target = capability.target;
-    let by_tma = TmaInstruction::of(capability)
-        .is_some_and(|instruction| problem.scales.is_none() || instruction.promotes());
+    let by_tma = TmaInstruction::of(capability).is_some_and(|instruction| instruction.scales(problem));
     match by_tma || mma_sync_computes(problem) {
         true => Ok(()),
+        false if problem.vector_scales.is_some() => Err(GemmError::NoVectorScales { target }),
         false if problem.scales.is_some() => Err(GemmError::NoBlockScales { target }),
         false => Err(GemmError::NoTmaInstruction { types: problem.types.inputs(), target }),
     }
@@ -248,7 +247,7 @@ struct TmaLaunches {
     transposed: bool,
     operands: OperandMaps,
     /// The maps of the kernel's A scales and B scales.
-    scales: Option<[TileMaps<f32>; 2]>,
+    scales: Option<[TileMaps<u8>; 2]>,
     /// The maps of C, if TMA stores it.
     c: Option<TileMaps<u8>>,
     /// Accumulators and counters of the workspace.
@@ -347,7 +346,7 @@ fn by_tma<C: GemmOutput, E: FusedEpilogue<C>>(
         workspace: if configuration.stream_k { cost.workspace() } else { (1, 1) },
         problem: ([m, n, k, count], c_stride),
     };
-    if problem.scales.is_none() {
+    if problem.scales.is_none() && problem.vector_scales.is_none() {
         return with_operands!(reading.types, A, B => {
             let compiled = match configuration.schedule {
                 Schedule::TensorMemory => {
@@ -363,12 +362,17 @@ fn by_tma<C: GemmOutput, E: FusedEpilogue<C>>(
             }))
         });
     }
-    with_scaled_operands!(reading.types, A, B => {
-        let compiled = operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?;
+    with_narrow_operands!(reading.types, A, B => {
+        let compiled = match configuration.schedule {
+            Schedule::TensorMemory => {
+                operations.kernel(Tcgen05Kernel(kernel), Tcgen05Kernel::<E>::scaled_gemm::<A, B, C>)?
+            }
+            _ => operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?,
+        };
         let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
         Ok(launches.plan(ptx, move |stream, launch| {
             let TmaArguments { operands: [a, b], c_map, c, parts, arrived, problem, .. } = launch;
-            let [a_scales, b_scales] = launch.scales.expect("the operands have block scales");
+            let [a_scales, b_scales] = launch.scales.expect("the operands have scales");
             let (c, epilogue) = (c.cast_mut::<C>(), passed::<C>(launch.epilogue, launch.nothing));
             let arguments = ((a, b), (a_scales, b_scales), c_map, c, epilogue, parts, arrived, problem);
             Ok(compiled.launch(stream, shape, arguments)?)

@@ -10,11 +10,12 @@ use super::config::Configuration;
 use crate::gemm::device::kernel::Batching;
 use crate::gemm::device::mainloop::promotion::TileScales;
 use crate::gemm::device::mainloop::tma::TmaGemm;
+use crate::gemm::device::mainloop::vector_scales::{TILE_WORDS, scales_of_stage};
 use crate::gemm::device::staging::{OperandCopy, StagedBatch};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::scales::BlockScales;
-use crate::gemm::problem::types::{GemmTypes, with_operand, with_output};
+use crate::gemm::problem::narrow::{SCALE_TILE, VectorScales};
+use crate::gemm::problem::types::{GemmTypes, with_output, with_stored_operand};
 use crate::operations::{Operations, Result, Scratch, both};
 
 /// A problem as a kernel by TMA reads it: if it computes C's transpose, its A is the problem's
@@ -32,7 +33,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn new(problem: &GemmProblem, configuration: Configuration) -> Self {
-        let GemmProblem { batch, types, scales, along_m } = *problem;
+        let GemmProblem { batch, types, .. } = *problem;
         let own = match Batching::of(problem) {
             Batching::AlongM => (false, true),
             Batching::Single => (false, false),
@@ -43,22 +44,38 @@ impl Reading {
             false => (batch, types, own),
         };
         let staged = StagedBatch::new(batch, types.input_bytes());
-        let gemm = configuration.gemm(staged.batch.problem, types.input_bytes(), scales, along_m);
+        let gemm = configuration.gemm(staged.batch.problem, problem);
         Self { staged, types, own, gemm }
     }
 
-    /// The tensor maps of the block scales.
-    pub(crate) fn scale_maps(&self) -> Result<Option<[TileMaps<f32>; 2]>> {
+    /// The tensor maps of the scales.
+    pub(crate) fn scale_maps(&self) -> Result<Option<[TileMaps<u8>; 2]>> {
+        if let Some(scales) = self.gemm.vector_scales {
+            return self.vector_scale_maps(scales).map(Some);
+        }
         let Batch { problem: Problem { m, n, k, .. }, count, .. } = self.staged.batch;
-        let maps = |scales: TileScales, rows: u32, own: bool, tile: u32| -> Result<TileMaps<f32>> {
+        let maps = |scales: TileScales, rows: u32, own: bool, tile: u32| -> Result<TileMaps<u8>> {
             let (blocks, padded) = scales.granularity.extents((rows, k));
             let stride = u64::from(blocks) * u64::from(padded);
             let matrices = own.then_some((count, stride));
-            tile_maps((padded, blocks), matrices, scales.tile(tile))
+            Ok(tile_maps::<f32>((padded, blocks), matrices, scales.tile(tile))?.bytes())
         };
         let TmaGemm { tile, scales, .. } = self.gemm;
         let Some(scales) = scales else { return Ok(None) };
         Ok(Some([maps(scales.a, m, self.own.0, tile.0)?, maps(scales.b, n, self.own.1, tile.1)?]))
+    }
+
+    /// The tensor maps of scales of 16 or 32 elements: rows of tiles of scales.
+    fn vector_scale_maps(&self, scales: VectorScales) -> Result<[TileMaps<u8>; 2]> {
+        let Batch { problem: Problem { m, n, k, .. }, count, .. } = self.staged.batch;
+        let (tile, bytes) = (self.gemm.tile, self.types.input_bytes());
+        let maps = |data_type: DataType, rows: u32, own: bool, tile_rows: u32| -> Result<TileMaps<u8>> {
+            let extents = (rows.div_ceil(SCALE_TILE.0), scales.tiles(k * bytes, data_type) * TILE_WORDS);
+            let matrices = own.then_some((count, u64::from(extents.0) * u64::from(extents.1)));
+            let of_stage = scales_of_stage(scales, data_type, tile_rows, tile.2 * bytes);
+            Ok(tile_maps::<u64>(extents, matrices, of_stage)?.bytes())
+        };
+        Ok([maps(self.types.a, m, self.own.0, tile.0)?, maps(self.types.b, n, self.own.1, tile.1)?])
     }
 
     /// The tensor maps of C; `count` of them have one map, with C's stride.
@@ -83,15 +100,15 @@ fn tile_maps<T: Storable>(
     })
 }
 
-/// The maps of the block scales of the kernel's A and B.
+/// The maps of the scales of the kernel's A and B.
 pub(crate) fn scale_maps(
-    maps: &Option<[TileMaps<f32>; 2]>,
-    scales: Option<[BlockScales<'_>; 2]>,
+    maps: &Option<[TileMaps<u8>; 2]>,
+    scales: Option<[&Buffer<u8>; 2]>,
     transposed: bool,
 ) -> Result<Option<[TensorMap; 2]>> {
     let (Some([a_maps, b_maps]), Some([a, b])) = (maps, scales) else { return Ok(None) };
     let (a, b) = if transposed { (b, a) } else { (a, b) };
-    Ok(Some([a_maps.of(a.scales)?, b_maps.of(b.scales)?]))
+    Ok(Some([a_maps.of(a)?, b_maps.of(b)?]))
 }
 
 /// An operand as a kernel reads it: its tensor maps, and its copy if TMA cannot read it.
@@ -113,7 +130,7 @@ impl ReadOperand {
         let Some(copy) = self.copy else { return Ok((self.maps.of(operand)?, LaunchCounts::default())) };
         let bytes = copy.length() * self.data_type.bits() as usize / 8;
         let copied = scratch.at_least(operations.device(), bytes)?;
-        let counts = with_operand!(self.data_type, T => {
+        let counts = with_stored_operand!(self.data_type, T => {
             copy.launch::<T>(operations, stream, operand.cast(), copied.cast_mut())
         })?;
         Ok((self.maps.of(copied)?, counts))
@@ -140,8 +157,8 @@ impl OperandMaps {
         let Problem { m, n, k, .. } = batch.problem;
         let [a_matrices, b_matrices] = batch.matrices();
         let (a_matrices, b_matrices) = (own.0.then_some(a_matrices), own.1.then_some(b_matrices));
-        let a = with_operand!(types.a, T => pitched(tile_maps::<T>((m, k), a_matrices, gemm.a_tile::<T>())?, a_copy));
-        let b = with_operand!(types.b, T => pitched(tile_maps::<T>((n, k), b_matrices, gemm.b_tile::<T>())?, b_copy));
+        let a = with_stored_operand!(types.a, T => pitched(tile_maps::<T>((m, k), a_matrices, gemm.a_tile::<T>())?, a_copy));
+        let b = with_stored_operand!(types.b, T => pitched(tile_maps::<T>((n, k), b_matrices, gemm.b_tile::<T>())?, b_copy));
         let a = ReadOperand { data_type: types.a, copy: a_copy, maps: a };
         let b = ReadOperand { data_type: types.b, copy: b_copy, maps: b };
         Ok(Self([a, b]))

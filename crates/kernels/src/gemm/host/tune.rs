@@ -73,7 +73,7 @@ pub enum TuneError {
 impl Key {
     /// For a problem on a device of that name.
     pub(crate) fn of(device: &str, problem: &GemmProblem) -> Self {
-        let GemmProblem { batch, types, scales, .. } = *problem;
+        let GemmProblem { batch, types, scales, vector_scales, .. } = *problem;
         let Problem { m, n, k, a, b } = batch.problem;
         let (own_a, own_b) = batch.own();
         Self {
@@ -84,7 +84,9 @@ impl Key {
             input: types.inputs(),
             output: types.c.to_string(),
             row_major: (a == MatrixLayout::RowMajor, b == MatrixLayout::RowMajor),
-            scales: scales.map(|(a, b)| format!("{a} {b}")),
+            scales: scales
+                .map(|(a, b)| format!("{a} {b}"))
+                .or(vector_scales.map(|scales| format!("1x{}", scales.block()))),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! ```
 
 use super::error::GemmError;
+use super::narrow::VectorScales;
 use super::scales::Granularities;
 use super::types::{GemmTypes, MatrixLayout};
 use crate::operations::{Result, expect_length};
@@ -166,12 +167,14 @@ pub struct GemmProblem {
     pub types: GemmTypes,
     /// The granularities of A's and B's block scales.
     pub scales: Option<Granularities>,
+    /// The scales of 16 or 32 elements of A and B. Two elements of 4 bits are then one of `k`, a byte.
+    pub vector_scales: Option<VectorScales>,
 }
 
 impl GemmProblem {
     /// A batch without block scales.
     pub fn new(batch: impl Into<Batch>, types: GemmTypes) -> Self {
-        Self { batch: batch.into(), along_m: false, types, scales: None }
+        Self { batch: batch.into(), along_m: false, types, scales: None, vector_scales: None }
     }
 }
 

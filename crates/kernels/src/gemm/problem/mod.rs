@@ -4,5 +4,6 @@
 pub mod batching;
 pub mod epilogue;
 pub mod error;
+pub mod narrow;
 pub mod scales;
 pub mod types;

@@ -264,7 +264,7 @@ impl GemmWorkload {
             activation: self.activation,
         };
         let (operation, epilogue) = linear.of_type::<u8>().untyped();
-        let scales = a.scales().zip(b.scales()).map(<[_; 2]>::from);
+        let scales = a.scales().zip(b.scales()).map(|(a, b)| [a.scales.cast(), b.scales.cast()]);
         let buffers = Buffers { a: &a.values, b: &b.values, c, scales, offsets: offsets.as_ref() };
         Call { problem, algorithm: Some(algorithm), buffers, operation, epilogue }
     }

@@ -274,7 +274,7 @@ impl GemmWorkload {
     /// A case with its types.
     fn described(&self, case: &Case, types: GemmTypes) -> GemmProblem {
         let along_m = case.groups.is_some();
-        GemmProblem { batch: case.batch, along_m, types, scales: self.granularities() }
+        GemmProblem { along_m, scales: self.granularities(), ..GemmProblem::new(case.batch, types) }
     }
 
     /// Alpha, with the tensors' scales.

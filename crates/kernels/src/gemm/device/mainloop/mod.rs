@@ -4,4 +4,5 @@ pub mod mma_sync;
 pub mod promotion;
 pub mod tcgen05;
 pub mod tma;
+pub(crate) mod vector_scales;
 pub mod wgmma;

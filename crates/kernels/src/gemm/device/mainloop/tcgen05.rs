@@ -21,6 +21,7 @@ use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
 use super::tma::{Stages, TmaGemm, slice_of_tensor_memory};
+use super::vector_scales::StagedVectorScales;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::reduction::Reduction;
 use crate::gemm::device::scheduler::TileScheduler;
@@ -51,16 +52,18 @@ struct Accumulators {
     columns: u32,
     /// Tiles.
     count: u32,
+    /// Columns behind the tiles, for scales.
+    further: u32,
 }
 
 #[device]
 impl Accumulators {
-    /// Allocates tiles of `columns` columns, by the first warp of `owner`. Threads use them after
-    /// the CTA has synchronized and [`tensor_fence_after_sync`].
-    fn allocate(columns: u32, owner: Role) -> Self {
-        let count = (TENSOR_MEMORY_COLUMNS / columns).min(MAX_ACCUMULATORS);
+    /// Allocates tiles of `columns` columns, and `further` ones, by the first warp of `owner`. Threads
+    /// use them after the CTA has synchronized and [`tensor_fence_after_sync`].
+    fn allocate((columns, further): (u32, u32), owner: Role) -> Self {
+        let count = ((TENSOR_MEMORY_COLUMNS - further) / columns).min(MAX_ACCUMULATORS);
         let (full, empty) = (Mbarriers::new(count), Mbarriers::new(count));
-        let own = Self { full, empty, holder: shared_array::<u32>(1), columns, count };
+        let own = Self { full, empty, holder: shared_array::<u32>(1), columns, count, further };
         if thread_idx().x == 0 {
             for (full, empty) in full.iter().zip(empty.iter()) {
                 full.init(1);
@@ -85,7 +88,7 @@ impl Accumulators {
 
     /// Columns of the allocation.
     fn allocated(&self) -> u32 {
-        (self.count * self.columns).next_power_of_two().max(32)
+        (self.count * self.columns + self.further).next_power_of_two().max(32)
     }
 
     /// The number and the parity of the tile that holds work unit `index`.
@@ -120,7 +123,7 @@ impl TmaGemm {
         workspace: (&Global<f32>, &Global<u32>),
         epilogue: &dyn Fn(&mut AccumulatorTile),
     ) {
-        let (tile_m, tile_n, _) = self.tile;
+        let (tile_m, tile_n, tile_k) = self.tile;
         let [producer, multiplier, store] = roles(ROLES.map(|registers| warpgroups(1).registers(registers)));
         let cluster = ClusterGrid::new(self.cluster);
         let mut stages = Pipeline::stages(self.stages);
@@ -128,8 +131,13 @@ impl TmaGemm {
             a: stages.operand(self.a_tile::<A>()),
             b: stages.operand(self.b_tile::<B>()),
             scales: None,
+            vector_scales: self.vector_scales.map(|scales| {
+                let bytes = (tile_m, tile_n, tile_k * A::BYTES);
+                StagedVectorScales::new(scales, [A::DATA_TYPE, B::DATA_TYPE], bytes, &mut stages)
+            }),
         };
-        let accumulators = Accumulators::allocate(tile_n, multiplier);
+        let scale_columns = tiles.vector_scales.as_ref().map_or(0, StagedVectorScales::columns);
+        let accumulators = Accumulators::allocate((tile_n, scale_columns), multiplier);
         let pipeline = stages.connect(multiplier, ConsumerSchedule::Cooperative, cluster);
         tensor_fence_after_sync();
         let memory = TensorMemory::at(accumulators.holder);
@@ -156,7 +164,12 @@ impl TmaGemm {
             if multiplier.leads() {
                 let mut pipeline = pipeline.consumer();
                 let types = TensorCoreTypes { a: A::DATA_TYPE, b: B::DATA_TYPE, d: DataType::F32 };
-                let mma = TensorCoreMma::new(CtaGroup::One, types, tile_m, tile_n);
+                let mma = match &tiles.vector_scales {
+                    None => TensorCoreMma::new(CtaGroup::One, types, tile_m, tile_n),
+                    Some(StagedVectorScales { scales, .. }) => {
+                        TensorCoreMma::block_scaled(CtaGroup::One, types, *scales, tile_m, tile_n)
+                    }
+                };
                 let (a, b) = (mma.a_operand(tiles.a.tensor()), mma.b_operand(tiles.b.tensor()));
                 for index in 0..scheduler.units {
                     let (buffer, parity) = accumulators.position(index);
@@ -164,9 +177,17 @@ impl TmaGemm {
                     tensor_fence_after_sync();
                     let product = memory.column(buffer * tile_n);
                     for k_block in 0..scheduler.unit(index).k_blocks {
-                        let at = (All, All, pipeline.wait());
+                        let stage = pipeline.wait();
                         let accumulate = Accumulate::If(k_block.ne(0u32));
-                        mma.issue(product, &a.slice(at), &b.slice(at), accumulate);
+                        let (a, b) = (a.slice((All, All, stage)), b.slice((All, All, stage)));
+                        match &tiles.vector_scales {
+                            None => mma.issue(product, &a, &b, accumulate),
+                            Some(scales) => {
+                                let to = memory.column(accumulators.count * tile_n);
+                                let of_both = scales.copy(stage, to);
+                                mma.issue_scaled(product, &a, &b, of_both, accumulate);
+                            }
+                        }
                         pipeline.release_after_mma(CtaGroup::One);
                     }
                     commit_tensor_core(CtaGroup::One, accumulators.full.at(buffer));

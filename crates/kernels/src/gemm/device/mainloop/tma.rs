@@ -6,10 +6,12 @@ use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use super::promotion::{BlockScaling, StagedScales};
+use super::vector_scales::StagedVectorScales;
 use crate::gemm::device::cluster_split::slice_columns;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::scheduler::TileScheduler;
 use crate::gemm::device::store::{AccumulatorTile, TmaStore};
+use crate::gemm::problem::narrow::VectorScales;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout, Operand};
 
 /// Where the accumulators of a tile are, and who shares them.
@@ -58,6 +60,8 @@ pub struct TmaGemm {
     /// The block scales of A and B: the schedule is cooperative, and a k-block is as deep as a
     /// scale's.
     pub scales: Option<BlockScaling>,
+    /// The scales of 16 or 32 elements of A and B, with accumulators in tensor memory.
+    pub vector_scales: Option<VectorScales>,
 }
 
 impl Schedule {
@@ -116,6 +120,7 @@ pub(super) struct Stages<A, B> {
     pub(super) a: StagedOperand<A>,
     pub(super) b: StagedOperand<B>,
     pub(super) scales: Option<StagedScales>,
+    pub(super) vector_scales: Option<StagedVectorScales>,
 }
 
 #[device]
@@ -157,9 +162,15 @@ impl TmaGemm {
             for k_block in unit.first..unit.first + unit.k_blocks {
                 let a = stages.a.load(a, (row, k_block * tile_k), cluster.multicast_a());
                 let b = stages.b.load(b, (column, k_block * tile_k), cluster.multicast_b());
-                match &scales {
-                    None => pipeline.load([a, b]),
-                    Some(scales) => pipeline.load([a, b, scales.load_a(k_block), scales.load_b(k_block)]),
+                match (&scales, &stages.vector_scales) {
+                    (None, None) => pipeline.load([a, b]),
+                    (Some(scales), _) => {
+                        pipeline.load([a, b, scales.load_a(k_block), scales.load_b(k_block)]);
+                    }
+                    (None, Some(scales)) => {
+                        let [of_a, of_b] = scales.loads(problems, unit.problem, (row, column), k_block);
+                        pipeline.load([a, b, of_a, of_b]);
+                    }
                 }
             }
         }

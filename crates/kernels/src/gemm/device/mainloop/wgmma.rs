@@ -85,6 +85,7 @@ impl TmaGemm {
             a: stages.operand(self.a_tile::<A>()),
             b: stages.operand(self.b_tile::<B>()),
             scales: self.scales.map(|scales| StagedScales::new(scales, self.tile, &mut stages)),
+            vector_scales: None,
         };
         let cluster_split =
             (self.split_k != 1).then(|| ClusterSplit::new((tile_m, tile_n), CONSUMERS, self.split_k));
