@@ -6,6 +6,7 @@ mod completions;
 mod errors;
 mod limits;
 mod loopback;
+mod mutations;
 mod responses;
 mod routes;
 mod soak;
