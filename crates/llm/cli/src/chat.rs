@@ -15,7 +15,8 @@ use warpwright_llm_serving::tokenizer::Detokenizer;
 
 use crate::model::Model;
 
-/// Talks to a model. Ctrl-C ends an answer; without one, it ends the program, as the end of the input does.
+/// Talks to a model. Ctrl-C ends an answer; without one, it ends the program, as the end of the
+/// input does.
 #[derive(Debug, Args)]
 pub struct Chat {
     #[command(flatten)]

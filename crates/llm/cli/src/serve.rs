@@ -1,4 +1,4 @@
-//! `serve`: a model behind OpenAI's endpoints.
+//! `serve`: OpenAI's endpoints for a model.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Grammars: which tokens keep an answer in a JSON schema, a regular expression or a form of tool calls.
+//! Grammars: which tokens keep an answer in a JSON schema, a regular expression or a form of tool
+//! calls.
 
 use std::sync::Arc;
 
@@ -112,8 +113,8 @@ fn function(tool: &Tool, rule: &str) -> String {
         body += &format!(" {parameter}{optional}");
         let open = lark_text(&format!("<parameter={name}>\n"));
         let value = match schema["enum"].as_array() {
-            // One lexeme with its closing tag, because lexemes are as long as they can be. A value with `<` could not
-            // be told from the tag.
+            // One lexeme with its closing tag, because lexemes are as long as they can be. A `<` in
+            // a value would begin the tag.
             None if is_text(schema) => {
                 rules += &format!("{parameter}: {open} /[^<]*\\n<\\/parameter>\\n/\n");
                 continue;

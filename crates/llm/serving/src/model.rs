@@ -1,4 +1,5 @@
-//! What a model brings beside its weights: tokenizer, chat template, and the tokens that end an answer.
+//! What a model brings beside its weights: tokenizer, chat template, and the tokens that end an
+//! answer.
 
 use std::path::Path;
 
@@ -39,12 +40,13 @@ pub enum ModelError {
     },
 }
 
-/// Tokens that end an answer in every model that has them: Qwen's generation stops at both of its own.
+/// Tokens that end an answer in every model that has them: Qwen's generation stops at both of its
+/// own.
 const ENDS: [&str; 5] = ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "</s>"];
 
 impl Model {
-    /// From the folder of a checkpoint: `tokenizer.json`, and if they are there `tokenizer_config.json`,
-    /// `chat_template.jinja` and `generation_config.json`.
+    /// From the folder of a checkpoint: `tokenizer.json`, and if they are there
+    /// `tokenizer_config.json`, `chat_template.jinja` and `generation_config.json`.
     pub fn from_folder(name: &str, folder: &Path) -> Result<Model, ModelError> {
         let tokenizer = Tokenizer::from_file(&folder.join("tokenizer.json"))?;
         let config = read_json(&folder.join("tokenizer_config.json"))?;
@@ -66,8 +68,8 @@ impl Model {
         Model::new(name, tokenizer, source.as_deref(), &text("bos_token"), &eos, stops)
     }
 
-    /// From the metadata of a GGUF file: the vocabulary, `tokenizer.chat_template`, and the ids of the first and last
-    /// token.
+    /// From the metadata of a GGUF file: the vocabulary, `tokenizer.chat_template`, and the ids of
+    /// the first and last token.
     pub fn from_gguf(
         name: &str,
         vocabulary: &GgufVocabulary,
@@ -83,7 +85,8 @@ impl Model {
         Model::new(name, tokenizer, template, text(bos), text(eos), eos.into_iter().collect())
     }
 
-    /// From its parts. A missing template is ChatML; the tokens that end every model's answers join `stops`.
+    /// From its parts. A missing template is ChatML; the tokens that end every model's answers join
+    /// `stops`.
     pub fn new(
         name: &str,
         tokenizer: Tokenizer,

@@ -100,7 +100,8 @@ fn with_parsed_arguments(message: &serde_json::Value) -> serde_json::Value {
     message
 }
 
-/// The text up to the end of the last message's content: what the template writes after it would end the message.
+/// The text up to the end of the last message's content: what the template writes after it would
+/// end the message.
 fn cut_after_last(mut text: String, messages: &[serde_json::Value]) -> Result<String, TemplateError> {
     let content = messages.last().and_then(|message| message["content"].as_str()).unwrap_or_default().trim();
     match text.rfind(content) {

@@ -9,8 +9,9 @@ pub struct Capacity {
     pub pages: u32,
     /// State slots. A running sequence takes one, a snapshot of a prefix takes one.
     pub slots: u32,
-    /// Whether a slot holds recurrent state (Qwen 3.5) or only the last token (Llama). Without state, a prefix
-    /// can be shared at any page boundary; with state, only where a snapshot of the state was kept.
+    /// Whether a slot holds recurrent state (Qwen 3.5) or only the last token (Llama). Without
+    /// state, a prefix can be shared at any page boundary; with state, only where a snapshot of the
+    /// state was kept.
     pub stateful: bool,
     /// The most chunks of one step.
     pub sequences: u32,

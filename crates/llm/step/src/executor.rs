@@ -5,8 +5,8 @@ use crate::{Capacity, Chunk, Output, Slot};
 /// One forward pass over chunks of several sequences.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// Copies of state, done in this order before any chunk: snapshots of prefixes, and sequences that start
-    /// from one.
+    /// Copies of state, done in this order before any chunk: snapshots of prefixes, and sequences
+    /// that start from one.
     pub copies: Vec<CopyState>,
     /// The chunks. They do not depend on each other.
     pub chunks: Vec<Chunk>,
@@ -23,8 +23,8 @@ pub struct CopyState {
 
 /// Runs steps in the order in which they are submitted.
 ///
-/// The state after a step is that of its chunks run one after the other. Whether steps run before `submit` returns,
-/// while the host works, or in `wait` is up to the executor.
+/// The state after a step is that of its chunks run one after the other. Whether steps run before
+/// `submit` returns, while the host works, or in `wait` is up to the executor.
 pub trait Executor: Send {
     /// What the executor can hold.
     fn capacity(&self) -> Capacity;
@@ -32,8 +32,8 @@ pub trait Executor: Send {
     /// Queues a step. It does not wait for the device.
     fn submit(&mut self, step: Step) -> Result<(), ExecutorError>;
 
-    /// Waits for the oldest step whose results have not been read. One output per chunk, in the order of the
-    /// chunks.
+    /// Waits for the oldest step whose results have not been read. One output per chunk, in the
+    /// order of the chunks.
     fn wait(&mut self) -> Result<Vec<Output>, ExecutorError>;
 }
 

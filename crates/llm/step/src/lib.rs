@@ -1,8 +1,8 @@
 //! What the scheduler hands to the engine in a step, and what comes back: plain data.
 //!
-//! A sequence lives in *pages* of the paged KV cache and in one *slot*, which holds its recurrent state and the
-//! token that it sampled last. The scheduler owns both: it names pages and slots in each [`Chunk`], and an
-//! [`Executor`] only reads and writes what a chunk names.
+//! A sequence lives in *pages* of the paged KV cache and in one *slot*, which holds its recurrent
+//! state and the token that it sampled last. The scheduler owns both: it names pages and slots in
+//! each [`Chunk`], and an [`Executor`] only reads and writes what a chunk names.
 
 mod capacity;
 mod chunk;

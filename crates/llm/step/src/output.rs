@@ -5,10 +5,11 @@ use crate::Token;
 /// The result of one chunk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
-    /// The sampled tokens: none if the chunk asked for none, one, or one more than the accepted drafts.
+    /// The sampled tokens: none if the chunk samples none, one, or one more than the accepted
+    /// drafts.
     ///
-    /// The last of them is not in the KV cache: `m` sampled tokens leave `position + tokens + m - 1` tokens
-    /// there.
+    /// The last of them is not in the KV cache: `m` sampled tokens leave `position + tokens + m -
+    /// 1` tokens there.
     pub sampled: Vec<Sampled>,
     /// The targets of the chunk's [`Score`](crate::Score), in order.
     pub scored: Vec<Sampled>,

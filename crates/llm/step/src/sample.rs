@@ -4,9 +4,9 @@ use crate::{Sampled, Sampling, Token};
 
 /// Draws a token from `logits` as [`Sampling`] says. NaN counts as minus infinity.
 ///
-/// The token is drawn by the Gumbel-max rule: the largest `logit / temperature + noise(seed, offset, token)` among the
-/// tokens that the filters keep. The noise of a token does not depend on the others, so every lane of a GPU can compute
-/// its own.
+/// The token is drawn by the Gumbel-max rule: the largest `logit / temperature + noise(seed,
+/// offset, token)` among the tokens that the filters keep. The noise of a token does not depend on
+/// the others, so every lane of a GPU can compute its own.
 pub fn sample(logits: &[f32], sampling: &Sampling) -> Sampled {
     let mut changed: Vec<f32> =
         logits.iter().map(|x| if x.is_nan() { f32::NEG_INFINITY } else { *x }).collect();
@@ -104,7 +104,8 @@ fn gumbel(seed: u64, offset: u64, token: u64) -> f32 {
     -(-uniform.ln()).ln() as f32
 }
 
-/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a bijection that changes half the bits.
+/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a bijection that changes half the
+/// bits.
 pub(crate) fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

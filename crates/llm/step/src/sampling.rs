@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::Token;
 
-/// How to draw one token. [`sample`](crate::sample) is the reference: it applies the fields from the top.
+/// How to draw one token. [`sample`](crate::sample) is the reference: it applies the fields from
+/// the top.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
     /// The tokens that may be drawn. `None` allows all.
@@ -21,11 +22,11 @@ pub struct Sampling {
     pub top_p: f32,
     /// The seed of the request.
     pub seed: u64,
-    /// The number of tokens that the request has drawn before. The same seed and offset give the same random
-    /// number, whatever else is in the step.
+    /// The number of tokens that the request has drawn before. The same seed and offset give the
+    /// same random number, whatever else is in the step.
     pub offset: u64,
-    /// `Some(n)` reports the log-probability of the sampled token and of the `n` most probable ones, from the
-    /// logits before any field above changes them.
+    /// `Some(n)` reports the log-probability of the sampled token and of the `n` most probable
+    /// ones, from the logits before any field above changes them.
     pub log_probabilities: Option<u32>,
 }
 
@@ -46,8 +47,8 @@ impl Sampling {
     }
 }
 
-/// What logit bias and penalties do to the logit of one token:
-/// `x = logit + bias`, then `x / repetition` if `x > 0` and `x * repetition` otherwise, then `x - penalty`.
+/// What logit bias and penalties do to the logit of one token: `x = logit + bias`, then `x /
+/// repetition` if `x > 0` and `x * repetition` otherwise, then `x - penalty`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adjustment {
     /// The token.
@@ -76,8 +77,8 @@ pub struct TokenMask {
 }
 
 impl TokenMask {
-    /// A mask from its words: token `t` is bit `t % 32` of word `t / 32`. Tokens beyond the words are not
-    /// allowed.
+    /// A mask from its words: token `t` is bit `t % 32` of word `t / 32`. Tokens beyond the words
+    /// are not allowed.
     pub fn from_words(words: Vec<u32>) -> TokenMask {
         TokenMask { words }
     }

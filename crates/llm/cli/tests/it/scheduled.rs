@@ -1,4 +1,5 @@
-//! The scheduler over models on the emulator: prefixes, pre-emption, chunks and drafts change no token.
+//! The scheduler over models on the emulator: prefixes, pre-emption, chunks and drafts change no
+//! token.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,11 +1,14 @@
-//! Which sequences run in the next step, and where they live: continuous batching over a paged cache.
+//! Which sequences run in the next step, and where they live: continuous batching over a paged
+//! cache.
 //!
-//! The [`Scheduler`] is a state machine over plain data. It has no threads and no clock, and talks to no executor: the
-//! caller submits what [`next_step`](Scheduler::next_step) returns and hands the outputs to
-//! [`finish_step`](Scheduler::finish_step). A step can be planned while an earlier one is still running.
+//! The [`Scheduler`] is a state machine over plain data. It has no threads and no clock, and talks
+//! to no executor: the caller submits what [`next_step`](Scheduler::next_step) returns and hands
+//! the outputs to [`finish_step`](Scheduler::finish_step). A step can be planned while an earlier
+//! one is still running.
 //!
-//! The oldest sequences come first, always. A sequence that needs a page when none is left takes those of the youngest,
-//! which is computed again later; the oldest sequence therefore ends, and then the next one.
+//! The oldest sequences come first, always. A sequence that needs a page when none is left takes
+//! those of the youngest, which is computed again later; the oldest sequence therefore ends, and
+//! then the next one.
 
 mod memory;
 mod plan;
@@ -22,7 +25,8 @@ use warpwright_llm_step::{Capacity, Output};
 /// Options of a [`Scheduler`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The most tokens of one step. Smaller steps delay running sequences less while a long prompt is computed.
+    /// The most tokens of one step. Smaller steps delay running sequences less while a long prompt
+    /// is computed.
     pub step_tokens: u32,
     /// Whether prefixes are kept for later prompts.
     pub prefix_caching: bool,
@@ -82,13 +86,13 @@ pub struct Usage {
     pub waiting: u32,
     /// Pages of sequences and prefixes.
     pub used_pages: u32,
-    /// Pages of prefixes that no sequence uses: they are free for whoever needs them.
+    /// Pages of prefixes that no sequence uses: free for any sequence.
     pub idle_pages: u32,
     /// All pages.
     pub pages: u32,
     /// State slots of sequences and snapshots.
     pub used_slots: u32,
-    /// Slots of snapshots: they are free for whoever needs them.
+    /// Slots of snapshots: free for any sequence.
     pub snapshots: u32,
 }
 
@@ -112,7 +116,8 @@ impl Scheduler {
         }
     }
 
-    /// What requests have to fit in. A sequence has at most the tokens of the context, or of all pages if they hold less.
+    /// What requests have to fit in. A sequence has at most the tokens of the context, or of all
+    /// pages if they hold less.
     pub fn limits(&self) -> Limits {
         let held = u64::from(self.capacity.pages) * u64::from(self.capacity.page_tokens);
         Limits {
@@ -132,7 +137,8 @@ impl Scheduler {
         Ok(id)
     }
 
-    /// Ends a sequence. What it held is free for the next step. A sequence that has ended is none to cancel.
+    /// Ends a sequence. What it held is free for the next step. A sequence that has ended is none
+    /// to cancel.
     pub fn cancel(&mut self, id: SequenceId) {
         if let Some(i) = self.running.iter().position(|sequence| sequence.id == id) {
             let sequence = self.running.remove(i);
@@ -206,8 +212,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether every page and slot is accounted for: each has exactly the references of the sequences and prefixes that
-    /// hold it. For tests.
+    /// Whether every page and slot is accounted for: each has exactly the references of the
+    /// sequences and prefixes that hold it. For tests.
     pub fn is_consistent(&self) -> bool {
         self.memory.is_consistent(self.running.iter().filter_map(|sequence| sequence.holding.as_ref()))
     }

@@ -16,10 +16,11 @@ struct Plan {
 }
 
 impl Scheduler {
-    /// The next step to submit, or `None` if no sequence can run before an earlier step has finished.
+    /// The next step to submit, or `None` if no sequence can run before an earlier step has
+    /// finished.
     ///
-    /// Running sequences get their next token first, so that a long prompt delays nobody by more than the rest of a
-    /// step. Prompts share what is left of the step, the oldest first.
+    /// Running sequences get their next token first, so that a long prompt delays none by more than
+    /// the rest of a step. Prompts share what is left of the step, the oldest first.
     pub fn next_step(&mut self) -> Option<Step> {
         self.publish();
         let mut plan = Plan {

@@ -1,10 +1,11 @@
-//! What a sequence is asked to generate, and what becomes of it.
+//! Requests, and what becomes of them.
 
 use std::sync::Arc;
 
 use warpwright_llm_step::{Sampled, Token, TokenMask};
 
-/// Names a sequence from [`Scheduler::add`](super::Scheduler::add) on. Later sequences have larger names.
+/// Names a sequence from [`Scheduler::add`](super::Scheduler::add) on. Later sequences have larger
+/// names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SequenceId(pub u64);
 
@@ -23,14 +24,15 @@ pub struct Request {
     pub draw: Draw,
     /// Log-probabilities of generated tokens, with this number of alternatives.
     pub log_probabilities: Option<u32>,
-    /// Log-probabilities of the prompt's tokens but the first, with this number of alternatives. Turns prefix
-    /// caching off for the request.
+    /// Log-probabilities of the prompt's tokens but the first, with this number of alternatives.
+    /// Turns prefix caching off for the request.
     pub prompt_log_probabilities: Option<u32>,
     /// Restricts each token to those that a grammar allows.
     pub guide: Option<Box<dyn Guide>>,
 }
 
-/// How tokens are drawn. The fields mean what those of [`Sampling`](warpwright_llm_step::Sampling) and OpenAI's API mean.
+/// How tokens are drawn. The fields mean what those of [`Sampling`](warpwright_llm_step::Sampling)
+/// and OpenAI's API mean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draw {
     /// 0 takes the most probable token.
@@ -47,7 +49,8 @@ pub struct Draw {
     pub presence_penalty: f32,
     /// Subtracted from the logit of a token for each time that it was generated.
     pub frequency_penalty: f32,
-    /// Divides the positive and multiplies the negative logits of tokens in the prompt and in the answer.
+    /// Divides the positive and multiplies the negative logits of tokens in the prompt and in the
+    /// answer.
     pub repetition_penalty: f32,
     /// Added to the logits of tokens.
     pub logit_bias: Vec<(Token, f32)>,
@@ -138,7 +141,7 @@ pub struct Update {
 pub struct PromptDone {
     /// Tokens that were found in the cache.
     pub cached: u32,
-    /// The log-probabilities of the prompt's tokens but the first, if the request asked for them.
+    /// The log-probabilities of the prompt's tokens but the first, if the request wants them.
     pub log_probabilities: Vec<Sampled>,
 }
 

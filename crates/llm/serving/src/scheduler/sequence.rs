@@ -17,7 +17,8 @@ pub(super) struct Sequence {
     pub(super) tokens: Vec<Token>,
     /// Tokens that submitted steps compute.
     pub(super) computed: u32,
-    /// Tokens that submitted steps sample and that were not read. All but the last of them are computed too.
+    /// Tokens that submitted steps sample and that were not read. All but the last of them are
+    /// computed too.
     pub(super) pending: u32,
     /// `None` while the sequence waits.
     pub(super) holding: Option<Holding>,
@@ -77,8 +78,8 @@ impl Sequence {
         self.tokens.get(self.computed as usize..).unwrap_or_default()
     }
 
-    /// Whether a step can compute the pending token before it is read: nothing about the token after it depends on its
-    /// value.
+    /// Whether a step can compute the pending token before it is read: nothing about the token
+    /// after it depends on its value.
     pub(super) fn can_run_ahead(&self, drafts: bool) -> bool {
         let free = self.request.guide.is_none() && !self.request.draw.has_penalties();
         self.pending > 0 && free && !drafts && self.remaining() > 0
@@ -156,7 +157,8 @@ impl Sequence {
         self.tokens[start..end].to_vec()
     }
 
-    /// Takes in what a chunk at `position` scored. A chunk that repeats one from before a pre-emption adds nothing.
+    /// Takes in what a chunk at `position` scored. A chunk that repeats one from before a
+    /// pre-emption adds nothing.
     pub(super) fn score(&mut self, position: u32, scored: Vec<Sampled>) {
         if let Some(prompt) = &mut self.prompt {
             let known = prompt.log_probabilities.len().saturating_sub(position as usize);

@@ -245,7 +245,7 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        // The client is gone.
+        // The client has disconnected.
         if !self.ended {
             self.app.metrics.finished(ABORT, self.started.elapsed());
         }

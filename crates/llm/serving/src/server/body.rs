@@ -32,7 +32,7 @@ async fn read(body: Body, limits: &Limits) -> Result<Value, ApiError> {
         ApiError::status(StatusCode::REQUEST_TIMEOUT, "timeout", message)
     })?;
     let bytes = bytes.map_err(|_| {
-        let message = format!("The body is larger than {} bytes, or broke off.", limits.body_bytes);
+        let message = format!("The body is larger than {} bytes, or incomplete.", limits.body_bytes);
         ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     })?;
     let value: Value = serde_json::from_slice(&bytes)

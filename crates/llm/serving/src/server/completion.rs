@@ -121,7 +121,7 @@ impl Completion {
         let choices = prompts.len() * n;
         if choices == 0 || choices > app.limits.choices {
             let most = app.limits.choices;
-            let message = format!("The request asks for {choices} answers, not for 1 to {most}.");
+            let message = format!("The request wants {choices} answers, not 1 to {most}.");
             return Err(ApiError::invalid("prompt", message));
         }
         let echo = fields.echo.unwrap_or(false);
@@ -190,8 +190,8 @@ impl Completion {
         events.done().await;
     }
 
-    /// A choice, or the part of it that `delta` brings. `characters` is where the text of its first token begins; it
-    /// becomes the end of the last.
+    /// A choice, or the part of it that `delta` brings. `characters` is where the text of its first
+    /// token begins; it becomes the end of the last.
     fn choice(&self, index: usize, delta: Delta, characters: &mut usize) -> Value {
         let tokenizer = &self.app.model.tokenizer;
         let (text, tokens) = &self.prompts[index];

@@ -49,7 +49,8 @@ pub(super) struct StructuredOutputs {
 pub(super) struct SamplingFields {
     /// The model. Left out, the one that is served.
     pub(super) model: Option<String>,
-    /// 0 to 2; 0 takes the most probable token, and what is between 0 and 0.01 counts as 0.01. 1 if left out.
+    /// 0 to 2; 0 takes the most probable token, and what is between 0 and 0.01 counts as 0.01. 1 if
+    /// left out.
     pub(super) temperature: Option<f32>,
     /// Above 0, at most 1.
     pub(super) top_p: Option<f32>,
@@ -85,7 +86,8 @@ pub(super) struct SamplingFields {
     pub(super) stream: Option<bool>,
     /// What the stream adds.
     pub(super) stream_options: Option<StreamOptions>,
-    /// `{"type": "text"}`, `{"type": "json_object"}`, or `{"type": "json_schema", "json_schema": {"schema": ..}}`.
+    /// `{"type": "text"}`, `{"type": "json_object"}`, or `{"type": "json_schema", "json_schema":
+    /// {"schema": ..}}`.
     pub(super) response_format: Option<Value>,
     /// A grammar that is no JSON schema.
     structured_outputs: Option<StructuredOutputs>,
@@ -237,7 +239,7 @@ fn response_format(format: &Value) -> Result<Option<Grammar>, ApiError> {
     }
 }
 
-/// A number that nobody can guess well: enough for seeds and names.
+/// A random number for seeds and names. It is no secret.
 pub(super) fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0u8)

@@ -46,7 +46,8 @@ impl Generate {
             .collect()
     }
 
-    /// The most tokens of an answer: those of the request, which have to fit into the context, or all that fit.
+    /// The most tokens of an answer: those of the request, which have to fit into the context, or
+    /// all that fit.
     fn max_tokens(&self, app: &App) -> Result<u32, ApiError> {
         let context = app.service.limits().context;
         let prompt = u32::try_from(self.prompt.len()).unwrap_or(u32::MAX);

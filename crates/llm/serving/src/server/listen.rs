@@ -14,7 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Limits;
 
-/// Serves connections until `stop` is ready, and then those that there are until their requests are answered.
+/// Serves connections until `stop` is ready, and then those that there are until their requests are
+/// answered.
 pub(super) async fn serve(
     mut listener: TcpListener,
     router: Router,
@@ -50,7 +51,8 @@ async fn accept(
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let permit = connections.clone().acquire_owned().await.ok()?;
     let (stream, _) = Listener::accept(listener).await;
-    // Tokens are small packets that shall not wait for each other. A connection without the option works, too.
+    // Tokens are small packets that shall not wait for each other. A connection without the option
+    // works, too.
     drop(stream.set_nodelay(true));
     Some((stream, permit))
 }

@@ -34,8 +34,9 @@ pub(super) fn chat(tokenizer: &Tokenizer, tokens: &[Sampled]) -> Value {
     json!({ "content": content })
 }
 
-/// `logprobs` of a completion. `unknown` is the first token of an echoed prompt, which follows none. `offset` is where in
-/// the text of the choice the first token begins, in characters; it becomes the end of the last.
+/// `logprobs` of a completion. `unknown` is the first token of an echoed prompt, which follows
+/// none. `offset` is where in the text of the choice the first token begins, in characters; it
+/// becomes the end of the last.
 pub(super) fn completion(
     tokenizer: &Tokenizer,
     unknown: Option<Token>,

@@ -89,7 +89,7 @@ impl Metrics {
         let (usage, counts) = (&status.usage, &status.counts);
         self.running.set(i64::from(usage.running));
         self.waiting.set(i64::from(usage.waiting));
-        // Pages that only prefixes hold are free for whoever needs them.
+        // Pages that only prefixes hold are free for any sequence.
         let held = usage.used_pages.saturating_sub(usage.idle_pages);
         self.cache_usage.set(f64::from(held) / f64::from(usage.pages.max(1)));
         for (counter, value) in [

@@ -110,8 +110,8 @@ impl Server {
         endpoints::router(&self.app)
     }
 
-    /// Serves until `shutdown` is ready. Then new requests are refused, running answers have `grace` to end, and what is
-    /// left is aborted with the text that there is.
+    /// Serves until `shutdown` is ready. Then new requests are refused, running answers have
+    /// `grace` to end, and what is left is aborted with the text that there is.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -127,7 +127,8 @@ impl Server {
                 app.abort.send_replace(true);
             });
         };
-        // Connections that do not even close after their answers were aborted do not hold the server up.
+        // Connections that do not even close after their answers were aborted do not hold the
+        // server up.
         let mut abort = self.app.abort.subscribe();
         tokio::select! {
             () = listen::serve(listener, self.router(), &self.app.limits, stop) => {}

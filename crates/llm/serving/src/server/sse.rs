@@ -30,7 +30,7 @@ impl Events {
     }
 
     async fn send(&self, event: Event) {
-        // A client that is gone ends the task: see `respond`.
+        // `respond` ends the task of a client that has disconnected.
         drop(self.0.send(event).await);
     }
 }
@@ -38,8 +38,8 @@ impl Events {
 /// Comments keep proxies from closing a connection on which nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// Runs a task that writes events. The task is dropped as soon as the client is gone, or after `time` if the client
-/// does not read.
+/// Runs a task that writes events. The task is dropped when the client disconnects, or after `time`
+/// if the client does not read.
 pub(super) fn respond<F>(time: Duration, task: impl FnOnce(Events) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,

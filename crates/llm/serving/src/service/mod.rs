@@ -15,7 +15,8 @@ use crate::scheduler::{Counts, Limits, Options, Refused, Request, Scheduler, Upd
 use crate::trace::Trace;
 use worker::Worker;
 
-/// Generates for many tasks at once. Clones are handles of the same thread, which ends with the last of them.
+/// Generates for many tasks at once. Clones are handles of the same thread, which ends with the
+/// last of them.
 #[derive(Clone)]
 pub struct Service {
     commands: Sender<Command>,
@@ -187,7 +188,7 @@ impl Generation {
 impl Drop for Generation {
     fn drop(&mut self) {
         self.shared.requests.fetch_sub(1, Ordering::Relaxed);
-        // A worker that is gone has nothing to cancel.
+        // A worker that has ended has nothing to cancel.
         drop(self.commands.send(Command::Cancel { ticket: self.ticket }));
     }
 }

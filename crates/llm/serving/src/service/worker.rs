@@ -28,7 +28,8 @@ pub(super) struct Worker {
     trace: Option<Trace>,
 }
 
-/// Steps that are submitted before the results of the first are read: the host plans one while the device runs another.
+/// Steps that are submitted before the results of the first are read: the host plans one while the
+/// device runs another.
 const STEPS_IN_FLIGHT: usize = 2;
 
 impl Worker {
@@ -86,7 +87,8 @@ impl Worker {
 
     fn add(&mut self, ticket: u64, request: Request, updates: UnboundedSender<Update>) {
         let arrived = json!({ "prompt_tokens": request.prompt.len(), "max_tokens": request.max_tokens });
-        // The handle has checked the request. If that was wrong, the dropped sender ends the generation.
+        // The handle has checked the request. If that was wrong, the dropped sender ends the
+        // generation.
         let Ok(sequence) = self.scheduler.add(request) else { return };
         if let Some(trace) = &mut self.trace {
             trace.request("b", ticket, "request", arrived);
@@ -153,7 +155,8 @@ impl Worker {
         }
     }
 
-    /// Traces the oldest step in flight, which has ended. It began when it was submitted, or after the step before it.
+    /// Traces the oldest step in flight, which has ended. It began when it was submitted, or after
+    /// the step before it.
     fn trace_step(&mut self, end: Instant) {
         if let Some((submitted, work)) = self.submitted.pop_front()
             && let Some(trace) = &mut self.trace

@@ -16,7 +16,8 @@ impl StopStrings {
         StopStrings { stops, held: String::new(), include }
     }
 
-    /// The text that can be passed on, and the stop string if one is complete. Nothing may be pushed after that.
+    /// The text that can be passed on, and the stop string if one is complete. Nothing may be
+    /// pushed after that.
     pub fn push(&mut self, piece: &str) -> (String, Option<String>) {
         self.held.push_str(piece);
         let found = self.stops.iter().filter_map(|stop| Some((self.held.find(stop.as_str())?, stop)));

@@ -63,7 +63,8 @@ fn parse_xml(text: &str, tools: &[Tool]) -> Option<ToolCall> {
     Some(ToolCall { name, arguments: Value::Object(arguments).to_string() })
 }
 
-/// The value that a parameter's text stands for: text if the schema allows text and nothing else, JSON if it is JSON.
+/// The value that a parameter's text stands for: text if the schema allows text and nothing else,
+/// JSON if it is JSON.
 fn typed(text: &str, schema: Option<&Value>) -> Value {
     if schema.is_some_and(is_text) {
         return Value::String(text.to_owned());

@@ -1,11 +1,14 @@
-//! GPT-2's alphabet: a printable character for each byte, so that a vocabulary of bytes is a file of text.
+//! GPT-2's alphabet: a printable character for each byte, so that a vocabulary of bytes is a file
+//! of text.
 
-/// The bytes that a token of the vocabulary stands for, or `None` if a character is not in the alphabet.
+/// The bytes that a token of the vocabulary stands for, or `None` if a character is not in the
+/// alphabet.
 pub(super) fn bytes(token: &str) -> Option<Vec<u8>> {
     token.chars().map(byte).collect()
 }
 
-/// The byte of a character. Printable bytes of Latin-1 stand for themselves; the others, in order, are U+0100 and on.
+/// The byte of a character. Printable bytes of Latin-1 stand for themselves; the others, in order,
+/// are U+0100 and on.
 fn byte(character: char) -> Option<u8> {
     let code = u32::from(character);
     match code {

@@ -1,6 +1,7 @@
 //! Text from tokens that arrive one by one.
 
-/// Joins the bytes of tokens to text, and keeps back the start of a character until the rest arrives.
+/// Joins the bytes of tokens to text, and keeps back the start of a character until the rest
+/// arrives.
 #[derive(Clone, Debug, Default)]
 pub struct Detokenizer {
     /// At most three bytes: the start of a character.

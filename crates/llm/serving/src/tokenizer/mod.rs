@@ -19,7 +19,7 @@ pub struct Tokenizer {
     special: Vec<bool>,
 }
 
-/// Tokens that are part of the text for whoever parses an answer, whatever the file says.
+/// Tokens that the parser of answers reads as text, whatever the file says.
 const TAGS: [&str; 4] = ["<think>", "</think>", "<tool_call>", "</tool_call>"];
 
 /// A tokenizer cannot be read or used.
@@ -88,8 +88,8 @@ impl Tokenizer {
         Tokenizer::from_json(json.to_string().as_bytes())
     }
 
-    /// The tokens of a text. Special tokens in the text are recognised; `add_special` adds those that the model expects
-    /// around a plain text, such as Llama's first token.
+    /// The tokens of a text. Special tokens in the text are recognised; `add_special` adds those
+    /// that the model expects around a plain text, such as Llama's first token.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<Token>, TokenizerError> {
         let encoding = self.inner.encode_fast(text, add_special);
         let encoding = encoding.map_err(|error| TokenizerError::Encode(error.to_string()))?;

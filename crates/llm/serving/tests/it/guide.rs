@@ -8,7 +8,8 @@ use warpwright_llm_step::{Sampling, Token, sample};
 
 use crate::model::{CAPACITY, model};
 
-/// An answer of at most `most` tokens, drawn uniformly among what the guide allows, and whether it ended.
+/// An answer of at most `most` tokens, drawn uniformly among what the guide allows, and whether it
+/// ended.
 fn random_answer(guide: &mut dyn Guide, seed: u64, most: u64) -> (String, bool) {
     let model = model();
     let mut tokens: Vec<Token> = Vec::new();

@@ -62,8 +62,8 @@ fn vocabularies_that_are_not_supported_are_named() {
     assert!(Tokenizer::from_json(b"{}").is_err());
 }
 
-/// `WARPWRIGHT_TOKENIZER` names a tokenizer.json; `scripts/qwen_fixture.py` writes that of Qwen 3.5 and, beside it,
-/// texts with the tokens that tiktoken gives them.
+/// `WARPWRIGHT_TOKENIZER` names a tokenizer.json; `scripts/qwen_fixture.py` writes that of Qwen 3.5
+/// and, beside it, texts with the tokens that tiktoken gives them.
 #[test]
 #[ignore = "needs a tokenizer.json: see scripts/qwen_fixture.py"]
 fn the_real_vocabulary_agrees_with_tiktoken() {

@@ -29,7 +29,8 @@ impl History {
 /// All pages and slots.
 pub(super) struct Cache {
     page_tokens: u32,
-    /// A token for each position of each page. What was never written is no token of the vocabulary.
+    /// A token for each position of each page. What was never written is no token of the
+    /// vocabulary.
     pages: Vec<Token>,
     slots: Vec<(State, Option<Token>)>,
 }
@@ -43,8 +44,8 @@ impl Cache {
         }
     }
 
-    /// Writes the token at `position` of the chunk's sequence into its page and its slot. Returns all tokens up
-    /// to it, read from the pages.
+    /// Writes the token at `position` of the chunk's sequence into its page and its slot. Returns
+    /// all tokens up to it, read from the pages.
     pub(super) fn store(&mut self, chunk: &Chunk, position: u32, token: Token) -> History {
         let at = |position: u32| {
             let page = chunk.pages[(position / self.page_tokens) as usize];

@@ -10,7 +10,8 @@ pub(super) struct Logits {
 }
 
 impl Logits {
-    /// The logits after `history`, whose hash is `pages` as the pages have it and `state` as the slot has it.
+    /// The logits after `history`, whose hash is `pages` as the pages have it and `state` as the
+    /// slot has it.
     pub(super) fn after(&self, pages: u64, state: u64, history: &[Token]) -> Vec<f32> {
         let seed = mix(pages ^ state.rotate_left(32));
         let mut logits: Vec<f32> = (0..self.vocabulary)

@@ -1,8 +1,8 @@
 //! A small deterministic model on the host, for tests of what runs on top of an [`Executor`].
 //!
-//! Its next token is a hash of all tokens before it. The hash is computed twice: from the tokens that its pages hold, and
-//! from the state of its slot. A wrong page, slot, order or position, or a lost chunk, therefore changes the answer; what
-//! no executor could run is an error.
+//! Its next token is a hash of all tokens before it. The hash is computed twice: from the tokens
+//! that its pages hold, and from the state of its slot. A wrong page, slot, order or position, or a
+//! lost chunk, therefore changes the answer; what no executor could run is an error.
 
 mod cache;
 mod logits;

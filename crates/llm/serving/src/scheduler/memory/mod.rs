@@ -1,8 +1,8 @@
 //! Pages, state slots, and the prefixes that they hold.
 //!
-//! Steps run in the order in which they are submitted. So a page or a slot is free for the next step as soon as its
-//! sequence is gone, even while an earlier step still writes it, and a prefix can be shared from the step after the one
-//! that computes it.
+//! Steps run in the order in which they are submitted. So a page or a slot is free for the next
+//! step as soon as its sequence has ended, even while an earlier step still writes it, and a prefix
+//! can be shared from the step after the one that computes it.
 
 mod prefix;
 mod references;
@@ -33,7 +33,8 @@ pub(super) struct Holding {
     pub(super) slot: Slot,
     /// Tokens that the pages and the slot hold from the start, from a cached prefix.
     pub(super) cached: u32,
-    /// Where a snapshot of the state is worth a slot: the boundaries at which later prompts are likely to diverge.
+    /// Where a snapshot of the state is worth a slot: the boundaries at which later prompts are
+    /// likely to diverge.
     snapshots: Vec<u32>,
     /// Pages that are in the tree, and the node of the last.
     published: usize,
@@ -41,7 +42,8 @@ pub(super) struct Holding {
 }
 
 impl Holding {
-    /// The first boundary after `computed` tokens at which a chunk has to end, so that a snapshot can be taken.
+    /// The first boundary after `computed` tokens at which a chunk has to end, so that a snapshot
+    /// can be taken.
     pub(super) fn boundary(&self, computed: u32) -> Option<u32> {
         self.snapshots.iter().copied().filter(|at| *at > computed).min()
     }
@@ -65,8 +67,9 @@ impl Memory {
         std::mem::take(&mut self.copies)
     }
 
-    /// A slot and the pages of `tokens`, with the longest prefix that is cached, if `reuse` allows that. At least the
-    /// last token is left to compute. `None`, and nothing taken, if less than `reserve` more pages would be free.
+    /// A slot and the pages of `tokens`, with the longest prefix that is cached, if `reuse` allows
+    /// that. At least the last token is left to compute. `None`, and nothing taken, if less than
+    /// `reserve` more pages would be free.
     pub(super) fn admit(&mut self, tokens: &[Token], reuse: bool, reserve: usize) -> Option<Holding> {
         let whole_pages = tokens.len().saturating_sub(1) / self.page_tokens;
         let mut path = Vec::new();
@@ -145,8 +148,8 @@ impl Memory {
         }
     }
 
-    /// Keeps the state of a sequence that has computed and published `computed` tokens, if that is a boundary where a
-    /// snapshot is wanted.
+    /// Keeps the state of a sequence that has computed and published `computed` tokens, if that is
+    /// a boundary where a snapshot is wanted.
     pub(super) fn snapshot(&mut self, holding: &Holding, computed: u32) {
         if computed > 0
             && holding.snapshots.contains(&computed)

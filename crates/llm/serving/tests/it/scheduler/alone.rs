@@ -1,4 +1,5 @@
-//! What a request is answered when nothing else runs: the toy's pure function and the reference sampler.
+//! What a request is answered when nothing else runs: the toy's pure function and the reference
+//! sampler.
 
 use std::collections::HashMap;
 use std::sync::Arc;

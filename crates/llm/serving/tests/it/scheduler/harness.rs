@@ -59,8 +59,8 @@ impl Harness {
         id
     }
 
-    /// Submits one step if there is one, and reads results so that at most `depth - 1` steps stay in flight. Returns
-    /// false when there is nothing to do.
+    /// Submits one step if there is one, and reads results so that at most `depth - 1` steps stay
+    /// in flight. Returns false when there is nothing to do.
     pub(crate) fn turn(&mut self) -> bool {
         let step = self.scheduler.next_step();
         let planned = step.is_some();

@@ -10,7 +10,8 @@ use crate::scheduler::alone::Wanted;
 
 const PATH: &str = "/v1/chat/completions";
 
-/// The message of the first choice, with its end: from one answer, after it was found to equal its stream.
+/// The message of the first choice, with its end: from one answer, after it was found to equal its
+/// stream.
 async fn chat(client: &Client, body: &Value) -> (Value, Value) {
     let whole = client.answer(PATH, body).await;
     let stream = client.stream(PATH, body).await;
@@ -90,7 +91,8 @@ async fn answers_are_split_into_reasoning_content_and_calls() {
     let thought = format!("Let me see.\n</think>\n\n{CALL}");
     let two = format!("I look. {CALL}\n{CALL}");
     let twice = json!([called[0], called[0]]);
-    // Whether the model thinks, its answer, and the reasoning, the content, the calls and the end that clients see.
+    // Whether the model thinks, its answer, and the reasoning, the content, the calls and the end
+    // that clients see.
     let cases = [
         (false, "Yes, the man.", Value::Null, json!("Yes, the man."), json!([]), "stop"),
         (true, "Hm, hm.\n</think>\n\nYes.", json!("Hm, hm."), json!("Yes."), json!([]), "stop"),

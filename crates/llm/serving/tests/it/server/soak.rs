@@ -1,5 +1,5 @@
-//! Minutes of everything at once: answers that are compared with those alone, clients that leave, bodies that are
-//! wrong, and more requests than fit.
+//! Minutes of everything at once: answers that are compared with those alone, clients that leave,
+//! bodies that are wrong, and more requests than fit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
