@@ -30,6 +30,9 @@ mod hello_mma;
 #[path = "../examples/03_the_naive_copy.rs"]
 mod naive_copy;
 #[allow(dead_code)]
+#[path = "../examples/11_online_softmax_and_delta_rule.rs"]
+mod online_softmax_and_delta_rule;
+#[allow(dead_code)]
 #[path = "../examples/04_the_parallel_copy.rs"]
 mod parallel_copy;
 #[allow(dead_code)]
@@ -99,6 +102,7 @@ chapters! {
     swizzling: "05_swizzling",
     hello_mma: "06_hello_mma",
     global_gemm: "07_global_gemm",
+    online_softmax_and_delta_rule: "11_online_softmax_and_delta_rule",
     cute_dsl: "cute_dsl",
 }
 
