@@ -3,6 +3,7 @@
 mod bench;
 mod chat;
 mod generate;
+mod load;
 mod model;
 mod score;
 mod serve;
@@ -21,6 +22,8 @@ pub enum Command {
     Serve(serve::Serve),
     /// Time the engine's steps.
     Bench(bench::Bench),
+    /// Time answers that run together.
+    Load(load::Load),
     /// Print the log-probability of each given token.
     Score(score::Score),
 }
@@ -36,6 +39,7 @@ impl Command {
             Self::Chat(chat) => chat.run(),
             Self::Serve(serve) => serve.run(),
             Self::Bench(bench) => bench.run(),
+            Self::Load(load) => load.run(),
             Self::Score(score) => score.run(),
         }
     }

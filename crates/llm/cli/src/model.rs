@@ -111,6 +111,9 @@ impl Model {
         let metadata = checkpoint.metadata();
         match folder {
             Some(folder) => Ok(Texts::from_folder(name, folder)?),
+            None if self.random_weights.is_some() => {
+                Ok(Texts::from_gguf(name, &GgufVocabulary::bytes(), None, None, None)?)
+            }
             None if metadata.is_empty() => {
                 bail!("the model has no tokenizer.json: give --tokenizer FOLDER")
             }

@@ -1,3 +1,4 @@
 //! Tests of the engine and the serving half together.
 
 mod scheduled;
+mod verbs;

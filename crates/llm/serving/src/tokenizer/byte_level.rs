@@ -22,15 +22,21 @@ fn byte(character: char) -> Option<u8> {
     }
 }
 
+/// The character of a byte.
+pub(super) fn character(of: u8) -> char {
+    ('\0'..='\u{143}').find(|character| byte(*character) == Some(of)).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::byte;
+    use super::{byte, character};
 
     #[test]
     fn each_byte_has_one_character() {
         let bytes: std::collections::BTreeSet<u8> = ('\0'..='\u{200}').filter_map(byte).collect();
         assert_eq!(('\0'..='\u{200}').filter_map(byte).count(), 256);
         assert_eq!(bytes.len(), 256);
+        assert!((0..=255).all(|of| byte(character(of)) == Some(of)));
         assert_eq!(byte('Ġ'), Some(b' '));
         assert_eq!(byte('Ċ'), Some(b'\n'));
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::TokenizerError;
+use super::{TokenizerError, byte_level};
 
 /// What the keys `tokenizer.ggml.*` of a GGUF file say.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,18 @@ pub struct GgufVocabulary {
     pub token_types: Vec<i32>,
     /// `tokenizer.ggml.merges`.
     pub merges: Vec<String>,
+}
+
+impl GgufVocabulary {
+    /// A token for each byte, for models without a tokenizer.
+    pub fn bytes() -> GgufVocabulary {
+        GgufVocabulary {
+            model: "gpt2".to_owned(),
+            pre: "gpt-2".to_owned(),
+            tokens: (0..=255).map(|byte| byte_level::character(byte).into()).collect(),
+            ..GgufVocabulary::default()
+        }
+    }
 }
 
 const CONTROL: i32 = 3;

@@ -27,13 +27,7 @@ const MERGES: [&str; 12] =
 
 /// The metadata of a GGUF file with this vocabulary.
 pub(crate) fn vocabulary() -> GgufVocabulary {
-    let mut tokens: Vec<String> = Vec::new();
-    let printable = |byte: u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-    let mut others = 0x100..;
-    for byte in 0..256 {
-        let code = if printable(byte) { byte } else { others.next().unwrap_or_default() };
-        tokens.extend(char::from_u32(code).map(String::from));
-    }
+    let mut tokens = GgufVocabulary::bytes().tokens;
     tokens.extend(MERGES.iter().map(|merge| merge.replace(' ', "")));
     while tokens.len() < 300 {
         tokens.push(format!("Ġunused{}", tokens.len()));
