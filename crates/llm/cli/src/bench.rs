@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
-use warpwright_llm_engine::Limits;
+use warpwright_llm_engine::{DecodePlan, Limits};
 use warpwright_llm_step::{Chunk, Executor, Page, Sampling, Slot, Step, Tokens};
 
 use crate::model::Model;
@@ -27,6 +27,9 @@ pub struct Bench {
     /// Tokens of a prompt that is timed alone; 0 times none.
     #[arg(long, default_value_t = 8192)]
     prefill: u32,
+    /// Print the launches and the bytes of a decode, and run nothing.
+    #[arg(long)]
+    plan: bool,
 }
 
 /// Tokens of a page.
@@ -37,6 +40,13 @@ const AHEAD: usize = 2;
 impl Bench {
     /// Runs the verb.
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        let checkpoint = self.model.checkpoint()?;
+        for batch in self.batch.iter().filter(|_| self.plan) {
+            print_plan(&DecodePlan::new(&checkpoint, self.model.data_type(), *batch, self.prompt)?, *batch);
+        }
+        if self.plan {
+            return Ok(());
+        }
         let most = self.batch.iter().copied().max().unwrap_or(1).max(1);
         // A run before the timed one, and one step more.
         let context = (self.prompt + 2 * self.steps + 2).max(self.prefill);
@@ -46,12 +56,24 @@ impl Bench {
         let limits =
             Limits { page_tokens: PAGE, pages, slots: most, sequences: most, tokens, context, drafts: 0 };
         let begin = Instant::now();
-        let mut engine = self.model.engine(&self.model.checkpoint()?, limits)?;
+        let mut engine = self.model.engine(&checkpoint, limits)?;
         println!("loaded in {:.1} s", begin.elapsed().as_secs_f64());
         if self.prefill > 0 {
             self.time_prefill(&mut engine)?;
         }
-        self.batch.iter().try_for_each(|batch| self.time_decode(&mut engine, *batch, of_sequence))
+        for batch in &self.batch {
+            let seconds = self.time_decode(&mut engine, *batch, of_sequence)?;
+            let plan = DecodePlan::new(&checkpoint, self.model.data_type(), *batch, self.prompt)?;
+            println!(
+                "decode {batch:7}: {:8.3} ms  {:8.1} tok/s  {:4} launches  {:7.3} GB  {:6.3} TB/s",
+                seconds * 1e3,
+                f64::from(*batch) / seconds,
+                plan.count(),
+                plan.bytes() as f64 / 1e9,
+                plan.bytes() as f64 / 1e12 / seconds,
+            );
+        }
+        Ok(())
     }
 
     fn time_prefill(&self, engine: &mut impl Executor) -> anyhow::Result<()> {
@@ -72,7 +94,7 @@ impl Bench {
         Ok(())
     }
 
-    fn time_decode(&self, engine: &mut impl Executor, batch: u32, of_sequence: u32) -> anyhow::Result<()> {
+    fn time_decode(&self, engine: &mut impl Executor, batch: u32, of_sequence: u32) -> anyhow::Result<f64> {
         let vocabulary = engine.capacity().vocabulary;
         let pages =
             |sequence: u32| (sequence * of_sequence..(sequence + 1) * of_sequence).map(Page).collect();
@@ -107,9 +129,22 @@ impl Bench {
             Ok(begin.elapsed().as_secs_f64())
         };
         run(0..self.steps)?;
-        let seconds = run(self.steps..2 * self.steps)? / f64::from(self.steps);
-        println!("decode {batch:7}: {:8.3} ms  {:8.1} tok/s", seconds * 1e3, f64::from(batch) / seconds);
-        Ok(())
+        Ok(run(self.steps..2 * self.steps)? / f64::from(self.steps))
+    }
+}
+
+fn print_plan(plan: &DecodePlan, batch: u32) {
+    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+    println!(
+        "decode {batch:7}: {:4} launches  {:7.3} GB: {:.3} of weights, {:.3} of states, {:.3} of keys and values",
+        plan.count(),
+        gigabytes(plan.bytes()),
+        gigabytes(plan.weights),
+        gigabytes(plan.states),
+        gigabytes(plan.keys)
+    );
+    for (kernel, count) in &plan.launches {
+        println!("{count:6} {kernel}");
     }
 }
 

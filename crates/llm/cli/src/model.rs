@@ -89,6 +89,11 @@ impl Model {
         Ok(Alone { engine, pages: (0..limits.pages).map(Page).collect(), position: 0, drafts: self.drafts })
     }
 
+    /// The type of the weights.
+    pub(crate) fn data_type(&self) -> DataType {
+        self.dtype
+    }
+
     /// Tokens that are drafted for each step.
     pub(crate) fn drafts(&self) -> u32 {
         self.drafts

@@ -10,4 +10,4 @@ mod upload;
 pub mod weights;
 
 pub use error::{EngineError, Result, WeightsError};
-pub use executor::{DataType, Engine, Limits};
+pub use executor::{DataType, DecodePlan, Engine, Limits};

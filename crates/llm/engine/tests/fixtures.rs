@@ -22,6 +22,9 @@ pub(crate) struct Expected {
     pub(crate) logprobs: Vec<f32>,
     #[serde(default)]
     pub(crate) of_prompt: Vec<f32>,
+    /// The mean difference of log-probabilities of torch's own bf16 on the prompt.
+    #[serde(default)]
+    pub(crate) bf16: f32,
     /// As `of_prompt`, with weights that were quantized.
     #[serde(default)]
     pub(crate) of_prompt_fp8: Vec<f32>,

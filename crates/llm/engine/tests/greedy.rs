@@ -136,19 +136,21 @@ fn prefixes_and_recomputed_answers_continue_alike() {
     }
 }
 
-/// bf16 computes nearly the same: by log-probabilities, because tokens of random models are close. Such
-/// models amplify rounding more than trained ones: torch's own bf16 is off by 4.4% of the logits.
-const BF16_TOLERANCE: f32 = 0.1;
-
+/// bf16 computes nearly the same: by log-probabilities, because tokens of random models are close. Such models
+/// amplify rounding more than trained ones: torch's own bf16 is off by 0.01 to 0.12.
 #[test]
 fn bf16_is_near() {
     for model in MODELS {
         let expected = &expected(model)[0];
         let (_, scored) = generate(&mut engine(model, DataType::Bf16), &expected.prompt, 64, 1);
         let mean = difference(&scored, &expected.of_prompt);
-        assert!(mean < BF16_TOLERANCE, "{model}: a mean difference of {mean}");
+        let most = 1.5 * expected.bf16;
+        assert!(mean < most, "{model}: a mean difference of {mean}, expected less than {most}");
     }
 }
+
+/// A mean difference of log-probabilities that rounding to bf16 may cause.
+const BF16_TOLERANCE: f32 = 0.1;
 
 /// Heads of 128 elements have kernels for chunks of tokens in bf16. Parts of 20 tokens use them, of 15 not.
 #[test]

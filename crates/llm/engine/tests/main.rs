@@ -3,6 +3,7 @@
 mod drafts;
 mod fixtures;
 mod greedy;
+mod plan;
 mod quantized;
 mod refusals;
 mod smollm2;

@@ -20,8 +20,6 @@ use crate::upload::Upload;
 /// What is kept for decodes of a shape.
 pub(super) struct Decode {
     batch: Batch,
-    /// (sequences): the row of each, which is its own token.
-    rows: Buffer<i32>,
     parameters: Upload<u32>,
     sampled: Buffer<u32>,
     log_probabilities: Buffer<f32>,
@@ -53,7 +51,6 @@ impl Decode {
         let count = shape.sequences as usize;
         Ok(Self {
             batch: Batch::new(device, shape)?,
-            rows: device.buffer_from(&(0..shape.sequences.cast_signed()).collect::<Vec<_>>())?,
             parameters: Upload::new(device, count * PARAMETER_WORDS)?,
             sampled: device.uninitialized(count)?,
             log_probabilities: device.uninitialized(count)?,
@@ -85,11 +82,11 @@ impl<T: Number> ModelExecutor<T> {
         words.resize(shape.sequences as usize * PARAMETER_WORDS, 0);
         decode.parameters.set(stream, &words)?;
         if decode.graph.is_none() {
-            let Decode { batch, rows, parameters, sampled, log_probabilities, logits, .. } = decode;
+            let Decode { batch, parameters, sampled, log_probabilities, logits, .. } = decode;
             let graph = stream.capture(|stream| {
                 let x = model.forward((operations, stream), batch, None)?;
                 let (mut pass, decoder, last) = model.pass((operations, stream), batch);
-                decoder.logits(&mut pass, &x, rows, logits)?;
+                decoder.logits(&mut pass, &x, None, logits)?;
                 let buffers = SamplingBuffers {
                     logits,
                     parameters,

@@ -93,7 +93,7 @@ fn of_rows<T: Number>(
     let vocabulary = decoder.embedding.n;
     let tokens: Vec<i32> = rows.iter().map(|row| row.token.cast_signed()).collect();
     let mut logits = device.uninitialized(rows.len() * vocabulary as usize)?;
-    decoder.logits(pass, x, &device.buffer_from(&tokens)?, &mut logits)?;
+    decoder.logits(pass, x, Some(&device.buffer_from(&tokens)?), &mut logits)?;
 
     let parameters: Vec<u32> =
         rows.iter().flat_map(|row| parameters(row.wanted.sampling()).words()).collect();

@@ -5,6 +5,7 @@ mod decode;
 mod drafts;
 mod logits;
 mod options;
+mod plan;
 
 use std::collections::VecDeque;
 
@@ -29,6 +30,7 @@ use crate::weights::{Checkpoint, Format, Loader};
 use decode::{Decode, InFlight};
 use drafts::{Draft, Drafting};
 pub use options::{DataType, Limits};
+pub use plan::DecodePlan;
 
 /// A model on a device, ready for steps.
 pub struct Engine {
@@ -57,11 +59,7 @@ impl Engine {
                 Box::new(ModelExecutor::<f32>::load((checkpoint, None), &config, device, limits)?)
             }
             DataType::Bf16 | DataType::Fp8 | DataType::Int4 => {
-                let format = match data_type {
-                    DataType::Fp8 => Some(Format::Fp8),
-                    DataType::Int4 => Some(Format::Int4),
-                    DataType::F32 | DataType::Bf16 => None,
-                };
+                let format = format_of(data_type);
                 Box::new(ModelExecutor::<bf16>::load((checkpoint, format), &config, device, limits)?)
             }
         };
@@ -103,6 +101,15 @@ impl Executor for Engine {
 
     fn wait(&mut self) -> Result<Vec<Output>, ExecutorError> {
         self.executor.wait()
+    }
+}
+
+/// How the weights of a type are quantized.
+fn format_of(data_type: DataType) -> Option<Format> {
+    match data_type {
+        DataType::Fp8 => Some(Format::Fp8),
+        DataType::Int4 => Some(Format::Int4),
+        DataType::F32 | DataType::Bf16 => None,
     }
 }
 
@@ -153,6 +160,10 @@ impl<T: Number> ModelExecutor<T> {
         let bytes = check.finish()?;
         device.check_memory(bytes)?;
         let decoder = build::<T>(config, &mut Loader::loading(checkpoint, device, format))?;
+        Self::new(decoder, config, device, limits)
+    }
+
+    fn new(decoder: Decoder<T>, config: &Config, device: &Device, limits: Limits) -> Result<Self> {
         let capacity = limits.capacity(config)?;
         let cache = PagedCache {
             page_size: capacity.page_tokens,

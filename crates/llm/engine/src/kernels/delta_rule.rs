@@ -1,10 +1,15 @@
-//! The gated delta rule and its norm, token after token, for any head: a CTA for each value head of
-//! each sequence, a thread for each column of its state.
+//! Causal convolution, the gated delta rule and its norm, token after token, for any head: a CTA for
+//! each value head of each sequence, a thread for each column of its state.
 //!
 //! ```text
+//! q, k, v = silu(conv(columns of the projection))
 //! S ← e^g S;  δ = β (v - Sᵀ k);  S ← S + k δᵀ;  o = Sᵀ q      q, k normalized, q / sqrt(key_dim)
 //! y = norm(o) · silu(z)
 //! ```
+//!
+//! The value heads of a key head convolve its q and k each for itself. They form a cluster: the first
+//! of them stores the columns that the next token needs when all have read those of this one. Without
+//! clusters, they are one CTA's, one after another.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
@@ -23,6 +28,8 @@ pub(crate) struct SlotDeltaRule {
     pub(crate) value_heads: u32,
     pub(crate) key_dim: u32,
     pub(crate) value_dim: u32,
+    /// Tokens that a result of the convolution depends on.
+    pub(crate) width: u32,
 }
 
 /// What is added to the sum of squares of a query or a key.
@@ -32,6 +39,16 @@ impl SlotDeltaRule {
     /// Elements of a token's queries, keys and values.
     pub(crate) fn columns(&self) -> u32 {
         2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim
+    }
+
+    /// Elements of a convolution's state: (width - 1, columns).
+    pub(crate) fn conv_state(&self) -> usize {
+        (self.width as usize - 1) * self.columns() as usize
+    }
+
+    /// Value heads of a key head.
+    fn group(&self) -> u32 {
+        self.value_heads / self.key_heads
     }
 
     /// Elements of a state.
@@ -44,7 +61,22 @@ impl SlotDeltaRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct DeltaKernel {
     rule: SlotDeltaRule,
+    /// Whether the value heads of a key head are a cluster.
+    has_clusters: bool,
     overlaps: bool,
+}
+
+/// CTAs of a cluster on every GPU that has clusters.
+const CLUSTER: u32 = 8;
+
+/// What is convolved.
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+struct ConvInputs<T: Element> {
+    /// The projection, whose first columns are [q | k | v], and elements from row to row.
+    x: Global<T>,
+    stride: Reg<u32>,
+    /// (columns, width).
+    weights: Global<T>,
 }
 
 /// What the kernel reads beside the tokens.
@@ -69,91 +101,154 @@ impl DeltaKernel {
         self.rule.value_dim.max(self.rule.key_dim).next_multiple_of(32)
     }
 
-    /// `qkv` is (tokens, columns), `states` (slots, value heads, key_dim, value_dim), `y` (tokens, value
-    /// heads, value_dim).
+    /// Value heads of a CTA.
+    fn heads(&self) -> u32 {
+        if self.has_clusters { 1 } else { self.rule.group() }
+    }
+
+    /// `conv_states` is (slots, width - 1, columns), `states` (slots, value heads, key_dim, value_dim), `y`
+    /// (tokens, value heads, value_dim).
     #[kernel]
     fn run<T: Number>(
         &self,
-        qkv: &Global<T>,
+        conv: ConvInputs<T>,
         inputs: GateInputs<T>,
         sequences: SequenceInputs,
+        conv_states: &mut Global<T>,
         states: &mut Global<f32>,
         y: &mut Global<T>,
     ) {
         launch::threads(self.threads());
-        let SlotDeltaRule { key_heads, value_heads, key_dim, value_dim } = self.rule;
-        let (sequence, head, thread) = (block_idx().y, block_idx().x, thread_idx().x);
+        if self.has_clusters {
+            launch::cluster(self.rule.group(), 1, 1);
+        }
+        let SlotDeltaRule { key_heads, value_heads, key_dim, value_dim, width } = self.rule;
+        let (sequence, thread) = (block_idx().y, thread_idx().x);
         let (start, end) = sequences.tokens(sequence);
-        // Threads without a column have the last one, which they do not store.
-        let is_mine = thread.lt(value_dim);
-        let column = thread.min(value_dim - 1);
+        // Threads without a column, or without an element of a key, have the last one, which they do not store.
+        let (is_mine, is_of_key) = (thread.lt(value_dim), thread.lt(key_dim));
+        let (column, element) = (thread.min(value_dim - 1), thread.min(key_dim - 1));
         let [of_b, of_a, stride] = inputs.columns;
         let vectors = shared_array::<f32>(2 * key_dim);
+        let slot_of_conv = |slot: Reg<u32>| conv_states.at(slot.mul_wide((width - 1) * self.rule.columns()));
         if start < end {
-            let of_slot = |slot: Reg<u32>| {
-                let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
-                states.at(head * u64::from(key_dim * value_dim)).at(column)
-            };
             let (initial, has_zeros) = sequences.initial(sequence);
-            let before = of_slot(initial);
-            let rate = -inputs.a_log[head].exp();
-            let bias = inputs.dt_bias[head];
-            let weight = inputs.norm[column];
-            overlap::wait(self.overlaps);
-            let mut s: Vec<Reg<f32>> = (0..key_dim)
-                .map(|row| has_zeros.select(constant(0f32), before.at(row * value_dim).load()))
-                .collect();
-            overlap::launch(self.overlaps);
-            let key_head = head / (value_heads / key_heads);
-            for token in start..end {
-                let row = qkv.at(token.mul_wide(self.rule.columns()));
-                let mut parts = [constant(0f32), constant(0f32)];
-                if thread < key_dim {
-                    let q = row.at(key_head * key_dim + thread).load().convert::<f32>();
-                    let k = row.at((key_head + key_heads) * key_dim + thread).load().convert::<f32>();
-                    vectors.at(thread).store(q);
-                    vectors.at(thread + key_dim).store(k);
-                    parts = [q * q, k * k];
+            let after = sequences.slot(sequence);
+            for index in 0..self.heads() {
+                let head = block_idx().x * self.heads() + index;
+                let key_head = head / self.rule.group();
+                let of_slot = |slot: Reg<u32>| {
+                    let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
+                    states.at(head * u64::from(key_dim * value_dim)).at(column)
+                };
+                let before = of_slot(initial);
+                let rate = -inputs.a_log[head].exp();
+                let bias = inputs.dt_bias[head];
+                let weight = inputs.norm[column];
+                let columns = [
+                    key_head * key_dim + element,
+                    (key_head + key_heads) * key_dim + element,
+                    head * value_dim + column + 2 * key_heads * key_dim,
+                ];
+                let filters = columns.map(|column| self.filter(conv.weights, column));
+                overlap::wait(self.overlaps);
+                let mut s: Vec<Reg<f32>> = (0..key_dim)
+                    .map(|row| has_zeros.select(constant(0f32), before.at(row * value_dim).load()))
+                    .collect();
+                let [mut of_q, mut of_k, mut of_v] =
+                    columns.map(|column| self.window(slot_of_conv(initial).at(column), has_zeros));
+                if self.has_clusters {
+                    cluster_arrive();
                 }
-                let v = row.at(2 * key_heads * key_dim).at(head * value_dim + column).load().convert::<f32>();
-                let of_token = inputs.gates.at(token.mul_wide(stride));
-                let gate = |first: Reg<u32>| of_token.at(first + head).load().convert::<f32>();
-                let (beta, a) = (gate(of_b).sigmoid(), gate(of_a));
-                let z = inputs
-                    .z
-                    .at(token.mul_wide(inputs.z_stride))
-                    .at(inputs.z_column + head * value_dim + column);
-                let z = z.load().convert::<f32>();
-                let decay = (rate * (a + bias).softplus()).exp();
-                // The reductions are barriers: all elements are in shared memory after them.
-                let roots = parts.map(|part| (block::reduce_sum(part) + EPSILON).rsqrt());
-                let (of_q, of_k) = (roots[0] * (1.0 / (key_dim as f32).sqrt()), roots[1]);
-                let recalled = self
-                    .elements(vectors.at(key_dim))
-                    .iter()
-                    .zip(&s)
-                    .fold(constant(0f32), |sum, (k, s)| k.mul_add(*s, sum));
-                let delta = beta * (v - recalled * of_k * decay) * of_k;
-                let keys = self.elements(vectors.at(key_dim));
-                s = s.iter().zip(&keys).map(|(s, k)| k.mul_add(delta, *s * decay)).collect::<Vec<_>>();
-                let queries = self.elements(vectors.at(0u32));
-                let read =
-                    queries.iter().zip(&s).fold(constant(0f32), |sum, (q, s)| q.mul_add(*s, sum)) * of_q;
-                let squares = block::reduce_sum(is_mine.select(read * read, 0f32));
-                let root = (squares * (1.0 / value_dim as f32) + inputs.epsilon).rsqrt();
+                overlap::launch(self.overlaps);
+                for token in start..end {
+                    let row = conv.x.at(token.mul_wide(conv.stride));
+                    let newest = columns.map(|column| row.at(column).load().convert::<f32>());
+                    let q = convolved(&of_q, newest[0], &filters[0]);
+                    let k = convolved(&of_k, newest[1], &filters[1]);
+                    let v = convolved(&of_v, newest[2], &filters[2]);
+                    of_q = moved(&of_q, newest[0]);
+                    of_k = moved(&of_k, newest[1]);
+                    of_v = moved(&of_v, newest[2]);
+                    if is_of_key {
+                        vectors.at(thread).store(q);
+                        vectors.at(thread + key_dim).store(k);
+                    }
+                    sync_threads();
+                    let parts = [q * q, k * k].map(|part| is_of_key.select(part, 0f32));
+                    let of_token = inputs.gates.at(token.mul_wide(stride));
+                    let gate = |first: Reg<u32>| of_token.at(first + head).load().convert::<f32>();
+                    let (beta, a) = (gate(of_b).sigmoid(), gate(of_a));
+                    let z = inputs
+                        .z
+                        .at(token.mul_wide(inputs.z_stride))
+                        .at(inputs.z_column + head * value_dim + column);
+                    let z = z.load().convert::<f32>();
+                    let decay = (rate * (a + bias).softplus()).exp();
+                    let roots = parts.map(|part| (block::reduce_sum(part) + EPSILON).rsqrt());
+                    let (scale_of_q, scale_of_k) = (roots[0] * (1.0 / (key_dim as f32).sqrt()), roots[1]);
+                    let recalled = self
+                        .elements(vectors.at(key_dim))
+                        .iter()
+                        .zip(&s)
+                        .fold(constant(0f32), |sum, (k, s)| k.mul_add(*s, sum));
+                    let delta = beta * (v - recalled * scale_of_k * decay) * scale_of_k;
+                    let keys = self.elements(vectors.at(key_dim));
+                    s = s.iter().zip(&keys).map(|(s, k)| k.mul_add(delta, *s * decay)).collect::<Vec<_>>();
+                    let queries = self.elements(vectors.at(0u32));
+                    let read = queries.iter().zip(&s).fold(constant(0f32), |sum, (q, s)| q.mul_add(*s, sum))
+                        * scale_of_q;
+                    let squares = block::reduce_sum(is_mine.select(read * read, 0f32));
+                    let root = (squares * (1.0 / value_dim as f32) + inputs.epsilon).rsqrt();
+                    if is_mine {
+                        let to = y.at(token.mul_wide(value_heads * value_dim)).at(head * value_dim + column);
+                        to.store((read * root * weight * z.silu()).convert::<T>());
+                    }
+                    // The next token overwrites shared memory.
+                    sync_threads();
+                }
                 if is_mine {
-                    let to = y.at(token.mul_wide(value_heads * value_dim)).at(head * value_dim + column);
-                    to.store((read * root * weight * z.silu()).convert::<T>());
+                    let to = of_slot(after);
+                    for (row, value) in s.iter().enumerate() {
+                        to.at(row as u32 * value_dim).store(*value);
+                    }
                 }
-                // The next token overwrites shared memory.
-                sync_threads();
-            }
-            if is_mine {
-                let after = of_slot(sequences.slot(sequence));
-                for (row, value) in s.iter().enumerate() {
-                    after.at(row as u32 * value_dim).store(*value);
+                if self.has_clusters {
+                    cluster_wait();
+                }
+                let to = slot_of_conv(after);
+                let is_first = (head % self.rule.group()).eq(0u32);
+                let is_last = index + 1 == self.heads();
+                if is_mine {
+                    self.store(to.at(columns[2]), &of_v);
+                }
+                if is_last && is_of_key & (is_first | !self.has_clusters) {
+                    self.store(to.at(columns[0]), &of_q);
+                    self.store(to.at(columns[1]), &of_k);
                 }
             }
+        }
+    }
+
+    /// The filter of a column.
+    #[track_caller]
+    fn filter<T: Number>(&self, weights: Global<T>, column: Reg<u32>) -> Vec<Reg<f32>> {
+        let width = self.rule.width;
+        (0..width).map(|at| weights.at(column * width + at).load().convert::<f32>()).collect()
+    }
+
+    /// The tokens of a column before the first one.
+    #[track_caller]
+    fn window<T: Number>(&self, from: Global<T>, has_zeros: Reg<bool>) -> Vec<Reg<f32>> {
+        let load = |at: u32| from.at(at * self.rule.columns()).load().convert::<f32>();
+        (0..self.rule.width - 1).map(|at| has_zeros.select(constant(0f32), load(at))).collect()
+    }
+
+    /// Stores the tokens of a column.
+    #[track_caller]
+    fn store<T: Number>(&self, to: Global<T>, window: &[Reg<f32>]) {
+        for (at, value) in window.iter().enumerate() {
+            to.at(at as u32 * self.rule.columns()).store(value.convert::<T>());
         }
     }
 
@@ -168,23 +263,51 @@ impl DeltaKernel {
     }
 }
 
+/// SiLU of the filter's sum over the tokens before and the newest one.
+#[track_caller]
+fn convolved(window: &[Reg<f32>], newest: Reg<f32>, filter: &[Reg<f32>]) -> Reg<f32> {
+    let tokens = window.iter().chain([&newest]).zip(filter);
+    tokens.fold(constant(0f32), |sum, (x, weight)| x.mul_add(*weight, sum)).silu()
+}
+
+/// The tokens before the next one.
+fn moved(window: &[Reg<f32>], newest: Reg<f32>) -> Vec<Reg<f32>> {
+    window[1..].iter().copied().chain([newest]).collect()
+}
+
+/// What a layer convolves: columns [q | k | v] of a projection, with weights (columns, width).
+#[derive(Clone, Copy)]
+pub(crate) struct DeltaConv<'l, T> {
+    pub(crate) x: &'l Buffer<T>,
+    pub(crate) stride: u32,
+    pub(crate) weights: &'l Buffer<T>,
+}
+
 impl SlotDeltaRule {
     /// y = norm(o) · silu(z) for all tokens of the sequences.
     pub(crate) fn launch<T: Number>(
         self,
         (operations, stream): (&Operations, &Stream),
-        qkv: &Buffer<T>,
+        conv: DeltaConv<'_, T>,
         gates: DeltaGates<'_, T>,
         sequences: Sequences<'_>,
-        states: &mut Buffer<f32>,
+        (conv_states, states): (&mut Buffer<T>, &mut Buffer<f32>),
         y: &mut Buffer<T>,
     ) -> Result<()> {
         let overlaps = overlaps(operations);
-        let kernel = operations.kernel(DeltaKernel { rule: self, overlaps }, DeltaKernel::run::<T>)?;
-        let shape = overlap::shape(kernel.shape((self.value_heads, sequences.slots.len() as u32)), overlaps);
+        // Both came with sm_90.
+        let has_clusters = overlaps && self.group() <= CLUSTER;
+        let delta = DeltaKernel { rule: self, has_clusters, overlaps };
+        let kernel = operations.kernel(delta, DeltaKernel::run::<T>)?;
+        let ctas = (self.value_heads / delta.heads(), sequences.slots.len() as u32);
+        let shape = overlap::shape(kernel.shape(ctas), overlaps);
         let DeltaGates { z, gates, columns, a_log, dt_bias, norm, epsilon } = gates;
         let inputs = (z.buffer, z.offset, z.stride, gates, columns, a_log, dt_bias, norm, epsilon);
-        kernel.launch(stream, shape, (qkv, inputs, sequences.inputs(), states, y))?;
+        kernel.launch(
+            stream,
+            shape,
+            ((conv.x, conv.stride, conv.weights), inputs, sequences.inputs(), conv_states, states, y),
+        )?;
         Ok(())
     }
 }

@@ -4,7 +4,6 @@
 //! layers around them run here; bf16 of common shapes runs in `warpwright_kernels`.
 
 pub(crate) mod attention;
-pub(crate) mod causal_conv;
 pub(crate) mod delta_rule;
 pub(crate) mod gates;
 pub(crate) mod join;

@@ -71,6 +71,11 @@ impl<T: Number> Attention<T> {
         })
     }
 
+    /// Bytes of the weights.
+    pub(crate) fn bytes(&self) -> usize {
+        self.projection.bytes() + self.output.bytes()
+    }
+
     /// x += the result for the normalized tokens, whose keys and values are added to the cache.
     pub(crate) fn add(
         &self,

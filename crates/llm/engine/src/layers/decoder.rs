@@ -120,6 +120,22 @@ impl<T: Number> Decoder<T> {
         Ok(x)
     }
 
+    /// Bytes of weights that a decode of that many tokens reads.
+    pub(crate) fn bytes_of_decode(&self, tokens: u32) -> usize {
+        let of_block = |block: &Block<T>| {
+            let mixing = match &block.mixing {
+                Mixing::Attention(layer) => layer.bytes(),
+                Mixing::DeltaNet(layer) => layer.bytes(),
+            };
+            mixing
+                + match &block.feed_forward {
+                    FeedForward::Mlp(layer) => layer.bytes(),
+                    FeedForward::Experts(layer) => layer.bytes(tokens),
+                }
+        };
+        self.head().bytes() + self.blocks.iter().map(of_block).sum::<usize>()
+    }
+
     /// Updates the states of sequences by tokens that a pass kept.
     pub(crate) fn repeat(
         &self,
@@ -138,21 +154,27 @@ impl<T: Number> Decoder<T> {
         Ok(())
     }
 
-    /// The logits of some tokens, (rows, vocabulary), of all tokens' rows `x`.
+    /// The logits of some tokens, (rows, vocabulary), of all tokens' rows `x`; `None`: of all.
     pub(crate) fn logits(
         &self,
         pass: &mut Pass<'_, T>,
         x: &Buffer<T>,
-        tokens: &Buffer<i32>,
+        tokens: Option<&Buffer<i32>>,
         logits: &mut Buffer<f32>,
     ) -> Result<()> {
+        let Some(tokens) = tokens else {
+            return self.head().store_of_normalized(pass, &self.norm, x, logits);
+        };
         let hidden = self.embedding.k;
         let mut rows = pass.memory.take(tokens.len() * hidden as usize)?;
         pass.operations.gather_rows(pass.stream, (x, hidden), (tokens, 0), &mut rows)?;
-        let normalized = self.norm.apply(pass, &rows)?;
-        self.logits_of_normalized(pass, &normalized, logits)?;
-        [rows, normalized].into_iter().for_each(|buffer| pass.memory.give(buffer));
+        self.head().store_of_normalized(pass, &self.norm, &rows, logits)?;
+        pass.memory.give(rows);
         Ok(())
+    }
+
+    fn head(&self) -> &Linear<T> {
+        self.head.as_ref().unwrap_or(&self.embedding)
     }
 
     /// The logits of rows after the last norm.
@@ -162,7 +184,6 @@ impl<T: Number> Decoder<T> {
         normalized: &Buffer<T>,
         logits: &mut Buffer<f32>,
     ) -> Result<()> {
-        let head = self.head.as_ref().unwrap_or(&self.embedding);
-        head.apply_to(pass, normalized, (logits, Epilogue::Store))
+        self.head().apply_to(pass, normalized, (logits, Epilogue::Store))
     }
 }

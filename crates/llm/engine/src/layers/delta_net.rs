@@ -16,8 +16,7 @@ use super::Pass;
 use super::linear::Linear;
 use super::norm::Norm;
 use crate::error::Result;
-use crate::kernels::causal_conv::SlotConv;
-use crate::kernels::delta_rule::{DeltaGates, SlotDeltaRule};
+use crate::kernels::delta_rule::{DeltaConv, DeltaGates, SlotDeltaRule};
 use crate::kernels::gates::SplitGates;
 use crate::kernels::product::Epilogue;
 use crate::kernels::slots::scatter_rows;
@@ -31,7 +30,6 @@ const MANY_TOKENS: u32 = 16;
 /// The weights of a layer.
 pub(crate) struct DeltaNet<T> {
     rule: SlotDeltaRule,
-    conv: SlotConv,
     epsilon: f32,
     /// [qkv | z | b | a]; [qkv | z] where it is quantized.
     projection: Linear<T>,
@@ -77,7 +75,7 @@ impl<T: Number> DeltaNet<T> {
         epsilon: f32,
     ) -> Result<Self> {
         let DeltaHeads { keys, values, key_dim, value_dim, conv } = heads;
-        let rule = SlotDeltaRule { key_heads: keys, value_heads: values, key_dim, value_dim };
+        let rule = SlotDeltaRule { key_heads: keys, value_heads: values, key_dim, value_dim, width: conv };
         let name = |part: &str| format!("{name}.{part}");
         let (of_values, values) = ((values * value_dim) as usize, values as usize);
         let parts = [
@@ -91,7 +89,6 @@ impl<T: Number> DeltaNet<T> {
         let conv_weights = loader.all(&name("conv1d.weight"), &[rule.columns() as usize, conv as usize])?;
         Ok(Self {
             rule,
-            conv: SlotConv { channels: rule.columns(), width: conv },
             epsilon,
             projection: Linear::new(loader, large, hidden)?,
             gates: (!small.is_empty()).then(|| Linear::exact(loader, small, hidden)).transpose()?,
@@ -105,7 +102,13 @@ impl<T: Number> DeltaNet<T> {
 
     /// Elements of a slot of the convolution, and of the rule.
     pub(crate) fn state_lengths(&self) -> (usize, usize) {
-        ((self.conv.width as usize - 1) * self.conv.channels as usize, self.rule.state())
+        (self.rule.conv_state(), self.rule.state())
+    }
+
+    /// Bytes of the weights.
+    pub(crate) fn bytes(&self) -> usize {
+        let gates = self.gates.as_ref().map_or(0, Linear::bytes);
+        self.projection.bytes() + gates + self.conv_weights.bytes() + self.output.bytes()
     }
 
     /// x += the result for the normalized tokens, whose sequences' states are updated.
@@ -154,7 +157,7 @@ impl<T: Number> DeltaNet<T> {
         match (&projected.gates, &self.gates) {
             (Some(buffer), Some(gates)) => (buffer, [0, heads, gates.n]),
             _ => {
-                let of_b = self.conv.channels + heads * self.rule.value_dim;
+                let of_b = self.rule.columns() + heads * self.rule.value_dim;
                 (&projected.rows, [of_b, of_b + heads, self.projection.n])
             }
         }
@@ -168,22 +171,12 @@ impl<T: Number> DeltaNet<T> {
         states: &mut DeltaStates<T>,
     ) -> Result<Buffer<T>> {
         let SlotDeltaRule { value_heads, value_dim, .. } = self.rule;
-        let (channels, values) = (self.conv.channels, value_heads * value_dim);
         let stride = self.projection.n;
-        let mut qkv = pass.rows_of(channels)?;
-        let sequences = pass.batch.packed();
-        self.conv.launch(
-            pass.on(),
-            (&projected.rows, stride),
-            &self.conv_weights,
-            sequences,
-            &mut states.conv,
-            &mut qkv,
-        )?;
-        let mut gated = pass.rows_of(values)?;
+        let mut gated = pass.rows_of(value_heads * value_dim)?;
+        let conv = DeltaConv { x: &projected.rows, stride, weights: &self.conv_weights };
         let (buffer, columns) = self.gates(projected);
         let gates = DeltaGates {
-            z: MatrixColumns { buffer: &projected.rows, offset: channels, stride },
+            z: MatrixColumns { buffer: &projected.rows, offset: self.rule.columns(), stride },
             gates: buffer,
             columns,
             a_log: &self.a_log,
@@ -191,16 +184,16 @@ impl<T: Number> DeltaNet<T> {
             norm: &self.norm,
             epsilon: self.epsilon,
         };
-        self.rule.launch(pass.on(), &qkv, gates, sequences, &mut states.rule, &mut gated)?;
-        pass.memory.give(qkv);
+        let slots = (&mut states.conv, &mut states.rule);
+        self.rule.launch(pass.on(), conv, gates, pass.batch.packed(), slots, &mut gated)?;
         Ok(gated)
     }
 
     /// Whether the library's kernels, which multiply chunks of tokens, take the layer and the tokens.
     fn has_chunks(&self, pass: &Pass<'_, T>) -> bool {
-        let SlotDeltaRule { key_dim, value_dim, .. } = self.rule;
+        let SlotDeltaRule { key_dim, value_dim, width, .. } = self.rule;
         let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
-        let is_layer = (key_dim, value_dim, self.conv.width) == (HEAD, HEAD, 4);
+        let is_layer = (key_dim, value_dim, width) == (HEAD, HEAD, 4);
         T::IS_BF16 && has_wgmma && is_layer && pass.batch.longest >= MANY_TOKENS
     }
 
@@ -211,8 +204,8 @@ impl<T: Number> DeltaNet<T> {
         projected: &Projected<T>,
         states: &mut DeltaStates<T>,
     ) -> Result<Buffer<T>> {
-        let SlotDeltaRule { key_heads, value_heads, value_dim, .. } = self.rule;
-        let (channels, values, stride) = (self.conv.channels, value_heads * value_dim, self.projection.n);
+        let SlotDeltaRule { key_heads, value_heads, value_dim, width, .. } = self.rule;
+        let (channels, values, stride) = (self.rule.columns(), value_heads * value_dim, self.projection.n);
         let (batch, on) = (pass.batch, pass.on());
         let (sequences, tokens) = (batch.shape.sequences as usize, batch.shape.tokens);
         let (of_conv, of_rule) = self.state_lengths();
@@ -221,7 +214,7 @@ impl<T: Number> DeltaNet<T> {
         let mut last = pass.memory.take(sequences * of_conv)?;
         on.0.gather_rows(on.1, (&states.conv, of_conv as u32), (&batch.initial, 0), &mut before)?;
         let mut qkv = pass.rows_of(channels)?;
-        let conv = CausalConv { channels, width: self.conv.width, weights: &self.conv_weights, bias: None };
+        let conv = CausalConv { channels, width, weights: &self.conv_weights, bias: None };
         let of_qkv = MatrixColumns { buffer: &projected.rows, offset: 0, stride };
         let packed = ConvSequences { starts: &batch.starts, initial: Some(&before), last: &mut last };
         on.0.causal_conv(on.1, conv, (of_qkv, tokens), packed, &mut qkv)?;

@@ -47,6 +47,14 @@ impl<T: Number> MixtureOfExperts<T> {
         })
     }
 
+    /// Bytes of the weights that so many tokens read, if no two choose the same expert.
+    pub(crate) fn bytes(&self, tokens: u32) -> usize {
+        let Experts { count, chosen, .. } = self.experts;
+        let of_experts = self.gate_up.bytes() + self.down.bytes();
+        let read = of_experts / count as usize * (chosen * tokens).min(count) as usize;
+        self.router.bytes() + read + self.shared.bytes() + self.shared_gate.bytes()
+    }
+
     /// x += the result for the normalized rows.
     pub(crate) fn add(&self, pass: &mut Pass<'_, T>, norm: &Norm<T>, residual: &mut Buffer<T>) -> Result<()> {
         let normalized = norm.apply(pass, residual)?;

@@ -51,6 +51,11 @@ impl<T: Number> Linear<T> {
         Ok(Self { weights, quantized: None, n: n as u32, k: k as u32 })
     }
 
+    /// Bytes of the weights.
+    pub(crate) fn bytes(&self) -> usize {
+        self.weights.bytes() + self.quantized.as_ref().map_or(0, Quantized::bytes)
+    }
+
     /// The product of `rows` rows with `n` results.
     fn shape(&self, x: &Buffer<T>) -> ProductShape {
         ProductShape { rows: (x.len() / self.k as usize) as u32, n: self.n, k: self.k }
@@ -87,16 +92,27 @@ impl<T: Number> Linear<T> {
         norm: &Norm<T>,
         x: &Buffer<T>,
     ) -> Result<Buffer<T>> {
+        let mut y = pass.memory.take(x.len() / self.k as usize * self.n as usize)?;
+        self.store_of_normalized(pass, norm, x, &mut y)?;
+        Ok(y)
+    }
+
+    /// The same in a buffer of any type.
+    pub(crate) fn store_of_normalized<U: Number>(
+        &self,
+        pass: &mut Pass<'_, T>,
+        norm: &Norm<T>,
+        x: &Buffer<T>,
+        y: &mut Buffer<U>,
+    ) -> Result<()> {
         let shape = self.shape(x);
         if shape.rows > T::FEW_ROWS || self.quantized.is_some() {
             let normalized = norm.apply(pass, x)?;
-            let y = self.apply(pass, &normalized)?;
+            self.apply_to(pass, &normalized, (y, Epilogue::Store))?;
             pass.memory.give(normalized);
-            return Ok(y);
+            return Ok(());
         }
-        let mut y = pass.memory.take(shape.rows as usize * self.n as usize)?;
-        product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (&mut y, Epilogue::Store))?;
-        Ok(y)
+        Ok(product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (y, Epilogue::Store))?)
     }
 
     /// silu(gate) · up of the normalized rows of `x`, for weights [gate | up].

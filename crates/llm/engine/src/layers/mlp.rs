@@ -28,6 +28,11 @@ impl<T: Number> Mlp<T> {
         })
     }
 
+    /// Bytes of the weights.
+    pub(crate) fn bytes(&self) -> usize {
+        self.gate_up.bytes() + self.down.bytes()
+    }
+
     /// x += the result for the normalized rows.
     pub(crate) fn add(&self, pass: &mut Pass<'_, T>, norm: &Norm<T>, x: &mut Buffer<T>) -> Result<()> {
         let activated = self.gate_up.swiglu_of_normalized(pass, norm, x, self.down.k)?;

@@ -74,6 +74,11 @@ impl Quantized {
         Ok(Some(matrix))
     }
 
+    /// Bytes that a product of a few rows reads.
+    pub(crate) fn bytes(&self) -> usize {
+        self.weights.bytes() + self.scales.bytes() + self.zero_points.bytes()
+    }
+
     /// y = x Wᵀ, or y += x Wᵀ.
     pub(crate) fn multiply<T: Number, U: Number>(
         &self,

@@ -49,6 +49,11 @@ impl<'l> Loader<'l> {
         Self { checkpoint, device: device.clone(), format, found: None }
     }
 
+    /// The device of the buffers.
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// The bytes of all buffers, after a check.
     ///
     /// # Errors

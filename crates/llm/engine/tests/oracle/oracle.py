@@ -7,6 +7,7 @@ numbers. The result is expected.json: greedy tokens of each prompt, their log-pr
 log-probabilities of the prompt's own tokens. A left-padded batch of all prompts has to give the same tokens.
 Of Qwen 3.5, it also has two drafts after each of the first tokens, by the MTP layer, which transformers
 leaves out: it is a decoder layer of transformers between the norms and the product that the checkpoints have.
+`bf16` is the mean difference of the log-probabilities of torch's own bf16.
 `of_prompt_fp8` and `of_prompt_int4` are log-probabilities with weights that were quantised and dequantised.
 """
 
@@ -133,6 +134,15 @@ def quantized(model, quantize):
     return model
 
 
+def in_bf16(model):
+    """The model in bf16, but for the parameters of decays and of the gated norm."""
+    model = copy.deepcopy(model)
+    for name, parameter in model.named_parameters():
+        if not name.endswith(("A_log", "dt_bias", "linear_attn.norm.weight")):
+            parameter.data = parameter.data.to(torch.bfloat16)
+    return model
+
+
 def padded(model, prompts):
     """Tokens of a left-padded batch, with the cache."""
     longest = max(map(len, prompts))
@@ -207,6 +217,10 @@ def expected(folder):
         result = {"prompt": prompt, "tokens": tokens, "logprobs": rounded(log_probabilities)}
         result["of_prompt"] = rounded(given)
         if prompt is PROMPTS[0]:
+            given = [whole[at, token] for at, token in enumerate(prompt[1:])]
+            of_bf16 = in_bf16(model)(torch.tensor([prompt])).logits[0].float().log_softmax(-1)
+            differences = [abs(of_bf16[at, token] - given[at]) for at, token in enumerate(prompt[1:])]
+            result["bf16"] = round(float(sum(differences) / len(differences)), 5)
             for quantize in [fp8, int4]:
                 whole = quantized(model, quantize)(torch.tensor([prompt])).logits[0].log_softmax(-1)
                 given = [whole[at, token] for at, token in enumerate(prompt[1:])]

@@ -1,0 +1,115 @@
+//! What a decode launches and reads, without a device.
+
+use std::collections::BTreeMap;
+
+use warpwright::prelude::bf16;
+use warpwright::runtime::LaunchRecord;
+use warpwright_llm_step::{Chunk, Page, Sampling, Slot, Tokens};
+
+use super::{DataType, Limits, ModelExecutor, format_of};
+use crate::error::Result;
+use crate::layers::Shape;
+use crate::layers::decoder::Cache;
+use crate::models::{Config, build};
+use crate::number::Number;
+use crate::weights::{Checkpoint, Loader};
+
+/// The launches of a decode, and the bytes that it has to move.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DecodePlan {
+    /// Kernels, and how often each is launched.
+    pub launches: Vec<(String, usize)>,
+    /// Bytes of weights, each read once. Of experts, those that the sequences choose if no two choose the same.
+    pub weights: u64,
+    /// Bytes of recurrent state, read and written.
+    pub states: u64,
+    /// Bytes of keys and values.
+    pub keys: u64,
+}
+
+impl DecodePlan {
+    /// The decode of a batch of sequences of that many tokens each.
+    ///
+    /// # Errors
+    /// The engine does not run the model, or the checkpoint does not fit it.
+    pub fn new(checkpoint: &Checkpoint, data_type: DataType, batch: u32, context: u32) -> Result<Self> {
+        let config = Config::read(&checkpoint.config)?;
+        match data_type {
+            DataType::F32 => plan::<f32>(checkpoint, &config, data_type, (batch, context)),
+            DataType::Bf16 | DataType::Fp8 | DataType::Int4 => {
+                plan::<bf16>(checkpoint, &config, data_type, (batch, context))
+            }
+        }
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> u64 {
+        self.weights + self.states + self.keys
+    }
+
+    /// All launches.
+    pub fn count(&self) -> usize {
+        self.launches.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// Tokens of a page.
+const PAGE: u32 = 64;
+
+fn plan<T: Number>(
+    checkpoint: &Checkpoint,
+    config: &Config,
+    data_type: DataType,
+    (batch, context): (u32, u32),
+) -> Result<DecodePlan> {
+    let mut check = Loader::checking(checkpoint, format_of(data_type))?;
+    let decoder = build::<T>(config, &mut check)?;
+    let device = check.device().clone();
+    check.finish()?;
+    let pages = context.div_ceil(PAGE);
+    let (pool, tokens) = (pages * batch, batch.max(1));
+    let limits =
+        Limits { page_tokens: PAGE, pages: pool, slots: batch, sequences: batch, tokens, context, drafts: 0 };
+    let mut executor = ModelExecutor::new(decoder, config, &device, limits)?;
+    let chunk = |sequence: u32| Chunk {
+        slot: Slot(sequence),
+        position: context - 1,
+        tokens: Tokens::Last,
+        pages: (sequence * pages..(sequence + 1) * pages).map(Page).collect(),
+        sampling: Some(Sampling::greedy()),
+        draft: 0,
+        score: None,
+    };
+    let chunks: Vec<Chunk> = (0..batch).map(chunk).collect();
+    let shape = Shape::of(&chunks, PAGE);
+    let (decoded, log) = device.log_launches(|| executor.decode(shape, &chunks));
+    decoded?;
+    let (mut states, mut keys) = (0, 0);
+    for cache in &executor.model.caches {
+        match cache {
+            Cache::KeyValues(cache) => keys += (cache.keys.bytes() + cache.values.bytes()) as u64,
+            Cache::States(cache) => states += 2 * (cache.conv.bytes() + cache.rule.bytes()) as u64,
+        }
+    }
+    Ok(DecodePlan {
+        launches: counted(log),
+        weights: executor.model.decoder.bytes_of_decode(batch) as u64,
+        // One slot more is that of padding.
+        states: states / u64::from(batch + 1) * u64::from(batch),
+        keys: keys * u64::from(context) / u64::from(pages * PAGE),
+    })
+}
+
+/// Launches by kernel, in the order of the first of each.
+fn counted(log: Vec<LaunchRecord>) -> Vec<(String, usize)> {
+    let mut order: BTreeMap<String, usize> = BTreeMap::new();
+    let mut launches: Vec<(String, usize)> = vec![];
+    for record in log {
+        let at = *order.entry(record.kernel.to_string()).or_insert(launches.len());
+        match launches.get_mut(at) {
+            Some((_, count)) => *count += 1,
+            None => launches.push((record.kernel.to_string(), 1)),
+        }
+    }
+    launches
+}

@@ -1,0 +1,52 @@
+//! What a decode launches and reads: the fusion of a step does not get lost.
+
+use std::path::Path;
+
+use warpwright::emulator::Schedule;
+use warpwright::runtime::Device;
+use warpwright_llm_engine::weights::Checkpoint;
+use warpwright_llm_engine::{DataType, DecodePlan, Engine};
+
+use crate::fixtures::{LIMITS, expected, folder, generate, random};
+
+/// Qwen 3.5-9B's shape.
+fn plan(data_type: DataType, batch: u32) -> DecodePlan {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shapes/qwen3_5_9b");
+    let checkpoint = Checkpoint::random(folder, 0).expect("a configuration");
+    DecodePlan::new(&checkpoint, data_type, batch, 1024).expect("a plan")
+}
+
+/// Launches of a layer: norm and projection, mixing, output and residual; norm, gate, up and SwiGLU; down and
+/// residual. Attention has RoPE and the gates of heads besides.
+#[test]
+fn a_decode_of_9b_has_few_launches_and_reads_weights_once() {
+    let of_one = plan(DataType::Bf16, 1);
+    // The last token, its embedding, the head, sampling, and keeping the token.
+    assert_eq!(of_one.count(), 24 * 5 + 8 * 7 + 5, "{of_one:?}");
+    // 2 bytes for each of 7.94 G parameters but the embedding and what is small.
+    assert_eq!(of_one.weights, 15_872_819_200);
+    assert_eq!((of_one.states, of_one.keys), (103_022_592, 33_554_432));
+    let of_many = plan(DataType::Bf16, 64);
+    assert_eq!(of_many.weights, of_one.weights);
+    assert_eq!((of_many.states, of_many.keys), (64 * of_one.states, 64 * of_one.keys));
+    let quarter = |data_type, bits: f64| {
+        let bytes = plan(data_type, 1).weights as f64 * 8.0;
+        let parameters = of_one.weights as f64 / 2.0;
+        assert!((bytes / parameters - bits).abs() < 0.05, "{data_type:?}: {} bits", bytes / parameters);
+    };
+    quarter(DataType::Fp8, 8.125);
+    quarter(DataType::Int4, 4.75);
+}
+
+/// Launches that overlap the one before them touch what it uses only after they have waited.
+#[test]
+fn a_step_checks_clean() {
+    let device = Device::with_schedule("emu:h200", Schedule::Random(3)).and_then(Device::checked);
+    let device = device.expect("an emulator with checkers");
+    for data_type in [DataType::F32, DataType::Bf16] {
+        let mut engine =
+            Engine::load(&random(&folder("qwen3_5")), &device, data_type, LIMITS).expect("a model");
+        let (sampled, _) = generate(&mut engine, &expected("qwen3_5")[1].prompt, 64, 3);
+        assert_eq!(sampled.len(), 3);
+    }
+}
