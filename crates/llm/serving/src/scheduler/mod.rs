@@ -140,7 +140,7 @@ impl Scheduler {
     /// Ends a sequence. What it held is free for the next step. A sequence that has ended is none
     /// to cancel.
     pub fn cancel(&mut self, id: SequenceId) {
-        if let Some(i) = self.running.iter().position(|sequence| sequence.id == id) {
+        if let Ok(i) = self.running.binary_search_by_key(&id, |sequence| sequence.id) {
             let sequence = self.running.remove(i);
             self.release(sequence);
         }
@@ -154,8 +154,10 @@ impl Scheduler {
     }
 
     fn finish(&mut self, flight: Flight, output: Output) -> Option<Update> {
-        let sequences = self.running.iter_mut().chain(&mut self.waiting);
-        let sequence = sequences.into_iter().find(|sequence| sequence.id == flight.sequence)?;
+        let sequence = match self.running.binary_search_by_key(&flight.sequence, |sequence| sequence.id) {
+            Ok(i) => &mut self.running[i],
+            Err(_) => self.waiting.iter_mut().find(|sequence| sequence.id == flight.sequence)?,
+        };
         sequence.score(flight.position, output.scored);
         if !flight.samples {
             return None;

@@ -88,8 +88,7 @@ impl Scheduler {
     /// Chunks of the prompts of running sequences.
     fn plan_prompts(&mut self, plan: &mut Plan) {
         for sequence in &mut self.running {
-            let planned = plan.flights.iter().any(|flight| flight.sequence == sequence.id);
-            if !planned && sequence.pending == 0 && plan.has_room() {
+            if sequence.pending == 0 && plan.has_room() {
                 plan.add_prompt(sequence);
             }
         }
