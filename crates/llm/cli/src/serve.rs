@@ -73,6 +73,8 @@ pub struct Serve {
 impl Serve {
     /// Runs the verb.
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        // A wrong address is an error before the weights are loaded. The socket opens after that.
+        drop(self.listen()?);
         let name = self.name.clone().unwrap_or_else(|| self.model.name());
         let checkpoint = self.model.checkpoint()?;
         let mut texts = self.model.texts(&name, &checkpoint)?;
@@ -109,21 +111,35 @@ impl Serve {
     }
 
     async fn serve(&self, server: Server, name: &str) -> anyhow::Result<()> {
-        let address = (self.host.as_str(), self.port);
-        let listener = TcpListener::bind(address)
-            .await
-            .with_context(|| format!("cannot listen on {}:{}", self.host, self.port))?;
+        let listener = TcpListener::from_std(self.listen()?)?;
         eprintln!("serving {name} at http://{}", listener.local_addr()?);
         let (mut terminate, mut interrupt) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let stop = async move {
+        let mut signals = async move || {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            eprintln!("shutting down: answers that run may end, new requests are refused");
+        };
+        let stop = async move {
+            signals().await;
+            eprintln!(
+                "shutting down: running answers may end, new requests are refused; a second signal ends all"
+            );
+            tokio::spawn(async move {
+                signals().await;
+                std::process::exit(1);
+            });
         };
         server.serve(listener, stop, Duration::from_secs(self.grace_seconds)).await;
         Ok(())
+    }
+
+    /// A socket at the address.
+    fn listen(&self) -> anyhow::Result<std::net::TcpListener> {
+        let listener = std::net::TcpListener::bind((self.host.as_str(), self.port))
+            .with_context(|| format!("cannot listen on {}:{}", self.host, self.port))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
     }
 }

@@ -64,7 +64,7 @@ pub(super) struct SamplingFields {
     pub(super) frequency_penalty: Option<f32>,
     /// Above 0. 1 changes nothing.
     pub(super) repetition_penalty: Option<f32>,
-    /// The same seed gives the same answer.
+    /// The seed of random numbers. Random if left out.
     pub(super) seed: Option<i64>,
     /// From token to a bias between -100 and 100.
     pub(super) logit_bias: Option<BTreeMap<String, f32>>,
