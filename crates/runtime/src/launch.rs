@@ -219,11 +219,13 @@ impl RequiredExtents {
         Self { block: extents("reqntid"), cluster: extents("reqnctapercluster") }
     }
 
-    /// Returns an error if the launch has other extents.
+    /// Returns an error if the launch has other extents. A launch that names no cluster has that of
+    /// the PTX.
     pub(crate) fn check(&self, kernel: &str, launch: &Launch) -> Result<()> {
+        let cluster = self.cluster.filter(|_| launch.cluster != Extents([1; 3]));
         let extents = [
             ("a block", "threads", ".reqntid", self.block, launch.block),
-            ("clusters", "CTAs", ".reqnctapercluster", self.cluster, launch.cluster),
+            ("clusters", "CTAs", ".reqnctapercluster", cluster, launch.cluster),
         ];
         for (what, unit, directive, required, given) in extents {
             if let Some(required) = required

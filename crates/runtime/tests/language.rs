@@ -132,6 +132,8 @@ fn a_launch_keeps_to_what_the_kernel_states() {
         kernel.launch(&stream, 2, ()).expect("it fits");
         let of_ptx = kernel.function();
         let whole = kernel.shape(4);
+        // As a launch of CUDA without the attribute of clusters.
+        of_ptx.launch(&stream, whole.cluster(1), ()).expect("the PTX states the cluster");
         let refusals = [
             kernel.launch(&stream, whole.cluster(4), ()),
             kernel.launch(&stream, whole.dynamic_shared(1020), ()),
