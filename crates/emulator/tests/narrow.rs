@@ -171,6 +171,20 @@ fn singles_are_rounded_to_narrow_floats() {
             let one = E2M1.rounded(half::f16::from_bits(half as u16).to_f32(), None, true, relu);
             assert_eq!(found, one << 4 | one, "{half:#x} {words}");
         }
+        // PTX 9.1: of both halves, into the others too.
+        for format in [E2M3, E3M2, E4M3, E5M2] {
+            let name = format.name;
+            let found = converted(
+                &format!(
+                    "shl.b32 %r2, %r1, 16; or.b32 %r1, %r1, %r2; cvt.rn.{words}.{name}x2.bf16x2 %h2, %r1; cvt.u32.u16 %r9, %h2;"
+                ),
+                std::slice::from_ref(&halves),
+            );
+            for (&half, found) in halves.iter().zip(found) {
+                let one = format.rounded(half::bf16::from_bits(half as u16).to_f32(), None, true, relu);
+                assert_eq!(found, one << 8 | one, "{half:#x} of bf16 to {name} {words}");
+            }
+        }
     }
 }
 
@@ -186,6 +200,15 @@ fn narrow_floats_are_widened_exactly() {
             for (&pair, found) in pairs.iter().zip(converted(&instruction, std::slice::from_ref(&pairs))) {
                 let one = |bits: u32| format.widened(bits & ((1 << width) - 1), relu);
                 assert_eq!(found, one(pair >> stride) << 16 | one(pair), "{pair:#x} of {name}{word}");
+            }
+            let instruction = format!("cvt.rn{word}.bf16x2.{name}x2 %r9, {source};");
+            for (&pair, found) in pairs.iter().zip(converted(&instruction, std::slice::from_ref(&pairs))) {
+                let one = |bits: u32| {
+                    let half = half::f16::from_bits(format.widened(bits & ((1 << width) - 1), relu) as u16);
+                    // The NaN of `cvt`.
+                    if half.is_nan() { 0x7fff } else { half::bf16::from_f32(half.to_f32()).to_bits().into() }
+                };
+                assert_eq!(found, one(pair >> stride) << 16 | one(pair), "{pair:#x} of {name}{word} to bf16");
             }
         }
     }

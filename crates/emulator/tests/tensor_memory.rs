@@ -122,6 +122,45 @@ fn every_shape_reaches_its_own_cells() {
     }
 }
 
+/// The checkers report a register that is used before the wait, and its value is the loaded one, as
+/// kernels of Triton rely on.
+#[test]
+fn a_loaded_register_is_there_when_it_is_used() {
+    let body = "
+        mov.u32 %r10, 7; mov.u32 %r12, 1;
+        tcgen05.st.sync.aligned.32x32b.x1.b32 [%r101], {%r10}; tcgen05.wait::st.sync.aligned;
+        tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r12}, [%r101]; add.u32 %r13, %r12, 1;
+        tcgen05.wait::ld.sync.aligned;
+        mul.wide.u32 %d0, %t, 4; add.u64 %p0, %p0, %d0; st.global.u32 [%p0], %r13;";
+    let text = blackwell(1, &of_group(1, &with_columns(32, body)));
+    for schedule in SCHEDULES {
+        let shape = Shape { checked: false, ..launch(1, schedule) };
+        assert_eq!(ran(&text, shape, &[words([0; 128])]).words(0), [8; 128], "{schedule:?}");
+    }
+}
+
+/// A sum of 8-bit floats keeps what is 2^17 below its largest product. On Hopper it does not.
+#[test]
+fn sums_of_bytes_keep_more_bits_than_on_hopper() {
+    let body = "
+        .shared .align 128 .b8 tile[4096]; mov.u32 %r110, tile;
+        mov.u32 %r1, %t; clear: shl.b32 %r2, %r1, 2; add.u32 %r2, %r2, %r110; mov.u32 %r3, 0;
+        st.shared.u32 [%r2], %r3; add.u32 %r1, %r1, 128; setp.lt.u32 %q1, %r1, 1024; @%q1 bra clear; bar.sync 0;
+        mov.u32 %r3, ELEMENTS; @%q10 st.shared.u32 [%r110], %r3; fence.proxy.async; bar.sync 0;
+        shr.u32 %r4, %r110, 4; cvt.u64.u32 %d1, %r4; or.b64 %d1, %d1, 0x0000400800400000;
+        setp.eq.u32 %q2, 0, 1; @%q10 tcgen05.mma.cta_group::1.kind::f8f6f4 [%r100], %d1, %d1, 0x4040010, %q2;
+        @%q10 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r103];
+        wait: mbarrier.try_wait.parity.shared.b64 %q3, [%r103], 0; @!%q3 bra wait;
+        tcgen05.fence::after_thread_sync;
+        tcgen05.ld.sync.aligned.16x64b.x1.b32 {%r12}, [%r101]; tcgen05.wait::ld.sync.aligned;
+        @%q10 st.global.u32 [%p0], %r12;";
+    // Row 0 of A and of B is e4m3: 128, and 2^-2.
+    let body = body.replace("ELEMENTS", "0x2870");
+    let text = blackwell(1, &of_group(1, &with_columns(32, &body)));
+    let found = ran(&text, launch(1, Schedule::Eager), &[words([0])]).words(0);
+    assert_eq!(f32::from_bits(found[0]), 16384.0 + 0.0625);
+}
+
 #[test]
 fn halves_of_neighboring_columns_are_packed() {
     let body = "

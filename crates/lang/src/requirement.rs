@@ -105,14 +105,26 @@ features! {
     FloatRedux "warp reductions of f32 (redux.sync)", (10, 0);
 }
 
+impl Feature {
+    /// Whether only architectures with tensor memory have it: GeForce GPUs of Blackwell (sm_120a) do
+    /// not.
+    fn is_of_tensor_memory(self) -> bool {
+        matches!(self, Feature::TensorMemory | Feature::TensorRows | Feature::FloatRedux)
+    }
+}
+
 /// Refuses, at the author's line, what the target lacks.
 #[track_caller]
 pub(crate) fn require(feature: Feature) {
     let Some(capability) = target() else { return };
     let (name, (major, minor)) = feature.requirement();
-    if capability.compute_capability < (major, minor) {
+    let (is_there, targets) = match feature.is_of_tensor_memory() {
+        true => (capability.tensor_memory_columns > 0, "sm_100a and sm_103a".to_owned()),
+        false => (capability.compute_capability >= (major, minor), format!("sm_{major}{minor} and later")),
+    };
+    if !is_there {
         refuse(format!(
-            "not available on {}, which this kernel is built for: {name} (sm_{major}{minor} and later)",
+            "not available on {}, which this kernel is built for: {name} ({targets})",
             capability.target
         ));
     }

@@ -286,6 +286,13 @@ const TOO_NEW: &[Misuse] = misuses! {
     tma::scatter4(map(), 0, [0; 4], tile::<f32>());
 };
 
+/// What sm_120a has not, although it is later than sm_100a.
+const OF_TENSOR_MEMORY: &[Misuse] = misuses! {
+    wait_tensor_loads();
+    tma::scatter4(map(), 0, [0; 4], tile::<f32>());
+    input::<f32>().warp_max(warp::ALL_LANES);
+};
+
 fn input<T: Element>() -> Reg<T> {
     <T as KernelParameter>::declare("x")
 }
@@ -318,6 +325,19 @@ fn what_the_target_lacks_is_refused_where_it_is_written() {
         assert!(said.contains(name), "no misuse of {feature:?}");
     }
     insta::assert_snapshot!(said);
+}
+
+#[test]
+fn what_needs_tensor_memory_is_refused_by_later_targets_without_it() {
+    let capability = Capability::for_target("sm_120a").expect("in the table");
+    insta::assert_snapshot!(for_target(capability, || said(OF_TENSOR_MEMORY)), @r"
+    wait_tensor_loads()
+        not available on sm_120a, which this kernel is built for: tensor memory (tcgen05) (sm_100a and sm_103a)
+    tma::scatter4(map(), 0, [0; 4], tile::<f32>())
+        not available on sm_120a, which this kernel is built for: tensor copies of single rows (gather4, scatter4) (sm_100a and sm_103a)
+    input::<f32>().warp_max(warp::ALL_LANES)
+        not available on sm_120a, which this kernel is built for: warp reductions of f32 (redux.sync) (sm_100a and sm_103a)
+    ");
 }
 
 #[test]

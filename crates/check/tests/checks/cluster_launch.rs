@@ -1,6 +1,6 @@
 //! The response to a request to cancel a cluster is an asynchronous write.
 
-use warpwright_check::FindingKind::InFlight;
+use warpwright_check::FindingKind::{InFlight, Race};
 
 use crate::checks::harness::{ONE, clean, found};
 
@@ -29,4 +29,16 @@ fn a_response_in_flight_is_not_replaced() {
     let places = ["clusterlaunchcontrol", "clusterlaunchcontrol"];
     found(&body(32, &[REQUEST, REQUEST, WAIT]), ONE, InFlight, places);
     clean(&body(32, &[REQUEST, &REQUEST.replace("[%tile]", "[%tile+16]"), WAIT]), ONE);
+}
+
+/// All threads have read a response before it is replaced.
+#[test]
+fn a_response_is_replaced_after_all_have_read_it() {
+    let another = "@%p1 mbarrier.init.shared.b64 [%r8+8], 1; bar.sync 0;
+        @%p1 mbarrier.arrive.expect_tx.shared.b64 %rd1, [%r8+8], 16;";
+    let again = REQUEST.replace("[%r8]", "[%r8+8]");
+    let later = WAIT.replace("wait:", "later:").replace("bra wait", "bra later").replace("[%r8]", "[%r8+8]");
+    let whole = |between| body(16, &[another, REQUEST, WAIT, LOAD, between, &again, &later]);
+    clean(&whole("fence.proxy.async.shared::cta; bar.sync 0;"), ONE);
+    found(&whole(""), ONE, Race, ["clusterlaunchcontrol", "ld.shared"]);
 }

@@ -4,7 +4,7 @@ use warpwright_arch::Arch;
 use warpwright_check::{Finding, FindingKind, LaunchChecks};
 use warpwright_emulator::{Emulator, Fault, Launch, Schedule};
 
-/// What a body starts with that is for Blackwell is `//sm_100a`. A kernel's body, with what its
+/// What a body starts with that is for Blackwell is `//sm_100a` or `//sm_103a`. A kernel's body, with what its
 /// header would be. `%tid`, `%lane` and `%warp` hold the thread's numbers, `%buffer` the address of
 /// 64 KiB of zeros with 4 KiB behind them that nothing has written, and `tile` is 4096 bytes of
 /// shared memory.
@@ -57,7 +57,9 @@ pub(crate) const TWO: Grid = Grid { ctas: 2, threads: 64, cluster: 1 };
 
 /// What the checkers find in a body at a schedule, or what stops it.
 pub(crate) fn run_at(body: &str, grid: Grid, schedule: Schedule) -> Result<Vec<Finding>, Box<Fault>> {
-    let (name, target) = if body.starts_with("//sm_100a") { ("b200", "sm_100a") } else { ("h200", "sm_90a") };
+    let devices = [("//sm_100a", "b200", "sm_100a"), ("//sm_103a", "b300", "sm_103a")];
+    let named = devices.into_iter().find(|(first, ..)| body.starts_with(first));
+    let (_, name, target) = named.unwrap_or(("", "h200", "sm_90a"));
     let mut device = Emulator::with_threads(Arch::named(name).unwrap(), 2).unwrap();
     let text = kernel(body).replace("sm_90a", target);
     let module = warpwright_ptx::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));

@@ -1,8 +1,10 @@
 //! Rows 6, 19, 21, 22 and 24 of the catalog: tensor memory.
 
-use warpwright_check::FindingKind::{InFlight, Leak, ProxyFence, TensorFence, Uninitialized};
+use warpwright_check::FindingKind::{Fault, InFlight, Leak, ProxyFence, TensorFence, Uninitialized};
 
-use crate::checks::harness::{Grid, clean, found};
+use warpwright_emulator::{FaultKind, Schedule};
+
+use crate::checks::harness::{Grid, clean, found, run_at};
 
 const FOUR_WARPS: Grid = Grid { ctas: 1, threads: 128, cluster: 1 };
 
@@ -176,18 +178,130 @@ fn columns_are_given_back_when_all_are_done() {
     found(&body(&uncommitted), FOUR_WARPS, Leak, ["tcgen05.mma"]);
 }
 
-/// Scales, which a multiply of 128 rows and 16 columns reads.
-const STORE_SCALES: &str =
+/// Eight columns, which every part of [`USERS`] reads or writes.
+const STORE_EIGHT: &str =
     "tcgen05.st.sync.aligned.32x32b.x8.b32 [%r2+32], {%r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3};";
-const MULTIPLY_SCALED: &str = "setp.eq.u32 %p4, 0, 1;
-    @%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r1], %rd1, %rd1, 0x8840000, [%r1+32], [%r1+36], %p4;";
+/// Work of the tensor core that uses these columns: scales, metadata of a sparse A, A, D of an MMA whose
+/// B is stationary, cells that are shifted, cells that are copied to.
+const USERS: [(&str, &str); 6] = [
+    (
+        "tcgen05.mma",
+        "@%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r1], %rd1, %rd1, 0x8840000, [%r1+32], [%r1+36], %p4;",
+    ),
+    (
+        "tcgen05.mma",
+        "@%p1 tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd1, [%r1+32], 0x8040494, %p4;",
+    ),
+    ("tcgen05.mma", "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r1], [%r1+32], %rd1, 0x8040490, %p4;"),
+    ("tcgen05.mma", "@%p1 tcgen05.mma.ws.cta_group::1.kind::f16 [%r1], %rd1, %rd1, 0x8100490, %p4;"),
+    ("tcgen05.shift", "@%p1 tcgen05.shift.cta_group::1.down [%r1+32];"),
+    ("tcgen05.cp", "@%p1 tcgen05.cp.cta_group::1.32x128b.warpx4 [%r1+32], %rd1;"),
+];
 
 #[test]
-fn scales_are_kept_until_the_commit() {
-    let start = [ALLOCATE, FILL, PROXY, STORE_SCALES, STORED, BEFORE, SYNC, AFTER, MULTIPLY_SCALED, COMMIT];
-    let whole = |parts: &[&str]| body(&[&start[..], parts, &[FREE]].concat());
-    clean(&whole(&[WAIT, AFTER, STORE_SCALES, STORED, BEFORE]), FOUR_WARPS);
-    let places = ["tcgen05.st", "tcgen05.mma"];
-    found(&whole(&[BEFORE, SYNC, AFTER, STORE_SCALES, STORED, WAIT]), FOUR_WARPS, InFlight, places);
-    found(&whole(&[WAIT, STORE_SCALES, STORED]), FOUR_WARPS, TensorFence, places);
+fn cells_are_kept_until_the_commit_of_their_user() {
+    for (name, user) in USERS {
+        let columns = "setp.eq.u32 %p4, 0, 1;";
+        let start = [ALLOCATE, FILL, PROXY, STORE_EIGHT, STORED, BEFORE, SYNC, AFTER, columns, user, COMMIT];
+        let whole = |parts: &[&str]| body(&[&start[..], parts, &[FREE]].concat());
+        clean(&whole(&[WAIT, AFTER, STORE_EIGHT, STORED, BEFORE]), FOUR_WARPS);
+        let places = ["tcgen05.st", name];
+        found(&whole(&[BEFORE, SYNC, AFTER, STORE_EIGHT, STORED, WAIT]), FOUR_WARPS, InFlight, places);
+        found(&whole(&[WAIT, STORE_EIGHT, STORED]), FOUR_WARPS, TensorFence, places);
+    }
+}
+
+/// All rows of the first sixteen columns.
+const WRITE_ALL: &str = "mov.u32 %r3, 0; tcgen05.st.sync.aligned.32x32b.x16.b32
+    [%r2], {%r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3};";
+
+/// The registers of a load in each shape, and the cells of a store.
+#[test]
+fn every_shape_is_waited_for() {
+    let shapes = [
+        ("32x32b.x2", "{%r5, %r6}", ""),
+        ("16x64b.x2", "{%r5, %r6}", ""),
+        ("16x128b.x1", "{%r5, %r6}", ""),
+        ("16x256b.x1", "{%r5, %r6, %r7, %r9}", ""),
+        ("16x32bx2.x2", "{%r5, %r6}", ", 4"),
+    ];
+    let use_last = |registers: &str| {
+        let last = registers.rsplit(' ').next().expect("registers").trim_end_matches('}');
+        format!("st.global.u32 [%mine], {last};")
+    };
+    let add = [BEFORE, SYNC, AFTER, ADD, COMMIT_AGAIN, WAIT_AGAIN];
+    for (shape, registers, apart) in shapes {
+        for (pack, unpack) in [("", ""), (".pack::16b", ".unpack::16b")] {
+            let load = format!("tcgen05.ld.sync.aligned.{shape}{pack}.b32 {registers}, [%r2]{apart};");
+            let used = use_last(registers);
+            let whole =
+                |parts: [&str; 3]| body(&[&[ALLOCATE, WRITE_ALL, STORED], &parts[..], &[FREE]].concat());
+            clean(&whole([&load, LOADED, &used]), FOUR_WARPS);
+            let places = ["st.global", "tcgen05.ld"];
+            found(&whole([&load, &used, LOADED]), FOUR_WARPS, InFlight, places);
+            let zeros = "mov.u32 %r5, 0; mov.u32 %r6, 0; mov.u32 %r7, 0; mov.u32 %r9, 0;";
+            let store = format!("tcgen05.st.sync.aligned.{shape}{unpack}.b32 [%r2]{apart}, {registers};");
+            let stored = [WAIT, AFTER, zeros, &store, STORED];
+            clean(&product(&[&stored[..], &add].concat()), FOUR_WARPS);
+            let places = ["tcgen05.mma", "tcgen05.st"];
+            found(&product(&[&stored[..4], &add, &[STORED]].concat()), FOUR_WARPS, InFlight, places);
+        }
+    }
+}
+
+/// The reduced register, too (sm_103a).
+#[test]
+fn a_reduced_load_is_waited_for() {
+    let load = "tcgen05.ld.red.sync.aligned.32x32b.x2.max.u32 {%r5, %r6}, %r7, [%r2];";
+    let used = "st.global.u32 [%mine], %r7;";
+    let whole = |parts: [&str; 3]| {
+        body(&[&[ALLOCATE, WRITE_ALL, STORED], &parts[..], &[FREE]].concat())
+            .replace("//sm_100a", "//sm_103a")
+    };
+    clean(&whole([load, LOADED, used]), FOUR_WARPS);
+    found(&whole([load, used, LOADED]), FOUR_WARPS, InFlight, ["st.global", "tcgen05.ld"]);
+}
+
+/// Of each 16 bytes of A and B, eight are elements of 4 bits and the rest padding.
+#[test]
+fn padding_of_small_elements_need_not_be_written() {
+    let half = FILL.replace(
+        "fill: st.shared",
+        "and.b32 %r4, %tid, 2; setp.eq.u32 %p6, %r4, 0; mov.u32 %r4, %own; fill: @%p6 st.shared",
+    );
+    let whole = |multiply: &str| body(&[ALLOCATE, &half, PROXY, SYNC, multiply, COMMIT, WAIT, FREE]);
+    let small = MULTIPLY.replace("f16", "f8f6f4").replace("0x4040490", "0x4041690");
+    clean(&whole(&small), FOUR_WARPS);
+    found(&whole(MULTIPLY), FOUR_WARPS, Uninitialized, ["tcgen05.mma"]);
+}
+
+/// A pair multiplies, and waits for it in the first CTA. The second one waits for the first, or ends
+/// early.
+fn pair(second: &str) -> String {
+    let of_pair = |part: &str| {
+        part.replace("cta_group::1", "cta_group::2")
+            // Shared addresses of the second CTA begin later.
+            .replace("setp.lt.u32 %p3, %r4, 4096", "and.b32 %r7, %r4, 0xffff; setp.lt.u32 %p3, %r7, 4096")
+            .replace(SYNC, "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;")
+    };
+    let first = "setp.eq.and.u32 %p1, %cta, 0, %p1; setp.ne.u32 %p7, %cta, 0;";
+    // 128 rows in both CTAs, and 32 columns.
+    let multiply = MULTIPLY.replace("0x4040490", "0x8080490");
+    let wait = format!("@%p7 bra over; {WAIT} over:");
+    let parts = [ALLOCATE, FILL, PROXY, SYNC, first, &multiply, COMMIT, second, &wait, FREE];
+    body(&parts.map(of_pair).each_ref().map(String::as_str))
+}
+
+#[test]
+fn no_cta_of_a_pair_ends_before_the_other_is_done() {
+    let grid = Grid { ctas: 2, threads: 128, cluster: 2 };
+    clean(&pair(""), grid);
+    for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(1)] {
+        // It may have ended, or has.
+        let kinds = match run_at(&pair("@%p7 ret;"), grid, schedule) {
+            Ok(findings) => findings.into_iter().map(|finding| finding.kind).collect(),
+            Err(fault) => vec![Fault(fault.kind)],
+        };
+        assert!(kinds.contains(&Fault(FaultKind::PeerNotResident)), "{schedule:?}: {kinds:?}");
+    }
 }

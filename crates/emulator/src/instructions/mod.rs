@@ -41,6 +41,7 @@ use warpwright_ptx::syntax::{Instruction, Type};
 use crate::decode::{DecodeError, Decoder, Words};
 
 pub(crate) use mbarrier::settle;
+pub(crate) use tensor_memory::complete_loads_to;
 pub(crate) use warpgroup_matrix::accumulators;
 
 /// Instructions of which some forms exist on some architectures only, and another cause of a refusal

@@ -121,6 +121,7 @@ fn multiplication(
         a: types.1,
         b: types.2,
         packed: false,
+        coarse: true,
         selector,
         majors,
         negated,

@@ -5,6 +5,7 @@ use std::iter::Sum;
 use warpwright_events::{Actor, Event, FULL, FaultKind, LANES, lanes};
 
 use crate::execution::effect::{Attempt, Effect, Execution, Test};
+use crate::instructions::complete_loads_to;
 use crate::launch::failure::{Failure, LocatedFailure};
 use crate::launch::schedule::Schedule;
 use crate::operation::barrier::{Arrival, BarrierOperation};
@@ -61,6 +62,8 @@ struct Reported {
     registers: bool,
     /// Which operand it selects.
     selections: bool,
+    /// Loads of tensor memory may be in flight to registers that it uses.
+    loads: bool,
 }
 
 /// A running path of a warp.
@@ -89,8 +92,9 @@ impl Step<'_> {
             instructions: observer.wants_instructions(),
             registers: uses_matter && observer.listens(),
             selections: observer.follows(),
+            loads: uses_matter && self.execution.launch.schedule != Schedule::Eager,
         };
-        match reported.instructions || reported.registers {
+        match reported.instructions || reported.registers || reported.loads {
             true => self.go::<true>(limit, reported),
             false => self.go::<false>(limit, reported),
         }
@@ -115,6 +119,10 @@ impl Step<'_> {
             }
             if OBSERVED && reported.registers && active != 0 {
                 self.report_registers(pc, active);
+            }
+            if OBSERVED && reported.loads && active != 0 {
+                let uses = &self.execution.launch.kernel.register_uses[pc as usize];
+                complete_loads_to(&mut self.execution, uses);
             }
             match &operation.kind {
                 Kind::Lanes(lanes) => {

@@ -6,12 +6,12 @@
 //! cores.) In every type a row of A is 32 bytes, and a column of B is, or 64 bytes if A is sparse.
 
 use warpwright_arch::{DataType, tcgen05};
-use warpwright_events::{TilePart, Unit};
+use warpwright_events::{TileOperand, TilePart, Unit};
 
 use crate::decode::description::tensor;
 
 use super::block_scaled::{Elements, Scaling};
-use super::descriptor::{Major, MatrixDescriptor};
+use super::descriptor::{Major, MatrixDescriptor, PIECE};
 use super::sparse::Granularity;
 use super::warpgroup::{self, WARPS, WarpgroupMultiply};
 use super::warpgroup_operands::{LeftOperand, Matrix, Operands, Outside, Rows};
@@ -221,6 +221,7 @@ impl TensorMemoryMultiply {
         let run = WarpgroupMultiply {
             shape: Shape { m: RUN, n: columns, k: DEPTH_BYTES * 8 / width * if sparse { 2 } else { 1 } },
             packed: kind.is_packed(),
+            coarse: false,
             d,
             a,
             b,
@@ -374,6 +375,12 @@ impl TensorMemoryMultiply {
         let shape = Shape { m: self.rows, n: self.columns / self.ctas as usize, k: self.depth() };
         WarpgroupMultiply { shape, selector: self.sparse.then_some(0), ..self.run.clone() }
             .pieces(a, b, visit);
+    }
+
+    /// The bytes at the start of a piece of A or B that hold elements; the rest is padding.
+    pub(crate) fn piece_bytes(&self, operand: TileOperand) -> u32 {
+        let element = if operand == TileOperand::A { self.run.a } else { self.run.b };
+        PIECE * element.bits() / self.run.stored_bits(element) as u32
     }
 
     /// Multiplies the prepared run of A by B. `get` and `set` access the bits of D by row of the

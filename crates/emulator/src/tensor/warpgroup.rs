@@ -34,6 +34,8 @@ pub struct WarpgroupMultiply {
     pub b: DataType,
     /// Whether floats of 4 bits have no padding.
     pub packed: bool,
+    /// Whether sums of 8-bit floats keep as few bits as on Hopper.
+    pub coarse: bool,
     /// Whether A is sparse, and the lanes with its metadata.
     pub selector: Option<usize>,
     /// The layout of A and B in shared memory.
@@ -150,9 +152,14 @@ impl WarpgroupMultiply {
     }
 
     /// How products are added: all steps of the depth at once. Of 8-bit floats 13 bits are kept
-    /// below the largest exponent, and as many of an f32 result. Measured on H200.
+    /// below the largest exponent, and as many of an f32 result, on Hopper (measured on H200). On
+    /// Blackwell 25 bits are (arXiv 2511.10909); here 24, since 32 products are added in 32 bits.
     fn sum(&self) -> AlignedSum {
-        let (fraction_bits, kept) = if self.a.bits() == 8 { (13, !0 << (23 - 13)) } else { (25, !0) };
+        let (fraction_bits, kept) = match self.a.bits() {
+            ..=8 if self.coarse => (13, !0 << (23 - 13)),
+            ..=8 => (24, !0),
+            _ => (25, !0),
+        };
         let kept = (self.d == DataType::F32).then_some(kept);
         AlignedSum { group: self.shape.k, fraction_bits, kept }
     }

@@ -24,6 +24,8 @@ use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
+pub(crate) use moves::complete_loads_to;
+
 use columns::{Allocate, Free, Relinquish};
 use moves::{ThreadFence, Wait};
 use work::{Commit, CopyIn, ShiftDown};

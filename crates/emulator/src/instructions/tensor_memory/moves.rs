@@ -2,7 +2,7 @@
 //! Register Load/Store Instructions").
 
 use warpwright_events::{
-    AsyncKind, Awaited, Cell, Completion, Event, FULL, FaultKind, Fence, Proxy, TileOperand,
+    AsyncKind, Awaited, Cell, Completion, Event, FULL, FaultKind, Fence, Proxy, RegisterUse, TileOperand,
 };
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
@@ -180,14 +180,33 @@ impl Effect for LoadCells {
         let load = Load { base, slots, moves: self.moves, from, reduction };
         let pipeline = &mut execution.block.tensor_pipeline;
         if is_at_once(pipeline, execution.launch.schedule) {
-            return write_registers(execution, &load);
+            write_registers(execution, &load);
+            return Ok(());
         }
         pipeline.loads[execution.warp as usize].push(load);
         Ok(())
     }
 }
 
-fn write_registers(execution: &mut Execution<'_>, load: &Load) -> Result<(), Box<Failure>> {
+/// Completes the warp's loads to registers that an instruction uses before the wait. The ISA leaves
+/// the result undefined, and the checkers report it; the hardware waits for a register that a load
+/// writes, and kernels of Triton rely on that.
+pub(crate) fn complete_loads_to(execution: &mut Execution<'_>, uses: &[RegisterUse]) {
+    let warp = execution.warp as usize;
+    if uses.is_empty() || execution.block.tensor_pipeline.loads[warp].is_empty() {
+        return;
+    }
+    let own = execution.registers.base().words;
+    let writes = |load: &mut Load| {
+        let reduced = load.reduction.map(|reduction| reduction.slot);
+        let mut columns = load.slots.iter().copied().chain(reduced).map(|slot| load.base.words + slot);
+        columns.any(|column| uses.iter().any(|used| own + used.slot == column))
+    };
+    let used: Vec<Load> = execution.block.tensor_pipeline.loads[warp].extract_if(.., writes).collect();
+    used.iter().for_each(|load| write_registers(execution, load));
+}
+
+fn write_registers(execution: &mut Execution<'_>, load: &Load) {
     let values = load.read(&execution.block.tensor_memory);
     let own = execution.registers.base();
     execution.registers.set_base(load.base);
@@ -195,7 +214,6 @@ fn write_registers(execution: &mut Execution<'_>, load: &Load) -> Result<(), Box
         *execution.registers.word_mut(slot) = values;
     }
     execution.registers.set_base(own);
-    Ok(())
 }
 
 /// `tcgen05.st`. The registers are read when it is issued.
@@ -249,7 +267,7 @@ impl Effect for Wait {
         });
         if self.kind == AsyncKind::TensorLoad {
             for load in std::mem::take(&mut execution.block.tensor_pipeline.loads[warp]) {
-                write_registers(execution, &load)?;
+                write_registers(execution, &load);
             }
             return Ok(());
         }

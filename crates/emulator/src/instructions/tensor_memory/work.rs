@@ -189,7 +189,7 @@ impl Effect for CopyIn {
                         .flat_map(|row| (0..self.shape.pieces).map(move |piece| (row, piece)))
                     {
                         let part = TilePart { operand: TileOperand::Source, row, position: piece, rows: 1 };
-                        pieces.push(piece_of(rank, from.address(Major::K, row, piece), part));
+                        pieces.push(piece_of(rank, from.address(Major::K, row, piece), PIECE, part));
                     }
                     observe_shared(execution, actor, &pieces);
                     observe_cells(execution, actor, &written(&areas, rank));
@@ -237,11 +237,11 @@ impl Effect for ShiftDown {
 }
 
 /// A part of a tile in the shared memory of a CTA.
-fn piece_of(rank: u32, address: u32, part: TilePart) -> ByteRange {
+fn piece_of(rank: u32, address: u32, bytes: u32, part: TilePart) -> ByteRange {
     ByteRange {
         space: MemorySpace::Shared,
         first: shared_base(rank) + u64::from(address),
-        bytes: PIECE.into(),
+        bytes: bytes.into(),
         kind: AccessKind::Read,
         part: Some(part),
     }
@@ -411,7 +411,10 @@ impl IssueMultiply {
             Left::Cells(_) => None,
         };
         let mut pieces = Vec::new();
-        work.multiply.pieces(a, work.b, |address, part| pieces.push(piece_of(rank, address, part)));
+        work.multiply.pieces(a, work.b, |address, part| {
+            let bytes = work.multiply.piece_bytes(part.operand);
+            pieces.push(piece_of(rank, address, bytes, part));
+        });
         observe_shared(execution, actor, &pieces);
         observe_cells(execution, actor, &read(&work.left_area(), rank, TileOperand::A));
         observe_cells(execution, actor, &read(&work.scale_areas(), rank, TileOperand::Scales));
