@@ -1,17 +1,19 @@
 //! `serve`: OpenAI's endpoints for a model.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use warpwright_llm_engine::DecodePlan;
+use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_serving::scheduler::Options;
 use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
-use warpwright_llm_serving::trace::Trace;
-use warpwright_llm_step::Executor;
+use warpwright_llm_serving::trace::{Cost, Trace};
+use warpwright_llm_step::{Chunk, Executor};
 
 use crate::model::Model;
 
@@ -81,12 +83,7 @@ impl Serve {
         let limits = self.model.limits(self.sequences, self.cache_tokens, self.snapshots);
         let engine = self.model.engine(&checkpoint, limits)?;
         texts.stops.extend_from_slice(engine.ends());
-        let trace = match &self.trace {
-            Some(path) => {
-                Some(Trace::create(path).with_context(|| format!("cannot write {}", path.display()))?)
-            }
-            None => None,
-        };
+        let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;
         let options = Options {
             step_tokens: engine.capacity().tokens,
             prefix_caching: !self.no_prefix_cache,
@@ -108,6 +105,21 @@ impl Serve {
             connections: self.connections,
             api_key: self.api_key.clone(),
         }
+    }
+
+    /// The trace, with what decodes launch and move.
+    fn trace(&self, path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<Trace> {
+        let mut trace = Trace::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut plans = vec![];
+        for batch in (0..).map(|power| 1 << power).take_while(|batch| *batch < 2 * self.sequences) {
+            let plan = DecodePlan::new(checkpoint, self.model.data_type(), batch, PLANNED)?;
+            trace.describe(
+                &format!("kernels of a decode of {batch}"),
+                &plan.launches.iter().cloned().collect(),
+            );
+            plans.push((batch, plan));
+        }
+        Ok(trace.with_costs(move |step| decode_cost(&plans, &step.chunks)))
     }
 
     async fn serve(&self, server: Server, name: &str) -> anyhow::Result<()> {
@@ -142,4 +154,21 @@ impl Serve {
         listener.set_nonblocking(true)?;
         Ok(listener)
     }
+}
+
+/// Tokens of a sequence of the plans.
+const PLANNED: u32 = 64;
+
+/// What a decode launches and moves, from the plan of the next larger batch. Other steps have no plan.
+fn decode_cost(plans: &[(u32, DecodePlan)], chunks: &[Chunk]) -> Option<Cost> {
+    let is_decode = |chunk: &Chunk| chunk.tokens.len() == 1 && chunk.draft == 0 && chunk.sampling.is_some();
+    if !chunks.iter().all(is_decode) {
+        return None;
+    }
+    let number = chunks.len() as u64;
+    let (batch, plan) = plans.iter().find(|(batch, _)| u64::from(*batch) >= number)?;
+    let tokens: u64 = chunks.iter().map(|chunk| u64::from(chunk.position) + 1).sum();
+    let states = plan.states / u64::from(*batch) * number;
+    let keys = plan.keys / u64::from(batch * PLANNED) * tokens;
+    Some(Cost { launches: plan.count(), bytes: plan.weights + states + keys })
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use warpwright_llm_step::Step;
 
 use crate::scheduler::Usage;
 
@@ -14,6 +15,26 @@ pub struct Trace {
     /// `None` after an error.
     file: Option<BufWriter<File>>,
     created: Instant,
+    cost: CostOf,
+}
+
+/// What a step costs, if that is known.
+type CostOf = Box<dyn Fn(&Step) -> Option<Cost> + Send>;
+
+/// What a step launches and moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Launches of kernels.
+    pub launches: usize,
+    /// Bytes that have to be read and written.
+    pub bytes: u64,
+}
+
+/// A step in flight.
+pub(crate) struct Traced {
+    submitted: Instant,
+    args: Value,
+    bytes: Option<u64>,
 }
 
 /// The tracks of the process, as threads. Requests have a track of their own each.
@@ -30,17 +51,45 @@ impl Trace {
         let process =
             json!({ "ph": "M", "pid": 1, "name": "process_name", "args": { "name": "warpwright-llm" } });
         write!(file, "[\n{process}")?;
-        let mut trace = Trace { file: Some(file), created: Instant::now() };
+        let mut trace = Trace { file: Some(file), created: Instant::now(), cost: Box::new(|_| None) };
         for (track, name) in [(STEPS, "steps"), (HOST, "host")] {
             trace.event(json!({ "ph": "M", "tid": track, "name": "thread_name", "args": { "name": name } }));
         }
         Ok(trace)
     }
 
-    /// A step that ran, with what was in use then.
-    pub(crate) fn step(&mut self, times: (Instant, Instant), (tokens, chunks): (u32, usize), usage: Usage) {
-        self.span(STEPS, "step", times, json!({ "tokens": tokens, "sequences": chunks }));
-        let ts = self.time(times.1);
+    /// Adds to each step what `cost` says of it, and the bandwidth that it achieves.
+    pub fn with_costs(mut self, cost: impl Fn(&Step) -> Option<Cost> + Send + 'static) -> Trace {
+        self.cost = Box::new(cost);
+        self
+    }
+
+    /// Describes something at the beginning of the steps, such as the kernels of a decode.
+    pub fn describe(&mut self, name: &str, args: &Value) {
+        self.event(json!({ "ph": "i", "s": "t", "tid": STEPS, "name": name, "ts": 0, "args": args }));
+    }
+
+    /// A step that is submitted now.
+    pub(crate) fn submit(&self, step: &Step) -> Traced {
+        let tokens: u32 = step.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
+        let mut args = json!({ "tokens": tokens, "sequences": step.chunks.len() });
+        let cost = (self.cost)(step);
+        if let Some(Cost { launches, bytes }) = cost {
+            args["launches"] = launches.into();
+            args["bytes"] = bytes.into();
+        }
+        Traced { submitted: Instant::now(), args, bytes: cost.map(|cost| cost.bytes) }
+    }
+
+    /// A step that ended, after the end of the step before it, and what is in use.
+    pub(crate) fn step(&mut self, step: Traced, before: Instant, end: Instant, usage: Usage) {
+        let Traced { submitted, mut args, bytes } = step;
+        let begin = submitted.max(before);
+        if let Some(bytes) = bytes {
+            args["TB/s"] = (bytes as f64 / 1e12 / (end - begin).as_secs_f64()).into();
+        }
+        self.span(STEPS, "step", (begin, end), args);
+        let ts = self.time(end);
         let pages = json!({ "sequences": usage.used_pages - usage.idle_pages, "prefixes": usage.idle_pages });
         self.event(json!({ "ph": "C", "name": "pages", "ts": ts, "args": pages }));
         let sequences = json!({ "running": usage.running, "waiting": usage.waiting });

@@ -11,7 +11,7 @@ use warpwright_llm_step::{Executor, ExecutorError};
 
 use super::{Command, Failed, Shared, Status};
 use crate::scheduler::{Request, Scheduler, SequenceId, Update};
-use crate::trace::Trace;
+use crate::trace::{Trace, Traced};
 
 /// Owns the scheduler and the executor.
 pub(super) struct Worker {
@@ -21,8 +21,8 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     tickets: HashMap<u64, SequenceId>,
     sequences: HashMap<SequenceId, (u64, UnboundedSender<Update>)>,
-    /// Steps in flight: since when, their tokens and their chunks.
-    submitted: VecDeque<(Instant, (u32, usize))>,
+    /// Steps in flight, if they are traced.
+    submitted: VecDeque<Traced>,
     /// When the last step was found to have ended.
     ended: Instant,
     trace: Option<Trace>,
@@ -114,7 +114,7 @@ impl Worker {
         if let Some(step) = step {
             let tokens: u32 = step.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
             self.shared.step_tokens.observe(tokens.into());
-            self.submitted.push_back((Instant::now(), (tokens, step.chunks.len())));
+            self.submitted.extend(self.trace.as_ref().map(|trace| trace.submit(&step)));
             self.executor.submit(step)?;
             self.trace_host("plan and submit", begin);
         }
@@ -155,13 +155,10 @@ impl Worker {
         }
     }
 
-    /// Traces the oldest step in flight, which has ended. It began when it was submitted, or after
-    /// the step before it.
+    /// Traces the oldest step in flight, which has ended.
     fn trace_step(&mut self, end: Instant) {
-        if let Some((submitted, work)) = self.submitted.pop_front()
-            && let Some(trace) = &mut self.trace
-        {
-            trace.step((submitted.max(self.ended), end), work, self.scheduler.usage());
+        if let (Some(trace), Some(step)) = (&mut self.trace, self.submitted.pop_front()) {
+            trace.step(step, self.ended, end, self.scheduler.usage());
         }
         self.ended = end;
     }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use warpwright_llm_serving::scheduler::{Options, Refused};
 use warpwright_llm_serving::service::{Generation, Service, SubmitError};
-use warpwright_llm_serving::trace::Trace;
-use warpwright_llm_step::Token;
+use warpwright_llm_serving::trace::{Cost, Trace};
 use warpwright_llm_step::toy::Toy;
+use warpwright_llm_step::{Step, Token};
 
 use crate::scheduler::alone::{Wanted, alone};
 use crate::scheduler::harness::{CAPACITY, request};
@@ -94,7 +94,9 @@ async fn a_failed_step_fails_what_runs_and_what_comes() {
 #[tokio::test]
 async fn a_trace_has_each_request_and_each_step() {
     let path = std::env::temp_dir().join(format!("warpwright-trace-{}.json", std::process::id()));
-    let trace = Trace::create(&path).unwrap();
+    let cost = |step: &Step| Some(Cost { launches: 7, bytes: 1000 * step.chunks.len() as u64 });
+    let mut trace = Trace::create(&path).unwrap().with_costs(cost);
+    trace.describe("kernels", &serde_json::json!({ "a": 7 }));
     let service = Service::traced(Box::new(Toy::new(CAPACITY)), Options::default(), 9, Some(trace));
     let requests = [wanted(3, 6), wanted(5, 6)];
     let generations: Vec<Generation> =
@@ -112,16 +114,23 @@ async fn a_trace_has_each_request_and_each_step() {
     let count = |phase: &str, name: &str| {
         events.iter().filter(|event| event["ph"] == phase && event["name"] == name).count()
     };
-    for (phase, name, expected) in
-        [("b", "request", 2), ("n", "first token", 2), ("e", "request", 2), ("X", "step", steps as usize)]
-    {
+    for (phase, name, expected) in [
+        ("b", "request", 2),
+        ("n", "first token", 2),
+        ("e", "request", 2),
+        ("i", "kernels", 1),
+        ("X", "step", steps as usize),
+    ] {
         assert_eq!(count(phase, name), expected, "{phase} {name}");
     }
     // Steps follow each other on their track.
     let mut end = 0.0;
     for step in events.iter().filter(|event| event["name"] == "step") {
         let (begin, time) = (step["ts"].as_f64().unwrap(), step["dur"].as_f64().unwrap());
-        assert!(begin >= end - 0.01 && time >= 0.0 && step["args"]["tokens"].as_u64().unwrap() > 0);
+        let args = &step["args"];
+        assert!(begin >= end - 0.01 && time >= 0.0 && args["tokens"].as_u64().unwrap() > 0);
+        assert_eq!(args["bytes"].as_u64(), args["sequences"].as_u64().map(|sequences| 1000 * sequences));
+        assert!(args["launches"] == 7 && args["TB/s"].as_f64().unwrap() > 0.0, "{args}");
         end = begin + time;
     }
 }
