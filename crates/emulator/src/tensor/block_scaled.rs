@@ -170,4 +170,132 @@ mod tests {
         assert!(one(one_half, 0x40, [None, Some((1, 0))], 1.0).is_nan());
         assert_eq!(one(0x7b, 0x7b, [Some((1, 127)); 2], 1.0), f32::INFINITY, "beyond the largest f32");
     }
+
+    /// A format by its bits of exponent and of fraction, and the numbers that an all-ones exponent
+    /// takes away.
+    const FORMATS: [(DataType, i32, i32); 5] = [
+        (DataType::E5m2, 5, 2),
+        (DataType::E4m3, 4, 3),
+        (DataType::E3m2, 3, 2),
+        (DataType::E2m3, 2, 3),
+        (DataType::E2m1, 2, 1),
+    ];
+
+    /// An element in units of 2^-16; `None` for infinities and NaN.
+    fn units((element, exponents, fractions): (DataType, i32, i32), bits: u32) -> Option<i128> {
+        let exponent = (bits >> fractions & ((1 << exponents) - 1)) as i32;
+        let fraction = i128::from(bits & ((1 << fractions) - 1));
+        let is_last = exponent == (1 << exponents) - 1;
+        match element {
+            DataType::E5m2 if is_last => return None,
+            DataType::E4m3 if is_last && fraction == 7 => return None,
+            _ => {}
+        }
+        let implied = if exponent == 0 { 0 } else { 1 << fractions };
+        let magnitude =
+            (fraction + implied) << (exponent.max(1) - ((1 << (exponents - 1)) - 1) - fractions + 16);
+        Some(if bits >> (exponents + fractions) & 1 != 0 { -magnitude } else { magnitude })
+    }
+
+    /// `mantissa * 2^exponent`, rounded once to the nearest f32, ties to even.
+    fn rounded(mantissa: i128, exponent: i32) -> f32 {
+        if mantissa == 0 {
+            return 0.0;
+        }
+        let magnitude = mantissa.unsigned_abs();
+        let top = 127 - magnitude.leading_zeros() as i32 + exponent;
+        let last = (top - 23).max(-149);
+        let dropped = (last - exponent).max(0);
+        let (kept, rest) = match dropped {
+            0..128 => (magnitude >> dropped, magnitude & ((1 << dropped) - 1)),
+            _ => (0, 0),
+        };
+        let half = if dropped == 0 { 0 } else { 1u128 << (dropped.min(127) - 1) };
+        let is_up = dropped > 0 && (rest > half || rest == half && kept & 1 == 1);
+        let value = (kept + u128::from(is_up)) as f64 * f64::from(last - (last - exponent).min(0)).exp2();
+        (if mantissa < 0 { -value } else { value }) as f32
+    }
+
+    /// Random elements and scales of every format, held to integers of 128 bits: the scales of a case
+    /// are within 2^16 of each other, anywhere in the range of ue8m0.
+    #[test]
+    fn sums_are_those_of_rational_arithmetic() {
+        let mut state = 1u64;
+        let mut random = move |count: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % count
+        };
+        for (number, case) in (0..4000).enumerate() {
+            let (of_a, of_b) = (FORMATS[number % 5], FORMATS[number / 5 % 5]);
+            let (block, depth) = if case % 2 == 0 { (32, 32) } else { (16, 64) };
+            let row = |(element, exponents, fractions): (DataType, i32, i32),
+                       random: &mut dyn FnMut(u64) -> u64| {
+                let bits: Vec<u32> =
+                    (0..depth).map(|_| random(2 << (exponents + fractions)) as u32).collect();
+                (Elements::new(element, depth, &bits), bits)
+            };
+            let ((a, bits_a), (b, bits_b)) = (row(of_a, &mut random), row(of_b, &mut random));
+            let base = [-127, 111, -60, 0][case % 4];
+            let scales: Vec<[Scale; 2]> = (0..depth / block)
+                .map(|_| [0, 1].map(|_| Some((1 + random(15) as i64, base + random(17) as i32))))
+                .collect();
+            // D in units of the least product, which are 2^-32 times the least scales.
+            let unit = 2 * base - 32;
+            let held = if (-149..80).contains(&unit) { i128::from(random(1 << 24)) - (1 << 23) } else { 0 };
+            let d = (held as f64 * f64::from(unit.min(100)).exp2()) as f32;
+            let found = multiply_add((&a, 0), (&b, 0), block, |block| scales[block], d);
+            let mut sum = held;
+            let mut is_special = false;
+            for step in 0..depth {
+                let [Some(one), Some(other)] = scales[step / block] else { continue };
+                match (units(of_a, bits_a[step]), units(of_b, bits_b[step])) {
+                    (Some(a), Some(b)) => {
+                        let scale = i128::from(one.0 * other.0) << (one.1 + other.1 - 2 * base);
+                        sum += a * b * scale;
+                    }
+                    _ => is_special = true,
+                }
+            }
+            if is_special {
+                assert!(!found.is_finite(), "{of_a:?} {of_b:?}: {found}");
+            } else {
+                assert_eq!(found, rounded(sum, unit), "{of_a:?} {of_b:?} scales of 2^{base}");
+            }
+        }
+    }
+
+    #[test]
+    fn special_values_follow_ieee() {
+        let (one, infinity, negative, nan, zero) = (0x3c, 0x7c, 0xfc, 0x7d, 0x00);
+        let unit = [Some((1, 0)); 2];
+        let extreme = |first, second| [Some((1, first)), Some((1, second))];
+        // Elements of A and B, their scales, D, and the result.
+        let cases = [
+            (infinity, one, unit, 0.0, f32::INFINITY),
+            (negative, one, unit, 0.0, f32::NEG_INFINITY),
+            (infinity, infinity, unit, 0.0, f32::INFINITY),
+            (infinity, negative, unit, 0.0, f32::NEG_INFINITY),
+            (infinity, zero, unit, 0.0, f32::NAN),
+            (nan, one, unit, 0.0, f32::NAN),
+            (one, one, [None, Some((1, 0))], 0.0, f32::NAN),
+            (zero, zero, [Some((1, 0)), None], 0.0, f32::NAN),
+            (infinity, one, unit, f32::NEG_INFINITY, f32::NAN),
+            (one, one, unit, f32::INFINITY, f32::INFINITY),
+            (one, one, unit, f32::NAN, f32::NAN),
+            (one, one, extreme(127, 0), 0.0, 2f32.powi(127)),
+            (one, one, extreme(127, 1), 0.0, f32::INFINITY),
+            (one, one, extreme(127, -127), 0.0, 1.0),
+            (one, one, extreme(-127, -22), 0.0, f32::from_bits(1)),
+            (one, one, extreme(-127, -127), 0.0, 0.0),
+            (infinity, one, extreme(-127, -127), 0.0, f32::INFINITY),
+        ];
+        for (a, b, scales, d, expected) in cases {
+            let found = self::one(a, b, scales, d);
+            assert_eq!(
+                found.to_bits(),
+                if expected.is_nan() { 0x7fff_ffff } else { expected.to_bits() },
+                "{a:#x} {b:#x} {scales:?} {d}"
+            );
+        }
+    }
 }
