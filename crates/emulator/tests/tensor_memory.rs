@@ -122,6 +122,23 @@ fn every_shape_reaches_its_own_cells() {
     }
 }
 
+/// There are 128 rows, and higher bits of an address do not matter: kernels that add 128 rows in the
+/// second CTA of a pair run on a B200.
+#[test]
+fn rows_are_counted_modulo_128() {
+    let body = "
+        add.u32 %r10, %t, 5; add.u32 %r11, %r101, 0x800000;
+        tcgen05.st.sync.aligned.32x32b.x1.b32 [%r11], {%r10}; tcgen05.wait::st.sync.aligned;
+        tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r12}, [%r101];
+        tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r13}, [%r101+0x1000000]; tcgen05.wait::ld.sync.aligned;
+        mul.wide.u32 %d0, %t, 8; add.u64 %p0, %p0, %d0; st.global.v2.u32 [%p0], {%r12, %r13};";
+    let text = blackwell(1, &of_group(1, &with_columns(32, body)));
+    for schedule in SCHEDULES {
+        let found = ran(&text, launch(1, schedule), &[words([0; 256])]).words(0);
+        assert_eq!(found, (0..256).map(|word| word / 2 + 5).collect::<Vec<u32>>(), "{schedule:?}");
+    }
+}
+
 /// The checkers report a register that is used before the wait, and its value is the loaded one, as
 /// kernels of Triton rely on.
 #[test]

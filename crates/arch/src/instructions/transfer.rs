@@ -68,6 +68,12 @@ pub(super) const FORMS: &[Form] = &[
     )
     .only_on((8, 6), BLACKWELL),
     form(
+        "cp .async .bulk .tensor .N:1d|2d|3d|4d|5d .shared::cta .global .tile? .mbarrier::complete_tx::bytes \
+         .cta_group::1|cta_group::2 .L2::cache_hint?",
+        "[], [*N], [], b64!@L2::cache_hint",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
         "cp .async .bulk .tensor .N:1d|2d|3d|4d|5d .shared::cta .global .tile? .mbarrier::complete_tx::bytes .L2::cache_hint?",
         "[], [*N], [], b64!@L2::cache_hint",
     )
