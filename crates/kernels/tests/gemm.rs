@@ -5,6 +5,7 @@ use warpwright::arch::DataType;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable};
 use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::device::mainloop::tma::Schedule as Accumulators;
 use warpwright_kernels::gemm::host::config::{Algorithm, Configuration, TmaInstruction};
 use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
@@ -128,18 +129,21 @@ fn every_type_is_right() -> Outcome {
 /// More tiles than SMs: both accumulators in tensor memory are used again and again.
 #[test]
 fn persistent_ctas_store_one_tile_while_they_multiply_the_next() -> Outcome {
-    let device = blackwell(Schedule::Random(2))?.checked()?;
+    let device = blackwell(Schedule::Random(2))?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let problem = Problem::new(136, 16 * 310, 40);
+    let problem = Problem::new(136, 16 * 156, 24);
     let mut case = Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?;
-    let narrow = |algorithm: &Algorithm| {
-        algorithm.configuration().is_some_and(|configuration| {
-            configuration.tile.1 == 16 && !configuration.transposed && configuration.cluster == (2, 1)
-        })
-    };
-    let algorithms = Configuration::all(&GemmProblem::new(problem, TYPES), TmaInstruction::Tcgen05);
-    let algorithm = algorithms.into_iter().map(Algorithm::of).find(narrow).expect("a narrow tile");
-    case.check(&operations, &stream, algorithm, |found| found)
+    let all = Configuration::all(&GemmProblem::new(problem, TYPES), TmaInstruction::Tcgen05);
+    for (schedule, cluster) in
+        [(Accumulators::TensorMemory, (1, 1)), (Accumulators::PairedTensorMemory, (2, 1))]
+    {
+        let is_narrow = |at: &&Configuration| {
+            at.tile.1 == 16 && !at.transposed && at.cluster == cluster && at.schedule == schedule
+        };
+        let configuration = all.iter().find(is_narrow).expect("a narrow tile");
+        case.check(&operations, &stream, Algorithm::of(*configuration), |found| found)?;
+    }
+    Ok(())
 }
 
 /// The cheapest `wgmma` algorithm.

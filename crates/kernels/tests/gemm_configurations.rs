@@ -203,6 +203,10 @@ fn a_refusal_names_the_rule() {
             "8 columns, but tcgen05.mma multiplies 16 to 256: use a multiple of 16",
         ),
         (
+            Configuration { schedule: Schedule::PairedTensorMemory, cluster: (1, 2), ..IN_TENSOR_MEMORY },
+            "a pair of CTAs multiplies, but the cluster is 1x2: use a cluster of 2x1",
+        ),
+        (
             Configuration { split_k: 2, cluster: (1, 1), ..IN_TENSOR_MEMORY },
             "tcgen05 kernels have no split-K: use 1, or stream-K",
         ),
@@ -249,6 +253,18 @@ fn mma_sync_candidates_are_legal_and_none_twice() {
         "sm_90a",
         "the mma.sync kernel takes bf16 and f16 operands",
     );
+}
+
+/// By the data sheet's numbers: pairs of CTAs load fewer columns of B.
+#[test]
+fn pairs_of_ctas_multiply_large_problems() {
+    const B200_SMS: u32 = 148;
+    for extent in [4096, 8192, 16384] {
+        let best = rank(&sized(extent, extent, extent), TmaInstruction::Tcgen05, B200_SMS)[0].configuration;
+        assert_eq!((best.tile, best.schedule), ((128, 256), Schedule::PairedTensorMemory), "{extent}");
+    }
+    let narrow = rank(&sized(1, 4096, 4096), TmaInstruction::Tcgen05, B200_SMS)[0].configuration;
+    assert!(narrow.transposed && narrow.tile.1 == 16, "{narrow}");
 }
 
 /// The first choice is the one that was fastest on an H200, or within a few hundredths of it:

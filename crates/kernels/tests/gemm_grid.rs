@@ -10,7 +10,8 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::device::mainloop::tma::Schedule as Accumulators;
+use warpwright_kernels::gemm::host::config::{Algorithm, Configuration};
 use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
@@ -200,6 +201,15 @@ fn compare<C: Output>(found: &[C], part: &Part, epilogue: Parts, what: &str) -> 
     Ok(())
 }
 
+/// The cheapest algorithm by TMA, and the cheapest of pairs of CTAs, if the device has them.
+fn by_tma(algorithms: &[Algorithm]) -> Vec<Algorithm> {
+    let first = |is: fn(&Configuration) -> bool| {
+        algorithms.iter().copied().find(|algorithm| algorithm.configuration().as_ref().is_some_and(is))
+    };
+    let is_paired = |at: &Configuration| at.schedule == Accumulators::PairedTensorMemory;
+    [first(|_| true), first(is_paired)].into_iter().flatten().collect()
+}
+
 /// A device's side of a case.
 struct Bench<'a, T, C> {
     operations: &'a Operations,
@@ -248,18 +258,16 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
         Ok(Vectors([rows, all(scales, |part| &part.column_scales)?, all(bias, |part| &part.bias)?]))
     }
 
-    /// By the library's choice, and where there is no epilogue, by the first `wgmma` or `tcgen05`
-    /// algorithm as well.
+    /// By the library's choice, and where there is no epilogue, by algorithms by TMA as well.
     fn each_algorithm(
         &self,
         algorithms: &[Algorithm],
         mut choose: impl FnMut(Option<Algorithm>) -> Result<LaunchCounts>,
     ) -> Result<()> {
-        if self.epilogue == PLAIN
-            && let Some(algorithm) =
-                algorithms.iter().find(|algorithm| !matches!(algorithm, Algorithm::MmaSync(_)))
-        {
-            choose(Some(*algorithm))?;
+        if self.epilogue == PLAIN {
+            for algorithm in by_tma(algorithms) {
+                choose(Some(algorithm))?;
+            }
         }
         choose(None).map(|_| ())
     }
@@ -355,9 +363,8 @@ impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
         }
         let problems: Vec<_> = parts.iter().map(|part| part.problem).collect();
         let algorithms = operations.grouped_algorithms::<T, C>(&problems, None);
-        // The second time by wgmma or tcgen05, if the device has one.
-        for algorithm in [None, algorithms.into_iter().find(|algorithm| algorithm.configuration().is_some())]
-        {
+        let others = by_tma(&algorithms).into_iter().map(Some);
+        for algorithm in [None].into_iter().chain(others) {
             let before = parts.iter().map(|part| self.before(&part.before));
             let mut cs = before.collect::<Result<Vec<_>>>()?;
             let mut members = Vec::new();

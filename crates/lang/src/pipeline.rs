@@ -58,6 +58,33 @@ impl PipelineStages {
     /// when it returns.
     #[track_caller]
     pub fn connect(self, consumer: Role, schedule: ConsumerSchedule, cluster: ClusterGrid) -> Pipeline {
+        self.connect_group(CtaGroup::One, consumer, schedule, cluster)
+    }
+
+    /// The pipeline of a pair of CTAs, a cluster of 2, whose tensor cores multiply together
+    /// ([`CtaGroup::Two`]).
+    ///
+    /// Each CTA's producer fills its own stages, and the loads of both complete in the first CTA. The
+    /// consumer is one thread there, which [releases](Consumer::release_after_mma) the stages of both.
+    #[track_caller]
+    pub fn connect_pair(self, consumer: Role, cluster: ClusterGrid) -> Pipeline {
+        if cluster.size() != 2 {
+            refuse(format!(
+                "`connect_pair`: the cluster has {} CTAs, and a pair is 2: pass the `ClusterGrid` of the pair",
+                cluster.size()
+            ));
+        }
+        self.connect_group(CtaGroup::Two, consumer, ConsumerSchedule::Cooperative, cluster)
+    }
+
+    #[track_caller]
+    fn connect_group(
+        self,
+        group: CtaGroup,
+        consumer: Role,
+        schedule: ConsumerSchedule,
+        cluster: ClusterGrid,
+    ) -> Pipeline {
         let Self { id, count } = self;
         let readers = match schedule {
             ConsumerSchedule::Cooperative => consumer.warpgroups(),
@@ -69,6 +96,7 @@ impl PipelineStages {
             empty: Mbarriers::called("`empty` mbarrier", count),
             stages: count,
             readers,
+            ctas: group.ctas(),
             consumer,
             cluster,
         };
@@ -86,6 +114,8 @@ pub struct Pipeline {
     stages: u32,
     /// Warpgroups that read each stage.
     readers: u32,
+    /// CTAs whose tensor cores multiply together.
+    ctas: u32,
     consumer: Role,
     cluster: ClusterGrid,
 }
@@ -138,8 +168,8 @@ impl Pipeline {
     fn initialize(self) {
         only_where(thread_idx().x.eq(0u32), || {
             for (full, empty) in self.full.iter().zip(self.empty.iter()) {
-                full.init(1);
-                empty.init(self.readers * self.cluster.loaders());
+                full.init(self.ctas);
+                empty.init(if self.ctas == 1 { self.readers * self.cluster.loaders() } else { 1 });
             }
             fence_mbarrier_init();
         });
@@ -206,9 +236,18 @@ impl Producer {
         let state = self.state.now();
         self.pipeline.empty.at(state.stage).wait_parity(state.parity ^ 1u32);
         let full = self.pipeline.full.at(state.stage);
-        full.arrive_and_expect(loads.iter().map(TileLoad::bytes).sum::<u32>());
-        for load in &loads {
-            load.start(state.stage, full);
+        let bytes = loads.iter().map(TileLoad::bytes).sum::<u32>();
+        if self.pipeline.ctas == 1 {
+            full.arrive_and_expect(bytes);
+            for load in &loads {
+                load.start(state.stage, full, None);
+            }
+        } else {
+            let first = full.at_rank(0u32);
+            first.arrive_and_expect(bytes);
+            for load in &loads {
+                load.start(state.stage, first, Some(CtaGroup::Two));
+            }
         }
         self.state.advance(self.pipeline.stages);
     }

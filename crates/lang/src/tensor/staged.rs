@@ -10,8 +10,8 @@ use super::legal::legal;
 use super::tma_tile::TmaTile;
 use super::view::Tensor;
 use crate::DeviceValue;
+use crate::bulk::CompletionBarrier;
 use crate::element::Element;
-use crate::mbarrier::Mbarrier;
 use crate::multicast::Multicast;
 use crate::object;
 use crate::operation::refuse;
@@ -21,6 +21,7 @@ use crate::shared::dynamic_shared_aligned;
 use crate::space::SharedSpace;
 use crate::tensor_map::TensorMap;
 use crate::tensor_map_boxes::{self, element_type};
+use crate::tensor_memory::CtaGroup;
 use crate::tma;
 use crate::value::{Reg, Value, constant};
 
@@ -274,9 +275,9 @@ impl TileLoad {
     }
 
     /// Starts this CTA's copies into a stage; they complete on `full`, in every CTA that receives
-    /// them.
+    /// them, or with a group of CTAs, in its first.
     #[track_caller]
-    pub(crate) fn start(&self, stage: Reg<u32>, full: Mbarrier) {
+    pub(crate) fn start(&self, stage: Reg<u32>, full: impl CompletionBarrier, group: Option<CtaGroup>) {
         let slices = self.tile.slices();
         let ctas = self.multicast.map_or(1, |multicast| multicast.ctas);
         if ctas != slices {
@@ -305,6 +306,9 @@ impl TileLoad {
             let mut load = tma::Load::new(matrix.map, at);
             if let Some(multicast) = self.multicast {
                 load = load.multicast(multicast.receivers);
+            }
+            if let Some(group) = group {
+                load = load.group(group);
             }
             if let Some(policy) = self.policy {
                 load = load.with_policy(policy);

@@ -143,7 +143,7 @@ impl<C: GemmOutput> TmaStore<C> {
     /// Blocks of 64 rows that a warpgroup stores at once: those of tensor memory alternate every 16
     /// rows.
     fn blocks(schedule: Schedule) -> u32 {
-        if schedule == Schedule::TensorMemory { 2 } else { 1 }
+        if schedule.group().is_some() { 2 } else { 1 }
     }
 
     /// The box of a tile of `columns` columns that a warpgroup stores at once.

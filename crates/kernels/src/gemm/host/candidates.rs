@@ -1,7 +1,9 @@
 //! Which configurations of the kernels that TMA feeds the heuristic ranks, and which a search tries.
 
 use super::config::{Configuration, MIN_STAGES, SCALED_TILES, SWIZZLE_BYTES, TmaInstruction};
-use crate::gemm::device::mainloop::tma::Schedule::{self, Cooperative, Pingpong, TensorMemory};
+use crate::gemm::device::mainloop::tma::Schedule::{
+    self, Cooperative, PairedTensorMemory, Pingpong, TensorMemory,
+};
 use crate::gemm::problem::batching::GemmProblem;
 
 /// Tiles that the heuristic ranks: rows, schedule and columns. Those that it leaves out were not
@@ -33,6 +35,9 @@ const SPLITS: [u32; 4] = [2, 3, 4, 8];
 
 /// Clusters of CTAs that share operands.
 const CLUSTERS: [(u32, u32); 3] = [(1, 1), (2, 1), (1, 2)];
+
+/// Pairs of CTAs that multiply together.
+const PAIRS: [(u32, u32); 1] = [(2, 1)];
 
 /// Bytes of k in a stage that a search tries, for tiles of up to [`NARROW`] columns: their time is
 /// that of reading the other operand.
@@ -164,7 +169,8 @@ fn split() -> impl Iterator<Item = Configuration> {
 fn in_tensor_memory(columns: &[u32]) -> Vec<Configuration> {
     let tiles = columns.iter().flat_map(|&columns| {
         let k_bytes = if columns <= NARROWEST { NARROWEST_K_BYTES } else { SWIZZLE_BYTES };
-        Configuration { tile: (128, columns), schedule: TensorMemory, k_bytes, ..COMMON }.forms(&CLUSTERS)
+        let alone = Configuration { tile: (128, columns), schedule: TensorMemory, k_bytes, ..COMMON };
+        alone.forms(&CLUSTERS).chain(Configuration { schedule: PairedTensorMemory, ..alone }.forms(&PAIRS))
     });
     tiles.collect()
 }

@@ -79,7 +79,7 @@ impl Algorithm {
     pub fn of(configuration: Configuration) -> Self {
         match configuration.schedule {
             Schedule::Cooperative | Schedule::Pingpong => Self::Wgmma(configuration),
-            Schedule::TensorMemory => Self::Tcgen05(configuration),
+            Schedule::TensorMemory | Schedule::PairedTensorMemory => Self::Tcgen05(configuration),
         }
     }
 
@@ -272,7 +272,7 @@ impl Configuration {
             tiles.iter().flatten().map(TmaTile::bytes).sum::<u32>()
         });
         let received = received_bytes(self.tile, self.split_k.max(1));
-        let stage = (rows + columns) * self.k_bytes + scales + vector_scales;
+        let stage = (rows + columns / self.schedule.pair()) * self.k_bytes + scales + vector_scales;
         (bytes.saturating_sub(buffers + received) / stage.max(1)).min(MAX_STAGES)
     }
 
@@ -356,9 +356,8 @@ impl Configuration {
                 "block scales have no kernel of {rows}x{columns} tiles with {accumulator_sets} accumulator sets: use a tile that `--explain` lists"
             ));
         }
-        let is_vector_scaled = schedule == Schedule::TensorMemory
-            && columns.is_multiple_of(SCALE_TILE.0)
-            && k_bytes == SWIZZLE_BYTES;
+        let is_vector_scaled =
+            schedule.group().is_some() && columns.is_multiple_of(SCALE_TILE.0) && k_bytes == SWIZZLE_BYTES;
         if problem.vector_scales.is_some() && !is_vector_scaled {
             return Some(format!(
                 "scales of 16 and 32 elements have no kernel of {rows}x{columns} tiles and {k_bytes} bytes of k: use a tile that `--explain` lists"
@@ -388,8 +387,14 @@ impl Configuration {
 impl Configuration {
     /// The first rule of tiles that it breaks.
     fn broken_tile(self) -> Option<String> {
-        let Self { tile: (rows, columns), schedule, .. } = self;
-        if schedule == Schedule::TensorMemory {
+        let Self { tile: (rows, columns), schedule, cluster, .. } = self;
+        if schedule == Schedule::PairedTensorMemory && cluster != (2, 1) {
+            let (along_m, along_n) = cluster;
+            return Some(format!(
+                "a pair of CTAs multiplies, but the cluster is {along_m}x{along_n}: use a cluster of 2x1"
+            ));
+        }
+        if schedule.group().is_some() {
             if rows != TENSOR_MEMORY_LANES {
                 return Some(format!(
                     "a tile has {rows} rows, but tensor memory has {TENSOR_MEMORY_LANES}: use as many"
@@ -432,7 +437,7 @@ impl Configuration {
                 "{split_k} CTAs share a tile's k, but a portable cluster has 1 to {PORTABLE_CTAS_PER_CLUSTER}"
             ));
         }
-        if schedule == Schedule::TensorMemory {
+        if schedule.group().is_some() {
             return Some("tcgen05 kernels have no split-K: use 1, or stream-K".to_owned());
         }
         if schedule == Schedule::Pingpong || cluster != (1, 1) || self.stream_k {
@@ -465,6 +470,7 @@ impl fmt::Display for Configuration {
             Schedule::Cooperative => "cooperative",
             Schedule::Pingpong => "pingpong",
             Schedule::TensorMemory => "tensor-memory",
+            Schedule::PairedTensorMemory => "paired tensor-memory",
         };
         write!(f, "{rows:>3}x{columns:<3} {schedule} cluster {along_m}x{along_n} k {k_bytes} B")?;
         let parts = [

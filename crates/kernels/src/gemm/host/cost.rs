@@ -102,7 +102,7 @@ impl Machine {
     fn of_schedule(schedule: Schedule) -> &'static Self {
         match schedule {
             Schedule::Cooperative | Schedule::Pingpong => &H200,
-            Schedule::TensorMemory => &B200,
+            Schedule::TensorMemory | Schedule::PairedTensorMemory => &B200,
         }
     }
 }
@@ -283,7 +283,9 @@ impl Division {
             Schedule::Pingpong if waves <= 1.0 => waves * mainloop + epilogue,
             Schedule::Pingpong => waves * mainloop.max((mainloop + epilogue) / 2.0) + epilogue,
             // A tile is stored while the next is multiplied.
-            Schedule::TensorMemory => waves * mainloop.max(epilogue) + epilogue,
+            Schedule::TensorMemory | Schedule::PairedTensorMemory => {
+                waves * mainloop.max(epilogue) + epilogue
+            }
         }
     }
 
@@ -367,9 +369,11 @@ fn k_block(configuration: Configuration, problem: &GemmProblem) -> f64 {
     let multiply = rows * columns * depth / (machine.multiply_bytes * machine.multiplying)
         + promotion(configuration, problem);
     // Each instruction reads its rows of A and all of B.
-    let read = rows / machine.rows * (machine.rows + columns) * depth / machine.shared_bytes;
+    // Of a pair each CTA has its part of B.
+    let loaded = columns / f64::from(schedule.pair());
+    let read = rows / machine.rows * (machine.rows + loaded) * depth / machine.shared_bytes;
     let line = if begins_at_lines(problem) { 1.0 } else { UNALIGNED };
-    let receive = line * (rows + columns) * depth / machine.l2_bytes;
+    let receive = line * (rows + loaded) * depth / machine.l2_bytes;
     let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
     // Rows of A and B that come for this SM alone.
     let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);

@@ -14,7 +14,7 @@ use super::tune::{self, Key};
 use crate::gemm::device::epilogue::{Fused, FusedEpilogue};
 use crate::gemm::device::kernel::{Batching, MmaSyncKernel, Tcgen05Kernel, TmaKernel, WgmmaKernel};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
-use crate::gemm::device::mainloop::tma::{Schedule, TmaGemm};
+use crate::gemm::device::mainloop::tma::TmaGemm;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, NUMBERS, PresentArguments};
 use crate::gemm::problem::error::GemmError;
@@ -348,11 +348,11 @@ fn by_tma<C: GemmOutput, E: FusedEpilogue<C>>(
     };
     if problem.scales.is_none() && problem.vector_scales.is_none() {
         return with_operands!(reading.types, A, B => {
-            let compiled = match configuration.schedule {
-                Schedule::TensorMemory => {
+            let compiled = match configuration.schedule.group() {
+                Some(_) => {
                     operations.kernel(Tcgen05Kernel(kernel), Tcgen05Kernel::<E>::gemm::<A, B, C>)?
                 }
-                _ => operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::gemm::<A, B, C>)?,
+                None => operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::gemm::<A, B, C>)?,
             };
             let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
             Ok(launches.plan(ptx, move |stream, launch| {
@@ -363,11 +363,11 @@ fn by_tma<C: GemmOutput, E: FusedEpilogue<C>>(
         });
     }
     with_narrow_operands!(reading.types, A, B => {
-        let compiled = match configuration.schedule {
-            Schedule::TensorMemory => {
+        let compiled = match configuration.schedule.group() {
+            Some(_) => {
                 operations.kernel(Tcgen05Kernel(kernel), Tcgen05Kernel::<E>::scaled_gemm::<A, B, C>)?
             }
-            _ => operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?,
+            None => operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?,
         };
         let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
         Ok(launches.plan(ptx, move |stream, launch| {

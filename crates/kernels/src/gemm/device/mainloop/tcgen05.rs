@@ -11,6 +11,9 @@
 //! store                        tile 0                       tile 1 ..
 //! ```
 //!
+//! A pair of CTAs (`.cta_group::2`) has a tile of 256 rows, 128 in the tensor memory of each: both load
+//! their rows of A and half of the columns of B, and a thread of the first issues the MMAs for both.
+//!
 //! A warp reads the 32 rows of its quarter of tensor memory as two times 16 rows, in the shape
 //! `.16x256b`: a thread then has the elements that it has of a `wgmma` accumulator, so that
 //! epilogues, stores and reductions are the same.
@@ -35,6 +38,9 @@ const MAX_ACCUMULATORS: u32 = 2;
 /// at launch: nothing spills, with every part of the linear epilogue (ptxas 13).
 const ROLES: [u32; 3] = [144, 144, 216];
 
+/// The ranks of a pair, a bit each.
+const PAIR: u16 = 0b11;
+
 /// Warps that store.
 const STORING_WARPS: u32 = 4;
 
@@ -42,9 +48,11 @@ const STORING_WARPS: u32 = 4;
 /// warpgroup that stores.
 #[derive(Clone, Copy, DeviceValue)]
 struct Accumulators {
+    /// CTAs that multiply together.
+    group: u32,
     /// Complete when a tile's MMAs are.
     full: Mbarriers,
-    /// Complete when the warps have read a tile.
+    /// Complete when the warps have read a tile: of a pair of CTAs, the warps of both, in the first.
     empty: Mbarriers,
     /// The address of the allocated columns.
     holder: Shared<u32>,
@@ -60,29 +68,61 @@ struct Accumulators {
 impl Accumulators {
     /// Allocates tiles of `columns` columns, and `further` ones, by the first warp of `owner`. Threads
     /// use them after the CTA has synchronized and [`tensor_fence_after_sync`].
-    fn allocate((columns, further): (u32, u32), owner: Role) -> Self {
+    fn allocate(group: CtaGroup, (columns, further): (u32, u32), owner: Role) -> Self {
         let count = ((TENSOR_MEMORY_COLUMNS - further) / columns).min(MAX_ACCUMULATORS);
         let (full, empty) = (Mbarriers::new(count), Mbarriers::new(count));
-        let own = Self { full, empty, holder: shared_array::<u32>(1), columns, count, further };
+        let own = Self {
+            group: group.ctas(),
+            full,
+            empty,
+            holder: shared_array::<u32>(1),
+            columns,
+            count,
+            further,
+        };
         if thread_idx().x == 0 {
             for (full, empty) in full.iter().zip(empty.iter()) {
                 full.init(1);
-                empty.init(STORING_WARPS);
+                empty.init(STORING_WARPS * group.ctas());
             }
         }
         if owner.thread() < 32 {
-            allocate_tensor_memory(CtaGroup::One, own.allocated(), own.holder);
+            allocate_tensor_memory(group, own.allocated(), own.holder);
         }
         tensor_fence_before_sync();
         own
     }
 
     /// Frees the columns, when no thread uses them any more: all threads of the CTA call it.
-    fn free(&self, memory: TensorMemory, owner: Role) {
+    fn free(&self, group: CtaGroup, memory: TensorMemory, owner: Role) {
         tensor_fence_before_sync();
-        sync_threads();
+        match group {
+            CtaGroup::One => sync_threads(),
+            CtaGroup::Two => cluster_sync(),
+        }
         if owner.thread() < 32 {
-            memory.free(CtaGroup::One, self.allocated());
+            memory.free(group, self.allocated());
+        }
+    }
+
+    /// Notes that the MMAs of a tile are issued, to the CTAs that have its rows.
+    fn commit(&self, group: CtaGroup, buffer: Reg<u32>) {
+        match group {
+            CtaGroup::One => commit_tensor_core(group, self.full.at(buffer)),
+            CtaGroup::Two => commit_tensor_core_to(group, self.full.at(buffer), PAIR),
+        }
+    }
+
+    /// Notes that this warp has read its rows of a tile, to the CTA that multiplies.
+    fn release(&self, buffer: Reg<u32>) {
+        tensor_fence_before_sync();
+        sync_warp(ALL_LANES);
+        if elect(ALL_LANES) {
+            if self.group == 1 {
+                self.empty.at(buffer).arrive();
+            } else {
+                self.empty.at(buffer).at_rank(0u32).arrive();
+            }
         }
     }
 
@@ -119,6 +159,7 @@ impl TmaGemm {
     /// [`compute`](Self::compute) with accumulators in tensor memory.
     pub(super) fn compute_in_tensor_memory<A: Operand, B: Operand>(
         &self,
+        group: CtaGroup,
         problems: &Problems,
         workspace: (&Global<f32>, &Global<u32>),
         epilogue: &dyn Fn(&mut AccumulatorTile),
@@ -137,8 +178,11 @@ impl TmaGemm {
             }),
         };
         let scale_columns = tiles.vector_scales.as_ref().map_or(0, StagedVectorScales::columns);
-        let accumulators = Accumulators::allocate((tile_n, scale_columns), multiplier);
-        let pipeline = stages.connect(multiplier, ConsumerSchedule::Cooperative, cluster);
+        let accumulators = Accumulators::allocate(group, (tile_n, scale_columns), multiplier);
+        let pipeline = match group {
+            CtaGroup::One => stages.connect(multiplier, ConsumerSchedule::Cooperative, cluster),
+            CtaGroup::Two => stages.connect_pair(multiplier, cluster),
+        };
         tensor_fence_after_sync();
         let memory = TensorMemory::at(accumulators.holder);
         let splitting = (self.stream_k, self.split_k);
@@ -161,13 +205,19 @@ impl TmaGemm {
             }
         } else if multiplier.is_mine() {
             multiplier.begin();
-            if multiplier.leads() {
+            // Of a pair, the first CTA multiplies.
+            let multiplies = match group {
+                CtaGroup::One => multiplier.leads(),
+                CtaGroup::Two => multiplier.leads() & cluster.m().eq(0u32),
+            };
+            if multiplies {
                 let mut pipeline = pipeline.consumer();
                 let types = TensorCoreTypes { a: A::DATA_TYPE, b: B::DATA_TYPE, d: DataType::F32 };
+                let rows = tile_m * group.ctas();
                 let mma = match &tiles.vector_scales {
-                    None => TensorCoreMma::new(CtaGroup::One, types, tile_m, tile_n),
+                    None => TensorCoreMma::new(group, types, rows, tile_n),
                     Some(StagedVectorScales { scales, .. }) => {
-                        TensorCoreMma::block_scaled(CtaGroup::One, types, *scales, tile_m, tile_n)
+                        TensorCoreMma::block_scaled(group, types, *scales, rows, tile_n)
                     }
                 };
                 let (a, b) = (mma.a_operand(tiles.a.tensor()), mma.b_operand(tiles.b.tensor()));
@@ -184,13 +234,13 @@ impl TmaGemm {
                             None => mma.issue(product, &a, &b, accumulate),
                             Some(scales) => {
                                 let to = memory.column(accumulators.count * tile_n);
-                                let of_both = scales.copy(stage, to);
+                                let of_both = scales.copy(group, stage, to);
                                 mma.issue_scaled(product, &a, &b, of_both, accumulate);
                             }
                         }
-                        pipeline.release_after_mma(CtaGroup::One);
+                        pipeline.release_after_mma(group);
                     }
-                    commit_tensor_core(CtaGroup::One, accumulators.full.at(buffer));
+                    accumulators.commit(group, buffer);
                 }
             }
         } else {
@@ -211,11 +261,7 @@ impl TmaGemm {
                     read(rows.column(part * slice), slice, &mut values);
                     if part == slices - 1 {
                         // The next tile may be multiplied into what this one held.
-                        tensor_fence_before_sync();
-                        sync_warp(ALL_LANES);
-                        if elect(ALL_LANES) {
-                            accumulators.empty.at(buffer).arrive();
-                        }
+                        accumulators.release(buffer);
                     }
                     let at = (row, column + part * slice);
                     let mut tile =
@@ -232,6 +278,6 @@ impl TmaGemm {
                 }
             }
         }
-        accumulators.free(memory, multiplier);
+        accumulators.free(group, memory, multiplier);
     }
 }

@@ -24,6 +24,9 @@ pub enum Schedule {
     /// In tensor memory (`tcgen05`): one thread multiplies a tile while a warpgroup stores the one
     /// before it.
     TensorMemory,
+    /// The same of a pair of CTAs, a cluster of 2 x 1 (`.cta_group::2`): one thread multiplies the
+    /// tiles of both, and each loads half of the columns of B.
+    PairedTensorMemory,
 }
 
 /// Consumer warpgroups of a CTA with accumulators in registers.
@@ -71,8 +74,22 @@ impl Schedule {
         match self {
             Self::Cooperative => CONSUMERS,
             Self::Pingpong => 1,
-            Self::TensorMemory => columns / slice_of_tensor_memory(columns),
+            Self::TensorMemory | Self::PairedTensorMemory => columns / slice_of_tensor_memory(columns),
         }
+    }
+
+    /// The CTAs that multiply together, with accumulators in tensor memory.
+    pub(crate) fn group(self) -> Option<CtaGroup> {
+        match self {
+            Self::Cooperative | Self::Pingpong => None,
+            Self::TensorMemory => Some(CtaGroup::One),
+            Self::PairedTensorMemory => Some(CtaGroup::Two),
+        }
+    }
+
+    /// CTAs of a pair, each of which loads a part of B's columns for the tiles of both.
+    pub(crate) fn pair(self) -> u32 {
+        self.group().map_or(1, CtaGroup::ctas)
     }
 }
 
@@ -88,10 +105,12 @@ impl TmaGemm {
         Ok(TmaTile::new::<T>((self.tile.0, self.tile.2), major)?.sliced(self.cluster.1))
     }
 
-    /// The tile of B in shared memory, as (n, k).
+    /// The tile of B in shared memory, as (n, k); of a pair of CTAs, its part.
     pub fn b_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
         let major = if self.b == MatrixLayout::ColumnMajor { Major::K } else { Major::Mn };
-        Ok(TmaTile::new::<T>((self.tile.1, self.tile.2), major)?.sliced(self.cluster.0))
+        let pair = self.schedule.pair();
+        let tile = TmaTile::new::<T>((self.tile.1 / pair, self.tile.2), major)?;
+        Ok(tile.sliced(self.cluster.0 / pair))
     }
 
     /// The box of C that a warpgroup stores at once.
@@ -102,15 +121,15 @@ impl TmaGemm {
     /// The path of C through shared memory.
     #[track_caller]
     pub(crate) fn store<C: GemmOutput>(&self) -> TmaStore<C> {
-        let warpgroups = if self.schedule == Schedule::TensorMemory { 1 } else { CONSUMERS };
+        let warpgroups = if self.schedule.group().is_some() { 1 } else { CONSUMERS };
         TmaStore::new(self.stored_columns(), self.c, self.schedule, warpgroups)
     }
 
     /// Columns of a tile that a warpgroup stores at once.
     fn stored_columns(&self) -> u32 {
-        match self.schedule {
-            Schedule::TensorMemory => slice_of_tensor_memory(self.tile.1),
-            _ => slice_columns((self.tile.0, self.tile.1), self.schedule, self.split_k),
+        match self.schedule.group() {
+            Some(_) => slice_of_tensor_memory(self.tile.1),
+            None => slice_columns((self.tile.0, self.tile.1), self.schedule, self.split_k),
         }
     }
 }
@@ -133,13 +152,9 @@ impl TmaGemm {
         workspace: (&Global<f32>, &Global<u32>),
         epilogue: &dyn Fn(&mut AccumulatorTile),
     ) {
-        match self.schedule {
-            Schedule::Cooperative | Schedule::Pingpong => {
-                self.compute_in_registers::<A, B>(problems, workspace, epilogue);
-            }
-            Schedule::TensorMemory => {
-                self.compute_in_tensor_memory::<A, B>(problems, workspace, epilogue);
-            }
+        match self.schedule.group() {
+            None => self.compute_in_registers::<A, B>(problems, workspace, epilogue),
+            Some(group) => self.compute_in_tensor_memory::<A, B>(group, problems, workspace, epilogue),
         }
     }
 
@@ -153,6 +168,8 @@ impl TmaGemm {
         cluster: ClusterGrid,
     ) {
         let tile_k = self.tile.2;
+        let is_pair = self.schedule.group() == Some(CtaGroup::Two);
+        let multicast_b = if is_pair { None } else { cluster.multicast_b() };
         for index in 0..scheduler.units {
             let unit = scheduler.unit(index);
             let (row, column) = scheduler.origin(unit);
@@ -161,7 +178,8 @@ impl TmaGemm {
                 stages.scales.as_ref().map(|scales| scales.of(problems, unit.problem, (row, column)));
             for k_block in unit.first..unit.first + unit.k_blocks {
                 let a = stages.a.load(a, (row, k_block * tile_k), cluster.multicast_a());
-                let b = stages.b.load(b, (column, k_block * tile_k), cluster.multicast_b());
+                let b_column = if is_pair { column + cluster.m() * (self.tile.1 / 2) } else { column };
+                let b = stages.b.load(b, (b_column, k_block * tile_k), multicast_b);
                 match (&scales, &stages.vector_scales) {
                     (None, None) => pipeline.load([a, b]),
                     (Some(scales), _) => {

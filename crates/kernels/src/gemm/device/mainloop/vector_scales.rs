@@ -8,6 +8,7 @@
 //!
 //! A tile of 512 bytes has four scales along k for 128 rows: MXFP8 has 128 elements in a stage and one
 //! tile, MXFP4 256 and two, NVFP4 256 and four. The thread that multiplies copies them:
+//! (of a pair of CTAs, in both: each has its rows' scales, and those of all columns);
 //! `tcgen05.cp` and `tcgen05.mma` of one thread stay in order (PTX ISA, "tcgen05 memory consistency
 //! model"), so that one copy in tensor memory is enough.
 
@@ -92,13 +93,13 @@ impl StagedVectorScales {
 
     /// Copies the scales of a stage to tensor memory: where those of A are, and those of B.
     #[track_caller]
-    pub(super) fn copy(&self, stage: Stage, to: TensorMemory) -> [TensorMemory; 2] {
+    pub(super) fn copy(&self, group: CtaGroup, stage: Stage, to: TensorMemory) -> [TensorMemory; 2] {
         let of_b = to.column(self.tiles * TILE_COLUMNS);
         let copy = |operand: &StagedOperand<u64>, to: TensorMemory, across: u32| {
             let from = operand.memory().at(stage.index() * (across * self.tiles * TILE_WORDS));
             for (tile, rows) in (0..self.tiles).flat_map(|tile| (0..across).map(move |rows| (tile, rows))) {
                 to.column((tile * across + rows) * TILE_COLUMNS)
-                    .copy_scales(CtaGroup::One, from.at((rows * self.tiles + tile) * TILE_WORDS));
+                    .copy_scales(group, from.at((rows * self.tiles + tile) * TILE_WORDS));
             }
         };
         copy(&self.a, to, 1);

@@ -36,7 +36,7 @@ impl Schedule {
     pub(crate) fn cooperating(self) -> u32 {
         match self {
             Self::Cooperative => CONSUMERS,
-            Self::Pingpong | Self::TensorMemory => 1,
+            Self::Pingpong | Self::TensorMemory | Self::PairedTensorMemory => 1,
         }
     }
 
@@ -44,7 +44,7 @@ impl Schedule {
     fn consumers(self) -> ConsumerSchedule {
         match self {
             Self::Pingpong => ConsumerSchedule::Pingpong,
-            Self::Cooperative | Self::TensorMemory => ConsumerSchedule::Cooperative,
+            _ => ConsumerSchedule::Cooperative,
         }
     }
 }
