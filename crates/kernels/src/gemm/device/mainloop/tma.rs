@@ -169,7 +169,6 @@ impl TmaGemm {
     ) {
         let tile_k = self.tile.2;
         let is_pair = self.schedule.group() == Some(CtaGroup::Two);
-        let multicast_b = if is_pair { None } else { cluster.multicast_b() };
         for index in 0..scheduler.units {
             let unit = scheduler.unit(index);
             let (row, column) = scheduler.origin(unit);
@@ -178,8 +177,10 @@ impl TmaGemm {
                 stages.scales.as_ref().map(|scales| scales.of(problems, unit.problem, (row, column)));
             for k_block in unit.first..unit.first + unit.k_blocks {
                 let a = stages.a.load(a, (row, k_block * tile_k), cluster.multicast_a());
-                let b_column = if is_pair { column + cluster.m() * (self.tile.1 / 2) } else { column };
-                let b = stages.b.load(b, (b_column, k_block * tile_k), multicast_b);
+                let own = if is_pair { column + cluster.m() * (self.tile.1 / 2) } else { column };
+                let at = (own, k_block * tile_k);
+                let multicast = if is_pair { None } else { cluster.multicast_b() };
+                let b = stages.b.load(b, at, multicast);
                 match (&scales, &stages.vector_scales) {
                     (None, None) => pipeline.load([a, b]),
                     (Some(scales), _) => {
