@@ -21,7 +21,7 @@ const LENGTHS: &[u32] = &[0, 1, 15, 16, 17, 127, 129, 1000];
 
 /// Heads, types, pages, options, and splits over CTAs: heads that 14 and 40 share, too.
 const CASES: &[&str] = &[
-    "--batch 5 --keys 300 --ragged true --ctas 7 --window 137 --softcap 5 --sink true --queries 2",
+    "--batch 5 --keys 300 --ragged true --ctas 7 --window 137 --softcap 5 --sink true --queries 2 --gates true",
     "--batch 3 --keys 300 --ragged true --type f16 --window 1",
     "--batch 2 --keys 200 --query-heads 16 --key-heads 4 --head-dim 256 --ctas 3",
     "--batch 2 --keys 200 --query-heads 4 --key-heads 4 --head-dim 128 --type f16 --page-size 64 --box-keys 32 --ctas 3",
@@ -29,7 +29,7 @@ const CASES: &[&str] = &[
     "--batch 2 --keys 200 --ragged true --query-heads 8 --key-heads 1 --head-dim 192 --queries 5 --page-size 256",
     "--batch 2 --keys 100 --ragged true --query-heads 32 --key-heads 4 --queries 8 --evict normal --ctas 3",
     "--batch 200 --keys 40 --ragged true --key-heads 1 --ctas 9 --stages 2",
-    "--batch 2 --keys 3 --queries 8 --query-heads 1 --key-heads 1 --sink true",
+    "--batch 2 --keys 3 --queries 8 --query-heads 1 --key-heads 1 --sink true --gates true",
     "--batch 1 --keys 440 --key-warps 1 --ctas 28",
     // A group of CTAs whose result is no whole number of a warp's elements.
     "--batch 3 --keys 129 --queries 17 --query-heads 8 --key-heads 2 --head-dim 64",
@@ -106,6 +106,7 @@ impl Call {
             values: &self.values,
             table: &self.table,
             lengths: &self.lengths,
+            gates: None,
             output: &mut self.output,
             lse: &mut self.lse,
         };
@@ -155,8 +156,10 @@ impl Call {
             Argument::buffer(&self.queries),
             Argument::buffer(&self.table),
             Argument::buffer(&self.lengths),
-            // There is no sink.
+            // There is no sink, and there are no gates.
             Argument::buffer(&self.queries),
+            Argument::buffer(&self.queries),
+            Argument::bytes([0; 12]),
             Argument::bytes(sizes),
             Argument::bytes(scales),
             Argument::buffer(&self.output),

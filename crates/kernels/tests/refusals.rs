@@ -387,12 +387,14 @@ fn decode(
     let lengths = bench.of(shape.batch as usize + more(4));
     let mut output = of(5, shape.query_elements());
     let mut lse = bench.f32(shape.query_rows() + more(6));
+    let gates = of(8, shape.query_elements());
     let buffers = DecodeBuffers {
         queries: &queries,
         keys: &keys,
         values: &values,
         table: &table,
         lengths: &lengths,
+        gates: (grown == Some(7)).then(|| HeadRows::dense(&gates, heads.query_heads, 2 * heads.head_dim)),
         output: &mut output,
         lse: &mut lse,
     };
@@ -734,6 +736,8 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the output of decode attention: expected a length of 1536, found 1537";
     decode_attention, |b| decode_grown(b, 6)
         => "the LSE of decode attention: expected a length of 24, found 25";
+    decode_attention, |b| decode_grown(b, 7)
+        => "the gates of decode attention: the last head ends at element 3008, and the buffer has 1536";
 };
 
 #[test]

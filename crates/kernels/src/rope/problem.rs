@@ -59,11 +59,11 @@ impl<'l, T: Storable> HeadRows<'l, T> {
         Self { buffer, offset: 0, token_stride: heads * head_dim, head_stride: head_dim }
     }
 
-    pub(super) fn strides(&self) -> [u32; 3] {
+    pub(crate) fn strides(&self) -> [u32; 3] {
         [self.offset, self.token_stride, self.head_stride]
     }
 
-    fn check(&self, what: &'static str, (tokens, heads, head_dim): (u32, u32, u32)) -> Result<()> {
+    pub(crate) fn check(&self, what: &'static str, (tokens, heads, head_dim): (u32, u32, u32)) -> Result<()> {
         let refuse = |reason| Err(OperationError::Shape { what, reason });
         if let Some(stride) = self.strides().into_iter().find(|stride| !stride.is_multiple_of(LANES)) {
             return refuse(format!("an offset or a stride of {stride} elements; give multiples of {LANES}"));

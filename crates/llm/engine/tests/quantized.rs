@@ -6,11 +6,10 @@ use warpwright_llm_step::{Chunk, Score, Tokens};
 
 use crate::fixtures::{MODELS, chunk, difference, engine, expected, generate, step};
 
-/// Mean differences of log-probabilities. Weights are the same on both sides; activations are rounded to bf16 (which
-/// changes experts of tokens now and then), and to
-/// e4m3 where many rows are multiplied with fp8. (The formats themselves move those of these models by 0.09 to 0.52 in
-/// fp8, 0.21 to 1.10 in int4: random weights have no directions that matter little.)
-const OF_BF16: f32 = 0.15;
+/// Mean differences of log-probabilities, beside that of torch's bf16. Weights are the same on both sides; activations
+/// are rounded to bf16, and to e4m3 where many rows are multiplied with fp8. (The formats themselves move those of
+/// these models by 0.09 to 0.52 in fp8, 0.21 to 1.10 in int4: random weights have no directions that matter little.)
+const OF_BF16: f32 = 0.1;
 const OF_E4M3: f32 = 0.65;
 
 #[test]
@@ -29,7 +28,7 @@ fn quantized_weights_have_the_log_probabilities_of_the_oracle() {
             let output = step(&mut engine, both.to_vec()).remove(1);
             let many: Vec<f32> = output.scored.iter().map(|scored| scored.log_probability).collect();
             for (what, found, bound) in [("few", few, OF_BF16), ("many", many, of_many)] {
-                let mean = difference(&found, wanted);
+                let (mean, bound) = (difference(&found, wanted), bound + expected.bf16);
                 assert!(mean < bound, "{model} in {data_type:?}, {what} rows: a mean difference of {mean}");
             }
         }

@@ -4,6 +4,7 @@ use warpwright::runtime::{Buffer, Storable};
 
 use crate::attention::PagedCache;
 use crate::operations::{OperationError, Result, expect_length};
+use crate::rope::HeadRows;
 
 /// The operation's name in errors.
 pub(super) const OPERATION: &str = "decode attention";
@@ -171,6 +172,8 @@ pub struct DecodeBuffers<'l, T> {
     pub table: &'l Buffer<u32>,
     /// The length of each sequence, the queries' own keys included: (batch).
     pub lengths: &'l Buffer<u32>,
+    /// Gates of O, as Q: each element of O is multiplied by the sigmoid of its gate. `None`: by 1.
+    pub gates: Option<HeadRows<'l, T>>,
     /// O, as Q.
     pub output: &'l mut Buffer<T>,
     /// The natural logarithm of each query's sum of exponentials, (batch, queries, query heads):
@@ -185,6 +188,11 @@ impl<T: Storable> DecodeBuffers<'_, T> {
         expect_length("the pool of V", shape.pool_elements(), self.values.len())?;
         expect_length("the block table", shape.table_entries(), self.table.len())?;
         expect_length("the lengths of sequences", shape.batch as usize, self.lengths.len())?;
+        if let Some(gates) = &self.gates {
+            let Heads { query_heads, head_dim, .. } = shape.heads;
+            let tokens = shape.batch * shape.queries;
+            gates.check("the gates of decode attention", (tokens, query_heads, head_dim))?;
+        }
         expect_length("the output of decode attention", shape.query_elements(), self.output.len())?;
         expect_length("the LSE of decode attention", shape.query_rows(), self.lse.len())
     }

@@ -10,7 +10,6 @@ use super::linear::Linear;
 use super::norm::Norm;
 use super::paged;
 use crate::error::Result;
-use crate::kernels::gates::HeadGates;
 use crate::kernels::product::Epilogue;
 use crate::models::Config;
 use crate::number::Number;
@@ -89,11 +88,11 @@ impl<T: Number> Attention<T> {
         let queries = self.rotate(pass, &projected, cache)?;
         let mut attended = pass.rows_of(query_heads * head_dim)?;
         let heads = Heads { query_heads, key_heads, head_dim };
-        paged::attend(pass, heads, &queries, cache, &mut attended)?;
-        pass.memory.give(queries);
-        let gated = self.gate(pass, attended, projected)?;
-        self.output.apply_to(pass, &gated, (x, Epilogue::Add))?;
-        pass.memory.give(gated);
+        let (token_stride, head_stride) = (self.projection.n, 2 * head_dim);
+        let gates = HeadRows { buffer: &projected, offset: head_dim, token_stride, head_stride };
+        paged::attend(pass, heads, &queries, cache, self.has_gate.then_some(gates), &mut attended)?;
+        self.output.apply_to(pass, &attended, (x, Epilogue::Add))?;
+        [projected, queries, attended].into_iter().for_each(|buffer| pass.memory.give(buffer));
         Ok(())
     }
 
@@ -131,22 +130,5 @@ impl<T: Number> Attention<T> {
         };
         pass.operations.rope(pass.stream, &self.shape, buffers)?;
         Ok(rotated)
-    }
-
-    /// The attended heads times their gates.
-    fn gate(&self, pass: &mut Pass<'_, T>, attended: Buffer<T>, projected: Buffer<T>) -> Result<Buffer<T>> {
-        let result = if self.has_gate {
-            let RopeShape { query_heads, head_dim, .. } = self.shape;
-            let (token_stride, head_stride, offset) = (self.projection.n, 2 * head_dim, head_dim);
-            let mut gated = pass.rows_of(query_heads * head_dim)?;
-            let gates = HeadGates { heads: query_heads, head_dim, token_stride, head_stride, offset };
-            gates.launch(pass.on(), (&attended, &projected), &mut gated)?;
-            pass.memory.give(attended);
-            gated
-        } else {
-            attended
-        };
-        pass.memory.give(projected);
-        Ok(result)
     }
 }

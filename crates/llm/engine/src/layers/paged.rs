@@ -10,34 +10,49 @@ use warpwright::prelude::bf16;
 use warpwright::runtime::Buffer;
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use warpwright_kernels::attention::{self, Attention, Mask, PagedCache, Pages};
+use warpwright_kernels::rope::HeadRows;
 
 use super::Pass;
 use super::attention::KeyValues;
 use crate::error::Result;
 use crate::kernels::attention::{AttentionBuffers, PagedAttention};
+use crate::kernels::gates::HeadGates;
 use crate::number::Number;
 
-/// Attention of all queries, (tokens, query heads, head_dim), to the keys up to their positions.
+/// Attention of all queries, (tokens, query heads, head_dim), to the keys up to their positions, times the sigmoid of
+/// the gates.
 pub(super) fn attend<T: Number>(
     pass: &mut Pass<'_, T>,
     heads: Heads,
     queries: &Buffer<T>,
     cache: &KeyValues<T>,
+    gates: Option<HeadRows<'_, T>>,
     output: &mut Buffer<T>,
 ) -> Result<()> {
     let shape = pass.batch.shape;
     let paged = PagedCache { pages_per_sequence: shape.entries, ..pass.cache };
     let few = shape.each.map(|queries| DecodeShape { heads, batch: shape.sequences, queries, cache: paged });
-    let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
     if let Some(few) = few.filter(|few| T::IS_BF16 && few.check().is_ok()) {
-        return decode(
-            pass,
-            &few,
-            queries.cast(),
-            [cache.keys.cast(), cache.values.cast()],
-            output.cast_mut(),
-        );
+        return decode(pass, &few, queries, cache, gates, output);
     }
+    attend_without_gates(pass, heads, paged, queries, cache, output)?;
+    match gates {
+        Some(gates) => multiply_by_gates(pass, heads, gates, output),
+        None => Ok(()),
+    }
+}
+
+/// Attention by kernels that have no gates.
+fn attend_without_gates<T: Number>(
+    pass: &mut Pass<'_, T>,
+    heads: Heads,
+    paged: PagedCache,
+    queries: &Buffer<T>,
+    cache: &KeyValues<T>,
+    output: &mut Buffer<T>,
+) -> Result<()> {
+    let shape = pass.batch.shape;
+    let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
     if T::IS_BF16 && has_wgmma && heads.head_dim.is_multiple_of(16) {
         return attend_many(
             pass,
@@ -67,22 +82,44 @@ pub(super) fn attend<T: Number>(
 fn decode<T: Number>(
     pass: &mut Pass<'_, T>,
     shape: &DecodeShape,
-    queries: &Buffer<bf16>,
-    [keys, values]: [&Buffer<bf16>; 2],
-    output: &mut Buffer<bf16>,
+    queries: &Buffer<T>,
+    cache: &KeyValues<T>,
+    gates: Option<HeadRows<'_, T>>,
+    output: &mut Buffer<T>,
 ) -> Result<()> {
     let mut lse = pass.floats.take(shape.query_rows())?;
     let buffers = DecodeBuffers {
-        queries,
-        keys,
-        values,
+        queries: queries.cast::<bf16>(),
+        keys: cache.keys.cast(),
+        values: cache.values.cast(),
         table: &pass.batch.table,
         lengths: &pass.batch.lengths,
-        output,
+        gates: gates.map(|HeadRows { buffer, offset, token_stride, head_stride }| HeadRows {
+            buffer: buffer.cast(),
+            offset,
+            token_stride,
+            head_stride,
+        }),
+        output: output.cast_mut(),
         lse: &mut lse,
     };
     pass.operations.decode_attention(pass.stream, shape, DecodeOptions::default(), buffers)?;
     pass.floats.give(lse);
+    Ok(())
+}
+
+/// Multiplies attended heads by the sigmoid of their gates.
+fn multiply_by_gates<T: Number>(
+    pass: &mut Pass<'_, T>,
+    Heads { query_heads: heads, head_dim, .. }: Heads,
+    HeadRows { buffer, offset, token_stride, head_stride }: HeadRows<'_, T>,
+    output: &mut Buffer<T>,
+) -> Result<()> {
+    let mut gated = pass.memory.take(output.len())?;
+    let gates = HeadGates { heads, head_dim, token_stride, head_stride, offset };
+    gates.launch(pass.on(), (output, buffer), &mut gated)?;
+    std::mem::swap(output, &mut gated);
+    pass.memory.give(gated);
     Ok(())
 }
 

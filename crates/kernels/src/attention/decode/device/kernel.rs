@@ -48,6 +48,8 @@ pub(crate) struct DecodeAttention {
     pub has_softcap: bool,
     /// Whether there is a sink.
     pub has_sink: bool,
+    /// Whether the output has gates.
+    pub has_gates: bool,
     /// How warps share the work.
     pub plan: DecodePlan,
 }
@@ -59,6 +61,9 @@ pub(crate) struct Inputs<T: Element> {
     table: Global<u32>,
     lengths: Global<u32>,
     pub(super) sink: Global<f32>,
+    /// The gates of the output: the first, and elements from token to token and from head to head.
+    pub(super) gates: Global<T>,
+    pub(super) gate_strides: [Reg<u32>; 3],
     /// Sequences, entries of the block table per sequence, keys that a query sees at most, and CTAs
     /// of a team.
     sizes: [Reg<u32>; 4],

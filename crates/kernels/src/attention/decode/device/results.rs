@@ -229,7 +229,17 @@ impl<T: CacheElement> Results<T> {
         }
         let factor = all.sum.gt(0.0).select(fast::recip(all.sum), 0.0f32);
         let output = self.output.at(query_row as u64 * u64::from(heads.head_dim)).at(column);
-        output.store_vector(all.columns.map(|value| (value * factor).convert::<T>()));
+        let mut values = all.columns.map(|value| value * factor);
+        if self.kernel.has_gates {
+            let [first, token_stride, head_stride] = self.inputs.gate_strides;
+            let (token, head) = (query_row / heads.query_heads, query_row % heads.query_heads);
+            let gates =
+                self.inputs.gates.at(token.mul_wide(token_stride)).at(head * head_stride + first + column);
+            values = std::array::from_fn(|index| {
+                values[index] * gates.at(index as u32).load().convert::<f32>().sigmoid()
+            });
+        }
+        output.store_vector(values.map(|value| value.convert::<T>()));
         if column == 0 {
             self.lse[query_row] = (all.maximum + fast::log2(all.sum)) * std::f32::consts::LN_2;
         }

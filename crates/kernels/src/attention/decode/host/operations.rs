@@ -54,6 +54,7 @@ impl Operations {
     ///     values: &values,
     ///     table: &table,
     ///     lengths: &lengths,
+    ///     gates: None,
     ///     output: &mut output,
     ///     lse: &mut lse,
     /// };
@@ -99,6 +100,7 @@ impl Operations {
             has_window: options.window.is_some(),
             has_softcap: options.softcap.is_some(),
             has_sink: options.sink.is_some(),
+            has_gates: buffers.gates.is_some(),
             plan: DecodePlan::new::<T>(shape, tuning, capability)?,
         };
         let call = Call { stream, kernel, shape, options };
@@ -165,7 +167,8 @@ impl Call<'_> {
         let ctas = kernel.ctas(shape, operations.resident(&compiled)?);
         let window = options.window.unwrap_or(u32::MAX).min(shape.cache.capacity() as u32 + shape.queries);
         let sizes = [shape.batch, shape.cache.pages_per_sequence, window, kernel.team_ctas(ctas)];
-        let DecodeBuffers { queries, table, lengths, output, lse, .. } = buffers;
+        let DecodeBuffers { queries, table, lengths, gates, output, lse, .. } = buffers;
+        let (gates, strides) = gates.map_or((queries, [0; 3]), |gates| (gates.buffer, gates.strides()));
         let sink = options.sink.unwrap_or_else(|| queries.cast());
         let factors = options.factors(shape.heads);
         operations.with_scratch(stream, |scratch: &mut DecodeScratch| {
@@ -174,7 +177,7 @@ impl Call<'_> {
             let arrived = scratch.arrived.at_least_kept(stream, kernel.counters(ctas))?;
             let launch = compiled.shape(ctas);
             let launch = if kernel.plan.is_hopper { launch.overlapping() } else { launch };
-            let inputs = (queries, table, lengths, sink, sizes, factors);
+            let inputs = (queries, table, lengths, sink, gates, strides, sizes, factors);
             let arguments = (keys.passed(), values.passed(), inputs, output, lse, workspace, arrived);
             Ok(compiled.launch(stream, launch, arguments)?)
         })

@@ -12,6 +12,8 @@ pub(super) struct Inputs<T> {
     pub(super) window: Option<u32>,
     pub(super) softcap: Option<f64>,
     pub(super) sink: Option<Vec<f32>>,
+    /// (rows of Q, [query | gate]).
+    pub(super) gates: Option<Vec<T>>,
     pub(super) queries: Vec<T>,
     pub(super) keys: Vec<T>,
     pub(super) values: Vec<T>,
@@ -63,15 +65,19 @@ impl<T: HostNumber> Inputs<T> {
                 (0..4).for_each(|i| column[i] += more[i]);
             }
         }
-        let of_column = |[output, magnitude, squares, values]: [f64; 4]| {
+        let gate = |column: usize| {
+            let gates = self.gates.as_ref().map(|gates| gates[(2 * row + 1) * head_dim as usize + column]);
+            gates.map_or(1.0, |gate| 1.0 / (1.0 + (-gate.exact()).exp()))
+        };
+        let of_column = |(column, [output, magnitude, squares, values]): (usize, [f64; 4])| {
             // A weight below the normal numbers of its type is off by a part of the smallest number.
             let rounding = T::ROUNDING * squares.sqrt() + T::SMALLEST * values.sqrt();
             let tolerance = (DEVIATIONS * rounding + SINGLE * magnitude) / sum;
-            let output = output / sum;
+            let (output, tolerance) = (output / sum * gate(column), tolerance * gate(column));
             (output, tolerance + 1.01 * T::ROUNDING * output.abs() + T::SMALLEST)
         };
         let lse = maximum + sum.ln();
-        (columns.into_iter().map(of_column).collect(), (lse, SINGLE * (1.0 + lse.abs())))
+        (columns.into_iter().enumerate().map(of_column).collect(), (lse, SINGLE * (1.0 + lse.abs())))
     }
 
     /// The first element of a key of a sequence in the pools.

@@ -13,6 +13,7 @@ use super::reference::Inputs;
 use crate::attention::PagedCache;
 use crate::attention::host::pages::{block_table, poison_unused};
 use crate::operations::Operations;
+use crate::rope::HeadRows;
 
 data_types! {
     /// Types of K and V.
@@ -55,6 +56,8 @@ pub(crate) struct DecodeAttentionWorkload {
     softcap: Option<f32>,
     /// A logit per query head that joins the denominator.
     sink: bool,
+    /// Multiply the output by the sigmoid of gates, which follow their queries.
+    gates: bool,
     /// The configuration.
     #[option(flatten)]
     tuning: DecodeTuning,
@@ -68,6 +71,8 @@ struct Set<T> {
     table: Buffer<u32>,
     lengths: Buffer<u32>,
     sink: Option<Buffer<f32>>,
+    /// (batch, queries, query heads, [query | gate]).
+    gates: Option<Buffer<T>>,
     output: Buffer<T>,
     lse: Buffer<f32>,
 }
@@ -101,7 +106,7 @@ impl DecodeAttentionWorkload {
         shape.check()?;
         let (scale, window, softcap) =
             (DecodeOptions::default().scale(shape.heads), self.window, self.softcap);
-        let has_sink = self.sink;
+        let (has_sink, has_gates) = (self.sink, self.gates);
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
             let table = block_table(&shape.cache, &lengths, seed);
@@ -114,12 +119,14 @@ impl DecodeAttentionWorkload {
             };
             let (keys, values) = (pool(!seed)?, pool(!seed - 1)?);
             let sink = || setup.values::<f32>(Values::Normal, !seed - 2, shape.heads.query_heads as usize);
+            let gates = || setup.values::<T>(Values::Normal, !seed - 3, 2 * shape.query_elements());
             Ok(Set {
                 queries: setup.values::<T>(Values::Normal, seed, shape.query_elements())?,
                 keys,
                 values,
                 lengths: setup.input(lengths.len(), |_| lengths.clone())?,
                 sink: has_sink.then(sink).transpose()?,
+                gates: has_gates.then(gates).transpose()?,
                 output: setup.output::<T>(shape.query_elements())?,
                 lse: setup.output::<f32>(shape.query_rows())?,
                 table: setup.input(table.len(), |_| table)?,
@@ -134,6 +141,7 @@ impl DecodeAttentionWorkload {
                     values: &set.values,
                     table: &set.table,
                     lengths: &set.lengths,
+                    gates: set.gates.as_ref().map(|buffer| gates_of(&shape, buffer)),
                     output: &mut set.output,
                     lse: &mut set.lse,
                 };
@@ -146,6 +154,7 @@ impl DecodeAttentionWorkload {
                     window,
                     softcap: softcap.map(f64::from),
                     sink: set.sink.as_ref().map(Buffer::to_vec).transpose()?,
+                    gates: set.gates.as_ref().map(Buffer::to_vec).transpose()?,
                     queries: set.queries.to_vec()?,
                     keys: set.keys.to_vec()?,
                     values: set.values.to_vec()?,
@@ -155,6 +164,12 @@ impl DecodeAttentionWorkload {
                 inputs.verify(&set.output.to_vec()?, &set.lse.to_vec()?)
             }))
     }
+}
+
+/// The gates in a buffer of queries and gates.
+fn gates_of<'l, T>(shape: &DecodeShape, buffer: &'l Buffer<T>) -> HeadRows<'l, T> {
+    let Heads { query_heads, head_dim, .. } = shape.heads;
+    HeadRows { buffer, offset: head_dim, token_stride: 2 * query_heads * head_dim, head_stride: 2 * head_dim }
 }
 
 impl Workload for DecodeAttentionWorkload {
