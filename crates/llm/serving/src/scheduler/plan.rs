@@ -1,7 +1,8 @@
 //! The next step.
 
-use warpwright_llm_step::{Chunk, Score, Step, Tokens};
+use warpwright_llm_step::{Chunk, Score, Step, Token, Tokens};
 
+use super::memory::Memory;
 use super::sequence::Sequence;
 use super::{Flight, Scheduler};
 
@@ -102,6 +103,10 @@ impl Scheduler {
                 return;
             };
             let reuse = sequence.request.prompt_log_probabilities.is_none();
+            let shares = |other: &Sequence| shares_soon(&self.memory, other, &sequence.tokens);
+            if self.options.prefix_caching && reuse && self.running.iter().any(shares) {
+                return;
+            }
             let Some(holding) = self.memory.admit(&sequence.tokens, reuse, self.running.len()) else {
                 return;
             };
@@ -125,6 +130,14 @@ impl Scheduler {
             self.waiting.insert(i, sequence);
         }
     }
+}
+
+/// Whether a prompt begins like one that is still computed, so that it can share more if it waits.
+fn shares_soon(memory: &Memory, other: &Sequence, prompt: &[Token]) -> bool {
+    let Some(holding) = &other.holding else { return false };
+    let most = prompt.len().saturating_sub(1);
+    let common = other.tokens.iter().zip(&prompt[..most]).take_while(|(a, b)| a == b).count();
+    memory.will_share(holding, common)
 }
 
 impl Plan {

@@ -112,6 +112,17 @@ impl Memory {
         Some(Holding { pages, slot, cached, snapshots, published: usable, node })
     }
 
+    /// Whether a sequence that has its first `common` tokens in common with that of `holding` can share
+    /// more of them when the steps that are planned have run.
+    pub(super) fn will_share(&self, holding: &Holding, common: usize) -> bool {
+        let published = holding.published * self.page_tokens;
+        if self.stateful {
+            holding.snapshots.iter().any(|at| (published + 1..=common).contains(&(*at as usize)))
+        } else {
+            common >= published + self.page_tokens
+        }
+    }
+
     /// Pages for the first `tokens` tokens. False, and nothing taken, if there are none.
     pub(super) fn grow(&mut self, holding: &mut Holding, tokens: u32) -> bool {
         let needed = (tokens as usize).div_ceil(self.page_tokens).saturating_sub(holding.pages.len());

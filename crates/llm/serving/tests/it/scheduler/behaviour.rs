@@ -45,6 +45,22 @@ fn a_shared_beginning_is_snapshotted_where_prompts_diverge() {
 }
 
 #[test]
+fn equal_prompts_at_once_are_computed_once() {
+    for (stateful, step_tokens) in [(false, 64), (true, 64), (false, 10), (true, 10)] {
+        let capacity = Capacity { stateful, ..CAPACITY };
+        let mut harness = Harness::new(capacity, Options { step_tokens, ..Options::default() }, 2);
+        let prompt = [wanted(counting(0, 42), 1), wanted(counting(0, 42), 2), wanted(counting(0, 42), 1)];
+        let ids = [0, 1, 2].map(|i| harness.add(&prompt[i]));
+        harness.run();
+        let cached = ids.map(|id| harness.answers[&id].prompt.as_ref().unwrap().cached);
+        assert_eq!(cached, [0, 40, 40], "stateful: {stateful}, {step_tokens} tokens in a step");
+        for (id, wanted) in ids.iter().zip(&prompt) {
+            assert_eq!(harness.answers[id].tokens, alone(capacity, wanted));
+        }
+    }
+}
+
+#[test]
 fn caching_can_be_switched_off() {
     let options = Options { prefix_caching: false, ..Options::default() };
     let mut harness = Harness::new(CAPACITY, options, 2);
