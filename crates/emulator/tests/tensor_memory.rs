@@ -743,6 +743,28 @@ fn pairs_of_singles() {
     }
 }
 
+/// The least and the greatest of three numbers, or of their magnitudes.
+#[test]
+fn extrema_of_three() {
+    let cases: [(&str, [f32; 3], f32); 6] = [
+        ("min.f32", [1.5, -2.0, 0.25], -2.0),
+        ("max.f32", [1.5, -2.0, 0.25], 1.5),
+        ("min.abs.f32", [1.5, -2.0, -0.25], 0.25),
+        ("max.abs.f32", [1.5, -2.0, 0.25], 2.0),
+        ("max.NaN.abs.f32", [1.5, f32::NAN, -0.25], f32::NAN),
+        ("max.abs.f32", [f32::NAN, -0.5, -0.25], 0.5),
+    ];
+    for (instruction, [a, b, c], expected) in cases {
+        let body = format!(
+            "ld.global.v2.f32 {{%f1, %f2}}, [%p0]; ld.global.f32 %f3, [%p0+8];
+            {instruction} %f4, %f1, %f2, %f3; st.global.f32 [%p0], %f4;"
+        );
+        let finished = ran(&blackwell(1, &body), shape(1, 1), &[crate::common::floats([a, b, c])]);
+        let found = finished.floats(0)[0];
+        assert!(found == expected || found.is_nan() && expected.is_nan(), "{instruction}: {found}");
+    }
+}
+
 /// A product with scales of blocks: the kind, the word after `.block_scale`, the numbers and the bits
 /// of A's and B's types, the elements of a block, and the number of the scales' type.
 #[derive(Clone, Copy, Debug)]

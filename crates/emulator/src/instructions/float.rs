@@ -159,6 +159,8 @@ fn approximation(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> 
 fn extremum(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let mode = extremum_mode(i, w);
     let ty = w.ty()?;
+    // Of three operands `.abs` is not `.xorsign.abs`: the result is one of the magnitudes.
+    let kept = if i.opcode.has("abs") && !mode.xor_sign { i32::MAX as u32 } else { u32::MAX };
     match (ty, i.operands.len()) {
         (Type::F64, _) => {
             let maximum = mode.maximum;
@@ -169,7 +171,8 @@ fn extremum(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Resul
             ty,
             &[ty; 3],
             three(move |a: u32, b: u32, c: u32| {
-                compare::extremum(Format::F32, compare::extremum(Format::F32, a, b, mode), c, mode)
+                let first = compare::extremum(Format::F32, a & kept, b & kept, mode);
+                compare::extremum(Format::F32, first, c & kept, mode)
             }),
         ),
         (Type::F32, _) => {
