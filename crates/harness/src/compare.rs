@@ -5,8 +5,8 @@ use std::fmt;
 
 use rayon::prelude::*;
 
+use crate::error::Result;
 use crate::number::HostNumber;
-use crate::workload::Result;
 
 /// A result that agrees with its reference.
 #[derive(Clone, Debug, Default, PartialEq)]

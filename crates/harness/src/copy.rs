@@ -3,10 +3,11 @@
 use warpwright::runtime::LaunchCounts;
 
 use crate::compare::exactly;
+use crate::error::Result;
 use crate::number::Values;
 use crate::prepared::Prepared;
 use crate::setup::Setup;
-use crate::workload::{Result, Work};
+use crate::work::Work;
 
 /// A copy that reads half of `work.bytes` and writes the other half.
 pub(crate) fn prepare(setup: &Setup, work: Work) -> Result<Box<dyn Prepared>> {

@@ -98,6 +98,7 @@ extern crate self as warpwright_harness;
 
 mod compare;
 mod copy;
+mod error;
 mod number;
 mod options;
 mod prepared;
@@ -106,6 +107,7 @@ mod reference;
 mod resources;
 mod search;
 mod setup;
+mod work;
 mod workload;
 
 /// The types that [`data_types!`] knows.
@@ -115,6 +117,7 @@ pub mod types {
 }
 
 pub use compare::{Compared, Mismatch, Verified, compare, compare_parallel, compare_parts, exactly, merge};
+pub use error::{Refused, Result};
 pub use number::{HostNumber, Values};
 pub use options::{Form, OptionError, OptionErrorKind, OptionSpec, OptionValue, Options, not_a_choice};
 pub use prepared::{Launched, Prepared, Rotation, SharedRotation};
@@ -126,4 +129,5 @@ pub use search::{Candidate, Search};
 pub use serde_json::Value as Json;
 pub use setup::Setup;
 pub use warpwright_harness_macros::{OptionValue, Options};
-pub use workload::{DynWorkload, Entry, Ladder, Measure, Refused, Result, Work, Workload};
+pub use work::Work;
+pub use workload::{DynWorkload, Entry, Ladder, Measure, Workload};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpwright::runtime::{LaunchCounts, Stream};
 
 use crate::compare::{Verified, merge};
-use crate::workload::Result;
+use crate::error::Result;
 
 /// A workload with its inputs and outputs on a device.
 pub trait Prepared {

@@ -2,7 +2,7 @@
 
 use warpwright::runtime::LaunchRecord;
 
-use crate::workload::Result;
+use crate::error::Result;
 
 /// What a launch takes of an SM, and the occupancy that results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

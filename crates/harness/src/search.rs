@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use crate::error::Result;
 use crate::options::Options;
 use crate::prepared::Prepared;
 use crate::setup::Setup;
-use crate::workload::{Result, Workload};
+use crate::workload::Workload;
 
 /// A configuration to be timed.
 pub struct Candidate {
@@ -126,7 +127,7 @@ mod tests {
     use warpwright::runtime::{Device, LaunchCounts};
 
     use super::*;
-    use crate::workload::Work;
+    use crate::work::Work;
     use crate::{Result, Verified};
 
     /// Refuses a tile of 4 with 2 stages.

@@ -3,9 +3,10 @@
 use warpwright::arch::Capability;
 use warpwright::runtime::{Buffer, Device, Storable};
 
+use crate::error::Result;
 use crate::number::{HostNumber, Values};
 use crate::prepared::Rotation;
-use crate::workload::{Result, Work};
+use crate::work::Work;
 
 /// All sets of buffers together are this many times the size of the L2 cache, up to [`MAX_SETS`].
 const L2_SIZES: u64 = 4;

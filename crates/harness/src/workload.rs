@@ -1,51 +1,17 @@
 //! A kernel as it is described once, and the form in which programs choose it by name.
 
-use std::error::Error;
 use std::fmt;
 
 use serde_json::Value as Json;
 use warpwright::arch::Capability;
 
 use crate::copy;
+use crate::error::Result;
 use crate::options::{OptionError, OptionSpec, Options};
 use crate::prepared::Prepared;
 use crate::search::{GridSearch, Search};
 use crate::setup::Setup;
-
-/// The result of preparing, launching or verifying a workload. Any error will do if its message is
-/// a sentence.
-pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
-
-/// A rule that the options of a workload break on their own or on the device.
-///
-/// [`Workload::prepare`] returns it, or a library's own typed error, so that a refusal is not taken
-/// for a failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(String);
-
-impl Refused {
-    /// The refusal for that reason, a sentence without its full stop.
-    pub fn new(reason: impl Into<String>) -> Self {
-        Self(reason.into())
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Refused {}
-
-/// The least that a launch must do, whatever the algorithm.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Work {
-    /// Arithmetic operations; a multiply-add counts as two.
-    pub operations: f64,
-    /// Bytes of global memory read or written.
-    pub bytes: f64,
-}
+use crate::work::Work;
 
 /// A kernel with its options, buffers, launch and reference.
 ///

@@ -325,5 +325,20 @@ pub struct Kernel {
     pub labels: u32,
 }
 
+/// The location of the first statement of `body`.
+pub(crate) fn first_location(body: &[Statement]) -> Option<Location> {
+    match body.first()? {
+        Statement::Instruction(instruction) => Some(instruction.location),
+        Statement::Block { body, .. } => first_location(body),
+        Statement::If { location, .. }
+        | Statement::Loop { location, .. }
+        | Statement::Break(_, location)
+        | Statement::Continue(_, location)
+        | Statement::Return(location)
+        | Statement::Print { location, .. }
+        | Statement::Assert { location, .. } => Some(*location),
+    }
+}
+
 /// The symbol of the dynamic shared memory.
 pub const DYNAMIC_SHARED: &str = "dynamic_shared";

@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_lang::element::{Element, Kind};
 
-use crate::buffer::{Allocation, Buffer, Storable};
+use crate::allocation::Allocation;
+use crate::buffer::{Buffer, Storable};
 use crate::error::{Error, Result};
 use crate::signature::Parameter;
 use crate::tensor_map::TensorMap;

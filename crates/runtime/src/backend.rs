@@ -11,11 +11,11 @@ use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
-use crate::device::DeviceProperties;
-use crate::error::Result;
-use crate::graph::Node;
+use crate::attributes::{KernelAttributes, LaunchCounts};
+use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
+use crate::properties::DeviceProperties;
 use crate::reading::Reading;
 
 /// A handle of a stream, an event or a host allocation.
@@ -94,8 +94,13 @@ pub(crate) trait Backend: Send + Sync {
     /// parse the text.
     fn load(&self, ptx: &str, parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>>;
 
-    /// A graph of nodes that run one after another, or `None` if a launch of the graph runs each.
-    fn instantiate(&self, _nodes: &[Node]) -> Result<Option<Box<dyn LoadedGraph>>> {
+    /// A graph of what `enqueue` puts on a stream, with these kernels, or `None` if a launch of the graph
+    /// runs its nodes.
+    fn instantiate(
+        &self,
+        _kernels: Vec<Arc<str>>,
+        _enqueue: &dyn Fn(Handle) -> Result<()>,
+    ) -> Result<Option<Box<dyn LoadedGraph>>> {
         Ok(None)
     }
 }
@@ -132,38 +137,29 @@ pub(crate) struct Packed<'a> {
     pub(crate) align: usize,
 }
 
-/// Resources of a kernel, as the assembler reports them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelAttributes {
-    /// Registers per thread; 0 if the device does not report it.
-    pub registers_per_thread: u32,
-    /// Static shared memory per CTA, in bytes.
-    pub shared_bytes: u32,
-    /// Local memory per thread, in bytes.
-    pub local_bytes: u32,
-    /// Maximum number of threads per CTA.
-    pub threads_per_cta: u32,
-}
-
-/// What an emulated launch executed. On a GPU all counts are 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaunchCounts {
-    /// Instructions issued, counted once per warp.
-    pub warp_instructions: u64,
-    /// Instructions issued, counted once per active lane.
-    pub lane_operations: u64,
-    /// Multiply-adds of MMA instructions.
-    pub mma_multiply_adds: u64,
-}
-
-impl std::ops::Add for LaunchCounts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            warp_instructions: self.warp_instructions + other.warp_instructions,
-            lane_operations: self.lane_operations + other.lane_operations,
-            mma_multiply_adds: self.mma_multiply_adds + other.mma_multiply_adds,
-        }
+/// Returns an error if `of`, the device of `what`, is not the device `on`.
+#[inline]
+pub(crate) fn same_device(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
+    if Arc::ptr_eq(of, on) {
+        return Ok(());
     }
+    same_gpu(what, of, on)
+}
+
+#[cold]
+fn same_gpu(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
+    let (of_properties, on_properties) = (of.properties(), on.properties());
+    // Two handles of one GPU share its context. Two emulated devices share nothing, even if their
+    // names are equal.
+    if !of_properties.is_emulated && of_properties.name == on_properties.name {
+        return Ok(());
+    }
+    let name = |properties: &DeviceProperties, other: &DeviceProperties| {
+        if properties.name == other.name {
+            format!("another {}", properties.name)
+        } else {
+            properties.name.clone()
+        }
+    };
+    Err(Error::WrongDevice { what, of: name(of_properties, on_properties), on: on_properties.name.clone() })
 }

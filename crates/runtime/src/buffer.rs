@@ -1,129 +1,50 @@
-//! Device memory.
+//! Buffers of device memory.
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use bytemuck::TransparentWrapper;
 use warpwright_lang::element::Element;
 
-use crate::backend::Backend;
+use crate::allocation::Allocation;
+use crate::capture::expect_no_capture;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::graph::expect_no_capture;
 
 /// An element type of device memory that the host can read: every bit pattern is a valid value.
 pub trait Storable: Element + bytemuck::Pod + Send + Sync {}
 
 impl<T: Element + bytemuck::Pod + Send + Sync> Storable for T {}
 
-/// Allocations whose addresses were returned to the caller. A kernel may access them without
-/// receiving the buffer as an argument.
-static EXPOSED: Mutex<Vec<Weak<Allocation>>> = Mutex::new(Vec::new());
-
-/// Device memory, freed when its last owner is dropped.
-pub(crate) struct Allocation {
-    backend: Arc<dyn Backend>,
-    address: u64,
-    bytes: usize,
-    /// The kernel whose failure left the contents undefined.
-    half_written_by: Mutex<Option<String>>,
-    /// Whether `half_written_by` is set. Every launch reads this flag without taking the lock.
-    is_half_written: AtomicBool,
-    /// Whether this allocation is in [`EXPOSED`].
-    is_exposed: AtomicBool,
-}
-
-impl Allocation {
-    pub(crate) fn new(backend: &Arc<dyn Backend>, length: usize, element_bytes: usize) -> Result<Arc<Self>> {
-        let out_of_memory =
-            || Error::OutOfMemory { bytes: u64::MAX, device: backend.properties().name.clone() };
-        let bytes = length.checked_mul(element_bytes).ok_or_else(out_of_memory)?;
-        let address = backend.allocate(bytes)?;
-        Ok(Arc::new(Self {
-            backend: backend.clone(),
-            address,
-            bytes,
-            half_written_by: Mutex::new(None),
-            is_half_written: AtomicBool::new(false),
-            is_exposed: AtomicBool::new(false),
-        }))
+impl Device {
+    /// A new buffer with a copy of `elements`.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn buffer_from<T: Storable>(&self, elements: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = self.uninitialized(elements.len())?;
+        buffer.upload(elements)?;
+        Ok(buffer)
     }
 
-    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
-        &self.backend
+    /// A new buffer of `length` elements, filled with zero bytes.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn zeros<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
+        let mut buffer = self.uninitialized(length)?;
+        buffer.upload_zeros()?;
+        Ok(buffer)
     }
 
-    pub(crate) fn address(&self) -> u64 {
-        self.address
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn expose(self: &Arc<Self>) {
-        if !self.is_exposed.swap(true, Ordering::Relaxed) {
-            let mut exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
-            exposed.retain(|allocation| allocation.strong_count() > 0);
-            exposed.push(Arc::downgrade(self));
-        }
-    }
-
-    /// The outcome of a launch. After a fault, marks what the kernel could write: `written`, and every
-    /// allocation whose address was returned to the caller.
-    pub(crate) fn mark_after_fault<'a, T>(
-        outcome: Result<T>,
-        written: impl Iterator<Item = &'a Arc<Self>>,
-        (backend, kernel): (&Arc<dyn Backend>, &str),
-    ) -> Result<T> {
-        if matches!(outcome, Err(Error::Fault { .. })) {
-            written.for_each(|allocation| allocation.mark(kernel));
-            Self::mark_exposed(backend, kernel);
-        }
-        outcome
-    }
-
-    /// Marks every allocation of a device whose address was returned to the caller.
-    fn mark_exposed(backend: &Arc<dyn Backend>, kernel: &str) {
-        let exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
-        let alive: Vec<_> = exposed.iter().filter_map(Weak::upgrade).collect();
-        drop(exposed);
-        alive
-            .iter()
-            .filter(|allocation| Arc::ptr_eq(&allocation.backend, backend))
-            .for_each(|allocation| allocation.mark(kernel));
-    }
-
-    /// Returns an error if a failed kernel may have left the buffer half-written.
-    #[inline]
-    pub(crate) fn check(&self) -> Result<()> {
-        if !self.is_half_written.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
-        mark.as_ref().map_or(Ok(()), |kernel| Err(Error::HalfWritten { kernel: kernel.clone() }))
-    }
-
-    /// Records that `kernel`, which could write the buffer, failed.
-    pub(crate) fn mark(&self, kernel: &str) {
-        let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
-        *mark = Some(kernel.to_owned());
-        self.is_half_written.store(true, Ordering::Release);
-    }
-
-    /// Records that the whole buffer was overwritten.
-    pub(crate) fn unmark(&self) {
-        let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
-        *mark = None;
-        self.is_half_written.store(false, Ordering::Release);
-    }
-}
-
-impl Drop for Allocation {
-    fn drop(&mut self) {
-        self.backend.free(self.address);
+    /// A new buffer of `length` elements with undefined contents. On the emulator every byte is
+    /// `0xff`, which is NaN in every float type.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn uninitialized<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
+        Ok(Buffer::over(Allocation::new(&self.backend, length, size_of::<T>())?))
     }
 }
 
@@ -161,7 +82,7 @@ impl<T: Storable> Buffer<T> {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.allocation.bytes / size_of::<T>()
+        self.allocation.bytes() / size_of::<T>()
     }
 
     /// Whether the buffer has no elements.
@@ -171,7 +92,7 @@ impl<T: Storable> Buffer<T> {
 
     /// The size in bytes.
     pub fn bytes(&self) -> usize {
-        self.allocation.bytes
+        self.allocation.bytes()
     }
 
     /// The device address, for a pointer inside a structure, a table of pointers, or an address
@@ -180,12 +101,12 @@ impl<T: Storable> Buffer<T> {
     /// After this call, every failing kernel is assumed to have written the buffer.
     pub fn address(&self) -> u64 {
         self.allocation.expose();
-        self.allocation.address
+        self.allocation.address()
     }
 
     /// The device that the buffer belongs to.
     pub fn device(&self) -> Device {
-        Device { backend: self.allocation.backend.clone() }
+        Device { backend: self.allocation.backend().clone() }
     }
 
     /// Overwrites all elements.
@@ -207,7 +128,7 @@ impl<T: Storable> Buffer<T> {
                 given: elements.len(),
             });
         }
-        self.allocation.backend.upload(self.allocation.address, bytemuck::cast_slice(elements))?;
+        self.allocation.backend().upload(self.allocation.address(), bytemuck::cast_slice(elements))?;
         self.allocation.unmark();
         Ok(())
     }
@@ -228,7 +149,7 @@ impl<T: Storable> Buffer<T> {
         let zeros = vec![0u8; BLOCK.min(self.bytes())];
         for start in (0..self.bytes()).step_by(BLOCK) {
             let bytes = BLOCK.min(self.bytes() - start);
-            self.allocation.backend.upload(self.allocation.address + start as u64, &zeros[..bytes])?;
+            self.allocation.backend().upload(self.allocation.address() + start as u64, &zeros[..bytes])?;
         }
         self.allocation.unmark();
         Ok(())
@@ -241,8 +162,8 @@ impl<T: Storable> Buffer<T> {
     pub fn write_at(&mut self, start: usize, elements: &[T]) -> Result<()> {
         expect_no_capture("Buffer::write_at")?;
         let range = self.checked(start..start.saturating_add(elements.len()))?;
-        let address = self.allocation.address + (range.start * size_of::<T>()) as u64;
-        self.allocation.backend.upload(address, bytemuck::cast_slice(elements))
+        let address = self.allocation.address() + (range.start * size_of::<T>()) as u64;
+        self.allocation.backend().upload(address, bytemuck::cast_slice(elements))
     }
 
     /// All elements.
@@ -262,9 +183,9 @@ impl<T: Storable> Buffer<T> {
         expect_no_capture("Buffer::read")?;
         let range = self.checked(range)?;
         let mut elements = vec![T::zeroed(); range.len()];
-        let address = self.allocation.address + (range.start * size_of::<T>()) as u64;
+        let address = self.allocation.address() + (range.start * size_of::<T>()) as u64;
         self.allocation.check()?;
-        self.allocation.backend.download(address, bytemuck::cast_slice_mut(&mut elements))?;
+        self.allocation.backend().download(address, bytemuck::cast_slice_mut(&mut elements))?;
         // The download waited for earlier kernels; one of them may have failed.
         self.allocation.check()?;
         Ok(elements)

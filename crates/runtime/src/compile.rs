@@ -14,7 +14,7 @@ use warpwright_lang::pointer::{In, Out};
 use warpwright_lang::tensor_map;
 
 use crate::arguments::{Argument, Arguments};
-use crate::backend::LaunchCounts;
+use crate::attributes::LaunchCounts;
 use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
 use crate::error::{Error, Result};

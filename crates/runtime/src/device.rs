@@ -1,4 +1,4 @@
-//! Devices: selection and properties.
+//! Devices: selection, checks and counters.
 
 use std::sync::Arc;
 
@@ -7,17 +7,14 @@ use warpwright_count::Counters;
 use warpwright_emulator::{Schedule, available_host_bytes};
 
 use crate::backend::Backend;
-use crate::buffer::{Allocation, Buffer, Storable};
+use crate::capture::expect_no_capture;
 use crate::cuda::Cuda;
 use crate::dry_run::DryRun;
 use crate::emulated::Emulated;
 use crate::error::{Error, Result};
-use crate::graph::expect_no_capture;
-use crate::host::HostBuffer;
 use crate::launch_log::LaunchRecord;
-use crate::module::Module;
+use crate::properties::DeviceProperties;
 use crate::reading::Reading;
-use crate::stream::{Event, Stream};
 
 /// The environment variable that names the default device.
 const DEVICE_VARIABLE: &str = "WARPWRIGHT_DEVICE";
@@ -35,34 +32,6 @@ const DEVICE_VARIABLE: &str = "WARPWRIGHT_DEVICE";
 #[derive(Clone)]
 pub struct Device {
     pub(crate) backend: Arc<dyn Backend>,
-}
-
-/// Properties of a device.
-#[derive(Clone, Debug)]
-pub struct DeviceProperties {
-    /// The name that selects it: `cuda:0`, `emu:h200`.
-    pub name: String,
-    /// NVIDIA's product name.
-    pub product: String,
-    /// Whether it is emulated.
-    pub is_emulated: bool,
-    /// Limits of its compute capability. For a GPU newer than the table, those of the nearest
-    /// earlier capability.
-    pub capability: &'static Capability,
-    /// The PTX `.target`: `sm_90a`.
-    pub target: String,
-    /// Number of SMs.
-    pub sm_count: u32,
-    /// Global memory, in bytes.
-    pub global_bytes: u64,
-    /// L2 cache, in bytes.
-    pub l2_bytes: u64,
-    /// Maximum SM clock, in MHz.
-    pub boost_mhz: u32,
-    /// DRAM bandwidth, in bytes per second.
-    pub bytes_per_second: f64,
-    /// The CUDA version of the driver, as (major, minor); `None` on the emulator.
-    pub driver: Option<(u32, u32)>,
 }
 
 impl Device {
@@ -282,68 +251,6 @@ impl Device {
         }
     }
 
-    /// A new buffer with a copy of `elements`.
-    ///
-    /// # Errors
-    /// There is not enough memory.
-    pub fn buffer_from<T: Storable>(&self, elements: &[T]) -> Result<Buffer<T>> {
-        let mut buffer = self.uninitialized(elements.len())?;
-        buffer.upload(elements)?;
-        Ok(buffer)
-    }
-
-    /// A new buffer of `length` elements, filled with zero bytes.
-    ///
-    /// # Errors
-    /// There is not enough memory.
-    pub fn zeros<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
-        let mut buffer = self.uninitialized(length)?;
-        buffer.upload_zeros()?;
-        Ok(buffer)
-    }
-
-    /// A new buffer of `length` elements with undefined contents. On the emulator every byte is
-    /// `0xff`, which is NaN in every float type.
-    ///
-    /// # Errors
-    /// There is not enough memory.
-    pub fn uninitialized<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
-        Ok(Buffer::over(Allocation::new(&self.backend, length, size_of::<T>())?))
-    }
-
-    /// A new buffer in page-locked host memory, filled with zero bytes. Copies between it and this
-    /// device need no staging buffer.
-    ///
-    /// # Errors
-    /// There is not enough memory.
-    pub fn host_buffer<T: Storable>(&self, length: usize) -> Result<HostBuffer<T>> {
-        HostBuffer::new(&self.backend, length)
-    }
-
-    /// A new stream. Work on one stream is ordered; work on two streams is not.
-    ///
-    /// # Errors
-    /// The driver returns an error.
-    pub fn stream(&self) -> Result<Stream> {
-        Stream::new(&self.backend)
-    }
-
-    /// A new event that is not recorded.
-    ///
-    /// # Errors
-    /// The driver returns an error.
-    pub fn event(&self) -> Result<Event> {
-        Event::new(&self.backend)
-    }
-
-    /// Loads PTX text.
-    ///
-    /// # Errors
-    /// The text is not valid PTX, or the device cannot run it. The message names the lines.
-    pub fn load_ptx(&self, text: &str) -> Result<Module> {
-        Module::load(&self.backend, text)
-    }
-
     /// Waits until all work on the device is complete.
     ///
     /// # Errors
@@ -362,31 +269,4 @@ impl std::fmt::Debug for Device {
 
 fn emulated_names() -> String {
     ARCHITECTURES.iter().map(|arch| arch.name).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns an error if `of`, the device of `what`, is not the device `on`.
-#[inline]
-pub(crate) fn same_device(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
-    if Arc::ptr_eq(of, on) {
-        return Ok(());
-    }
-    same_gpu(what, of, on)
-}
-
-#[cold]
-fn same_gpu(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
-    let (of_properties, on_properties) = (of.properties(), on.properties());
-    // Two handles of one GPU share its context. Two emulated devices share nothing, even if their
-    // names are equal.
-    if !of_properties.is_emulated && of_properties.name == on_properties.name {
-        return Ok(());
-    }
-    let name = |properties: &DeviceProperties, other: &DeviceProperties| {
-        if properties.name == other.name {
-            format!("another {}", properties.name)
-        } else {
-            properties.name.clone()
-        }
-    };
-    Err(Error::WrongDevice { what, of: name(of_properties, on_properties), on: on_properties.name.clone() })
 }

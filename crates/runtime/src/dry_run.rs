@@ -11,12 +11,13 @@ use warpwright_count::Counters;
 use warpwright_emulator::tensor_map;
 use warpwright_ptx::syntax::{Linkage, Module, StateSpace, Statement, Variable};
 
-use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};
-use crate::device::DeviceProperties;
+use crate::attributes::{KernelAttributes, LaunchCounts};
+use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed};
 use crate::emulated::{allocate_host, free_host};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
+use crate::properties::DeviceProperties;
 use crate::signature::type_bytes;
 
 /// Alignment of allocations, as in the driver.

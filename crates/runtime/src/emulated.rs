@@ -17,11 +17,12 @@ use warpwright_emulator::{
 };
 use warpwright_ptx::syntax;
 
-use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};
-use crate::device::DeviceProperties;
+use crate::attributes::{KernelAttributes, LaunchCounts};
+use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
+use crate::properties::DeviceProperties;
 
 /// Alignment of host memory: enough for any element and any vector copy.
 const HOST_ALIGN: usize = 256;

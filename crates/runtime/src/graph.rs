@@ -4,19 +4,49 @@
 //! the list ([`Backend::instantiate`]); elsewhere a launch of the graph runs the nodes. No code of the
 //! user runs while the driver captures.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use smallvec::SmallVec;
-
-use crate::arguments::{Argument, MANY_ARGUMENTS};
-use crate::backend::{Backend, Handle, LaunchCounts, LoadedGraph, LoadedKernel, Packed};
-use crate::buffer::Allocation;
-use crate::device::{Device, same_device};
+use crate::attributes::LaunchCounts;
+use crate::backend::{Backend, LoadedGraph, same_device};
+use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::launch::Launch;
+use crate::node::Node;
 use crate::stream::Stream;
+
+impl Stream {
+    /// Records the work that `work` puts on the stream, in place of running it. The graph runs it at
+    /// each launch, with the arguments that it has here, for less of the host's time than launches of
+    /// its kernels take.
+    ///
+    /// Kernels, [`copy`](Self::copy) and [`fill`](Self::fill) are recorded, also those of other
+    /// threads on this stream. The graph owns a reference to each kernel and each buffer among the
+    /// arguments. Memory that a kernel reaches by an address in another argument must outlive the
+    /// graph, as it must outlive a launch.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Launch};
+    /// # let device = Device::named("emu:h200")?; let ptx = include_str!("../tests/ptx/vector.ptx");
+    /// let add = device.load_ptx(ptx)?.function("add")?;
+    /// let x = device.buffer_from(&[1.0f32, 2.0, 3.0])?;
+    /// let mut sum = device.zeros::<f32>(3)?;
+    /// let stream = device.stream()?;
+    /// let graph = stream.capture(|stream| add.launch(stream, Launch::new(1, 128), (&sum, &x, &sum, 3u32)))?;
+    /// for _ in 0..5 {
+    ///     graph.launch(&stream)?;
+    /// }
+    /// assert_eq!(sum.to_vec()?, [5.0, 10.0, 15.0]);
+    /// # Ok::<(), warpwright_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `work` fails; it waits for the stream, reads or overwrites a buffer from the host, or uses an
+    /// event of the stream, which no graph records; or the driver refuses the graph.
+    pub fn capture<T, E: From<Error>>(&self, work: impl FnOnce(&Self) -> Result<T, E>) -> Result<Graph, E> {
+        let capture = self.capture.begin()?;
+        work(self)?;
+        Ok(Graph::new(&self.backend, capture.end())?)
+    }
+}
 
 /// Work that [`Stream::capture`] recorded. It runs in the order in which it was recorded.
 ///
@@ -30,8 +60,12 @@ pub struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(backend: &Arc<dyn Backend>, nodes: Vec<Node>) -> Result<Self> {
-        Ok(Self { loaded: backend.instantiate(&nodes)?, nodes, backend: backend.clone() })
+    fn new(backend: &Arc<dyn Backend>, nodes: Vec<Node>) -> Result<Self> {
+        let mut kernels: Vec<_> = nodes.iter().filter_map(Node::kernel_name).cloned().collect();
+        kernels.sort_unstable();
+        kernels.dedup();
+        let enqueue = |stream| nodes.iter().try_for_each(|node| node.enqueue(&**backend, stream).map(drop));
+        Ok(Self { loaded: backend.instantiate(kernels, &enqueue)?, nodes, backend: backend.clone() })
     }
 
     /// The device of the graph.
@@ -72,150 +106,5 @@ impl Graph {
 impl std::fmt::Debug for Graph {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Graph({} nodes)", self.len())
-    }
-}
-
-/// One operation of a stream, with references to what it needs.
-#[derive(Clone)]
-pub(crate) enum Node {
-    Kernel(Arc<KernelNode>),
-    Copy { to: Arc<Allocation>, from: Arc<Allocation> },
-    Fill { buffer: Arc<Allocation>, byte: u8 },
-}
-
-impl Node {
-    /// A launch of a kernel.
-    pub(crate) fn launch(
-        (name, kernel): (&Arc<str>, &Arc<dyn LoadedKernel>),
-        launch: Launch,
-        arguments: &[Argument<'_>],
-        packed: &[Packed<'_>],
-    ) -> Self {
-        Self::Kernel(Arc::new(KernelNode {
-            name: name.clone(),
-            kernel: kernel.clone(),
-            launch,
-            arguments: packed.iter().map(|argument| (argument.bytes.to_vec(), argument.align)).collect(),
-            accessed: arguments.iter().flat_map(Argument::allocations).cloned().collect(),
-            written: arguments.iter().flat_map(Argument::written).cloned().collect(),
-        }))
-    }
-
-    /// The name of the kernel, if it is one.
-    pub(crate) fn kernel_name(&self) -> Option<&Arc<str>> {
-        match self {
-            Self::Kernel(kernel) => Some(&kernel.name),
-            _ => None,
-        }
-    }
-
-    /// Puts the operation on a stream, unless it reads what a failed kernel left half-written.
-    pub(crate) fn run(&self, backend: &Arc<dyn Backend>, stream: Handle) -> Result<LaunchCounts> {
-        self.read().iter().try_for_each(|allocation| allocation.check())?;
-        let outcome = self.enqueue(&**backend, stream);
-        match self {
-            Self::Kernel(kernel) => {
-                Allocation::mark_after_fault(outcome, kernel.written.iter(), (backend, &kernel.name))
-            }
-            Self::Copy { to, .. } | Self::Fill { buffer: to, .. } => outcome.inspect(|_| to.unmark()),
-        }
-    }
-
-    /// Puts the operation on a stream.
-    pub(crate) fn enqueue(&self, backend: &dyn Backend, stream: Handle) -> Result<LaunchCounts> {
-        match self {
-            Self::Kernel(kernel) => return kernel.enqueue(stream),
-            Self::Copy { to, from } => backend.copy(stream, to.address(), from.address(), from.bytes())?,
-            Self::Fill { buffer, byte } => backend.fill(stream, buffer.address(), *byte, buffer.bytes())?,
-        }
-        Ok(LaunchCounts::default())
-    }
-
-    /// The memory that must not be half-written.
-    fn read(&self) -> &[Arc<Allocation>] {
-        match self {
-            Self::Kernel(kernel) => &kernel.accessed,
-            Self::Copy { from, .. } => std::slice::from_ref(from),
-            Self::Fill { .. } => &[],
-        }
-    }
-}
-
-/// A launch of a kernel.
-pub(crate) struct KernelNode {
-    name: Arc<str>,
-    kernel: Arc<dyn LoadedKernel>,
-    launch: Launch,
-    /// The bytes of each argument, and their alignment.
-    arguments: Vec<(Vec<u8>, usize)>,
-    accessed: Vec<Arc<Allocation>>,
-    written: Vec<Arc<Allocation>>,
-}
-
-impl KernelNode {
-    fn enqueue(&self, stream: Handle) -> Result<LaunchCounts> {
-        let packed: SmallVec<[Packed<'_>; MANY_ARGUMENTS]> =
-            self.arguments.iter().map(|(bytes, align)| Packed { bytes, align: *align }).collect();
-        self.kernel.launch(stream, &self.launch, &packed)
-    }
-}
-
-/// What a stream records. Outside a capture, a launch only reads a flag.
-#[derive(Default)]
-pub(crate) struct Recording {
-    is_on: AtomicBool,
-    nodes: Mutex<Vec<Node>>,
-}
-
-thread_local! {
-    /// The captures that this thread is inside of.
-    static CAPTURES: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Returns an error if this thread is inside a capture.
-pub(crate) fn expect_no_capture(call: &'static str) -> Result<()> {
-    if CAPTURES.get() == 0 { Ok(()) } else { Err(Error::InCapture { call }) }
-}
-
-impl Recording {
-    #[inline]
-    pub(crate) fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn add(&self, node: Node) {
-        self.nodes().push(node);
-    }
-
-    /// Begins a capture, which ends when the returned value is dropped.
-    pub(crate) fn begin(&self) -> Result<Capture<'_>> {
-        if self.is_on.swap(true, Ordering::AcqRel) {
-            return Err(Error::InCapture { call: "Stream::capture" });
-        }
-        CAPTURES.set(CAPTURES.get() + 1);
-        Ok(Capture(self))
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, Vec<Node>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A capture in progress.
-pub(crate) struct Capture<'a>(&'a Recording);
-
-impl Capture<'_> {
-    /// Ends the capture with the nodes that were recorded.
-    pub(crate) fn end(self) -> Vec<Node> {
-        std::mem::take(&mut self.0.nodes())
-    }
-}
-
-impl Drop for Capture<'_> {
-    fn drop(&mut self) {
-        CAPTURES.set(CAPTURES.get() - 1);
-        self.0.is_on.store(false, Ordering::Release);
-        let recorded = std::mem::take(&mut *self.0.nodes());
-        drop(recorded);
     }
 }

@@ -4,11 +4,60 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::backend::Backend;
-use crate::buffer::Storable;
+use crate::backend::{Backend, same_device};
+use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
 use crate::error::Result;
-use crate::stream::{Event, Stream};
+use crate::stream::{Event, Stream, same_length};
+
+impl Device {
+    /// A new buffer in page-locked host memory, filled with zero bytes. Copies between it and this
+    /// device need no staging buffer.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn host_buffer<T: Storable>(&self, length: usize) -> Result<HostBuffer<T>> {
+        HostBuffer::new(&self.backend, length)
+    }
+}
+
+impl Stream {
+    /// Copies all elements of `from` to the device.
+    ///
+    /// # Errors
+    /// The lengths or devices differ, or the device is lost.
+    pub fn copy_to_device<T: Storable>(&self, to: &mut Buffer<T>, from: &mut HostBuffer<T>) -> Result<()> {
+        self.expect_no_capture("Stream::copy_to_device")?;
+        self.owns("the target of the copy", to)?;
+        same_device("the host buffer", &from.backend, &self.backend)?;
+        same_length(to.len(), from.len())?;
+        // SAFETY: the host buffer is not written or freed before the event recorded next is
+        // reached.
+        unsafe {
+            self.backend.copy_to_device(self.handle, to.allocation.address(), from.pointer, to.bytes())?;
+        }
+        to.allocation.unmark();
+        from.used_by(self)
+    }
+
+    /// Copies all elements of `from` to the host.
+    ///
+    /// # Errors
+    /// The lengths or devices differ, `from` may be half-written, or the device is lost.
+    pub fn copy_to_host<T: Storable>(&self, to: &mut HostBuffer<T>, from: &Buffer<T>) -> Result<()> {
+        self.expect_no_capture("Stream::copy_to_host")?;
+        self.owns("the source of the copy", from)?;
+        same_device("the host buffer", &to.backend, &self.backend)?;
+        same_length(to.len(), from.len())?;
+        from.allocation.check()?;
+        // SAFETY: the host buffer is not accessed or freed before the event recorded next is
+        // reached.
+        unsafe {
+            self.backend.copy_to_host(self.handle, to.pointer, from.allocation.address(), from.bytes())?;
+        }
+        to.used_by(self)
+    }
+}
 
 /// `length` elements of page-locked host memory. Copies between it and a device are asynchronous.
 ///
@@ -29,7 +78,7 @@ unsafe impl<T: Storable> Send for HostBuffer<T> {}
 unsafe impl<T: Storable> Sync for HostBuffer<T> {}
 
 impl<T: Storable> HostBuffer<T> {
-    pub(crate) fn new(backend: &Arc<dyn Backend>, length: usize) -> Result<Self> {
+    fn new(backend: &Arc<dyn Backend>, length: usize) -> Result<Self> {
         let bytes = length
             .checked_mul(size_of::<T>())
             .ok_or_else(|| crate::Error::OutOfMemory { bytes: u64::MAX, device: "the host".to_owned() })?;
@@ -81,16 +130,8 @@ impl<T: Storable> HostBuffer<T> {
         self.under_way.iter().try_for_each(Event::synchronize)
     }
 
-    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
-        &self.backend
-    }
-
-    pub(crate) fn pointer(&self) -> NonNull<u8> {
-        self.pointer
-    }
-
     /// Records that the work on `stream` so far uses the buffer.
-    pub(crate) fn used_by(&mut self, stream: &Stream) -> Result<()> {
+    fn used_by(&mut self, stream: &Stream) -> Result<()> {
         // Without an event to wait for, the copy must complete now.
         let reached = stream.record().inspect_err(|_| drop(stream.synchronize()))?;
         self.under_way.retain(|event| !matches!(event.is_reached(), Ok(true)));

@@ -3,7 +3,7 @@
 use warpwright_arch::Capability;
 use warpwright_ptx::syntax;
 
-use crate::backend::KernelAttributes;
+use crate::attributes::KernelAttributes;
 use crate::error::{Error, Result};
 
 /// Extents along x, y and z, from one number or a tuple or array of up to three.

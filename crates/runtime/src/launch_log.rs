@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpwright_arch::{Capability, KernelResources, Occupancy};
 
-use crate::backend::KernelAttributes;
+use crate::attributes::KernelAttributes;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 

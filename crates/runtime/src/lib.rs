@@ -18,9 +18,12 @@
 //! # Ok::<(), warpwright_runtime::Error>(())
 //! ```
 
+mod allocation;
 mod arguments;
+mod attributes;
 mod backend;
 mod buffer;
+mod capture;
 mod compile;
 mod cuda;
 mod device;
@@ -32,6 +35,8 @@ mod host;
 mod launch;
 mod launch_log;
 mod module;
+mod node;
+mod properties;
 mod reading;
 mod signature;
 mod stream;
@@ -45,16 +50,17 @@ pub mod cublas {
 }
 
 pub use arguments::{Argument, Arguments, AsArgument, KernelArguments};
-pub use backend::{KernelAttributes, LaunchCounts};
+pub use attributes::{KernelAttributes, LaunchCounts};
 pub use buffer::{Buffer, Storable};
 pub use compile::{Compiled, HostParameter, LaunchShape, ptx};
-pub use device::{Device, DeviceProperties};
+pub use device::Device;
 pub use error::{Error, Result, TensorMapMismatch};
 pub use graph::Graph;
 pub use host::HostBuffer;
 pub use launch::{Extents, Launch};
 pub use launch_log::LaunchRecord;
 pub use module::{Function, Module};
+pub use properties::DeviceProperties;
 pub use reading::Reading;
 pub use signature::{Parameter, ParameterKind};
 pub use stream::{Event, Stream};

@@ -7,17 +7,28 @@ use warpwright_arch::{KernelResources, Occupancy};
 use warpwright_ir as ir;
 use warpwright_ptx::syntax;
 
+use crate::allocation::Allocation;
 use crate::arguments::{self, Argument, KernelArguments, MANY_ARGUMENTS};
-use crate::backend::{Backend, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};
-use crate::buffer::Allocation;
-use crate::device::{Device, same_device};
+use crate::attributes::{KernelAttributes, LaunchCounts};
+use crate::backend::{Backend, LoadedKernel, LoadedModule, Packed, same_device};
+use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::graph::Node;
 use crate::launch::{Launch, RequiredExtents};
 use crate::launch_log::LaunchRecord;
+use crate::node::Node;
 use crate::signature::{self, Parameter};
 use crate::stream::Stream;
 use crate::tensor_map_parameter::{self, TensorMapParameter};
+
+impl Device {
+    /// Loads PTX text.
+    ///
+    /// # Errors
+    /// The text is not valid PTX, or the device cannot run it. The message names the lines.
+    pub fn load_ptx(&self, text: &str) -> Result<Module> {
+        Module::load(&self.backend, text)
+    }
+}
 
 /// PTX loaded on a device.
 #[derive(Clone)]

@@ -4,12 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::backend::{Backend, Handle};
+use crate::backend::{Backend, Handle, same_device};
 use crate::buffer::{Buffer, Storable};
-use crate::device::{Device, same_device};
+use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Node, Recording};
-use crate::host::HostBuffer;
+use crate::node::{Node, Recording};
+
+impl Device {
+    /// A new stream. Work on one stream is ordered; work on two streams is not.
+    ///
+    /// # Errors
+    /// The driver returns an error.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(&self.backend)
+    }
+
+    /// A new event that is not recorded.
+    ///
+    /// # Errors
+    /// The driver returns an error.
+    pub fn event(&self) -> Result<Event> {
+        Event::new(&self.backend)
+    }
+}
 
 /// A queue of work for a device. Its work runs in order and asynchronously to the host. Only events
 /// order two streams.
@@ -19,7 +36,7 @@ pub struct Stream {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) handle: Handle,
     id: u64,
-    capture: Recording,
+    pub(crate) capture: Recording,
 }
 
 impl Stream {
@@ -45,39 +62,6 @@ impl Stream {
         Device { backend: self.backend.clone() }
     }
 
-    /// Records the work that `work` puts on the stream, in place of running it. The graph runs it at
-    /// each launch, with the arguments that it has here, for less of the host's time than launches of
-    /// its kernels take.
-    ///
-    /// Kernels, [`copy`](Self::copy) and [`fill`](Self::fill) are recorded, also those of other
-    /// threads on this stream. The graph owns a reference to each kernel and each buffer among the
-    /// arguments. Memory that a kernel reaches by an address in another argument must outlive the
-    /// graph, as it must outlive a launch.
-    ///
-    /// ```
-    /// # use warpwright_runtime::{Device, Launch};
-    /// # let device = Device::named("emu:h200")?; let ptx = include_str!("../tests/ptx/vector.ptx");
-    /// let add = device.load_ptx(ptx)?.function("add")?;
-    /// let x = device.buffer_from(&[1.0f32, 2.0, 3.0])?;
-    /// let mut sum = device.zeros::<f32>(3)?;
-    /// let stream = device.stream()?;
-    /// let graph = stream.capture(|stream| add.launch(stream, Launch::new(1, 128), (&sum, &x, &sum, 3u32)))?;
-    /// for _ in 0..5 {
-    ///     graph.launch(&stream)?;
-    /// }
-    /// assert_eq!(sum.to_vec()?, [5.0, 10.0, 15.0]);
-    /// # Ok::<(), warpwright_runtime::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `work` fails; it waits for the stream, reads or overwrites a buffer from the host, or uses an
-    /// event of the stream, which no graph records; or the driver refuses the graph.
-    pub fn capture<T, E: From<Error>>(&self, work: impl FnOnce(&Self) -> Result<T, E>) -> Result<Graph, E> {
-        let capture = self.capture.begin()?;
-        work(self)?;
-        Ok(Graph::new(&self.backend, capture.end())?)
-    }
-
     /// The recording, inside a capture.
     #[inline]
     pub(crate) fn recording(&self) -> Option<&Recording> {
@@ -85,7 +69,7 @@ impl Stream {
     }
 
     /// Returns an error inside a capture.
-    fn expect_no_capture(&self, call: &'static str) -> Result<()> {
+    pub(crate) fn expect_no_capture(&self, call: &'static str) -> Result<()> {
         self.recording().map_or(Ok(()), |_| Err(Error::InCapture { call }))
     }
 
@@ -174,48 +158,12 @@ impl Stream {
         self.run(Node::Fill { buffer: buffer.allocation.clone(), byte })
     }
 
-    /// Copies all elements of `from` to the device.
-    ///
-    /// # Errors
-    /// The lengths or devices differ, or the device is lost.
-    pub fn copy_to_device<T: Storable>(&self, to: &mut Buffer<T>, from: &mut HostBuffer<T>) -> Result<()> {
-        self.expect_no_capture("Stream::copy_to_device")?;
-        self.owns("the target of the copy", to)?;
-        same_device("the host buffer", from.backend(), &self.backend)?;
-        same_length(to.len(), from.len())?;
-        // SAFETY: the host buffer is not written or freed before the event recorded next is
-        // reached.
-        unsafe {
-            self.backend.copy_to_device(self.handle, to.allocation.address(), from.pointer(), to.bytes())?;
-        }
-        to.allocation.unmark();
-        from.used_by(self)
-    }
-
-    /// Copies all elements of `from` to the host.
-    ///
-    /// # Errors
-    /// The lengths or devices differ, `from` may be half-written, or the device is lost.
-    pub fn copy_to_host<T: Storable>(&self, to: &mut HostBuffer<T>, from: &Buffer<T>) -> Result<()> {
-        self.expect_no_capture("Stream::copy_to_host")?;
-        self.owns("the source of the copy", from)?;
-        same_device("the host buffer", to.backend(), &self.backend)?;
-        same_length(to.len(), from.len())?;
-        from.allocation.check()?;
-        // SAFETY: the host buffer is not accessed or freed before the event recorded next is
-        // reached.
-        unsafe {
-            self.backend.copy_to_host(self.handle, to.pointer(), from.allocation.address(), from.bytes())?;
-        }
-        to.used_by(self)
-    }
-
-    fn owns<T: Storable>(&self, what: &'static str, buffer: &Buffer<T>) -> Result<()> {
+    pub(crate) fn owns<T: Storable>(&self, what: &'static str, buffer: &Buffer<T>) -> Result<()> {
         same_device(what, buffer.allocation.backend(), &self.backend)
     }
 }
 
-fn same_length(expected: usize, given: usize) -> Result<()> {
+pub(crate) fn same_length(expected: usize, given: usize) -> Result<()> {
     if expected == given {
         return Ok(());
     }

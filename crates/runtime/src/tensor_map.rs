@@ -11,7 +11,8 @@ use warpwright_lang::tensor_map_boxes::{self, element_format, map_swizzle};
 use warpwright_layout::atom::{Major, TmaBox};
 use warpwright_layout::{ComposedLayout, Layout};
 
-use crate::buffer::{Allocation, Buffer, Storable};
+use crate::allocation::Allocation;
+use crate::buffer::{Buffer, Storable};
 use crate::error::{Error, Result};
 use crate::tensor_map_parameter::BoxesNumber;
 

@@ -15,7 +15,9 @@ use super::fault::{Fault, VerifyError};
 use super::operand::{Forms, check_instruction};
 use super::unwritten::{Unwritten, fragment_of};
 use crate::access;
-use crate::kernel::{Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement};
+use crate::kernel::{
+    Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement, first_location,
+};
 use crate::register_set::RegisterSet;
 
 /// Registers that are written on every path; `None` for unreachable code.
@@ -291,20 +293,5 @@ impl<'a> Walk<'a> {
         if !format.contains('*') && conversions != arguments.len() {
             self.error(location, Fault::PrintCount { conversions, arguments: arguments.len() });
         }
-    }
-}
-
-/// The location of the first statement of `body`.
-pub(super) fn first_location(body: &[Statement]) -> Option<Location> {
-    match body.first()? {
-        Statement::Instruction(instruction) => Some(instruction.location),
-        Statement::Block { body, .. } => first_location(body),
-        Statement::If { location, .. }
-        | Statement::Loop { location, .. }
-        | Statement::Break(_, location)
-        | Statement::Continue(_, location)
-        | Statement::Return(location)
-        | Statement::Print { location, .. }
-        | Statement::Assert { location, .. } => Some(*location),
     }
 }

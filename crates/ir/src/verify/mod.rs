@@ -8,7 +8,7 @@ mod unwritten;
 
 use warpwright_arch::Capability;
 
-use crate::kernel::{Kernel, Location};
+use crate::kernel::{Kernel, Location, first_location};
 pub use fault::{Fault, VerifyError};
 pub(crate) use operand::form_of;
 pub use unwritten::{Accumulator, Unwritten};
@@ -24,7 +24,7 @@ pub use unwritten::{Accumulator, Unwritten};
 /// All mistakes, each with the author's position, in the order of the source. A line that makes
 /// the same mistake in several instructions makes it once.
 pub fn verify(kernel: &Kernel, capability: &'static Capability) -> Result<(), Vec<VerifyError>> {
-    let begin = flow::first_location(&kernel.body).unwrap_or(Location { file: "", line: 0, column: 0 });
+    let begin = first_location(&kernel.body).unwrap_or(Location { file: "", line: 0, column: 0 });
     let mut errors = Vec::new();
     let symbols = resource::symbols(kernel, begin, &mut errors);
     resource::check(kernel, capability, begin, &mut errors);

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use super::flow::first_location;
 use crate::access;
-use crate::kernel::{Instruction, Kernel, Location, Register, Statement};
+use crate::kernel::{Instruction, Kernel, Location, Register, Statement, first_location};
 
 /// A register that is read where not every path has written it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,11 @@ use std::sync::{Arc, OnceLock};
 
 use libloading::Library;
 
+use crate::allocation::Allocation;
 use crate::backend::Backend;
-use crate::buffer::{Allocation, Buffer, Storable};
-use crate::device::{Device, same_device};
+use crate::backend::same_device;
+use crate::buffer::{Buffer, Storable};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 

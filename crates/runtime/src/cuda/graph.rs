@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use super::{Context, Cuda, driver, raw};
 use crate::backend::{Backend, Handle, LoadedGraph};
 use crate::error::Result;
-use crate::graph::Node;
 
 /// Written while a stream is captured: the driver then refuses to synchronize its context, which all
 /// devices of the process share.
@@ -33,28 +32,29 @@ unsafe impl Send for CudaGraph {}
 unsafe impl Sync for CudaGraph {}
 
 impl CudaGraph {
-    /// Captures the nodes, and uploads the executable to the device, so that its first launch takes no
+    /// Captures what `enqueue` puts on a stream, and uploads the executable to the device, so that its first launch takes no
     /// longer than later ones.
-    pub(super) fn new(cuda: &Cuda, nodes: &[Node]) -> Result<Self> {
+    pub(super) fn new(
+        cuda: &Cuda,
+        kernels: Vec<Arc<str>>,
+        enqueue: &dyn Fn(Handle) -> Result<()>,
+    ) -> Result<Self> {
         let stream = cuda.create_stream()?;
-        let executable = capture(cuda, stream, nodes).and_then(|graph| instantiate(cuda, graph, stream));
+        let executable = capture(cuda, stream, enqueue).and_then(|graph| instantiate(cuda, graph, stream));
         cuda.destroy_stream(stream);
-        let mut names: Vec<_> = nodes.iter().filter_map(Node::kernel_name).collect();
-        names.sort_unstable();
-        names.dedup();
-        let kernels = names.into_iter().map(|name| (name.clone(), AtomicU64::new(u64::MAX))).collect();
+        let kernels = kernels.into_iter().map(|name| (name, AtomicU64::new(u64::MAX))).collect();
         Ok(Self { context: cuda.context.clone(), executable: Mutex::new(executable?), kernels })
     }
 }
 
-/// The graph of the nodes, which nobody else destroys.
-fn capture(cuda: &Cuda, stream: Handle, nodes: &[Node]) -> Result<driver::Handle> {
+/// The graph of what is put on the stream, which nobody else destroys.
+fn capture(cuda: &Cuda, stream: Handle, enqueue: &dyn Fn(Handle) -> Result<()>) -> Result<driver::Handle> {
     let context = &cuda.context;
     let driver = context.enter()?;
     let _alone = CAPTURE.write().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the stream is alive and has no work.
     context.check(unsafe { driver.cuStreamBeginCapture_v2(raw(stream), driver::CAPTURE_RELAXED) })?;
-    let recorded = nodes.iter().try_for_each(|node| node.enqueue(cuda, stream).map(drop));
+    let recorded = enqueue(stream);
     let mut graph = null_mut();
     // SAFETY: the out-pointer is valid for the call, and this thread began the capture.
     let ended = context.check(unsafe { driver.cuStreamEndCapture(raw(stream), &mut graph) });

@@ -21,10 +21,9 @@ use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
 use crate::backend::{Backend, Handle, LoadedGraph, LoadedModule};
-use crate::device::DeviceProperties;
 use crate::error::{Error, Result};
-use crate::graph::Node;
 use crate::launch_log::LaunchLog;
+use crate::properties::DeviceProperties;
 use crate::reading::Reading;
 use driver::{Driver, Failure, device_attribute, status};
 use nvml::Nvml;
@@ -453,8 +452,12 @@ impl Backend for Cuda {
         Ok(Arc::new(module::CudaModule::load(self.context.clone(), ptx, &self.properties)?))
     }
 
-    fn instantiate(&self, nodes: &[Node]) -> Result<Option<Box<dyn LoadedGraph>>> {
-        Ok(Some(Box::new(graph::CudaGraph::new(self, nodes)?)))
+    fn instantiate(
+        &self,
+        kernels: Vec<Arc<str>>,
+        enqueue: &dyn Fn(Handle) -> Result<()>,
+    ) -> Result<Option<Box<dyn LoadedGraph>>> {
+        Ok(Some(Box::new(graph::CudaGraph::new(self, kernels, enqueue)?)))
     }
 }
 
@@ -475,7 +478,8 @@ mod tests {
         let row = |major, minor| nearest_capability(major, minor).map(|row| row.compute_capability);
         assert_eq!(row(9, 0), Some((9, 0)));
         assert_eq!(row(8, 7), Some((8, 6)));
-        assert_eq!(row(10, 3), Some((10, 0)));
+        assert_eq!(row(10, 3), Some((10, 3)));
+        assert_eq!(row(11, 0), Some((10, 3)));
         assert_eq!(row(13, 0), Some((12, 0)));
         assert_eq!(row(7, 5), None);
         assert_eq!(target(8, 6), "sm_86");

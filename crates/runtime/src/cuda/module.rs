@@ -12,10 +12,11 @@ use warpwright_arch::Capability;
 use super::driver::{self, Driver, Failure, LaunchAttribute, LaunchConfig, function_attribute, status};
 use super::{Context, assemble, graph, raw};
 use crate::arguments::MANY_ARGUMENTS;
-use crate::backend::{Handle, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};
-use crate::device::DeviceProperties;
+use crate::attributes::{KernelAttributes, LaunchCounts};
+use crate::backend::{Handle, LoadedKernel, LoadedModule, Packed};
 use crate::error::Result;
 use crate::launch::Launch;
+use crate::properties::DeviceProperties;
 
 /// A module in a GPU's context.
 pub(super) struct CudaModule {

@@ -8,7 +8,7 @@ use warpwright::lang::tensor_map_boxes::element_type;
 use warpwright::lang::tma;
 use warpwright::prelude::*;
 
-use super::kernel::{CacheElement, DecodeAttention};
+use super::configuration::{CacheElement, DecodeAttention};
 use super::ring::{BoxLayout, Ring, Turn};
 
 /// The keys of a lane's box: its page, the first of its keys in the page, and the key head.

@@ -1,6 +1,7 @@
 //! The kernel, and its parts.
 
 mod cache;
+mod configuration;
 mod kernel;
 mod partial;
 mod results;
@@ -11,5 +12,5 @@ mod scores;
 mod softmax;
 
 pub(super) use cache::{Pool, box_requirement};
-pub use kernel::CacheElement;
-pub(super) use kernel::DecodeAttention;
+pub use configuration::CacheElement;
+pub(super) use configuration::DecodeAttention;

@@ -17,7 +17,7 @@
 
 use warpwright::prelude::*;
 
-use super::kernel::{CacheElement, DecodeAttention, Inputs};
+use super::configuration::{CacheElement, DecodeAttention, Inputs};
 use super::partial::{COLUMNS, Partial, Partials};
 use super::schedule::Segment;
 use super::softmax::{OnlineSoftmax, row_of};

@@ -11,7 +11,7 @@ use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::layout::{self, Swizzle};
 use warpwright::prelude::*;
 
-use super::kernel::{CacheElement, DecodeAttention};
+use super::configuration::{CacheElement, DecodeAttention};
 
 /// Where the boxes of a tile lie in shared memory.
 #[derive(Clone, Copy)]

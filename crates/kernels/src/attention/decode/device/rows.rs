@@ -8,7 +8,7 @@
 
 use warpwright::prelude::*;
 
-use super::kernel::{CacheElement, DecodeAttention, Inputs};
+use super::configuration::{CacheElement, DecodeAttention, Inputs};
 use super::schedule::Segment;
 use super::softmax::row_of;
 

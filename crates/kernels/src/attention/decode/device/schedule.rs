@@ -12,7 +12,7 @@
 
 use warpwright::prelude::*;
 
-use super::kernel::DecodeAttention;
+use super::configuration::DecodeAttention;
 
 /// The boxes of keys of this CTA that are left.
 #[derive(Clone, Copy, DeviceValue)]

@@ -5,7 +5,7 @@
 
 use warpwright::prelude::*;
 
-use super::kernel::{CacheElement, DecodeAttention};
+use super::configuration::{CacheElement, DecodeAttention};
 use super::schedule::Segment;
 
 #[device]

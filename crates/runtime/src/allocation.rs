@@ -1,0 +1,116 @@
+//! Device memory, and whether a failed kernel left it half-written.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+
+/// Allocations whose addresses were returned to the caller. A kernel may access them without
+/// receiving the buffer as an argument.
+static EXPOSED: Mutex<Vec<Weak<Allocation>>> = Mutex::new(Vec::new());
+
+/// Device memory, freed when its last owner is dropped.
+pub(crate) struct Allocation {
+    backend: Arc<dyn Backend>,
+    address: u64,
+    bytes: usize,
+    /// The kernel whose failure left the contents undefined.
+    half_written_by: Mutex<Option<String>>,
+    /// Whether `half_written_by` is set. Every launch reads this flag without taking the lock.
+    is_half_written: AtomicBool,
+    /// Whether this allocation is in [`EXPOSED`].
+    is_exposed: AtomicBool,
+}
+
+impl Allocation {
+    pub(crate) fn new(backend: &Arc<dyn Backend>, length: usize, element_bytes: usize) -> Result<Arc<Self>> {
+        let out_of_memory =
+            || Error::OutOfMemory { bytes: u64::MAX, device: backend.properties().name.clone() };
+        let bytes = length.checked_mul(element_bytes).ok_or_else(out_of_memory)?;
+        let address = backend.allocate(bytes)?;
+        Ok(Arc::new(Self {
+            backend: backend.clone(),
+            address,
+            bytes,
+            half_written_by: Mutex::new(None),
+            is_half_written: AtomicBool::new(false),
+            is_exposed: AtomicBool::new(false),
+        }))
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn expose(self: &Arc<Self>) {
+        if !self.is_exposed.swap(true, Ordering::Relaxed) {
+            let mut exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
+            exposed.retain(|allocation| allocation.strong_count() > 0);
+            exposed.push(Arc::downgrade(self));
+        }
+    }
+
+    /// The outcome of a launch. After a fault, marks what the kernel could write: `written`, and every
+    /// allocation whose address was returned to the caller.
+    pub(crate) fn mark_after_fault<'a, T>(
+        outcome: Result<T>,
+        written: impl Iterator<Item = &'a Arc<Self>>,
+        (backend, kernel): (&Arc<dyn Backend>, &str),
+    ) -> Result<T> {
+        if matches!(outcome, Err(Error::Fault { .. })) {
+            written.for_each(|allocation| allocation.mark(kernel));
+            Self::mark_exposed(backend, kernel);
+        }
+        outcome
+    }
+
+    /// Marks every allocation of a device whose address was returned to the caller.
+    fn mark_exposed(backend: &Arc<dyn Backend>, kernel: &str) {
+        let exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive: Vec<_> = exposed.iter().filter_map(Weak::upgrade).collect();
+        drop(exposed);
+        alive
+            .iter()
+            .filter(|allocation| Arc::ptr_eq(&allocation.backend, backend))
+            .for_each(|allocation| allocation.mark(kernel));
+    }
+
+    /// Returns an error if a failed kernel may have left the buffer half-written.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        if !self.is_half_written.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
+        mark.as_ref().map_or(Ok(()), |kernel| Err(Error::HalfWritten { kernel: kernel.clone() }))
+    }
+
+    /// Records that `kernel`, which could write the buffer, failed.
+    pub(crate) fn mark(&self, kernel: &str) {
+        let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
+        *mark = Some(kernel.to_owned());
+        self.is_half_written.store(true, Ordering::Release);
+    }
+
+    /// Records that the whole buffer was overwritten.
+    pub(crate) fn unmark(&self) {
+        let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
+        *mark = None;
+        self.is_half_written.store(false, Ordering::Release);
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        self.backend.free(self.address);
+    }
+}
