@@ -82,7 +82,7 @@ async fn a_head_has_a_time_and_connections_a_number() {
 
 #[tokio::test]
 async fn an_answer_that_takes_too_long_is_cut() {
-    let client = Client::slow(Limits { answer_time: Duration::from_millis(60), ..Limits::default() });
+    let client = Client::slow(Limits { answer_time: Duration::from_millis(400), ..Limits::default() });
     let answer = client.answer(PATH, &long()).await;
     let choice = &answer["choices"][0];
     assert_eq!(choice["finish_reason"], "abort");
@@ -167,7 +167,7 @@ async fn a_client_that_leaves_frees_its_pages() {
     drop((streaming, waiting));
     wait_until_free(&client).await;
     // 1000 steps of 5 ms would take longer.
-    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert!(begin.elapsed() < Duration::from_secs(4));
     let text = client.get("/metrics").await.text;
     assert!(
         text.contains("finished_reason=\"abort\",model_name=\"toy\"} 2")
@@ -195,11 +195,11 @@ async fn a_server_that_drains_ends_what_runs() {
         (StatusCode::SERVICE_UNAVAILABLE, &json!("shutting_down"))
     );
     assert_eq!(client.get("/health").await.status, StatusCode::OK);
-    assert!(TcpStream::connect(address).await.is_err() || client.service.requests() > 0);
     let mut text = String::new();
     running.read_to_string(&mut text).await.unwrap();
     assert!(text.contains("[DONE]") && text.contains("\"finish_reason\":\"length\""), "{text}");
     served.await.unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
     wait_until_free(&client).await;
 }
 
