@@ -49,8 +49,9 @@ impl<E> Gemm<'_, E> {
 impl Operations {
     /// Computes a GEMM of operands with a scale for every 16 or 32 elements along k, on Blackwell.
     ///
-    /// A is (m, k) and B (k, n) column-major: k is contiguous in both. In a batch the scales of each A and B follow those of the one before. The scales of NVFP4 tensors are the
-    /// product that `gemm` has as its alpha.
+    /// A is (m, k) and B (k, n) column-major: k is contiguous in both. In a batch the scales of
+    /// each A and B follow those of the one before. The scales of NVFP4 tensors are the product
+    /// that `gemm` has as its alpha.
     ///
     /// ```
     /// use warpwright::runtime::Device;
@@ -73,8 +74,8 @@ impl Operations {
     /// ```
     ///
     /// # Errors
-    /// A buffer has a wrong length; the formats do not multiply; k is not contiguous; there are gaps
-    /// between operands, or groups along m; the device has no `tcgen05`; or it failed.
+    /// A buffer has a wrong length; the formats do not multiply; k is not contiguous; there are
+    /// gaps between operands, or groups along m; the device has no `tcgen05`; or it failed.
     pub fn scaled_gemm<C, E>(
         &self,
         stream: &Stream,
@@ -135,13 +136,13 @@ impl Operations {
         Ok(heuristic::algorithms(&problem, properties.capability, properties.sm_count))
     }
 
-    /// Quantizes a row-major matrix (rows, k) of f32 or bf16 to a narrow format, with its scales and
-    /// their padding.
+    /// Quantizes a row-major matrix (rows, k) of f32 or bf16 to a narrow format, with its scales
+    /// and their padding.
     ///
-    /// A block has the smallest power of two as its scale with which no element exceeds the largest of
-    /// the format; with NVFP4 the block's largest magnitude over 6 and over `tensor_scale`, rounded to
-    /// e4m3. Elements are rounded to the nearest, halves to even. A block with a NaN or an infinity has
-    /// a NaN as its scale. `tensor_scale` is NVFP4's alone: 1 for the others.
+    /// A block has the smallest power of two as its scale with which no element exceeds the largest
+    /// of the format; with NVFP4 the block's largest magnitude over 6 and over `tensor_scale`,
+    /// rounded to e4m3. Elements are rounded to the nearest, halves to even. A block with a NaN or
+    /// an infinity has a NaN as its scale. `tensor_scale` is NVFP4's alone: 1 for the others.
     ///
     /// # Errors
     /// A buffer has a wrong length, or the device failed.

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! a thread     a block of 16 or 32 elements of a row: largest magnitude -> scale -> elements
-//! a CTA        a row of tiles of scales: 128 rows, four blocks each, padding included
+//! a CTA        a quarter of a tile of scales: 32 rows, four blocks each, padding included
 //! ```
 //!
-//! A float is rounded with integers and one sum: adding 1.5 · 2^23 quanta leaves the number of quanta,
-//! rounded to the nearest even, in the lower bits. So every GPU quantizes alike, and a host does.
+//! A float is rounded with integers and one sum: adding 1.5 · 2^23 quanta leaves the number of
+//! quanta, rounded to the nearest even, in the lower bits. So every GPU quantizes alike, and a host
+//! does.
 
 use warpwright::arch::DataType;
 use warpwright::prelude::*;
@@ -83,7 +84,8 @@ const THREADS: u32 = 128;
 
 #[device]
 impl SmallFloat {
-    /// The code of a finite number, rounded to the nearest even; of one past the largest, the largest.
+    /// The code of a finite number, rounded to the nearest even; of one past the largest, the
+    /// largest.
     fn encode(self, number: Reg<f32>) -> Reg<u32> {
         let bits = number.bit_cast::<u32>();
         let magnitude = bits & MAGNITUDE;
@@ -212,8 +214,8 @@ fn inside<T: QuantizeInput>(from: &Global<T>, index: u32, left: Reg<u32>) -> Reg
     element
 }
 
-/// The smallest power of two of which a block's largest magnitude is no more than the largest number
-/// times it, as ue8m0; and its inverse.
+/// The smallest power of two of which a block's largest magnitude is no more than the largest
+/// number times it, as ue8m0; and its inverse.
 #[device]
 fn power_of_two(float: SmallFloat, largest: Reg<u32>) -> (Reg<u32>, Reg<f32>) {
     let exceeds = (largest & ((1u32 << F32_MANTISSA) - 1)).gt(float.largest_mantissa()).to_u32();

@@ -1,5 +1,5 @@
-//! Operands of 8 or 4 bits with a scale for every 16 or 32 elements along k, which Blackwell's tensor
-//! cores apply: MXFP8, MXFP4 and NVFP4.
+//! Operands of 8 or 4 bits with a scale for every 16 or 32 elements along k, which Blackwell's
+//! tensor cores apply: MXFP8, MXFP4 and NVFP4.
 //!
 //! ```text
 //! format    element        block   scale          two operands
@@ -8,10 +8,10 @@
 //! NVFP4     e2m1           16      e4m3, >= 0     and a scale of the tensor: the epilogue's alpha
 //! ```
 //!
-//! Elements are (rows, k), k contiguous, two of 4 bits a byte, the first in its lower half; rows are
-//! padded with zeros to multiples of 32 elements. Scales are
-//! in the layout of cuBLASLt (`CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0`, `.._VEC16_UE4M3`): tiles of
-//! 128 rows and four blocks are 512 bytes, those of one row of tiles after another.
+//! Elements are (rows, k), k contiguous, two of 4 bits a byte, the first in its lower half; rows
+//! are padded with zeros to multiples of 32 elements. Scales are in the layout of cuBLASLt
+//! (`CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0`, `.._VEC16_UE4M3`): tiles of 128 rows and four
+//! blocks are 512 bytes, those of one row of tiles after another.
 //!
 //! ```text
 //! row of a tile      0 32 64 96    1 33 65 97  ..  31 63 95 127
@@ -23,7 +23,8 @@ use warpwright::lang::tensor::{BlockScales as MmaScales, SCALE_BYTES};
 use warpwright::runtime::Buffer;
 use warpwright_harness::OptionValue;
 
-/// Rows have a multiple of this many elements, zeros behind the last: they are multiples of 16 bytes.
+/// Rows have a multiple of this many elements, zeros behind the last: they are multiples of 16
+/// bytes.
 const ROW: u32 = 32;
 
 /// Rows of a tile of scales, and blocks along k.
@@ -166,7 +167,8 @@ mod tests {
 
     use super::*;
 
-    /// Every scale has a byte of its own, within a tile the one of the layout that `tcgen05.cp` copies.
+    /// Every scale has a byte of its own, within a tile the one of the layout that `tcgen05.cp`
+    /// copies.
     #[test]
     fn scales_are_where_the_tensor_cores_read_them() {
         for format in [NarrowFormat::Mxfp8E4m3, NarrowFormat::Mxfp4, NarrowFormat::Nvfp4] {

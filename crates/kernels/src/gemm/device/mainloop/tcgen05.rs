@@ -11,8 +11,9 @@
 //! store                        tile 0                       tile 1 ..
 //! ```
 //!
-//! A pair of CTAs (`.cta_group::2`) has a tile of 256 rows, 128 in the tensor memory of each: both load
-//! their rows of A and half of the columns of B, and a thread of the first issues the MMAs for both.
+//! A pair of CTAs (`.cta_group::2`) has a tile of 256 rows, 128 in the tensor memory of each: both
+//! load their rows of A and half of the columns of B, and a thread of the first issues the MMAs for
+//! both.
 //!
 //! A warp reads the 32 rows of its quarter of tensor memory as two times 16 rows, in the shape
 //! `.16x256b`: a thread then has the elements that it has of a `wgmma` accumulator, so that
@@ -34,8 +35,8 @@ use crate::gemm::problem::types::Operand;
 /// Tiles in tensor memory, at most: one is multiplied while the other is stored.
 const MAX_ACCUMULATORS: u32 = 2;
 
-/// Registers of the producer, the multiplier and the warpgroup that stores, all 504 of three threads
-/// at launch: nothing spills, with every part of the linear epilogue (ptxas 13).
+/// Registers of the producer, the multiplier and the warpgroup that stores, all 504 of three
+/// threads at launch: nothing spills, with every part of the linear epilogue (ptxas 13).
 const ROLES: [u32; 3] = [144, 144, 216];
 
 /// The ranks of a pair, a bit each.
@@ -52,7 +53,8 @@ struct Accumulators {
     group: u32,
     /// Complete when a tile's MMAs are.
     full: Mbarriers,
-    /// Complete when the warps have read a tile: of a pair of CTAs, the warps of both, in the first.
+    /// Complete when the warps have read a tile: of a pair of CTAs, the warps of both, in the
+    /// first.
     empty: Mbarriers,
     /// The address of the allocated columns.
     holder: Shared<u32>,
@@ -66,8 +68,8 @@ struct Accumulators {
 
 #[device]
 impl Accumulators {
-    /// Allocates tiles of `columns` columns, and `further` ones, by the first warp of `owner`. Threads
-    /// use them after the CTA has synchronized and [`tensor_fence_after_sync`].
+    /// Allocates tiles of `columns` columns, and `further` ones, by the first warp of `owner`.
+    /// Threads use them after the CTA has synchronized and [`tensor_fence_after_sync`].
     fn allocate(group: CtaGroup, (columns, further): (u32, u32), owner: Role) -> Self {
         let count = ((TENSOR_MEMORY_COLUMNS - further) / columns).min(MAX_ACCUMULATORS);
         let (full, empty) = (Mbarriers::new(count), Mbarriers::new(count));

@@ -6,11 +6,11 @@
 //! B's scales   128 or 256 columns           ->  4 or 8 columns for each
 //! ```
 //!
-//! A tile of 512 bytes has four scales along k for 128 rows: MXFP8 has 128 elements in a stage and one
-//! tile, MXFP4 256 and two, NVFP4 256 and four. The thread that multiplies copies them:
-//! (of a pair of CTAs, in both: each has its rows' scales, and those of all columns);
-//! `tcgen05.cp` and `tcgen05.mma` of one thread stay in order (PTX ISA, "tcgen05 memory consistency
-//! model"), so that one copy in tensor memory is enough.
+//! A tile of 512 bytes has four scales along k for 128 rows: MXFP8 has 128 elements in a stage and
+//! one tile, MXFP4 256 and two, NVFP4 256 and four. The thread that multiplies copies them,
+//! of a pair of CTAs in both: each has the scales of its rows, and of all columns. `tcgen05.cp` and
+//! `tcgen05.mma` of one thread stay in order (PTX ISA, "Pipelined tcgen05 instructions"), so that
+//! one copy in tensor memory is enough.
 
 use warpwright::arch::DataType;
 use warpwright::lang::tensor::{BlockScales as MmaScales, SCALE_BYTES};
