@@ -5,7 +5,7 @@ use warpwright::arch::DataType;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable};
 use warpwright_kernels::gemm::Gemm;
-use warpwright_kernels::gemm::device::mainloop::tma::Schedule as Accumulators;
+use warpwright_kernels::gemm::device::schedule::Schedule as Accumulators;
 use warpwright_kernels::gemm::host::config::{Algorithm, Configuration, TmaInstruction};
 use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};

@@ -3,7 +3,7 @@
 use warpwright::arch::Capability;
 use warpwright::arch::DataType::{Bf16, E4m3, F32, Tf32};
 use warpwright_kernels::gemm::device::mainloop::mma_sync::MmaSyncConfiguration;
-use warpwright_kernels::gemm::device::mainloop::tma::Schedule;
+use warpwright_kernels::gemm::device::schedule::Schedule;
 use warpwright_kernels::gemm::host::config::{Algorithm, Configuration, TmaInstruction};
 use warpwright_kernels::gemm::host::cost::Cost;
 use warpwright_kernels::gemm::host::heuristic::rank;

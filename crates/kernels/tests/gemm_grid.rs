@@ -10,7 +10,7 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::device::mainloop::tma::Schedule as Accumulators;
+use warpwright_kernels::gemm::device::schedule::Schedule as Accumulators;
 use warpwright_kernels::gemm::host::config::{Algorithm, Configuration};
 use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};

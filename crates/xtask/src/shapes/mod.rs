@@ -21,7 +21,7 @@ use warpwright::arch::DataType::Bf16;
 use warpwright::lang::element::bf16;
 use warpwright_harness::{Random, Setup, Work, normal};
 use warpwright_kernels::gemm::Gemm;
-use warpwright_kernels::gemm::device::mainloop::tma::Schedule;
+use warpwright_kernels::gemm::device::schedule::Schedule;
 use warpwright_kernels::gemm::host::config::{Algorithm, Configuration, TmaInstruction};
 use warpwright_kernels::gemm::host::heuristic::rank;
 use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};

@@ -13,7 +13,7 @@
 
 use warpwright::prelude::*;
 
-use super::mainloop::tma::Schedule;
+use super::schedule::Schedule;
 use super::store::AccumulatorTile;
 
 /// What the CTAs of a cluster send each other.

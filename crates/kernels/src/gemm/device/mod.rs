@@ -7,6 +7,7 @@ pub mod mainloop;
 pub mod problems;
 pub mod quantize;
 pub(crate) mod reduction;
+pub mod schedule;
 pub(crate) mod scheduler;
 pub(crate) mod staging;
 pub(crate) mod store;

@@ -8,8 +8,8 @@ use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
 use super::epilogue::{Coordinate, EpilogueOp};
-use super::mainloop::tma::Schedule;
 use super::problems::Problems;
+use super::schedule::Schedule;
 use super::scheduler::WorkUnit;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout};
 

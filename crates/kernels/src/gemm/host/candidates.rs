@@ -1,7 +1,7 @@
 //! Which configurations of the kernels that TMA feeds the heuristic ranks, and which a search tries.
 
 use super::config::{Configuration, MIN_STAGES, SCALED_TILES, SWIZZLE_BYTES, TmaInstruction};
-use crate::gemm::device::mainloop::tma::Schedule::{
+use crate::gemm::device::schedule::Schedule::{
     self, Cooperative, PairedTensorMemory, Pingpong, TensorMemory,
 };
 use crate::gemm::problem::batching::GemmProblem;

@@ -24,7 +24,7 @@
 use std::fmt;
 
 use super::config::{Configuration, TmaInstruction};
-use crate::gemm::device::mainloop::tma::Schedule;
+use crate::gemm::device::schedule::Schedule;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::scales::Granularity;
 use crate::gemm::problem::types::MatrixLayout;

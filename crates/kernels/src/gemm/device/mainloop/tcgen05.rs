@@ -24,10 +24,11 @@ use warpwright::arch::limits::TENSOR_MEMORY_COLUMNS;
 use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
-use super::tma::{Stages, TmaGemm, slice_of_tensor_memory};
+use super::tma::{Stages, TmaGemm};
 use super::vector_scales::StagedVectorScales;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::reduction::Reduction;
+use crate::gemm::device::schedule::slice_of_tensor_memory;
 use crate::gemm::device::scheduler::TileScheduler;
 use crate::gemm::device::store::{AccumulatorTile, TENSOR_MEMORY_ROWS};
 use crate::gemm::problem::types::Operand;

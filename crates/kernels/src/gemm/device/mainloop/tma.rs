@@ -1,7 +1,6 @@
 //! GEMMs of persistent warp-specialized CTAs that TMA feeds: what the main loops by `wgmma` and by
 //! `tcgen05` have in common.
 
-use serde::{Deserialize, Serialize};
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
@@ -9,32 +8,11 @@ use super::promotion::{BlockScaling, StagedScales};
 use super::vector_scales::StagedVectorScales;
 use crate::gemm::device::cluster_split::slice_columns;
 use crate::gemm::device::problems::Problems;
+use crate::gemm::device::schedule::{CONSUMERS, Schedule, slice_of_tensor_memory};
 use crate::gemm::device::scheduler::TileScheduler;
 use crate::gemm::device::store::{AccumulatorTile, TmaStore};
 use crate::gemm::problem::narrow::VectorScales;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout, Operand};
-
-/// Where the accumulators of a tile are, and who shares them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Schedule {
-    /// In registers (`wgmma`): both consumers compute one tile, half of its rows each.
-    Cooperative,
-    /// In registers (`wgmma`): each consumer computes every other tile.
-    Pingpong,
-    /// In tensor memory (`tcgen05`): one thread multiplies a tile while a warpgroup stores the one
-    /// before it.
-    TensorMemory,
-    /// The same of a pair of CTAs, a cluster of 2 x 1 (`.cta_group::2`): one thread multiplies the
-    /// tiles of both, and each loads half of the columns of B.
-    PairedTensorMemory,
-}
-
-/// Consumer warpgroups of a CTA with accumulators in registers.
-pub(crate) const CONSUMERS: u32 = 2;
-
-/// Columns that a thread reads from tensor memory at once, at most: as many accumulators of 128
-/// rows.
-const MAX_SLICE: u32 = 128;
 
 /// C = A·B; A is (m, k), B is (k, n), C is (m, n). The accumulators are `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,37 +43,6 @@ pub struct TmaGemm {
     pub scales: Option<BlockScaling>,
     /// The scales of 16 or 32 elements of A and B, with accumulators in tensor memory.
     pub vector_scales: Option<VectorScales>,
-}
-
-impl Schedule {
-    /// Parts of a tile that are added separately where its k is split: the consumers that compute
-    /// it, or the slices in which a warpgroup reads `columns` columns of tensor memory.
-    pub(crate) fn parts(self, columns: u32) -> u32 {
-        match self {
-            Self::Cooperative => CONSUMERS,
-            Self::Pingpong => 1,
-            Self::TensorMemory | Self::PairedTensorMemory => columns / slice_of_tensor_memory(columns),
-        }
-    }
-
-    /// The CTAs that multiply together, with accumulators in tensor memory.
-    pub(crate) fn group(self) -> Option<CtaGroup> {
-        match self {
-            Self::Cooperative | Self::Pingpong => None,
-            Self::TensorMemory => Some(CtaGroup::One),
-            Self::PairedTensorMemory => Some(CtaGroup::Two),
-        }
-    }
-
-    /// CTAs of a pair, each of which loads a part of B's columns for the tiles of both.
-    pub(crate) fn pair(self) -> u32 {
-        self.group().map_or(1, CtaGroup::ctas)
-    }
-}
-
-/// Columns of tensor memory that a warpgroup reads and stores at once of a tile of `columns`.
-pub(crate) fn slice_of_tensor_memory(columns: u32) -> u32 {
-    (1 << columns.trailing_zeros()).min(MAX_SLICE)
 }
 
 impl TmaGemm {

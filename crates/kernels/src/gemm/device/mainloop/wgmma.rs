@@ -23,31 +23,14 @@ use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
 use super::promotion::{Promotion, StagedScales};
-use super::tma::{CONSUMERS, Schedule, Stages, TmaGemm};
+use super::tma::{Stages, TmaGemm};
 use crate::gemm::device::cluster_split::ClusterSplit;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::reduction::Reduction;
+use crate::gemm::device::schedule::{CONSUMERS, Schedule};
 use crate::gemm::device::scheduler::TileScheduler;
 use crate::gemm::device::store::AccumulatorTile;
 use crate::gemm::problem::types::Operand;
-
-impl Schedule {
-    /// Consumers that compute one tile.
-    pub(crate) fn cooperating(self) -> u32 {
-        match self {
-            Self::Cooperative => CONSUMERS,
-            Self::Pingpong | Self::TensorMemory | Self::PairedTensorMemory => 1,
-        }
-    }
-
-    /// How the consumers share the stages.
-    fn consumers(self) -> ConsumerSchedule {
-        match self {
-            Self::Pingpong => ConsumerSchedule::Pingpong,
-            _ => ConsumerSchedule::Cooperative,
-        }
-    }
-}
 
 /// The atom that multiplies 64 rows of A by `columns` columns of B from shared memory.
 fn atom<A: Operand, B: Operand>(columns: u32) -> Result<MmaAtom, Error> {

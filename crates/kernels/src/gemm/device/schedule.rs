@@ -1,0 +1,73 @@
+//! The schedules of persistent warp-specialized CTAs.
+
+use serde::{Deserialize, Serialize};
+use warpwright::prelude::*;
+
+/// Consumer warpgroups of a CTA with accumulators in registers.
+pub(crate) const CONSUMERS: u32 = 2;
+
+/// Columns that a thread reads from tensor memory at once, at most: as many accumulators of 128
+/// rows.
+const MAX_SLICE: u32 = 128;
+
+/// Where the accumulators of a tile are, and who shares them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Schedule {
+    /// In registers (`wgmma`): both consumers compute one tile, half of its rows each.
+    Cooperative,
+    /// In registers (`wgmma`): each consumer computes every other tile.
+    Pingpong,
+    /// In tensor memory (`tcgen05`): one thread multiplies a tile while a warpgroup stores the one
+    /// before it.
+    TensorMemory,
+    /// The same of a pair of CTAs, a cluster of 2 x 1 (`.cta_group::2`): one thread multiplies the
+    /// tiles of both, and each loads half of the columns of B.
+    PairedTensorMemory,
+}
+
+impl Schedule {
+    /// Parts of a tile that are added separately where its k is split: the consumers that compute
+    /// it, or the slices in which a warpgroup reads `columns` columns of tensor memory.
+    pub(crate) fn parts(self, columns: u32) -> u32 {
+        match self {
+            Self::Cooperative => CONSUMERS,
+            Self::Pingpong => 1,
+            Self::TensorMemory | Self::PairedTensorMemory => columns / slice_of_tensor_memory(columns),
+        }
+    }
+
+    /// The CTAs that multiply together, with accumulators in tensor memory.
+    pub(crate) fn group(self) -> Option<CtaGroup> {
+        match self {
+            Self::Cooperative | Self::Pingpong => None,
+            Self::TensorMemory => Some(CtaGroup::One),
+            Self::PairedTensorMemory => Some(CtaGroup::Two),
+        }
+    }
+
+    /// CTAs of a pair, each of which loads a part of B's columns for the tiles of both.
+    pub(crate) fn pair(self) -> u32 {
+        self.group().map_or(1, CtaGroup::ctas)
+    }
+
+    /// Consumers that compute one tile.
+    pub(crate) fn cooperating(self) -> u32 {
+        match self {
+            Self::Cooperative => CONSUMERS,
+            Self::Pingpong | Self::TensorMemory | Self::PairedTensorMemory => 1,
+        }
+    }
+
+    /// How the consumers share the stages.
+    pub(crate) fn consumers(self) -> ConsumerSchedule {
+        match self {
+            Self::Pingpong => ConsumerSchedule::Pingpong,
+            _ => ConsumerSchedule::Cooperative,
+        }
+    }
+}
+
+/// Columns of tensor memory that a warpgroup reads and stores at once of a tile of `columns`.
+pub(crate) fn slice_of_tensor_memory(columns: u32) -> u32 {
+    (1 << columns.trailing_zeros()).min(MAX_SLICE)
+}
