@@ -153,31 +153,39 @@ impl Product {
             }
         }
         overlap::launch(self.overlaps);
-        for row in 0..self.rows {
-            let mut root = constant(1f32);
-            if self.norm.is_some() {
-                let squares = warp::reduce_sum(squares[row as usize]);
-                root = (squares * (1.0 / self.k as f32) + epsilon).rsqrt();
+        // Number `kind * padded + row`: the sums of both rows of W, and the squares.
+        let padded = self.rows.next_power_of_two();
+        let kinds: u32 = if self.norm.is_some() { 4 } else { 2 };
+        let number = |index: u32| {
+            let (kind, row) = ((index / padded) as usize, (index % padded) as usize);
+            match kind {
+                _ if row >= count => constant(0f32),
+                0 | 1 => sums[kind * count + row],
+                2 => squares[row],
+                _ => constant(0f32),
             }
-            let totals: Vec<Reg<f32>> = (0..self.columns as usize)
-                .map(|index| warp::reduce_sum(sums[index * count + row as usize]) * root)
-                .collect();
-            let results = match self.epilogue {
-                Epilogue::Swiglu => vec![totals[0].silu() * totals[1]],
-                _ => totals,
-            };
-            let row = first + row;
-            for (index, result) in results.iter().enumerate() {
-                let column = column + index as u32;
-                if lane == 0 && column < n && row < rows {
-                    let to = y.at(row.mul_wide(n)).at(column);
-                    let mut result = *result;
-                    if self.epilogue == Epilogue::Add {
-                        result = result + to.load().convert::<f32>();
-                    }
-                    to.store(result.convert::<U>());
-                }
+        };
+        let numbers: Vec<Reg<f32>> = (0..kinds * padded).map(number).collect();
+        let lanes_of_number = 32 / (kinds * padded);
+        let mut total = reduce_all(&numbers);
+        let (index, is_first) = (lane / lanes_of_number, (lane % lanes_of_number).eq(0u32));
+        let (kind, row) = (index / padded, index % padded);
+        if self.norm.is_some() {
+            let squares = total.shuffle((row + 2 * padded) * lanes_of_number);
+            total = total * (squares * (1.0 / self.k as f32) + epsilon).rsqrt();
+        }
+        if self.epilogue == Epilogue::Swiglu {
+            total = total.silu() * total.shuffle((row + padded) * lanes_of_number);
+        }
+        let (column, of_all) = (column + kind, first + row);
+        let is_result = is_first & kind.lt(of_warp) & row.lt(self.rows);
+        if is_result && column < n && of_all < rows {
+            let to = y.at(of_all.mul_wide(n)).at(column);
+            let mut result = total;
+            if self.epilogue == Epilogue::Add {
+                result = result + to.load().convert::<f32>();
             }
+            to.store(result.convert::<U>());
         }
     }
 
@@ -185,6 +193,27 @@ impl Product {
     fn results(&self) -> u32 {
         if self.epilogue == Epilogue::Swiglu { 1 } else { self.columns }
     }
+}
+
+/// The sums over a warp of a power of two of values, 32 at most: those of value number i in the lanes
+/// from 32 i / count on. Each step halves either the values of a lane or the lanes of a sum.
+#[track_caller]
+fn reduce_all(values: &[Reg<f32>]) -> Reg<f32> {
+    let mut values = values.to_vec();
+    for distance in [16u32, 8, 4, 2, 1] {
+        if values.len() == 1 {
+            values = vec![values[0] + values[0].shuffle_xor(distance)];
+            continue;
+        }
+        let is_upper = (lane_id() & distance).ne(0u32);
+        let (lower, upper) = values.split_at(values.len() / 2);
+        let joined = |(lower, upper): (&Reg<f32>, &Reg<f32>)| {
+            let (kept, given) = (is_upper.select(*upper, *lower), is_upper.select(*lower, *upper));
+            kept + given.shuffle_xor(distance)
+        };
+        values = lower.iter().zip(upper).map(joined).collect();
+    }
+    values[0]
 }
 
 /// A normalized element, but for the root of the row's mean square.
