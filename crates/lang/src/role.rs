@@ -2,7 +2,7 @@
 //!
 //! A warp-specialized kernel gives its warpgroups different work. A producer needs few registers, a
 //! consumer with accumulators many: `setmaxnreg` reallocates them. [`roles`] assigns the
-//! warpgroups, states the CTA's threads, and checks that the registers fit the register file.
+//! warpgroups, states the CTA's threads, and checks that the CTA has the registers.
 
 use std::cmp::Ordering;
 use warpwright_arch::limits::{self, REGISTERS_PER_SM, SETMAXNREG_STEP};
@@ -93,11 +93,16 @@ pub fn roles<const N: usize>(sizes: [RoleSize; N]) -> [Role; N] {
         }
     }
     let used: u32 = sizes.iter().zip(registers).map(|(size, registers)| size.threads() * registers).sum();
-    if used > REGISTERS_PER_SM {
-        refuse(format!("the roles use {used} registers, and an SM has {REGISTERS_PER_SM}"));
+    // PTX ISA, `setmaxnreg.inc`: the warp waits until the CTA's own pool has enough registers. What the
+    // launch does not allocate never comes.
+    let pool = registers_at_launch * threads;
+    if used > pool {
+        refuse(format!(
+            "the roles use {used} registers, and the CTA has {pool}: {registers_at_launch} for each of {threads} threads"
+        ));
     }
     let reallocated = |count: &u32| *count != registers_at_launch && limits::setmaxnreg_accepts(*count);
-    if used <= REGISTERS_PER_SM {
+    if used <= pool {
         let location = here();
         registers
             .into_iter()

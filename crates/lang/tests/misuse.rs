@@ -156,6 +156,7 @@ const ANYWHERE: &[Misuse] = misuses! {
     load_of(true, tma_tile().unwrap(), true);
     roles([warpgroups(1).registers(41)]);
     roles([warpgroups(1).registers(40), warpgroups(2).registers(240)]);
+    roles([warpgroups(1).registers(32), warpgroups(2).registers(240)]);
     <&TensorMaps<8> as KernelParameter>::declare("maps").at(8);
     Mbarrier::new().init(0);
     Mbarrier::new().init(1 << 20);
