@@ -63,7 +63,8 @@ struct Quantized {
 impl Quantized {
     fn random(setup: &Setup, format: NarrowFormat, (rows, k): (u32, u32), seed: u64) -> Result<Self> {
         let (operations, stream) = (Operations::new(setup.device()), setup.device().stream()?);
-        let from = setup.device().buffer_from(&Random::new(seed).normal(rows as usize * k as usize))?;
+        let from: Buffer<f32> =
+            setup.input(rows as usize * k as usize, |length| Random::new(seed).normal(length))?;
         let mut values = setup.output::<u8>(format.value_bytes((rows, k)))?;
         let mut scales = setup.output::<u8>(format.scale_bytes((rows, k)))?;
         operations.quantize(&stream, (rows, k), &from, format, 1.0, &mut values, &mut scales)?;
@@ -216,11 +217,12 @@ impl QuantizeWorkload {
         let (extents, format) = ((self.m, self.k), self.format);
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
-            let numbers = Random::new(seed).normal(extents.0 as usize * extents.1 as usize);
-            let from: Vec<T> = numbers.into_iter().map(T::round).collect();
+            let from = setup.input(extents.0 as usize * extents.1 as usize, |length| {
+                Random::new(seed).normal(length).into_iter().map(T::round).collect()
+            })?;
             let (values, scales) = (format.value_bytes(extents), format.scale_bytes(extents));
             let outputs = (setup.output::<u8>(values)?, setup.output::<u8>(scales)?);
-            Ok((setup.input(from.len(), |_| from.clone())?, outputs))
+            Ok((from, outputs))
         })?;
         Ok(buffers
             .launch(move |stream, (from, (values, scales))| {

@@ -211,10 +211,11 @@ mod tests {
             for value in [u32::MAX.into(), spec.range.1.map_or(u64::MAX, |most| most as u64)] {
                 let launched =
                     limits.during(0, number as u64, || launch(entry, &[&flag, &value.to_string()]));
+                // Within a case, the message of a panic is kept for the fuzzer's report.
+                limits.leave(0);
                 assert!(launched.is_ok(), "{} {flag} {value}: {launched:?}", entry.name());
             }
         }
-        limits.leave(0);
     }
 
     #[test]

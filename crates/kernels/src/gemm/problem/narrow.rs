@@ -127,7 +127,7 @@ impl NarrowFormat {
     /// assert_eq!(NarrowFormat::Nvfp4.scale_bytes((128, 64)), 512);
     /// ```
     pub fn scale_bytes(self, (rows, k): (u32, u32)) -> usize {
-        rows.div_ceil(SCALE_TILE.0) as usize * (self.scale_tiles(k) * SCALE_BYTES) as usize
+        rows.div_ceil(SCALE_TILE.0) as usize * self.scale_tiles(k) as usize * SCALE_BYTES as usize
     }
 
     /// Tiles of scales along k.
@@ -137,9 +137,10 @@ impl NarrowFormat {
 
     /// The index of the scale of a row and a block along k, in a matrix of that k.
     pub fn scale_index(self, (row, block): (u32, u32), k: u32) -> usize {
-        let tile = row / SCALE_TILE.0 * self.scale_tiles(k) + block / SCALE_TILE.1;
+        let tiles_above = (row / SCALE_TILE.0) as usize * self.scale_tiles(k) as usize;
+        let tile = tiles_above + (block / SCALE_TILE.1) as usize;
         let row = row % SCALE_TILE.0;
-        tile as usize * SCALE_BYTES as usize + (row % 32 * 16 + row / 32 * 4 + block % SCALE_TILE.1) as usize
+        tile * SCALE_BYTES as usize + (row % 32 * 16 + row / 32 * 4 + block % SCALE_TILE.1) as usize
     }
 
     /// Whether the tensor cores multiply the two.
