@@ -51,7 +51,7 @@ refusals! {
     multiply_that_does_not_exist: 4, "SM90_64x";
     wmma_of_a_shape_that_it_has_not: 4, "m16n16k16";
     registers_that_are_no_multiple_of_8: 5, "multiple of 8";
-    roles_that_exceed_the_register_file: 5, "65536";
+    roles_that_exceed_the_register_file: 5, "64512";
     shared_memory_over_the_limit: 6, "232448";
     tensor_memory_of_96_columns: 6, "allocate 128", of_blackwell_kernel;
     tensor_core_multiply_of_96_rows: 4, "64 or 128", of_blackwell_kernel;
