@@ -1,5 +1,6 @@
 //! Models, weights and the executor of language models on the kernel library.
 
+mod config;
 mod error;
 mod executor;
 mod kernels;

@@ -20,8 +20,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Model, ModelExecutor, kept_batch, logits};
 use crate::error::Result;
-use crate::layers::delta_net::Projected;
-use crate::layers::{Batch, Shape};
+use crate::layers::{Batch, Projected, Shape};
 use crate::number::Number;
 
 /// What follows the last token of a slot, perhaps.

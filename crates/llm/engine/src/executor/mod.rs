@@ -17,13 +17,13 @@ use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::operations::Operations;
 use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
 
+use crate::config::Config;
 use crate::error::Result;
 use crate::kernels::slots::copy_slot;
 use crate::kernels::tokens;
 use crate::layers::decoder::{Cache, Decoder};
-use crate::layers::delta_net::Projected;
-use crate::layers::{Batch, Memory, Pass, Shape};
-use crate::models::{Config, build};
+use crate::layers::{Batch, Memory, Pass, Projected, Shape};
+use crate::models::build;
 use crate::number::Number;
 use crate::weights::{Checkpoint, Format, Loader};
 

@@ -2,8 +2,8 @@
 
 use warpwright_llm_step::Capacity;
 
+use crate::config::{Config, Mixer};
 use crate::error::{EngineError, Result};
-use crate::models::{Config, Mixer};
 
 /// The type of activations and weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

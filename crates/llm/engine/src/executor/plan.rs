@@ -7,10 +7,11 @@ use warpwright::runtime::LaunchRecord;
 use warpwright_llm_step::{Chunk, Page, Sampling, Slot, Tokens};
 
 use super::{DataType, Limits, ModelExecutor, format_of};
+use crate::config::Config;
 use crate::error::Result;
 use crate::layers::Shape;
 use crate::layers::decoder::Cache;
-use crate::models::{Config, build};
+use crate::models::build;
 use crate::number::Number;
 use crate::weights::{Checkpoint, Loader};
 

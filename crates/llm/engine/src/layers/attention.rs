@@ -9,9 +9,9 @@ use super::Pass;
 use super::linear::Linear;
 use super::norm::Norm;
 use super::paged;
+use crate::config::Config;
 use crate::error::Result;
 use crate::kernels::product::Epilogue;
-use crate::models::Config;
 use crate::number::Number;
 use crate::weights::Loader;
 

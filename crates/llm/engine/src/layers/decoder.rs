@@ -4,12 +4,13 @@ use warpwright::runtime::{Buffer, Device};
 
 use super::Pass;
 use super::attention::{Attention, KeyValues};
-use super::delta_net::{DeltaNet, DeltaStates, Projected};
+use super::delta_net::{DeltaNet, DeltaStates};
 use super::experts::MixtureOfExperts;
 use super::linear::Linear;
 use super::mlp::Mlp;
 use super::mtp::Mtp;
 use super::norm::Norm;
+use super::pass::Projected;
 use crate::error::Result;
 use crate::kernels::product::Epilogue;
 use crate::number::Number;

@@ -15,12 +15,13 @@ use warpwright_kernels::rows::Gain;
 use super::Pass;
 use super::linear::Linear;
 use super::norm::Norm;
+use super::pass::Projected;
+use crate::config::DeltaHeads;
 use crate::error::Result;
 use crate::kernels::delta_rule::{DeltaConv, DeltaGates, SlotDeltaRule};
 use crate::kernels::gates::SplitGates;
 use crate::kernels::product::Epilogue;
 use crate::kernels::slots::scatter_rows;
-use crate::models::DeltaHeads;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -41,21 +42,6 @@ pub(crate) struct DeltaNet<T> {
     dt_bias: Buffer<f32>,
     norm: Buffer<f32>,
     output: Linear<T>,
-}
-
-/// What a layer projects of all tokens.
-pub(crate) struct Projected<T> {
-    /// Rows of the projection.
-    rows: Buffer<T>,
-    /// Rows [b | a], where they are not columns of the others.
-    gates: Option<Buffer<T>>,
-}
-
-impl<T: Number> Projected<T> {
-    fn give(self, pass: &mut Pass<'_, T>) {
-        pass.memory.give(self.rows);
-        self.gates.into_iter().for_each(|gates| pass.memory.give(gates));
-    }
 }
 
 /// The states of all slots.

@@ -11,10 +11,10 @@ use super::Pass;
 use super::linear::Linear;
 use super::mlp::{Mlp, swiglu};
 use super::norm::Norm;
+use crate::config::Experts;
 use crate::error::Result;
 use crate::kernels::gates::SharedExpert;
 use crate::kernels::product::{Epilogue, ProductShape, expert_product};
-use crate::models::Experts;
 use crate::number::Number;
 use crate::weights::Loader;
 

@@ -14,4 +14,4 @@ mod pass;
 mod quantized;
 
 pub(crate) use batch::{Batch, Shape};
-pub(crate) use pass::{Memory, Pass};
+pub(crate) use pass::{Memory, Pass, Projected};

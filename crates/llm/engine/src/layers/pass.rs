@@ -6,7 +6,6 @@ use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::operations::Operations;
 
 use super::Batch;
-use super::delta_net::Projected;
 use crate::error::Result;
 use crate::number::Number;
 
@@ -32,6 +31,21 @@ impl<T: Storable> Memory<T> {
     /// Returns a buffer: later work on the stream may overwrite it.
     pub(crate) fn give(&mut self, buffer: Buffer<T>) {
         self.free.entry(buffer.len()).or_default().push(buffer);
+    }
+}
+
+/// What a layer with a state projects of all tokens.
+pub(crate) struct Projected<T> {
+    /// Rows of the projection.
+    pub(super) rows: Buffer<T>,
+    /// Rows [b | a], where they are not columns of the others.
+    pub(super) gates: Option<Buffer<T>>,
+}
+
+impl<T: Number> Projected<T> {
+    pub(super) fn give(self, pass: &mut Pass<'_, T>) {
+        pass.memory.give(self.rows);
+        self.gates.into_iter().for_each(|gates| pass.memory.give(gates));
     }
 }
 

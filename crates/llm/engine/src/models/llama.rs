@@ -6,7 +6,8 @@
 
 use warpwright_kernels::rows::Gain;
 
-use super::{Config, Family, decoder};
+use super::decoder;
+use crate::config::{Config, Family};
 use crate::error::Result;
 use crate::layers::attention::Attention;
 use crate::layers::decoder::{Block, Decoder, FeedForward, Mixing};

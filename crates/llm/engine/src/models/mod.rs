@@ -1,14 +1,12 @@
-//! Models: a configuration, and for each family a file that builds its decoder of shared layers.
+//! Models: for each family a file that builds its decoder of shared layers.
 
-mod config;
 mod llama;
 mod qwen3_5;
 mod qwen3_5_moe;
 
-pub(crate) use config::{Config, DeltaHeads, Experts, Family, Mixer};
-
 use warpwright_kernels::rows::Gain;
 
+use crate::config::{Config, Family, Mixer};
 use crate::error::Result;
 use crate::layers::decoder::{Block, Decoder};
 use crate::layers::linear::Linear;

@@ -6,7 +6,8 @@
 
 use warpwright_kernels::rows::Gain;
 
-use super::{Config, Mixer, decoder};
+use super::decoder;
+use crate::config::{Config, Mixer};
 use crate::error::{EngineError, Result};
 use crate::layers::attention::Attention;
 use crate::layers::decoder::{Block, Decoder, FeedForward, Mixing};

@@ -1,6 +1,7 @@
 //! Qwen 3.5 with experts: the MLP of a layer is a few of many experts and a shared one.
 
-use super::{Config, qwen3_5};
+use super::qwen3_5;
+use crate::config::Config;
 use crate::error::{EngineError, Result};
 use crate::layers::decoder::{Decoder, FeedForward};
 use crate::layers::experts::MixtureOfExperts;
