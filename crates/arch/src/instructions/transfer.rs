@@ -238,8 +238,8 @@ pub(super) const FORMS: &[Form] = &[
         .since((8, 1), 90),
     form("red .async .relaxed .cluster .shared::cluster? .mbarrier::complete_tx::bytes .and|or|xor .b32", "[], b32, []")
         .since((8, 1), 90),
-    // To global memory, of another device too.
-    form("st .async .mmio? .release .gpu|sys .global? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64", "[], T")
+    // To global memory, of another device too. ptxas 13.0 stores 8 bits from `.b8` registers only.
+    form("st .async .mmio? .release .gpu|sys .global? .T:b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64", "[], T")
         .since((8, 7), 100),
     form("red .async .mmio? .release .gpu|sys .global? .inc|dec|min|max|add .u32", "[], b32").since((8, 7), 100),
     form("red .async .mmio? .release .gpu|sys .global? .min|max|add .s32", "[], b32").since((8, 7), 100),
