@@ -1,6 +1,6 @@
 //! Modifiers of loads and stores: ordering, caching and prefetch hints.
 
-use crate::value::Reg;
+use crate::reg::Reg;
 
 /// The threads among which an ordered access or a fence is ordered. PTX ISA, "Scope".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,6 +45,7 @@
 use warpwright_arch::limits::BULK_COPY_BYTES;
 use warpwright_ir::Operand;
 
+use crate::cta_group::CtaGroup;
 use crate::element::{Element, bf16, f16};
 use crate::launch::demand_ranks;
 use crate::mbarrier::{Mbarrier, RemoteMbarrier};
@@ -52,7 +53,6 @@ use crate::operation::{compute, perform, record, refuse};
 use crate::pointer::{ClusterShared, Global, Pointer, Shared};
 use crate::requirement::{Feature, require};
 use crate::space::{ClusterSpace, SharedSpace, Space};
-use crate::tensor_memory::CtaGroup;
 use crate::value::{Reg, Value};
 
 /// A space whose addresses name shared memory of the cluster; the CTA's own shared memory is part

@@ -4,7 +4,7 @@ use warpwright_ir::{Operand, RegisterClass};
 
 use crate::arithmetic::{renormalize, widen_half};
 use crate::element::{
-    Element, Kind, Number, bf16x2, e4m3, e4m3x2, e5m2, e5m2x2, f16x2, s8x4, s16x2, tf32, u8x4, u16x2,
+    Convertible, Element, Kind, Number, bf16x2, e4m3x2, e5m2x2, f16x2, s8x4, s16x2, u8x4, u16x2,
 };
 use crate::operation::{compute, compute_into, fresh, on_behalf_of_author, refuse};
 use crate::requirement::{Feature, require};
@@ -59,22 +59,6 @@ impl Rounding {
         }
     }
 }
-
-/// A type of device values with conversions: numbers, predicates, tf32 and 8-bit floats.
-#[diagnostic::on_unimplemented(
-    message = "device values do not convert to and from `{Self}`",
-    label = "not a type of device values",
-    note = "memory is indexed by device values of type `u32`, `i32`, `u64` or `i64` as they are",
-    note = "an array or `Vec` of registers is indexed by a number that is known when the kernel is built: loop over build-time numbers, or \
-            keep the elements in a `local_array`"
-)]
-pub trait Convertible: Element {}
-
-macro_rules! convertible {
-    ($($ty:ty),*) => { $(impl Convertible for $ty {})* };
-}
-
-convertible!(bool, u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64, tf32, e4m3, e5m2);
 
 impl<T: Convertible> Reg<T> {
     /// The value as a `U`, as with Rust's `as`: to a float it rounds to nearest even; from a float

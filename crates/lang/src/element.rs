@@ -1,12 +1,10 @@
 //! The types a device value can have.
 
 pub use half::{bf16, f16};
-use warpwright_ir::RegisterClass;
+use warpwright_ir::{Operand, RegisterClass};
 
-use crate::conversion::Convertible;
-use crate::operators::{Bits, Remainder};
-use crate::parameter::{KernelParameter, declare_scalar};
-use crate::value::Reg;
+use crate::parameter::KernelParameter;
+use crate::reg::Reg;
 
 /// How instructions interpret a type's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +44,49 @@ pub trait Element: Copy + 'static + KernelParameter<Host = Self, Value = Reg<Sel
     fn bits(self) -> u64;
 }
 
+/// A value of type `T`, on the device or known at build time: what operations take as arguments.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a value of type `{T}`",
+    label = "expected a device value `Reg<{T}>` or a build-time `{T}`",
+    note = "device arithmetic does not convert by itself: use `.convert::<{T}>()` on a device value; a number of the program is converted by \
+            `as`, and to `f16` or `bf16` by `f16::from_f32(2.0)`",
+    note = "a field, parameter or variable that is used with device values has their type: sizes and indices are `u32`, not `usize`",
+    note = "in generic code a number is `T::ONE` or `T::from_f64(2.0)` of `DeviceNumber`"
+)]
+pub trait Value<T: Element>: Copy {
+    /// The value as an instruction's operand: an immediate where PTX has one.
+    #[track_caller]
+    fn operand(self) -> Operand;
+
+    /// The value in a register.
+    #[track_caller]
+    fn reg(self) -> Reg<T>;
+}
+
 /// A number that device arithmetic adds, subtracts and multiplies: integers, floats, and packed
 /// pairs of floats.
 pub trait Number: Element {}
+
+/// A type with `&`, `|`, `^` and `!`: integers and predicates.
+pub trait Bits: Element {}
+
+/// A number with `%`: integers, and floats but for packed pairs.
+pub trait Remainder: Number {
+    /// What a division leaves, with the sign of `dividend`. Of floats it is exact; NaN if `divisor`
+    /// is zero or `dividend` infinite.
+    #[doc(hidden)]
+    fn remainder(dividend: Reg<Self>, divisor: impl Value<Self>) -> Reg<Self>;
+}
+
+/// A type of device values with conversions: numbers, predicates, tf32 and 8-bit floats.
+#[diagnostic::on_unimplemented(
+    message = "device values do not convert to and from `{Self}`",
+    label = "not a type of device values",
+    note = "memory is indexed by device values of type `u32`, `i32`, `u64` or `i64` as they are",
+    note = "an array or `Vec` of registers is indexed by a number that is known when the kernel is built: loop over build-time numbers, or \
+            keep the elements in a `local_array`"
+)]
+pub trait Convertible: Element {}
 
 /// An integer of 8 to 64 bits.
 pub trait Integer: Number + Ordered + Bits + Convertible + Remainder {
@@ -126,27 +164,8 @@ pub type e4m3 = float8::F8E4M3;
 #[allow(non_camel_case_types, reason = "the field writes it so, as Rust writes f32")]
 pub type e5m2 = float8::F8E5M2;
 
-/// A kernel takes each element by value.
-macro_rules! parameters {
-    ($($ty:ty),*) => {
-        $(
-            #[diagnostic::do_not_recommend]
-            impl KernelParameter for $ty {
-                type Host = Self;
-                type Value = Reg<Self>;
-
-                #[track_caller]
-                fn declare(name: &str) -> Reg<Self> {
-                    declare_scalar(name)
-                }
-            }
-        )*
-    };
-}
-
 macro_rules! elements {
     ($($ty:ty, $name:literal, $ptx:literal, $bytes:literal, $class:ident, $kind:ident, |$v:ident| $bits:expr;)*) => {
-        parameters!($($ty),*);
         $(impl Element for $ty {
             const NAME: &'static str = $name;
             const PTX: &'static str = $ptx;
@@ -197,7 +216,6 @@ macro_rules! packed {
             #[repr(transparent)]
             pub struct $ty(pub $storage);
 
-            parameters!($ty);
             impl Element for $ty {
                 const NAME: &'static str = stringify!($ty);
                 const PTX: &'static str = $ptx;
@@ -251,7 +269,6 @@ macro_rules! sub_byte {
             #[repr(transparent)]
             pub struct $ty(pub u32);
 
-            parameters!($ty);
             impl Element for $ty {
                 const NAME: &'static str = stringify!($ty);
                 const PTX: &'static str = "b32";
@@ -279,6 +296,8 @@ macro_rules! are {
     ($trait:ident: $($ty:ty),*) => { $(impl $trait for $ty {})* };
 }
 
+are!(Bits: bool, u8, u16, u32, u64, i8, i16, i32, i64);
+are!(Convertible: bool, u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64, tf32, e4m3, e5m2);
 are!(Number: u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64, f16x2, bf16x2);
 are!(Float: f16, bf16, f32, f64, f16x2, bf16x2);
 are!(SignedNumber: i8, i16, i32, i64, f16, bf16, f32, f64, f16x2, bf16x2);

@@ -8,7 +8,7 @@ use warpwright_ir::{Instruction, Location, Operand};
 
 use crate::element::Element;
 use crate::recorder;
-use crate::value::Reg;
+use crate::reg::Reg;
 
 thread_local! {
     /// The author's position while closures of an operation run: `#[track_caller]` does not reach

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use warpwright_ir::{Operand, RegisterClass};
 
 use crate::arithmetic::{Arithmetic, arithmetic, arithmetic_word, negate, remainder_into, renormalize};
-use crate::element::{Element, Integer, Number, SignedNumber, bf16x2, f16x2};
+use crate::element::{Bits, Element, Integer, Number, Remainder, SignedNumber, bf16x2, f16x2};
 use crate::operation::{compute, compute_into, fresh};
 use crate::staging::assign;
 use crate::value::{Reg, Value, bits_word};
@@ -41,14 +41,6 @@ number_operators! {
     Sub sub, SubAssign sub_assign, Subtract;
     Mul mul, MulAssign mul_assign, Multiply;
     Div div, DivAssign div_assign, Divide;
-}
-
-/// A number with `%`: integers, and floats but for packed pairs.
-pub trait Remainder: Number {
-    /// What a division leaves, with the sign of `dividend`. Of floats it is exact; NaN if `divisor`
-    /// is zero or `dividend` infinite.
-    #[doc(hidden)]
-    fn remainder(dividend: Reg<Self>, divisor: impl Value<Self>) -> Reg<Self>;
 }
 
 macro_rules! integer_remainders {
@@ -89,15 +81,6 @@ impl<T: SignedNumber> ops::Neg for Reg<T> {
         negate(self.operand())
     }
 }
-
-/// A type with `&`, `|`, `^` and `!`: integers and predicates.
-pub trait Bits: Element {}
-
-macro_rules! are_bits {
-    ($($ty:ty),*) => { $(impl Bits for $ty {})* };
-}
-
-are_bits!(bool, u8, u16, u32, u64, i8, i16, i32, i64);
 
 macro_rules! bit_operators {
     ($($trait:ident $method:ident, $assign_trait:ident $assign_method:ident, $opcode:literal;)*) => {

@@ -16,17 +16,19 @@ use warpwright_layout::{Error, Int};
 use crate::DeviceValue;
 use crate::block::sync_threads;
 use crate::cluster::cluster_sync;
+use crate::cta_group::CtaGroup;
 use crate::element::Element;
 use crate::fence::fence_mbarrier_init;
 use crate::mbarrier::Mbarriers;
 use crate::multicast::ClusterGrid;
 use crate::operation::{compute, refuse};
+use crate::recorder::PipelineId;
 use crate::recorder::{self, Stages};
 use crate::role::{Role, WARPGROUP, only_where};
 use crate::special::thread_idx;
 use crate::staging::assign;
-use crate::tensor::{PipelineId, StagedOperand, TileLoad, TmaTile};
-use crate::tensor_memory::{CtaGroup, commit_tensor_core, commit_tensor_core_to};
+use crate::tensor::{StagedOperand, TileLoad, TmaTile};
+use crate::tensor_memory::{commit_tensor_core, commit_tensor_core_to};
 use crate::value::{Reg, constant};
 
 /// How the warpgroups of a consumer role share the stages.

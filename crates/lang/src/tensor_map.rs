@@ -9,8 +9,9 @@ use crate::operation::{compute, here, perform, refuse};
 use crate::parameter::KernelParameter;
 use crate::pointer::{Generic, Global, advance};
 use crate::recorder;
+use crate::recorder::TensorMapOrigin;
 use crate::requirement::{Feature, require};
-use crate::tensor_map_boxes::{Boxes, TensorMapOrigin, need, need_extent, one_of, remembered};
+use crate::tensor_map_boxes::{Boxes, need, need_extent, one_of, remembered};
 use crate::value::Reg;
 
 pub use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};

@@ -1,8 +1,6 @@
 //! What the copies of a kernel need of its tensor maps. It becomes part of the kernel's
 //! description, and a launch compares it with the maps passed.
 
-use std::ops::Range;
-
 use warpwright_arch::tensor_map::{Access, ElementType, Interleave, MOST_AXES, Requirement, Swizzle};
 use warpwright_ir::{ParameterType, TensorMapNeeds};
 use warpwright_layout::Error;
@@ -10,8 +8,7 @@ use warpwright_layout::atom::SharedSwizzle;
 
 use crate::element::{Element, Kind};
 use crate::operation::here;
-use crate::recorder::{self, Recorder};
-use crate::tensor::TmaTile;
+use crate::recorder::{self, CopyAccess, Recorder, TensorMapOrigin};
 use crate::tensor_map::TensorMap;
 use crate::value::Reg;
 
@@ -27,12 +24,6 @@ pub trait Boxes {
 impl Boxes for Requirement {
     fn requirement(&self) -> Result<Requirement, Error> {
         Ok(self.clone())
-    }
-}
-
-impl Boxes for TmaTile {
-    fn requirement(&self) -> Result<Requirement, Error> {
-        Ok(TmaTile::requirement(self))
     }
 }
 
@@ -80,15 +71,6 @@ pub fn map_swizzle(swizzle: SharedSwizzle) -> Swizzle {
 pub(crate) fn swizzle_of_bytes(boxes: &Requirement) -> Option<warpwright_layout::Swizzle> {
     let shared = SharedSwizzle::ALL.into_iter().find(|shared| map_swizzle(*shared) == boxes.swizzle);
     shared.filter(|_| boxes.interleave == Interleave::None).map(SharedSwizzle::on_bytes)
-}
-
-/// Where a tensor map comes from.
-#[derive(Clone, Debug)]
-pub(crate) enum TensorMapOrigin {
-    /// One of these maps of a parameter.
-    Parameter { index: usize, maps: Range<usize> },
-    /// Global memory, or the author declares it untyped.
-    Untyped,
 }
 
 /// The address of a tensor map of that origin.
@@ -155,24 +137,6 @@ pub(crate) fn need_extent(map: TensorMap, axis: usize, extent: u64) {
             Some(_) => {}
         }
     });
-}
-
-/// The elements that a copy accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CopyAccess {
-    /// A box.
-    Tile,
-    /// Pixels of a bounding box.
-    Im2col,
-    /// Four rows, each a box of its own.
-    FourRows,
-}
-
-impl CopyAccess {
-    /// The boxes of a copy.
-    pub(crate) fn boxes(self) -> i64 {
-        if self == Self::FourRows { 4 } else { 1 }
-    }
 }
 
 /// The kind of a copy, as far as its instruction gives it.

@@ -1,87 +1,15 @@
 //! Device values.
 
-use std::any::{Any, TypeId};
-use std::cell::RefCell;
-use std::marker::PhantomData;
+use warpwright_ir::{Operand, RegisterClass};
 
-use rustc_hash::FxHashMap;
-use warpwright_ir::{Operand, Register, RegisterClass};
-
+pub use crate::element::Value;
 use crate::element::{Element, Kind};
 use crate::operation;
-
-/// A value of type `T` on the device: a handle to a virtual register of the kernel being staged.
-///
-/// Every operation on device values yields a handle to a fresh register. A register is written
-/// again only through a variable that the author declared with `let mut` (or a field or element
-/// assigned to) in a `#[kernel]` or `#[device]` body; reading such a variable takes its value at
-/// that moment, as in Rust.
-pub struct Reg<T> {
-    register: Register,
-    element: PhantomData<T>,
-}
-
-impl<T> Clone for Reg<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Reg<T> {}
-
-impl<T: Element> Reg<T> {
-    /// A handle to `register`, which must be of `T`'s class.
-    pub fn from_register(register: Register) -> Self {
-        Self { register, element: PhantomData }
-    }
-
-    /// The register behind the handle.
-    pub fn register(self) -> Register {
-        self.register
-    }
-
-    /// The handle behind a reference that lasts, as `a[i]` must yield one: the same reference for
-    /// the same handle, so that no more are kept than the largest kernel has registers.
-    pub fn interned(self) -> &'static Self {
-        thread_local! {
-            static HANDLES: RefCell<FxHashMap<(TypeId, Register), &'static dyn Any>> = RefCell::default();
-        }
-        HANDLES.with_borrow_mut(|handles| {
-            let handle = handles
-                .entry((TypeId::of::<T>(), self.register))
-                .or_insert_with(|| Box::leak(Box::new(self)));
-            handle.downcast_ref().expect("the key holds the type")
-        })
-    }
-
-    /// The handle as an instruction's operand.
-    pub fn operand(self) -> Operand {
-        Operand::Register(self.register)
-    }
-}
-
-/// A value of type `T`, on the device or known at build time: what operations take as arguments.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a value of type `{T}`",
-    label = "expected a device value `Reg<{T}>` or a build-time `{T}`",
-    note = "device arithmetic does not convert by itself: use `.convert::<{T}>()` on a device value; a number of the program is converted by \
-            `as`, and to `f16` or `bf16` by `f16::from_f32(2.0)`",
-    note = "a field, parameter or variable that is used with device values has their type: sizes and indices are `u32`, not `usize`",
-    note = "in generic code a number is `T::ONE` or `T::from_f64(2.0)` of `DeviceNumber`"
-)]
-pub trait Value<T: Element>: Copy {
-    /// The value as an instruction's operand: an immediate where PTX has one.
-    #[track_caller]
-    fn operand(self) -> Operand;
-
-    /// The value in a register.
-    #[track_caller]
-    fn reg(self) -> Reg<T>;
-}
+pub use crate::reg::Reg;
 
 impl<T: Element> Value<T> for Reg<T> {
     fn operand(self) -> Operand {
-        Operand::Register(self.register)
+        Operand::Register(self.register())
     }
 
     fn reg(self) -> Reg<T> {

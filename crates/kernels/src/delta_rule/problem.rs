@@ -1,6 +1,6 @@
 //! The extents of the gated delta rule.
 
-use warpwright::lang::conversion::Convertible;
+use warpwright::lang::element::Convertible;
 use warpwright::prelude::*;
 
 use crate::operations::{OperationError, Result};

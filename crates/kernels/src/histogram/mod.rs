@@ -12,7 +12,7 @@
 
 mod workload;
 
-use warpwright::lang::conversion::Convertible;
+use warpwright::lang::element::Convertible;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::OptionValue;

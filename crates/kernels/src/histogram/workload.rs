@@ -1,6 +1,6 @@
 //! The histogram as a workload: inputs and reference.
 
-use warpwright::lang::conversion::Convertible;
+use warpwright::lang::element::Convertible;
 use warpwright_harness::{OptionValue, Options, Prepared, Result, Setup, Work, Workload, compare_parallel};
 
 use super::Binning;

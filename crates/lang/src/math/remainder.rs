@@ -2,8 +2,7 @@
 
 use super::functions::evaluate;
 use crate::arithmetic::remainder_into;
-use crate::element::{DeviceFloat, DeviceInteger, bf16, f16};
-use crate::operators::Remainder;
+use crate::element::{DeviceFloat, DeviceInteger, Remainder, bf16, f16};
 use crate::staging::{Bounds, Iterate};
 use crate::value::{Reg, Value};
 

@@ -8,36 +8,11 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use warpwright_ir::{Instruction, Location, Operand, Register};
 
 use super::Recorder;
-
-/// Element `index` of a tile of `shape` with `size` elements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TileElement {
-    pub(crate) shape: String,
-    pub(crate) size: i64,
-    pub(crate) index: i64,
-}
-
-/// What one line takes from one tile to another.
-struct Transfer {
-    from: (String, i64),
-    to: (String, i64),
-    indices: BTreeSet<i64>,
-    /// Whether it always takes an element to that of the same index in the same two tiles.
-    is_by_index: bool,
-}
-
-/// The elements that registers hold, and the lines that move them.
-#[derive(Default)]
-pub(super) struct Elements {
-    held: FxHashMap<Register, TileElement>,
-    transfers: FxHashMap<(Location, &'static str), Transfer>,
-    /// The numbers of elements that threads have of tiles.
-    sizes: Rc<RefCell<FxHashSet<u32>>>,
-}
+use super::state::{TileElement, Transfer};
 
 impl Recorder {
     /// Notes that a register holds an element of a tile.

@@ -1,41 +1,11 @@
 //! What is known of registers beyond their class, so that operations on them can be compared.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use warpwright_ir::{Kernel, Location, Register};
 
 use super::Recorder;
-use crate::tensor::PipelineId;
-use crate::tensor_memory::CtaGroup;
-
-/// What the registers of a kernel hold.
-#[derive(Default)]
-pub(super) struct Facts {
-    /// The variable that a register is a copy of.
-    pub(super) copies: FxHashMap<Register, Register>,
-    stages: FxHashMap<Register, Stages>,
-    threads: FxHashMap<Register, (u32, &'static str)>,
-    columns: FxHashMap<Register, Columns>,
-    holders: FxHashMap<(Register, i64), u32>,
-    group: Option<CtaGroup>,
-}
-
-/// The stages that a register counts, or that memory has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stages {
-    pub(crate) count: u32,
-    /// The pipeline that they belong to; those of a kernel's own ring belong to none.
-    pub(crate) pipeline: Option<PipelineId>,
-}
-
-/// Columns of tensor memory from an address on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Columns {
-    pub(crate) left: u32,
-    pub(crate) allocated: u32,
-}
-
-/// A mistake that only the whole kernel shows: what is wrong, if something is.
-pub(super) type Demand = (Location, Box<dyn FnOnce(&Kernel) -> Option<String>>);
+use super::state::{Columns, Stages};
+use crate::cta_group::CtaGroup;
 
 impl Recorder {
     /// The variable whose value a register holds, or the register itself.

@@ -5,7 +5,7 @@
 //! recorded with the author's position and staging continues, so that one build reports all
 //! mistakes.
 
-mod allocation;
+mod accesses;
 mod arrivals;
 mod elements;
 mod end;
@@ -13,6 +13,7 @@ mod facts;
 mod owner;
 mod plans;
 mod region;
+mod state;
 mod threads;
 mod transactions;
 mod variable;
@@ -28,38 +29,14 @@ use warpwright_ir::{
     Statement,
 };
 
-pub(crate) use self::allocation::Allocation;
-use self::elements::Elements;
-pub(crate) use self::elements::TileElement;
 use self::end::End;
 pub(crate) use self::end::Refused;
-pub(crate) use self::facts::{Columns, Stages};
-use self::facts::{Demand, Facts};
-use self::owner::Owner;
-pub(crate) use self::owner::{NO_REGISTER, number_in_kernel};
-use self::plans::PlanIndex;
-pub use self::region::RegionId;
-pub(crate) use self::region::{Choice, IfResult, Scope};
-use self::region::{Region, RegionRecord};
-pub(crate) use self::views::View;
-use self::views::Views;
-use crate::tensor_map_boxes::TensorMapOrigin;
-
-/// A mistake found while a kernel was staged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{location_text}: {message}", location_text = display_location(.location))]
-pub struct StagingError {
-    /// Where the author wrote it.
-    pub location: Location,
-    /// A sentence: what is wrong and what to do.
-    pub message: String,
-    /// Further positions that explain it, each with its remark.
-    pub notes: Vec<(Location, String)>,
-}
-
-fn display_location(location: &Location) -> String {
-    format!("{}:{}:{}", location.file, location.line, location.column)
-}
+pub(crate) use self::state::{
+    Allocation, Choice, Columns, CopyAccess, IfResult, NO_REGISTER, PipelineId, Scope, Stages,
+    TensorMapOrigin, TileElement, View, number_in_kernel,
+};
+use self::state::{Demand, Elements, Facts, Owner, PlanIndex, Region, RegionRecord, Views};
+pub use self::state::{RegionId, StagingError};
 
 /// Records one kernel.
 pub struct Recorder {

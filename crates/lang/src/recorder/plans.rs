@@ -3,18 +3,8 @@
 use warpwright_ir::{Location, Operand, Register};
 
 use super::Recorder;
+use super::state::PlanIndex;
 use super::threads::Threads;
-
-/// A thread takes its part in a plan.
-pub(super) struct PlanIndex {
-    /// The start of a sentence: `the MMA has`.
-    plan: &'static str,
-    threads: u32,
-    index: Register,
-    /// The conditions around it, and whether each holds there.
-    conditions: Vec<(Register, bool)>,
-    location: Location,
-}
 
 impl PlanIndex {
     /// What is wrong, if some thread that reaches it has an index that the plan does not have.

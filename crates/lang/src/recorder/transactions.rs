@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use warpwright_ir::{Body, Location, Operand, Register, Statement};
 
 use super::Recorder;
-use crate::tensor_map_boxes::CopyAccess;
+use super::state::CopyAccess;
 
 /// An mbarrier: its base register and offset.
 type Barrier = (Register, i64);

@@ -15,6 +15,7 @@ mod instruction;
 mod logic;
 mod place;
 mod range;
+mod region;
 mod repetition;
 
 pub use self::assertion::{Asserted, KnownToHost, panics};
@@ -33,6 +34,7 @@ pub use self::instruction::{Input, Output, record_instruction};
 pub use self::logic::{Both, Either, Truth};
 pub use self::place::{Assigned, BuildTimeCollection, Carried, Changed, CompoundAssigned, Reading, Variable};
 pub use self::range::{Bounds, BuildTimeBound, DeviceRange, InclusiveBounds, RangeElement, Stride};
+pub use self::region::{ended, region};
 pub use self::repetition::{
     Broken, BuildTimeLoop, Countable, DeviceLoop, Endless, Head, Iterate, LoopValue, Repetition,
 };
@@ -54,17 +56,3 @@ pub mod build_time {
 }
 
 pub(crate) use self::place::assign;
-
-use crate::recorder::{self, RegionId};
-
-/// The region now open: what a variable declared here belongs to.
-#[track_caller]
-pub fn region() -> RegionId {
-    recorder::with(|recorder| recorder.region())
-}
-
-/// Whether the code that follows is unreachable.
-#[track_caller]
-pub fn ended() -> bool {
-    recorder::with(|recorder| recorder.ended())
-}

@@ -27,7 +27,6 @@ pub use coordinates::Coordinates;
 pub use copy::{CopyAtom, ThreadCopy, TiledCopy};
 pub use fragment::Fragment;
 pub use multiply::{IntoMmaAtom, ThreadMma, TiledMma, gemm};
-pub(crate) use staged::PipelineId;
 pub use staged::{MappedMatrix, StagedOperand, StoreBuffers, TileLoad};
 pub use tensor_core::{BlockScales, TensorCoreLeft, TensorCoreMma, TensorCoreTypes};
 pub use tensor_memory_copy::{SCALE_BYTES, TensorMemoryCopy};

@@ -1,7 +1,5 @@
 //! TMA tiles in shared memory: the operands of a pipeline, and the buffers of an epilogue.
 
-use std::cell::Cell;
-
 use warpwright_ir::Operand;
 use warpwright_layout::atom::Major;
 use warpwright_layout::{Error, Layout};
@@ -11,17 +9,17 @@ use super::tma_tile::TmaTile;
 use super::view::Tensor;
 use crate::DeviceValue;
 use crate::bulk::CompletionBarrier;
+use crate::cta_group::CtaGroup;
 use crate::element::Element;
 use crate::multicast::Multicast;
 use crate::object;
 use crate::operation::refuse;
 use crate::pointer::Shared;
-use crate::recorder::{self, Stages};
+use crate::recorder::{self, PipelineId, Stages};
 use crate::shared::dynamic_shared_aligned;
 use crate::space::SharedSpace;
 use crate::tensor_map::TensorMap;
 use crate::tensor_map_boxes::{self, element_type};
-use crate::tensor_memory::CtaGroup;
 use crate::tma;
 use crate::value::{Reg, Value, constant};
 
@@ -218,19 +216,6 @@ impl<T: Element> StoreBuffers<T> {
             let at = matrix.coordinates(inner + origin.inner, outer + origin.outer);
             tma::store(matrix.map, at, source.byte_offset(origin.bytes.into()));
         }
-    }
-}
-
-/// The pipeline that an operand belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PipelineId(u32);
-
-impl PipelineId {
-    pub(crate) fn next() -> Self {
-        thread_local! {
-            static NEXT: Cell<u32> = const { Cell::new(0) };
-        }
-        Self(NEXT.replace(NEXT.get().wrapping_add(1)))
     }
 }
 

@@ -15,11 +15,12 @@ use super::agreement::agree;
 use super::multiply::{letter, packed};
 use super::view::Tensor;
 use super::warpgroup::{MatrixOperand, Reads, Share};
+use crate::cta_group::CtaGroup;
 use crate::element::Element;
 use crate::operation::{record, refuse};
 use crate::requirement::{Feature, require};
 use crate::space::SharedSpace;
-use crate::tensor_memory::{CtaGroup, TensorMemory, demand_one_group};
+use crate::tensor_memory::{TensorMemory, demand_one_group};
 use crate::value::constant;
 
 /// The types of a multiply: A, B and D.

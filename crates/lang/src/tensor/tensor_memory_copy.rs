@@ -7,12 +7,13 @@ use warpwright_layout::atom::Operand;
 
 use super::view::Tensor;
 use super::warpgroup::{MatrixOperand, Reads, Share};
+use crate::cta_group::CtaGroup;
 use crate::element::Element;
 use crate::operation::{perform, refuse};
 use crate::pointer::Shared;
 use crate::requirement::{Feature, require};
 use crate::space::SharedSpace;
-use crate::tensor_memory::{CtaGroup, TensorMemory, demand_one_group};
+use crate::tensor_memory::{TensorMemory, demand_one_group};
 
 /// What a copy from shared to tensor memory moves: rows of 16 or 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

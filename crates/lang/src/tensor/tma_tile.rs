@@ -17,7 +17,7 @@ use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile};
 use warpwright_layout::{ComposedLayout, Error, Layout};
 
 use crate::element::Element;
-use crate::tensor_map_boxes::{element_format, element_type, map_swizzle};
+use crate::tensor_map_boxes::{Boxes, element_format, element_type, map_swizzle};
 
 /// A tile (mn, k) of a matrix in shared memory, its boxes and its swizzle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,6 +233,12 @@ fn element<T: Element>() -> Result<ElementType, Error> {
         given: format!("elements of {}", T::NAME),
         legal: "elements of 1, 2, 4 or 8 bytes".to_owned(),
     })
+}
+
+impl Boxes for TmaTile {
+    fn requirement(&self) -> Result<Requirement, Error> {
+        Ok(TmaTile::requirement(self))
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use warpwright_arch::limits::{TENSOR_MEMORY_COLUMNS, TENSOR_MEMORY_MIN_COLUMNS};
 use warpwright_ir::Operand;
 
 use crate::DeviceValue;
+pub use crate::cta_group::CtaGroup;
 use crate::launch::demand_ranks;
 use crate::mbarrier::Mbarrier;
 use crate::operation::{fresh, perform, record, refuse};
@@ -25,39 +26,6 @@ use crate::pointer::Shared;
 use crate::recorder::{self, Columns};
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
-
-/// The number of CTAs of a cluster that an instruction is for: one, or two neighbors that multiply
-/// together. It is the same throughout a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CtaGroup {
-    /// The CTA alone.
-    One,
-    /// The CTA and the one whose rank differs in the last bit.
-    Two,
-}
-
-impl CtaGroup {
-    /// The CTAs of a group.
-    pub fn ctas(self) -> u32 {
-        match self {
-            CtaGroup::One => 1,
-            CtaGroup::Two => 2,
-        }
-    }
-
-    /// The modifier of an instruction, without the dot.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            CtaGroup::One => "cta_group::1",
-            CtaGroup::Two => "cta_group::2",
-        }
-    }
-
-    /// The modifier of an instruction.
-    pub(crate) fn word(self) -> String {
-        format!(".{}", self.name())
-    }
-}
 
 /// Cells of tensor memory from a row and a column on, by address.
 ///

@@ -50,16 +50,18 @@ use warpwright_arch::tensor_map::ElementType;
 use warpwright_ir::Operand;
 
 use crate::bulk::{BulkReduction, CompletionBarrier, InCluster, add_options, refuse_multicast_prefetch};
+use crate::cta_group::CtaGroup;
 use crate::element::Element;
 use crate::launch::demand_ranks;
 use crate::operation::{here, on_behalf_of_author, record, refuse};
 use crate::pointer::{Pointer, Shared};
+use crate::recorder::CopyAccess;
 use crate::recorder::{self, View};
 use crate::requirement::{Feature, require};
 use crate::space::{SharedSpace, Space};
 use crate::tensor_map::TensorMap;
-use crate::tensor_map_boxes::{CopyAccess, CopyForm, element_type, swizzle_of_bytes};
-use crate::tensor_memory::{CtaGroup, demand_one_group};
+use crate::tensor_map_boxes::{CopyForm, element_type, swizzle_of_bytes};
+use crate::tensor_memory::demand_one_group;
 use crate::value::{Reg, Value};
 
 /// Loads the box at `at` into shared memory; when it has arrived, `barrier` counts its bytes.

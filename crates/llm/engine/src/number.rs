@@ -1,6 +1,6 @@
 //! The types that a model computes in.
 
-use warpwright::lang::conversion::Convertible;
+use warpwright::lang::element::Convertible;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Storable, Stream};
 use warpwright_kernels::gemm::{Gemm, GemmOutput};

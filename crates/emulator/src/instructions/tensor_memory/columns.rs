@@ -2,7 +2,7 @@
 
 use warpwright_events::{Cell, Event, FULL, FaultKind};
 
-use super::{agree, failure, uniform, whole};
+use super::cells::{agree, failure, uniform, whole};
 use crate::cta::block::Block;
 use crate::cta::tensor_memory::columns::is_legal;
 use crate::execution::effect::{Attempt, Effect, Execution};

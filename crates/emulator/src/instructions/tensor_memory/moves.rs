@@ -6,7 +6,7 @@ use warpwright_events::{
 };
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
-use super::{cell, read, uniform, whole, written};
+use super::cells::{cell, read, uniform, whole, written};
 use crate::cta::block::Block;
 use crate::cta::tensor_memory::ROWS_OF_WARP;
 use crate::cta::tensor_memory::moves::{Load, Reduced, Reduction, Store};

@@ -8,7 +8,7 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::super::mbarrier::objects;
 use super::super::small_matrix::scale_block;
-use super::{agree, cell, failure, read, written};
+use super::cells::{agree, cell, failure, read, written};
 use crate::cta::asynchronous::transfer::Issuer;
 use crate::cta::tensor_memory::copy::{Copy, CopyShape};
 use crate::cta::tensor_memory::multiply::{Left, Multiply};
