@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
-use warpwright_llm_engine::{DecodePlan, Limits};
+use serde_json::{Value, json};
+use warpwright_llm_engine::{DecodePlan, Engine, Limits};
 use warpwright_llm_step::{Chunk, Executor, Page, Sampling, Slot, Step, Tokens};
 
 use crate::model::Model;
@@ -15,7 +16,7 @@ use crate::model::Model;
 pub struct Bench {
     #[command(flatten)]
     model: Model,
-    /// Sequences of a decode.
+    /// Sequences of a decode; 0 times none.
     #[arg(long, value_delimiter = ',', default_value = "1,16,64,128")]
     batch: Vec<u32>,
     /// Tokens of each sequence before the first decode.
@@ -24,12 +25,15 @@ pub struct Bench {
     /// Decodes that are timed.
     #[arg(long, default_value_t = 64)]
     steps: u32,
-    /// Tokens of a prompt that is timed alone; 0 times none.
-    #[arg(long, default_value_t = 8192)]
-    prefill: u32,
+    /// Tokens of prompts that are timed alone, each with the token that follows it; 0 times none.
+    #[arg(long, value_delimiter = ',', default_value = "8192")]
+    prefill: Vec<u32>,
     /// Print the launches and the bytes of a decode, and run nothing.
     #[arg(long)]
     plan: bool,
+    /// Print each figure as a line of JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Tokens of a page.
@@ -39,63 +43,81 @@ const AHEAD: usize = 2;
 
 impl Bench {
     /// Runs the verb.
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        self.batch.retain(|batch| *batch > 0);
+        self.prefill.retain(|tokens| *tokens > 0);
         let checkpoint = self.model.checkpoint()?;
-        for batch in self.batch.iter().filter(|_| self.plan) {
-            print_plan(&DecodePlan::new(&checkpoint, self.model.data_type(), *batch, self.prompt)?, *batch);
-        }
+        let plan = |batch| DecodePlan::new(&checkpoint, self.model.data_type(), batch, self.prompt);
         if self.plan {
+            for batch in &self.batch {
+                print_plan(&plan(*batch)?, *batch);
+            }
             return Ok(());
         }
-        let most = self.batch.iter().copied().max().unwrap_or(1).max(1);
-        // A run before the timed one, and one step more.
-        let context = (self.prompt + 2 * self.steps + 2).max(self.prefill);
-        let of_sequence = (self.prompt + 2 * self.steps + 2).div_ceil(PAGE);
-        let pages = (most * of_sequence).max(context.div_ceil(PAGE));
-        let tokens = self.prefill.max(self.prompt).max(most);
-        let limits =
-            Limits { page_tokens: PAGE, pages, slots: most, sequences: most, tokens, context, drafts: 0 };
         let begin = Instant::now();
-        let mut engine = self.model.engine(&checkpoint, limits)?;
-        println!("loaded in {:.1} s", begin.elapsed().as_secs_f64());
-        if self.prefill > 0 {
-            self.time_prefill(&mut engine)?;
-        }
-        for batch in &self.batch {
-            let seconds = self.time_decode(&mut engine, *batch, of_sequence)?;
-            let plan = DecodePlan::new(&checkpoint, self.model.data_type(), *batch, self.prompt)?;
-            println!(
-                "decode {batch:7}: {:8.3} ms  {:8.1} tok/s  {:4} launches  {:7.3} GB  {:6.3} TB/s",
-                seconds * 1e3,
-                f64::from(*batch) / seconds,
-                plan.count(),
-                plan.bytes() as f64 / 1e9,
-                plan.bytes() as f64 / 1e12 / seconds,
+        let mut engine = self.model.engine(&checkpoint, self.limits())?;
+        let seconds = begin.elapsed().as_secs_f64();
+        self.print(&format!("loaded in {seconds:.1} s"), json!({ "load_seconds": seconds }));
+        for tokens in &self.prefill {
+            let seconds = time_prefill(&mut engine, *tokens)?;
+            let rate = f64::from(*tokens) / seconds;
+            self.print(
+                &format!("prefill {tokens:6}: {:8.2} ms  {rate:8.0} tok/s", seconds * 1e3),
+                json!({ "prefill": tokens, "ms": seconds * 1e3, "tokens_per_second": rate }),
             );
         }
-        Ok(())
-    }
-
-    fn time_prefill(&self, engine: &mut impl Executor) -> anyhow::Result<()> {
-        let vocabulary = engine.capacity().vocabulary;
-        let mut best = f64::INFINITY;
-        for round in 0..4 {
-            let pages = (0..self.prefill.div_ceil(PAGE)).map(Page).collect();
-            let step = Step { copies: vec![], chunks: vec![prompt(0, pages, self.prefill, vocabulary)] };
-            let begin = Instant::now();
-            engine.submit(step)?;
-            engine.wait()?;
-            if round > 0 {
-                best = best.min(begin.elapsed().as_secs_f64());
-            }
+        for batch in &self.batch {
+            let seconds = self.time_decode(&mut engine, *batch)?;
+            self.print_decode(*batch, seconds, &plan(*batch)?);
         }
-        let rate = f64::from(self.prefill) / best;
-        println!("prefill {:6}: {:8.2} ms  {rate:8.0} tok/s", self.prefill, best * 1e3);
         Ok(())
     }
 
-    fn time_decode(&self, engine: &mut impl Executor, batch: u32, of_sequence: u32) -> anyhow::Result<f64> {
+    /// Tokens of a sequence: the prompt, a run before the timed one, and one step more.
+    fn tokens_of_sequence(&self) -> u32 {
+        self.prompt + 2 * self.steps + 2
+    }
+
+    fn limits(&self) -> Limits {
+        let batch = self.batch.iter().copied().max().unwrap_or(1);
+        let prefill = self.prefill.iter().copied().max().unwrap_or(0);
+        let context = self.tokens_of_sequence().max(prefill);
+        let pages = (batch * self.tokens_of_sequence().div_ceil(PAGE)).max(context.div_ceil(PAGE));
+        let tokens = prefill.max(self.prompt).max(batch);
+        Limits { page_tokens: PAGE, pages, slots: batch, sequences: batch, tokens, context, drafts: 0 }
+    }
+
+    /// Prints a figure as a text, or as JSON with what it is of.
+    fn print(&self, text: &str, figure: Value) {
+        if !self.json {
+            println!("{text}");
+            return;
+        }
+        let mut line = json!({ "model": self.model.name(), "dtype": self.model.data_type().name() });
+        if let (Some(line), Value::Object(figure)) = (line.as_object_mut(), figure) {
+            line.extend(figure);
+        }
+        println!("{line}");
+    }
+
+    fn print_decode(&self, batch: u32, seconds: f64, plan: &DecodePlan) {
+        let (rate, bandwidth) = (f64::from(batch) / seconds, plan.bytes() as f64 / 1e12 / seconds);
+        self.print(
+            &format!(
+                "decode {batch:7}: {:8.3} ms  {rate:8.1} tok/s  {:4} launches  {:7.3} GB  {bandwidth:6.3} TB/s",
+                seconds * 1e3,
+                plan.count(),
+                plan.bytes() as f64 / 1e9,
+            ),
+            json!({ "decode": batch, "context": self.prompt, "ms": seconds * 1e3, "tokens_per_second": rate,
+                "launches": plan.count(), "bytes": plan.bytes(), "terabytes_per_second": bandwidth }),
+        );
+    }
+
+    /// The seconds of a decode of `batch` sequences.
+    fn time_decode(&self, engine: &mut Engine, batch: u32) -> anyhow::Result<f64> {
         let vocabulary = engine.capacity().vocabulary;
+        let of_sequence = self.tokens_of_sequence().div_ceil(PAGE);
         let pages =
             |sequence: u32| (sequence * of_sequence..(sequence + 1) * of_sequence).map(Page).collect();
         let at_once = (engine.capacity().tokens / self.prompt.max(1)).max(1);
@@ -133,6 +155,22 @@ impl Bench {
     }
 }
 
+/// The least seconds of a prompt and the token after it, of three runs after one.
+fn time_prefill(engine: &mut Engine, tokens: u32) -> anyhow::Result<f64> {
+    let vocabulary = engine.capacity().vocabulary;
+    let mut best = f64::INFINITY;
+    for round in 0..4 {
+        let pages = (0..tokens.div_ceil(PAGE)).map(Page).collect();
+        let step = Step { copies: vec![], chunks: vec![prompt(0, pages, tokens, vocabulary)] };
+        let begin = Instant::now();
+        engine.submit(step)?;
+        engine.wait()?;
+        if round > 0 {
+            best = best.min(begin.elapsed().as_secs_f64());
+        }
+    }
+    Ok(best)
+}
 fn print_plan(plan: &DecodePlan, batch: u32) {
     let gigabytes = |bytes: u64| bytes as f64 / 1e9;
     println!(

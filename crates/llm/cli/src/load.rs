@@ -1,5 +1,7 @@
 //! `load`: times answers that run together, through the whole server but its sockets.
 
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -31,12 +33,18 @@ pub struct Load {
     /// Answers in all.
     #[arg(long, default_value_t = 2048)]
     requests: u32,
+    /// End after this time with answers that run; rates are those of its last three quarters.
+    #[arg(long)]
+    seconds: Option<f64>,
     /// Tokens of a prompt on average.
     #[arg(long, default_value_t = 215.0)]
     prompt_tokens: f64,
     /// Tokens of an answer on average.
     #[arg(long, default_value_t = 200.0)]
     answer_tokens: f64,
+    /// Give each prompt and each answer the average length.
+    #[arg(long)]
+    same_lengths: bool,
     /// Tokens of a prompt or an answer at most.
     #[arg(long, default_value_t = 1024)]
     most_tokens: u32,
@@ -52,6 +60,9 @@ pub struct Load {
     /// Tokens of the KV cache. [default: enough for all that run together, at their averages]
     #[arg(long)]
     cache_tokens: Option<u32>,
+    /// Print the figures as a line of JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// The deviations of the logarithms of lengths.
@@ -95,8 +106,14 @@ impl Load {
         let runtime = tokio::runtime::Runtime::new()?;
         let begin = Instant::now();
         let timed = runtime.block_on(self.send_all(&router, vocabulary, context))?;
-        report(&timed, begin.elapsed());
-        println!("{} sequences gave up their pages", service.status().counts.preemptions);
+        let after = |seconds| begin + Duration::from_secs_f64(seconds);
+        let end = self.seconds.map_or_else(Instant::now, |seconds| after(seconds).min(Instant::now()));
+        let begin = self.seconds.map_or(begin, |seconds| after(seconds / 4.0).min(end));
+        let figures = Figures::new(&timed, begin..end, service.status().counts.preemptions);
+        match self.json {
+            true => println!("{}", figures.json()),
+            false => print!("{figures}"),
+        }
         service.stop();
         Ok(())
     }
@@ -104,6 +121,7 @@ impl Load {
     /// Sends all requests, a number of them at once.
     async fn send_all(&self, router: &Router, vocabulary: u32, context: u32) -> anyhow::Result<Vec<Timed>> {
         let next = Arc::new(AtomicU32::new(0));
+        let end = self.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
         let lengths: Arc<[(u32, u32)]> =
             (0..self.requests).map(|number| self.lengths(number, context)).collect();
         let clients = (0..self.concurrent.min(self.requests)).map(|_| {
@@ -117,7 +135,10 @@ impl Load {
                     let ids: Vec<u64> = (0..prompt).map(|_| random.bits() % u64::from(vocabulary)).collect();
                     let body = json!({ "prompt": ids, "max_tokens": answer, "ignore_eos": true, "stream": true,
                         "return_token_ids": true, "seed": number });
-                    timed.push(send(&router, prompt, &body).await?);
+                    timed.push(send(&router, prompt, &body, end).await?);
+                    if end.is_some_and(|end| Instant::now() >= end) {
+                        return Ok(timed);
+                    }
                 }
             })
         });
@@ -133,6 +154,7 @@ impl Load {
     fn lengths(&self, number: u32, context: u32) -> (u32, u32) {
         let mut random = Random::of(self.seed, number, 1);
         let mut length = |mean: f64, spread: f64| {
+            let spread = if self.same_lengths { 0.0 } else { spread };
             // The mean of a log-normal distribution is that of its logarithm plus half the
             // variance.
             let tokens = mean * (spread * random.normal() - spread * spread / 2.0).exp();
@@ -145,13 +167,23 @@ impl Load {
     }
 }
 
-/// Sends a request and reads its stream.
-async fn send(router: &Router, prompt: u32, body: &Value) -> anyhow::Result<Timed> {
-    let begin = Instant::now();
+/// Sends a request and reads its stream, up to a time.
+async fn send(router: &Router, prompt: u32, body: &Value, end: Option<Instant>) -> anyhow::Result<Timed> {
+    let mut timed = Timed { prompt, begin: Instant::now(), tokens: vec![] };
+    let answer = answer(router, body, &mut timed.tokens);
+    match end {
+        Some(end) => tokio::time::timeout_at(end.into(), answer).await.unwrap_or(Ok(()))?,
+        None => answer.await?,
+    }
+    Ok(timed)
+}
+
+/// Reads the stream of an answer: when each token came.
+async fn answer(router: &Router, body: &Value, tokens: &mut Vec<Instant>) -> anyhow::Result<()> {
     let request = Request::post("/v1/completions").body(Body::from(body.to_string()))?;
     let Ok(response) = router.clone().oneshot(request).await;
     let status = response.status();
-    let (mut body, mut text, mut tokens) = (response.into_body(), Vec::new(), vec![]);
+    let (mut body, mut text) = (response.into_body(), Vec::new());
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
         if !status.is_success() {
@@ -167,44 +199,91 @@ async fn send(router: &Router, prompt: u32, body: &Value) -> anyhow::Result<Time
             tokens.extend(ids.iter().map(|_| Instant::now()));
         }
     }
-    Ok(Timed { prompt, begin, tokens })
+    Ok(())
 }
 
-/// Prints rates and times.
-fn report(timed: &[Timed], time: Duration) {
-    let seconds = time.as_secs_f64();
-    let prompts: u32 = timed.iter().map(|one| one.prompt).sum();
-    let answers: usize = timed.iter().map(|one| one.tokens.len()).sum();
-    let number = timed.len().max(1) as f64;
-    println!(
-        "{} answers in {seconds:.1} s; prompts of {:.0} tokens and answers of {:.0} on average",
-        timed.len(),
-        f64::from(prompts) / number,
-        answers as f64 / number
-    );
-    println!(
-        "{:.1} prompt tok/s, {:.1} output tok/s",
-        f64::from(prompts) / seconds,
-        answers as f64 / seconds
-    );
-    let first = timed.iter().filter_map(|one| Some(*one.tokens.first()? - one.begin));
-    println!("time to first token  {}", Times(first.collect()));
-    let between = timed.iter().flat_map(|one| one.tokens.windows(2).map(|pair| pair[1] - pair[0]));
-    println!("between tokens       {}", Times(between.collect()));
+/// Rates and times of answers.
+struct Figures {
+    answers: usize,
+    seconds: f64,
+    /// Tokens of the prompts whose first token came in that time, and of answers.
+    prompt_tokens: u32,
+    answer_tokens: usize,
+    first: Times,
+    between: Times,
+    preemptions: u64,
 }
 
-/// Times, of which the median and high ones are shown.
+impl Figures {
+    fn new(timed: &[Timed], during: Range<Instant>, preemptions: u64) -> Self {
+        let is_during = |time: &&Instant| during.contains(*time);
+        let first = || timed.iter().filter_map(|one| Some((one, one.tokens.first().filter(is_during)?)));
+        let pairs = timed.iter().flat_map(|one| one.tokens.windows(2));
+        let between = pairs.filter(|pair| during.contains(&pair[1])).map(|pair| pair[1] - pair[0]);
+        Self {
+            answers: first().count(),
+            seconds: (during.end - during.start).as_secs_f64(),
+            prompt_tokens: first().map(|(one, _)| one.prompt).sum(),
+            answer_tokens: timed.iter().flat_map(|one| &one.tokens).filter(is_during).count(),
+            first: Times::new(first().map(|(one, first)| *first - one.begin).collect()),
+            between: Times::new(between.collect()),
+            preemptions,
+        }
+    }
+
+    fn rates(&self) -> (f64, f64) {
+        (f64::from(self.prompt_tokens) / self.seconds, self.answer_tokens as f64 / self.seconds)
+    }
+
+    fn json(&self) -> Value {
+        let (prompt, output) = self.rates();
+        json!({ "answers": self.answers, "seconds": self.seconds, "prompt_tokens_per_second": prompt,
+            "output_tokens_per_second": output, "first_token_ms": self.first.json(),
+            "between_tokens_ms": self.between.json(), "preemptions": self.preemptions })
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { answers, seconds, prompt_tokens, answer_tokens, first, between, preemptions } = self;
+        let ((prompt, output), number) = (self.rates(), (*answers).max(1) as f64);
+        writeln!(
+            f,
+            "{answers} answers in {seconds:.1} s; prompts of {:.0} tokens and answers of {:.0} on average",
+            f64::from(*prompt_tokens) / number,
+            *answer_tokens as f64 / number
+        )?;
+        writeln!(f, "{prompt:.1} prompt tok/s, {output:.1} output tok/s")?;
+        writeln!(f, "time to first token  {first}")?;
+        writeln!(f, "between tokens       {between}")?;
+        writeln!(f, "{preemptions} sequences gave up their pages")
+    }
+}
+
+/// Times in order, of which the median and high ones are shown.
 struct Times(Vec<Duration>);
 
-impl std::fmt::Display for Times {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut times = self.0.clone();
+impl Times {
+    fn new(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
-        let at = |part: f64| {
-            let time = times.get(((times.len().max(1) - 1) as f64 * part) as usize);
-            time.map_or(0.0, |time| time.as_secs_f64() * 1e3)
-        };
-        write!(formatter, "median {:.2} ms, p90 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.9), at(0.99))
+        Self(times)
+    }
+
+    /// The milliseconds that this part of the times does not exceed.
+    fn milliseconds(&self, part: f64) -> f64 {
+        let time = self.0.get(((self.0.len().max(1) - 1) as f64 * part) as usize);
+        time.map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    }
+
+    fn json(&self) -> Value {
+        json!({ "median": self.milliseconds(0.5), "p90": self.milliseconds(0.9), "p99": self.milliseconds(0.99) })
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |part| self.milliseconds(part);
+        write!(f, "median {:.2} ms, p90 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.9), at(0.99))
     }
 }
 

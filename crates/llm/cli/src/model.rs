@@ -41,13 +41,8 @@ pub(crate) struct Model {
 }
 
 fn data_type(name: &str) -> Result<DataType, String> {
-    match name {
-        "f32" => Ok(DataType::F32),
-        "bf16" => Ok(DataType::Bf16),
-        "fp8" => Ok(DataType::Fp8),
-        "int4" => Ok(DataType::Int4),
-        other => Err(format!("{other} is no type of weights; give f32, bf16, fp8 or int4")),
-    }
+    let found = DataType::ALL.into_iter().find(|data_type| data_type.name() == name);
+    found.ok_or_else(|| format!("{name} is no type of weights; give f32, bf16, fp8 or int4"))
 }
 
 /// Tokens of a page of the KV cache.

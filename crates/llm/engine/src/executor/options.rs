@@ -19,6 +19,21 @@ pub enum DataType {
     Int4,
 }
 
+impl DataType {
+    /// All types.
+    pub const ALL: [Self; 4] = [Self::F32, Self::Bf16, Self::Fp8, Self::Int4];
+
+    /// The name, as options spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::Fp8 => "fp8",
+            Self::Int4 => "int4",
+        }
+    }
+}
+
 /// How much the executor holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
