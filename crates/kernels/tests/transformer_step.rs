@@ -2,7 +2,10 @@
 //! f64, at shapes of whole vectors and not, clean under all checkers.
 
 use warpwright::emulator::Schedule;
+use warpwright::prelude::bf16;
 use warpwright::runtime::Device;
+use warpwright_kernels::operations::Operations;
+use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
 use crate::SUITE;
 use crate::walk::run;
@@ -46,13 +49,15 @@ const CASES: &[&str] = &[
     "moe-combine --tokens 2 --hidden 70 --choices 1 --type f32",
     "moe-combine --tokens 0",
     "weight-only-gemv",
-    "weight-only-gemv --group 32 --zero-points true --batch 3 --tiles 2 --scales f16 --output f32",
+    "weight-only-gemv --group 32 --zero-points true --batch 3 --scales f16 --output f32",
     "weight-only-gemv --format int8 --group 64 --zero-points true --inputs 704 --batch 8 --output f16",
     "weight-only-gemv --format int8 --group 32 --inputs 96 --outputs 17 --scales f32",
     "weight-only-gemv --format e4m3 --group 32 --outputs 1 --inputs 800 --warps 3 --stages 2",
     "weight-only-gemv --format e4m3 --batch 5 --inputs 2304 --outputs 16 --warps 4 --stages 3",
     "weight-only-gemv --group 64 --inputs 3008 --outputs 33 --batch 2 --warps 2",
     "weight-only-gemv --format e4m3 --batch 19 --outputs 33 --inputs 128 --output f32",
+    "weight-only-gemv --inputs 2304 --warps 2 --batch 3 --parts 2",
+    "weight-only-gemv --format int8 --inputs 2560 --outputs 2200 --warps 4 --parts 3 --output f32",
     "weight-only-gemv --batch 0",
     "weight-only-gemv --outputs 0",
 ];
@@ -62,5 +67,47 @@ fn every_element_is_right_and_checks_clean() {
     for (name, schedule) in [("emu:h200", Schedule::Latest), ("emu:a100", Schedule::Random(5))] {
         let device = Device::with_schedule(name, schedule).and_then(Device::checked).expect("an emulator");
         CASES.iter().for_each(|case| run(&SUITE, &device, case));
+    }
+}
+
+/// The vectors' f16 are scaled: the largest and smallest magnitudes of bf16 are right, small elements
+/// beside large ones are, and infinities and NaN come through.
+#[test]
+fn vectors_of_a_gemv_have_any_magnitude() {
+    let device = Device::named("emu:h200").expect("an emulator");
+    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+    let k = 256;
+    let cases: [&[f32]; 7] = [
+        &[0.0],
+        &[f32::from_bits(0x7f7f_0000)],
+        &[f32::from_bits(0x0080_0000)],
+        &[65536.0, -3.0, -65536.0],
+        &[4194304.0, -3.0, -4194304.0],
+        &[f32::INFINITY, 1.0],
+        &[f32::NAN, 1.0],
+    ];
+    let x: Vec<bf16> = cases
+        .iter()
+        .flat_map(|first| (0..k).map(|index| bf16::from_f32(*first.get(index).unwrap_or(&0.0))))
+        .collect();
+    let expected =
+        |case: usize| -> f32 { x[case * k..][..k].iter().map(|x| f64::from(x.to_f32())).sum::<f64>() as f32 };
+    let (weights, scales) = (device.buffer_from(&vec![1u8; k]), device.buffer_from(&[1f32; 2]));
+    let weights = QuantizedWeights {
+        n: 1,
+        k: k as u32,
+        format: WeightFormat::Int8,
+        weights: &weights.expect("memory"),
+        group: 128,
+        scales: &scales.expect("memory"),
+        zero_points: None,
+    };
+    let mut y = device.uninitialized::<f32>(cases.len()).expect("memory");
+    let x = device.buffer_from(&x).expect("memory");
+    operations.weight_only_gemv(&stream, weights, &x, &mut y).expect("a GEMV");
+    for (case, found) in y.to_vec().expect("results").into_iter().enumerate() {
+        let expected = expected(case);
+        let is_right = found == expected || (found.is_nan() && expected.is_nan());
+        assert!(is_right, "case {case}: {found} and not {expected}");
     }
 }

@@ -1,77 +1,88 @@
-//! From stored weights to pairs of bf16, exactly, and the elements of x in the order of the pairs.
+//! From stored weights to pairs of f16, exactly, and the order of a vector's elements that matches.
 //!
 //! ```text
-//! int4    0x4300 | q is the bf16 128 + q              pairs (0, 4) (1, 5) (2, 6) (3, 7) of a word
-//! int8    0x4b0000 and q + 128 is the f32 2^23 + ..   pairs (0, 1) (2, 3)
-//! e4m3    its bits, shifted, are a bf16 times 2^-120  pairs (0, 2) (1, 3)
+//! int4    0x6400 | q is the f16 1024 + q, and 0x6400 | 16 q is 1024 + 16 q
+//!                                                     pairs (0, 4) (1, 5) (2, 6) (3, 7) of a word
+//! int8    0x6400 | q + 128 is the f16 1152 + q        pairs (0, 1) (2, 3)
+//! e4m3    its bits, shifted, are an f16 times 2^-8    pairs (0, 2) (1, 3)
 //! ```
 
 use warpwright::prelude::*;
 
 use super::problem::WeightFormat;
 
-/// What is subtracted from the weights of a group, as a format needs it.
+/// The table of `lop3` of (a & b) | c: written as two operations, ptxas keeps two where both constants
+/// are immediates.
+const AND_OR: u8 = 0xea;
+
+/// What is subtracted from the weights of a group, as a format needs it: pairs of f16.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct ZeroPoint(Reg<u32>);
+pub(super) struct ZeroPoint {
+    /// 1024 + z of int4, 1152 + z of int8.
+    offset: Reg<u32>,
+    /// -64 - z of int4.
+    sixteenth: Reg<u32>,
+}
 
 impl WeightFormat {
     /// The zero point that is stored as `byte`, or that of a format without.
     #[track_caller]
     pub(super) fn zero_point(self, byte: Option<Reg<u32>>) -> ZeroPoint {
-        ZeroPoint(match self {
-            // Twice the bf16 128 + z.
-            WeightFormat::Int4 => match byte {
-                Some(byte) => byte * 0x0001_0001u32 + 0x4300_4300u32,
-                None => constant(0x4308_4308u32),
-            },
-            // The f32 2^23 + 128 + z, of a signed byte.
-            WeightFormat::Int8 => match byte {
-                Some(byte) => (byte ^ 0x80u32) + 0x4b00_0000u32,
-                None => constant(0x4b00_0080u32),
-            },
-            WeightFormat::E4m3 => constant(0u32),
-        })
+        let (offset, sixteenth) = match (self, byte) {
+            (WeightFormat::Int4, Some(byte)) => {
+                (byte * 0x0001_0001u32 + 0x6400_6400u32, byte * 0x0010_0010u32 + 0xd400_d400u32)
+            }
+            (WeightFormat::Int4, None) => (constant(0x6408_6408u32), constant(0xd480_d480u32)),
+            (WeightFormat::Int8, Some(byte)) => {
+                ((byte ^ 0x80u32) * 0x0001_0001u32 + 0x6400_6400u32, constant(0u32))
+            }
+            (WeightFormat::Int8, None) => (constant(0x6480_6480u32), constant(0u32)),
+            (WeightFormat::E4m3, _) => (constant(0u32), constant(0u32)),
+        };
+        ZeroPoint { offset, sixteenth }
     }
 
-    /// The weights of a word, less the zero point: pairs of bf16.
+    /// The weights of a word, less the zero point: pairs of f16, times 2^-[`Self::scaled_down`].
     #[track_caller]
     pub(super) fn pairs(self, word: Reg<u32>, zero: ZeroPoint) -> Vec<Reg<u32>> {
-        match self {
-            WeightFormat::Int4 => (0..4u32)
-                .map(|index| {
-                    let pair = ((word >> (4 * index)) & 0x000f_000fu32) | 0x4300_4300u32;
-                    let difference = pair.bit_cast::<bf16x2>() - zero.0.bit_cast::<bf16x2>();
-                    difference.bit_cast::<u32>()
+        let less = |pair: Reg<u32>| pair.bit_cast::<f16x2>() - zero.offset.bit_cast::<f16x2>();
+        let pairs = match self {
+            WeightFormat::Int4 => [word, word >> 8u32]
+                .into_iter()
+                .flat_map(|word| {
+                    let nibbles = |mask: u32| word.lop3(mask, 0x6400_6400u32, AND_OR);
+                    let (low, high) = (nibbles(0x000f_000f), nibbles(0x00f0_00f0).bit_cast::<f16x2>());
+                    let sixteenth = constant(0x2c00_2c00u32).bit_cast::<f16x2>();
+                    [less(low), high.mul_add(sixteenth, zero.sixteenth.bit_cast::<f16x2>())]
                 })
                 .collect(),
             WeightFormat::Int8 => {
-                let (word, zero) = (word ^ 0x8080_8080u32, zero.0.bit_cast::<f32>());
-                // Byte i of the word below the bytes 0x4b0000.
-                let value = |index: u32| word.prmt(0x4b00_0000u32, 0x7540 + index).bit_cast::<f32>() - zero;
-                [0, 2].map(|index| value(index).pack_bf16x2(value(index + 1)).bit_cast::<u32>()).to_vec()
+                let word = word ^ 0x8080_8080u32;
+                // Each byte below a byte 0x64.
+                [0x4140u32, 0x4342].map(|selector| less(word.prmt(0x6464_6464u32, selector))).to_vec()
             }
-            WeightFormat::E4m3 => [word << 8u32, word]
-                .map(|bytes| {
-                    let bits = ((bytes & 0x7f00_7f00u32) >> 4u32) | (bytes & 0x8000_8000u32);
-                    // The exponents of bf16 are biased by 127, those of e4m3 by 7.
-                    let scale = constant(0x7b80_7b80u32).bit_cast::<bf16x2>();
-                    (bits.bit_cast::<bf16x2>() * scale).bit_cast::<u32>()
+            WeightFormat::E4m3 => [(word << 7u32, word << 8u32), (word >> 1u32, word)]
+                .map(|(magnitudes, signs)| {
+                    let magnitudes = magnitudes & 0x3f80_3f80u32;
+                    signs.lop3(0x8000_8000u32, magnitudes, AND_OR).bit_cast::<f16x2>()
                 })
                 .to_vec(),
-        }
+        };
+        pairs.into_iter().map(|pair| pair.bit_cast()).collect()
     }
 
-    /// Consecutive elements of x, in words of two, in the order of the pairs.
-    #[track_caller]
-    pub(super) fn in_order(self, x: &[Reg<u32>]) -> Vec<Reg<u32>> {
-        let pair = |low: usize, high: usize| {
-            // The lower halves of two words, then the upper ones.
-            [0x5410u32, 0x7632].map(|selector| x[low].prmt(x[high], selector))
-        };
+    /// The power of two by which [`Self::pairs`] are too small: the exponents of f16 are biased by
+    /// 15, those of e4m3 by 7.
+    pub(super) fn scaled_down(self) -> u32 {
+        if self == WeightFormat::E4m3 { 8 } else { 0 }
+    }
+
+    /// The order in which eight consecutive elements of a vector meet the pairs of their weights.
+    pub(super) fn order(self) -> [usize; 8] {
         match self {
-            WeightFormat::Int4 => [pair(0, 2), pair(1, 3)].concat(),
-            WeightFormat::Int8 => x.to_vec(),
-            WeightFormat::E4m3 => pair(0, 1).to_vec(),
+            WeightFormat::Int4 => [0, 4, 1, 5, 2, 6, 3, 7],
+            WeightFormat::Int8 => [0, 1, 2, 3, 4, 5, 6, 7],
+            WeightFormat::E4m3 => [0, 2, 1, 3, 4, 6, 5, 7],
         }
     }
 }

@@ -1,23 +1,28 @@
-//! The kernel: a CTA has rows of the weights, and its warps take turns along k.
+//! The kernel: a persistent CTA multiplies tiles of 16 rows of the weights, and its warps take
+//! turns along k.
 //!
 //! ```text
 //! k-blocks of a row, 128 bytes    | warp 0 | warp 1 | .. | warp 0 | ..
-//! stages of a warp, 16 rows       cp.async keeps them in flight; no other warp waits for them
-//! a chunk of 16 bytes             lane (g, t): word t of rows g and g + 8      A of the MMA
-//!                                 the same k of vector g                       B of the MMA
+//! stages of a warp, 16 rows       cp.async keeps them in flight, across tiles; no other warp waits
+//! a quad of a row                 lane (g, t): piece t of rows g and g + 8      A of the MMA
+//!                                 the same k of vector g                        B of the MMA
 //! ```
 //!
-//! Which k a lane's words have does not matter to a sum over k: x is loaded for the same lane. A
-//! group has an accumulator of its own, which is scaled in f32 when the group ends. The warps' sums
-//! are added in order at the end: results do not depend on a schedule. CTAs of more than 8 vectors
-//! read the weights again for each 8.
+//! The words of weights that share a scale are dealt out to the four lanes of a quad, up to 16
+//! consecutive bytes each. Which k a lane's words have does not matter to a sum over k: `vectors`
+//! has the elements of x in the same order. A group has an accumulator of its own, which is scaled
+//! in f32 when the group ends. The warps' sums are added in order at the end of a tile: results do
+//! not depend on a schedule. Vectors that shared memory cannot hold come in parts of k; the sums of
+//! a CTA's tiles then wait in shared memory. CTAs of more than 8 vectors read the weights again for
+//! each 8.
 
-use warpwright::lang::async_copy::{commit_async_copies, copy_async_or_zero, wait_async_copies};
+use warpwright::lang::async_copy::{commit_async_copies, copy_async, copy_async_or_zero, wait_async_copies};
 use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
 
 use super::dequantize::ZeroPoint;
 use super::problem::{MAX_BATCH, WeightFormat};
+use super::vectors::Vectors;
 use crate::rows::{Chunk, RowElement};
 use crate::vector;
 
@@ -34,10 +39,10 @@ pub(super) struct Gemv {
     pub(super) adds: bool,
     /// Warps of a CTA.
     pub(super) warps: u32,
-    /// Tiles of 16 rows of a CTA.
-    pub(super) tiles: u32,
     /// Stages of a warp.
     pub(super) stages: u32,
+    /// Parts of k whose vectors shared memory holds one at a time.
+    pub(super) parts: u32,
 }
 
 /// What the kernel reads.
@@ -46,50 +51,123 @@ pub(super) struct GemvInputs<S: Element> {
     weights: Global<u8>,
     scales: Global<S>,
     zero_points: Global<u8>,
-    x: Global<bf16>,
+    pub(super) x: Global<bf16>,
     n: Reg<u32>,
     /// All vectors.
-    batch: Reg<u32>,
+    pub(super) batch: Reg<u32>,
+}
+
+/// A part of k: its first k-block, and the one after its last.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Part {
+    pub(super) first: Reg<u32>,
+    pub(super) end: Reg<u32>,
+}
+
+/// A k-block of a tile, for one warp.
+#[derive(Clone, Copy, DeviceValue)]
+struct Position {
+    part: Part,
+    tile: Reg<u32>,
+    block: Reg<u32>,
+}
+
+/// What does not change in the main loop: the compiler would compute it again for each k-block.
+#[derive(Clone, Copy, DeviceValue)]
+struct Lane {
+    warp: Reg<u32>,
+    tiles: Reg<u32>,
+    /// Tiles from one of the CTA to its next.
+    step: Reg<u32>,
+    /// The last row.
+    last: Reg<u32>,
+    /// The row of the first chunk that the lane copies, its place in a row, and in a stage.
+    copied_row: Reg<u32>,
+    copied_chunk: Reg<u32>,
+    copied_to: Reg<u32>,
+    /// Row g, and where the lane's first piece of it is in a stage.
+    row: Reg<u32>,
+    piece: Reg<u32>,
+    /// The lane's first unit of vector g.
+    x: Shared<u32>,
 }
 
 /// Rows of an MMA.
-const TILE: u32 = 16;
+pub(super) const TILE: u32 = 16;
 /// Words of a row of a stage, and of a chunk.
 const ROW_WORDS: u32 = 32;
 const CHUNK_WORDS: u32 = 4;
 const CHUNKS: u32 = ROW_WORDS / CHUNK_WORDS;
+/// Words of a stage, and of a warp's sums.
+const STAGE_WORDS: u32 = TILE * ROW_WORDS;
+const SUMS: u32 = TILE * MAX_BATCH;
+/// Tiles of a CTA at most where k has parts.
+pub(super) const TILES_OF_PARTS: u32 = 16;
 
-const ATOM: &str = "SM80_16x8x16_F32BF16BF16F32_TN";
+const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
 
 impl Gemv {
-    /// Rows of a CTA.
-    pub(super) fn rows(&self) -> u32 {
-        TILE * self.tiles
-    }
-
     /// Words of a row of the weights.
     fn words(&self) -> u32 {
         self.k / self.format.per_word()
     }
 
     /// k-blocks of a row.
-    fn blocks(&self) -> u32 {
+    pub(super) fn blocks(&self) -> u32 {
         self.words().div_ceil(ROW_WORDS)
     }
 
-    /// Words of a stage of a warp.
-    fn stage_words(&self) -> u32 {
-        self.rows() * ROW_WORDS
+    /// Elements of a vector that meet a k-block.
+    pub(super) fn block_elements(&self) -> u32 {
+        ROW_WORDS * self.format.per_word()
     }
 
-    /// Bytes of shared memory: the stages, and the sums of warps.
+    /// k-blocks of a part.
+    pub(super) fn part_blocks(&self) -> u32 {
+        self.blocks().div_ceil(self.parts)
+    }
+
+    /// Words of a lane's piece, and of four of them.
+    fn piece_words(&self) -> u32 {
+        (self.group / self.format.per_word() / 4).min(CHUNK_WORDS)
+    }
+
+    fn quad_words(&self) -> u32 {
+        4 * self.piece_words()
+    }
+
+    /// Units of a vector that meet a piece.
+    pub(super) fn piece_units(&self) -> u32 {
+        self.piece_words() * self.format.per_word() / super::vectors::UNIT
+    }
+
+    /// Quads of a k-block and of a group.
+    fn quads(&self) -> u32 {
+        ROW_WORDS / self.quad_words()
+    }
+
+    fn quads_of_group(&self) -> u32 {
+        self.group / self.format.per_word() / self.quad_words()
+    }
+
+    /// Groups of a k-block.
+    fn groups_of_block(&self) -> u32 {
+        self.block_elements() / self.group
+    }
+
+    fn words_of_vectors(&self) -> u32 {
+        self.batch * self.vector_words()
+    }
+
+    /// Words of shared memory: the stages, the vectors, two times the sums of all warps, and the
+    /// sums of tiles.
+    fn shared_words(&self) -> u32 {
+        let sums_of_tiles = if self.parts == 1 { 0 } else { TILES_OF_PARTS * TILE * self.batch };
+        self.warps * (self.stages * STAGE_WORDS + 2 * SUMS) + self.words_of_vectors() + sums_of_tiles
+    }
+
     pub(super) fn shared_bytes(&self) -> u32 {
-        4 * self.warps * (self.stage_words() * self.stages + self.rows() * MAX_BATCH)
-    }
-
-    /// Chunks that share a scale, and groups of a k-block.
-    fn chunks_of_group(&self) -> u32 {
-        self.group / (self.format.per_word() * CHUNK_WORDS)
+        4 * (self.shared_words() + MAX_BATCH)
     }
 
     /// `weights`, `scales` and `zero_points` are those of `QuantizedWeights`, `x` is (batch, k),
@@ -97,193 +175,260 @@ impl Gemv {
     #[kernel]
     pub(super) fn run<S: RowElement, O: RowElement>(&self, inputs: GemvInputs<S>, y: &mut Global<O>) {
         launch::threads(32 * self.warps);
-        let (thread, lane) = (thread_idx().x, lane_id());
-        let warp = warp::broadcast(thread / 32, 0);
-        let first_row = block_idx().x * self.rows();
-        let stages = dynamic_shared::<u32>(self.warps * self.stages * self.stage_words());
-        let mine = stages.at(warp * (self.stages * self.stage_words()));
+        launch::blocks_per_sm((super::operations::WARPS_PER_SM / self.warps).max(1));
+        let warp = warp::broadcast(thread_idx().x / 32, 0);
+        let shared = dynamic_shared::<u32>(self.shared_words());
+        let stages = shared.at(warp * (self.stages * STAGE_WORDS));
+        let after_stages = shared.at(self.warps * self.stages * STAGE_WORDS);
+        let vectors = Vectors { units: after_stages, maxima: shared_array::<u32>(MAX_BATCH) };
+        let mut sums_of_warps = after_stages.at(self.words_of_vectors()).cast::<f32>();
+        let mut other_sums = sums_of_warps.at(self.warps * SUMS);
+        let sums_of_tiles = other_sums.at(self.warps * SUMS);
+        let lane = self.lane(inputs, warp, vectors);
 
-        let mut sums: Vec<[Reg<f32>; 4]> =
-            (0..self.tiles).map(|_| [(); 4].map(|()| constant(0f32))).collect();
+        let mut ahead = self.position_of_part(constant(0u32), lane);
         for stage in 0..self.stages - 1 {
-            self.copy(inputs, first_row, warp + stage * self.warps, mine.at(stage * self.stage_words()));
+            self.copy(inputs, lane, ahead, stages.at(stage * STAGE_WORDS));
+            ahead = self.next(ahead, lane);
         }
         let (mut read, mut write) = (constant(0u32), constant(self.stages - 1));
-        let mut block = warp;
-        while block < self.blocks() {
-            let factors = self.factors(inputs, first_row, block);
-            let x = self.batch_elements(inputs, block);
-            wait_async_copies(self.stages - 2);
-            sync_warp(u32::MAX);
-            let ahead = block + (self.stages - 1) * self.warps;
-            self.copy(inputs, first_row, ahead, mine.at(write * self.stage_words()));
-            let from = mine.at(read * self.stage_words());
-            for tile in 0..self.tiles {
-                let products = self.multiply(from.at(tile * TILE * ROW_WORDS), &factors[tile as usize], &x);
-                let tile = tile as usize;
-                sums[tile] = std::array::from_fn(|index| sums[tile][index] + products[index]);
-            }
-            write = read;
-            read = (read + 1).eq(self.stages).select(0u32, read + 1);
-            block = block + self.warps;
-        }
-
-        // The sums of all warps: (warps, rows, batch).
-        let exchanged = shared_array::<f32>(self.warps * self.rows() * MAX_BATCH);
-        let of_warp = exchanged.at(warp * (self.rows() * MAX_BATCH));
-        for (tile, sums) in sums.iter().enumerate() {
-            let at = of_warp.at((lane / 4 + TILE * tile as u32) * MAX_BATCH + lane % 4 * 2);
-            at.store_vector([sums[0], sums[1]]);
-            at.at(8 * MAX_BATCH).store_vector([sums[2], sums[3]]);
-        }
-        sync_threads();
-        for index in (thread..self.rows() * self.batch).step_by(32 * self.warps) {
-            let (vector, row) = (first_vector() + index / self.rows(), index % self.rows());
-            let mut sum = constant(0f32);
-            for warp in 0..self.warps {
-                let of_warp = exchanged.at(warp * self.rows() * MAX_BATCH);
-                sum = sum + of_warp.at(row * MAX_BATCH + index / self.rows()).load();
-            }
-            if first_row + row < inputs.n && vector < inputs.batch {
-                let to = y.at(vector.mul_wide(inputs.n)).at(first_row + row);
-                if self.adds {
-                    sum = sum + Chunk::load(to, 1, Access::new()).values()[0];
+        let mut at = self.position_of_part(constant(0u32), lane);
+        let mut factors = self.factors(inputs, lane, at);
+        while at.part.first < self.blocks() {
+            self.load_vectors(inputs, at.part, vectors);
+            let mut sums_of_tile = sums_of_tiles;
+            let part = at.part;
+            for tile in (block_idx().x..lane.tiles).step_by(lane.step) {
+                let mut sums = [(); 4].map(|()| constant(0f32));
+                for block in (part.first + warp..part.end).step_by(self.warps) {
+                    at = self.next(at, lane);
+                    let next_factors = self.factors(inputs, lane, at);
+                    wait_async_copies(self.stages - 2);
+                    sync_warp(u32::MAX);
+                    self.copy(inputs, lane, ahead, stages.at(write * STAGE_WORDS));
+                    ahead = self.next(ahead, lane);
+                    let from = (stages.at(read * STAGE_WORDS), lane.piece);
+                    let x = lane.x.at((block - part.first) * self.unit_words(self.quads(), 0));
+                    self.multiply(&mut sums, from, &factors, x);
+                    factors = next_factors;
+                    write = read;
+                    read = (read + 1).eq(self.stages).select(0u32, read + 1);
                 }
-                Chunk::<O>::of(&[sum]).store(to, Access::new());
+                // Threads that still add the tile before read the other sums.
+                store_sums(sums_of_warps.at(warp * SUMS), sums);
+                sync_threads();
+                self.finish(inputs, *y, (tile, part), vectors, (sums_of_warps, sums_of_tile));
+                sums_of_tile = sums_of_tile.at(TILE * self.batch);
+                (sums_of_warps, other_sums) = (other_sums, sums_of_warps);
             }
+            if self.parts > 1 {
+                // The sums of the last tile are scaled by the maxima.
+                sync_threads();
+            }
+            at = self.position_of_part(part.end, lane);
         }
     }
 }
 
 /// The first vector of the CTA.
 #[device]
-fn first_vector() -> Reg<u32> {
+pub(super) fn first_vector() -> Reg<u32> {
     block_idx().y * MAX_BATCH
 }
 
-/// The factors of a tile's rows g and g + 8 for each group of a k-block.
+/// Stores a warp's sums, (rows, vectors), from the MMA's order of accumulators.
+#[device]
+fn store_sums(to: Shared<f32>, sums: [Reg<f32>; 4]) {
+    let at = to.at(lane_id() * 2);
+    at.store_vector([sums[0], sums[1]]);
+    at.at(SUMS / 2).store_vector([sums[2], sums[3]]);
+}
+
+/// The factors of rows g and g + 8 for each group of a k-block, as they come from memory.
 #[derive(Clone, DeviceValue)]
-struct Factors {
-    scales: Vec<[Reg<f32>; 2]>,
-    zero_points: Vec<[ZeroPoint; 2]>,
+struct Factors<S> {
+    scales: Vec<[Chunk<S>; 2]>,
+    zero_points: Vec<[Vec<Reg<u8>>; 2]>,
 }
 
 #[device]
 impl Gemv {
-    /// Starts the copies of a k-block of all rows, if there is one. Chunk c of row r is at c ^ (r %
-    /// 8), so that the lanes that read a column of chunks meet no bank conflict.
-    fn copy<S: RowElement>(
-        &self,
-        inputs: GemvInputs<S>,
-        first_row: Reg<u32>,
-        block: Reg<u32>,
-        to: Shared<u32>,
-    ) {
-        let (lane, words) = (lane_id(), self.words());
-        let chunk = lane % CHUNKS;
-        let word = block * ROW_WORDS + chunk * CHUNK_WORDS;
-        if block < self.blocks() {
-            for step in 0..self.rows() * CHUNKS / 32 {
-                let row = lane / CHUNKS + step * (32 / CHUNKS);
-                let of_all = (first_row + row).min(inputs.n - 1);
-                let from = inputs.weights.cast::<u32>().at(of_all.mul_wide(words)).at(word);
-                let at = row * ROW_WORDS + (chunk ^ (row % CHUNKS)) * CHUNK_WORDS;
-                copy_async_or_zero(to.at(at), from, CHUNK_WORDS, word.lt(words));
+    fn lane<S: RowElement>(&self, inputs: GemvInputs<S>, warp: Reg<u32>, vectors: Vectors) -> Lane {
+        let (lane, words) = (lane_id(), self.piece_words());
+        let (copied_row, copied_chunk) = (lane / CHUNKS, lane % CHUNKS);
+        let (row, piece) = (lane / 4, lane % 4);
+        let chunk = copied_chunk ^ self.swizzle(copied_row);
+        let vector = row.min(self.batch - 1);
+        Lane {
+            warp,
+            tiles: inputs.n.div_ceil(TILE),
+            step: grid_dim().x,
+            last: inputs.n - 1,
+            copied_row,
+            copied_chunk,
+            copied_to: copied_row * ROW_WORDS + chunk * CHUNK_WORDS,
+            row,
+            piece: row * ROW_WORDS + ((self.swizzle(row) * CHUNK_WORDS) ^ (piece * words)),
+            x: vectors.units.at(vector * self.vector_words() + piece * super::vectors::UNIT_WORDS),
+        }
+    }
+
+    /// The first position of a warp in the part that begins with a k-block.
+    fn position_of_part(&self, first: Reg<u32>, lane: Lane) -> Position {
+        let end = (first + self.part_blocks()).min(self.blocks());
+        Position { part: Part { first, end }, tile: block_idx().x, block: first + lane.warp }
+    }
+
+    /// The position after one: along k, then the CTA's tiles, then the parts.
+    fn next(&self, position: Position, lane: Lane) -> Position {
+        let mut next = position;
+        next.block = position.block + self.warps;
+        if next.block >= position.part.end {
+            next.tile = position.tile + lane.step;
+            next.block = position.part.first + lane.warp;
+            if self.parts > 1 {
+                if next.tile >= lane.tiles {
+                    next = self.position_of_part(position.part.end, lane);
+                }
+            }
+        }
+        next
+    }
+
+    /// Starts the copies of a k-block of a tile, if there is one.
+    fn copy<S: RowElement>(&self, inputs: GemvInputs<S>, lane: Lane, position: Position, to: Shared<u32>) {
+        let words = self.words();
+        if position.block < position.part.end && position.tile < lane.tiles {
+            let chunk = position.block * CHUNKS + lane.copied_chunk;
+            let from = inputs.weights.at(chunk * (4 * CHUNK_WORDS));
+            let first_row = position.tile * TILE + lane.copied_row;
+            for step in 0..TILE * CHUNKS / 32 {
+                let row = step * (32 / CHUNKS);
+                let from = from.at((first_row + row).min(lane.last).mul_wide(4 * words)).cast::<u32>();
+                let swizzle = self.swizzle(constant(row)) * CHUNK_WORDS;
+                let to = to.at((lane.copied_to ^ swizzle) + row * ROW_WORDS);
+                if words.is_multiple_of(ROW_WORDS) {
+                    copy_async(to, from, CHUNK_WORDS);
+                } else {
+                    copy_async_or_zero(to, from, CHUNK_WORDS, chunk.lt(words / CHUNK_WORDS));
+                }
             }
         }
         commit_async_copies();
     }
 
+    /// What the index of a chunk of a row is exclusively or-ed with: pieces that lanes read at once
+    /// are in other banks. It is that of the row's last two bits, and that of the others.
+    fn swizzle(&self, row: Reg<u32>) -> Reg<u32> {
+        row % (CHUNKS / self.piece_words()) * self.piece_words()
+    }
+
     /// The scales and zero points of a k-block. Past the last group they are the last one's: x is
     /// zero there.
-    fn factors<S: RowElement>(
+    fn factors<S: RowElement>(&self, inputs: GemvInputs<S>, lane: Lane, position: Position) -> Factors<S> {
+        let (groups, of_block) = (self.k / self.group, self.groups_of_block());
+        let lanes = (1 << groups.trailing_zeros()).min(of_block);
+        let mut factors = Factors { scales: vec![], zero_points: vec![] };
+        let first_row = position.tile * TILE + lane.row;
+        let rows = [0, 8].map(|half| (first_row + half).min(lane.last));
+        for first in (0..of_block).step_by(lanes as usize) {
+            let group = (position.block * of_block + first).min(groups - lanes);
+            let access = vector::read_once();
+            // Bytes: one multiply-add makes an address.
+            let scales = inputs.scales.cast::<u8>().at(group * S::BYTES);
+            let scales_of = |row: Reg<u32>| scales.at(row.mul_wide(groups * S::BYTES)).cast::<S>();
+            factors.scales.push(rows.map(|row| Chunk::load(scales_of(row), lanes, access)));
+            if self.has_zero_points {
+                let zeros = inputs.zero_points.at(group);
+                let zeros_of = |row: Reg<u32>| zeros.at(row.mul_wide(groups));
+                factors.zero_points.push(rows.map(|row| vector::load_lanes(zeros_of(row), lanes, access)));
+            }
+        }
+        factors
+    }
+
+    /// Adds the products of a k-block of 16 rows, in the MMA's order of accumulators.
+    fn multiply<S: RowElement>(
+        &self,
+        sums: &mut [Reg<f32>; 4],
+        (from, piece): (Shared<u32>, Reg<u32>),
+        factors: &Factors<S>,
+        x: Shared<u32>,
+    ) {
+        let atom = MmaAtom::named(ATOM).expect("an atom of sm_80");
+        let (scales, zeros) = self.widened(factors);
+        for group in 0..self.groups_of_block() {
+            let mut of_group = [(); 4].map(|()| constant(0f32));
+            let zeros = zeros[group as usize];
+            for quad in (0..self.quads_of_group()).map(|quad| group * self.quads_of_group() + quad) {
+                let from = from.at(piece ^ (quad * self.quad_words()));
+                let words = [0, 8].map(|half| {
+                    vector::load_lanes(from.at(half * ROW_WORDS), self.piece_words(), Access::new())
+                });
+                let pairs = [0, 1].map(|half| {
+                    let pairs = words[half].iter().map(|word| self.format.pairs(*word, zeros[half]));
+                    pairs.flatten().collect::<Vec<_>>()
+                });
+                for unit in 0..self.piece_units() {
+                    let x = x.at(self.unit_words(quad, unit)).load_vector::<4>();
+                    for (half, x) in x.chunks(2).enumerate() {
+                        let pair = 4 * unit as usize + 2 * half;
+                        let a = [pairs[0][pair], pairs[1][pair], pairs[0][pair + 1], pairs[1][pair + 1]];
+                        mma_sync(&mut of_group, &a, x, &atom);
+                    }
+                }
+            }
+            let scales = scales[group as usize];
+            for index in 0..4 {
+                sums[index] = scales[index / 2].mul_add(of_group[index], sums[index]);
+            }
+        }
+    }
+
+    /// The scales of rows g and g + 8 for each group of a k-block, in f32, and their zero points.
+    fn widened<S: RowElement>(&self, factors: &Factors<S>) -> (Vec<[Reg<f32>; 2]>, Vec<[ZeroPoint; 2]>) {
+        let (mut scales, mut zeros) = (vec![], vec![]);
+        for [low, high] in &factors.scales {
+            scales.extend(low.values().into_iter().zip(high.values()).map(|(low, high)| [low, high]));
+        }
+        for [low, high] in &factors.zero_points {
+            let point = |byte: &Reg<u8>| self.format.zero_point(Some(byte.convert()));
+            zeros.extend(low.iter().zip(high).map(|(low, high)| [point(low), point(high)]));
+        }
+        zeros.resize(scales.len(), [self.format.zero_point(None); 2]);
+        (scales, zeros)
+    }
+
+    /// Adds the sums of all warps of a tile, and stores the results; before the last part, the sums.
+    fn finish<S: RowElement, O: RowElement>(
         &self,
         inputs: GemvInputs<S>,
-        first_row: Reg<u32>,
-        block: Reg<u32>,
-    ) -> Vec<Factors> {
-        let (groups, of_block) = (self.k / self.group, CHUNKS / self.chunks_of_group());
-        let lanes = (1 << groups.trailing_zeros()).min(of_block);
-        let mut of_tiles = vec![];
-        for tile in 0..self.tiles {
-            let mut factors = Factors { scales: vec![], zero_points: vec![] };
-            let rows = [0, 8].map(|half| {
-                let row = (first_row + lane_id() / 4 + (tile * TILE + half)).min(inputs.n - 1);
-                row.mul_wide(groups)
-            });
-            for first in (0..of_block).step_by(lanes as usize) {
-                let group = (block * of_block + first).min(groups - lanes);
-                let scales = rows.map(|row| {
-                    Chunk::load(inputs.scales.at(row).at(group), lanes, vector::read_once()).values()
-                });
-                let zeros = rows.map(|row| self.zeros(inputs.zero_points.at(row).at(group), lanes));
-                for lane in 0..lanes as usize {
-                    factors.scales.push([scales[0][lane], scales[1][lane]]);
-                    factors.zero_points.push([zeros[0][lane], zeros[1][lane]]);
-                }
+        y: Global<O>,
+        (tile, part): (Reg<u32>, Part),
+        vectors: Vectors,
+        (sums_of_warps, sums_of_tile): (Shared<f32>, Shared<f32>),
+    ) {
+        for index in (thread_idx().x..TILE * self.batch).step_by(32 * self.warps) {
+            let (row, vector) = (index / self.batch, index % self.batch);
+            let mut sum = constant(0f32);
+            for warp in 0..self.warps {
+                sum = sum + sums_of_warps.at(warp * SUMS + row * MAX_BATCH + vector).load();
             }
-            of_tiles.push(factors);
-        }
-        of_tiles
-    }
-
-    /// Zero points of consecutive groups.
-    fn zeros(&self, from: Global<u8>, lanes: u32) -> Vec<ZeroPoint> {
-        if !self.has_zero_points {
-            return vec![self.format.zero_point(None); lanes as usize];
-        }
-        let bytes = vector::load_lanes(from, lanes, vector::read_once());
-        bytes.into_iter().map(|byte| self.format.zero_point(Some(byte.convert()))).collect::<Vec<_>>()
-    }
-
-    /// The elements of vector g that belong to this lane's words of each chunk of a k-block, in the
-    /// order of the words' pairs; zeros past the end of a row. Past the batch they are the last
-    /// vector's, whose results nobody stores.
-    fn batch_elements<S: RowElement>(&self, inputs: GemvInputs<S>, block: Reg<u32>) -> Vec<Vec<Reg<u32>>> {
-        let per_word = self.format.per_word();
-        let row = (first_vector() + lane_id() / 4).min(inputs.batch - 1).mul_wide(self.k / 2);
-        let row = inputs.x.cast::<u32>().at(row);
-        let are_whole = self.words().is_multiple_of(ROW_WORDS);
-        let mut all = vec![];
-        for chunk in 0..CHUNKS {
-            let word = block * ROW_WORDS + chunk * CHUNK_WORDS + lane_id() % 4;
-            let load =
-                || vector::load_lanes(row.at(word * (per_word / 2)), per_word / 2, vector::read_once());
-            let mut elements = vec![];
-            if are_whole {
-                elements = load();
-            } else {
-                elements = vec![constant(0u32); per_word as usize / 2];
-                if word < self.words() {
-                    elements = load();
+            sum = sum * self.unscale(vectors.maxima.at(vector).load());
+            if self.parts > 1 {
+                if part.first > 0 {
+                    sum = sum + sums_of_tile.at(index).load();
                 }
+                sums_of_tile.at(index).store(sum);
             }
-            all.push(self.format.in_order(&elements));
-        }
-        all
-    }
-
-    /// The products of a k-block of 16 rows, in the MMA's order of accumulators.
-    fn multiply(&self, from: Shared<u32>, factors: &Factors, x: &[Vec<Reg<u32>>]) -> [Reg<f32>; 4] {
-        let atom = MmaAtom::named(ATOM).expect("an atom of sm_80");
-        let (row, word) = (lane_id() / 4, lane_id() % 4);
-        let mut products = [constant(0f32); 4];
-        for (group, (scales, zeros)) in factors.scales.iter().zip(&factors.zero_points).enumerate() {
-            let mut of_group = [(); 4].map(|()| constant(0f32));
-            for chunk in
-                (0..self.chunks_of_group()).map(|chunk| group as u32 * self.chunks_of_group() + chunk)
-            {
-                let at = row * ROW_WORDS + (row ^ chunk) * CHUNK_WORDS + word;
-                let words = [from.at(at).load(), from.at(at + 8 * ROW_WORDS).load()];
-                let [low, high] = [0, 1].map(|half| self.format.pairs(words[half], zeros[half]));
-                for (index, x) in x[chunk as usize].chunks(2).enumerate() {
-                    let a = [low[2 * index], high[2 * index], low[2 * index + 1], high[2 * index + 1]];
-                    mma_sync(&mut of_group, &a, x, &atom);
+            let (row, vector) = (tile * TILE + row, first_vector() + vector);
+            if part.end == self.blocks() && row < inputs.n && vector < inputs.batch {
+                let to = y.at(vector.mul_wide(inputs.n)).at(row);
+                if self.adds {
+                    sum = sum + Chunk::load(to, 1, Access::new()).values()[0];
                 }
+                Chunk::<O>::of(&[sum]).store(to, Access::new());
             }
-            let scaled = |index: usize| scales[index / 2].mul_add(of_group[index], products[index]);
-            products = std::array::from_fn(scaled);
         }
-        products
     }
 }

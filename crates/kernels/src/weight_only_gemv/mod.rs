@@ -4,12 +4,13 @@
 //!
 //! The time is that of reading the weights. Each is read once, and takes part in one `mma.sync`
 //! whose other operand is the batch, so that 8 vectors cost as many instructions as one.
-//! `dequantize` has the formats, `kernel` the product.
+//! `dequantize` has the formats, `vectors` the batch in shared memory, `kernel` the product.
 
 mod dequantize;
 mod kernel;
 mod operations;
 mod problem;
+mod vectors;
 mod workload;
 
 pub use problem::{QuantizedWeights, WeightFormat};

@@ -1,10 +1,11 @@
 //! The operation for programs.
 
+use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::Options;
 
-use super::kernel::Gemv;
+use super::kernel::{Gemv, TILE, TILES_OF_PARTS};
 use super::problem::{MAX_BATCH, OPERATION, QuantizedWeights};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::rows::RowElement;
@@ -12,18 +13,46 @@ use crate::rows::RowElement;
 /// CTAs along y of a grid at most.
 const MAX_ROUNDS: usize = (1 << 16) - 1;
 
+/// Warps of an SM, whose threads have 128 registers each.
+pub(super) const WARPS_PER_SM: u32 = 16;
+
 /// What a configuration shall have; `None` leaves it to the heuristic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
 pub(crate) struct GemvTuning {
     /// Warps of a CTA, which share its rows.
     #[option(min = 1, max = 16, search = [4, 8, 16])]
     pub(super) warps: Option<u32>,
-    /// Tiles of 16 rows of a CTA.
-    #[option(min = 1, max = 4, search = [1, 2])]
-    pub(super) tiles: Option<u32>,
     /// Stages of a warp.
-    #[option(min = 2, max = 6, search = [3, 4])]
+    #[option(min = 2, max = 8, search = [3, 4, 6])]
     pub(super) stages: Option<u32>,
+    /// Parts of k, of which shared memory holds the vectors of one.
+    #[option(min = 1, max = 1024)]
+    pub(super) parts: Option<u32>,
+}
+
+impl GemvTuning {
+    /// `gemv` with what is given here, and with what the heuristic chooses: CTAs that leave room for
+    /// a second one, else CTAs that have an SM, with the vectors in as few parts as fit.
+    fn apply(self, gemv: Gemv, capability: &Capability) -> Gemv {
+        let with = |warps: u32, stages, parts| {
+            let warps = self.warps.unwrap_or(warps.min(gemv.blocks()));
+            let parts = self.parts.unwrap_or(parts).min(gemv.blocks());
+            // As many as have k-blocks.
+            let parts = gemv.blocks().div_ceil(gemv.blocks().div_ceil(parts));
+            Gemv { warps, stages: self.stages.unwrap_or(stages), parts, ..gemv }
+        };
+        let available = capability.shared_bytes_per_cta_opt_in;
+        let of_two = capability.shared_bytes_per_sm / 2 - capability.shared_bytes_reserved;
+        let halves = [with(8, 4, 1), with(8, 3, 1)].into_iter().map(|gemv| (gemv, of_two));
+        let wholes =
+            [with(16, 4, 1), with(16, 3, 1), with(8, 3, 1)].into_iter().map(|gemv| (gemv, available));
+        let warps = if available >= 160 << 10 { 16 } else { 8 };
+        let in_parts = (2..=gemv.blocks()).map(|parts| (with(warps, 3, parts), available));
+        let mut choices = halves.chain(wholes).chain(in_parts);
+        choices
+            .find(|(gemv, bytes)| gemv.shared_bytes() <= *bytes)
+            .map_or(with(1, 2, u32::MAX), |(gemv, _)| gemv)
+    }
 }
 
 impl Operations {
@@ -31,7 +60,8 @@ impl Operations {
     /// weight's number less its zero point, times its group's scale. The weights are read once for
     /// each 8 vectors.
     ///
-    /// Products are exact and summed in f32, and a result is rounded to `O` once.
+    /// Products are summed in f32, and a result is rounded to `O` once. Products are exact, but those of
+    /// elements under 2^-28 of their vector's largest, which are rounded to 2^-38 of it.
     ///
     /// ```
     /// # use warpwright::prelude::*;
@@ -129,19 +159,26 @@ impl Operations {
             batch: batch.min(MAX_BATCH),
             adds,
             has_zero_points: zero_points.is_some(),
-            warps: tuning.warps.unwrap_or(8),
-            tiles: tuning.tiles.unwrap_or(1),
-            stages: tuning.stages.unwrap_or(4),
+            warps: 1,
+            stages: 2,
+            parts: 1,
         };
-        let available = self.device().properties().capability.shared_bytes_per_cta_opt_in;
-        if gemv.shared_bytes() > available {
-            let bytes = gemv.shared_bytes();
+        let capability = &self.device().properties().capability;
+        let gemv = tuning.apply(gemv, capability);
+        let (bytes, available) = (gemv.shared_bytes(), capability.shared_bytes_per_cta_opt_in);
+        if bytes > available {
             return refuse(format!(
-                "its CTAs take {bytes} bytes of shared memory, and have {available}; give them fewer warps, tiles or stages"
+                "its CTAs take {bytes} bytes of shared memory, and have {available}; give them fewer warps or stages, or more parts"
             ));
         }
         let kernel = self.kernel(gemv, Gemv::run::<S, O>)?;
-        let ctas = self.grid(OPERATION, u64::from(n).div_ceil(gemv.rows().into()))?;
+        let ctas_per_sm = (capability.shared_bytes_per_sm / (bytes + capability.shared_bytes_reserved))
+            .min(WARPS_PER_SM / gemv.warps)
+            .max(1);
+        let resident = self.device().properties().sm_count * ctas_per_sm;
+        let tiles = n.div_ceil(TILE);
+        let least = if gemv.parts == 1 { 1 } else { tiles.div_ceil(TILES_OF_PARTS) };
+        let ctas = tiles.min(resident.max(least));
         let inputs = (weights.weights, scales, zero_points.unwrap_or(weights.weights), x, n, batch);
         Ok(kernel.launch(stream, (ctas, rounds as u32), (inputs, y))?)
     }
