@@ -1,4 +1,4 @@
-//! GEMMs of MXFP8, MXFP4 and NVFP4: every algorithm, batches, epilogues, and what is refused.
+//! GEMMs of MXFP8, MXFP6, MXFP4 and NVFP4: every algorithm, batches, epilogues, and what is refused.
 //!
 //! The numbers are those of e2m1 times a power of two for each block, which quantize without loss in
 //! every format, and whose sums are exact: results must be equal.
@@ -8,7 +8,9 @@ use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
 use warpwright_kernels::gemm::problem::epilogue::Activation;
 use warpwright_kernels::gemm::problem::narrow::Narrow;
-use warpwright_kernels::gemm::problem::narrow::NarrowFormat::{self, Mxfp4, Mxfp8E4m3, Mxfp8E5m2, Nvfp4};
+use warpwright_kernels::gemm::problem::narrow::NarrowFormat::{
+    self, Mxfp4, Mxfp6E2m3, Mxfp6E3m2, Mxfp8E4m3, Mxfp8E5m2, Nvfp4,
+};
 use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
@@ -19,8 +21,17 @@ use crate::products::{compare, multiplied};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-const PAIRS: [(NarrowFormat, NarrowFormat); 5] =
-    [(Mxfp8E4m3, Mxfp8E4m3), (Mxfp8E4m3, Mxfp8E5m2), (Mxfp8E5m2, Mxfp8E4m3), (Mxfp4, Mxfp4), (Nvfp4, Nvfp4)];
+const PAIRS: [(NarrowFormat, NarrowFormat); 9] = [
+    (Mxfp8E4m3, Mxfp8E4m3),
+    (Mxfp8E4m3, Mxfp8E5m2),
+    (Mxfp8E5m2, Mxfp8E4m3),
+    (Mxfp6E2m3, Mxfp6E2m3),
+    (Mxfp6E2m3, Mxfp6E3m2),
+    (Mxfp6E3m2, Mxfp8E4m3),
+    (Mxfp8E5m2, Mxfp6E2m3),
+    (Mxfp4, Mxfp4),
+    (Nvfp4, Nvfp4),
+];
 
 /// Numbers of e2m1 with a power of two for each 16 of a row, whose first has the largest.
 fn numbers(rows: u32, k: u32, seed: u64) -> Vec<f32> {
@@ -129,7 +140,7 @@ fn batches_and_epilogues_are_right() -> Outcome {
     let (m, n, k, count) = (33, 72, 70, 3);
     let (bias, of_b) = (whole(n as usize * 3, 9), numbers(n, k, 4));
     let biases = device.buffer_from(&bias)?;
-    for format in [Mxfp8E4m3, Nvfp4] {
+    for format in [Mxfp8E4m3, Mxfp6E2m3, Nvfp4] {
         let all: Vec<_> = (0..count).map(|number| numbers(m, k, 10 + number)).collect();
         let a = Operand::new(&operations, &stream, format, (m, k), &all)?;
         let b = Operand::new(&operations, &stream, format, (n, k), std::slice::from_ref(&of_b))?;
@@ -159,7 +170,7 @@ fn refusals_name_the_rule() -> Outcome {
     let row_major = gemm.layouts(MatrixLayout::RowMajor, MatrixLayout::RowMajor);
     let strided = Gemm::from(Batch::new(Problem::new(16, 16, 32), 2)).strides(513, 512, 256);
     for (gemm, a, b, reason) in [
-        (gemm, &mx, &nv, "MXFP8 and NVFP4 operands do not multiply: use MXFP8 for both"),
+        (gemm, &mx, &nv, "MXFP8 and NVFP4 operands do not multiply: use MXFP8 or MXFP6 for both"),
         (row_major, &mx, &mx, "need a contiguous k: use a row-major A and a column-major B"),
         (gemm.along_m(&offsets), &mx, &mx, "have no groups along m: use a batch"),
         (strided, &mx, &mx, "operands of a batch have no gaps"),

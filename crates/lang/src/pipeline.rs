@@ -238,7 +238,7 @@ impl Producer {
         let state = self.state.now();
         self.pipeline.empty.at(state.stage).wait_parity(state.parity ^ 1u32);
         let full = self.pipeline.full.at(state.stage);
-        let bytes = loads.iter().map(TileLoad::bytes).sum::<u32>();
+        let bytes = loads.iter().map(TileLoad::copied_bytes).sum::<u32>();
         if self.pipeline.ctas == 1 {
             full.arrive_and_expect(bytes);
             for load in &loads {

@@ -51,6 +51,12 @@ pub fn element_type<T: Element>() -> Option<ElementType> {
     }
 }
 
+/// Whether a buffer, or shared memory, of `given` holds elements of type `element` as bytes: those
+/// that TMA unpacks.
+pub fn is_of_bytes(element: ElementType, given: ElementType) -> bool {
+    element.is_padded() && given == ElementType::U8
+}
+
 /// The name of elements `T` if they share the tensor-map type `u8` with others; bytes may be any.
 pub fn element_format<T: Element>() -> Option<&'static str> {
     (element_type::<T>() == Some(ElementType::U8) && T::NAME != "u8").then_some(T::NAME)

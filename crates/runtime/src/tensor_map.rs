@@ -7,7 +7,7 @@ use warpwright_arch::tensor_map::{
 };
 use warpwright_lang::element::Element;
 use warpwright_lang::tensor::TmaTile;
-use warpwright_lang::tensor_map_boxes::{self, element_format, map_swizzle};
+use warpwright_lang::tensor_map_boxes::{self, element_format, is_of_bytes, map_swizzle};
 use warpwright_layout::atom::{Major, TmaBox};
 use warpwright_layout::{ComposedLayout, Layout};
 
@@ -273,6 +273,9 @@ fn rows_and_columns((mn, k): (u64, u64), tile: &TmaTile) -> [u64; 2] {
 /// The tensor-map type of a buffer's elements, for copies that need `boxes`.
 fn accepted<T: Element>(boxes: &Requirement) -> Result<ElementType> {
     let element = element_type::<T>()?;
+    if is_of_bytes(boxes.element, element) {
+        return Ok(boxes.element);
+    }
     let given = Requirement { element, ..boxes.clone() }.named(element_format::<T>());
     match boxes.accepts(&given) {
         true => Ok(element),

@@ -54,9 +54,10 @@ impl<T: Storable> TileMaps<T> {
     /// Maps of `count` times as many matrices, `stride` elements apart: they have one more axis.
     #[must_use]
     pub fn batched(mut self, count: u64, stride: u64) -> Self {
+        let stride = self.elements_in_bytes(stride);
         let description = &mut self.description;
         description.extents.push(count);
-        description.strides.push(stride.saturating_mul(u64::from(T::BYTES)));
+        description.strides.push(stride);
         description.element_strides.push(1);
         if let Access::Tiled { box_extents } = &mut description.access {
             box_extents.push(1);
@@ -67,7 +68,7 @@ impl<T: Storable> TileMaps<T> {
     /// The same for matrices that begin at element `first` of their buffer.
     #[must_use]
     pub fn starting_at(mut self, first: u64) -> Self {
-        self.description.address = first.saturating_mul(u64::from(T::BYTES));
+        self.description.address = self.elements_in_bytes(first);
         self
     }
 
@@ -78,8 +79,13 @@ impl<T: Storable> TileMaps<T> {
     /// Sets the pitch: the distance, in elements, between runs along the contiguous mode.
     #[must_use]
     pub fn pitched(mut self, pitch: u64) -> Self {
-        self.description.strides[0] = pitch.saturating_mul(u64::from(T::BYTES));
+        self.description.strides[0] = self.elements_in_bytes(pitch);
         self
+    }
+
+    /// Bytes of that many elements in global memory.
+    fn elements_in_bytes(&self, count: u64) -> u64 {
+        count.saturating_mul(u64::from(self.description.element.bits())) / 8
     }
 
     /// The same maps, for buffers that are passed as bytes: [`Buffer::cast`].

@@ -409,9 +409,15 @@ impl Description {
     }
 
     /// The transaction bytes of one copy: those of the whole box, including elements outside the
-    /// tensor, without the gaps of a swizzle.
+    /// tensor, without the gaps of a swizzle and the padding of elements (CUTLASS expects 6 bits for
+    /// each element of 6 bits).
     pub fn transaction_bytes(&self) -> u64 {
-        self.row_bytes() * self.rows()
+        self.transaction_row_bytes() * self.rows()
+    }
+
+    /// The transaction bytes of one row.
+    pub fn transaction_row_bytes(&self) -> u64 {
+        self.row_bytes() * u64::from(self.element.bits()) / u64::from(self.element.shared_bits())
     }
 }
 
@@ -459,6 +465,7 @@ mod tests {
     fn gaps_and_steps_count_in_shared_memory() {
         let mut map = Description::row_major(ElementType::B6x16P32, 0, &[64, 256], &[8, 128]);
         assert_eq!((map.strides[0], map.row_bytes(), map.shared_bytes()), (192, 128, 1024));
+        assert_eq!(map.transaction_bytes(), 768);
         map = Description::row_major(ElementType::B4x16, 0, &[64, 256], &[8, 128]);
         assert_eq!((map.strides[0], map.row_bytes(), map.shared_bytes()), (128, 64, 512));
         map = Description::row_major(ElementType::F32, 0, &[64, 256], &[8, 128]);

@@ -264,7 +264,7 @@ impl Description {
     pub fn check_on(&self, capability: &Capability) -> Checked {
         let (given, needed) = (capability.compute_capability, self.needs());
         if given >= needed {
-            let bytes = self.transaction_bytes().max(self.box_bytes());
+            let bytes = (self.row_bytes() * self.rows()).max(self.box_bytes());
             let most = u64::from(capability.shared_bytes_per_cta_opt_in);
             return if bytes > most { Err(TensorMapError::TooLarge { bytes, most }) } else { Ok(()) };
         }

@@ -18,6 +18,8 @@ pub(crate) struct Tensor {
     /// Bytes of a row in shared memory, and from one row to the next.
     pub(crate) row_bytes: u32,
     pub(crate) row_pitch: u32,
+    /// The bytes of a row that an mbarrier counts.
+    transaction_row_bytes: u32,
     /// The fill value of two adjacent bytes outside the tensor.
     pub(crate) fill: [u8; 2],
     pub(crate) is_im2col: bool,
@@ -97,6 +99,7 @@ impl Tensor {
             swizzle: map.swizzle,
             row_bytes,
             row_pitch: if map.interleave == Interleave::None { map.row_pitch() as u32 } else { row_bytes },
+            transaction_row_bytes: slice.map_or(map.transaction_row_bytes() as u32, |slice| slice),
             fill: if map.fill == Fill::Nan { NAN_FILL } else { [0; 2] },
             is_im2col: matches!(map.access, Access::Im2col { .. }),
             has_ignored_step: slice.is_none() && map.element_strides[0] != 1,
@@ -109,7 +112,7 @@ impl Tensor {
             strides: placed(first, std::iter::once(inner_stride).chain(map.strides.iter().copied()), 0),
             counts,
             steps: placed(first, map.element_strides.iter().map(|&step| i64::from(step)), 1),
-            rows: (map.transaction_bytes() / u64::from(row_bytes)) as u32,
+            rows: (map.row_bytes() * map.rows() / u64::from(row_bytes)) as u32,
             lower,
             upper,
         }
@@ -127,7 +130,7 @@ impl Tensor {
 
     /// The bytes a copy counts on its mbarrier.
     pub(crate) fn bytes(&self, start: &Start) -> u32 {
-        self.row_bytes * self.rows(start)
+        self.transaction_row_bytes * self.rows(start)
     }
 
     /// The bytes of shared memory of a copy.

@@ -9,7 +9,7 @@
 //!   types.rs            operand and output types: one table
 //!   batching.rs         shapes, strides, groups
 //!   scales.rs           block scales
-//!   narrow.rs           MXFP8, MXFP4 and NVFP4
+//!   narrow.rs           MXFP8, MXFP6, MXFP4 and NVFP4
 //!   epilogue.rs         epilogue arguments
 //!   error.rs            why a GEMM is refused
 //! device/             what runs
@@ -26,7 +26,7 @@
 //!   reduction.rs        parts of split tiles, through a workspace
 //!   cluster_split.rs    parts of split tiles, through a cluster's shared memory
 //!   staging.rs          copies of operands that TMA cannot read
-//!   quantize.rs         matrices to MXFP8, MXFP4 and NVFP4
+//!   quantize.rs         matrices to MXFP8, MXFP6, MXFP4 and NVFP4
 //!   kernel.rs           the kernels' entries
 //! host/               what decides and launches
 //!   config.rs           algorithms, configurations: legality
@@ -39,7 +39,7 @@
 //!   grouped.rs          the same for problems of unlike extents
 //! ```
 //!
-//! `narrow.rs` is the front door of MXFP8, MXFP4 and NVFP4. `workloads/gemm` is what the command line makes of it: options, inputs, the reference, the
+//! `narrow.rs` is the front door of MXFP8, MXFP6, MXFP4 and NVFP4. `workloads/gemm` is what the command line makes of it: options, inputs, the reference, the
 //! cuBLASLt baseline and the search.
 //!
 //! The first launch of a problem makes a plan: the algorithm (the caller's, the tuned one, or the

@@ -1,4 +1,4 @@
-//! The front door of narrow operands: MXFP8, MXFP4 and NVFP4.
+//! The front door of narrow operands: MXFP8, MXFP6, MXFP4 and NVFP4.
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
@@ -16,7 +16,7 @@ use super::problem::types::{GemmOutput, GemmTypes, MatrixLayout};
 use crate::operations::{Operations, Result, expect_length};
 
 impl<E> Gemm<'_, E> {
-    /// The problem of narrow operands: its k counts bytes.
+    /// The problem of narrow operands: its k counts bytes of shared memory.
     fn narrow<C: GemmOutput>(&self, a: NarrowFormat, b: NarrowFormat) -> Result<GemmProblem> {
         let Batch { problem, count, a_stride, b_stride, .. } = self.batch;
         if (problem.a, problem.b) != (MatrixLayout::RowMajor, MatrixLayout::ColumnMajor) {
@@ -29,17 +29,18 @@ impl<E> Gemm<'_, E> {
             return Err(GemmError::NarrowFormats { a: a.name(), b: b.name() }.into());
         }
         let packed = Batch::new(problem, count);
-        let bytes = Batch::new(Problem { k: a.row_bytes(problem.k), ..problem }, count);
-        let stride = |own: u64, packed: u64, bytes: u64| match own {
+        let staged = Batch::new(Problem { k: a.staged_bytes(problem.k), ..problem }, count);
+        // In what tensor maps count: bytes, or elements that TMA unpacks.
+        let stride = |own: u64, packed: u64, (format, rows): (NarrowFormat, u32)| match own {
             0 => Ok(0),
-            _ if own == packed => Ok(bytes),
+            _ if own == packed => Ok(u64::from(rows) * u64::from(format.row_extent(problem.k))),
             _ => Err(GemmError::NarrowStrides),
         };
         let batch = Batch {
-            a_stride: stride(a_stride, packed.a_stride, bytes.a_stride)?,
-            b_stride: stride(b_stride, packed.b_stride, bytes.b_stride)?,
+            a_stride: stride(a_stride, packed.a_stride, (a, problem.m))?,
+            b_stride: stride(b_stride, packed.b_stride, (b, problem.n))?,
             c_stride: self.batch.c_stride,
-            ..bytes
+            ..staged
         };
         let types = GemmTypes { a: a.data_type(), b: b.data_type(), c: C::DATA_TYPE };
         Ok(GemmProblem { vector_scales: Some(a.scales()), ..GemmProblem::new(batch, types) })
@@ -97,13 +98,16 @@ impl Operations {
         if k == 0 && !gemm.epilogue.is_identity() {
             return Err(GemmError::NoDepth.into());
         }
-        batch.expect_lengths([a.values.len(), b.values.len(), c.len()])?;
         let [(a_count, _), (b_count, _)] = batch.matrices();
-        for (what, operand, extents, count) in
-            [("A's scales", a, (m, k), a_count), ("B's scales", b, (n, k), b_count)]
+        for ([values, scales], operand, extents, count) in
+            [(["A", "A's scales"], a, (m, k), a_count), (["B", "B's scales"], b, (n, k), b_count)]
         {
-            expect_length(what, count as usize * operand.format.scale_bytes(extents), operand.scales.len())?;
+            let Narrow { format, values: of_values, scales: of_scales } = operand;
+            expect_length(values, count as usize * format.value_bytes(extents), of_values.len())?;
+            expect_length(scales, count as usize * format.scale_bytes(extents), of_scales.len())?;
         }
+        let [a_length, b_length, _] = batch.lengths();
+        batch.expect_lengths([a_length, b_length, c.len()])?;
         gemm.epilogue.arguments().check(batch, false, E::VECTORS, c.len())?;
         if batch.count == 0 || m == 0 || n == 0 {
             return Ok(LaunchCounts::default());

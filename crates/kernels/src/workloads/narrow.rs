@@ -1,4 +1,4 @@
-//! GEMMs of MXFP8, MXFP4 and NVFP4, and the quantization to them, on the command line.
+//! GEMMs of MXFP8, MXFP6, MXFP4 and NVFP4, and the quantization to them, on the command line.
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
@@ -25,7 +25,7 @@ data_types! {
     enum SourceType by with_source { f32, bf16 }
 }
 
-/// C = A·B of MXFP8, MXFP4 or NVFP4: a scale for every 16 or 32 elements along k.
+/// C = A·B of MXFP8, MXFP6, MXFP4 or NVFP4: a scale for every 16 or 32 elements along k.
 #[derive(Clone, Debug, Options)]
 pub(super) struct ScaledGemmWorkload {
     /// Rows of A and C.
@@ -39,7 +39,7 @@ pub(super) struct ScaledGemmWorkload {
     k: u32,
     /// Format of A.
     format: NarrowFormat,
-    /// Format of B, if it differs from A's: both MXFP8 formats can be mixed.
+    /// Format of B, if it differs from A's: MXFP8 and MXFP6 formats can be mixed.
     b_format: Option<NarrowFormat>,
     /// Data type of C.
     #[option(default = OutputType::bf16)]
@@ -92,8 +92,9 @@ pub(crate) fn dequantized(
     let of_type = format.data_type();
     let number = |row: u32, column: u32| {
         let bit = column * of_type.bits();
-        let byte = values[row as usize * format.row_bytes(k) as usize + (bit / 8) as usize];
-        let code = u32::from(byte) >> (bit % 8) & ((1 << of_type.bits()) - 1);
+        let at = row as usize * format.row_bytes(k) as usize + (bit / 8) as usize;
+        let bytes = [at, at + 1].map(|at| values.get(at).copied().unwrap_or(0));
+        let code = u32::from(u16::from_le_bytes(bytes)) >> (bit % 8) & ((1 << of_type.bits()) - 1);
         let scale = scales[format.scale_index((row, column / format.scales().block()), k)];
         let scale = match format.scales() {
             VectorScales::Vec32Ue8m0 if scale == u8::MAX => f64::NAN,
@@ -104,9 +105,10 @@ pub(crate) fn dequantized(
             * match format {
                 NarrowFormat::Mxfp8E4m3 => e4m3::from_bits(code as u8).exact(),
                 NarrowFormat::Mxfp8E5m2 => e5m2::from_bits(code as u8).exact(),
-                NarrowFormat::Mxfp4 | NarrowFormat::Nvfp4 => {
-                    let magnitude = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][code as usize & 7];
-                    if code & 8 == 0 { magnitude } else { -magnitude }
+                _ => {
+                    let sign = 1 << (of_type.bits() - 1);
+                    let magnitude = magnitudes(format)[(code & (sign - 1)) as usize];
+                    if code & sign == 0 { magnitude } else { -magnitude }
                 }
             }
     };
@@ -178,7 +180,7 @@ impl ScaledGemmWorkload {
     }
 }
 
-/// Quantizes a matrix to MXFP8, MXFP4 or NVFP4.
+/// Quantizes a matrix to MXFP8, MXFP6, MXFP4 or NVFP4.
 #[derive(Clone, Debug, Options)]
 pub(super) struct QuantizeWorkload {
     /// Rows.
@@ -243,8 +245,22 @@ fn magnitudes(format: NarrowFormat) -> Vec<f64> {
     match format {
         NarrowFormat::Mxfp8E4m3 => (0..=0x7e).map(|code| e4m3::from_bits(code).exact()).collect(),
         NarrowFormat::Mxfp8E5m2 => (0..=0x7b).map(|code| e5m2::from_bits(code).exact()).collect(),
-        NarrowFormat::Mxfp4 | NarrowFormat::Nvfp4 => vec![0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0],
+        NarrowFormat::Mxfp6E2m3 => small_magnitudes(3, 0),
+        NarrowFormat::Mxfp6E3m2 => small_magnitudes(2, -2),
+        NarrowFormat::Mxfp4 | NarrowFormat::Nvfp4 => small_magnitudes(1, 0),
     }
+}
+
+/// The magnitudes of a float without infinities and NaN: of 4 bits with one fraction bit, else of 6.
+/// `exponent` is that of the smallest normal number.
+fn small_magnitudes(fraction: u32, exponent: i32) -> Vec<f64> {
+    let codes = if fraction == 1 { 8 } else { 32 };
+    let steps = 1 << fraction;
+    let magnitude = |code: i32| match code / steps {
+        0 => f64::from(code) / f64::from(steps) * 2f64.powi(exponent),
+        binade => (1.0 + f64::from(code % steps) / f64::from(steps)) * 2f64.powi(exponent + binade - 1),
+    };
+    (0..codes).map(magnitude).collect()
 }
 
 /// The code of the nearest of those magnitudes; of two, the even one.
@@ -294,7 +310,11 @@ pub(crate) fn quantized(
             let code = nearest(&codes, f64::from((number * factor).abs())) | sign;
             let bit = column * bits;
             let byte = row as usize * format.row_bytes(k) as usize + (bit / 8) as usize;
-            values[byte] |= code << (bit % 8);
+            let [low, high] = (u16::from(code) << (bit % 8)).to_le_bytes();
+            values[byte] |= low;
+            if high != 0 {
+                values[byte + 1] |= high;
+            }
         }
     }
     (values, scales)
@@ -324,9 +344,14 @@ mod tests {
             numbers[index * 301] = special;
         }
         numbers[2000..2100].fill(0.0);
-        for format in
-            [NarrowFormat::Mxfp8E4m3, NarrowFormat::Mxfp8E5m2, NarrowFormat::Mxfp4, NarrowFormat::Nvfp4]
-        {
+        for format in [
+            NarrowFormat::Mxfp8E4m3,
+            NarrowFormat::Mxfp8E5m2,
+            NarrowFormat::Mxfp6E2m3,
+            NarrowFormat::Mxfp6E3m2,
+            NarrowFormat::Mxfp4,
+            NarrowFormat::Nvfp4,
+        ] {
             for (rows, k, tensor_scale) in [(rows, k, 1.0), (67, 128, 1.0), (67, 128, 0.0625)] {
                 let numbers = &numbers[..rows as usize * k as usize];
                 let from = device.buffer_from(numbers)?;

@@ -1,5 +1,6 @@
 //! TMA tiles in shared memory: the operands of a pipeline, and the buffers of an epilogue.
 
+use warpwright_arch::tensor_map::ElementType;
 use warpwright_ir::Operand;
 use warpwright_layout::atom::Major;
 use warpwright_layout::{Error, Layout};
@@ -19,7 +20,7 @@ use crate::recorder::{self, PipelineId, Stages};
 use crate::shared::dynamic_shared_aligned;
 use crate::space::SharedSpace;
 use crate::tensor_map::TensorMap;
-use crate::tensor_map_boxes::{self, element_type};
+use crate::tensor_map_boxes::{self, element_type, is_of_bytes};
 use crate::tma;
 use crate::value::{Reg, Value, constant};
 
@@ -92,7 +93,8 @@ impl<T: Element> StagedTile<T> {
     fn new(tile: Result<TmaTile, Error>, stages: u32, pipeline: Option<PipelineId>) -> Self {
         let fallback = || TmaTile::new::<T>((8, 16), Major::K).expect("the smallest tile is legal");
         let tile = legal(tile, fallback);
-        if element_type::<T>() != Some(tile.element()) {
+        let holds = |element: ElementType| element == tile.element() || is_of_bytes(tile.element(), element);
+        if !element_type::<T>().is_some_and(holds) {
             refuse(format!("a tile of {} cannot hold {}", tile.element().name(), T::NAME));
         }
         let (rows, columns) = tile.shape();
@@ -253,10 +255,10 @@ impl TileLoad {
         self.start.parts() == other.start.parts()
     }
 
-    /// The bytes that arrive in each receiving CTA's stage, from all CTAs that load slices of the
+    /// The bytes that each receiving CTA's mbarrier counts, from all CTAs that load slices of the
     /// tile.
-    pub(crate) fn bytes(&self) -> u32 {
-        self.tile.bytes()
+    pub(crate) fn copied_bytes(&self) -> u32 {
+        self.tile.copied_bytes()
     }
 
     /// Starts this CTA's copies into a stage; they complete on `full`, in every CTA that receives
@@ -274,7 +276,7 @@ impl TileLoad {
         let outer = self.tile.slice_extent();
         let row_bytes = self.tile.swizzle().span_bytes() as u32;
         let slice = self.multicast.map_or(constant(0u32), |multicast| multicast.slice);
-        let target = self.start + stage * self.bytes() + slice * (outer * row_bytes);
+        let target = self.start + stage * self.tile.bytes() + slice * (outer * row_bytes);
         let mut parts = Vec::new();
         for TilePart { matrix, at: (mn, k) } in &self.parts {
             parts.push(match self.tile.major() {

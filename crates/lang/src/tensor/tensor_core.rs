@@ -156,8 +156,9 @@ impl TensorCoreMma {
     /// block, and one of B by that of its column and block. D is f32. `rows` is 128 for one CTA, 128
     /// or 256 for two; `columns` a multiple of 8 (16 for two) up to 256.
     ///
-    /// A tile of 4-bit elements that are both e2m1 is a tile of `u8`, two elements each. Smaller
-    /// elements beside others have a byte each in shared memory.
+    /// A tile of 4-bit elements that are both e2m1 is a tile of `u8`, two elements each. Elements of
+    /// 8 bits are in a tile of their type, or of `u8`. Smaller ones beside others are in a tile of
+    /// `u8` that TMA [unpacks](super::TmaTile::unpacked).
     ///
     /// ```
     /// use warpwright_arch::DataType;
@@ -295,8 +296,10 @@ impl TensorCoreMma {
     fn operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>, operand: Operand) -> MatrixOperand {
         let reads = self.reads(operand);
         let is_packed = self.instruction.is_some_and(|(kind, _)| kind.is_packed());
-        let each = match reads.element.bits() {
-            0..8 => (T::NAME == "u8").then_some(if is_packed { 2 } else { 1 }),
+        let each = match (T::NAME, reads.element.bits()) {
+            ("u8", 0..8) => Some(if is_packed { 2 } else { 1 }),
+            ("u8", 8) if self.scales.is_some() => Some(1),
+            (_, 0..8) => None,
             _ => packed::<T>(reads.element),
         };
         let Some(each) = each else {

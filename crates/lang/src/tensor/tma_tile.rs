@@ -12,12 +12,17 @@
 //! A [`TmaTile`] is a plain value: it gives the kernel its shared-memory layout, and the host the
 //! tensor map.
 
+use warpwright_arch::DataType;
 use warpwright_arch::tensor_map::{ElementType, MAX_BOX_EXTENT, Requirement};
 use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile};
 use warpwright_layout::{ComposedLayout, Error, Layout};
 
 use crate::element::Element;
 use crate::tensor_map_boxes::{Boxes, element_format, element_type, map_swizzle};
+
+/// Elements of a box along k whose elements TMA unpacks (CUDA driver API,
+/// `cuTensorMapEncodeTiled`).
+const UNPACKED_RUN: u32 = 128;
 
 /// A tile (mn, k) of a matrix in shared memory, its boxes and its swizzle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +76,33 @@ impl TmaTile {
         atom.fill(shape)?;
         let run = (atom.swizzle.span_bytes() * 8 / atom.element_bits) as u32;
         Ok(Self { shape, element, format: element_format::<T>(), atom, run, slices: 1, parts: 1 })
+    }
+
+    /// A tile (mn, k) of floats of 4 or 6 bits, k contiguous, that TMA unpacks: in global memory the
+    /// elements are packed, and in shared memory 16 of them are at the start of 16 bytes, as
+    /// `tcgen05.mma` reads them beside elements of other types. In a kernel it is a tile of `u8`.
+    ///
+    /// ```
+    /// use warpwright_arch::DataType;
+    /// use warpwright_lang::tensor::TmaTile;
+    ///
+    /// let tile = TmaTile::unpacked((128, 128), DataType::E2m3)?;
+    /// assert_eq!((tile.copied_bytes(), tile.bytes()), (128 * 96, 128 * 128));
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the type has other than 4 or 6 bits, k is not a multiple of 128, or mn is not a multiple of 8.
+    pub fn unpacked(shape: (u32, u32), data_type: DataType) -> Result<Self, Error> {
+        let element = match data_type.bits() {
+            4 => ElementType::B4x16P64,
+            6 => ElementType::B6x16P32,
+            _ => return Err(not_unpacked(shape, data_type)),
+        };
+        if !shape.1.is_multiple_of(UNPACKED_RUN) {
+            return Err(not_unpacked(shape, data_type));
+        }
+        Ok(Self { element, ..Self::new::<u8>(shape, Major::K)? })
     }
 
     /// A dense tile (mn, k) of `T` in which `major` is contiguous: one box, not swizzled. Threads
@@ -181,9 +213,15 @@ impl TmaTile {
         boxes.swizzled(map_swizzle(self.atom.swizzle))
     }
 
-    /// The size of the tile in bytes.
+    /// The size of the tile in shared memory, in bytes.
     pub fn bytes(&self) -> u32 {
         self.shape.0 * self.shape.1 * self.atom.element_bits as u32 / 8
+    }
+
+    /// The bytes that its copies count on an mbarrier: those of the elements, without what
+    /// unpacking leaves between them.
+    pub fn copied_bytes(&self) -> u32 {
+        self.shape.0 * self.shape.1 * self.element.bits() / 8
     }
 
     /// The alignment of the tile in shared memory, in bytes: the swizzle's period.
@@ -226,6 +264,15 @@ impl TmaTile {
     }
 }
 
+/// Why TMA does not unpack a tile.
+fn not_unpacked((mn, k): (u32, u32), data_type: DataType) -> Error {
+    Error::BadArgument {
+        what: "a tile that TMA unpacks",
+        given: format!("({mn}, {k}) elements of {data_type}"),
+        legal: format!("elements of 4 or 6 bits, and a multiple of {UNPACKED_RUN} along k"),
+    }
+}
+
 /// The tensor-map type of the elements.
 fn element<T: Element>() -> Result<ElementType, Error> {
     element_type::<T>().ok_or_else(|| Error::BadArgument {
@@ -253,6 +300,8 @@ mod tests {
                 tiles.push(TmaTile::new::<bf16>(shape, major).unwrap());
                 tiles.push(TmaTile::new::<f32>(shape, major).unwrap());
                 tiles.push(TmaTile::new::<u8>(shape, major).unwrap());
+                tiles.extend(TmaTile::unpacked(shape, DataType::E2m3));
+                tiles.extend(TmaTile::unpacked(shape, DataType::E2m1));
                 let narrower = |swizzle| TmaTile::with_swizzle::<bf16>(shape, major, swizzle).ok();
                 tiles.extend(SharedSwizzle::ALL.into_iter().filter_map(narrower));
             }
@@ -308,6 +357,14 @@ mod tests {
             let is_swizzled = tile.swizzle() != SharedSwizzle::None;
             assert!(rows <= MAX_BOX_EXTENT && span <= MAX_BOX_EXTENT);
             assert!(!is_swizzled || i64::from(span) * tile.atom.element_bits / 8 <= 128);
+        }
+    }
+
+    #[test]
+    fn tiles_that_tma_cannot_unpack_are_refused() {
+        for (shape, data_type) in [((128, 128), DataType::E4m3), ((128, 64), DataType::E3m2)] {
+            let reason = TmaTile::unpacked(shape, data_type).unwrap_err().to_string();
+            assert!(reason.contains("elements of 4 or 6 bits, and a multiple of 128 along k"), "{reason}");
         }
     }
 

@@ -49,11 +49,13 @@ pub(crate) struct SmallFloat {
 }
 
 impl SmallFloat {
-    /// The float of that type: e4m3, e5m2 or e2m1.
+    /// The float of that type: of 8, 6 or 4 bits.
     pub(crate) fn of(data_type: DataType) -> Self {
         match data_type {
             DataType::E4m3 => Self { mantissa: 3, exponents: (-6, 8), largest: 0x7e, bits: 8 },
             DataType::E5m2 => Self { mantissa: 2, exponents: (-14, 15), largest: 0x7b, bits: 8 },
+            DataType::E2m3 => Self { mantissa: 3, exponents: (0, 2), largest: 0x1f, bits: 6 },
+            DataType::E3m2 => Self { mantissa: 2, exponents: (-2, 4), largest: 0x1f, bits: 6 },
             _ => Self { mantissa: 1, exponents: (0, 2), largest: 0x7, bits: 4 },
         }
     }
@@ -133,8 +135,9 @@ impl Quantize {
     ) {
         launch::threads(THREADS);
         let block = self.format.scales().block();
-        // Rows are padded to pairs of blocks of 16.
-        let padded = (k + 31u32) / 32u32 * 32u32;
+        // Rows are padded to pairs of blocks of 16, or to four of 32.
+        let row = self.format.row_elements(1);
+        let padded = (k + (row - 1)) / row * row;
         let (blocks, tiles) = (padded / block, (k + (block * SCALE_TILE.1 - 1)) / (block * SCALE_TILE.1));
         // A CTA has one of the four rows of a tile that are 32 apart, and so has a thread's column of
         // four bytes: thread 4 * row + block.
@@ -147,7 +150,8 @@ impl Quantize {
             let of_row = |length: Reg<u32>| {
                 row.convert::<u64>() * length.convert::<u64>() + (at * block).convert::<u64>()
             };
-            let to = values.at(of_row(padded) / u64::from(32 / self.bits()));
+            // 32 elements are as many words as an element has bits.
+            let to = values.at(of_row(padded) / 16u64 * u64::from(self.bits()) / 2u64);
             let left = k - (at * block).min(k);
             scale = self.block(&from.at(of_row(k)), left, &to, tensor_scale);
         }
@@ -191,14 +195,17 @@ impl Quantize {
         };
         let nan = if block == 32 { NAN_UE8M0 } else { NAN_E4M3 };
         let is_finite = largest.lt(INFINITY);
-        let per_word = 32 / float.bits;
-        for (index, word) in (0..).zip(elements.chunks(per_word as usize)) {
-            let mut codes = constant(0u32);
-            for (position, element) in (0..).zip(word) {
-                let code = is_finite.select(float.encode(*element * factor), 0u32);
-                codes = codes | (code << (float.bits * position));
+        let mut words = vec![constant(0u32); (block * float.bits / 32) as usize];
+        for (position, element) in (0..).zip(&elements) {
+            let code = is_finite.select(float.encode(*element * factor), 0u32);
+            let (word, shift) = ((position * float.bits / 32) as usize, position * float.bits % 32);
+            words[word] = words[word] | (code << shift);
+            if shift + float.bits > 32 {
+                words[word + 1] = words[word + 1] | (code >> (32 - shift));
             }
-            to.at(index).store(codes);
+        }
+        for (index, word) in (0..).zip(words) {
+            to.at(index).store(word);
         }
         is_finite.select(scale, nan)
     }

@@ -16,7 +16,7 @@ use crate::gemm::device::schedule::{CONSUMERS, Schedule};
 use crate::gemm::device::store::store_buffer_bytes;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::narrow::SCALE_TILE;
+use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
 use crate::gemm::problem::scales::BLOCK;
 use crate::gemm::problem::types::MatrixLayout;
 
@@ -267,9 +267,8 @@ impl Configuration {
             ];
             tiles.iter().flatten().map(TmaTile::bytes).sum::<u32>()
         });
-        let vector_scales = problem.vector_scales.map_or(0, |scales| {
-            let of = |rows: u32, data_type| scales_of_stage(scales, data_type, rows, self.k_bytes);
-            let tiles = [of(rows, problem.types.a), of(columns, problem.types.b)];
+        let vector_scales = problem.vector_scaling().map_or(0, |scaling| {
+            let tiles = [rows, columns].map(|rows| scales_of_stage(scaling, rows, self.k_bytes));
             tiles.iter().flatten().map(TmaTile::bytes).sum::<u32>()
         });
         let received = received_bytes(self.tile, self.split_k.max(1));
@@ -295,7 +294,7 @@ impl Configuration {
 
     /// The kernel for a problem that reads it so: with C's transpose, Bᵀ·Aᵀ.
     pub(crate) fn gemm(self, read: Problem, problem: &GemmProblem) -> TmaGemm {
-        let GemmProblem { types, scales, along_m: any_row, vector_scales, .. } = *problem;
+        let GemmProblem { types, scales, along_m: any_row, .. } = *problem;
         let Self { tile, schedule, cluster, stages, raster, stream_k, split_k, transposed, .. } = self;
         let scales = scales.map(|(a, b)| {
             let a = TileScales { granularity: a, any_row };
@@ -315,7 +314,10 @@ impl Configuration {
             stream_k,
             split_k,
             scales,
-            vector_scales,
+            vector_scales: problem.vector_scaling().map(|scaling| match transposed {
+                true => VectorScaling { a: scaling.b, b: scaling.a, ..scaling },
+                false => scaling,
+            }),
         }
     }
 

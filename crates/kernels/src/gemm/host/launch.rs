@@ -18,7 +18,7 @@ use crate::gemm::device::mainloop::tma::TmaGemm;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, NUMBERS, PresentArguments};
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::types::{GemmOutput, with_narrow_operands, with_operands, with_output, with_type};
+use crate::gemm::problem::types::{GemmOutput, with_operands, with_output, with_scaled_operands, with_type};
 use crate::operations::{Operations, Result, Scratch};
 
 /// A GEMM with its buffers, whose types are those of `problem`.
@@ -362,22 +362,20 @@ fn by_tma<C: GemmOutput, E: FusedEpilogue<C>>(
             }))
         });
     }
-    with_narrow_operands!(reading.types, A, B => {
-        let compiled = match configuration.schedule.group() {
-            Some(_) => {
-                operations.kernel(Tcgen05Kernel(kernel), Tcgen05Kernel::<E>::scaled_gemm::<A, B, C>)?
-            }
-            None => operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?,
-        };
-        let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
-        Ok(launches.plan(ptx, move |stream, launch| {
-            let TmaArguments { operands: [a, b], c_map, c, parts, arrived, problem, .. } = launch;
-            let [a_scales, b_scales] = launch.scales.expect("the operands have scales");
-            let (c, epilogue) = (c.cast_mut::<C>(), passed::<C>(launch.epilogue, launch.nothing));
-            let arguments = ((a, b), (a_scales, b_scales), c_map, c, epilogue, parts, arrived, problem);
-            Ok(compiled.launch(stream, shape, arguments)?)
-        }))
-    })
+    let compiled = match configuration.schedule.group() {
+        Some(_) => operations.kernel(Tcgen05Kernel(kernel), Tcgen05Kernel::<E>::scaled_gemm::<C>)?,
+        None => with_scaled_operands!(reading.types, A, B => {
+            operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?
+        }),
+    };
+    let (shape, ptx) = (compiled.shape(cost.ctas).overlapping(), compiled.function().ptx().clone());
+    Ok(launches.plan(ptx, move |stream, launch| {
+        let TmaArguments { operands: [a, b], c_map, c, parts, arrived, problem, .. } = launch;
+        let [a_scales, b_scales] = launch.scales.expect("the operands have scales");
+        let (c, epilogue) = (c.cast_mut::<C>(), passed::<C>(launch.epilogue, launch.nothing));
+        let arguments = ((a, b), (a_scales, b_scales), c_map, c, epilogue, parts, arrived, problem);
+        Ok(compiled.launch(stream, shape, arguments)?)
+    }))
 }
 
 /// A batch with as many tiles as groups along m can have: one tile of each is not full.

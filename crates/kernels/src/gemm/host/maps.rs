@@ -14,8 +14,8 @@ use crate::gemm::device::mainloop::vector_scales::{TILE_WORDS, scales_of_stage};
 use crate::gemm::device::staging::{OperandCopy, StagedBatch};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::narrow::{SCALE_TILE, VectorScales};
-use crate::gemm::problem::types::{GemmTypes, with_output, with_stored_operand};
+use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
+use crate::gemm::problem::types::{GemmTypes, with_operand, with_output};
 use crate::operations::{Operations, Result, Scratch, both};
 
 /// A problem as a kernel by TMA reads it: if it computes C's transpose, its A is the problem's
@@ -50,8 +50,8 @@ impl Reading {
 
     /// The tensor maps of the scales.
     pub(crate) fn scale_maps(&self) -> Result<Option<[TileMaps<u8>; 2]>> {
-        if let Some(scales) = self.gemm.vector_scales {
-            return self.vector_scale_maps(scales).map(Some);
+        if let Some(scaling) = self.gemm.vector_scales {
+            return self.vector_scale_maps(scaling).map(Some);
         }
         let Batch { problem: Problem { m, n, k, .. }, count, .. } = self.staged.batch;
         let maps = |scales: TileScales, rows: u32, own: bool, tile: u32| -> Result<TileMaps<u8>> {
@@ -66,16 +66,16 @@ impl Reading {
     }
 
     /// The tensor maps of scales of 16 or 32 elements: rows of tiles of scales.
-    fn vector_scale_maps(&self, scales: VectorScales) -> Result<[TileMaps<u8>; 2]> {
+    fn vector_scale_maps(&self, scaling: VectorScaling) -> Result<[TileMaps<u8>; 2]> {
         let Batch { problem: Problem { m, n, k, .. }, count, .. } = self.staged.batch;
-        let (tile, bytes) = (self.gemm.tile, self.types.input_bytes());
-        let maps = |data_type: DataType, rows: u32, own: bool, tile_rows: u32| -> Result<TileMaps<u8>> {
-            let extents = (rows.div_ceil(SCALE_TILE.0), scales.tiles(k * bytes, data_type) * TILE_WORDS);
+        let tile = self.gemm.tile;
+        let maps = |rows: u32, own: bool, tile_rows: u32| -> Result<TileMaps<u8>> {
+            let extents = (rows.div_ceil(SCALE_TILE.0), scaling.tiles(k) * TILE_WORDS);
             let matrices = own.then_some((count, u64::from(extents.0) * u64::from(extents.1)));
-            let of_stage = scales_of_stage(scales, data_type, tile_rows, tile.2 * bytes);
+            let of_stage = scales_of_stage(scaling, tile_rows, tile.2);
             Ok(tile_maps::<u64>(extents, matrices, of_stage)?.bytes())
         };
-        Ok([maps(self.types.a, m, self.own.0, tile.0)?, maps(self.types.b, n, self.own.1, tile.1)?])
+        Ok([maps(m, self.own.0, tile.0)?, maps(n, self.own.1, tile.1)?])
     }
 
     /// The tensor maps of C; `count` of them have one map, with C's stride.
@@ -130,7 +130,7 @@ impl ReadOperand {
         let Some(copy) = self.copy else { return Ok((self.maps.of(operand)?, LaunchCounts::default())) };
         let bytes = copy.length() * self.data_type.bits() as usize / 8;
         let copied = scratch.at_least(operations.device(), bytes)?;
-        let counts = with_stored_operand!(self.data_type, T => {
+        let counts = with_operand!(self.data_type, T => {
             copy.launch::<T>(operations, stream, operand.cast(), copied.cast_mut())
         })?;
         Ok((self.maps.of(copied)?, counts))
@@ -157,8 +157,16 @@ impl OperandMaps {
         let Problem { m, n, k, .. } = batch.problem;
         let [a_matrices, b_matrices] = batch.matrices();
         let (a_matrices, b_matrices) = (own.0.then_some(a_matrices), own.1.then_some(b_matrices));
-        let a = with_stored_operand!(types.a, T => pitched(tile_maps::<T>((m, k), a_matrices, gemm.a_tile::<T>())?, a_copy));
-        let b = with_stored_operand!(types.b, T => pitched(tile_maps::<T>((n, k), b_matrices, gemm.b_tile::<T>())?, b_copy));
+        if let Some(scaling) = gemm.vector_scales {
+            let of = |data_type, rows, matrices, tile| -> Result<ReadOperand> {
+                let maps = tile_maps::<u8>((rows, scaling.row(k, data_type)), matrices, tile)?;
+                Ok(ReadOperand { data_type, copy: None, maps })
+            };
+            let a = of(types.a, m, a_matrices, gemm.a_tile::<u8>())?;
+            return Ok(Self([a, of(types.b, n, b_matrices, gemm.b_tile::<u8>())?]));
+        }
+        let a = with_operand!(types.a, T => pitched(tile_maps::<T>((m, k), a_matrices, gemm.a_tile::<T>())?, a_copy));
+        let b = with_operand!(types.b, T => pitched(tile_maps::<T>((n, k), b_matrices, gemm.b_tile::<T>())?, b_copy));
         let a = ReadOperand { data_type: types.a, copy: a_copy, maps: a };
         let b = ReadOperand { data_type: types.b, copy: b_copy, maps: b };
         Ok(Self([a, b]))

@@ -8,7 +8,7 @@
 //! ```
 
 use super::error::GemmError;
-use super::narrow::VectorScales;
+use super::narrow::{VectorScales, VectorScaling};
 use super::scales::Granularities;
 use super::types::{GemmTypes, MatrixLayout};
 use crate::operations::{Result, expect_length};
@@ -167,7 +167,8 @@ pub struct GemmProblem {
     pub types: GemmTypes,
     /// The granularities of A's and B's block scales.
     pub scales: Option<Granularities>,
-    /// The scales of 16 or 32 elements of A and B. Two elements of 4 bits are then one of `k`, a byte.
+    /// The scales of 16 or 32 elements of A and B. `k` then counts bytes of shared memory: two
+    /// elements of 4 bits, or one of 6 or 8.
     pub vector_scales: Option<VectorScales>,
 }
 
@@ -175,6 +176,12 @@ impl GemmProblem {
     /// A batch without block scales.
     pub fn new(batch: impl Into<Batch>, types: GemmTypes) -> Self {
         Self { batch: batch.into(), along_m: false, types, scales: None, vector_scales: None }
+    }
+
+    /// How narrow operands are multiplied.
+    pub(crate) fn vector_scaling(&self) -> Option<VectorScaling> {
+        let GemmTypes { a, b, .. } = self.types;
+        self.vector_scales.map(|scales| VectorScaling { a, b, scales })
     }
 }
 

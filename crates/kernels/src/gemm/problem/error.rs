@@ -26,7 +26,7 @@ pub enum GemmError {
     },
     /// The device has no kernel for operands with a scale for every 16 or 32 elements.
     #[error(
-        "MXFP8, MXFP4 and NVFP4 need tcgen05 (sm_100a, sm_103a), and the device is {target}: use 8-bit operands without scales, or with block scales"
+        "MXFP8, MXFP6, MXFP4 and NVFP4 need tcgen05 (sm_100a, sm_103a), and the device is {target}: use 8-bit operands without scales, or with block scales"
     )]
     NoVectorScales {
         /// The device's architecture.
@@ -34,17 +34,17 @@ pub enum GemmError {
     },
     /// A batch of narrow operands with gaps.
     #[error(
-        "MXFP8, MXFP4 and NVFP4 operands of a batch have no gaps: remove `strides`, or share one operand"
+        "MXFP8, MXFP6, MXFP4 and NVFP4 operands of a batch have no gaps: remove `strides`, or share one operand"
     )]
     NarrowStrides,
     /// Narrow operands whose k is not contiguous.
-    #[error("MXFP8, MXFP4 and NVFP4 need a contiguous k: use a row-major A and a column-major B")]
+    #[error("MXFP8, MXFP6, MXFP4 and NVFP4 need a contiguous k: use a row-major A and a column-major B")]
     NarrowLayouts,
     /// Narrow operands with groups along m, whose scales are not at multiples of 128 rows.
-    #[error("MXFP8, MXFP4 and NVFP4 have no groups along m: use a batch, or a GEMM for each group")]
+    #[error("MXFP8, MXFP6, MXFP4 and NVFP4 have no groups along m: use a batch, or a GEMM for each group")]
     NarrowGroups,
     /// Formats that do not multiply each other.
-    #[error("{a} and {b} operands do not multiply: use MXFP8 for both, or the same 4-bit format")]
+    #[error("{a} and {b} operands do not multiply: use MXFP8 or MXFP6 for both, or the same 4-bit format")]
     NarrowFormats {
         /// The format of A.
         a: &'static str,

@@ -1,15 +1,17 @@
-//! Operands of 8 or 4 bits with a scale for every 16 or 32 elements along k, which Blackwell's
-//! tensor cores apply: MXFP8, MXFP4 and NVFP4.
+//! Operands of 8, 6 or 4 bits with a scale for every 16 or 32 elements along k, which Blackwell's
+//! tensor cores apply: MXFP8, MXFP6, MXFP4 and NVFP4.
 //!
 //! ```text
 //! format    element        block   scale          two operands
-//! MXFP8     e4m3 or e5m2   32      ue8m0, 2^x     e4m3 and e5m2 may be mixed
+//! MXFP8     e4m3 or e5m2   32      ue8m0, 2^x     any of MXFP8 and MXFP6
+//! MXFP6     e2m3 or e3m2   32      ue8m0          any of MXFP8 and MXFP6
 //! MXFP4     e2m1           32      ue8m0
 //! NVFP4     e2m1           16      e4m3, >= 0     and a scale of the tensor: the epilogue's alpha
 //! ```
 //!
-//! Elements are (rows, k), k contiguous, two of 4 bits a byte, the first in its lower half; rows
-//! are padded with zeros to multiples of 32 elements. Scales are in the layout of cuBLASLt
+//! Elements are (rows, k), k contiguous, without gaps between them, the first in the lowest bits of
+//! the first byte. Rows are padded with zeros to multiples of 32 elements, those of 6 bits to
+//! multiples of 128, which TMA unpacks at once. Scales are in the layout of cuBLASLt
 //! (`CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0`, `.._VEC16_UE4M3`): tiles of 128 rows and four
 //! blocks are 512 bytes, those of one row of tiles after another.
 //!
@@ -19,13 +21,18 @@
 //! ```
 
 use warpwright::arch::DataType;
-use warpwright::lang::tensor::{BlockScales as MmaScales, SCALE_BYTES};
+use warpwright::lang::tensor::{BlockScales as MmaScales, SCALE_BYTES, TmaTile};
+use warpwright::layout::Error;
+use warpwright::layout::atom::Major;
 use warpwright::runtime::Buffer;
 use warpwright_harness::OptionValue;
 
 /// Rows have a multiple of this many elements, zeros behind the last: they are multiples of 16
 /// bytes.
 const ROW: u32 = 32;
+
+/// The same of elements of 6 bits: TMA unpacks 128 at once.
+const UNPACKED_ROW: u32 = 128;
 
 /// Rows of a tile of scales, and blocks along k.
 pub(crate) const SCALE_TILE: (u32, u32) = (128, 4);
@@ -52,11 +59,51 @@ impl VectorScales {
             Self::Vec16Ue4m3 => MmaScales::NVFP4,
         }
     }
+}
 
-    /// Tiles of scales along the k of `bytes` bytes of elements of `data_type`.
-    pub(crate) fn tiles(self, bytes: u32, data_type: DataType) -> u32 {
-        (u64::from(bytes) * 8).div_ceil(u64::from(data_type.bits() * self.block() * SCALE_TILE.1)) as u32
+/// How the tensor cores multiply two narrow operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VectorScaling {
+    /// The type of A's elements.
+    pub a: DataType,
+    /// The type of B's elements.
+    pub b: DataType,
+    /// The scales of both.
+    pub scales: VectorScales,
+}
+
+impl VectorScaling {
+    /// Whether shared memory has two elements in a byte: those of 4 bits. Of 6 bits, it has one.
+    fn is_packed(self) -> bool {
+        (self.a, self.b) == (DataType::E2m1, DataType::E2m1)
     }
+
+    /// Tiles of scales along a k of `bytes` bytes of shared memory.
+    pub(crate) fn tiles(self, bytes: u32) -> u32 {
+        let elements = u64::from(bytes) * if self.is_packed() { 2 } else { 1 };
+        elements.div_ceil((self.scales.block() * SCALE_TILE.1).into()) as u32
+    }
+
+    /// The extent along k of a row in global memory, for a k of `bytes` bytes of shared memory.
+    pub(crate) fn row(self, bytes: u32, data_type: DataType) -> u32 {
+        if self.is_packed() { bytes } else { padded_row(bytes, data_type) }
+    }
+
+    /// The tile of an operand, whose extent along k is in bytes.
+    ///
+    /// # Errors
+    /// As [`TmaTile::new`].
+    pub(crate) fn tile(self, shape: (u32, u32), data_type: DataType) -> Result<TmaTile, Error> {
+        match data_type.bits() {
+            0..8 if !self.is_packed() => TmaTile::unpacked(shape, data_type),
+            _ => TmaTile::new::<u8>(shape, Major::K),
+        }
+    }
+}
+
+/// Elements of a row of `k` elements with its padding.
+fn padded_row(k: u32, data_type: DataType) -> u32 {
+    k.next_multiple_of(if data_type.bits() == 6 { UNPACKED_ROW } else { ROW })
 }
 
 /// A format of elements and scales.
@@ -69,6 +116,12 @@ pub enum NarrowFormat {
     /// MXFP8 of e5m2.
     #[option(name = "mxfp8-e5m2")]
     Mxfp8E5m2,
+    /// MXFP6 of e2m3.
+    #[option(name = "mxfp6")]
+    Mxfp6E2m3,
+    /// MXFP6 of e3m2.
+    #[option(name = "mxfp6-e3m2")]
+    Mxfp6E3m2,
     /// MXFP4.
     Mxfp4,
     /// NVFP4.
@@ -81,6 +134,8 @@ impl NarrowFormat {
         match self {
             Self::Mxfp8E4m3 => DataType::E4m3,
             Self::Mxfp8E5m2 => DataType::E5m2,
+            Self::Mxfp6E2m3 => DataType::E2m3,
+            Self::Mxfp6E3m2 => DataType::E3m2,
             Self::Mxfp4 | Self::Nvfp4 => DataType::E2m1,
         }
     }
@@ -90,6 +145,8 @@ impl NarrowFormat {
         match self {
             Self::Mxfp8E4m3 => "MXFP8",
             Self::Mxfp8E5m2 => "MXFP8 (e5m2)",
+            Self::Mxfp6E2m3 => "MXFP6",
+            Self::Mxfp6E3m2 => "MXFP6 (e3m2)",
             Self::Mxfp4 => "MXFP4",
             Self::Nvfp4 => "NVFP4",
         }
@@ -98,14 +155,9 @@ impl NarrowFormat {
     /// The scales.
     pub fn scales(self) -> VectorScales {
         match self {
-            Self::Mxfp8E4m3 | Self::Mxfp8E5m2 | Self::Mxfp4 => VectorScales::Vec32Ue8m0,
             Self::Nvfp4 => VectorScales::Vec16Ue4m3,
+            _ => VectorScales::Vec32Ue8m0,
         }
-    }
-
-    /// Elements of a byte.
-    pub fn per_byte(self) -> u32 {
-        8 / self.data_type().bits()
     }
 
     /// Bytes of the elements of a matrix (rows, k).
@@ -113,9 +165,26 @@ impl NarrowFormat {
         rows as usize * self.row_bytes(k) as usize
     }
 
+    /// Elements of a row, its padding included.
+    pub fn row_elements(self, k: u32) -> u32 {
+        padded_row(k, self.data_type())
+    }
+
     /// Bytes of a row.
     pub fn row_bytes(self, k: u32) -> u32 {
-        k.next_multiple_of(ROW) / self.per_byte()
+        self.row_elements(k) / 8 * self.data_type().bits()
+    }
+
+    /// The extent of a row in tensor maps, where two elements of 4 bits are a byte.
+    pub(crate) fn row_extent(self, k: u32) -> u32 {
+        let elements = self.row_elements(k);
+        if self.data_type().bits() == 4 { elements / 2 } else { elements }
+    }
+
+    /// Bytes of shared memory of a row that the tensor cores read.
+    pub(crate) fn staged_bytes(self, k: u32) -> u32 {
+        let elements = k.next_multiple_of(ROW);
+        if self.data_type().bits() == 4 { elements / 2 } else { elements }
     }
 
     /// Bytes of the scales of a matrix (rows, k), padding included.
@@ -146,7 +215,7 @@ impl NarrowFormat {
     /// Whether the tensor cores multiply the two.
     pub(crate) fn multiplies(self, other: Self) -> bool {
         let (a, b) = (self.data_type(), other.data_type());
-        self.scales() == other.scales() && a.bits() == b.bits()
+        self.scales() == other.scales() && (a.bits() == 4) == (b.bits() == 4)
     }
 }
 
@@ -172,7 +241,9 @@ mod tests {
     /// copies.
     #[test]
     fn scales_are_where_the_tensor_cores_read_them() {
-        for format in [NarrowFormat::Mxfp8E4m3, NarrowFormat::Mxfp4, NarrowFormat::Nvfp4] {
+        for format in
+            [NarrowFormat::Mxfp8E4m3, NarrowFormat::Mxfp6E2m3, NarrowFormat::Mxfp4, NarrowFormat::Nvfp4]
+        {
             let (rows, k) = (259u32, 160);
             let block = format.scales().block();
             let tile = scale_tile(block.into()).expect("a tile");

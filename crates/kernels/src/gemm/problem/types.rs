@@ -77,43 +77,15 @@ operands! {
     e5m2 E5m2 * e4m3 e5m2, scaled 57344.0;
 }
 
-/// Two elements of e2m1 in a byte, as narrow operands have them.
+/// The bytes of narrow operands, whose own types are values.
 impl Operand for u8 {
-    const DATA_TYPE: DataType = DataType::E2m1;
+    const DATA_TYPE: DataType = DataType::U8;
 }
 
 /// Evaluates an expression with `$T` as the operand type of a value.
 macro_rules! with_operand {
     ($data_type:expr, $T:ident => $body:expr) => {
         $crate::gemm::problem::types::with_type!($data_type, $T in [Bf16 bf16, F16 f16, Tf32 tf32, E4m3 e4m3, E5m2 e5m2] => $body)
-    };
-}
-
-/// Evaluates an expression with `$T` as the type in which memory has operands of a value.
-macro_rules! with_stored_operand {
-    ($data_type:expr, $T:ident => $body:expr) => {
-        match $data_type {
-            warpwright::arch::DataType::E2m1 => {
-                type $T = u8;
-                $body
-            }
-            other => $crate::gemm::problem::types::with_operand!(other, $T => $body),
-        }
-    };
-}
-
-/// Evaluates an expression with `$A` and `$B` as operand types of narrow formats that multiply each
-/// other.
-macro_rules! with_narrow_operands {
-    ($types:expr, $A:ident, $B:ident => $body:expr) => {
-        match $types {
-            types if types.a == warpwright::arch::DataType::E2m1 => {
-                type $A = u8;
-                type $B = u8;
-                $body
-            }
-            types => $crate::gemm::problem::types::with_scaled_operands!(types, $A, $B => $body),
-        }
     };
 }
 
@@ -159,10 +131,7 @@ macro_rules! with_type {
     };
 }
 
-pub(crate) use {
-    with_narrow_operands, with_operand, with_operands, with_output, with_scaled_operands,
-    with_stored_operand, with_type,
-};
+pub(crate) use {with_operand, with_operands, with_output, with_scaled_operands, with_type};
 
 /// The types of a GEMM's matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,7 +150,7 @@ impl GemmTypes {
         Self { a: A::DATA_TYPE, b: B::DATA_TYPE, c: C::DATA_TYPE }
     }
 
-    /// Bytes of an element of A or B; of two elements of 4 bits.
+    /// Bytes of an element of A or B in shared memory; of two elements of 4 bits.
     pub fn input_bytes(self) -> u32 {
         self.a.bits().div_ceil(8)
     }

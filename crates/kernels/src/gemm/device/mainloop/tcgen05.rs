@@ -176,9 +176,8 @@ impl TmaGemm {
             a: stages.operand(self.a_tile::<A>()),
             b: stages.operand(self.b_tile::<B>()),
             scales: None,
-            vector_scales: self.vector_scales.map(|scales| {
-                let bytes = (tile_m, tile_n, tile_k * A::BYTES);
-                StagedVectorScales::new(scales, [A::DATA_TYPE, B::DATA_TYPE], bytes, &mut stages)
+            vector_scales: self.vector_scales.map(|scaling| {
+                StagedVectorScales::new(scaling, (tile_m, tile_n, tile_k * A::BYTES), &mut stages)
             }),
         };
         let scale_columns = tiles.vector_scales.as_ref().map_or(0, StagedVectorScales::columns);
@@ -216,7 +215,8 @@ impl TmaGemm {
             };
             if multiplies {
                 let mut pipeline = pipeline.consumer();
-                let types = TensorCoreTypes { a: A::DATA_TYPE, b: B::DATA_TYPE, d: DataType::F32 };
+                let [a, b] = self.types::<A, B>();
+                let types = TensorCoreTypes { a, b, d: DataType::F32 };
                 let rows = tile_m * group.ctas();
                 let mma = match &tiles.vector_scales {
                     None => TensorCoreMma::new(group, types, rows, tile_n),

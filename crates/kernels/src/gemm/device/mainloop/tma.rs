@@ -1,6 +1,7 @@
 //! GEMMs of persistent warp-specialized CTAs that TMA feeds: what the main loops by `wgmma` and by
 //! `tcgen05` have in common.
 
+use warpwright::arch::DataType;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
@@ -11,7 +12,7 @@ use crate::gemm::device::problems::Problems;
 use crate::gemm::device::schedule::{CONSUMERS, Schedule, slice_of_tensor_memory};
 use crate::gemm::device::scheduler::TileScheduler;
 use crate::gemm::device::store::{AccumulatorTile, TmaStore};
-use crate::gemm::problem::narrow::VectorScales;
+use crate::gemm::problem::narrow::VectorScaling;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout, Operand};
 
 /// C = A·B; A is (m, k), B is (k, n), C is (m, n). The accumulators are `f32`.
@@ -41,23 +42,38 @@ pub struct TmaGemm {
     /// The block scales of A and B: the schedule is cooperative, and a k-block is as deep as a
     /// scale's.
     pub scales: Option<BlockScaling>,
-    /// The scales of 16 or 32 elements of A and B, with accumulators in tensor memory.
-    pub vector_scales: Option<VectorScales>,
+    /// The types and the scales of narrow operands, with accumulators in tensor memory: A and B are
+    /// then bytes.
+    pub vector_scales: Option<VectorScaling>,
 }
 
 impl TmaGemm {
     /// The tile of A in shared memory.
     pub fn a_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
-        let major = if self.a == MatrixLayout::RowMajor { Major::K } else { Major::Mn };
-        Ok(TmaTile::new::<T>((self.tile.0, self.tile.2), major)?.sliced(self.cluster.1))
+        let shape = (self.tile.0, self.tile.2);
+        let tile = match self.vector_scales {
+            Some(scaling) => scaling.tile(shape, scaling.a)?,
+            None if self.a == MatrixLayout::RowMajor => TmaTile::new::<T>(shape, Major::K)?,
+            None => TmaTile::new::<T>(shape, Major::Mn)?,
+        };
+        Ok(tile.sliced(self.cluster.1))
     }
 
     /// The tile of B in shared memory, as (n, k); of a pair of CTAs, its part.
     pub fn b_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
-        let major = if self.b == MatrixLayout::ColumnMajor { Major::K } else { Major::Mn };
         let pair = self.schedule.pair();
-        let tile = TmaTile::new::<T>((self.tile.1 / pair, self.tile.2), major)?;
+        let shape = (self.tile.1 / pair, self.tile.2);
+        let tile = match self.vector_scales {
+            Some(scaling) => scaling.tile(shape, scaling.b)?,
+            None if self.b == MatrixLayout::ColumnMajor => TmaTile::new::<T>(shape, Major::K)?,
+            None => TmaTile::new::<T>(shape, Major::Mn)?,
+        };
         Ok(tile.sliced(self.cluster.0 / pair))
+    }
+
+    /// The types of A's and B's elements.
+    pub(super) fn types<A: Operand, B: Operand>(&self) -> [DataType; 2] {
+        self.vector_scales.map_or([A::DATA_TYPE, B::DATA_TYPE], |scaling| [scaling.a, scaling.b])
     }
 
     /// The box of C that a warpgroup stores at once.

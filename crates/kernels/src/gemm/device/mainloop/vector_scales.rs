@@ -6,19 +6,18 @@
 //! B's scales   128 or 256 columns           ->  4 or 8 columns for each
 //! ```
 //!
-//! A tile of 512 bytes has four scales along k for 128 rows: MXFP8 has 128 elements in a stage and
-//! one tile, MXFP4 256 and two, NVFP4 256 and four. The thread that multiplies copies them,
+//! A tile of 512 bytes has four scales along k for 128 rows: MXFP8 and MXFP6 have 128 elements in a
+//! stage and one tile, MXFP4 256 and two, NVFP4 256 and four. The thread that multiplies copies them,
 //! of a pair of CTAs in both: each has the scales of its rows, and of all columns. `tcgen05.cp` and
 //! `tcgen05.mma` of one thread stay in order (PTX ISA, "Pipelined tcgen05 instructions"), so that
 //! one copy in tensor memory is enough.
 
-use warpwright::arch::DataType;
 use warpwright::lang::tensor::{BlockScales as MmaScales, SCALE_BYTES};
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use crate::gemm::device::problems::Problems;
-use crate::gemm::problem::narrow::{SCALE_TILE, VectorScales};
+use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
 
 /// Columns of tensor memory of a tile of scales.
 const TILE_COLUMNS: u32 = 4;
@@ -30,13 +29,8 @@ pub(crate) const TILE_WORDS: u32 = SCALE_BYTES / 8;
 ///
 /// # Errors
 /// A row of tiles has more than 256 words.
-pub(crate) fn scales_of_stage(
-    scales: VectorScales,
-    data_type: DataType,
-    rows: u32,
-    bytes: u32,
-) -> Result<TmaTile, Error> {
-    let tiles = scales.tiles(bytes, data_type);
+pub(crate) fn scales_of_stage(scaling: VectorScaling, rows: u32, bytes: u32) -> Result<TmaTile, Error> {
+    let tiles = scaling.tiles(bytes);
     TmaTile::dense::<u64>((rows.div_ceil(SCALE_TILE.0), tiles * TILE_WORDS), Major::K)
 }
 
@@ -52,19 +46,18 @@ pub(super) struct StagedVectorScales {
 }
 
 impl StagedVectorScales {
-    /// For tiles of `types` of that shape, whose k is in bytes.
+    /// For tiles of that shape, whose k is in bytes.
     #[track_caller]
     pub(super) fn new(
-        scales: VectorScales,
-        types: [DataType; 2],
+        scaling: VectorScaling,
         (tile_m, tile_n, bytes): (u32, u32, u32),
         stages: &mut PipelineStages,
     ) -> Self {
         Self {
-            a: stages.operand(scales_of_stage(scales, types[0], tile_m, bytes)),
-            b: stages.operand(scales_of_stage(scales, types[1], tile_n, bytes)),
-            scales: scales.mma(),
-            tiles: scales.tiles(bytes, types[0]),
+            a: stages.operand(scales_of_stage(scaling, tile_m, bytes)),
+            b: stages.operand(scales_of_stage(scaling, tile_n, bytes)),
+            scales: scaling.scales.mma(),
+            tiles: scaling.tiles(bytes),
             across: tile_n / SCALE_TILE.0,
         }
     }
