@@ -179,6 +179,11 @@ impl Device {
         (result, log.end())
     }
 
+    /// The number of launches so far within [`log_launches`](Self::log_launches).
+    pub fn logged_launches(&self) -> usize {
+        self.backend.launch_log().len()
+    }
+
     /// A GPU, by ordinal.
     ///
     /// # Errors

@@ -66,6 +66,11 @@ impl LaunchLog {
         std::mem::take(&mut self.records.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The number of launches in the log.
+    pub(crate) fn len(&self) -> usize {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Appends the result of `record` if the log is on.
     #[inline]
     pub(crate) fn add(&self, record: impl FnOnce() -> LaunchRecord) {

@@ -6,7 +6,8 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_llm_engine::{DecodePlan, Engine, Limits};
+use warpwright::arch::{Arch, Bound};
+use warpwright_llm_engine::{DecodePlan, Engine, Limits, OperationCost};
 use warpwright_llm_step::{Chunk, Executor, Page, Sampling, Slot, Step, Tokens};
 
 use crate::model::Model;
@@ -28,7 +29,8 @@ pub struct Bench {
     /// Tokens of prompts that are timed alone, each with the token that follows it; 0 times none.
     #[arg(long, value_delimiter = ',', default_value = "8192")]
     prefill: Vec<u32>,
-    /// Print the launches and the bytes of a decode, and run nothing.
+    /// Print what each operation of a decode launches, moves and computes, and run nothing. The times are
+    /// those of its bytes or its FLOPs at the GPU's roof: once, and in all layers.
     #[arg(long)]
     plan: bool,
     /// Print each figure as a line of JSON.
@@ -49,8 +51,9 @@ impl Bench {
         let checkpoint = self.model.checkpoint()?;
         let plan = |batch| DecodePlan::new(&checkpoint, self.model.data_type(), batch, self.prompt);
         if self.plan {
+            let roofs = Roofs::new(self.model.arch()?);
             for batch in &self.batch {
-                print_plan(&plan(*batch)?, *batch);
+                self.print_plan(&plan(*batch)?, *batch, &roofs);
             }
             return Ok(());
         }
@@ -114,6 +117,43 @@ impl Bench {
         );
     }
 
+    fn print_plan(&self, plan: &DecodePlan, batch: u32, roofs: &Roofs) {
+        let flops: u64 = plan.operations.iter().map(|operation| operation.flops).sum();
+        let microseconds: f64 = plan.operations.iter().map(|operation| roofs.microseconds(operation)).sum();
+        self.print(
+            &format!(
+                "decode {batch}: {} launches, {:.3} GB ({:.3} of weights, {:.3} of states, {:.3} of keys and \
+                 values), {:.2} GFLOP; {:.3} ms at {}",
+                plan.count(),
+                plan.bytes() as f64 / 1e9,
+                plan.weights as f64 / 1e9,
+                plan.states as f64 / 1e9,
+                plan.keys as f64 / 1e9,
+                flops as f64 / 1e9,
+                microseconds / 1e3,
+                roofs.name,
+            ),
+            json!({ "decode": batch, "context": self.prompt, "launches": plan.count(), "bytes": plan.bytes(),
+                "flops": flops, "ms_at_roof": microseconds / 1e3 }),
+        );
+        for operation in &plan.operations {
+            let OperationCost { name, count, kernels, bytes, flops } = operation;
+            let (microseconds, each) = (roofs.microseconds(operation), *count as f64);
+            self.print(
+                &format!(
+                    "{count:4} x {:9.3} MB {:9.4} GFLOP {:8.2} us {:9.1} us  {name}: {}",
+                    *bytes as f64 / each / 1e6,
+                    *flops as f64 / each / 1e9,
+                    microseconds / each,
+                    microseconds,
+                    kernels.join(", ")
+                ),
+                json!({ "decode": batch, "operation": name, "count": count, "kernels": kernels, "bytes": bytes,
+                    "flops": flops, "us_at_roof": microseconds }),
+            );
+        }
+    }
+
     /// The seconds of a decode of `batch` sequences.
     fn time_decode(&self, engine: &mut Engine, batch: u32) -> anyhow::Result<f64> {
         let vocabulary = engine.capacity().vocabulary;
@@ -155,6 +195,34 @@ impl Bench {
     }
 }
 
+/// What bounds the operations of a decode: reads of DRAM, and products in bf16.
+struct Roofs {
+    /// The GPU, and its rates.
+    name: String,
+    bytes_per_second: f64,
+    flops_per_second: f64,
+}
+
+impl Roofs {
+    fn new(arch: &Arch) -> Self {
+        let roofs = arch.roofs();
+        let of = |bound: Bound| {
+            let roof = roofs.iter().find(|roof| roof.bound == bound);
+            roof.map_or(f64::INFINITY, |roof| roof.per_second)
+        };
+        let (bytes_per_second, flops_per_second) = (of(Bound::DeviceMemoryReads), of(Bound::TensorBf16));
+        let (terabytes, teraflops) = (bytes_per_second / 1e12, flops_per_second / 1e12);
+        let name = format!("the roofs of {}, {terabytes:.2} TB/s and {teraflops:.0} TFLOP/s", arch.name);
+        Self { name, bytes_per_second, flops_per_second }
+    }
+
+    /// The time of an operation in all layers.
+    fn microseconds(&self, operation: &OperationCost) -> f64 {
+        let of_bytes = operation.bytes as f64 / self.bytes_per_second;
+        of_bytes.max(operation.flops as f64 / self.flops_per_second) * 1e6
+    }
+}
+
 /// The least seconds of a prompt and the token after it, of three runs after one.
 fn time_prefill(engine: &mut Engine, tokens: u32) -> anyhow::Result<f64> {
     let vocabulary = engine.capacity().vocabulary;
@@ -171,21 +239,6 @@ fn time_prefill(engine: &mut Engine, tokens: u32) -> anyhow::Result<f64> {
     }
     Ok(best)
 }
-fn print_plan(plan: &DecodePlan, batch: u32) {
-    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-    println!(
-        "decode {batch:7}: {:4} launches  {:7.3} GB: {:.3} of weights, {:.3} of states, {:.3} of keys and values",
-        plan.count(),
-        gigabytes(plan.bytes()),
-        gigabytes(plan.weights),
-        gigabytes(plan.states),
-        gigabytes(plan.keys)
-    );
-    for (kernel, count) in &plan.launches {
-        println!("{count:6} {kernel}");
-    }
-}
-
 /// A prompt whose next token is sampled.
 fn prompt(sequence: u32, pages: Vec<Page>, length: u32, vocabulary: u32) -> Chunk {
     let tokens = (0..length).map(|at| (at * 7919 + sequence * 104_729) % vocabulary).collect();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Map, Value};
+use warpwright::arch::Arch;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_engine::{DataType, Engine, Limits};
@@ -55,6 +56,11 @@ impl Model {
             Some(seed) => Checkpoint::random(&self.model, seed)?,
             None => Checkpoint::open(&self.model)?,
         })
+    }
+
+    /// The GPU of the device's name; an H200 where it names none.
+    pub(crate) fn arch(&self) -> anyhow::Result<&'static Arch> {
+        Ok(Arch::named(self.device.strip_prefix("emu:").unwrap_or("h200"))?)
     }
 
     /// Loads the weights.

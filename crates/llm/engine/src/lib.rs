@@ -11,4 +11,4 @@ mod upload;
 pub mod weights;
 
 pub use error::{EngineError, Result, WeightsError};
-pub use executor::{DataType, DecodePlan, Engine, Limits};
+pub use executor::{DataType, DecodePlan, Engine, Limits, OperationCost};

@@ -5,7 +5,7 @@ use std::path::Path;
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_engine::{DataType, DecodePlan, Engine};
+use warpwright_llm_engine::{DataType, DecodePlan, Engine, OperationCost};
 
 use crate::fixtures::{LIMITS, expected, folder, generate, random};
 
@@ -25,6 +25,14 @@ fn a_decode_of_9b_has_few_launches_and_reads_weights_once() {
     assert_eq!(of_one.count(), 24 * 5 + 8 * 6 + 5, "{of_one:?}");
     // 2 bytes for each of 7.94 G parameters but the embedding and what is small.
     assert_eq!(of_one.weights, 15_872_819_200);
+    // The embedding, the head and sampling; a layer's projection, output, gate and up, down, and what mixes.
+    let counts: Vec<usize> = of_one.operations.iter().map(|operation| operation.count).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 24 * 5 + 8 * 6 + 3, "{:?}", of_one.operations);
+    let sum = |of: fn(&OperationCost) -> u64| of_one.operations.iter().map(of).sum::<u64>();
+    let (bytes, flops) = (sum(|operation| operation.bytes), sum(|operation| operation.flops));
+    assert!(bytes > of_one.bytes() && bytes < of_one.bytes() / 1000 * 1001, "{bytes}");
+    // Two for each weight of two bytes, and those of the delta rule and of attention.
+    assert!(flops > of_one.weights && flops < of_one.weights / 100 * 102, "{flops}");
     assert_eq!((of_one.states, of_one.keys), (103_022_592, 33_554_432));
     let of_many = plan(DataType::Bf16, 64);
     assert_eq!(of_many.weights, of_one.weights);

@@ -18,6 +18,7 @@ fn verbs_run() {
         .unwrap();
     run("load --concurrent 2 --seconds 1 --same-lengths --prompt-tokens 9 --answer-tokens 3 --most-tokens 12 --context 64 --json")
         .unwrap();
+    run("bench --batch 3 --prompt 9 --plan").unwrap();
     run("bench --batch 1,2 --prompt 9 --steps 2 --prefill 5,9 --json").unwrap();
 }
 

@@ -96,6 +96,7 @@ impl<T: Number> ModelExecutor<T> {
                 };
                 operations.sample(stream, (shape.sequences, vocabulary), buffers)?;
                 remember((operations, stream), sampled, &batch.slots, last)?;
+                pass.note_sampling(logits.bytes());
                 model.memory.give(x);
                 Ok::<_, EngineError>(())
             })?;

@@ -196,12 +196,14 @@ impl<T: Number> Model<T> {
         &mut self,
         (operations, stream): (&Operations, &Stream),
         batch: &Batch,
-        kept: Vec<Projected<T>>,
+        projected: Vec<Projected<T>>,
     ) -> Result<()> {
         let Self { decoder, caches, memory, floats, rotations, cache, .. } = self;
+        let cache = *cache;
+        let (kept, costs) = (None, None);
         let mut pass =
-            super::Pass { operations, stream, batch, memory, floats, rotations, cache: *cache, kept: None };
-        decoder.repeat(&mut pass, kept, caches)
+            super::Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs };
+        decoder.repeat(&mut pass, projected, caches)
     }
 
     /// The rows of the MTP layer for the tokens of a batch, which `next` tokens follow.
@@ -216,8 +218,10 @@ impl<T: Number> Model<T> {
         tokens.resize(batch.shape.tokens as usize, 0);
         let tokens = operations.device().buffer_from(&tokens)?;
         let Self { decoder, caches, memory, floats, rotations, cache, .. } = self;
+        let cache = *cache;
+        let (kept, costs) = (None, None);
         let mut pass =
-            super::Pass { operations, stream, batch, memory, floats, rotations, cache: *cache, kept: None };
+            super::Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs };
         let (Some(mtp), Some(of_mtp)) = (&decoder.mtp, caches.last_mut()) else { return Ok(hidden) };
         let rows = mtp.forward(&mut pass, decoder, (&tokens, &hidden), of_mtp)?;
         pass.memory.give(hidden);

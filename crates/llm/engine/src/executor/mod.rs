@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::kernels::slots::copy_slot;
 use crate::kernels::tokens;
 use crate::layers::decoder::{Cache, Decoder};
-use crate::layers::{Batch, Memory, Pass, Projected, Shape};
+use crate::layers::{Batch, Cost, Memory, Pass, Projected, Shape};
 use crate::models::build;
 use crate::number::Number;
 use crate::weights::{Checkpoint, Format, Loader};
@@ -30,7 +30,7 @@ use crate::weights::{Checkpoint, Format, Loader};
 use decode::{Decode, InFlight};
 use drafts::{Draft, Drafting};
 pub use options::{DataType, Limits};
-pub use plan::DecodePlan;
+pub use plan::{DecodePlan, OperationCost};
 
 /// A model on a device, ready for steps.
 pub struct Engine {
@@ -137,6 +137,8 @@ struct Model<T> {
     /// (slots): the token that each sampled last, and one that nobody reads.
     last: Buffer<u32>,
     cache: PagedCache,
+    /// What the operations of a pass cost, for plans.
+    costs: Option<Vec<Cost>>,
 }
 
 /// A step whose outputs have not been read.
@@ -181,6 +183,7 @@ impl<T: Number> ModelExecutor<T> {
             rotations: device.buffer_from(&config.rotary.table(capacity.context))?,
             last: device.zeros(slots)?,
             cache,
+            costs: None,
         };
         Ok(Self {
             stream: device.stream()?,
@@ -261,8 +264,9 @@ impl<T: Number> Model<T> {
         (operations, stream): (&'l Operations, &'l Stream),
         batch: &'l Batch,
     ) -> (Pass<'l, T>, &'l Decoder<T>, &'l mut Buffer<u32>) {
-        let Self { decoder, memory, floats, rotations, last, cache, .. } = self;
-        let pass = Pass { operations, stream, batch, memory, floats, rotations, cache: *cache, kept: None };
+        let Self { decoder, memory, floats, rotations, last, cache, costs, .. } = self;
+        let (cache, costs) = (*cache, costs.as_mut());
+        let pass = Pass { operations, stream, batch, memory, floats, rotations, cache, kept: None, costs };
         (pass, decoder, last)
     }
 
@@ -275,8 +279,9 @@ impl<T: Number> Model<T> {
     ) -> Result<Buffer<T>> {
         let slots = (&*batch.sequences, &*batch.slots);
         tokens::resolve((operations, stream), &batch.given, slots, &self.last, &mut batch.tokens)?;
-        let Self { decoder, caches, memory, floats, rotations, cache, .. } = self;
-        let mut pass = Pass { operations, stream, batch, memory, floats, rotations, cache: *cache, kept };
+        let Self { decoder, caches, memory, floats, rotations, cache, costs, .. } = self;
+        let (cache, costs) = (*cache, costs.as_mut());
+        let mut pass = Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs };
         decoder.forward(&mut pass, caches)
     }
 }

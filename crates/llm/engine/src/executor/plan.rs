@@ -9,8 +9,8 @@ use warpwright_llm_step::{Chunk, Page, Sampling, Slot, Tokens};
 use super::{DataType, Limits, ModelExecutor, format_of};
 use crate::config::Config;
 use crate::error::Result;
-use crate::layers::Shape;
 use crate::layers::decoder::Cache;
+use crate::layers::{Cost, Shape};
 use crate::models::build;
 use crate::number::Number;
 use crate::weights::{Checkpoint, Loader};
@@ -26,6 +26,23 @@ pub struct DecodePlan {
     pub states: u64,
     /// Bytes of keys and values.
     pub keys: u64,
+    /// What each operation costs in all layers, in the order of the first of each.
+    pub operations: Vec<OperationCost>,
+}
+
+/// The launches of an operation in all layers, and what they move and compute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OperationCost {
+    /// The tensors of a product, or what is computed.
+    pub name: String,
+    /// How often the operation runs.
+    pub count: usize,
+    /// Kernels that it launches, in order.
+    pub kernels: Vec<String>,
+    /// Bytes that it has to read and write.
+    pub bytes: u64,
+    /// Additions and multiplications.
+    pub flops: u64,
 }
 
 impl DecodePlan {
@@ -43,7 +60,7 @@ impl DecodePlan {
         }
     }
 
-    /// All bytes.
+    /// All bytes, without those of activations.
     pub fn bytes(&self) -> u64 {
         self.weights + self.states + self.keys
     }
@@ -83,6 +100,7 @@ fn plan<T: Number>(
     };
     let chunks: Vec<Chunk> = (0..batch).map(chunk).collect();
     let shape = Shape::of(&chunks, PAGE);
+    executor.model.costs = Some(vec![]);
     let (decoded, log) = device.log_launches(|| executor.decode(shape, &chunks));
     decoded?;
     let (mut states, mut keys) = (0, 0);
@@ -93,12 +111,34 @@ fn plan<T: Number>(
         }
     }
     Ok(DecodePlan {
+        operations: operations(executor.model.costs.unwrap_or_default(), &log),
         launches: counted(log),
         weights: executor.model.decoder.bytes_of_decode(batch) as u64,
         // One slot more is that of padding.
         states: states / u64::from(batch + 1) * u64::from(batch),
         keys: keys * u64::from(context) / u64::from(pages * PAGE),
     })
+}
+
+/// Costs by operation.
+fn operations(costs: Vec<Cost>, log: &[LaunchRecord]) -> Vec<OperationCost> {
+    let mut operations: Vec<OperationCost> = vec![];
+    let mut launched = 0;
+    for Cost { operation: name, launches, bytes, flops } in costs {
+        let records = log.get(launched..launches).unwrap_or_default();
+        launched = launches;
+        let at = operations.iter().position(|operation| operation.name == name);
+        let at = at.unwrap_or_else(|| {
+            let kernels = records.iter().map(|record| record.kernel.to_string()).collect();
+            operations.push(OperationCost { name, kernels, ..OperationCost::default() });
+            operations.len() - 1
+        });
+        let operation = &mut operations[at];
+        operation.count += 1;
+        operation.bytes += bytes;
+        operation.flops += flops;
+    }
+    operations
 }
 
 /// Launches by kernel, in the order of the first of each.

@@ -91,9 +91,19 @@ impl<T: Number> Attention<T> {
         let (token_stride, head_stride) = (self.projection.n, 2 * head_dim);
         let gates = HeadRows { buffer: &projected, offset: head_dim, token_stride, head_stride };
         paged::attend(pass, heads, &queries, cache, self.has_gate.then_some(gates), &mut attended)?;
+        self.note(pass, &attended);
         self.output.apply_to(pass, &attended, (x, Epilogue::Add))?;
         [projected, queries, attended].into_iter().for_each(|buffer| pass.memory.give(buffer));
         Ok(())
+    }
+
+    /// Notes attention of tokens to the keys of their sequences: at most as many as the last token has.
+    fn note(&self, pass: &mut Pass<'_, T>, attended: &Buffer<T>) {
+        let RopeShape { key_heads, head_dim, .. } = self.shape;
+        let (keys, sequences) = (pass.batch.all_keys, u64::from(pass.batch.shape.sequences));
+        let of_cache = 2 * keys * u64::from(key_heads * head_dim) * u64::from(T::BYTES);
+        let flops = 4 * attended.len() as u64 * keys / sequences;
+        pass.note("attention", of_cache as usize + 2 * attended.bytes(), flops);
     }
 
     /// The rotated queries; keys and values go to the cache.
@@ -129,6 +139,7 @@ impl<T: Number> Attention<T> {
             value_cache: &mut cache.values,
         };
         pass.operations.rope(pass.stream, &self.shape, buffers)?;
+        pass.note("rotation of queries and keys", 2 * projected.bytes(), 0);
         Ok(rotated)
     }
 }

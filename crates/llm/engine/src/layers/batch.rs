@@ -72,6 +72,8 @@ pub(crate) struct Batch {
     pub(crate) shape: Shape,
     /// The most tokens of a sequence.
     pub(crate) longest: u32,
+    /// Keys of all sequences.
+    pub(crate) all_keys: u64,
     /// (tokens): the token, or [`LAST`].
     pub(crate) given: Upload<i32>,
     /// (tokens): the token.
@@ -100,6 +102,7 @@ impl Batch {
         Ok(Self {
             shape,
             longest: 0,
+            all_keys: 0,
             given: Upload::new(device, tokens)?,
             tokens: device.uninitialized(tokens)?,
             positions: Upload::new(device, tokens)?,
@@ -145,6 +148,7 @@ impl Batch {
             starts.push(positions.len() as u32);
         }
         self.longest = chunks.iter().map(|chunk| chunk.tokens.len()).max().unwrap_or(0);
+        self.all_keys = chunks.iter().map(|chunk| u64::from(end(chunk))).sum();
         let padding = tokens as usize;
         given.resize(padding, 0);
         positions.resize(padding, 0);

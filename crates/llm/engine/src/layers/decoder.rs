@@ -115,6 +115,7 @@ impl<T: Number> Decoder<T> {
         let mut x = pass.rows_of(hidden)?;
         let table = (&self.embedding.weights, hidden);
         pass.operations.gather_rows(pass.stream, table, (&pass.batch.tokens, 0), &mut x)?;
+        pass.note("embedding", 2 * x.bytes(), 0);
         for (block, cache) in self.blocks.iter().zip(caches) {
             block.add(pass, &mut x, cache)?;
         }
@@ -169,6 +170,7 @@ impl<T: Number> Decoder<T> {
         let hidden = self.embedding.k;
         let mut rows = pass.memory.take(tokens.len() * hidden as usize)?;
         pass.operations.gather_rows(pass.stream, (x, hidden), (tokens, 0), &mut rows)?;
+        pass.note("rows of logits", 2 * rows.bytes(), 0);
         self.head().store_of_normalized(pass, &self.norm, &rows, logits)?;
         pass.memory.give(rows);
         Ok(())

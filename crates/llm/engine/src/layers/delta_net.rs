@@ -115,6 +115,7 @@ impl<T: Number> DeltaNet<T> {
             true => self.by_chunks(pass, &projected, states)?,
             false => self.by_tokens(pass, &projected, states)?,
         };
+        self.note(pass, &projected, &gated);
         self.output.apply_to(pass, &gated, (x, Epilogue::Add))?;
         pass.memory.give(gated);
         match &mut pass.kept {
@@ -135,6 +136,16 @@ impl<T: Number> DeltaNet<T> {
         pass.memory.give(gated);
         projected.give(pass);
         Ok(())
+    }
+
+    /// Notes the rule: each sequence reads and writes its state, and a token decays it, reads it twice and
+    /// updates it.
+    fn note(&self, pass: &mut Pass<'_, T>, projected: &Projected<T>, gated: &Buffer<T>) {
+        let shape = pass.batch.shape;
+        let (of_conv, of_rule) = self.state_lengths();
+        let of_sequence = 2 * (of_conv * size_of::<T>() + of_rule * size_of::<f32>());
+        let bytes = shape.sequences as usize * of_sequence + projected.rows.bytes() + gated.bytes();
+        pass.note("convolution and delta rule", bytes, 7 * u64::from(shape.tokens) * of_rule as u64);
     }
 
     /// The buffer of b and a, their first columns, and elements from row to row.

@@ -55,6 +55,13 @@ impl<T: Number> MixtureOfExperts<T> {
         self.router.bytes() + read + self.shared.bytes() + self.shared_gate.bytes()
     }
 
+    /// Notes a product of the chosen experts of so many rows.
+    fn note(&self, pass: &mut Pass<'_, T>, operation: &str, weights: &Buffer<T>, rows: u32) {
+        let of_expert = weights.len() as u64 / u64::from(self.experts.count);
+        let read = weights.bytes() / self.experts.count as usize * rows.min(self.experts.count) as usize;
+        pass.note(operation, read, 2 * u64::from(rows) * of_expert);
+    }
+
     /// x += the result for the normalized rows.
     pub(crate) fn add(&self, pass: &mut Pass<'_, T>, norm: &Norm<T>, residual: &mut Buffer<T>) -> Result<()> {
         let normalized = norm.apply(pass, residual)?;
@@ -75,6 +82,7 @@ impl<T: Number> MixtureOfExperts<T> {
         let shape = ProductShape { rows, n: 2 * intermediate, k: self.hidden };
         let to = (&mut gate_up, Epilogue::Store);
         expert_product(pass.on(), (shape, chosen), &self.gate_up, (x, &experts), to)?;
+        self.note(pass, "experts.gate_up_proj", &self.gate_up, rows);
         let activated = swiglu(pass, &gate_up, intermediate, 2 * intermediate)?;
         pass.memory.give(gate_up);
         let mut results = pass.memory.take(rows as usize * self.hidden as usize)?;
@@ -86,6 +94,7 @@ impl<T: Number> MixtureOfExperts<T> {
             (&activated, &experts),
             (&mut results, Epilogue::Store),
         )?;
+        self.note(pass, "experts.down_proj", &self.down, rows);
         pass.memory.give(activated);
         let in_order = device.buffer_from(&(0..rows).collect::<Vec<_>>())?;
         let mut routed = pass.memory.take(x.len())?;
@@ -95,6 +104,7 @@ impl<T: Number> MixtureOfExperts<T> {
 
         let (shared, gates) = (self.shared.apply(pass, x)?, self.shared_gate.apply(pass, x)?);
         SharedExpert { columns: self.hidden }.launch(pass.on(), (&routed, &shared, &gates), residual)?;
+        pass.note("sum of experts", 4 * residual.bytes(), 4 * residual.len() as u64);
         [normalized, routed, shared, gates].into_iter().for_each(|buffer| pass.memory.give(buffer));
         Ok(())
     }

@@ -13,6 +13,8 @@ use crate::weights::Loader;
 
 /// Weights (n, k). Several projections of one input are one matrix.
 pub(crate) struct Linear<T> {
+    /// The tensors without their layer: "mlp.gate_proj | up_proj".
+    name: Box<str>,
     /// Empty where they are quantized.
     pub(crate) weights: Buffer<T>,
     quantized: Option<Quantized>,
@@ -24,6 +26,19 @@ pub(crate) struct Linear<T> {
 fn rows_of(parts: &[(&str, usize)]) -> usize {
     let rows: usize = parts.iter().map(|(_, rows)| rows).sum();
     if parts.len() > 1 { rows.next_multiple_of(8) } else { rows }
+}
+
+/// The name of a matrix of those parts.
+fn name_of(parts: &[(&str, usize)]) -> Box<str> {
+    let of_part = |(at, (name, _)): (usize, &(&str, usize))| {
+        let name = name.trim_end_matches(".weight");
+        let parts = name.split('.').skip_while(|part| *part == "layers" || part.parse::<u32>().is_ok());
+        match at {
+            0 => parts.collect::<Vec<_>>().join("."),
+            _ => parts.last().unwrap_or(name).to_owned(),
+        }
+    };
+    parts.iter().enumerate().map(of_part).collect::<Vec<_>>().join(" | ").into()
 }
 
 impl<T: Number> Linear<T> {
@@ -38,7 +53,7 @@ impl<T: Number> Linear<T> {
         match quantized {
             Some(_) => {
                 let weights = loader.buffer(0)?;
-                Ok(Self { weights, quantized, n: n as u32, k: k as u32 })
+                Ok(Self { name: name_of(parts), weights, quantized, n: n as u32, k: k as u32 })
             }
             None => Self::exact(loader, parts, k),
         }
@@ -48,7 +63,7 @@ impl<T: Number> Linear<T> {
     pub(crate) fn exact(loader: &mut Loader<'_>, parts: &[(&str, usize)], k: usize) -> Result<Self> {
         let n = rows_of(parts);
         let weights = loader.matrix(parts, k, n)?;
-        Ok(Self { weights, quantized: None, n: n as u32, k: k as u32 })
+        Ok(Self { name: name_of(parts), weights, quantized: None, n: n as u32, k: k as u32 })
     }
 
     /// Bytes of the weights.
@@ -75,14 +90,21 @@ impl<T: Number> Linear<T> {
         x: &Buffer<T>,
         to: (&mut Buffer<U>, Epilogue),
     ) -> Result<()> {
-        if let Some(quantized) = &self.quantized {
-            return quantized.multiply(pass, x.cast(), (to.0, to.1 == Epilogue::Add));
-        }
         let shape = self.shape(x);
-        if shape.rows <= T::FEW_ROWS {
-            return Ok(product(pass.on(), shape, &self.weights, (x, None), to)?);
+        let bytes = x.bytes() + to.0.bytes() * if to.1 == Epilogue::Add { 2 } else { 1 };
+        match &self.quantized {
+            Some(quantized) => quantized.multiply(pass, x.cast(), (to.0, to.1 == Epilogue::Add))?,
+            None if shape.rows <= T::FEW_ROWS => product(pass.on(), shape, &self.weights, (x, None), to)?,
+            None => T::product_of_many(pass.on(), shape, &self.weights, x, to)?,
         }
-        Ok(T::product_of_many(pass.on(), shape, &self.weights, x, to)?)
+        self.note(pass, shape.rows, bytes);
+        Ok(())
+    }
+
+    /// Notes a product that moves `bytes` beside the weights.
+    fn note(&self, pass: &mut Pass<'_, T>, rows: u32, bytes: usize) {
+        let flops = 2 * u64::from(rows) * u64::from(self.n) * u64::from(self.k);
+        pass.note(&self.name, self.bytes() + bytes, flops);
     }
 
     /// y of the normalized rows of `x`.
@@ -112,7 +134,9 @@ impl<T: Number> Linear<T> {
             pass.memory.give(normalized);
             return Ok(());
         }
-        Ok(product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (y, Epilogue::Store))?)
+        product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (y, Epilogue::Store))?;
+        self.note(pass, shape.rows, x.bytes() + y.bytes());
+        Ok(())
     }
 
     /// silu(gate) · up of the normalized rows of `x`, for weights [gate | up].
@@ -132,6 +156,7 @@ impl<T: Number> Linear<T> {
         }
         let mut y = pass.memory.take(shape.rows as usize * columns as usize)?;
         product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (&mut y, Epilogue::Swiglu))?;
+        self.note(pass, shape.rows, x.bytes() + y.bytes());
         Ok(y)
     }
 }

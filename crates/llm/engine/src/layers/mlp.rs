@@ -64,5 +64,6 @@ pub(super) fn swiglu<T: Number>(
     let gate = MatrixColumns { buffer: gate_up, offset: 0, stride };
     let up = MatrixColumns { offset: columns, ..gate };
     pass.operations.swiglu(pass.stream, (rows, columns), gate, up, &mut y)?;
+    pass.note("swiglu", 3 * y.bytes(), 5 * y.len() as u64);
     Ok(y)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 mod batch;
+mod cost;
 pub(crate) mod decoder;
 pub(crate) mod delta_net;
 pub(crate) mod experts;
@@ -14,4 +15,5 @@ mod pass;
 mod quantized;
 
 pub(crate) use batch::{Batch, Shape};
+pub(crate) use cost::Cost;
 pub(crate) use pass::{Memory, Pass, Projected};

@@ -39,6 +39,7 @@ impl<T: Number> Norm<T> {
             self.epsilon,
             &mut y,
         )?;
+        pass.note("norm", x.bytes() + y.bytes(), 4 * x.len() as u64);
         Ok(y)
     }
 

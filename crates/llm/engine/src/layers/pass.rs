@@ -5,7 +5,7 @@ use warpwright::runtime::{Buffer, Device, Storable, Stream};
 use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::operations::Operations;
 
-use super::Batch;
+use super::{Batch, Cost};
 use crate::error::Result;
 use crate::number::Number;
 
@@ -63,6 +63,8 @@ pub(crate) struct Pass<'l, T> {
     pub(crate) cache: PagedCache,
     /// What layers with a state project of drafts, to repeat the accepted ones; `None` without drafts.
     pub(crate) kept: Option<&'l mut Vec<Projected<T>>>,
+    /// What operations cost, if that is wanted.
+    pub(crate) costs: Option<&'l mut Vec<Cost>>,
 }
 
 impl<'l, T: Number> Pass<'l, T> {
