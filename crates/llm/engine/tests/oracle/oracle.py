@@ -131,6 +131,9 @@ def quantized(model, quantize):
             matrix = quantize(torch.cat(list(parts)))
             for part, rows in zip(parts, matrix.split([len(part) for part in parts])):
                 part.copy_(rows)
+        experts = getattr(layer.mlp, "experts", None)
+        for matrix in [] if experts is None else [*experts.gate_up_proj, *experts.down_proj]:
+            matrix.copy_(quantize(matrix))
     return model
 
 
