@@ -118,7 +118,14 @@ fn token(logits: &[f32], parameters: &SamplingParameters) -> u32 {
     }
     let total = masses[..kept].iter().sum();
     let point = multiply_high(total, random_bits(parameters.seed, parameters.position));
-    order[rank_of(&masses, point + 1)] as u32
+    let has_top_k = (1..logits.len()).contains(&(top_k as usize));
+    if has_top_k {
+        return order[rank_of(&masses, point + 1)] as u32;
+    }
+    // Without top-k no order of the logits is needed: tokens are in their own.
+    let mut of_tokens = vec![0; logits.len()];
+    order[..kept].iter().zip(masses).for_each(|(at, mass)| of_tokens[*at] = mass);
+    rank_of(&of_tokens, point + 1) as u32
 }
 
 /// The first rank up to which the masses add up to `target`.

@@ -11,7 +11,7 @@ use warpwright::prelude::*;
 
 use super::candidates::Candidates;
 use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, key_of, logit_of, random_bits};
-use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys};
+use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
 use super::team::Team;
 use crate::rows::{Chunk, RowElement};
 use crate::sampling::problem::NO_TOKEN;
@@ -191,7 +191,7 @@ impl Sample {
         let highest = block::reduce_max(highest);
         let mut collects = has_bound;
         if self.vocabulary <= candidates.capacity() {
-            collects = constant(true);
+            collects = top_k.gt(0);
         }
         let both = (highest.convert::<u64>() << 32u32) | (!bound).convert::<u64>();
         let [both] = keys.team.exchange([both], |a, b| {
@@ -405,6 +405,24 @@ impl Sample {
             );
             least = least.max(found);
         }
+        let mut column = constant(NO_TOKEN);
+        if top_k == 0 {
+            let amount = |key: Reg<u32>| add_where(key.ge(least), constant(0u64), || masses.of(key));
+            column = keys.draw_in_token_order(|total| row.point(total), amount);
+        } else {
+            column = self.draw_in_order_of_keys(keys, row, least, masses);
+        }
+        column
+    }
+
+    /// The column at the row's point of the keys from `least` on, the highest key first.
+    fn draw_in_order_of_keys<M: KeyMemory>(
+        &self,
+        keys: &mut Keys<M>,
+        row: &Row,
+        least: Reg<u32>,
+        masses: &Masses,
+    ) -> Reg<u32> {
         let total = keys.sum_from(least, |key| masses.of(key));
         let point = row.point(total);
         let (found, above) =

@@ -4,6 +4,7 @@ mod candidates;
 mod kernel;
 mod mass;
 mod search;
+mod segments;
 mod stream;
 mod team;
 

@@ -10,6 +10,7 @@ use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 
 use super::mass::key_of;
+use super::segments::Segments;
 use super::team::Team;
 use crate::rows::{Chunk, RowElement};
 use crate::vector;
@@ -33,6 +34,13 @@ pub(super) trait KeyMemory: DeviceValue + Copy {
         state: V,
         work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
     ) -> V;
+
+    /// The first column up to which the amounts add up to more than `point` of their sum.
+    fn draw_in_token_order(
+        keys: &mut Keys<Self>,
+        point: impl Fn(Reg<u64>) -> Reg<u64>,
+        amount: impl Fn(Reg<u32>) -> Reg<u64>,
+    ) -> Reg<u32>;
 }
 
 /// Keys in memory of their own: `count` of each CTA.
@@ -70,6 +78,16 @@ impl<S: Space> KeyMemory for StoredKeys<S> {
         }
         state
     }
+
+    fn draw_in_token_order(
+        keys: &mut Keys<Self>,
+        point: impl Fn(Reg<u64>) -> Reg<u64>,
+        amount: impl Fn(Reg<u32>) -> Reg<u64>,
+    ) -> Reg<u32> {
+        let total = keys.sum_from(constant(1u32), &amount);
+        let (found, _) = keys.search(point(total) + 1u64, |keys, _, index| !keys.column(index), amount);
+        !found
+    }
 }
 
 #[device]
@@ -92,6 +110,14 @@ impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
             }
         }
         state
+    }
+
+    fn draw_in_token_order(
+        keys: &mut Keys<Self>,
+        point: impl Fn(Reg<u64>) -> Reg<u64>,
+        amount: impl Fn(Reg<u32>) -> Reg<u64>,
+    ) -> Reg<u32> {
+        Segments::new(keys).draw(keys, point, amount)
     }
 }
 
@@ -131,6 +157,15 @@ impl<M: KeyMemory> Keys<M> {
         work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
     ) -> V {
         self.memory.fold(self, state, work)
+    }
+
+    /// The first column up to which the amounts add up to more than `point` of their sum.
+    pub(super) fn draw_in_token_order(
+        &mut self,
+        point: impl Fn(Reg<u64>) -> Reg<u64>,
+        amount: impl Fn(Reg<u32>) -> Reg<u64>,
+    ) -> Reg<u32> {
+        M::draw_in_token_order(self, point, amount)
     }
 
     /// The sum of `amount` over the row's keys from `least` on.
