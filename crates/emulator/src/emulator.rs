@@ -1,17 +1,18 @@
 //! The emulated device.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use warpwright_arch::Arch;
 use warpwright_events::{Fault, LaunchInfo};
 use warpwright_ptx::syntax::Module;
 
+use crate::host::Host;
 use crate::launch::context::{LaunchContext, reserved_shared_start};
 use crate::launch::pending::PendingClusters;
 use crate::launch::time::LaunchClock;
 use crate::load_error::LoadError;
-use crate::memory::{Memory, MemoryError};
+use crate::memory::{Memory, MemoryError, SharedRegion};
 use crate::program::{LoadedKernel, Program};
 use crate::scheduling::grid::{self, Launch, LaunchReport};
 
@@ -20,6 +21,9 @@ use crate::scheduling::grid::{self, Launch, LaunchReport};
 pub struct Emulator {
     arch: &'static Arch,
     memory: Memory,
+    host: Arc<Host>,
+    /// Its number among the devices of the host.
+    ordinal: usize,
     pool: rayon::ThreadPool,
     launches: AtomicU64,
 }
@@ -37,8 +41,20 @@ impl Emulator {
 
     /// A device on a number of host threads; 0 is one per core.
     pub fn with_threads(arch: &'static Arch, threads: usize) -> Result<Self, StartError> {
+        Self::on(&Arc::new(Host::new(1)), 0, arch, threads)
+    }
+
+    /// Devices of one host, which can [share](Self::share) memory. The cores are divided among them.
+    pub fn peers(arch: &'static Arch, count: usize) -> Result<Vec<Self>, StartError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (host, threads) = (Arc::new(Host::new(count)), (cores / count.max(1)).max(1));
+        (0..count).map(|ordinal| Self::on(&host, ordinal, arch, threads)).collect()
+    }
+
+    fn on(host: &Arc<Host>, ordinal: usize, arch: &'static Arch, threads: usize) -> Result<Self, StartError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-        Ok(Self { arch, memory: Memory::new(arch.global_bytes), pool, launches: AtomicU64::new(0) })
+        let (memory, launches) = (Memory::new(arch.global_bytes), AtomicU64::new(0));
+        Ok(Self { arch, memory, host: host.clone(), ordinal, pool, launches })
     }
 
     /// The emulated architecture.
@@ -62,6 +78,27 @@ impl Emulator {
         self.memory.allocate(bytes)
     }
 
+    /// Allocates memory of zeros that other devices of the host can [attach](Self::attach). Checked
+    /// launches report no reads of bytes that nothing has written.
+    pub fn share(&mut self, bytes: u64) -> Result<SharedRegion, MemoryError> {
+        self.memory.share(bytes, &self.host)
+    }
+
+    /// Whether the other device is of the same host.
+    pub fn is_peer_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.host, &other.host)
+    }
+
+    /// Lets kernels of this device access memory of a [peer](Self::is_peer_of), at its address there.
+    pub fn attach(&mut self, region: &SharedRegion) {
+        self.memory.insert_shared(region);
+    }
+
+    /// Ends the access to memory of a peer. Its own device frees it.
+    pub fn detach(&mut self, region: &SharedRegion) {
+        self.memory.remove_shared(region);
+    }
+
     /// Tracks which bytes of the memory allocated from now on have been written, so that checked
     /// launches can report reads of unwritten bytes. The record takes an eighth of the memory's
     /// size.
@@ -81,16 +118,19 @@ impl Emulator {
 
     /// Copies host bytes to the device.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.host.note_change();
         self.memory.write(address, bytes)
     }
 
     /// Sets bytes of the device.
     pub fn fill(&mut self, address: u64, value: u8, length: usize) -> Result<(), MemoryError> {
+        self.host.note_change();
         self.memory.fill(address, value, length)
     }
 
     /// Copies between device addresses.
     pub fn copy(&mut self, source: u64, target: u64, length: usize) -> Result<(), MemoryError> {
+        self.host.note_change();
         self.memory.copy(source, target, length)
     }
 
@@ -169,7 +209,7 @@ impl Emulator {
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             pending: PendingClusters::new(grid::cluster_count(launch.grid, cluster)),
             clock: LaunchClock::start(),
-            changes: AtomicU64::new(0),
+            running: self.host.start(self.ordinal),
             stop: AtomicBool::new(false),
         };
         grid::run(&context, &found.operations, &self.pool)

@@ -28,15 +28,19 @@ impl Allocation {
         let out_of_memory =
             || Error::OutOfMemory { bytes: u64::MAX, device: backend.properties().name.clone() };
         let bytes = length.checked_mul(element_bytes).ok_or_else(out_of_memory)?;
-        let address = backend.allocate(bytes)?;
-        Ok(Arc::new(Self {
+        Ok(Self::at(backend, backend.allocate(bytes)?, bytes))
+    }
+
+    /// Memory that was allocated at an address.
+    pub(crate) fn at(backend: &Arc<dyn Backend>, address: u64, bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
             backend: backend.clone(),
             address,
             bytes,
             half_written_by: Mutex::new(None),
             is_half_written: AtomicBool::new(false),
             is_exposed: AtomicBool::new(false),
-        }))
+        })
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {

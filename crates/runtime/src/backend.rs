@@ -15,6 +15,7 @@ use crate::attributes::{KernelAttributes, LaunchCounts};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
+use crate::peers::Peer;
 use crate::properties::DeviceProperties;
 use crate::reading::Reading;
 
@@ -51,7 +52,10 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Allocates device memory. One of 0 bytes has an address of its own, too.
     fn allocate(&self, bytes: usize) -> Result<u64>;
+    /// Frees memory of [`allocate`](Self::allocate) or [`Peer::allocate`].
     fn free(&self, address: u64);
+    /// The device as one whose memory others can access; `None` for dry runs.
+    fn peer(&self) -> Option<Peer<'_>>;
     /// Waits for all work on the device, then copies.
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()>;
     /// Waits for all work on the device, then copies.

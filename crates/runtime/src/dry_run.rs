@@ -17,6 +17,7 @@ use crate::emulated::{allocate_host, free_host};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
+use crate::peers::Peer;
 use crate::properties::DeviceProperties;
 use crate::signature::type_bytes;
 
@@ -97,6 +98,10 @@ impl Backend for DryRun {
     }
 
     fn free(&self, _address: u64) {}
+
+    fn peer(&self) -> Option<Peer<'_>> {
+        None
+    }
 
     fn upload(&self, _address: u64, _bytes: &[u8]) -> Result<()> {
         Ok(())

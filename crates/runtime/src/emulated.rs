@@ -13,7 +13,8 @@ use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_check::{LaunchChecks, PreviousLaunch};
 use warpwright_count::{Counters, LaunchCounting};
 use warpwright_emulator::{
-    self as emulator, Emulator, Fault, LaunchObserver, MemoryError, Program, Schedule,
+    self as emulator, Emulator, Fault, LaunchObserver, MemoryError, Program, Schedule, SharedRegion,
+    StartError,
 };
 use warpwright_ptx::syntax;
 
@@ -22,6 +23,7 @@ use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
+use crate::peers::Peer;
 use crate::properties::DeviceProperties;
 
 /// Alignment of host memory: enough for any element and any vector copy.
@@ -34,8 +36,13 @@ pub(crate) struct Emulated {
     next_handle: AtomicUsize,
     /// The time when each event was last recorded.
     events: Mutex<HashMap<usize, Option<Instant>>>,
+    /// Its memory that other devices access.
+    shared: Mutex<SharedRegions>,
     log: LaunchLog,
 }
+
+/// Regions by their address, with the devices that access them beside their own.
+type SharedRegions = HashMap<u64, (SharedRegion, Vec<Arc<Machine>>)>;
 
 /// What a loaded module needs from its device.
 struct Machine {
@@ -89,8 +96,17 @@ impl Machine {
 impl Emulated {
     /// Uses `threads` host threads; 0 is one per core.
     pub(crate) fn new(arch: &'static Arch, schedule: Schedule, threads: usize) -> Result<Self> {
-        let emulator = Emulator::with_threads(arch, threads)
-            .map_err(|error| Error::EmulatorStart { reason: error.to_string() })?;
+        Ok(Self::over(Emulator::with_threads(arch, threads).map_err(does_not_start)?, schedule))
+    }
+
+    /// Devices of one host.
+    pub(crate) fn peers(arch: &'static Arch, schedule: Schedule, count: usize) -> Result<Vec<Self>> {
+        let emulators = Emulator::peers(arch, count).map_err(does_not_start)?;
+        Ok(emulators.into_iter().map(|emulator| Self::over(emulator, schedule)).collect())
+    }
+
+    fn over(emulator: Emulator, schedule: Schedule) -> Self {
+        let arch = emulator.arch();
         let properties = DeviceProperties {
             name: format!("emu:{}", arch.name),
             product: arch.product.to_owned(),
@@ -104,7 +120,7 @@ impl Emulated {
             bytes_per_second: arch.bytes_per_second,
             driver: None,
         };
-        Ok(Self {
+        Self {
             machine: Arc::new(Machine {
                 emulator: RwLock::new(emulator),
                 schedule,
@@ -116,8 +132,28 @@ impl Emulated {
             properties,
             next_handle: AtomicUsize::new(1),
             events: Mutex::default(),
+            shared: Mutex::default(),
             log: LaunchLog::default(),
-        })
+        }
+    }
+
+    /// Allocates memory that these other devices access, too; `None` if they are of another host.
+    pub(crate) fn share(&self, others: &[&Self], bytes: usize) -> Result<Option<u64>> {
+        let own = self.machine.read();
+        if !others.iter().all(|other| own.is_peer_of(&other.machine.read())) {
+            return Ok(None);
+        }
+        drop(own);
+        let region = self.machine.write().share(bytes as u64).map_err(|error| self.memory_error(error))?;
+        let machines: Vec<_> = others.iter().map(|other| other.machine.clone()).collect();
+        machines.iter().for_each(|machine| machine.write().attach(&region));
+        let address = region.address();
+        self.shared().insert(address, (region, machines));
+        Ok(Some(address))
+    }
+
+    fn shared(&self) -> MutexGuard<'_, SharedRegions> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn events(&self) -> MutexGuard<'_, HashMap<usize, Option<Instant>>> {
@@ -174,8 +210,16 @@ impl Backend for Emulated {
     }
 
     fn free(&self, address: u64) {
+        let shared = self.shared().remove(&address);
+        if let Some((region, machines)) = shared {
+            machines.iter().for_each(|machine| machine.write().detach(&region));
+        }
         // The address came from `allocate` and is freed once, so this cannot fail.
         let _ = self.machine.write().free(address);
+    }
+
+    fn peer(&self) -> Option<Peer<'_>> {
+        Some(Peer::Emulated(self))
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
@@ -286,6 +330,10 @@ impl Backend for Emulated {
         let program = self.machine.write().load(parsed)?;
         Ok(Arc::new(EmulatedModule { machine: self.machine.clone(), program }))
     }
+}
+
+fn does_not_start(error: StartError) -> Error {
+    Error::EmulatorStart { reason: error.to_string() }
 }
 
 /// Zeroed host memory.

@@ -75,6 +75,15 @@ pub enum Error {
         /// The number of GPUs.
         count: u32,
     },
+    /// Devices that cannot access each other's memory.
+    #[error(
+        "the devices {devices} cannot access each other's memory; use GPUs of one host that NVLink or PCIe connects \
+         (`nvidia-smi topo -p2p r`), or emulated ones of `Device::peers`"
+    )]
+    NoPeerAccess {
+        /// The devices.
+        devices: String,
+    },
     /// A GPU older than the first supported architecture.
     #[error("{product} has compute capability {}.{}; use a GPU of compute capability 8.0 or later, or \
      `emu:h200`", .capability.0, .capability.1)]

@@ -36,6 +36,7 @@ mod launch;
 mod launch_log;
 mod module;
 mod node;
+mod peers;
 mod properties;
 mod reading;
 mod signature;

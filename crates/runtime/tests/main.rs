@@ -9,6 +9,7 @@ mod hopper;
 mod language;
 mod mbarrier;
 mod messages;
+mod peers;
 mod tensor_copies;
 mod tensor_map;
 mod tensor_map_checks;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use warpwright_arch::{Arch, KernelResources};
 use warpwright_events::LaunchObserver;
 
+use crate::host::RunningLaunch;
 use crate::kernel::image::Kernel;
 use crate::launch::pending::PendingClusters;
 use crate::launch::schedule::Schedule;
@@ -37,8 +38,8 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) pending: PendingClusters,
     /// The value of its clocks.
     pub(crate) clock: LaunchClock,
-    /// The number of visits to clusters that changed something visible to other threads.
-    pub(crate) changes: AtomicU64,
+    /// The launch among those of the host, with the number of changes.
+    pub(crate) running: RunningLaunch<'a>,
     /// Whether another cluster has failed.
     pub(crate) stop: AtomicBool,
 }
@@ -52,6 +53,11 @@ pub(crate) fn reserved_shared_start(shared_bytes: u32) -> u32 {
 }
 
 impl LaunchContext<'_> {
+    /// The number of changes that a thread may wait for.
+    pub(crate) fn changes(&self) -> &AtomicU64 {
+        &self.running.host.changes
+    }
+
     pub(crate) fn threads_per_cta(&self) -> u32 {
         self.block.iter().product()
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use warpwright_events::InitializedBytes;
 
 use super::{CONSTANT_WINDOW, GLOBAL_BASE, host};
+use crate::host::Host;
 
 /// Every allocation starts at a multiple of this, as `cudaMalloc` promises.
 const ALIGNMENT: u64 = 256;
@@ -69,6 +70,8 @@ pub(crate) struct Region {
     pub(crate) size: u64,
     /// Null once freed.
     host: *mut u8,
+    /// What `host` points to, until it is freed.
+    bytes: Option<Arc<HostBytes>>,
     /// The module's variable, if it is one.
     pub(crate) name: Option<String>,
     pub(crate) read_only: bool,
@@ -90,6 +93,11 @@ impl Region {
         !self.host.is_null()
     }
 
+    fn free(&mut self) {
+        self.host = std::ptr::null_mut();
+        self.bytes = None;
+    }
+
     /// How a report names it.
     pub(crate) fn describe(&self) -> String {
         match &self.name {
@@ -99,14 +107,54 @@ impl Region {
     }
 }
 
-impl Drop for Region {
-    fn drop(&mut self) {
-        if self.is_live() {
-            let layout = Self::layout(self.size).expect("the layout it was allocated with");
-            // SAFETY: `host` came from `alloc` with this layout, and is freed once: it is null
-            // afterwards.
-            unsafe { dealloc(self.host, layout) };
+/// Memory of the host. The regions of all devices that access it own it together.
+#[derive(Debug)]
+struct HostBytes {
+    start: *mut u8,
+    layout: Layout,
+}
+
+impl HostBytes {
+    /// Memory of zeros, or poisoned; `None` if the host has too little.
+    fn new(layout: Layout, zeroed: bool) -> Option<Self> {
+        // SAFETY: the layout is of at least one byte.
+        let start = unsafe { if zeroed { alloc_zeroed(layout) } else { alloc(layout) } };
+        if start.is_null() {
+            return None;
         }
+        if !zeroed {
+            // SAFETY: `start` is a fresh allocation of `layout.size()` bytes.
+            unsafe { start.write_bytes(POISON, layout.size()) };
+        }
+        Some(Self { start, layout })
+    }
+}
+
+impl Drop for HostBytes {
+    fn drop(&mut self) {
+        // SAFETY: `start` came from `alloc` with this layout, and is freed here only.
+        unsafe { dealloc(self.start, self.layout) };
+    }
+}
+
+// SAFETY: the bytes are only accessed by raw reads and writes inside their bounds, which any thread
+// may do.
+unsafe impl Send for HostBytes {}
+// SAFETY: as above.
+unsafe impl Sync for HostBytes {}
+
+/// Memory that several devices access, each at the same address.
+#[derive(Clone, Debug)]
+pub struct SharedRegion {
+    base: u64,
+    size: u64,
+    bytes: Arc<HostBytes>,
+}
+
+impl SharedRegion {
+    /// Its address on every device.
+    pub fn address(&self) -> u64 {
+        self.base
     }
 }
 
@@ -215,22 +263,52 @@ impl Memory {
             return Err(MemoryError::HostOutOfMemory { requested: size, available });
         }
         let Some(layout) = Region::layout(size) else { return Err(full) };
-        // SAFETY: the layout is of at least one byte.
-        let host = unsafe { if name.is_some() { alloc_zeroed(layout) } else { alloc(layout) } };
-        if host.is_null() {
-            return Err(full);
-        }
-        if name.is_none() {
-            // SAFETY: `host` is a fresh allocation of `layout.size()` bytes.
-            unsafe { host.write_bytes(POISON, layout.size()) };
-        }
+        let Some(bytes) = HostBytes::new(layout, name.is_some()) else { return Err(full) };
         let next = if read_only { &mut self.next_constant } else { &mut self.next };
         let base = next.next_multiple_of(align.max(ALIGNMENT));
         *next = base + size + RED_ZONE;
         self.used += size;
-        let index = self.regions.partition_point(|region| region.base < base);
-        self.regions.insert(index, Region { base, size, host, name, read_only });
+        self.insert(Region { base, size, host: bytes.start, bytes: Some(Arc::new(bytes)), name, read_only });
         Ok(base)
+    }
+
+    fn insert(&mut self, region: Region) {
+        let index = self.regions.partition_point(|other| other.base < region.base);
+        self.regions.insert(index, region);
+    }
+
+    /// Adds memory of zeros that several devices access, of which none counts the bytes that it has
+    /// written.
+    pub(crate) fn share(&mut self, size: u64, host: &Host) -> Result<SharedRegion, MemoryError> {
+        let free = self.capacity.saturating_sub(self.used);
+        let full = MemoryError::OutOfMemory { requested: size, free, capacity: self.capacity };
+        let Some(layout) = Region::layout(size).filter(|_| size <= free) else { return Err(full) };
+        let Some(bytes) = HostBytes::new(layout, true) else { return Err(full) };
+        let base = host.reserve_shared((size + RED_ZONE).next_multiple_of(ALIGNMENT));
+        let shared = SharedRegion { base, size, bytes: Arc::new(bytes) };
+        self.used += size;
+        self.insert_shared(&shared);
+        Ok(shared)
+    }
+
+    /// Adds memory of another device.
+    pub(crate) fn insert_shared(&mut self, shared: &SharedRegion) {
+        let SharedRegion { base, size, bytes } = shared.clone();
+        self.insert(Region {
+            base,
+            size,
+            host: bytes.start,
+            bytes: Some(bytes),
+            name: None,
+            read_only: false,
+        });
+    }
+
+    /// Removes memory of another device. Later accesses to it are reported as use after free.
+    pub(crate) fn remove_shared(&mut self, shared: &SharedRegion) {
+        if let Ok(index) = self.regions.binary_search_by_key(&shared.base, |region| region.base) {
+            self.regions[index].free();
+        }
     }
 
     /// Frees an allocation. Later accesses to it are reported as use after free.
@@ -242,10 +320,7 @@ impl Memory {
         if !region.is_live() {
             return Err(MemoryError::FreedTwice { address });
         }
-        let layout = Region::layout(region.size).expect("the layout it was allocated with");
-        // SAFETY: `host` came from `alloc` with this layout, and becomes null here.
-        unsafe { dealloc(region.host, layout) };
-        region.host = std::ptr::null_mut();
+        region.free();
         self.used -= region.size;
         Ok(())
     }

@@ -19,7 +19,7 @@ mod shared;
 pub(crate) mod update;
 
 pub(crate) use access::{common_address, span};
-pub use global::{Memory, MemoryError};
+pub use global::{Memory, MemoryError, SharedRegion};
 pub(crate) use global::{Region, RegionCache};
 pub use host::available_host_bytes;
 
@@ -42,6 +42,8 @@ pub(crate) const CONSTANT_WINDOW: u64 = 0x7a00_0000_0000;
 pub(crate) const WINDOW_BYTES: u64 = 1 << 40;
 /// Global allocations begin here.
 pub(crate) const GLOBAL_BASE: u64 = 0x10_0000_0000;
+/// Allocations that several devices access begin here.
+pub(crate) const PEER_BASE: u64 = 0x4000_0000_0000;
 
 /// The state space of an instruction or a generic address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -37,6 +37,8 @@ pub(crate) enum Proof {
     Blocked,
     /// Threads of all resident clusters run, but only poll memory that nothing changes.
     Still { others: u64 },
+    /// As above, and another device of the host could make a change, but runs nothing.
+    WithoutPeer,
 }
 
 /// Why a cluster stopped running for now.
@@ -108,13 +110,13 @@ impl Cluster {
         launch: &LaunchContext<'_>,
         code: &[Operation],
     ) -> Result<ClusterPause, Box<Fault>> {
-        self.stillness.begin_visit(launch.changes.load(Ordering::SeqCst));
+        self.stillness.begin_visit(launch.changes().load(Ordering::SeqCst));
         let before = self.blocks[0].time_stands_at;
         let stands_at = self.stillness.compares().then(|| before.unwrap_or_else(|| launch.clock.elapsed()));
         self.blocks.iter_mut().for_each(|block| block.time_stands_at = stands_at);
         let (pause, changed) = self.visit(launch, code)?;
         if changed {
-            launch.changes.fetch_add(1, Ordering::SeqCst);
+            launch.running.host.note_change();
             return Ok(pause);
         }
         let warps = self.ctas.iter().flat_map(|cta| cta.warps.iter());

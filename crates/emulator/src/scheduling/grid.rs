@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use warpwright_arch::Arch;
 use warpwright_events::{Fault, LaunchObserver};
 
+use crate::host::Standstill;
 use crate::kernel::image::Kernel;
 use crate::launch::context::LaunchContext;
 use crate::launch::schedule::Schedule;
@@ -281,10 +282,19 @@ impl Grid<'_> {
         let resident = self.resident.load(Ordering::SeqCst);
         let none_starts = self.context.pending.is_empty() || resident >= self.most_resident;
         // A cluster that has ended since, or begun and ended, has left a change.
-        let is_latest = self.context.changes.load(Ordering::SeqCst) == cluster.stillness.epoch();
-        let all_wait = none_starts && is_latest && still == resident;
-        let in_vain = all_wait && !self.context.clock.leap(&self.context.changes, cluster.stillness.epoch());
-        in_vain.then(|| Proof::Still { others: resident - 1 })
+        let (changes, epoch) = (self.context.changes(), cluster.stillness.epoch());
+        let is_latest = changes.load(Ordering::SeqCst) == epoch;
+        if !(none_starts && is_latest && still == resident) {
+            return None;
+        }
+        match self.context.running.stand_still(epoch) {
+            Standstill::Temporary => None,
+            Standstill::WithoutPeer => Some(Proof::WithoutPeer),
+            Standstill::Everywhere => {
+                let leaps = self.context.clock.leap(changes, epoch);
+                (!leaps).then(|| Proof::Still { others: resident - 1 })
+            }
+        }
     }
 
     /// The next cluster of the grid, if the device has room for one.

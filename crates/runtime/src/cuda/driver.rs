@@ -19,6 +19,54 @@ pub(super) type Handle = *mut c_void;
 /// `CUdeviceptr`.
 pub(super) type Address = u64;
 
+/// `CUmemLocation` of a device.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct MemoryLocation {
+    /// `CU_MEM_LOCATION_TYPE_DEVICE`, 1.
+    kind: c_int,
+    device: DeviceHandle,
+}
+
+impl MemoryLocation {
+    pub(super) fn device(device: DeviceHandle) -> Self {
+        Self { kind: 1, device }
+    }
+}
+
+/// `CUmemAllocationProp` of memory that is not exported.
+#[repr(C)]
+pub(super) struct MemoryProperties {
+    /// `CU_MEM_ALLOCATION_TYPE_PINNED`, 1.
+    kind: c_int,
+    /// `CU_MEM_HANDLE_TYPE_NONE`, 0.
+    handle_types: c_int,
+    location: MemoryLocation,
+    windows_metadata: *mut c_void,
+    flags: [u8; 8],
+}
+
+impl MemoryProperties {
+    pub(super) fn device(device: DeviceHandle) -> Self {
+        let location = MemoryLocation::device(device);
+        Self { kind: 1, handle_types: 0, location, windows_metadata: std::ptr::null_mut(), flags: [0; 8] }
+    }
+}
+
+/// `CUmemAccessDesc`: a device that reads and writes.
+#[repr(C)]
+pub(super) struct MemoryAccess {
+    location: MemoryLocation,
+    /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`, 3.
+    flags: c_int,
+}
+
+impl MemoryAccess {
+    pub(super) fn by(device: DeviceHandle) -> Self {
+        Self { location: MemoryLocation::device(device), flags: 3 }
+    }
+}
+
 /// `CUlaunchConfig`.
 #[repr(C)]
 pub(super) struct LaunchConfig {
@@ -179,6 +227,7 @@ driver! {
     cuDeviceGetName(name: *mut c_char, length: c_int, device: DeviceHandle);
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: DeviceHandle);
     cuDeviceGetPCIBusId(id: *mut c_char, length: c_int, device: DeviceHandle);
+    cuDeviceCanAccessPeer(access: *mut c_int, device: DeviceHandle, peer: DeviceHandle);
     cuDeviceTotalMem_v2(bytes: *mut usize, device: DeviceHandle);
     cuDevicePrimaryCtxRetain(context: *mut Handle, device: DeviceHandle);
     cuDevicePrimaryCtxRelease_v2(device: DeviceHandle);
@@ -186,6 +235,14 @@ driver! {
     cuCtxSynchronize();
     cuMemAlloc_v2(address: *mut Address, bytes: usize);
     cuMemFree_v2(address: Address);
+    cuMemGetAllocationGranularity(granularity: *mut usize, properties: *const MemoryProperties, option: c_uint);
+    cuMemCreate(memory: *mut u64, bytes: usize, properties: *const MemoryProperties, flags: u64);
+    cuMemRelease(memory: u64);
+    cuMemAddressReserve(address: *mut Address, bytes: usize, alignment: usize, at: Address, flags: u64);
+    cuMemAddressFree(address: Address, bytes: usize);
+    cuMemMap(address: Address, bytes: usize, offset: usize, memory: u64, flags: u64);
+    cuMemUnmap(address: Address, bytes: usize);
+    cuMemSetAccess(address: Address, bytes: usize, access: *const MemoryAccess, count: usize);
     cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
     cuMemFreeHost(pointer: *mut c_void);
     cuMemcpyHtoD_v2(to: Address, from: *const c_void, bytes: usize);
@@ -307,5 +364,6 @@ mod tests {
         assert_eq!(std::mem::offset_of!(LaunchAttribute, value), 8);
         assert_eq!(size_of::<LaunchConfig>(), 56);
         assert_eq!(std::mem::offset_of!(LaunchConfig, stream), 32);
+        assert_eq!((size_of::<MemoryProperties>(), size_of::<MemoryAccess>()), (32, 12));
     }
 }

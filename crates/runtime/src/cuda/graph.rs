@@ -1,5 +1,6 @@
 //! Graphs of the driver, captured from a stream of their own.
 
+use std::collections::BTreeMap;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -8,13 +9,23 @@ use super::{Context, Cuda, driver, raw};
 use crate::backend::{Backend, Handle, LoadedGraph};
 use crate::error::Result;
 
-/// Written while a stream is captured: the driver then refuses to synchronize its context, which all
-/// devices of the process share.
-static CAPTURE: RwLock<()> = RwLock::new(());
+/// Written while a stream of a GPU is captured: the driver then refuses to synchronize the GPU's
+/// primary context, which all devices of the process for that GPU share.
+pub(super) type CaptureLock = &'static RwLock<()>;
 
-/// Waits for the end of a capture; none begins before the guard is dropped.
-pub(super) fn without_capture() -> RwLockReadGuard<'static, ()> {
-    CAPTURE.read().unwrap_or_else(PoisonError::into_inner)
+/// The lock of a GPU. Another GPU has another one: synchronizing one GPU may wait for a kernel that
+/// waits for work that the host has yet to put on the other.
+pub(super) fn capture_lock(gpu: driver::DeviceHandle) -> CaptureLock {
+    static LOCKS: Mutex<BTreeMap<driver::DeviceHandle, CaptureLock>> = Mutex::new(BTreeMap::new());
+    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    locks.entry(gpu).or_insert_with(|| Box::leak(Box::default()))
+}
+
+impl Context {
+    /// Waits for the end of a capture; none begins before the guard is dropped.
+    pub(super) fn without_capture(&self) -> RwLockReadGuard<'static, ()> {
+        self.capture.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An executable graph.
@@ -51,7 +62,7 @@ impl CudaGraph {
 fn capture(cuda: &Cuda, stream: Handle, enqueue: &dyn Fn(Handle) -> Result<()>) -> Result<driver::Handle> {
     let context = &cuda.context;
     let driver = context.enter()?;
-    let _alone = CAPTURE.write().unwrap_or_else(PoisonError::into_inner);
+    let _alone = context.capture.write().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the stream is alive and has no work.
     context.check(unsafe { driver.cuStreamBeginCapture_v2(raw(stream), driver::CAPTURE_RELAXED) })?;
     let recorded = enqueue(stream);

@@ -6,9 +6,10 @@ mod driver;
 mod graph;
 mod module;
 mod nvml;
+mod shared;
 mod tensor_map;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,14 +24,19 @@ use warpwright_ptx::syntax;
 use crate::backend::{Backend, Handle, LoadedGraph, LoadedModule};
 use crate::error::{Error, Result};
 use crate::launch_log::LaunchLog;
+use crate::peers::Peer;
 use crate::properties::DeviceProperties;
 use crate::reading::Reading;
 use driver::{Driver, Failure, device_attribute, status};
 use nvml::Nvml;
+use shared::Mapping;
 
 /// A GPU, with its primary context.
 pub(crate) struct Cuda {
     context: Arc<Context>,
+    ordinal: u32,
+    /// Its memory that other GPUs access.
+    shared: Mutex<BTreeMap<u64, Mapping>>,
     log: LaunchLog,
     properties: DeviceProperties,
 }
@@ -40,6 +46,7 @@ struct Context {
     driver: &'static Driver,
     device: driver::DeviceHandle,
     handle: driver::Handle,
+    capture: graph::CaptureLock,
     /// The fault that made the context unusable.
     lost: OnceLock<Error>,
     /// Kernels launched since the last successful synchronization. If the device has failed, one of
@@ -169,11 +176,18 @@ impl Cuda {
             driver,
             device,
             handle,
+            capture: graph::capture_lock(device),
             lost: OnceLock::new(),
             launched: Mutex::default(),
             wells: AtomicU64::new(0),
         };
-        Ok(Self { context: Arc::new(context), properties, log: LaunchLog::default() })
+        Ok(Self {
+            context: Arc::new(context),
+            ordinal,
+            shared: Mutex::default(),
+            properties,
+            log: LaunchLog::default(),
+        })
     }
 }
 
@@ -283,12 +297,19 @@ impl Backend for Cuda {
     }
 
     fn free(&self, address: u64) {
+        if self.unshare(address) {
+            return;
+        }
         // After a fault the context has nothing left to free.
         let Ok(driver) = self.context.enter() else { return };
-        let _no_capture = graph::without_capture();
+        let _no_capture = self.context.without_capture();
         // SAFETY: the address is from `allocate` and is freed once; the driver waits for work that
         // uses it.
         let _ = self.context.check(unsafe { driver.cuMemFree_v2(address) });
+    }
+
+    fn peer(&self) -> Option<Peer<'_>> {
+        Some(Peer::Cuda(self))
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
@@ -312,7 +333,7 @@ impl Backend for Cuda {
 
     fn synchronize(&self) -> Result<()> {
         let driver = self.context.enter()?;
-        let _no_capture = graph::without_capture();
+        let _no_capture = self.context.without_capture();
         // SAFETY: the context is current.
         self.context.check_all_done(unsafe { driver.cuCtxSynchronize() })
     }

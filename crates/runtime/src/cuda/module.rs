@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use warpwright_arch::Capability;
 
 use super::driver::{self, Driver, Failure, LaunchAttribute, LaunchConfig, function_attribute, status};
-use super::{Context, assemble, graph, raw};
+use super::{Context, assemble, raw};
 use crate::arguments::MANY_ARGUMENTS;
 use crate::attributes::{KernelAttributes, LaunchCounts};
 use crate::backend::{Handle, LoadedKernel, LoadedModule, Packed};
@@ -194,7 +194,7 @@ impl Drop for CudaModule {
     fn drop(&mut self) {
         let Ok(driver) = self.context.enter() else { return };
         // A kernel of the module may still be running.
-        let _no_capture = graph::without_capture();
+        let _no_capture = self.context.without_capture();
         // SAFETY: the context is current.
         let _ = self.context.check(unsafe { driver.cuCtxSynchronize() });
         // SAFETY: the module is loaded and is unloaded once.
