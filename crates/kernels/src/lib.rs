@@ -1,5 +1,6 @@
 //! The kernel library: a folder a family, each with its reference.
 
+pub mod all_reduce;
 pub mod attention;
 mod cache;
 pub mod causal_conv;

@@ -1,0 +1,151 @@
+//! All-reduce: every rank has the sum of all ranks, rounded once.
+
+use std::thread;
+
+use warpwright::arch::Arch;
+use warpwright::prelude::{bf16, f16};
+use warpwright::runtime::{Device, Schedule, Storable};
+use warpwright_harness::HostNumber;
+use warpwright_kernels::all_reduce::AllReduce;
+use warpwright_kernels::operations::Operations;
+use warpwright_kernels::rows::RowElement;
+
+/// Lengths of one message and several, of whole vectors and not; the last ones take several rounds of
+/// all CTAs.
+const LENGTHS: [usize; 9] = [1, 7, 8, 2048, 2050, 4096, 100_003, 400_000, 1];
+
+/// Number `at` of a rank in a message. Sums of them are exact in f32, and mostly not in 16 bits.
+fn number(rank: usize, message: usize, at: usize) -> f64 {
+    ((at * 37 + rank * 101 + message * 11) % 255) as f64 / [64.0, -48.0][rank % 2]
+}
+
+/// What a rank makes of all messages: stored ones, and each added to the numbers of rank 9.
+fn reduced<T: RowElement + HostNumber + Storable>(devices: &[Device], lengths: &[usize]) -> Vec<Vec<Vec<T>>> {
+    let ranks = AllReduce::of_devices(devices).expect("peers");
+    let of_rank = |device: &Device, all_reduce: &AllReduce| {
+        let (operations, stream) = (Operations::new(device), device.stream().expect("a stream"));
+        let numbers = |rank, message, length| {
+            let numbers: Vec<T> = (0..length).map(|at| T::nearest(number(rank, message, at))).collect();
+            device.buffer_from(&numbers).expect("it fits")
+        };
+        let message = |(message, &length): (usize, &usize)| {
+            let x = numbers(all_reduce.rank() as usize, message, length);
+            let mut y = numbers(9, message, length);
+            let reduce = |y: &mut _| match message % 2 {
+                0 => all_reduce.store(&operations, &stream, &x, y),
+                _ => all_reduce.add(&operations, &stream, &x, y),
+            };
+            reduce(&mut y).expect("it runs");
+            y.to_vec().expect("it ran")
+        };
+        lengths.iter().enumerate().map(message).collect()
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = devices
+            .iter()
+            .zip(&ranks)
+            .map(|(device, rank)| scope.spawn(move || of_rank(device, rank)))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+fn expect_sums<T: RowElement + HostNumber + Storable>(devices: &[Device], lengths: &[usize]) {
+    let found = reduced::<T>(devices, lengths);
+    for (message, &length) in lengths.iter().enumerate() {
+        for at in 0..length {
+            let ranks = (0..devices.len()).chain((message % 2 == 1).then_some(9));
+            let exact = ranks.map(|rank| T::nearest(number(rank, message, at)).exact()).sum();
+            let expected = T::nearest(exact).exact();
+            for (rank, found) in found.iter().enumerate() {
+                let what =
+                    || format!("rank {rank} of {}, {} number {at} of {length}", devices.len(), T::NAME);
+                assert_eq!(found[message][at].exact(), expected, "{}", what());
+            }
+        }
+    }
+}
+
+fn peers(count: u32) -> Vec<Device> {
+    Device::peers("emu:h200", count).expect("they start")
+}
+
+#[test]
+fn every_rank_has_the_sum_of_all() {
+    expect_sums::<f32>(&peers(2), &LENGTHS);
+    expect_sums::<bf16>(&peers(2), &LENGTHS);
+    expect_sums::<f16>(&peers(4), &LENGTHS[..7]);
+    expect_sums::<bf16>(&peers(3), &[5, 3000]);
+    expect_sums::<f32>(&peers(8), &[64, 9]);
+}
+
+#[test]
+fn gpus_have_the_sum_of_all() {
+    let count = Device::cuda_count().unwrap_or(0);
+    if count < 2 {
+        println!("skipped: two GPUs are needed, and the driver reports {count}");
+        return;
+    }
+    let devices = Device::peers("cuda:0", count.min(8)).expect("peers");
+    let lengths: Vec<usize> = (0..40).flat_map(|_| LENGTHS).collect();
+    expect_sums::<f32>(&devices, &lengths);
+    expect_sums::<bf16>(&devices, &lengths);
+    expect_sums::<f16>(&devices[..2], &lengths);
+}
+
+#[test]
+fn checks_find_nothing_under_any_schedule() {
+    for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(3)] {
+        let h200 = Arch::named("h200").expect("a known GPU");
+        let devices = Device::emulated_peers(h200, schedule, 2).expect("they start");
+        let devices: Vec<_> = devices.into_iter().map(|device| device.checked().expect("emulated")).collect();
+        expect_sums::<bf16>(&devices, &[2048, 7, 5000]);
+    }
+}
+
+/// A graph has the same arguments at each launch: the rounds are counted on the device.
+#[test]
+fn graphs_reduce_again_and_again() {
+    let devices = peers(2);
+    let ranks = AllReduce::of_devices(&devices).expect("peers");
+    let of_rank = |device: &Device, all_reduce: &AllReduce| {
+        let (operations, stream) = (Operations::new(device), device.stream().expect("a stream"));
+        let x = device.buffer_from(&[1.0f32 + all_reduce.rank() as f32; 300]).expect("it fits");
+        let mut y = device.zeros::<f32>(300).expect("it fits");
+        let graph = stream
+            .capture(|stream| {
+                all_reduce.add(&operations, stream, &x, &mut y)?;
+                all_reduce.add(&operations, stream, &x, &mut y)
+            })
+            .expect("it is recorded");
+        for _ in 0..5 {
+            graph.launch(&stream).expect("it runs");
+        }
+        assert_eq!(y.to_vec().expect("it ran"), [30.0; 300]);
+    };
+    thread::scope(|scope| {
+        for (device, rank) in devices.iter().zip(&ranks) {
+            scope.spawn(move || of_rank(device, rank));
+        }
+    });
+}
+
+#[test]
+fn wrong_ranks_and_lengths_are_refused() {
+    let text = |error: warpwright_kernels::operations::OperationError| error.to_string();
+    let alone = AllReduce::of_devices(&peers(1)).err().map(text);
+    assert_eq!(alone.as_deref(), Some("all-reduce: 1 devices; give 2 to 8"));
+    let strangers: Vec<_> = (0..2).map(|_| Device::named("emu:h200").expect("it starts")).collect();
+    let refused = AllReduce::of_devices(&strangers).err().map(text).expect("two hosts");
+    assert!(refused.contains("cannot access each other's memory"), "{refused}");
+    let devices = peers(2);
+    let ranks = AllReduce::of_devices(&devices).expect("peers");
+    let (operations, stream) = (Operations::new(&devices[0]), devices[0].stream().expect("a stream"));
+    let (x, mut y) =
+        (devices[0].zeros::<f32>(4).expect("it fits"), devices[0].zeros::<f32>(5).expect("it fits"));
+    let refused = ranks[0].add(&operations, &stream, &x, &mut y).expect_err("two lengths");
+    assert_eq!(text(refused), "the result of an all-reduce: expected a length of 4, found 5");
+    let none = devices[0].zeros::<f32>(0).expect("it fits");
+    let mut result = devices[0].zeros::<f32>(0).expect("it fits");
+    ranks[0].add(&operations, &stream, &none, &mut result).expect("no elements, no launch");
+}
