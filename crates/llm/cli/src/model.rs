@@ -24,6 +24,9 @@ pub(crate) struct Model {
     /// cuda:0, emu:h200, or auto: the first GPU, else the emulator.
     #[arg(long, env = "WARPWRIGHT_DEVICE", default_value = "auto")]
     device: String,
+    /// GPUs that have a part of each layer and compute together: 1, 2 or 4, from the device on.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = ranks)]
+    tensor_parallel: u32,
     /// Random weights of this seed; the model's folder needs config.json only.
     #[arg(long, value_name = "SEED")]
     random_weights: Option<u64>,
@@ -46,6 +49,13 @@ fn data_type(name: &str) -> Result<DataType, String> {
     found.ok_or_else(|| format!("{name} is no type of weights; give f32, bf16, fp8 or int4"))
 }
 
+fn ranks(number: &str) -> Result<u32, String> {
+    match number.parse() {
+        Ok(ranks @ (1 | 2 | 4)) => Ok(ranks),
+        _ => Err(format!("{number} GPUs cannot compute together; give 1, 2 or 4")),
+    }
+}
+
 /// Tokens of a page of the KV cache.
 const PAGE_TOKENS: u32 = 64;
 
@@ -65,7 +75,11 @@ impl Model {
 
     /// Loads the weights.
     pub(crate) fn engine(&self, checkpoint: &Checkpoint, limits: Limits) -> anyhow::Result<Engine> {
-        Ok(Engine::load(checkpoint, &Device::named(&self.device)?, self.dtype, limits)?)
+        let devices = match self.tensor_parallel {
+            1 => vec![Device::named(&self.device)?],
+            ranks => Device::peers(&self.device, ranks)?,
+        };
+        Ok(Engine::load_parallel(checkpoint, &devices, self.dtype, limits)?)
     }
 
     /// Limits for sequences that run together, and share a cache of this number of tokens.

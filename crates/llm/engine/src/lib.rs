@@ -7,6 +7,7 @@ mod kernels;
 mod layers;
 mod models;
 mod number;
+mod sharding;
 mod upload;
 pub mod weights;
 

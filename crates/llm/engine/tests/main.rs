@@ -7,4 +7,5 @@ mod plan;
 mod quantized;
 mod refusals;
 mod smollm2;
+mod tensor_parallel;
 mod weights;

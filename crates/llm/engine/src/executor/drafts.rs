@@ -16,8 +16,6 @@ use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
 use warpwright_llm_step::{Chunk, Executor, Output, Slot, Token, Tokens};
 
-use rustc_hash::FxHashMap;
-
 use super::{Model, ModelExecutor, kept_batch, logits};
 use crate::error::Result;
 use crate::layers::{Batch, Projected, Shape};
@@ -31,24 +29,23 @@ pub(super) struct Draft {
     tokens: Vec<Token>,
 }
 
-impl Draft {
-    pub(super) fn tokens(&self) -> &[Token] {
-        &self.tokens
-    }
-
-    pub(super) fn replace(&mut self, tokens: &[Token]) {
-        self.tokens = tokens.to_vec();
-    }
-}
-
 /// An executor whose drafts can be seen and replaced.
 pub(super) trait Drafting: Executor {
-    fn drafts(&mut self) -> &mut FxHashMap<Slot, Draft>;
+    /// The tokens that follow the last one of a slot, perhaps.
+    fn drafted(&self, slot: Slot) -> &[Token];
+    /// Replaces them, if the slot has any.
+    fn propose(&mut self, slot: Slot, tokens: &[Token]);
 }
 
 impl<T: Number> Drafting for ModelExecutor<T> {
-    fn drafts(&mut self) -> &mut FxHashMap<Slot, Draft> {
-        &mut self.drafts
+    fn drafted(&self, slot: Slot) -> &[Token] {
+        self.drafts.get(&slot).map_or(&[], |draft| &draft.tokens)
+    }
+
+    fn propose(&mut self, slot: Slot, tokens: &[Token]) {
+        if let Some(draft) = self.drafts.get_mut(&slot) {
+            draft.tokens = tokens.to_vec();
+        }
     }
 }
 
@@ -198,11 +195,7 @@ impl<T: Number> Model<T> {
         batch: &Batch,
         projected: Vec<Projected<T>>,
     ) -> Result<()> {
-        let Self { decoder, caches, memory, floats, rotations, cache, .. } = self;
-        let cache = *cache;
-        let (kept, costs) = (None, None);
-        let mut pass =
-            super::Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs };
+        let (mut pass, decoder, _, caches) = self.parts((operations, stream), batch, None);
         decoder.repeat(&mut pass, projected, caches)
     }
 
@@ -217,11 +210,7 @@ impl<T: Number> Model<T> {
         let mut tokens: Vec<i32> = next.iter().map(|token| token.cast_signed()).collect();
         tokens.resize(batch.shape.tokens as usize, 0);
         let tokens = operations.device().buffer_from(&tokens)?;
-        let Self { decoder, caches, memory, floats, rotations, cache, .. } = self;
-        let cache = *cache;
-        let (kept, costs) = (None, None);
-        let mut pass =
-            super::Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs };
+        let (mut pass, decoder, _, caches) = self.parts((operations, stream), batch, None);
         let (Some(mtp), Some(of_mtp)) = (&decoder.mtp, caches.last_mut()) else { return Ok(hidden) };
         let rows = mtp.forward(&mut pass, decoder, (&tokens, &hidden), of_mtp)?;
         pass.memory.give(hidden);

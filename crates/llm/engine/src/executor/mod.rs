@@ -6,6 +6,7 @@ mod drafts;
 mod logits;
 mod options;
 mod plan;
+mod tensor_parallel;
 
 use std::collections::VecDeque;
 
@@ -13,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use warpwright::prelude::bf16;
 use warpwright::runtime::{Buffer, Device, Stream};
+use warpwright_kernels::all_reduce::AllReduce;
 use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::operations::Operations;
 use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
@@ -25,12 +27,14 @@ use crate::layers::decoder::{Cache, Decoder};
 use crate::layers::{Batch, Cost, Memory, Pass, Projected, Shape};
 use crate::models::build;
 use crate::number::Number;
+use crate::sharding::Sharding;
 use crate::weights::{Checkpoint, Format, Loader};
 
 use decode::{Decode, InFlight};
 use drafts::{Draft, Drafting};
 pub use options::{DataType, Limits};
 pub use plan::{DecodePlan, OperationCost};
+use tensor_parallel::TensorParallel;
 
 /// A model on a device, ready for steps.
 pub struct Engine {
@@ -50,18 +54,29 @@ impl Engine {
         data_type: DataType,
         limits: Limits,
     ) -> Result<Self> {
+        Self::load_parallel(checkpoint, std::slice::from_ref(device), data_type, limits)
+    }
+
+    /// Loads a checkpoint on several devices, which have a part of each layer's weights and compute together:
+    /// tensor parallelism. They are devices of [`Device::peers`].
+    ///
+    /// # Errors
+    /// As [`load`](Self::load); or the model's heads cannot be divided among the devices.
+    pub fn load_parallel(
+        checkpoint: &Checkpoint,
+        devices: &[Device],
+        data_type: DataType,
+        limits: Limits,
+    ) -> Result<Self> {
         let mut config = Config::read(&checkpoint.config)?;
         if limits.drafts > 0 {
             config = config.with_mtp()?;
         }
-        let executor: Box<dyn Drafting> = match data_type {
-            DataType::F32 => {
-                Box::new(ModelExecutor::<f32>::load((checkpoint, None), &config, device, limits)?)
-            }
-            DataType::Bf16 | DataType::Fp8 | DataType::Int4 => {
-                let format = format_of(data_type);
-                Box::new(ModelExecutor::<bf16>::load((checkpoint, format), &config, device, limits)?)
-            }
+        let load =
+            |device: &Device, all_reduce| load(checkpoint, &config, (device, all_reduce), data_type, limits);
+        let executor = match devices {
+            [device] => load(device, None)?,
+            devices => Box::new(TensorParallel::load(devices, load)?),
         };
         Ok(Self { executor, config })
     }
@@ -72,16 +87,14 @@ impl Engine {
     }
 
     /// The tokens that the MTP layer drafted after the last one that the slot sampled.
-    pub fn drafted(&mut self, slot: Slot) -> &[Token] {
-        self.executor.drafts().get(&slot).map_or(&[], |draft| draft.tokens())
+    pub fn drafted(&self, slot: Slot) -> &[Token] {
+        self.executor.drafted(slot)
     }
 
     /// Replaces the drafts of a slot: tokens from another source, such as a text that is likely to be repeated.
     /// They are verified as the MTP layer's are, and change no result.
     pub fn propose(&mut self, slot: Slot, tokens: &[Token]) {
-        if let Some(draft) = self.executor.drafts().get_mut(&slot) {
-            draft.replace(tokens);
-        }
+        self.executor.propose(slot, tokens);
     }
 
     /// The executor alone.
@@ -102,6 +115,23 @@ impl Executor for Engine {
     fn wait(&mut self) -> Result<Vec<Output>, ExecutorError> {
         self.executor.wait()
     }
+}
+
+/// The executor of a device.
+fn load(
+    checkpoint: &Checkpoint,
+    config: &Config,
+    on: (&Device, Option<AllReduce>),
+    data_type: DataType,
+    limits: Limits,
+) -> Result<Box<dyn Drafting>> {
+    let format = format_of(data_type);
+    Ok(match data_type {
+        DataType::F32 => Box::new(ModelExecutor::<f32>::load((checkpoint, format), config, on, limits)?),
+        DataType::Bf16 | DataType::Fp8 | DataType::Int4 => {
+            Box::new(ModelExecutor::<bf16>::load((checkpoint, format), config, on, limits)?)
+        }
+    })
 }
 
 /// How the weights of a type are quantized.
@@ -139,6 +169,7 @@ struct Model<T> {
     cache: PagedCache,
     /// What the operations of a pass cost, for plans.
     costs: Option<Vec<Cost>>,
+    all_reduce: Option<AllReduce>,
 }
 
 /// A step whose outputs have not been read.
@@ -154,29 +185,37 @@ impl<T: Number> ModelExecutor<T> {
     fn load(
         (checkpoint, format): (&Checkpoint, Option<Format>),
         config: &Config,
-        device: &Device,
+        (device, all_reduce): (&Device, Option<AllReduce>),
         limits: Limits,
     ) -> Result<Self> {
-        let mut check = Loader::checking(checkpoint, format)?;
+        let rank = |all: &AllReduce| Sharding::new(config, all.rank() as usize, all.ranks() as usize);
+        let sharding = all_reduce.as_ref().map(rank);
+        let config = &sharding.as_ref().map_or(Ok(config.clone()), Sharding::of_rank)?;
+        let mut check = Loader::checking(checkpoint, format)?.sharded(sharding.clone());
         build::<T>(config, &mut check)?;
         let bytes = check.finish()?;
         device.check_memory(bytes)?;
-        let decoder = build::<T>(config, &mut Loader::loading(checkpoint, device, format))?;
-        Self::new(decoder, config, device, limits)
+        let mut loader = Loader::loading(checkpoint, device, format).sharded(sharding);
+        let decoder = build::<T>(config, &mut loader)?;
+        Self::new(decoder, config, (device, all_reduce), limits)
     }
 
-    fn new(decoder: Decoder<T>, config: &Config, device: &Device, limits: Limits) -> Result<Self> {
+    fn new(
+        decoder: Decoder<T>,
+        config: &Config,
+        (device, all_reduce): (&Device, Option<AllReduce>),
+        limits: Limits,
+    ) -> Result<Self> {
         let capacity = limits.capacity(config)?;
         let cache = PagedCache {
             page_size: capacity.page_tokens,
             pages: capacity.pages,
             pages_per_sequence: capacity.context.div_ceil(capacity.page_tokens),
         };
-        let key_columns = (config.key_heads * config.head_dim) as usize;
         // The last slot is that of padding.
         let slots = capacity.slots as usize + 1;
         let model = Model {
-            caches: decoder.caches(device, cache.keys(), key_columns, slots)?,
+            caches: decoder.caches(device, cache.keys(), slots)?,
             decoder,
             memory: Memory::new(device),
             floats: Memory::new(device),
@@ -184,6 +223,7 @@ impl<T: Number> ModelExecutor<T> {
             last: device.zeros(slots)?,
             cache,
             costs: None,
+            all_reduce,
         };
         Ok(Self {
             stream: device.stream()?,
@@ -257,16 +297,31 @@ fn kept_batch<'l>(
     Ok(batches.get_mut(&shape).expect("it was inserted"))
 }
 
+/// A pass over a batch, the weights, the last tokens and the caches.
+type Parts<'l, T> = (Pass<'l, T>, &'l Decoder<T>, &'l mut Buffer<u32>, &'l mut [Cache<T>]);
+
 impl<T: Number> Model<T> {
+    /// The model, divided into what a pass over a batch needs.
+    fn parts<'l>(
+        &'l mut self,
+        (operations, stream): (&'l Operations, &'l Stream),
+        batch: &'l Batch,
+        kept: Option<&'l mut Vec<Projected<T>>>,
+    ) -> Parts<'l, T> {
+        let Self { decoder, caches, memory, floats, rotations, last, cache, costs, all_reduce } = self;
+        let (cache, costs, all_reduce) = (*cache, costs.as_mut(), all_reduce.as_ref());
+        let pass =
+            Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs, all_reduce };
+        (pass, decoder, last, caches)
+    }
+
     /// A pass over a batch, and what else of the model it needs.
     fn pass<'l>(
         &'l mut self,
         (operations, stream): (&'l Operations, &'l Stream),
         batch: &'l Batch,
     ) -> (Pass<'l, T>, &'l Decoder<T>, &'l mut Buffer<u32>) {
-        let Self { decoder, memory, floats, rotations, last, cache, costs, .. } = self;
-        let (cache, costs) = (*cache, costs.as_mut());
-        let pass = Pass { operations, stream, batch, memory, floats, rotations, cache, kept: None, costs };
+        let (pass, decoder, last, _) = self.parts((operations, stream), batch, None);
         (pass, decoder, last)
     }
 
@@ -279,9 +334,7 @@ impl<T: Number> Model<T> {
     ) -> Result<Buffer<T>> {
         let slots = (&*batch.sequences, &*batch.slots);
         tokens::resolve((operations, stream), &batch.given, slots, &self.last, &mut batch.tokens)?;
-        let Self { decoder, caches, memory, floats, rotations, cache, costs, .. } = self;
-        let (cache, costs) = (*cache, costs.as_mut());
-        let mut pass = Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs };
+        let (mut pass, decoder, _, caches) = self.parts((operations, stream), batch, kept);
         decoder.forward(&mut pass, caches)
     }
 }

@@ -88,7 +88,7 @@ fn plan<T: Number>(
     let (pool, tokens) = (pages * batch, batch.max(1));
     let limits =
         Limits { page_tokens: PAGE, pages: pool, slots: batch, sequences: batch, tokens, context, drafts: 0 };
-    let mut executor = ModelExecutor::new(decoder, config, &device, limits)?;
+    let mut executor = ModelExecutor::new(decoder, config, (&device, None), limits)?;
     let chunk = |sequence: u32| Chunk {
         slot: Slot(sequence),
         position: context - 1,

@@ -11,7 +11,6 @@ use super::norm::Norm;
 use super::paged;
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::product::Epilogue;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -70,6 +69,11 @@ impl<T: Number> Attention<T> {
         })
     }
 
+    /// Elements of a token's keys.
+    pub(crate) fn key_columns(&self) -> usize {
+        (self.shape.key_heads * self.shape.head_dim) as usize
+    }
+
     /// Bytes of the weights.
     pub(crate) fn bytes(&self) -> usize {
         self.projection.bytes() + self.output.bytes()
@@ -92,7 +96,7 @@ impl<T: Number> Attention<T> {
         let gates = HeadRows { buffer: &projected, offset: head_dim, token_stride, head_stride };
         paged::attend(pass, heads, &queries, cache, self.has_gate.then_some(gates), &mut attended)?;
         self.note(pass, &attended);
-        self.output.apply_to(pass, &attended, (x, Epilogue::Add))?;
+        self.output.add_to(pass, &attended, x)?;
         [projected, queries, attended].into_iter().for_each(|buffer| pass.memory.give(buffer));
         Ok(())
     }

@@ -62,12 +62,12 @@ impl<T: Number> Block<T> {
         }
     }
 
-    /// The cache of the layer: pools of `keys` keys of `key_columns`, or `slots` states of zeros.
-    fn cache(&self, device: &Device, keys: usize, key_columns: usize, slots: usize) -> Result<Cache<T>> {
+    /// The cache of the layer: pools of `keys` keys, or `slots` states of zeros.
+    fn cache(&self, device: &Device, keys: usize, slots: usize) -> Result<Cache<T>> {
         Ok(match &self.mixing {
-            Mixing::Attention(_) => Cache::KeyValues(KeyValues {
-                keys: device.zeros(keys * key_columns)?,
-                values: device.zeros(keys * key_columns)?,
+            Mixing::Attention(layer) => Cache::KeyValues(KeyValues {
+                keys: device.zeros(keys * layer.key_columns())?,
+                values: device.zeros(keys * layer.key_columns())?,
             }),
             Mixing::DeltaNet(layer) => {
                 let (conv, rule) = layer.state_lengths();
@@ -96,16 +96,10 @@ impl<T: Number> Block<T> {
 }
 
 impl<T: Number> Decoder<T> {
-    /// The caches of all layers, the last one that of the MTP layer: pools of `keys` keys of `key_columns`, and `slots` states of zeros.
-    pub(crate) fn caches(
-        &self,
-        device: &Device,
-        keys: usize,
-        key_columns: usize,
-        slots: usize,
-    ) -> Result<Vec<Cache<T>>> {
+    /// The caches of all layers, the last one that of the MTP layer: pools of `keys` keys, and `slots` states of zeros.
+    pub(crate) fn caches(&self, device: &Device, keys: usize, slots: usize) -> Result<Vec<Cache<T>>> {
         let of_mtp = self.mtp.as_ref().map(|mtp| &mtp.block);
-        let cache = |block: &Block<T>| block.cache(device, keys, key_columns, slots);
+        let cache = |block: &Block<T>| block.cache(device, keys, slots);
         self.blocks.iter().chain(of_mtp).map(cache).collect()
     }
 

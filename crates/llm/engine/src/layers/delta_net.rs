@@ -20,7 +20,6 @@ use crate::config::DeltaHeads;
 use crate::error::Result;
 use crate::kernels::delta_rule::{DeltaConv, DeltaGates, SlotDeltaRule};
 use crate::kernels::gates::SplitGates;
-use crate::kernels::product::Epilogue;
 use crate::kernels::slots::scatter_rows;
 use crate::number::Number;
 use crate::weights::Loader;
@@ -116,7 +115,7 @@ impl<T: Number> DeltaNet<T> {
             false => self.by_tokens(pass, &projected, states)?,
         };
         self.note(pass, &projected, &gated);
-        self.output.apply_to(pass, &gated, (x, Epilogue::Add))?;
+        self.output.add_to(pass, &gated, x)?;
         pass.memory.give(gated);
         match &mut pass.kept {
             Some(kept) => kept.push(projected),

@@ -103,7 +103,17 @@ impl<T: Number> MixtureOfExperts<T> {
         pass.memory.give(results);
 
         let (shared, gates) = (self.shared.apply(pass, x)?, self.shared_gate.apply(pass, x)?);
-        SharedExpert { columns: self.hidden }.launch(pass.on(), (&routed, &shared, &gates), residual)?;
+        let experts = SharedExpert { columns: self.hidden };
+        match pass.all_reduce {
+            None => experts.launch(pass.on(), (&routed, &shared, &gates), residual)?,
+            Some(all_reduce) => {
+                let mut part = pass.memory.take(x.len())?;
+                pass.stream.fill_zero(&mut part)?;
+                experts.launch(pass.on(), (&routed, &shared, &gates), &mut part)?;
+                all_reduce.add(pass.operations, pass.stream, &part, residual)?;
+                pass.memory.give(part);
+            }
+        }
         pass.note("sum of experts", 4 * residual.bytes(), 4 * residual.len() as u64);
         [normalized, routed, shared, gates].into_iter().for_each(|buffer| pass.memory.give(buffer));
         Ok(())

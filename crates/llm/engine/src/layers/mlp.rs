@@ -7,7 +7,6 @@ use super::Pass;
 use super::linear::Linear;
 use super::norm::Norm;
 use crate::error::Result;
-use crate::kernels::product::Epilogue;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -36,7 +35,7 @@ impl<T: Number> Mlp<T> {
     /// x += the result for the normalized rows.
     pub(crate) fn add(&self, pass: &mut Pass<'_, T>, norm: &Norm<T>, x: &mut Buffer<T>) -> Result<()> {
         let activated = self.gate_up.swiglu_of_normalized(pass, norm, x, self.down.k)?;
-        self.down.apply_to(pass, &activated, (x, Epilogue::Add))?;
+        self.down.add_to(pass, &activated, x)?;
         pass.memory.give(activated);
         Ok(())
     }

@@ -42,7 +42,7 @@ pub(super) fn open(path: &Path) -> Result<Checkpoint> {
         };
         extents.reverse();
         let numbers = Numbers::Stored { file: file.clone(), range, kind };
-        tensors.insert(canonical, Tensor { shape: extents, numbers });
+        tensors.insert(canonical, Tensor::new(extents, numbers));
     }
     let config = config(&header.metadata, &tensors).map_err(format)?;
     Ok(Checkpoint { config, metadata: header.metadata, tensors: Tensors::Stored(tensors) })

@@ -10,9 +10,11 @@ use std::ops::Range;
 use warpwright::arch::Capability;
 use warpwright::runtime::{Buffer, Device, Storable};
 
+use super::part::Part;
 use super::{Checkpoint, Format, QuantizedNumbers, Tensor};
 use crate::error::{EngineError, Result, WeightsError};
 use crate::number::Number;
+use crate::sharding::Sharding;
 
 /// Makes buffers of a checkpoint's tensors.
 pub(crate) struct Loader<'l> {
@@ -20,6 +22,8 @@ pub(crate) struct Loader<'l> {
     device: Device,
     /// How matrices of products are quantized.
     pub(crate) format: Option<Format>,
+    /// The part of a model of several ranks; `None`: the whole model.
+    sharding: Option<Sharding>,
     found: Option<Found>,
 }
 
@@ -41,12 +45,17 @@ impl<'l> Loader<'l> {
     pub(crate) fn checking(checkpoint: &'l Checkpoint, format: Option<Format>) -> Result<Self> {
         let capability = Capability::for_target("sm_90a").expect("a known target");
         let device = Device::dry_run(capability)?;
-        Ok(Self { checkpoint, device, format, found: Some(Found::default()) })
+        Ok(Self { checkpoint, device, format, sharding: None, found: Some(Found::default()) })
     }
 
     /// Loads tensors that were compared.
     pub(crate) fn loading(checkpoint: &'l Checkpoint, device: &Device, format: Option<Format>) -> Self {
-        Self { checkpoint, device: device.clone(), format, found: None }
+        Self { checkpoint, device: device.clone(), format, sharding: None, found: None }
+    }
+
+    /// The same for a rank.
+    pub(crate) fn sharded(self, sharding: Option<Sharding>) -> Self {
+        Self { sharding, ..self }
     }
 
     /// The device of the buffers.
@@ -73,11 +82,21 @@ impl<'l> Loader<'l> {
         }
     }
 
-    /// A tensor of that shape, which may be stored with axes of extent 1 more or less; `None` in a check.
+    /// A tensor of that shape, which may be stored with axes of extent 1 more or less, or the rank's part of one;
+    /// `None` in a check.
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Option<Tensor>> {
-        let tensor = self.checkpoint.tensor(name, shape);
+        let slice = self.sharding.as_ref().and_then(|sharding| sharding.slice(name, shape));
+        let whole = slice.as_ref().map_or(shape.to_vec(), |slice| slice.whole(shape));
+        let (tensor, shape) = (self.checkpoint.tensor(name, &whole), &whole[..]);
         let Some(found) = &mut self.found else {
-            return tensor.map(Some).ok_or_else(|| EngineError::Config(format!("{name} is missing")));
+            let tensor = tensor.ok_or_else(|| EngineError::Config(format!("{name} is missing")))?;
+            return Ok(Some(match slice {
+                Some(slice) => {
+                    let (extent, stride) = slice.extent_and_stride(shape);
+                    tensor.part(Part { pieces: slice.pieces, extent, stride })
+                }
+                None => tensor,
+            }));
         };
         let significant =
             |shape: &[usize]| shape.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();

@@ -3,6 +3,7 @@
 mod blocks;
 mod gguf;
 mod loader;
+mod part;
 mod quantize;
 mod random;
 mod safetensors;

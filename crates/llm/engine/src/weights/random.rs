@@ -72,8 +72,6 @@ pub(super) fn tensor(name: &str, shape: &[usize], seed: u64) -> Tensor {
         // Rows of unit length.
         _ => ((3.0 / columns).sqrt(), 0.0),
     };
-    Tensor {
-        shape: shape.to_vec(),
-        numbers: Numbers::Random(Generator { key: mix(hash(name) ^ seed), scale, offset }),
-    }
+    let generator = Generator { key: mix(hash(name) ^ seed), scale, offset };
+    Tensor::new(shape.to_vec(), Numbers::Random(generator))
 }

@@ -66,7 +66,7 @@ fn add(path: &Path, tensors: &mut BTreeMap<String, Tensor>) -> Result<()> {
         let start = view.data().as_ptr().addr() - file.as_ptr().addr();
         let range = start..start + view.data().len();
         let numbers = Numbers::Stored { file: file.clone(), range, kind };
-        let tensor = Tensor { shape: view.shape().to_vec(), numbers };
+        let tensor = Tensor::new(view.shape().to_vec(), numbers);
         if tensors.insert(canonical.to_owned(), tensor).is_some() {
             return Err(format(format!("{name} is stored twice")));
         }

@@ -8,6 +8,7 @@ use half::{bf16, f16};
 use memmap2::Mmap;
 
 use super::blocks;
+use super::part::Part;
 use super::random::Generator;
 use crate::number::Number;
 
@@ -49,8 +50,11 @@ impl Kind {
 /// A tensor, row-major.
 #[derive(Clone, Debug)]
 pub struct Tensor {
+    /// That of the whole tensor.
     pub(crate) shape: Vec<usize>,
     pub(crate) numbers: Numbers,
+    /// The part that is read; `None`: the whole.
+    part: Option<Part>,
 }
 
 /// Where the numbers are.
@@ -61,14 +65,38 @@ pub(crate) enum Numbers {
 }
 
 impl Tensor {
+    pub(super) fn new(shape: Vec<usize>, numbers: Numbers) -> Self {
+        Self { shape, numbers, part: None }
+    }
+
+    /// A part of the tensor.
+    pub(super) fn part(self, part: Part) -> Self {
+        Self { part: Some(part), ..self }
+    }
+
     /// Elements of a row: of the last axis.
     pub(crate) fn columns(&self) -> usize {
-        self.shape.last().copied().unwrap_or(1)
+        match &self.part {
+            Some(part) if part.stride == 1 => part.len(),
+            _ => self.whole_columns(),
+        }
     }
 
     /// The numbers of consecutive rows. Without a copy where they are stored as `T`.
     pub(crate) fn rows<T: Number>(&self, rows: Range<usize>) -> Cow<'_, [T]> {
-        let columns = self.columns();
+        match &self.part {
+            Some(part) => Cow::Owned(part.rows(self, rows)),
+            None => self.whole_rows(rows),
+        }
+    }
+
+    pub(super) fn whole_columns(&self) -> usize {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    /// Rows of the whole tensor.
+    pub(super) fn whole_rows<T: Number>(&self, rows: Range<usize>) -> Cow<'_, [T]> {
+        let columns = self.whole_columns();
         let elements = rows.start * columns..rows.end * columns;
         match &self.numbers {
             Numbers::Random(generator) => Cow::Owned(generator.numbers(elements)),

@@ -1,0 +1,146 @@
+//! Tensor parallelism: an executor for each device, all of which run the same steps.
+//!
+//! ```text
+//! caller's thread     rank 0    submit, wait    its outputs are the result
+//! other threads       rank 1    the same steps; its outputs are those of rank 0
+//! ```
+//!
+//! Ranks meet only in the all-reduce of their kernels. All of them compute the same residual stream, bit for
+//! bit, so each samples the same tokens and reads them on its own device in the next step.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use warpwright::runtime::Device;
+use warpwright_kernels::all_reduce::AllReduce;
+use warpwright_llm_step::{Capacity, Executor, ExecutorError, Output, Slot, Step, Token};
+
+use super::drafts::Drafting;
+use crate::error::Result;
+
+/// The executors of all ranks.
+pub(super) struct TensorParallel {
+    first: Box<dyn Drafting>,
+    others: Vec<Rank>,
+}
+
+/// A rank on a thread of its own.
+struct Rank {
+    /// `None` once it shall end.
+    commands: Option<Sender<Command>>,
+    submitted: Receiver<Result<(), ExecutorError>>,
+    outputs: Receiver<Result<Vec<Output>, ExecutorError>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum Command {
+    Submit(Step),
+    Wait,
+    Propose(Slot, Vec<Token>),
+}
+
+impl TensorParallel {
+    /// Loads the part of each device, all at the same time.
+    pub(super) fn load(
+        devices: &[Device],
+        load: impl Fn(&Device, Option<AllReduce>) -> Result<Box<dyn Drafting>> + Sync,
+    ) -> Result<Self> {
+        let ranks = AllReduce::of_devices(devices)?;
+        let load = &load;
+        let loaded: Vec<_> = thread::scope(|scope| {
+            let start = |(device, all_reduce)| scope.spawn(move || load(device, Some(all_reduce)));
+            let threads: Vec<_> = devices.iter().zip(ranks).map(start).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        let mut executors = loaded.into_iter().collect::<Result<Vec<_>>>()?;
+        let first = executors.remove(0);
+        Ok(Self { first, others: executors.into_iter().map(Rank::start).collect() })
+    }
+}
+
+impl Rank {
+    fn start(mut executor: Box<dyn Drafting>) -> Self {
+        let (commands, received) = channel();
+        let (of_submit, submitted) = channel();
+        let (of_wait, outputs) = channel();
+        let run = move || {
+            for command in received {
+                // The caller is gone if nobody receives.
+                let is_received = match command {
+                    Command::Submit(step) => of_submit.send(executor.submit(step)).is_ok(),
+                    Command::Wait => of_wait.send(executor.wait()).is_ok(),
+                    Command::Propose(slot, tokens) => {
+                        executor.propose(slot, &tokens);
+                        true
+                    }
+                };
+                if !is_received {
+                    return;
+                }
+            }
+        };
+        Self { commands: Some(commands), submitted, outputs, thread: Some(thread::spawn(run)) }
+    }
+
+    fn send(&self, command: Command) {
+        // A thread that has ended is found by what it does not answer.
+        let _ = self.commands.as_ref().map(|commands| commands.send(command));
+    }
+}
+
+/// The answer of a rank.
+fn received<V>(answers: &Receiver<Result<V, ExecutorError>>) -> Result<V, ExecutorError> {
+    answers.recv().unwrap_or_else(|_| Err(ExecutorError::new("the thread of a rank has ended")))
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        self.commands = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Executor for TensorParallel {
+    fn capacity(&self) -> Capacity {
+        self.first.capacity()
+    }
+
+    fn submit(&mut self, step: Step) -> Result<(), ExecutorError> {
+        self.others.iter().for_each(|rank| rank.send(Command::Submit(step.clone())));
+        let first = self.first.submit(step);
+        let others: Vec<_> = self.others.iter().map(|rank| received(&rank.submitted)).collect();
+        first.and(others.into_iter().collect())
+    }
+
+    fn wait(&mut self) -> Result<Vec<Output>, ExecutorError> {
+        self.others.iter().for_each(|rank| rank.send(Command::Wait));
+        let first = self.first.wait();
+        let others: Vec<_> = self.others.iter().map(|rank| received(&rank.outputs)).collect();
+        let outputs = first?;
+        for others in others {
+            let tokens = |outputs: &[Output]| -> Vec<Token> {
+                outputs.iter().flat_map(|output| &output.sampled).map(|sampled| sampled.token).collect()
+            };
+            if tokens(&others?) != tokens(&outputs) {
+                return Err(ExecutorError::new("the devices of a model sampled different tokens"));
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+impl Drafting for TensorParallel {
+    fn drafted(&self, slot: Slot) -> &[Token] {
+        self.first.drafted(slot)
+    }
+
+    fn propose(&mut self, slot: Slot, tokens: &[Token]) {
+        self.others.iter().for_each(|rank| rank.send(Command::Propose(slot, tokens.to_vec())));
+        self.first.propose(slot, tokens);
+    }
+}
