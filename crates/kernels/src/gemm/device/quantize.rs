@@ -259,6 +259,7 @@ pub(crate) fn launch<T: QuantizeInput + Storable>(
     if ctas == 0 {
         return Ok(LaunchCounts::default());
     }
-    let compiled = operations.kernel(Quantize { format, whole: k.is_multiple_of(32) }, Quantize::run::<T>)?;
+    let compiled =
+        operations.kernel(Quantize { format, whole: format.row_elements(k) == k }, Quantize::run::<T>)?;
     Ok(compiled.launch(stream, ctas, (from, values.cast_mut::<u32>(), scales, rows, k, tensor_scale))?)
 }
