@@ -23,7 +23,7 @@ pub(crate) struct Operations {
 
 /// The groups of the page, and the modules of each.
 const GROUPS: [(&str, &[&str]); 17] = [
-    ("Values", &["value", "conversion", "comparison", "composite"]),
+    ("Values", &["value", "reg", "conversion", "comparison", "composite"]),
     ("Integers", &["integer", "bits"]),
     ("Floating point", &["float", "math", "contraction"]),
     ("Positions and clocks", &["special"]),
@@ -37,13 +37,13 @@ const GROUPS: [(&str, &[&str]); 17] = [
     ("mbarriers", &["mbarrier"]),
     ("Bulk and tensor copies", &["bulk", "tma", "tensor_map", "tensor_map_draft"]),
     ("Tensors and products", &["tensor"]),
-    ("Matrix instructions", &["matrix", "wmma", "tensor_memory"]),
+    ("Matrix instructions", &["matrix", "wmma", "cta_group", "tensor_memory"]),
     ("Roles and pipelines", &["role", "pipeline"]),
     ("Launch", &["launch", "registers"]),
 ];
 
 /// Modules without operations that a kernel calls by name.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 17] = [
     "arithmetic",
     "element",
     "index",
@@ -54,8 +54,10 @@ const OTHERS: [&str; 15] = [
     "operators",
     "parameter",
     "plain",
+    "pointer_index",
     "recorder",
     "requirement",
+    "scalar_parameter",
     "space",
     "staging",
     "tensor_map_boxes",
