@@ -5,6 +5,8 @@
 
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::device::mainloop::mma_sync::MmaSyncConfiguration;
+use warpwright_kernels::gemm::host::config::Algorithm;
 use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
 use warpwright_kernels::gemm::problem::epilogue::Activation;
 use warpwright_kernels::gemm::problem::narrow::Narrow;
@@ -15,7 +17,7 @@ use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
 
-use crate::emulated::blackwell;
+use crate::emulated::{blackwell, geforce};
 use crate::matrices::whole;
 use crate::products::{compare, multiplied};
 
@@ -90,15 +92,25 @@ fn check<C: GemmOutput + Storable>(
     share: usize,
     to_f32: fn(C) -> f32,
 ) -> Outcome {
+    let algorithms = Operations::new(device).scaled_gemm_algorithms::<C>(&Gemm::new(m, n, k), a, b)?;
+    assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
+    check_algorithms(device, (m, n, k), (a, b), one_in(share, algorithms), to_f32)
+}
+
+fn check_algorithms<C: GemmOutput + Storable>(
+    device: &Device,
+    (m, n, k): (u32, u32, u32),
+    (a, b): (NarrowFormat, NarrowFormat),
+    algorithms: impl IntoIterator<Item = Algorithm>,
+    to_f32: fn(C) -> f32,
+) -> Outcome {
     let (operations, stream) = (Operations::new(device), device.stream()?);
     let (of_a, of_b) = (numbers(m, k, 1), numbers(n, k, 2));
     let expected = multiplied(Problem::new(m, n, k), &of_a, &of_b);
     let left = Operand::new(&operations, &stream, a, (m, k), &[of_a])?;
     let right = Operand::new(&operations, &stream, b, (n, k), &[of_b])?;
     let gemm = Gemm::new(m, n, k);
-    let algorithms = operations.scaled_gemm_algorithms::<C>(&gemm, a, b)?;
-    assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
-    for algorithm in one_in(share, algorithms) {
+    for algorithm in algorithms {
         let mut c = device.uninitialized::<C>(m as usize * n as usize)?;
         operations.scaled_gemm(&stream, &gemm.algorithm(algorithm), left.narrow(), right.narrow(), &mut c)?;
         compare(&c, to_f32, &expected, &format!("{a:?} x {b:?} by {algorithm}"))?;
@@ -132,15 +144,41 @@ fn every_algorithm_of_every_format_is_right_at_every_shape() -> Outcome {
     Ok(())
 }
 
-/// Each product has scales of its own, and all have one B.
+/// Every tile by `mma.sync` with scales, at depths with whole and with cut tiles of scales.
+#[test]
+fn mma_sync_with_scales_is_right() -> Outcome {
+    let devices =
+        [geforce(Schedule::Eager)?, geforce(Schedule::Latest)?, geforce(Schedule::Random(3))?.checked()?];
+    let tiles = MmaSyncConfiguration::all(devices[0].properties().capability);
+    let formats = PAIRS.into_iter().filter(|(a, b)| ![a, b].iter().any(|format| is_mxfp6(**format)));
+    for (turn, formats) in formats.enumerate() {
+        for (shape, first) in
+            [(130, 136, 300), (5, 264, 544), (129, 1, 33), (128, 128, 256)].into_iter().zip(0..)
+        {
+            let algorithms = tiles.iter().skip(first).step_by(5).map(|tile| Algorithm::MmaSync(*tile));
+            check_algorithms::<f32>(&devices[(turn + first) % 3], shape, formats, algorithms, |found| found)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_mxfp6(format: NarrowFormat) -> bool {
+    matches!(format, Mxfp6E2m3 | Mxfp6E3m2)
+}
+
 #[test]
 fn batches_and_epilogues_are_right() -> Outcome {
-    let device = blackwell(Schedule::Random(1))?;
+    batches(blackwell(Schedule::Random(1))?, &[Mxfp8E4m3, Mxfp6E2m3, Nvfp4])?;
+    batches(geforce(Schedule::Random(1))?, &[Mxfp8E4m3, Nvfp4])
+}
+
+/// Each product has scales of its own, and all have one B.
+fn batches(device: Device, formats: &[NarrowFormat]) -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let (m, n, k, count) = (33, 72, 70, 3);
     let (bias, of_b) = (whole(n as usize * 3, 9), numbers(n, k, 4));
     let biases = device.buffer_from(&bias)?;
-    for format in [Mxfp8E4m3, Mxfp6E2m3, Nvfp4] {
+    for &format in formats {
         let all: Vec<_> = (0..count).map(|number| numbers(m, k, 10 + number)).collect();
         let a = Operand::new(&operations, &stream, format, (m, k), &all)?;
         let b = Operand::new(&operations, &stream, format, (n, k), std::slice::from_ref(&of_b))?;
@@ -187,6 +225,13 @@ fn refusals_name_the_rule() -> Outcome {
     let mut c = hopper.zeros::<f32>(256)?;
     let outcome = there.scaled_gemm(&stream, &gemm, operand.narrow(), operand.narrow(), &mut c);
     let words = outcome.map(|_| ()).expect_err("no tcgen05 there").to_string();
-    assert!(words.contains("NVFP4 need tcgen05 (sm_100a, sm_103a), and the device is sm_90a"), "{words}");
+    assert!(words.contains("mma.sync with scales (sm_120a), and the device is sm_90a"), "{words}");
+    let geforce = geforce(Schedule::Eager)?;
+    let (there, stream) = (Operations::new(&geforce), geforce.stream()?);
+    let operand = Operand::new(&there, &stream, Mxfp6E2m3, (16, 32), &[numbers(16, 32, 1)])?;
+    let mut c = geforce.zeros::<f32>(256)?;
+    let outcome = there.scaled_gemm(&stream, &gemm, operand.narrow(), operand.narrow(), &mut c);
+    let words = outcome.map(|_| ()).expect_err("no unpacking there").to_string();
+    assert!(words.contains("MXFP6 needs tcgen05 (sm_100a, sm_103a), and the device is sm_120a"), "{words}");
     Ok(())
 }

@@ -103,6 +103,8 @@ features! {
     TensorRows "tensor copies of single rows (gather4, scatter4)", (10, 0);
     /// `redux.sync` on f32: sm_100a.
     FloatRedux "warp reductions of f32 (redux.sync)", (10, 0);
+    /// `mma.sync` with scales of blocks: sm_120a.
+    BlockScaledMma "mma.sync with scales of blocks", (12, 0);
 }
 
 impl Feature {

@@ -22,8 +22,8 @@ use warpwright_lang::role::{roles, warpgroups};
 use warpwright_lang::shared::{dynamic_shared_aligned, shared_array};
 use warpwright_lang::space::SharedSpace;
 use warpwright_lang::tensor::{
-    Accumulate, BlockScales, Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TensorCoreMma,
-    TensorCoreTypes, TensorMemoryCopy, TiledMma, TmaTile, multiply,
+    Accumulate, BlockScaledMma, BlockScales, Fragment, LeftOperand, MatrixOperand, Sparse, Tensor,
+    TensorCoreMma, TensorCoreTypes, TensorMemoryCopy, TiledMma, TmaTile, gemm_block_scaled, multiply,
 };
 use warpwright_lang::tensor_map::{TensorMap, TensorMaps, UntypedTensorMap};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
@@ -52,6 +52,19 @@ fn map() -> TensorMap {
 /// A map that a launch compares with what its copies need.
 fn typed() -> TensorMap {
     <&TensorMap as KernelParameter>::declare("map")
+}
+
+/// Multiplies 64 x 64 elements of e2m1, with that many registers of A's scales and from that byte
+/// on.
+fn narrow_product(registers: usize, byte: u32) {
+    let mma = TiledMma::atom("SM80_16x8x16_F32BF16BF16F32_TN");
+    let part = mma.thread(input());
+    let mut c: Fragment<f32> = part.c_fragment((64, 64));
+    let (a, b) = (part.a_fragment::<bf16>((64, 16)), part.b_fragment::<bf16>((64, 16)));
+    let (a, b) = (a.slice((All, All, 0)), b.slice((All, All, 0)));
+    let scaled = BlockScaledMma::new(FOUR_BITS, BlockScales::MX);
+    let (of_a, of_b) = (vec![input::<u32>(); registers], [input::<u32>(); 2]);
+    gemm_block_scaled(&mma, scaled, &mut c, &a, &b, [&of_a, &of_b], byte);
 }
 
 /// Gathers four rows of 128 bytes.
@@ -230,6 +243,9 @@ const ANYWHERE: &[Misuse] = misuses! {
         let cells = TensorMemory::from_address(0);
         mma.issue(cells, &cells, &mma.b_operand(&rows::<u8>(128, Major::K)).slice((All, All, 0)), Accumulate::No)
     };
+    BlockScaledMma::new(FOUR_BITS, BlockScales { block: 64, ..BlockScales::MX });
+    narrow_product(1, 0);
+    narrow_product(2, 1);
     Wmma::<f64>::new([16, 16, 16], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor);
     Wmma::<b1x32>::new([8, 8, 128], WmmaLayout::RowMajor, WmmaLayout::RowMajor);
     half_products().zeros::<f64>();
@@ -285,6 +301,7 @@ const TOO_NEW: &[Misuse] = misuses! {
     global::<bf16>().reduce_add(input::<bf16>());
     wait_tensor_loads();
     tma::scatter4(map(), 0, [0; 4], tile::<f32>());
+    BlockScaledMma::new(FOUR_BITS, BlockScales::NVFP4);
 };
 
 /// What sm_120a has not, although it is later than sm_100a.

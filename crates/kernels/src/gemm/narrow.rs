@@ -5,7 +5,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use super::Gemm;
 use super::device::epilogue::FusedEpilogue;
 use super::device::quantize::{self, QuantizeInput};
-use super::host::config::{Algorithm, TmaInstruction};
+use super::host::config::Algorithm;
 use super::host::heuristic;
 use super::host::launch::{self, Buffers, Call};
 use super::problem::batching::{Batch, GemmProblem, Problem};
@@ -48,7 +48,8 @@ impl<E> Gemm<'_, E> {
 }
 
 impl Operations {
-    /// Computes a GEMM of operands with a scale for every 16 or 32 elements along k, on Blackwell.
+    /// Computes a GEMM of operands with a scale for every 16 or 32 elements along k, on Blackwell: by
+    /// `tcgen05.mma`, or on GeForce GPUs by `mma.sync`, which has no MXFP6.
     ///
     /// A is (m, k) and B (k, n) column-major: k is contiguous in both. In a batch the scales of
     /// each A and B follow those of the one before. The scales of NVFP4 tensors are the product
@@ -76,7 +77,7 @@ impl Operations {
     ///
     /// # Errors
     /// A buffer has a wrong length; the formats do not multiply; k is not contiguous; there are
-    /// gaps between operands, or groups along m; the device has no `tcgen05`; or it failed.
+    /// gaps between operands, or groups along m; the device has no kernel for them; or it failed.
     pub fn scaled_gemm<C, E>(
         &self,
         stream: &Stream,
@@ -89,11 +90,8 @@ impl Operations {
         C: GemmOutput,
         E: Epilogue<C, Operation: FusedEpilogue<C>>,
     {
-        let target = self.device().properties().capability;
         let problem = gemm.narrow::<C>(a.format, b.format)?;
-        if TmaInstruction::of(target) != Some(TmaInstruction::Tcgen05) {
-            return Err(GemmError::NoVectorScales { target: target.target }.into());
-        }
+        launch::expect_kernel(&problem, self.device().properties().capability)?;
         let (batch, Problem { m, n, k, .. }) = (problem.batch, gemm.problem());
         if k == 0 && !gemm.epilogue.is_identity() {
             return Err(GemmError::NoDepth.into());

@@ -10,7 +10,7 @@ use warpwright_harness::{
 
 use crate::gemm::Gemm;
 use crate::gemm::device::quantize::QuantizeInput;
-use crate::gemm::host::config::TmaInstruction;
+use crate::gemm::host::config::{TmaInstruction, has_scaled_mma_sync};
 use crate::gemm::problem::narrow::{Narrow, NarrowFormat, VectorScales};
 use crate::gemm::problem::types::GemmOutput;
 use crate::operations::Operations;
@@ -119,7 +119,7 @@ impl Workload for ScaledGemmWorkload {
     const NAME: &'static str = "scaled-gemm";
 
     fn supports(capability: &Capability) -> bool {
-        TmaInstruction::of(capability) == Some(TmaInstruction::Tcgen05)
+        has_scaled_mma_sync(capability) || TmaInstruction::of(capability) == Some(TmaInstruction::Tcgen05)
     }
 
     /// A, B, their scales and C are moved once.
@@ -352,7 +352,8 @@ mod tests {
             NarrowFormat::Mxfp4,
             NarrowFormat::Nvfp4,
         ] {
-            for (rows, k, tensor_scale) in [(rows, k, 1.0), (67, 128, 1.0), (67, 128, 0.0625)] {
+            for (rows, k, tensor_scale) in [(rows, k, 1.0), (67, 96, 1.0), (67, 128, 1.0), (67, 128, 0.0625)]
+            {
                 let numbers = &numbers[..rows as usize * k as usize];
                 let from = device.buffer_from(numbers)?;
                 let mut values = device.uninitialized::<u8>(format.value_bytes((rows, k)))?;

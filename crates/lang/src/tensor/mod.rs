@@ -8,6 +8,7 @@
 mod accumulate;
 mod address;
 mod agreement;
+mod block_scaled_multiply;
 mod coordinates;
 mod copy;
 mod fragment;
@@ -23,6 +24,7 @@ mod warpgroup;
 mod warpgroup_multiply;
 
 pub use accumulate::Accumulate;
+pub use block_scaled_multiply::{BlockScaledMma, gemm_block_scaled};
 pub use coordinates::Coordinates;
 pub use copy::{CopyAtom, ThreadCopy, TiledCopy};
 pub use fragment::Fragment;

@@ -50,7 +50,7 @@ impl BlockScales {
     pub const NVFP4: Self = Self { element: DataType::E4m3, block: 16 };
 
     /// The kind that multiplies A by B with these scales, if one does.
-    fn kind(self, TensorCoreTypes { a, b, d }: TensorCoreTypes) -> Option<Kind> {
+    pub(super) fn kind(self, TensorCoreTypes { a, b, d }: TensorCoreTypes) -> Option<Kind> {
         let is_packed = (a, b) == (DataType::E2m1, DataType::E2m1);
         let kind = match (self.block, is_packed) {
             (16, true) => Kind::Mxf4nvf4,
@@ -65,10 +65,20 @@ impl BlockScales {
             && has(kind.scales(), self.element);
         exists.then_some(kind)
     }
+
+    /// Why no kind of an instruction multiplies with them.
+    pub(super) fn refusal(self, instruction: &str, TensorCoreTypes { a, b, d }: TensorCoreTypes) -> String {
+        let Self { element, block } = self;
+        format!(
+            "{instruction} does not multiply {a:?} by {b:?} into {d:?} with scales of {element:?} for blocks of {block}: \
+             A and B are floats of 8, 6 or 4 bits, D is F32, and scales are Ue8m0 for 32; if A and B are E2m1, \
+             also E4m3 or Ue8m0 for 16"
+        )
+    }
 }
 
 /// The modifiers of a kind.
-fn words(kind: Kind) -> &'static str {
+pub(super) fn words(kind: Kind) -> &'static str {
     match kind {
         Kind::F16 => "kind::f16",
         Kind::Tf32 => "kind::tf32",
@@ -210,12 +220,7 @@ impl TensorCoreMma {
     ) -> Self {
         let kind = scales.kind(types);
         if kind.is_none() {
-            let (TensorCoreTypes { a, b, d }, BlockScales { element, block }) = (types, scales);
-            refuse(format!(
-                "tcgen05.mma does not multiply {a:?} by {b:?} into {d:?} with scales of {element:?} for blocks of {block}: \
-                 A and B are floats of 8, 6 or 4 bits, D is F32, and scales are Ue8m0 for 32; if A and B are E2m1, \
-                 also E4m3 or Ue8m0 for 16"
-            ));
+            refuse(scales.refusal("tcgen05.mma", types));
         }
         Self::of_kind(kind, group, types, Some(scales), (rows, columns))
     }

@@ -312,6 +312,50 @@ impl<E> MmaSyncKernel<E> {
     }
 }
 
+/// The scales of narrow operands, and the elements from those of one problem to the next.
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+pub(crate) struct ScaleParameters {
+    a: Global<u32>,
+    b: Global<u32>,
+    strides: [Reg<u64>; 2],
+}
+
+impl<E> MmaSyncKernel<E> {
+    /// Of narrow operands with scales of 16 or 32 elements: pairs of their bytes.
+    #[kernel]
+    pub(crate) fn scaled_gemm<C: GemmOutput>(
+        &self,
+        a: &Global<bf16>,
+        b: &Global<bf16>,
+        scales: ScaleParameters,
+        c: &mut Global<C>,
+        epilogue: EpilogueParameters<C>,
+        problem: ProblemParameters,
+        a_stride: u64,
+        b_stride: u64,
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let operation = self.fused.operation(epilogue, *c);
+        let ProblemParameters { extents: [m, n, k, count], c_stride, .. } = problem;
+        let ScaleParameters { a: a_scales, b: b_scales, strides: [a_scale_stride, b_scale_stride] } = scales;
+        let gemm = self.fused.gemm;
+        if self.batching == Batching::Single {
+            gemm.compute_scaled(a, b, Some([a_scales, b_scales]), &|| *c, (m, n, k), &operation);
+        } else {
+            let problem = block_idx().z * grid_dim().y + block_idx().y;
+            let start = |stride: Reg<u64>| problem.convert::<u64>() * stride;
+            let origin = Origin { row: problem * m, column: problem * n, element: start(c_stride) };
+            if problem < count {
+                let (a, b, c) = (a.at(start(a_stride)), b.at(start(b_stride)), c.at(origin.element));
+                let scales = [a_scales.at(start(a_scale_stride)), b_scales.at(start(b_scale_stride))];
+                let operation = at_origin(&operation, origin);
+                gemm.compute_scaled(&a, &b, Some(scales), &|| c, (m, n, k), &operation);
+            }
+        }
+    }
+}
+
 /// An operation for a problem that begins at `origin` in what all share.
 fn at_origin<'o>(operation: &'o dyn EpilogueOp, origin: Origin) -> impl EpilogueOp + 'o {
     move |value: Reg<f32>, at: Coordinate| operation.apply(value, Coordinate { origin: Some(origin), ..at })

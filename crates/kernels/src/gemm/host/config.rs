@@ -138,9 +138,17 @@ impl fmt::Display for Algorithm {
 /// Bytes of the operands of the `mma.sync` kernel.
 const MMA_SYNC_INPUT_BYTES: u32 = 2;
 
-/// Whether the `mma.sync` kernel has the problem's types, and no block scales are needed.
-pub(crate) fn mma_sync_computes(problem: &GemmProblem) -> bool {
-    problem.types.input_bytes() == MMA_SYNC_INPUT_BYTES && problem.scales.is_none()
+/// Whether the `mma.sync` kernel has the problem's types and scales on GPUs of that capability.
+pub(crate) fn mma_sync_computes(problem: &GemmProblem, capability: &Capability) -> bool {
+    match problem.vector_scaling() {
+        Some(scaling) => has_scaled_mma_sync(capability) && scaling.is_dense(),
+        None => problem.types.input_bytes() == MMA_SYNC_INPUT_BYTES && problem.scales.is_none(),
+    }
+}
+
+/// Whether `mma.sync` of GPUs of that capability multiplies with scales: sm_120a.
+pub(crate) fn has_scaled_mma_sync(capability: &Capability) -> bool {
+    capability.target == "sm_120a"
 }
 
 /// Whether GPUs of that capability have `wgmma`.
@@ -179,7 +187,7 @@ impl MmaSyncConfiguration {
 
     /// The rule that it breaks.
     fn broken_rule(self, problem: &GemmProblem, capability: &Capability) -> Option<String> {
-        if !mma_sync_computes(problem) {
+        if !mma_sync_computes(problem, capability) {
             let rule =
                 "the mma.sync kernel takes bf16 and f16 operands without block scales: use a wgmma algorithm";
             return Some(rule.to_owned());

@@ -61,13 +61,13 @@ fn sorted(configurations: Vec<Configuration>, problem: &GemmProblem, sms: u32) -
 pub(crate) fn algorithms(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
     let equal = equal_groups(problem);
     let Some(instruction) = TmaInstruction::of(capability).filter(|_| !equal.batch.is_empty()) else {
-        return ordered(&[], &equal, true);
+        return ordered(&[], &equal, capability, true);
     };
     let (costs, staged) = (rank(problem, instruction, sms), StagedBatch::of(&equal));
     let mma_sync = || mma_sync_cycles(MmaSyncConfiguration::default(), equal.batch, sms);
     let prefers_mma_sync = !staged.is_unstaged()
         && mma_sync() < costs[0].cycles + staging_cycles(staged, equal.types, Machine::of(instruction));
-    ordered(&costs, &equal, prefers_mma_sync)
+    ordered(&costs, &equal, capability, prefers_mma_sync)
 }
 
 /// The algorithms for problems of unlike extents that all have work, the cheapest first: those of
@@ -81,7 +81,7 @@ pub(crate) fn grouped_algorithms(
 ) -> Vec<Algorithm> {
     let any = GemmProblem { scales, ..GemmProblem::new(Problem::new(1, 1, 1), types) };
     let Some(instruction) = TmaInstruction::of(capability).filter(|_| !problems.is_empty()) else {
-        return ordered(&[], &any, true);
+        return ordered(&[], &any, capability, true);
     };
     let (costs, machine) =
         (rank_grouped(&average(problems, types, scales), instruction, sms), Machine::of(instruction));
@@ -91,14 +91,19 @@ pub(crate) fn grouped_algorithms(
         |problem: GemmProblem| mma_sync_cycles(MmaSyncConfiguration::default(), problem.batch, sms);
     let prefers_mma_sync = staging > 0.0
         && costs.first().is_none_or(|best| each().map(mma_sync).sum::<f64>() < best.cycles + staging);
-    ordered(&costs, &any, prefers_mma_sync)
+    ordered(&costs, &any, capability, prefers_mma_sync)
 }
 
 /// The algorithms of those costs, and before or after them `mma.sync`, if it computes the
 /// problem.
-fn ordered(costs: &[Cost], problem: &GemmProblem, prefers_mma_sync: bool) -> Vec<Algorithm> {
+fn ordered(
+    costs: &[Cost],
+    problem: &GemmProblem,
+    capability: &Capability,
+    prefers_mma_sync: bool,
+) -> Vec<Algorithm> {
     let mut all: Vec<_> = costs.iter().map(|cost| Algorithm::of(cost.configuration)).collect();
-    if mma_sync_computes(problem) {
+    if mma_sync_computes(problem, capability) {
         let mma_sync = Algorithm::MmaSync(MmaSyncConfiguration::default());
         all.insert(if prefers_mma_sync { 0 } else { all.len() }, mma_sync);
     }

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpwright::arch::Capability;
+use warpwright::prelude::bf16;
 use warpwright::runtime::{Buffer, Device, DeviceProperties, LaunchCounts, Stream, TensorMap, TileMaps};
 
-use super::config::{Algorithm, Configuration, TmaInstruction, mma_sync_computes};
+use super::config::{Algorithm, Configuration, TmaInstruction, has_scaled_mma_sync, mma_sync_computes};
 use super::cost::Cost;
 use super::heuristic;
 use super::maps::{OperandMaps, Reading, scale_maps};
@@ -18,6 +19,7 @@ use crate::gemm::device::mainloop::tma::TmaGemm;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, NUMBERS, PresentArguments};
 use crate::gemm::problem::error::GemmError;
+use crate::gemm::problem::narrow::SCALE_TILE;
 use crate::gemm::problem::types::{GemmOutput, with_operands, with_output, with_scaled_operands, with_type};
 use crate::operations::{Operations, Result, Scratch};
 
@@ -92,8 +94,11 @@ pub(crate) fn choose(
 pub(crate) fn expect_kernel(problem: &GemmProblem, capability: &Capability) -> Result<(), GemmError> {
     let target = capability.target;
     let by_tma = TmaInstruction::of(capability).is_some_and(|instruction| instruction.scales(problem));
-    match by_tma || mma_sync_computes(problem) {
+    match by_tma || mma_sync_computes(problem, capability) {
         true => Ok(()),
+        false if has_scaled_mma_sync(capability) && problem.vector_scales.is_some() => {
+            Err(GemmError::NoUnpacking { target })
+        }
         false if problem.vector_scales.is_some() => Err(GemmError::NoVectorScales { target }),
         false if problem.scales.is_some() => Err(GemmError::NoBlockScales { target }),
         false => Err(GemmError::NoTmaInstruction { types: problem.types.inputs(), target }),
@@ -206,10 +211,13 @@ const MAX_GRID_ROWS: u32 = 65_535;
 
 /// The `mma.sync` main loop for a problem.
 fn mma_sync_gemm(problem: &GemmProblem, configuration: MmaSyncConfiguration) -> MmaSyncGemm {
-    match problem.along_m {
+    match problem.vector_scaling() {
+        Some(scaling) => MmaSyncGemm::narrow(problem.batch, scaling, configuration),
         // Groups have any number of rows.
-        true => MmaSyncGemm { exact: false, ..MmaSyncGemm::new(problem.batch.problem.into(), configuration) },
-        false => MmaSyncGemm::new(problem.batch, configuration),
+        None if problem.along_m => {
+            MmaSyncGemm { exact: false, ..MmaSyncGemm::new(problem.batch.problem.into(), configuration) }
+        }
+        None => MmaSyncGemm::new(problem.batch, configuration),
     }
 }
 
@@ -225,6 +233,37 @@ fn mma_sync<C: GemmOutput, E: FusedEpilogue<C>>(
     let (tiles, layers) = (fused.gemm.grid(m, n), count.div_ceil(MAX_GRID_ROWS));
     let grid = [tiles, count.div_ceil(layers), layers];
     let kernel = MmaSyncKernel { fused, batching: Batching::of(problem) };
+    if let Some(scaling) = problem.vector_scaling() {
+        let compiled = operations.kernel(kernel, MmaSyncKernel::<E>::scaled_gemm::<C>)?;
+        let ptx = compiled.function().ptx().clone();
+        let own = problem.batch.own();
+        let stride = |own: bool, rows: u32| match own {
+            true => u64::from(rows.div_ceil(SCALE_TILE.0) * SCALE_TILE.0) * u64::from(scaling.tiles(k)),
+            false => 0,
+        };
+        let scale_strides = [stride(own.0, m), stride(own.1, n)];
+        let launch = move |operations: &Operations,
+                           stream: &Stream,
+                           buffers: Buffers<'_>,
+                           epilogue: EpilogueValues<'_>| {
+            operations.with_scratch(stream, |Workspace { nothing, .. }: &mut Workspace| {
+                let nothing = &*nothing.at_least(operations.device(), 1)?;
+                let Buffers { a, b, c, scales, .. } = buffers;
+                let [a_scales, b_scales] = scales.expect("the operands have scales");
+                let scales = (a_scales.cast::<u32>(), b_scales.cast::<u32>(), scale_strides);
+                // Pairs of bytes.
+                let problem = ([m, n, k / 2, count], c_stride, nothing.cast::<u32>());
+                let (a, b, c) = (a.cast::<bf16>(), b.cast::<bf16>(), c.cast_mut::<C>());
+                let epilogue = passed::<C>(epilogue, nothing);
+                Ok(compiled.launch(
+                    stream,
+                    grid,
+                    (a, b, scales, c, epilogue, problem, a_stride / 2, b_stride / 2),
+                )?)
+            })
+        };
+        return Ok(Plan { ptx, launch: Box::new(launch) });
+    }
     with_type!(problem.types.a, T in [Bf16 bf16, F16 f16] => {
         let compiled = operations.kernel(kernel, MmaSyncKernel::<E>::gemm::<T, C>)?;
         let ptx = compiled.function().ptx().clone();

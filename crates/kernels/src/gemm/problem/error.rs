@@ -26,9 +26,15 @@ pub enum GemmError {
     },
     /// The device has no kernel for operands with a scale for every 16 or 32 elements.
     #[error(
-        "MXFP8, MXFP6, MXFP4 and NVFP4 need tcgen05 (sm_100a, sm_103a), and the device is {target}: use 8-bit operands without scales, or with block scales"
+        "MXFP8, MXFP6, MXFP4 and NVFP4 need tcgen05 (sm_100a, sm_103a) or mma.sync with scales (sm_120a), and the device is {target}: use 8-bit operands without scales, or with block scales"
     )]
     NoVectorScales {
+        /// The device's architecture.
+        target: &'static str,
+    },
+    /// The device has no kernel for elements that are unpacked.
+    #[error("MXFP6 needs tcgen05 (sm_100a, sm_103a), and the device is {target}: use MXFP8 or MXFP4")]
+    NoUnpacking {
         /// The device's architecture.
         target: &'static str,
     },

@@ -78,10 +78,21 @@ impl VectorScaling {
         (self.a, self.b) == (DataType::E2m1, DataType::E2m1)
     }
 
+    /// Bytes of shared memory along k that a tile of scales is for.
+    pub(crate) fn bytes_of_tile(self) -> u32 {
+        let elements = self.scales.block() * SCALE_TILE.1;
+        if self.is_packed() { elements / 2 } else { elements }
+    }
+
     /// Tiles of scales along a k of `bytes` bytes of shared memory.
     pub(crate) fn tiles(self, bytes: u32) -> u32 {
-        let elements = u64::from(bytes) * if self.is_packed() { 2 } else { 1 };
-        elements.div_ceil((self.scales.block() * SCALE_TILE.1).into()) as u32
+        bytes.div_ceil(self.bytes_of_tile())
+    }
+
+    /// Whether `mma.sync` multiplies them with scales (sm_120a): shared memory has no gaps between
+    /// elements.
+    pub(crate) fn is_dense(self) -> bool {
+        self.is_packed() || [self.a, self.b].iter().all(|data_type| data_type.bits() == 8)
     }
 
     /// The extent along k of a row in global memory, for a k of `bytes` bytes of shared memory.

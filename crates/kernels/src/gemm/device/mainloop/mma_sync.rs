@@ -14,12 +14,17 @@
 //! ```
 //!
 //! Any shape and both layouts of A and B; bounds are checked only if the shape requires it.
+//!
+//! Narrow operands with scales (sm_120a) are moved as elements of 16 bits, two bytes each: `mma.sync`
+//! of all types has the same bytes of a row in the same lanes.
 
 use serde::{Deserialize, Serialize};
 use warpwright::prelude::*;
 
+use super::mma_sync_scales::RegisterScales;
 use crate::gemm::device::epilogue::{Coordinate, EpilogueOp};
 use crate::gemm::problem::batching::{Batch, Problem};
+use crate::gemm::problem::narrow::VectorScaling;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout, MmaSyncOperand};
 
 /// The build-time parameters that are chosen for a problem.
@@ -64,10 +69,12 @@ pub struct MmaSyncGemm {
     pub stages: u32,
     /// Rows of tiles that are rasterized together.
     pub raster: u32,
+    /// The types and the scales of narrow operands.
+    pub vector_scales: Option<VectorScaling>,
 }
 
 /// Warps of a CTA along m and n.
-const WARPS: (u32, u32) = (2, 2);
+pub(super) const WARPS: (u32, u32) = (2, 2);
 
 /// Threads of a CTA.
 const THREADS: u32 = 32 * WARPS.0 * WARPS.1;
@@ -95,7 +102,16 @@ impl MmaSyncGemm {
             tile,
             stages,
             raster,
+            vector_scales: None,
         }
+    }
+
+    /// The kernel for a batch of narrow operands, whose k and strides count bytes.
+    pub fn narrow(batch: Batch, scaling: VectorScaling, configuration: MmaSyncConfiguration) -> Self {
+        let Batch { problem, a_stride, b_stride, .. } = batch;
+        let problem = Problem { k: problem.k / 2, ..problem };
+        let batch = Batch { problem, a_stride: a_stride / 2, b_stride: b_stride / 2, ..batch };
+        Self { vector_scales: Some(scaling), ..Self::new(batch, configuration) }
     }
 
     /// CTAs of a launch.
@@ -110,6 +126,20 @@ impl MmaSyncGemm {
         &self,
         a: &Global<A>,
         b: &Global<B>,
+        c: &dyn Fn() -> Global<C>,
+        extents: (Reg<u32>, Reg<u32>, Reg<u32>),
+        epilogue: &dyn EpilogueOp,
+    ) {
+        self.compute_scaled(a, b, None, c, extents, epilogue);
+    }
+
+    /// The same with the scales of narrow operands, of which A and B are pairs of bytes.
+    #[device]
+    pub(crate) fn compute_scaled<A: MmaSyncOperand, B: MmaSyncOperand, C: GemmOutput>(
+        &self,
+        a: &Global<A>,
+        b: &Global<B>,
+        scales: Option<[Global<u32>; 2]>,
         c: &dyn Fn() -> Global<C>,
         (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
         epilogue: &dyn EpilogueOp,
@@ -149,6 +179,14 @@ impl MmaSyncGemm {
         let mut accumulators: Fragment<f32> = part.c_fragment((tile_m, tile_n));
         accumulators.clear();
 
+        let mut scales = self.vector_scales.zip(scales).map(|(scaling, operands)| {
+            let first = (row * tile_m, column * tile_n);
+            RegisterScales::new(scaling, operands, &part, (tile_m, tile_n), first, k)
+        });
+        if let Some(scales) = &mut scales {
+            scales.load(constant(0u32));
+        }
+
         // Prologue: fill all stages but one, and wait for the first.
         let tiles = (k + (tile_k - 1)) / tile_k;
         for stage in 0..self.stages - 1 {
@@ -171,6 +209,10 @@ impl MmaSyncGemm {
         a_load.load_matrix(&a_target.slice((All, All, 0)), &a_shared.slice((All, All, 0, read)));
         b_load.load_matrix(&b_target.slice((All, All, 0)), &b_shared.slice((All, All, 0, read)));
         for tile in 0..tiles {
+            if let Some(scales) = &mut scales {
+                scales.advance();
+                scales.load(tile + 1u32);
+            }
             for step in 0..steps {
                 let next = (step + 1) % steps;
                 if next == 0 {
@@ -193,7 +235,10 @@ impl MmaSyncGemm {
                 }
                 let (a_step, b_step) =
                     (a_registers.slice((All, All, step)), b_registers.slice((All, All, step)));
-                gemm(&mma, &mut accumulators, &a_step, &b_step);
+                match &scales {
+                    None => gemm(&mma, &mut accumulators, &a_step, &b_step),
+                    Some(scales) => scales.multiply(&mma, &mut accumulators, (&a_step, &b_step), step),
+                }
             }
         }
 
