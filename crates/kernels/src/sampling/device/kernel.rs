@@ -4,12 +4,13 @@
 //! load       the row, once, as keys in shared memory
 //! bound      a lower bound of the k-th key, from the highest key of each thread
 //! candidates the keys from the bound on, sorted by one CTA: top-k of few tokens ends here
-//! search     else: each filter, and the token, by two bits of a key at a time over the whole cluster
+//! search     else: each filter, and the token, by eight bits of a key at a time over the whole cluster
 //! ```
 
 use warpwright::prelude::*;
 
 use super::candidates::Candidates;
+use super::histogram::Histogram;
 use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, key_of, logit_of, random_bits};
 use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
 use super::team::Team;
@@ -163,7 +164,8 @@ impl Sample {
     ) {
         let team = Team::new(self.ctas);
         let memory = StoredKeys { count: self.keys(), keys };
-        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, memory };
+        let histogram = Histogram::new(self.threads);
+        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
         let candidates = Candidates::new(self.threads);
         let row_index = block_idx().x / self.ctas;
         let row = Row::load(inputs.parameters.at(row_index * 12u32));
@@ -229,7 +231,8 @@ impl Sample {
         let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
         let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
         let team = Team::new(1);
-        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, memory };
+        let histogram = Histogram::new(self.threads);
+        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
         let candidates = Candidates::new(self.threads);
         sync_threads();
         let top_k = self.top_k(&row);

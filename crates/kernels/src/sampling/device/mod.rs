@@ -1,6 +1,7 @@
 //! The kernel, by idea.
 
 mod candidates;
+mod histogram;
 mod kernel;
 mod mass;
 mod search;

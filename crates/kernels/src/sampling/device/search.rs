@@ -9,6 +9,7 @@ use warpwright::lang::space::Space;
 use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 
+use super::histogram::{DIGIT_BITS, DIGITS, Histogram};
 use super::mass::key_of;
 use super::segments::Segments;
 use super::team::Team;
@@ -22,6 +23,7 @@ pub(super) struct Keys<M: KeyMemory> {
     /// Threads of a CTA, and elements of a vector.
     pub(super) threads: u32,
     pub(super) lanes: u32,
+    pub(super) histogram: Histogram,
     pub(super) memory: M,
 }
 
@@ -129,10 +131,6 @@ impl<T: RowElement> KeysOfLogits<T> {
     }
 }
 
-/// Bits of a step of the search, and the digits that are not 0.
-const DIGIT_BITS: u32 = 2;
-const DIGITS: usize = (1 << DIGIT_BITS) - 1;
-
 #[device]
 impl<M: KeyMemory> Keys<M> {
     /// The column of a key.
@@ -176,7 +174,7 @@ impl<M: KeyMemory> Keys<M> {
     }
 
     /// The highest number x such that the amounts of all keys whose `order` is at least x add up to
-    /// `target`, and the sum of those above x: two bits at each step, from the highest on. Amounts
+    /// `target`, and the sum of those above x: a digit at each step, from the highest on. Amounts
     /// are computed between the bounds of x only.
     pub(super) fn search(
         &mut self,
@@ -185,37 +183,23 @@ impl<M: KeyMemory> Keys<M> {
         amount: impl Fn(Reg<u32>) -> Reg<u64>,
     ) -> (Reg<u32>, Reg<u64>) {
         let (mut found, mut above) = (constant(0u32), constant(0u64));
-        let mut steps = constant(u32::BITS / DIGIT_BITS);
-        while steps != 0 {
-            steps = steps - 1;
-            let shift = steps * DIGIT_BITS;
+        let mut shift = constant(u32::BITS);
+        while shift != 0 {
+            shift = shift - DIGIT_BITS;
             let here = *self;
-            let of_digits = here.fold([constant(0u64); DIGITS], |sums, key, index| {
+            let histogram = here.histogram;
+            histogram.clear();
+            here.team.sync();
+            here.fold((), |(), key, index| {
                 let digit = (order(&here, key, index) - found) >> shift;
-                let mut sums = sums;
-                if (digit - 1) < DIGITS as u32 {
-                    let amount = amount(key);
-                    for at in 0..DIGITS {
-                        sums[at] = sums[at] + digit.eq(at as u32 + 1).select(amount, 0u64);
-                    }
+                // Digit 0 needs no sum: it is where the others do not reach the target.
+                if (digit - 1) < DIGITS - 1 {
+                    histogram.add(digit, amount(key));
                 }
-                sums
             });
-            let of_digits = self.team.sums(of_digits);
-            // The highest digit from which on the amounts add up to the target.
-            let mut digit = constant(0u32);
-            let mut sum = above;
-            for at in (0..DIGITS).rev() {
-                if digit == 0 {
-                    sum = sum + of_digits[at];
-                    if sum >= target {
-                        digit = constant(at as u32 + 1);
-                    } else {
-                        above = sum;
-                    }
-                }
-            }
+            let (digit, above_digit) = histogram.find(&mut self.team, target, above);
             found = found + (digit << shift);
+            above = above_digit;
         }
         (found, above)
     }
