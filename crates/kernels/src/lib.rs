@@ -1,11 +1,11 @@
 //! The kernel library: a folder a family, each with its reference.
 
-pub mod all_reduce;
 pub mod attention;
 mod cache;
 pub mod causal_conv;
 pub mod collective;
 pub mod columns;
+pub mod communicator;
 pub mod delta_rule;
 pub mod elementwise;
 pub mod gated_norm;

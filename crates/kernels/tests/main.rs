@@ -1,9 +1,9 @@
 //! The tests of the crate, in one program.
 
-mod all_reduce;
 mod attention;
 mod attention_mutants;
 mod clean;
+mod communicator;
 mod counters;
 mod decode_attention;
 mod delta_rule;

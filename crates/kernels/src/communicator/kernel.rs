@@ -20,15 +20,25 @@ pub(super) const MAX_RANKS: usize = 8;
 /// Slots of a CTA and a rank, which rounds use in turn.
 const PARITIES: u32 = 2;
 
+/// What a rank makes of the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Collective {
+    /// y = their sum.
+    Reduce,
+    /// y += their sum.
+    ReduceAdd,
+    /// Rows of y are the rows of all parts, side by side.
+    Gather,
+}
+
 /// The kernel and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct AllReduceKernel {
+pub(super) struct CollectiveKernel {
     pub(super) ranks: u32,
     /// Elements of a vector, and vectors of a thread in each round.
     pub(super) lanes: u32,
     pub(super) vectors: u32,
-    /// Whether the sum is added to what the result holds.
-    pub(super) adds: bool,
+    pub(super) operation: Collective,
     /// Whether the launch overlaps its predecessor.
     pub(super) overlaps: bool,
 }
@@ -44,9 +54,9 @@ pub(super) fn workspace_bytes(ranks: u32) -> u32 {
     (4 * words(ranks)).next_multiple_of(vector::WIDEST_BYTES) + MAX_CTAS * PARITIES * ranks * SLOT_BYTES
 }
 
-impl AllReduceKernel {
-    /// `x` and `y` are of `length` elements, and may be one buffer. `workspaces` are those of all ranks,
-    /// of which this is number `rank`.
+impl CollectiveKernel {
+    /// `x` is of `length` elements, in rows of `columns` for a gather. `workspaces` are those of all
+    /// ranks, of which this is number `rank`.
     #[kernel]
     pub(super) fn run<T: RowElement>(
         &self,
@@ -55,6 +65,7 @@ impl AllReduceKernel {
         workspaces: [u64; MAX_RANKS],
         rank: u32,
         length: u32,
+        columns: u32,
     ) {
         launch::threads(THREADS);
         let (thread, cta) = (thread_idx().x, block_idx().x);
@@ -87,10 +98,18 @@ impl AllReduceKernel {
             for at in parts {
                 if first + at < length {
                     let of_rank = |rank| self.slot::<T>(own, slots + rank).at(at);
-                    let received = (0..self.ranks).map(|rank| self.load(of_rank(rank)));
-                    let held = self.adds.then(|| self.load(y.at(first + at)));
-                    let sums = sum(received.chain(held));
-                    Chunk::<T>::of(&sums).store(y.at(first + at), Access::new());
+                    if self.operation == Collective::Gather {
+                        for rank in 0..self.ranks {
+                            let to = self.gathered(*y, first + at, rank, columns);
+                            Chunk::load(of_rank(rank), self.lanes, Access::new()).store(to, Access::new());
+                        }
+                    } else {
+                        let received = (0..self.ranks).map(|rank| self.load(of_rank(rank)));
+                        let adds = self.operation == Collective::ReduceAdd;
+                        let held = adds.then(|| self.load(y.at(first + at)));
+                        let sums = sum(received.chain(held));
+                        Chunk::<T>::of(&sums).store(y.at(first + at), Access::new());
+                    }
                 }
             }
         }
@@ -98,6 +117,14 @@ impl AllReduceKernel {
         if thread == 0u32 {
             rounds.store(round);
         }
+    }
+
+    /// Where element `at` of a rank's part goes in the rows of all parts.
+    #[track_caller]
+    fn gathered<T: RowElement>(&self, y: Global<T>, at: Reg<u32>, rank: u32, columns: Reg<u32>) -> Global<T> {
+        let (row, column) = (at / columns, at % columns);
+        let of_all = columns * self.ranks;
+        y.at(row.convert::<u64>() * of_all.convert::<u64>()).at(columns * rank + column)
     }
 
     /// The numbers of a vector.
@@ -116,7 +143,7 @@ impl AllReduceKernel {
 }
 
 #[device]
-impl AllReduceKernel {
+impl CollectiveKernel {
     /// Publishes what the CTA has written in the round, and waits for the same of the other ranks.
     fn exchange(&self, (all, own): (&[Reg<u64>], Reg<u64>), cta: Reg<u32>, rank: Reg<u32>, round: Reg<u32>) {
         let release = Access::new().ordered(Ordering::Release(Scope::System));

@@ -1,4 +1,5 @@
-//! All-reduce in one step: every rank writes its part to all ranks, and sums what it received.
+//! Collective operations of devices of one host, in one step: every rank writes its part to all ranks,
+//! and reads what it received.
 //!
 //! ```text
 //! workspace of a rank     a slot for each CTA, parity and rank; a flag for each CTA and rank
@@ -7,7 +8,8 @@
 //!   part of r      -> slot (c, n % 2, r) of every rank
 //!   n, release.sys -> flag (c, r) of every rank
 //!   waits until its own flags (c, 0), (c, 1), .. are n or more, acquire.sys
-//!   y = (slot of rank 0 + slot of rank 1 + ..), in f32 and in this order, on every rank
+//!   all-reduce     y = (slot of rank 0 + slot of rank 1 + ..), in f32 and in this order, on every rank
+//!   all-gather     y = [slot of rank 0 | slot of rank 1 | ..]
 //! ```
 //!
 //! A message crosses NVLink once, by stores, which nobody waits for; loads of a peer's memory would
@@ -22,4 +24,4 @@
 mod kernel;
 mod operations;
 
-pub use operations::AllReduce;
+pub use operations::Communicator;
