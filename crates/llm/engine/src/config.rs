@@ -61,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) family: Family,
     pub(crate) hidden: usize,
     pub(crate) vocabulary: usize,
+    /// Rows of the head: the vocabulary, or a rank's part of it.
+    pub(crate) head_rows: usize,
     pub(crate) layers: Vec<Mixer>,
     pub(crate) heads: u32,
     pub(crate) key_heads: u32,
@@ -149,10 +151,12 @@ impl Config {
         let experts = (family == Family::Qwen35Moe).then(|| Experts::read(text)).transpose()?;
         // A flag of a VL model stands at the root.
         let is_tied = text.flag_or("tie_word_embeddings", root.flag_or("tie_word_embeddings", false));
+        let vocabulary = text.number("vocab_size")? as usize;
         Ok(Self {
             family,
             hidden: hidden as usize,
-            vocabulary: text.number("vocab_size")? as usize,
+            vocabulary,
+            head_rows: vocabulary,
             layers: layers(text, is_qwen_3_5)?,
             heads,
             key_heads,

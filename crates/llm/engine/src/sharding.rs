@@ -1,13 +1,14 @@
 //! Tensor parallelism: which part of each tensor a rank has.
 //!
 //! ```text
-//! rows       q, k, v, gate, up, qkv, z, b, a and their vectors: whole heads or columns of the MLP
+//! rows       q, k, v, gate, up, qkv, z, b, a and their vectors: whole heads or columns of the MLP; lm_head
 //! columns    o, out, down: what the rank's rows of the others produce
-//! whole      embedding, head, norms, router, MTP's fc
+//! whole      embedding, also as a head, norms, router, MTP's fc
 //! ```
 //!
 //! A rank's attention, delta rule or MLP gives a part of the sum that all ranks add to the residual
-//! stream. A head of keys that more ranks use than there are such heads is on each of them.
+//! stream. A head of keys that more ranks use than there are such heads is on each of them. The logits of all
+//! ranks are gathered on each.
 
 use std::ops::Range;
 
@@ -82,7 +83,10 @@ impl Sharding {
                 ..experts
             })
         };
+        // A head that is the embedding, and a vocabulary that cannot be divided, are on each rank.
+        let divides_head = !config.is_tied && config.vocabulary.is_multiple_of(self.ranks);
         Ok(Config {
+            head_rows: if divides_head { config.vocabulary / self.ranks } else { config.vocabulary },
             heads: share("heads", config.heads)?,
             key_heads: key_heads?,
             intermediate: share("columns of the MLP", config.intermediate)?,
@@ -104,6 +108,7 @@ impl Sharding {
         match name.rsplit('.').next().unwrap_or_default() {
             "q_proj" | "gate_proj" | "up_proj" | "in_proj_z" | "in_proj_b" | "in_proj_a" | "A_log"
             | "dt_bias" => Some(even(0)),
+            "lm_head" => (shape[0] < self.config.vocabulary).then(|| even(0)),
             "o_proj" | "out_proj" | "down_proj" => Some(even(last)),
             "k_proj" | "v_proj" => {
                 let extent = (self.config.key_heads * self.config.head_dim) as usize;

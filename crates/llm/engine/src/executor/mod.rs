@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 
 use warpwright::prelude::bf16;
 use warpwright::runtime::{Buffer, Device, Stream};
-use warpwright_kernels::all_reduce::AllReduce;
 use warpwright_kernels::attention::PagedCache;
+use warpwright_kernels::communicator::Communicator;
 use warpwright_kernels::operations::Operations;
 use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
 
@@ -72,8 +72,9 @@ impl Engine {
         if limits.drafts > 0 {
             config = config.with_mtp()?;
         }
-        let load =
-            |device: &Device, all_reduce| load(checkpoint, &config, (device, all_reduce), data_type, limits);
+        let load = |device: &Device, communicator| {
+            load(checkpoint, &config, (device, communicator), data_type, limits)
+        };
         let executor = match devices {
             [device] => load(device, None)?,
             devices => Box::new(TensorParallel::load(devices, load)?),
@@ -121,7 +122,7 @@ impl Executor for Engine {
 fn load(
     checkpoint: &Checkpoint,
     config: &Config,
-    on: (&Device, Option<AllReduce>),
+    on: (&Device, Option<Communicator>),
     data_type: DataType,
     limits: Limits,
 ) -> Result<Box<dyn Drafting>> {
@@ -169,7 +170,7 @@ struct Model<T> {
     cache: PagedCache,
     /// What the operations of a pass cost, for plans.
     costs: Option<Vec<Cost>>,
-    all_reduce: Option<AllReduce>,
+    communicator: Option<Communicator>,
 }
 
 /// A step whose outputs have not been read.
@@ -185,11 +186,11 @@ impl<T: Number> ModelExecutor<T> {
     fn load(
         (checkpoint, format): (&Checkpoint, Option<Format>),
         config: &Config,
-        (device, all_reduce): (&Device, Option<AllReduce>),
+        (device, communicator): (&Device, Option<Communicator>),
         limits: Limits,
     ) -> Result<Self> {
-        let rank = |all: &AllReduce| Sharding::new(config, all.rank() as usize, all.ranks() as usize);
-        let sharding = all_reduce.as_ref().map(rank);
+        let rank = |all: &Communicator| Sharding::new(config, all.rank() as usize, all.ranks() as usize);
+        let sharding = communicator.as_ref().map(rank);
         let config = &sharding.as_ref().map_or(Ok(config.clone()), Sharding::of_rank)?;
         let mut check = Loader::checking(checkpoint, format)?.sharded(sharding.clone());
         build::<T>(config, &mut check)?;
@@ -197,13 +198,13 @@ impl<T: Number> ModelExecutor<T> {
         device.check_memory(bytes)?;
         let mut loader = Loader::loading(checkpoint, device, format).sharded(sharding);
         let decoder = build::<T>(config, &mut loader)?;
-        Self::new(decoder, config, (device, all_reduce), limits)
+        Self::new(decoder, config, (device, communicator), limits)
     }
 
     fn new(
         decoder: Decoder<T>,
         config: &Config,
-        (device, all_reduce): (&Device, Option<AllReduce>),
+        (device, communicator): (&Device, Option<Communicator>),
         limits: Limits,
     ) -> Result<Self> {
         let capacity = limits.capacity(config)?;
@@ -223,7 +224,7 @@ impl<T: Number> ModelExecutor<T> {
             last: device.zeros(slots)?,
             cache,
             costs: None,
-            all_reduce,
+            communicator,
         };
         Ok(Self {
             stream: device.stream()?,
@@ -308,10 +309,10 @@ impl<T: Number> Model<T> {
         batch: &'l Batch,
         kept: Option<&'l mut Vec<Projected<T>>>,
     ) -> Parts<'l, T> {
-        let Self { decoder, caches, memory, floats, rotations, last, cache, costs, all_reduce } = self;
-        let (cache, costs, all_reduce) = (*cache, costs.as_mut(), all_reduce.as_ref());
+        let Self { decoder, caches, memory, floats, rotations, last, cache, costs, communicator } = self;
+        let (cache, costs, communicator) = (*cache, costs.as_mut(), communicator.as_ref());
         let pass =
-            Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs, all_reduce };
+            Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs, communicator };
         (pass, decoder, last, caches)
     }
 

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use warpwright::runtime::Device;
-use warpwright_kernels::all_reduce::AllReduce;
+use warpwright_kernels::communicator::Communicator;
 use warpwright_llm_step::{Capacity, Executor, ExecutorError, Output, Slot, Step, Token};
 
 use super::drafts::Drafting;
@@ -43,12 +43,12 @@ impl TensorParallel {
     /// Loads the part of each device, all at the same time.
     pub(super) fn load(
         devices: &[Device],
-        load: impl Fn(&Device, Option<AllReduce>) -> Result<Box<dyn Drafting>> + Sync,
+        load: impl Fn(&Device, Option<Communicator>) -> Result<Box<dyn Drafting>> + Sync,
     ) -> Result<Self> {
-        let ranks = AllReduce::of_devices(devices)?;
+        let ranks = Communicator::of_devices(devices)?;
         let load = &load;
         let loaded: Vec<_> = thread::scope(|scope| {
-            let start = |(device, all_reduce)| scope.spawn(move || load(device, Some(all_reduce)));
+            let start = |(device, communicator)| scope.spawn(move || load(device, Some(communicator)));
             let threads: Vec<_> = devices.iter().zip(ranks).map(start).collect();
             threads
                 .into_iter()

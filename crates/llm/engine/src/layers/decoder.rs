@@ -159,14 +159,38 @@ impl<T: Number> Decoder<T> {
         logits: &mut Buffer<f32>,
     ) -> Result<()> {
         let Some(tokens) = tokens else {
-            return self.head().store_of_normalized(pass, &self.norm, x, logits);
+            return self.logits_of_rows(pass, x, logits);
         };
         let hidden = self.embedding.k;
         let mut rows = pass.memory.take(tokens.len() * hidden as usize)?;
         pass.operations.gather_rows(pass.stream, (x, hidden), (tokens, 0), &mut rows)?;
         pass.note("rows of logits", 2 * rows.bytes(), 0);
-        self.head().store_of_normalized(pass, &self.norm, &rows, logits)?;
+        self.logits_of_rows(pass, &rows, logits)?;
         pass.memory.give(rows);
+        Ok(())
+    }
+
+    fn logits_of_rows(&self, pass: &mut Pass<'_, T>, x: &Buffer<T>, logits: &mut Buffer<f32>) -> Result<()> {
+        self.gather_logits(pass, logits, |pass, logits| {
+            self.head().store_of_normalized(pass, &self.norm, x, logits)
+        })
+    }
+
+    /// The logits of the whole vocabulary; `multiply` makes those of the rows of the head.
+    fn gather_logits(
+        &self,
+        pass: &mut Pass<'_, T>,
+        logits: &mut Buffer<f32>,
+        multiply: impl FnOnce(&mut Pass<'_, T>, &mut Buffer<f32>) -> Result<()>,
+    ) -> Result<()> {
+        let (rows, vocabulary) = (self.head().n, self.embedding.n);
+        let Some(communicator) = pass.communicator.filter(|_| rows < vocabulary) else {
+            return multiply(pass, logits);
+        };
+        let mut part = pass.floats.take(logits.len() / vocabulary as usize * rows as usize)?;
+        multiply(pass, &mut part)?;
+        communicator.all_gather(pass.operations, pass.stream, (&part, rows), logits)?;
+        pass.floats.give(part);
         Ok(())
     }
 
@@ -181,6 +205,8 @@ impl<T: Number> Decoder<T> {
         normalized: &Buffer<T>,
         logits: &mut Buffer<f32>,
     ) -> Result<()> {
-        self.head().apply_to(pass, normalized, (logits, Epilogue::Store))
+        self.gather_logits(pass, logits, |pass, logits| {
+            self.head().apply_to(pass, normalized, (logits, Epilogue::Store))
+        })
     }
 }

@@ -104,13 +104,13 @@ impl<T: Number> MixtureOfExperts<T> {
 
         let (shared, gates) = (self.shared.apply(pass, x)?, self.shared_gate.apply(pass, x)?);
         let experts = SharedExpert { columns: self.hidden };
-        match pass.all_reduce {
+        match pass.communicator {
             None => experts.launch(pass.on(), (&routed, &shared, &gates), residual)?,
-            Some(all_reduce) => {
+            Some(communicator) => {
                 let mut part = pass.memory.take(x.len())?;
                 pass.stream.fill_zero(&mut part)?;
                 experts.launch(pass.on(), (&routed, &shared, &gates), &mut part)?;
-                all_reduce.add(pass.operations, pass.stream, &part, residual)?;
+                communicator.all_reduce_add(pass.operations, pass.stream, &part, residual)?;
                 pass.memory.give(part);
             }
         }

@@ -109,11 +109,11 @@ impl<T: Number> Linear<T> {
 
     /// x += y of the rows of `input`. Ranks have columns of the weights, and add the y of all.
     pub(crate) fn add_to(&self, pass: &mut Pass<'_, T>, input: &Buffer<T>, x: &mut Buffer<T>) -> Result<()> {
-        let Some(all_reduce) = pass.all_reduce else {
+        let Some(communicator) = pass.communicator else {
             return self.apply_to(pass, input, (x, Epilogue::Add));
         };
         let part = self.apply(pass, input)?;
-        all_reduce.add(pass.operations, pass.stream, &part, x)?;
+        communicator.all_reduce_add(pass.operations, pass.stream, &part, x)?;
         pass.memory.give(part);
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 use warpwright::runtime::{Buffer, Device, Storable, Stream};
-use warpwright_kernels::all_reduce::AllReduce;
 use warpwright_kernels::attention::PagedCache;
+use warpwright_kernels::communicator::Communicator;
 use warpwright_kernels::operations::Operations;
 
 use super::{Batch, Cost};
@@ -66,8 +66,8 @@ pub(crate) struct Pass<'l, T> {
     pub(crate) kept: Option<&'l mut Vec<Projected<T>>>,
     /// What operations cost, if that is wanted.
     pub(crate) costs: Option<&'l mut Vec<Cost>>,
-    /// What sums over the ranks of tensor parallelism; `None`: the device has the whole model.
-    pub(crate) all_reduce: Option<&'l AllReduce>,
+    /// Collective operations of the ranks of tensor parallelism; `None`: the device has the whole model.
+    pub(crate) communicator: Option<&'l Communicator>,
 }
 
 impl<'l, T: Number> Pass<'l, T> {

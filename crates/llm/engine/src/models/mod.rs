@@ -35,7 +35,7 @@ fn decoder<T: Number>(
     let embedding = Linear::exact(loader, &[("embed_tokens.weight", vocabulary)], hidden)?;
     let of_head = if config.is_tied { "embed_tokens.weight" } else { "lm_head.weight" };
     let is_stored = !config.is_tied || loader.format.is_some();
-    let head = is_stored.then(|| Linear::new(loader, &[(of_head, vocabulary)], hidden)).transpose()?;
+    let head = is_stored.then(|| Linear::new(loader, &[(of_head, config.head_rows)], hidden)).transpose()?;
     if config.is_tied {
         loader.ignore("lm_head.weight");
     }
