@@ -35,10 +35,14 @@ impl DeviceOptions {
         }
     }
 
+    /// The name of the device.
+    pub(crate) fn name(&self) -> &str {
+        if self.device.is_empty() { "auto" } else { &self.device }
+    }
+
     /// Opens the device.
     pub(crate) fn open(&self) -> Result<Device> {
-        let name = if self.device.is_empty() { "auto" } else { &self.device };
-        Device::with_schedule(name, self.schedule).context("cannot open the device")
+        Device::with_schedule(self.name(), self.schedule).context("cannot open the device")
     }
 }
 

@@ -1,5 +1,6 @@
 //! `warpwright bench`: times a kernel, or the emulator.
 
+mod all_reduce;
 mod emulator;
 mod launch;
 pub(crate) mod list;
@@ -53,6 +54,7 @@ pub(crate) struct Bench {
 /// What is timed.
 #[derive(Clone, Debug)]
 enum What {
+    AllReduce(all_reduce::AllReduceBench),
     Emulator(emulator::EmulatorBench),
     Launch,
     List(PathBuf),
@@ -62,6 +64,10 @@ enum What {
 impl FromArgMatches for What {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand_name() {
+            Some("all-reduce") => {
+                let matches = matches.subcommand_matches("all-reduce").expect("it is the subcommand");
+                all_reduce::AllReduceBench::from_arg_matches(matches).map(Self::AllReduce)
+            }
             Some("emulator") => {
                 let matches = matches.subcommand_matches("emulator").expect("it is the subcommand");
                 emulator::EmulatorBench::from_arg_matches(matches).map(Self::Emulator)
@@ -84,6 +90,8 @@ impl FromArgMatches for What {
 
 impl Subcommand for What {
     fn augment_subcommands(command: Command) -> Command {
+        let all_reduce = all_reduce::AllReduceBench::augment_args(Command::new("all-reduce"))
+            .about("Time an all-reduce on several GPUs of this host");
         let emulator = emulator::EmulatorBench::augment_args(Command::new("emulator"))
             .about("Time the emulator on this machine");
         let launch =
@@ -92,7 +100,8 @@ impl Subcommand for What {
         let list = Command::new("list")
             .about("Time each line of a file, a kernel and its options, and print the mean ratio to the baseline")
             .arg(file.help("File with a kernel and its options on each line; # begins a comment"));
-        KernelChoice::augment_subcommands(command).subcommand(emulator).subcommand(launch).subcommand(list)
+        let command = KernelChoice::augment_subcommands(command).subcommand(all_reduce);
+        command.subcommand(emulator).subcommand(launch).subcommand(list)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -100,7 +109,7 @@ impl Subcommand for What {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        ["emulator", "launch", "list"].contains(&name) || KernelChoice::has_subcommand(name)
+        ["all-reduce", "emulator", "launch", "list"].contains(&name) || KernelChoice::has_subcommand(name)
     }
 }
 
@@ -125,6 +134,7 @@ struct Measured {
 impl Bench {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         match &self.what {
+            What::AllReduce(options) => all_reduce::run(options, self.device.name(), self.batches, output),
             What::Emulator(options) => emulator::run(options, output),
             What::Launch => launch::run(&self.device.open()?, output),
             What::List(file) => list::run(self, file, output),
