@@ -70,6 +70,17 @@ fn every_form_at_every_length() {
     }
 }
 
+/// A matrix without elements has strides of zero, and nothing overlaps in it.
+#[test]
+fn no_queries_in_any_layout() -> Result<(), Box<dyn std::error::Error>> {
+    let device = hopper(Schedule::Latest)?;
+    for layout in ["rows", "heads"] {
+        let settings = [("layout", layout), ("queries", "0"), ("keys", "3"), ("heads", "2")];
+        SUITE.expect_right(SUITE.named("attention"), &device, &settings);
+    }
+    Ok(())
+}
+
 /// Options of the kernel for e4m3, each with the lengths in turn.
 const FP8_FORMS: &[&[(&str, &str)]] = &[
     &[],
