@@ -4,7 +4,7 @@ use std::f32::consts::{LN_2, LOG2_E};
 
 use super::exponential::{E, power};
 use super::logarithm::{ln_1p_finite, ln_1p_moderate};
-use super::{exp2_normal, odd_above, odd_below, reciprocal, square_root};
+use super::{exp2_normal, odd_above, reciprocal, square_root};
 use crate::math::polynomial::polynomial;
 use crate::value::Reg;
 
@@ -21,7 +21,9 @@ pub(crate) fn tanh(x: Reg<f32>) -> Reg<f32> {
     let power = exp2_normal(magnitude * (2.0 * LOG2_E));
     let large = reciprocal(power + 1.0).mul_add(-2.0, 1.0).copysign(x);
     let s = x * x;
-    let small = odd_below(x, s, polynomial(s, &TANH));
+    // `odd_below` with its products in the order that leaves x for last: 4 % faster on an H200, where
+    // the loop of `xtask math speed` is limited by more than its number of instructions.
+    let small = x.mul_add(s.mul_add(polynomial(s, &TANH), 0.0), x);
     magnitude.lt(0.55).select(small, large)
 }
 
