@@ -56,6 +56,7 @@ pub mod bits;
 pub mod block;
 pub mod bulk;
 pub mod cluster;
+pub mod cluster_launch;
 pub mod comparison;
 pub mod composite;
 pub mod contraction;

@@ -97,6 +97,8 @@ features! {
     WideVectors "256-bit loads and stores", (10, 0);
     /// Minimum and maximum of three floats: sm_100.
     ThreeInputMinimum "the minimum and maximum of three floats", (10, 0);
+    /// Canceling clusters that have not started (`clusterlaunchcontrol`): sm_100.
+    ClusterLaunchControl "canceling clusters that have not started (clusterlaunchcontrol)", (10, 0);
     /// Tensor memory and what computes in it (`tcgen05`): sm_100a.
     TensorMemory "tensor memory (tcgen05)", (10, 0);
     /// Tensor copies of single rows (`.tile::gather4`, `.tile::scatter4`): sm_100a.

@@ -8,6 +8,7 @@ use warpwright_lang::access::Scope;
 use warpwright_lang::atomic::Atomicity;
 use warpwright_lang::bulk::{self, BulkReduction};
 use warpwright_lang::cluster::{AsyncReduction, cluster_sync};
+use warpwright_lang::cluster_launch::CancelResponses;
 use warpwright_lang::conversion::{Rounding, Saturate};
 use warpwright_lang::element::{Element, b1x32, bf16x2, e4m3, tf32, u16x2};
 use warpwright_lang::mbarrier::{Arrival, Mbarrier, Mbarriers, PhaseEnd, RemoteMbarrier};
@@ -245,6 +246,7 @@ const ANYWHERE: &[Misuse] = misuses! {
     };
     BlockScaledMma::new(FOUR_BITS, BlockScales { block: 64, ..BlockScales::MX });
     narrow_product(1, 0);
+    CancelResponses::new(2).at(2);
     narrow_product(2, 1);
     Wmma::<f64>::new([16, 16, 16], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor);
     Wmma::<b1x32>::new([8, 8, 128], WmmaLayout::RowMajor, WmmaLayout::RowMajor);
@@ -302,6 +304,7 @@ const TOO_NEW: &[Misuse] = misuses! {
     wait_tensor_loads();
     tma::scatter4(map(), 0, [0; 4], tile::<f32>());
     BlockScaledMma::new(FOUR_BITS, BlockScales::NVFP4);
+    CancelResponses::new(1).at(0).try_cancel(Mbarrier::new());
 };
 
 /// What sm_120a has not, although it is later than sm_100a.

@@ -9,7 +9,7 @@ use warpwright::lang::element::bf16;
 use warpwright::runtime::{Device, ptx};
 use warpwright_harness::{DynWorkload, Prepared, Result, Setup};
 use warpwright_lessons::blackwell::{
-    core_matrices, nvfp4, pair, persistent, scalar, specialized, stages, swizzled, tma_store,
+    core_matrices, launch_control, nvfp4, pair, persistent, scalar, specialized, stages, swizzled, tma_store,
 };
 use warpwright_lessons::error::LessonError;
 use warpwright_testing::one_in;
@@ -156,6 +156,7 @@ fn texts(capability: &'static Capability) -> Vec<(&'static str, String)> {
         "v6" persistent::Persistent { group: 1, element };
         "grouped" persistent::Persistent { group: 8, element };
         "tma-store" tma_store::TmaStored { group: 8, element };
+        "launch-control" launch_control::LaunchControlled { group: 8, element };
         "nvfp4" nvfp4::Nvfp4;
     }
 }

@@ -42,6 +42,7 @@ pub mod prelude {
     };
     pub use warpwright_lang::bulk::{BulkReduction, bulk_commit, bulk_wait, bulk_wait_read};
     pub use warpwright_lang::cluster::*;
+    pub use warpwright_lang::cluster_launch::*;
     pub use warpwright_lang::comparison::FloatClass;
     pub use warpwright_lang::composite::*;
     pub use warpwright_lang::contraction::{forbid_contraction, strict};

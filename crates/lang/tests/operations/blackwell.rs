@@ -2,6 +2,7 @@
 
 use half::bf16;
 use warpwright_arch::DataType::{self, E2m1, E4m3};
+use warpwright_lang::cluster_launch::CancelResponses;
 use warpwright_lang::element::{Element, e4m3};
 use warpwright_lang::mbarrier::Mbarrier;
 use warpwright_lang::shared::dynamic_shared_aligned;
@@ -156,4 +157,13 @@ pub(crate) const CASES: &[Case] = cases! {
         tma::Load::gather4(map(), 0, [3, 1, 4, 1]).prefetch();
     "sm_100a" "mov.b64 cvta.param.u64 mov.u32 cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group":
         tma::scatter4(map(), x::<u32>(), [3, 1, 4, 2], tile::<bf16>());
+    "sm_100a" "mov.u32 mov.u32 clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128":
+        CancelResponses::new(2).at(1).try_cancel(Mbarrier::new());
+    "sm_100a" "mov.u32 mov.u32 \
+              clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128":
+        CancelResponses::new(2).at(1).try_cancel_multicast(Mbarrier::new());
+    "sm_100a" "mov.u32 ld.shared.b128 clusterlaunchcontrol.query_cancel.is_canceled.pred.b128":
+        CancelResponses::new(2).at(0).query().is_canceled();
+    "sm_100a" "mov.u32 ld.shared.b128 clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128":
+        CancelResponses::new(2).at(0).query().first_block_idx();
 };

@@ -211,7 +211,6 @@ const LACKING: &[(&str, &[&str])] = &[
         ],
     ),
     ("memory that several GPUs hold together", &["multimem.ld_reduce", "multimem.red", "multimem.st"]),
-    ("CTAs that take the work of others which have not started", &["clusterlaunchcontrol"]),
 ];
 
 /// What an instruction is, for counting: its first word, with the next of those that stand for

@@ -14,6 +14,7 @@
 //! | `v6` | [`persistent`] | persistent CTAs, two accumulators, an epilogue beside the main loop |
 //! | `grouped` | [`persistent`] | tiles in groups of rows |
 //! | `tma-store` | [`tma_store`] | C through shared memory, by TMA |
+//! | `launch-control` | [`launch_control`] | tiles from the GPU, by cluster launch control |
 //!
 //! [`nvfp4`] multiplies elements of 4 bits with scales, the workload `blackwell-nvfp4`.
 //!
@@ -23,6 +24,7 @@
 //! `ptxas` assembles them.
 
 pub mod core_matrices;
+pub mod launch_control;
 pub mod nvfp4;
 mod nvfp4_workload;
 pub mod pair;

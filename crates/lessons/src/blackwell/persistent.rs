@@ -54,7 +54,7 @@ impl<T: GemmOutput> Persistent<T> {
     /// any number of pairs.
     #[kernel]
     pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut Global<T>, m: u32, n: u32, k: u32) {
-        let (tile_m, tile_n) = TILE;
+        launch::threads(THREADS);
         let main_loop = MainLoop::<T>::new((a, b), (m, n, k), self.group);
         let (warp, lane) = ((thread_idx().x / 32).shuffle(0), thread_idx().x % 32);
         let product = main_loop.begin(warp);
@@ -72,16 +72,22 @@ impl<T: GemmOutput> Persistent<T> {
             let quarter = warp % 4 * 32;
             let mut tiles = constant(0u32);
             for tile in (main_loop.first..main_loop.scheduler.tiles()).step_by(main_loop.pairs) {
-                let (row, column) = main_loop.scheduler.tile(tile);
-                let row = (row * CTAS + main_loop.rank) * tile_m + quarter + lane;
+                let (row, column) = main_loop.corner(tile);
                 let d = main_loop.wait_product(product, tiles);
-                store_row(c, (m, n), d.row(quarter), (row, column * tile_n));
+                store_row(c, (m, n), d.row(quarter), (row + quarter + lane, column));
                 main_loop.release_product(tiles, lane);
                 tiles = tiles + 1;
             }
         }
         main_loop.end(product, warp);
     }
+}
+
+/// What a pair multiplies.
+pub(super) struct Operands {
+    mma: TensorCoreMma,
+    a: MatrixOperand,
+    b: MatrixOperand,
 }
 
 /// What the roles of a persistent pair share: the stages, the accumulators, and their barriers.
@@ -94,7 +100,7 @@ pub(super) struct MainLoop<T> {
     full_d: Mbarriers,
     empty_d: Mbarriers,
     pub(super) scheduler: TileScheduler,
-    k_blocks: Reg<u32>,
+    pub(super) k_blocks: Reg<u32>,
     /// This CTA's rank in the pair.
     pub(super) rank: Reg<u32>,
     /// The first tile of this pair, and the number of pairs.
@@ -109,7 +115,6 @@ impl<T: GemmOutput> MainLoop<T> {
         (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
         group: u32,
     ) -> Self {
-        launch::threads(THREADS);
         launch::blocks_per_sm(1);
         launch::cluster(CTAS, 1, 1);
         let (tile_m, tile_n) = TILE;
@@ -130,6 +135,12 @@ impl<T: GemmOutput> MainLoop<T> {
             first: block_idx().x / CTAS,
             pairs: grid_dim().x / CTAS,
         }
+    }
+
+    /// The row and the column in C of this CTA's part of a tile.
+    pub(super) fn corner(&self, tile: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
+        let (row, column) = self.scheduler.tile(tile);
+        ((row * CTAS + self.rank) * TILE.0, column * TILE.1)
     }
 
     /// Initializes the barriers and allocates the accumulators.
@@ -156,49 +167,64 @@ impl<T: GemmOutput> MainLoop<T> {
         TensorMemory::at(holder)
     }
 
-    /// The thread that loads: this CTA's part of every k-block of every tile.
+    /// The thread that loads: this CTA's part of every tile.
     pub(super) fn load(&self, a: &TensorMap, b: &TensorMap) {
-        let ((tile_m, tile_n), half_n) = (TILE, TILE.1 / CTAS);
         let mut loads = constant(0u32);
         for tile in (self.first..self.scheduler.tiles()).step_by(self.pairs) {
-            let (row, column) = self.scheduler.tile(tile);
-            let (row, column) = ((row * CTAS + self.rank) * tile_m, column * tile_n + self.rank * half_n);
-            for k_block in 0..self.k_blocks {
-                let (stage, parity) = (loads % STAGES, loads / STAGES % 2);
-                let (full, depth) = (self.full.at(stage).at_rank(0), k_block * DEPTH);
-                self.empty.at(stage).wait_parity(parity ^ 1);
-                full.arrive_and_expect(self.a_tiles.bytes() + self.b_tiles.bytes());
-                let (a, b) = (tma::Load::new(*a, [depth, row]), tma::Load::new(*b, [depth, column]));
-                a.group(CtaGroup::Two).start(self.a_tiles.at(stage), full);
-                b.group(CtaGroup::Two).start(self.b_tiles.at(stage), full);
-                loads = loads + 1;
-            }
+            self.load_tile((a, b), tile, loads);
+            loads = loads + self.k_blocks;
+        }
+    }
+
+    /// Loads this CTA's part of every k-block of a tile, after `loads` k-blocks of others.
+    pub(super) fn load_tile(&self, (a, b): (&TensorMap, &TensorMap), tile: Reg<u32>, loads: Reg<u32>) {
+        let (row, column) = self.corner(tile);
+        let column = column + self.rank * (TILE.1 / CTAS);
+        for k_block in 0..self.k_blocks {
+            let load = loads + k_block;
+            let (stage, parity) = (load % STAGES, load / STAGES % 2);
+            let (full, depth) = (self.full.at(stage).at_rank(0), k_block * DEPTH);
+            self.empty.at(stage).wait_parity(parity ^ 1);
+            full.arrive_and_expect(self.a_tiles.bytes() + self.b_tiles.bytes());
+            let (a, b) = (tma::Load::new(*a, [depth, row]), tma::Load::new(*b, [depth, column]));
+            a.group(CtaGroup::Two).start(self.a_tiles.at(stage), full);
+            b.group(CtaGroup::Two).start(self.b_tiles.at(stage), full);
         }
     }
 
     /// The thread that multiplies: every tile into the accumulators in turn.
     pub(super) fn multiply(&self, product: TensorMemory) {
-        let mma = mma::<T>(CtaGroup::Two);
-        let (a_operand, b_operand) =
-            (mma.a_operand(self.a_tiles.tensor()), mma.b_operand(self.b_tiles.tensor()));
-        let (mut loads, mut tiles) = (constant(0u32), constant(0u32));
+        let operands = self.operands();
+        let mut tiles = constant(0u32);
         for _ in (self.first..self.scheduler.tiles()).step_by(self.pairs) {
-            let (buffer, parity) = (tiles % BUFFERS, tiles / BUFFERS % 2);
-            // The epilogue has loaded what the buffer held.
-            self.empty_d.at(buffer).wait_parity(parity ^ 1);
-            tensor_fence_after_sync();
-            for k_block in 0..self.k_blocks {
-                let (stage, parity) = (loads % STAGES, loads / STAGES % 2);
-                self.full.at(stage).wait_parity(parity);
-                let (at, d) = ((All, All, stage), product.column(buffer * TILE.1));
-                let accumulate = Accumulate::If(k_block.ne(0));
-                mma.issue(d, &a_operand.slice(at), &b_operand.slice(at), accumulate);
-                commit_tensor_core_to(CtaGroup::Two, self.empty.at(stage), BOTH);
-                loads = loads + 1;
-            }
-            commit_tensor_core_to(CtaGroup::Two, self.full_d.at(buffer), BOTH);
+            self.multiply_tile(product, &operands, tiles);
             tiles = tiles + 1;
         }
+    }
+
+    /// The MMA, and A and B in the stages.
+    pub(super) fn operands(&self) -> Operands {
+        let mma = mma::<T>(CtaGroup::Two);
+        Operands { a: mma.a_operand(self.a_tiles.tensor()), b: mma.b_operand(self.b_tiles.tensor()), mma }
+    }
+
+    /// Multiplies this pair's tile number `tiles`.
+    pub(super) fn multiply_tile(&self, product: TensorMemory, operands: &Operands, tiles: Reg<u32>) {
+        let Operands { mma, a, b } = operands;
+        let (buffer, parity) = (tiles % BUFFERS, tiles / BUFFERS % 2);
+        // The epilogue has loaded what the buffer held.
+        self.empty_d.at(buffer).wait_parity(parity ^ 1);
+        tensor_fence_after_sync();
+        for k_block in 0..self.k_blocks {
+            let load = tiles * self.k_blocks + k_block;
+            let (stage, parity) = (load % STAGES, load / STAGES % 2);
+            self.full.at(stage).wait_parity(parity);
+            let (at, d) = ((All, All, stage), product.column(buffer * TILE.1));
+            let accumulate = Accumulate::If(k_block.ne(0));
+            mma.issue(d, &a.slice(at), &b.slice(at), accumulate);
+            commit_tensor_core_to(CtaGroup::Two, self.empty.at(stage), BOTH);
+        }
+        commit_tensor_core_to(CtaGroup::Two, self.full_d.at(buffer), BOTH);
     }
 
     /// A warp of the epilogue waits for the accumulator of this pair's tile number `tiles`.

@@ -11,6 +11,7 @@ use warpwright_harness::{OptionValue, Result};
 use warpwright_kernels::gemm::GemmOutput;
 
 use super::core_matrices::{self, CoreMatrices};
+use super::launch_control::LaunchControlled;
 use super::pair::{self, Pair};
 use super::persistent::Persistent;
 use super::scalar::Scalar;
@@ -46,6 +47,8 @@ pub(crate) enum BlackwellStep {
     Grouped,
     /// C stored by TMA.
     TmaStore,
+    /// Tiles of clusters that have not started.
+    LaunchControl,
 }
 
 /// Rows of tiles per rasterization group in the last steps.
@@ -90,7 +93,9 @@ pub(super) struct Step<T> {
 
 impl<T: GemmOutput> Step<T> {
     pub(super) fn new(chosen: BlackwellStep) -> Result<Self> {
-        use BlackwellStep::{Grouped, Scalar as ByThreads, TmaStore, V1a, V1b, V2a, V2b, V3, V4, V5, V6};
+        use BlackwellStep::{
+            Grouped, LaunchControl, Scalar as ByThreads, TmaStore, V1a, V1b, V2a, V2b, V3, V4, V5, V6,
+        };
         let element = PhantomData;
         let (tile_m, tile_n) = TILE;
         let of_cta = || Boxes::Tiles([tile_m, tile_n].map(|rows| tile::<T>(rows, DEPTH)));
@@ -121,9 +126,12 @@ impl<T: GemmOutput> Step<T> {
             V6 => StepKernel::Maps(Persistent { group: 1, element }.run()?, of_pair()),
             Grouped => StepKernel::Maps(Persistent { group: GROUP, element }.run()?, of_pair()),
             TmaStore => StepKernel::MapsAlone(TmaStored { group: GROUP, element }.run()?, of_pair()),
+            LaunchControl => {
+                StepKernel::MapsAlone(LaunchControlled { group: GROUP, element }.run()?, of_pair())
+            }
         };
         let stays = matches!(chosen, V6 | Grouped | TmaStore);
-        let ctas = if stays || chosen == V5 { pair::CTAS } else { 1 };
+        let ctas = if stays || matches!(chosen, V5 | LaunchControl) { pair::CTAS } else { 1 };
         Ok(Self { kernel, ctas, stays })
     }
 
@@ -156,7 +164,7 @@ impl Boxes {
     }
 }
 
-/// The tensor map of C, which the last step stores in subtiles.
+/// The tensor map of C, which the last steps store in subtiles.
 pub(super) fn map_of_c<T: GemmOutput>(c: &Buffer<T>, (m, n): (u32, u32)) -> Result<TensorMap> {
     Ok(TensorMap::of_tile(c, (m.into(), n.into()), &tile::<T>(ROWS, SUBTILE))?)
 }

@@ -19,8 +19,7 @@ use std::marker::PhantomData;
 
 use warpwright::prelude::*;
 
-use super::pair::CTAS;
-use super::persistent::{BUFFERS, EPILOGUE_WARPS, MainLoop};
+use super::persistent::{BUFFERS, EPILOGUE_WARPS, MainLoop, THREADS};
 use super::{TILE, tile};
 use warpwright_kernels::gemm::GemmOutput;
 
@@ -44,9 +43,9 @@ impl<T: GemmOutput> TmaStored<T> {
     /// any number of pairs.
     #[kernel]
     pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &TensorMap, m: u32, n: u32, k: u32) {
-        let (tile_m, tile_n) = TILE;
+        launch::threads(THREADS);
         let main_loop = MainLoop::<T>::new((a, b), (m, n, k), self.group);
-        let buffers = StoreBuffers::<T>::new(Ok(tile::<T>(ROWS, SUBTILE)), EPILOGUE_WARPS * BUFFERS);
+        let store = TileStore::<T>::new();
         let (warp, lane) = ((thread_idx().x / 32).shuffle(0), thread_idx().x % 32);
         let product = main_loop.begin(warp);
 
@@ -59,43 +58,69 @@ impl<T: GemmOutput> TmaStored<T> {
                 main_loop.multiply(product);
             }
         } else {
-            let quarter = warp % 4 * 32;
             let mut tiles = constant(0u32);
             for tile in (main_loop.first..main_loop.scheduler.tiles()).step_by(main_loop.pairs) {
-                let (row, column) = main_loop.scheduler.tile(tile);
-                let row = (row * CTAS + main_loop.rank) * tile_m + quarter;
-                let d = main_loop.wait_product(product, tiles).row(quarter);
-                for subtile in 0..tile_n / SUBTILE {
-                    let buffer = warp % 4 * BUFFERS + subtile % BUFFERS;
-                    if lane == 0 {
-                        // The store before the previous one has read this buffer.
-                        bulk_wait_read(BUFFERS - 1);
-                    }
-                    sync_warp(ALL_LANES);
-                    let own = buffers.tensor().slice((lane, All, buffer));
-                    for first in (0..SUBTILE).step_by(32) {
-                        let accumulators = d.column(subtile * SUBTILE + first).load::<32>();
-                        wait_tensor_loads();
-                        for part in (0..32).step_by(8) {
-                            let eight =
-                                std::array::from_fn(|i| T::of(accumulators[part as usize + i].bit_cast()));
-                            own.set_vector::<8>(first + part, eight);
-                        }
-                    }
-                    fence_proxy_async_shared();
-                    sync_warp(ALL_LANES);
-                    if lane == 0 {
-                        buffers.store(c, (row, column * tile_n + subtile * SUBTILE), buffer);
-                        bulk_commit();
-                    }
-                }
+                let d = main_loop.wait_product(product, tiles);
+                store.tile(c, d, main_loop.corner(tile), (warp, lane));
                 main_loop.release_product(tiles, lane);
                 tiles = tiles + 1;
             }
-            if lane == 0 {
-                bulk_wait(0);
-            }
+            store.end(lane);
         }
         main_loop.end(product, warp);
+    }
+}
+
+/// The epilogue's way to C: two buffers for each of its warps.
+pub(super) struct TileStore<T> {
+    buffers: StoreBuffers<T>,
+}
+
+#[device]
+impl<T: GemmOutput> TileStore<T> {
+    pub(super) fn new() -> Self {
+        Self { buffers: StoreBuffers::new(Ok(tile::<T>(ROWS, SUBTILE)), EPILOGUE_WARPS * BUFFERS) }
+    }
+
+    /// A warp stores its rows of the accumulator `d` of the tile at `corner`.
+    pub(super) fn tile(
+        &self,
+        c: &TensorMap,
+        d: TensorMemory,
+        corner: (Reg<u32>, Reg<u32>),
+        (warp, lane): (Reg<u32>, Reg<u32>),
+    ) {
+        let quarter = warp % 4 * 32;
+        let d = d.row(quarter);
+        for subtile in 0..TILE.1 / SUBTILE {
+            let buffer = warp % 4 * BUFFERS + subtile % BUFFERS;
+            if lane == 0 {
+                // The store before the previous one has read this buffer.
+                bulk_wait_read(BUFFERS - 1);
+            }
+            sync_warp(ALL_LANES);
+            let own = self.buffers.tensor().slice((lane, All, buffer));
+            for first in (0..SUBTILE).step_by(32) {
+                let accumulators = d.column(subtile * SUBTILE + first).load::<32>();
+                wait_tensor_loads();
+                for part in (0..32).step_by(8) {
+                    let eight = std::array::from_fn(|i| T::of(accumulators[part as usize + i].bit_cast()));
+                    own.set_vector::<8>(first + part, eight);
+                }
+            }
+            fence_proxy_async_shared();
+            sync_warp(ALL_LANES);
+            if lane == 0 {
+                self.buffers.store(c, (corner.0 + quarter, corner.1 + subtile * SUBTILE), buffer);
+                bulk_commit();
+            }
+        }
+    }
+
+    /// Waits until all is stored.
+    pub(super) fn end(&self, lane: Reg<u32>) {
+        if lane == 0 {
+            bulk_wait(0);
+        }
     }
 }

@@ -16,6 +16,7 @@ mod clusters;
 mod copies;
 mod fault;
 mod global_memory;
+mod launch_control;
 mod launches;
 mod mbarriers;
 mod multiplication;
@@ -43,6 +44,7 @@ fn all() -> impl Iterator<Item = &'static Fault> {
         clusters::FAULTS,
         copies::FAULTS,
         global_memory::FAULTS,
+        launch_control::FAULTS,
         launches::FAULTS,
         mbarriers::FAULTS,
         multiplication::FAULTS,

@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 17] = [
     ("Atomic operations", &["atomic"]),
     ("Warps", &["warp"]),
     ("Blocks", &["block"]),
-    ("Clusters", &["cluster", "multicast"]),
+    ("Clusters", &["cluster", "cluster_launch", "multicast"]),
     ("Fences", &["fence"]),
     ("mbarriers", &["mbarrier"]),
     ("Bulk and tensor copies", &["bulk", "tma", "tensor_map", "tensor_map_draft"]),
