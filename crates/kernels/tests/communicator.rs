@@ -161,6 +161,29 @@ fn gathered_rows_are_those_of_all_ranks() {
 }
 
 #[test]
+fn a_rank_that_aborts_ends_the_waits_of_the_others() {
+    let devices = peers(2);
+    let communicators = Communicator::of_devices(&devices).expect("peers");
+    let rank = |rank: usize| {
+        let (device, communicator) = (&devices[rank], &communicators[rank]);
+        let (operations, stream) = (Operations::new(device), device.stream().expect("a stream"));
+        let x = device.zeros::<f32>(5000).expect("it fits");
+        let mut y = device.zeros(5000).expect("it fits");
+        // The second rank makes one call only.
+        for call in 0..4 {
+            if rank == 1 && call == 1 {
+                return communicator.abort(&operations, &stream).expect("it runs");
+            }
+            communicator.all_reduce(&operations, &stream, &x, &mut y).expect("it ends");
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| rank(0));
+        rank(1);
+    });
+}
+
+#[test]
 fn kernels_assemble_without_spills() {
     let Some(ptxas) = Assembler::from_environment() else { return };
     let devices = peers(2);

@@ -142,6 +142,35 @@ impl CollectiveKernel {
     }
 }
 
+/// Ends the waits of all ranks for one that cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AbortKernel {
+    pub(super) ranks: u32,
+}
+
+/// Rounds that a rank which cannot go on seems to be ahead: more than any rank makes afterwards, and
+/// few enough that the count seems to be later.
+const ROUNDS_AHEAD: u32 = 1 << 30;
+
+impl AbortKernel {
+    /// A thread for each CTA of the other kernel.
+    #[kernel]
+    pub(super) fn run(&self, workspaces: [u64; MAX_RANKS], rank: u32) {
+        launch::threads(THREADS);
+        const { assert!(MAX_CTAS <= THREADS) };
+        let (all, cta) = (&workspaces[..self.ranks as usize], thread_idx().x);
+        if cta < MAX_CTAS {
+            let own = Global::<u32>::from_address_mut(rank_of(all, rank));
+            let round = own.at(cta + MAX_CTAS * self.ranks).load() + ROUNDS_AHEAD;
+            let release = Access::new().ordered(Ordering::Release(Scope::System));
+            for workspace in all {
+                let flags = Global::<u32>::from_address_mut(*workspace);
+                flags.at(cta * self.ranks + rank).store_with(round, release);
+            }
+        }
+    }
+}
+
 #[device]
 impl CollectiveKernel {
     /// Publishes what the CTA has written in the round, and waits for the same of the other ranks.

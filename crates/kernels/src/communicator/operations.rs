@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 
-use super::kernel::{Collective, CollectiveKernel, MAX_CTAS, MAX_RANKS, THREADS, VECTORS, workspace_bytes};
+use super::kernel::{
+    AbortKernel, Collective, CollectiveKernel, MAX_CTAS, MAX_RANKS, THREADS, VECTORS, workspace_bytes,
+};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::rows::RowElement;
 use crate::vector;
@@ -18,7 +20,7 @@ const OPERATION: &str = "a collective operation";
 /// The collective operations of one rank.
 ///
 /// All ranks make the same calls in the same order, each on one stream and from a host thread of its
-/// own. A rank whose calls stop makes the others wait.
+/// own. A rank whose calls stop makes the others wait, unless it [aborts](Self::abort).
 pub struct Communicator {
     rank: u32,
     addresses: [u64; MAX_RANKS],
@@ -123,6 +125,17 @@ impl Communicator {
         }
         expect_length("the result of an all-gather", self.workspaces.len() * x.len(), y.len())?;
         self.launch(operations, stream, Collective::Gather, (x, columns), y)
+    }
+
+    /// Ends the waits of other ranks for this one, which cannot make its next call. Results that they wait
+    /// for hold anything, and the communicators of all ranks are of no further use.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn abort(&self, operations: &Operations, stream: &Stream) -> Result<()> {
+        let kernel = operations.kernel(AbortKernel { ranks: self.ranks() }, AbortKernel::run)?;
+        kernel.launch(stream, 1, (self.addresses, self.rank))?;
+        Ok(())
     }
 
     /// Launches the operation. Vectors do not cross rows of `columns`.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use warpwright::arch::Arch;
+use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::{DataType, Engine, Limits};
 use warpwright_llm_step::{Chunk, Executor, Slot, Step, Tokens};
@@ -120,6 +122,20 @@ fn drafts_change_no_token() {
         tokens.extend(sampled.iter().map(|sampled| sampled.token));
     }
     assert_eq!(tokens[..DECODED], expected.tokens[..DECODED]);
+}
+
+/// Launches that overlap the one before them touch what it uses only after they have waited.
+#[test]
+fn a_step_checks_clean() {
+    let h200 = Arch::named("h200").expect("a known GPU");
+    for data_type in [DataType::F32, DataType::Bf16] {
+        let devices = Device::emulated_peers(h200, Schedule::Random(3), 2).expect("emulators");
+        let devices: Vec<_> = devices.into_iter().map(|device| device.checked().expect("emulated")).collect();
+        let checkpoint = random(&folder("qwen3_5"));
+        let mut engine = Engine::load_parallel(&checkpoint, &devices, data_type, LIMITS).expect("a model");
+        let (sampled, _) = generate(&mut engine, &expected("qwen3_5")[1].prompt, 64, 3);
+        assert_eq!(sampled.len(), 3);
+    }
 }
 
 #[test]

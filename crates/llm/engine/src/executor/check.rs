@@ -13,12 +13,12 @@ fn refuse<V>(reason: String) -> Result<V> {
 }
 
 impl<T: Number> ModelExecutor<T> {
-    pub(super) fn expect_slot(&self, slot: Slot) -> Result<()> {
+    fn expect_slot(&self, slot: Slot) -> Result<()> {
         let slots = self.capacity.slots;
         if slot.0 < slots { Ok(()) } else { refuse(format!("slot {} of {slots} does not exist", slot.0)) }
     }
 
-    /// Refuses chunks that contradict the capacity or each other.
+    /// Refuses copies and chunks that contradict the capacity or each other.
     pub(super) fn check(&self, step: &Step) -> Result<()> {
         let capacity = self.capacity;
         let of_chunk = |chunk: &Chunk| u64::from(chunk.tokens.len()) + u64::from(chunk.draft);
@@ -34,6 +34,8 @@ impl<T: Number> ModelExecutor<T> {
         if slots.len() != step.chunks.len() {
             return refuse("two chunks have the same slot".to_owned());
         }
+        let mut slots = step.copies.iter().flat_map(|copy| [copy.from, copy.to]);
+        slots.try_for_each(|slot| self.expect_slot(slot))?;
         step.chunks.iter().try_for_each(|chunk| self.check_chunk(chunk))
     }
 

@@ -14,7 +14,7 @@
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
-use warpwright_llm_step::{Chunk, Executor, Output, Slot, Token, Tokens};
+use warpwright_llm_step::{Chunk, Executor, Output, Slot, Step, Token, Tokens};
 
 use super::{Model, ModelExecutor, kept_batch, logits};
 use crate::error::Result;
@@ -31,6 +31,10 @@ pub(super) struct Draft {
 
 /// An executor whose drafts can be seen and replaced.
 pub(super) trait Drafting: Executor {
+    /// Refuses a step that contradicts the capacity.
+    fn expect_step(&self, step: &Step) -> Result<()>;
+    /// Ends the waits of other ranks for this one, which has failed.
+    fn abort(&self);
     /// The tokens that follow the last one of a slot, perhaps.
     fn drafted(&self, slot: Slot) -> &[Token];
     /// Replaces them, if the slot has any.
@@ -38,6 +42,17 @@ pub(super) trait Drafting: Executor {
 }
 
 impl<T: Number> Drafting for ModelExecutor<T> {
+    fn expect_step(&self, step: &Step) -> Result<()> {
+        self.check(step)
+    }
+
+    fn abort(&self) {
+        if let Some(communicator) = &self.model.communicator {
+            // A device that is lost cannot end anything.
+            let _ = communicator.abort(&self.operations, &self.stream);
+        }
+    }
+
     fn drafted(&self, slot: Slot) -> &[Token] {
         self.drafts.get(&slot).map_or(&[], |draft| &draft.tokens)
     }

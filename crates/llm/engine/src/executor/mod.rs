@@ -240,8 +240,6 @@ impl<T: Number> ModelExecutor<T> {
 
     /// Copies of state, in order.
     fn copy(&mut self, CopyState { from, to }: CopyState) -> Result<()> {
-        self.expect_slot(from)?;
-        self.expect_slot(to)?;
         self.drafts.remove(&to);
         let (on, slots) = ((&self.operations, &self.stream), (from.0, to.0));
         let Model { decoder, caches, last, .. } = &mut self.model;

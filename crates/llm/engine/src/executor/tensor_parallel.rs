@@ -70,7 +70,7 @@ impl Rank {
             for command in received {
                 // The caller is gone if nobody receives.
                 let is_received = match command {
-                    Command::Submit(step) => of_submit.send(executor.submit(step)).is_ok(),
+                    Command::Submit(step) => of_submit.send(submit(&mut *executor, step)).is_ok(),
                     Command::Wait => of_wait.send(executor.wait()).is_ok(),
                     Command::Propose(slot, tokens) => {
                         executor.propose(slot, &tokens);
@@ -89,6 +89,11 @@ impl Rank {
         // A thread that has ended is found by what it does not answer.
         let _ = self.commands.as_ref().map(|commands| commands.send(command));
     }
+}
+
+/// Submits a step that is not refused. A rank that fails does not keep the others waiting.
+fn submit(executor: &mut dyn Drafting, step: Step) -> Result<(), ExecutorError> {
+    executor.submit(step).inspect_err(|_| executor.abort())
 }
 
 /// The answer of a rank.
@@ -111,8 +116,9 @@ impl Executor for TensorParallel {
     }
 
     fn submit(&mut self, step: Step) -> Result<(), ExecutorError> {
+        self.expect_step(&step).map_err(ExecutorError::new)?;
         self.others.iter().for_each(|rank| rank.send(Command::Submit(step.clone())));
-        let first = self.first.submit(step);
+        let first = submit(&mut *self.first, step);
         let others: Vec<_> = self.others.iter().map(|rank| received(&rank.submitted)).collect();
         first.and(others.into_iter().collect())
     }
@@ -135,6 +141,14 @@ impl Executor for TensorParallel {
 }
 
 impl Drafting for TensorParallel {
+    fn expect_step(&self, step: &Step) -> Result<()> {
+        self.first.expect_step(step)
+    }
+
+    fn abort(&self) {
+        self.first.abort();
+    }
+
     fn drafted(&self, slot: Slot) -> &[Token] {
         self.first.drafted(slot)
     }
