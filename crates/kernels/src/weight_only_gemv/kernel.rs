@@ -155,19 +155,16 @@ impl Gemv {
         self.block_elements() / self.group
     }
 
-    fn words_of_vectors(&self) -> u32 {
-        self.batch * self.vector_words()
-    }
-
     /// Words of shared memory: the stages, the vectors, two times the sums of all warps, and the
     /// sums of tiles.
     fn shared_words(&self) -> u32 {
         let sums_of_tiles = if self.parts == 1 { 0 } else { TILES_OF_PARTS * TILE * self.batch };
-        self.warps * (self.stages * STAGE_WORDS + 2 * SUMS) + self.words_of_vectors() + sums_of_tiles
+        let vectors = self.batch * self.vector_words() + self.words_of_scales();
+        self.warps * (self.stages * STAGE_WORDS + 2 * SUMS) + vectors + sums_of_tiles
     }
 
     pub(super) fn shared_bytes(&self) -> u32 {
-        4 * (self.shared_words() + MAX_BATCH)
+        4 * self.shared_words()
     }
 
     /// `weights`, `scales` and `zero_points` are those of `QuantizedWeights`, `x` is (batch, k),
@@ -179,53 +176,64 @@ impl Gemv {
         let warp = warp::broadcast(thread_idx().x / 32, 0);
         let shared = dynamic_shared::<u32>(self.shared_words());
         let stages = shared.at(warp * (self.stages * STAGE_WORDS));
-        let after_stages = shared.at(self.warps * self.stages * STAGE_WORDS);
-        let vectors = Vectors { units: after_stages, maxima: shared_array::<u32>(MAX_BATCH) };
-        let mut sums_of_warps = after_stages.at(self.words_of_vectors()).cast::<f32>();
+        let units = shared.at(self.warps * self.stages * STAGE_WORDS);
+        let scales = units.at(self.batch * self.vector_words());
+        let vectors = Vectors { units, scales: scales.cast::<f32>() };
+        let mut sums_of_warps = scales.at(self.words_of_scales()).cast::<f32>();
         let mut other_sums = sums_of_warps.at(self.warps * SUMS);
         let sums_of_tiles = other_sums.at(self.warps * SUMS);
         let lane = self.lane(inputs, warp, vectors);
 
-        let mut ahead = self.position_of_part(constant(0u32), lane);
-        for stage in 0..self.stages - 1 {
-            self.copy(inputs, lane, ahead, stages.at(stage * STAGE_WORDS));
-            ahead = self.next(ahead, lane);
+        let first = self.position_of_part(constant(0u32), lane);
+        let mut part = first.part;
+        let mut loaded = self.load_units(inputs, part, warp);
+        let mut positions = vec![first];
+        for stage in 1..self.stages as usize {
+            positions.push(self.next(positions[stage - 1], lane));
+        }
+        let mut ahead = positions.pop().expect("there are stages");
+        let mut factors: Vec<Factors<S>> =
+            positions.iter().map(|position| self.factors(inputs, lane, *position)).collect();
+        for (stage, position) in (0..).zip(positions) {
+            self.copy(inputs, lane, position, stages.at(stage * STAGE_WORDS));
         }
         let (mut read, mut write) = (constant(0u32), constant(self.stages - 1));
-        let mut at = self.position_of_part(constant(0u32), lane);
-        let mut factors = self.factors(inputs, lane, at);
-        while at.part.first < self.blocks() {
-            self.load_vectors(inputs, at.part, vectors);
+        while part.first < self.blocks() {
+            self.store_units(inputs, (part, warp), &loaded, vectors);
+            sync_threads();
             let mut sums_of_tile = sums_of_tiles;
-            let part = at.part;
             for tile in (block_idx().x..lane.tiles).step_by(lane.step) {
                 let mut sums = [(); 4].map(|()| constant(0f32));
                 for block in (part.first + warp..part.end).step_by(self.warps) {
-                    at = self.next(at, lane);
-                    let next_factors = self.factors(inputs, lane, at);
+                    let of_block = self.widened(&factors[0]);
+                    let mut later: Vec<Factors<S>> = factors[1..].iter().map(Factors::duplicate).collect();
                     wait_async_copies(self.stages - 2);
                     sync_warp(u32::MAX);
                     self.copy(inputs, lane, ahead, stages.at(write * STAGE_WORDS));
+                    later.push(self.factors(inputs, lane, ahead));
+                    factors = later;
                     ahead = self.next(ahead, lane);
                     let from = (stages.at(read * STAGE_WORDS), lane.piece);
-                    let x = lane.x.at((block - part.first) * self.unit_words(self.quads(), 0));
-                    self.multiply(&mut sums, from, &factors, x);
-                    factors = next_factors;
+                    let of_part = block - part.first;
+                    let x = lane.x.at(of_part * self.unit_words(self.quads(), 0));
+                    let products = self.multiply(from, &of_block, x);
+                    let scales = self.scales(vectors, of_part);
+                    sums =
+                        std::array::from_fn(|index| scales[index % 2].mul_add(products[index], sums[index]));
                     write = read;
                     read = (read + 1).eq(self.stages).select(0u32, read + 1);
                 }
                 // Threads that still add the tile before read the other sums.
                 store_sums(sums_of_warps.at(warp * SUMS), sums);
                 sync_threads();
-                self.finish(inputs, *y, (tile, part), vectors, (sums_of_warps, sums_of_tile));
+                self.finish(inputs, *y, (tile, part), (sums_of_warps, sums_of_tile));
                 sums_of_tile = sums_of_tile.at(TILE * self.batch);
                 (sums_of_warps, other_sums) = (other_sums, sums_of_warps);
             }
+            part = self.position_of_part(part.end, lane).part;
             if self.parts > 1 {
-                // The sums of the last tile are scaled by the maxima.
-                sync_threads();
+                loaded = self.load_units(inputs, part, warp);
             }
-            at = self.position_of_part(part.end, lane);
         }
     }
 }
@@ -236,6 +244,17 @@ pub(super) fn first_vector() -> Reg<u32> {
     block_idx().y * MAX_BATCH
 }
 
+/// Consecutive bytes, at an address that is a multiple of their number: up to four in a word.
+#[track_caller]
+fn packed_bytes(from: Global<u8>, count: u32) -> Vec<Reg<u32>> {
+    let access = vector::read_once();
+    match count {
+        1 => vec![from.load_with(access).convert()],
+        2 => vec![from.cast::<u16>().load_with(access).convert()],
+        _ => vector::load_lanes(from.cast::<u32>(), count / 4, access),
+    }
+}
+
 /// Stores a warp's sums, (rows, vectors), from the MMA's order of accumulators.
 #[device]
 fn store_sums(to: Shared<f32>, sums: [Reg<f32>; 4]) {
@@ -244,11 +263,30 @@ fn store_sums(to: Shared<f32>, sums: [Reg<f32>; 4]) {
     at.at(SUMS / 2).store_vector([sums[2], sums[3]]);
 }
 
-/// The factors of rows g and g + 8 for each group of a k-block, as they come from memory.
+/// The factors of rows g and g + 8 for each group of a k-block, as they come from memory. They are
+/// loaded with the weights: behind the copies in flight, a load takes as long as a copy.
 #[derive(Clone, DeviceValue)]
 struct Factors<S> {
     scales: Vec<[Chunk<S>; 2]>,
-    zero_points: Vec<[Vec<Reg<u8>>; 2]>,
+    /// Up to four zero points in a word.
+    zero_points: Vec<[Vec<Reg<u32>>; 2]>,
+}
+
+impl<S: RowElement> Factors<S> {
+    /// The same factors in registers of their own.
+    #[track_caller]
+    fn duplicate(&self) -> Self {
+        let scales = self.scales.iter().map(|rows| [0, 1].map(|row| rows[row].duplicate()));
+        let copy = |words: &Vec<Reg<u32>>| words.iter().map(|word| word.duplicate()).collect();
+        let zero_points = self.zero_points.iter().map(|rows| [0, 1].map(|row| copy(&rows[row])));
+        Self { scales: scales.collect(), zero_points: zero_points.collect() }
+    }
+}
+
+/// The factors of each group of a k-block as they are used: of rows g and g + 8.
+struct Widened {
+    scales: Vec<[Reg<f32>; 2]>,
+    zero_points: Vec<[ZeroPoint; 2]>,
 }
 
 #[device]
@@ -341,25 +379,24 @@ impl Gemv {
             if self.has_zero_points {
                 let zeros = inputs.zero_points.at(group);
                 let zeros_of = |row: Reg<u32>| zeros.at(row.mul_wide(groups));
-                factors.zero_points.push(rows.map(|row| vector::load_lanes(zeros_of(row), lanes, access)));
+                factors.zero_points.push(rows.map(|row| packed_bytes(zeros_of(row), lanes)));
             }
         }
         factors
     }
 
-    /// Adds the products of a k-block of 16 rows, in the MMA's order of accumulators.
-    fn multiply<S: RowElement>(
+    /// The products of a k-block of 16 rows, in the MMA's order of accumulators.
+    fn multiply(
         &self,
-        sums: &mut [Reg<f32>; 4],
         (from, piece): (Shared<u32>, Reg<u32>),
-        factors: &Factors<S>,
+        factors: &Widened,
         x: Shared<u32>,
-    ) {
+    ) -> [Reg<f32>; 4] {
         let atom = MmaAtom::named(ATOM).expect("an atom of sm_80");
-        let (scales, zeros) = self.widened(factors);
+        let mut products = [(); 4].map(|()| constant(0f32));
         for group in 0..self.groups_of_block() {
             let mut of_group = [(); 4].map(|()| constant(0f32));
-            let zeros = zeros[group as usize];
+            let zeros = factors.zero_points[group as usize];
             for quad in (0..self.quads_of_group()).map(|quad| group * self.quads_of_group() + quad) {
                 let from = from.at(piece ^ (quad * self.quad_words()));
                 let words = [0, 8].map(|half| {
@@ -378,25 +415,31 @@ impl Gemv {
                     }
                 }
             }
-            let scales = scales[group as usize];
+            let scales = factors.scales[group as usize];
             for index in 0..4 {
-                sums[index] = scales[index / 2].mul_add(of_group[index], sums[index]);
+                products[index] = scales[index / 2].mul_add(of_group[index], products[index]);
             }
         }
+        products
     }
 
     /// The scales of rows g and g + 8 for each group of a k-block, in f32, and their zero points.
-    fn widened<S: RowElement>(&self, factors: &Factors<S>) -> (Vec<[Reg<f32>; 2]>, Vec<[ZeroPoint; 2]>) {
-        let (mut scales, mut zeros) = (vec![], vec![]);
+    fn widened<S: RowElement>(&self, factors: &Factors<S>) -> Widened {
+        let (mut scales, mut zero_points) = (vec![], vec![]);
         for [low, high] in &factors.scales {
             scales.extend(low.values().into_iter().zip(high.values()).map(|(low, high)| [low, high]));
         }
-        for [low, high] in &factors.zero_points {
-            let point = |byte: &Reg<u8>| self.format.zero_point(Some(byte.convert()));
-            zeros.extend(low.iter().zip(high).map(|(low, high)| [point(low), point(high)]));
+        let lanes = scales.len() / factors.scales.len();
+        for rows in &factors.zero_points {
+            zero_points.extend((0..lanes).map(|lane| {
+                [0, 1].map(|row| {
+                    let byte = (rows[row][lane / 4] >> (lane as u32 % 4 * 8)) & 0xffu32;
+                    self.format.zero_point(Some(byte))
+                })
+            }));
         }
-        zeros.resize(scales.len(), [self.format.zero_point(None); 2]);
-        (scales, zeros)
+        zero_points.resize(scales.len(), [self.format.zero_point(None); 2]);
+        Widened { scales, zero_points }
     }
 
     /// Adds the sums of all warps of a tile, and stores the results; before the last part, the sums.
@@ -405,7 +448,6 @@ impl Gemv {
         inputs: GemvInputs<S>,
         y: Global<O>,
         (tile, part): (Reg<u32>, Part),
-        vectors: Vectors,
         (sums_of_warps, sums_of_tile): (Shared<f32>, Shared<f32>),
     ) {
         for index in (thread_idx().x..TILE * self.batch).step_by(32 * self.warps) {
@@ -414,7 +456,6 @@ impl Gemv {
             for warp in 0..self.warps {
                 sum = sum + sums_of_warps.at(warp * SUMS + row * MAX_BATCH + vector).load();
             }
-            sum = sum * self.unscale(vectors.maxima.at(vector).load());
             if self.parts > 1 {
                 if part.first > 0 {
                     sum = sum + sums_of_tile.at(index).load();
