@@ -61,7 +61,7 @@ impl Operations {
     /// each 8 vectors.
     ///
     /// Products are summed in f32, and a result is rounded to `O` once. Products are exact, but those of
-    /// elements under 2^-28 of their vector's largest, which are rounded to 2^-38 of it.
+    /// elements under 2^-28 of the largest of 256, which are rounded to 2^-38 of it.
     ///
     /// ```
     /// # use warpwright::prelude::*;
