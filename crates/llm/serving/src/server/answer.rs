@@ -21,6 +21,8 @@ pub(super) struct TextOptions {
     pub(super) stops: StopStrings,
     pub(super) parser: ParserOptions,
     pub(super) skip_special: bool,
+    /// Whether a token is sent at once, although its text may wait for the next.
+    pub(super) sends_tokens: bool,
 }
 
 const ABORT: &str = "abort";
@@ -98,6 +100,7 @@ pub(super) struct Answer {
     stops: StopStrings,
     parser: Parser,
     skip_special: bool,
+    sends_tokens: bool,
     /// What waits for text.
     held: Delta,
     called: bool,
@@ -119,6 +122,7 @@ impl Answer {
             stops: text.stops,
             parser: Parser::new(text.parser),
             skip_special: text.skip_special,
+            sends_tokens: text.sends_tokens,
             held: Delta::default(),
             called: false,
             ended: false,
@@ -148,7 +152,8 @@ impl Answer {
                 None => self.finish(FinishReason::Abort),
             }
             let held = &self.held;
-            if !held.parts.is_empty() || held.finished.is_some() {
+            let has_tokens = self.sends_tokens && !held.tokens.is_empty();
+            if !held.parts.is_empty() || held.finished.is_some() || has_tokens {
                 return Some(Ok(std::mem::take(&mut self.held)));
             }
         }

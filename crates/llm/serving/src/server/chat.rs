@@ -149,6 +149,9 @@ impl Chat {
             choice["stop_reason"] = reason.stop_reason();
             chunks.push(choice);
         }
+        if chunks.is_empty() {
+            chunks.push(self.chunk_choice(index, json!({})));
+        }
         if let Some(first) = chunks.first_mut() {
             if self.logprobs {
                 first["logprobs"] = log_probabilities::chat(&self.app.model.tokenizer, &delta.tokens);

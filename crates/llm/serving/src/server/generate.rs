@@ -32,6 +32,7 @@ impl Generate {
             stops: sampling.stop_strings()?,
             parser: self.parser.clone(),
             skip_special: sampling.skip_special_tokens.unwrap_or(true),
+            sends_tokens: sampling.return_token_ids.unwrap_or(false),
         };
         let max_tokens = self.max_tokens(app)?;
         if sampling.min_tokens.is_some_and(|least| least > max_tokens) {

@@ -95,6 +95,21 @@ async fn answers_are_those_of_the_model_alone() {
     assert_eq!(client.service.requests(), 0);
 }
 
+/// The text of a token may wait for the next, as here for the end of a stop string; its number does
+/// not.
+#[tokio::test]
+async fn numbers_of_tokens_are_sent_at_once() {
+    let client = Client::new();
+    let text = expected(&greedy("the man and the", 60)).1;
+    let stop = format!("{}never", &text[..text.len() / 2]);
+    let body = json!({ "prompt": "the man and the", "max_tokens": 60, "temperature": 0, "stop": [stop],
+        "return_token_ids": true });
+    let stream = client.stream(PATH, &body).await;
+    let counts = stream.iter().map(|event| event["choices"][0]["token_ids"].as_array().unwrap().len());
+    assert_eq!(counts.collect::<Vec<_>>(), [1; 60]);
+    assert_eq!(joined(&stream, 0, "/text"), text);
+}
+
 #[tokio::test]
 async fn a_prompt_is_text_or_tokens_one_or_several() {
     let client = Client::new();
