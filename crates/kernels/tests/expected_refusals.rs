@@ -22,7 +22,11 @@ pub(crate) const REFUSALS: &[Refusal] = &[
         operands_of_wgmma_before_hopper,
         "operands need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is sm_80: use bf16 or f16 operands",
     ),
-    (&["scaled-gemm"], formats_that_do_not_mix, "operands do not multiply: use MXFP8 for both"),
+    (
+        &["scaled-gemm"],
+        formats_that_do_not_mix,
+        "operands do not multiply: use MXFP8 or MXFP6 for both, or the same 4-bit format",
+    ),
     (&["decode-attention"], queries_of_more_than_a_tile, "query heads per key head; give 1 to"),
     (&["gemm"], wgmma_elsewhere, "--instruction wgmma: it needs sm_90a, and the device is sm_"),
     (
@@ -95,7 +99,8 @@ fn operands_that_do_not_mix(workload: &dyn DynWorkload, _: &Device) -> bool {
 
 fn formats_that_do_not_mix(workload: &dyn DynWorkload, _: &Device) -> bool {
     let (a, b) = (text(workload, "format"), text(workload, "b-format"));
-    b != "auto" && a != b && !(a.starts_with("mxfp8") && b.starts_with("mxfp8"))
+    let is_wide = |format: &str| format.starts_with("mxfp8") || format.starts_with("mxfp6");
+    b != "auto" && a != b && !(is_wide(&a) && is_wide(&b))
 }
 
 fn is_blackwell(device: &Device) -> bool {
