@@ -54,8 +54,8 @@ pub(crate) trait Backend: Send + Sync {
     fn allocate(&self, bytes: usize) -> Result<u64>;
     /// Frees memory of [`allocate`](Self::allocate) or [`Peer::allocate`].
     fn free(&self, address: u64);
-    /// The device as one whose memory others can access; `None` for dry runs.
-    fn peer(&self) -> Option<Peer<'_>>;
+    /// The device as one whose memory others can access.
+    fn peer(&self) -> Peer<'_>;
     /// Waits for all work on the device, then copies.
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()>;
     /// Waits for all work on the device, then copies.

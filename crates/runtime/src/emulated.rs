@@ -218,8 +218,8 @@ impl Backend for Emulated {
         let _ = self.machine.write().free(address);
     }
 
-    fn peer(&self) -> Option<Peer<'_>> {
-        Some(Peer::Emulated(self))
+    fn peer(&self) -> Peer<'_> {
+        Peer::Emulated(self)
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {

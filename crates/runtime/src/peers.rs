@@ -11,9 +11,11 @@ use warpwright_arch::Arch;
 use warpwright_emulator::Schedule;
 
 use crate::allocation::Allocation;
+use crate::backend::Backend;
 use crate::buffer::{Buffer, Storable};
 use crate::cuda::Cuda;
 use crate::device::Device;
+use crate::dry_run::DryRun;
 use crate::emulated::Emulated;
 use crate::error::{Error, Result};
 
@@ -21,20 +23,21 @@ use crate::error::{Error, Result};
 pub(crate) enum Peer<'a> {
     Emulated(&'a Emulated),
     Cuda(&'a Cuda),
+    DryRun(&'a DryRun),
 }
 
 impl<'a> Peer<'a> {
     fn emulated(&self) -> Option<&'a Emulated> {
         match self {
             Self::Emulated(device) => Some(device),
-            Self::Cuda(_) => None,
+            Self::Cuda(_) | Self::DryRun(_) => None,
         }
     }
 
     fn cuda(&self) -> Option<&'a Cuda> {
         match self {
             Self::Cuda(device) => Some(device),
-            Self::Emulated(_) => None,
+            Self::Emulated(_) | Self::DryRun(_) => None,
         }
     }
 
@@ -48,6 +51,10 @@ impl<'a> Peer<'a> {
             Self::Cuda(device) => {
                 let others: Option<Vec<_>> = others.iter().map(Self::cuda).collect();
                 others.map_or(Ok(None), |others| device.share(&others, bytes))
+            }
+            Self::DryRun(device) => {
+                let are_dry_runs = others.iter().all(|other| matches!(other, Self::DryRun(_)));
+                are_dry_runs.then(|| device.allocate(bytes)).transpose()
             }
         }
     }
@@ -75,7 +82,7 @@ impl Device {
     pub fn peers(name: &str, count: u32) -> Result<Vec<Self>> {
         let first = Self::named(name)?;
         match first.backend.peer() {
-            Some(Peer::Cuda(cuda)) => {
+            Peer::Cuda(cuda) => {
                 let others = (1..count).map(|index| Self::cuda(cuda.ordinal() + index));
                 std::iter::once(Ok(first.clone())).chain(others).collect()
             }
@@ -117,10 +124,9 @@ impl Device {
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Error::OutOfMemory { bytes: u64::MAX, device: names() })?;
         let buffer = |(index, device): (usize, &Self)| {
-            let owner = device.backend.peer().ok_or_else(refuse)?;
             let others = devices.iter().enumerate().filter(|(other, _)| *other != index);
-            let others: Option<Vec<_>> = others.map(|(_, other)| other.backend.peer()).collect();
-            let address = owner.allocate(&others.ok_or_else(refuse)?, bytes)?.ok_or_else(refuse)?;
+            let others: Vec<_> = others.map(|(_, other)| other.backend.peer()).collect();
+            let address = device.backend.peer().allocate(&others, bytes)?.ok_or_else(refuse)?;
             let mut buffer = Buffer::over(Allocation::at(&device.backend, address, bytes));
             buffer.upload_zeros()?;
             Ok(buffer)

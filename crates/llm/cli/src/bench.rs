@@ -49,7 +49,7 @@ impl Bench {
         self.batch.retain(|batch| *batch > 0);
         self.prefill.retain(|tokens| *tokens > 0);
         let checkpoint = self.model.checkpoint()?;
-        let plan = |batch| DecodePlan::new(&checkpoint, self.model.data_type(), batch, self.prompt);
+        let plan = |batch| self.model.plan(&checkpoint, batch, self.prompt);
         if self.plan {
             let roofs = Roofs::new(self.model.arch()?);
             for batch in &self.batch {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use warpwright::arch::Arch;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_engine::{DataType, Engine, Limits};
+use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits};
 use warpwright_llm_serving::model::Model as Texts;
 use warpwright_llm_serving::tokenizer::GgufVocabulary;
 use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Score, Slot, Step, Tokens};
@@ -80,6 +80,16 @@ impl Model {
             ranks => Device::peers(&self.device, ranks)?,
         };
         Ok(Engine::load_parallel(checkpoint, &devices, self.dtype, limits)?)
+    }
+
+    /// What a decode launches, moves and computes on each GPU.
+    pub(crate) fn plan(
+        &self,
+        checkpoint: &Checkpoint,
+        batch: u32,
+        context: u32,
+    ) -> anyhow::Result<DecodePlan> {
+        Ok(DecodePlan::of_rank(checkpoint, self.dtype, (batch, context), self.tensor_parallel)?)
     }
 
     /// Limits for sequences that run together, and share a cache of this number of tokens.

@@ -112,7 +112,7 @@ impl Serve {
         let mut trace = Trace::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut plans = vec![];
         for batch in (0..).map(|power| 1 << power).take_while(|batch| *batch < 2 * self.sequences) {
-            let plan = DecodePlan::new(checkpoint, self.model.data_type(), batch, PLANNED)?;
+            let plan = self.model.plan(checkpoint, batch, PLANNED)?;
             trace.describe(
                 &format!("kernels of a decode of {batch}"),
                 &plan.launches.iter().cloned().collect(),

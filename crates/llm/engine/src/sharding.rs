@@ -53,6 +53,11 @@ impl Sharding {
         Self { rank, ranks, config: config.clone() }
     }
 
+    /// The number of ranks.
+    pub(crate) fn ranks(&self) -> usize {
+        self.ranks
+    }
+
     /// The configuration of the rank's part.
     ///
     /// # Errors

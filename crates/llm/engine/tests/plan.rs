@@ -46,6 +46,23 @@ fn a_decode_of_9b_has_few_launches_and_reads_weights_once() {
     quarter(DataType::Int4, 4.75);
 }
 
+/// Each of two devices reads half of the weights, states and keys, and takes part in an all-reduce after each mixer
+/// and each MLP and in a gather of the logits.
+#[test]
+fn a_device_of_two_reads_half_of_the_bytes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shapes/qwen3_5_9b");
+    let checkpoint = Checkpoint::random(folder, 0).expect("a configuration");
+    let whole = plan(DataType::Bf16, 8);
+    let half = DecodePlan::of_rank(&checkpoint, DataType::Bf16, (8, 1024), 2).expect("a plan");
+    assert_eq!(half.count(), whole.count() + 2 * 32 + 1);
+    assert_eq!(
+        [half.weights, half.states, half.keys].map(|bytes| 2 * bytes),
+        [whole.weights, whole.states, whole.keys]
+    );
+    let refused = DecodePlan::of_rank(&checkpoint, DataType::Bf16, (8, 1024), 3).expect_err("16 heads");
+    assert_eq!(refused.to_string(), "the model's configuration: 16 heads cannot be divided among 3 ranks");
+}
+
 /// Launches that overlap the one before them touch what it uses only after they have waited.
 #[test]
 fn a_step_checks_clean() {

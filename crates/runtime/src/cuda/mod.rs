@@ -308,8 +308,8 @@ impl Backend for Cuda {
         let _ = self.context.check(unsafe { driver.cuMemFree_v2(address) });
     }
 
-    fn peer(&self) -> Option<Peer<'_>> {
-        Some(Peer::Cuda(self))
+    fn peer(&self) -> Peer<'_> {
+        Peer::Cuda(self)
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {

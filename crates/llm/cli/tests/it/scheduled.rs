@@ -27,10 +27,10 @@ fn folder(model: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/fixtures").join(model)
 }
 
-fn engine(model: &str, drafts: u32) -> Engine {
+fn engine(model: &str, drafts: u32, devices: u32) -> Engine {
     let checkpoint = Checkpoint::random(folder(model), SEED).unwrap();
-    let device = Device::named("emu:h200").unwrap();
-    Engine::load(&checkpoint, &device, DataType::F32, Limits { drafts, ..LIMITS }).unwrap()
+    let devices = Device::peers("emu:h200", devices).unwrap();
+    Engine::load_parallel(&checkpoint, &devices, DataType::F32, Limits { drafts, ..LIMITS }).unwrap()
 }
 
 /// A prompt, how its answer is drawn, and its length.
@@ -127,8 +127,8 @@ fn cases(model: &str) -> (Vec<Case>, Vec<Expected>) {
 }
 
 /// `settings` are pages, tokens of a step, and whether prefixes are kept.
-fn check(model: &str, drafts: u32, settings: &[(u32, u32, bool)]) {
-    let mut engine = engine(model, drafts);
+fn check(model: &str, drafts: u32, devices: u32, settings: &[(u32, u32, bool)]) {
+    let mut engine = engine(model, drafts, devices);
     let capacity = engine.capacity();
     let (cases, oracle) = cases(model);
     let plain = Options { step_tokens: 128, prefix_caching: false, drafts: 0 };
@@ -164,23 +164,29 @@ const EACH: [(u32, u32, bool); 2] = [(32, 9, true), (8, 64, false)];
 
 #[test]
 fn qwen_3_5_answers_as_alone() {
-    check("qwen3_5", 0, &ALL);
+    check("qwen3_5", 0, 1, &ALL);
 }
 
 #[test]
 fn qwen_3_5_with_drafts_answers_as_alone() {
-    check("qwen3_5", 2, &ALL);
+    check("qwen3_5", 2, 1, &ALL);
+}
+
+#[test]
+fn qwen_3_5_on_two_devices_answers_as_alone() {
+    check("qwen3_5", 0, 2, &ALL);
 }
 
 #[test]
 fn llama_answers_as_alone() {
-    check("llama", 0, &ALL);
+    check("llama", 0, 1, &ALL);
 }
 
 #[test]
 #[ignore = "it takes a minute of CPU time"]
 fn each_setting_and_model_answers_as_alone() {
     for (model, drafts) in [("qwen3_5", 0), ("qwen3_5", 2), ("qwen3_5_moe", 2), ("qwen3", 0), ("llama", 0)] {
-        check(model, drafts, &EACH);
+        check(model, drafts, 1, &EACH);
+        check(model, drafts, 2, &EACH);
     }
 }

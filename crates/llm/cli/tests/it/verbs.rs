@@ -19,6 +19,8 @@ fn verbs_run() {
     run("load --concurrent 2 --seconds 1 --same-lengths --prompt-tokens 9 --answer-tokens 3 --most-tokens 12 --context 64 --json")
         .unwrap();
     run("bench --batch 3 --prompt 9 --plan").unwrap();
+    run("bench --batch 3 --prompt 9 --plan --tensor-parallel 2").unwrap();
+    run("generate --ids 1,2,3 --greedy -n 3 --tensor-parallel 2").unwrap();
     run("bench --batch 1,2 --prompt 9 --steps 2 --prefill 5,9 --json").unwrap();
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use warpwright::prelude::bf16;
-use warpwright::runtime::LaunchRecord;
+use warpwright::runtime::{Device, LaunchRecord};
+use warpwright_kernels::communicator::Communicator;
 use warpwright_llm_step::{Chunk, Page, Sampling, Slot, Tokens};
 
 use super::{DataType, Limits, ModelExecutor, format_of};
@@ -13,6 +14,7 @@ use crate::layers::decoder::Cache;
 use crate::layers::{Cost, Shape};
 use crate::models::build;
 use crate::number::Number;
+use crate::sharding::Sharding;
 use crate::weights::{Checkpoint, Loader};
 
 /// The launches of a decode, and the bytes that it has to move.
@@ -51,11 +53,25 @@ impl DecodePlan {
     /// # Errors
     /// The engine does not run the model, or the checkpoint does not fit it.
     pub fn new(checkpoint: &Checkpoint, data_type: DataType, batch: u32, context: u32) -> Result<Self> {
+        Self::of_rank(checkpoint, data_type, (batch, context), 1)
+    }
+
+    /// The part of each of so many devices that compute together.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); or the model cannot be divided among the devices.
+    pub fn of_rank(
+        checkpoint: &Checkpoint,
+        data_type: DataType,
+        (batch, context): (u32, u32),
+        ranks: u32,
+    ) -> Result<Self> {
         let config = Config::read(&checkpoint.config)?;
+        let sharding = (ranks > 1).then(|| Sharding::new(&config, 0, ranks as usize));
         match data_type {
-            DataType::F32 => plan::<f32>(checkpoint, &config, data_type, (batch, context)),
+            DataType::F32 => plan::<f32>(checkpoint, &config, sharding, data_type, (batch, context)),
             DataType::Bf16 | DataType::Fp8 | DataType::Int4 => {
-                plan::<bf16>(checkpoint, &config, data_type, (batch, context))
+                plan::<bf16>(checkpoint, &config, sharding, data_type, (batch, context))
             }
         }
     }
@@ -77,18 +93,21 @@ const PAGE: u32 = 64;
 fn plan<T: Number>(
     checkpoint: &Checkpoint,
     config: &Config,
+    sharding: Option<Sharding>,
     data_type: DataType,
     (batch, context): (u32, u32),
 ) -> Result<DecodePlan> {
-    let mut check = Loader::checking(checkpoint, format_of(data_type))?;
+    let config = &sharding.as_ref().map_or(Ok(config.clone()), Sharding::of_rank)?;
+    let mut check = Loader::checking(checkpoint, format_of(data_type))?.sharded(sharding.clone());
     let decoder = build::<T>(config, &mut check)?;
     let device = check.device().clone();
     check.finish()?;
+    let communicator = sharding.map(|sharding| first_of(&device, sharding.ranks())).transpose()?;
     let pages = context.div_ceil(PAGE);
     let (pool, tokens) = (pages * batch, batch.max(1));
     let limits =
         Limits { page_tokens: PAGE, pages: pool, slots: batch, sequences: batch, tokens, context, drafts: 0 };
-    let mut executor = ModelExecutor::new(decoder, config, (&device, None), limits)?;
+    let mut executor = ModelExecutor::new(decoder, config, (&device, communicator), limits)?;
     let chunk = |sequence: u32| Chunk {
         slot: Slot(sequence),
         position: context - 1,
@@ -118,6 +137,13 @@ fn plan<T: Number>(
         states: states / u64::from(batch + 1) * u64::from(batch),
         keys: keys * u64::from(context) / u64::from(pages * PAGE),
     })
+}
+
+/// The communicator of the device, the first of so many.
+fn first_of(device: &Device, ranks: usize) -> Result<Communicator> {
+    let others = (1..ranks).map(|_| Device::dry_run(device.properties().capability));
+    let devices = std::iter::once(Ok(device.clone())).chain(others).collect::<Result<Vec<_>, _>>()?;
+    Ok(Communicator::of_devices(&devices)?.remove(0))
 }
 
 /// Costs by operation.

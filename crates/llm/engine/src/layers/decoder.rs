@@ -190,6 +190,7 @@ impl<T: Number> Decoder<T> {
         let mut part = pass.floats.take(logits.len() / vocabulary as usize * rows as usize)?;
         multiply(pass, &mut part)?;
         communicator.all_gather(pass.operations, pass.stream, (&part, rows), logits)?;
+        pass.note("logits of all ranks", part.bytes() + 3 * logits.bytes(), 0);
         pass.floats.give(part);
         Ok(())
     }

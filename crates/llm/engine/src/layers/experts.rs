@@ -110,7 +110,7 @@ impl<T: Number> MixtureOfExperts<T> {
                 let mut part = pass.memory.take(x.len())?;
                 pass.stream.fill_zero(&mut part)?;
                 experts.launch(pass.on(), (&routed, &shared, &gates), &mut part)?;
-                communicator.all_reduce_add(pass.operations, pass.stream, &part, residual)?;
+                pass.add_of_all_ranks(communicator, &part, residual)?;
                 pass.memory.give(part);
             }
         }

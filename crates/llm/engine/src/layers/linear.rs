@@ -113,7 +113,7 @@ impl<T: Number> Linear<T> {
             return self.apply_to(pass, input, (x, Epilogue::Add));
         };
         let part = self.apply(pass, input)?;
-        communicator.all_reduce_add(pass.operations, pass.stream, &part, x)?;
+        pass.add_of_all_ranks(communicator, &part, x)?;
         pass.memory.give(part);
         Ok(())
     }

@@ -76,6 +76,21 @@ impl<'l, T: Number> Pass<'l, T> {
         (self.operations, self.stream)
     }
 
+    /// x += the sum of the parts of all ranks.
+    pub(crate) fn add_of_all_ranks(
+        &mut self,
+        communicator: &Communicator,
+        part: &Buffer<T>,
+        x: &mut Buffer<T>,
+    ) -> Result<()> {
+        communicator.all_reduce_add(self.operations, self.stream, part, x)?;
+        // The part, the slots that it and those of the peers are written to, and x.
+        let ranks = communicator.ranks();
+        let bytes = (2 * ranks as usize + 3) * part.bytes();
+        self.note("all-reduce", bytes, u64::from(ranks) * part.len() as u64);
+        Ok(())
+    }
+
     /// A buffer with a row of `columns` for each token.
     pub(crate) fn rows_of(&mut self, columns: u32) -> Result<Buffer<T>> {
         self.memory.take(self.batch.shape.tokens as usize * columns as usize)
