@@ -153,12 +153,13 @@ fn a_checkpoint_of_qwen3_5_has_the_tokens_and_drafts_of_transformers() {
     let tensors = names_of_qwen3_5().into_iter().map(tensor).collect();
     let folder = tempfile::tempdir().expect("a folder");
     write_model("qwen3_5", folder.path(), "", &tensors);
-    let device = Device::named("emu:h200").expect("an emulator");
     let checkpoint = Checkpoint::open(folder.path()).expect("a checkpoint");
     let expected = &expected("qwen3_5")[0];
-    for drafts in [0, 2] {
+    for (drafts, ranks) in [(0, 1), (2, 1), (2, 2)] {
+        let devices = Device::peers("emu:h200", ranks).expect("emulators");
         let limits = Limits { drafts, ..LIMITS };
-        let mut engine = Engine::load(&checkpoint, &device, DataType::F32, limits).expect("a model");
+        let engine = Engine::load_parallel(&checkpoint, &devices, DataType::F32, limits);
+        let mut engine = engine.expect("a model");
         let prompt = chunk(0, 0, Tokens::Known(expected.prompt.clone()));
         let outputs = step(&mut engine, vec![Chunk { sampling: Some(greedy()), ..prompt }]);
         assert_eq!(outputs[0].sampled[0].token, expected.tokens[0]);
