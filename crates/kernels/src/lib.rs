@@ -16,6 +16,7 @@ mod look_back;
 pub mod moe;
 pub mod monoid;
 pub mod operations;
+pub mod overlap;
 pub mod reduce;
 pub mod rope;
 pub mod rows;

@@ -4,8 +4,8 @@ use warpwright::prelude::*;
 
 use super::problem::{LANES, NO_SLOT, Pairing, RopeShape};
 use crate::collective::sum_group;
+use crate::overlap;
 use crate::rows::{Chunk, Gain, RowElement};
-use crate::vector;
 
 /// The kernel and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,6 +13,8 @@ pub(super) struct Rope {
     pub(super) shape: RopeShape,
     /// The gain of RMSNorm, if there is one.
     pub(super) norm: Option<Gain>,
+    /// Whether the launch overlaps its predecessor.
+    pub(super) overlaps: bool,
 }
 
 /// What the kernel reads.
@@ -71,6 +73,7 @@ impl Rope {
         let is_query = head.lt(query_heads);
         let is_value = head.ge(query_heads + key_heads);
 
+        overlap::wait(self.overlaps);
         let mut from = start(inputs.queries, inputs.of_queries, token, head);
         let mut head_of = head;
         if is_value {
@@ -130,7 +133,7 @@ impl Rope {
     fn load<T: RowElement>(&self, is_mine: Reg<bool>, from: Global<T>) -> Vec<Reg<f32>> {
         let mut chunk = Chunk::<T>::filled(0, LANES);
         if is_mine {
-            chunk = Chunk::load(from, LANES, vector::read_once());
+            chunk = Chunk::load(from, LANES, Access::new());
         }
         chunk.values()
     }

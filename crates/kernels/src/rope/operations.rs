@@ -5,6 +5,7 @@ use warpwright::runtime::{LaunchCounts, Storable, Stream};
 use super::kernel::Rope;
 use super::problem::{OPERATION, RopeBuffers, RopeShape};
 use crate::operations::{Operations, Result};
+use crate::overlap::{self, overlaps};
 use crate::rows::RowElement;
 
 impl Operations {
@@ -28,9 +29,11 @@ impl Operations {
         if limits[0] == 0 || shape.heads() == 0 {
             return Ok(LaunchCounts::default());
         }
-        let rope = Rope { shape: *shape, norm: buffers.norm.map(|norm| norm.gain) };
+        let overlaps = overlaps(self);
+        let rope = Rope { shape: *shape, norm: buffers.norm.map(|norm| norm.gain), overlaps };
         let kernel = self.kernel(rope, Rope::run::<T>)?;
         let grid = self.grid(OPERATION, rope.ctas(limits[0]))?;
+        let launch = overlap::shape(kernel.shape(grid), overlaps);
         let RopeBuffers { queries, keys, values, norm, rotations, positions, slots, .. } = buffers;
         let (query_weights, key_weights, epsilon) = match &norm {
             Some(norm) => (norm.query_weights, norm.key_weights, norm.epsilon),
@@ -53,6 +56,6 @@ impl Operations {
             epsilon,
         );
         let RopeBuffers { output, key_cache, value_cache, .. } = buffers;
-        Ok(kernel.launch(stream, grid, (inputs, output, key_cache, value_cache))?)
+        Ok(kernel.launch(stream, launch, (inputs, output, key_cache, value_cache))?)
     }
 }

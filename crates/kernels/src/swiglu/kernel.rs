@@ -3,13 +3,15 @@
 use warpwright::prelude::*;
 
 use crate::columns::VectorGrid;
+use crate::overlap;
 use crate::rows::{Chunk, RowElement};
-use crate::vector;
 
 /// The kernel and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Swiglu {
     pub(super) grid: VectorGrid,
+    /// Whether the launch overlaps its predecessor.
+    pub(super) overlaps: bool,
 }
 
 impl Swiglu {
@@ -26,10 +28,11 @@ impl Swiglu {
     ) {
         let positions = self.grid.positions(rows);
         let lanes = self.grid.lanes;
+        overlap::wait(self.overlaps);
         let mut loaded = vec![];
         for at in &positions {
-            let gate = Chunk::load(at.of_columns(*gates, of_gates), lanes, vector::read_once());
-            let value = Chunk::load(at.of_columns(*values, of_values), lanes, vector::read_once());
+            let gate = Chunk::load(at.of_columns(*gates, of_gates), lanes, Access::new());
+            let value = Chunk::load(at.of_columns(*values, of_values), lanes, Access::new());
             loaded.push((gate, value));
         }
         for (at, (gate, value)) in positions.iter().zip(loaded) {

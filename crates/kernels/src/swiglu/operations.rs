@@ -5,6 +5,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use super::kernel::Swiglu;
 use crate::columns::{MatrixColumns, VectorGrid};
 use crate::operations::{Operations, Result, expect_length};
+use crate::overlap::{self, overlaps};
 use crate::rows::{MatrixShape, RowElement};
 
 /// Vectors of a thread.
@@ -62,9 +63,10 @@ impl Operations {
         }
         let extents = [gates.extents(), values.extents()];
         let grid = VectorGrid::new::<T>(columns, &extents, steps);
-        let kernel = self.kernel(Swiglu { grid }, Swiglu::run::<T>)?;
-        let ctas = grid.grid(self, "SwiGLU", rows)?;
+        let overlaps = overlaps(self);
+        let kernel = self.kernel(Swiglu { grid, overlaps }, Swiglu::run::<T>)?;
+        let launch = overlap::shape(kernel.shape(grid.grid(self, "SwiGLU", rows)?), overlaps);
         let arguments = (gates.buffer, values.buffer, y, extents[0], extents[1], rows);
-        Ok(kernel.launch(stream, ctas, arguments)?)
+        Ok(kernel.launch(stream, launch, arguments)?)
     }
 }

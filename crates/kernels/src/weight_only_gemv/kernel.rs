@@ -23,6 +23,7 @@ use warpwright::prelude::*;
 use super::dequantize::ZeroPoint;
 use super::problem::{MAX_BATCH, WeightFormat};
 use super::vectors::Vectors;
+use crate::overlap;
 use crate::rows::{Chunk, RowElement};
 use crate::vector;
 
@@ -37,6 +38,8 @@ pub(super) struct Gemv {
     pub(super) has_zero_points: bool,
     /// Whether the products are added to y.
     pub(super) adds: bool,
+    /// Whether the launch overlaps its predecessor.
+    pub(super) overlaps: bool,
     /// Warps of a CTA.
     pub(super) warps: u32,
     /// Stages of a warp.
@@ -186,6 +189,7 @@ impl Gemv {
 
         let first = self.position_of_part(constant(0u32), lane);
         let mut part = first.part;
+        overlap::wait(self.overlaps);
         let mut loaded = self.load_units(inputs, part, warp);
         let mut positions = vec![first];
         for stage in 1..self.stages as usize {
@@ -235,6 +239,7 @@ impl Gemv {
                 loaded = self.load_units(inputs, part, warp);
             }
         }
+        overlap::launch(self.overlaps);
     }
 }
 

@@ -8,6 +8,7 @@ use warpwright_harness::Options;
 use super::kernel::{Gemv, TILE, TILES_OF_PARTS};
 use super::problem::{MAX_BATCH, OPERATION, QuantizedWeights};
 use crate::operations::{OperationError, Operations, Result, expect_length};
+use crate::overlap::{self, overlaps};
 use crate::rows::RowElement;
 
 /// CTAs along y of a grid at most.
@@ -159,6 +160,7 @@ impl Operations {
             batch: batch.min(MAX_BATCH),
             adds,
             has_zero_points: zero_points.is_some(),
+            overlaps: overlaps(self),
             warps: 1,
             stages: 2,
             parts: 1,
@@ -180,6 +182,7 @@ impl Operations {
         let least = if gemv.parts == 1 { 1 } else { tiles.div_ceil(TILES_OF_PARTS) };
         let ctas = tiles.min(resident.max(least));
         let inputs = (weights.weights, scales, zero_points.unwrap_or(weights.weights), x, n, batch);
-        Ok(kernel.launch(stream, (ctas, rounds as u32), (inputs, y))?)
+        let launch = overlap::shape(kernel.shape((ctas, rounds as u32)), gemv.overlaps);
+        Ok(kernel.launch(stream, launch, (inputs, y))?)
     }
 }

@@ -15,7 +15,6 @@ use warpwright::prelude::*;
 use super::kernel::{Gemv, GemvInputs, Part, first_vector};
 use super::problem::MAX_BATCH;
 use crate::rows::RowElement;
-use crate::vector;
 
 /// Elements and words of a unit.
 pub(super) const UNIT: u32 = 8;
@@ -107,7 +106,7 @@ impl Gemv {
         let vector = (first_vector() + chunk / self.chunks()).min(inputs.batch - 1);
         let unit = self.unit(part, chunk).min(self.k / UNIT - 1);
         let from = inputs.x.cast::<u8>().at(vector.mul_wide(2 * self.k)).cast::<u32>();
-        from.at(unit * UNIT_WORDS).load_vector_with::<4>(vector::read_once())
+        from.at(unit * UNIT_WORDS).load_vector::<4>()
     }
 
     /// The index in a vector of this lane's unit of a chunk.

@@ -15,9 +15,10 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::columns::MatrixColumns;
 use warpwright_kernels::operations::{Operations, Result};
+use warpwright_kernels::overlap::{self, overlaps};
 use warpwright_kernels::vector;
 
-use super::overlap::{self, overlaps};
+use super::delta_step::DeltaStep;
 use super::sequences::{SequenceInputs, Sequences};
 use crate::number::Number;
 
@@ -33,7 +34,7 @@ pub(crate) struct SlotDeltaRule {
 }
 
 /// What is added to the sum of squares of a query or a key.
-const EPSILON: f32 = 1e-6;
+pub(super) const EPSILON: f32 = 1e-6;
 
 impl SlotDeltaRule {
     /// Elements of a token's queries, keys and values.
@@ -47,7 +48,7 @@ impl SlotDeltaRule {
     }
 
     /// Value heads of a key head.
-    fn group(&self) -> u32 {
+    pub(super) fn group(&self) -> u32 {
         self.value_heads / self.key_heads
     }
 
@@ -67,32 +68,32 @@ struct DeltaKernel {
 }
 
 /// CTAs of a cluster on every GPU that has clusters.
-const CLUSTER: u32 = 8;
+pub(super) const CLUSTER: u32 = 8;
 
 /// What is convolved.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
-struct ConvInputs<T: Element> {
+pub(super) struct ConvInputs<T: Element> {
     /// The projection, whose first columns are [q | k | v], and elements from row to row.
-    x: Global<T>,
-    stride: Reg<u32>,
+    pub(super) x: Global<T>,
+    pub(super) stride: Reg<u32>,
     /// (columns, width).
-    weights: Global<T>,
+    pub(super) weights: Global<T>,
 }
 
 /// What the kernel reads beside the tokens.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
-struct GateInputs<T: Element> {
+pub(super) struct GateInputs<T: Element> {
     /// z: its first column, and elements from row to row.
-    z: Global<T>,
-    z_column: Reg<u32>,
-    z_stride: Reg<u32>,
-    gates: Global<T>,
+    pub(super) z: Global<T>,
+    pub(super) z_column: Reg<u32>,
+    pub(super) z_stride: Reg<u32>,
+    pub(super) gates: Global<T>,
     /// The first columns of b and a, and elements from row to row.
-    columns: [Reg<u32>; 3],
-    a_log: Global<f32>,
-    dt_bias: Global<f32>,
-    norm: Global<f32>,
-    epsilon: Reg<f32>,
+    pub(super) columns: [Reg<u32>; 3],
+    pub(super) a_log: Global<f32>,
+    pub(super) dt_bias: Global<f32>,
+    pub(super) norm: Global<f32>,
+    pub(super) epsilon: Reg<f32>,
 }
 
 impl DeltaKernel {
@@ -122,7 +123,7 @@ impl DeltaKernel {
         if self.has_clusters {
             launch::cluster(self.rule.group(), 1, 1);
         }
-        let SlotDeltaRule { key_heads, value_heads, key_dim, value_dim, width } = self.rule;
+        let SlotDeltaRule { key_heads, value_heads, key_dim, value_dim, .. } = self.rule;
         let (sequence, thread) = (block_idx().y, thread_idx().x);
         let (start, end) = sequences.tokens(sequence);
         // Threads without a column, or without an element of a key, have the last one, which they do not store.
@@ -130,7 +131,7 @@ impl DeltaKernel {
         let (column, element) = (thread.min(value_dim - 1), thread.min(key_dim - 1));
         let [of_b, of_a, stride] = inputs.columns;
         let vectors = shared_array::<f32>(2 * key_dim);
-        let slot_of_conv = |slot: Reg<u32>| conv_states.at(slot.mul_wide((width - 1) * self.rule.columns()));
+        let slot_of_conv = |slot: Reg<u32>| self.rule.slot_of_conv(*conv_states, slot);
         if start < end {
             let (initial, has_zeros) = sequences.initial(sequence);
             let after = sequences.slot(sequence);
@@ -150,13 +151,13 @@ impl DeltaKernel {
                     (key_head + key_heads) * key_dim + element,
                     head * value_dim + column + 2 * key_heads * key_dim,
                 ];
-                let filters = columns.map(|column| self.filter(conv.weights, column));
+                let filters = columns.map(|column| self.rule.filter(conv.weights, column));
                 overlap::wait(self.overlaps);
                 let mut s: Vec<Reg<f32>> = (0..key_dim)
                     .map(|row| has_zeros.select(constant(0f32), before.at(row * value_dim).load()))
                     .collect();
                 let [mut of_q, mut of_k, mut of_v] =
-                    columns.map(|column| self.window(slot_of_conv(initial).at(column), has_zeros));
+                    columns.map(|column| self.rule.window(slot_of_conv(initial).at(column), has_zeros));
                 if self.has_clusters {
                     cluster_arrive();
                 }
@@ -220,35 +221,13 @@ impl DeltaKernel {
                 let is_first = (head % self.rule.group()).eq(0u32);
                 let is_last = index + 1 == self.heads();
                 if is_mine {
-                    self.store(to.at(columns[2]), &of_v);
+                    self.rule.store(to.at(columns[2]), &of_v);
                 }
                 if is_last && is_of_key & (is_first | !self.has_clusters) {
-                    self.store(to.at(columns[0]), &of_q);
-                    self.store(to.at(columns[1]), &of_k);
+                    self.rule.store(to.at(columns[0]), &of_q);
+                    self.rule.store(to.at(columns[1]), &of_k);
                 }
             }
-        }
-    }
-
-    /// The filter of a column.
-    #[track_caller]
-    fn filter<T: Number>(&self, weights: Global<T>, column: Reg<u32>) -> Vec<Reg<f32>> {
-        let width = self.rule.width;
-        (0..width).map(|at| weights.at(column * width + at).load().convert::<f32>()).collect()
-    }
-
-    /// The tokens of a column before the first one.
-    #[track_caller]
-    fn window<T: Number>(&self, from: Global<T>, has_zeros: Reg<bool>) -> Vec<Reg<f32>> {
-        let load = |at: u32| from.at(at * self.rule.columns()).load().convert::<f32>();
-        (0..self.rule.width - 1).map(|at| has_zeros.select(constant(0f32), load(at))).collect()
-    }
-
-    /// Stores the tokens of a column.
-    #[track_caller]
-    fn store<T: Number>(&self, to: Global<T>, window: &[Reg<f32>]) {
-        for (at, value) in window.iter().enumerate() {
-            to.at(at as u32 * self.rule.columns()).store(value.convert::<T>());
         }
     }
 
@@ -263,15 +242,44 @@ impl DeltaKernel {
     }
 }
 
+impl SlotDeltaRule {
+    /// The convolution's state in a slot.
+    #[track_caller]
+    pub(super) fn slot_of_conv<T: Number>(&self, states: Global<T>, slot: Reg<u32>) -> Global<T> {
+        states.at(slot.mul_wide((self.width - 1) * self.columns()))
+    }
+
+    /// The filter of a column.
+    #[track_caller]
+    pub(super) fn filter<T: Number>(&self, weights: Global<T>, column: Reg<u32>) -> Vec<Reg<f32>> {
+        (0..self.width).map(|at| weights.at(column * self.width + at).load().convert::<f32>()).collect()
+    }
+
+    /// The tokens of a column before the first one.
+    #[track_caller]
+    pub(super) fn window<T: Number>(&self, from: Global<T>, has_zeros: Reg<bool>) -> Vec<Reg<f32>> {
+        let load = |at: u32| from.at(at * self.columns()).load().convert::<f32>();
+        (0..self.width - 1).map(|at| has_zeros.select(constant(0f32), load(at))).collect()
+    }
+
+    /// Stores the tokens of a column.
+    #[track_caller]
+    pub(super) fn store<T: Number>(&self, to: Global<T>, window: &[Reg<f32>]) {
+        for (at, value) in window.iter().enumerate() {
+            to.at(at as u32 * self.columns()).store(value.convert::<T>());
+        }
+    }
+}
+
 /// SiLU of the filter's sum over the tokens before and the newest one.
 #[track_caller]
-fn convolved(window: &[Reg<f32>], newest: Reg<f32>, filter: &[Reg<f32>]) -> Reg<f32> {
+pub(super) fn convolved(window: &[Reg<f32>], newest: Reg<f32>, filter: &[Reg<f32>]) -> Reg<f32> {
     let tokens = window.iter().chain([&newest]).zip(filter);
     tokens.fold(constant(0f32), |sum, (x, weight)| x.mul_add(*weight, sum)).silu()
 }
 
 /// The tokens before the next one.
-fn moved(window: &[Reg<f32>], newest: Reg<f32>) -> Vec<Reg<f32>> {
+pub(super) fn moved(window: &[Reg<f32>], newest: Reg<f32>) -> Vec<Reg<f32>> {
     window[1..].iter().copied().chain([newest]).collect()
 }
 
@@ -284,30 +292,34 @@ pub(crate) struct DeltaConv<'l, T> {
 }
 
 impl SlotDeltaRule {
-    /// y = norm(o) · silu(z) for all tokens of the sequences.
+    /// y = norm(o) · silu(z) for all tokens of the sequences; one of each where it is a step.
     pub(crate) fn launch<T: Number>(
         self,
         (operations, stream): (&Operations, &Stream),
         conv: DeltaConv<'_, T>,
         gates: DeltaGates<'_, T>,
-        sequences: Sequences<'_>,
+        (sequences, is_step): (Sequences<'_>, bool),
         (conv_states, states): (&mut Buffer<T>, &mut Buffer<f32>),
         y: &mut Buffer<T>,
     ) -> Result<()> {
         let overlaps = overlaps(operations);
+        let DeltaGates { z, gates, columns, a_log, dt_bias, norm, epsilon } = gates;
+        let conv = (conv.x, conv.stride, conv.weights);
+        let inputs = (z.buffer, z.offset, z.stride, gates, columns, a_log, dt_bias, norm, epsilon);
+        let count = sequences.slots.len() as u32;
+        let sm_count = operations.device().properties().sm_count;
+        if let Some(step) = DeltaStep::new(self, count, sm_count).filter(|_| overlaps && is_step) {
+            let kernel = operations.kernel(step, DeltaStep::run::<T>)?;
+            let shape = overlap::shape(kernel.shape((step.ctas(), count)), true);
+            kernel.launch(stream, shape, (conv, inputs, sequences.inputs(), conv_states, states, y))?;
+            return Ok(());
+        }
         // Both came with sm_90.
         let has_clusters = overlaps && self.group() <= CLUSTER;
         let delta = DeltaKernel { rule: self, has_clusters, overlaps };
         let kernel = operations.kernel(delta, DeltaKernel::run::<T>)?;
-        let ctas = (self.value_heads / delta.heads(), sequences.slots.len() as u32);
-        let shape = overlap::shape(kernel.shape(ctas), overlaps);
-        let DeltaGates { z, gates, columns, a_log, dt_bias, norm, epsilon } = gates;
-        let inputs = (z.buffer, z.offset, z.stride, gates, columns, a_log, dt_bias, norm, epsilon);
-        kernel.launch(
-            stream,
-            shape,
-            ((conv.x, conv.stride, conv.weights), inputs, sequences.inputs(), conv_states, states, y),
-        )?;
+        let shape = overlap::shape(kernel.shape((self.value_heads / delta.heads(), count)), overlaps);
+        kernel.launch(stream, shape, (conv, inputs, sequences.inputs(), conv_states, states, y))?;
         Ok(())
     }
 }

@@ -5,11 +5,12 @@
 
 pub(crate) mod attention;
 pub(crate) mod delta_rule;
+mod delta_step;
 pub(crate) mod gates;
 pub(crate) mod join;
-mod overlap;
 pub(crate) mod product;
 pub(crate) mod quantize;
+pub(crate) mod quantized_experts;
 pub(crate) mod sequences;
 pub(crate) mod slots;
 pub(crate) mod tokens;

@@ -20,10 +20,10 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::operations::{Operations, Result, expect_length};
+use warpwright_kernels::overlap::{self, overlaps};
 use warpwright_kernels::rows::Gain;
 use warpwright_kernels::vector;
 
-use super::overlap::{self, overlaps};
 use super::vectors::load;
 use crate::number::Number;
 

@@ -181,7 +181,8 @@ impl<T: Number> DeltaNet<T> {
             epsilon: self.epsilon,
         };
         let slots = (&mut states.conv, &mut states.rule);
-        self.rule.launch(pass.on(), conv, gates, pass.batch.packed(), slots, &mut gated)?;
+        let sequences = (pass.batch.packed(), pass.batch.shape.is_decode());
+        self.rule.launch(pass.on(), conv, gates, sequences, slots, &mut gated)?;
         Ok(gated)
     }
 
