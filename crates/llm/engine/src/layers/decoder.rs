@@ -44,7 +44,7 @@ pub(crate) enum Mixing<T> {
 /// What computes each token alone.
 pub(crate) enum FeedForward<T> {
     Mlp(Mlp<T>),
-    Experts(MixtureOfExperts<T>),
+    Experts(Box<MixtureOfExperts<T>>),
 }
 
 /// What a layer keeps between steps.

@@ -1,4 +1,4 @@
-//! A mixture of experts with a shared one. The chosen experts' weights are not quantized.
+//! A mixture of experts with a shared one.
 //!
 //! ```text
 //! y = Σ weight_e · expert_e(x) + sigmoid(shared gate · x) · shared(x)      over the chosen experts e
@@ -11,6 +11,7 @@ use super::Pass;
 use super::linear::Linear;
 use super::mlp::{Mlp, swiglu};
 use super::norm::Norm;
+use super::quantized::Quantized;
 use crate::config::Experts;
 use crate::error::Result;
 use crate::kernels::gates::SharedExpert;
@@ -24,11 +25,55 @@ pub(crate) struct MixtureOfExperts<T> {
     hidden: u32,
     router: Linear<T>,
     /// (experts, [gate | up], hidden).
-    gate_up: Buffer<T>,
+    gate_up: ExpertMatrix<T>,
     /// (experts, hidden, intermediate).
-    down: Buffer<T>,
+    down: ExpertMatrix<T>,
     shared: Mlp<T>,
     shared_gate: Linear<T>,
+}
+
+/// Weights (experts, n, k).
+enum ExpertMatrix<T> {
+    Exact(Buffer<T>),
+    Quantized(Quantized),
+}
+
+impl<T: Number> ExpertMatrix<T> {
+    fn new(loader: &mut Loader<'_>, name: &str, [experts, n, k]: [usize; 3]) -> Result<Self> {
+        let rows = experts * n;
+        match Quantized::of_experts(loader, experts, &[(name, rows)], (rows, k))? {
+            Some(quantized) => Ok(Self::Quantized(quantized)),
+            None => Ok(Self::Exact(loader.all(name, &[experts, n, k])?)),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Exact(weights) => weights.bytes(),
+            Self::Quantized(weights) => weights.bytes(),
+        }
+    }
+
+    /// Row r of y = row r / `choices` of x with the weights of expert `chosen[r]`, of so many.
+    fn multiply(
+        &self,
+        pass: &mut Pass<'_, T>,
+        experts: u32,
+        (x, chosen, choices): (&Buffer<T>, &Buffer<u32>, u32),
+        shape: ProductShape,
+    ) -> Result<Buffer<T>> {
+        let mut y = pass.memory.take(shape.rows as usize * shape.n as usize)?;
+        match self {
+            Self::Exact(weights) => {
+                let to = (&mut y, Epilogue::Store);
+                expert_product(pass.on(), (shape, choices), weights, (x, chosen), to)?;
+            }
+            Self::Quantized(weights) => {
+                weights.multiply_experts(pass, experts, (x.cast(), chosen, choices), y.cast_mut())?;
+            }
+        }
+        Ok(y)
+    }
 }
 
 impl<T: Number> MixtureOfExperts<T> {
@@ -40,8 +85,8 @@ impl<T: Number> MixtureOfExperts<T> {
             experts,
             hidden: hidden as u32,
             router: Linear::exact(loader, &[(&name("gate.weight"), count)], hidden)?,
-            gate_up: loader.all(&name("experts.gate_up_proj"), &[count, 2 * columns, hidden])?,
-            down: loader.all(&name("experts.down_proj"), &[count, hidden, columns])?,
+            gate_up: ExpertMatrix::new(loader, &name("experts.gate_up_proj"), [count, 2 * columns, hidden])?,
+            down: ExpertMatrix::new(loader, &name("experts.down_proj"), [count, hidden, columns])?,
             shared: Mlp::new(loader, &name("shared_expert"), hidden, shared_intermediate)?,
             shared_gate: Linear::exact(loader, &[(&name("shared_expert_gate.weight"), 1)], hidden)?,
         })
@@ -55,11 +100,16 @@ impl<T: Number> MixtureOfExperts<T> {
         self.router.bytes() + read + self.shared.bytes() + self.shared_gate.bytes()
     }
 
-    /// Notes a product of the chosen experts of so many rows.
-    fn note(&self, pass: &mut Pass<'_, T>, operation: &str, weights: &Buffer<T>, rows: u32) {
-        let of_expert = weights.len() as u64 / u64::from(self.experts.count);
+    /// Notes a product of chosen experts.
+    fn note(
+        &self,
+        pass: &mut Pass<'_, T>,
+        operation: &str,
+        weights: &ExpertMatrix<T>,
+        ProductShape { rows, n, k }: ProductShape,
+    ) {
         let read = weights.bytes() / self.experts.count as usize * rows.min(self.experts.count) as usize;
-        pass.note(operation, read, 2 * u64::from(rows) * of_expert);
+        pass.note(operation, read, 2 * u64::from(rows) * u64::from(n) * u64::from(k));
     }
 
     /// x += the result for the normalized rows.
@@ -78,23 +128,14 @@ impl<T: Number> MixtureOfExperts<T> {
         pass.operations.route_tokens(pass.stream, routing, &logits, (&mut experts, &mut weights))?;
         pass.memory.give(logits);
 
-        let mut gate_up = pass.memory.take(rows as usize * 2 * intermediate as usize)?;
         let shape = ProductShape { rows, n: 2 * intermediate, k: self.hidden };
-        let to = (&mut gate_up, Epilogue::Store);
-        expert_product(pass.on(), (shape, chosen), &self.gate_up, (x, &experts), to)?;
-        self.note(pass, "experts.gate_up_proj", &self.gate_up, rows);
+        let gate_up = self.gate_up.multiply(pass, count, (x, &experts, chosen), shape)?;
+        self.note(pass, "experts.gate_up_proj", &self.gate_up, shape);
         let activated = swiglu(pass, &gate_up, intermediate, 2 * intermediate)?;
         pass.memory.give(gate_up);
-        let mut results = pass.memory.take(rows as usize * self.hidden as usize)?;
         let shape = ProductShape { rows, n: self.hidden, k: intermediate };
-        expert_product(
-            pass.on(),
-            (shape, 1),
-            &self.down,
-            (&activated, &experts),
-            (&mut results, Epilogue::Store),
-        )?;
-        self.note(pass, "experts.down_proj", &self.down, rows);
+        let results = self.down.multiply(pass, count, (&activated, &experts, 1), shape)?;
+        self.note(pass, "experts.down_proj", &self.down, shape);
         pass.memory.give(activated);
         let in_order = device.buffer_from(&(0..rows).collect::<Vec<_>>())?;
         let mut routed = pass.memory.take(x.len())?;

@@ -46,13 +46,9 @@ impl<T: Number> Linear<T> {
     /// y are whole vectors.
     pub(crate) fn new(loader: &mut Loader<'_>, parts: &[(&str, usize)], k: usize) -> Result<Self> {
         let n = rows_of(parts);
-        let quantized = match loader.format {
-            Some(format) => Quantized::new(loader, format, parts, (n, k))?,
-            None => None,
-        };
-        match quantized {
-            Some(_) => {
-                let weights = loader.buffer(0)?;
+        match Quantized::new(loader, parts, (n, k))? {
+            Some(quantized) => {
+                let (weights, quantized) = (loader.buffer(0)?, Some(quantized));
                 Ok(Self { name: name_of(parts), weights, quantized, n: n as u32, k: k as u32 })
             }
             None => Self::exact(loader, parts, k),

@@ -4,6 +4,7 @@
 //! a few rows               GEMV of the library, which reads the weights once for each 8 rows
 //! more rows, fp8, sm_90a   x is quantized, too; GEMM with block scales of the library
 //! more rows otherwise      the weights are dequantized for a GEMM in bf16
+//! experts of rows          the engine's own kernel
 //! ```
 
 use warpwright::lang::element::e4m3;
@@ -16,6 +17,7 @@ use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 use super::Pass;
 use crate::error::Result;
 use crate::kernels::quantize::{Dequantize, QuantizeRows};
+use crate::kernels::quantized_experts::{ExpertWeights, quantized_expert_product};
 use crate::number::Number;
 use crate::weights::{BLOCK, Format, Loader, QuantizedNumbers};
 
@@ -38,13 +40,24 @@ pub(crate) struct Quantized {
 const FEW_ROWS_OF_INT4: u32 = 64;
 
 impl Quantized {
-    /// The rows of the tensors, one after another, and rows of zeros up to `n`. `None` if the rows have no groups.
+    /// The rows of the tensors, one after another, and rows of zeros up to `n`. `None` if the weights stay exact,
+    /// or the rows have no groups.
     pub(crate) fn new(
         loader: &mut Loader<'_>,
-        format: Format,
+        parts: &[(&str, usize)],
+        shape: (usize, usize),
+    ) -> Result<Option<Self>> {
+        Self::of_experts(loader, 1, parts, shape)
+    }
+
+    /// The same of tensors (experts, rows of an expert, k).
+    pub(crate) fn of_experts(
+        loader: &mut Loader<'_>,
+        experts: usize,
         parts: &[(&str, usize)],
         (n, k): (usize, usize),
     ) -> Result<Option<Self>> {
+        let Some(format) = loader.format else { return Ok(None) };
         let Some(group) = format.group(k) else { return Ok(None) };
         let (is_fp8, groups, shape) = (format == Format::Fp8, n * k / group, (n as u32, k as u32));
         let mut matrix = Self {
@@ -58,7 +71,7 @@ impl Quantized {
             blocks: loader.buffer(if is_fp8 { Granularity::Block.count(shape) } else { 0 })?,
         };
         if let Some(QuantizedNumbers { weights, scales, zero_points, blocks }) =
-            loader.quantized(format, parts, (n, k))?
+            loader.quantized(format, experts, parts, (n, k))?
         {
             matrix.weights.write_at(0, &weights)?;
             matrix.scales.write_at(0, &scales)?;
@@ -77,6 +90,20 @@ impl Quantized {
     /// Bytes that a product of a few rows reads.
     pub(crate) fn bytes(&self) -> usize {
         self.weights.bytes() + self.scales.bytes() + self.zero_points.bytes()
+    }
+
+    /// Row r of y = row r / `choices` of x with the weights of expert `chosen[r]`, of so many.
+    pub(crate) fn multiply_experts<T: Number>(
+        &self,
+        pass: &Pass<'_, T>,
+        experts: u32,
+        (x, chosen, choices): (&Buffer<bf16>, &Buffer<u32>, u32),
+        y: &mut Buffer<bf16>,
+    ) -> Result<()> {
+        let Self { format, k, group, weights, scales, zero_points, .. } = self;
+        let (format, n, k, group) = (*format, self.n / experts, *k, *group);
+        let weights = ExpertWeights { format, group, n, k, weights, scales, zero_points };
+        Ok(quantized_expert_product(pass.on(), weights, (x, chosen, choices), y)?)
     }
 
     /// y = x Wᵀ, or y += x Wᵀ.

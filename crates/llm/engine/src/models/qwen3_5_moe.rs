@@ -11,6 +11,6 @@ use crate::weights::Loader;
 pub(super) fn build<T: Number>(config: &Config, loader: &mut Loader<'_>) -> Result<Decoder<T>> {
     let experts = config.experts.ok_or_else(|| EngineError::Config("the experts are missing".to_owned()))?;
     qwen3_5::build_with(config, loader, |name, loader| {
-        Ok(FeedForward::Experts(MixtureOfExperts::new(loader, name, config.hidden, experts)?))
+        Ok(FeedForward::Experts(Box::new(MixtureOfExperts::new(loader, name, config.hidden, experts)?)))
     })
 }

@@ -146,17 +146,19 @@ impl<'l> Loader<'l> {
     }
 
     /// The rows of several tensors and then rows of zeros, as [`matrix`](Self::matrix), quantized; `None` in a
-    /// check.
+    /// check. The tensors are (experts, rows of an expert, k).
     pub(crate) fn quantized(
         &mut self,
         format: Format,
+        experts: usize,
         parts: &[(&str, usize)],
         (n, k): (usize, usize),
     ) -> Result<Option<QuantizedNumbers>> {
         let mut tensors = vec![];
         let mut start = 0;
         for (name, rows) in parts {
-            if let Some(tensor) = self.tensor(name, &[*rows, k])? {
+            let shape = if experts > 1 { vec![experts, rows / experts, k] } else { vec![*rows, k] };
+            if let Some(tensor) = self.tensor(name, &shape)? {
                 tensors.push((start..start + rows, tensor));
             }
             start += rows;

@@ -1,0 +1,140 @@
+//! y = x · W(expert)ᵀ with quantized weights of experts: a warp for a row of W and a row of y.
+//!
+//! ```text
+//! a row of W    | lane 0 | lane 1 | .. | lane 31 | lane 0 | ..     16 bytes each, in one group
+//! ```
+
+use warpwright::lang::element::e4m3;
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Stream};
+use warpwright_kernels::operations::{Operations, Result, expect_length};
+use warpwright_kernels::overlap::{self, overlaps};
+use warpwright_kernels::vector;
+
+use super::vectors::load;
+use crate::weights::Format;
+
+/// The kernel and its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct QuantizedExperts {
+    format: Format,
+    /// Weights of a row that share a scale.
+    group: u32,
+    k: u32,
+    /// Rows of y for each row of x, each with its own expert.
+    choices: u32,
+    overlaps: bool,
+}
+
+/// The weights of all experts, (experts, n, k).
+#[derive(Clone, Copy)]
+pub(crate) struct ExpertWeights<'l> {
+    pub(crate) format: Format,
+    pub(crate) group: u32,
+    /// Rows of an expert, and their weights.
+    pub(crate) n: u32,
+    pub(crate) k: u32,
+    pub(crate) weights: &'l Buffer<u8>,
+    /// (experts, n, k / group).
+    pub(crate) scales: &'l Buffer<bf16>,
+    /// The same of int4; empty of fp8.
+    pub(crate) zero_points: &'l Buffer<u8>,
+}
+
+/// Warps of a CTA.
+const WARPS: u32 = 4;
+/// Words of a lane's load at most.
+const WORDS: u32 = 4;
+
+impl QuantizedExperts {
+    /// Words of a lane's load: those of a group at most.
+    fn words(&self) -> u32 {
+        WORDS.min(self.group / self.per_word())
+    }
+
+    fn per_word(&self) -> u32 {
+        match self.format {
+            Format::Fp8 => 4,
+            Format::Int4 => 8,
+        }
+    }
+
+    /// `y` is (rows, n), `experts` (rows), `x` (rows / choices, k).
+    #[kernel]
+    fn run(
+        &self,
+        weights: &Global<u8>,
+        scales: &Global<bf16>,
+        zero_points: &Global<u8>,
+        x: &Global<bf16>,
+        experts: &Global<u32>,
+        y: &mut Global<bf16>,
+        n: u32,
+    ) {
+        launch::threads(32 * WARPS);
+        let (row, column) = (block_idx().x, block_idx().y * WARPS + thread_idx().x / 32);
+        // Which weights are read depends on the predecessor.
+        overlap::wait(self.overlaps);
+        if column < n {
+            let of_w = experts[row].mul_wide(n) + column.convert::<u64>();
+            let words = weights.cast::<u32>().at(of_w * u64::from(self.k / self.per_word()));
+            let groups = of_w * u64::from(self.k / self.group);
+            let x = x.at((row / self.choices).mul_wide(self.k));
+            let of_lane = self.words() * self.per_word();
+            let mut sum = constant(0f32);
+            for start in (lane_id() * of_lane..self.k).step_by(32 * of_lane) {
+                let group = groups + (start / self.group).convert::<u64>();
+                let from = words.at(start / self.per_word());
+                let words = vector::load_lanes(from, self.words(), Access::new());
+                let zero = match self.format {
+                    Format::Fp8 => constant(0f32),
+                    Format::Int4 => zero_points.at(group).load().convert::<u32>().convert::<f32>(),
+                };
+                let parts = (0..of_lane).step_by(8);
+                let x: Vec<Reg<f32>> = parts.flat_map(|part| load(x.at(start + part), 8)).collect();
+                let numbers: Vec<Reg<f32>> =
+                    words.iter().flat_map(|word| self.numbers(*word, zero)).collect();
+                let products = numbers.iter().zip(&x);
+                let of_group = products.fold(constant(0f32), |sum, (w, x)| w.mul_add(*x, sum));
+                sum = scales.at(group).load().convert::<f32>().mul_add(of_group, sum);
+            }
+            overlap::launch(self.overlaps);
+            let total = warp::reduce_sum(sum);
+            if lane_id() == 0 {
+                y.at(row.mul_wide(n)).at(column).store(total.convert::<bf16>());
+            }
+        }
+    }
+
+    /// The weights of a word, without their scale.
+    #[track_caller]
+    fn numbers(&self, word: Reg<u32>, zero: Reg<f32>) -> Vec<Reg<f32>> {
+        match self.format {
+            Format::Fp8 => {
+                let byte = |at: u32| ((word >> (8 * at)) & 0xffu32).convert::<u8>();
+                (0..4).map(|at| byte(at).bit_cast::<e4m3>().convert::<f32>()).collect()
+            }
+            Format::Int4 => {
+                (0..8).map(|at: u32| ((word >> (4 * at)) & 15u32).convert::<f32>() - zero).collect()
+            }
+        }
+    }
+}
+
+/// Row r of y = row r / `choices` of x · W(experts[r])ᵀ.
+pub(crate) fn quantized_expert_product(
+    (operations, stream): (&Operations, &Stream),
+    ExpertWeights { format, group, n, k, weights, scales, zero_points }: ExpertWeights<'_>,
+    (x, experts, choices): (&Buffer<bf16>, &Buffer<u32>, u32),
+    y: &mut Buffer<bf16>,
+) -> Result<()> {
+    let rows = experts.len();
+    expect_length("the input of experts", rows / choices as usize * k as usize, x.len())?;
+    expect_length("the output of experts", rows * n as usize, y.len())?;
+    let kernel = QuantizedExperts { format, group, k, choices, overlaps: overlaps(operations) };
+    let compiled = operations.kernel(kernel, QuantizedExperts::run)?;
+    let shape = overlap::shape(compiled.shape((rows as u32, n.div_ceil(WARPS))), kernel.overlaps);
+    let zero_points = if zero_points.is_empty() { weights } else { zero_points };
+    compiled.launch(stream, shape, (weights, scales, zero_points, x, experts, y, n))?;
+    Ok(())
+}
