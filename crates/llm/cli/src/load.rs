@@ -91,7 +91,7 @@ impl Load {
         let engine = self.model.engine(&checkpoint, self.model.limits(self.concurrent, cache_tokens, 0))?;
         // Random prompts share no prefix.
         let options = Options {
-            step_tokens: engine.capacity().tokens,
+            prompt_tokens: self.model.prompt_tokens(),
             prefix_caching: false,
             drafts: self.model.drafts(),
         };

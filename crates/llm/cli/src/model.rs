@@ -30,7 +30,7 @@ pub(crate) struct Model {
     /// Random weights of this seed; the model's folder needs config.json only.
     #[arg(long, value_name = "SEED")]
     random_weights: Option<u64>,
-    /// Tokens of a step.
+    /// Tokens of prompts in a step.
     #[arg(long, default_value_t = 512)]
     chunk: u32,
     /// Tokens of a sequence at most.
@@ -101,7 +101,10 @@ impl Model {
             pages,
             slots: sequences + snapshots,
             sequences,
-            tokens: self.chunk.max(sequences * (1 + self.drafts)),
+            tokens: match sequences * (1 + self.drafts) {
+                answers if sequences > 1 => self.chunk + answers,
+                answers => self.chunk.max(answers),
+            },
             context: self.context,
             drafts: self.drafts,
         }
@@ -117,6 +120,11 @@ impl Model {
     /// The type of the weights.
     pub(crate) fn data_type(&self) -> DataType {
         self.dtype
+    }
+
+    /// Tokens of prompts in a step.
+    pub(crate) fn prompt_tokens(&self) -> u32 {
+        self.chunk
     }
 
     /// Tokens that are drafted for each step.

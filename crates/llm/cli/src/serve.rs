@@ -13,7 +13,7 @@ use warpwright_llm_serving::scheduler::Options;
 use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
 use warpwright_llm_serving::trace::{Cost, Trace};
-use warpwright_llm_step::{Chunk, Executor};
+use warpwright_llm_step::Chunk;
 
 use crate::model::Model;
 
@@ -85,7 +85,7 @@ impl Serve {
         texts.stops.extend_from_slice(engine.ends());
         let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;
         let options = Options {
-            step_tokens: engine.capacity().tokens,
+            prompt_tokens: self.model.prompt_tokens(),
             prefix_caching: !self.no_prefix_cache,
             drafts: self.model.drafts(),
         };

@@ -1,10 +1,11 @@
 //! Greedy tokens and log-probabilities equal transformers' in f32.
 
-use warpwright_llm_engine::DataType;
-use warpwright_llm_step::{Chunk, CopyState, Executor, Score, Slot, Step, Tokens};
+use warpwright_llm_engine::{DataType, Limits};
+use warpwright_llm_step::{Chunk, CopyState, Executor, Output, Page, Score, Slot, Step, Tokens};
 
 use crate::fixtures::{
-    Expected, LIMITS, MODELS, changed, chunk, difference, engine, engine_of, expected, generate, greedy, step,
+    Expected, LIMITS, MODELS, changed, chunk, difference, engine, engine_of, engine_with, expected, folder,
+    generate, greedy, step,
 };
 
 /// Log-probabilities of both sides are sums in other orders; the delta rule of transformers is chunked,
@@ -171,4 +172,31 @@ fn chunks_of_tokens_are_as_near_as_single_ones() {
         assert!(mean < BF16_TOLERANCE, "parts of {part}: a mean difference of {mean}");
         assert!(sampled.iter().all(|(_, value)| value.is_finite()), "parts of {part}");
     }
+}
+
+/// Many decodes beside a prompt run apart from it: all have the tokens that they have alone.
+#[test]
+fn many_decodes_beside_a_prompt_have_their_own_tokens() {
+    const MANY: u32 = 33;
+    let limits = Limits { pages: MANY + 1, slots: MANY + 1, sequences: MANY + 1, ..LIMITS };
+    let mut engine = engine_with(&folder("qwen3_5"), DataType::F32, limits);
+    let of = |sequence: u32, position, tokens| Chunk {
+        pages: vec![Page(sequence)],
+        sampling: Some(greedy()),
+        ..chunk(sequence, position, tokens)
+    };
+    let prompts =
+        || (0..MANY).map(|sequence| of(sequence, 0, Tokens::Known(vec![7 * sequence, 3, 1 + sequence])));
+    let decodes = || (0..MANY).map(|sequence| of(sequence, 3, Tokens::Last));
+    let token = |output: &Output| output.sampled[0].token;
+    step(&mut engine, prompts().collect());
+    let alone: Vec<u32> = step(&mut engine, decodes().collect()).iter().map(token).collect();
+    let last = of(MANY, 0, Tokens::Known(vec![9, 8, 7]));
+    let of_last = token(&step(&mut engine, vec![last.clone()])[0]);
+    step(&mut engine, prompts().collect());
+    let mut chunks: Vec<Chunk> = decodes().collect();
+    chunks.insert(5, last);
+    let mut beside: Vec<u32> = step(&mut engine, chunks).iter().map(token).collect();
+    assert_eq!(beside.remove(5), of_last);
+    assert_eq!(beside, alone);
 }

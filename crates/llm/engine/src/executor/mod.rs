@@ -4,6 +4,7 @@ mod check;
 mod decode;
 mod drafts;
 mod logits;
+mod mixed;
 mod options;
 mod plan;
 mod tensor_parallel;
@@ -17,7 +18,7 @@ use warpwright::runtime::{Buffer, Device, Stream};
 use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::communicator::Communicator;
 use warpwright_kernels::operations::Operations;
-use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
+use warpwright_llm_step::{Capacity, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
 
 use crate::config::Config;
 use crate::error::Result;
@@ -265,19 +266,7 @@ impl<T: Number> ModelExecutor<T> {
         if shape.is_decode() && step.chunks.iter().all(decode::is_decode) {
             return Ok(Pending::InFlight(self.decode(shape, &step.chunks)?));
         }
-        Ok(Pending::Ready(self.mixed(shape, &step.chunks)?))
-    }
-
-    /// A step with prompts.
-    fn mixed(&mut self, shape: Shape, chunks: &[Chunk]) -> Result<Vec<Output>> {
-        let Self { operations, stream, model, capacity, batches, .. } = self;
-        let batch = kept_batch(batches, operations.device(), shape)?;
-        batch.fill(stream, chunks, capacity.page_tokens, capacity.slots)?;
-        let x = model.forward((operations, stream), batch, None)?;
-        let (mut pass, decoder, last) = model.pass((operations, stream), batch);
-        let outputs = logits::outputs(decoder, &mut pass, &x, chunks, last)?;
-        model.memory.give(x);
-        Ok(outputs)
+        Ok(Pending::Ready(self.mixed(&step.chunks)?))
     }
 }
 

@@ -25,9 +25,9 @@ use warpwright_llm_step::{Capacity, Output};
 /// Options of a [`Scheduler`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The most tokens of one step. Smaller steps delay running sequences less while a long prompt
-    /// is computed.
-    pub step_tokens: u32,
+    /// The most tokens of prompts in one step, beside those of answers. Fewer delay running sequences less
+    /// while a long prompt is computed.
+    pub prompt_tokens: u32,
     /// Whether prefixes are kept for later prompts.
     pub prefix_caching: bool,
     /// Tokens to draft per step and sequence, if the executor can.
@@ -36,7 +36,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { step_tokens: 2048, prefix_caching: true, drafts: 0 }
+        Options { prompt_tokens: 2048, prefix_caching: true, drafts: 0 }
     }
 }
 
@@ -100,7 +100,7 @@ impl Scheduler {
     /// A scheduler for an executor of this capacity.
     pub fn new(capacity: Capacity, options: Options) -> Scheduler {
         let options = Options {
-            step_tokens: options.step_tokens.clamp(1, capacity.tokens),
+            prompt_tokens: options.prompt_tokens.clamp(1, capacity.tokens),
             drafts: options.drafts.min(capacity.drafts),
             ..options
         };

@@ -10,8 +10,9 @@ use super::{Flight, Scheduler};
 struct Plan {
     chunks: Vec<Chunk>,
     flights: Vec<Flight>,
-    /// Tokens that still fit.
+    /// Tokens that still fit, and those of prompts.
     tokens: u32,
+    of_prompts: u32,
     /// Chunks that still fit.
     sequences: u32,
 }
@@ -21,13 +22,14 @@ impl Scheduler {
     /// finished.
     ///
     /// Running sequences get their next token first, so that a long prompt delays none by more than
-    /// the rest of a step. Prompts share what is left of the step, the oldest first.
+    /// the prompt tokens of a step. Prompts share these, the oldest first.
     pub fn next_step(&mut self) -> Option<Step> {
         self.publish();
         let mut plan = Plan {
             chunks: Vec::new(),
             flights: Vec::new(),
-            tokens: self.options.step_tokens,
+            tokens: self.capacity.tokens,
+            of_prompts: self.options.prompt_tokens,
             sequences: self.capacity.sequences,
         };
         let preempted = self.plan_answers(&mut plan);
@@ -39,7 +41,7 @@ impl Scheduler {
             return None;
         }
         self.counts.steps += 1;
-        self.counts.step_tokens += u64::from(self.options.step_tokens - plan.tokens);
+        self.counts.step_tokens += u64::from(self.capacity.tokens - plan.tokens);
         self.in_flight.push_back(plan.flights);
         Some(Step { copies: self.memory.take_copies(), chunks: plan.chunks })
     }
@@ -89,7 +91,7 @@ impl Scheduler {
     /// Chunks of the prompts of running sequences.
     fn plan_prompts(&mut self, plan: &mut Plan) {
         for sequence in &mut self.running {
-            if sequence.pending == 0 && plan.has_room() {
+            if sequence.pending == 0 && plan.has_room_for_prompts() {
                 plan.add_prompt(sequence);
             }
         }
@@ -97,7 +99,7 @@ impl Scheduler {
 
     /// Starts waiting sequences, the oldest first, while there is room.
     fn admit(&mut self, plan: &mut Plan) {
-        while plan.has_room() && self.running.len() < self.capacity.sequences as usize {
+        while plan.has_room_for_prompts() && self.running.len() < self.capacity.sequences as usize {
             // Steps in flight may still sample a token for a sequence that lost its pages.
             let Some(sequence) = self.waiting.front_mut().filter(|sequence| sequence.pending == 0) else {
                 return;
@@ -145,13 +147,18 @@ impl Plan {
         self.tokens > 0 && self.sequences > 0
     }
 
+    fn has_room_for_prompts(&self) -> bool {
+        self.has_room() && self.of_prompts > 0
+    }
+
     /// The next chunk of a prompt, as long as the step allows.
     fn add_prompt(&mut self, sequence: &mut Sequence) {
         let left = sequence.uncomputed().len() as u32;
         let boundary = sequence.holding.as_ref().and_then(|holding| holding.boundary(sequence.computed));
         let to_boundary = boundary.map_or(left, |boundary| boundary - sequence.computed);
-        let tokens = left.min(self.tokens).min(to_boundary);
+        let tokens = left.min(self.tokens).min(self.of_prompts).min(to_boundary);
         if tokens > 0 {
+            self.of_prompts -= tokens;
             self.add(sequence, tokens, 0);
         }
     }

@@ -46,14 +46,14 @@ fn a_shared_beginning_is_snapshotted_where_prompts_diverge() {
 
 #[test]
 fn equal_prompts_at_once_are_computed_once() {
-    for (stateful, step_tokens) in [(false, 64), (true, 64), (false, 10), (true, 10)] {
+    for (stateful, prompt_tokens) in [(false, 64), (true, 64), (false, 10), (true, 10)] {
         let capacity = Capacity { stateful, ..CAPACITY };
-        let mut harness = Harness::new(capacity, Options { step_tokens, ..Options::default() }, 2);
+        let mut harness = Harness::new(capacity, Options { prompt_tokens, ..Options::default() }, 2);
         let prompt = [wanted(counting(0, 42), 1), wanted(counting(0, 42), 2), wanted(counting(0, 42), 1)];
         let ids = [0, 1, 2].map(|i| harness.add(&prompt[i]));
         harness.run();
         let cached = ids.map(|id| harness.answers[&id].prompt.as_ref().unwrap().cached);
-        assert_eq!(cached, [0, 40, 40], "stateful: {stateful}, {step_tokens} tokens in a step");
+        assert_eq!(cached, [0, 40, 40], "stateful: {stateful}, {prompt_tokens} prompt tokens in a step");
         for (id, wanted) in ids.iter().zip(&prompt) {
             assert_eq!(harness.answers[id].tokens, alone(capacity, wanted));
         }
@@ -86,7 +86,7 @@ fn old_sequences_keep_their_pages_and_end_first() {
 
 #[test]
 fn a_long_prompt_delays_no_running_sequence() {
-    let options = Options { step_tokens: 8, ..Options::default() };
+    let options = Options { prompt_tokens: 8, ..Options::default() };
     let mut harness = Harness::new(CAPACITY, options, 1);
     let short = harness.add(&wanted(counting(0, 4), 30));
     harness.turn();
@@ -128,7 +128,7 @@ fn stop_tokens_and_lengths_end_sequences() {
 
 #[test]
 fn a_prompt_is_scored_once_in_chunks_and_after_preemption() {
-    let options = Options { step_tokens: 7, ..Options::default() };
+    let options = Options { prompt_tokens: 7, ..Options::default() };
     let mut harness = Harness::new(Capacity { pages: 25, ..CAPACITY }, options, 2);
     let mut scored = request(&wanted(counting(3, 41), 0), CAPACITY.vocabulary);
     scored.prompt_log_probabilities = Some(2);

@@ -244,7 +244,7 @@ fn resident() -> u64 {
 async fn soak() {
     let seconds =
         std::env::var("WARPWRIGHT_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
-    let options = Options { step_tokens: 64, drafts: 2, ..Options::default() };
+    let options = Options { prompt_tokens: 64, drafts: 2, ..Options::default() };
     // Steps take a while, so that requests meet.
     let toy = Toy::new(SMALL).step_time(Duration::from_millis(4));
     let service = Service::start(Box::new(toy), options, MOST_REQUESTS);
