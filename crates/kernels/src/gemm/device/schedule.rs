@@ -6,9 +6,9 @@ use warpwright::prelude::*;
 /// Consumer warpgroups of a CTA with accumulators in registers.
 pub(crate) const CONSUMERS: u32 = 2;
 
-/// Columns that a thread reads from tensor memory at once, at most: as many accumulators of 128
-/// rows.
-const MAX_SLICE: u32 = 128;
+/// Columns that a thread reads from tensor memory at once, at most: the widest box of C of 16 bits.
+/// With twice as many, and as many accumulators, all parts of an epilogue together spill (ptxas 13).
+const MAX_SLICE: u32 = 64;
 
 /// Where the accumulators of a tile are, and who shares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
