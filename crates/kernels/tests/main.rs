@@ -1,5 +1,6 @@
 //! The tests of the crate, in one program.
 
+mod allocations;
 mod attention;
 mod attention_mutants;
 mod clean;
