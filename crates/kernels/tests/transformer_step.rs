@@ -58,6 +58,8 @@ const CASES: &[&str] = &[
     "weight-only-gemv --format e4m3 --batch 19 --outputs 33 --inputs 128 --output f32",
     "weight-only-gemv --inputs 2304 --warps 2 --batch 3 --parts 2",
     "weight-only-gemv --format int8 --inputs 2560 --outputs 2200 --warps 4 --parts 3 --output f32",
+    "weight-only-gemv --inputs 2560 --batch 8 --warps 2 --outputs 17",
+    "weight-only-gemv --inputs 14336 --batch 8 --outputs 16 --format e4m3",
     "weight-only-gemv --batch 0",
     "weight-only-gemv --outputs 0",
 ];

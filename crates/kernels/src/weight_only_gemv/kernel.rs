@@ -107,6 +107,9 @@ const SUMS: u32 = TILE * MAX_BATCH;
 /// Tiles of a CTA at most where k has parts.
 pub(super) const TILES_OF_PARTS: u32 = 16;
 
+/// Warps of an SM, whose threads have 128 registers each.
+pub(super) const WARPS_PER_SM: u32 = 16;
+
 const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
 
 impl Gemv {
@@ -175,7 +178,7 @@ impl Gemv {
     #[kernel]
     pub(super) fn run<S: RowElement, O: RowElement>(&self, inputs: GemvInputs<S>, y: &mut Global<O>) {
         launch::threads(32 * self.warps);
-        launch::blocks_per_sm((super::operations::WARPS_PER_SM / self.warps).max(1));
+        launch::blocks_per_sm((WARPS_PER_SM / self.warps).max(1));
         let warp = warp::broadcast(thread_idx().x / 32, 0);
         let shared = dynamic_shared::<u32>(self.shared_words());
         let stages = shared.at(warp * (self.stages * STAGE_WORDS));
@@ -428,7 +431,7 @@ impl Gemv {
         products
     }
 
-    /// The scales of rows g and g + 8 for each group of a k-block, in f32, and their zero points.
+    /// The factors as they are used.
     fn widened<S: RowElement>(&self, factors: &Factors<S>) -> Widened {
         let (mut scales, mut zero_points) = (vec![], vec![]);
         for [low, high] in &factors.scales {

@@ -5,7 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::Options;
 
-use super::kernel::{Gemv, TILE, TILES_OF_PARTS};
+use super::kernel::{Gemv, TILE, TILES_OF_PARTS, WARPS_PER_SM};
 use super::problem::{MAX_BATCH, OPERATION, QuantizedWeights};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::overlap::{self, overlaps};
@@ -13,9 +13,6 @@ use crate::rows::RowElement;
 
 /// CTAs along y of a grid at most.
 const MAX_ROUNDS: usize = (1 << 16) - 1;
-
-/// Warps of an SM, whose threads have 128 registers each.
-pub(super) const WARPS_PER_SM: u32 = 16;
 
 /// What a configuration shall have; `None` leaves it to the heuristic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
