@@ -129,7 +129,7 @@ impl Sharding {
             }
             "gate_up_proj" => {
                 let Experts { intermediate, .. } = self.config.experts?;
-                Some(self.parts(1, &[intermediate; 2]))
+                Some(self.parts(last - 1, &[intermediate; 2]))
             }
             _ => None,
         }

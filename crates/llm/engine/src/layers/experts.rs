@@ -19,6 +19,9 @@ use crate::kernels::product::{Epilogue, ProductShape, expert_product};
 use crate::number::Number;
 use crate::weights::Loader;
 
+/// The numbers of rows in their order, which are kept for each count.
+struct InOrder;
+
 /// The weights of a mixture.
 pub(crate) struct MixtureOfExperts<T> {
     experts: Experts,
@@ -119,29 +122,33 @@ impl<T: Number> MixtureOfExperts<T> {
         let Experts { count, chosen, intermediate, .. } = self.experts;
         let tokens = (x.len() / self.hidden as usize) as u32;
         let rows = tokens * chosen;
-        let device = pass.operations.device();
-        let (mut experts, mut weights) =
-            (device.uninitialized(rows as usize)?, device.uninitialized(rows as usize)?);
+        // Nothing is allocated or freed between the launches of a pass: to free memory waits for kernels, which may
+        // wait for those of another device.
+        let (mut experts, mut weights) = (pass.floats.take(rows as usize)?, pass.floats.take(rows as usize)?);
         let logits = self.router.apply(pass, x)?;
         let scoring = Scoring::Softmax;
         let routing = Routing { experts: count, choices: chosen, scoring, renormalizes: true, scale: 1.0 };
-        pass.operations.route_tokens(pass.stream, routing, &logits, (&mut experts, &mut weights))?;
+        pass.operations.route_tokens(pass.stream, routing, &logits, (experts.cast_mut(), &mut weights))?;
         pass.memory.give(logits);
 
         let shape = ProductShape { rows, n: 2 * intermediate, k: self.hidden };
-        let gate_up = self.gate_up.multiply(pass, count, (x, &experts, chosen), shape)?;
+        let gate_up = self.gate_up.multiply(pass, count, (x, experts.cast(), chosen), shape)?;
         self.note(pass, "experts.gate_up_proj", &self.gate_up, shape);
         let activated = swiglu(pass, &gate_up, intermediate, 2 * intermediate)?;
         pass.memory.give(gate_up);
         let shape = ProductShape { rows, n: self.hidden, k: intermediate };
-        let results = self.down.multiply(pass, count, (&activated, &experts, 1), shape)?;
+        let results = self.down.multiply(pass, count, (&activated, experts.cast(), 1), shape)?;
         self.note(pass, "experts.down_proj", &self.down, shape);
         pass.memory.give(activated);
-        let in_order = device.buffer_from(&(0..rows).collect::<Vec<_>>())?;
+        let in_order = pass.operations.remembered::<InOrder, _, _>(rows, |rows| {
+            Ok(pass.operations.device().buffer_from(&(0..*rows).collect::<Vec<u32>>())?)
+        })?;
         let mut routed = pass.memory.take(x.len())?;
         let shape = (tokens, self.hidden);
         pass.operations.combine_rows(pass.stream, &results, (&in_order, &weights), shape, &mut routed)?;
         pass.memory.give(results);
+
+        [experts, weights].into_iter().for_each(|buffer| pass.floats.give(buffer));
 
         let (shared, gates) = (self.shared.apply(pass, x)?, self.shared_gate.apply(pass, x)?);
         let experts = SharedExpert { columns: self.hidden };
