@@ -9,6 +9,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::Launch;
 
 use crate::operations::Operations;
+use crate::vector;
 
 /// Whether the device has it.
 pub fn overlaps(operations: &Operations) -> bool {
@@ -21,6 +22,11 @@ pub fn wait(overlaps: bool) {
     if overlaps {
         launch::grid_dependency_wait();
     }
+}
+
+/// The access of what the predecessor may write, if it is read once.
+pub fn read_once(overlaps: bool) -> Access {
+    if overlaps { Access::new() } else { vector::read_once() }
 }
 
 /// Lets the successor start, in a kernel that overlaps its predecessor.

@@ -25,6 +25,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use crate::collective::{reduce_block, reduce_warp};
 use crate::monoid::Monoid;
 use crate::operations::{Operations, Result, Scratch};
+use crate::overlap;
 use crate::vector;
 
 /// The reduction by `monoid`, in one launch.
@@ -206,7 +207,7 @@ impl<M> SinglePass<M> {
         for _round in (block..tiles).step_by(blocks) {
             let at = input.at(index);
             let vectors: Vec<_> = (0..self.unroll)
-                .map(|part| vector::load(at.at(part * stride), vector::read_once()))
+                .map(|part| vector::load(at.at(part * stride), overlap::read_once(self.overlaps)))
                 .collect();
             for (part, elements) in vectors.iter().enumerate() {
                 let first = index + u64::from(part as u32 * stride);

@@ -141,7 +141,7 @@ impl Decode {
             .map(|i| vector::load_lanes(state.at(i * HEAD).cast::<u32>(), 4, Access::new()))
             .collect();
         let (q, k) = (self.vector(q), self.vector(k));
-        let v = vector::load_lanes(v.cast::<u32>(), lanes / 2, vector::read_once());
+        let v = vector::load_lanes(v.cast::<u32>(), lanes / 2, Access::new());
         let v = widen::<bf16>(v);
         let at = (sequence, head, self.heads.values);
         let gates = GateInputs::load((*a, *b), (*a_log, *dt_bias), at);
@@ -198,7 +198,7 @@ impl Decode {
     #[track_caller]
     fn vector(&self, from: Global<bf16>) -> Vec<Reg<f32>> {
         let lanes = self.rows.min(KEY_LANES);
-        let load = |i| vector::load_lanes(from.at(i).cast::<u32>(), lanes / 2, vector::read_once());
+        let load = |i| vector::load_lanes(from.at(i).cast::<u32>(), lanes / 2, Access::new());
         widen::<bf16>((0..self.rows).step_by(lanes as usize).flat_map(load).collect())
     }
 }

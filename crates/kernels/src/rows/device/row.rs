@@ -10,7 +10,7 @@ use super::super::plan::{Evict, Plan};
 use super::chunk::{Chunk, RowElement};
 use super::group::Group;
 use super::merge::pairwise;
-use crate::vector;
+use crate::overlap;
 
 /// The position of a vector in its row.
 #[derive(Clone, Copy)]
@@ -253,7 +253,9 @@ impl<T: RowElement> Row<T> {
             sum_of(parts, load, &positions)
         };
         let chunks = match &self.source {
-            Source::Global(rows, fill) => of_global(rows, *fill, vector::read_once()),
+            Source::Global(rows, fill) => {
+                of_global(rows, *fill, overlap::read_once(self.partition.plan.dependent_launch))
+            }
             Source::Broadcast(row) => of_global(&[*row], 0, Access::new().non_coherent()),
             Source::SharedBroadcast(part) => of_shared(&[*part], 0),
             Source::Stage(parts, fill) => of_shared(parts, *fill),
