@@ -75,10 +75,22 @@ struct Case {
     rows: usize,
     columns: usize,
     left_in_cells: bool,
+    /// The mask of zero columns of `.ws`.
+    mask: u64,
 }
 
 const fn case(types: Types, (ctas, rows, columns): (u32, usize, usize)) -> Case {
-    Case { types, stationary: false, sparse: false, usage: "", ctas, rows, columns, left_in_cells: false }
+    Case {
+        types,
+        stationary: false,
+        sparse: false,
+        usage: "",
+        ctas,
+        rows,
+        columns,
+        left_in_cells: false,
+        mask: 0,
+    }
 }
 
 /// Where rows of 32 or 64 bytes begin: 16 bytes of each, and then the next 16.
@@ -206,6 +218,15 @@ impl Case {
         cells
     }
 
+    /// Whether [`MASK`] has a column: three zeros after four columns, in the first sub-mask before them;
+    /// the second one begins one column later.
+    fn is_masked(self, column: usize) -> bool {
+        let of_part = self.columns * self.rows / 128;
+        let (part, within) = (column / of_part, column % of_part);
+        let at = (within + [0, 1, 0, 0][part]) % 7;
+        self.mask != 0 && if part == 0 { at < 3 } else { at >= 4 }
+    }
+
     fn run(self, schedule: Schedule) {
         let Case { types, ctas, rows, columns, .. } = self;
         let parts = ctas as usize;
@@ -259,12 +280,14 @@ impl Case {
             (false, false) => "",
         };
         let multiply = format!(
-            "tcgen05.mma{modifiers}.cta_group::GROUP.kind::{}{} [%r100], {}, %d2,{} {descriptor},{} %q1;",
+            "mov.u64 %d3, {:#x}; tcgen05.mma{modifiers}.cta_group::GROUP.kind::{}{} [%r100], {}, %d2,{} {descriptor},{} %q1{};",
+            self.mask,
             types.kind,
             self.usage,
             if self.left_in_cells { "[%r9]" } else { "%d1" },
             if self.sparse { " [%r10]," } else { "" },
             if types.block.is_some() { " [%r11], [%r12]," } else { "" },
+            if self.mask != 0 { ", %d3" } else { "" },
         );
         let body = format!(
             ".shared .align 1024 .b8 image[{size}];
@@ -313,7 +336,10 @@ impl Case {
                     factor * f64::from(left[step] * element(2, column, step))
                 };
                 // Two equal products, of which the second is added.
-                let expected = 2.0 * (0..self.depth()).map(product).sum::<f64>();
+                let expected = match self.is_masked(column) {
+                    true => 0.0,
+                    false => 2.0 * (0..self.depth()).map(product).sum::<f64>(),
+                };
                 let (part, own) = (row / own_rows, row % own_rows);
                 let (lane, at) = match (self.stationary || ctas == 2, own_rows) {
                     (true, 64) => (own + column / (columns / 2) * 64, column % (columns / 2)),
@@ -357,6 +383,19 @@ fn weights_may_be_stationary() {
         {
             let stored = Case { stationary: true, sparse, left_in_cells, ..case(types, (1, rows, 64)) };
             stored.run(SCHEDULES[(number + rows / 32) % 4]);
+        }
+    }
+}
+
+/// Sub-masks of three zeros and four columns.
+const MASK: u64 = 1 << 39 | 2 << 40 | 3 << 48 | 1 << 32 | 1 << 8;
+
+#[test]
+fn columns_may_be_zeros() {
+    for (number, types) in PLAIN.into_iter().enumerate() {
+        for (rows, sparse) in [(32, false), (64, true), (128, false)] {
+            let masked = Case { stationary: true, sparse, mask: MASK, ..case(types, (1, rows, 64)) };
+            masked.run(SCHEDULES[(number + rows / 32) % 4]);
         }
     }
 }
@@ -519,12 +558,12 @@ fn wrong_multiplies_are_refused() {
         (".sp", "", 0x0804_0496, "selector"),
         (".sp", "", 0x0404_0494, "not confirmed"),
         (".ws", "", 0x0804_0490, "64 and 128 and 256"),
-        (".ws", ", %d3", 0x0800_0490 | 8 << 17, "a mask of zero columns"),
+        (".ws", ", %d3", 0x0800_0490 | 8 << 17, "does not shift columns, and bits 56 to 61 are 2"),
     ];
     for (modifiers, rest, descriptor, reason) in cases {
         let metadata = if modifiers == ".sp" { "[%r100]," } else { "" };
         let body = format!(
-            "mov.u64 %d0, 0x400800800000; mov.u64 %d3, 0x8000000000;
+            "mov.u64 %d0, 0x400800800000; mov.u64 %d3, 0x200008000000000;
             @%q10 tcgen05.mma{modifiers}.cta_group::1.kind::f16 [%r100], %d0, %d0, {metadata} {descriptor}, %q10{rest};"
         );
         let text = blackwell(1, &of_group(1, &with_columns(64, &body)));

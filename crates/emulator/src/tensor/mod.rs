@@ -29,6 +29,7 @@
 pub mod accumulate;
 pub mod aligned_sum;
 pub(crate) mod block_scaled;
+pub(crate) mod column_mask;
 pub mod descriptor;
 pub mod element;
 pub mod float_multiply;

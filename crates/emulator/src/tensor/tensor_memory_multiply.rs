@@ -11,6 +11,7 @@ use warpwright_events::{TileOperand, TilePart, Unit};
 use crate::decode::description::tensor;
 
 use super::block_scaled::{Elements, Scaling};
+use super::column_mask::ColumnMask;
 use super::descriptor::{Major, MatrixDescriptor, PIECE};
 use super::sparse::Granularity;
 use super::warpgroup::{self, WARPS, WarpgroupMultiply};
@@ -359,9 +360,12 @@ impl TensorMemoryMultiply {
         self.run.read_right(operands, part * width..(part + 1) * width, b, shared)
     }
 
-    /// Makes B ready, once the columns of all CTAs are collected.
+    /// Makes B ready, once the columns of all CTAs are collected: those of the mask are zeros.
     #[inline(always)]
-    pub(crate) fn ready_right(&self, operands: &mut Operands) {
+    pub(crate) fn ready_right(&self, operands: &mut Operands, mask: ColumnMask) {
+        if mask != ColumnMask::default() {
+            self.run.clear_right(operands, |column| mask.is_zero(column, (self.rows, self.columns)));
+        }
         self.run.ready_right(operands);
     }
 

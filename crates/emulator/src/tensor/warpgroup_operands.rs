@@ -151,6 +151,17 @@ impl WarpgroupMultiply {
         matrix.collect((columns.len(), depth), ByEights, bits)
     }
 
+    /// Makes collected columns of B zeros.
+    pub(super) fn clear_right(&self, operands: &mut Operands, is_zero: impl Fn(usize) -> bool) {
+        let depth = self.steps();
+        for column in (0..self.shape.n).filter(|&column| is_zero(column)) {
+            let (first, stride) = ByEights.row(column, depth);
+            for step in 0..depth {
+                operands.bits[first + step * stride] = 0;
+            }
+        }
+    }
+
     /// Makes B ready, once all its columns are collected.
     #[inline(always)]
     pub(super) fn ready_right(&self, operands: &mut Operands) {

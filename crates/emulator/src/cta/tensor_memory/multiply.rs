@@ -4,6 +4,7 @@
 use warpwright_events::{Cell, TENSOR_ROWS};
 
 use super::cells::Area;
+use crate::tensor::column_mask::ColumnMask;
 use crate::tensor::descriptor::MatrixDescriptor;
 use crate::tensor::tensor_memory_multiply::{DEPTH_BYTES, RowLayout, TensorMemoryMultiply};
 
@@ -29,6 +30,8 @@ pub(crate) struct Multiply {
     pub(crate) metadata: Option<Cell>,
     /// Whether a row of A is the one above it in tensor memory.
     pub(crate) shifted: bool,
+    /// Columns of B that count as zeros.
+    pub(crate) mask: ColumnMask,
     /// D is divided by 2 to this before it is added to.
     pub(crate) shift: u32,
     /// Rows of tensor memory that are not written, a bit each: 128 a CTA.

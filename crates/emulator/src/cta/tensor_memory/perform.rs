@@ -208,7 +208,7 @@ impl Vectored for Right<'_> {
         let Right { work, operands, part, shared } = self;
         work.multiply.read_right(operands, part, work.b, shared)?;
         if part + 1 == work.multiply.ctas as usize {
-            work.multiply.ready_right(operands);
+            work.multiply.ready_right(operands, work.mask);
         }
         Ok(())
     }

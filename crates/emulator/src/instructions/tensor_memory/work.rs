@@ -22,6 +22,7 @@ use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
 use crate::registers::Slot;
+use crate::tensor::column_mask::ColumnMask;
 use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
 use crate::tensor::tensor_memory_multiply::{self as multiply, Form, RowLayout, TensorMemoryMultiply};
 
@@ -369,12 +370,11 @@ impl IssueMultiply {
                 format!("The instruction descriptor {bits:#010x} of tcgen05.mma is wrong: {error}."),
             )
         })?;
-        let masks_columns = self.masked_columns.is_some_and(|slot| registers.long(slot)[lane] != 0);
-        if masks_columns {
-            let message =
-                "The emulator does not support a mask of zero columns of tcgen05.mma.ws that is not 0.";
-            return Err(Failure::new(FaultKind::Unsupported, 1 << lane, message.to_owned()));
-        }
+        let mask = self.masked_columns.map_or(0, |slot| registers.long(slot)[lane]);
+        let mask = ColumnMask::new(mask).map_err(|reason| {
+            let message = format!("The mask of zero columns of tcgen05.mma.ws: {reason}.");
+            Failure::new(FaultKind::Unsupported, 1 << lane, message)
+        })?;
         let a = match &self.a {
             Multiplicand::Shared(slot) => {
                 Left::Shared(descriptor("matrix A", registers.long(*slot)[lane], lane)?)
@@ -398,6 +398,7 @@ impl IssueMultiply {
                 .map(|scales| scales.each_ref().map(|scale| cell(execution, scale, lane))),
             metadata: self.metadata.as_ref().map(|metadata| cell(execution, metadata, lane)),
             shifted: self.form.shifted,
+            mask,
             shift: self.shift,
             disabled,
         })
