@@ -3,6 +3,7 @@
 //! Sizes are in bytes; addresses are device addresses. The callers check ranges, devices and
 //! half-written buffers, so an implementation may assume that its arguments are valid.
 
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +16,17 @@ use crate::attributes::{KernelAttributes, LaunchCounts};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
-use crate::peers::Peer;
 use crate::properties::DeviceProperties;
 use crate::reading::Reading;
 
 /// A handle of a stream, an event or a host allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(pub(crate) usize);
+
+/// The devices as those of one kind; `None` if one is of another.
+pub(crate) fn of_one_kind<'a, B: Backend + 'static>(devices: &[&'a dyn Backend]) -> Option<Vec<&'a B>> {
+    devices.iter().map(|device| device.as_any().downcast_ref()).collect()
+}
 
 /// One device.
 pub(crate) trait Backend: Send + Sync {
@@ -52,10 +57,12 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Allocates device memory. One of 0 bytes has an address of its own, too.
     fn allocate(&self, bytes: usize) -> Result<u64>;
-    /// Frees memory of [`allocate`](Self::allocate) or [`Peer::allocate`].
+    /// Frees memory of [`allocate`](Self::allocate) or [`share`](Self::share).
     fn free(&self, address: u64);
-    /// The device as one whose memory others can access.
-    fn peer(&self) -> Peer<'_>;
+    /// Allocates memory of this device that these others access, too; `None` if they cannot.
+    fn share(&self, others: &[&dyn Backend], bytes: usize) -> Result<Option<u64>>;
+    /// The device as what it is.
+    fn as_any(&self) -> &dyn Any;
     /// Waits for all work on the device, then copies.
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()>;
     /// Waits for all work on the device, then copies.

@@ -1,5 +1,6 @@
 //! A device that loads and validates like a GPU of any compute capability, and executes nothing.
 
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,12 +13,11 @@ use warpwright_emulator::tensor_map;
 use warpwright_ptx::syntax::{Linkage, Module, StateSpace, Statement, Variable};
 
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed};
+use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed, of_one_kind};
 use crate::emulated::{allocate_host, free_host};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
-use crate::peers::Peer;
 use crate::properties::DeviceProperties;
 use crate::signature::type_bytes;
 
@@ -99,8 +99,12 @@ impl Backend for DryRun {
 
     fn free(&self, _address: u64) {}
 
-    fn peer(&self) -> Peer<'_> {
-        Peer::DryRun(self)
+    fn share(&self, others: &[&dyn Backend], bytes: usize) -> Result<Option<u64>> {
+        of_one_kind::<Self>(others).map(|_| self.allocate(bytes)).transpose()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn upload(&self, _address: u64, _bytes: &[u8]) -> Result<()> {

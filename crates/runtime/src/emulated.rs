@@ -2,6 +2,7 @@
 //! only times.
 
 use std::alloc::{self, Layout};
+use std::any::Any;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,11 +20,10 @@ use warpwright_emulator::{
 use warpwright_ptx::syntax;
 
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed};
+use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed, of_one_kind};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
-use crate::peers::Peer;
 use crate::properties::DeviceProperties;
 
 /// Alignment of host memory: enough for any element and any vector copy.
@@ -138,7 +138,7 @@ impl Emulated {
     }
 
     /// Allocates memory that these other devices access, too; `None` if they are of another host.
-    pub(crate) fn share(&self, others: &[&Self], bytes: usize) -> Result<Option<u64>> {
+    fn share_with(&self, others: &[&Self], bytes: usize) -> Result<Option<u64>> {
         let own = self.machine.read();
         if !others.iter().all(|other| own.is_peer_of(&other.machine.read())) {
             return Ok(None);
@@ -218,8 +218,12 @@ impl Backend for Emulated {
         let _ = self.machine.write().free(address);
     }
 
-    fn peer(&self) -> Peer<'_> {
-        Peer::Emulated(self)
+    fn share(&self, others: &[&dyn Backend], bytes: usize) -> Result<Option<u64>> {
+        of_one_kind(others).map_or(Ok(None), |others| self.share_with(&others, bytes))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {

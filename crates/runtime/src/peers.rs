@@ -11,54 +11,11 @@ use warpwright_arch::Arch;
 use warpwright_emulator::Schedule;
 
 use crate::allocation::Allocation;
-use crate::backend::Backend;
 use crate::buffer::{Buffer, Storable};
 use crate::cuda::Cuda;
 use crate::device::Device;
-use crate::dry_run::DryRun;
 use crate::emulated::Emulated;
 use crate::error::{Error, Result};
-
-/// A device whose memory others can access.
-pub(crate) enum Peer<'a> {
-    Emulated(&'a Emulated),
-    Cuda(&'a Cuda),
-    DryRun(&'a DryRun),
-}
-
-impl<'a> Peer<'a> {
-    fn emulated(&self) -> Option<&'a Emulated> {
-        match self {
-            Self::Emulated(device) => Some(device),
-            Self::Cuda(_) | Self::DryRun(_) => None,
-        }
-    }
-
-    fn cuda(&self) -> Option<&'a Cuda> {
-        match self {
-            Self::Cuda(device) => Some(device),
-            Self::Emulated(_) | Self::DryRun(_) => None,
-        }
-    }
-
-    /// Allocates memory of this device that the others access, too; `None` if they cannot.
-    pub(crate) fn allocate(&self, others: &[Self], bytes: usize) -> Result<Option<u64>> {
-        match self {
-            Self::Emulated(device) => {
-                let others: Option<Vec<_>> = others.iter().map(Self::emulated).collect();
-                others.map_or(Ok(None), |others| device.share(&others, bytes))
-            }
-            Self::Cuda(device) => {
-                let others: Option<Vec<_>> = others.iter().map(Self::cuda).collect();
-                others.map_or(Ok(None), |others| device.share(&others, bytes))
-            }
-            Self::DryRun(device) => {
-                let are_dry_runs = others.iter().all(|other| matches!(other, Self::DryRun(_)));
-                are_dry_runs.then(|| device.allocate(bytes)).transpose()
-            }
-        }
-    }
-}
 
 impl Device {
     /// `count` devices of one host, for [`peer_buffers`](Self::peer_buffers): of `cuda:0` and 2, the
@@ -81,12 +38,12 @@ impl Device {
     /// As [`named`](Self::named), for each device.
     pub fn peers(name: &str, count: u32) -> Result<Vec<Self>> {
         let first = Self::named(name)?;
-        match first.backend.peer() {
-            Peer::Cuda(cuda) => {
+        match first.backend.as_any().downcast_ref::<Cuda>() {
+            Some(cuda) => {
                 let others = (1..count).map(|index| Self::cuda(cuda.ordinal() + index));
                 std::iter::once(Ok(first.clone())).chain(others).collect()
             }
-            _ => {
+            None => {
                 let gpu = first.name().strip_prefix("emu:").unwrap_or_default();
                 Self::emulated_peers(Arch::named(gpu)?, Schedule::Eager, count)
             }
@@ -125,8 +82,8 @@ impl Device {
             .ok_or_else(|| Error::OutOfMemory { bytes: u64::MAX, device: names() })?;
         let buffer = |(index, device): (usize, &Self)| {
             let others = devices.iter().enumerate().filter(|(other, _)| *other != index);
-            let others: Vec<_> = others.map(|(_, other)| other.backend.peer()).collect();
-            let address = device.backend.peer().allocate(&others, bytes)?.ok_or_else(refuse)?;
+            let others: Vec<_> = others.map(|(_, other)| other.backend.as_ref()).collect();
+            let address = device.backend.share(&others, bytes)?.ok_or_else(refuse)?;
             let mut buffer = Buffer::over(Allocation::at(&device.backend, address, bytes));
             buffer.upload_zeros()?;
             Ok(buffer)

@@ -9,6 +9,7 @@ mod nvml;
 mod shared;
 mod tensor_map;
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::{NonNull, null_mut};
@@ -21,10 +22,9 @@ use warpwright_arch::{CAPABILITIES, Capability};
 use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
-use crate::backend::{Backend, Handle, LoadedGraph, LoadedModule};
+use crate::backend::{Backend, Handle, LoadedGraph, LoadedModule, of_one_kind};
 use crate::error::{Error, Result};
 use crate::launch_log::LaunchLog;
-use crate::peers::Peer;
 use crate::properties::DeviceProperties;
 use crate::reading::Reading;
 use driver::{Driver, Failure, device_attribute, status};
@@ -308,8 +308,12 @@ impl Backend for Cuda {
         let _ = self.context.check(unsafe { driver.cuMemFree_v2(address) });
     }
 
-    fn peer(&self) -> Peer<'_> {
-        Peer::Cuda(self)
+    fn share(&self, others: &[&dyn Backend], bytes: usize) -> Result<Option<u64>> {
+        of_one_kind(others).map_or(Ok(None), |others| self.share_with(&others, bytes))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {

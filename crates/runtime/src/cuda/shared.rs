@@ -21,7 +21,7 @@ impl Cuda {
     }
 
     /// Allocates memory that these other GPUs access, too; `None` if one cannot.
-    pub(crate) fn share(&self, others: &[&Self], bytes: usize) -> Result<Option<u64>> {
+    pub(super) fn share_with(&self, others: &[&Self], bytes: usize) -> Result<Option<u64>> {
         for other in others {
             if !(self.can_access(other)? && other.can_access(self)?) {
                 return Ok(None);

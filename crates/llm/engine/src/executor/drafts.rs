@@ -14,32 +14,13 @@
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
-use warpwright_llm_step::{Chunk, Executor, Output, Slot, Step, Token, Tokens};
+use warpwright_llm_step::{Chunk, Output, Slot, Step, Token, Tokens};
 
+use super::drafting::{Draft, Drafting};
 use super::{Model, ModelExecutor, kept_batch, logits};
 use crate::error::Result;
 use crate::layers::{Batch, Projected, Shape};
 use crate::number::Number;
-
-/// What follows the last token of a slot, perhaps.
-pub(super) struct Draft {
-    /// The token that the slot sampled last, and its position.
-    after: Token,
-    position: u32,
-    tokens: Vec<Token>,
-}
-
-/// An executor whose drafts can be seen and replaced.
-pub(super) trait Drafting: Executor {
-    /// Refuses a step that contradicts the capacity.
-    fn expect_step(&self, step: &Step) -> Result<()>;
-    /// Ends the waits of other ranks for this one, which has failed.
-    fn abort(&self);
-    /// The tokens that follow the last one of a slot, perhaps.
-    fn drafted(&self, slot: Slot) -> &[Token];
-    /// Replaces them, if the slot has any.
-    fn propose(&mut self, slot: Slot, tokens: &[Token]);
-}
 
 impl<T: Number> Drafting for ModelExecutor<T> {
     fn expect_step(&self, step: &Step) -> Result<()> {

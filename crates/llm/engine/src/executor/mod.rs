@@ -2,6 +2,7 @@
 
 mod check;
 mod decode;
+mod drafting;
 mod drafts;
 mod logits;
 mod mixed;
@@ -32,7 +33,7 @@ use crate::sharding::Sharding;
 use crate::weights::{Checkpoint, Format, Loader};
 
 use decode::{Decode, InFlight};
-use drafts::{Draft, Drafting};
+use drafting::{Draft, Drafting};
 pub use options::{DataType, Limits};
 pub use plan::{DecodePlan, OperationCost};
 use tensor_parallel::TensorParallel;

@@ -15,7 +15,7 @@ use warpwright::runtime::Device;
 use warpwright_kernels::communicator::Communicator;
 use warpwright_llm_step::{Capacity, Executor, ExecutorError, Output, Slot, Step, Token};
 
-use super::drafts::Drafting;
+use super::drafting::Drafting;
 use crate::error::Result;
 
 /// The executors of all ranks.
