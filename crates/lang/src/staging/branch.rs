@@ -4,7 +4,7 @@ use warpwright_ir::{Label, Location, Operand, Register, RegisterClass, Statement
 
 use super::device_value::DeviceValue;
 use crate::element::Element;
-use crate::operation::here;
+use crate::operation::{here, on_behalf_of_author};
 use crate::recorder::{self, IfResult, RegionId};
 use crate::value::{Reg, bits_word};
 
@@ -168,8 +168,11 @@ impl DeviceBranch {
     ) -> Option<R> {
         self.closed = true;
         let (mut from_then, mut from_otherwise) = (Sources::default(), Sources::default());
-        let then = then.map(|value| value.yield_into(&mut from_then));
-        let otherwise = otherwise.map(|value| value.yield_into(&mut from_otherwise));
+        // A pointer may compute its address here.
+        let (then, otherwise) = on_behalf_of_author(|| {
+            let then = then.map(|value| value.yield_into(&mut from_then));
+            (then, otherwise.map(|value| value.yield_into(&mut from_otherwise)))
+        });
         recorder::with(|recorder| {
             let otherwise_ended = recorder.ended();
             if let (Some(then), Some(otherwise)) = (&then, &otherwise)
@@ -244,9 +247,10 @@ pub trait Yields<R: ?Sized> {
 }
 
 /// The value in registers.
+#[track_caller]
 pub(super) fn yielded<V: DeviceValue, R: Yields<V>>(value: R, location: Location) -> V {
     let mut sources = Sources::default();
-    let mut value = value.yield_into(&mut sources);
+    let mut value = on_behalf_of_author(|| value.yield_into(&mut sources));
     let mut registers = sources.into_registers(location);
     value.visit_registers(&mut |register| *register = registers.next().unwrap_or(*register));
     value
