@@ -79,7 +79,7 @@ pub(super) fn run(options: &AllReduceBench, device: &str, batches: u32, output: 
     Ok(())
 }
 
-/// The median time of an all-reduce of so many bytes on the first rank.
+/// The median time of an all-reduce of `bytes` bytes on the first rank.
 fn time(devices: &[Device], bytes: usize, batches: u32) -> Result<Duration> {
     let of_graph = if devices[0].properties().is_emulated { 1 } else { OF_GRAPH };
     let communicators = Communicator::of_devices(devices)?;

@@ -34,7 +34,7 @@ impl ColumnMask {
         (self.bits >> first & ((1 << count) - 1)) as usize
     }
 
-    /// Whether a column of B counts as zeros, where D has so many rows and columns.
+    /// Whether `column` of B counts as zeros, where D is (rows, columns).
     pub(crate) fn is_zero(self, column: usize, (rows, columns): (usize, usize)) -> bool {
         if self.field(39, 1) == 0 {
             return false;

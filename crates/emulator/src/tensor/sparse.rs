@@ -23,7 +23,7 @@ pub(crate) enum Granularity {
 }
 
 impl Granularity {
-    /// That of elements which have so many bits where they are stored.
+    /// The granularity of elements that are stored in `stored_bits` bits.
     pub(crate) fn of(stored_bits: usize) -> Self {
         match stored_bits {
             32 => Self::OneOfTwo,

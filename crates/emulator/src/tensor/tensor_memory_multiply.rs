@@ -91,7 +91,7 @@ impl Form {
         if self.shifted { &rows[rows.len() - 1..] } else { rows }
     }
 
-    /// Whether D may have so many columns; if not, the numbers that it may have.
+    /// Refuses a number of columns that D cannot have, with the legal ones.
     fn check_columns(self, rows: u32, columns: u32) -> Result<(), String> {
         if self.stationary {
             let legal =

@@ -56,7 +56,7 @@ impl DecodePlan {
         Self::of_rank(checkpoint, data_type, (batch, context), 1)
     }
 
-    /// The part of each of so many devices that compute together.
+    /// The decode of one of `ranks` devices that compute together.
     ///
     /// # Errors
     /// As [`new`](Self::new); or the model cannot be divided among the devices.
@@ -139,7 +139,7 @@ fn plan<T: Number>(
     })
 }
 
-/// The communicator of the device, the first of so many.
+/// The communicator of `device`, rank 0 of `ranks`.
 fn first_of(device: &Device, ranks: usize) -> Result<Communicator> {
     let others = (1..ranks).map(|_| Device::dry_run(device.properties().capability));
     let devices = std::iter::once(Ok(device.clone())).chain(others).collect::<Result<Vec<_>, _>>()?;

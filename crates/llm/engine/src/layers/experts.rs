@@ -57,7 +57,7 @@ impl<T: Number> ExpertMatrix<T> {
         }
     }
 
-    /// Row r of y = row r / `choices` of x with the weights of expert `chosen[r]`, of so many.
+    /// Row r of y = row r / `choices` of x with the weights of expert `chosen[r]`, one of `experts`.
     fn multiply(
         &self,
         pass: &mut Pass<'_, T>,
@@ -95,7 +95,7 @@ impl<T: Number> MixtureOfExperts<T> {
         })
     }
 
-    /// Bytes of the weights that so many tokens read, if no two choose the same expert.
+    /// Bytes of the weights that `tokens` tokens read, if no two choose the same expert.
     pub(crate) fn bytes(&self, tokens: u32) -> usize {
         let Experts { count, chosen, .. } = self.experts;
         let of_experts = self.gate_up.bytes() + self.down.bytes();

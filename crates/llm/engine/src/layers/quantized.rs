@@ -92,7 +92,7 @@ impl Quantized {
         self.weights.bytes() + self.scales.bytes() + self.zero_points.bytes()
     }
 
-    /// Row r of y = row r / `choices` of x with the weights of expert `chosen[r]`, of so many.
+    /// Row r of y = row r / `choices` of x with the weights of expert `chosen[r]`, one of `experts`.
     pub(crate) fn multiply_experts<T: Number>(
         &self,
         pass: &Pass<'_, T>,

@@ -44,7 +44,7 @@ impl Part {
         numbers
     }
 
-    /// The row of the tensor that a row of the part is, with so many rows from one index to the next.
+    /// The row of the tensor that is `row` of the part. An index along the divided axis has `rows` rows.
     fn whole_row(&self, row: usize, rows: usize) -> usize {
         let (index, within) = (row / rows, row % rows);
         let (outer, mut index) = (index / self.len(), index % self.len());
