@@ -11,6 +11,7 @@ pub(crate) mod join;
 pub(crate) mod product;
 pub(crate) mod quantize;
 pub(crate) mod quantized_experts;
+mod quantized_words;
 pub(crate) mod sequences;
 pub(crate) mod slots;
 pub(crate) mod tokens;

@@ -110,33 +110,16 @@ impl Dequantize {
         let at = block_idx().x * THREADS + thread_idx().x;
         if at < words {
             let word = weights.cast::<u32>().at(at).load();
-            let per_word = self.per_word();
+            let per_word = self.format.per_word();
             let group = at / (self.group / per_word);
             let scale = scales.at(group).load().convert::<f32>();
-            let values: Vec<Reg<f32>> = match self.format {
-                Format::Int4 => {
-                    let zero = zero_points.at(group).load().convert::<u32>().convert::<f32>();
-                    (0..per_word)
-                        .map(|nibble| ((word >> (4 * nibble)) & 15u32).convert::<f32>() - zero)
-                        .collect()
-                }
-                Format::Fp8 => (0..per_word)
-                    .map(|byte| {
-                        let bits = ((word >> (8 * byte)) & 0xffu32).convert::<u8>();
-                        bits.bit_cast::<e4m3>().convert::<f32>()
-                    })
-                    .collect(),
-            };
+            let zero = self.format.zero_point(*zero_points, group);
+            let values = self.format.numbers(word, zero);
             let to = numbers.at(at.mul_wide(per_word));
             for (index, value) in values.iter().enumerate() {
                 to.at(index as u32).store((*value * scale).convert::<bf16>());
             }
         }
-    }
-
-    /// Weights of a word.
-    fn per_word(&self) -> u32 {
-        if self.format == Format::Fp8 { 4 } else { 8 }
     }
 
     /// Dequantizes all weights.
@@ -146,7 +129,11 @@ impl Dequantize {
         (weights, scales, zero_points): (&Buffer<u8>, &Buffer<bf16>, &Buffer<u8>),
         numbers: &mut Buffer<bf16>,
     ) -> Result<()> {
-        expect_length("dequantized weights", weights.len() / 4 * self.per_word() as usize, numbers.len())?;
+        expect_length(
+            "dequantized weights",
+            weights.len() / 4 * self.format.per_word() as usize,
+            numbers.len(),
+        )?;
         let words = weights.len() as u64 / 4;
         let zero_points = if zero_points.is_empty() { weights } else { zero_points };
         let kernel = operations.kernel(self, Self::run)?;

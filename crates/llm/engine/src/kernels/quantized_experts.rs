@@ -4,7 +4,6 @@
 //! a row of W    | lane 0 | lane 1 | .. | lane 31 | lane 0 | ..     16 bytes each, in one group
 //! ```
 
-use warpwright::lang::element::e4m3;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::operations::{Operations, Result, expect_length};
@@ -49,14 +48,7 @@ const WORDS: u32 = 4;
 impl QuantizedExperts {
     /// Words of a lane's load: those of a group at most.
     fn words(&self) -> u32 {
-        WORDS.min(self.group / self.per_word())
-    }
-
-    fn per_word(&self) -> u32 {
-        match self.format {
-            Format::Fp8 => 4,
-            Format::Int4 => 8,
-        }
+        WORDS.min(self.group / self.format.per_word())
     }
 
     /// `y` is (rows, n), `experts` (rows), `x` (rows / choices, k).
@@ -77,23 +69,20 @@ impl QuantizedExperts {
         overlap::wait(self.overlaps);
         if column < n {
             let of_w = experts[row].mul_wide(n) + column.convert::<u64>();
-            let words = weights.cast::<u32>().at(of_w * u64::from(self.k / self.per_word()));
+            let words = weights.cast::<u32>().at(of_w * u64::from(self.k / self.format.per_word()));
             let groups = of_w * u64::from(self.k / self.group);
             let x = x.at((row / self.choices).mul_wide(self.k));
-            let of_lane = self.words() * self.per_word();
+            let of_lane = self.words() * self.format.per_word();
             let mut sum = constant(0f32);
             for start in (lane_id() * of_lane..self.k).step_by(32 * of_lane) {
                 let group = groups + (start / self.group).convert::<u64>();
-                let from = words.at(start / self.per_word());
+                let from = words.at(start / self.format.per_word());
                 let words = vector::load_lanes(from, self.words(), Access::new());
-                let zero = match self.format {
-                    Format::Fp8 => constant(0f32),
-                    Format::Int4 => zero_points.at(group).load().convert::<u32>().convert::<f32>(),
-                };
+                let zero = self.format.zero_point(*zero_points, group);
                 let parts = (0..of_lane).step_by(8);
                 let x: Vec<Reg<f32>> = parts.flat_map(|part| load(x.at(start + part), 8)).collect();
                 let numbers: Vec<Reg<f32>> =
-                    words.iter().flat_map(|word| self.numbers(*word, zero)).collect();
+                    words.iter().flat_map(|word| self.format.numbers(*word, zero)).collect();
                 let products = numbers.iter().zip(&x);
                 let of_group = products.fold(constant(0f32), |sum, (w, x)| w.mul_add(*x, sum));
                 sum = scales.at(group).load().convert::<f32>().mul_add(of_group, sum);
@@ -102,20 +91,6 @@ impl QuantizedExperts {
             let total = warp::reduce_sum(sum);
             if lane_id() == 0 {
                 y.at(row.mul_wide(n)).at(column).store(total.convert::<bf16>());
-            }
-        }
-    }
-
-    /// The weights of a word, without their scale.
-    #[track_caller]
-    fn numbers(&self, word: Reg<u32>, zero: Reg<f32>) -> Vec<Reg<f32>> {
-        match self.format {
-            Format::Fp8 => {
-                let byte = |at: u32| ((word >> (8 * at)) & 0xffu32).convert::<u8>();
-                (0..4).map(|at| byte(at).bit_cast::<e4m3>().convert::<f32>()).collect()
-            }
-            Format::Int4 => {
-                (0..8).map(|at: u32| ((word >> (4 * at)) & 15u32).convert::<f32>() - zero).collect()
             }
         }
     }
