@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use warpwright_llm_step::Step;
+use warpwright_llm_step::{Chunk, Step};
 
 use crate::scheduler::Usage;
 
@@ -72,7 +72,9 @@ impl Trace {
     /// A step that is submitted now.
     pub(crate) fn submit(&self, step: &Step) -> Traced {
         let tokens: u32 = step.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
-        let mut args = json!({ "tokens": tokens, "sequences": step.chunks.len() });
+        let is_answer = |chunk: &&Chunk| chunk.tokens.len() == 1 && chunk.sampling.is_some();
+        let answers = step.chunks.iter().filter(is_answer).count();
+        let mut args = json!({ "tokens": tokens, "sequences": step.chunks.len(), "answers": answers });
         let cost = (self.cost)(step);
         if let Some(Cost { launches, bytes }) = cost {
             args["launches"] = launches.into();

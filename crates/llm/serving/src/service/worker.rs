@@ -114,9 +114,11 @@ impl Worker {
         if let Some(step) = step {
             let tokens: u32 = step.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
             self.shared.step_tokens.observe(tokens.into());
+            self.trace_host("plan", begin);
+            let begin = Instant::now();
             self.submitted.extend(self.trace.as_ref().map(|trace| trace.submit(&step)));
             self.executor.submit(step)?;
-            self.trace_host("plan and submit", begin);
+            self.trace_host("submit", begin);
         }
         if self.scheduler.steps_in_flight() > keep {
             let outputs = self.executor.wait()?;
