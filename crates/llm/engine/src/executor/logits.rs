@@ -1,14 +1,19 @@
 //! From rows of logits to tokens and log-probabilities.
 
-use warpwright::runtime::Buffer;
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+use warpwright::runtime::{Buffer, Device};
 use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
 use warpwright_llm_step::{Chunk, Output, Sampled, Sampling, log_probabilities, sample};
 
+use super::drawing::{Drawing, Drawn, FreeResults};
 use crate::error::Result;
 use crate::kernels::tokens::remember;
-use crate::layers::Pass;
 use crate::layers::decoder::Decoder;
+use crate::layers::{Pass, padded};
 use crate::number::Number;
+use crate::upload::Upload;
 
 /// Rows of logits at once: of a large vocabulary they are 64 MB.
 const ROWS: usize = 64;
@@ -34,6 +39,68 @@ impl Wanted {
             Self::Score(..) => None,
         }
     }
+}
+
+/// What is kept for rows of logits that the device draws tokens from, by their number.
+pub(super) type Drawings = FxHashMap<usize, RowsDrawing>;
+
+/// Some rows of a pass, and the slots of their tokens.
+pub(super) struct RowsDrawing {
+    drawing: Drawing,
+    tokens: Upload<i32>,
+    slots: Upload<u32>,
+}
+
+impl RowsDrawing {
+    fn new(device: &Device, rows: usize, vocabulary: u32) -> Result<Self> {
+        Ok(Self {
+            drawing: Drawing::new(device, rows, vocabulary)?,
+            tokens: Upload::new(device, rows)?,
+            slots: Upload::new(device, rows)?,
+        })
+    }
+}
+
+/// The tokens that chunks without drafts want of the rows `x`, which stay in `last`, too. `None` if the host has to
+/// see logits of a chunk.
+pub(super) fn drawn<T: Number>(
+    decoder: &Decoder<T>,
+    pass: &mut Pass<'_, T>,
+    (x, chunks): (&Buffer<T>, &[Chunk]),
+    last: &mut Buffer<u32>,
+    (drawings, free): (&mut Drawings, &mut FreeResults),
+) -> Result<Option<Vec<Drawn>>> {
+    let rows = rows(chunks);
+    if rows.iter().any(|row| row.wanted.sampling().is_none_or(is_on_host)) {
+        return Ok(None);
+    }
+    let (device, stream, vocabulary) = (pass.operations.device(), pass.stream, decoder.embedding.n);
+    let nobody = last.len() as u32 - 1;
+    let mut all = vec![];
+    for rows in rows.chunks(ROWS) {
+        // Padding repeats the first row.
+        let count = padded(rows.len() as u32) as usize;
+        let kept = match drawings.entry(count) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(RowsDrawing::new(device, count, vocabulary)?),
+        };
+        let mut tokens: Vec<i32> = rows.iter().map(|row| row.token.cast_signed()).collect();
+        tokens.resize(count, tokens[0]);
+        let mut slots: Vec<u32> = rows.iter().map(|row| chunks[row.chunk].slot.0).collect();
+        slots.resize(count, nobody);
+        kept.tokens.set(stream, &tokens)?;
+        kept.slots.set(stream, &slots)?;
+        kept.drawing.set(stream, rows.iter().map(|row| row.wanted.sampling()))?;
+        let mut logits = pass.floats.take(count * vocabulary as usize)?;
+        decoder.logits(pass, x, Some(&kept.tokens), &mut logits)?;
+        kept.drawing.draw(pass.on(), &logits)?;
+        remember(pass.on(), &kept.drawing.sampled, &kept.slots, last)?;
+        pass.floats.give(logits);
+        let wants = |row: &Row| row.wanted.sampling().is_some_and(|one| one.log_probabilities.is_some());
+        let rows = rows.iter().map(|row| (row.chunk, wants(row))).collect();
+        all.push(kept.drawing.read((device, stream), free, rows)?);
+    }
+    Ok(Some(all))
 }
 
 /// What the chunks want of the rows `x`: with drafts at its end, a chunk has a sampled token for each of them and

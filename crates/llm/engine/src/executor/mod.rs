@@ -4,6 +4,7 @@ mod check;
 mod decode;
 mod drafting;
 mod drafts;
+mod drawing;
 mod logits;
 mod mixed;
 mod options;
@@ -32,8 +33,10 @@ use crate::number::Number;
 use crate::sharding::Sharding;
 use crate::weights::{Checkpoint, Format, Loader};
 
-use decode::{Decode, InFlight};
+use decode::Decode;
 use drafting::{Draft, Drafting};
+use drawing::{Drawn, FreeResults};
+use logits::Drawings;
 pub use options::{DataType, Limits};
 pub use plan::{DecodePlan, OperationCost};
 use tensor_parallel::TensorParallel;
@@ -155,6 +158,8 @@ struct ModelExecutor<T> {
     /// What is kept for the extents of steps.
     batches: FxHashMap<Shape, Batch>,
     decodes: FxHashMap<Shape, Decode>,
+    drawings: Drawings,
+    free: FreeResults,
     /// What follows the last token of slots, perhaps.
     drafts: FxHashMap<Slot, Draft>,
     pending: VecDeque<Pending>,
@@ -176,13 +181,28 @@ struct Model<T> {
 }
 
 /// A step whose outputs have not been read.
-enum Pending {
-    Ready(Vec<Output>),
-    InFlight(InFlight),
+#[derive(Default)]
+struct Pending {
+    /// The outputs of its chunks, but for the tokens in flight.
+    outputs: Vec<Output>,
+    drawn: Vec<Drawn>,
 }
 
-/// Extents of steps with a prompt that are kept at most.
-const KEPT_BATCHES: usize = 16;
+impl Pending {
+    /// Adds a part of the step, whose chunks have those numbers in it.
+    fn add(&mut self, chunks: &[usize], part: Self) {
+        chunks.iter().zip(part.outputs).for_each(|(chunk, output)| self.outputs[*chunk] = output);
+        for mut drawn in part.drawn {
+            drawn.rows.iter_mut().for_each(|(chunk, _)| *chunk = chunks[*chunk]);
+            drawn.on_host.iter_mut().for_each(|(chunk, _)| *chunk = chunks[*chunk]);
+            self.drawn.push(drawn);
+        }
+    }
+}
+
+/// Extents of steps with a prompt that are kept at most: under load their prompts have many lengths, and to make
+/// page-locked memory for new extents waits for the device.
+const KEPT_BATCHES: usize = 1024;
 
 impl<T: Number> ModelExecutor<T> {
     fn load(
@@ -235,6 +255,8 @@ impl<T: Number> ModelExecutor<T> {
             capacity,
             batches: FxHashMap::default(),
             decodes: FxHashMap::default(),
+            drawings: Drawings::default(),
+            free: FreeResults::default(),
             drafts: FxHashMap::default(),
             pending: VecDeque::new(),
         })
@@ -258,16 +280,16 @@ impl<T: Number> ModelExecutor<T> {
         self.check(step)?;
         step.copies.iter().try_for_each(|copy| self.copy(*copy))?;
         if step.chunks.is_empty() {
-            return Ok(Pending::Ready(vec![]));
+            return Ok(Pending::default());
         }
         if self.capacity.drafts > 0 {
-            return Ok(Pending::Ready(self.speculate(&step.chunks)?));
+            return Ok(Pending { outputs: self.speculate(&step.chunks)?, drawn: vec![] });
         }
         let shape = Shape::of(&step.chunks, self.capacity.page_tokens);
         if shape.is_decode() && step.chunks.iter().all(decode::is_decode) {
-            return Ok(Pending::InFlight(self.decode(shape, &step.chunks)?));
+            return self.decode(shape, &step.chunks);
         }
-        Ok(Pending::Ready(self.mixed(&step.chunks)?))
+        self.mixed(&step.chunks)
     }
 }
 
@@ -340,10 +362,12 @@ impl<T: Number> Executor for ModelExecutor<T> {
     }
 
     fn wait(&mut self) -> Result<Vec<Output>, ExecutorError> {
-        match self.pending.pop_front() {
-            Some(Pending::Ready(outputs)) => Ok(outputs),
-            Some(Pending::InFlight(step)) => self.finish(step).map_err(ExecutorError::new),
-            None => Err(ExecutorError::new("no step was submitted; submit one before waiting")),
+        let Some(Pending { mut outputs, drawn }) = self.pending.pop_front() else {
+            return Err(ExecutorError::new("no step was submitted; submit one before waiting"));
+        };
+        for drawn in drawn {
+            drawn.finish(&mut outputs, &mut self.free).map_err(ExecutorError::new)?;
         }
+        Ok(outputs)
     }
 }

@@ -53,7 +53,7 @@ impl Shape {
 }
 
 /// Up to 8 the number itself, else the next power of two or three quarters of it.
-fn padded(count: u32) -> u32 {
+pub(crate) fn padded(count: u32) -> u32 {
     let power = count.next_power_of_two();
     match count {
         0..=8 => count,

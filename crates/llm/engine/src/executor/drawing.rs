@@ -1,0 +1,114 @@
+//! Tokens that the device draws from rows of logits, and the host reads later.
+
+use rustc_hash::FxHashMap;
+use warpwright::runtime::{Buffer, Device, HostBuffer, Stream};
+use warpwright_kernels::operations::Operations;
+use warpwright_kernels::sampling::{PARAMETER_WORDS, SamplingBuffers, SamplingParameters};
+use warpwright_llm_step::{Output, Sampled, Sampling};
+
+use super::logits::parameters;
+use crate::error::Result;
+use crate::upload::Upload;
+
+/// The memory of the device for a number of rows.
+pub(super) struct Drawing {
+    vocabulary: u32,
+    parameters: Upload<u32>,
+    pub(super) sampled: Buffer<u32>,
+    log_probabilities: Buffer<f32>,
+}
+
+/// Memory of the host for results, by the number of rows.
+pub(super) type FreeResults = FxHashMap<usize, Vec<Results>>;
+
+/// Tokens and log-probabilities on the host.
+pub(super) struct Results {
+    tokens: HostBuffer<u32>,
+    log_probabilities: HostBuffer<f32>,
+}
+
+/// Tokens that are copied to the host.
+pub(super) struct Drawn {
+    results: Results,
+    /// The chunk of each row, and whether its log-probability is wanted.
+    pub(super) rows: Vec<(usize, bool)>,
+    /// What the reference sampler drew in place of the device.
+    pub(super) on_host: Vec<(usize, Sampled)>,
+}
+
+impl Drawing {
+    pub(super) fn new(device: &Device, rows: usize, vocabulary: u32) -> Result<Self> {
+        Ok(Self {
+            vocabulary,
+            parameters: Upload::new(device, rows * PARAMETER_WORDS)?,
+            sampled: device.uninitialized(rows)?,
+            log_probabilities: device.uninitialized(rows)?,
+        })
+    }
+
+    /// How the tokens of rows are drawn. Further rows take the most probable one.
+    pub(super) fn set<'l>(
+        &mut self,
+        stream: &Stream,
+        samplings: impl Iterator<Item = Option<&'l Sampling>>,
+    ) -> Result<()> {
+        let mut words: Vec<u32> = samplings.flat_map(|sampling| parameters(sampling).words()).collect();
+        let greedy = SamplingParameters { temperature: 0.0, ..Default::default() }.words();
+        words.extend(greedy.iter().copied().cycle().take(self.parameters.len() - words.len()));
+        self.parameters.set(stream, &words)
+    }
+
+    /// Draws the tokens.
+    pub(super) fn draw(
+        &mut self,
+        (operations, stream): (&Operations, &Stream),
+        logits: &Buffer<f32>,
+    ) -> Result<()> {
+        let shape = (self.sampled.len() as u32, self.vocabulary);
+        let buffers = SamplingBuffers {
+            logits,
+            parameters: &self.parameters,
+            history: None,
+            tokens: &mut self.sampled,
+            log_probabilities: Some(&mut self.log_probabilities),
+        };
+        operations.sample(stream, shape, buffers)?;
+        Ok(())
+    }
+
+    /// Copies the results to the host, without waiting. `rows` are the chunks of the first ones.
+    pub(super) fn read(
+        &self,
+        (device, stream): (&Device, &Stream),
+        free: &mut FreeResults,
+        rows: Vec<(usize, bool)>,
+    ) -> Result<Drawn> {
+        let count = self.sampled.len();
+        let mut results = match free.get_mut(&count).and_then(Vec::pop) {
+            Some(results) => results,
+            None => {
+                Results { tokens: device.host_buffer(count)?, log_probabilities: device.host_buffer(count)? }
+            }
+        };
+        stream.copy_to_host(&mut results.tokens, &self.sampled)?;
+        stream.copy_to_host(&mut results.log_probabilities, &self.log_probabilities)?;
+        Ok(Drawn { results, rows, on_host: vec![] })
+    }
+}
+
+impl Drawn {
+    /// Waits for the tokens and adds them to the outputs of their chunks.
+    pub(super) fn finish(self, outputs: &mut [Output], free: &mut FreeResults) -> Result<()> {
+        let Self { results, rows, on_host } = self;
+        let (tokens, log_probabilities) = (results.tokens.as_slice()?, results.log_probabilities.as_slice()?);
+        for (at, (chunk, wants_log_probability)) in rows.into_iter().enumerate() {
+            let log_probability = if wants_log_probability { log_probabilities[at] } else { 0.0 };
+            outputs[chunk].sampled.push(Sampled { token: tokens[at], log_probability, top: vec![] });
+        }
+        for (chunk, sampled) in on_host {
+            outputs[chunk].sampled = vec![sampled];
+        }
+        free.entry(results.tokens.len()).or_default().push(results);
+        Ok(())
+    }
+}
