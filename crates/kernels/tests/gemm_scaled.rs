@@ -15,7 +15,7 @@ use warpwright_kernels::gemm::problem::types::{
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
-use crate::emulated::hopper;
+use crate::emulated::{blackwell, hopper};
 use crate::matrices::whole;
 use crate::operands::{E4M3, GRANULARITIES, Operand, numbers};
 use crate::products::expect_equal;
@@ -193,6 +193,49 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
         let mut case = Case::exact(&device, problem, granularities, E4M3, f32::NAN)?;
         for algorithm in one_in(17, case.algorithms(&device)) {
             case.check(&device, &operations, algorithm, f64::from)?;
+        }
+    }
+    Ok(())
+}
+
+/// On Blackwell the accumulators of each k-block are in tensor memory.
+#[test]
+fn every_algorithm_is_right_in_tensor_memory() -> Outcome {
+    for (turn, (schedule, extents)) in [
+        (Schedule::Eager, (200, 328, 400)),
+        (Schedule::Latest, (5, 264, 1040)),
+        (Schedule::Random(7), (72, 520, 272)),
+        (Schedule::Random(8), (1, 131, 16)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let device = blackwell(schedule)?;
+        let operations = Operations::new(&device);
+        for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
+            let (m, n, k) = extents;
+            let inputs = (e4m3::from_f32, e5m2::from_f32);
+            let mut case = Case::exact(&device, Problem::new(m, n, k), granularities, inputs, f32::NAN)?;
+            let algorithms = case.algorithms(&device);
+            assert!(algorithms.len() >= 8, "{} algorithms", algorithms.len());
+            for algorithm in one_in(5, algorithms.into_iter().skip((turn + offset) % 4).step_by(4)) {
+                case.check(&device, &operations, algorithm, f64::from)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// With more k-blocks than stages, so that each is filled again: the scales too are read before.
+#[test]
+fn refilled_stages_are_clean_under_the_checkers() -> Outcome {
+    for device in [hopper(Schedule::Random(4))?.checked()?, blackwell(Schedule::Random(4))?.checked()?] {
+        let operations = Operations::new(&device);
+        for (granularities, (m, n, k)) in [((Row, Block), (40, 72, 2304)), ((Block, Row), (136, 264, 1700))] {
+            let mut case = Case::exact(&device, Problem::new(m, n, k), granularities, E4M3, f32::NAN)?;
+            for algorithm in case.algorithms(&device).into_iter().step_by(5).take(3) {
+                case.check(&device, &operations, algorithm, f64::from)?;
+            }
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use warpwright_kernels::gemm::problem::types::{
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
-use crate::emulated::hopper;
+use crate::emulated::{blackwell, hopper};
 use crate::matrices::whole;
 use crate::operands::{DeviceOperand, E4M3, GRANULARITIES, Operand, products};
 use crate::products::expect_equal;
@@ -310,21 +310,24 @@ fn every_type_depth_and_order_is_right() -> Outcome {
 
 #[test]
 fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
-    let device = hopper(Schedule::Random(3))?.checked()?;
-    let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let mut case = Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Block), E4M3, f32::NAN)?;
-    for algorithm in one_in(17, case.algorithms(&operations)) {
-        case.check(&operations, &stream, algorithm, f64::from)?;
-    }
-    let mut case = Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Row), E4M3, f16::NAN)?;
-    case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
-    for algorithm in one_in(17, case.algorithms(&operations)) {
-        case.check(&operations, &stream, algorithm, f64::from)?;
-    }
-    let batch = with_gaps(Batch::new(Problem::new(40, 136, 144), 3));
-    let mut case = Batched::new(&device, batch, (Row, Block), E4M3, BEFORE as f32)?;
-    for algorithm in one_in(17, case.algorithms(&device)) {
-        case.check(&device, &operations, algorithm, f64::from)?;
+    let schedule = Schedule::Random(3);
+    for device in [hopper(schedule)?.checked()?, blackwell(schedule)?.checked()?] {
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        let mut case =
+            Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Block), E4M3, f32::NAN)?;
+        for algorithm in one_in(17, case.algorithms(&operations)) {
+            case.check(&operations, &stream, algorithm, f64::from)?;
+        }
+        let mut case = Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Row), E4M3, f16::NAN)?;
+        case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
+        for algorithm in one_in(17, case.algorithms(&operations)) {
+            case.check(&operations, &stream, algorithm, f64::from)?;
+        }
+        let batch = with_gaps(Batch::new(Problem::new(40, 136, 144), 3));
+        let mut case = Batched::new(&device, batch, (Row, Block), E4M3, BEFORE as f32)?;
+        for algorithm in one_in(17, case.algorithms(&device)) {
+            case.check(&device, &operations, algorithm, f64::from)?;
+        }
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
-use crate::emulated::hopper;
+use crate::emulated::{blackwell, hopper};
 use crate::matrices::whole;
 use crate::operands::{E4M3, GRANULARITIES};
 use crate::products::expect_equal;
@@ -147,22 +147,24 @@ fn every_algorithm_is_right() -> Outcome {
 
 #[test]
 fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
-    let device = hopper(Schedule::Random(3))?.checked()?;
-    let (operations, stream) = (Operations::new(&device), device.stream()?);
-    for granularities in [(Row, Block), (Row, Row)] {
-        let (mut stored_by_tma, mut stored_from_registers) = (Vec::new(), Vec::new());
-        for (m, n, k) in [(3, 72, 160), (70, 136, 16), (0, 8, 8), (63, 40, 272)] {
-            let problem = Problem::new(m, n, k);
-            stored_by_tma.push(Case::exact(&device, problem, granularities, E4M3, f32::NAN)?);
-            let odd = Problem { n: n + 1, ..problem };
-            let case = Case::exact(&device, odd, granularities, E4M3, f16::NAN)?;
-            stored_from_registers.push(case.rounded(f16::from_f32));
-        }
-        for algorithm in one_in(17, algorithms(&stored_by_tma, &operations)) {
-            check(&mut stored_by_tma, (&operations, &stream), algorithm)?;
-        }
-        for algorithm in one_in(23, algorithms(&stored_from_registers, &operations)) {
-            check(&mut stored_from_registers, (&operations, &stream), algorithm)?;
+    let schedule = Schedule::Random(3);
+    for device in [hopper(schedule)?.checked()?, blackwell(schedule)?.checked()?] {
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        for granularities in [(Row, Block), (Row, Row)] {
+            let (mut stored_by_tma, mut stored_from_registers) = (Vec::new(), Vec::new());
+            for (m, n, k) in [(3, 72, 160), (70, 136, 16), (0, 8, 8), (63, 40, 272)] {
+                let problem = Problem::new(m, n, k);
+                stored_by_tma.push(Case::exact(&device, problem, granularities, E4M3, f32::NAN)?);
+                let odd = Problem { n: n + 1, ..problem };
+                let case = Case::exact(&device, odd, granularities, E4M3, f16::NAN)?;
+                stored_from_registers.push(case.rounded(f16::from_f32));
+            }
+            for algorithm in one_in(17, algorithms(&stored_by_tma, &operations)) {
+                check(&mut stored_by_tma, (&operations, &stream), algorithm)?;
+            }
+            for algorithm in one_in(23, algorithms(&stored_from_registers, &operations)) {
+                check(&mut stored_from_registers, (&operations, &stream), algorithm)?;
+            }
         }
     }
     Ok(())
@@ -364,7 +366,7 @@ fn refusals_name_the_rule() -> Outcome {
     let words = refused(operations.gemm_grouped(&stream, &mut members(&mut cases)));
     assert_eq!(
         words,
-        "block scales need wgmma (sm_90a), and the device is sm_80: scale the operands before the GEMM"
+        "block scales need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is sm_80: scale the operands before the GEMM"
     );
     Ok(())
 }

@@ -30,6 +30,11 @@ use crate::staging::assign;
 use crate::tensor::{StagedOperand, TileLoad, TmaTile};
 use crate::tensor_memory::{commit_tensor_core, commit_tensor_core_to};
 use crate::value::{Reg, constant};
+use crate::warp::{ALL_LANES, sync_warp};
+
+/// Threads of a warp, and warps of a warpgroup.
+const WARP: u32 = 32;
+const WARPGROUP_WARPS: u32 = WARPGROUP / WARP;
 
 /// How the warpgroups of a consumer role share the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub enum ConsumerSchedule {
 pub struct PipelineStages {
     id: PipelineId,
     count: u32,
+    /// Warps that release a stage together.
+    releasing_warps: u32,
 }
 
 impl PipelineStages {
@@ -52,6 +59,13 @@ impl PipelineStages {
     #[track_caller]
     pub fn operand<T: Element>(&mut self, tile: Result<TmaTile, Error>) -> StagedOperand<T> {
         StagedOperand::new(tile, self.count, self.id)
+    }
+
+    /// Releases by each warp, where threads read the stages themselves. Otherwise one thread
+    /// releases for its warpgroup, which is right for what `wgmma` reads: it has read the stage for
+    /// all warps.
+    pub fn release_by_warps(&mut self) {
+        self.releasing_warps = 1;
     }
 
     /// The pipeline between the producers of `cluster`'s CTAs and `consumer`.
@@ -87,8 +101,8 @@ impl PipelineStages {
         schedule: ConsumerSchedule,
         cluster: ClusterGrid,
     ) -> Pipeline {
-        let Self { id, count } = self;
-        let readers = match schedule {
+        let Self { id, count, releasing_warps } = self;
+        let warpgroups = match schedule {
             ConsumerSchedule::Cooperative => consumer.warpgroups(),
             ConsumerSchedule::Pingpong => 1,
         };
@@ -97,7 +111,8 @@ impl PipelineStages {
             full: Mbarriers::called("`full` mbarrier", count),
             empty: Mbarriers::called("`empty` mbarrier", count),
             stages: count,
-            readers,
+            releasing_threads: WARP * releasing_warps,
+            releases: warpgroups * WARPGROUP_WARPS / releasing_warps,
             ctas: group.ctas(),
             consumer,
             cluster,
@@ -114,8 +129,10 @@ pub struct Pipeline {
     full: Mbarriers,
     empty: Mbarriers,
     stages: u32,
-    /// Warpgroups that read each stage.
-    readers: u32,
+    /// Threads for which one releases a stage: a warp's, or a warpgroup's.
+    releasing_threads: u32,
+    /// Releases of each stage by one CTA.
+    releases: u32,
     /// CTAs whose tensor cores multiply together.
     ctas: u32,
     consumer: Role,
@@ -163,7 +180,7 @@ impl Pipeline {
         if count == 0 {
             refuse("a pipeline needs at least one stage");
         }
-        PipelineStages { id: PipelineId::next(), count }
+        PipelineStages { id: PipelineId::next(), count, releasing_warps: WARPGROUP_WARPS }
     }
 
     #[track_caller]
@@ -171,7 +188,7 @@ impl Pipeline {
         only_where(thread_idx().x.eq(0u32), || {
             for (full, empty) in self.full.iter().zip(self.empty.iter()) {
                 full.init(self.ctas);
-                empty.init(if self.ctas == 1 { self.readers * self.cluster.loaders() } else { 1 });
+                empty.init(if self.ctas == 1 { self.releases * self.cluster.loaders() } else { 1 });
             }
             fence_mbarrier_init();
         });
@@ -191,8 +208,8 @@ impl Pipeline {
     /// The consumer's end. Every thread of the consumer role uses it.
     #[track_caller]
     pub fn consumer(self) -> Consumer {
-        // Each of a warpgroup's first threads releases stages to one of the CTAs that fill them.
-        let thread = self.consumer.thread() % WARPGROUP;
+        // Each of the first threads releases stages to one of the CTAs that fill them.
+        let thread = self.consumer.thread() % self.releasing_threads;
         let releases = thread.lt(self.cluster.loaders());
         let to = self.cluster.loader(thread);
         Consumer { pipeline: self, state: PipelineState::start(), oldest: copy_of(0u32), releases, to }
@@ -293,7 +310,7 @@ pub struct Consumer {
     state: PipelineState,
     /// The oldest stage that is not released.
     oldest: Reg<u32>,
-    /// Whether this thread releases stages for its warpgroup, and to which CTA.
+    /// Whether this thread releases stages for its warp or warpgroup, and to which CTA.
     releases: Reg<bool>,
     to: Reg<u32>,
 }
@@ -343,9 +360,13 @@ impl Consumer {
         assign(&mut self.state, PipelineState { stage: self.oldest.duplicate(), parity });
     }
 
-    /// Releases the oldest stage to its producers: the warpgroup has read it.
+    /// Releases the oldest stage to its producers: the warpgroup, or the
+    /// [warp](PipelineStages::release_by_warps), has read it.
     #[track_caller]
     pub fn release(&mut self) {
+        if self.pipeline.releasing_threads == WARP {
+            sync_warp(ALL_LANES);
+        }
         let empty = self.pipeline.empty.at(copy_of(self.oldest));
         only_where(self.releases, || {
             if self.pipeline.cluster.size() == 1 {

@@ -55,7 +55,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 
 use crate::operations::{Operations, Result, expect_length};
 use device::epilogue::FusedEpilogue;
-use host::config::{Algorithm, has_wgmma};
+use host::config::{Algorithm, has_block_scales};
 use host::grouped;
 use host::heuristic;
 use host::launch::{self, Buffers, Call};
@@ -338,7 +338,7 @@ impl Operations {
         E: Epilogue<C, Operation: FusedEpilogue<C>>,
     {
         let capability = self.device().properties().capability;
-        if a.scales().is_some() && !has_wgmma(capability) {
+        if a.scales().is_some() && !has_block_scales(capability) {
             return Err(GemmError::NoBlockScales { target: capability.target }.into());
         }
         if !gemm.check(&a, &b, c)? {

@@ -130,9 +130,10 @@ impl<E> Tcgen05Kernel<E> {
         self.0.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
     }
 
-    /// Of narrow operands, with scales of 16 or 32 elements.
+    /// With block scales; of narrow operands, whose elements are bytes, with scales of 16 or 32
+    /// elements.
     #[kernel]
-    pub(crate) fn scaled_gemm<C: GemmOutput>(
+    pub(crate) fn scaled_gemm<A: Operand, B: Operand, C: GemmOutput>(
         &self,
         operands: OperandMapParameters,
         scales: OperandMapParameters,
@@ -146,7 +147,7 @@ impl<E> Tcgen05Kernel<E> {
         E: FusedEpilogue<C>,
     {
         let problems = self.0.problems(operands, Some(scales), problem);
-        self.0.run::<u8, u8, C>(&problems, c_map, c, epilogue, (parts, arrived));
+        self.0.run::<A, B, C>(&problems, c_map, c, epilogue, (parts, arrived));
     }
 }
 

@@ -73,6 +73,15 @@ impl AccumulatorTile {
         Self { accumulators, at: (self.at.0 + row, self.at.1 + column), columns: 2 * length, ..*self }
     }
 
+    /// Columns `first` to `first + columns` of the tile, in the same registers.
+    pub(crate) fn columns(&self, first: u32, columns: u32) -> Self {
+        let (of_block, blocks) =
+            (self.block_accumulators(), self.accumulators.len() / self.block_accumulators());
+        let part = Layout::new((columns / 2, blocks), (1, of_block));
+        let accumulators = self.accumulators.window(first / 2, part);
+        Self { accumulators, at: (self.at.0, self.at.1 + first), columns, ..*self }
+    }
+
     /// The row after its last in C, and the column.
     fn end(&self) -> (Reg<u32>, Reg<u32>) {
         let blocks = self.accumulators.len() / self.block_accumulators();

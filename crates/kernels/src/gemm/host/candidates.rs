@@ -1,6 +1,6 @@
 //! Which configurations of the kernels that TMA feeds the heuristic ranks, and which a search tries.
 
-use super::config::{Configuration, MIN_STAGES, SCALED_TILES, SWIZZLE_BYTES, TmaInstruction};
+use super::config::{Configuration, MIN_STAGES, SCALED_COLUMNS, SCALED_TILES, SWIZZLE_BYTES, TmaInstruction};
 use crate::gemm::device::schedule::Schedule::{
     self, Cooperative, PairedTensorMemory, Pingpong, TensorMemory,
 };
@@ -35,6 +35,9 @@ const SPLITS: [u32; 4] = [2, 3, 4, 8];
 
 /// Clusters of CTAs that share operands.
 const CLUSTERS: [(u32, u32); 3] = [(1, 1), (2, 1), (1, 2)];
+
+/// The same with block scales: two CTAs share B's part of the tile, or none does.
+const SCALED_CLUSTERS: [(u32, u32); 2] = [(2, 1), (1, 1)];
 
 /// Pairs of CTAs that multiply together.
 const PAIRS: [(u32, u32); 1] = [(2, 1)];
@@ -73,8 +76,8 @@ impl Configuration {
     /// The configurations that the heuristic ranks for a problem.
     pub fn all(problem: &GemmProblem, instruction: TmaInstruction) -> Vec<Self> {
         let candidates = match (instruction, problem.scales) {
-            // Those that are legal with the problem's scales.
-            (TmaInstruction::Tcgen05, _) => in_tensor_memory(&TENSOR_MEMORY_COLUMNS),
+            (TmaInstruction::Tcgen05, None) => in_tensor_memory(&TENSOR_MEMORY_COLUMNS),
+            (TmaInstruction::Tcgen05, Some(_)) => scaled_in_tensor_memory(),
             (TmaInstruction::Wgmma, Some(_)) => scaled(),
             (TmaInstruction::Wgmma, None) => plain().chain(split()).collect(),
         };
@@ -175,10 +178,18 @@ fn in_tensor_memory(columns: &[u32]) -> Vec<Configuration> {
     tiles.collect()
 }
 
-/// The candidates with block scales: two CTAs share B's part of the tile, or none does.
+/// The candidates with block scales.
 fn scaled() -> Vec<Configuration> {
     let tiles = SCALED_TILES.iter().flat_map(|&(columns, accumulator_sets)| {
-        Configuration { tile: (128, columns), accumulator_sets, ..COMMON }.forms(&[(2, 1), (1, 1)])
+        Configuration { tile: (128, columns), accumulator_sets, ..COMMON }.forms(&SCALED_CLUSTERS)
+    });
+    tiles.collect()
+}
+
+/// The same with accumulators in tensor memory.
+fn scaled_in_tensor_memory() -> Vec<Configuration> {
+    let tiles = SCALED_COLUMNS.iter().flat_map(|&columns| {
+        Configuration { tile: (128, columns), schedule: TensorMemory, ..COMMON }.forms(&SCALED_CLUSTERS)
     });
     tiles.collect()
 }

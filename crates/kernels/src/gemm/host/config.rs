@@ -53,10 +53,7 @@ impl TmaInstruction {
     /// Whether it multiplies operands with the scales of a problem: blocks of 128 are promoted, and
     /// those of 16 or 32 elements applied by the tensor cores.
     pub(crate) fn scales(self, problem: &GemmProblem) -> bool {
-        match self {
-            Self::Wgmma => problem.vector_scales.is_none(),
-            Self::Tcgen05 => problem.scales.is_none(),
-        }
+        self == Self::Tcgen05 || problem.vector_scales.is_none()
     }
 }
 
@@ -151,6 +148,11 @@ pub(crate) fn has_scaled_mma_sync(capability: &Capability) -> bool {
     capability.target == "sm_120a"
 }
 
+/// Whether operands may have block scales on GPUs of that capability.
+pub(crate) fn has_block_scales(capability: &Capability) -> bool {
+    TmaInstruction::of(capability).is_some()
+}
+
 /// Whether GPUs of that capability have `wgmma`.
 pub(crate) fn has_wgmma(capability: &Capability) -> bool {
     capability.target == "sm_90a"
@@ -237,6 +239,9 @@ pub struct Configuration {
 /// as a consumer's registers hold beside the totals.
 pub(super) const SCALED_TILES: &[(u32, u32)] =
     &[(128, 2), (192, 1), (160, 1), (128, 1), (96, 2), (64, 2), (32, 2), (16, 2), (8, 2)];
+
+/// With block scales, the columns of tiles in tensor memory: the totals of a thread are as many.
+pub(super) const SCALED_COLUMNS: &[u32] = &[128, 96, 64, 32, 16];
 
 /// Bytes of it for barriers and the alignment of tiles.
 const SHARED_MARGIN: u32 = 2 * 1024;
@@ -358,10 +363,11 @@ impl Configuration {
         if k_bytes == 0 || !k_bytes.is_multiple_of(SWIZZLE_BYTES) {
             return Some(format!("a stage has {k_bytes} bytes of k: use a multiple of {SWIZZLE_BYTES}"));
         }
-        let is_scaled_tile = rows == 128
-            && SCALED_TILES.contains(&(columns, accumulator_sets))
-            && schedule == Schedule::Cooperative
-            && self.k(problem) == BLOCK;
+        let is_scaled_tile = match schedule {
+            Schedule::Cooperative => rows == 128 && SCALED_TILES.contains(&(columns, accumulator_sets)),
+            Schedule::TensorMemory => SCALED_COLUMNS.contains(&columns) && accumulator_sets == 1,
+            Schedule::Pingpong | Schedule::PairedTensorMemory => false,
+        } && self.k(problem) == BLOCK;
         if problem.scales.is_some() && !is_scaled_tile {
             return Some(format!(
                 "block scales have no kernel of {rows}x{columns} tiles with {accumulator_sets} accumulator sets: use a tile that `--explain` lists"

@@ -402,7 +402,12 @@ fn by_tma<C: GemmOutput, E: FusedEpilogue<C>>(
         });
     }
     let compiled = match configuration.schedule.group() {
-        Some(_) => operations.kernel(Tcgen05Kernel(kernel), Tcgen05Kernel::<E>::scaled_gemm::<C>)?,
+        Some(_) if problem.vector_scales.is_some() => {
+            operations.kernel(Tcgen05Kernel(kernel), Tcgen05Kernel::<E>::scaled_gemm::<u8, u8, C>)?
+        }
+        Some(_) => with_scaled_operands!(reading.types, A, B => {
+            operations.kernel(Tcgen05Kernel(kernel), Tcgen05Kernel::<E>::scaled_gemm::<A, B, C>)?
+        }),
         None => with_scaled_operands!(reading.types, A, B => {
             operations.kernel(WgmmaKernel(kernel), WgmmaKernel::<E>::scaled_gemm::<A, B, C>)?
         }),

@@ -18,7 +18,7 @@ pub enum GemmError {
     },
     /// The device has no kernel for block scales.
     #[error(
-        "block scales need wgmma (sm_90a), and the device is {target}: scale the operands before the GEMM"
+        "block scales need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is {target}: scale the operands before the GEMM"
     )]
     NoBlockScales {
         /// The device's architecture.

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! k              0..128              128..256            ..
-//! accumulators   wgmma, from zero    wgmma, from zero        tensor cores keep 13 bits of the largest term: sums stay short
+//! accumulators   MMA, from zero      MMA, from zero          tensor cores keep 13 bits of the largest term: sums stay short
 //!                    \                   \
 //! totals             + acc · sa · sb     + acc · sa · sb     f32, in the consumer's registers: "promoted"
 //! ```
 //!
-//! A consumer has two sets of accumulators if its registers hold them: the tensor cores fill one
-//! while it promotes the other. (The scheme: DeepSeek-V3's report, "Increasing Accumulation
+//! A consumer of `wgmma` has two sets of accumulators if its registers hold them: the tensor cores
+//! fill one while it promotes the other. Tensor memory holds those of two k-blocks or more. (The scheme: DeepSeek-V3's report, "Increasing Accumulation
 //! Precision", 2024.)
 
 use warpwright::lang::tensor::MappedMatrix;
@@ -26,7 +26,8 @@ pub struct BlockScaling {
     pub a: TileScales,
     /// The scales of B.
     pub b: TileScales,
-    /// Sets of accumulators of a consumer: 2 multiply one k-block while another is promoted.
+    /// Sets of accumulators in a consumer's registers: 2 multiply one k-block while another is
+    /// promoted.
     pub accumulator_sets: u32,
 }
 
@@ -256,14 +257,27 @@ impl Promotion {
         &self,
         pipeline: &mut Consumer,
         tile: &mut AccumulatorTile,
-        (a_rows, b_rows): (ScaledRows, ScaledRows),
+        rows: (ScaledRows, ScaledRows),
         set: usize,
         in_flight: u32,
     ) {
         wait_multiplications(in_flight);
-        let stage = pipeline.oldest();
-        let set = &self.sets[set];
-        let StagedScales { a, b, .. } = &self.scales;
+        self.scales.add(pipeline.oldest(), rows, &self.sets[set], tile);
+        pipeline.release();
+    }
+}
+
+#[device]
+impl StagedScales {
+    /// Adds to the tile's accumulators those of the k-block in a stage, scaled.
+    pub(crate) fn add(
+        &self,
+        stage: Stage,
+        (a_rows, b_rows): (ScaledRows, ScaledRows),
+        set: &Fragment<f32>,
+        tile: &mut AccumulatorTile,
+    ) {
+        let Self { a, b, .. } = self;
         let groups = tile.columns / 8;
         let run = b.rows_of_one_scale() / 8;
         for block in 0..set.len() / (4 * groups) {
@@ -285,6 +299,5 @@ impl Promotion {
                 }
             }
         }
-        pipeline.release();
     }
 }

@@ -18,12 +18,17 @@
 //! A warp reads the 32 rows of its quarter of tensor memory as two times 16 rows, in the shape
 //! `.16x256b`: a thread then has the elements that it has of a `wgmma` accumulator, so that
 //! epilogues, stores and reductions are the same.
+//!
+//! With block scales each k-block has accumulators of its own, of which tensor memory holds up to
+//! four. The warpgroup that stores [promotes](super::promotion) them, and releases the stage, whose
+//! scales it reads.
 
 use warpwright::arch::DataType;
 use warpwright::arch::limits::TENSOR_MEMORY_COLUMNS;
 use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
+use super::promotion::StagedScales;
 use super::tma::{Stages, TmaGemm};
 use super::vector_scales::StagedVectorScales;
 use crate::gemm::device::problems::Problems;
@@ -35,6 +40,13 @@ use crate::gemm::problem::types::Operand;
 
 /// Tiles in tensor memory, at most: one is multiplied while the other is stored.
 const MAX_ACCUMULATORS: u32 = 2;
+
+/// K-blocks of a tile in tensor memory, at most: some are multiplied while one is promoted.
+const MAX_K_BLOCKS: u32 = 4;
+
+/// Columns that are promoted at once: with twice as many, and all parts of an epilogue, tiles of 128
+/// columns spill (ptxas 13).
+const PROMOTED_COLUMNS: u32 = 32;
 
 /// Registers of the producer, the multiplier and the warpgroup that stores, 432 of the 504 of three
 /// threads at launch.
@@ -69,10 +81,10 @@ struct Accumulators {
 
 #[device]
 impl Accumulators {
-    /// Allocates tiles of `columns` columns, and `further` ones, by the first warp of `owner`.
-    /// Threads use them after the CTA has synchronized and [`tensor_fence_after_sync`].
-    fn allocate(group: CtaGroup, (columns, further): (u32, u32), owner: Role) -> Self {
-        let count = ((TENSOR_MEMORY_COLUMNS - further) / columns).min(MAX_ACCUMULATORS);
+    /// Allocates up to `most` tiles of `columns` columns, and `further` columns, by the first warp of
+    /// `owner`. Threads use them after the CTA has synchronized and [`tensor_fence_after_sync`].
+    fn allocate(group: CtaGroup, most: u32, (columns, further): (u32, u32), owner: Role) -> Self {
+        let count = ((TENSOR_MEMORY_COLUMNS - further) / columns).min(most);
         let (full, empty) = (Mbarriers::new(count), Mbarriers::new(count));
         let own = Self {
             group: group.ctas(),
@@ -134,7 +146,23 @@ impl Accumulators {
         (self.count * self.columns + self.further).next_power_of_two().max(32)
     }
 
-    /// The number and the parity of the tile that holds work unit `index`.
+    /// Waits until the columns of tile `index` are free. Returns its buffer.
+    fn acquire(&self, index: Reg<u32>) -> Reg<u32> {
+        let (buffer, parity) = self.position(index);
+        self.empty.at(buffer).wait_parity(parity ^ 1u32);
+        tensor_fence_after_sync();
+        buffer
+    }
+
+    /// Waits until tile `index` is multiplied. Returns its buffer.
+    fn wait(&self, index: Reg<u32>) -> Reg<u32> {
+        let (buffer, parity) = self.position(index);
+        self.full.at(buffer).wait_parity(parity);
+        tensor_fence_after_sync();
+        buffer
+    }
+
+    /// The buffer of tile `index` of those of all work units, and the parity of its phase.
     fn position(&self, index: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
         (index % self.count, index / self.count % 2u32)
     }
@@ -174,15 +202,22 @@ impl TmaGemm {
         let tiles = Stages::<A, B> {
             a: stages.operand(self.a_tile::<A>()),
             b: stages.operand(self.b_tile::<B>()),
-            scales: None,
+            scales: self.scales.map(|scales| StagedScales::new(scales, self.tile, &mut stages)),
             vector_scales: self.vector_scales.map(|scaling| {
                 StagedVectorScales::new(scaling, (tile_m, tile_n, tile_k * A::BYTES), &mut stages)
             }),
         };
         let scale_columns = tiles.vector_scales.as_ref().map_or(0, StagedVectorScales::columns);
-        let accumulators = Accumulators::allocate(group, (tile_n, scale_columns), multiplier);
+        let (most, reader) = match self.scales {
+            None => (MAX_ACCUMULATORS, multiplier),
+            Some(_) => (MAX_K_BLOCKS, store),
+        };
+        let accumulators = Accumulators::allocate(group, most, (tile_n, scale_columns), multiplier);
+        if self.scales.is_some() {
+            stages.release_by_warps();
+        }
         let pipeline = match group {
-            CtaGroup::One => stages.connect(multiplier, ConsumerSchedule::Cooperative, cluster),
+            CtaGroup::One => stages.connect(reader, ConsumerSchedule::Cooperative, cluster),
             CtaGroup::Two => stages.connect_pair(multiplier, cluster),
         };
         tensor_fence_after_sync();
@@ -224,59 +259,112 @@ impl TmaGemm {
                     }
                 };
                 let (a, b) = (mma.a_operand(tiles.a.tensor()), mma.b_operand(tiles.b.tensor()));
+                // The tiles multiplied so far, of k-blocks that are promoted.
+                let mut promoted = constant(0u32);
                 for index in 0..scheduler.units {
-                    let (buffer, parity) = accumulators.position(index);
-                    accumulators.empty.at(buffer).wait_parity(parity ^ 1u32);
-                    tensor_fence_after_sync();
-                    let product = memory.column(buffer * tile_n);
-                    for k_block in 0..scheduler.unit(index).k_blocks {
-                        let stage = pipeline.wait();
-                        let accumulate = Accumulate::If(k_block.ne(0u32));
-                        let (a, b) = (a.slice((All, All, stage)), b.slice((All, All, stage)));
-                        match &tiles.vector_scales {
-                            None => mma.issue(product, &a, &b, accumulate),
-                            Some(scales) => {
-                                let to = memory.column(accumulators.count * tile_n);
-                                let of_both = scales.copy(group, stage, to);
-                                mma.issue_scaled(product, &a, &b, of_both, accumulate);
-                            }
+                    let k_blocks = scheduler.unit(index).k_blocks;
+                    if self.scales.is_some() {
+                        for _ in 0..k_blocks {
+                            let buffer = accumulators.acquire(promoted);
+                            let at = (All, All, pipeline.wait());
+                            let product = memory.column(buffer * tile_n);
+                            mma.issue(product, &a.slice(at), &b.slice(at), Accumulate::No);
+                            accumulators.commit(group, buffer);
+                            promoted = promoted + 1u32;
                         }
-                        pipeline.release_after_mma(group);
+                    } else {
+                        let buffer = accumulators.acquire(index);
+                        let product = memory.column(buffer * tile_n);
+                        for k_block in 0..k_blocks {
+                            let stage = pipeline.wait();
+                            let accumulate = Accumulate::If(k_block.ne(0u32));
+                            let (a, b) = (a.slice((All, All, stage)), b.slice((All, All, stage)));
+                            match &tiles.vector_scales {
+                                None => mma.issue(product, &a, &b, accumulate),
+                                Some(scales) => {
+                                    let to = memory.column(accumulators.count * tile_n);
+                                    let of_both = scales.copy(group, stage, to);
+                                    mma.issue_scaled(product, &a, &b, of_both, accumulate);
+                                }
+                            }
+                            pipeline.release_after_mma(group);
+                        }
+                        accumulators.commit(group, buffer);
                     }
-                    accumulators.commit(group, buffer);
                 }
             }
         } else {
             store.begin();
             let (leads, warp) = (store.leads_warpgroup(), store.thread() / 32u32);
             // A `wgmma` of this width has its accumulators where `read` puts them.
-            let atom = MmaAtom::wgmma(slice, Types::new(DataType::Bf16, DataType::F32));
-            let registers = TiledMma::warpgroups(atom, 1).thread(store.thread());
-            let mut values: Fragment<f32> = registers.c_fragment((tile_m, slice));
-            for index in 0..scheduler.units {
-                let unit = scheduler.unit(index);
-                let (row, column) = scheduler.origin(unit);
-                let (buffer, parity) = accumulators.position(index);
-                accumulators.full.at(buffer).wait_parity(parity);
-                tensor_fence_after_sync();
-                let rows = memory.row(warp * 32u32).column(buffer * tile_n);
-                for part in 0..constant(slices) {
-                    read(rows.column(part * slice), slice, &mut values);
-                    if part == slices - 1 {
-                        // The next tile may be multiplied into what this one held.
-                        accumulators.release(buffer);
+            let atom = |columns| MmaAtom::wgmma(columns, Types::new(DataType::Bf16, DataType::F32));
+            let fragment = |columns: u32| -> Fragment<f32> {
+                let registers = TiledMma::warpgroups(atom(columns), 1).thread(store.thread());
+                registers.c_fragment((tile_m, columns))
+            };
+            let rows = memory.row(warp * 32u32);
+            let tile_of = |unit, (row, column), values: &Fragment<f32>| {
+                AccumulatorTile::new(values, (store, leads), unit, (row, column), slice, TENSOR_MEMORY_ROWS)
+            };
+            let finish = |scheduler: &_, unit, part: Reg<u32>, tile: &mut AccumulatorTile| match &reduction {
+                None => epilogue(tile),
+                Some(reduction) => {
+                    let is_whole = reduction.complete(scheduler, unit, part, tile);
+                    if is_whole {
+                        epilogue(tile);
                     }
-                    let at = (row, column + part * slice);
-                    let mut tile =
-                        AccumulatorTile::new(&values, (store, leads), unit, at, slice, TENSOR_MEMORY_ROWS);
-                    match &reduction {
-                        None => epilogue(&mut tile),
-                        Some(reduction) => {
-                            let is_whole = reduction.complete(&scheduler, unit, part, &mut tile);
-                            if is_whole {
-                                epilogue(&mut tile);
+                }
+            };
+            if let Some(scales) = &tiles.scales {
+                let mut pipeline = pipeline.consumer();
+                let width = slice.min(PROMOTED_COLUMNS);
+                let mut values = fragment(width);
+                let mut totals: Vec<Fragment<f32>> = (0..slices).map(|_| fragment(slice)).collect();
+                let mut promoted = constant(0u32);
+                for index in 0..scheduler.units {
+                    let unit = scheduler.unit(index);
+                    let (row, column) = scheduler.origin(unit);
+                    let scaled = scales.rows(problems, unit.problem, (row, column));
+                    let parts = (0..slices).zip(&mut totals);
+                    let mut parts: Vec<AccumulatorTile> = parts
+                        .map(|(part, total)| {
+                            total.clear();
+                            tile_of(unit, (row, column + part * slice), total)
+                        })
+                        .collect();
+                    for _ in 0..unit.k_blocks {
+                        let stage = pipeline.wait();
+                        let buffer = accumulators.wait(promoted);
+                        for first in (0..tile_n).step_by(width as usize) {
+                            read(rows.column(buffer * tile_n + first), width, &mut values);
+                            if first + width == tile_n {
+                                accumulators.release(buffer);
                             }
+                            let mut part = parts[(first / slice) as usize].columns(first % slice, width);
+                            scales.add(stage, scaled, &values, &mut part);
                         }
+                        pipeline.release();
+                        promoted = promoted + 1u32;
+                    }
+                    for (part, tile) in (0..slices).zip(&mut parts) {
+                        finish(&scheduler, unit, constant(part), tile);
+                    }
+                }
+            } else {
+                let mut values = fragment(slice);
+                for index in 0..scheduler.units {
+                    let unit = scheduler.unit(index);
+                    let (row, column) = scheduler.origin(unit);
+                    let buffer = accumulators.wait(index);
+                    let rows = rows.column(buffer * tile_n);
+                    for part in 0..constant(slices) {
+                        read(rows.column(part * slice), slice, &mut values);
+                        if part == slices - 1 {
+                            // The next tile may be multiplied into what this one held.
+                            accumulators.release(buffer);
+                        }
+                        let mut tile = tile_of(unit, (row, column + part * slice), &values);
+                        finish(&scheduler, unit, part, &mut tile);
                     }
                 }
             }

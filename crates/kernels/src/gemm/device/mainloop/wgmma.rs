@@ -72,6 +72,10 @@ impl TmaGemm {
         };
         let cluster_split =
             (self.split_k != 1).then(|| ClusterSplit::new((tile_m, tile_n), CONSUMERS, self.split_k));
+        if self.scales.is_some() {
+            // Threads read the scales.
+            stages.release_by_warps();
+        }
         let pipeline = stages.connect(consumer, self.schedule.consumers(), cluster);
         if let Some(split) = cluster_split {
             split.begin();
