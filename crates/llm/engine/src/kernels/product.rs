@@ -103,8 +103,13 @@ impl Product {
         launch::threads(32 * WARPS);
         let (warp, lane) = (thread_idx().x / 32, lane_id());
         let of_warp = self.results();
-        let column = (block_idx().x * WARPS + warp) * of_warp;
-        let first = block_idx().y * self.rows;
+        let (of_columns, of_rows) = match self.choices {
+            // Rows of experts are more than a grid has along y.
+            Some(_) => (block_idx().y, block_idx().x),
+            None => (block_idx().x, block_idx().y),
+        };
+        let column = (of_columns * WARPS + warp) * of_warp;
+        let first = of_rows * self.rows;
         let mut matrix = constant(0u32).convert::<u64>();
         if self.choices.is_some() {
             // Which matrix is read depends on the previous kernel.
@@ -293,7 +298,11 @@ fn launch<T: Number, U: Number>(
         return Ok(());
     }
     let kernel = operations.kernel(product, Product::run::<T, U>)?;
-    let grid = (n.div_ceil(WARPS * product.results()), rows.div_ceil(product.rows));
+    let (columns, rows_of_ctas) = (n.div_ceil(WARPS * product.results()), rows.div_ceil(product.rows));
+    let grid = match product.choices {
+        Some(_) => (rows_of_ctas, columns),
+        None => (columns, rows_of_ctas),
+    };
     let (gains, epsilon) = norm.map_or((weights, 0.0), |norm| (norm.gains, norm.epsilon));
     let shape = overlap::shape(kernel.shape(grid), product.overlaps);
     kernel.launch(stream, shape, (weights, x, gains, experts, y, n, rows, epsilon))?;

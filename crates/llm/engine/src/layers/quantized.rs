@@ -4,7 +4,7 @@
 //! a few rows               GEMV of the library, which reads the weights once for each 8 rows
 //! more rows, fp8, sm_90a   x is quantized, too; GEMM with block scales of the library
 //! more rows otherwise      the weights are dequantized for a GEMM in bf16
-//! experts of rows          the engine's own kernel
+//! experts of rows          the engine's own kernel; of many rows, the weights are dequantized
 //! ```
 
 use warpwright::lang::element::e4m3;
@@ -106,6 +106,15 @@ impl Quantized {
         Ok(quantized_expert_product(pass.on(), weights, (x, chosen, choices), y)?)
     }
 
+    /// The weights in bf16.
+    pub(crate) fn dequantized<T: Number>(&self, pass: &mut Pass<'_, T>) -> Result<Buffer<T>> {
+        let mut weights = pass.memory.take(self.n as usize * self.k as usize)?;
+        let dequantize = Dequantize { format: self.format, group: self.group };
+        let from = (&self.weights, &self.scales, &self.zero_points);
+        dequantize.launch(pass.on(), from, weights.cast_mut::<bf16>())?;
+        Ok(weights)
+    }
+
     /// y = x Wᵀ, or y += x Wᵀ.
     pub(crate) fn multiply<T: Number, U: Number>(
         &self,
@@ -134,10 +143,7 @@ impl Quantized {
             pass.floats.give(scales);
             return Ok(());
         }
-        let mut weights = pass.memory.take(self.n as usize * self.k as usize)?;
-        let dequantize = Dequantize { format: self.format, group: self.group };
-        let from = (&self.weights, &self.scales, &self.zero_points);
-        dequantize.launch(pass.on(), from, weights.cast_mut::<bf16>())?;
+        let weights = self.dequantized(pass)?;
         pass.operations.gemm(pass.stream, &gemm, x, weights.cast::<bf16>(), y)?;
         pass.memory.give(weights);
         Ok(())
