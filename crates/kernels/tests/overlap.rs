@@ -12,6 +12,7 @@ use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::rows::Gain;
+use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 use warpwright_kernels::workloads::workload;
 use warpwright_testing::one_in;
 
@@ -94,6 +95,38 @@ fn products_wait() -> Outcome {
     operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), &y, &b, &mut x)?;
     operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), &x, &b, &mut y)?;
     assert_eq!(y.to_vec()?.len(), 136 * 264);
+    Ok(())
+}
+
+#[test]
+fn products_of_quantized_weights_wait() -> Outcome {
+    let (device, operations, stream) = checked()?;
+    const SIDE: u32 = 2560;
+    const GROUP: u32 = 128;
+    fn square<'l>(
+        weights: &'l Buffer<u8>,
+        scales: &'l Buffer<bf16>,
+        constant: bool,
+    ) -> QuantizedWeights<'l, bf16> {
+        let (n, k, group, format) = (SIDE, SIDE, GROUP, WeightFormat::Int4);
+        QuantizedWeights { n, k, format, weights, group, scales, zero_points: None, constant }
+    }
+    let groups = (SIDE * SIDE / GROUP) as usize;
+    let bytes = device.buffer_from(&vec![0x99u8; (SIDE * SIDE / 2) as usize])?;
+    let mut scales = device.buffer_from(&vec![bf16::from_f32(0.5); groups])?;
+    let logits = device.buffer_from(&vec![bf16::from_f32(1.0); groups])?;
+    let ones = device.buffer_from(&vec![bf16::from_f32(1.0); 2 * SIDE as usize])?;
+    let mut y = [device.zeros::<bf16>(ones.len())?, device.zeros::<bf16>(ones.len())?];
+    for _ in 0..2 {
+        let [first, second] = &mut y;
+        operations.weight_only_gemv(&stream, square(&bytes, &scales, true), &ones, first)?;
+        operations.weight_only_gemv(&stream, square(&bytes, &scales, true), first, second)?;
+        operations.weight_only_gemv(&stream, square(&bytes, &scales, true), second, first)?;
+    }
+    // Scales that the predecessor writes.
+    operations.softmax(&stream, &logits, (SIDE, SIDE / GROUP), &mut scales)?;
+    operations.weight_only_gemv(&stream, square(&bytes, &scales, false), &ones, &mut y[0])?;
+    assert_eq!(y[0].to_vec()?[0].to_f32(), 128.0);
     Ok(())
 }
 

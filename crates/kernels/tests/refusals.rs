@@ -245,8 +245,9 @@ fn gemv_by(
     let (weights, scales, zeros) = (bench.of(weights), bench.f32(scales), bench.of(zeros));
     let format = WeightFormat::Int4;
     let zero_points = Some(&zeros);
+    let (weights, scales) = (&weights, &scales);
     let mut weights =
-        QuantizedWeights { n: 3, k: 64, format, weights: &weights, group: 32, scales: &scales, zero_points };
+        QuantizedWeights { n: 3, k: 64, format, weights, group: 32, scales, zero_points, constant: true };
     change(&mut weights);
     product(&bench.operations, &bench.stream, weights, &bench.of(x), &mut bench.f32(y))
 }

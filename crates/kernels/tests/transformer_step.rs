@@ -60,6 +60,9 @@ const CASES: &[&str] = &[
     "weight-only-gemv --format int8 --inputs 2560 --outputs 2200 --warps 4 --parts 3 --output f32",
     "weight-only-gemv --inputs 2560 --batch 8 --warps 2 --outputs 17",
     "weight-only-gemv --inputs 14336 --batch 8 --outputs 16 --format e4m3",
+    "weight-only-gemv --inputs 2304 --outputs 70 --batch 3 --warps 2 --cluster 2 --output f32",
+    "weight-only-gemv --format int8 --inputs 2560 --outputs 17 --warps 2 --cluster 4 --parts 2 --batch 8",
+    "weight-only-gemv --format e4m3 --inputs 1408 --outputs 2200 --warps 1 --cluster 3 --fresh-weights",
     "weight-only-gemv --batch 0",
     "weight-only-gemv --outputs 0",
 ];
@@ -103,6 +106,7 @@ fn vectors_of_a_gemv_have_any_magnitude() {
         group: 128,
         scales: &scales.expect("memory"),
         zero_points: None,
+        constant: true,
     };
     let mut y = device.uninitialized::<f32>(cases.len()).expect("memory");
     let x = device.buffer_from(&x).expect("memory");

@@ -12,9 +12,20 @@
 //! consecutive bytes each. Which k a lane's words have does not matter to a sum over k: `vectors`
 //! has the elements of x in the same order. A group has an accumulator of its own, which is scaled
 //! in f32 when the group ends. The warps' sums are added in order at the end of a tile: results do
-//! not depend on a schedule. Vectors that shared memory cannot hold come in parts of k; the sums of
-//! a CTA's tiles then wait in shared memory. CTAs of more than 8 vectors read the weights again for
-//! each 8.
+//! not depend on a schedule. More than 8 vectors read the weights again for each 8.
+//!
+//! Long vectors are divided along k, which leaves room for stages and reads the vectors less often:
+//!
+//! ```text
+//! k of a row    | CTA 0 of a cluster  | CTA 1 | ..     all multiply the same tiles
+//! k of a CTA    | part 0 | part 1 | ..                 vectors of one part in shared memory at a time
+//! ```
+//!
+//! The sums of a CTA's tiles then wait in shared memory, and the CTAs of a cluster add theirs in the
+//! end.
+//!
+//! Weights that no predecessor writes are copied before it ends. The successor's CTAs find room on
+//! an SM beside this launch's, and copy theirs while it ends.
 
 use warpwright::lang::async_copy::{commit_async_copies, copy_async, copy_async_or_zero, wait_async_copies};
 use warpwright::layout::atom::MmaAtom;
@@ -40,11 +51,15 @@ pub(super) struct Gemv {
     pub(super) adds: bool,
     /// Whether the launch overlaps its predecessor.
     pub(super) overlaps: bool,
+    /// Whether the predecessor writes neither weights nor what belongs to them.
+    pub(super) constant: bool,
     /// Warps of a CTA.
     pub(super) warps: u32,
     /// Stages of a warp.
     pub(super) stages: u32,
-    /// Parts of k whose vectors shared memory holds one at a time.
+    /// CTAs that share k: a cluster.
+    pub(super) cluster: u32,
+    /// Parts of a CTA's k, whose vectors shared memory holds one at a time.
     pub(super) parts: u32,
 }
 
@@ -79,8 +94,12 @@ struct Position {
 #[derive(Clone, Copy, DeviceValue)]
 struct Lane {
     warp: Reg<u32>,
+    /// The k-blocks of the CTA: the first one, and the one after its last.
+    begin: Reg<u32>,
+    end: Reg<u32>,
     tiles: Reg<u32>,
-    /// Tiles from one of the CTA to its next.
+    /// The CTA's first tile, and tiles from one to its next.
+    first_tile: Reg<u32>,
     step: Reg<u32>,
     /// The last row.
     last: Reg<u32>,
@@ -101,14 +120,13 @@ pub(super) const TILE: u32 = 16;
 const ROW_WORDS: u32 = 32;
 const CHUNK_WORDS: u32 = 4;
 const CHUNKS: u32 = ROW_WORDS / CHUNK_WORDS;
-/// Words of a stage, and of a warp's sums.
+/// Words of a stage.
 const STAGE_WORDS: u32 = TILE * ROW_WORDS;
-const SUMS: u32 = TILE * MAX_BATCH;
-/// Tiles of a CTA at most where k has parts.
+/// Tiles of a CTA at most where k is divided.
 pub(super) const TILES_OF_PARTS: u32 = 16;
 
-/// Warps of an SM, whose threads have 128 registers each.
-pub(super) const WARPS_PER_SM: u32 = 16;
+/// Warps of an SM, whose threads have 80 registers each.
+pub(super) const WARPS_PER_SM: u32 = 24;
 
 const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
 
@@ -128,9 +146,27 @@ impl Gemv {
         ROW_WORDS * self.format.per_word()
     }
 
-    /// k-blocks of a part.
+    /// k-blocks of a CTA, and of a part of them.
+    pub(super) fn cta_blocks(&self) -> u32 {
+        self.blocks().div_ceil(self.cluster)
+    }
+
     pub(super) fn part_blocks(&self) -> u32 {
-        self.blocks().div_ceil(self.parts)
+        self.cta_blocks().div_ceil(self.parts)
+    }
+
+    /// Whether the sums of tiles wait in shared memory.
+    pub(super) fn divides_k(&self) -> bool {
+        self.parts > 1 || self.cluster > 1
+    }
+
+    /// Vectors of a row of sums, and sums of a warp.
+    fn sums_of_row(&self) -> u32 {
+        self.batch.next_multiple_of(2)
+    }
+
+    fn sums(&self) -> u32 {
+        TILE * self.sums_of_row()
     }
 
     /// Words of a lane's piece, and of four of them.
@@ -164,9 +200,9 @@ impl Gemv {
     /// Words of shared memory: the stages, the vectors, two times the sums of all warps, and the
     /// sums of tiles.
     fn shared_words(&self) -> u32 {
-        let sums_of_tiles = if self.parts == 1 { 0 } else { TILES_OF_PARTS * TILE * self.batch };
+        let sums_of_tiles = if self.divides_k() { TILES_OF_PARTS * TILE * self.batch } else { 0 };
         let vectors = self.batch * self.vector_words() + self.words_of_scales();
-        self.warps * (self.stages * STAGE_WORDS + 2 * SUMS) + vectors + sums_of_tiles
+        self.warps * (self.stages * STAGE_WORDS + 2 * self.sums()) + vectors + sums_of_tiles
     }
 
     pub(super) fn shared_bytes(&self) -> u32 {
@@ -179,6 +215,9 @@ impl Gemv {
     pub(super) fn run<S: RowElement, O: RowElement>(&self, inputs: GemvInputs<S>, y: &mut Global<O>) {
         launch::threads(32 * self.warps);
         launch::blocks_per_sm((WARPS_PER_SM / self.warps).max(1));
+        if self.cluster > 1 {
+            launch::cluster(self.cluster, 1, 1);
+        }
         let warp = warp::broadcast(thread_idx().x / 32, 0);
         let shared = dynamic_shared::<u32>(self.shared_words());
         let stages = shared.at(warp * (self.stages * STAGE_WORDS));
@@ -186,14 +225,17 @@ impl Gemv {
         let scales = units.at(self.batch * self.vector_words());
         let vectors = Vectors { units, scales: scales.cast::<f32>() };
         let mut sums_of_warps = scales.at(self.words_of_scales()).cast::<f32>();
-        let mut other_sums = sums_of_warps.at(self.warps * SUMS);
-        let sums_of_tiles = other_sums.at(self.warps * SUMS);
+        let mut other_sums = sums_of_warps.at(self.warps * self.sums());
+        let sums_of_tiles = other_sums.at(self.warps * self.sums());
         let lane = self.lane(inputs, warp, vectors);
 
-        let first = self.position_of_part(constant(0u32), lane);
+        let first = self.position_of_part(lane.begin, lane);
         let mut part = first.part;
-        overlap::wait(self.overlaps);
-        let mut loaded = self.load_units(inputs, part, warp);
+        let mut loaded = vec![];
+        if !self.constant {
+            overlap::wait(self.overlaps);
+            loaded = self.load_units(inputs, part, warp);
+        }
         let mut positions = vec![first];
         for stage in 1..self.stages as usize {
             positions.push(self.next(positions[stage - 1], lane));
@@ -204,12 +246,17 @@ impl Gemv {
         for (stage, position) in (0..).zip(positions) {
             self.copy(inputs, lane, position, stages.at(stage * STAGE_WORDS));
         }
+        overlap::launch(self.overlaps);
+        if self.constant {
+            overlap::wait(self.overlaps);
+            loaded = self.load_units(inputs, part, warp);
+        }
         let (mut read, mut write) = (constant(0u32), constant(self.stages - 1));
-        while part.first < self.blocks() {
+        loop {
             self.store_units(inputs, (part, warp), &loaded, vectors);
             sync_threads();
             let mut sums_of_tile = sums_of_tiles;
-            for tile in (block_idx().x..lane.tiles).step_by(lane.step) {
+            for tile in (lane.first_tile..lane.tiles).step_by(lane.step) {
                 let mut sums = [(); 4].map(|()| constant(0f32));
                 for block in (part.first + warp..part.end).step_by(self.warps) {
                     let of_block = self.widened(&factors[0]);
@@ -231,18 +278,24 @@ impl Gemv {
                     read = (read + 1).eq(self.stages).select(0u32, read + 1);
                 }
                 // Threads that still add the tile before read the other sums.
-                store_sums(sums_of_warps.at(warp * SUMS), sums);
+                self.store_sums(sums_of_warps.at(warp * self.sums()), sums);
                 sync_threads();
-                self.finish(inputs, *y, (tile, part), (sums_of_warps, sums_of_tile));
+                self.finish(inputs, *y, (tile, part, lane), (sums_of_warps, sums_of_tile));
                 sums_of_tile = sums_of_tile.at(TILE * self.batch);
                 (sums_of_warps, other_sums) = (other_sums, sums_of_warps);
             }
-            part = self.position_of_part(part.end, lane).part;
-            if self.parts > 1 {
-                loaded = self.load_units(inputs, part, warp);
+            if self.parts == 1 {
+                break;
             }
+            part = self.position_of_part(part.end, lane).part;
+            if part.first >= lane.end {
+                break;
+            }
+            loaded = self.load_units(inputs, part, warp);
         }
-        overlap::launch(self.overlaps);
+        if self.cluster > 1 {
+            self.finish_cluster(inputs, *y, lane, sums_of_tiles);
+        }
     }
 }
 
@@ -261,14 +314,6 @@ fn packed_bytes(from: Global<u8>, count: u32) -> Vec<Reg<u32>> {
         2 => vec![from.cast::<u16>().load_with(access).convert()],
         _ => vector::load_lanes(from.cast::<u32>(), count / 4, access),
     }
-}
-
-/// Stores a warp's sums, (rows, vectors), from the MMA's order of accumulators.
-#[device]
-fn store_sums(to: Shared<f32>, sums: [Reg<f32>; 4]) {
-    let at = to.at(lane_id() * 2);
-    at.store_vector([sums[0], sums[1]]);
-    at.at(SUMS / 2).store_vector([sums[2], sums[3]]);
 }
 
 /// The factors of rows g and g + 8 for each group of a k-block, as they come from memory. They are
@@ -305,10 +350,18 @@ impl Gemv {
         let (row, piece) = (lane / 4, lane % 4);
         let chunk = copied_chunk ^ self.swizzle(copied_row);
         let vector = row.min(self.batch - 1);
+        let (mut begin, mut end) = (constant(0u32), constant(self.blocks()));
+        if self.cluster > 1 {
+            begin = cluster_rank() * self.cta_blocks();
+            end = (begin + self.cta_blocks()).min(self.blocks());
+        }
         Lane {
             warp,
+            begin,
+            end,
             tiles: inputs.n.div_ceil(TILE),
-            step: grid_dim().x,
+            first_tile: block_idx().x / self.cluster,
+            step: grid_dim().x / self.cluster,
             last: inputs.n - 1,
             copied_row,
             copied_chunk,
@@ -321,8 +374,8 @@ impl Gemv {
 
     /// The first position of a warp in the part that begins with a k-block.
     fn position_of_part(&self, first: Reg<u32>, lane: Lane) -> Position {
-        let end = (first + self.part_blocks()).min(self.blocks());
-        Position { part: Part { first, end }, tile: block_idx().x, block: first + lane.warp }
+        let end = (first + self.part_blocks()).min(lane.end);
+        Position { part: Part { first, end }, tile: lane.first_tile, block: first + lane.warp }
     }
 
     /// The position after one: along k, then the CTA's tiles, then the parts.
@@ -450,34 +503,83 @@ impl Gemv {
         Widened { scales, zero_points }
     }
 
-    /// Adds the sums of all warps of a tile, and stores the results; before the last part, the sums.
+    /// Stores a warp's sums, (rows, vectors), from the MMA's order of accumulators.
+    fn store_sums(&self, to: Shared<f32>, sums: [Reg<f32>; 4]) {
+        let (row, vector) = (lane_id() / 4, lane_id() % 4 * 2);
+        if vector < self.sums_of_row() {
+            let at = to.at(row * self.sums_of_row() + vector);
+            at.store_vector([sums[0], sums[1]]);
+            at.at(self.sums() / 2).store_vector([sums[2], sums[3]]);
+        }
+    }
+
+    /// Adds the sums of all warps of a tile, and stores the results; where k is divided, the sums,
+    /// until the last part.
     fn finish<S: RowElement, O: RowElement>(
         &self,
         inputs: GemvInputs<S>,
         y: Global<O>,
-        (tile, part): (Reg<u32>, Part),
+        (tile, part, lane): (Reg<u32>, Part, Lane),
         (sums_of_warps, sums_of_tile): (Shared<f32>, Shared<f32>),
     ) {
         for index in (thread_idx().x..TILE * self.batch).step_by(32 * self.warps) {
             let (row, vector) = (index / self.batch, index % self.batch);
             let mut sum = constant(0f32);
             for warp in 0..self.warps {
-                sum = sum + sums_of_warps.at(warp * SUMS + row * MAX_BATCH + vector).load();
+                sum = sum + sums_of_warps.at(warp * self.sums() + row * self.sums_of_row() + vector).load();
             }
-            if self.parts > 1 {
-                if part.first > 0 {
+            if self.divides_k() {
+                if part.first > lane.begin {
                     sum = sum + sums_of_tile.at(index).load();
                 }
                 sums_of_tile.at(index).store(sum);
             }
-            let (row, vector) = (tile * TILE + row, first_vector() + vector);
-            if part.end == self.blocks() && row < inputs.n && vector < inputs.batch {
-                let to = y.at(vector.mul_wide(inputs.n)).at(row);
-                if self.adds {
-                    sum = sum + Chunk::load(to, 1, Access::new()).values()[0];
-                }
-                Chunk::<O>::of(&[sum]).store(to, Access::new());
+            if self.cluster == 1 && part.end == self.blocks() {
+                self.store(inputs, y, (tile, index), sum);
             }
+        }
+    }
+
+    /// Adds the sums of the cluster's CTAs, each CTA some of them, and stores the results.
+    fn finish_cluster<S: RowElement, O: RowElement>(
+        &self,
+        inputs: GemvInputs<S>,
+        y: Global<O>,
+        lane: Lane,
+        sums_of_tiles: Shared<f32>,
+    ) {
+        cluster_sync();
+        let threads = 32 * self.warps;
+        let tiles = (lane.tiles - lane.first_tile).div_ceil(lane.step);
+        let first = cluster_rank() * threads + thread_idx().x;
+        for index in (first..tiles * (TILE * self.batch)).step_by(self.cluster * threads) {
+            let mut sum = constant(0f32);
+            for rank in 0..self.cluster {
+                sum = sum + sums_of_tiles.map_to_block(rank).at(index).load();
+            }
+            let tile = lane.first_tile + index / (TILE * self.batch) * lane.step;
+            self.store(inputs, y, (tile, index % (TILE * self.batch)), sum);
+        }
+        // No CTA ends while its sums are read.
+        cluster_sync();
+    }
+
+    /// Stores a result of a tile, by its index in (rows, vectors).
+    fn store<S: RowElement, O: RowElement>(
+        &self,
+        inputs: GemvInputs<S>,
+        y: Global<O>,
+        (tile, index): (Reg<u32>, Reg<u32>),
+        sum: Reg<f32>,
+    ) {
+        let (row, vector) = (tile * TILE + index / self.batch, first_vector() + index % self.batch);
+        if row < inputs.n && vector < inputs.batch {
+            let to = y.at(vector.mul_wide(inputs.n)).at(row);
+            let mut result = sum;
+            if self.adds {
+                result = result + Chunk::load(to, 1, Access::new()).values()[0];
+            }
+            Chunk::<O>::of(&[result]).store(to, Access::new());
         }
     }
 }

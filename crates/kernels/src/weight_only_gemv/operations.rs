@@ -11,6 +11,12 @@ use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::overlap::{self, overlaps};
 use crate::rows::RowElement;
 
+/// CTAs of a launch on an SM.
+const CTAS_PER_SM: u32 = 2;
+/// CTAs of a cluster at most.
+const MAX_CLUSTER: u32 = 8;
+/// Stages, and CTAs of a cluster, in the order in which they are tried.
+const CHOICES: [(u32, u32); 8] = [(3, 1), (3, 2), (2, 1), (3, 4), (2, 2), (2, 4), (3, 8), (2, 8)];
 /// CTAs along y of a grid at most.
 const MAX_ROUNDS: usize = (1 << 16) - 1;
 
@@ -21,35 +27,45 @@ pub(crate) struct GemvTuning {
     #[option(min = 1, max = 16, search = [4, 8, 16])]
     pub(super) warps: Option<u32>,
     /// Stages of a warp.
-    #[option(min = 2, max = 8, search = [3, 4, 6])]
+    #[option(min = 2, max = 8, search = [2, 3, 4])]
     pub(super) stages: Option<u32>,
-    /// Parts of k, of which shared memory holds the vectors of one.
+    /// CTAs that share k: a cluster.
+    #[option(min = 1, max = 8, search = [1, 2, 4])]
+    pub(super) cluster: Option<u32>,
+    /// Parts of a CTA's k, of which shared memory holds the vectors of one.
     #[option(min = 1, max = 1024)]
     pub(super) parts: Option<u32>,
+    /// CTAs of an SM.
+    #[option(min = 1, max = 8, search = [1, 2, 3])]
+    pub(super) ctas: Option<u32>,
 }
 
 impl GemvTuning {
-    /// `gemv` with what is given here, and with what the heuristic chooses: CTAs that leave room for
-    /// a second one, else CTAs that have an SM, with the vectors in as few parts as fit.
+    /// `gemv` with what is given here, and with what the heuristic chooses: small CTAs, of which an SM
+    /// holds two and one of the next launch, else larger ones. The vectors are divided among as few CTAs
+    /// as leaves them room.
     fn apply(self, gemv: Gemv, capability: &Capability) -> Gemv {
-        let with = |warps: u32, stages, parts| {
-            let warps = self.warps.unwrap_or(warps.min(gemv.blocks()));
-            let parts = self.parts.unwrap_or(parts).min(gemv.blocks());
-            // As many as have k-blocks.
-            let parts = gemv.blocks().div_ceil(gemv.blocks().div_ceil(parts));
-            Gemv { warps, stages: self.stages.unwrap_or(stages), parts, ..gemv }
+        let has_clusters = capability.ctas_per_cluster > 1;
+        let with = |warps: u32, stages, cluster: u32, parts: u32| {
+            // As many CTAs, and parts, as have k-blocks.
+            let divided = |blocks: u32, by: u32| blocks.div_ceil(blocks.div_ceil(by.min(blocks)));
+            let cluster = self.cluster.unwrap_or(cluster).min(if has_clusters { MAX_CLUSTER } else { 1 });
+            let (stages, cluster) = (self.stages.unwrap_or(stages), divided(gemv.blocks(), cluster));
+            let gemv = Gemv { stages, cluster, ..gemv };
+            let parts = divided(gemv.cta_blocks(), self.parts.unwrap_or(parts));
+            Gemv { warps: self.warps.unwrap_or(warps).min(gemv.cta_blocks()), parts, ..gemv }
         };
+        let most = if gemv.overlaps { CTAS_PER_SM + 1 } else { CTAS_PER_SM };
+        let small = (1..=most).rev().flat_map(|ctas| {
+            let bytes = capability.shared_bytes_per_sm / ctas - capability.shared_bytes_reserved;
+            CHOICES.map(|(stages, cluster)| (with(8, stages, cluster, 1), bytes))
+        });
         let available = capability.shared_bytes_per_cta_opt_in;
-        let of_two = capability.shared_bytes_per_sm / 2 - capability.shared_bytes_reserved;
-        let halves = [with(8, 4, 1), with(8, 3, 1)].into_iter().map(|gemv| (gemv, of_two));
-        let wholes =
-            [with(16, 4, 1), with(16, 3, 1), with(8, 3, 1)].into_iter().map(|gemv| (gemv, available));
-        let warps = if available >= 160 << 10 { 16 } else { 8 };
-        let in_parts = (2..=gemv.blocks()).map(|parts| (with(warps, 3, parts), available));
-        let mut choices = halves.chain(wholes).chain(in_parts);
+        let in_parts = (2..=gemv.blocks()).map(|parts| (with(8, 3, MAX_CLUSTER, parts), available));
+        let mut choices = small.chain(in_parts);
         choices
             .find(|(gemv, bytes)| gemv.shared_bytes() <= *bytes)
-            .map_or(with(1, 2, u32::MAX), |(gemv, _)| gemv)
+            .map_or(with(1, 2, MAX_CLUSTER, u32::MAX), |(gemv, _)| gemv)
     }
 }
 
@@ -72,7 +88,8 @@ impl Operations {
     /// let (weights, scales) = (device.buffer_from(&[0x79u8; 16])?, device.buffer_from(&[0.5f32])?);
     /// let (format, zero_points) = (WeightFormat::Int4, None);
     /// let (n, k, group) = (1, 32, 32);
-    /// let weights = QuantizedWeights { n, k, format, weights: &weights, group, scales: &scales, zero_points };
+    /// let (weights, scales) = (&weights, &scales);
+    /// let weights = QuantizedWeights { n, k, format, weights, group, scales, zero_points, constant: true };
     /// let x: Vec<bf16> = (0..32).map(|i| bf16::from_f32(if i % 2 == 0 { 3.0 } else { 1.0 })).collect();
     /// let mut y = device.uninitialized::<f32>(1)?;
     /// operations.weight_only_gemv(&stream, weights, &device.buffer_from(&x)?, &mut y)?;
@@ -105,8 +122,9 @@ impl Operations {
     /// // One row of 32 weights of 2, and nine vectors.
     /// let (weights, scales) = (device.buffer_from(&[2u8; 32])?, device.buffer_from(&[1f32])?);
     /// let format = WeightFormat::Int8;
-    /// let (n, k, group) = (1, 32, 32);
-    /// let weights = QuantizedWeights { n, k, format, weights: &weights, group, scales: &scales, zero_points: None };
+    /// let (n, k, group, zero_points) = (1, 32, 32, None);
+    /// let (weights, scales) = (&weights, &scales);
+    /// let weights = QuantizedWeights { n, k, format, weights, group, scales, zero_points, constant: true };
     /// let x = device.buffer_from(&[bf16::from_f32(0.25); 9 * 32])?;
     /// let mut y = device.buffer_from(&[1f32; 9])?;
     /// operations.add_weight_only_gemv(&stream, weights, &x, &mut y)?;
@@ -137,7 +155,7 @@ impl Operations {
         y: &mut Buffer<O>,
     ) -> Result<LaunchCounts> {
         weights.check()?;
-        let QuantizedWeights { n, k, format, group, scales, zero_points, .. } = weights;
+        let QuantizedWeights { n, k, format, group, scales, zero_points, constant, .. } = weights;
         let batch = x.len() / k as usize;
         expect_length("the vectors of a weight-only GEMV", batch * k as usize, x.len())?;
         expect_length("the results of a weight-only GEMV", batch * n as usize, y.len())?;
@@ -158,8 +176,10 @@ impl Operations {
             adds,
             has_zero_points: zero_points.is_some(),
             overlaps: overlaps(self),
+            constant,
             warps: 1,
             stages: 2,
+            cluster: 1,
             parts: 1,
         };
         let capability = &self.device().properties().capability;
@@ -173,11 +193,12 @@ impl Operations {
         let kernel = self.kernel(gemv, Gemv::run::<S, O>)?;
         let ctas_per_sm = (capability.shared_bytes_per_sm / (bytes + capability.shared_bytes_reserved))
             .min(WARPS_PER_SM / gemv.warps)
+            .min(tuning.ctas.unwrap_or(CTAS_PER_SM))
             .max(1);
-        let resident = self.device().properties().sm_count * ctas_per_sm;
+        let resident = self.device().properties().sm_count * ctas_per_sm / gemv.cluster;
         let tiles = n.div_ceil(TILE);
-        let least = if gemv.parts == 1 { 1 } else { tiles.div_ceil(TILES_OF_PARTS) };
-        let ctas = tiles.min(resident.max(least));
+        let least = if gemv.divides_k() { tiles.div_ceil(TILES_OF_PARTS) } else { 1 };
+        let ctas = tiles.min(resident.max(least)) * gemv.cluster;
         let inputs = (weights.weights, scales, zero_points.unwrap_or(weights.weights), x, n, batch);
         let launch = overlap::shape(kernel.shape((ctas, rounds as u32)), gemv.overlaps);
         Ok(kernel.launch(stream, launch, (inputs, y))?)

@@ -50,6 +50,10 @@ pub struct QuantizedWeights<'l, S> {
     pub scales: &'l Buffer<S>,
     /// (n, k / group): a byte each, which weights are less. `None`: as the format says.
     pub zero_points: Option<&'l Buffer<u8>>,
+    /// Whether what writes these buffers is complete when the product is launched, as with weights
+    /// that a program loads once. The kernel then reads them before its predecessor on the stream
+    /// ends.
+    pub constant: bool,
 }
 
 impl<S: Storable> QuantizedWeights<'_, S> {

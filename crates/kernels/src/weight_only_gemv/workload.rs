@@ -36,6 +36,8 @@ pub(crate) struct GemvWorkload {
     group: u32,
     /// Subtract zero points.
     zero_points: bool,
+    /// Weights that the predecessor on the stream may write: read none before it ends.
+    fresh_weights: bool,
     /// Data type of the scales.
     scales: GemvType,
     /// Data type of the results.
@@ -114,6 +116,7 @@ impl GemvWorkload {
                     group: this.group,
                     scales: &set.scales,
                     zero_points: set.zero_points.as_ref(),
+                    constant: !this.fresh_weights,
                 };
                 Ok(operations.weight_only_gemv_by(
                     (this.tuning, false),

@@ -164,6 +164,7 @@ impl Quantized {
             group: self.group,
             scales: &self.scales,
             zero_points: (!is_fp8).then_some(&self.zero_points),
+            constant: true,
         };
         match adds {
             true => pass.operations.add_weight_only_gemv(pass.stream, weights, x, y)?,
