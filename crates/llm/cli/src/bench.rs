@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use warpwright::arch::{Arch, Bound};
 use warpwright_llm_engine::{DecodePlan, Engine, Limits, OperationCost};
-use warpwright_llm_step::{Chunk, Executor, Page, Sampling, Slot, Step, Tokens};
+use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Slot, Step, Tokens};
 
 use crate::model::Model;
 
@@ -70,15 +70,18 @@ impl Bench {
             );
         }
         for batch in &self.batch {
-            let seconds = self.time_decode(&mut engine, *batch)?;
-            self.print_decode(*batch, seconds, &plan(*batch)?);
+            let (seconds, tokens) = self.time_decode(&mut engine, *batch)?;
+            match self.model.drafts() {
+                0 => self.print_decode(*batch, seconds, &plan(*batch)?),
+                drafts => self.print_drafts(*batch, (seconds, tokens), drafts),
+            }
         }
         Ok(())
     }
 
     /// Tokens of a sequence: the prompt, a run before the timed one, and one step more.
     fn tokens_of_sequence(&self) -> u32 {
-        self.prompt + 2 * self.steps + 2
+        self.prompt + 2 * self.steps * (1 + self.model.drafts()) + 2
     }
 
     fn limits(&self) -> Limits {
@@ -86,8 +89,9 @@ impl Bench {
         let prefill = self.prefill.iter().copied().max().unwrap_or(0);
         let context = self.tokens_of_sequence().max(prefill);
         let pages = (batch * self.tokens_of_sequence().div_ceil(PAGE)).max(context.div_ceil(PAGE));
-        let tokens = prefill.max(self.prompt).max(batch);
-        Limits { page_tokens: PAGE, pages, slots: batch, sequences: batch, tokens, context, drafts: 0 }
+        let drafts = self.model.drafts();
+        let tokens = prefill.max(self.prompt).max(batch * (1 + drafts));
+        Limits { page_tokens: PAGE, pages, slots: batch, sequences: batch, tokens, context, drafts }
     }
 
     /// Prints a figure as a text, or as JSON with what it is of.
@@ -114,6 +118,19 @@ impl Bench {
             ),
             json!({ "decode": batch, "context": self.prompt, "ms": seconds * 1e3, "tokens_per_second": rate,
                 "launches": plan.count(), "bytes": plan.bytes(), "terabytes_per_second": bandwidth }),
+        );
+    }
+
+    /// Prints a step with drafts: the tokens that count, of each sequence, are those of the model and its MTP layer.
+    fn print_drafts(&self, batch: u32, (seconds, tokens): (f64, f64), drafts: u32) {
+        let rate = tokens * f64::from(batch) / seconds;
+        self.print(
+            &format!(
+                "decode {batch:7}: {:8.3} ms  {rate:8.1} tok/s  {tokens:.2} tokens a step with {drafts} drafts",
+                seconds * 1e3
+            ),
+            json!({ "decode": batch, "drafts": drafts, "context": self.prompt, "ms": seconds * 1e3,
+                "tokens_per_step": tokens, "tokens_per_second": rate }),
         );
     }
 
@@ -154,8 +171,8 @@ impl Bench {
         }
     }
 
-    /// The seconds of a decode of `batch` sequences.
-    fn time_decode(&self, engine: &mut Engine, batch: u32) -> anyhow::Result<f64> {
+    /// The seconds of a decode of `batch` sequences, and the tokens of each.
+    fn time_decode(&self, engine: &mut Engine, batch: u32) -> anyhow::Result<(f64, f64)> {
         let vocabulary = engine.capacity().vocabulary;
         let of_sequence = self.tokens_of_sequence().div_ceil(PAGE);
         let pages =
@@ -167,31 +184,36 @@ impl Bench {
             engine.submit(Step { copies: vec![], chunks: chunks.collect() })?;
             engine.wait()?;
         }
+        // With drafts, the position is one that the sequence does not pass.
+        let draft = self.model.drafts();
         let step = |number: u32| {
             let chunk = |sequence| Chunk {
                 sampling: Some(Sampling::greedy()),
-                ..chunk(sequence, self.prompt + number, Tokens::Last, pages(sequence))
+                draft,
+                ..chunk(sequence, self.prompt + number * (1 + draft), Tokens::Last, pages(sequence))
             };
             Step { copies: vec![], chunks: (0..batch).map(chunk).collect() }
         };
-        let mut run = |steps: std::ops::Range<u32>| -> anyhow::Result<f64> {
+        let mut run = |steps: std::ops::Range<u32>| -> anyhow::Result<(f64, usize)> {
             let begin = Instant::now();
-            let mut ahead = VecDeque::new();
+            let (mut ahead, mut tokens) = (VecDeque::new(), 0);
+            let count = |outputs: &[Output]| outputs.iter().map(|output| output.sampled.len()).sum::<usize>();
             for number in steps {
                 engine.submit(step(number))?;
                 ahead.push_back(number);
                 if ahead.len() > AHEAD {
-                    engine.wait()?;
+                    tokens += count(&engine.wait()?);
                     ahead.pop_front();
                 }
             }
             for _ in ahead {
-                engine.wait().context("a step that was submitted")?;
+                tokens += count(&engine.wait().context("a step that was submitted")?);
             }
-            Ok(begin.elapsed().as_secs_f64())
+            Ok((begin.elapsed().as_secs_f64(), tokens))
         };
         run(0..self.steps)?;
-        Ok(run(self.steps..2 * self.steps)? / f64::from(self.steps))
+        let (seconds, tokens) = run(self.steps..2 * self.steps)?;
+        Ok((seconds / f64::from(self.steps), tokens as f64 / f64::from(self.steps * batch)))
     }
 }
 

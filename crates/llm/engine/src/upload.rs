@@ -28,6 +28,13 @@ impl<T: Storable + PartialEq> Upload<T> {
     }
 }
 
+impl<T: Storable> Upload<T> {
+    /// The buffer, for kernels that write it. Numbers are not set after that.
+    pub(crate) fn device_mut(&mut self) -> &mut Buffer<T> {
+        &mut self.device
+    }
+}
+
 impl<T: Storable> Deref for Upload<T> {
     type Target = Buffer<T>;
 

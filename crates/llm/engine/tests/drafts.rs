@@ -45,7 +45,7 @@ fn drafts_are_those_of_the_mtp_layer() {
                 if at > drafts.len() {
                     break;
                 }
-                let found = engine.drafted(Slot(0));
+                let found = engine.drafted(Slot(0)).expect("drafts");
                 assert_eq!(
                     found,
                     drafts[at - 1],
@@ -79,7 +79,7 @@ fn accepted_and_rejected_drafts_give_the_tokens_of_single_steps() {
                     1 => vec![next[0], (next[1] + 1) % 512],
                     _ => vec![(next[0] + 1) % 512, next[1]],
                 };
-                engine.propose(Slot(at as u32), &drafts);
+                engine.propose(Slot(at as u32), &drafts).expect("proposed");
                 chunks.push(decode(at as u32, tokens, greedy()));
             }
             chunks.push(Chunk { sampling: None, ..prompt(3, &all[0].prompt[..20], &greedy()) });
@@ -118,7 +118,7 @@ fn drafts_do_not_change_what_a_seed_draws() {
     let mut rounds = 0;
     while drawn.len() + 3 <= wanted.len() {
         if rounds % 2 == 1 {
-            engine.propose(Slot(0), &wanted[drawn.len()..drawn.len() + 2]);
+            engine.propose(Slot(0), &wanted[drawn.len()..drawn.len() + 2]).expect("proposed");
         }
         let tokens = [&prompt_of[..], &drawn].concat();
         let of_step =
@@ -138,7 +138,7 @@ fn bf16_accepts_what_it_would_have_sampled() {
     let wanted: Vec<Token> = sampled.iter().map(|(token, _)| *token).collect();
     let mut engine = drafting("qwen3_5", DataType::Bf16);
     let first = tokens_of(&step(&mut engine, vec![prompt(0, &of_prompt, &greedy())])[0]);
-    engine.propose(Slot(0), &wanted[1..3]);
+    engine.propose(Slot(0), &wanted[1..3]).expect("proposed");
     let outputs = step(&mut engine, vec![decode(0, &[&of_prompt[..], &first].concat(), greedy())]);
     assert_eq!([first, tokens_of(&outputs[0])].concat(), wanted);
 }

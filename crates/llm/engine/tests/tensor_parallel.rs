@@ -108,7 +108,7 @@ fn drafts_change_no_token() {
     let mut tokens: Vec<u32> = step(&mut engine, vec![first])[0].sampled.iter().map(|s| s.token).collect();
     while tokens.len() < DECODED {
         // The right token, and a wrong one.
-        engine.propose(Slot(0), &[expected.tokens[tokens.len()], 3]);
+        engine.propose(Slot(0), &[expected.tokens[tokens.len()], 3]).expect("proposed");
         let position = (prompt.len() + tokens.len() - 1) as u32;
         let last = Tokens::Known(vec![tokens[tokens.len() - 1]]);
         let next = Chunk { sampling: Some(greedy()), draft: 2, ..chunk(0, position, last) };

@@ -19,7 +19,8 @@ pub enum Tokens {
     /// Tokens that the scheduler knows.
     Known(Vec<Token>),
     /// The one token that the chunk's slot sampled last. A step can name it before its value is
-    /// read, so the device need not wait for the host.
+    /// read, so the device need not wait for the host. If the step that sampled it has drafts, how
+    /// many of them were accepted need not be read either: the executor knows the token's position.
     Last,
 }
 
@@ -42,7 +43,9 @@ impl Tokens {
 pub struct Chunk {
     /// The slot of the sequence. No two chunks of a step have the same one.
     pub slot: Slot,
-    /// The position of the chunk's first token in its sequence.
+    /// The position of the chunk's first token in its sequence; the last one that it can have, if
+    /// that depends on drafts whose acceptance was not read. The offset of the sampling is that of
+    /// this position.
     pub position: u32,
     /// The tokens.
     pub tokens: Tokens,

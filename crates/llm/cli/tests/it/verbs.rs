@@ -16,12 +16,13 @@ fn verbs_run() {
     run("score --ids 1,2,3").unwrap();
     run("load --concurrent 3 --requests 5 --prompt-tokens 9 --answer-tokens 3 --most-tokens 12 --context 64")
         .unwrap();
-    run("load --concurrent 2 --seconds 1 --same-lengths --prompt-tokens 9 --answer-tokens 3 --most-tokens 12 --context 64 --json")
+    run("load --concurrent 2 --requests 5 --seconds 600 --same-lengths --prompt-tokens 9 --answer-tokens 3 --most-tokens 12 --context 64 --json")
         .unwrap();
     run("bench --batch 3 --prompt 9 --plan").unwrap();
     run("bench --batch 3 --prompt 9 --plan --tensor-parallel 2").unwrap();
     run("generate --ids 1,2,3 --greedy -n 3 --tensor-parallel 2").unwrap();
     run("bench --batch 1,2 --prompt 9 --steps 2 --prefill 5,9 --json").unwrap();
+    run("bench --batch 3 --prompt 9 --steps 2 --prefill 0 --drafts 2").unwrap();
 }
 
 #[test]

@@ -57,11 +57,12 @@ impl<T: Number> ModelExecutor<T> {
         if decode.graph.is_none() {
             let Decode { batch, drawing, logits, .. } = decode;
             let graph = stream.capture(|stream| {
-                let x = model.forward((operations, stream), batch, None)?;
-                let (mut pass, decoder, last) = model.pass((operations, stream), batch);
+                let x = model.forward((operations, stream), batch)?;
+                let (mut pass, decoder, tokens) = model.pass((operations, stream), batch);
                 decoder.logits(&mut pass, &x, None, logits)?;
                 drawing.draw((operations, stream), logits)?;
-                remember((operations, stream), &drawing.sampled, &batch.slots, last)?;
+                let to = (&*batch.slots, &*batch.lengths);
+                remember((operations, stream), &drawing.sampled, to, tokens)?;
                 pass.note_sampling(logits.bytes());
                 model.memory.give(x);
                 Ok::<_, EngineError>(())
@@ -78,7 +79,7 @@ impl<T: Number> ModelExecutor<T> {
             if let Some(sampling) = sampling.filter(|sampling| is_on_host(sampling)) {
                 let logits = decode.logits.read(at * vocabulary as usize..(at + 1) * vocabulary as usize)?;
                 let of_row = sample(&logits, sampling);
-                model.last.write_at(chunk.slot.0 as usize, &[of_row.token])?;
+                model.tokens.last.write_at(chunk.slot.0 as usize, &[of_row.token])?;
                 drawn.on_host.push((at, of_row));
             }
         }

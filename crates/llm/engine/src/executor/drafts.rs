@@ -10,17 +10,29 @@
 //! distribution. Keys of rejected drafts are overwritten by later tokens. The states of the delta rule and of the
 //! convolution are not written by the pass that verifies; accepted tokens update them after it, by what the pass kept
 //! of their projections.
+//!
+//! A step of answers is a CUDA graph: the device reads its tokens, their positions and the drafts from the slots,
+//! decides which count, and drafts the next ones. A step can follow another whose tokens the host has not read.
 
-use warpwright::runtime::{Buffer, Stream};
+use std::collections::hash_map::Entry;
+
+use warpwright::runtime::{Buffer, Device, Graph, Stream};
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
-use warpwright_llm_step::{Chunk, Output, Slot, Step, Token, Tokens};
+use warpwright_kernels::sampling::{PARAMETER_WORDS, SamplingBuffers, SamplingParameters};
+use warpwright_llm_step::{Capacity, Chunk, Output, Slot, Step, Token, Tokens};
 
-use super::drafting::{Draft, Drafting};
-use super::{Model, ModelExecutor, kept_batch, logits};
-use crate::error::Result;
-use crate::layers::{Batch, Projected, Shape};
+use super::decode::is_decode;
+use super::drafting::Drafting;
+use super::drawing::Drawing;
+use super::logits::{is_on_host, parameters};
+use super::mixed::parts_of;
+use super::{Model, ModelExecutor, Pending};
+use crate::error::{EngineError, Result};
+use crate::kernels::speculation::{Accepted, PADDING, Rows, Sequences, Speculation};
+use crate::kernels::tokens::{LAST, follow};
+use crate::layers::{Batch, Shape, Verified, end};
 use crate::number::Number;
+use crate::upload::Upload;
 
 impl<T: Number> Drafting for ModelExecutor<T> {
     fn expect_step(&self, step: &Step) -> Result<()> {
@@ -34,230 +46,333 @@ impl<T: Number> Drafting for ModelExecutor<T> {
         }
     }
 
-    fn drafted(&self, slot: Slot) -> &[Token] {
-        self.drafts.get(&slot).map_or(&[], |draft| &draft.tokens)
+    fn drafted(&self, slot: Slot) -> Result<Vec<Token>> {
+        let count = self.capacity.drafts as usize;
+        Ok(self.model.tokens.drafts.read(slot.0 as usize * count..(slot.0 as usize + 1) * count)?)
     }
 
-    fn propose(&mut self, slot: Slot, tokens: &[Token]) {
-        if let Some(draft) = self.drafts.get_mut(&slot) {
-            draft.tokens = tokens.to_vec();
-        }
+    fn propose(&mut self, slot: Slot, tokens: &[Token]) -> Result<()> {
+        let count = self.capacity.drafts as usize;
+        let tokens = &tokens[..tokens.len().min(count)];
+        Ok(self.model.tokens.drafts.write_at(slot.0 as usize * count, tokens)?)
     }
+}
+
+/// What is kept for steps of answers of a shape.
+pub(super) struct Verification {
+    batch: Batch,
+    /// (sequences): what the host knows of each.
+    given: Upload<i32>,
+    positions: Upload<u32>,
+    limits: Upload<i32>,
+    parameters: Upload<u32>,
+    /// (sequences): the slot that nobody reads.
+    nobody: Upload<u32>,
+    drawing: Drawing,
+    counts: Buffer<u32>,
+    ends: Buffer<u32>,
+    last_rows: Buffer<i32>,
+    next: Buffer<i32>,
+    rounds: Rounds,
+    graph: Option<Graph>,
+}
+
+/// What is kept for the drafts of sequences: rounds of one token of each.
+pub(super) struct Rounds {
+    batch: Batch,
+    /// (sequences): positions that the pages of each hold.
+    held: Upload<u32>,
+    /// (sequences): after a prompt, the row of its last token.
+    rows: Upload<i32>,
+    greedy: Upload<u32>,
+    drafted: Buffer<u32>,
+    next: Buffer<i32>,
+}
+
+impl Verification {
+    fn new(device: &Device, shape: Shape, capacity: &Capacity) -> Result<Self> {
+        let (rows, sequences) = (shape.tokens as usize, shape.sequences as usize);
+        Ok(Self {
+            batch: Batch::new(device, shape)?,
+            given: Upload::new(device, sequences)?,
+            positions: Upload::new(device, sequences)?,
+            limits: Upload::new(device, sequences)?,
+            parameters: Upload::new(device, sequences * PARAMETER_WORDS)?,
+            nobody: Upload::new(device, sequences)?,
+            drawing: Drawing::new(device, rows, capacity.vocabulary)?,
+            counts: device.uninitialized(sequences)?,
+            ends: device.uninitialized(sequences)?,
+            last_rows: device.uninitialized(sequences)?,
+            next: device.uninitialized(rows)?,
+            rounds: Rounds::new(device, shape.of_single_tokens())?,
+            graph: None,
+        })
+    }
+
+    /// The chunks of a step.
+    fn fill(&mut self, stream: &Stream, chunks: &[Chunk], capacity: &Capacity) -> Result<()> {
+        let nobody = capacity.slots;
+        self.batch.fill_sequences(stream, chunks, nobody)?;
+        let sequences = self.given.len();
+        fn of<V: Clone>(chunks: &[Chunk], count: usize, padding: V, value: impl Fn(&Chunk) -> V) -> Vec<V> {
+            chunks.iter().map(value).chain(std::iter::repeat(padding)).take(count).collect()
+        }
+        let given = |chunk: &Chunk| match &chunk.tokens {
+            Tokens::Known(tokens) => tokens[0].cast_signed(),
+            Tokens::Last => LAST,
+        };
+        let limit = |chunk: &Chunk| {
+            let room = held(chunk, capacity).saturating_sub(end(chunk));
+            chunk.draft.min(room).cast_signed()
+        };
+        self.given.set(stream, &of(chunks, sequences, 0, given))?;
+        self.positions.set(stream, &of(chunks, sequences, 0, |chunk| chunk.position))?;
+        self.limits.set(stream, &of(chunks, sequences, PADDING, limit))?;
+        self.nobody.set(stream, &vec![nobody; sequences])?;
+        let words = |chunk: &Chunk| parameters(chunk.sampling.as_ref()).words();
+        let of_padding = parameters(None).words();
+        self.parameters.set(stream, &of(chunks, sequences, of_padding, words).concat())?;
+        self.rounds.fill(stream, chunks, capacity)
+    }
+}
+
+impl Rounds {
+    fn new(device: &Device, shape: Shape) -> Result<Self> {
+        let sequences = shape.sequences as usize;
+        Ok(Self {
+            batch: Batch::new(device, shape)?,
+            held: Upload::new(device, sequences)?,
+            rows: Upload::new(device, sequences)?,
+            greedy: Upload::new(device, sequences * PARAMETER_WORDS)?,
+            drafted: device.uninitialized(sequences)?,
+            next: device.uninitialized(sequences)?,
+        })
+    }
+
+    /// The sequences of the chunks.
+    fn fill(&mut self, stream: &Stream, chunks: &[Chunk], capacity: &Capacity) -> Result<()> {
+        self.batch.fill_sequences(stream, chunks, capacity.slots)?;
+        let sequences = self.held.len();
+        let held = chunks.iter().map(|chunk| held(chunk, capacity)).chain(std::iter::repeat(0));
+        self.held.set(stream, &held.take(sequences).collect::<Vec<_>>())?;
+        let greedy = SamplingParameters { temperature: 0.0, ..Default::default() };
+        self.greedy.set(stream, &greedy.words().repeat(sequences))
+    }
+}
+
+/// Positions that the pages of a chunk hold.
+fn held(chunk: &Chunk, capacity: &Capacity) -> u32 {
+    capacity.context.min(chunk.pages.len() as u32 * capacity.page_tokens)
 }
 
 impl<T: Number> ModelExecutor<T> {
     /// A step of a model that drafts.
-    pub(super) fn speculate(&mut self, chunks: &[Chunk]) -> Result<Vec<Output>> {
-        let chunks: Vec<Chunk> = chunks.iter().map(|chunk| self.with_drafts(chunk)).collect();
-        let Self { operations, stream, model, capacity, batches, .. } = self;
-        let on = (&*operations, &*stream);
-        let shape = Shape::of(&chunks, capacity.page_tokens);
-        let batch = kept_batch(batches, on.0.device(), shape)?;
-        batch.fill(stream, &chunks, capacity.page_tokens, capacity.slots)?;
-        let mut kept = vec![];
-        let has_drafts = chunks.iter().any(|chunk| chunk.draft > 0);
-        let x = model.forward(on, batch, has_drafts.then_some(&mut kept))?;
-        let (mut pass, decoder, last) = model.pass(on, batch);
-        let mut outputs = logits::outputs(decoder, &mut pass, &x, &chunks, last)?;
-        for (chunk, output) in chunks.iter().zip(&mut outputs).filter(|(chunk, _)| chunk.draft > 0) {
-            output.sampled.truncate(accepted(chunk, output));
-            if let Some(sampled) = output.sampled.last() {
-                last.write_at(chunk.slot.0 as usize, &[sampled.token])?;
-            }
+    pub(super) fn speculate(&mut self, chunks: &[Chunk]) -> Result<Pending> {
+        let is_verified =
+            |chunk: &Chunk| is_decode(chunk) && chunk.sampling.as_ref().is_some_and(|one| !is_on_host(one));
+        let (answers, others): (Vec<usize>, Vec<usize>) =
+            (0..chunks.len()).partition(|at| is_verified(&chunks[*at]));
+        let mut parts = [(answers, Pending::default()), (others, Pending::default())];
+        if !parts[0].0.is_empty() {
+            parts[0].1 = self.verify(&parts_of(chunks, &parts[0].0))?;
         }
+        if !parts[1].0.is_empty() {
+            let of_others = parts_of(chunks, &parts[1].0);
+            let of_others = of_others.into_iter().map(|chunk| self.at_known_position(chunk));
+            parts[1].1 = self.together(&of_others.collect::<Result<Vec<_>>>()?)?;
+        }
+        Ok(Pending::of_parts(chunks.len(), parts))
+    }
+
+    /// A chunk without drafts, at the position that its slot has.
+    fn at_known_position(&self, mut chunk: Chunk) -> Result<Chunk> {
+        chunk.draft = 0;
+        if chunk.tokens == Tokens::Last {
+            let slot = chunk.slot.0 as usize;
+            let position = self.model.tokens.positions.read(slot..slot + 1)?[0];
+            if let Some(sampling) = &mut chunk.sampling {
+                sampling.offset = (sampling.offset + u64::from(position)).wrapping_sub(chunk.position.into());
+            }
+            chunk.position = position;
+        }
+        Ok(chunk)
+    }
+
+    /// Verifies drafts after single tokens, and drafts the next ones.
+    fn verify(&mut self, chunks: &[Chunk]) -> Result<Pending> {
+        let Self { operations, stream, model, capacity, verifications, free, .. } = self;
+        let device = operations.device().clone();
+        let shape = Shape::of_drafts(chunks, capacity.drafts, capacity.page_tokens);
+        let verification = match verifications.entry(shape) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Verification::new(&device, shape, capacity)?),
+        };
+        verification.fill(stream, chunks, capacity)?;
+        if verification.graph.is_none() {
+            let graph =
+                stream.capture(|stream| model.verify((operations, stream), verification, *capacity))?;
+            verification.graph = Some(graph);
+        }
+        if let Some(graph) = &verification.graph {
+            graph.launch(stream)?;
+        }
+        let wants =
+            |chunk: &Chunk| chunk.sampling.as_ref().is_some_and(|one| one.log_probabilities.is_some());
+        let each = 1 + capacity.drafts as usize;
+        let of_chunks = chunks.iter().enumerate();
+        let rows = of_chunks.flat_map(|(at, chunk)| std::iter::repeat_n((at, wants(chunk)), each)).collect();
+        let mut drawn = verification.drawing.read((&device, stream), free, rows)?;
+        drawn.count((&device, stream), free, (&verification.counts, each))?;
+        Ok(Pending { outputs: vec![Output::default(); chunks.len()], drawn: vec![drawn] })
+    }
+
+    /// Drafts the tokens after those that chunks have sampled. All their tokens, with the rows `x` after the last
+    /// block, enter the cache of the MTP layer.
+    pub(super) fn draft_after(&mut self, chunks: &[Chunk], x: Buffer<T>) -> Result<()> {
+        let Self { operations, stream, model, capacity, batches, rounds, .. } = self;
+        let on = (&*operations, &*stream);
+        let shape = Shape::of(chunks, capacity.page_tokens);
+        let batch = batches.get(&shape).expect("the chunks were computed");
+        let (mut pass, decoder, _) = model.pass(on, batch);
         let hidden = decoder.norm.apply(&mut pass, &x)?;
         model.memory.give(x);
-        if has_drafts {
-            let counts: Vec<u32> =
-                chunks.iter().zip(&outputs).map(|(chunk, output)| computed(chunk, output)).collect();
-            batch.accept(stream, &chunks, &counts, capacity.slots)?;
-            model.repeat(on, batch, kept)?;
-        }
-        self.draft(&chunks, &outputs, shape, hidden)?;
-        Ok(outputs)
-    }
+        let mut next = model.floats.take(shape.tokens as usize)?;
+        let of_tokens = (&*batch.sequences, &*batch.starts, &*batch.slots);
+        follow(on, &batch.tokens, of_tokens, &model.tokens.last, next.cast_mut())?;
+        let rows = model.mtp_rows(on, batch, (next.cast(), &hidden))?;
+        model.floats.give(next);
+        model.memory.give(hidden);
 
-    /// The chunk with its drafts as tokens. Without any that follow its token, it has none.
-    fn with_drafts(&self, chunk: &Chunk) -> Chunk {
-        let none = Chunk { draft: 0, ..chunk.clone() };
-        let Some(draft) = self.drafts.get(&chunk.slot).filter(|draft| draft.position == chunk.position)
-        else {
-            return none;
-        };
-        let is_same = match &chunk.tokens {
-            Tokens::Known(tokens) => *tokens == [draft.after],
-            Tokens::Last => true,
-        };
-        let room = self.capacity.context - chunk.position - 1;
-        let count = chunk.draft.min(room).min(draft.tokens.len() as u32);
-        if !is_same || count == 0 || chunk.sampling.is_none() {
-            return none;
-        }
-        let tokens = [&[draft.after], &draft.tokens[..count as usize]].concat();
-        Chunk { draft: count, tokens: Tokens::Known(tokens), ..none }
-    }
-
-    /// Drafts tokens after those that were sampled. All tokens enter the cache of the MTP layer.
-    fn draft(&mut self, chunks: &[Chunk], outputs: &[Output], shape: Shape, hidden: Buffer<T>) -> Result<()> {
-        let Self { operations, stream, model, capacity, batches, drafts, .. } = self;
-        let on = (&*operations, &*stream);
-        let mut next = vec![];
-        let mut drafting = vec![];
-        for (chunk, output) in chunks.iter().zip(outputs) {
-            let end = next.len() + chunk.tokens.len() as usize;
-            let row = next.len() as u32 + computed(chunk, output) - 1;
-            next.extend(following(chunk, output));
-            next.resize(end, 0);
-            drafts.remove(&chunk.slot);
-            if let Some(last) = output.sampled.last() {
-                let position = chunk.position + computed(chunk, output);
-                drafts.insert(chunk.slot, Draft { after: last.token, position, tokens: vec![] });
-                drafting
-                    .push((row, Chunk { position, draft: 0, sampling: None, score: None, ..chunk.clone() }));
+        let (mut sampling, mut last_rows, mut start) = (vec![], vec![], 0);
+        for chunk in chunks {
+            start += chunk.tokens.len();
+            if chunk.sampling.is_some() {
+                sampling.push(chunk.clone());
+                last_rows.push((start - 1).cast_signed());
             }
         }
-        let mut batch = kept_batch(batches, on.0.device(), shape)?;
-        let mut rows = model.mtp_rows(on, batch, &next, hidden)?;
-        for round in 1..=capacity.drafts {
-            let tokens = model.most_probable(on, batch, &rows, &drafting)?;
-            let held = |chunk: &Chunk| capacity.context.min(chunk.pages.len() as u32 * capacity.page_tokens);
-            let mut left = vec![];
-            for ((row, mut chunk), token) in drafting.into_iter().zip(tokens) {
-                // A row with NaN has no token.
-                if let Some(draft) = drafts.get_mut(&chunk.slot).filter(|_| token < capacity.vocabulary) {
-                    draft.tokens.push(token);
-                    chunk.tokens = Tokens::Known(vec![token]);
-                    if chunk.position < held(&chunk) {
-                        left.push((row, chunk));
-                    }
-                }
-            }
-            drafting = left;
-            if drafting.is_empty() || round == capacity.drafts {
-                break;
-            }
-            let of_chunks: Vec<Chunk> = drafting.iter().map(|(_, chunk)| chunk.clone()).collect();
-            let shape = Shape::of(&of_chunks, capacity.page_tokens);
-            let hidden = model.rows(on, (&rows, shape.tokens as usize), &drafting)?;
-            model.memory.give(rows);
-            batch = kept_batch(batches, on.0.device(), shape)?;
-            batch.fill(stream, &of_chunks, capacity.page_tokens, capacity.slots)?;
-            let next: Vec<Token> = of_chunks.iter().flat_map(known).copied().collect();
-            rows = model.mtp_rows(on, batch, &next, hidden)?;
-            for (at, (row, chunk)) in drafting.iter_mut().enumerate() {
-                *row = at as u32;
-                chunk.position += 1;
-            }
+        if !sampling.is_empty() {
+            let shape = Shape::of_drafts(&sampling, capacity.drafts, capacity.page_tokens).of_single_tokens();
+            let rounds = match rounds.entry(shape) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => entry.insert(Rounds::new(on.0.device(), shape)?),
+            };
+            rounds.fill(stream, &sampling, capacity)?;
+            last_rows.resize(shape.sequences as usize, 0);
+            rounds.rows.set(stream, &last_rows)?;
+            let mut last =
+                model.memory.take(shape.sequences as usize * model.decoder.embedding.k as usize)?;
+            on.0.gather_rows(on.1, (&rows, model.decoder.embedding.k), (&rounds.rows, 0), &mut last)?;
+            model.draft(on, rounds, *capacity, last)?;
         }
         model.memory.give(rows);
         Ok(())
     }
 }
 
-/// The sampled tokens that count: those before the first that differs from its draft, and that one.
-fn accepted(chunk: &Chunk, output: &Output) -> usize {
-    let drafts = known(chunk).iter().skip((chunk.tokens.len() - chunk.draft) as usize);
-    1 + output.sampled.iter().zip(drafts).take_while(|(sampled, draft)| sampled.token == **draft).count()
-}
-
-/// The tokens of a chunk that count, drafts included.
-fn computed(chunk: &Chunk, output: &Output) -> u32 {
-    chunk.tokens.len() - chunk.draft + (output.sampled.len() as u32).saturating_sub(1)
-}
-
-/// The tokens of a chunk that the host knows.
-fn known(chunk: &Chunk) -> &[Token] {
-    match &chunk.tokens {
-        Tokens::Known(tokens) => tokens,
-        Tokens::Last => &[],
-    }
-}
-
-/// The token after each one of a chunk that counts. After a part of a prompt, where it is not known, the last token
-/// stands for it: one entry of the MTP layer's cache.
-fn following(chunk: &Chunk, output: &Output) -> Vec<Token> {
-    let tokens = &known(chunk)[..known(chunk).len() - chunk.draft as usize];
-    let sampled = output.sampled.iter().map(|sampled| sampled.token);
-    let mut following: Vec<Token> = tokens.iter().skip(1).copied().chain(sampled).collect();
-    following.resize(computed(chunk, output) as usize, tokens.last().copied().unwrap_or(0));
-    following
-}
-
 impl<T: Number> Model<T> {
-    /// Updates states by the tokens of the batch.
-    fn repeat(
+    /// What a graph has: all rows are computed and sampled, tokens that count update the states, and the next drafts
+    /// follow the last of them.
+    fn verify(
         &mut self,
-        (operations, stream): (&Operations, &Stream),
-        batch: &Batch,
-        projected: Vec<Projected<T>>,
+        on: (&Operations, &Stream),
+        verification: &mut Verification,
+        capacity: Capacity,
     ) -> Result<()> {
-        let (mut pass, decoder, _, caches) = self.parts((operations, stream), batch, None);
-        decoder.repeat(&mut pass, projected, caches)
+        let Verification { batch, given, positions, limits, parameters, nobody, drawing, rounds, .. } =
+            verification;
+        let Verification { counts, ends, last_rows, next, .. } = verification;
+        let speculation = Speculation { each: 1 + capacity.drafts, page_size: capacity.page_tokens };
+        let rows = Rows {
+            tokens: &mut batch.tokens,
+            positions: batch.positions.device_mut(),
+            keys: batch.keys.device_mut(),
+            lengths: batch.lengths.device_mut(),
+            parameters: drawing.parameters_mut(),
+        };
+        let sequences =
+            Sequences { given, positions, limits, slots: &batch.slots, table: &batch.table, parameters };
+        speculation.prepare_rows(on, &sequences, &self.tokens, rows)?;
+
+        let mut projected = vec![];
+        let verified = Verified { projected: &mut projected, nobody };
+        let (mut pass, decoder, _, caches) = self.parts(on, batch, Some(verified));
+        let x = decoder.forward(&mut pass, caches)?;
+        let mut logits = pass.floats.take(batch.shape.tokens as usize * capacity.vocabulary as usize)?;
+        decoder.logits(&mut pass, &x, None, &mut logits)?;
+        drawing.draw(on, &logits)?;
+        pass.note_sampling(logits.bytes());
+        pass.floats.give(logits);
+        let of_rows = (&batch.tokens, &*batch.positions, &drawing.sampled);
+        let accepted = Accepted { counts, ends, last_rows, next };
+        speculation.accept_drafts(on, &sequences, of_rows, &mut self.tokens, accepted)?;
+
+        let (mut pass, decoder, _, caches) = self.parts(on, batch, None);
+        decoder.repeat(&mut pass, (projected, ends), caches)?;
+        let hidden = decoder.norm.apply(&mut pass, &x)?;
+        pass.memory.give(x);
+        let rows = self.mtp_rows(on, batch, (next, &hidden))?;
+        self.memory.give(hidden);
+        let columns = self.decoder.embedding.k;
+        let mut last = self.memory.take(batch.shape.sequences as usize * columns as usize)?;
+        on.0.gather_rows(on.1, (&rows, columns), (last_rows, 0), &mut last)?;
+        self.memory.give(rows);
+        self.draft(on, rounds, capacity, last)
     }
 
-    /// The rows of the MTP layer for the tokens of a batch, which `next` tokens follow.
+    /// The rows of the MTP layer for the tokens of a batch, whose rows are `hidden` and which `next` tokens follow.
     fn mtp_rows(
         &mut self,
-        (operations, stream): (&Operations, &Stream),
-        batch: &Batch,
-        next: &[Token],
-        hidden: Buffer<T>,
-    ) -> Result<Buffer<T>> {
-        let mut tokens: Vec<i32> = next.iter().map(|token| token.cast_signed()).collect();
-        tokens.resize(batch.shape.tokens as usize, 0);
-        let tokens = operations.device().buffer_from(&tokens)?;
-        let (mut pass, decoder, _, caches) = self.parts((operations, stream), batch, None);
-        let (Some(mtp), Some(of_mtp)) = (&decoder.mtp, caches.last_mut()) else { return Ok(hidden) };
-        let rows = mtp.forward(&mut pass, decoder, (&tokens, &hidden), of_mtp)?;
-        pass.memory.give(hidden);
-        Ok(rows)
-    }
-
-    /// Some of the rows, and the first one again up to `count`.
-    fn rows(
-        &mut self,
-        on: (&Operations, &Stream),
-        (rows, count): (&Buffer<T>, usize),
-        wanted: &[(u32, Chunk)],
-    ) -> Result<Buffer<T>> {
-        let hidden = self.decoder.embedding.k;
-        let mut indices: Vec<i32> = wanted.iter().map(|(row, _)| row.cast_signed()).collect();
-        indices.resize(count, 0);
-        let indices = on.0.device().buffer_from(&indices)?;
-        let mut gathered = self.memory.take(count * hidden as usize)?;
-        on.0.gather_rows(on.1, (rows, hidden), (&indices, 0), &mut gathered)?;
-        Ok(gathered)
-    }
-
-    /// The most probable tokens by the rows of the MTP layer.
-    fn most_probable(
-        &mut self,
         on: (&Operations, &Stream),
         batch: &Batch,
-        rows: &Buffer<T>,
-        wanted: &[(u32, Chunk)],
-    ) -> Result<Vec<Token>> {
-        if wanted.is_empty() {
-            return Ok(vec![]);
-        }
-        let device = on.0.device();
-        let (count, vocabulary) = (wanted.len(), self.decoder.embedding.n);
-        let gathered = self.rows(on, (rows, count), wanted)?;
-        let mut logits = self.floats.take(count * vocabulary as usize)?;
-        let (mut pass, decoder, _) = self.pass(on, batch);
-        decoder.logits_of_normalized(&mut pass, &gathered, &mut logits)?;
-        let greedy = SamplingParameters { temperature: 0.0, ..Default::default() };
-        let mut tokens = device.uninitialized(count)?;
-        let buffers = SamplingBuffers {
-            logits: &logits,
-            parameters: &device.buffer_from(&greedy.words().repeat(count))?,
-            history: None,
-            tokens: &mut tokens,
-            log_probabilities: None,
+        (next, hidden): (&Buffer<i32>, &Buffer<T>),
+    ) -> Result<Buffer<T>> {
+        let (mut pass, decoder, _, caches) = self.parts(on, batch, None);
+        let (Some(mtp), Some(of_mtp)) = (&decoder.mtp, caches.last_mut()) else {
+            return Err(EngineError::Config("the model has no MTP layer to draft".to_owned()));
         };
-        on.0.sample(on.1, (count as u32, vocabulary), buffers)?;
-        self.memory.give(gathered);
-        self.floats.give(logits);
-        Ok(tokens.to_vec()?)
+        mtp.forward(&mut pass, decoder, (next, hidden), of_mtp)
+    }
+
+    /// Drafts tokens of sequences whose last rows of the MTP layer are `rows`.
+    fn draft(
+        &mut self,
+        on: (&Operations, &Stream),
+        rounds: &mut Rounds,
+        capacity: Capacity,
+        mut rows: Buffer<T>,
+    ) -> Result<()> {
+        let speculation = Speculation { each: 1 + capacity.drafts, page_size: capacity.page_tokens };
+        let Rounds { batch, held, greedy, drafted, next, .. } = rounds;
+        let (sequences, vocabulary) = (batch.shape.sequences, capacity.vocabulary);
+        for number in 0..capacity.drafts {
+            if number > 0 {
+                let after = self.mtp_rows(on, batch, (next, &rows))?;
+                self.memory.give(std::mem::replace(&mut rows, after));
+            }
+            let (mut pass, decoder, _) = self.pass(on, batch);
+            let mut logits = pass.floats.take(sequences as usize * vocabulary as usize)?;
+            decoder.logits_of_normalized(&mut pass, &rows, &mut logits)?;
+            let buffers = SamplingBuffers {
+                logits: &logits,
+                parameters: greedy,
+                history: None,
+                tokens: drafted,
+                log_probabilities: None,
+            };
+            on.0.sample(on.1, (sequences, vocabulary), buffers)?;
+            pass.note_sampling(logits.bytes());
+            pass.floats.give(logits);
+            let of_batch = (&*batch.slots, &**held, &*batch.table);
+            let to = (
+                &mut *next,
+                batch.positions.device_mut(),
+                batch.keys.device_mut(),
+                batch.lengths.device_mut(),
+            );
+            speculation.keep_drafts(on, (drafted, number, vocabulary), of_batch, &mut self.tokens, to)?;
+        }
+        self.memory.give(rows);
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use warpwright_kernels::sampling::{PARAMETER_WORDS, SamplingBuffers, SamplingPar
 use warpwright_llm_step::{Output, Sampled, Sampling};
 
 use super::logits::parameters;
-use crate::error::Result;
+use crate::error::{EngineError, Result};
 use crate::upload::Upload;
 
 /// The memory of the device for a number of rows.
@@ -18,8 +18,12 @@ pub(super) struct Drawing {
     log_probabilities: Buffer<f32>,
 }
 
-/// Memory of the host for results, by the number of rows.
-pub(super) type FreeResults = FxHashMap<usize, Vec<Results>>;
+/// Memory of the host for results, by the number of rows or sequences.
+#[derive(Default)]
+pub(super) struct FreeResults {
+    results: FxHashMap<usize, Vec<Results>>,
+    counts: FxHashMap<usize, Vec<HostBuffer<u32>>>,
+}
 
 /// Tokens and log-probabilities on the host.
 pub(super) struct Results {
@@ -34,6 +38,8 @@ pub(super) struct Drawn {
     pub(super) rows: Vec<(usize, bool)>,
     /// What the reference sampler drew in place of the device.
     pub(super) on_host: Vec<(usize, Sampled)>,
+    /// The rows of each sequence, and how many of them count; `None`: all do.
+    counts: Option<(HostBuffer<u32>, usize)>,
 }
 
 impl Drawing {
@@ -56,6 +62,11 @@ impl Drawing {
         let greedy = SamplingParameters { temperature: 0.0, ..Default::default() }.words();
         words.extend(greedy.iter().copied().cycle().take(self.parameters.len() - words.len()));
         self.parameters.set(stream, &words)
+    }
+
+    /// How the token of each row is drawn, for a kernel that writes it.
+    pub(super) fn parameters_mut(&mut self) -> &mut Buffer<u32> {
+        self.parameters.device_mut()
     }
 
     /// Draws the tokens.
@@ -84,7 +95,7 @@ impl Drawing {
         rows: Vec<(usize, bool)>,
     ) -> Result<Drawn> {
         let count = self.sampled.len();
-        let mut results = match free.get_mut(&count).and_then(Vec::pop) {
+        let mut results = match free.results.get_mut(&count).and_then(Vec::pop) {
             Some(results) => results,
             None => {
                 Results { tokens: device.host_buffer(count)?, log_probabilities: device.host_buffer(count)? }
@@ -92,23 +103,48 @@ impl Drawing {
         };
         stream.copy_to_host(&mut results.tokens, &self.sampled)?;
         stream.copy_to_host(&mut results.log_probabilities, &self.log_probabilities)?;
-        Ok(Drawn { results, rows, on_host: vec![] })
+        Ok(Drawn { results, rows, on_host: vec![], counts: None })
     }
 }
 
 impl Drawn {
+    /// Leaves rows out: the first `counts` of the `each` rows of a sequence count.
+    pub(super) fn count(
+        &mut self,
+        (device, stream): (&Device, &Stream),
+        free: &mut FreeResults,
+        (counts, each): (&Buffer<u32>, usize),
+    ) -> Result<()> {
+        let mut on_host = match free.counts.get_mut(&counts.len()).and_then(Vec::pop) {
+            Some(counts) => counts,
+            None => device.host_buffer(counts.len())?,
+        };
+        stream.copy_to_host(&mut on_host, counts)?;
+        self.counts = Some((on_host, each));
+        Ok(())
+    }
+
     /// Waits for the tokens and adds them to the outputs of their chunks.
     pub(super) fn finish(self, outputs: &mut [Output], free: &mut FreeResults) -> Result<()> {
-        let Self { results, rows, on_host } = self;
+        let Self { results, rows, on_host, counts } = self;
         let (tokens, log_probabilities) = (results.tokens.as_slice()?, results.log_probabilities.as_slice()?);
-        for (at, (chunk, wants_log_probability)) in rows.into_iter().enumerate() {
+        let of_rows = counts.as_ref().map(|(counts, each)| Ok::<_, EngineError>((counts.as_slice()?, *each)));
+        let of_rows = of_rows.transpose()?;
+        let has_token =
+            |row: usize| of_rows.is_none_or(|(counts, each)| row % each < counts[row / each] as usize);
+        for (at, (chunk, wants_log_probability)) in
+            rows.into_iter().enumerate().filter(|(at, _)| has_token(*at))
+        {
             let log_probability = if wants_log_probability { log_probabilities[at] } else { 0.0 };
             outputs[chunk].sampled.push(Sampled { token: tokens[at], log_probability, top: vec![] });
         }
         for (chunk, sampled) in on_host {
             outputs[chunk].sampled = vec![sampled];
         }
-        free.entry(results.tokens.len()).or_default().push(results);
+        free.results.entry(results.tokens.len()).or_default().push(results);
+        if let Some((counts, _)) = counts {
+            free.counts.entry(counts.len()).or_default().push(counts);
+        }
         Ok(())
     }
 }

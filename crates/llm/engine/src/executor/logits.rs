@@ -9,9 +9,9 @@ use warpwright_llm_step::{Chunk, Output, Sampled, Sampling, log_probabilities, s
 
 use super::drawing::{Drawing, Drawn, FreeResults};
 use crate::error::Result;
-use crate::kernels::tokens::remember;
+use crate::kernels::tokens::{SlotTokens, remember};
 use crate::layers::decoder::Decoder;
-use crate::layers::{Pass, padded};
+use crate::layers::{Pass, end, padded};
 use crate::number::Number;
 use crate::upload::Upload;
 
@@ -49,6 +49,7 @@ pub(super) struct RowsDrawing {
     drawing: Drawing,
     tokens: Upload<i32>,
     slots: Upload<u32>,
+    ends: Upload<u32>,
 }
 
 impl RowsDrawing {
@@ -57,17 +58,18 @@ impl RowsDrawing {
             drawing: Drawing::new(device, rows, vocabulary)?,
             tokens: Upload::new(device, rows)?,
             slots: Upload::new(device, rows)?,
+            ends: Upload::new(device, rows)?,
         })
     }
 }
 
-/// The tokens that chunks without drafts want of the rows `x`, which stay in `last`, too. `None` if the host has to
+/// The tokens that chunks want of the rows `x`, which stay in their slots, too. `None` if the host has to
 /// see logits of a chunk.
 pub(super) fn drawn<T: Number>(
     decoder: &Decoder<T>,
     pass: &mut Pass<'_, T>,
     (x, chunks): (&Buffer<T>, &[Chunk]),
-    last: &mut Buffer<u32>,
+    of_slots: &mut SlotTokens,
     (drawings, free): (&mut Drawings, &mut FreeResults),
 ) -> Result<Option<Vec<Drawn>>> {
     let rows = rows(chunks);
@@ -75,7 +77,7 @@ pub(super) fn drawn<T: Number>(
         return Ok(None);
     }
     let (device, stream, vocabulary) = (pass.operations.device(), pass.stream, decoder.embedding.n);
-    let nobody = last.len() as u32 - 1;
+    let nobody = of_slots.last.len() as u32 - 1;
     let mut all = vec![];
     for rows in rows.chunks(ROWS) {
         // Padding repeats the first row.
@@ -89,12 +91,15 @@ pub(super) fn drawn<T: Number>(
         let mut slots: Vec<u32> = rows.iter().map(|row| chunks[row.chunk].slot.0).collect();
         slots.resize(count, nobody);
         kept.tokens.set(stream, &tokens)?;
+        let mut ends: Vec<u32> = rows.iter().map(|row| end(&chunks[row.chunk])).collect();
+        ends.resize(count, 0);
         kept.slots.set(stream, &slots)?;
+        kept.ends.set(stream, &ends)?;
         kept.drawing.set(stream, rows.iter().map(|row| row.wanted.sampling()))?;
         let mut logits = pass.floats.take(count * vocabulary as usize)?;
         decoder.logits(pass, x, Some(&kept.tokens), &mut logits)?;
         kept.drawing.draw(pass.on(), &logits)?;
-        remember(pass.on(), &kept.drawing.sampled, &kept.slots, last)?;
+        remember(pass.on(), &kept.drawing.sampled, (&kept.slots, &kept.ends), of_slots)?;
         pass.floats.give(logits);
         let wants = |row: &Row| row.wanted.sampling().is_some_and(|one| one.log_probabilities.is_some());
         let rows = rows.iter().map(|row| (row.chunk, wants(row))).collect();
@@ -103,18 +108,17 @@ pub(super) fn drawn<T: Number>(
     Ok(Some(all))
 }
 
-/// What the chunks want of the rows `x`: with drafts at its end, a chunk has a sampled token for each of them and
-/// one more. The sampled tokens of chunks without drafts stay in `last`, too.
+/// What the chunks want of the rows `x`. The sampled tokens stay in their slots, too.
 pub(super) fn outputs<T: Number>(
     decoder: &Decoder<T>,
     pass: &mut Pass<'_, T>,
     x: &Buffer<T>,
     chunks: &[Chunk],
-    last: &mut Buffer<u32>,
+    of_slots: &mut SlotTokens,
 ) -> Result<Vec<Output>> {
     let mut outputs = vec![Output::default(); chunks.len()];
     for rows in rows(chunks).chunks(ROWS) {
-        let sampled = of_rows(decoder, pass, x, (rows, chunks), last)?;
+        let sampled = of_rows(decoder, pass, x, (rows, chunks), of_slots)?;
         for (row, sampled) in rows.iter().zip(sampled) {
             match row.wanted {
                 Wanted::Sample(_) => outputs[row.chunk].sampled.push(sampled),
@@ -138,11 +142,7 @@ fn rows(chunks: &[Chunk]) -> Vec<Row> {
         }
         start += of_chunk.tokens.len();
         if let Some(sampling) = &of_chunk.sampling {
-            for at in 0..=of_chunk.draft {
-                let sampling = Sampling { offset: sampling.offset + u64::from(at), ..sampling.clone() };
-                let token = start - 1 - of_chunk.draft + at;
-                rows.push(Row { chunk, token, wanted: Wanted::Sample(sampling) });
-            }
+            rows.push(Row { chunk, token: start - 1, wanted: Wanted::Sample(sampling.clone()) });
         }
     }
     rows
@@ -154,7 +154,7 @@ fn of_rows<T: Number>(
     pass: &mut Pass<'_, T>,
     x: &Buffer<T>,
     (rows, chunks): (&[Row], &[Chunk]),
-    last: &mut Buffer<u32>,
+    of_slots: &mut SlotTokens,
 ) -> Result<Vec<Sampled>> {
     let device = pass.operations.device();
     let vocabulary = decoder.embedding.n;
@@ -175,14 +175,12 @@ fn of_rows<T: Number>(
         log_probabilities: Some(&mut of_sampled),
     };
     pass.operations.sample(pass.stream, (rows.len() as u32, vocabulary), buffers)?;
-    // Rows of given tokens have the slot that nobody reads, and so have drafts.
-    let nobody = last.len() as u32 - 1;
-    let slot = |row: &Row| match (&row.wanted, &chunks[row.chunk]) {
-        (Wanted::Sample(_), chunk) if chunk.draft == 0 => chunk.slot.0,
-        _ => nobody,
-    };
+    // Rows of given tokens have the slot that nobody reads.
+    let nobody = of_slots.last.len() as u32 - 1;
+    let slot = |row: &Row| row.wanted.sampling().map_or(nobody, |_| chunks[row.chunk].slot.0);
     let slots = device.buffer_from(&rows.iter().map(slot).collect::<Vec<_>>())?;
-    remember(pass.on(), &sampled, &slots, last)?;
+    let ends = device.buffer_from(&rows.iter().map(|row| end(&chunks[row.chunk])).collect::<Vec<_>>())?;
+    remember(pass.on(), &sampled, (&slots, &ends), of_slots)?;
 
     let (sampled, of_sampled) = (sampled.to_vec()?, of_sampled.to_vec()?);
     let mut results = vec![];
@@ -192,7 +190,7 @@ fn of_rows<T: Number>(
             Wanted::Score(token, top) => log_probabilities(&of_row()?, *token, *top),
             Wanted::Sample(sampling) if is_on_host(sampling) => {
                 let drawn = sample(&of_row()?, sampling);
-                last.write_at(slot(row) as usize, &[drawn.token])?;
+                of_slots.last.write_at(slot(row) as usize, &[drawn.token])?;
                 drawn
             }
             Wanted::Sample(sampling) => {

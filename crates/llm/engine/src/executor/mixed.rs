@@ -20,30 +20,35 @@ impl<T: Number> ModelExecutor<T> {
         if decodes.len() < MANY_DECODES || prompts.is_empty() {
             return self.together(chunks);
         }
-        let of = |indices: &[usize]| -> Vec<Chunk> { indices.iter().map(|at| chunks[*at].clone()).collect() };
-        let of_decodes = of(&decodes);
+        let of_decodes = parts_of(chunks, &decodes);
         let of_decodes = self.decode(Shape::of(&of_decodes, self.capacity.page_tokens), &of_decodes)?;
-        let of_prompts = self.together(&of(&prompts))?;
-        let mut all = Pending { outputs: vec![Output::default(); chunks.len()], drawn: vec![] };
-        all.add(&decodes, of_decodes);
-        all.add(&prompts, of_prompts);
-        Ok(all)
+        let of_prompts = self.together(&parts_of(chunks, &prompts))?;
+        Ok(Pending::of_parts(chunks.len(), [(decodes, of_decodes), (prompts, of_prompts)]))
     }
 
     /// One pass over all chunks. Nothing waits for the device, unless the host has to see logits.
-    fn together(&mut self, chunks: &[Chunk]) -> Result<Pending> {
+    pub(super) fn together(&mut self, chunks: &[Chunk]) -> Result<Pending> {
         let Self { operations, stream, model, capacity, batches, drawings, free, .. } = self;
         let batch = kept_batch(batches, operations.device(), Shape::of(chunks, capacity.page_tokens))?;
         batch.fill(stream, chunks, capacity.page_tokens, capacity.slots)?;
-        let x = model.forward((operations, stream), batch, None)?;
-        let (mut pass, decoder, last) = model.pass((operations, stream), batch);
-        let pending = match logits::drawn(decoder, &mut pass, (&x, chunks), last, (drawings, free))? {
+        let x = model.forward((operations, stream), batch)?;
+        let (mut pass, decoder, tokens) = model.pass((operations, stream), batch);
+        let pending = match logits::drawn(decoder, &mut pass, (&x, chunks), tokens, (drawings, free))? {
             Some(drawn) => Pending { outputs: vec![Output::default(); chunks.len()], drawn },
             None => {
-                Pending { outputs: logits::outputs(decoder, &mut pass, &x, chunks, last)?, drawn: vec![] }
+                let outputs = logits::outputs(decoder, &mut pass, &x, chunks, tokens)?;
+                Pending { outputs, drawn: vec![] }
             }
         };
-        model.memory.give(x);
+        match capacity.drafts {
+            0 => model.memory.give(x),
+            _ => self.draft_after(chunks, x)?,
+        }
         Ok(pending)
     }
+}
+
+/// Some of the chunks.
+pub(super) fn parts_of(chunks: &[Chunk], indices: &[usize]) -> Vec<Chunk> {
+    indices.iter().map(|at| chunks[*at].clone()).collect()
 }

@@ -25,16 +25,17 @@ use warpwright_llm_step::{Capacity, CopyState, Executor, ExecutorError, Output, 
 use crate::config::Config;
 use crate::error::Result;
 use crate::kernels::slots::copy_slot;
-use crate::kernels::tokens;
+use crate::kernels::tokens::{SlotTokens, resolve};
 use crate::layers::decoder::{Cache, Decoder};
-use crate::layers::{Batch, Cost, Memory, Pass, Projected, Shape};
+use crate::layers::{Batch, Cost, Memory, Pass, Shape, Verified};
 use crate::models::build;
 use crate::number::Number;
 use crate::sharding::Sharding;
 use crate::weights::{Checkpoint, Format, Loader};
 
 use decode::Decode;
-use drafting::{Draft, Drafting};
+use drafting::Drafting;
+use drafts::{Rounds, Verification};
 use drawing::{Drawn, FreeResults};
 use logits::Drawings;
 pub use options::{DataType, Limits};
@@ -93,14 +94,20 @@ impl Engine {
     }
 
     /// The tokens that the MTP layer drafted after the last one that the slot sampled.
-    pub fn drafted(&self, slot: Slot) -> &[Token] {
+    ///
+    /// # Errors
+    /// The device is lost.
+    pub fn drafted(&self, slot: Slot) -> Result<Vec<Token>> {
         self.executor.drafted(slot)
     }
 
     /// Replaces the drafts of a slot: tokens from another source, such as a text that is likely to be repeated.
-    /// They are verified as the MTP layer's are, and change no result.
-    pub fn propose(&mut self, slot: Slot, tokens: &[Token]) {
-        self.executor.propose(slot, tokens);
+    /// They are verified as the MTP layer's are, and change no result. Those that the engine does not draft are left out.
+    ///
+    /// # Errors
+    /// The device is lost.
+    pub fn propose(&mut self, slot: Slot, tokens: &[Token]) -> Result<()> {
+        self.executor.propose(slot, tokens)
     }
 
     /// The executor alone.
@@ -160,8 +167,9 @@ struct ModelExecutor<T> {
     decodes: FxHashMap<Shape, Decode>,
     drawings: Drawings,
     free: FreeResults,
-    /// What follows the last token of slots, perhaps.
-    drafts: FxHashMap<Slot, Draft>,
+    /// What is kept for steps with drafts, and for drafts after prompts.
+    verifications: FxHashMap<Shape, Verification>,
+    rounds: FxHashMap<Shape, Rounds>,
     pending: VecDeque<Pending>,
 }
 
@@ -172,8 +180,7 @@ struct Model<T> {
     memory: Memory<T>,
     floats: Memory<f32>,
     rotations: Buffer<f32>,
-    /// (slots): the token that each sampled last, and one that nobody reads.
-    last: Buffer<u32>,
+    tokens: SlotTokens,
     cache: PagedCache,
     /// What the operations of a pass cost, for plans.
     costs: Option<Vec<Cost>>,
@@ -189,14 +196,18 @@ struct Pending {
 }
 
 impl Pending {
-    /// Adds a part of the step, whose chunks have those numbers in it.
-    fn add(&mut self, chunks: &[usize], part: Self) {
-        chunks.iter().zip(part.outputs).for_each(|(chunk, output)| self.outputs[*chunk] = output);
-        for mut drawn in part.drawn {
-            drawn.rows.iter_mut().for_each(|(chunk, _)| *chunk = chunks[*chunk]);
-            drawn.on_host.iter_mut().for_each(|(chunk, _)| *chunk = chunks[*chunk]);
-            self.drawn.push(drawn);
+    /// A step of parts, whose chunks have those numbers in it.
+    fn of_parts(chunks: usize, parts: [(Vec<usize>, Self); 2]) -> Self {
+        let mut all = Self { outputs: vec![Output::default(); chunks], drawn: vec![] };
+        for (numbers, part) in parts {
+            numbers.iter().zip(part.outputs).for_each(|(chunk, output)| all.outputs[*chunk] = output);
+            for mut drawn in part.drawn {
+                drawn.rows.iter_mut().for_each(|(chunk, _)| *chunk = numbers[*chunk]);
+                drawn.on_host.iter_mut().for_each(|(chunk, _)| *chunk = numbers[*chunk]);
+                all.drawn.push(drawn);
+            }
         }
+        all
     }
 }
 
@@ -243,7 +254,11 @@ impl<T: Number> ModelExecutor<T> {
             memory: Memory::new(device),
             floats: Memory::new(device),
             rotations: device.buffer_from(&config.rotary.table(capacity.context))?,
-            last: device.zeros(slots)?,
+            tokens: SlotTokens {
+                last: device.zeros(slots)?,
+                positions: device.zeros(slots)?,
+                drafts: device.zeros(slots * capacity.drafts.max(1) as usize)?,
+            },
             cache,
             costs: None,
             communicator,
@@ -257,23 +272,24 @@ impl<T: Number> ModelExecutor<T> {
             decodes: FxHashMap::default(),
             drawings: Drawings::default(),
             free: FreeResults::default(),
-            drafts: FxHashMap::default(),
+            verifications: FxHashMap::default(),
+            rounds: FxHashMap::default(),
             pending: VecDeque::new(),
         })
     }
 
     /// Copies of state, in order.
     fn copy(&mut self, CopyState { from, to }: CopyState) -> Result<()> {
-        self.drafts.remove(&to);
         let (on, slots) = ((&self.operations, &self.stream), (from.0, to.0));
-        let Model { decoder, caches, last, .. } = &mut self.model;
+        let Model { decoder, caches, tokens, .. } = &mut self.model;
         for (cache, block) in caches.iter_mut().zip(&decoder.blocks) {
             if let (Cache::States(states), Some((conv, rule))) = (cache, block.state_lengths()) {
                 copy_slot(on, &mut states.conv, slots, conv)?;
                 copy_slot(on, &mut states.rule, slots, rule)?;
             }
         }
-        Ok(copy_slot(on, last.cast_mut::<f32>(), slots, 1)?)
+        copy_slot(on, tokens.last.cast_mut::<f32>(), slots, 1)?;
+        Ok(copy_slot(on, tokens.positions.cast_mut::<f32>(), slots, 1)?)
     }
 
     fn run(&mut self, step: &Step) -> Result<Pending> {
@@ -283,7 +299,7 @@ impl<T: Number> ModelExecutor<T> {
             return Ok(Pending::default());
         }
         if self.capacity.drafts > 0 {
-            return Ok(Pending { outputs: self.speculate(&step.chunks)?, drawn: vec![] });
+            return self.speculate(&step.chunks);
         }
         let shape = Shape::of(&step.chunks, self.capacity.page_tokens);
         if shape.is_decode() && step.chunks.iter().all(decode::is_decode) {
@@ -308,8 +324,8 @@ fn kept_batch<'l>(
     Ok(batches.get_mut(&shape).expect("it was inserted"))
 }
 
-/// A pass over a batch, the weights, the last tokens and the caches.
-type Parts<'l, T> = (Pass<'l, T>, &'l Decoder<T>, &'l mut Buffer<u32>, &'l mut [Cache<T>]);
+/// A pass over a batch, the weights, the tokens of slots and the caches.
+type Parts<'l, T> = (Pass<'l, T>, &'l Decoder<T>, &'l mut SlotTokens, &'l mut [Cache<T>]);
 
 impl<T: Number> Model<T> {
     /// The model, divided into what a pass over a batch needs.
@@ -317,13 +333,23 @@ impl<T: Number> Model<T> {
         &'l mut self,
         (operations, stream): (&'l Operations, &'l Stream),
         batch: &'l Batch,
-        kept: Option<&'l mut Vec<Projected<T>>>,
+        verified: Option<Verified<'l, T>>,
     ) -> Parts<'l, T> {
-        let Self { decoder, caches, memory, floats, rotations, last, cache, costs, communicator } = self;
+        let Self { decoder, caches, memory, floats, rotations, tokens, cache, costs, communicator } = self;
         let (cache, costs, communicator) = (*cache, costs.as_mut(), communicator.as_ref());
-        let pass =
-            Pass { operations, stream, batch, memory, floats, rotations, cache, kept, costs, communicator };
-        (pass, decoder, last, caches)
+        let pass = Pass {
+            operations,
+            stream,
+            batch,
+            memory,
+            floats,
+            rotations,
+            cache,
+            verified,
+            costs,
+            communicator,
+        };
+        (pass, decoder, tokens, caches)
     }
 
     /// A pass over a batch, and what else of the model it needs.
@@ -331,21 +357,20 @@ impl<T: Number> Model<T> {
         &'l mut self,
         (operations, stream): (&'l Operations, &'l Stream),
         batch: &'l Batch,
-    ) -> (Pass<'l, T>, &'l Decoder<T>, &'l mut Buffer<u32>) {
-        let (pass, decoder, last, _) = self.parts((operations, stream), batch, None);
-        (pass, decoder, last)
+    ) -> (Pass<'l, T>, &'l Decoder<T>, &'l mut SlotTokens) {
+        let (pass, decoder, tokens, _) = self.parts((operations, stream), batch, None);
+        (pass, decoder, tokens)
     }
 
-    /// The rows of all tokens after the last block, and what layers with a state keep of drafts.
+    /// The rows of all tokens after the last block.
     fn forward(
         &mut self,
         (operations, stream): (&Operations, &Stream),
         batch: &mut Batch,
-        kept: Option<&mut Vec<Projected<T>>>,
     ) -> Result<Buffer<T>> {
         let slots = (&*batch.sequences, &*batch.slots);
-        tokens::resolve((operations, stream), &batch.given, slots, &self.last, &mut batch.tokens)?;
-        let (mut pass, decoder, _, caches) = self.parts((operations, stream), batch, kept);
+        resolve((operations, stream), &batch.given, slots, &self.tokens.last, &mut batch.tokens)?;
+        let (mut pass, decoder, _, caches) = self.parts((operations, stream), batch, None);
         decoder.forward(&mut pass, caches)
     }
 }

@@ -72,10 +72,8 @@ impl Rank {
                 let is_received = match command {
                     Command::Submit(step) => of_submit.send(submit(&mut *executor, step)).is_ok(),
                     Command::Wait => of_wait.send(executor.wait()).is_ok(),
-                    Command::Propose(slot, tokens) => {
-                        executor.propose(slot, &tokens);
-                        true
-                    }
+                    // A lost device is told by the next step.
+                    Command::Propose(slot, tokens) => executor.propose(slot, &tokens).is_ok(),
                 };
                 if !is_received {
                     return;
@@ -149,12 +147,12 @@ impl Drafting for TensorParallel {
         self.first.abort();
     }
 
-    fn drafted(&self, slot: Slot) -> &[Token] {
+    fn drafted(&self, slot: Slot) -> Result<Vec<Token>> {
         self.first.drafted(slot)
     }
 
-    fn propose(&mut self, slot: Slot, tokens: &[Token]) {
+    fn propose(&mut self, slot: Slot, tokens: &[Token]) -> Result<()> {
         self.others.iter().for_each(|rank| rank.send(Command::Propose(slot, tokens.to_vec())));
-        self.first.propose(slot, tokens);
+        self.first.propose(slot, tokens)
     }
 }

@@ -14,5 +14,6 @@ pub(crate) mod quantized_experts;
 mod quantized_words;
 pub(crate) mod sequences;
 pub(crate) mod slots;
+pub(crate) mod speculation;
 pub(crate) mod tokens;
 mod vectors;

@@ -7,6 +7,15 @@ use warpwright_kernels::operations::{Operations, Result};
 /// A token of a step that the device has to look up: the one that its slot sampled last.
 pub(crate) const LAST: i32 = -1;
 
+/// What each slot has, and one that nobody reads.
+pub(crate) struct SlotTokens {
+    /// (slots): the token that the slot sampled last, which no step has computed yet, and its position.
+    pub(crate) last: Buffer<u32>,
+    pub(crate) positions: Buffer<u32>,
+    /// (slots, drafts): tokens that follow it, perhaps.
+    pub(crate) drafts: Buffer<u32>,
+}
+
 /// The kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LastTokens;
@@ -37,13 +46,46 @@ impl LastTokens {
         }
     }
 
-    /// `last[slots[row]]` = `sampled[row]`.
+    /// `last[slots[row]]` = `sampled[row]`, at the position `ends[row]`.
     #[kernel]
-    fn remember(&self, sampled: &Global<u32>, slots: &Global<u32>, last: &mut Global<u32>, count: u32) {
+    fn remember(
+        &self,
+        sampled: &Global<u32>,
+        slots: &Global<u32>,
+        ends: &Global<u32>,
+        last: &mut Global<u32>,
+        positions: &mut Global<u32>,
+        count: u32,
+    ) {
         launch::threads(THREADS);
         let at = block_idx().x * THREADS + thread_idx().x;
         if at < count {
             last[slots[at]] = sampled[at];
+            positions[slots[at]] = ends[at];
+        }
+    }
+
+    /// `next[i]` = the token after `tokens[i]` in its sequence; after the last one, that of its slot.
+    #[kernel]
+    fn follow(
+        &self,
+        tokens: &Global<i32>,
+        sequences: &Global<u32>,
+        starts: &Global<u32>,
+        slots: &Global<u32>,
+        last: &Global<u32>,
+        next: &mut Global<i32>,
+        count: u32,
+    ) {
+        launch::threads(THREADS);
+        let at = block_idx().x * THREADS + thread_idx().x;
+        if at < count {
+            let sequence = sequences[at];
+            let mut token = last[slots[sequence]].bit_cast::<i32>();
+            if at + 1 < starts[sequence + 1] {
+                token = tokens[at + 1];
+            }
+            next[at] = token;
         }
     }
 }
@@ -62,15 +104,29 @@ pub(crate) fn resolve(
     Ok(())
 }
 
-/// Keeps the tokens that rows of logits sampled in the slots of `slots`.
+/// Keeps the tokens that rows of logits sampled in the slots of `slots`, with their positions `ends`.
 pub(crate) fn remember(
     (operations, stream): (&Operations, &Stream),
     sampled: &Buffer<u32>,
-    slots: &Buffer<u32>,
-    last: &mut Buffer<u32>,
+    (slots, ends): (&Buffer<u32>, &Buffer<u32>),
+    SlotTokens { last, positions, .. }: &mut SlotTokens,
 ) -> Result<()> {
     let count = sampled.len() as u32;
     let kernel = operations.kernel(LastTokens, LastTokens::remember)?;
-    kernel.launch(stream, count.div_ceil(THREADS), (sampled, slots, last, count))?;
+    kernel.launch(stream, count.div_ceil(THREADS), (sampled, slots, ends, last, positions, count))?;
+    Ok(())
+}
+
+/// The token after each one of packed sequences.
+pub(crate) fn follow(
+    (operations, stream): (&Operations, &Stream),
+    tokens: &Buffer<i32>,
+    (sequences, starts, slots): (&Buffer<u32>, &Buffer<u32>, &Buffer<u32>),
+    last: &Buffer<u32>,
+    next: &mut Buffer<i32>,
+) -> Result<()> {
+    let count = tokens.len() as u32;
+    let kernel = operations.kernel(LastTokens, LastTokens::follow)?;
+    kernel.launch(stream, count.div_ceil(THREADS), (tokens, sequences, starts, slots, last, next, count))?;
     Ok(())
 }

@@ -46,6 +46,19 @@ impl Shape {
         Self { tokens: padded(tokens), sequences: count, entries, each: None }
     }
 
+    /// The extents for chunks of one token, with `drafts` rows more of each, and drafts after all of those.
+    pub(crate) fn of_drafts(chunks: &[Chunk], drafts: u32, page_size: u32) -> Self {
+        let (sequences, each) = (padded(chunks.len() as u32), 1 + drafts);
+        let ends = chunks.iter().map(|chunk| (end(chunk) + 2 * drafts).div_ceil(page_size));
+        let entries = ends.max().unwrap_or(1).next_power_of_two();
+        Self { tokens: sequences * each, sequences, entries, each: Some(each) }
+    }
+
+    /// One token of each sequence.
+    pub(crate) fn of_single_tokens(self) -> Self {
+        Self { tokens: self.sequences, each: Some(1), ..self }
+    }
+
     /// Whether each sequence has one token.
     pub(crate) fn is_decode(self) -> bool {
         self.each == Some(1)
@@ -63,7 +76,7 @@ pub(crate) fn padded(count: u32) -> u32 {
 }
 
 /// The tokens of the sequence after the chunk.
-fn end(chunk: &Chunk) -> u32 {
+pub(crate) fn end(chunk: &Chunk) -> u32 {
     chunk.position + chunk.tokens.len()
 }
 
@@ -117,8 +130,7 @@ impl Batch {
         })
     }
 
-    /// The chunks of a step of this shape. Padding writes no key, and state to the slot `nobody` only; so do
-    /// chunks with drafts, whose state is that after the accepted ones.
+    /// The chunks of a step of this shape. Padding writes no key, and state to the slot `nobody` only.
     pub(crate) fn fill(
         &mut self,
         stream: &Stream,
@@ -126,15 +138,9 @@ impl Batch {
         page_size: u32,
         nobody: u32,
     ) -> Result<()> {
-        let Shape { tokens, sequences, entries, .. } = self.shape;
-        let (count, entries) = (sequences as usize, entries as usize);
         let (mut given, mut positions, mut keys, mut of_tokens) = (vec![], vec![], vec![], vec![]);
         let mut starts = vec![0u32];
-        let mut table = vec![0u32; count * entries];
         for (sequence, chunk) in chunks.iter().enumerate() {
-            let pages = &chunk.pages[..end(chunk).div_ceil(page_size) as usize];
-            let of_table = table[sequence * entries..].iter_mut();
-            of_table.zip(pages).for_each(|(entry, page)| *entry = page.0);
             for at in 0..chunk.tokens.len() {
                 let position = chunk.position + at;
                 given.push(match &chunk.tokens {
@@ -142,63 +148,78 @@ impl Batch {
                     Tokens::Last => LAST,
                 });
                 positions.push(position);
-                keys.push(pages[(position / page_size) as usize].0 * page_size + position % page_size);
+                let page = chunk.pages[(position / page_size) as usize];
+                keys.push(page.0 * page_size + position % page_size);
                 of_tokens.push(sequence as u32);
             }
             starts.push(positions.len() as u32);
         }
         self.longest = chunks.iter().map(|chunk| chunk.tokens.len()).max().unwrap_or(0);
         self.all_keys = chunks.iter().map(|chunk| u64::from(end(chunk))).sum();
-        let padding = tokens as usize;
+        let padding = self.shape.tokens as usize;
         given.resize(padding, 0);
         positions.resize(padding, 0);
         keys.resize(padding, NO_KEY);
-        of_tokens.resize(padding, 0);
-        // Sequences that are padding have as many tokens as the others.
-        while starts.len() <= count {
+        self.given.set(stream, &given)?;
+        self.positions.set(stream, &positions)?;
+        self.keys.set(stream, &keys)?;
+        self.lengths.set(stream, &self.of_chunks(chunks, self.shape.each.unwrap_or(1), end))?;
+        self.set_sequences(stream, starts, of_tokens)?;
+        self.set_pages(stream, chunks)?;
+        self.set_states(stream, chunks, nobody)
+    }
+
+    /// Chunks of as many tokens as each sequence of the shape has, which the device knows; and their positions, keys
+    /// and lengths.
+    pub(crate) fn fill_sequences(&mut self, stream: &Stream, chunks: &[Chunk], nobody: u32) -> Result<()> {
+        self.longest = self.shape.each.unwrap_or(1);
+        self.all_keys = chunks.iter().map(|chunk| u64::from(end(chunk) + self.longest - 1)).sum();
+        self.set_sequences(stream, vec![0], vec![])?;
+        self.set_pages(stream, chunks)?;
+        self.set_states(stream, chunks, nobody)
+    }
+
+    /// A value of each chunk, and that of padding.
+    fn of_chunks(&self, chunks: &[Chunk], padding: u32, value: impl Fn(&Chunk) -> u32) -> Vec<u32> {
+        let values = chunks.iter().map(value).chain(std::iter::repeat(padding));
+        values.take(self.shape.sequences as usize).collect()
+    }
+
+    /// Where sequences start, and the sequence of each token. Sequences that are padding have as many tokens as the
+    /// others.
+    fn set_sequences(
+        &mut self,
+        stream: &Stream,
+        mut starts: Vec<u32>,
+        mut of_tokens: Vec<u32>,
+    ) -> Result<()> {
+        of_tokens.resize(self.shape.tokens as usize, 0);
+        while starts.len() <= self.shape.sequences as usize {
             let (start, each) = (starts[starts.len() - 1], self.shape.each.unwrap_or(0));
             of_tokens[start as usize..(start + each) as usize].fill(starts.len() as u32 - 1);
             starts.push(start + each);
         }
-        let of_chunks = |value: &dyn Fn(&Chunk) -> u32, padding: u32| -> Vec<u32> {
-            let values = chunks.iter().map(value).chain(std::iter::repeat(padding));
-            values.take(count).collect()
-        };
-        let slot = |chunk: &Chunk| if chunk.draft > 0 { nobody } else { chunk.slot.0 };
-        let slots = of_chunks(&slot, nobody);
-        let begins_with = |chunk: &Chunk| if chunk.position == 0 { ZEROS } else { chunk.slot.0 };
-        let initial: Vec<i32> = of_chunks(&begins_with, ZEROS).into_iter().map(u32::cast_signed).collect();
-        self.given.set(stream, &given)?;
-        self.positions.set(stream, &positions)?;
-        self.keys.set(stream, &keys)?;
         self.sequences.set(stream, &of_tokens)?;
         self.starts.set(stream, &starts)?;
-        self.ends.set(stream, &starts[1..])?;
-        self.lengths.set(stream, &of_chunks(&end, self.shape.each.unwrap_or(1)))?;
-        self.slots.set(stream, &slots)?;
-        self.initial.set(stream, &initial)?;
+        self.ends.set(stream, &starts[1..])
+    }
+
+    fn set_pages(&mut self, stream: &Stream, chunks: &[Chunk]) -> Result<()> {
+        let entries = self.shape.entries as usize;
+        let mut table = vec![0u32; self.shape.sequences as usize * entries];
+        for (of_chunk, chunk) in table.chunks_mut(entries).zip(chunks) {
+            let pages = &chunk.pages[..chunk.pages.len().min(entries)];
+            of_chunk.iter_mut().zip(pages).for_each(|(entry, page)| *entry = page.0);
+        }
         self.table.set(stream, &table)
     }
 
-    /// Makes the batch one of those tokens of chunks with drafts that count, with the slots of their states.
-    pub(crate) fn accept(
-        &mut self,
-        stream: &Stream,
-        chunks: &[Chunk],
-        counts: &[u32],
-        nobody: u32,
-    ) -> Result<()> {
-        let sequences = self.shape.sequences as usize;
-        let (mut ends, mut slots) = (vec![0; sequences], vec![nobody; sequences]);
-        let mut start = 0;
-        for (sequence, (chunk, count)) in chunks.iter().zip(counts).enumerate() {
-            if chunk.draft > 0 {
-                (ends[sequence], slots[sequence]) = (start + count, chunk.slot.0);
-            }
-            start += chunk.tokens.len();
-        }
-        self.ends.set(stream, &ends)?;
-        self.slots.set(stream, &slots)
+    fn set_states(&mut self, stream: &Stream, chunks: &[Chunk], nobody: u32) -> Result<()> {
+        let begins_with = |chunk: &Chunk| if chunk.position == 0 { ZEROS } else { chunk.slot.0 };
+        let initial = self.of_chunks(chunks, ZEROS, begins_with);
+        let initial: Vec<i32> = initial.into_iter().map(u32::cast_signed).collect();
+        self.slots.set(stream, &self.of_chunks(chunks, nobody, |chunk| chunk.slot.0))?;
+        self.initial.set(stream, &initial)
     }
 
     /// The sequences, for kernels whose states are in slots.

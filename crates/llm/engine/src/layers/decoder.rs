@@ -132,19 +132,19 @@ impl<T: Number> Decoder<T> {
         self.head().bytes() + self.blocks.iter().map(of_block).sum::<usize>()
     }
 
-    /// Updates the states of sequences by tokens that a pass kept.
+    /// Updates the states of sequences by tokens that a pass verified, up to `ends` of the sequences.
     pub(crate) fn repeat(
         &self,
         pass: &mut Pass<'_, T>,
-        kept: Vec<Projected<T>>,
+        (projected, ends): (Vec<Projected<T>>, &Buffer<u32>),
         caches: &mut [Cache<T>],
     ) -> Result<()> {
-        let mut kept = kept.into_iter();
+        let mut all = projected.into_iter();
         for (block, cache) in self.blocks.iter().zip(caches) {
             if let (Mixing::DeltaNet(layer), Cache::States(states)) = (&block.mixing, cache)
-                && let Some(projected) = kept.next()
+                && let Some(projected) = all.next()
             {
-                layer.repeat(pass, projected, states)?;
+                layer.repeat(pass, (projected, ends), states)?;
             }
         }
         Ok(())

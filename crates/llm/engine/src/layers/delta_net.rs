@@ -20,6 +20,7 @@ use crate::config::DeltaHeads;
 use crate::error::Result;
 use crate::kernels::delta_rule::{DeltaConv, DeltaGates, SlotDeltaRule};
 use crate::kernels::gates::SplitGates;
+use crate::kernels::sequences::Sequences;
 use crate::kernels::slots::scatter_rows;
 use crate::number::Number;
 use crate::weights::Loader;
@@ -112,26 +113,30 @@ impl<T: Number> DeltaNet<T> {
         let projected = Projected { rows, gates };
         let gated = match self.has_chunks(pass) {
             true => self.by_chunks(pass, &projected, states)?,
-            false => self.by_tokens(pass, &projected, states)?,
+            false => {
+                let slots = pass.verified.as_ref().map_or(&*pass.batch.slots, |verified| verified.nobody);
+                self.by_tokens(pass, &projected, Sequences { slots, ..pass.batch.packed() }, states)?
+            }
         };
         self.note(pass, &projected, &gated);
         self.output.add_to(pass, &gated, x)?;
         pass.memory.give(gated);
-        match &mut pass.kept {
-            Some(kept) => kept.push(projected),
+        match &mut pass.verified {
+            Some(verified) => verified.projected.push(projected),
             None => projected.give(pass),
         }
         Ok(())
     }
 
-    /// Updates the states by tokens that were projected before.
+    /// Updates the states by tokens that were projected before, up to `ends` of the sequences.
     pub(crate) fn repeat(
         &self,
         pass: &mut Pass<'_, T>,
-        projected: Projected<T>,
+        (projected, ends): (Projected<T>, &Buffer<u32>),
         states: &mut DeltaStates<T>,
     ) -> Result<()> {
-        let gated = self.by_tokens(pass, &projected, states)?;
+        let gated = self.by_tokens(pass, &projected, Sequences { ends, ..pass.batch.packed() }, states)?;
+        self.note(pass, &projected, &gated);
         pass.memory.give(gated);
         projected.give(pass);
         Ok(())
@@ -164,6 +169,7 @@ impl<T: Number> DeltaNet<T> {
         &self,
         pass: &mut Pass<'_, T>,
         projected: &Projected<T>,
+        sequences: Sequences<'_>,
         states: &mut DeltaStates<T>,
     ) -> Result<Buffer<T>> {
         let SlotDeltaRule { value_heads, value_dim, .. } = self.rule;
@@ -181,7 +187,7 @@ impl<T: Number> DeltaNet<T> {
             epsilon: self.epsilon,
         };
         let slots = (&mut states.conv, &mut states.rule);
-        let sequences = (pass.batch.packed(), pass.batch.shape.is_decode());
+        let sequences = (sequences, pass.batch.shape.is_decode());
         self.rule.launch(pass.on(), conv, gates, sequences, slots, &mut gated)?;
         Ok(gated)
     }

@@ -43,6 +43,14 @@ pub(crate) struct Projected<T> {
     pub(super) gates: Option<Buffer<T>>,
 }
 
+/// Drafts that a pass verifies: layers leave the states of sequences as they are.
+pub(crate) struct Verified<'l, T> {
+    /// What layers with a state project, to repeat the accepted tokens.
+    pub(crate) projected: &'l mut Vec<Projected<T>>,
+    /// (sequences): the slot that nobody reads.
+    pub(crate) nobody: &'l Buffer<u32>,
+}
+
 impl<T: Number> Projected<T> {
     pub(super) fn give(self, pass: &mut Pass<'_, T>) {
         pass.memory.give(self.rows);
@@ -62,8 +70,8 @@ pub(crate) struct Pass<'l, T> {
     pub(crate) rotations: &'l Buffer<f32>,
     /// The cache of each layer.
     pub(crate) cache: PagedCache,
-    /// What layers with a state project of drafts, to repeat the accepted ones; `None` without drafts.
-    pub(crate) kept: Option<&'l mut Vec<Projected<T>>>,
+    /// `None` without drafts.
+    pub(crate) verified: Option<Verified<'l, T>>,
     /// What operations cost, if that is wanted.
     pub(crate) costs: Option<&'l mut Vec<Cost>>,
     /// Collective operations of the ranks of tensor parallelism; `None`: the device has the whole model.

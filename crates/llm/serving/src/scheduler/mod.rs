@@ -60,6 +60,7 @@ struct Flight {
     position: u32,
     /// Whether it is the last of its prompt, or a later one.
     samples: bool,
+    draft: u32,
 }
 
 /// What has happened since the start.
@@ -162,11 +163,13 @@ impl Scheduler {
         if !flight.samples {
             return None;
         }
-        // Accepted drafts are in the cache, the last token is not.
+        // Accepted drafts are in the cache, the last token and rejected drafts are not.
         if sequence.holding.is_some() {
-            sequence.computed += (output.sampled.len() as u32).saturating_sub(1);
+            let accepted = (output.sampled.len() as u32).saturating_sub(1);
+            sequence.computed = sequence.computed - flight.draft + accepted;
         }
         sequence.pending = sequence.pending.saturating_sub(1);
+        sequence.pending_drafts -= flight.draft;
         let (tokens, finished) = if sequence.only_scores() {
             (Vec::new(), Some(Finished::Length))
         } else {

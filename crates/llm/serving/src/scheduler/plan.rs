@@ -62,18 +62,14 @@ impl Scheduler {
         let mut preempted = false;
         let mut i = 0;
         while i < self.running.len() && plan.has_room() {
-            let drafts = self.options.drafts;
             let sequence = &mut self.running[i];
-            let ahead = sequence.can_run_ahead(drafts > 0);
+            let ahead = sequence.can_run_ahead();
             if !ahead && (sequence.pending > 0 || sequence.uncomputed().len() != 1) {
                 i += 1;
                 continue;
             }
-            let draft = if ahead || !sequence.can_draft() {
-                0
-            } else {
-                drafts.min(sequence.remaining().saturating_sub(1)).min(plan.tokens - 1)
-            };
+            let drafts = if sequence.can_draft() { self.options.drafts } else { 0 };
+            let draft = drafts.min(sequence.remaining().saturating_sub(1)).min(plan.tokens - 1);
             let end = sequence.computed + 1 + draft;
             let holding = sequence.holding.as_mut();
             if holding.is_some_and(|holding| self.memory.grow(holding, end)) {
@@ -176,10 +172,11 @@ impl Plan {
         let top = sequence.request.prompt_log_probabilities.unwrap_or(0);
         let sampling = (samples && !sequence.only_scores()).then(|| sequence.sampling());
         sequence.pending += u32::from(sampling.is_some());
-        sequence.computed += tokens;
+        sequence.pending_drafts += draft;
+        sequence.computed += tokens + draft;
         self.tokens -= tokens + draft;
         self.sequences -= 1;
-        self.flights.push(Flight { sequence: sequence.id, position, samples });
+        self.flights.push(Flight { sequence: sequence.id, position, samples, draft });
         self.chunks.push(Chunk {
             slot,
             position,

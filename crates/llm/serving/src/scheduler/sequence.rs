@@ -15,11 +15,12 @@ pub(super) struct Sequence {
     pub(super) request: Request,
     /// Prompt and answer, as far as it was read.
     pub(super) tokens: Vec<Token>,
-    /// Tokens that submitted steps compute.
+    /// Tokens that submitted steps compute at most: all drafts of steps that were not read count.
     pub(super) computed: u32,
-    /// Tokens that submitted steps sample and that were not read. All but the last of them are
-    /// computed too.
+    /// Submitted steps that sample tokens and were not read, and their drafts. All tokens but the last
+    /// one are computed too.
     pub(super) pending: u32,
+    pub(super) pending_drafts: u32,
     /// `None` while the sequence waits.
     pub(super) holding: Option<Holding>,
     prompt_tokens: u32,
@@ -47,6 +48,7 @@ impl Sequence {
             request,
             computed: 0,
             pending: 0,
+            pending_drafts: 0,
             holding: None,
             prompt_tokens,
             prompt: Some(PromptDone::default()),
@@ -63,14 +65,14 @@ impl Sequence {
         sequence
     }
 
-    /// Tokens generated, with those that were not read.
+    /// Tokens generated, with one of each step that was not read: at least as many are.
     fn generated(&self) -> u32 {
         self.tokens.len() as u32 - self.prompt_tokens + self.pending
     }
 
-    /// Tokens that the next token still may follow.
+    /// Tokens that the answer still lacks, if steps that were not read accept all drafts.
     pub(super) fn remaining(&self) -> u32 {
-        self.limit - self.tokens.len() as u32 - self.pending
+        self.limit.saturating_sub(self.tokens.len() as u32 + self.pending + self.pending_drafts)
     }
 
     /// Tokens that are known and that no submitted step computes.
@@ -80,16 +82,16 @@ impl Sequence {
 
     /// Whether a step can compute the pending token before it is read: nothing about the token
     /// after it depends on its value.
-    pub(super) fn can_run_ahead(&self, drafts: bool) -> bool {
+    pub(super) fn can_run_ahead(&self) -> bool {
         let free = self.request.guide.is_none() && !self.request.draw.has_penalties();
-        self.pending > 0 && free && !drafts && self.remaining() > 0
+        self.pending > 0 && free && self.remaining() > 0
     }
 
-    /// Whether drafts give the same tokens as no drafts.
+    /// Whether drafts give the same tokens as no drafts, and the executor draws the tokens without the host.
     pub(super) fn can_draft(&self) -> bool {
-        self.request.guide.is_none()
-            && !self.request.draw.has_penalties()
-            && self.generated() >= self.request.min_tokens
+        let Request { guide, draw, min_tokens, log_probabilities, .. } = &self.request;
+        let is_free = guide.is_none() && !draw.has_penalties() && draw.logit_bias.is_empty();
+        is_free && log_probabilities.is_none_or(|top| top == 0) && self.generated() >= *min_tokens
     }
 
     /// How the next token is drawn.
@@ -109,7 +111,7 @@ impl Sequence {
             top_k: draw.top_k,
             top_p: draw.top_p,
             seed: draw.seed,
-            offset: u64::from(self.generated()),
+            offset: u64::from(self.generated() + self.pending_drafts),
             log_probabilities: self.request.log_probabilities,
         }
     }

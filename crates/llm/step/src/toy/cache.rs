@@ -32,7 +32,8 @@ pub(super) struct Cache {
     /// A token for each position of each page. What was never written is no token of the
     /// vocabulary.
     pages: Vec<Token>,
-    slots: Vec<(State, Option<Token>)>,
+    /// The state, the last token that was sampled, and its position.
+    slots: Vec<(State, Option<(Token, u32)>)>,
 }
 
 impl Cache {
@@ -80,11 +81,11 @@ impl Cache {
         self.slots[slot.0 as usize].0 = state;
     }
 
-    pub(super) fn last(&self, slot: Slot) -> Option<Token> {
+    pub(super) fn last(&self, slot: Slot) -> Option<(Token, u32)> {
         self.slots[slot.0 as usize].1
     }
 
-    pub(super) fn set_last(&mut self, slot: Slot, token: Token) {
-        self.slots[slot.0 as usize].1 = Some(token);
+    pub(super) fn set_last(&mut self, slot: Slot, token: Token, position: u32) {
+        self.slots[slot.0 as usize].1 = Some((token, position));
     }
 }

@@ -67,18 +67,24 @@ impl Toy {
     }
 
     fn run(&mut self, chunk: &Chunk) -> Result<Output, ExecutorError> {
-        let mut tokens = match &chunk.tokens {
-            Tokens::Known(tokens) => VecDeque::from(tokens.clone()),
-            Tokens::Last => VecDeque::from([self.cache.last(chunk.slot).ok_or_else(|| {
-                fault(format!("slot {} has sampled no token that a chunk could name", chunk.slot.0))
-            })?]),
+        let (mut tokens, mut position) = match &chunk.tokens {
+            Tokens::Known(tokens) => (VecDeque::from(tokens.clone()), chunk.position),
+            Tokens::Last => {
+                let (token, position) = self.cache.last(chunk.slot).ok_or_else(|| {
+                    fault(format!("slot {} has sampled no token that a chunk could name", chunk.slot.0))
+                })?;
+                require(position <= chunk.position, || {
+                    format!("a chunk at {} of a token at {position}", chunk.position)
+                })?;
+                (VecDeque::from([token]), position)
+            }
         };
+        let behind = u64::from(chunk.position - position);
         if chunk.position == 0 {
             self.cache.clear(chunk.slot);
         }
         let mut output = Output::default();
         let mut drafts = chunk.draft;
-        let mut position = chunk.position;
         let mut given = 0;
         while let Some(token) = tokens.pop_front() {
             let history = self.cache.store(chunk, position, token);
@@ -94,9 +100,9 @@ impl Toy {
             given += 1;
             let Some(sampling) = chunk.sampling.as_ref().filter(|_| tokens.is_empty()) else { continue };
             let mut sampling = sampling.clone();
-            sampling.offset += output.sampled.len() as u64;
+            sampling.offset = sampling.offset + output.sampled.len() as u64 - behind;
             let sampled = sample(&self.logits.after(pages, state, &history.tokens), &sampling);
-            self.cache.set_last(chunk.slot, sampled.token);
+            self.cache.set_last(chunk.slot, sampled.token, position);
             if drafts > 0 {
                 drafts -= 1;
                 // A draft is right two times out of three; a wrong one is written and rolled back.
