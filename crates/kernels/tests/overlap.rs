@@ -16,6 +16,8 @@ use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 use warpwright_kernels::workloads::workload;
 use warpwright_testing::one_in;
 
+use crate::matrices::whole;
+
 type Outcome = warpwright_harness::Result<()>;
 
 fn checked() -> warpwright_harness::Result<(Device, Operations, Stream)> {
@@ -145,6 +147,55 @@ fn products_of_other_kinds_wait() -> Outcome {
         }
         let mut prepared = options.prepare(&Setup::new(&device))?;
         // The second has the buffers of the first.
+        prepared.launch(&stream)?;
+        prepared.launch(&stream)?;
+        prepared.verify()?;
+    }
+    Ok(())
+}
+
+/// Weights that are loaded before the predecessor ends give what they give after it.
+#[test]
+fn preloaded_products_wait_and_are_right() -> Outcome {
+    let (device, operations, stream) = checked()?;
+    for (m, n, k) in [(136, 264, 264), (16, 264, 1032), (1, 136, 8)] {
+        let problem = Problem::new(m, n, k);
+        let matrix = |count: u32, seed| {
+            let values: Vec<bf16> = whole(count as usize, seed).into_iter().map(bf16::from_f32).collect();
+            device.buffer_from(&values)
+        };
+        let (before, b) = (matrix(m * k, 1)?, matrix(n * k, 2)?);
+        let ones = matrix(k, 3)?;
+        let mut x = device.zeros::<bf16>((m * k) as usize)?;
+        let (mut y, mut expected) =
+            (device.zeros::<f32>((m * n) as usize)?, device.zeros::<f32>((m * n) as usize)?);
+        let algorithms = operations.gemm_algorithms::<bf16, f32>(&Gemm::from(problem), None);
+        for algorithm in one_in(61, algorithms) {
+            let gemm = Gemm::from(problem).algorithm(algorithm).beta(1.0);
+            for (gemm, c) in [(gemm, &mut expected), (gemm.preload_b(), &mut y)] {
+                stream.fill_zero(c)?;
+                operations.rms_norm(&stream, (&before, (m, k)), (&ones, Gain::ZeroCentred), 1.0, &mut x)?;
+                operations.gemm(&stream, &gemm, &x, &b, c)?;
+                operations.gemm(&stream, &gemm, &x, &b, c)?;
+            }
+            assert_eq!(y.to_vec()?, expected.to_vec()?, "{algorithm}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn preloaded_products_with_block_scales_are_right() -> Outcome {
+    let (device, _, stream) = checked()?;
+    let mut options = workload("gemm").expect("the library has it").clone();
+    options.set("scales", "1x128")?;
+    options.set("b-scales", "128x128")?;
+    options.set("preload-b", "true")?;
+    for m in ["136", "16"] {
+        for (name, extent) in [("m", m), ("n", "136"), ("k", "528")] {
+            options.set(name, extent)?;
+        }
+        let mut prepared = options.prepare(&Setup::new(&device))?;
         prepared.launch(&stream)?;
         prepared.launch(&stream)?;
         prepared.verify()?;

@@ -239,7 +239,63 @@ impl Producer {
     /// Acquires the next stage, once it is empty, and starts the loads that fill it: their bytes
     /// commit it. Without loads it is full at once.
     #[track_caller]
-    pub fn load<const N: usize>(&mut self, loads: [TileLoad; N]) {
+    pub fn load(&mut self, loads: impl AsRef<[TileLoad]>) {
+        let loads = loads.as_ref();
+        self.expect_own(loads);
+        let state = self.state.now();
+        self.pipeline.empty.at(state.stage).wait_parity(state.parity ^ 1u32);
+        let bytes = loads.iter().map(TileLoad::copied_bytes).sum::<u32>();
+        if self.pipeline.ctas == 1 {
+            let full = self.pipeline.full.at(state.stage);
+            full.arrive_and_expect(bytes);
+            for load in loads {
+                load.start(state.stage, full, None);
+            }
+        } else {
+            let first = self.pipeline.full.at(state.stage).at_rank(0u32);
+            first.arrive_and_expect(bytes);
+            for load in loads {
+                load.start(state.stage, first, Some(CtaGroup::Two));
+            }
+        }
+        self.state.advance(self.pipeline.stages);
+    }
+
+    /// Starts the loads of some operands into stage `stage`, one of the first that are filled, and expects
+    /// the bytes of the `others` too. [`load_others`](Self::load_others) starts these, for the stages in
+    /// their order.
+    ///
+    /// So a kernel loads what its predecessor does not write before it
+    /// [waits](crate::launch::grid_dependency_wait) for it.
+    #[track_caller]
+    pub fn load_ahead(&self, stage: Reg<u32>, loads: &[TileLoad], others: &[TileLoad]) {
+        let all = [loads, others].concat();
+        self.expect_own(&all);
+        if self.pipeline.ctas != 1 {
+            refuse("`load_ahead`: the stages of a pair of CTAs are filled by `load`");
+        }
+        let full = self.pipeline.full.at(stage);
+        full.arrive_and_expect(all.iter().map(TileLoad::copied_bytes).sum::<u32>());
+        for load in loads {
+            load.start(stage, full, None);
+        }
+    }
+
+    /// Starts the loads that complete the next stage: [`load_ahead`](Self::load_ahead) has started its
+    /// others.
+    #[track_caller]
+    pub fn load_others(&mut self, loads: &[TileLoad]) {
+        self.expect_own(loads);
+        let stage = copy_of(self.state.stage);
+        for load in loads {
+            load.start(stage, self.pipeline.full.at(stage), None);
+        }
+        self.state.advance(self.pipeline.stages);
+    }
+
+    /// Refuses loads into other pipelines, and two of one operand.
+    #[track_caller]
+    fn expect_own(&self, loads: &[TileLoad]) {
         if loads.iter().any(|load| load.pipeline() != self.pipeline.id) {
             refuse(
                 "an operand of another pipeline is loaded: load the operands that this pipeline's stages allocated",
@@ -252,23 +308,6 @@ impl Producer {
                 );
             }
         }
-        let state = self.state.now();
-        self.pipeline.empty.at(state.stage).wait_parity(state.parity ^ 1u32);
-        let full = self.pipeline.full.at(state.stage);
-        let bytes = loads.iter().map(TileLoad::copied_bytes).sum::<u32>();
-        if self.pipeline.ctas == 1 {
-            full.arrive_and_expect(bytes);
-            for load in &loads {
-                load.start(state.stage, full, None);
-            }
-        } else {
-            let first = full.at_rank(0u32);
-            first.arrive_and_expect(bytes);
-            for load in &loads {
-                load.start(state.stage, first, Some(CtaGroup::Two));
-            }
-        }
-        self.state.advance(self.pipeline.stages);
     }
 
     /// Waits until all stages are empty. Without it a CTA of the cluster could release a stage of a

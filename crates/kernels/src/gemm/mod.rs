@@ -93,6 +93,7 @@ pub struct Gemm<'a, E = Linear<'a>> {
     offsets: Option<&'a Buffer<u32>>,
     epilogue: E,
     algorithm: Option<Algorithm>,
+    preloads_b: bool,
 }
 
 impl<'a> Gemm<'a> {
@@ -148,7 +149,7 @@ impl From<Problem> for Gemm<'_> {
 
 impl From<Batch> for Gemm<'_> {
     fn from(batch: Batch) -> Self {
-        Self { batch, offsets: None, epilogue: Linear::default(), algorithm: None }
+        Self { batch, offsets: None, epilogue: Linear::default(), algorithm: None, preloads_b: false }
     }
 }
 
@@ -209,8 +210,8 @@ impl<'a, E> Gemm<'a, E> {
     /// An epilogue of the caller's in place of [`Linear`].
     #[must_use]
     pub fn epilogue<F>(self, epilogue: F) -> Gemm<'a, F> {
-        let Self { batch, offsets, algorithm, .. } = self;
-        Gemm { batch, offsets, epilogue, algorithm }
+        let Self { batch, offsets, algorithm, preloads_b, .. } = self;
+        Gemm { batch, offsets, epilogue, algorithm, preloads_b }
     }
 
     /// An algorithm of the caller's in place of the tuned or the heuristic's: see
@@ -220,6 +221,13 @@ impl<'a, E> Gemm<'a, E> {
         Self { algorithm: Some(algorithm), ..self }
     }
 
+    /// Loads B before the launches in front of this one end, where the kernel can: on Hopper, for a single
+    /// problem. None of them may write B, or its scales: B is the weights of a layer.
+    #[must_use]
+    pub fn preload_b(self) -> Self {
+        Self { preloads_b: true, ..self }
+    }
+
     /// The shape and the layouts of one problem; of groups along m, of all together.
     pub fn problem(&self) -> Problem {
         self.batch.problem
@@ -227,7 +235,9 @@ impl<'a, E> Gemm<'a, E> {
 
     /// The problem of matrices of those types.
     fn described(&self, types: GemmTypes, scales: Option<Granularities>) -> GemmProblem {
-        GemmProblem { along_m: self.offsets.is_some(), scales, ..GemmProblem::new(self.batch, types) }
+        let Self { batch, preloads_b, .. } = *self;
+        let along_m = self.offsets.is_some();
+        GemmProblem { along_m, scales, preloads_b, ..GemmProblem::new(batch, types) }
     }
 
     /// The call with those matrices, their types as values.

@@ -73,6 +73,7 @@ impl Rope {
         let is_query = head.lt(query_heads);
         let is_value = head.ge(query_heads + key_heads);
 
+        overlap::launch(self.overlaps);
         overlap::wait(self.overlaps);
         let mut from = start(inputs.queries, inputs.of_queries, token, head);
         let mut head_of = head;

@@ -28,6 +28,7 @@ impl Swiglu {
     ) {
         let positions = self.grid.positions(rows);
         let lanes = self.grid.lanes;
+        overlap::launch(self.overlaps);
         overlap::wait(self.overlaps);
         let mut loaded = vec![];
         for at in &positions {

@@ -130,6 +130,7 @@ const GEMM: TmaGemm = TmaGemm {
     split_k: 1,
     scales: None,
     vector_scales: None,
+    preload: None,
 };
 
 /// A kernel that does nothing: what its launch takes is the driver's.

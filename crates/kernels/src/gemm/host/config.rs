@@ -331,6 +331,7 @@ impl Configuration {
                 true => VectorScaling { a: scaling.b, b: scaling.a, ..scaling },
                 false => scaling,
             }),
+            preload: None,
         }
     }
 

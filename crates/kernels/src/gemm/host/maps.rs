@@ -9,7 +9,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream, TensorMap, Til
 use super::config::Configuration;
 use crate::gemm::device::kernel::Batching;
 use crate::gemm::device::mainloop::promotion::TileScales;
-use crate::gemm::device::mainloop::tma::TmaGemm;
+use crate::gemm::device::mainloop::tma::{Preload, TmaGemm};
 use crate::gemm::device::mainloop::vector_scales::{TILE_WORDS, scales_of_stage};
 use crate::gemm::device::staging::{OperandCopy, StagedBatch};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
@@ -44,7 +44,18 @@ impl Reading {
             false => (batch, types, own),
         };
         let staged = StagedBatch::new(batch, types.input_bytes());
-        let gemm = configuration.gemm(staged.batch.problem, problem);
+        let is_copied = staged.copies[usize::from(!configuration.transposed)].is_some();
+        let is_single = Batching::of(problem) == Batching::Single;
+        let preloads_b =
+            problem.preloads_b && is_single && !is_copied && configuration.schedule.group().is_none();
+        let preload = match configuration.transposed {
+            true => Preload::A,
+            false => Preload::B,
+        };
+        let gemm = TmaGemm {
+            preload: preloads_b.then_some(preload),
+            ..configuration.gemm(staged.batch.problem, problem)
+        };
         Self { staged, types, own, gemm }
     }
 

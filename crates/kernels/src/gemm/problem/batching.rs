@@ -170,12 +170,21 @@ pub struct GemmProblem {
     /// The scales of 16 or 32 elements of A and B. `k` then counts bytes of shared memory: two
     /// elements of 4 bits, or one of 6 or 8.
     pub vector_scales: Option<VectorScales>,
+    /// Whether no launch that may still run writes B.
+    pub preloads_b: bool,
 }
 
 impl GemmProblem {
     /// A batch without block scales.
     pub fn new(batch: impl Into<Batch>, types: GemmTypes) -> Self {
-        Self { batch: batch.into(), along_m: false, types, scales: None, vector_scales: None }
+        Self {
+            batch: batch.into(),
+            along_m: false,
+            types,
+            scales: None,
+            vector_scales: None,
+            preloads_b: false,
+        }
     }
 
     /// How narrow operands are multiplied.

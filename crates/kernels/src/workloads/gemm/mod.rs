@@ -67,6 +67,8 @@ pub(super) struct GemmWorkload {
     bias: bool,
     /// Function of each element, before C is added.
     activation: Activation,
+    /// Load B before the launch in front ends, as the weights of a layer: on Hopper, for one problem.
+    preload_b: bool,
     /// The tensor-core instruction.
     instruction: Option<Instruction>,
     /// Rank of the algorithm in the heuristic's list, from 0, the cheapest. `--explain` prints the
@@ -274,7 +276,8 @@ impl GemmWorkload {
     /// A case with its types.
     fn described(&self, case: &Case, types: GemmTypes) -> GemmProblem {
         let along_m = case.groups.is_some();
-        GemmProblem { along_m, scales: self.granularities(), ..GemmProblem::new(case.batch, types) }
+        let (scales, preloads_b) = (self.granularities(), self.preload_b);
+        GemmProblem { along_m, scales, preloads_b, ..GemmProblem::new(case.batch, types) }
     }
 
     /// Alpha, with the tensors' scales.

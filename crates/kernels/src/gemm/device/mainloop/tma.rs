@@ -2,18 +2,29 @@
 //! `tcgen05` have in common.
 
 use warpwright::arch::DataType;
+use warpwright::lang::tensor::MappedMatrix;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use super::promotion::{BlockScaling, StagedScales};
+use super::promotion::{BlockScaling, ScaleSource, StagedScales};
 use super::vector_scales::StagedVectorScales;
 use crate::gemm::device::cluster_split::slice_columns;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::schedule::{CONSUMERS, Schedule, slice_of_tensor_memory};
-use crate::gemm::device::scheduler::TileScheduler;
+use crate::gemm::device::scheduler::{TileScheduler, WorkUnit};
 use crate::gemm::device::store::{AccumulatorTile, TmaStore};
 use crate::gemm::problem::narrow::VectorScaling;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout, Operand};
+
+/// An operand that nothing writes while the predecessor of a launch runs, such as weights: its first
+/// k-blocks are loaded before the predecessor ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Preload {
+    /// A of a single problem.
+    A,
+    /// B of a single problem.
+    B,
+}
 
 /// C = A·B; A is (m, k), B is (k, n), C is (m, n). The accumulators are `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +56,8 @@ pub struct TmaGemm {
     /// The types and the scales of narrow operands, with accumulators in tensor memory: A and B are
     /// then bytes.
     pub vector_scales: Option<VectorScaling>,
+    /// The operand that is loaded before the predecessor ends, by `wgmma` kernels.
+    pub preload: Option<Preload>,
 }
 
 impl TmaGemm {
@@ -121,7 +134,15 @@ impl TmaGemm {
         }
     }
 
-    /// The thread that loads: the k-blocks of all work units.
+    /// Waits for the predecessor and lets the successor start: each thread that touches what other
+    /// kernels write.
+    pub(super) fn begin_after_predecessor(&self) {
+        launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
+    }
+
+    /// The thread that loads: the k-blocks of all work units. It begins before the predecessor ends if an
+    /// operand is preloaded.
     pub(super) fn load<A: Operand, B: Operand>(
         &self,
         stages: &Stages<A, B>,
@@ -130,32 +151,109 @@ impl TmaGemm {
         problems: &Problems,
         cluster: ClusterGrid,
     ) {
-        let tile_k = self.tile.2;
-        let is_pair = self.schedule.group() == Some(CtaGroup::Two);
+        let loads_of = |unit| UnitLoads::new(self, stages, problems, (unit, scheduler.origin(unit)), cluster);
+        // K-blocks of the first unit whose stages have the loads of one operand.
+        let mut begun = constant(0u32);
+        if let Some(operand) = self.preload {
+            let unit = scheduler.unit(constant(0u32));
+            let loads = loads_of(unit);
+            begun = unit.k_blocks.min(self.stages);
+            for stage in constant(0u32)..begun {
+                let (ahead, others) = operand.first(loads.at(unit.first + stage));
+                pipeline.load_ahead(stage, &ahead, &others);
+            }
+            self.begin_after_predecessor();
+            for stage in constant(0u32)..begun {
+                let (_, others) = operand.first(loads.at(unit.first + stage));
+                pipeline.load_others(&others);
+            }
+        }
         for index in 0..scheduler.units {
             let unit = scheduler.unit(index);
-            let (row, column) = scheduler.origin(unit);
-            let (a, b) = problems.operands(unit.problem);
-            let scales =
-                stages.scales.as_ref().map(|scales| scales.of(problems, unit.problem, (row, column)));
-            for k_block in unit.first..unit.first + unit.k_blocks {
-                let a = stages.a.load(a, (row, k_block * tile_k), cluster.multicast_a());
-                let own = if is_pair { column + cluster.m() * (self.tile.1 / 2) } else { column };
-                let at = (own, k_block * tile_k);
-                let multicast = if is_pair { None } else { cluster.multicast_b() };
-                let b = stages.b.load(b, at, multicast);
-                match (&scales, &stages.vector_scales) {
-                    (None, None) => pipeline.load([a, b]),
-                    (Some(scales), _) => {
-                        pipeline.load([a, b, scales.load_a(k_block), scales.load_b(k_block)]);
-                    }
-                    (None, Some(scales)) => {
-                        let [of_a, of_b] = scales.loads(problems, unit.problem, (row, column), k_block);
-                        pipeline.load([a, b, of_a, of_b]);
-                    }
-                }
+            let loads = loads_of(unit);
+            let mut first = unit.first;
+            if self.preload.is_some() {
+                first = index.eq(0u32).select(unit.first + begun, unit.first);
+            }
+            for k_block in first..unit.first + unit.k_blocks {
+                let [a, b] = loads.at(k_block);
+                pipeline.load([a, b].concat());
             }
         }
         pipeline.tail();
+    }
+}
+
+impl Preload {
+    /// Its loads, and those of the other operand.
+    fn first(self, [a, b]: [Vec<TileLoad>; 2]) -> (Vec<TileLoad>, Vec<TileLoad>) {
+        match self {
+            Self::A => (a, b),
+            Self::B => (b, a),
+        }
+    }
+}
+
+/// The loads of a work unit's k-blocks.
+struct UnitLoads<'l, A, B> {
+    stages: &'l Stages<A, B>,
+    problems: &'l Problems,
+    cluster: ClusterGrid,
+    unit: WorkUnit,
+    /// The first row and column of the tile, and the first column that this CTA loads.
+    row: Reg<u32>,
+    column: Reg<u32>,
+    own_column: Reg<u32>,
+    tile_k: u32,
+    is_pair: bool,
+    matrices: (MappedMatrix, MappedMatrix),
+    scales: Option<ScaleSource<'l>>,
+}
+
+impl<'l, A: Operand, B: Operand> UnitLoads<'l, A, B> {
+    #[track_caller]
+    fn new(
+        gemm: &TmaGemm,
+        stages: &'l Stages<A, B>,
+        problems: &'l Problems,
+        (unit, (row, column)): (WorkUnit, (Reg<u32>, Reg<u32>)),
+        cluster: ClusterGrid,
+    ) -> Self {
+        let is_pair = gemm.schedule.group() == Some(CtaGroup::Two);
+        let scales = stages.scales.as_ref();
+        Self {
+            stages,
+            problems,
+            cluster,
+            unit,
+            row,
+            column,
+            own_column: if is_pair { column + cluster.m() * (gemm.tile.1 / 2) } else { column },
+            tile_k: gemm.tile.2,
+            is_pair,
+            matrices: problems.operands(unit.problem),
+            scales: scales.map(|scales| scales.of(problems, unit.problem, (row, column))),
+        }
+    }
+
+    /// Those of A and of B, each with its scales.
+    #[track_caller]
+    fn at(&self, k_block: Reg<u32>) -> [Vec<TileLoad>; 2] {
+        let Self { stages, cluster, matrices: (a, b), .. } = self;
+        let k = k_block * self.tile_k;
+        let multicast_b = if self.is_pair { None } else { cluster.multicast_b() };
+        let mut of_a = vec![stages.a.load(*a, (self.row, k), cluster.multicast_a())];
+        let mut of_b = vec![stages.b.load(*b, (self.own_column, k), multicast_b)];
+        if let Some(scales) = &self.scales {
+            of_a.push(scales.load_a(k_block));
+            of_b.push(scales.load_b(k_block));
+        }
+        if let Some(scales) = &stages.vector_scales {
+            let tile = (self.row, self.column);
+            let [a, b] = scales.loads(self.problems, self.unit.problem, tile, k_block);
+            of_a.push(a);
+            of_b.push(b);
+        }
+        [of_a, of_b]
     }
 }

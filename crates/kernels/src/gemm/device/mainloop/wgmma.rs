@@ -85,10 +85,12 @@ impl TmaGemm {
         if producer.leads() {
             problems.prefetch();
         }
-        // All this ran beside the end of the predecessor; from here on, its results are there.
-        launch::grid_dependency_wait();
-        launch::grid_dependency_launch();
-        scheduler.count_tiles();
+        // All this ran beside the end of the predecessor; from here on, its results are there. The thread
+        // that preloads waits for them later.
+        if self.preload.is_none() {
+            self.begin_after_predecessor();
+            scheduler.count_tiles();
+        }
         let reduction = self.stream_k.then(|| Reduction::new(workspace, CONSUMERS, cooperating, cluster));
 
         if producer.is_mine() {
@@ -98,6 +100,9 @@ impl TmaGemm {
             }
         } else {
             consumer.begin();
+            if self.preload.is_some() {
+                self.begin_after_predecessor();
+            }
             let mut pipeline = pipeline.consumer();
             let mma = TiledMma::warpgroups(atom::<A, B>(tile_n), cooperating);
             // This warpgroup's part of a tile, and its first unit; with pingpong it skips the
