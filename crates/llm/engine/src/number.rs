@@ -64,7 +64,7 @@ impl Number for bf16 {
         (y, epilogue): (&mut Buffer<U>, Epilogue),
     ) -> Result<()> {
         let beta = if epilogue == Epilogue::Add { 1.0 } else { 0.0 };
-        on.0.gemm(on.1, &Gemm::new(rows, n, k).beta(beta), x, weights, y)?;
+        on.0.gemm(on.1, &Gemm::new(rows, n, k).beta(beta).preload_b(), x, weights, y)?;
         Ok(())
     }
 }

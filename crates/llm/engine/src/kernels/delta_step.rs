@@ -20,6 +20,9 @@
 //!
 //! The CTAs of the value heads of a key head are a cluster. They all convolve q and k, whose columns the
 //! first stores when all have read those before; the CTAs of a value head add up the squares of o.
+//!
+//! A CTA reads nothing while it computes. With many sequences it therefore fetches into L2 what a CTA after
+//! it loads.
 
 use warpwright::prelude::*;
 use warpwright_kernels::overlap;
@@ -35,12 +38,17 @@ pub(super) struct DeltaStep {
     rule: SlotDeltaRule,
     /// Columns of the state of a CTA.
     columns: u32,
+    /// A CTA fetches into L2 what the CTA of the sequence so many further loads.
+    ahead: Option<u32>,
 }
 
 /// Rows and columns of a thread.
 const ROWS: u32 = 8;
 const LANES: u32 = 4;
-/// Threads that an SM has registers for, 80 of them each: 96 KiB of state in flight.
+/// Elements of the state in a line of L2.
+const LINE: u32 = 32;
+/// Threads that an SM has registers for, 80 of them each: 96 KiB of state in flight. Six of a CTA's numbers
+/// spill.
 const THREADS_PER_SM: u32 = 768;
 
 impl DeltaStep {
@@ -49,7 +57,11 @@ impl DeltaStep {
         let heads = sequences * rule.value_heads;
         // Smaller CTAs, to occupy every SM.
         let columns = if heads * (rule.value_dim / 64).max(1) < 2 * sm_count { [32, 64] } else { [64, 32] };
-        columns.into_iter().map(|columns| Self { rule, columns }).find(Self::is_possible)
+        let of_columns = |columns| Self { rule, columns, ahead: None };
+        let step = columns.into_iter().map(of_columns).find(Self::is_possible)?;
+        // About the first sequence whose CTAs start when those of this one have ended.
+        let ahead = (sm_count * step.ctas_per_sm()).div_ceil(step.ctas());
+        Some(Self { ahead: (ahead < sequences).then_some(ahead), ..step })
     }
 
     fn is_possible(&self) -> bool {
@@ -85,6 +97,11 @@ impl DeltaStep {
         self.along_columns() * (self.rule.key_dim / ROWS)
     }
 
+    /// CTAs of an SM where there are many of them.
+    fn ctas_per_sm(&self) -> u32 {
+        (THREADS_PER_SM / self.threads()).max(1)
+    }
+
     /// What a CTA convolves: a query, a key, and its columns of a value.
     fn channels(&self) -> u32 {
         2 * self.rule.key_dim + self.columns
@@ -103,7 +120,9 @@ impl DeltaStep {
         y: &mut Global<T>,
     ) {
         launch::threads(self.threads());
-        launch::blocks_per_sm((THREADS_PER_SM / self.threads()).max(1));
+        if self.ahead.is_some() {
+            launch::blocks_per_sm(self.ctas_per_sm());
+        }
         launch::cluster(self.cluster(), 1, 1);
         cluster_arrive_relaxed();
         let SlotDeltaRule { value_heads, key_dim, value_dim, .. } = self.rule;
@@ -113,15 +132,28 @@ impl DeltaStep {
         let row = thread / self.along_columns() * ROWS;
         let (initial, has_zeros) = sequences.initial(sequence);
         let after = sequences.slot(sequence);
-        let of_slot = |slot: Reg<u32>| {
+        let later = self.ahead.map(|ahead| {
+            let later = sequence + ahead;
+            (later.lt(grid_dim().y), sequences.initial(later.min(grid_dim().y - 1)).0)
+        });
+        let of_head = |slot: Reg<u32>| {
             let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
-            states.at(head * u64::from(key_dim * value_dim)).at(row * value_dim + column)
+            states.at(head * u64::from(key_dim * value_dim))
         };
+        let of_slot = |slot: Reg<u32>| of_head(slot).at(row * value_dim + column);
 
         // What the predecessor does not write: weights, and the states that the step before left. A step
         // ends with kernels that wait for all before them.
         let loaded: Vec<[Reg<f32>; 4]> =
             (0..ROWS).map(|i| of_slot(initial).at(i * value_dim).load_vector::<4>()).collect();
+        if let Some((is_one, slot)) = later {
+            // A thread for each line of the CTA's columns.
+            let lines = self.columns / LINE;
+            let (row, line) = (thread / lines, thread % lines);
+            if is_one {
+                of_head(slot).at(row * value_dim + part * self.columns + line * LINE).prefetch_l2();
+            }
+        }
         let before: Vec<_> =
             loaded.iter().map(|row| row.map(|value| has_zeros.select(0f32, value))).collect();
         let channels = self.channels_of_thread();
@@ -144,8 +176,8 @@ impl DeltaStep {
         let of_token = inputs.gates.at(sequence.mul_wide(stride));
         let gate = |first: Reg<u32>| of_token.at(first + head).load().convert::<f32>();
         let (b, a) = (gate(of_b), gate(of_a));
-        let of_head = head * value_dim + column;
-        let z = inputs.z.at(sequence.mul_wide(inputs.z_stride)).at(inputs.z_column + of_head);
+        let first_of_head = head * value_dim + column;
+        let z = inputs.z.at(sequence.mul_wide(inputs.z_stride)).at(inputs.z_column + first_of_head);
         let z = load(z, LANES);
         overlap::launch(true);
 
@@ -209,7 +241,7 @@ impl DeltaStep {
         let all = (0..self.parts()).fold(constant(0f32), |sum, part| sum + of_parts.at(part).load());
         let root = (all * (1.0 / value_dim as f32) + inputs.epsilon).rsqrt();
         if thread < self.along_columns() {
-            let to = y.at(sequence.mul_wide(value_heads * value_dim)).at(of_head);
+            let to = y.at(sequence.mul_wide(value_heads * value_dim)).at(first_of_head);
             for (lane, (o, (weight, z))) in o.iter().zip(weights.iter().zip(&z)).enumerate() {
                 to.at(lane as u32).store((*o * root * *weight * z.silu()).convert::<T>());
             }

@@ -31,6 +31,8 @@ use crate::number::Number;
 pub(crate) const MAX_ROWS: u32 = 8;
 /// Warps of a CTA.
 const WARPS: u32 = 4;
+/// Rows of W that occupy few SMs, and leave registers for longer loads.
+const FEW_RESULTS: u32 = 512;
 
 /// What a kernel computes beside the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,9 +65,15 @@ struct Product {
 }
 
 impl Product {
-    fn new<T: Number>(device: &Operations, k: u32, rows: u32) -> Self {
+    /// For `n` rows of W. With few of them, all loads of a row are in flight at once.
+    fn new<T: Number>(device: &Operations, ProductShape { rows, n, k }: ProductShape) -> Self {
         let lanes = vector::widest(k.into(), T::BYTES);
-        let loads = [4, 2].into_iter().find(|loads| k.is_multiple_of(32 * lanes * loads)).unwrap_or(1);
+        let most = if n <= FEW_RESULTS && rows == 1 { 16 } else { 4 };
+        let loads = [16, 8, 4, 2]
+            .into_iter()
+            .filter(|loads| *loads <= most)
+            .find(|loads| k.is_multiple_of(32 * lanes * loads));
+        let loads = loads.unwrap_or(1);
         Self {
             k,
             rows: rows.clamp(1, MAX_ROWS),
@@ -258,7 +266,7 @@ pub(crate) fn product<T: Number, U: Number>(
     let of_w = if epilogue == Epilogue::Swiglu { 2 * n } else { n };
     expect_length("the weights of a product", of_w as usize * k as usize, weights.len())?;
     expect_length("the input of a product", rows as usize * k as usize, x.len())?;
-    let product = Product { epilogue, norm: norm.map(|norm| norm.gain), ..Product::new::<T>(on.0, k, rows) };
+    let product = Product { epilogue, norm: norm.map(|norm| norm.gain), ..Product::new::<T>(on.0, shape) };
     launch(on, shape, product, Inputs { weights, x, norm, experts: x.cast() }, y)
 }
 
@@ -270,10 +278,14 @@ pub(crate) fn expert_product<T: Number>(
     (x, experts): (&Buffer<T>, &Buffer<u32>),
     (y, epilogue): (&mut Buffer<T>, Epilogue),
 ) -> Result<()> {
-    let ProductShape { rows, k, .. } = shape;
+    let ProductShape { rows, n, k } = shape;
     expect_length("the input of experts", rows as usize / choices as usize * k as usize, x.len())?;
     expect_length("the experts of rows", rows as usize, experts.len())?;
-    let product = Product { choices: Some(choices), epilogue, ..Product::new::<T>(on.0, k, 1) };
+    let product = Product {
+        choices: Some(choices),
+        epilogue,
+        ..Product::new::<T>(on.0, ProductShape { rows: 1, n: n * rows, k })
+    };
     launch(on, shape, product, Inputs { weights, x, norm: None, experts }, y)
 }
 

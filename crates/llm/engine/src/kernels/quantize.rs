@@ -5,6 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::gemm::problem::scales::Granularity;
 use warpwright_kernels::operations::{Operations, Result, expect_length};
+use warpwright_kernels::overlap::{self, overlaps};
 use warpwright_kernels::vector;
 
 use crate::weights::Format;
@@ -12,7 +13,8 @@ use crate::weights::Format;
 /// Rows of bf16 as e4m3 with a scale for each 128 of a row, as the GEMM takes them: a warp for each 128.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QuantizeRows {
-    pub(crate) columns: u32,
+    columns: u32,
+    overlaps: bool,
 }
 
 /// Warps of a CTA.
@@ -34,13 +36,16 @@ impl QuantizeRows {
         padded: u32,
     ) {
         launch::threads(32 * WARPS);
+        overlap::launch(self.overlaps);
+        overlap::wait(self.overlaps);
         let row = block_idx().x * WARPS + thread_idx().x / 32;
         let block = block_idx().y;
         let column = block * (32 * LANES) + lane_id() * LANES;
         if row < rows {
             let is_inside = column.lt(self.columns);
             let from = x.at(row.mul_wide(self.columns)).at(is_inside.select(column, 0u32));
-            let words = vector::load_lanes(from.cast::<u32>(), LANES / 2, vector::read_once());
+            let access = overlap::read_once(self.overlaps);
+            let words = vector::load_lanes(from.cast::<u32>(), LANES / 2, access);
             let numbers: Vec<Reg<f32>> = words
                 .into_iter()
                 .flat_map(|word| {
@@ -68,6 +73,11 @@ impl QuantizeRows {
         }
     }
 
+    /// The kernel for rows of that many columns.
+    pub(crate) fn new(operations: &Operations, columns: u32) -> Self {
+        Self { columns, overlaps: overlaps(operations) }
+    }
+
     /// Quantizes all rows.
     pub(crate) fn launch(
         self,
@@ -80,7 +90,8 @@ impl QuantizeRows {
         expect_length("quantized rows", x.len(), values.len())?;
         expect_length("the scales of rows", blocks as usize * padded as usize, scales.len())?;
         let kernel = operations.kernel(self, Self::run)?;
-        kernel.launch(stream, (rows.div_ceil(WARPS), blocks), (x, values, scales, rows, padded))?;
+        let shape = overlap::shape(kernel.shape((rows.div_ceil(WARPS), blocks)), self.overlaps);
+        kernel.launch(stream, shape, (x, values, scales, rows, padded))?;
         Ok(())
     }
 }

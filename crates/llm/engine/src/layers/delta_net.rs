@@ -105,12 +105,16 @@ impl<T: Number> DeltaNet<T> {
         x: &mut Buffer<T>,
         states: &mut DeltaStates<T>,
     ) -> Result<()> {
-        let rows = self.projection.apply_to_normalized(pass, norm, x)?;
-        let gates = match &self.gates {
-            Some(gates) => Some(gates.apply_to_normalized(pass, norm, x)?),
-            None => None,
+        let projected = match &self.gates {
+            Some(gates) => {
+                let normalized = norm.apply(pass, x)?;
+                let rows = self.projection.apply(pass, &normalized)?;
+                let gates = gates.apply(pass, &normalized)?;
+                pass.memory.give(normalized);
+                Projected { rows, gates: Some(gates) }
+            }
+            None => Projected { rows: self.projection.apply_to_normalized(pass, norm, x)?, gates: None },
         };
-        let projected = Projected { rows, gates };
         let gated = match self.has_chunks(pass) {
             true => self.by_chunks(pass, &projected, states)?,
             false => {
