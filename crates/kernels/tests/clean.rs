@@ -8,7 +8,9 @@ use warpwright::emulator::Schedule;
 use warpwright_testing::one_in;
 
 use crate::SUITE;
-use crate::walk::{MANY_SHAPES, SHAPES, Walk, has, walk_choices, walk_shapes};
+use crate::walk::{
+    MANY_SHAPES, SHAPES, Walk, has, walk_choices, walk_choices_at_shapes_in_turn, walk_shapes,
+};
 
 #[test]
 fn every_kernel_checks_clean_at_every_schedule() {
@@ -88,10 +90,8 @@ fn every_kernel_checks_clean_at_many_shapes() {
 }
 
 #[test]
-#[ignore = "minutes long: every choice at many shapes"]
-fn every_choice_checks_clean_at_many_shapes() {
-    for index in 0..MANY_SHAPES[0].1.len() {
-        let schedules = [Schedule::Latest, Schedule::Random(17)];
-        walk_choices(&SUITE, 1, (MANY_SHAPES, index), &["emu:a100", "emu:h200", "emu:b200"], &schedules);
-    }
+#[ignore = "minutes long: every choice, on every architecture"]
+fn every_choice_checks_clean_at_a_shape_of_many() {
+    let schedules = [Schedule::Latest, Schedule::Random(17)];
+    walk_choices_at_shapes_in_turn(&SUITE, MANY_SHAPES, &["emu:a100", "emu:h200", "emu:b200"], &schedules);
 }

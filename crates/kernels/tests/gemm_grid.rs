@@ -17,7 +17,7 @@ use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::Operations;
-use warpwright_testing::one_in;
+use warpwright_testing::{in_threads, one_in};
 
 use crate::emulated::{blackwell, hopper};
 use crate::matrices::{element_index, whole};
@@ -516,22 +516,21 @@ fn every_form_is_right_on_ampere() -> Result<()> {
 
 #[test]
 #[ignore = "a quarter of an hour long: all choices together"]
-fn the_whole_grid_is_right() -> Result<()> {
-    let device = hopper(Schedule::Random(11))?;
-    let mut seed = 3000;
-    for form in FORMS {
-        for shape in SHAPES {
-            for orders in ORDERS {
-                for input in INPUTS {
-                    for output in OUTPUTS {
-                        for epilogue in EPILOGUES {
-                            seed += 1;
-                            run(&device, Case { form, shape, orders, input, output, epilogue, seed })?;
-                        }
+fn the_whole_grid_is_right() {
+    let all = FORMS.into_iter().flat_map(|form| SHAPES.map(|shape| (form, shape)));
+    in_threads(all.zip(0..), |((form, shape), part)| {
+        let device = hopper(Schedule::Random(11)).expect("an emulated device");
+        let mut seed = 3000 + part * 1000;
+        for orders in ORDERS {
+            for input in INPUTS {
+                for output in OUTPUTS {
+                    for epilogue in EPILOGUES {
+                        seed += 1;
+                        let case = Case { form, shape, orders, input, output, epilogue, seed };
+                        run(&device, case).expect("it is right");
                     }
                 }
             }
         }
-    }
-    Ok(())
+    });
 }

@@ -15,7 +15,7 @@ use warpwright_kernels::gemm::problem::narrow::NarrowFormat::{
 };
 use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout};
 use warpwright_kernels::operations::Operations;
-use warpwright_testing::one_in;
+use warpwright_testing::{in_threads, one_in};
 
 use crate::emulated::{blackwell, geforce};
 use crate::matrices::whole;
@@ -133,15 +133,15 @@ fn every_algorithm_of_every_format_is_right() -> Outcome {
 }
 
 #[test]
-#[ignore = "a minute long: every algorithm of every format at every shape"]
-fn every_algorithm_of_every_format_is_right_at_every_shape() -> Outcome {
-    let device = blackwell(Schedule::Random(5))?.checked()?;
-    for formats in PAIRS {
-        for shape in [(130, 136, 300), (5, 264, 520), (129, 1, 33), (257, 129, 64), (300, 520, 1)] {
-            check::<f32>(&device, shape, formats, 1, |found| found)?;
-        }
-    }
-    Ok(())
+#[ignore = "a quarter of an hour long: every algorithm of every format at every shape"]
+fn every_algorithm_of_every_format_is_right_at_every_shape() {
+    const SHAPES: [(u32, u32, u32); 5] =
+        [(130, 136, 300), (5, 264, 520), (129, 1, 33), (257, 129, 64), (300, 520, 1)];
+    let all = PAIRS.into_iter().flat_map(|formats| SHAPES.map(|shape| (formats, shape)));
+    in_threads(all, |(formats, shape)| {
+        let device = blackwell(Schedule::Random(5)).and_then(Device::checked).expect("an emulated device");
+        check::<f32>(&device, shape, formats, 1, |found| found).expect("every algorithm is right");
+    });
 }
 
 /// Every tile by `mma.sync` with scales, at depths with whole and with cut tiles of scales.

@@ -10,7 +10,7 @@ use warpwright::runtime::Device;
 use warpwright_harness::{DynWorkload, Entry, OptionErrorKind, OptionSpec, Refused, Setup, Verified};
 use warpwright_kernels::gemm::problem::error::GemmError;
 use warpwright_kernels::operations::OperationError;
-use warpwright_testing::one_in;
+use warpwright_testing::{in_threads, one_in};
 
 /// Lengths at which something begins or ends.
 pub(crate) const LENGTHS: &[u64] = &[0, 1, 31, 32, 33, 1023, (1 << 20) + 7];
@@ -149,10 +149,15 @@ impl Walk {
     /// Launches a kernel on a device that checks.
     pub(crate) fn step(&mut self, workload: &dyn DynWorkload, device: &str, schedule: Schedule) {
         let checked = Device::with_schedule(device, schedule).and_then(Device::checked);
-        match self.suite.attempt(workload, &checked.expect("an emulated device")) {
+        self.step_on(workload, &checked.expect("an emulated device"), schedule);
+    }
+
+    /// Launches a kernel on a device with this schedule.
+    pub(crate) fn step_on(&mut self, workload: &dyn DynWorkload, device: &Device, schedule: Schedule) {
+        match self.suite.attempt(workload, device) {
             Ok(ran) => self.ran += usize::from(ran),
             Err(failure) => {
-                self.failures.push(format!("{workload} on {device} at {schedule:?}: {failure}"));
+                self.failures.push(format!("{workload} on {} at {schedule:?}: {failure}", device.name()));
             }
         }
     }
@@ -228,6 +233,17 @@ pub(crate) fn walk_choices(
     devices: &[&str],
     schedules: &[Schedule],
 ) {
+    let mut walk = Walk::new(suite);
+    for workload in one_in(share, choices_of_all(suite, shapes, index)) {
+        for device in devices_of(&*workload, devices) {
+            schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
+        }
+    }
+    walk.finish();
+}
+
+/// Every kernel with each value of its choices, at one shape.
+pub(crate) fn choices_of_all(suite: &Suite, shapes: Shapes, index: usize) -> Vec<Box<dyn DynWorkload>> {
     let mut cases = Vec::new();
     for kernel in suite.kernels {
         for spec in kernel.workload().specs() {
@@ -238,13 +254,27 @@ pub(crate) fn walk_choices(
             }
         }
     }
-    let mut walk = Walk::new(suite);
-    for workload in one_in(share, cases) {
-        for device in devices_of(&*workload, devices) {
-            schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
+    cases
+}
+
+/// Every kernel with each value of its choices, at one shape after another: all shapes with all choices
+/// would take hours.
+pub(crate) fn walk_choices_at_shapes_in_turn(
+    suite: &'static Suite,
+    shapes: Shapes,
+    devices: &[&str],
+    schedules: &[Schedule],
+) {
+    let count = shapes[0].1.len();
+    in_threads(0..count, |index| {
+        let mut walk = Walk::new(suite);
+        for workload in choices_of_all(suite, shapes, index).into_iter().skip(index).step_by(count) {
+            for device in devices_of(&*workload, devices) {
+                schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
+            }
         }
-    }
-    walk.finish();
+        println!("shape {index}: {} launches are clean", walk.finish());
+    });
 }
 
 /// Whether a kernel has an option.

@@ -4,7 +4,7 @@
 use warpwright::emulator::Schedule;
 
 use crate::SUITE;
-use crate::walk::{MANY_SHAPES, SHAPES, walk_choices, walk_shapes};
+use crate::walk::{MANY_SHAPES, SHAPES, walk_choices, walk_choices_at_shapes_in_turn, walk_shapes};
 
 #[test]
 fn every_lesson_checks_clean_at_every_schedule() {
@@ -27,10 +27,8 @@ fn every_lesson_checks_clean_at_many_shapes() {
 }
 
 #[test]
-#[ignore = "minutes long: every choice at many shapes"]
-fn every_choice_checks_clean_at_many_shapes() {
+#[ignore = "minutes long: every choice, on every architecture"]
+fn every_choice_checks_clean_at_a_shape_of_many() {
     let schedules = [Schedule::Latest, Schedule::Random(17)];
-    for index in 0..MANY_SHAPES[0].1.len() {
-        walk_choices(&SUITE, 1, (MANY_SHAPES, index), &["emu:a100", "emu:h200"], &schedules);
-    }
+    walk_choices_at_shapes_in_turn(&SUITE, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
 }

@@ -7,5 +7,5 @@ pub mod ptxas;
 pub mod share;
 mod skip;
 
-pub use share::one_in;
+pub use share::{in_threads, one_in};
 pub use skip::{gpu, skipped};
