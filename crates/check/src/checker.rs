@@ -31,6 +31,10 @@ pub(crate) struct CtaState {
     /// before a cluster barrier.
     pub(crate) outlived: Clock,
     pub(crate) mbarriers: u32,
+    /// Whether a thread has waited for the predecessor.
+    pub(crate) has_waited: bool,
+    /// Whether a thread has let the next launch begin without knowing that the predecessor has ended.
+    pub(crate) lets_next_begin_early: bool,
 }
 
 /// The checkers of a cluster.
@@ -85,6 +89,8 @@ impl Checker {
             exited: Knowledge::default(),
             outlived: Clock::default(),
             mbarriers: 0,
+            has_waited: false,
+            lets_next_begin_early: false,
         });
         Self {
             ctas: states.collect(),

@@ -1,6 +1,7 @@
 //! State that the checkers of all clusters of a launch share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpwright_events::{
@@ -17,7 +18,7 @@ use crate::report::misuse::Misuse;
 use crate::report::overlap::{Overlap, PreviousLaunch};
 use crate::report::overrun::Overrun;
 use crate::report::parting::Parting;
-use crate::rules::trusting::trusting_loads;
+use crate::rules::loads::{non_coherent_loads, trusting_loads};
 use crate::state::barrier::Meetings;
 use crate::state::clock::Clock;
 use crate::state::locations::SyncLocations;
@@ -45,8 +46,10 @@ pub(crate) struct LaunchState {
     overruns: Firsts<(u32, u32), Overrun>,
     /// The launch that this one may overlap.
     pub(crate) previous: Option<Arc<PreviousLaunch>>,
-    /// By instruction of this launch and of the predecessor.
-    overlaps: Firsts<(u32, u32), Overlap>,
+    /// Whether the predecessor has ended when the next launch begins.
+    ends_predecessor: AtomicBool,
+    /// By instruction of this launch and of an earlier one.
+    overlaps: Firsts<(u32, u32, u32), Overlap>,
     /// Loads of shared memory that have read written bytes. Unwritten bytes that their instructions
     /// read elsewhere may be the unused end of a partial tile, unless their value is used.
     good_reads: Mutex<BTreeSet<u32>>,
@@ -57,6 +60,8 @@ pub(crate) struct LaunchState {
     whole_tiles: Mutex<BTreeSet<(u32, TileOperand)>>,
     /// Loads that rely on an order.
     pub(crate) trusting: HashSet<u32>,
+    /// Loads through the read-only path.
+    pub(crate) non_coherent: HashSet<u32>,
     /// By instruction and barrier: the warps that meet there, in any CTA.
     meetings: Mutex<BTreeMap<(u32, u32), Meetings>>,
     /// If the kernel has such loads: what a thread observes when it reads a location written by
@@ -88,11 +93,13 @@ impl LaunchState {
             origins: Origins::of(&launch.code),
             overruns: Firsts::default(),
             previous,
+            ends_predecessor: AtomicBool::new(false),
             overlaps: Firsts::default(),
             good_reads: Mutex::default(),
             used_loads: Mutex::default(),
             whole_tiles: Mutex::default(),
             trusting: trusting_loads(&launch.code),
+            non_coherent: non_coherent_loads(&launch.code),
             meetings: Mutex::default(),
             observed: Mutex::default(),
             info: launch,
@@ -133,6 +140,11 @@ impl LaunchState {
         self.overruns.note(overrun.key(), overrun, |overrun| *overrun);
     }
 
+    /// A CTA waits for the predecessor before it lets the next launch begin.
+    pub(crate) fn note_end_of_predecessor(&self) {
+        self.ends_predecessor.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn report_overlap(&self, overlap: Overlap) {
         self.overlaps.note(overlap.key(), overlap, Overlap::rank);
     }
@@ -156,7 +168,8 @@ impl LaunchState {
     /// All findings, causes before consequences and then in program order, and the record for a dependent launch.
     pub(crate) fn end(&self, names: &dyn AddressNames) -> (Vec<Finding>, PreviousLaunch) {
         let code = &*self.info.code;
-        let mut done = PreviousLaunch::new(code);
+        let still_runs = !self.ends_predecessor.load(Ordering::Relaxed);
+        let mut done = PreviousLaunch::new(code, self.previous.clone().filter(|_| still_runs));
         self.global.finish(|number, page| done.keep(code, number, page));
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
         let conflicts = self.conflicts.lock();
@@ -231,7 +244,7 @@ impl LaunchState {
             .map(|(key, (misuse, count))| (of_no_tile(*key), misuse.at(), misuse.finding(code, *count)));
         let overlaps = self.overlaps.lock();
         let overlapping = self.previous.iter().flat_map(|previous| {
-            overlaps.iter().map(|(&(later, earlier), (overlap, count))| {
+            overlaps.iter().map(|(&(later, earlier, _), (overlap, count))| {
                 let finding = overlap.finding(&self.info, code, previous, *count);
                 (of_no_tile((FindingKind::Overlap, later, earlier)), Some(overlap.at()), finding)
             })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpwright_check::{FindingKind, LaunchChecks};
 use warpwright_events::{
     AccessKind, Actor, AddressName, AddressNames, Class, Code, Event, FULL, Inlining, Instruction, LANES,
-    LaunchInfo, LaunchObserver, MemorySpace, Strength, Unit, Work,
+    LaunchInfo, LaunchObserver, LoadPath, MemorySpace, Strength, Unit, Work,
 };
 
 /// Nothing is known of any address.
@@ -40,7 +40,7 @@ fn findings(events: &[Event<'_>]) -> Vec<FindingKind> {
         instructions: vec![
             instruction("st.shared.u32", Class::Store),
             instruction("bar.sync", Class::CtaBarrier { aligned: true }),
-            instruction("ld.shared.u32", Class::Load { relaxed: false }),
+            instruction("ld.shared.u32", Class::Load(LoadPath::Coherent)),
         ],
         of_operation: vec![0, 1, 2],
         arrays: Vec::new(),

@@ -99,6 +99,17 @@ pub struct Instruction {
     pub bases: Box<[Base]>,
 }
 
+/// Which writes of other threads a load may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadPath {
+    /// Those that happen before it: weak and acquiring loads.
+    Coherent,
+    /// `.relaxed` and `.volatile`: strong without acquiring.
+    Relaxed,
+    /// `.nc`: none. The bytes must not change while the kernel runs.
+    NonCoherent,
+}
+
 /// What an address is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
@@ -117,11 +128,8 @@ pub struct Register(pub u32);
 /// The class of an instruction, as far as observers distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// `ld` and its variants; `relaxed` if `.relaxed` or `.volatile`.
-    Load {
-        /// Whether it is strong without acquiring.
-        relaxed: bool,
-    },
+    /// `ld` and its variants.
+    Load(LoadPath),
     /// `st` and its variants.
     Store,
     /// `atom`.

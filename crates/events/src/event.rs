@@ -117,6 +117,8 @@ pub enum Fence {
     TensormapProxy,
     /// `griddepcontrol.wait`: the previous launch of the stream has ended.
     PreviousLaunch,
+    /// `griddepcontrol.launch_dependents`: for this CTA, the next launch of the stream may begin.
+    NextLaunch,
     /// `tcgen05.fence::after_thread_sync`: known tensor-memory operations are ordered before those
     /// that follow.
     TensorMemory,

@@ -139,7 +139,7 @@ impl Origins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::MemoryArray;
+    use crate::code::{LoadPath, MemoryArray};
     use crate::event::MemorySpace;
     use crate::source::Inlining;
     use crate::work::{Unit, Work};
@@ -213,7 +213,7 @@ mod tests {
     fn what_memory_holds_is_a_number() {
         let tile = || instruction("mov.u32 r1, tile;", 1, &[], &[0]);
         let load = Instruction {
-            class: Class::Load { relaxed: false },
+            class: Class::Load(LoadPath::Coherent),
             ..instruction("ld.shared.u32 r2, [r1];", 2, &[1], &[])
         };
         assert_eq!(origin(vec![tile(), load.clone()]), None);

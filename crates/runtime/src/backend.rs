@@ -28,6 +28,15 @@ pub(crate) fn of_one_kind<'a, B: Backend + 'static>(devices: &[&'a dyn Backend])
     devices.iter().map(|device| device.as_any().downcast_ref()).collect()
 }
 
+/// What the checkers assume of the predecessor that a launch may overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Predecessor {
+    /// It is the launch in front, if there is one.
+    AsLaunched,
+    /// Where there is none: a kernel that writes all of global memory.
+    WritesEverything,
+}
+
 /// One device.
 pub(crate) trait Backend: Send + Sync {
     fn properties(&self) -> &DeviceProperties;
@@ -48,7 +57,7 @@ pub(crate) trait Backend: Send + Sync {
     fn launch_log(&self) -> &LaunchLog;
 
     /// Turns on checking of all later launches. Returns whether the device supports it.
-    fn check_launches(&self) -> bool;
+    fn check_launches(&self, predecessor: Predecessor) -> bool;
     /// Turns on counting of all later launches. Returns whether the device supports it.
     fn count_launches(&self) -> bool;
     /// The counters of the launches since the previous call. Launches of one kernel with the same

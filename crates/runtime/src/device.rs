@@ -6,7 +6,7 @@ use warpwright_arch::{ARCHITECTURES, Arch, Capability};
 use warpwright_count::Counters;
 use warpwright_emulator::{Schedule, available_host_bytes};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Predecessor};
 use crate::capture::expect_no_capture;
 use crate::cuda::Cuda;
 use crate::dry_run::DryRun;
@@ -101,7 +101,21 @@ impl Device {
     /// # Errors
     /// The device is a GPU. Checkers need the emulator.
     pub fn checked(self) -> Result<Self> {
-        if self.backend.check_launches() {
+        self.checked_behind(Predecessor::AsLaunched)
+    }
+
+    /// The same device with checkers on, which assume the worst of what runs in front of a launch
+    /// that may overlap it ([`Launch::overlapping`](crate::Launch::overlapping)): a kernel that writes
+    /// all of global memory. For libraries, whose callers decide what runs in front.
+    ///
+    /// # Errors
+    /// The device is a GPU. Checkers need the emulator.
+    pub fn checked_behind_writers(self) -> Result<Self> {
+        self.checked_behind(Predecessor::WritesEverything)
+    }
+
+    fn checked_behind(self, predecessor: Predecessor) -> Result<Self> {
+        if self.backend.check_launches(predecessor) {
             Ok(self)
         } else {
             Err(Error::NotChecked { device: self.name().to_owned() })

@@ -13,7 +13,7 @@ use warpwright_emulator::tensor_map;
 use warpwright_ptx::syntax::{Linkage, Module, StateSpace, Statement, Variable};
 
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed, of_one_kind};
+use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed, Predecessor, of_one_kind};
 use crate::emulated::{allocate_host, free_host};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
@@ -76,7 +76,7 @@ impl Backend for DryRun {
         &self.log
     }
 
-    fn check_launches(&self) -> bool {
+    fn check_launches(&self, _: Predecessor) -> bool {
         false
     }
 

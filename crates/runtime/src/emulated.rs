@@ -20,7 +20,7 @@ use warpwright_emulator::{
 use warpwright_ptx::syntax;
 
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed, of_one_kind};
+use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed, Predecessor, of_one_kind};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
@@ -55,6 +55,8 @@ struct Machine {
     counters: Mutex<Vec<Counters>>,
     /// The last checked launch of each stream, which the next one may overlap.
     previous: Mutex<HashMap<usize, Arc<PreviousLaunch>>>,
+    /// Whether a launch that has no such predecessor is checked as if one wrote everything.
+    behind_writers: AtomicBool,
 }
 
 impl Machine {
@@ -74,6 +76,11 @@ impl Machine {
     /// overlaps nothing.
     fn settle(&self, stream: Handle) {
         self.previous().remove(&stream.0);
+    }
+
+    fn assumed_predecessor(&self) -> Option<Arc<PreviousLaunch>> {
+        let assumes = self.behind_writers.load(Ordering::Relaxed);
+        assumes.then(|| Arc::new(PreviousLaunch::writing_everything()))
     }
 
     fn previous(&self) -> MutexGuard<'_, HashMap<usize, Arc<PreviousLaunch>>> {
@@ -128,6 +135,7 @@ impl Emulated {
                 counted: AtomicBool::new(false),
                 counters: Mutex::default(),
                 previous: Mutex::default(),
+                behind_writers: AtomicBool::new(false),
             }),
             properties,
             next_handle: AtomicUsize::new(1),
@@ -190,7 +198,8 @@ impl Backend for Emulated {
         &self.log
     }
 
-    fn check_launches(&self) -> bool {
+    fn check_launches(&self, predecessor: Predecessor) -> bool {
+        self.machine.behind_writers.store(predecessor == Predecessor::WritesEverything, Ordering::Relaxed);
         self.machine.checked.store(true, Ordering::Relaxed);
         self.machine.write().track_initialization();
         true
@@ -406,7 +415,8 @@ impl LoadedKernel for EmulatedKernel {
             schedule: machine.schedule,
             observers: &[],
         };
-        let previous = machine.previous().remove(&stream.0).filter(|_| overlaps);
+        let launched = machine.previous().remove(&stream.0);
+        let previous = overlaps.then(|| launched.or_else(|| machine.assumed_predecessor())).flatten();
         let emulator = machine.read();
         let refused =
             |fault: Box<Fault>| Error::BadLaunch { kernel: self.name.clone(), reason: fault.message };

@@ -173,6 +173,11 @@ impl Conflict {
             return tile.message(&location);
         }
         match self.kind {
+            FindingKind::NonCoherent => {
+                format!(
+                    "a load through the read-only path of {bytes} at {location} that the kernel has written"
+                )
+            }
             FindingKind::Race
             | FindingKind::Overlap
             | FindingKind::Barrier
@@ -288,6 +293,12 @@ impl Conflict {
             return (
                 "no fence.proxy.tensormap is between the two: the copy may use the old tensor map".to_owned(),
                 "call `fence_tensor_map_acquire` (`fence.proxy.tensormap::generic.acquire`) in the thread that issues the copy".to_owned(),
+            );
+        }
+        if self.kind == FindingKind::NonCoherent {
+            return (
+                "`ld.global.nc` reads what does not change while the kernel runs: it may miss the write, whatever synchronization is between the two".to_owned(),
+                "load without the path: `load()` (`ld.global`)".to_owned(),
             );
         }
         if self.kind == FindingKind::TensorFence {

@@ -23,6 +23,8 @@ pub enum FindingKind {
     Leak,
     /// An access to what the predecessor may still use, before `griddepcontrol.wait`.
     Overlap,
+    /// A load through the read-only path of bytes that the kernel has written.
+    NonCoherent,
     /// A barrier or an mbarrier is used against its rules, or its counts are wrong.
     Barrier,
     /// Part of a warp executes what all of its lanes must execute together.
@@ -42,6 +44,7 @@ impl FindingKind {
             FindingKind::Uninitialized,
             FindingKind::Leak,
             FindingKind::Overlap,
+            FindingKind::NonCoherent,
             FindingKind::Barrier,
             FindingKind::Divergence,
         ];
@@ -58,6 +61,7 @@ impl FindingKind {
             FindingKind::Uninitialized => "uninitialized",
             FindingKind::Leak => "leak",
             FindingKind::Overlap => "overlap",
+            FindingKind::NonCoherent => "non-coherent",
             FindingKind::Barrier => FaultKind::Barrier.code(),
             FindingKind::Divergence => "divergence",
             FindingKind::Fault(kind) => kind.code(),

@@ -1,4 +1,5 @@
-//! Programmatic dependent launch: accesses that conflict with the predecessor.
+//! Programmatic dependent launch: accesses that conflict with the predecessor, or with a launch in
+//! front of it.
 //!
 //! A dependent launch may begin once every CTA of its predecessor has executed
 //! `griddepcontrol.launch_dependents` or exited. The predecessor has ended, and its writes are
@@ -8,8 +9,11 @@
 //! against that record.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use warpwright_events::{Code, FULL, GRANULE, Label, LaunchInfo, MemorySpace, PAGE, Strength};
+use warpwright_events::{
+    Class, Code, FULL, GRANULE, Label, LaunchInfo, LoadPath, MemorySpace, PAGE, Strength,
+};
 
 use crate::report::conflict::{Party, byte_count, with_article};
 use crate::report::finding::{Finding, FindingKind};
@@ -43,17 +47,26 @@ struct Use {
 }
 
 /// The accesses of a launch to global memory, without strong ones, which order themselves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PreviousLaunch {
     kernel: String,
     pages: HashMap<u64, Box<[Use]>>,
     /// The instructions that accessed it.
     locations: BTreeMap<u32, Label>,
+    /// Whether it writes all of global memory.
+    writes_everything: bool,
+    /// Its own predecessor, if that may still run when the next launch begins.
+    predecessor: Option<Arc<PreviousLaunch>>,
 }
 
 impl PreviousLaunch {
-    pub(crate) fn new(code: &Code) -> Self {
-        Self { kernel: code.kernel.clone(), pages: HashMap::new(), locations: BTreeMap::new() }
+    pub(crate) fn new(code: &Code, predecessor: Option<Arc<PreviousLaunch>>) -> Self {
+        Self { kernel: code.kernel.clone(), predecessor, ..Self::default() }
+    }
+
+    /// A launch that writes all of global memory: the worst predecessor that a library's kernel has.
+    pub fn writing_everything() -> Self {
+        Self { writes_everything: true, ..Self::default() }
     }
 
     /// Records the accesses to a page.
@@ -77,37 +90,56 @@ impl PreviousLaunch {
         self.pages.insert(number, uses.into());
     }
 
-    /// The conflict of an access with the predecessor: the bytes, the predecessor's instruction,
-    /// and whether it wrote.
-    pub(crate) fn conflict_with(&self, access: &Access, granule: u64) -> Option<(u16, u32, bool)> {
-        let page = self.pages.get(&(granule / PAGE))?;
-        let used = page[(granule % PAGE / GRANULE) as usize];
+    /// The bytes of an access that this launch uses too, or one before it that may still run.
+    pub(crate) fn conflict_with(&self, access: &Access, granule: u64) -> Option<(u16, Earlier)> {
+        if self.writes_everything {
+            return Some((access.bytes, Earlier { pc: u32::MAX, wrote: true, launches_between: 0 }));
+        }
+        let used = self.pages.get(&(granule / PAGE)).map(|page| page[(granule % PAGE / GRANULE) as usize]);
+        let used = used.unwrap_or_default();
         let (written, read) = (used.written & access.bytes, used.read & access.bytes);
         if written != 0 {
-            Some((written, used.writer, true))
+            Some((written, Earlier { pc: used.writer, wrote: true, launches_between: 0 }))
         } else if read != 0 && access.kind.writes() {
-            Some((read, used.reader, false))
+            Some((read, Earlier { pc: used.reader, wrote: false, launches_between: 0 }))
         } else {
-            None
+            let (bytes, earlier) = self.predecessor.as_ref()?.conflict_with(access, granule)?;
+            Some((bytes, Earlier { launches_between: earlier.launches_between + 1, ..earlier }))
         }
+    }
+
+    /// The launch in front of this one with so many others between the two.
+    fn in_front(&self, launches_between: u32) -> &Self {
+        let mut launch = self;
+        for _ in 0..launches_between {
+            launch = launch.predecessor.as_deref().unwrap_or(launch);
+        }
+        launch
     }
 }
 
-/// An access to bytes that the predecessor may still use.
+/// The access of an earlier launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Earlier {
+    pc: u32,
+    wrote: bool,
+    /// The launches between the two.
+    launches_between: u32,
+}
+
+/// An access to bytes that an earlier launch may still use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overlap {
     pub(crate) later: Party,
     pub(crate) address: u64,
     pub(crate) length: u64,
-    /// The predecessor's instruction, and whether it wrote.
-    pub(crate) pc: u32,
-    pub(crate) wrote: bool,
+    pub(crate) earlier: Earlier,
 }
 
 impl Overlap {
     /// Conflicts with the same key are reported once.
-    pub(crate) fn key(&self) -> (u32, u32) {
-        (self.later.pc, self.pc)
+    pub(crate) fn key(&self) -> (u32, u32, u32) {
+        (self.later.pc, self.earlier.pc, self.earlier.launches_between)
     }
 
     /// Of several conflicts with the same key, the first in the grid is reported.
@@ -127,30 +159,49 @@ impl Overlap {
         count: u64,
     ) -> Finding {
         let (what, who) = (self.later.what(), self.later.who(launch));
-        let (doing, done) = if self.wrote { ("writing", "written") } else { ("reading", "read") };
+        let (doing, done) = if self.earlier.wrote { ("writing", "written") } else { ("reading", "read") };
+        let is_predecessor = self.earlier.launches_between == 0;
+        let which = if is_predecessor { "the predecessor" } else { "a launch in front of the predecessor" };
+        let earlier = previous.in_front(self.earlier.launches_between);
         let mut labels = vec![code.label(self.later.pc, format!("{what} by {who}"))];
-        let predecessor_label = |label: &Label| Label {
-            text: format!("{done} by `{}`, the predecessor", previous.kernel),
+        let label_of = |label: &Label| Label {
+            text: format!("{done} by `{}`, {which}", earlier.kernel),
             ..label.clone()
         };
-        labels.extend(previous.locations.get(&self.pc).map(predecessor_label));
+        labels.extend(earlier.locations.get(&self.earlier.pc).map(label_of));
+        let is_non_coherent = code.instruction(self.later.pc).class == Class::Load(LoadPath::NonCoherent);
+        let (note, help) = if is_non_coherent {
+            (
+                "this is a dependent launch, which runs beside its predecessor, and `ld.global.nc` reads what does not change while the kernel runs: ptxas moves it across griddepcontrol.wait".to_owned(),
+                "load without the read-only path, after the wait: `load()` (`ld.global`)",
+            )
+        } else if is_predecessor {
+            (
+                "this is a dependent launch: its predecessor on the stream has ended, and its writes are visible, only after griddepcontrol.wait".to_owned(),
+                "call `grid_dependency_wait()` (`griddepcontrol.wait`) before it, in this thread or in one that this thread then synchronizes with",
+            )
+        } else {
+            (
+                format!(
+                    "`{}`, the predecessor, lets this launch begin (`griddepcontrol.launch_dependents`) before it has waited for the launch in front of it",
+                    previous.kernel
+                ),
+                "call `grid_dependency_wait()` (`griddepcontrol.wait`) before it; or, in the predecessor, before `grid_dependency_launch()`",
+            )
+        };
         Finding {
             kind: FindingKind::Overlap,
             kernel: code.kernel.clone(),
             message: format!(
-                "{} of {} at global address {:#x} that the predecessor may still be {doing}",
+                "{} of {} at global address {:#x} that {which} may still be {doing}",
                 with_article(what),
                 byte_count(self.length),
                 self.address
             ),
             labels,
             memory: Vec::new(),
-            notes: vec![
-                "this is a dependent launch: its predecessor on the stream has ended, and its writes are visible, only after griddepcontrol.wait".to_owned(),
-            ],
-            help: Some(
-                "call `grid_dependency_wait()` (`griddepcontrol.wait`) before it, in this thread or in one that this thread then synchronizes with".to_owned(),
-            ),
+            notes: vec![note],
+            help: Some(help.to_owned()),
             count,
             tile: None,
         }

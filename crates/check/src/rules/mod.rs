@@ -2,6 +2,7 @@
 
 mod alignment;
 mod array;
+pub(crate) mod loads;
 mod mbarrier;
 mod misuse;
 mod operands;
@@ -9,5 +10,4 @@ mod race;
 mod registers;
 mod synchronization;
 mod tensor_memory;
-pub(crate) mod trusting;
 mod undefined;

@@ -32,6 +32,8 @@ struct Accessor<'a> {
     fences_tensor_memory: bool,
     /// Loads that rely on an order.
     trusting: &'a HashSet<u32>,
+    /// Whether it loads through the read-only path.
+    is_non_coherent: bool,
 }
 
 impl Accessor<'_> {
@@ -107,6 +109,9 @@ impl Accessor<'_> {
             }
         }
         if unknown == 0 {
+            if earlier.kind.writes() && self.is_non_coherent {
+                return (Verdict::Wrong, FindingKind::NonCoherent);
+            }
             let in_tensor_memory = [earlier.proxy, access.proxy] == [Some(Proxy::TensorMemory); 2];
             if conflicts
                 && in_tensor_memory
@@ -304,6 +309,7 @@ impl Checker {
         let cta = &ctas[actor.rank as usize];
         let warp = &cta.warps[actor.warp as usize];
         let knowledge = warp.knowledge(actor.lanes.trailing_zeros());
+        let is_non_coherent = space == MemorySpace::Global && launch.non_coherent.contains(&actor.pc);
         let accessor = Accessor {
             actor,
             cta: cta.linear,
@@ -312,11 +318,11 @@ impl Checker {
             cluster: cluster.as_slice(),
             fences_tensor_memory: launch.fences_tensor_memory,
             trusting: &launch.trusting,
+            is_non_coherent,
         };
-        let overlaps = launch
-            .previous
-            .as_deref()
-            .filter(|_| space == MemorySpace::Global && !overlap::has_ended(&knowledge.known));
+        // A wait orders no load through the read-only path, because nothing writes what it reads.
+        let may_overlap = is_non_coherent || !overlap::has_ended(&knowledge.known);
+        let overlaps = launch.previous.as_deref().filter(|_| space == MemorySpace::Global && may_overlap);
         let mut act = |part: &Part, granule: &mut Granule| {
             let access = Access {
                 lanes: part.lanes,
@@ -325,12 +331,12 @@ impl Checker {
                 start: part.start,
                 ..blank
             };
-            if let Some((bytes, pc, wrote)) =
+            if let Some((bytes, earlier)) =
                 overlaps.and_then(|predecessor| predecessor.conflict_with(&access, part.granule))
             {
                 let later = Party::of(&access, bytes, actor.warp, accessor.cta, completion);
                 let (address, length) = first_common(part.granule, bytes);
-                launch.report_overlap(Overlap { later, address, length, pc, wrote });
+                launch.report_overlap(Overlap { later, address, length, earlier });
             }
             let written = values.map(|values| part.value(values));
             let knows = |earlier: &Access| accessor.knows(earlier, &access);
@@ -463,6 +469,10 @@ impl Checker {
         self.finish_mbarriers();
         self.finish_tensor_memory();
         self.finish_peers();
+        // The next launch begins when each CTA lets it or exits: one that waits before is enough.
+        if self.ctas.iter().any(|cta| cta.has_waited && !cta.lets_next_begin_early) {
+            self.launch.note_end_of_predecessor();
+        }
         for cta in &self.ctas {
             for (warp, index) in cta.warps.iter().zip(0..) {
                 for (lanes, pc, kind, progress) in warp.leaks() {

@@ -6,6 +6,7 @@ use warpwright_events::{
 };
 
 use crate::checker::Checker;
+use crate::report::overlap;
 use crate::state::agents::Role;
 use crate::state::clock::Time;
 use crate::state::knowledge::Knowledge;
@@ -129,10 +130,15 @@ impl Checker {
                 warp.learn(actor.lanes, &Knowledge { tensor: seen, ..Knowledge::default() });
             }
             Fence::PreviousLaunch => {
-                self.learn(
-                    actor,
-                    &Knowledge { known: crate::report::overlap::ended(), ..Knowledge::default() },
-                );
+                self.ctas[actor.rank as usize].has_waited = true;
+                self.learn(actor, &Knowledge { known: overlap::ended(), ..Knowledge::default() });
+            }
+            Fence::NextLaunch => {
+                let cta = &mut self.ctas[actor.rank as usize];
+                let mut knowledge = cta.warps[actor.warp as usize].parts(actor.lanes);
+                if knowledge.any(|(_, knowledge)| !overlap::has_ended(&knowledge.known)) {
+                    cta.lets_next_begin_early = true;
+                }
             }
             Fence::Other => {}
         }

@@ -107,10 +107,8 @@ impl Checker {
                 continue;
             }
             let base = opcode(&instruction.text).split('.').next().unwrap_or_default();
-            let is_memory = matches!(
-                instruction.class,
-                Class::Load { .. } | Class::Store | Class::Atomic | Class::Reduction
-            );
+            let is_memory =
+                matches!(instruction.class, Class::Load(_) | Class::Store | Class::Atomic | Class::Reduction);
             if base == "shfl" {
                 continue;
             }

@@ -1,8 +1,8 @@
 //! Row 25 of the catalog: CTAs that share global memory.
 
-use warpwright_check::FindingKind::Race;
+use warpwright_check::FindingKind::{NonCoherent, Race};
 
-use crate::checks::harness::{Grid, TWO, clean, found};
+use crate::checks::harness::{Grid, ONE, TWO, clean, found};
 
 const WIDE: Grid = Grid { threads: 1, ..TWO };
 
@@ -224,4 +224,13 @@ fn a_ticket_taken_after_a_fence_acquires() {
     };
     clean(&program("membar.gl;"), WIDE);
     found(&program(""), WIDE, Race, ["ld.global", "st.global"]);
+}
+
+#[test]
+fn loads_through_the_read_only_path_see_no_write_of_the_kernel() {
+    let after = |load: &str| format!("st.global.u32 [%buffer], 7; membar.gl; {load} %r2, [%buffer];");
+    let one = Grid { threads: 1, ..ONE };
+    found(&after("ld.global.nc.u32"), one, NonCoherent, ["ld.global.nc", "st.global"]);
+    clean(&after("ld.global.u32"), one);
+    clean("ld.global.nc.u32 %r2, [%buffer+256];", WIDE);
 }

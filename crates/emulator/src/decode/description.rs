@@ -1,7 +1,7 @@
 //! The description of an instruction for observers: its class, its registers, and its work.
 
 use smallvec::SmallVec;
-use warpwright_events::{Base, Class, Inlining, Instruction, Source, Unit, Work};
+use warpwright_events::{Base, Class, Inlining, Instruction, LoadPath, Source, Unit, Work};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
 use crate::tensor::Shape;
@@ -117,8 +117,9 @@ pub(crate) fn for_names(operand: &Operand, visit: &mut dyn FnMut(&str, bool)) {
 /// The class of an instruction, as far as observers distinguish them.
 fn class(opcode: &Opcode) -> Class {
     match opcode.base() {
-        "ld" => Class::Load { relaxed: opcode.has("volatile") || opcode.has("relaxed") },
-        "ldu" | "ldmatrix" => Class::Load { relaxed: false },
+        "ld" if opcode.has("volatile") || opcode.has("relaxed") => Class::Load(LoadPath::Relaxed),
+        "ld" if opcode.has("nc") => Class::Load(LoadPath::NonCoherent),
+        "ld" | "ldu" | "ldmatrix" => Class::Load(LoadPath::Coherent),
         "st" | "stmatrix" => Class::Store,
         "atom" => Class::Atomic,
         "red" => Class::Reduction,

@@ -43,13 +43,11 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "setmaxnreg" => set_registers(d, i, w),
         "griddepcontrol" => {
             // Launches run one at a time: a grid's predecessor has ended before it starts (PTX ISA,
-            // "griddepcontrol"). Only the checkers track the wait.
-            let waits = w
-                .choose(&[("launch_dependents", false), ("wait", true)])
+            // "griddepcontrol"). Only the checkers track what may overlap.
+            let action = w
+                .choose(&[("launch_dependents", Fence::NextLaunch), ("wait", Fence::PreviousLaunch)])
                 .ok_or_else(|| DecodeError::new("`griddepcontrol` names no action."))?;
-            if waits {
-                d.emit(Kind::Effect(Box::new(FenceOperation(Fence::PreviousLaunch))));
-            }
+            d.emit(Kind::Effect(Box::new(FenceOperation(action))));
             Ok(())
         }
         _ => {

@@ -22,7 +22,7 @@ use warpwright_arch::{CAPABILITIES, Capability};
 use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
-use crate::backend::{Backend, Handle, LoadedGraph, LoadedModule, of_one_kind};
+use crate::backend::{Backend, Handle, LoadedGraph, LoadedModule, Predecessor, of_one_kind};
 use crate::error::{Error, Result};
 use crate::launch_log::LaunchLog;
 use crate::properties::DeviceProperties;
@@ -272,7 +272,7 @@ impl Backend for Cuda {
         &self.log
     }
 
-    fn check_launches(&self) -> bool {
+    fn check_launches(&self, _: Predecessor) -> bool {
         false
     }
 

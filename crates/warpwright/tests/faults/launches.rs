@@ -11,6 +11,8 @@ faults! {
     sum_read_before_the_wait: [25], "overlap", run_twice;
     launch_awaited_by_one_warp: [25], "overlap", run_twice;
     sums_copied_before_the_wait: [25], "overlap", run_twice;
+    successor_that_loads_through_the_read_only_path: [25], "overlap", run_chain;
+    launch_begun_before_its_predecessor_waited: [25], "overlap", run_three;
 }
 
 /// A kernel that adds an array to another, launched twice; the second launch overlaps the first.
@@ -22,6 +24,37 @@ fn run_twice(device: &Device, kernel: FromArrayToArray) -> Result<(), Error> {
     kernel.launch(&stream, kernel.shape(1).block(64).overlapping(), (&given, &mut sums))?;
     kernel.launch(&stream, kernel.shape(1).block(64).overlapping(), (&given, &mut sums))?;
     assert_eq!(sums.to_vec()?, (0..64).map(|i| 2 * input(i)).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// A kernel that adds 1 to each element, launched twice; the second launch overlaps the first, and
+/// reads what it writes.
+fn run_chain(device: &Device, kernel: FromArrayToArray) -> Result<(), Error> {
+    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let given = device.buffer_from(&(0..64).map(input).collect::<Vec<_>>())?;
+    let mut first = device.buffer_from(&[0u32; 64])?;
+    let mut second = device.buffer_from(&[0u32; 64])?;
+    let stream = device.stream()?;
+    let shape = kernel.shape(1).block(64).overlapping();
+    kernel.launch(&stream, shape, (&given, &mut first))?;
+    kernel.launch(&stream, shape, (&first, &mut second))?;
+    assert_eq!(second.to_vec()?, (0..64).map(|i| 2 + input(i)).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// A kernel that adds 1 to each element, launched three times, each overlapping the one in front.
+/// The third reads what the first writes, and nothing of the second.
+fn run_three(device: &Device, kernel: FromArrayToArray) -> Result<(), Error> {
+    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let given = device.buffer_from(&(0..64).map(input).collect::<Vec<_>>())?;
+    let mut sums = [(); 3].map(|()| device.buffer_from(&[0u32; 64]));
+    let [Ok(first), Ok(second), Ok(third)] = &mut sums else { panic!("they fit") };
+    let stream = device.stream()?;
+    let shape = kernel.shape(1).block(64).overlapping();
+    kernel.launch(&stream, shape, (&given, &mut *first))?;
+    kernel.launch(&stream, shape, (&given, second))?;
+    kernel.launch(&stream, shape, (&*first, &mut *third))?;
+    assert_eq!(third.to_vec()?, (0..64).map(|i| 2 + input(i)).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -72,5 +105,30 @@ impl Twin {
         sync_threads();
         barrier.wait_parity(0);
         sums[thread] = tile[thread] + input[thread]; // (2)
+    }
+
+    /// No wait orders a load through the read-only path.
+    #[kernel]
+    fn successor_that_loads_through_the_read_only_path(&self, input: &Global<u32>, sums: &mut Global<u32>) {
+        let thread = thread_idx().x;
+        launch::grid_dependency_wait();
+        let element = input.at(thread);
+        let value = if self.mended { element.load() } else { element.load_read_only() }; // (1)
+        sums[thread] = value + 1; // (2)
+    }
+
+    /// The elements are read before the wait, since the predecessor does not write them.
+    #[kernel]
+    fn launch_begun_before_its_predecessor_waited(&self, input: &Global<u32>, sums: &mut Global<u32>) {
+        let thread = thread_idx().x;
+        let value = input[thread]; // (1)
+        if !self.mended {
+            launch::grid_dependency_launch();
+        }
+        launch::grid_dependency_wait();
+        if self.mended {
+            launch::grid_dependency_launch();
+        }
+        sums[thread] = value + 1; // (2)
     }
 }
