@@ -16,7 +16,9 @@ use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 use warpwright_kernels::workloads::workload;
 use warpwright_testing::one_in;
 
+use crate::SUITE;
 use crate::matrices::whole;
+use crate::walk::{SHAPES, Walk, choices_of_all};
 
 type Outcome = warpwright_harness::Result<()>;
 
@@ -24,6 +26,25 @@ fn checked() -> warpwright_harness::Result<(Device, Operations, Stream)> {
     let device = Device::with_schedule("emu:h200", Schedule::Random(11))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     Ok((device, operations, stream))
+}
+
+/// Whatever runs in front of a kernel of the library may write all that it reads, but weights that the
+/// caller says are constant.
+#[test]
+fn every_kernel_waits_for_any_predecessor() -> Outcome {
+    let schedule = Schedule::Random(12);
+    let device = Device::with_schedule("emu:h200", schedule)?.checked_behind_writers()?;
+    let mut walk = Walk::new(&SUITE);
+    for mut workload in one_in(3, choices_of_all(&SUITE, SHAPES, 1)) {
+        for (option, value) in [("fresh-weights", "true"), ("preload-b", "false")] {
+            if workload.get(option).is_some() {
+                workload.set(option, value)?;
+            }
+        }
+        walk.step_on(&*workload, &device, schedule);
+    }
+    walk.finish();
+    Ok(())
 }
 
 #[test]

@@ -131,7 +131,7 @@ pub fn capped(bound: Reg<f32>) -> impl DifferentiableScoreOp {
 pub fn biased_by_distance(slopes: Global<f32>) -> impl DifferentiableScoreOp {
     differentiable(move |score: Reg<f32>, pair: Pair| {
         let distance = (pair.position - pair.key).abs().convert::<f32>();
-        (score - slopes.at(pair.head).load_read_only() * distance, constant(1.0))
+        (score - slopes.at(pair.head).load() * distance, constant(1.0))
     })
 }
 

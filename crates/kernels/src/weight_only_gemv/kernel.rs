@@ -307,8 +307,7 @@ pub(super) fn first_vector() -> Reg<u32> {
 
 /// Consecutive bytes, at an address that is a multiple of their number: up to four in a word.
 #[track_caller]
-fn packed_bytes(from: Global<u8>, count: u32) -> Vec<Reg<u32>> {
-    let access = vector::read_once();
+fn packed_bytes(from: Global<u8>, count: u32, access: Access) -> Vec<Reg<u32>> {
     match count {
         1 => vec![from.load_with(access).convert()],
         2 => vec![from.cast::<u16>().load_with(access).convert()],
@@ -432,7 +431,7 @@ impl Gemv {
         let rows = [0, 8].map(|half| (first_row + half).min(lane.last));
         for first in (0..of_block).step_by(lanes as usize) {
             let group = (position.block * of_block + first).min(groups - lanes);
-            let access = vector::read_once();
+            let access = overlap::read_once(self.overlaps);
             // Bytes: one multiply-add makes an address.
             let scales = inputs.scales.cast::<u8>().at(group * S::BYTES);
             let scales_of = |row: Reg<u32>| scales.at(row.mul_wide(groups * S::BYTES)).cast::<S>();
@@ -440,7 +439,7 @@ impl Gemv {
             if self.has_zero_points {
                 let zeros = inputs.zero_points.at(group);
                 let zeros_of = |row: Reg<u32>| zeros.at(row.mul_wide(groups));
-                factors.zero_points.push(rows.map(|row| packed_bytes(zeros_of(row), lanes)));
+                factors.zero_points.push(rows.map(|row| packed_bytes(zeros_of(row), lanes, access)));
             }
         }
         factors

@@ -47,13 +47,13 @@ impl PackedBlocks {
     }
 
     pub(super) fn sequence(self, number: Reg<u32>) -> PackedSequence {
-        let first = self.offsets.at(number).load_read_only();
-        let count = self.offsets.at(number + 1u32).load_read_only() - first;
+        let first = self.offsets.at(number).load();
+        let count = self.offsets.at(number + 1u32).load() - first;
         PackedSequence { number, first, count, first_block: self.first_block(number) }
     }
 
     fn first_block(self, number: Reg<u32>) -> Reg<u32> {
-        self.offsets.at(number).load_read_only() / self.rows + number
+        self.offsets.at(number).load() / self.rows + number
     }
 }
 

@@ -115,7 +115,7 @@ impl Warpgroup<'_> {
         let scale = if self.score.is_some() { constant(1.0f32) } else { self.problem.scale };
         let softmax = OnlineSoftmax::new(scale);
         if self.kernel.sinks {
-            softmax.with_sink(self.problem.sinks.at(part.tile.head).load_read_only())
+            softmax.with_sink(self.problem.sinks.at(part.tile.head).load())
         } else {
             softmax
         }

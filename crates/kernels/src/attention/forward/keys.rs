@@ -53,7 +53,7 @@ impl Keys {
                 let offsets = (0..self.kernel.block).step_by(self.kernel.part_keys() as usize);
                 let part = |offset: u32| {
                     let key = first + offset;
-                    let page = self.pages.at((key / page_size).min(last)).load_read_only();
+                    let page = self.pages.at((key / page_size).min(last)).load();
                     (matrix.batch(page), key % page_size)
                 };
                 offsets.map(part).collect()

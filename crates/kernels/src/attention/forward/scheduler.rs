@@ -52,7 +52,7 @@ pub(crate) struct ForwardProblem {
 impl ForwardProblem {
     /// The queries of all packed sequences.
     pub(crate) fn packed_rows(&self) -> Reg<u32> {
-        self.query_offsets.at(self.heads[2]).load_read_only()
+        self.query_offsets.at(self.heads[2]).load()
     }
 }
 
@@ -152,12 +152,12 @@ impl TileScheduler {
             return Sequence { number, lengths: self.problem.lengths, starts: [constant(0u32); 2] };
         }
         let range = |offsets: Global<u32>| {
-            let start = offsets.at(number).load_read_only();
-            (start, offsets.at(number + 1u32).load_read_only() - start)
+            let start = offsets.at(number).load();
+            (start, offsets.at(number + 1u32).load() - start)
         };
         let (first_query, queries) = range(self.problem.query_offsets);
         let (first_key, keys) = match self.kernel.page_size {
-            Some(_) => (constant(0u32), self.problem.keys.at(number).load_read_only()),
+            Some(_) => (constant(0u32), self.problem.keys.at(number).load()),
             None => range(self.problem.keys),
         };
         Sequence { number, lengths: [queries, keys], starts: [first_query, first_key] }

@@ -30,10 +30,10 @@ impl GateInputs {
     ) -> Self {
         let at = token.convert::<u64>() * u64::from(heads) + head.convert::<u64>();
         Self {
-            a: a.at(at).load_read_only(),
-            b: b.at(at).load_read_only(),
-            a_log: a_log.at(head).load_read_only(),
-            dt_bias: dt_bias.at(head).load_read_only(),
+            a: a.at(at).load(),
+            b: b.at(at).load(),
+            a_log: a_log.at(head).load(),
+            dt_bias: dt_bias.at(head).load(),
         }
     }
 

@@ -120,17 +120,17 @@ pub fn scaled(factor: Reg<f32>) -> impl EpilogueOp {
 
 /// Times the factor of its row.
 pub fn scaled_by_row(factors: Global<f32>) -> impl EpilogueOp {
-    move |value: Reg<f32>, at: Coordinate| value * factors.at(at.row_of_all()).load_read_only()
+    move |value: Reg<f32>, at: Coordinate| value * factors.at(at.row_of_all()).load()
 }
 
 /// Times the factor of its column.
 pub fn scaled_by_column(factors: Global<f32>) -> impl EpilogueOp {
-    move |value: Reg<f32>, at: Coordinate| value * factors.at(at.column_of_all()).load_read_only()
+    move |value: Reg<f32>, at: Coordinate| value * factors.at(at.column_of_all()).load()
 }
 
 /// Plus the bias of its column.
 pub fn biased(bias: Global<f32>) -> impl EpilogueOp {
-    move |value: Reg<f32>, at: Coordinate| value + bias.at(at.column_of_all()).load_read_only()
+    move |value: Reg<f32>, at: Coordinate| value + bias.at(at.column_of_all()).load()
 }
 
 /// Plus `factor` times the element of a matrix with C's layout: a residual, or what C held.

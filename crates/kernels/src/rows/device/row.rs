@@ -107,6 +107,11 @@ impl Partition {
         Self { cut: Some(cut), ends: Some(Ends { before, head, whole }), ..self }
     }
 
+    /// The access of what a predecessor may have written.
+    pub(super) fn access(&self) -> Access {
+        overlap::read_once(self.plan.dependent_launch)
+    }
+
     /// The column of the CTA's first whole vector.
     #[track_caller]
     pub(super) fn first_column(&self) -> Reg<u32> {
@@ -253,10 +258,8 @@ impl<T: RowElement> Row<T> {
             sum_of(parts, load, &positions)
         };
         let chunks = match &self.source {
-            Source::Global(rows, fill) => {
-                of_global(rows, *fill, overlap::read_once(self.partition.plan.dependent_launch))
-            }
-            Source::Broadcast(row) => of_global(&[*row], 0, Access::new().non_coherent()),
+            Source::Global(rows, fill) => of_global(rows, *fill, self.partition.access()),
+            Source::Broadcast(row) => of_global(&[*row], 0, self.partition.access()),
             Source::SharedBroadcast(part) => of_shared(&[*part], 0),
             Source::Stage(parts, fill) => of_shared(parts, *fill),
         };
@@ -305,7 +308,7 @@ impl<T: RowElement> Row<T> {
         match (&self.resident, &self.source) {
             (Some(vectors), _) => vectors[position.step].1.values(),
             (None, Source::Broadcast(row)) => {
-                let access = Access::new().non_coherent();
+                let access = self.partition.access();
                 self.partition.load(position.of_row(*row), position, 0, access).values()
             }
             (None, Source::SharedBroadcast(part)) => {
@@ -406,7 +409,7 @@ fn copy_to_shared<T: RowElement>(partition: Partition, row: Global<T>) -> Shared
 #[device]
 fn copy<T: RowElement>(partition: Partition, row: Global<T>, shared: Shared<T>) {
     for at in partition.positions(None) {
-        let chunk = partition.load(at.of_row(row), at, 0, Access::new().non_coherent());
+        let chunk = partition.load(at.of_row(row), at, 0, partition.access());
         chunk.store(at.of_part(shared), Access::new());
     }
 }

@@ -83,7 +83,7 @@ impl Fp8Warpgroup<'_> {
         // The last warpgroups of a tile may have no rows.
         let at = (sequence * heads + part.tile.head) * of_q + block.min(of_q - 1u32);
         let first = (sequence * (heads / group) + part.tile.head / group) * of_k;
-        let query = self.scales.q.at(at).load_read_only() * self.base.problem.scale;
+        let query = self.scales.q.at(at).load() * self.base.problem.scale;
         let head = match self.kernel.block_scales {
             true => [constant(1.0f32); 2],
             false => self.key_scales(first),
@@ -92,7 +92,7 @@ impl Fp8Warpgroup<'_> {
     }
 
     fn key_scales(&self, at: Reg<u32>) -> [Reg<f32>; 2] {
-        [self.scales.k.at(at).load_read_only(), self.scales.v.at(at).load_read_only()]
+        [self.scales.k.at(at).load(), self.scales.v.at(at).load()]
     }
 
     /// What a block's scores are multiplied by before a function of them, and after it.
@@ -109,7 +109,7 @@ impl Fp8Warpgroup<'_> {
     /// The softmax of a tile before its first block.
     pub(super) fn softmax(&self, part: &ScaledPart) -> Fp8Softmax {
         let sinks = self.base.problem.sinks;
-        let sink = self.base.kernel.sinks.then(|| sinks.at(part.part.tile.head).load_read_only());
+        let sink = self.base.kernel.sinks.then(|| sinks.at(part.part.tile.head).load());
         Fp8Softmax::new(sink)
     }
 
