@@ -6,8 +6,9 @@ use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_engine::{DataType, DecodePlan, Engine, OperationCost};
+use warpwright_llm_step::{Chunk, Tokens};
 
-use crate::fixtures::{LIMITS, expected, folder, generate, random};
+use crate::fixtures::{LIMITS, chunk, folder, generate, greedy, random, step};
 
 /// Qwen 3.5-9B's shape.
 fn plan(data_type: DataType, batch: u32) -> DecodePlan {
@@ -63,15 +64,34 @@ fn a_device_of_two_reads_half_of_the_bytes() {
     assert_eq!(refused.to_string(), "the model's configuration: 16 heads cannot be divided among 3 ranks");
 }
 
-/// Launches that overlap the one before them touch what it uses only after they have waited.
+/// Launches that overlap the one before them touch what it uses only after they have waited: a prompt, its
+/// answer, and decodes of four sequences.
 #[test]
-fn a_step_checks_clean() {
+fn steps_check_clean() {
     let device = Device::with_schedule("emu:h200", Schedule::Random(3)).and_then(Device::checked);
     let device = device.expect("an emulator with checkers");
-    for data_type in [DataType::F32, DataType::Bf16] {
-        let mut engine =
-            Engine::load(&random(&folder("qwen3_5")), &device, data_type, LIMITS).expect("a model");
-        let (sampled, _) = generate(&mut engine, &expected("qwen3_5")[1].prompt, 64, 3);
+    for (model, data_type) in [
+        ("qwen3_5", DataType::F32),
+        ("qwen3_5", DataType::Bf16),
+        ("qwen3_5", DataType::Int4),
+        ("qwen3_5_moe", DataType::Bf16),
+        ("qwen3", DataType::Bf16),
+        ("llama", DataType::Fp8),
+    ] {
+        let mut engine = Engine::load(&random(&folder(model)), &device, data_type, LIMITS).expect("a model");
+        let prompt = [1, 2, 3, 4, 5, 6, 7, 8];
+        let (sampled, _) = generate(&mut engine, &prompt, 64, 3);
         assert_eq!(sampled.len(), 3);
+        for sequence in 0..4 {
+            let known = Tokens::Known(prompt.to_vec());
+            let first = Chunk { sampling: Some(greedy()), ..chunk(sequence, 0, known) };
+            step(&mut engine, vec![first]);
+        }
+        for token in 0..2 {
+            let position = prompt.len() as u32 + token;
+            let next = |sequence| chunk(sequence, position, Tokens::Last);
+            let chunks = (0..4).map(|at| Chunk { sampling: Some(greedy()), ..next(at) }).collect();
+            assert_eq!(step(&mut engine, chunks).len(), 4);
+        }
     }
 }

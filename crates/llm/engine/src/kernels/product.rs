@@ -137,11 +137,14 @@ impl Product {
         let mut sums = vec![constant(0f32); count * self.columns as usize];
         let mut squares = vec![constant(0f32); count];
         let step = 32 * self.lanes;
+        // Each lane waits once it has loads of weights in flight; lanes without any wait here.
+        let loads_in_all_lanes = self.choices.is_none() && self.k >= step;
+        overlap::wait(self.overlaps && self.choices.is_none() && !loads_in_all_lanes);
         for start in (lane * self.lanes..self.k).step_by(step * self.loads) {
             let parts: Vec<Vec<Vec<Reg<f32>>>> = (0..self.loads)
                 .map(|at| of_w.iter().map(|w| load(w.at(start).at(at * step), self.lanes)).collect())
                 .collect();
-            overlap::wait(self.overlaps && self.choices.is_none());
+            overlap::wait(self.overlaps && loads_in_all_lanes);
             for (at, parts) in parts.iter().enumerate() {
                 let at = at as u32 * step;
                 let mut gain = vec![];

@@ -39,10 +39,12 @@ impl SequenceInputs {
         (self.starts.at(sequence).load(), self.ends.at(sequence).load())
     }
 
-    /// The slot of the state that a sequence begins with, and whether it begins with zeros.
+    /// The slot of the state that a sequence begins with, and whether it begins with zeros. The slot
+    /// is then its own: another sequence may write any other.
     pub(super) fn initial(&self, sequence: Reg<u32>) -> (Reg<u32>, Reg<bool>) {
         let slot = self.initial.at(sequence).load();
-        (slot.max(0i32).bit_cast::<u32>(), slot.lt(0i32))
+        let has_zeros = slot.lt(0i32);
+        (has_zeros.select(self.slot(sequence), slot.bit_cast::<u32>()), has_zeros)
     }
 
     /// The slot of the state after the last token.
