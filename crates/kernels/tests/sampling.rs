@@ -50,6 +50,7 @@ fn every_path_is_exact_and_checks_clean() {
             "sampling --rows 2 --vocabulary 600 --ctas 2 --threads 64 --temperature 0 --type bf16",
             "sampling --rows 2 --vocabulary 5000 --streamed true --threads 64 --log-probabilities true",
             "sampling --rows 1 --vocabulary 5008 --streamed true --threads 64 --top-k 0 --type f16",
+            "sampling --rows 1 --vocabulary 4100 --ctas 4 --threads 64 --top-k 0 --top-p 1",
         ] {
             run(&SUITE, &device, command);
         }

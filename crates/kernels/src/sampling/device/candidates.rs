@@ -28,15 +28,20 @@ impl Candidates {
             count: shared_array::<u32>(1),
             found: shared_array::<u64>(2),
         };
-        if thread_idx().x == 0 {
-            candidates.count.store(0u32);
-        }
+        candidates.clear();
         candidates
     }
 
     /// Most candidates.
     pub(super) fn capacity(&self) -> u32 {
         self.threads * PER_THREAD
+    }
+
+    /// Drops all. A synchronization follows.
+    pub(super) fn clear(&self) {
+        if thread_idx().x == 0 {
+            self.count.store(0u32);
+        }
     }
 
     /// How many there are in this CTA, of which the capacity is kept.
@@ -60,10 +65,13 @@ impl Candidates {
         bound
     }
 
-    /// Sends the keys from `bound` on to the first CTA. Their number may exceed the capacity.
-    pub(super) fn collect<M: KeyMemory>(&self, keys: &Keys<M>, bound: Reg<u32>) -> Reg<u32> {
-        let least = bound.max(1u32);
-        keys.fold((), |(), key, index| self.send(keys, key.ge(least), key, index));
+    /// Sends the keys that are candidates to the first CTA. Their number may exceed the capacity.
+    pub(super) fn collect<M: KeyMemory>(
+        &self,
+        keys: &Keys<M>,
+        is_one: impl Fn(Reg<u32>) -> Reg<bool>,
+    ) -> Reg<u32> {
+        keys.fold((), |(), key, index| self.send(keys, is_one(key), key, index));
         keys.team.sync();
         let mut count = self.count.load();
         if keys.team.ctas > 1 {
@@ -139,12 +147,11 @@ impl Candidates {
         if top_k > 0 && top_k <= count {
             least = (self.list.at(top_k - 1).load() >> 32u32).convert::<u32>();
         }
-        let words = self.list.at(thread_idx().x * PER_THREAD).load_vector::<2>();
+        let words = self.own();
         let keys = words.map(|word| (word >> 32u32).convert::<u32>());
         let of_key = |key: Reg<u32>| add_where(key.ge(least), constant(0u64), || masses.of(key));
         let own = keys.map(of_key);
-        let before = block::exclusive_sum(own[0] + own[1]);
-        let ends = [before + own[0], before + own[0] + own[1]];
+        let (before, ends) = running_sums(own);
         let total = block::broadcast(ends[1], self.threads - 1);
 
         // The last key that top-p keeps, and what it keeps.
@@ -155,6 +162,26 @@ impl Candidates {
         let total = block::reduce_sum(kept(0) + kept(1));
         self.tell((before, ends), point(total) + 1u64, words, 1);
         !self.found.at(1).load().convert::<u32>()
+    }
+
+    /// The highest key such that the amounts of the candidates from it on add up to `target`. All threads
+    /// of the first CTA make the call.
+    pub(super) fn threshold(
+        &self,
+        count: Reg<u32>,
+        target: Reg<u64>,
+        amount: impl Fn(Reg<u32>) -> Reg<u64>,
+    ) -> Reg<u32> {
+        self.sort(count);
+        let keys = self.own().map(|word| (word >> 32u32).convert::<u32>());
+        let own = keys.map(|key| add_where(key.gt(0), constant(0u64), || amount(key)));
+        self.tell(running_sums(own), target, keys.map(|key| key.convert::<u64>()), 0);
+        self.found.load().convert::<u32>()
+    }
+
+    /// This thread's candidates, 0 past the last.
+    fn own(&self) -> [Reg<u64>; 2] {
+        self.list.at(thread_idx().x * PER_THREAD).load_vector::<2>()
     }
 
     /// Stores the value of the first candidate up to which the masses add up to `target`.
@@ -170,4 +197,11 @@ impl Candidates {
         }
         sync_threads();
     }
+}
+
+/// The sum before this thread's amounts, and those that end with each, in the order of the threads.
+#[device]
+fn running_sums(own: [Reg<u64>; 2]) -> (Reg<u64>, [Reg<u64>; 2]) {
+    let before = block::exclusive_sum(own[0] + own[1]);
+    (before, [before + own[0], before + own[0] + own[1]])
 }

@@ -64,9 +64,15 @@ impl Histogram {
         (half(DIGITS + digit) << 32u32) | half(digit)
     }
 
-    /// The highest digit such that its sum, those of higher digits and `above` add up to `target`, else
-    /// 0; and the sum above it. All threads of the CTAs have the same.
-    pub(super) fn find(&self, team: &mut Team, target: Reg<u64>, above: Reg<u64>) -> (Reg<u32>, Reg<u64>) {
+    /// The highest digit such that its sum, those of higher digits and `above` add up to the target, which
+    /// is that of all of them, else 0; the sum above it; and the target. All threads of the CTAs have the
+    /// same.
+    pub(super) fn find(
+        &self,
+        team: &mut Team,
+        above: Reg<u64>,
+        target: impl Fn(Reg<u64>) -> Reg<u64>,
+    ) -> (Reg<u32>, Reg<u64>, Reg<u64>) {
         sync_threads();
         if team.ctas > 1 {
             if team.rank != 0 {
@@ -87,6 +93,7 @@ impl Histogram {
         }
         let own = sums.iter().fold(constant(0u64), |all, (_, sum)| all + *sum);
         let mut before = above + block::exclusive_sum(own);
+        let target = target(block::broadcast(before + own, self.threads - 1));
         if thread_idx().x == self.threads - 1 && before + own < target {
             self.found.store_vector([constant(0u64), before + own]);
         }
@@ -98,8 +105,8 @@ impl Histogram {
         }
         sync_threads();
         let found = self.found.load_vector::<2>();
-        let of_first = found.map(|word| team.rank.eq(0).select(word, 0u64));
-        let [digit, above] = team.exchange(of_first, |a, b| a.max(b));
-        (digit.convert::<u32>(), above)
+        let of_first = [found[0], found[1], target].map(|word| team.rank.eq(0).select(word, 0u64));
+        let [digit, above, target] = team.exchange(of_first, |a, b| a.max(b));
+        (digit.convert::<u32>(), above, target)
     }
 }

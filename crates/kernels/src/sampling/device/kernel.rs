@@ -13,6 +13,7 @@ use super::candidates::Candidates;
 use super::histogram::Histogram;
 use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, key_of, logit_of, random_bits};
 use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
+use super::segments::Segments;
 use super::team::Team;
 use crate::rows::{Chunk, RowElement};
 use crate::sampling::problem::NO_TOKEN;
@@ -209,7 +210,7 @@ impl Sample {
             |keys| {
                 let mut count = constant(u32::MAX);
                 if collects {
-                    count = candidates.collect(keys, bound);
+                    count = candidates.collect(keys, |key| key.ge(bound.max(1u32)));
                 }
                 count
             },
@@ -286,7 +287,7 @@ impl Sample {
                         );
                     }
                 } else {
-                    column = self.search(keys, row, self.top_k(row), &masses);
+                    column = self.search(keys, (candidates, row), self.top_k(row), &masses);
                 }
             } else {
                 column = greedy(keys);
@@ -390,7 +391,7 @@ impl Sample {
     fn search<M: KeyMemory>(
         &self,
         keys: &mut Keys<M>,
-        row: &Row,
+        (candidates, row): (&Candidates, &Row),
         top_k: Reg<u32>,
         masses: &Masses,
     ) -> Reg<u32> {
@@ -400,18 +401,13 @@ impl Sample {
             least = found;
         }
         if row.has_top_p() {
-            let total = keys.sum_from(least, |key| masses.of(key));
-            let (found, _) = keys.search(
-                row.target(total),
-                |_, key, _| key,
-                |key| key.ge(least).select(masses.of(key), 0u64),
-            );
-            least = least.max(found);
+            let amount = |key: Reg<u32>| key.ge(least).select(masses.of(key), 0u64);
+            least = keys.threshold(candidates, masses, |total| row.target(total), amount).max(least);
         }
         let mut column = constant(NO_TOKEN);
         if top_k == 0 {
             let amount = |key: Reg<u32>| add_where(key.ge(least), constant(0u64), || masses.of(key));
-            column = keys.draw_in_token_order(|total| row.point(total), amount);
+            column = Segments::new(keys).draw(keys, |total| row.point(total), amount);
         } else {
             column = self.draw_in_order_of_keys(keys, row, least, masses);
         }

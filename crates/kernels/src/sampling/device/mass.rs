@@ -38,12 +38,19 @@ pub(super) struct Masses {
 }
 
 impl Masses {
+    /// The binary logarithm of a key's probability relative to that of the highest, from -64 on. A higher
+    /// key has no lower one.
+    #[track_caller]
+    pub(super) fn exponent(&self, key: Reg<u32>) -> Reg<f32> {
+        let distance = (logit_of(key) - self.maximum) * self.scale;
+        // A difference of infinities is NaN, of which `max` makes -64.
+        key.eq(self.top).select(0f32, distance.max(-64f32))
+    }
+
     /// floor(2^40 e^((logit - maximum) / temperature)), nearly.
     #[track_caller]
     pub(super) fn of(&self, key: Reg<u32>) -> Reg<u64> {
-        let distance = (logit_of(key) - self.maximum) * self.scale;
-        // A difference of infinities is NaN, of which `max` makes -64.
-        let exponent = key.eq(self.top).select(0f32, distance.max(-64f32));
+        let exponent = self.exponent(key);
         let whole = exponent.round_ties_even();
         let part = exponent - whole;
         let mut power = constant(POWER_OF_TWO[0]);

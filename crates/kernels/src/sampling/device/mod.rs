@@ -8,6 +8,7 @@ mod search;
 mod segments;
 mod stream;
 mod team;
+mod threshold;
 
 pub(super) use kernel::{Residency, Sample};
 pub(crate) use mass::{key_of, logit_of};

@@ -1,8 +1,8 @@
 //! A row's keys in the memory of its CTAs, and the search for a key by what is above it.
 //!
 //! ```text
-//! vectors of a row   | 32 of CTA 0 | 32 of CTA 1 | .. | 32 of CTA 0 | .. a warp loads 32
-//! keys of a CTA      | 32 vectors  | the next 32 | ..                0 past the end of the row
+//! columns of a row   | of CTA 0 | of CTA 1 | ..
+//! keys of a CTA      in the order of columns, 0 past the end of the row
 //! ```
 
 use warpwright::lang::space::Space;
@@ -11,7 +11,6 @@ use warpwright::prelude::*;
 
 use super::histogram::{DIGIT_BITS, DIGITS, Histogram};
 use super::mass::key_of;
-use super::segments::Segments;
 use super::team::Team;
 use crate::rows::{Chunk, RowElement};
 use crate::vector;
@@ -29,6 +28,15 @@ pub(super) struct Keys<M: KeyMemory> {
 
 /// Where the keys of a CTA are.
 pub(super) trait KeyMemory: DeviceValue + Copy {
+    /// Keys of a CTA.
+    fn count(&self) -> u32;
+
+    /// Consecutive keys that a thread reads at once.
+    fn width(&self, keys: &Keys<Self>) -> u32;
+
+    /// The keys from `index` on, which is a multiple of the width; zeros past the last.
+    fn read(&self, keys: &Keys<Self>, index: Reg<u32>) -> Vec<Reg<u32>>;
+
     /// Folds `work` over this thread's keys and their indices.
     fn fold<V: DeviceValue + Yields<V> + Copy>(
         &self,
@@ -36,13 +44,6 @@ pub(super) trait KeyMemory: DeviceValue + Copy {
         state: V,
         work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
     ) -> V;
-
-    /// The first column up to which the amounts add up to more than `point` of their sum.
-    fn draw_in_token_order(
-        keys: &mut Keys<Self>,
-        point: impl Fn(Reg<u64>) -> Reg<u64>,
-        amount: impl Fn(Reg<u32>) -> Reg<u64>,
-    ) -> Reg<u32>;
 }
 
 /// Keys in memory of their own: `count` of each CTA.
@@ -66,6 +67,20 @@ const VECTORS_AT_ONCE: u32 = 4;
 
 #[device]
 impl<S: Space> KeyMemory for StoredKeys<S> {
+    fn count(&self) -> u32 {
+        self.count
+    }
+
+    fn width(&self, _: &Keys<Self>) -> u32 {
+        AT_ONCE
+    }
+
+    fn read(&self, _: &Keys<Self>, index: Reg<u32>) -> Vec<Reg<u32>> {
+        let inside = index.lt(self.count);
+        let read = self.keys.at(index.min(self.count - AT_ONCE)).load_vector::<4>();
+        read.map(|key| inside.select(key, 0u32)).to_vec()
+    }
+
     fn fold<V: DeviceValue + Yields<V> + Copy>(
         &self,
         keys: &Keys<Self>,
@@ -80,20 +95,24 @@ impl<S: Space> KeyMemory for StoredKeys<S> {
         }
         state
     }
-
-    fn draw_in_token_order(
-        keys: &mut Keys<Self>,
-        point: impl Fn(Reg<u64>) -> Reg<u64>,
-        amount: impl Fn(Reg<u32>) -> Reg<u64>,
-    ) -> Reg<u32> {
-        let total = keys.sum_from(constant(1u32), &amount);
-        let (found, _) = keys.search(point(total) + 1u64, |keys, _, index| !keys.column(index), amount);
-        !found
-    }
 }
 
 #[device]
 impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
+    fn count(&self) -> u32 {
+        self.vocabulary
+    }
+
+    fn width(&self, keys: &Keys<Self>) -> u32 {
+        keys.lanes
+    }
+
+    fn read(&self, keys: &Keys<Self>, index: Reg<u32>) -> Vec<Reg<u32>> {
+        let inside = index.lt(self.vocabulary);
+        let logits = self.load(index, keys.lanes).values();
+        logits.into_iter().map(|logit| inside.select(key_of(logit), 0u32)).collect()
+    }
+
     fn fold<V: DeviceValue + Yields<V> + Copy>(
         &self,
         keys: &Keys<Self>,
@@ -113,14 +132,6 @@ impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
         }
         state
     }
-
-    fn draw_in_token_order(
-        keys: &mut Keys<Self>,
-        point: impl Fn(Reg<u64>) -> Reg<u64>,
-        amount: impl Fn(Reg<u32>) -> Reg<u64>,
-    ) -> Reg<u32> {
-        Segments::new(keys).draw(keys, point, amount)
-    }
 }
 
 impl<T: RowElement> KeysOfLogits<T> {
@@ -135,17 +146,13 @@ impl<T: RowElement> KeysOfLogits<T> {
 impl<M: KeyMemory> Keys<M> {
     /// The column of a key.
     pub(super) fn column(&self, index: Reg<u32>) -> Reg<u32> {
-        let vector = index / self.lanes;
-        let of_row = ((vector / 32) * self.team.ctas + self.team.rank) * 32 + vector % 32;
-        of_row * self.lanes + index % self.lanes
+        self.team.rank * self.memory.count() + index
     }
 
     /// Whether a column is of this CTA, and the index of its key.
     pub(super) fn index(&self, column: Reg<u32>) -> (Reg<bool>, Reg<u32>) {
-        let vector = column / self.lanes;
-        let group = vector / 32;
-        let index = ((group / self.team.ctas) * 32 + vector % 32) * self.lanes + column % self.lanes;
-        ((group % self.team.ctas).eq(self.team.rank), index)
+        let index = column - self.column(constant(0u32));
+        (index.lt(self.memory.count()), index)
     }
 
     /// Folds `work` over this thread's keys and their indices.
@@ -155,15 +162,6 @@ impl<M: KeyMemory> Keys<M> {
         work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
     ) -> V {
         self.memory.fold(self, state, work)
-    }
-
-    /// The first column up to which the amounts add up to more than `point` of their sum.
-    pub(super) fn draw_in_token_order(
-        &mut self,
-        point: impl Fn(Reg<u64>) -> Reg<u64>,
-        amount: impl Fn(Reg<u32>) -> Reg<u64>,
-    ) -> Reg<u32> {
-        M::draw_in_token_order(self, point, amount)
     }
 
     /// The sum of `amount` over the row's keys from `least` on.
@@ -186,22 +184,34 @@ impl<M: KeyMemory> Keys<M> {
         let mut shift = constant(u32::BITS);
         while shift != 0 {
             shift = shift - DIGIT_BITS;
-            let here = *self;
-            let histogram = here.histogram;
-            histogram.clear();
-            here.team.sync();
-            here.fold((), |(), key, index| {
-                let digit = (order(&here, key, index) - found) >> shift;
-                // Digit 0 needs no sum: it is where the others do not reach the target.
-                if (digit - 1) < DIGITS - 1 {
-                    histogram.add(digit, amount(key));
-                }
-            });
-            let (digit, above_digit) = histogram.find(&mut self.team, target, above);
-            found = found + (digit << shift);
-            above = above_digit;
+            (found, above, _) = self.search_digit(shift, (found, above), |_| target, &order, &amount);
         }
         (found, above)
+    }
+
+    /// One step of [`search`](Self::search): the digit from the bit `shift` on. The target is that of
+    /// the sum of the amounts that this step adds up, and is returned.
+    pub(super) fn search_digit(
+        &mut self,
+        shift: Reg<u32>,
+        (found, above): (Reg<u32>, Reg<u64>),
+        target: impl Fn(Reg<u64>) -> Reg<u64>,
+        order: impl Fn(&Self, Reg<u32>, Reg<u32>) -> Reg<u32>,
+        amount: impl Fn(Reg<u32>) -> Reg<u64>,
+    ) -> (Reg<u32>, Reg<u64>, Reg<u64>) {
+        let here = *self;
+        let histogram = here.histogram;
+        histogram.clear();
+        here.team.sync();
+        here.fold((), |(), key, index| {
+            let digit = (order(&here, key, index) - found) >> shift;
+            // Digit 0 needs no sum: it is where the others do not reach the target.
+            if (digit - 1) < DIGITS - 1 {
+                histogram.add(digit, amount(key));
+            }
+        });
+        let (digit, above, target) = histogram.find(&mut self.team, above, target);
+        (found + (digit << shift), above, target)
     }
 }
 

@@ -56,8 +56,13 @@ impl Team {
         words: [Reg<u64>; N],
         combine: impl Fn(Reg<u64>, Reg<u64>) -> Reg<u64>,
     ) -> [Reg<u64>; N] {
+        self.gather(words).map(|of_ctas| of_ctas.into_iter().reduce(&combine).expect("a CTA has words"))
+    }
+
+    /// Each word of each CTA.
+    fn gather<const N: usize>(&mut self, words: [Reg<u64>; N]) -> [Vec<Reg<u64>>; N] {
         assert!(N <= MAX_WORDS as usize, "a CTA exchanges at most that many words");
-        let mut all = words;
+        let mut all = words.map(|word| vec![word]);
         if self.ctas > 1 {
             let set = self.words.at(self.turn * (MAX_WORDS * self.ctas));
             if thread_idx().x < self.ctas {
@@ -69,12 +74,23 @@ impl Team {
             cluster_sync();
             all = std::array::from_fn(|index| {
                 let of_word = set.at(index as u32 * self.ctas);
-                let of_cta = |cta: u32| of_word.at(cta).load();
-                (1..self.ctas).fold(of_cta(0), |all, cta| combine(all, of_cta(cta)))
+                (0..self.ctas).map(|cta| of_word.at(cta).load()).collect::<Vec<_>>()
             });
             self.turn = self.turn ^ 1u32;
         }
         all
+    }
+
+    /// The sums of the values of the CTAs before this one, and of all; the threads of a CTA have the
+    /// same value.
+    pub(super) fn exclusive_sum(&mut self, value: Reg<u64>) -> (Reg<u64>, Reg<u64>) {
+        let (mut before, mut all) = (constant(0u64), constant(0u64));
+        let [of_ctas] = self.gather([value]);
+        for (cta, value) in (0u32..).zip(of_ctas) {
+            before = self.rank.eq(cta).select(all, before);
+            all = all + value;
+        }
+        (before, all)
     }
 
     /// The sums over all threads.

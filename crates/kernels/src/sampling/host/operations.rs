@@ -46,8 +46,9 @@ const STREAMED_ROWS: u32 = 64;
 const STREAMED_VOCABULARY: u32 = 1 << 15;
 /// CTAs of a cluster at most, on Hopper with the non-portable size.
 const MAX_CTAS: u32 = 16;
-/// Shared memory beside the keys: at most 1024 threads with two candidates each, and exchanges.
-const OTHER_SHARED_BYTES: u32 = 20 << 10;
+/// Shared memory beside the keys: at most 1024 threads with two candidates and a sum each, and
+/// exchanges.
+const OTHER_SHARED_BYTES: u32 = 28 << 10;
 
 impl Operations {
     /// A token for each row of logits, (rows, vocabulary): by temperature, top-k, top-p and min-p,
