@@ -15,6 +15,16 @@ use super::problem::WeightFormat;
 /// are immediates.
 const AND_OR: u8 = 0xea;
 
+/// A byte of `low` below one of `high`, twice. Two bytes are joined at a time: instructions of f16x2
+/// take one half of an operand for both.
+#[track_caller]
+fn doubled(low: Reg<u32>, high: u32, byte: u32) -> Reg<u32> {
+    let selector = if byte < 2 { 0x4140u32 } else { 0x4342 };
+    let halves = low.prmt(high, selector).bit_cast::<f16x2>().unpack();
+    let half = halves[byte as usize % 2];
+    Reg::<f16x2>::pack(half, half).bit_cast()
+}
+
 /// What is subtracted from the weights of a group, as a format needs it: pairs of f16.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct ZeroPoint {
@@ -25,16 +35,17 @@ pub(super) struct ZeroPoint {
 }
 
 impl WeightFormat {
-    /// The zero point that is stored as `byte`, or that of a format without.
+    /// The zero point that is a byte of a word, or that of a format without.
     #[track_caller]
-    pub(super) fn zero_point(self, byte: Option<Reg<u32>>) -> ZeroPoint {
-        let (offset, sixteenth) = match (self, byte) {
-            (WeightFormat::Int4, Some(byte)) => {
-                (byte * 0x0001_0001u32 + 0x6400_6400u32, byte * 0x0010_0010u32 + 0xd400_d400u32)
+    pub(super) fn zero_point(self, stored: Option<(Reg<u32>, u32)>) -> ZeroPoint {
+        let (offset, sixteenth) = match (self, stored) {
+            (WeightFormat::Int4, Some((word, byte))) => {
+                (doubled(word, 0x6464_6464, byte), doubled(word << 4u32, 0xd4d4_d4d4, byte))
             }
             (WeightFormat::Int4, None) => (constant(0x6408_6408u32), constant(0xd480_d480u32)),
-            (WeightFormat::Int8, Some(byte)) => {
-                ((byte ^ 0x80u32) * 0x0001_0001u32 + 0x6400_6400u32, constant(0u32))
+            (WeightFormat::Int8, Some((word, byte))) => {
+                let word = word ^ 0x8080_8080u32;
+                (word.prmt(0x6464_6464u32, 0x4040u32 + byte * 0x0101), constant(0u32))
             }
             (WeightFormat::Int8, None) => (constant(0x6480_6480u32), constant(0u32)),
             (WeightFormat::E4m3, _) => (constant(0u32), constant(0u32)),

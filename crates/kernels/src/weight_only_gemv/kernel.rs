@@ -107,8 +107,9 @@ struct Lane {
     copied_row: Reg<u32>,
     copied_chunk: Reg<u32>,
     copied_to: Reg<u32>,
-    /// Row g, and where the lane's first piece of it is in a stage.
+    /// Row g.
     row: Reg<u32>,
+    /// Where the lane begins to read a stage.
     piece: Reg<u32>,
     /// The lane's first unit of vector g.
     x: Shared<u32>,
@@ -344,7 +345,7 @@ struct Widened {
 #[device]
 impl Gemv {
     fn lane<S: RowElement>(&self, inputs: GemvInputs<S>, warp: Reg<u32>, vectors: Vectors) -> Lane {
-        let (lane, words) = (lane_id(), self.piece_words());
+        let lane = lane_id();
         let (copied_row, copied_chunk) = (lane / CHUNKS, lane % CHUNKS);
         let (row, piece) = (lane / 4, lane % 4);
         let chunk = copied_chunk ^ self.swizzle(copied_row);
@@ -366,7 +367,7 @@ impl Gemv {
             copied_chunk,
             copied_to: copied_row * ROW_WORDS + chunk * CHUNK_WORDS,
             row,
-            piece: row * ROW_WORDS + ((self.swizzle(row) * CHUNK_WORDS) ^ (piece * words)),
+            piece: self.piece(lane),
             x: vectors.units.at(vector * self.vector_words() + piece * super::vectors::UNIT_WORDS),
         }
     }
@@ -453,17 +454,15 @@ impl Gemv {
         x: Shared<u32>,
     ) -> [Reg<f32>; 4] {
         let atom = MmaAtom::named(ATOM).expect("an atom of sm_80");
+        let words = self.pieces(from, piece);
         let mut products = [(); 4].map(|()| constant(0f32));
         for group in 0..self.groups_of_block() {
             let mut of_group = [(); 4].map(|()| constant(0f32));
             let zeros = factors.zero_points[group as usize];
             for quad in (0..self.quads_of_group()).map(|quad| group * self.quads_of_group() + quad) {
-                let from = from.at(piece ^ (quad * self.quad_words()));
-                let words = [0, 8].map(|half| {
-                    vector::load_lanes(from.at(half * ROW_WORDS), self.piece_words(), Access::new())
-                });
-                let pairs = [0, 1].map(|half| {
-                    let pairs = words[half].iter().map(|word| self.format.pairs(*word, zeros[half]));
+                let pairs = [0, 1].map(|half: usize| {
+                    let words = words[quad as usize][half].iter();
+                    let pairs = words.map(|word| self.format.pairs(*word, zeros[half]));
                     pairs.flatten().collect::<Vec<_>>()
                 });
                 for unit in 0..self.piece_units() {
@@ -483,6 +482,36 @@ impl Gemv {
         products
     }
 
+    /// The words of the pieces of each quad: of rows g and g + 8.
+    fn pieces(&self, from: Shared<u32>, piece: Reg<u32>) -> Vec<[Vec<Reg<u32>>; 2]> {
+        let at = |quad: u32| from.at(piece ^ (quad * self.quad_words()));
+        let words = |from: Shared<u32>| vector::load_lanes(from, self.piece_words(), Access::new());
+        let mut pieces = vec![];
+        if self.piece_words() == 1 {
+            // A chunk is a quad: a matrix of 8 rows.
+            for quad in (0..self.quads()).step_by(2) {
+                let [low, high, next_low, next_high] = ldmatrix::<u32, 4>(at(quad));
+                pieces.extend([[vec![low], vec![high]], [vec![next_low], vec![next_high]]]);
+            }
+        } else {
+            pieces
+                .extend((0..self.quads()).map(|quad| [0, 8].map(|row| words(at(quad).at(row * ROW_WORDS)))));
+        }
+        pieces
+    }
+
+    /// Where the lane begins to read a stage: its first piece of row g, or its row of the first two
+    /// quads' matrices (of rows 0 to 7 and 8 to 15 each).
+    fn piece(&self, lane: Reg<u32>) -> Reg<u32> {
+        let words = self.piece_words();
+        if words == 1 {
+            let (row, quad) = (lane % TILE, lane / TILE);
+            return row * ROW_WORDS + ((self.swizzle(row) ^ quad) * CHUNK_WORDS);
+        }
+        let (row, piece) = (lane / 4, lane % 4);
+        row * ROW_WORDS + ((self.swizzle(row) * CHUNK_WORDS) ^ (piece * words))
+    }
+
     /// The factors as they are used.
     fn widened<S: RowElement>(&self, factors: &Factors<S>) -> Widened {
         let (mut scales, mut zero_points) = (vec![], vec![]);
@@ -492,10 +521,7 @@ impl Gemv {
         let lanes = scales.len() / factors.scales.len();
         for rows in &factors.zero_points {
             zero_points.extend((0..lanes).map(|lane| {
-                [0, 1].map(|row| {
-                    let byte = (rows[row][lane / 4] >> (lane as u32 % 4 * 8)) & 0xffu32;
-                    self.format.zero_point(Some(byte))
-                })
+                [0, 1].map(|row| self.format.zero_point(Some((rows[row][lane / 4], lane as u32 % 4))))
             }));
         }
         zero_points.resize(scales.len(), [self.format.zero_point(None); 2]);

@@ -48,7 +48,8 @@ pub struct QuantizedWeights<'l, S> {
     pub group: u32,
     /// (n, k / group).
     pub scales: &'l Buffer<S>,
-    /// (n, k / group): a byte each, which weights are less. `None`: as the format says.
+    /// (n, k / group): a byte each, which weights are less, 0 to 15 for int4. `None`: as the format
+    /// says.
     pub zero_points: Option<&'l Buffer<u8>>,
     /// Whether what writes these buffers is complete when the product is launched, as with weights
     /// that a program loads once. The kernel then reads them before its predecessor on the stream
