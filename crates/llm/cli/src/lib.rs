@@ -5,6 +5,7 @@ mod chat;
 mod generate;
 mod load;
 mod model;
+mod save;
 mod score;
 mod serve;
 
@@ -26,6 +27,8 @@ pub enum Command {
     Load(load::Load),
     /// Print the log-probability of each given token.
     Score(score::Score),
+    /// Write a model's weights as safetensors.
+    Save(save::Save),
 }
 
 impl Command {
@@ -41,6 +44,7 @@ impl Command {
             Self::Bench(bench) => bench.run(),
             Self::Load(load) => load.run(),
             Self::Score(score) => score.run(),
+            Self::Save(save) => save.run(),
         }
     }
 }

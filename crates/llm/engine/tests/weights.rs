@@ -167,6 +167,25 @@ fn a_checkpoint_of_qwen3_5_has_the_tokens_and_drafts_of_transformers() {
     }
 }
 
+/// A checkpoint that is written has the tokens and drafts of the one that it was written from.
+#[test]
+fn saved_weights_are_the_same_model() {
+    for model in ["llama", "qwen3_5"] {
+        let saved = tempfile::tempdir().expect("a folder");
+        random(&folder(model)).save(saved.path()).expect("written");
+        let stored = Checkpoint::open(saved.path()).expect("a checkpoint");
+        let drafts = if model == "qwen3_5" { 2 } else { 0 };
+        let load = |checkpoint: &Checkpoint| {
+            let device = Device::named("emu:h200").expect("an emulator");
+            Engine::load(checkpoint, &device, DataType::Bf16, Limits { drafts, ..LIMITS }).expect("a model")
+        };
+        let prompt = &expected(model)[0].prompt;
+        let (tokens, scored) = generate(&mut load(&stored), prompt, 64, 2);
+        let (wanted, of_random) = generate(&mut load(&random(&folder(model))), prompt, 64, 2);
+        assert_eq!((tokens, scored), (wanted, of_random), "{model}");
+    }
+}
+
 /// Every kind of block has the numbers of GGML's own converter for Python, which wrote them beside the blocks.
 #[test]
 fn blocks_of_every_kind_are_dequantized_exactly() {

@@ -4,7 +4,7 @@
 //! compared with what is expected, then on the real one. No memory is taken for a checkpoint that does
 //! not fit.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use warpwright::arch::Capability;
@@ -31,7 +31,8 @@ pub(crate) struct Loader<'l> {
 #[derive(Default)]
 struct Found {
     differences: WeightsError,
-    used: BTreeSet<String>,
+    /// The shapes of tensors that the model needs.
+    used: BTreeMap<String, Vec<usize>>,
     /// Prefixes of tensors that the model does not need.
     ignored: Vec<String>,
     bytes: u64,
@@ -63,6 +64,11 @@ impl<'l> Loader<'l> {
         &self.device
     }
 
+    /// The tensors that the model needs, after a check.
+    pub(crate) fn shapes(&self) -> BTreeMap<String, Vec<usize>> {
+        self.found.as_ref().map(|found| found.used.clone()).unwrap_or_default()
+    }
+
     /// The bytes of all buffers, after a check.
     ///
     /// # Errors
@@ -70,7 +76,7 @@ impl<'l> Loader<'l> {
     pub(crate) fn finish(self) -> Result<u64> {
         let Some(Found { mut differences, used, ignored, bytes }) = self.found else { return Ok(0) };
         let is_ignored = |name: &str| ignored.iter().any(|prefix| name.starts_with(prefix));
-        let extra = self.checkpoint.names().filter(|name| !used.contains(*name) && !is_ignored(name));
+        let extra = self.checkpoint.names().filter(|name| !used.contains_key(*name) && !is_ignored(name));
         differences.extra = extra.map(str::to_owned).collect();
         if differences.is_empty() { Ok(bytes) } else { Err(differences.into()) }
     }
@@ -107,7 +113,7 @@ impl<'l> Loader<'l> {
             }
             Some(_) => {}
         }
-        found.used.insert(name.to_owned());
+        found.used.insert(name.to_owned(), shape.to_vec());
         Ok(None)
     }
 

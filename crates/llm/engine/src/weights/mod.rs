@@ -7,6 +7,7 @@ mod part;
 mod quantize;
 mod random;
 mod safetensors;
+mod save;
 mod tensor;
 
 use std::collections::BTreeMap;
