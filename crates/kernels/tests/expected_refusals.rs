@@ -16,11 +16,15 @@ pub(crate) const REFUSALS: &[Refusal] = &[
     (&["sgemm"], tma_of_part_vectors, "TMA needs sm_90 and n and k that are multiples of 4"),
     (&["sgemm"], tile_of_the_other_algorithm, "algorithm does not have this tile"),
     (&["gemm"], operands_that_do_not_mix, "operands have one type, or one is e4m3 and the other e5m2"),
-    (&["gemm"], block_scales_elsewhere, "block scales need wgmma (sm_90a), and the device is sm_"),
+    (
+        &["gemm"],
+        block_scales_elsewhere,
+        "block scales need the 8-bit floats of sm_89 and later, and the device is sm_",
+    ),
     (
         &["gemm"],
         operands_of_wgmma_before_hopper,
-        "operands need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is sm_80: use bf16 or f16 operands",
+        "operands need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), 8-bit floats sm_89 or later, and the device is sm_80: use bf16 or f16 operands",
     ),
     (
         &["scaled-gemm"],
@@ -120,5 +124,5 @@ fn operands_of_wgmma_before_hopper(workload: &dyn DynWorkload, device: &Device) 
 }
 
 fn block_scales_elsewhere(workload: &dyn DynWorkload, device: &Device) -> bool {
-    text(workload, "scales").ends_with("x128") && device.properties().capability.target != "sm_90a"
+    text(workload, "scales").ends_with("x128") && device.properties().capability.compute_capability < (8, 9)
 }

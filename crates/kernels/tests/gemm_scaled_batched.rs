@@ -16,7 +16,7 @@ use warpwright_kernels::gemm::problem::types::{
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
-use crate::emulated::{blackwell, hopper};
+use crate::emulated::{blackwell, geforce, hopper};
 use crate::matrices::whole;
 use crate::operands::{DeviceOperand, E4M3, GRANULARITIES, Operand, products};
 use crate::products::expect_equal;
@@ -311,7 +311,8 @@ fn every_type_depth_and_order_is_right() -> Outcome {
 #[test]
 fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let schedule = Schedule::Random(3);
-    for device in [hopper(schedule)?.checked()?, blackwell(schedule)?.checked()?] {
+    for device in [hopper(schedule)?, blackwell(schedule)?, geforce(schedule)?] {
+        let device = device.checked()?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         let mut case =
             Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Block), E4M3, f32::NAN)?;

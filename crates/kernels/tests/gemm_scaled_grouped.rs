@@ -16,7 +16,7 @@ use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
-use crate::emulated::{blackwell, hopper};
+use crate::emulated::{blackwell, geforce, hopper};
 use crate::matrices::whole;
 use crate::operands::{E4M3, GRANULARITIES};
 use crate::products::expect_equal;
@@ -148,7 +148,8 @@ fn every_algorithm_is_right() -> Outcome {
 #[test]
 fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
     let schedule = Schedule::Random(3);
-    for device in [hopper(schedule)?.checked()?, blackwell(schedule)?.checked()?] {
+    for device in [hopper(schedule)?, blackwell(schedule)?, geforce(schedule)?] {
+        let device = device.checked()?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         for granularities in [(Row, Block), (Row, Row)] {
             let (mut stored_by_tma, mut stored_from_registers) = (Vec::new(), Vec::new());
@@ -366,7 +367,7 @@ fn refusals_name_the_rule() -> Outcome {
     let words = refused(operations.gemm_grouped(&stream, &mut members(&mut cases)));
     assert_eq!(
         words,
-        "block scales need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is sm_80: scale the operands before the GEMM"
+        "block scales need the 8-bit floats of sm_89 and later, and the device is sm_80: scale the operands before the GEMM"
     );
     Ok(())
 }

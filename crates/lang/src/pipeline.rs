@@ -399,8 +399,8 @@ impl Consumer {
         assign(&mut self.state, PipelineState { stage: self.oldest.duplicate(), parity });
     }
 
-    /// Releases the oldest stage to its producers: the warpgroup, or the
-    /// [warp](PipelineStages::release_by_warps), has read it.
+    /// Releases the oldest stage to its producers: the warpgroup has read it, or the warp
+    /// ([`release_by_warps`](PipelineStages::release_by_warps)).
     #[track_caller]
     pub fn release(&mut self) {
         if self.pipeline.releasing_threads == WARP {

@@ -19,6 +19,7 @@
 //!   mainloop/promotion.rs   its accumulation with block scales
 //!   mainloop/vector_scales.rs  scales of 16 or 32 elements, in tensor memory
 //!   mainloop/mma_sync.rs    Ampere: cp.async, ldmatrix, mma.sync
+//!   mainloop/mma_sync_promotion.rs  8-bit operands, and their block scales
 //!   mainloop/mma_sync_scales.rs  scales of 16 or 32 elements, in registers
 //!   scheduler.rs        work units: data-parallel, stream-K, split-K, grouped
 //!   problems.rs         a tile's problem: extents, operands, coordinates

@@ -3,7 +3,8 @@
 use warpwright::prelude::*;
 
 use super::epilogue::{Coordinate, EpilogueOp, EpilogueParameters, Fused, FusedEpilogue, Origin};
-use super::mainloop::mma_sync::MmaSyncGemm;
+use super::mainloop::mma_sync::{MmaSyncGemm, OperandScales};
+use super::mainloop::mma_sync_promotion::GlobalScales;
 use super::mainloop::tma::TmaGemm;
 use super::problems::{GroupsAlongM, ProblemTable, Problems, StridedBatch};
 use super::store::{AccumulatorTile, TileStore};
@@ -342,7 +343,8 @@ impl<E> MmaSyncKernel<E> {
         let ScaleParameters { a: a_scales, b: b_scales, strides: [a_scale_stride, b_scale_stride] } = scales;
         let gemm = self.fused.gemm;
         if self.batching == Batching::Single {
-            gemm.compute_scaled(a, b, Some([a_scales, b_scales]), &|| *c, (m, n, k), &operation);
+            let scales = OperandScales::Vectors([a_scales, b_scales]);
+            gemm.compute_scaled(a, b, scales, &|| *c, (m, n, k), &operation);
         } else {
             let problem = block_idx().z * grid_dim().y + block_idx().y;
             let start = |stride: Reg<u64>| problem.convert::<u64>() * stride;
@@ -351,7 +353,79 @@ impl<E> MmaSyncKernel<E> {
                 let (a, b, c) = (a.at(start(a_stride)), b.at(start(b_stride)), c.at(origin.element));
                 let scales = [a_scales.at(start(a_scale_stride)), b_scales.at(start(b_scale_stride))];
                 let operation = at_origin(&operation, origin);
-                gemm.compute_scaled(&a, &b, Some(scales), &|| c, (m, n, k), &operation);
+                let scales = OperandScales::Vectors(scales);
+                gemm.compute_scaled(&a, &b, scales, &|| c, (m, n, k), &operation);
+            }
+        }
+    }
+}
+
+/// The block scales of operands of 8 bits: those of a block of k follow those of the one before at
+/// a pitch, and those of one problem those of the one before at a stride.
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+pub(crate) struct BlockScaleParameters {
+    a: Global<f32>,
+    b: Global<f32>,
+    pitches: [Reg<u32>; 2],
+    strides: [Reg<u64>; 2],
+}
+
+impl<E> MmaSyncKernel<E> {
+    /// Of operands of 8 bits, whose rows have `bytes` bytes and whose k counts pairs.
+    #[kernel]
+    pub(crate) fn byte_gemm<C: GemmOutput>(
+        &self,
+        a: &Global<bf16>,
+        b: &Global<bf16>,
+        scales: BlockScaleParameters,
+        c: &mut Global<C>,
+        epilogue: EpilogueParameters<C>,
+        problem: ProblemParameters,
+        bytes: u32,
+        a_stride: u64,
+        b_stride: u64,
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let operation = self.fused.operation(epilogue, *c);
+        let ProblemParameters { extents: [m, n, k, count], c_stride, offsets } = problem;
+        let gemm = self.fused.gemm;
+        let scales_of = |before: Reg<u32>, [a_start, b_start]: [Reg<u64>; 2]| {
+            let BlockScaleParameters { a, b, pitches: [a_pitch, b_pitch], .. } = scales;
+            let of_a = GlobalScales { scales: a.at(a_start), pitch: a_pitch, before };
+            let of_b = GlobalScales { scales: b.at(b_start), pitch: b_pitch, before: constant(0u32) };
+            OperandScales::Blocks([of_a, of_b], bytes)
+        };
+        let of_number = |number: Reg<u32>| scales.strides.map(|stride| number.convert::<u64>() * stride);
+        match self.batching {
+            Batching::Single => {
+                let scales = scales_of(constant(0u32), [constant(0u64); 2]);
+                gemm.compute_scaled(a, b, scales, &|| *c, (m, n, k), &operation);
+            }
+            Batching::Batched => {
+                let problem = block_idx().z * grid_dim().y + block_idx().y;
+                let start = |stride: Reg<u64>| problem.convert::<u64>() * stride;
+                let origin = Origin { row: problem * m, column: problem * n, element: start(c_stride) };
+                if problem < count {
+                    let (a, b, c) = (a.at(start(a_stride)), b.at(start(b_stride)), c.at(origin.element));
+                    let scales = scales_of(constant(0u32), of_number(problem));
+                    let operation = at_origin(&operation, origin);
+                    gemm.compute_scaled(&a, &b, scales, &|| c, (m, n, k), &operation);
+                }
+            }
+            Batching::AlongM => {
+                let group = block_idx().y;
+                let (begin, end) = (offsets.at(group).load(), offsets.at(group + 1).load());
+                let [before, width, depth] = [begin, n, k].map(|value| value.convert::<u64>());
+                let origin = Origin { row: begin, column: group * n, element: before * width };
+                let (a, b) = (a.at(before * depth), b.at(group.convert::<u64>() * b_stride));
+                let m = end - begin;
+                if block_idx().x < gemm.tiles(m, n) {
+                    let rows_of_c = || c.at(offsets.at(group).load().convert::<u64>() * width);
+                    let scales = scales_of(begin, of_number(group));
+                    let operation = at_origin(&operation, origin);
+                    gemm.compute_scaled(&a, &b, scales, &rows_of_c, (m, n, k), &operation);
+                }
             }
         }
     }

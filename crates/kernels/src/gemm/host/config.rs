@@ -139,8 +139,15 @@ const MMA_SYNC_INPUT_BYTES: u32 = 2;
 pub(crate) fn mma_sync_computes(problem: &GemmProblem, capability: &Capability) -> bool {
     match problem.vector_scaling() {
         Some(scaling) => has_scaled_mma_sync(capability) && scaling.is_dense(),
+        None if problem.types.input_bytes() == 1 => multiplies_bytes(capability),
         None => problem.types.input_bytes() == MMA_SYNC_INPUT_BYTES && problem.scales.is_none(),
     }
+}
+
+/// Whether the `mma.sync` kernel multiplies 8-bit floats on GPUs of that capability: those that have
+/// them (PTX ISA, "mma": sm_89), and no faster instruction.
+fn multiplies_bytes(capability: &Capability) -> bool {
+    capability.compute_capability >= (8, 9) && TmaInstruction::of(capability).is_none()
 }
 
 /// Whether `mma.sync` of GPUs of that capability multiplies with scales: sm_120a.
@@ -150,7 +157,7 @@ pub(crate) fn has_scaled_mma_sync(capability: &Capability) -> bool {
 
 /// Whether operands may have block scales on GPUs of that capability.
 pub(crate) fn has_block_scales(capability: &Capability) -> bool {
-    TmaInstruction::of(capability).is_some()
+    TmaInstruction::of(capability).is_some() || multiplies_bytes(capability)
 }
 
 /// Whether GPUs of that capability have `wgmma`.
@@ -169,6 +176,15 @@ const MMA_SYNC_STAGES: [u32; 3] = [4, 3, 6];
 const MMA_SYNC_RASTERS: [u32; 3] = [8, 4, 16];
 
 impl MmaSyncConfiguration {
+    /// The default for a problem: with block scales, a tile whose totals fit in registers beside the
+    /// accumulators.
+    pub fn of(problem: &GemmProblem) -> Self {
+        match problem.scales {
+            None => Self::default(),
+            Some(_) => Self { tile: (128, 64), ..Self::default() },
+        }
+    }
+
     /// The candidates of a search on a GPU of that capability, with the default raster.
     pub fn all(capability: &Capability) -> Vec<Self> {
         let tiles =
@@ -190,8 +206,11 @@ impl MmaSyncConfiguration {
     /// The rule that it breaks.
     fn broken_rule(self, problem: &GemmProblem, capability: &Capability) -> Option<String> {
         if !mma_sync_computes(problem, capability) {
-            let rule =
-                "the mma.sync kernel takes bf16 and f16 operands without block scales: use a wgmma algorithm";
+            let rule = "the mma.sync kernel takes bf16 and f16 operands without block scales, and 8-bit floats on sm_89 and sm_120a: use an algorithm that `--explain` lists";
+            return Some(rule.to_owned());
+        }
+        if problem.scales.is_some() && self.tile == (128, 128) {
+            let rule = "the totals of a tile of 128 x 128 do not fit beside its accumulators: use 64 rows or columns";
             return Some(rule.to_owned());
         }
         let rule = "tiles have 64 or 128 rows and columns, and at least 2 stages that fit shared memory";

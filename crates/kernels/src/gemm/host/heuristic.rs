@@ -104,7 +104,7 @@ fn ordered(
 ) -> Vec<Algorithm> {
     let mut all: Vec<_> = costs.iter().map(|cost| Algorithm::of(cost.configuration)).collect();
     if mma_sync_computes(problem, capability) {
-        let mma_sync = Algorithm::MmaSync(MmaSyncConfiguration::default());
+        let mma_sync = Algorithm::MmaSync(MmaSyncConfiguration::of(problem));
         all.insert(if prefers_mma_sync { 0 } else { all.len() }, mma_sync);
     }
     all

@@ -10,18 +10,21 @@ use warpwright::runtime::{Buffer, Device, DeviceProperties, LaunchCounts, Stream
 use super::config::{Algorithm, Configuration, TmaInstruction, has_scaled_mma_sync, mma_sync_computes};
 use super::cost::Cost;
 use super::heuristic;
-use super::maps::{OperandMaps, Reading, scale_maps};
+use super::maps::{CopyScratch, OperandMaps, Reading, copied, scale_maps};
 use super::tune::{self, Key};
 use crate::gemm::device::epilogue::{Fused, FusedEpilogue};
 use crate::gemm::device::kernel::{Batching, MmaSyncKernel, Tcgen05Kernel, TmaKernel, WgmmaKernel};
-use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
+use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm, pairs};
+use crate::gemm::device::mainloop::mma_sync_promotion::ByteOperands;
 use crate::gemm::device::mainloop::tma::TmaGemm;
+use crate::gemm::device::staging::StagedBatch;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, NUMBERS, PresentArguments};
 use crate::gemm::problem::error::GemmError;
 use crate::gemm::problem::narrow::SCALE_TILE;
+use crate::gemm::problem::scales::Granularity;
 use crate::gemm::problem::types::{GemmOutput, with_operands, with_output, with_scaled_operands, with_type};
-use crate::operations::{Operations, Result, Scratch};
+use crate::operations::{OperationError, Operations, Result, Scratch, both};
 
 /// A GEMM with its buffers, whose types are those of `problem`.
 pub(crate) struct Call<'l, E> {
@@ -211,8 +214,15 @@ const MAX_GRID_ROWS: u32 = 65_535;
 
 /// The `mma.sync` main loop for a problem.
 fn mma_sync_gemm(problem: &GemmProblem, configuration: MmaSyncConfiguration) -> MmaSyncGemm {
+    let GemmProblem { types, scales, along_m: any_row, .. } = *problem;
     match problem.vector_scaling() {
         Some(scaling) => MmaSyncGemm::narrow(problem.batch, scaling, configuration),
+        None if types.input_bytes() == 1 => {
+            let StagedBatch { batch, .. } = StagedBatch::of(problem);
+            let operands = ByteOperands { types: [types.a, types.b], scales, any_row };
+            let gemm = MmaSyncGemm::of_bytes(batch, operands, configuration);
+            MmaSyncGemm { exact: gemm.exact && !any_row, ..gemm }
+        }
         // Groups have any number of rows.
         None if problem.along_m => {
             MmaSyncGemm { exact: false, ..MmaSyncGemm::new(problem.batch.problem.into(), configuration) }
@@ -264,6 +274,9 @@ fn mma_sync<C: GemmOutput, E: FusedEpilogue<C>>(
         };
         return Ok(Plan { ptx, launch: Box::new(launch) });
     }
+    if problem.types.input_bytes() == 1 {
+        return mma_sync_of_bytes::<C, E>(operations, problem, kernel, grid);
+    }
     with_type!(problem.types.a, T in [Bf16 bf16, F16 f16] => {
         let compiled = operations.kernel(kernel, MmaSyncKernel::<E>::gemm::<T, C>)?;
         let ptx = compiled.function().ptx().clone();
@@ -279,6 +292,54 @@ fn mma_sync<C: GemmOutput, E: FusedEpilogue<C>>(
         };
         Ok(Plan { ptx, launch: Box::new(launch) })
     })
+}
+
+/// The same of operands of 8 bits, after copies of those whose k is not contiguous or whose rows do
+/// not begin at multiples of 16 bytes.
+fn mma_sync_of_bytes<C: GemmOutput, E: FusedEpilogue<C>>(
+    operations: &Operations,
+    problem: &GemmProblem,
+    kernel: MmaSyncKernel<E>,
+    grid: [u32; 3],
+) -> Result<Plan> {
+    let compiled = operations.kernel(kernel, MmaSyncKernel::<E>::byte_gemm::<C>)?;
+    let ptx = compiled.function().ptx().clone();
+    let GemmProblem { types, scales: granularities, .. } = *problem;
+    let StagedBatch { batch, copies: [a_copy, b_copy] } = StagedBatch::of(problem);
+    let Batch { problem: Problem { m, n, k, .. }, count, a_stride, b_stride, c_stride } = batch;
+    let own = if problem.along_m { (false, true) } else { batch.own() };
+    let of_operand = |granularity: Option<Granularity>, rows: u32, own: bool| match granularity {
+        None => (0, 0),
+        Some(granularity) => {
+            let (blocks, pitch) = granularity.extents((rows, k));
+            (pitch, if own { u64::from(blocks) * u64::from(pitch) } else { 0 })
+        }
+    };
+    let (a_pitch, a_scales) = of_operand(granularities.map(|(a, _)| a), m, own.0);
+    let (b_pitch, b_scales) = of_operand(granularities.map(|(_, b)| b), n, own.1);
+    let launch = move |operations: &Operations,
+                       stream: &Stream,
+                       buffers: Buffers<'_>,
+                       epilogue: EpilogueValues<'_>| {
+        let Buffers { a, b, c, scales, offsets } = buffers;
+        operations.with_scratch(stream, |[a_scratch, b_scratch]: &mut CopyScratch| {
+            let (a, a_counts) = copied(a_copy, types.a, operations, stream, a, a_scratch)?;
+            let (b, b_counts) = copied(b_copy, types.b, operations, stream, b, b_scratch)?;
+            let counts = operations.with_scratch(stream, |Workspace { nothing, .. }: &mut Workspace| {
+                let nothing = &*nothing.at_least(operations.device(), 1)?;
+                let [of_a, of_b] = scales.unwrap_or([nothing.cast(), nothing.cast()]);
+                let scales =
+                    (of_a.cast::<f32>(), of_b.cast::<f32>(), [a_pitch, b_pitch], [a_scales, b_scales]);
+                let problem = ([m, n, pairs(k), count], c_stride, offsets.unwrap_or(nothing.cast()));
+                let (a, b, c) = (a.cast::<bf16>(), b.cast::<bf16>(), c.cast_mut::<C>());
+                let epilogue = passed::<C>(epilogue, nothing);
+                let arguments = (a, b, scales, c, epilogue, problem, k, a_stride / 2, b_stride / 2);
+                Ok::<_, OperationError>(compiled.launch(stream, grid, arguments)?)
+            })?;
+            Ok(both(both(a_counts, b_counts), counts))
+        })
+    };
+    Ok(Plan { ptx, launch: Box::new(launch) })
 }
 
 /// What all launches of a kernel that TMA feeds share, whatever its types.

@@ -138,14 +138,27 @@ impl ReadOperand {
         operand: &Buffer<u8>,
         scratch: &mut Scratch<u8>,
     ) -> Result<(TensorMap, LaunchCounts)> {
-        let Some(copy) = self.copy else { return Ok((self.maps.of(operand)?, LaunchCounts::default())) };
-        let bytes = copy.length() * self.data_type.bits() as usize / 8;
-        let copied = scratch.at_least(operations.device(), bytes)?;
-        let counts = with_operand!(self.data_type, T => {
-            copy.launch::<T>(operations, stream, operand.cast(), copied.cast_mut())
-        })?;
-        Ok((self.maps.of(copied)?, counts))
+        let (read, counts) = copied(self.copy, self.data_type, operations, stream, operand, scratch)?;
+        Ok((self.maps.of(read)?, counts))
     }
+}
+
+/// The operand, or its copy in `scratch`.
+pub(crate) fn copied<'b>(
+    copy: Option<OperandCopy>,
+    data_type: DataType,
+    operations: &Operations,
+    stream: &Stream,
+    operand: &'b Buffer<u8>,
+    scratch: &'b mut Scratch<u8>,
+) -> Result<(&'b Buffer<u8>, LaunchCounts)> {
+    let Some(copy) = copy else { return Ok((operand, LaunchCounts::default())) };
+    let bytes = copy.length() * data_type.bits() as usize / 8;
+    let copied = scratch.at_least(operations.device(), bytes)?;
+    let counts = with_operand!(data_type, T => {
+        copy.launch::<T>(operations, stream, operand.cast(), copied.cast_mut())
+    })?;
+    Ok((copied, counts))
 }
 
 /// Maps with the row pitch of the copy.

@@ -8,7 +8,7 @@ use warpwright::layout;
 pub enum GemmError {
     /// The device has no kernel for the types.
     #[error(
-        "{types} operands need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is {target}: use bf16 or f16 operands"
+        "{types} operands need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), 8-bit floats sm_89 or later, and the device is {target}: use bf16 or f16 operands"
     )]
     NoTmaInstruction {
         /// The types of A and B.
@@ -18,7 +18,7 @@ pub enum GemmError {
     },
     /// The device has no kernel for block scales.
     #[error(
-        "block scales need wgmma (sm_90a) or tcgen05 (sm_100a, sm_103a), and the device is {target}: scale the operands before the GEMM"
+        "block scales need the 8-bit floats of sm_89 and later, and the device is {target}: scale the operands before the GEMM"
     )]
     NoBlockScales {
         /// The device's architecture.

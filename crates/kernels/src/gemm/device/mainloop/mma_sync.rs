@@ -15,12 +15,13 @@
 //!
 //! Any shape and both layouts of A and B; bounds are checked only if the shape requires it.
 //!
-//! Narrow operands with scales (sm_120a) are moved as elements of 16 bits, two bytes each: `mma.sync`
-//! of all types has the same bytes of a row in the same lanes.
+//! Operands of 8 bits (sm_89 and later), and narrow ones with scales (sm_120a), are moved as elements
+//! of 16 bits, two bytes each: `mma.sync` of all types has the same bytes of a row in the same lanes.
 
 use serde::{Deserialize, Serialize};
 use warpwright::prelude::*;
 
+use super::mma_sync_promotion::{ByteOperands, GlobalScales, PromotedTotals};
 use super::mma_sync_scales::RegisterScales;
 use crate::gemm::device::epilogue::{Coordinate, EpilogueOp};
 use crate::gemm::problem::batching::{Batch, Problem};
@@ -48,6 +49,11 @@ impl Default for MmaSyncConfiguration {
 /// The depth of a stage: rows of 64 bytes, which the swizzle is for.
 pub(crate) const DEPTH: u32 = 32;
 
+/// Pairs of a row of `bytes` bytes, whose copy begins at multiples of 16 bytes.
+pub(crate) fn pairs(bytes: u32) -> u32 {
+    bytes.next_multiple_of(16) / 2
+}
+
 /// C = A·B; A is (m, k), B is (k, n), C is (m, n) and row-major. The accumulators are `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MmaSyncGemm {
@@ -71,6 +77,18 @@ pub struct MmaSyncGemm {
     pub raster: u32,
     /// The types and the scales of narrow operands.
     pub vector_scales: Option<VectorScaling>,
+    /// Operands of 8 bits.
+    pub bytes: Option<ByteOperands>,
+}
+
+/// Scales in global memory.
+pub(crate) enum OperandScales {
+    /// None.
+    None,
+    /// Of narrow operands.
+    Vectors([Global<u32>; 2]),
+    /// Of operands of 8 bits, with the bytes of a row: what follows them is not read.
+    Blocks([GlobalScales; 2], Reg<u32>),
 }
 
 /// Warps of a CTA along m and n.
@@ -103,7 +121,24 @@ impl MmaSyncGemm {
             stages,
             raster,
             vector_scales: None,
+            bytes: None,
         }
+    }
+
+    /// The kernel for a batch of operands of 8 bits, whose k is contiguous and whose rows begin at
+    /// multiples of 16 bytes.
+    pub fn of_bytes(batch: Batch, operands: ByteOperands, configuration: MmaSyncConfiguration) -> Self {
+        let Batch { problem, a_stride, b_stride, .. } = batch;
+        let k = pairs(problem.k);
+        let of_pairs = Batch {
+            problem: Problem { k, ..problem },
+            a_stride: a_stride / 2,
+            b_stride: b_stride / 2,
+            ..batch
+        };
+        let own = Self::new(of_pairs, configuration);
+        let exact = own.exact && problem.k == 2 * k;
+        Self { bytes: Some(operands), exact, ..own }
     }
 
     /// The kernel for a batch of narrow operands, whose k and strides count bytes.
@@ -130,16 +165,16 @@ impl MmaSyncGemm {
         extents: (Reg<u32>, Reg<u32>, Reg<u32>),
         epilogue: &dyn EpilogueOp,
     ) {
-        self.compute_scaled(a, b, None, c, extents, epilogue);
+        self.compute_scaled(a, b, OperandScales::None, c, extents, epilogue);
     }
 
-    /// The same with the scales of narrow operands, of which A and B are pairs of bytes.
+    /// The same with scales, of operands that are pairs of bytes.
     #[device]
     pub(crate) fn compute_scaled<A: MmaSyncOperand, B: MmaSyncOperand, C: GemmOutput>(
         &self,
         a: &Global<A>,
         b: &Global<B>,
-        scales: Option<[Global<u32>; 2]>,
+        scales: OperandScales,
         c: &dyn Fn() -> Global<C>,
         (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
         epilogue: &dyn EpilogueOp,
@@ -168,8 +203,12 @@ impl MmaSyncGemm {
         // Which thread copies and multiplies what.
         let mma = TiledMma::new(A::ATOM, WARPS);
         let part = mma.thread(thread);
-        let a_copy = a.copies(&a_stages, thread, m - row * tile_m, self.exact);
-        let b_copy = b.copies(&b_stages, thread, n - column * tile_n, self.exact);
+        let bytes = match scales {
+            OperandScales::Blocks(_, bytes) => Some(bytes),
+            _ => None,
+        };
+        let a_copy = a.copies(&a_stages, thread, m - row * tile_m, self.exact, bytes);
+        let b_copy = b.copies(&b_stages, thread, n - column * tile_n, self.exact, bytes);
         let a_load = TiledCopy::into_a::<A>(a.matrix_load(), &mma).thread(thread);
         let b_load = TiledCopy::into_b::<B>(b.matrix_load(), &mma).thread(thread);
         let (a_shared, b_shared) = (a_load.source(&a_stages).hoisted(), b_load.source(&b_stages).hoisted());
@@ -179,10 +218,20 @@ impl MmaSyncGemm {
         let mut accumulators: Fragment<f32> = part.c_fragment((tile_m, tile_n));
         accumulators.clear();
 
-        let mut scales = self.vector_scales.zip(scales).map(|(scaling, operands)| {
-            let first = (row * tile_m, column * tile_n);
-            RegisterScales::new(scaling, operands, &part, (tile_m, tile_n), first, k)
-        });
+        let first = (row * tile_m, column * tile_n);
+        let mut promoted = match (self.bytes, &scales) {
+            (Some(ByteOperands { scales: Some(of_both), .. }), OperandScales::Blocks(scales, _)) => {
+                let operands = self.bytes.expect("operands of 8 bits");
+                Some(PromotedTotals::new(self, operands, of_both, *scales, &part, first, (m, n)))
+            }
+            _ => None,
+        };
+        let mut scales = match (self.vector_scales, scales) {
+            (Some(scaling), OperandScales::Vectors(operands)) => {
+                Some(RegisterScales::new(scaling, operands, &part, (tile_m, tile_n), first, k))
+            }
+            _ => None,
+        };
         if let Some(scales) = &mut scales {
             scales.load(constant(0u32));
         }
@@ -213,6 +262,9 @@ impl MmaSyncGemm {
                 scales.advance();
                 scales.load(tile + 1u32);
             }
+            if let Some(promoted) = &mut promoted {
+                promoted.begin(tile);
+            }
             for step in 0..steps {
                 let next = (step + 1) % steps;
                 if next == 0 {
@@ -235,12 +287,21 @@ impl MmaSyncGemm {
                 }
                 let (a_step, b_step) =
                     (a_registers.slice((All, All, step)), b_registers.slice((All, All, step)));
-                match &scales {
-                    None => gemm(&mma, &mut accumulators, &a_step, &b_step),
-                    Some(scales) => scales.multiply(&mma, &mut accumulators, (&a_step, &b_step), step),
+                match (&scales, self.bytes) {
+                    (None, None) => gemm(&mma, &mut accumulators, &a_step, &b_step),
+                    (None, Some(ByteOperands { types, .. })) => {
+                        gemm_bytes(&mma, types, &mut accumulators, &a_step, &b_step);
+                    }
+                    (Some(scales), _) => {
+                        scales.multiply(&mma, &mut accumulators, (&a_step, &b_step), step);
+                    }
                 }
             }
+            if let Some(promoted) = &mut promoted {
+                promoted.end(&mut accumulators, tile, tiles);
+            }
         }
+        let accumulators = promoted.map_or(accumulators, |promoted| promoted.totals);
 
         // Epilogue: each lane's pairs of neighboring columns of the tile of C, in C's type.
         let c = Tensor::with_layout(c(), Layout::new((m, n), (n, 1)));
@@ -354,13 +415,14 @@ impl<T: MmaSyncOperand> Strip<T> {
     }
 
     /// This thread's copies of the strip's tiles to the stages. `rows_left` of the strip are inside
-    /// the matrix; `exact`: all are, and all of every tile's k.
+    /// the matrix; `exact`: all are, and all of every tile's k. Rows may have `bytes` bytes.
     fn copies(
         &self,
         stages: &Tensor<T, SharedSpace>,
         thread: Reg<u32>,
         rows_left: Reg<u32>,
         exact: bool,
+        bytes: Option<Reg<u32>>,
     ) -> StripCopy<T> {
         let (rows, k) = self.tile;
         let vector = self.vector;
@@ -394,6 +456,7 @@ impl<T: MmaSyncOperand> Strip<T> {
             coordinates,
             row_is_inside,
             exact,
+            bytes,
             vector: self.vector,
             depth: k,
         }
@@ -408,6 +471,7 @@ struct StripCopy<T> {
     coordinates: Coordinates,
     row_is_inside: Vec<Reg<bool>>,
     exact: bool,
+    bytes: Option<Reg<u32>>,
     vector: u32,
     depth: u32,
 }
@@ -423,7 +487,16 @@ impl<T: MmaSyncOperand> StripCopy<T> {
             self.copy.copy_elements(&to, &from, |part| (!self.exact).then(|| inside(part)));
         } else {
             let bytes = self.vector * T::BYTES;
-            self.copy.copy_async(&to, &from, |part| (!self.exact).then(|| inside(part).select(bytes, 0u32)));
+            // Of a copy, the bytes before the end of the row.
+            let left = |part: u32| match self.bytes {
+                None => constant(bytes),
+                Some(end) => {
+                    let begin = (tile * self.depth + self.coordinates.column(part)) * T::BYTES;
+                    (end.max(begin) - begin).min(bytes)
+                }
+            };
+            let copied = |part: u32| inside(part).select(left(part), 0u32);
+            self.copy.copy_async(&to, &from, |part| (!self.exact).then(|| copied(part)));
         }
     }
 }
