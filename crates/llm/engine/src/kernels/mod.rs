@@ -7,6 +7,7 @@ pub(crate) mod attention;
 pub(crate) mod delta_rule;
 mod delta_step;
 pub(crate) mod gates;
+pub(crate) mod int4_product;
 pub(crate) mod join;
 pub(crate) mod product;
 pub(crate) mod quantize;

@@ -6,6 +6,7 @@ use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::gemm::problem::scales::Granularity;
 use warpwright_kernels::operations::{Operations, Result, expect_length};
 use warpwright_kernels::overlap::{self, overlaps};
+use warpwright_kernels::rows::RowElement;
 use warpwright_kernels::vector;
 
 use crate::weights::Format;
@@ -126,10 +127,10 @@ impl Dequantize {
             let scale = scales.at(group).load().convert::<f32>();
             let zero = self.format.zero_point(*zero_points, group);
             let values = self.format.numbers(word, zero);
-            let to = numbers.at(at.mul_wide(per_word));
-            for (index, value) in values.iter().enumerate() {
-                to.at(index as u32).store((*value * scale).convert::<bf16>());
-            }
+            let scaled: Vec<Reg<f32>> = values.iter().map(|value| *value * scale).collect();
+            let pairs: Vec<Reg<u32>> = scaled.chunks(2).map(bf16::narrow).collect();
+            let to = numbers.at(at.mul_wide(per_word)).cast::<u32>();
+            vector::store_lanes(to, &pairs, Access::new());
         }
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! a few rows               GEMV of the library, which reads the weights once for each 8 rows
 //! more rows, fp8, sm_90a   x is quantized, too; GEMM with block scales of the library
+//! up to 128, int4, sm_90a  the engine's own kernel, by the tensor cores
 //! more rows otherwise      the weights are dequantized for a GEMM in bf16
 //! experts of rows          the engine's own kernel; of many rows, the weights are dequantized
 //! ```
@@ -16,6 +17,7 @@ use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
 use super::Pass;
 use crate::error::Result;
+use crate::kernels::int4_product::{self, Int4Weights};
 use crate::kernels::quantize::{Dequantize, QuantizeRows};
 use crate::kernels::quantized_experts::{ExpertWeights, quantized_expert_product};
 use crate::number::Number;
@@ -124,9 +126,15 @@ impl Quantized {
     ) -> Result<()> {
         let rows = (x.len() / self.k as usize) as u32;
         let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
-        let few = if self.format == Format::Fp8 && has_wgmma { 8 } else { FEW_ROWS_OF_INT4 };
+        let by_int4 = self.format == Format::Int4 && int4_product::takes(pass.operations, rows, self.k);
+        let few = if (self.format == Format::Fp8 && has_wgmma) || by_int4 { 8 } else { FEW_ROWS_OF_INT4 };
         if rows <= few {
             return self.multiply_few(pass, x, (y, adds));
+        }
+        if by_int4 {
+            let Self { n, k, weights, scales, zero_points, .. } = self;
+            let weights = Int4Weights { n: *n, k: *k, weights, scales, zero_points };
+            return Ok(int4_product::int4_product(pass.on(), weights, x, (y, adds))?);
         }
         let beta = if adds { 1.0 } else { 0.0 };
         let gemm = Gemm::new(rows, self.n, self.k).beta(beta);
