@@ -28,6 +28,7 @@
 //!   reduction.rs        parts of split tiles, through a workspace
 //!   cluster_split.rs    parts of split tiles, through a cluster's shared memory
 //!   staging.rs          copies of operands that TMA cannot read
+//!   unpack.rs           copies of operands of 6 bits with a byte an element
 //!   quantize.rs         matrices to MXFP8, MXFP6, MXFP4 and NVFP4
 //!   kernel.rs           the kernels' entries
 //! host/               what decides and launches

@@ -49,7 +49,7 @@ impl<E> Gemm<'_, E> {
 
 impl Operations {
     /// Computes a GEMM of operands with a scale for every 16 or 32 elements along k, on Blackwell: by
-    /// `tcgen05.mma`, or on GeForce GPUs by `mma.sync`, which has no MXFP6.
+    /// `tcgen05.mma`, or on GeForce GPUs by `mma.sync`.
     ///
     /// A is (m, k) and B (k, n) column-major: k is contiguous in both. In a batch the scales of
     /// each A and B follow those of the one before. The scales of NVFP4 tensors are the product

@@ -11,3 +11,4 @@ pub mod schedule;
 pub(crate) mod scheduler;
 pub(crate) mod staging;
 pub(crate) mod store;
+pub(crate) mod unpack;

@@ -138,7 +138,7 @@ const MMA_SYNC_INPUT_BYTES: u32 = 2;
 /// Whether the `mma.sync` kernel has the problem's types and scales on GPUs of that capability.
 pub(crate) fn mma_sync_computes(problem: &GemmProblem, capability: &Capability) -> bool {
     match problem.vector_scaling() {
-        Some(scaling) => has_scaled_mma_sync(capability) && scaling.is_dense(),
+        Some(_) => has_scaled_mma_sync(capability),
         None if problem.types.input_bytes() == 1 => multiplies_bytes(capability),
         None => problem.types.input_bytes() == MMA_SYNC_INPUT_BYTES && problem.scales.is_none(),
     }

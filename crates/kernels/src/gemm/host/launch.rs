@@ -7,7 +7,7 @@ use warpwright::arch::Capability;
 use warpwright::prelude::bf16;
 use warpwright::runtime::{Buffer, Device, DeviceProperties, LaunchCounts, Stream, TensorMap, TileMaps};
 
-use super::config::{Algorithm, Configuration, TmaInstruction, has_scaled_mma_sync, mma_sync_computes};
+use super::config::{Algorithm, Configuration, TmaInstruction, mma_sync_computes};
 use super::cost::Cost;
 use super::heuristic;
 use super::maps::{CopyScratch, OperandMaps, Reading, copied, scale_maps};
@@ -18,10 +18,11 @@ use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm,
 use crate::gemm::device::mainloop::mma_sync_promotion::ByteOperands;
 use crate::gemm::device::mainloop::tma::TmaGemm;
 use crate::gemm::device::staging::StagedBatch;
+use crate::gemm::device::unpack::UnpackedOperand;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::{EpilogueValues, LinearParts, NUMBERS, PresentArguments};
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::narrow::SCALE_TILE;
+use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
 use crate::gemm::problem::scales::Granularity;
 use crate::gemm::problem::types::{GemmOutput, with_operands, with_output, with_scaled_operands, with_type};
 use crate::operations::{OperationError, Operations, Result, Scratch, both};
@@ -99,9 +100,6 @@ pub(crate) fn expect_kernel(problem: &GemmProblem, capability: &Capability) -> R
     let by_tma = TmaInstruction::of(capability).is_some_and(|instruction| instruction.scales(problem));
     match by_tma || mma_sync_computes(problem, capability) {
         true => Ok(()),
-        false if has_scaled_mma_sync(capability) && problem.vector_scales.is_some() => {
-            Err(GemmError::NoUnpacking { target })
-        }
         false if problem.vector_scales.is_some() => Err(GemmError::NoVectorScales { target }),
         false if problem.scales.is_some() => Err(GemmError::NoBlockScales { target }),
         false => Err(GemmError::NoTmaInstruction { types: problem.types.inputs(), target }),
@@ -244,35 +242,7 @@ fn mma_sync<C: GemmOutput, E: FusedEpilogue<C>>(
     let grid = [tiles, count.div_ceil(layers), layers];
     let kernel = MmaSyncKernel { fused, batching: Batching::of(problem) };
     if let Some(scaling) = problem.vector_scaling() {
-        let compiled = operations.kernel(kernel, MmaSyncKernel::<E>::scaled_gemm::<C>)?;
-        let ptx = compiled.function().ptx().clone();
-        let own = problem.batch.own();
-        let stride = |own: bool, rows: u32| match own {
-            true => u64::from(rows.div_ceil(SCALE_TILE.0) * SCALE_TILE.0) * u64::from(scaling.tiles(k)),
-            false => 0,
-        };
-        let scale_strides = [stride(own.0, m), stride(own.1, n)];
-        let launch = move |operations: &Operations,
-                           stream: &Stream,
-                           buffers: Buffers<'_>,
-                           epilogue: EpilogueValues<'_>| {
-            operations.with_scratch(stream, |Workspace { nothing, .. }: &mut Workspace| {
-                let nothing = &*nothing.at_least(operations.device(), 1)?;
-                let Buffers { a, b, c, scales, .. } = buffers;
-                let [a_scales, b_scales] = scales.expect("the operands have scales");
-                let scales = (a_scales.cast::<u32>(), b_scales.cast::<u32>(), scale_strides);
-                // Pairs of bytes.
-                let problem = ([m, n, k / 2, count], c_stride, nothing.cast::<u32>());
-                let (a, b, c) = (a.cast::<bf16>(), b.cast::<bf16>(), c.cast_mut::<C>());
-                let epilogue = passed::<C>(epilogue, nothing);
-                Ok(compiled.launch(
-                    stream,
-                    grid,
-                    (a, b, scales, c, epilogue, problem, a_stride / 2, b_stride / 2),
-                )?)
-            })
-        };
-        return Ok(Plan { ptx, launch: Box::new(launch) });
+        return mma_sync_of_narrow::<C, E>(operations, problem, scaling, kernel, grid);
     }
     if problem.types.input_bytes() == 1 {
         return mma_sync_of_bytes::<C, E>(operations, problem, kernel, grid);
@@ -292,6 +262,60 @@ fn mma_sync<C: GemmOutput, E: FusedEpilogue<C>>(
         };
         Ok(Plan { ptx, launch: Box::new(launch) })
     })
+}
+
+/// The same of narrow operands with scales, after copies of those of 6 bits.
+fn mma_sync_of_narrow<C: GemmOutput, E: FusedEpilogue<C>>(
+    operations: &Operations,
+    problem: &GemmProblem,
+    scaling: VectorScaling,
+    kernel: MmaSyncKernel<E>,
+    grid: [u32; 3],
+) -> Result<Plan> {
+    let compiled = operations.kernel(kernel, MmaSyncKernel::<E>::scaled_gemm::<C>)?;
+    let ptx = compiled.function().ptx().clone();
+    let Batch { problem: Problem { m, n, k, .. }, count, a_stride, b_stride, c_stride } = problem.batch;
+    let own = problem.batch.own();
+    let stride = |own: bool, rows: u32| match own {
+        true => u64::from(rows.div_ceil(SCALE_TILE.0) * SCALE_TILE.0) * u64::from(scaling.tiles(k)),
+        false => 0,
+    };
+    let scale_strides = [stride(own.0, m), stride(own.1, n)];
+    let [(a_count, _), (b_count, _)] = problem.batch.matrices();
+    let a_copy = UnpackedOperand::of(scaling, scaling.a, (m, k), a_count);
+    let b_copy = UnpackedOperand::of(scaling, scaling.b, (n, k), b_count);
+    let step = |copy: &Option<UnpackedOperand>, own: bool, rows: u32, stride: u64| match copy {
+        Some(_) if own => u64::from(rows) * u64::from(k),
+        _ => stride,
+    };
+    let (a_stride, b_stride) = (step(&a_copy, own.0, m, a_stride), step(&b_copy, own.1, n, b_stride));
+    let launch = move |operations: &Operations,
+                       stream: &Stream,
+                       buffers: Buffers<'_>,
+                       epilogue: EpilogueValues<'_>| {
+        let Buffers { a, b, c, scales, .. } = buffers;
+        let [a_scales, b_scales] = scales.expect("the operands have scales");
+        operations.with_scratch(stream, |[a_scratch, b_scratch]: &mut CopyScratch| {
+            let read = |copy: Option<UnpackedOperand>, operand, scratch| match copy {
+                None => Ok((operand, LaunchCounts::default())),
+                Some(copy) => copy.launch(operations, stream, operand, scratch),
+            };
+            let (a, a_counts) = read(a_copy, a, a_scratch)?;
+            let (b, b_counts) = read(b_copy, b, b_scratch)?;
+            let counts = operations.with_scratch(stream, |Workspace { nothing, .. }: &mut Workspace| {
+                let nothing = &*nothing.at_least(operations.device(), 1)?;
+                let scales = (a_scales.cast::<u32>(), b_scales.cast::<u32>(), scale_strides);
+                // Pairs of bytes.
+                let problem = ([m, n, k / 2, count], c_stride, nothing.cast::<u32>());
+                let (a, b, c) = (a.cast::<bf16>(), b.cast::<bf16>(), c.cast_mut::<C>());
+                let epilogue = passed::<C>(epilogue, nothing);
+                let arguments = (a, b, scales, c, epilogue, problem, a_stride / 2, b_stride / 2);
+                Ok::<_, OperationError>(compiled.launch(stream, grid, arguments)?)
+            })?;
+            Ok(both(both(a_counts, b_counts), counts))
+        })
+    };
+    Ok(Plan { ptx, launch: Box::new(launch) })
 }
 
 /// The same of operands of 8 bits, after copies of those whose k is not contiguous or whose rows do

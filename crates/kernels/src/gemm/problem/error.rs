@@ -32,12 +32,6 @@ pub enum GemmError {
         /// The device's architecture.
         target: &'static str,
     },
-    /// The device has no kernel for elements that are unpacked.
-    #[error("MXFP6 needs tcgen05 (sm_100a, sm_103a), and the device is {target}: use MXFP8 or MXFP4")]
-    NoUnpacking {
-        /// The device's architecture.
-        target: &'static str,
-    },
     /// A batch of narrow operands with gaps.
     #[error(
         "MXFP8, MXFP6, MXFP4 and NVFP4 operands of a batch have no gaps: remove `strides`, or share one operand"

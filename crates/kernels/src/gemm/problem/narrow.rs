@@ -89,12 +89,6 @@ impl VectorScaling {
         bytes.div_ceil(self.bytes_of_tile())
     }
 
-    /// Whether `mma.sync` multiplies them with scales (sm_120a): shared memory has no gaps between
-    /// elements.
-    pub(crate) fn is_dense(self) -> bool {
-        self.is_packed() || [self.a, self.b].iter().all(|data_type| data_type.bits() == 8)
-    }
-
     /// The extent along k of a row in global memory, for a k of `bytes` bytes of shared memory.
     pub(crate) fn row(self, bytes: u32, data_type: DataType) -> u32 {
         if self.is_packed() { bytes } else { padded_row(bytes, data_type) }
