@@ -37,11 +37,6 @@ impl Decode {
     }
 }
 
-/// Whether a chunk is one token whose successor is sampled.
-pub(super) fn is_decode(chunk: &Chunk) -> bool {
-    chunk.tokens.len() == 1 && chunk.score.is_none() && chunk.sampling.is_some()
-}
-
 impl<T: Number> ModelExecutor<T> {
     /// Starts a decode.
     pub(super) fn decode(&mut self, shape: Shape, chunks: &[Chunk]) -> Result<Pending> {

@@ -21,11 +21,10 @@ use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sampling::{PARAMETER_WORDS, SamplingBuffers, SamplingParameters};
 use warpwright_llm_step::{Capacity, Chunk, Output, Slot, Step, Token, Tokens};
 
-use super::decode::is_decode;
+use super::chunks::{is_decode, some_of};
 use super::drafting::Drafting;
 use super::drawing::Drawing;
 use super::logits::{is_on_host, parameters};
-use super::mixed::parts_of;
 use super::{Model, ModelExecutor, Pending};
 use crate::error::{EngineError, Result};
 use crate::kernels::speculation::{Accepted, PADDING, Rows, Sequences, Speculation};
@@ -174,10 +173,10 @@ impl<T: Number> ModelExecutor<T> {
             (0..chunks.len()).partition(|at| is_verified(&chunks[*at]));
         let mut parts = [(answers, Pending::default()), (others, Pending::default())];
         if !parts[0].0.is_empty() {
-            parts[0].1 = self.verify(&parts_of(chunks, &parts[0].0))?;
+            parts[0].1 = self.verify(&some_of(chunks, &parts[0].0))?;
         }
         if !parts[1].0.is_empty() {
-            let of_others = parts_of(chunks, &parts[1].0);
+            let of_others = some_of(chunks, &parts[1].0);
             let of_others = of_others.into_iter().map(|chunk| self.at_known_position(chunk));
             parts[1].1 = self.together(&of_others.collect::<Result<Vec<_>>>()?)?;
         }

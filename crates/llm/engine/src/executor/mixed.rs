@@ -2,7 +2,8 @@
 
 use warpwright_llm_step::{Chunk, Output};
 
-use super::{ModelExecutor, Pending, decode, kept_batch, logits};
+use super::chunks::{is_decode, some_of};
+use super::{ModelExecutor, Pending, kept_batch, logits};
 use crate::error::Result;
 use crate::layers::Shape;
 use crate::number::Number;
@@ -15,14 +16,14 @@ const MANY_DECODES: usize = 32;
 impl<T: Number> ModelExecutor<T> {
     /// A step with prompts, and perhaps decodes.
     pub(super) fn mixed(&mut self, chunks: &[Chunk]) -> Result<Pending> {
-        let is_decode = |at: &usize| decode::is_decode(&chunks[*at]);
-        let (decodes, prompts): (Vec<usize>, Vec<usize>) = (0..chunks.len()).partition(is_decode);
+        let (decodes, prompts): (Vec<usize>, Vec<usize>) =
+            (0..chunks.len()).partition(|at| is_decode(&chunks[*at]));
         if decodes.len() < MANY_DECODES || prompts.is_empty() {
             return self.together(chunks);
         }
-        let of_decodes = parts_of(chunks, &decodes);
+        let of_decodes = some_of(chunks, &decodes);
         let of_decodes = self.decode(Shape::of(&of_decodes, self.capacity.page_tokens), &of_decodes)?;
-        let of_prompts = self.together(&parts_of(chunks, &prompts))?;
+        let of_prompts = self.together(&some_of(chunks, &prompts))?;
         Ok(Pending::of_parts(chunks.len(), [(decodes, of_decodes), (prompts, of_prompts)]))
     }
 
@@ -46,9 +47,4 @@ impl<T: Number> ModelExecutor<T> {
         }
         Ok(pending)
     }
-}
-
-/// Some of the chunks.
-pub(super) fn parts_of(chunks: &[Chunk], indices: &[usize]) -> Vec<Chunk> {
-    indices.iter().map(|at| chunks[*at].clone()).collect()
 }

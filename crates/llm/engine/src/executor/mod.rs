@@ -1,6 +1,7 @@
 //! The executor: steps of a scheduler on a device.
 
 mod check;
+mod chunks;
 mod decode;
 mod drafting;
 mod drafts;
@@ -302,7 +303,7 @@ impl<T: Number> ModelExecutor<T> {
             return self.speculate(&step.chunks);
         }
         let shape = Shape::of(&step.chunks, self.capacity.page_tokens);
-        if shape.is_decode() && step.chunks.iter().all(decode::is_decode) {
+        if shape.is_decode() && step.chunks.iter().all(chunks::is_decode) {
             return self.decode(shape, &step.chunks);
         }
         self.mixed(&step.chunks)
