@@ -10,19 +10,23 @@ use crate::error::Result;
 pub(crate) struct Upload<T: Storable> {
     host: HostBuffer<T>,
     device: Buffer<T>,
+    /// Whether the device has what the host has.
+    is_copied: bool,
 }
 
 impl<T: Storable + PartialEq> Upload<T> {
-    /// Zeros.
+    /// Anything. To write zeros would wait for the device.
     pub(crate) fn new(device: &Device, length: usize) -> Result<Self> {
-        Ok(Self { host: device.host_buffer(length)?, device: device.zeros(length)? })
+        let (host, device) = (device.host_buffer(length)?, device.uninitialized(length)?);
+        Ok(Self { host, device, is_copied: false })
     }
 
     /// The numbers for later work on the stream. Nothing is copied if they are the same as before.
     pub(crate) fn set(&mut self, stream: &Stream, numbers: &[T]) -> Result<()> {
-        if self.host.as_slice()? != numbers {
+        if !self.is_copied || self.host.as_slice()? != numbers {
             self.host.as_mut_slice()?.copy_from_slice(numbers);
             stream.copy_to_device(&mut self.device, &mut self.host)?;
+            self.is_copied = true;
         }
         Ok(())
     }

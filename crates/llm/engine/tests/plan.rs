@@ -5,7 +5,7 @@ use std::path::Path;
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_engine::{DataType, DecodePlan, Engine, OperationCost};
+use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits, OperationCost};
 use warpwright_llm_step::{Chunk, Tokens};
 
 use crate::fixtures::{LIMITS, chunk, folder, generate, greedy, random, step};
@@ -64,21 +64,33 @@ fn a_device_of_two_reads_half_of_the_bytes() {
     assert_eq!(refused.to_string(), "the model's configuration: 16 heads cannot be divided among 3 ranks");
 }
 
+/// 24,576 rows of three experts each are more than the CTAs of a grid along y.
+#[test]
+fn experts_of_more_rows_than_a_grid_has_are_launched() {
+    for data_type in [DataType::F32, DataType::Bf16, DataType::Int4] {
+        let plan = DecodePlan::new(&random(&folder("qwen3_5_moe")), data_type, 22_000, 16).expect("a plan");
+        let of_experts = |operation: &&OperationCost| operation.name.starts_with("experts.");
+        assert_eq!(plan.operations.iter().filter(of_experts).count(), 2, "{:?}", plan.operations);
+    }
+}
+
 /// Launches that overlap the one before them touch what it uses only after they have waited: a prompt, its
-/// answer, and decodes of four sequences.
+/// answer, and decodes of four sequences, of one token or with drafts.
 #[test]
 fn steps_check_clean() {
     let device = Device::with_schedule("emu:h200", Schedule::Random(3)).and_then(Device::checked);
     let device = device.expect("an emulator with checkers");
-    for (model, data_type) in [
-        ("qwen3_5", DataType::F32),
-        ("qwen3_5", DataType::Bf16),
-        ("qwen3_5", DataType::Int4),
-        ("qwen3_5_moe", DataType::Bf16),
-        ("qwen3", DataType::Bf16),
-        ("llama", DataType::Fp8),
+    for (model, data_type, drafts) in [
+        ("qwen3_5", DataType::F32, 0),
+        ("qwen3_5", DataType::Bf16, 0),
+        ("qwen3_5", DataType::Bf16, 2),
+        ("qwen3_5", DataType::Int4, 0),
+        ("qwen3_5_moe", DataType::Bf16, 0),
+        ("qwen3", DataType::Bf16, 0),
+        ("llama", DataType::Fp8, 0),
     ] {
-        let mut engine = Engine::load(&random(&folder(model)), &device, data_type, LIMITS).expect("a model");
+        let limits = Limits { drafts, ..LIMITS };
+        let mut engine = Engine::load(&random(&folder(model)), &device, data_type, limits).expect("a model");
         let prompt = [1, 2, 3, 4, 5, 6, 7, 8];
         let (sampled, _) = generate(&mut engine, &prompt, 64, 3);
         assert_eq!(sampled.len(), 3);
@@ -88,9 +100,10 @@ fn steps_check_clean() {
             step(&mut engine, vec![first]);
         }
         for token in 0..2 {
-            let position = prompt.len() as u32 + token;
+            let position = prompt.len() as u32 + token * (1 + drafts);
             let next = |sequence| chunk(sequence, position, Tokens::Last);
-            let chunks = (0..4).map(|at| Chunk { sampling: Some(greedy()), ..next(at) }).collect();
+            let chunks =
+                (0..4).map(|at| Chunk { sampling: Some(greedy()), draft: drafts, ..next(at) }).collect();
             assert_eq!(step(&mut engine, chunks).len(), 4);
         }
     }

@@ -125,6 +125,8 @@ impl DeltaKernel {
         }
         let SlotDeltaRule { key_heads, value_heads, key_dim, value_dim, .. } = self.rule;
         let (sequence, thread) = (block_idx().y, thread_idx().x);
+        // The predecessor may write how many tokens count.
+        overlap::wait(self.overlaps);
         let (start, end) = sequences.tokens(sequence);
         // Threads without a column, or without an element of a key, have the last one, which they do not store.
         let (is_mine, is_of_key) = (thread.lt(value_dim), thread.lt(key_dim));
@@ -152,7 +154,6 @@ impl DeltaKernel {
                     head * value_dim + column + 2 * key_heads * key_dim,
                 ];
                 let filters = columns.map(|column| self.rule.filter(conv.weights, column));
-                overlap::wait(self.overlaps);
                 let mut s: Vec<Reg<f32>> = (0..key_dim)
                     .map(|row| has_zeros.select(constant(0f32), before.at(row * value_dim).load()))
                     .collect();
