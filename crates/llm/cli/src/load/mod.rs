@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! requests    the first of each client, in the middle of their answers | others, from their beginning
-//! measured                 from the first token of the last one of those to the last start of a request
+//! measured    from when all of those, and then all that were sent until then, have a token
 //! ```
 
 mod figures;
@@ -34,7 +34,7 @@ use lengths::{Lengths, Random};
 
 /// Times answers that run together, in a steady state. Lengths are log-normal, with the means and the
 /// spread of conversations in ShareGPT. The first request of each client is in the middle of its answer, and
-/// the measurement begins when all of those have a token.
+/// the measurement begins when all of those, and all that were sent until then, have a token.
 #[derive(Debug, Args)]
 pub struct Load {
     #[command(flatten)]
@@ -114,9 +114,7 @@ impl Load {
         let timed = runtime.block_on(self.send_all(&router, vocabulary, lengths))?;
         let during = self.steady(&timed, begin);
         if during.is_empty() {
-            bail!(
-                "the load ended before each of the first requests had a token: give more --seconds or --requests"
-            );
+            bail!("the load ended before a steady state: give more --seconds or --requests");
         }
         let preemptions = service.status().counts.preemptions;
         let figures = Figures::new(&timed, (begin, during), preemptions, lengths.means());
@@ -146,18 +144,21 @@ impl Load {
         self.requests > self.concurrent
     }
 
-    /// The time in which `concurrent` requests run: from when each of the first ones has a token to the end, or to
-    /// when no request is left to follow one that ends.
+    /// The time in which `concurrent` requests run: from when each of the first ones has a token, and then each that
+    /// was sent until then, because they have waited longer than others will; to the end, or to when no request is
+    /// left to follow one that ends.
     fn steady(&self, timed: &[Timed], begin: Instant) -> Range<Instant> {
         let end = self.seconds.map(|seconds| begin + Duration::from_secs_f64(seconds));
         let end = end.map_or_else(Instant::now, |end| end.min(Instant::now()));
         if !self.has_steady_state() {
             return begin..end;
         }
-        let is_first = |one: &&Timed| one.number < self.concurrent;
-        let first_tokens =
-            timed.iter().filter(is_first).map(|one| one.tokens.first().copied().unwrap_or(end));
-        let start = first_tokens.max().unwrap_or(begin);
+        let all_have_tokens = |is_counted: &dyn Fn(&Timed) -> bool| {
+            let counted = timed.iter().filter(|one| is_counted(one));
+            counted.map(|one| one.tokens.first().copied().unwrap_or(end)).max().unwrap_or(begin)
+        };
+        let first = all_have_tokens(&|one| one.number < self.concurrent);
+        let start = all_have_tokens(&|one| one.begin < first);
         let last = timed.iter().find(|one| one.number + 1 == self.requests).map_or(end, |one| one.begin);
         start..last.max(start).min(end)
     }
