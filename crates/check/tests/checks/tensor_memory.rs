@@ -211,6 +211,17 @@ fn cells_are_kept_until_the_commit_of_their_user() {
     }
 }
 
+/// What `tcgen05.cp` reads, such as scales in a stage, is kept until its commit.
+#[test]
+fn copied_scales_are_kept_until_the_commit() {
+    let (_, copy) = USERS[5];
+    let start = [ALLOCATE, FILL, PROXY, SYNC, copy, COMMIT];
+    let whole = |parts: &[&str]| body(&[&start[..], parts, &[FREE]].concat());
+    let write = "st.shared.u32 [%own], %tid;";
+    clean(&whole(&[WAIT, write]), FOUR_WARPS);
+    found(&whole(&[write, WAIT]), FOUR_WARPS, InFlight, ["st.shared", "tcgen05.cp"]);
+}
+
 /// All rows of the first sixteen columns.
 const WRITE_ALL: &str = "mov.u32 %r3, 0; tcgen05.st.sync.aligned.32x32b.x16.b32
     [%r2], {%r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3, %r3};";
