@@ -72,6 +72,7 @@ fn decodes_are_right() {
             "delta-rule-decode --key-heads 2 --value-heads 2",
             "delta-rule-decode --key-heads 2 --value-heads 6 --sequences 1",
             "delta-rule-decode --state bf16",
+            "delta-rule-decode --sequences 2 --settled-states true",
         ] {
             run(&SUITE, &device, command);
         }

@@ -45,6 +45,10 @@ pub struct Decode {
     /// Whether CTAs fetch what they load into L2 before the predecessor ends: where all of them are
     /// resident by then.
     pub prefetch: bool,
+    /// Whether what writes the states is complete when the kernel is launched, as where the layers of a
+    /// step have states of their own, and steps end with a synchronization. It then loads them before
+    /// its predecessor ends.
+    pub settled_states: bool,
 }
 
 /// Threads that an SM has registers for, 80 of them each.
@@ -56,7 +60,8 @@ impl Decode {
     /// The fastest shape on an H200, fitted to a device of those properties.
     pub fn new(heads: Heads, sequences: u32, device: &DeviceProperties) -> Self {
         let dependent_launch = device.capability.compute_capability >= (9, 0);
-        let decode = Self { heads, columns: 64, rows: 8, dependent_launch, prefetch: false };
+        let (prefetch, settled_states) = (false, false);
+        let decode = Self { heads, columns: 64, rows: 8, dependent_launch, prefetch, settled_states };
         if decode.ctas(sequences) >= 2 * u64::from(device.sm_count) {
             return decode;
         }
@@ -123,11 +128,21 @@ impl Decode {
         let key_head = head / self.heads.values_per_key();
         let (q, k) = (token.at(key_head * HEAD + row), token.at((key_head + self.heads.keys) * HEAD + row));
         let v = token.at((head + 2 * self.heads.keys) * HEAD + column);
+        let load_state = || -> Vec<Vec<Reg<u32>>> {
+            let row = |i: u32| vector::load_lanes(state.at(i * HEAD).cast::<u32>(), 4, Access::new());
+            (0..self.rows).map(row).collect()
+        };
+        let mut before = vec![];
+        if self.settled_states {
+            before = load_state();
+        }
         if self.dependent_launch {
             // A prefetch reads nothing, so it need not wait for what the predecessor writes.
             if self.prefetch {
-                for i in 0..self.rows {
-                    state.at(i * HEAD).prefetch_l2();
+                if !self.settled_states {
+                    for i in 0..self.rows {
+                        state.at(i * HEAD).prefetch_l2();
+                    }
                 }
                 for vector in [q, k, v] {
                     vector.prefetch_l2();
@@ -137,9 +152,9 @@ impl Decode {
         }
 
         // Everything that is loaded, at once.
-        let before: Vec<Vec<Reg<u32>>> = (0..self.rows)
-            .map(|i| vector::load_lanes(state.at(i * HEAD).cast::<u32>(), 4, Access::new()))
-            .collect();
+        if !self.settled_states {
+            before = load_state();
+        }
         let (q, k) = (self.vector(q), self.vector(k));
         let v = vector::load_lanes(v.cast::<u32>(), lanes / 2, Access::new());
         let v = widen::<bf16>(v);

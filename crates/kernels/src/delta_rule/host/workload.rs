@@ -59,6 +59,9 @@ pub(crate) struct DeltaRuleDecodeWorkload {
     /// Rows of the state of a thread.
     #[option(search = [4, 8, 16])]
     thread_rows: Option<u32>,
+    /// Take the states for complete, and load them before the predecessor ends: with `bench --unchecked`,
+    /// whose launches have buffers of their own in turn.
+    settled_states: bool,
 }
 
 /// Inputs and results of a decode, and how often it was launched on them: each launch continues
@@ -81,6 +84,7 @@ impl DeltaRuleDecodeWorkload {
         let decode = Decode {
             columns: self.cta_columns.unwrap_or(decode.columns),
             rows: self.thread_rows.unwrap_or(decode.rows),
+            settled_states: self.settled_states,
             ..decode
         };
         let length = sequences as usize * heads.state();
