@@ -28,6 +28,9 @@ pub(super) struct Keys<M: KeyMemory> {
 
 /// Where the keys of a CTA are.
 pub(super) trait KeyMemory: DeviceValue + Copy {
+    /// Reads of a thread that are in flight.
+    const IN_FLIGHT: u32;
+
     /// Keys of a CTA.
     fn count(&self) -> u32;
 
@@ -67,6 +70,8 @@ const VECTORS_AT_ONCE: u32 = 4;
 
 #[device]
 impl<S: Space> KeyMemory for StoredKeys<S> {
+    const IN_FLIGHT: u32 = 4;
+
     fn count(&self) -> u32 {
         self.count
     }
@@ -99,6 +104,8 @@ impl<S: Space> KeyMemory for StoredKeys<S> {
 
 #[device]
 impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
+    const IN_FLIGHT: u32 = 8;
+
     fn count(&self) -> u32 {
         self.vocabulary
     }
@@ -120,10 +127,16 @@ impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
         work: impl Fn(V, Reg<u32>, Reg<u32>) -> V,
     ) -> V {
         let (lanes, stride) = (keys.lanes, keys.threads * keys.lanes);
-        for first in (thread_idx().x * lanes..self.vocabulary).step_by(stride * VECTORS_AT_ONCE) {
-            let columns: Vec<_> = (0..VECTORS_AT_ONCE).map(|vector| first + vector * stride).collect();
-            let chunks: Vec<_> = columns.iter().map(|column| self.load(*column, lanes)).collect();
-            for (column, chunk) in columns.into_iter().zip(chunks) {
+        let step = stride * VECTORS_AT_ONCE;
+        let load = |first: Reg<u32>| -> Vec<Chunk<T>> {
+            (0..VECTORS_AT_ONCE).map(|vector| self.load(first + vector * stride, lanes)).collect()
+        };
+        let mut ahead = load(thread_idx().x * lanes);
+        for first in (thread_idx().x * lanes..self.vocabulary).step_by(step) {
+            let here: Vec<Chunk<T>> = ahead.iter().map(|chunk| chunk.duplicate()).collect();
+            ahead = load(first + step);
+            for (vector, chunk) in (0..).zip(here) {
+                let column = first + vector * stride;
                 let inside = column.lt(self.vocabulary);
                 for (lane, logit) in chunk.values().into_iter().enumerate() {
                     state = work(state, inside.select(key_of(logit), 0u32), column + lane as u32);

@@ -10,9 +10,6 @@ use warpwright::prelude::*;
 
 use super::search::{KeyMemory, Keys};
 
-/// Reads of a lane that are in flight.
-const AT_ONCE: u32 = 4;
-
 /// The segments of a CTA's keys: at most as many as threads.
 pub(super) struct Segments {
     count: u32,
@@ -68,7 +65,7 @@ impl Segments {
         let sums = shared_array::<u64>(keys.threads);
         let (warp, warps) = (warp::broadcast(thread_idx().x / 32, 0), keys.threads / 32);
         // Segments that are short are read together.
-        let (together, at_once) = ((AT_ONCE / self.steps).max(1), AT_ONCE.min(self.steps));
+        let (together, at_once) = ((M::IN_FLIGHT / self.steps).max(1), M::IN_FLIGHT.min(self.steps));
         for first in (warp..self.count).step_by(together * warps) {
             let mut of_segments = vec![constant(0u64); together as usize];
             for step in (constant(0u32)..self.steps).step_by(at_once) {
