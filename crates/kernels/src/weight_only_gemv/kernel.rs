@@ -24,8 +24,8 @@
 //! The sums of a CTA's tiles then wait in shared memory, and the CTAs of a cluster add theirs in the
 //! end.
 //!
-//! Weights that no predecessor writes are copied before it ends. The successor's CTAs find room on
-//! an SM beside this launch's, and copy theirs while it ends.
+//! Weights that no predecessor writes are copied before it ends: each CTA that ends leaves its room to
+//! one of the next launch.
 
 use warpwright::lang::async_copy::{commit_async_copies, copy_async, copy_async_or_zero, wait_async_copies};
 use warpwright::layout::atom::MmaAtom;
@@ -57,6 +57,10 @@ pub(super) struct Gemv {
     pub(super) warps: u32,
     /// Stages of a warp.
     pub(super) stages: u32,
+    /// CTAs that an SM has registers for.
+    pub(super) ctas: u32,
+    /// Bytes of shared memory that a CTA takes at least, so that an SM does not hold more of them.
+    pub(super) room: u32,
     /// CTAs that share k: a cluster.
     pub(super) cluster: u32,
     /// Parts of a CTA's k, whose vectors shared memory holds one at a time.
@@ -125,9 +129,6 @@ const CHUNKS: u32 = ROW_WORDS / CHUNK_WORDS;
 const STAGE_WORDS: u32 = TILE * ROW_WORDS;
 /// Tiles of a CTA at most where k is divided.
 pub(super) const TILES_OF_PARTS: u32 = 16;
-
-/// Warps of an SM, whose threads have 80 registers each.
-pub(super) const WARPS_PER_SM: u32 = 24;
 
 const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
 
@@ -203,7 +204,8 @@ impl Gemv {
     fn shared_words(&self) -> u32 {
         let sums_of_tiles = if self.divides_k() { TILES_OF_PARTS * TILE * self.batch } else { 0 };
         let vectors = self.batch * self.vector_words() + self.words_of_scales();
-        self.warps * (self.stages * STAGE_WORDS + 2 * self.sums()) + vectors + sums_of_tiles
+        let stages = self.warps * (self.stages * STAGE_WORDS + 2 * self.sums());
+        (stages + vectors + sums_of_tiles).max(self.room / 4)
     }
 
     pub(super) fn shared_bytes(&self) -> u32 {
@@ -215,7 +217,7 @@ impl Gemv {
     #[kernel]
     pub(super) fn run<S: RowElement, O: RowElement>(&self, inputs: GemvInputs<S>, y: &mut Global<O>) {
         launch::threads(32 * self.warps);
-        launch::blocks_per_sm((WARPS_PER_SM / self.warps).max(1));
+        launch::blocks_per_sm(self.ctas);
         if self.cluster > 1 {
             launch::cluster(self.cluster, 1, 1);
         }

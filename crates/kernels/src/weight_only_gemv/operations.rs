@@ -5,18 +5,12 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::Options;
 
-use super::kernel::{Gemv, TILE, TILES_OF_PARTS, WARPS_PER_SM};
-use super::problem::{MAX_BATCH, OPERATION, QuantizedWeights};
+use super::kernel::{Gemv, TILE, TILES_OF_PARTS};
+use super::problem::{MAX_BATCH, OPERATION, QuantizedWeights, WeightFormat};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::overlap::{self, overlaps};
 use crate::rows::RowElement;
 
-/// CTAs of a launch on an SM.
-const CTAS_PER_SM: u32 = 2;
-/// CTAs of a cluster at most.
-const MAX_CLUSTER: u32 = 8;
-/// Stages, and CTAs of a cluster, in the order in which they are tried.
-const CHOICES: [(u32, u32); 8] = [(3, 1), (3, 2), (2, 1), (3, 4), (2, 2), (2, 4), (3, 8), (2, 8)];
 /// CTAs along y of a grid at most.
 const MAX_ROUNDS: usize = (1 << 16) - 1;
 
@@ -36,37 +30,61 @@ pub(crate) struct GemvTuning {
     #[option(min = 1, max = 1024)]
     pub(super) parts: Option<u32>,
     /// CTAs of an SM.
-    #[option(min = 1, max = 8, search = [1, 2, 3])]
+    #[option(min = 1, max = 3, search = [1, 2, 3])]
     pub(super) ctas: Option<u32>,
 }
 
 impl GemvTuning {
-    /// `gemv` with what is given here, and with what the heuristic chooses: small CTAs, of which an SM
-    /// holds two and one of the next launch, else larger ones. The vectors are divided among as few CTAs
-    /// as leaves them room.
-    fn apply(self, gemv: Gemv, capability: &Capability) -> Gemv {
-        let has_clusters = capability.ctas_per_cluster > 1;
-        let with = |warps: u32, stages, cluster: u32, parts: u32| {
+    /// `gemv` with what is given here, and with what the heuristic chooses: the first of the
+    /// configurations below that fits.
+    ///
+    /// H200, in a graph (12,288 x 4,096 and 4,096 x 14,336, of 2 and 3 CTAs an SM): three CTAs of int4 with
+    /// two stages take 7.8 us, two with three 10.9; of e4m3 12.9 and 16.9. With fewer tiles than CTAs that
+    /// fit, an SM gets three and another one: 14.3 us, where two fit 12.4. Eight vectors of 4,096: a
+    /// cluster of two CTAs takes 12.1 us, one CTA an SM 13.4.
+    fn apply(self, gemv: Gemv, (tiles, sm_count): (u32, u32), capability: &Capability) -> Gemv {
+        let with = |choice: Choice| {
             // As many CTAs, and parts, as have k-blocks.
             let divided = |blocks: u32, by: u32| blocks.div_ceil(blocks.div_ceil(by.min(blocks)));
-            let cluster = self.cluster.unwrap_or(cluster).min(if has_clusters { MAX_CLUSTER } else { 1 });
-            let (stages, cluster) = (self.stages.unwrap_or(stages), divided(gemv.blocks(), cluster));
-            let gemv = Gemv { stages, cluster, ..gemv };
-            let parts = divided(gemv.cta_blocks(), self.parts.unwrap_or(parts));
-            Gemv { warps: self.warps.unwrap_or(warps).min(gemv.cta_blocks()), parts, ..gemv }
+            let cluster = self.cluster.unwrap_or(choice.cluster).min(capability.ctas_per_cluster);
+            let ctas = self.ctas.unwrap_or(choice.ctas);
+            let room = capability.shared_bytes_per_sm / (ctas + 1) - capability.shared_bytes_reserved + 16;
+            let (stages, cluster) = (self.stages.unwrap_or(choice.stages), divided(gemv.blocks(), cluster));
+            let gemv = Gemv { stages, ctas, cluster, room, ..gemv };
+            let parts = divided(gemv.cta_blocks(), self.parts.unwrap_or(choice.parts));
+            Gemv { warps: self.warps.unwrap_or(choice.warps).min(gemv.cta_blocks()), parts, ..gemv }
         };
-        let most = if gemv.overlaps { CTAS_PER_SM + 1 } else { CTAS_PER_SM };
-        let small = (1..=most).rev().flat_map(|ctas| {
-            let bytes = capability.shared_bytes_per_sm / ctas - capability.shared_bytes_reserved;
-            CHOICES.map(|(stages, cluster)| (with(8, stages, cluster, 1), bytes))
-        });
-        let available = capability.shared_bytes_per_cta_opt_in;
-        let in_parts = (2..=gemv.blocks()).map(|parts| (with(8, 3, MAX_CLUSTER, parts), available));
-        let mut choices = small.chain(in_parts);
-        choices
-            .find(|(gemv, bytes)| gemv.shared_bytes() <= *bytes)
-            .map_or(with(1, 2, MAX_CLUSTER, u32::MAX), |(gemv, _)| gemv)
+        let is_int4 = gemv.format == WeightFormat::Int4;
+        let of_sm = |ctas, stages, cluster| Choice { warps: 8, stages, ctas, cluster, parts: 1 };
+        let whole = |warps, stages, parts| Choice { warps, stages, ctas: 1, cluster: 1, parts };
+        let mut choices = vec![of_sm(2, 3, 1)];
+        if tiles >= 3 * sm_count {
+            choices.insert(0, of_sm(3, if is_int4 { 2 } else { 3 }, 1));
+        }
+        if is_int4 {
+            choices.push(of_sm(2, 3, 2));
+        }
+        choices.extend([whole(16, 4, 1), whole(16, 3, 1), whole(8, 3, 1)]);
+        if is_int4 && capability.ctas_per_cluster > 1 {
+            choices.push(of_sm(2, 2, 4));
+        }
+        let warps = if capability.shared_bytes_per_cta_opt_in >= 160 << 10 { 16 } else { 8 };
+        choices.extend((2..=gemv.blocks()).map(|parts| whole(warps, 3, parts)));
+        let fits = |gemv: &Gemv| {
+            let bytes = capability.shared_bytes_per_sm / gemv.ctas - capability.shared_bytes_reserved;
+            gemv.shared_bytes() <= bytes.min(capability.shared_bytes_per_cta_opt_in)
+        };
+        choices.into_iter().map(with).find(fits).unwrap_or_else(|| with(whole(1, 2, u32::MAX)))
     }
+}
+
+/// A configuration of the heuristic.
+struct Choice {
+    warps: u32,
+    stages: u32,
+    ctas: u32,
+    cluster: u32,
+    parts: u32,
 }
 
 impl Operations {
@@ -179,11 +197,14 @@ impl Operations {
             constant,
             warps: 1,
             stages: 2,
+            ctas: 1,
+            room: 0,
             cluster: 1,
             parts: 1,
         };
         let capability = &self.device().properties().capability;
-        let gemv = tuning.apply(gemv, capability);
+        let (tiles, sm_count) = (n.div_ceil(TILE), self.device().properties().sm_count);
+        let gemv = tuning.apply(gemv, (tiles, sm_count), capability);
         let (bytes, available) = (gemv.shared_bytes(), capability.shared_bytes_per_cta_opt_in);
         if bytes > available {
             return refuse(format!(
@@ -192,11 +213,9 @@ impl Operations {
         }
         let kernel = self.kernel(gemv, Gemv::run::<S, O>)?;
         let ctas_per_sm = (capability.shared_bytes_per_sm / (bytes + capability.shared_bytes_reserved))
-            .min(WARPS_PER_SM / gemv.warps)
-            .min(tuning.ctas.unwrap_or(CTAS_PER_SM))
+            .min(gemv.ctas)
             .max(1);
-        let resident = self.device().properties().sm_count * ctas_per_sm / gemv.cluster;
-        let tiles = n.div_ceil(TILE);
+        let resident = sm_count * ctas_per_sm / gemv.cluster;
         let least = if gemv.divides_k() { tiles.div_ceil(TILES_OF_PARTS) } else { 1 };
         let ctas = tiles.min(resident.max(least)) * gemv.cluster;
         let inputs = (weights.weights, scales, zero_points.unwrap_or(weights.weights), x, n, batch);
