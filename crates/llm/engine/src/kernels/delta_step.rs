@@ -20,9 +20,6 @@
 //!
 //! The CTAs of the value heads of a key head are a cluster. They all convolve q and k, whose columns the
 //! first stores when all have read those before; the CTAs of a value head add up the squares of o.
-//!
-//! A CTA reads nothing while it computes. With many sequences it therefore fetches into L2 what a CTA after
-//! it loads.
 
 use warpwright::prelude::*;
 use warpwright_kernels::overlap;
@@ -38,18 +35,18 @@ pub(super) struct DeltaStep {
     rule: SlotDeltaRule,
     /// Columns of the state of a CTA.
     columns: u32,
-    /// A CTA fetches into L2 what the CTA of the sequence so many further loads.
-    ahead: Option<u32>,
+    /// Whether SMs do not hold all CTAs without a limit to their registers.
+    is_many: bool,
 }
 
 /// Rows and columns of a thread.
 const ROWS: u32 = 8;
 const LANES: u32 = 4;
-/// Elements of the state in a line of L2.
-const LINE: u32 = 32;
 /// Threads that an SM has registers for, 80 of them each: 96 KiB of state in flight. Six of a CTA's numbers
 /// spill.
 const THREADS_PER_SM: u32 = 768;
+/// Threads that an SM holds without that limit: 127 registers each.
+const UNLIMITED_THREADS_PER_SM: u32 = 512;
 
 impl DeltaStep {
     /// The kernel for that many sequences; `None` if it does not take the heads.
@@ -57,11 +54,10 @@ impl DeltaStep {
         let heads = sequences * rule.value_heads;
         // Smaller CTAs, to occupy every SM.
         let columns = if heads * (rule.value_dim / 64).max(1) < 2 * sm_count { [32, 64] } else { [64, 32] };
-        let of_columns = |columns| Self { rule, columns, ahead: None };
+        let of_columns = |columns| Self { rule, columns, is_many: false };
         let step = columns.into_iter().map(of_columns).find(Self::is_possible)?;
-        // About the first sequence whose CTAs start when those of this one have ended.
-        let ahead = (sm_count * step.ctas_per_sm()).div_ceil(step.ctas());
-        Some(Self { ahead: (ahead < sequences).then_some(ahead), ..step })
+        let is_many = sequences * step.ctas() * step.threads() > sm_count * UNLIMITED_THREADS_PER_SM;
+        Some(Self { is_many, ..step })
     }
 
     fn is_possible(&self) -> bool {
@@ -120,7 +116,7 @@ impl DeltaStep {
         y: &mut Global<T>,
     ) {
         launch::threads(self.threads());
-        if self.ahead.is_some() {
+        if self.is_many {
             launch::blocks_per_sm(self.ctas_per_sm());
         }
         launch::cluster(self.cluster(), 1, 1);
@@ -132,28 +128,15 @@ impl DeltaStep {
         let row = thread / self.along_columns() * ROWS;
         let (initial, has_zeros) = sequences.initial(sequence);
         let after = sequences.slot(sequence);
-        let later = self.ahead.map(|ahead| {
-            let later = sequence + ahead;
-            (later.lt(grid_dim().y), sequences.initial(later.min(grid_dim().y - 1)).0)
-        });
-        let of_head = |slot: Reg<u32>| {
+        let of_slot = |slot: Reg<u32>| {
             let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
-            states.at(head * u64::from(key_dim * value_dim))
+            states.at(head * u64::from(key_dim * value_dim)).at(row * value_dim + column)
         };
-        let of_slot = |slot: Reg<u32>| of_head(slot).at(row * value_dim + column);
 
         // What the predecessor does not write: weights, and the states that the step before left. A step
         // ends with kernels that wait for all before them.
         let loaded: Vec<[Reg<f32>; 4]> =
             (0..ROWS).map(|i| of_slot(initial).at(i * value_dim).load_vector::<4>()).collect();
-        if let Some((is_one, slot)) = later {
-            // A thread for each line of the CTA's columns.
-            let lines = self.columns / LINE;
-            let (row, line) = (thread / lines, thread % lines);
-            if is_one {
-                of_head(slot).at(row * value_dim + part * self.columns + line * LINE).prefetch_l2();
-            }
-        }
         let before: Vec<_> =
             loaded.iter().map(|row| row.map(|value| has_zeros.select(0f32, value))).collect();
         let channels = self.channels_of_thread();
