@@ -223,3 +223,17 @@ fn preloaded_products_with_block_scales_are_right() -> Outcome {
     }
     Ok(())
 }
+
+/// The caller's promise that nothing writes B is checked.
+#[test]
+fn a_preloaded_operand_that_a_predecessor_writes_is_found() -> Outcome {
+    let device = Device::with_schedule("emu:h200", Schedule::Random(11))?.checked_behind_writers()?;
+    let mut options = workload("gemm").expect("the library has it");
+    for (name, value) in [("preload-b", "true"), ("m", "136"), ("n", "264"), ("k", "264")] {
+        options.set(name, value)?;
+    }
+    let mut prepared = options.prepare(&Setup::new(&device))?;
+    let refused = prepared.launch(&device.stream()?).expect_err("B may be written");
+    assert!(refused.to_string().contains("asynchronous read"), "{refused}");
+    Ok(())
+}
