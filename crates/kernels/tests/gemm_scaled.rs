@@ -65,17 +65,17 @@ impl<
     }
 }
 
+/// Extents of problems, each at a schedule.
+const SHAPES: [(Schedule, (u32, u32, u32)); 4] = [
+    (Schedule::Eager, (200, 328, 400)),
+    (Schedule::Latest, (5, 264, 1040)),
+    (Schedule::Random(7), (72, 520, 272)),
+    (Schedule::Random(8), (1, 131, 16)),
+];
+
 #[test]
 fn every_algorithm_is_right_with_every_granularity() -> Outcome {
-    for (turn, (schedule, extents)) in [
-        (Schedule::Eager, (200, 328, 400)),
-        (Schedule::Latest, (5, 264, 1040)),
-        (Schedule::Random(7), (72, 520, 272)),
-        (Schedule::Random(8), (1, 131, 16)),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (turn, (schedule, extents)) in SHAPES.into_iter().enumerate() {
         let device = hopper(schedule)?;
         let operations = Operations::new(&device);
         for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
@@ -202,15 +202,7 @@ fn every_algorithm_is_clean_under_the_checkers() -> Outcome {
 /// On Blackwell the accumulators of each k-block are in tensor memory.
 #[test]
 fn every_algorithm_is_right_in_tensor_memory() -> Outcome {
-    for (turn, (schedule, extents)) in [
-        (Schedule::Eager, (200, 328, 400)),
-        (Schedule::Latest, (5, 264, 1040)),
-        (Schedule::Random(7), (72, 520, 272)),
-        (Schedule::Random(8), (1, 131, 16)),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (turn, (schedule, extents)) in SHAPES.into_iter().enumerate() {
         let device = blackwell(schedule)?;
         let operations = Operations::new(&device);
         for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {

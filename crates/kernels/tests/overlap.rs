@@ -5,7 +5,7 @@
 use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Stream};
-use warpwright_harness::Setup;
+use warpwright_harness::{DynWorkload, Setup};
 use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::problem::batching::Problem;
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
@@ -26,6 +26,16 @@ fn checked() -> warpwright_harness::Result<(Device, Operations, Stream)> {
     let device = Device::with_schedule("emu:h200", Schedule::Random(11))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     Ok((device, operations, stream))
+}
+
+/// Launches a workload twice, and checks its result. The second launch has the buffers, the workspace and
+/// the counters of the first.
+fn launch_twice(workload: &dyn DynWorkload, device: &Device, stream: &Stream) -> Outcome {
+    let mut prepared = workload.prepare(&Setup::new(device))?;
+    prepared.launch(stream)?;
+    prepared.launch(stream)?;
+    prepared.verify()?;
+    Ok(())
 }
 
 /// Whatever runs in front of a kernel of the library may write all that it reads, but weights that the
@@ -89,11 +99,7 @@ fn decode_attention_waits() -> Outcome {
     let mut options = workload("decode-attention").expect("the library has it");
     options.set("keys", "200")?;
     options.set("ctas", "5")?;
-    let mut prepared = options.prepare(&Setup::new(&device))?;
-    // The second has the buffers, the workspace and the counters of the first.
-    prepared.launch(&stream)?;
-    prepared.launch(&stream)?;
-    prepared.verify()?;
+    launch_twice(&*options, &device, &stream)?;
     Ok(())
 }
 
@@ -166,11 +172,7 @@ fn products_of_other_kinds_wait() -> Outcome {
         for (name, extent) in [("m", "136"), ("n", "136"), ("k", "136"), ("groups", "3")] {
             options.set(name, extent)?;
         }
-        let mut prepared = options.prepare(&Setup::new(&device))?;
-        // The second has the buffers of the first.
-        prepared.launch(&stream)?;
-        prepared.launch(&stream)?;
-        prepared.verify()?;
+        launch_twice(&*options, &device, &stream)?;
     }
     Ok(())
 }
@@ -216,10 +218,7 @@ fn preloaded_products_with_block_scales_are_right() -> Outcome {
         for (name, extent) in [("m", m), ("n", "136"), ("k", "528")] {
             options.set(name, extent)?;
         }
-        let mut prepared = options.prepare(&Setup::new(&device))?;
-        prepared.launch(&stream)?;
-        prepared.launch(&stream)?;
-        prepared.verify()?;
+        launch_twice(&*options, &device, &stream)?;
     }
     Ok(())
 }

@@ -162,6 +162,20 @@ impl Walk {
         }
     }
 
+    /// Launches kernels on those of these devices that have them, at every schedule.
+    fn steps(
+        &mut self,
+        workloads: impl Iterator<Item = Box<dyn DynWorkload>>,
+        devices: &[&str],
+        schedules: &[Schedule],
+    ) {
+        for workload in workloads {
+            for device in devices_of(&*workload, devices) {
+                schedules.iter().for_each(|&at| self.step(&*workload, device, at));
+            }
+        }
+    }
+
     /// The number of launches, all of which must be clean.
     pub(crate) fn finish(self) -> usize {
         let Self { ran, failures, .. } = self;
@@ -234,11 +248,7 @@ pub(crate) fn walk_choices(
     schedules: &[Schedule],
 ) {
     let mut walk = Walk::new(suite);
-    for workload in one_in(share, choices_of_all(suite, shapes, index)) {
-        for device in devices_of(&*workload, devices) {
-            schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
-        }
-    }
+    walk.steps(one_in(share, choices_of_all(suite, shapes, index)), devices, schedules);
     walk.finish();
 }
 
@@ -268,11 +278,8 @@ pub(crate) fn walk_choices_at_shapes_in_turn(
     let count = shapes[0].1.len();
     in_threads(0..count, |index| {
         let mut walk = Walk::new(suite);
-        for workload in choices_of_all(suite, shapes, index).into_iter().skip(index).step_by(count) {
-            for device in devices_of(&*workload, devices) {
-                schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
-            }
-        }
+        let of_shape = choices_of_all(suite, shapes, index).into_iter().skip(index).step_by(count);
+        walk.steps(of_shape, devices, schedules);
         println!("shape {index}: {} launches are clean", walk.finish());
     });
 }

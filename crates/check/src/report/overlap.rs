@@ -108,7 +108,7 @@ impl PreviousLaunch {
         }
     }
 
-    /// The launch in front of this one with so many others between the two.
+    /// An earlier launch: the one from which `launches_between` launches separate the access.
     fn in_front(&self, launches_between: u32) -> &Self {
         let mut launch = self;
         for _ in 0..launches_between {

@@ -4,9 +4,10 @@
 //! may read a cache that holds what a write has replaced, and ptxas moves it across barriers and
 //! `griddepcontrol.wait`: no synchronization makes a write visible to it.
 //!
-//! **`ld.volatile` and `ld.relaxed` whose value is never compared** rely on an order. Strong accesses to the same bytes never race, but a load may return an old value. A thread that
-//! compares the value tolerates that: it polls, or accepts either value. A thread that uses the
-//! value unconditionally relies on an order. If it knows of the write only through a later write,
+//! **`ld.volatile` and `ld.relaxed` whose value is never compared** rely on an order. Strong accesses
+//! to the same bytes never race, but a load may return an old value. A thread that compares the
+//! value tolerates that: it polls, or accepts either value. A thread that uses the value
+//! unconditionally relies on an order. If it knows of the write only through a later write,
 //! and the writer executed no fence between the two, the load may return the old value (CUDA C++
 //! Programming Guide, "Memory Fence Functions").
 //!

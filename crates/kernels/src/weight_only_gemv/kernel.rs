@@ -24,8 +24,8 @@
 //! The sums of a CTA's tiles then wait in shared memory, and the CTAs of a cluster add theirs in the
 //! end.
 //!
-//! Weights that no predecessor writes are copied before it ends: each CTA that ends leaves its room to
-//! one of the next launch.
+//! Weights that no predecessor writes are copied before it ends: when a CTA exits, one of the next
+//! launch takes its place on the SM.
 
 use warpwright::lang::async_copy::{commit_async_copies, copy_async, copy_async_or_zero, wait_async_copies};
 use warpwright::layout::atom::MmaAtom;

@@ -72,7 +72,7 @@ impl Rank {
                 let is_received = match command {
                     Command::Submit(step) => of_submit.send(submit(&mut *executor, step)).is_ok(),
                     Command::Wait => of_wait.send(executor.wait()).is_ok(),
-                    // A lost device is told by the next step.
+                    // The next step reports a lost device.
                     Command::Propose(slot, tokens) => executor.propose(slot, &tokens).is_ok(),
                 };
                 if !is_received {
