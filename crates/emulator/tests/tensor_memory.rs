@@ -973,7 +973,8 @@ fn blocks_have_scales() {
     SCALED[5].run((2, 128, 48), [1, 2], Schedule::Eager);
 }
 
-/// 16 elements of 4 or 6 bits and their padding become a byte each.
+/// 16 elements of 4 or 6 bits and their padding become a byte each: those of 4 bits its middle, and those
+/// of 6 bits its lowest bits.
 #[test]
 fn copies_give_small_elements_a_byte_each() {
     for (format, width) in [("b4x16_p64", 4), ("b6x16_p32", 6)] {
@@ -1003,7 +1004,8 @@ fn copies_give_small_elements_a_byte_each() {
         let finished = ran(&text, launch(1, Schedule::Eager), &[words(vec![0; 512]), words(image)]);
         for (row, cells) in (0..128).zip(finished.words(0).chunks(4)) {
             let bytes: Vec<u32> = cells.iter().flat_map(|cell| cell.to_le_bytes()).map(u32::from).collect();
-            let expected: Vec<u32> = (0..16).map(|index| element(row % 32, index)).collect();
+            let below = if width == 4 { 2 } else { 0 };
+            let expected: Vec<u32> = (0..16).map(|index| element(row % 32, index) << below).collect();
             assert_eq!(bytes, expected, "{format} row {row}");
         }
     }

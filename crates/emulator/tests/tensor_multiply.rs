@@ -77,6 +77,8 @@ struct Case {
     left_in_cells: bool,
     /// The mask of zero columns of `.ws`.
     mask: u64,
+    /// The sparsity selector.
+    selector: usize,
 }
 
 const fn case(types: Types, (ctas, rows, columns): (u32, usize, usize)) -> Case {
@@ -90,6 +92,7 @@ const fn case(types: Types, (ctas, rows, columns): (u32, usize, usize)) -> Case 
         columns,
         left_in_cells: false,
         mask: 0,
+        selector: 0,
     }
 }
 
@@ -115,9 +118,31 @@ impl Case {
         if self.sparse { 2 * self.stored_depth() } else { self.stored_depth() }
     }
 
-    /// The columns of a row's stored elements, in order, and the row's metadata.
-    fn positions(self, row: usize) -> (Vec<usize>, u64) {
-        let mut random = (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    /// The parts of the columns of D that have rows of tensor memory of their own.
+    fn banks(self) -> usize {
+        match self.own_rows() {
+            _ if self.is_scattered() => 1,
+            rows => 128 / rows,
+        }
+    }
+
+    /// Whether rows of D, A and metadata are the first 16 of every 32 rows of tensor memory.
+    fn is_scattered(self) -> bool {
+        self.own_rows() == 64 && !self.stationary && (self.ctas == 1 || self.sparse)
+    }
+
+    /// The row of A and the part of the columns that a row of tensor memory has.
+    fn row_of(self, lane: usize) -> (usize, usize) {
+        match self.is_scattered() {
+            true => (lane / 32 * 16 + lane % 16, 0),
+            false => (lane % self.own_rows(), lane / self.own_rows()),
+        }
+    }
+
+    /// The columns of a row's stored elements, in order, and the row's metadata, for a part of the columns.
+    fn positions(self, row: usize, bank: usize) -> (Vec<usize>, u64) {
+        let mut random = ((row + 1) * 4 + bank) as u64;
+        random = random.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut next = |bound: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 33) % bound
@@ -148,20 +173,30 @@ impl Case {
         (columns, metadata)
     }
 
-    /// An element of A that is stored.
-    fn stored(self, row: usize, index: usize) -> i32 {
-        element(1, row, index)
+    /// An element of A that is stored. Each part of the columns has its own A in tensor memory.
+    fn stored(self, row: usize, bank: usize, index: usize) -> i32 {
+        element(if self.left_in_cells { 1 + 2 * bank } else { 1 }, row, index)
     }
 
-    /// An element of A.
-    fn left(self, row: usize, step: usize) -> i32 {
+    /// An element of A, for a part of the columns.
+    fn left(self, row: usize, bank: usize, step: usize) -> i32 {
         let row = if self.usage.contains("ashift") { self.shifted(row) } else { row };
         if !self.sparse {
-            return self.stored(row, step);
+            return self.stored(row, bank, step);
         }
         // Metadata is not shifted.
-        let (columns, _) = self.positions(row);
-        columns.iter().position(|&column| column == step).map_or(0, |index| self.stored(row, index))
+        let (columns, _) = self.positions(row, bank);
+        columns.iter().position(|&column| column == step).map_or(0, |index| self.stored(row, bank, index))
+    }
+
+    /// The columns by which B is shifted.
+    fn shift(self) -> usize {
+        (self.mask >> 56) as usize
+    }
+
+    /// The columns of B that a CTA stores.
+    fn stored_columns(self) -> usize {
+        self.columns / self.ctas as usize + self.shift()
     }
 
     /// The row of A that a shift brings to a row.
@@ -177,10 +212,10 @@ impl Case {
     fn image(self, part: usize) -> Vec<u8> {
         let Types { widths, stored, bits, .. } = self.types;
         let padded = |at: usize, width: usize| at * stored - at % (128 / stored) * (stored - width);
-        let (rows, columns) = (self.own_rows(), self.columns / self.ctas as usize);
+        let (rows, columns) = (self.own_rows(), self.stored_columns());
         let mut a = vec![0u8; rows * 32];
         for (row, at) in (0..rows).flat_map(|row| (0..self.stored_depth()).map(move |at| (row, at))) {
-            let value = bits[0](self.stored(part * rows + row, at));
+            let value = bits[0](self.stored(part * rows + row, 0, at));
             put(&mut a, rows, row, padded(at, widths[0]), widths[0], value);
         }
         let mut b = vec![0u8; columns * self.depth() * stored / 8];
@@ -191,25 +226,30 @@ impl Case {
         [a, b].concat()
     }
 
-    /// What a thread has in tensor memory: 8 words of A, 2 of metadata, 4 with scales of A, 8 of B.
+    /// What a thread has in tensor memory: 8 words of A, 4 of metadata, 4 with scales of A, 8 of B.
     fn cells(self, part: usize, thread: usize) -> Vec<u32> {
         let (rows, types) = (self.own_rows(), self.types);
-        // The rows that a part of the columns has, of layouts with several.
-        let copies = if rows < 128 && (self.stationary || self.ctas == 2) { rows } else { 128 };
-        let row = thread % copies;
+        let (row, bank) = self.row_of(thread);
         let mut cells = vec![0u32; 8];
+        // Floats of 4 bits are in the middle of a byte.
+        let below = if (types.widths[0], types.stored) == (4, 8) { 2 } else { 0 };
         for at in 0..self.stored_depth() {
-            let bits = (types.bits[0])(self.stored(part * rows + row, at));
-            cells[at * types.stored / 32] |= bits << (at * types.stored % 32);
+            let bits = (types.bits[0])(self.stored(part * rows + row, bank, at));
+            cells[at * types.stored / 32] |= bits << (at * types.stored % 32 + below);
         }
-        let metadata = |row: usize| self.positions(part * rows + row).1;
+        let metadata = |lane: usize| {
+            let (row, bank) = self.row_of(lane);
+            self.positions(part * rows + row, bank).1
+        };
+        let mut words = [0x5555_5555; 4];
         if types.stored < 16 {
-            cells.extend([metadata(row) as u32, (metadata(row) >> 32) as u32]);
+            words[..2].copy_from_slice(&[metadata(thread) as u32, (metadata(thread) >> 32) as u32]);
         } else {
-            let (first, half) = (row / 16 * 16 + row % 8, row / 8 % 2 * 16);
-            let of = |row: usize| (metadata(row) >> half) as u32 & 0xffff;
-            cells.extend([of(first) | of(first + 8) << 16, 0x5555_5555]);
+            let (first, half) = (thread / 16 * 16 + thread % 8, thread / 8 % 2 * 16);
+            let of = |lane: usize| (metadata(lane) >> half) as u32 & 0xffff;
+            words[self.selector] = of(first) | of(first + 8) << 16;
         }
+        cells.extend(words);
         for (side, column) in (0..4).map(|column| (0, column)).chain((0..8).map(|column| (1, column))) {
             let index = 32 * column + thread % 32 + if side == 0 { part * rows } else { 0 };
             let bytes: [u8; 4] = std::array::from_fn(|block| Self::scale(side, index, block).1);
@@ -224,13 +264,13 @@ impl Case {
         let of_part = self.columns * self.rows / 128;
         let (part, within) = (column / of_part, column % of_part);
         let at = (within + [0, 1, 0, 0][part]) % 7;
-        self.mask != 0 && if part == 0 { at < 3 } else { at >= 4 }
+        self.mask >> 39 & 1 != 0 && if part == 0 { at < 3 } else { at >= 4 }
     }
 
     fn run(self, schedule: Schedule) {
         let Case { types, ctas, rows, columns, .. } = self;
         let parts = ctas as usize;
-        let (own_rows, own_columns) = (self.own_rows(), columns / parts);
+        let own_rows = self.own_rows();
         let image: Vec<u8> = (0..parts).flat_map(|part| self.image(part)).collect();
         let size = image.len() / parts;
         let cells: Vec<u32> =
@@ -238,15 +278,17 @@ impl Case {
         let matrix =
             |start: usize, extent: usize| 1u64 << 46 | 8 << 32 | (extent as u64) << 16 | (start as u64 / 16);
         let (d_type, a_type, b_type) = types.numbers;
-        let descriptor = u32::from(self.sparse) << 2
+        let descriptor = self.selector as u32
+            | u32::from(self.sparse) << 2
             | d_type << 4
             | a_type << 7
             | b_type << 10
             | (columns as u32 / 8) << 17
             | u32::from(types.block.is_some()) << 23
-            | (rows as u32 / 16) << 24;
+            | (rows as u32 / 16) << 24
+            | u32::from(self.shift() > 0) << 30;
         let loads: String =
-            (0..22).map(|word| format!("ld.global.u32 %r{}, [%p2+{}];\n", 20 + word, 4 * word)).collect();
+            (0..24).map(|word| format!("ld.global.u32 %r{}, [%p2+{}];\n", 20 + word, 4 * word)).collect();
         let place = |column: usize, first: u32, count: u32| {
             format!(
                 "add.u32 %r1, %r101, {column}; tcgen05.st.sync.aligned.32x32b.x{count}.b32 [%r1], {};\n",
@@ -292,7 +334,7 @@ impl Case {
         let body = format!(
             ".shared .align 1024 .b8 image[{size}];
             mov.u32 %r5, %cluster_ctarank; mad.lo.u32 %r6, %r5, 128, %t;
-            mul.wide.u32 %d5, %r6, 88; add.u64 %p2, %p2, %d5; {loads}
+            mul.wide.u32 %d5, %r6, 96; add.u64 %p2, %p2, %d5; {loads}
             {} {} {} {} {clear} tcgen05.wait::st.sync.aligned;
             mul.wide.u32 %d6, %r5, {size}; add.u64 %p0, %p0, %d6; mul.wide.u32 %d6, %t, 4; add.u64 %p0, %p0, %d6;
             mov.u32 %r6, image; cvt.u64.u32 %d0, %r6; shr.u64 %d0, %d0, 4; and.b64 %d0, %d0, 0x3fff;
@@ -313,12 +355,12 @@ impl Case {
             mad.lo.u32 %r6, %r5, 128, %t; mul.wide.u32 %d7, %r6, {out_bytes}; add.u64 %p1, %p1, %d7;
             {keep}",
             place(256, 20, 8),
-            place(264, 28, 2),
-            place(268, 30, 4),
-            place(272, 34, 8),
+            place(264, 28, 4),
+            place(268, 32, 4),
+            place(272, 36, 8),
             clear = clear_columns(columns),
             a = matrix(0, own_rows),
-            b = matrix(32 * own_rows, own_columns),
+            b = matrix(32 * own_rows, self.stored_columns()),
             out_bytes = 4 * columns,
         );
         let text = blackwell(3, &of_group(ctas, &with_columns(512, &body)));
@@ -326,14 +368,16 @@ impl Case {
         let arguments = [Argument::Buffer(image), words(out), words(cells)];
         let found = ran(&text, launch(ctas, schedule), &arguments).words(1);
         for row in 0..rows {
-            let left: Vec<i32> = (0..self.depth()).map(|step| self.left(row, step)).collect();
+            let left = |bank| (0..self.depth()).map(|step| self.left(row, bank, step)).collect();
+            let left: Vec<Vec<i32>> = (0..self.banks()).map(left).collect();
             for column in 0..columns {
+                let left = &left[column * self.banks() / columns];
                 let product = |step: usize| {
                     let factor = types.block.map_or(1.0, |block| {
                         let block = if self.sparse { 2 * block } else { block };
                         Self::scale(0, row, step / block).0 * Self::scale(1, column, step / block).0
                     });
-                    factor * f64::from(left[step] * element(2, column, step))
+                    factor * f64::from(left[step] * element(2, column + self.shift(), step))
                 };
                 // Two equal products, of which the second is added.
                 let expected = match self.is_masked(column) {
@@ -341,11 +385,12 @@ impl Case {
                     false => 2.0 * (0..self.depth()).map(product).sum::<f64>(),
                 };
                 let (part, own) = (row / own_rows, row % own_rows);
-                let (lane, at) = match (self.stationary || ctas == 2, own_rows) {
-                    (true, 64) => (own + column / (columns / 2) * 64, column % (columns / 2)),
-                    (true, 32) => (own + column / (columns / 4) * 32, column % (columns / 4)),
-                    (false, 64) => (own / 16 * 32 + own % 16, column),
-                    _ => (own, column),
+                let (lane, at) = match self.is_scattered() {
+                    true => (own / 16 * 32 + own % 16, column),
+                    false => {
+                        let width = columns / self.banks();
+                        (own + column / width * own_rows, column % width)
+                    }
                 };
                 let cell = found[(part * 128 + lane) * columns + at];
                 let value = if types.block.is_some() {
@@ -367,6 +412,35 @@ fn half_of_a_is_stored() {
         Case { left_in_cells: true, columns: 32, ..sparse }.run(SCHEDULES[(number + 1) % 4]);
         Case { ctas: 2, rows: 256, columns: 32, usage: ".collector::a::lastuse", ..sparse }
             .run(SCHEDULES[(number + 2) % 4]);
+    }
+}
+
+/// Of 64 rows in a CTA, D, A and metadata have the first 16 of every 32 rows (layouts C and F).
+#[test]
+fn half_of_64_rows_is_stored() {
+    for (number, types) in PLAIN.into_iter().chain(SCALED).enumerate() {
+        let pair = Case { sparse: true, ..case(types, (2, 128, 32)) };
+        pair.run(SCHEDULES[number % 4]);
+        Case { left_in_cells: true, ..pair }.run(SCHEDULES[(number + 1) % 4]);
+        if types.block.is_none() {
+            let one = Case { sparse: true, ..case(types, (1, 64, 24)) };
+            one.run(SCHEDULES[(number + 2) % 4]);
+            Case { left_in_cells: true, ..one }.run(SCHEDULES[(number + 3) % 4]);
+        }
+    }
+}
+
+/// The selector is a column of metadata.
+#[test]
+fn selectors_choose_metadata() {
+    for (number, types) in PLAIN.into_iter().take(2).enumerate() {
+        for selector in 1..4 {
+            let sparse = Case { sparse: true, selector, ..case(types, (1, 128, 16)) };
+            sparse.run(SCHEDULES[(number + selector) % 4]);
+            Case { rows: 64, ..sparse }.run(Schedule::Eager);
+            Case { rows: 32, columns: 64, stationary: true, left_in_cells: true, ..sparse }
+                .run(Schedule::Latest);
+        }
     }
 }
 
@@ -396,7 +470,9 @@ fn columns_may_be_zeros() {
         for (rows, sparse) in [(32, false), (64, true), (128, false)] {
             let masked = Case { stationary: true, sparse, mask: MASK, ..case(types, (1, rows, 64)) };
             masked.run(SCHEDULES[(number + rows / 32) % 4]);
+            Case { mask: MASK | 5 << 56, ..masked }.run(SCHEDULES[(number + rows / 32 + 1) % 4]);
         }
+        Case { stationary: true, mask: 8 << 56, ..case(types, (1, 64, 64)) }.run(Schedule::Eager);
     }
 }
 
@@ -555,10 +631,8 @@ fn wrong_multiplies_are_refused() {
     let cases = [
         ("", "", 0x0804_0494_u32, "is not .sp"),
         (".sp", "", 0x0804_0490, "is not set"),
-        (".sp", "", 0x0804_0496, "selector"),
-        (".sp", "", 0x0404_0494, "not confirmed"),
         (".ws", "", 0x0804_0490, "64 and 128 and 256"),
-        (".ws", ", %d3", 0x0800_0490 | 8 << 17, "does not shift columns, and bits 56 to 61 are 2"),
+        (".ws", ", %d3", 0x0800_0490 | 8 << 17, "shifts by 2 columns"),
     ];
     for (modifiers, rest, descriptor, reason) in cases {
         let metadata = if modifiers == ".sp" { "[%r100]," } else { "" };

@@ -8,7 +8,9 @@
 //!
 //! Columns that are used and zeros alternate. D of 64 rows has two sub-masks, and D of 32 rows four, each
 //! with its start and whether it begins with zeros. The ISA's table and its examples name the two
-//! lengths the other way round; the examples hold here.
+//! lengths the other way round; the examples hold here. A start past the first span counts as its last
+//! column, and a shift moves the columns of B that are used (TIRx-harness, `RawTcgenColumnMask`, which
+//! was compared with a B200).
 
 /// The mask of an MMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,14 +22,23 @@ pub(crate) struct ColumnMask {
 const RESERVED: u64 = 0b11 << 62 | 0b111 << 36;
 
 impl ColumnMask {
-    /// The mask of a descriptor. Returns why it is not supported.
-    pub(crate) fn new(bits: u64) -> Result<Self, String> {
+    /// The mask of a descriptor, for an MMA that shifts by up to `most` columns. Returns an error for
+    /// invalid fields.
+    pub(crate) fn new(bits: u64, most: usize) -> Result<Self, String> {
         let mask = Self { bits };
-        match mask.field(56, 6) {
+        match mask.shift() {
             _ if bits & RESERVED != 0 => Err(format!("{bits:#x} has reserved bits")),
-            0 => Ok(mask),
-            shift => Err(format!("the emulator does not shift columns, and bits 56 to 61 are {shift}")),
+            shift if shift > most => Err(format!(
+                "it shifts by {shift} columns (bits 56 to 61), and bits 30 and 31 of the instruction descriptor \
+                 permit {most}; 1, 2 and 3 in them permit 8, 16 and 32"
+            )),
+            _ => Ok(mask),
         }
+    }
+
+    /// Column 0 of the product is this column of B.
+    pub(crate) fn shift(self) -> usize {
+        self.field(56, 6)
     }
 
     fn field(self, first: usize, count: usize) -> usize {
@@ -42,8 +53,10 @@ impl ColumnMask {
         let columns_of_part = columns * rows / 128;
         let (part, within) = (column / columns_of_part, column % columns_of_part);
         let (zeros, used) = (self.field(40, 8) + 1, self.field(48, 8) + 1);
-        let at = (within + self.field(8 * part, 8)) % (zeros + used);
-        if self.field(32 + part, 1) == 1 { at < zeros } else { at >= used }
+        let zeros_first = self.field(32 + part, 1) == 1;
+        let start = self.field(8 * part, 8).min(if zeros_first { zeros } else { used } - 1);
+        let at = (within + start) % (zeros + used);
+        if zeros_first { at < zeros } else { at >= used }
     }
 }
 
@@ -53,13 +66,13 @@ mod tests {
 
     /// A part of a mask, column 0 last.
     fn part(bits: u64, rows: usize, part: usize, count: usize) -> String {
-        let mask = ColumnMask::new(bits).expect("it is supported");
+        let mask = ColumnMask::new(bits, 32).expect("it is valid");
         let first = part * rows;
         let digit = |column: usize| if mask.is_zero(first + column, (rows, 128)) { '1' } else { '0' };
         (0..count).rev().map(digit).collect()
     }
 
-    /// Those of the ISA, without the shift of the last one.
+    /// Those of the ISA.
     #[test]
     fn masks_are_those_of_the_examples() {
         let spans = 1 << 39 | 2 << 40 | 3 << 48;
@@ -73,5 +86,13 @@ mod tests {
         for (number, digits) in expected.into_iter().enumerate() {
             assert_eq!(part(spans | starts, 32, number, digits.len()), digits);
         }
+        assert_eq!(part(spans | first | 255, 128, 0, 8), "11100001", "the start is in the first span");
+    }
+
+    #[test]
+    fn shifts_have_a_limit() {
+        assert_eq!(ColumnMask::new(8 << 56, 8).map(ColumnMask::shift), Ok(8));
+        assert!(ColumnMask::new(9 << 56, 8).unwrap_err().contains("permit 8"));
+        assert!(ColumnMask::new(1 << 36, 8).unwrap_err().contains("reserved"));
     }
 }

@@ -128,6 +128,10 @@ pub(crate) struct TensorMemoryMultiply {
     pub(crate) scaling: Option<Scaling>,
     /// Whether A is sparse.
     pub(crate) sparse: bool,
+    /// The column after the first one that has the metadata of a sparse A.
+    pub(crate) selector: u32,
+    /// The most columns by which a mask of zero columns may shift B.
+    pub(crate) most_shift: usize,
     stationary: bool,
     /// One run of rows.
     run: WarpgroupMultiply,
@@ -138,7 +142,7 @@ pub(crate) struct TensorMemoryMultiply {
 pub(crate) enum RowLayout {
     /// Row after row: layouts A and D.
     Straight,
-    /// The first 16 of every 32 rows: layout F.
+    /// The first 16 of every 32 rows: layouts C and F.
     Every16,
     /// The upper half of the columns in the lower 64 rows: layouts B and E.
     Folded,
@@ -155,6 +159,15 @@ impl RowLayout {
             RowLayout::Every16 => (row / 16 * 32 + row % 16, column),
             RowLayout::Folded => (row + column / (columns / 2) * 64, column % (columns / 2)),
             RowLayout::Quartered => (row + column / (columns / 4) * 32, column % (columns / 4)),
+        }
+    }
+
+    /// The parts of the columns that have rows of their own.
+    pub(crate) fn banks(self) -> usize {
+        match self {
+            RowLayout::Straight | RowLayout::Every16 => 1,
+            RowLayout::Folded => 2,
+            RowLayout::Quartered => 4,
         }
     }
 }
@@ -178,10 +191,12 @@ impl TensorMemoryMultiply {
             }
             _ => {}
         }
-        if sparse && field(0, 2) != 0 {
+        // With scales it counts as 0 (PTX ISA, "Sparsity selector").
+        let selector = if sparse && block.is_none() { field(0, 2) } else { 0 };
+        if selector != 0 && !matches!(kind, Kind::F16 | Kind::Tf32) {
             return Err(format!(
-                "the sparsity selector (bits 0 and 1) is {}, and the emulator supports 0 only",
-                field(0, 2)
+                "the sparsity selector (bits 0 and 1) is {selector}, and that of .kind::{} is 0",
+                kind.ptx()
             ));
         }
         if kind.is_packed() && field(31, 1) != 0 {
@@ -209,12 +224,6 @@ impl TensorMemoryMultiply {
                 in_words(legal_rows),
             ));
         }
-        if sparse && !stationary && all_rows / ctas as usize == RUN {
-            return Err(format!(
-                "the emulator does not support a sparse A of {RUN} rows in a CTA, whose metadata has a layout that was \
-                 not confirmed; 128 rows are supported"
-            ));
-        }
         if let Err(legal) = form.check_columns(all_rows as u32, columns as u32) {
             return Err(format!("D of {all_rows} rows has {columns} columns; it must have {legal}"));
         }
@@ -234,13 +243,24 @@ impl TensorMemoryMultiply {
         if a.bits() == 16 && a != b {
             return Err("A and B of .kind::f16 must have the same type".to_owned());
         }
-        Ok(Self { ctas, rows: all_rows / ctas as usize, columns, scaling, sparse, stationary, run })
+        Ok(Self {
+            ctas,
+            rows: all_rows / ctas as usize,
+            columns,
+            scaling,
+            sparse,
+            selector,
+            most_shift: [0, 8, 16, 32][field(30, 2) as usize].min(if all_rows == 32 { 16 } else { 32 }),
+            stationary,
+            run,
+        })
     }
 
     /// The rows of a CTA's part of D.
     pub(crate) fn layout(&self) -> RowLayout {
         match (self.ctas, self.rows, self.stationary) {
             (1, 64, false) => RowLayout::Every16,
+            (2, 64, _) if self.sparse => RowLayout::Every16,
             (_, 64, _) => RowLayout::Folded,
             (_, 32, _) => RowLayout::Quartered,
             _ => RowLayout::Straight,
@@ -347,17 +367,20 @@ impl TensorMemoryMultiply {
         self.run.read_left(operands, a, None, shared)
     }
 
-    /// Collects the columns of B that the CTA of a rank in its pair holds.
+    /// Collects the columns of B that the CTA of a rank in its pair holds, from a column of it on.
     #[inline(always)]
     pub(crate) fn read_right(
         &self,
         operands: &mut Operands,
         part: usize,
-        b: MatrixDescriptor,
+        (b, from): (MatrixDescriptor, usize),
         shared: &[u8],
     ) -> Result<(), Outside> {
         let width = self.columns / self.ctas as usize;
-        self.run.read_right(operands, part * width..(part + 1) * width, b, shared)
+        match from {
+            0 => self.run.read_right(operands, part * width..(part + 1) * width, b, shared),
+            _ => self.run.read_right_from(operands, from, b, shared),
+        }
     }
 
     /// Makes B ready, once the columns of all CTAs are collected: those of the mask are zeros.
@@ -369,13 +392,17 @@ impl TensorMemoryMultiply {
         self.run.ready_right(operands);
     }
 
-    /// Visits the pieces of 16 bytes of shared memory that it reads in each of its CTAs.
+    /// Visits the pieces of 16 bytes of shared memory that it reads in each of its CTAs, of B from a
+    /// column on.
     pub(crate) fn pieces(
         &self,
         a: Option<MatrixDescriptor>,
-        b: MatrixDescriptor,
+        (b, from): (MatrixDescriptor, usize),
         visit: impl FnMut(u32, TilePart),
     ) {
+        let (major, bits) = (self.run.majors.1, self.run.stored_bits(self.run.b) as u32);
+        let pieces = if major == Major::K { from as u32 } else { from as u32 * bits / (8 * PIECE) };
+        let b = b.from_row(major, pieces);
         let shape = Shape { m: self.rows, n: self.columns / self.ctas as usize, k: self.depth() };
         WarpgroupMultiply { shape, selector: self.sparse.then_some(0), ..self.run.clone() }
             .pieces(a, b, visit);
@@ -492,8 +519,12 @@ mod tests {
         assert!(of(stationary, descriptor(64, 32)).unwrap_err().contains("64 and 128 and 256"));
         let sparse = Form { sparse: true, ..form(Kind::F16, 1) };
         assert_eq!(of(sparse, descriptor(128, 64) | 4).unwrap().depth(), 32);
-        assert!(of(sparse, descriptor(128, 64) | 5).unwrap_err().contains("selector"));
-        assert!(of(sparse, descriptor(64, 64) | 4).unwrap_err().contains("not confirmed"));
+        assert_eq!(of(sparse, descriptor(64, 64) | 5).unwrap().selector, 1);
+        let pair = Form { sparse: true, ..form(Kind::F16, 2) };
+        assert_eq!(of(pair, descriptor(128, 64) | 4).unwrap().layout(), RowLayout::Every16);
+        let bytes = Form { sparse: true, ..form(Kind::F8f6f4, 1) };
+        let bits = 1 << 4 | 64 >> 3 << 17 | 8 << 24;
+        assert!(of(bytes, bits | 5).unwrap_err().contains("selector"));
         let shifted = Form { shifted: true, ..form(Kind::F16, 1) };
         assert!(of(shifted, descriptor(64, 64)).unwrap_err().contains("128 are possible"));
     }

@@ -151,6 +151,28 @@ impl WarpgroupMultiply {
         matrix.collect((columns.len(), depth), ByEights, bits)
     }
 
+    /// Collects all columns of B, of which the first is `from` columns after that of the descriptor.
+    pub(super) fn read_right_from(
+        &self,
+        operands: &mut Operands,
+        from: usize,
+        b: MatrixDescriptor,
+        shared: &[u8],
+    ) -> Result<(), Outside> {
+        let (depth, extent) = (self.steps(), from + self.shape.n);
+        let (descriptor, major, element, width) = (b, self.majors.1, self.b, self.element_bits());
+        let mut all = vec![0; extent * depth];
+        Matrix { descriptor, major, element, width, shared }.collect((extent, depth), Rows, &mut all)?;
+        operands.bits.resize(self.shape.n * depth, 0);
+        for (column, steps) in all.chunks_exact(depth).skip(from).enumerate() {
+            let (first, stride) = ByEights.row(column, depth);
+            for (step, &bits) in steps.iter().enumerate() {
+                operands.bits[first + step * stride] = bits;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes collected columns of B zeros.
     pub(super) fn clear_right(&self, operands: &mut Operands, is_zero: impl Fn(usize) -> bool) {
         let depth = self.steps();

@@ -51,29 +51,35 @@ impl Multiply {
         }
     }
 
-    /// Rows of tensor memory with A, and with its metadata: the parts of D that have other columns of
-    /// the same rows have their own copies (CUTLASS, `TmemAllocMode::Duplicated`).
-    fn left_rows(&self) -> u32 {
+    /// Columns of tensor memory with rows of A, or with its metadata: the parts of D that have other
+    /// columns of the same rows have their own copies (CUTLASS, `TmemAllocMode::Duplicated`).
+    fn left_cells(&self, first: Cell, columns: u32) -> Vec<Area> {
+        let rows = self.multiply.rows as u32;
         match self.multiply.layout() {
-            RowLayout::Folded | RowLayout::Quartered => TENSOR_ROWS,
-            _ => self.multiply.rows as u32,
+            RowLayout::Straight => vec![Area { first, rows, columns }],
+            RowLayout::Every16 => every_16(first, rows, columns),
+            RowLayout::Folded | RowLayout::Quartered => vec![Area { first, rows: TENSOR_ROWS, columns }],
         }
     }
 
     /// The cells of the metadata.
     pub(crate) fn metadata_area(&self) -> Vec<Area> {
         let columns = if self.multiply.element_bits() < 16 { 2 } else { 1 };
-        let area = |first| Area { first, rows: self.left_rows(), columns };
-        self.metadata.map(area).into_iter().collect()
+        let selected = |first: Cell| Cell { column: first.column + self.multiply.selector, ..first };
+        self.metadata.map_or(Vec::new(), |first| self.left_cells(selected(first), columns))
     }
 
     /// The cells of A, if it is in tensor memory.
     pub(crate) fn left_area(&self) -> Vec<Area> {
         let Left::Cells(first) = self.a else { return Vec::new() };
-        let columns = (DEPTH_BYTES / 4) as u32;
-        match self.multiply.layout() {
-            RowLayout::Every16 => every_16(first, self.multiply.rows as u32, columns),
-            _ => vec![Area { first, rows: self.left_rows(), columns }],
+        self.left_cells(first, (DEPTH_BYTES / 4) as u32)
+    }
+
+    /// The parts of the columns whose A differs, in tensor memory or by its metadata.
+    pub(crate) fn left_banks(&self) -> usize {
+        match (self.a, self.metadata) {
+            (Left::Shared(_), None) => 1,
+            _ => self.multiply.layout().banks(),
         }
     }
 }
@@ -97,12 +103,14 @@ impl Multiply {
     /// The cells of the scales that it reads, in each of its CTAs.
     pub(crate) fn scale_areas(&self) -> Vec<Area> {
         let Some([a, b]) = self.scales else { return Vec::new() };
-        let rows = self.multiply.rows as u32;
         let columns = self.scale_columns() as u32;
         let mut areas = Vec::new();
         for quarter in 0..4 {
-            let row = 32 * quarter % rows;
-            areas.push(Area { first: scale_cell(a, quarter, row), rows: 32, columns: 1 });
+            let (row, rows) = match self.multiply.layout() {
+                RowLayout::Every16 => (16 * quarter, 16),
+                _ => (32 * quarter % self.multiply.rows as u32, 32),
+            };
+            areas.push(Area { first: scale_cell(a, quarter, row), rows, columns: 1 });
             if columns >= 32 {
                 areas.push(Area { first: scale_cell(b, quarter, 0), rows: 32, columns: columns / 32 });
             }

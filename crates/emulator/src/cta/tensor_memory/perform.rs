@@ -1,5 +1,7 @@
 //! The execution of copies and MMAs.
 
+use std::ops::Range;
+
 use warpwright_events::{Cell, TENSOR_ROWS};
 
 use super::cells::TensorMemory;
@@ -31,7 +33,7 @@ impl Copy {
                     .and_then(|rest| rest.first_chunk::<{ PIECE as usize }>());
                 let bytes = *bytes.ok_or_else(|| outside(Outside { address }, shared.size()))?;
                 let words = words_of(&bytes);
-                let words = spread.map_or(words, |width| warpgroup_operands::spread(words, width));
+                let words = spread.map_or(words, |width| contained(words, width));
                 for (word, value) in (0..).zip(words) {
                     for target in shape.targets(row) {
                         tensor_memory.set(to.row + target, to.column + piece * 4 + word, value);
@@ -85,41 +87,58 @@ impl Multiply {
             let block = partner(blocks, rank)?;
             block.mma_multiply_adds += multiply.multiply_adds();
             let size = block.shared.size();
-            let rows = match self.a {
-                Left::Shared(a) if !multiply.sparse && multiply.rows >= RUN => Rows::Shared(a),
-                _ => Rows::Bits(self.left_bits(block)?),
-            };
-            for run in 0..multiply.rows.div_ceil(RUN) {
-                let done = in_vectors(Run { work: self, operands, part, run, rows: &rows, block });
-                done.map_err(|found| outside(found, size))?;
+            let banks = self.left_banks();
+            let width = multiply.columns / banks;
+            for bank in 0..banks {
+                let rows = match self.a {
+                    Left::Shared(a) if !multiply.sparse && multiply.rows >= RUN => Rows::Shared(a),
+                    _ => Rows::Bits(self.left_bits(block, bank)?),
+                };
+                for run in 0..multiply.rows.div_ceil(RUN) {
+                    let columns = bank * width..(bank + 1) * width;
+                    let done =
+                        in_vectors(Run { work: self, operands, part, run, columns, rows: &rows, block });
+                    done.map_err(|found| outside(found, size))?;
+                }
             }
         }
         Ok(())
     }
 
-    /// The bits of A in a CTA, row after row, with all zeros.
-    fn left_bits(&self, block: &Block) -> Result<Vec<u32>, Box<Failure>> {
+    /// The bits of A in a CTA, row after row, with all zeros, for a part of the columns.
+    fn left_bits(&self, block: &Block, bank: usize) -> Result<Vec<u32>, Box<Failure>> {
         let (multiply, memory) = (&self.multiply, &block.tensor_memory);
         let stored = match self.a {
             Left::Shared(a) => multiply.stored_left(a, block.shared.bytes()),
-            Left::Cells(first) => Ok(self.cells_of_left(memory, first)),
+            Left::Cells(first) => Ok(self.cells_of_left(memory, first, bank)),
         };
         let stored = stored.map_err(|found| outside(found, block.shared.size()))?;
         Ok(match self.metadata {
-            Some(first) => multiply.expanded(&stored, |row| self.metadata_of(memory, first, row as u32)),
+            Some(first) => multiply.expanded(&stored, |row| {
+                let row = self.left_row(row, bank);
+                self.metadata_of(memory, first, row)
+            }),
             None => stored,
         })
     }
 
+    /// The row of tensor memory with a row of A, for a part of the columns.
+    fn left_row(&self, row: usize, bank: usize) -> u32 {
+        let layout = self.multiply.layout();
+        layout.place(row, bank, layout.banks()).0 as u32
+    }
+
     /// The bits of the elements of A in tensor memory, row after row.
-    fn cells_of_left(&self, memory: &TensorMemory, first: Cell) -> Vec<u32> {
+    fn cells_of_left(&self, memory: &TensorMemory, first: Cell, bank: usize) -> Vec<u32> {
         let (multiply, width) = (&self.multiply, self.multiply.element_bits());
-        let (each, mask) = (32 / width, u32::MAX >> (32 - multiply.unpadded_bits()));
+        let unpadded = multiply.unpadded_bits();
+        let (each, mask) = (32 / width, u32::MAX >> (32 - unpadded));
+        let below = bits_below(unpadded as u32, width as u32);
         let element = |row: usize, step: usize| {
             let row = if self.shifted { row.saturating_sub(1) } else { row };
-            let (row, _) = multiply.layout().place(row, 0, multiply.columns);
-            let cell = memory.get(first.row + row as u32, first.column + (step / each) as u32);
-            cell >> (step % each * width) & mask
+            let row = first.row + self.left_row(row, bank);
+            let cell = memory.get(row, first.column + (step / each) as u32);
+            cell >> (step % each * width) >> below & mask
         };
         let depth = multiply.stored_depth();
         (0..multiply.rows)
@@ -128,17 +147,32 @@ impl Multiply {
             .collect()
     }
 
-    /// The metadata of a row of A. Of elements of 16 and 32 bits, a cell has 16 bits for a row and for
-    /// the eighth one after it, and the second half of the depth is eight rows further down. (CUTLASS,
-    /// `Sm1xxGemmSparseConfig`.)
+    /// The metadata of a row of tensor memory with A. Of elements of 16 and 32 bits, a cell has 16 bits
+    /// for a row and for the eighth one after it, the second half of the depth is eight rows further
+    /// down, and the selector is the column. (CUTLASS, `Sm1xxGemmSparseConfig`; TIRx-harness,
+    /// `raw_tcgen05_sparse_metadata_location`.)
     fn metadata_of(&self, memory: &TensorMemory, first: Cell, row: u32) -> u64 {
         let cell = |row: u32, column: u32| u64::from(memory.get(first.row + row, first.column + column));
         if self.multiply.element_bits() < 16 {
             return cell(row, 0) | cell(row, 1) << 32;
         }
-        let half = |half: u32| cell(row / 16 * 16 + row % 8 + 8 * half, 0) >> (row / 8 % 2 * 16) & 0xffff;
+        let half = |half: u32| {
+            let row_of_half = row / 16 * 16 + row % 8 + 8 * half;
+            cell(row_of_half, self.multiply.selector) >> (row / 8 % 2 * 16) & 0xffff
+        };
         half(0) | half(1) << 16
     }
+}
+
+/// The bits below an element in its container: floats of 4 bits are in the middle of a byte (PTX ISA,
+/// "Packing formats"; `tcgen05.cp` of a B200 places them there, TIRx-harness).
+fn bits_below(bits: u32, container: u32) -> u32 {
+    if (bits, container) == (4, 8) { 2 } else { 0 }
+}
+
+/// Elements of 4 or 6 bits, each in a byte as tensor memory has them.
+fn contained(words: [u32; 4], bits: u32) -> [u32; 4] {
+    warpgroup_operands::spread(words, bits).map(|word| word << bits_below(bits, 8))
 }
 
 impl Multiply {
@@ -164,10 +198,13 @@ impl Multiply {
         for rank in ranks(blocks.own.rank, multiply.ctas) {
             let block = partner(blocks, rank)?;
             block.mma_multiply_adds += multiply.multiply_adds();
-            let a = multiply.elements(&self.left_bits(block)?);
+            let banks = self.left_banks();
+            let of_bank = |bank| Ok(multiply.elements(&self.left_bits(block, bank)?));
+            let a = (0..banks).map(of_bank).collect::<Result<Vec<Elements>, Box<Failure>>>()?;
             let memory = &mut block.tensor_memory;
             for run in 0..multiply.rows / RUN {
-                let mut cells = Cells { work: self, run, disabled: [0; 4], memory: &mut *memory };
+                let columns = 0..multiply.columns;
+                let mut cells = Cells { work: self, run, columns, disabled: [0; 4], memory: &mut *memory };
                 for (row, column) in
                     (0..RUN).flat_map(|row| (0..multiply.columns).map(move |column| (row, column)))
                 {
@@ -182,8 +219,9 @@ impl Multiply {
                     let scales = |block: usize| {
                         [0, 1].map(|side| scaling.scale(found[side], scaling.first[side], block))
                     };
+                    let a = &a[column * banks / multiply.columns];
                     let d =
-                        multiply_add((&a, all_row), (&b, column), scaling.block, scales, f32::from_bits(d));
+                        multiply_add((a, all_row), (&b, column), scaling.block, scales, f32::from_bits(d));
                     cells.set(row, column, d.to_bits());
                 }
             }
@@ -206,7 +244,7 @@ impl Vectored for Right<'_> {
     #[inline(always)]
     fn compute(self) -> Result<(), Outside> {
         let Right { work, operands, part, shared } = self;
-        work.multiply.read_right(operands, part, work.b, shared)?;
+        work.multiply.read_right(operands, part, (work.b, work.mask.shift()), shared)?;
         if part + 1 == work.multiply.ctas as usize {
             work.multiply.ready_right(operands, work.mask);
         }
@@ -226,6 +264,7 @@ struct Run<'a> {
     operands: &'a mut Operands,
     part: usize,
     run: usize,
+    columns: Range<usize>,
     rows: &'a Rows,
     block: &'a mut Block,
 }
@@ -235,7 +274,7 @@ impl Vectored for Run<'_> {
 
     #[inline(always)]
     fn compute(self) -> Result<(), Outside> {
-        let Run { work, operands, part, run, rows, block } = self;
+        let Run { work, operands, part, run, columns, rows, block } = self;
         let multiply = &work.multiply;
         let Block { shared, tensor_memory, .. } = block;
         match rows {
@@ -255,7 +294,7 @@ impl Vectored for Run<'_> {
         multiply.multiply(
             operands,
             work.accumulates,
-            &mut Cells { work, run, disabled, memory: tensor_memory },
+            &mut Cells { work, run, columns, disabled, memory: tensor_memory },
         );
         Ok(())
     }
@@ -265,6 +304,8 @@ impl Vectored for Run<'_> {
 struct Cells<'a> {
     work: &'a Multiply,
     run: usize,
+    /// The columns that are written.
+    columns: Range<usize>,
     disabled: [u32; 4],
     memory: &'a mut TensorMemory,
 }
@@ -297,7 +338,7 @@ impl Accumulator for Cells<'_> {
 
     #[inline(always)]
     fn set(&mut self, row: usize, column: usize, bits: u32) {
-        if !self.has(row) {
+        if !self.has(row) || !self.columns.contains(&column) {
             return;
         }
         let Cell { row, column } = self.cell(row, column);

@@ -371,9 +371,9 @@ impl IssueMultiply {
             )
         })?;
         let mask = self.masked_columns.map_or(0, |slot| registers.long(slot)[lane]);
-        let mask = ColumnMask::new(mask).map_err(|reason| {
-            let message = format!("The mask of zero columns of tcgen05.mma.ws: {reason}.");
-            Failure::new(FaultKind::Unsupported, 1 << lane, message)
+        let mask = ColumnMask::new(mask, multiply.most_shift).map_err(|reason| {
+            let message = format!("The mask of zero columns of tcgen05.mma.ws is wrong: {reason}.");
+            Failure::new(FaultKind::TensorMemory, 1 << lane, message)
         })?;
         let a = match &self.a {
             Multiplicand::Shared(slot) => {
@@ -412,7 +412,7 @@ impl IssueMultiply {
             Left::Cells(_) => None,
         };
         let mut pieces = Vec::new();
-        work.multiply.pieces(a, work.b, |address, part| {
+        work.multiply.pieces(a, (work.b, work.mask.shift()), |address, part| {
             let bytes = work.multiply.piece_bytes(part.operand);
             pieces.push(piece_of(rank, address, bytes, part));
         });
