@@ -96,6 +96,16 @@ pub(super) struct GateInputs<T: Element> {
     pub(super) epsilon: Reg<f32>,
 }
 
+#[device]
+impl<T: Number> GateInputs<T> {
+    /// b and a of a token and a value head.
+    pub(super) fn gates_of(&self, token: Reg<u32>, head: Reg<u32>) -> [Reg<f32>; 2] {
+        let [of_b, of_a, stride] = self.columns;
+        let of_token = self.gates.at(token.mul_wide(stride));
+        [of_b, of_a].map(|first| of_token.at(first + head).load().convert::<f32>())
+    }
+}
+
 impl DeltaKernel {
     /// A thread for each column of the state, and for each element of a key.
     fn threads(&self) -> u32 {
@@ -131,7 +141,6 @@ impl DeltaKernel {
         // Threads without a column, or without an element of a key, have the last one, which they do not store.
         let (is_mine, is_of_key) = (thread.lt(value_dim), thread.lt(key_dim));
         let (column, element) = (thread.min(value_dim - 1), thread.min(key_dim - 1));
-        let [of_b, of_a, stride] = inputs.columns;
         let vectors = shared_array::<f32>(2 * key_dim);
         let slot_of_conv = |slot: Reg<u32>| self.rule.slot_of_conv(*conv_states, slot);
         if start < end {
@@ -178,9 +187,8 @@ impl DeltaKernel {
                     }
                     sync_threads();
                     let parts = [q * q, k * k].map(|part| is_of_key.select(part, 0f32));
-                    let of_token = inputs.gates.at(token.mul_wide(stride));
-                    let gate = |first: Reg<u32>| of_token.at(first + head).load().convert::<f32>();
-                    let (beta, a) = (gate(of_b).sigmoid(), gate(of_a));
+                    let [b, a] = inputs.gates_of(token, head);
+                    let beta = b.sigmoid();
                     let z = inputs
                         .z
                         .at(token.mul_wide(inputs.z_stride))
@@ -292,6 +300,13 @@ pub(crate) struct DeltaConv<'l, T> {
     pub(crate) weights: &'l Buffer<T>,
 }
 
+impl<'l, T> DeltaConv<'l, T> {
+    /// The arguments of a kernel.
+    pub(super) fn inputs(self) -> (&'l Buffer<T>, u32, &'l Buffer<T>) {
+        (self.x, self.stride, self.weights)
+    }
+}
+
 impl SlotDeltaRule {
     /// y = norm(o) · silu(z) for all tokens of the sequences; one of each where it is a step.
     pub(crate) fn launch<T: Number>(
@@ -304,9 +319,7 @@ impl SlotDeltaRule {
         y: &mut Buffer<T>,
     ) -> Result<()> {
         let overlaps = overlaps(operations);
-        let DeltaGates { z, gates, columns, a_log, dt_bias, norm, epsilon } = gates;
-        let conv = (conv.x, conv.stride, conv.weights);
-        let inputs = (z.buffer, z.offset, z.stride, gates, columns, a_log, dt_bias, norm, epsilon);
+        let (conv, inputs) = (conv.inputs(), gates.inputs());
         let count = sequences.slots.len() as u32;
         let sm_count = operations.device().properties().sm_count;
         if let Some(step) = DeltaStep::new(self, count, sm_count).filter(|_| overlaps && is_step) {
@@ -338,4 +351,25 @@ pub(crate) struct DeltaGates<'l, T> {
     /// (value_dim).
     pub(crate) norm: &'l Buffer<f32>,
     pub(crate) epsilon: f32,
+}
+
+/// [`GateInputs`] of a launch.
+type GateArguments<'l, T> = (
+    &'l Buffer<T>,
+    u32,
+    u32,
+    &'l Buffer<T>,
+    [u32; 3],
+    &'l Buffer<f32>,
+    &'l Buffer<f32>,
+    &'l Buffer<f32>,
+    f32,
+);
+
+impl<'l, T> DeltaGates<'l, T> {
+    /// The arguments of a kernel.
+    pub(super) fn inputs(self) -> GateArguments<'l, T> {
+        let Self { z, gates, columns, a_log, dt_bias, norm, epsilon } = self;
+        (z.buffer, z.offset, z.stride, gates, columns, a_log, dt_bias, norm, epsilon)
+    }
 }

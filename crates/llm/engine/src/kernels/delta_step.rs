@@ -155,10 +155,7 @@ impl DeltaStep {
         let x = conv.x.at(sequence.mul_wide(conv.stride));
         let newest: Vec<Reg<f32>> =
             channels.iter().map(|(channel, _)| x.at(self.column(*channel)).load().convert::<f32>()).collect();
-        let [of_b, of_a, stride] = inputs.columns;
-        let of_token = inputs.gates.at(sequence.mul_wide(stride));
-        let gate = |first: Reg<u32>| of_token.at(first + head).load().convert::<f32>();
-        let (b, a) = (gate(of_b), gate(of_a));
+        let [b, a] = inputs.gates_of(sequence, head);
         let first_of_head = head * value_dim + column;
         let z = inputs.z.at(sequence.mul_wide(inputs.z_stride)).at(inputs.z_column + first_of_head);
         let z = load(z, LANES);

@@ -18,6 +18,7 @@ use super::norm::Norm;
 use super::pass::Projected;
 use crate::config::DeltaHeads;
 use crate::error::Result;
+use crate::kernels::delta_bulk::BulkDeltaStep;
 use crate::kernels::delta_rule::{DeltaConv, DeltaGates, SlotDeltaRule};
 use crate::kernels::gates::SplitGates;
 use crate::kernels::sequences::Sequences;
@@ -191,8 +192,17 @@ impl<T: Number> DeltaNet<T> {
             epsilon: self.epsilon,
         };
         let slots = (&mut states.conv, &mut states.rule);
-        let sequences = (sequences, pass.batch.shape.is_decode());
-        self.rule.launch(pass.on(), conv, gates, sequences, slots, &mut gated)?;
+        let is_step = pass.batch.shape.is_decode();
+        let count = sequences.slots.len();
+        match BulkDeltaStep::new(pass.operations, self.rule, count as u32).filter(|_| is_step) {
+            Some(step) => {
+                let mut convolved = pass.floats.take(count * self.rule.columns() as usize)?;
+                let to = (&mut convolved, &mut gated);
+                step.launch(pass.on(), (conv, gates), sequences, slots, to)?;
+                pass.floats.give(convolved);
+            }
+            None => self.rule.launch(pass.on(), conv, gates, (sequences, is_step), slots, &mut gated)?,
+        }
         Ok(gated)
     }
 

@@ -1,0 +1,306 @@
+//! The gated delta rule of one token of each of many sequences: a CTA has the state of a head in shared
+//! memory, which bulk copies load and store.
+//!
+//! ```text
+//! state (key_dim, value_dim) of a head
+//! +-------------+
+//! |   warp 0    |  a warp: neighboring rows, one after another
+//! |   warp 1    |  a lane: neighboring columns of each
+//! |     ..      |
+//! +-------------+
+//! ```
+//!
+//! The products are those of [`super::delta_step`], whose registers hold the state while the CTAs of a
+//! cluster wait for one another. Here copies of one CTA of an SM are in flight while another computes,
+//! and a CTA has all columns that the norm adds up. The value heads of a key head share its q and k:
+//! [`super::conv_step`] convolves before.
+
+use warpwright::lang::bulk::{self, bulk_commit, bulk_wait_read};
+use warpwright::lang::fence::{fence_mbarrier_init, fence_proxy_async_shared};
+use warpwright::lang::mbarrier::Mbarrier;
+use warpwright::lang::warp::sync_warp;
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Stream};
+use warpwright_kernels::operations::{Operations, Result};
+use warpwright_kernels::overlap::{self, overlaps};
+use warpwright_kernels::rows::RowElement;
+use warpwright_kernels::vector;
+
+use super::conv_step::ConvStep;
+use super::delta_rule::{DeltaConv, DeltaGates, EPSILON, GateInputs, SlotDeltaRule};
+use super::sequences::{SequenceInputs, Sequences};
+use super::vectors::load;
+use crate::number::Number;
+
+/// The kernel and its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BulkDeltaStep {
+    rule: SlotDeltaRule,
+}
+
+/// Warps of a CTA.
+const WARPS: u32 = 8;
+/// CTAs of an SM, whose shared memory holds three states of 64 KiB: 80 registers of a thread.
+const CTAS_PER_SM: u32 = 3;
+
+impl BulkDeltaStep {
+    /// The kernel for that many sequences; `None` if another one is faster, or it does not take the
+    /// heads.
+    pub(crate) fn new(operations: &Operations, rule: SlotDeltaRule, sequences: u32) -> Option<Self> {
+        let all_sms = CTAS_PER_SM * operations.device().properties().sm_count;
+        // To time both kernels on a GPU, until one is kept.
+        let given =
+            std::env::var("WARPWRIGHT_BULK_STATES_FROM").ok().and_then(|from| from.parse::<u32>().ok());
+        let is_fast = given.map_or(sequences * rule.value_heads >= all_sms, |from| sequences >= from);
+        Some(Self { rule }).filter(|step| is_fast && step.takes(operations))
+    }
+
+    fn takes(&self, operations: &Operations) -> bool {
+        let SlotDeltaRule { key_dim, value_dim, .. } = self.rule;
+        overlaps(operations) && [key_dim, value_dim].iter().all(|dim| matches!(dim, 32 | 64 | 128))
+    }
+
+    /// y = norm(o) · silu(z) of a token of each sequence. `convolved` is (sequences, columns).
+    pub(crate) fn launch<T: Number>(
+        self,
+        (operations, stream): (&Operations, &Stream),
+        (conv, gates): (DeltaConv<'_, T>, DeltaGates<'_, T>),
+        sequences: Sequences<'_>,
+        (conv_states, states): (&mut Buffer<T>, &mut Buffer<f32>),
+        (convolved, y): (&mut Buffer<f32>, &mut Buffer<T>),
+    ) -> Result<()> {
+        let count = sequences.slots.len() as u32;
+        let of_conv = ConvStep { rule: self.rule };
+        let kernel = operations.kernel(of_conv, ConvStep::run::<T>)?;
+        let shape = overlap::shape(kernel.shape((of_conv.ctas::<T>(), count)), true);
+        kernel.launch(stream, shape, (conv.inputs(), sequences.inputs(), conv_states, &mut *convolved))?;
+        let kernel = operations.kernel(self, Self::run::<T, f32>)?;
+        let shape = overlap::shape(kernel.shape((self.rule.value_heads, count)), true);
+        kernel.launch(stream, shape, (&*convolved, gates.inputs(), sequences.inputs(), states, y))?;
+        Ok(())
+    }
+
+    /// `qkv` is (sequences, columns), `states` (slots, value heads, key_dim, value_dim), `y`
+    /// (sequences, value heads, value_dim).
+    #[kernel]
+    pub(super) fn run<T: Number, S: RowElement>(
+        &self,
+        qkv: &Global<f32>,
+        inputs: GateInputs<T>,
+        sequences: SequenceInputs,
+        states: &mut Global<S>,
+        y: &mut Global<T>,
+    ) {
+        launch::threads(32 * WARPS);
+        launch::blocks_per_sm(CTAS_PER_SM);
+        let SlotDeltaRule { key_heads, value_heads, key_dim, value_dim, .. } = self.rule;
+        let (head, sequence) = (block_idx().x, block_idx().y);
+        let (thread, warp, lane) = (thread_idx().x, thread_idx().x / 32, lane_id());
+        let (rows, lanes) = (key_dim / WARPS, value_dim / 32);
+        let (row, column) = (warp * rows, lane * lanes);
+        let (initial, has_zeros) = sequences.initial(sequence);
+        let of_slot = |slot: Reg<u32>| {
+            let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
+            states.at(head * u64::from(key_dim * value_dim))
+        };
+
+        // What the predecessor does not write: weights, and the states that the step before left.
+        let state = dynamic_shared::<S>(key_dim * value_dim);
+        let loaded = Mbarrier::new();
+        if thread == 0 {
+            loaded.init(1);
+            fence_mbarrier_init();
+            if !has_zeros {
+                loaded.arrive_and_expect(key_dim * value_dim * S::BYTES);
+                bulk::load(of_slot(initial), key_dim * value_dim, state, loaded);
+            }
+        }
+        let rate = -inputs.a_log[head].exp();
+        let bias = inputs.dt_bias[head];
+        let weights = vector::load_lanes(inputs.norm.at(column), lanes, Access::new());
+        overlap::wait(true);
+        let qkv = qkv.at(sequence.mul_wide(self.rule.columns()));
+        let key_head = head / self.rule.group();
+        let (of_q, of_k) = (qkv.at(key_head * key_dim), qkv.at((key_head + key_heads) * key_dim));
+        let of_warp = |from: Global<f32>| -> Vec<Reg<f32>> {
+            let at = rows.min(4);
+            (0..rows).step_by(at as usize).flat_map(|i| load(from.at(row + i), at)).collect()
+        };
+        let of_lane = |from: Global<f32>| load(from.at(lane * (key_dim / 32)), key_dim / 32);
+        let ([q, k], [q_of_lane, k_of_lane]) = ([of_q, of_k].map(of_warp), [of_q, of_k].map(of_lane));
+        let first_of_head = head * value_dim + column;
+        let v = load(qkv.at(first_of_head + 2 * key_heads * key_dim), lanes);
+        let [b, a] = inputs.gates_of(sequence, head);
+        let z = inputs.z.at(sequence.mul_wide(inputs.z_stride)).at(inputs.z_column + first_of_head);
+        let z = load(z, lanes);
+        overlap::launch(true);
+
+        let dot = |x: &[Reg<f32>], y: &[Reg<f32>]| {
+            let mine = x.iter().zip(y).fold(constant(0f32), |sum, (x, y)| x.mul_add(*y, sum));
+            sum_of_warp(mine)
+        };
+        let of_key = (dot(&k_of_lane, &k_of_lane) + EPSILON).rsqrt();
+        let of_query = (dot(&q_of_lane, &q_of_lane) + EPSILON).rsqrt() * (1.0 / (key_dim as f32).sqrt());
+        let overlap = dot(&q_of_lane, &k_of_lane) * (of_key * of_query);
+        let decay = (rate * (a + bias).softplus()).exp();
+        let beta = b.sigmoid();
+
+        let mine = state.at(row * value_dim + column).cast::<u32>();
+        let words_of_row = value_dim * S::BYTES / 4;
+        let words = lanes * S::BYTES / 4;
+        sync_threads();
+        if has_zeros {
+            for i in 0..rows {
+                let zeros = vec![constant(0u32); words as usize];
+                vector::store_lanes(mine.at(i * words_of_row), &zeros, Access::new());
+            }
+        } else {
+            loaded.wait_parity(0);
+        }
+        let row_of_lane = |i: u32| -> Vec<Reg<f32>> {
+            let words = vector::load_lanes(mine.at(i * words_of_row), words, Access::new());
+            words.into_iter().flat_map(S::widen).collect()
+        };
+
+        let mut recalled = vec![constant(0f32); lanes as usize];
+        let mut read = vec![constant(0f32); lanes as usize];
+        for i in 0..rows {
+            for (at, s) in row_of_lane(i).into_iter().enumerate() {
+                recalled[at] = k[i as usize].mul_add(s, recalled[at]);
+                read[at] = q[i as usize].mul_add(s, read[at]);
+            }
+        }
+        let sums = shared_array::<f32>(2 * WARPS * value_dim);
+        let to = sums.at(warp * (2 * value_dim) + column);
+        vector::store_lanes(to, &recalled, Access::new());
+        vector::store_lanes(to.at(value_dim), &read, Access::new());
+        sync_threads();
+        let total = |first: u32| {
+            let mut total = vec![constant(0f32); lanes as usize];
+            for warp in 0..WARPS {
+                let from = sums.at(column + (2 * warp * value_dim + first));
+                let of_warp = vector::load_lanes(from, lanes, Access::new());
+                total =
+                    total.iter().zip(of_warp).map(|(total, of_warp)| *total + of_warp).collect::<Vec<_>>();
+            }
+            total
+        };
+        let of_recall = decay * of_key;
+        let delta: Vec<Reg<f32>> =
+            v.iter().zip(total(0)).map(|(v, recalled)| beta * (*v - of_recall * recalled)).collect();
+        for i in 0..rows {
+            let key = k[i as usize] * of_key;
+            let after: Vec<Reg<f32>> =
+                row_of_lane(i).iter().zip(&delta).map(|(s, delta)| key.mul_add(*delta, decay * *s)).collect();
+            let words: Vec<Reg<u32>> = after.chunks(4 / S::BYTES as usize).map(S::narrow).collect();
+            vector::store_lanes(mine.at(i * words_of_row), &words, Access::new());
+        }
+        // A warp stores its rows when its lanes have written them.
+        fence_proxy_async_shared();
+        sync_warp(u32::MAX);
+        if lane == 0 {
+            let to = of_slot(sequences.slot(sequence)).at(row * value_dim);
+            bulk::store(to, rows * value_dim, state.at(row * value_dim));
+            bulk_commit();
+        }
+        if warp == 0 {
+            let of_old = decay * of_query;
+            let o: Vec<Reg<f32>> = delta
+                .iter()
+                .zip(total(value_dim))
+                .map(|(delta, read)| delta.mul_add(overlap, of_old * read))
+                .collect();
+            let squares = o.iter().fold(constant(0f32), |sum, o| o.mul_add(*o, sum));
+            let root = (sum_of_warp(squares) * (1.0 / value_dim as f32) + inputs.epsilon).rsqrt();
+            let to = y.at(sequence.mul_wide(value_heads * value_dim)).at(first_of_head);
+            for (at, (o, (weight, z))) in o.iter().zip(weights.iter().zip(&z)).enumerate() {
+                to.at(at as u32).store((*o * root * *weight * z.silu()).convert::<T>());
+            }
+        }
+        if lane == 0 {
+            bulk_wait_read(0);
+        }
+    }
+}
+
+/// The sum over a warp's lanes.
+#[track_caller]
+fn sum_of_warp(value: Reg<f32>) -> Reg<f32> {
+    [16, 8, 4, 2, 1].into_iter().fold(value, |sum, distance| sum + sum.shuffle_xor(distance))
+}
+
+#[cfg(test)]
+mod tests {
+    use warpwright::emulator::Schedule;
+    use warpwright::runtime::Device;
+    use warpwright_kernels::columns::MatrixColumns;
+
+    use super::*;
+
+    /// Random numbers between -0.5 and 0.5.
+    fn random(device: &Device, length: usize, seed: u32) -> Buffer<f32> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+        };
+        device.buffer_from(&(0..length).map(|_| next()).collect::<Vec<_>>()).expect("memory")
+    }
+
+    /// The states and results of [`super::super::delta_step`], for slots in any order, one of them of
+    /// zeros.
+    fn compare(rule: SlotDeltaRule) {
+        let device = Device::with_schedule("emu:h200", Schedule::Random(3)).and_then(Device::checked);
+        let device = device.expect("an emulator with checkers");
+        let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+        let (on, count, slots) = ((&operations, &stream), 3, 4);
+        let values = rule.value_heads * rule.value_dim;
+        let first_of_gates = rule.columns() + values;
+        let stride = (first_of_gates + 2 * rule.value_heads).next_multiple_of(8);
+        let x = random(&device, count * stride as usize, 1);
+        let weights = random(&device, (rule.width * rule.columns()) as usize, 2);
+        let [a_log, dt_bias] = [3, 4].map(|seed| random(&device, rule.value_heads as usize, seed));
+        let norm = random(&device, rule.value_dim as usize, 5);
+        let starts = device.buffer_from(&[0u32, 1, 2, 3]).expect("memory");
+        let ends = device.buffer_from(&[1u32, 2, 3]).expect("memory");
+        let initial = device.buffer_from(&[2i32, -1, 0]).expect("memory");
+        let after = device.buffer_from(&[2u32, 3, 1]).expect("memory");
+        let sequences = Sequences { starts: &starts, ends: &ends, initial: &initial, slots: &after };
+        let conv = DeltaConv { x: &x, stride, weights: &weights };
+        let gates = DeltaGates {
+            z: MatrixColumns { buffer: &x, offset: rule.columns(), stride },
+            gates: &x,
+            columns: [first_of_gates, first_of_gates + rule.value_heads, stride],
+            a_log: &a_log,
+            dt_bias: &dt_bias,
+            norm: &norm,
+            epsilon: 1e-6,
+        };
+        let results = |is_bulk: bool| {
+            let mut conv_states = random(&device, slots * rule.conv_state(), 6);
+            let mut states = random(&device, slots * rule.state(), 7);
+            let mut y = device.zeros::<f32>(count * values as usize).expect("memory");
+            let of_slots = (&mut conv_states, &mut states);
+            if is_bulk {
+                let step = BulkDeltaStep { rule };
+                assert!(step.takes(&operations));
+                let mut convolved = device.zeros(count * rule.columns() as usize).expect("memory");
+                step.launch(on, (conv, gates), sequences, of_slots, (&mut convolved, &mut y))
+            } else {
+                rule.launch(on, conv, gates, (sequences, true), of_slots, &mut y)
+            }
+            .expect("a step");
+            [conv_states, states, y].map(|buffer| buffer.to_vec().expect("values"))
+        };
+        for (found, expected) in results(true).iter().flatten().zip(results(false).iter().flatten()) {
+            assert!((found - expected).abs() <= 1e-5, "{found}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn heads_of_any_size_have_the_results_of_the_kernel_with_clusters() {
+        compare(SlotDeltaRule { key_heads: 2, value_heads: 4, key_dim: 32, value_dim: 64, width: 4 });
+        compare(SlotDeltaRule { key_heads: 1, value_heads: 1, key_dim: 64, value_dim: 32, width: 2 });
+        compare(SlotDeltaRule { key_heads: 1, value_heads: 2, key_dim: 128, value_dim: 128, width: 4 });
+    }
+}
