@@ -178,15 +178,16 @@ impl Case {
         element(if self.left_in_cells { 1 + 2 * bank } else { 1 }, row, index)
     }
 
-    /// An element of A, for a part of the columns.
-    fn left(self, row: usize, bank: usize, step: usize) -> i32 {
-        let row = if self.usage.contains("ashift") { self.shifted(row) } else { row };
+    /// An element of A, for a part of the columns, in one of two MMAs.
+    fn left(self, row: usize, bank: usize, step: usize, is_second: bool) -> i32 {
+        let shifted = is_second && self.usage.contains("ashift");
+        let from = if shifted { self.shifted(row) } else { row };
         if !self.sparse {
-            return self.stored(row, bank, step);
+            return self.stored(from, bank, step);
         }
         // Metadata is not shifted.
         let (columns, _) = self.positions(row, bank);
-        columns.iter().position(|&column| column == step).map_or(0, |index| self.stored(row, bank, index))
+        columns.iter().position(|&column| column == step).map_or(0, |index| self.stored(from, bank, index))
     }
 
     /// The columns by which B is shifted.
@@ -199,9 +200,9 @@ impl Case {
         self.columns / self.ctas as usize + self.shift()
     }
 
-    /// The row of A that a shift brings to a row.
+    /// The row of A that a shift brings to a row: the next one, but for the last one of each warp.
     fn shifted(self, row: usize) -> usize {
-        if row.is_multiple_of(self.own_rows()) { row } else { row - 1 }
+        if row % 32 == 31 { row } else { row + 1 }
     }
 
     /// The scale of a block of a row of A or a column of B, and its byte.
@@ -368,7 +369,9 @@ impl Case {
         let arguments = [Argument::Buffer(image), words(out), words(cells)];
         let found = ran(&text, launch(ctas, schedule), &arguments).words(1);
         for row in 0..rows {
-            let left = |bank| (0..self.depth()).map(|step| self.left(row, bank, step)).collect();
+            // Two MMAs, of which the second adds to the first.
+            let both = |bank, step| self.left(row, bank, step, false) + self.left(row, bank, step, true);
+            let left = |bank| (0..self.depth()).map(|step| both(bank, step)).collect();
             let left: Vec<Vec<i32>> = (0..self.banks()).map(left).collect();
             for column in 0..columns {
                 let left = &left[column * self.banks() / columns];
@@ -379,10 +382,9 @@ impl Case {
                     });
                     factor * f64::from(left[step] * element(2, column + self.shift(), step))
                 };
-                // Two equal products, of which the second is added.
                 let expected = match self.is_masked(column) {
                     true => 0.0,
-                    false => 2.0 * (0..self.depth()).map(product).sum::<f64>(),
+                    false => (0..self.depth()).map(product).sum::<f64>(),
                 };
                 let (part, own) = (row / own_rows, row % own_rows);
                 let (lane, at) = match self.is_scattered() {
@@ -476,15 +478,18 @@ fn columns_may_be_zeros() {
     }
 }
 
+/// Rows of A in tensor memory are shifted after the product.
 #[test]
 fn rows_of_a_may_be_shifted() {
     for types in PLAIN {
         let shifted = Case { usage: ".ashift", left_in_cells: true, ..case(types, (1, 128, 32)) };
         shifted.run(Schedule::Eager);
+        Case { sparse: true, ..shifted }.run(Schedule::Latest);
     }
     let pair =
         Case { usage: ".ashift.collector::a::discard", left_in_cells: true, ..case(PLAIN[0], (2, 256, 32)) };
     pair.run(Schedule::Latest);
+    Case { rows: 128, ..pair }.run(Schedule::Random(1));
 }
 
 /// A of 4 and 6 bits in tensor memory has a byte for each element.
@@ -495,6 +500,7 @@ fn small_elements_of_a_may_be_in_tensor_memory() {
     }
 }
 
+/// Each row but the last one of each warp takes what the next one holds.
 #[test]
 fn rows_are_shifted_down() {
     let body = "
@@ -520,7 +526,7 @@ fn rows_are_shifted_down() {
         for schedule in SCHEDULES {
             let found = ran(&text, launch(1, schedule), &[words([0; 256])]).words(0);
             for (row, cells) in (0..).zip(found.chunks(2)) {
-                let from = if row > first { row - 1 } else { row };
+                let from = if row % 32 == 31 { row } else { row + 1 };
                 assert_eq!(cells, [16 * from + 7, 16 * row], "row {row} from {first}");
             }
         }

@@ -77,7 +77,7 @@ pub(crate) struct Form {
     pub(crate) sparse: bool,
     /// Whether it is weight-stationary (`.ws`).
     pub(crate) stationary: bool,
-    /// Whether the rows of A are one row further down.
+    /// Whether the rows of A are shifted after the product.
     pub(crate) shifted: bool,
 }
 
@@ -88,7 +88,8 @@ impl Form {
             return tcgen05::STATIONARY_ROWS;
         }
         let rows = tcgen05::rows(self.ctas, self.block.is_some());
-        if self.shifted { &rows[rows.len() - 1..] } else { rows }
+        // `.ashift` needs 128 or 256 (PTX ISA, "tcgen05.mma").
+        if self.shifted && self.ctas == 1 { &rows[1..] } else { rows }
     }
 
     /// Refuses a number of columns that D cannot have, with the legal ones.

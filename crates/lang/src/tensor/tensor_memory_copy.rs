@@ -135,8 +135,8 @@ impl TensorMemory {
         self.copy_from(group, TensorMemoryCopy::Rows32x128b, &rows);
     }
 
-    /// Starts to move 32-byte wide rows from here on one row down: row i takes what row i + 1 holds.
-    /// One thread executes it.
+    /// Starts to move 32-byte wide rows one row down: row i takes what row i + 1 holds, and the last of
+    /// each 32 rows stays. One thread executes it.
     #[track_caller]
     pub fn shift_down(self, group: CtaGroup) {
         require(Feature::TensorMemory);

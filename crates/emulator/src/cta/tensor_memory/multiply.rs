@@ -4,6 +4,7 @@
 use warpwright_events::{Cell, TENSOR_ROWS};
 
 use super::cells::Area;
+use super::shift::Shift;
 use crate::tensor::column_mask::ColumnMask;
 use crate::tensor::descriptor::MatrixDescriptor;
 use crate::tensor::tensor_memory_multiply::{DEPTH_BYTES, RowLayout, TensorMemoryMultiply};
@@ -28,7 +29,7 @@ pub(crate) struct Multiply {
     pub(crate) scales: Option<[Cell; 2]>,
     /// The first cell of the metadata, if A is sparse.
     pub(crate) metadata: Option<Cell>,
-    /// Whether a row of A is the one above it in tensor memory.
+    /// Whether the rows of A in tensor memory are shifted afterwards.
     pub(crate) shifted: bool,
     /// Columns of B that count as zeros.
     pub(crate) mask: ColumnMask,
@@ -73,6 +74,14 @@ impl Multiply {
     pub(crate) fn left_area(&self) -> Vec<Area> {
         let Left::Cells(first) = self.a else { return Vec::new() };
         self.left_cells(first, (DEPTH_BYTES / 4) as u32)
+    }
+
+    /// The shift of A that follows the product.
+    pub(crate) fn shift_of_left(&self) -> Option<Shift> {
+        match self.a {
+            Left::Cells(at) if self.shifted => Some(Shift { at, ctas: self.multiply.ctas }),
+            _ => None,
+        }
     }
 
     /// The parts of the columns whose A differs, in tensor memory or by its metadata.

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use warpwright_events::{Cell, TENSOR_ROWS};
+use warpwright_events::Cell;
 
-use super::cells::TensorMemory;
+use super::cells::{Area, TensorMemory};
 use super::copy::Copy;
 use super::multiply::{Left, Multiply, scale_cell};
 use super::pair::{outside, partner, ranks};
-use super::shift::{SHIFTED_COLUMNS, Shift};
+use super::shift::Shift;
 use crate::cta::block::{Block, Blocks};
 use crate::lanes::{Vectored, in_vectors};
 use crate::launch::failure::Failure;
@@ -48,15 +48,15 @@ impl Copy {
 impl Shift {
     /// Executes the shift.
     pub(super) fn perform(self, blocks: &mut Blocks<'_>) -> Result<(), Box<Failure>> {
-        let Shift { at, ctas } = self;
-        for rank in ranks(blocks.own.rank, ctas) {
+        for rank in ranks(blocks.own.rank, self.ctas) {
             let memory = &mut partner(blocks, rank)?.tensor_memory;
-            for (row, column) in (at.row + 1..TENSOR_ROWS)
-                .rev()
-                .flat_map(|row| (at.column..at.column + SHIFTED_COLUMNS).map(move |column| (row, column)))
-            {
-                let above = memory.get(row - 1, column);
-                memory.set(row, column, above);
+            for Area { first, rows, columns } in self.targets() {
+                for (row, column) in
+                    (0..rows).flat_map(|row| (0..columns).map(move |column| (row, first.column + column)))
+                {
+                    let next = memory.get(first.row + row + 1, column);
+                    memory.set(first.row + row, column, next);
+                }
             }
         }
         Ok(())
@@ -64,8 +64,13 @@ impl Shift {
 }
 
 impl Multiply {
-    /// Executes the MMA.
+    /// Executes the MMA, and shifts A after it (`.ashift`).
     pub(super) fn perform(&self, blocks: &mut Blocks<'_>) -> Result<(), Box<Failure>> {
+        self.multiply_add(blocks)?;
+        self.shift_of_left().map_or(Ok(()), |shift| shift.perform(blocks))
+    }
+
+    fn multiply_add(&self, blocks: &mut Blocks<'_>) -> Result<(), Box<Failure>> {
         if let (Some(scaling), Some(scales)) = (self.multiply.scaling, self.scales) {
             return self.perform_scaled(blocks, scaling, scales);
         }
@@ -135,7 +140,6 @@ impl Multiply {
         let (each, mask) = (32 / width, u32::MAX >> (32 - unpadded));
         let below = bits_below(unpadded as u32, width as u32);
         let element = |row: usize, step: usize| {
-            let row = if self.shifted { row.saturating_sub(1) } else { row };
             let row = first.row + self.left_row(row, bank);
             let cell = memory.get(row, first.column + (step / each) as u32);
             cell >> (step % each * width) >> below & mask

@@ -2,13 +2,14 @@
 
 use warpwright_events::{Cell, TENSOR_ROWS};
 
-use super::cells::Area;
+use super::cells::{Area, ROWS_OF_WARP};
 
 /// Columns that a shift moves: elements of 32 bytes.
 pub(crate) const SHIFTED_COLUMNS: u32 = 8;
 
-/// A shift in flight: from a row on, each row but the last moves down by one. The first row keeps
-/// its content. (The PTX ISA says no more, and no such GPU was available.)
+/// A shift in flight: of each warp's rows, all but the last take what the next one holds (`.31x256b`,
+/// PTX ISA, "Data Movement Shape"; TIRx-harness, `raw_tcgen05_shift`). A convolution reads the next
+/// pixel this way, and `tcgen05.cp.4x256b` fills the last rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shift {
     pub(crate) at: Cell,
@@ -17,12 +18,23 @@ pub(crate) struct Shift {
 
 impl Shift {
     /// The cells that it reads.
-    pub(crate) fn source(self) -> Area {
-        Area { first: self.at, rows: (TENSOR_ROWS - 1).saturating_sub(self.at.row), columns: SHIFTED_COLUMNS }
+    pub(crate) fn sources(self) -> Vec<Area> {
+        self.areas(1)
     }
 
     /// The cells that it writes.
-    pub(crate) fn target(self) -> Area {
-        Area { first: Cell { row: self.at.row + 1, ..self.at }, ..self.source() }
+    pub(crate) fn targets(self) -> Vec<Area> {
+        self.areas(0)
+    }
+
+    /// The rows of each warp but one, from a row on.
+    fn areas(self, from: u32) -> Vec<Area> {
+        let warps = (0..TENSOR_ROWS).step_by(ROWS_OF_WARP as usize);
+        let area = |first: u32| Area {
+            first: Cell { row: first + from, ..self.at },
+            rows: ROWS_OF_WARP - 1,
+            columns: SHIFTED_COLUMNS,
+        };
+        warps.map(area).collect()
     }
 }

@@ -225,10 +225,11 @@ impl Effect for ShiftDown {
             for rank in ranks(execution.block.rank, shift.ctas) {
                 let mut cluster = execution.cluster();
                 let memory = &partner(&mut cluster, rank).map_err(at(lane))?.tensor_memory;
-                memory.check("tcgen05.shift", shift.target()).map_err(at(lane))?;
+                let mut areas = shift.targets().into_iter();
+                areas.try_for_each(|area| memory.check("tcgen05.shift", area)).map_err(at(lane))?;
                 if execution.block.observer.listens() {
-                    observe_cells(execution, actor, &read(&[shift.source()], rank, TileOperand::Cells));
-                    observe_cells(execution, actor, &written(&[shift.target()], rank));
+                    observe_cells(execution, actor, &read(&shift.sources(), rank, TileOperand::Cells));
+                    observe_cells(execution, actor, &written(&shift.targets(), rank));
                 }
             }
             issue(execution, lane, Work::Shift(shift)).map_err(at(lane))?;
@@ -424,5 +425,8 @@ impl IssueMultiply {
             observe_cells(execution, actor, &read(&work.area(), rank, TileOperand::Accumulator));
         }
         observe_cells(execution, actor, &written(&work.area(), rank));
+        if let Some(shift) = work.shift_of_left() {
+            observe_cells(execution, actor, &written(&shift.targets(), rank));
+        }
     }
 }
