@@ -17,6 +17,7 @@ mod narrow;
 mod registers;
 mod rounding;
 mod small_matrix;
+mod special_values;
 mod table;
 mod tensor_copies;
 mod tensor_memory;
