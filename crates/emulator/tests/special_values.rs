@@ -350,7 +350,7 @@ impl Multiply {
             })
             .collect();
         let matrix =
-            |start: usize, extent: usize| 1u64 << 46 | 8 << 32 | (extent as u64) << 16 | start as u64 / 16;
+            |start: usize, extent: usize| 1u64 << 46 | 8 << 32 | (extent as u64) << 16 | (start as u64 / 16);
         let body = format!(
             ".shared .align 1024 .b8 image[{size}];
             mul.wide.u32 %d5, %t, 296; add.u64 %p2, %p2, %d5; {move_in}
