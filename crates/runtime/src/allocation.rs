@@ -15,6 +15,8 @@ pub(crate) struct Allocation {
     backend: Arc<dyn Backend>,
     address: u64,
     bytes: usize,
+    /// The allocation that this one is the beginning of.
+    whole: Option<Arc<Self>>,
     /// The kernel whose failure left the contents undefined.
     half_written_by: Mutex<Option<String>>,
     /// Whether `half_written_by` is set. Every launch reads this flag without taking the lock.
@@ -33,14 +35,35 @@ impl Allocation {
 
     /// Memory that was allocated at an address.
     pub(crate) fn at(backend: &Arc<dyn Backend>, address: u64, bytes: usize) -> Arc<Self> {
-        Arc::new(Self {
-            backend: backend.clone(),
+        Arc::new(Self::over(backend.clone(), address, bytes, None))
+    }
+
+    /// The first `bytes` of an allocation. A kernel's failure marks both.
+    pub(crate) fn beginning(whole: &Arc<Self>, bytes: usize) -> Arc<Self> {
+        if bytes == whole.bytes {
+            return whole.clone();
+        }
+        let mark = whole.half_written_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let part = Self::over(whole.backend.clone(), whole.address, bytes, Some(whole.clone()));
+        mark.iter().for_each(|kernel| part.mark(kernel));
+        Arc::new(part)
+    }
+
+    fn over(backend: Arc<dyn Backend>, address: u64, bytes: usize, whole: Option<Arc<Self>>) -> Self {
+        Self {
+            backend,
             address,
             bytes,
+            whole,
             half_written_by: Mutex::new(None),
             is_half_written: AtomicBool::new(false),
             is_exposed: AtomicBool::new(false),
-        })
+        }
+    }
+
+    /// The allocation that this one is the beginning of, or itself.
+    pub(crate) fn whole(self: &Arc<Self>) -> &Arc<Self> {
+        self.whole.as_ref().unwrap_or(self)
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
@@ -103,6 +126,7 @@ impl Allocation {
         let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
         *mark = Some(kernel.to_owned());
         self.is_half_written.store(true, Ordering::Release);
+        self.whole.iter().for_each(|whole| whole.mark(kernel));
     }
 
     /// Records that the whole buffer was overwritten.
@@ -115,6 +139,8 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        self.backend.free(self.address);
+        if self.whole.is_none() {
+            self.backend.free(self.address);
+        }
     }
 }

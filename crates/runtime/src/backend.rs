@@ -53,6 +53,10 @@ pub(crate) trait Backend: Send + Sync {
     fn is_dry_run(&self) -> bool {
         false
     }
+    /// The device that loads the kernels of this one, if it is a rehearsal.
+    fn rehearses(&self) -> Option<&Arc<dyn Backend>> {
+        None
+    }
     /// The launch log.
     fn launch_log(&self) -> &LaunchLog;
 
@@ -166,12 +170,19 @@ pub(crate) fn same_device(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dy
     same_gpu(what, of, on)
 }
 
+/// Returns an error if a kernel of `of` cannot be launched on a stream of `on`: its own device, or a rehearsal for it.
+#[inline]
+pub(crate) fn loads_kernels_of(of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
+    same_device("the kernel", of, on.rehearses().unwrap_or(on))
+}
+
 #[cold]
 fn same_gpu(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
     let (of_properties, on_properties) = (of.properties(), on.properties());
     // Two handles of one GPU share its context. Two emulated devices share nothing, even if their
-    // names are equal.
-    if !of_properties.is_emulated && of_properties.name == on_properties.name {
+    // names are equal, and neither do dry runs.
+    let is_real = !of_properties.is_emulated && !of.is_dry_run() && !on.is_dry_run();
+    if is_real && of_properties.name == on_properties.name {
         return Ok(());
     }
     let name = |properties: &DeviceProperties, other: &DeviceProperties| {

@@ -80,6 +80,35 @@ impl<T: Storable> Buffer<T> {
         TransparentWrapper::<Arc<Allocation>>::wrap_mut(TransparentWrapper::<Arc<Allocation>>::peel_mut(self))
     }
 
+    /// Makes the buffer shorter, or longer again up to its [`capacity`](Self::capacity): memory of one size can serve
+    /// several. Elements stay what they are.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Error};
+    /// let mut buffer = Device::named("emu:h200")?.buffer_from(&[1, 2, 3])?;
+    /// buffer.resize(2)?;
+    /// buffer.copy_from(&[4, 5])?;
+    /// buffer.resize(3)?;
+    /// assert_eq!(buffer.to_vec()?, [4, 5, 3]);
+    /// assert!(buffer.resize(4).is_err());
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for as many elements.
+    pub fn resize(&mut self, length: usize) -> Result<()> {
+        if length > self.capacity() {
+            return Err(Error::Range { start: 0, end: length, length: self.capacity() });
+        }
+        self.allocation = Allocation::beginning(self.allocation.whole(), length * size_of::<T>());
+        Ok(())
+    }
+
+    /// The number of elements that there is memory for.
+    pub fn capacity(&self) -> usize {
+        self.allocation.whole().bytes() / size_of::<T>()
+    }
+
     /// The number of elements.
     pub fn len(&self) -> usize {
         self.allocation.bytes() / size_of::<T>()
@@ -144,13 +173,16 @@ impl<T: Storable> Buffer<T> {
 
     /// As [`fill_zero`](Self::fill_zero), also inside a capture: of a new buffer.
     pub(crate) fn upload_zeros(&mut self) -> Result<()> {
-        // The zeros are copied in chunks from the host, so that no stream is needed.
-        const BLOCK: usize = 1 << 22;
-        let zeros = vec![0u8; BLOCK.min(self.bytes())];
-        for start in (0..self.bytes()).step_by(BLOCK) {
-            let bytes = BLOCK.min(self.bytes() - start);
-            self.allocation.backend().upload(self.allocation.address() + start as u64, &zeros[..bytes])?;
+        let backend = self.allocation.backend();
+        if self.is_empty() {
+            return Ok(());
         }
+        backend.synchronize()?;
+        let stream = backend.create_stream()?;
+        let filled = backend.fill(stream, self.allocation.address(), 0, self.bytes());
+        let filled = filled.and_then(|()| backend.synchronize_stream(stream));
+        backend.destroy_stream(stream);
+        filled?;
         self.allocation.unmark();
         Ok(())
     }

@@ -180,7 +180,29 @@ impl Device {
         Ok(Self { backend: Arc::new(DryRun::new(capability)?) })
     }
 
-    /// Whether launches execute nothing: a [dry run](Self::dry_run).
+    /// A device like this one whose memory takes no space and whose launches execute nothing. The kernels that
+    /// are compiled for it are loaded on this device, and run there: a program that does its work on a rehearsal,
+    /// in several threads perhaps, need not wait for kernels later.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Error, Launch};
+    /// # let ptx = include_str!("../tests/ptx/vector.ptx");
+    /// let device = Device::named("emu:h200")?;
+    /// let rehearsal = device.rehearsal();
+    /// let add = rehearsal.load_ptx(ptx)?.function("add")?;
+    /// for device in [rehearsal, device] {
+    ///     let x = device.buffer_from(&[1.0f32; 128])?;
+    ///     let mut sum = device.zeros::<f32>(128)?;
+    ///     add.launch(&device.stream()?, Launch::new(1, 128), (&x, &x, &mut sum, 128u32))?;
+    ///     assert_eq!(sum.to_vec()?[0], if device.is_dry_run() { 0.0 } else { 2.0 });
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn rehearsal(&self) -> Self {
+        Self { backend: Arc::new(DryRun::rehearsal(&self.backend)) }
+    }
+
+    /// Whether launches execute nothing: a [dry run](Self::dry_run), or a [rehearsal](Self::rehearsal).
     pub fn is_dry_run(&self) -> bool {
         self.backend.is_dry_run()
     }

@@ -1,4 +1,5 @@
-//! A device that loads and validates like a GPU of any compute capability, and executes nothing.
+//! A device that loads and validates like a GPU of any compute capability, and executes nothing. One that rehearses for
+//! another device loads kernels there.
 
 use std::any::Any;
 use std::ptr::NonNull;
@@ -34,6 +35,8 @@ pub(crate) struct DryRun {
     next_address: AtomicU64,
     next_handle: AtomicUsize,
     log: LaunchLog,
+    /// Where kernels are loaded.
+    rehearses: Option<Arc<dyn Backend>>,
 }
 
 impl DryRun {
@@ -54,8 +57,17 @@ impl DryRun {
             bytes_per_second: arch.bytes_per_second,
             driver: None,
         };
+        Ok(Self::with_properties(properties, None))
+    }
+
+    /// A device like `backend`, which loads the kernels.
+    pub(crate) fn rehearsal(backend: &Arc<dyn Backend>) -> Self {
+        Self::with_properties(backend.properties().clone(), Some(backend.clone()))
+    }
+
+    fn with_properties(properties: DeviceProperties, rehearses: Option<Arc<dyn Backend>>) -> Self {
         let (next_address, next_handle) = (AtomicU64::new(ALIGNMENT), AtomicUsize::new(1));
-        Ok(Self { properties, next_address, next_handle, log: LaunchLog::default() })
+        Self { properties, next_address, next_handle, log: LaunchLog::default(), rehearses }
     }
 
     fn new_handle(&self) -> Handle {
@@ -70,6 +82,10 @@ impl Backend for DryRun {
 
     fn is_dry_run(&self) -> bool {
         true
+    }
+
+    fn rehearses(&self) -> Option<&Arc<dyn Backend>> {
+        self.rehearses.as_ref()
     }
 
     fn launch_log(&self) -> &LaunchLog {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::backend::{Backend, same_device};
 use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stream::{Event, Stream, same_length};
 
 impl Device {
@@ -66,6 +66,8 @@ pub struct HostBuffer<T: Storable> {
     backend: Arc<dyn Backend>,
     pointer: NonNull<u8>,
     length: usize,
+    /// Elements that there is memory for.
+    capacity: usize,
     /// Reached when all copies so far are complete.
     under_way: Vec<Event>,
     element: PhantomData<T>,
@@ -81,16 +83,40 @@ impl<T: Storable> HostBuffer<T> {
     fn new(backend: &Arc<dyn Backend>, length: usize) -> Result<Self> {
         let bytes = length
             .checked_mul(size_of::<T>())
-            .ok_or_else(|| crate::Error::OutOfMemory { bytes: u64::MAX, device: "the host".to_owned() })?;
+            .ok_or_else(|| Error::OutOfMemory { bytes: u64::MAX, device: "the host".to_owned() })?;
         let pointer = backend.allocate_host(bytes.max(1))?;
         // SAFETY: the allocation has at least `bytes` bytes and nothing else knows of it.
         unsafe { pointer.write_bytes(0, bytes) };
-        Ok(Self { backend: backend.clone(), pointer, length, under_way: Vec::new(), element: PhantomData })
+        let (backend, under_way) = (backend.clone(), Vec::new());
+        Ok(Self { backend, pointer, length, capacity: length, under_way, element: PhantomData })
     }
 
     /// The number of elements.
     pub fn len(&self) -> usize {
         self.length
+    }
+
+    /// Makes the buffer shorter, or longer again up to the length that it was made with. Elements stay what they are.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Error};
+    /// let mut buffer = Device::named("emu:h200")?.host_buffer::<u32>(3)?;
+    /// buffer.resize(2)?;
+    /// buffer.as_mut_slice()?.copy_from_slice(&[1, 2]);
+    /// buffer.resize(3)?;
+    /// assert_eq!(buffer.as_slice()?, [1, 2, 0]);
+    /// assert!(buffer.resize(4).is_err());
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for as many elements.
+    pub fn resize(&mut self, length: usize) -> Result<()> {
+        if length > self.capacity {
+            return Err(Error::Range { start: 0, end: length, length: self.capacity });
+        }
+        self.length = length;
+        Ok(())
     }
 
     /// Whether the buffer has no elements.
@@ -145,7 +171,7 @@ impl<T: Storable> Drop for HostBuffer<T> {
         // After a failure the device does no more work, including the copy.
         let _ = self.wait();
         // SAFETY: the pointer is from `allocate_host` of the same size, and no copy is in flight.
-        unsafe { self.backend.free_host(self.pointer, (self.length * size_of::<T>()).max(1)) };
+        unsafe { self.backend.free_host(self.pointer, (self.capacity * size_of::<T>()).max(1)) };
     }
 }
 

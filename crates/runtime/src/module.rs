@@ -10,7 +10,7 @@ use warpwright_ptx::syntax;
 use crate::allocation::Allocation;
 use crate::arguments::{self, Argument, KernelArguments, MANY_ARGUMENTS};
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, LoadedKernel, LoadedModule, Packed, same_device};
+use crate::backend::{Backend, LoadedKernel, LoadedModule, Packed, loads_kernels_of, same_device};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::launch::{Launch, RequiredExtents};
@@ -26,7 +26,7 @@ impl Device {
     /// # Errors
     /// The text is not valid PTX, or the device cannot run it. The message names the lines.
     pub fn load_ptx(&self, text: &str) -> Result<Module> {
-        Module::load(&self.backend, text)
+        Module::load(self.backend.rehearses().unwrap_or(&self.backend), text)
     }
 }
 
@@ -230,8 +230,8 @@ impl Function {
         launch: Launch,
         arguments: &[Argument<'_>],
     ) -> Result<LaunchCounts> {
-        let backend = &self.module.backend;
-        same_device("the kernel", backend, &stream.backend)?;
+        let backend = &stream.backend;
+        loads_kernels_of(&self.module.backend, backend)?;
         if let Some(parameters) = &self.parameters {
             arguments::check(&self.name, parameters, arguments)?;
         }
@@ -259,6 +259,9 @@ impl Function {
         backend.launch_log().add(|| self.record(launch));
         if let Some(recording) = stream.recording() {
             recording.add(Node::launch((&self.name, &self.loaded), launch, arguments, &packed));
+            return Ok(LaunchCounts::default());
+        }
+        if backend.is_dry_run() {
             return Ok(LaunchCounts::default());
         }
         let written = arguments.iter().flat_map(Argument::written);

@@ -66,3 +66,24 @@ fn launches_are_logged_only_where_that_is_asked_for() {
     let ((), log) = device.log_launches(|| ());
     assert!(log.is_empty());
 }
+
+#[test]
+fn a_rehearsal_loads_kernels_for_its_device_and_runs_none() {
+    let device = Device::named("emu:h200").expect("it starts");
+    let rehearsal = device.rehearsal();
+    assert_eq!(rehearsal.properties().sm_count, device.properties().sm_count);
+    let kernel = rehearsal.compile(&through_shared().expect("no mistakes")).expect("it compiles");
+
+    let mut imagined = rehearsal.zeros::<f32>(256).expect("it takes no memory");
+    let on_rehearsal = rehearsal.stream().expect("a stream");
+    kernel.launch(&on_rehearsal, 2, (&mut imagined,)).expect("it validates");
+    let graph = on_rehearsal.capture(|stream| kernel.launch(stream, 2, (&mut imagined,)).map(drop));
+    graph.expect("it records").launch(&on_rehearsal).expect("it validates");
+    assert_eq!(imagined.to_vec().expect("zeros"), [0.0; 256]);
+
+    let (stream, mut out) = (device.stream().expect("a stream"), device.zeros::<f32>(256).expect("memory"));
+    assert!(matches!(kernel.launch(&stream, 2, (&mut imagined,)), Err(Error::WrongDevice { .. })));
+    assert!(matches!(kernel.launch(&on_rehearsal, 2, (&mut out,)), Err(Error::WrongDevice { .. })));
+    kernel.launch(&stream, 2, (&mut out,)).expect("it runs");
+    assert_eq!(out.to_vec().expect("they are written"), [1.0; 256]);
+}
