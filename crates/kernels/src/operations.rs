@@ -111,7 +111,9 @@ type ScratchByStream = FxHashMap<(u64, TypeId), Arc<Mutex<dyn Any + Send>>>;
 /// It may be shared between threads.
 pub struct Operations {
     device: Device,
-    /// Compiled kernels by configuration, for one.
+    /// Compiled kernels by configuration.
+    kernels: Arc<Cache>,
+    /// Other values that operations keep between calls.
     cache: Cache,
     scratch: Mutex<ScratchByStream>,
 }
@@ -119,7 +121,17 @@ pub struct Operations {
 impl Operations {
     /// The operations of `device`; nothing is compiled yet.
     pub fn new(device: &Device) -> Self {
-        Self { device: device.clone(), cache: Cache::default(), scratch: Mutex::default() }
+        Self::with_kernels(device.clone(), Arc::default())
+    }
+
+    /// The same operations on a [rehearsal](Device::rehearsal) of the device: the kernels that they need are compiled
+    /// for both.
+    pub fn rehearsal(&self) -> Self {
+        Self::with_kernels(self.device.rehearsal(), self.kernels.clone())
+    }
+
+    fn with_kernels(device: Device, kernels: Arc<Cache>) -> Self {
+        Self { device, kernels, cache: Cache::default(), scratch: Mutex::default() }
     }
 
     /// The device.
@@ -165,7 +177,7 @@ impl Operations {
         Args: 'static,
     {
         const { assert!(size_of::<F>() == 0, "a kernel is known by its method's type: name the method itself") }
-        self.remembered::<F, _, _>(kernel, |kernel| Ok(self.device.compile(&stage(kernel)?)?))
+        self.kernels.get_or_insert::<F, _, _, _>(kernel, |kernel| Ok(self.device.compile(&stage(kernel)?)?))
     }
 
     /// What `make` makes of `key`: made at the first call for `For`, a type that says what it is
@@ -176,7 +188,7 @@ impl Operations {
     pub fn remembered<For, K, V>(&self, key: K, make: impl FnOnce(&K) -> Result<V>) -> Result<Arc<V>>
     where
         For: 'static,
-        K: Eq + Hash + Send + 'static,
+        K: Eq + Hash + Send + Sync + 'static,
         V: Send + Sync + 'static,
     {
         self.cache.get_or_insert::<For, K, V, _>(key, make)
