@@ -75,11 +75,24 @@ impl Model {
 
     /// Loads the weights.
     pub(crate) fn engine(&self, checkpoint: &Checkpoint, limits: Limits) -> anyhow::Result<Engine> {
-        let devices = match self.tensor_parallel {
+        Ok(Engine::load_parallel(checkpoint, &self.devices()?, self.dtype, limits)?)
+    }
+
+    /// Loads the weights, and makes all that steps need: kernels, graphs and memory. The emulator compiles nothing,
+    /// and is not warmed up.
+    pub(crate) fn warm_engine(&self, checkpoint: &Checkpoint, limits: Limits) -> anyhow::Result<Engine> {
+        let devices = self.devices()?;
+        if devices.iter().any(|device| device.properties().is_emulated) {
+            return self.engine(checkpoint, limits);
+        }
+        Ok(Engine::load_warm(checkpoint, &devices, self.dtype, limits)?)
+    }
+
+    fn devices(&self) -> anyhow::Result<Vec<Device>> {
+        Ok(match self.tensor_parallel {
             1 => vec![Device::named(&self.device)?],
             ranks => Device::peers(&self.device, ranks)?,
-        };
-        Ok(Engine::load_parallel(checkpoint, &devices, self.dtype, limits)?)
+        })
     }
 
     /// What a decode launches, moves and computes on each GPU.

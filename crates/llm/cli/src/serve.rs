@@ -1,7 +1,7 @@
 //! `serve`: OpenAI's endpoints for a model.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -46,6 +46,9 @@ pub struct Serve {
     /// Compute each prompt from its first token.
     #[arg(long)]
     no_prefix_cache: bool,
+    /// Compile kernels when the first requests need them, not before the socket opens.
+    #[arg(long)]
+    no_warm_up: bool,
     /// Answers that run or wait at most; more are refused.
     #[arg(long, default_value_t = 1024)]
     requests: usize,
@@ -81,7 +84,12 @@ impl Serve {
         let checkpoint = self.model.checkpoint()?;
         let mut texts = self.model.texts(&name, &checkpoint)?;
         let limits = self.model.limits(self.sequences, self.cache_tokens, self.snapshots);
-        let engine = self.model.engine(&checkpoint, limits)?;
+        let begin = Instant::now();
+        let engine = match self.no_warm_up {
+            true => self.model.engine(&checkpoint, limits)?,
+            false => self.model.warm_engine(&checkpoint, limits)?,
+        };
+        eprintln!("loaded {name} in {:.1} s", begin.elapsed().as_secs_f64());
         texts.stops.extend_from_slice(engine.ends());
         let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;
         let options = Options {

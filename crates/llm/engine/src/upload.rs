@@ -21,6 +21,16 @@ impl<T: Storable + PartialEq> Upload<T> {
         Ok(Self { host, device, is_copied: false })
     }
 
+    /// Makes both shorter, or longer again.
+    pub(crate) fn resize(&mut self, length: usize) -> Result<()> {
+        if self.device.len() != length {
+            self.is_copied = false;
+            self.host.resize(length)?;
+            self.device.resize(length)?;
+        }
+        Ok(())
+    }
+
     /// The numbers for later work on the stream. Nothing is copied if they are the same as before.
     pub(crate) fn set(&mut self, stream: &Stream, numbers: &[T]) -> Result<()> {
         if !self.is_copied || self.host.as_slice()? != numbers {

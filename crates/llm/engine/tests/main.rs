@@ -8,4 +8,5 @@ mod quantized;
 mod refusals;
 mod smollm2;
 mod tensor_parallel;
+mod warm_up;
 mod weights;

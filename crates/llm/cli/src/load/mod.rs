@@ -90,7 +90,10 @@ impl Load {
         let enough =
             (average * 1.5 * f64::from(self.concurrent)) as u32 + self.long_tokens + 2 * self.most_tokens;
         let cache_tokens = Some(self.cache_tokens.unwrap_or(enough));
-        let engine = self.model.engine(&checkpoint, self.model.limits(self.concurrent, cache_tokens, 0))?;
+        let limits = self.model.limits(self.concurrent, cache_tokens, 0);
+        let begin = Instant::now();
+        let engine = self.model.warm_engine(&checkpoint, limits)?;
+        eprintln!("loaded {} in {:.1} s", self.model.name(), begin.elapsed().as_secs_f64());
         // Random prompts share no prefix.
         let options = Options {
             prompt_tokens: self.model.prompt_tokens(),

@@ -5,23 +5,23 @@
 
 use std::collections::hash_map::Entry;
 
-use warpwright::runtime::{Buffer, Device, Graph};
-use warpwright_llm_step::{Chunk, Output, sample};
+use rustc_hash::FxHashMap;
+use warpwright::runtime::{Device, Graph, Stream};
+use warpwright_kernels::operations::Operations;
+use warpwright_llm_step::{Capacity, Chunk, Output, sample};
 
 use super::drawing::Drawing;
 use super::logits::is_on_host;
-use super::{ModelExecutor, Pending};
+use super::{Model, ModelExecutor, Pending};
 use crate::error::{EngineError, Result};
 use crate::kernels::tokens::remember;
-use crate::layers::{Batch, Shape};
+use crate::layers::{Batch, Shape, padded};
 use crate::number::Number;
 
 /// What is kept for decodes of a shape.
 pub(super) struct Decode {
     batch: Batch,
     drawing: Drawing,
-    /// The logits, after a step.
-    logits: Buffer<f32>,
     graph: Option<Graph>,
 }
 
@@ -31,38 +31,30 @@ impl Decode {
         Ok(Self {
             batch: Batch::new(device, shape)?,
             drawing: Drawing::new(device, count, vocabulary)?,
-            logits: device.uninitialized(count * vocabulary as usize)?,
             graph: None,
         })
     }
 }
 
 impl<T: Number> ModelExecutor<T> {
+    /// Makes the graph of decodes of a shape.
+    pub(super) fn prepare_decode(&mut self, shape: Shape) -> Result<()> {
+        let Self { operations, stream, model, capacity, decodes, free, .. } = self;
+        let decode = kept(decodes, operations.device(), shape, capacity.vocabulary)?;
+        free.reserve(operations.device(), shape.sequences as usize)?;
+        model.capture_decode((operations, stream), decode, capacity)
+    }
+
     /// Starts a decode.
     pub(super) fn decode(&mut self, shape: Shape, chunks: &[Chunk]) -> Result<Pending> {
         let Self { operations, stream, model, capacity, decodes, free, .. } = self;
-        let (device, vocabulary) = (operations.device().clone(), capacity.vocabulary);
-        let decode = match decodes.entry(shape) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Decode::new(&device, shape, vocabulary)?),
-        };
+        let (device, vocabulary) = (operations.device().clone(), capacity.vocabulary as usize);
+        let decode = kept(decodes, &device, shape, capacity.vocabulary)?;
         decode.batch.fill(stream, chunks, capacity.page_tokens, capacity.slots)?;
         let samplings = chunks.iter().map(|chunk| chunk.sampling.as_ref());
         decode.drawing.set(stream, samplings.clone())?;
         if decode.graph.is_none() {
-            let Decode { batch, drawing, logits, .. } = decode;
-            let graph = stream.capture(|stream| {
-                let x = model.forward((operations, stream), batch)?;
-                let (mut pass, decoder, tokens) = model.pass((operations, stream), batch);
-                decoder.logits(&mut pass, &x, None, logits)?;
-                drawing.draw((operations, stream), logits)?;
-                let to = (&*batch.slots, &*batch.lengths);
-                remember((operations, stream), &drawing.sampled, to, tokens)?;
-                pass.note_sampling(logits.bytes());
-                model.memory.give(x);
-                Ok::<_, EngineError>(())
-            })?;
-            decode.graph = Some(graph);
+            model.capture_decode((operations, stream), decode, capacity)?;
         }
         if let Some(graph) = &decode.graph {
             graph.launch(stream)?;
@@ -70,14 +62,58 @@ impl<T: Number> ModelExecutor<T> {
         let wants = |sampling: &warpwright_llm_step::Sampling| sampling.log_probabilities.is_some();
         let rows = samplings.clone().map(|sampling| sampling.is_some_and(wants)).enumerate().collect();
         let mut drawn = decode.drawing.read((&device, stream), free, rows)?;
+        let on_host = |sampling: &&warpwright_llm_step::Sampling| is_on_host(sampling);
         for (at, (chunk, sampling)) in chunks.iter().zip(samplings).enumerate() {
-            if let Some(sampling) = sampling.filter(|sampling| is_on_host(sampling)) {
-                let logits = decode.logits.read(at * vocabulary as usize..(at + 1) * vocabulary as usize)?;
-                let of_row = sample(&logits, sampling);
+            if let (Some(sampling), Some(logits)) = (sampling.filter(on_host), &model.logits) {
+                let of_row = sample(&logits.read(at * vocabulary..(at + 1) * vocabulary)?, sampling);
                 model.tokens.last.write_at(chunk.slot.0 as usize, &[of_row.token])?;
                 drawn.on_host.push((at, of_row));
             }
         }
         Ok(Pending { outputs: vec![Output::default(); chunks.len()], drawn: vec![drawn] })
+    }
+}
+
+/// What is kept for decodes of a shape.
+fn kept<'l>(
+    decodes: &'l mut FxHashMap<Shape, Decode>,
+    device: &Device,
+    shape: Shape,
+    vocabulary: u32,
+) -> Result<&'l mut Decode> {
+    Ok(match decodes.entry(shape) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => entry.insert(Decode::new(device, shape, vocabulary)?),
+    })
+}
+
+impl<T: Number> Model<T> {
+    /// Makes the graph of decodes of a shape. All shapes have their logits in the same memory.
+    fn capture_decode(
+        &mut self,
+        (operations, stream): (&Operations, &Stream),
+        decode: &mut Decode,
+        capacity: &Capacity,
+    ) -> Result<()> {
+        let (rows, vocabulary) = (padded(capacity.sequences), capacity.vocabulary as usize);
+        let mut logits = match self.logits.take() {
+            Some(logits) => logits,
+            None => operations.device().uninitialized(rows as usize * vocabulary)?,
+        };
+        let Decode { batch, drawing, graph } = decode;
+        logits.resize(batch.shape.sequences as usize * vocabulary)?;
+        *graph = Some(stream.capture(|stream| {
+            let x = self.forward((operations, stream), batch)?;
+            let (mut pass, decoder, tokens) = self.pass((operations, stream), batch);
+            decoder.logits(&mut pass, &x, None, &mut logits)?;
+            drawing.draw((operations, stream), &logits)?;
+            remember((operations, stream), &drawing.sampled, (&*batch.slots, &*batch.lengths), tokens)?;
+            pass.note_sampling(logits.bytes());
+            self.memory.give(x);
+            Ok::<_, EngineError>(())
+        })?);
+        logits.resize(logits.capacity())?;
+        self.logits = Some(logits);
+        Ok(())
     }
 }

@@ -6,6 +6,8 @@ use crate::error::Result;
 
 /// An executor whose drafts can be seen and replaced.
 pub(super) trait Drafting: Executor {
+    /// Makes what steps need before the first one.
+    fn warm_up(&mut self) -> Result<()>;
     /// Refuses a step that contradicts the capacity.
     fn expect_step(&self, step: &Step) -> Result<()>;
     /// Ends the waits of other ranks for this one, which has failed.

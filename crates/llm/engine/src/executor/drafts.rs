@@ -34,6 +34,10 @@ use crate::number::Number;
 use crate::upload::Upload;
 
 impl<T: Number> Drafting for ModelExecutor<T> {
+    fn warm_up(&mut self) -> Result<()> {
+        self.make_warm()
+    }
+
     fn expect_step(&self, step: &Step) -> Result<()> {
         self.check(step)
     }
@@ -197,11 +201,25 @@ impl<T: Number> ModelExecutor<T> {
         Ok(chunk)
     }
 
+    /// Makes the graph of steps of a shape that verify drafts.
+    pub(super) fn prepare_verification(&mut self, shape: Shape) -> Result<()> {
+        let Self { operations, stream, model, capacity, verifications, free, .. } = self;
+        let verification = match verifications.entry(shape) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Verification::new(operations.device(), shape, capacity)?),
+        };
+        free.reserve(operations.device(), shape.tokens as usize)?;
+        free.reserve_counts(operations.device(), shape.sequences as usize)?;
+        let graph = stream.capture(|stream| model.verify((operations, stream), verification, *capacity))?;
+        verification.graph = Some(graph);
+        Ok(())
+    }
+
     /// Verifies drafts after single tokens, and drafts the next ones.
     fn verify(&mut self, chunks: &[Chunk]) -> Result<Pending> {
         let Self { operations, stream, model, capacity, verifications, free, .. } = self;
         let device = operations.device().clone();
-        let shape = Shape::of_drafts(chunks, capacity.drafts, capacity.page_tokens);
+        let shape = Shape::of_drafts(chunks, capacity.drafts, model.cache);
         let verification = match verifications.entry(shape) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(Verification::new(&device, shape, capacity)?),
@@ -230,8 +248,8 @@ impl<T: Number> ModelExecutor<T> {
     pub(super) fn draft_after(&mut self, chunks: &[Chunk], x: Buffer<T>) -> Result<()> {
         let Self { operations, stream, model, capacity, batches, rounds, .. } = self;
         let on = (&*operations, &*stream);
-        let shape = Shape::of(chunks, capacity.page_tokens);
-        let batch = batches.get(&shape).expect("the chunks were computed");
+        let batch = batches.latest().expect("the chunks were computed");
+        let shape = batch.shape;
         let (mut pass, decoder, _) = model.pass(on, batch);
         let hidden = decoder.norm.apply(&mut pass, &x)?;
         model.memory.give(x);
@@ -251,7 +269,7 @@ impl<T: Number> ModelExecutor<T> {
             }
         }
         if !sampling.is_empty() {
-            let shape = Shape::of_drafts(&sampling, capacity.drafts, capacity.page_tokens).of_single_tokens();
+            let shape = Shape::of_drafts(&sampling, capacity.drafts, model.cache).of_single_tokens();
             let rounds = match rounds.entry(shape) {
                 Entry::Occupied(entry) => entry.into_mut(),
                 Entry::Vacant(entry) => entry.insert(Rounds::new(on.0.device(), shape)?),

@@ -25,6 +25,36 @@ pub(super) struct FreeResults {
     counts: FxHashMap<usize, Vec<HostBuffer<u32>>>,
 }
 
+/// Results of one number of rows that are in use at most: of steps in flight, and of one that is submitted.
+const IN_FLIGHT: usize = 3;
+
+impl FreeResults {
+    /// Makes memory for results of that number of rows, if there is none.
+    pub(super) fn reserve(&mut self, device: &Device, count: usize) -> Result<()> {
+        let free = self.results.entry(count).or_default();
+        if free.is_empty() {
+            for _ in 0..IN_FLIGHT {
+                free.push(Results {
+                    tokens: device.host_buffer(count)?,
+                    log_probabilities: device.host_buffer(count)?,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of counts of that number of sequences.
+    pub(super) fn reserve_counts(&mut self, device: &Device, count: usize) -> Result<()> {
+        let free = self.counts.entry(count).or_default();
+        if free.is_empty() {
+            for _ in 0..IN_FLIGHT {
+                free.push(device.host_buffer(count)?);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Tokens and log-probabilities on the host.
 pub(super) struct Results {
     tokens: HostBuffer<u32>,
@@ -95,12 +125,8 @@ impl Drawing {
         rows: Vec<(usize, bool)>,
     ) -> Result<Drawn> {
         let count = self.sampled.len();
-        let mut results = match free.results.get_mut(&count).and_then(Vec::pop) {
-            Some(results) => results,
-            None => {
-                Results { tokens: device.host_buffer(count)?, log_probabilities: device.host_buffer(count)? }
-            }
-        };
+        free.reserve(device, count)?;
+        let mut results = free.results.get_mut(&count).and_then(Vec::pop).expect("some are reserved");
         stream.copy_to_host(&mut results.tokens, &self.sampled)?;
         stream.copy_to_host(&mut results.log_probabilities, &self.log_probabilities)?;
         Ok(Drawn { results, rows, on_host: vec![], counts: None })
@@ -115,10 +141,8 @@ impl Drawn {
         free: &mut FreeResults,
         (counts, each): (&Buffer<u32>, usize),
     ) -> Result<()> {
-        let mut on_host = match free.counts.get_mut(&counts.len()).and_then(Vec::pop) {
-            Some(counts) => counts,
-            None => device.host_buffer(counts.len())?,
-        };
+        free.reserve_counts(device, counts.len())?;
+        let mut on_host = free.counts.get_mut(&counts.len()).and_then(Vec::pop).expect("some are reserved");
         stream.copy_to_host(&mut on_host, counts)?;
         self.counts = Some((on_host, each));
         Ok(())

@@ -3,7 +3,7 @@
 use warpwright_llm_step::{Chunk, Output};
 
 use super::chunks::{is_decode, some_of};
-use super::{ModelExecutor, Pending, kept_batch, logits};
+use super::{ModelExecutor, Pending, batches, logits};
 use crate::error::Result;
 use crate::layers::Shape;
 use crate::number::Number;
@@ -22,7 +22,7 @@ impl<T: Number> ModelExecutor<T> {
             return self.together(chunks);
         }
         let of_decodes = some_of(chunks, &decodes);
-        let of_decodes = self.decode(Shape::of(&of_decodes, self.capacity.page_tokens), &of_decodes)?;
+        let of_decodes = self.decode(Shape::of(&of_decodes, self.model.cache), &of_decodes)?;
         let of_prompts = self.together(&some_of(chunks, &prompts))?;
         Ok(Pending::of_parts(chunks.len(), [(decodes, of_decodes), (prompts, of_prompts)]))
     }
@@ -30,7 +30,8 @@ impl<T: Number> ModelExecutor<T> {
     /// One pass over all chunks. Nothing waits for the device, unless the host has to see logits.
     pub(super) fn together(&mut self, chunks: &[Chunk]) -> Result<Pending> {
         let Self { operations, stream, model, capacity, batches, drawings, free, .. } = self;
-        let batch = kept_batch(batches, operations.device(), Shape::of(chunks, capacity.page_tokens))?;
+        let shape = Shape::of(chunks, model.cache);
+        let batch = batches.next(operations.device(), batches::largest(capacity), shape)?;
         batch.fill(stream, chunks, capacity.page_tokens, capacity.slots)?;
         let x = model.forward((operations, stream), batch)?;
         let (mut pass, decoder, tokens) = model.pass((operations, stream), batch);

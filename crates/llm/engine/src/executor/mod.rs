@@ -1,5 +1,6 @@
 //! The executor: steps of a scheduler on a device.
 
+mod batches;
 mod check;
 mod chunks;
 mod decode;
@@ -11,8 +12,12 @@ mod mixed;
 mod options;
 mod plan;
 mod tensor_parallel;
+mod warm_up;
 
 use std::collections::VecDeque;
+use std::panic::resume_unwind;
+use std::sync::atomic::AtomicUsize;
+use std::thread::{self, ScopedJoinHandle};
 
 use rustc_hash::FxHashMap;
 
@@ -24,7 +29,7 @@ use warpwright_kernels::operations::Operations;
 use warpwright_llm_step::{Capacity, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
 
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{EngineError, Result};
 use crate::kernels::slots::copy_slot;
 use crate::kernels::tokens::{SlotTokens, resolve};
 use crate::layers::decoder::{Cache, Decoder};
@@ -34,6 +39,7 @@ use crate::number::Number;
 use crate::sharding::Sharding;
 use crate::weights::{Checkpoint, Format, Loader};
 
+use batches::Batches;
 use decode::Decode;
 use drafting::Drafting;
 use drafts::{Rounds, Verification};
@@ -42,6 +48,7 @@ use logits::Drawings;
 pub use options::{DataType, Limits};
 pub use plan::{DecodePlan, OperationCost};
 use tensor_parallel::TensorParallel;
+use warm_up::Rehearsal;
 
 /// A model on a device, ready for steps.
 pub struct Engine {
@@ -64,6 +71,22 @@ impl Engine {
         Self::load_parallel(checkpoint, std::slice::from_ref(device), data_type, limits)
     }
 
+    /// The same, ready to be as fast in the first steps as later: while weights are loaded, other threads compile the
+    /// kernels of all steps, and then graphs are made of all steps of answers.
+    ///
+    /// # Errors
+    /// As [`load_parallel`](Self::load_parallel); or a kernel of a step cannot be compiled.
+    pub fn load_warm(
+        checkpoint: &Checkpoint,
+        devices: &[Device],
+        data_type: DataType,
+        limits: Limits,
+    ) -> Result<Self> {
+        let mut engine = Self::load_on(checkpoint, devices, (data_type, limits), true)?;
+        engine.executor.warm_up()?;
+        Ok(engine)
+    }
+
     /// Loads a checkpoint on several devices, which have a part of each layer's weights and compute together:
     /// tensor parallelism. They are devices of [`Device::peers`].
     ///
@@ -75,12 +98,22 @@ impl Engine {
         data_type: DataType,
         limits: Limits,
     ) -> Result<Self> {
+        Self::load_on(checkpoint, devices, (data_type, limits), false)
+    }
+
+    /// Loads a checkpoint, and rehearses all steps meanwhile if that is wanted.
+    fn load_on(
+        checkpoint: &Checkpoint,
+        devices: &[Device],
+        (data_type, limits): (DataType, Limits),
+        is_rehearsed: bool,
+    ) -> Result<Self> {
         let mut config = Config::read(&checkpoint.config)?;
         if limits.drafts > 0 {
             config = config.with_mtp()?;
         }
         let load = |device: &Device, communicator| {
-            load(checkpoint, &config, (device, communicator), data_type, limits)
+            load(checkpoint, &config, (device, communicator), (data_type, limits), is_rehearsed)
         };
         let executor = match devices {
             [device] => load(device, None)?,
@@ -136,14 +169,14 @@ fn load(
     checkpoint: &Checkpoint,
     config: &Config,
     on: (&Device, Option<Communicator>),
-    data_type: DataType,
-    limits: Limits,
+    (data_type, limits): (DataType, Limits),
+    is_rehearsed: bool,
 ) -> Result<Box<dyn Drafting>> {
-    let format = format_of(data_type);
+    let from = (checkpoint, format_of(data_type));
     Ok(match data_type {
-        DataType::F32 => Box::new(ModelExecutor::<f32>::load((checkpoint, format), config, on, limits)?),
+        DataType::F32 => Box::new(ModelExecutor::<f32>::load(from, config, on, limits, is_rehearsed)?),
         DataType::Bf16 | DataType::Fp8 | DataType::Int4 => {
-            Box::new(ModelExecutor::<bf16>::load((checkpoint, format), config, on, limits)?)
+            Box::new(ModelExecutor::<bf16>::load(from, config, on, limits, is_rehearsed)?)
         }
     })
 }
@@ -163,8 +196,8 @@ struct ModelExecutor<T> {
     stream: Stream,
     model: Model<T>,
     capacity: Capacity,
+    batches: Batches,
     /// What is kept for the extents of steps.
-    batches: FxHashMap<Shape, Batch>,
     decodes: FxHashMap<Shape, Decode>,
     drawings: Drawings,
     free: FreeResults,
@@ -181,6 +214,8 @@ struct Model<T> {
     memory: Memory<T>,
     floats: Memory<f32>,
     rotations: Buffer<f32>,
+    /// Those of the last decode.
+    logits: Option<Buffer<f32>>,
     tokens: SlotTokens,
     cache: PagedCache,
     /// What the operations of a pass cost, for plans.
@@ -212,16 +247,13 @@ impl Pending {
     }
 }
 
-/// Extents of steps with a prompt that are kept at most: under load their prompts have many lengths, and to make
-/// page-locked memory for new extents waits for the device.
-const KEPT_BATCHES: usize = 1024;
-
 impl<T: Number> ModelExecutor<T> {
     fn load(
         (checkpoint, format): (&Checkpoint, Option<Format>),
         config: &Config,
         (device, communicator): (&Device, Option<Communicator>),
         limits: Limits,
+        is_rehearsed: bool,
     ) -> Result<Self> {
         let rank = |all: &Communicator| Sharding::new(config, all.rank() as usize, all.ranks() as usize);
         let sharding = communicator.as_ref().map(rank);
@@ -230,17 +262,36 @@ impl<T: Number> ModelExecutor<T> {
         build::<T>(config, &mut check)?;
         let bytes = check.finish()?;
         device.check_memory(bytes)?;
-        let mut loader = Loader::loading(checkpoint, device, format).sharded(sharding);
-        let decoder = build::<T>(config, &mut loader)?;
-        Self::new(decoder, config, (device, communicator), limits)
+        let operations = Operations::new(device);
+        let rehearsal = Rehearsal {
+            checkpoint,
+            format,
+            config,
+            sharding: sharding.as_ref(),
+            operations: &operations,
+            communicator: communicator.as_ref(),
+            limits,
+        };
+        let next = AtomicUsize::new(0);
+        let decoder = thread::scope(|scope| {
+            let rehearsals = if is_rehearsed { rehearsal.start::<T>(scope, &next) } else { vec![] };
+            let mut loader = Loader::loading(checkpoint, device, format).sharded(sharding.clone());
+            let decoder = build::<T>(config, &mut loader)?;
+            let join =
+                |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            rehearsals.into_iter().try_for_each(join)?;
+            Ok::<_, EngineError>(decoder)
+        })?;
+        Self::new(decoder, config, (operations, communicator), limits)
     }
 
     fn new(
         decoder: Decoder<T>,
         config: &Config,
-        (device, communicator): (&Device, Option<Communicator>),
+        (operations, communicator): (Operations, Option<Communicator>),
         limits: Limits,
     ) -> Result<Self> {
+        let device = operations.device();
         let capacity = limits.capacity(config)?;
         let cache = PagedCache {
             page_size: capacity.page_tokens,
@@ -255,6 +306,7 @@ impl<T: Number> ModelExecutor<T> {
             memory: Memory::new(device),
             floats: Memory::new(device),
             rotations: device.buffer_from(&config.rotary.table(capacity.context))?,
+            logits: None,
             tokens: SlotTokens {
                 last: device.zeros(slots)?,
                 positions: device.zeros(slots)?,
@@ -266,10 +318,10 @@ impl<T: Number> ModelExecutor<T> {
         };
         Ok(Self {
             stream: device.stream()?,
-            operations: Operations::new(device),
+            operations,
             model,
             capacity,
-            batches: FxHashMap::default(),
+            batches: Batches::default(),
             decodes: FxHashMap::default(),
             drawings: Drawings::default(),
             free: FreeResults::default(),
@@ -302,27 +354,12 @@ impl<T: Number> ModelExecutor<T> {
         if self.capacity.drafts > 0 {
             return self.speculate(&step.chunks);
         }
-        let shape = Shape::of(&step.chunks, self.capacity.page_tokens);
+        let shape = Shape::of(&step.chunks, self.model.cache);
         if shape.is_decode() && step.chunks.iter().all(chunks::is_decode) {
             return self.decode(shape, &step.chunks);
         }
         self.mixed(&step.chunks)
     }
-}
-
-/// The batch that is kept for a shape.
-fn kept_batch<'l>(
-    batches: &'l mut FxHashMap<Shape, Batch>,
-    device: &Device,
-    shape: Shape,
-) -> Result<&'l mut Batch> {
-    if !batches.contains_key(&shape) {
-        if batches.len() >= KEPT_BATCHES {
-            batches.clear();
-        }
-        batches.insert(shape, Batch::new(device, shape)?);
-    }
-    Ok(batches.get_mut(&shape).expect("it was inserted"))
 }
 
 /// A pass over a batch, the weights, the tokens of slots and the caches.
@@ -336,7 +373,8 @@ impl<T: Number> Model<T> {
         batch: &'l Batch,
         verified: Option<Verified<'l, T>>,
     ) -> Parts<'l, T> {
-        let Self { decoder, caches, memory, floats, rotations, tokens, cache, costs, communicator } = self;
+        let Self { decoder, caches, memory, floats, rotations, tokens, cache, costs, communicator, .. } =
+            self;
         let (cache, costs, communicator) = (*cache, costs.as_mut(), communicator.as_ref());
         let pass = Pass {
             operations,

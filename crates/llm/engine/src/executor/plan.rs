@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use warpwright::prelude::bf16;
 use warpwright::runtime::{Device, LaunchRecord};
 use warpwright_kernels::communicator::Communicator;
+use warpwright_kernels::operations::Operations;
 use warpwright_llm_step::{Chunk, Page, Sampling, Slot, Tokens};
 
 use super::{DataType, Limits, ModelExecutor, format_of};
@@ -107,7 +108,7 @@ fn plan<T: Number>(
     let (pool, tokens) = (pages * batch, batch.max(1));
     let limits =
         Limits { page_tokens: PAGE, pages: pool, slots: batch, sequences: batch, tokens, context, drafts: 0 };
-    let mut executor = ModelExecutor::new(decoder, config, (&device, communicator), limits)?;
+    let mut executor = ModelExecutor::new(decoder, config, (Operations::new(&device), communicator), limits)?;
     let chunk = |sequence: u32| Chunk {
         slot: Slot(sequence),
         position: context - 1,
@@ -118,7 +119,7 @@ fn plan<T: Number>(
         score: None,
     };
     let chunks: Vec<Chunk> = (0..batch).map(chunk).collect();
-    let shape = Shape::of(&chunks, PAGE);
+    let shape = Shape::of(&chunks, executor.model.cache);
     executor.model.costs = Some(vec![]);
     let (decoded, log) = device.log_launches(|| executor.decode(shape, &chunks));
     decoded?;

@@ -16,7 +16,7 @@ use warpwright_kernels::communicator::Communicator;
 use warpwright_llm_step::{Capacity, Executor, ExecutorError, Output, Slot, Step, Token};
 
 use super::drafting::Drafting;
-use crate::error::Result;
+use crate::error::{EngineError, Result};
 
 /// The executors of all ranks.
 pub(super) struct TensorParallel {
@@ -34,6 +34,7 @@ struct Rank {
 }
 
 enum Command {
+    WarmUp,
     Submit(Step),
     Wait,
     Propose(Slot, Vec<Token>),
@@ -70,6 +71,7 @@ impl Rank {
             for command in received {
                 // The caller is gone if nobody receives.
                 let is_received = match command {
+                    Command::WarmUp => of_submit.send(warm_up(&mut *executor)).is_ok(),
                     Command::Submit(step) => of_submit.send(submit(&mut *executor, step)).is_ok(),
                     Command::Wait => of_wait.send(executor.wait()).is_ok(),
                     // The next step reports a lost device.
@@ -92,6 +94,11 @@ impl Rank {
 /// Submits a step that is not refused. A rank that fails does not keep the others waiting.
 fn submit(executor: &mut dyn Drafting, step: Step) -> Result<(), ExecutorError> {
     executor.submit(step).inspect_err(|_| executor.abort())
+}
+
+/// Warms up. A rank that fails does not keep the others waiting.
+fn warm_up(executor: &mut dyn Drafting) -> Result<(), ExecutorError> {
+    executor.warm_up().inspect_err(|_| executor.abort()).map_err(ExecutorError::new)
 }
 
 /// The answer of a rank.
@@ -139,6 +146,14 @@ impl Executor for TensorParallel {
 }
 
 impl Drafting for TensorParallel {
+    fn warm_up(&mut self) -> Result<()> {
+        self.others.iter().for_each(|rank| rank.send(Command::WarmUp));
+        let first = warm_up(&mut *self.first);
+        let others: Vec<_> = self.others.iter().map(|rank| received(&rank.submitted)).collect();
+        let all = first.and(others.into_iter().collect());
+        all.map_err(|error| EngineError::Step(error.to_string()))
+    }
+
     fn expect_step(&self, step: &Step) -> Result<()> {
         self.first.expect_step(step)
     }

@@ -1,6 +1,7 @@
 //! The tokens of a step, as the device reads them.
 
 use warpwright::runtime::{Buffer, Device, Stream};
+use warpwright_kernels::attention::PagedCache;
 use warpwright_llm_step::{Chunk, Tokens};
 
 use crate::error::Result;
@@ -25,6 +26,10 @@ pub(crate) struct Shape {
 /// Tokens of a sequence that are few.
 const FEW: u32 = 8;
 
+/// Entries of the block table from which few tokens of each sequence have shapes of their own. Their attention takes no
+/// longer for more entries, but for the table, which is copied.
+const FEW_ENTRIES: u32 = 64;
+
 /// The slot of a key that is not written.
 const NO_KEY: u32 = warpwright_kernels::rope::NO_SLOT;
 
@@ -33,25 +38,36 @@ const ZEROS: u32 = u32::MAX;
 
 impl Shape {
     /// The extents for chunks. Where all have the same few tokens, the padding are sequences of as many.
-    pub(crate) fn of(chunks: &[Chunk], page_size: u32) -> Self {
+    pub(crate) fn of(chunks: &[Chunk], cache: PagedCache) -> Self {
         let tokens: u32 = chunks.iter().map(|chunk| chunk.tokens.len()).sum();
-        let entries = chunks.iter().map(|chunk| end(chunk).div_ceil(page_size)).max();
-        let entries = entries.unwrap_or(1).next_power_of_two();
+        let longest = chunks.iter().map(end).max().unwrap_or(1);
         let count = chunks.len() as u32;
         let first = chunks.first().map_or(0, |chunk| chunk.tokens.len());
         if first <= FEW && chunks.iter().all(|chunk| chunk.tokens.len() == first) {
-            let sequences = padded(count);
-            return Self { tokens: sequences * first, sequences, entries, each: Some(first) };
+            return Self::of_few(count, first, longest, cache);
         }
+        let entries = longest.div_ceil(cache.page_size).next_power_of_two();
         Self { tokens: padded(tokens), sequences: count, entries, each: None }
     }
 
-    /// The extents for chunks of one token, with `drafts` rows more of each, and drafts after all of those.
-    pub(crate) fn of_drafts(chunks: &[Chunk], drafts: u32, page_size: u32) -> Self {
-        let (sequences, each) = (padded(chunks.len() as u32), 1 + drafts);
-        let ends = chunks.iter().map(|chunk| (end(chunk) + 2 * drafts).div_ceil(page_size));
-        let entries = ends.max().unwrap_or(1).next_power_of_two();
+    /// The extents for at least `count` sequences with `each` tokens, of up to `longest` tokens with those in front.
+    pub(crate) fn of_few(count: u32, each: u32, longest: u32, cache: PagedCache) -> Self {
+        let (sequences, entries) = (padded(count), longest.div_ceil(cache.page_size));
+        let entries = Self::entries_of_few(cache).find(|held| *held >= entries).unwrap_or(entries);
         Self { tokens: sequences * each, sequences, entries, each: Some(each) }
+    }
+
+    /// Entries of the block table that few tokens of each sequence can have, up to those of the longest sequence.
+    pub(crate) fn entries_of_few(cache: PagedCache) -> impl Iterator<Item = u32> {
+        let most = cache.pages_per_sequence;
+        let fewer = std::iter::successors(Some(FEW_ENTRIES), |entries| entries.checked_mul(4));
+        fewer.take_while(move |entries| *entries < most).chain([most])
+    }
+
+    /// The extents for chunks of one token, with `drafts` rows more of each, and drafts after all of those.
+    pub(crate) fn of_drafts(chunks: &[Chunk], drafts: u32, cache: PagedCache) -> Self {
+        let longest = chunks.iter().map(|chunk| end(chunk) + 2 * drafts).max().unwrap_or(1);
+        Self::of_few(chunks.len() as u32, 1 + drafts, longest, cache)
     }
 
     /// One token of each sequence.
@@ -65,14 +81,15 @@ impl Shape {
     }
 }
 
-/// Up to 8 the number itself, else the next power of two or three quarters of it.
+/// The number rounded up: by at most a sixteenth of the next power of two, and not at all up to 8.
 pub(crate) fn padded(count: u32) -> u32 {
-    let power = count.next_power_of_two();
-    match count {
-        0..=8 => count,
-        _ if count <= power / 4 * 3 => power / 4 * 3,
-        _ => power,
-    }
+    count.next_multiple_of((count.next_power_of_two() / 16).max(1 + 3 * u32::from(count > 8)))
+}
+
+/// All numbers that [`padded`] gives, up to the first that is `most` or more.
+pub(crate) fn all_padded(most: u32) -> impl Iterator<Item = u32> {
+    let last = padded(most.max(1));
+    std::iter::successors(Some(1), |count| Some(padded(count + 1))).take_while(move |count| *count <= last)
 }
 
 /// The tokens of the sequence after the chunk.
@@ -128,6 +145,30 @@ impl Batch {
             initial: Upload::new(device, sequences)?,
             table: Upload::new(device, sequences * shape.entries as usize)?,
         })
+    }
+
+    /// Whether the memory is enough for a shape.
+    pub(crate) fn has_room_for(&self, shape: Shape) -> bool {
+        let (tokens, sequences) = (shape.tokens as usize, shape.sequences as usize);
+        let is_enough = tokens <= self.tokens.capacity() && sequences <= self.slots.capacity();
+        is_enough && sequences * shape.entries as usize <= self.table.capacity()
+    }
+
+    /// Makes the batch one of another shape, which it has room for.
+    pub(crate) fn reshape(&mut self, shape: Shape) -> Result<()> {
+        let (tokens, sequences) = (shape.tokens as usize, shape.sequences as usize);
+        self.shape = shape;
+        self.tokens.resize(tokens)?;
+        self.given.resize(tokens)?;
+        self.positions.resize(tokens)?;
+        self.keys.resize(tokens)?;
+        self.sequences.resize(tokens)?;
+        self.starts.resize(sequences + 1)?;
+        self.ends.resize(sequences)?;
+        self.lengths.resize(sequences)?;
+        self.slots.resize(sequences)?;
+        self.initial.resize(sequences)?;
+        self.table.resize(sequences * shape.entries as usize)
     }
 
     /// The chunks of a step of this shape. Padding writes no key, and state to the slot `nobody` only.
@@ -225,5 +266,22 @@ impl Batch {
     /// The sequences, for kernels whose states are in slots.
     pub(crate) fn packed(&self) -> Sequences<'_> {
         Sequences { starts: &self.starts, ends: &self.ends, initial: &self.initial, slots: &self.slots }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_up_by_little() {
+        for count in 1..5000 {
+            let rounded = padded(count);
+            assert!(rounded >= count && padded(rounded) == rounded, "{count} and {rounded}");
+            assert!(f64::from(rounded - count) <= f64::from(count) / 8.0 + 2.0, "{count} and {rounded}");
+        }
+        assert_eq!((padded(8), padded(9), padded(257), padded(512)), (8, 12, 288, 512));
+        let all: Vec<u32> = all_padded(30).collect();
+        assert_eq!(all, [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 28, 32]);
     }
 }

@@ -14,6 +14,6 @@ mod paged;
 mod pass;
 mod quantized;
 
-pub(crate) use batch::{Batch, Shape, end, padded};
+pub(crate) use batch::{Batch, Shape, all_padded, end, padded};
 pub(crate) use cost::Cost;
 pub(crate) use pass::{Memory, Pass, Verified};

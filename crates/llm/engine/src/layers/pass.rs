@@ -10,9 +10,11 @@ use super::{Batch, Cost};
 use crate::error::Result;
 use crate::number::Number;
 
-/// Device memory by length, taken and returned within a pass.
+/// Device memory, taken and returned within a pass. Lengths are rounded up to powers of two, so that passes of many
+/// shapes share it.
 pub(crate) struct Memory<T> {
     device: Device,
+    /// By their capacity.
     free: FxHashMap<usize, Vec<Buffer<T>>>,
 }
 
@@ -23,15 +25,18 @@ impl<T: Storable> Memory<T> {
 
     /// A buffer that holds anything.
     pub(crate) fn take(&mut self, length: usize) -> Result<Buffer<T>> {
-        match self.free.get_mut(&length).and_then(Vec::pop) {
-            Some(buffer) => Ok(buffer),
-            None => Ok(self.device.uninitialized(length)?),
-        }
+        let capacity = length.next_power_of_two();
+        let mut buffer = match self.free.get_mut(&capacity).and_then(Vec::pop) {
+            Some(buffer) => buffer,
+            None => self.device.uninitialized(capacity)?,
+        };
+        buffer.resize(length)?;
+        Ok(buffer)
     }
 
     /// Returns a buffer: later work on the stream may overwrite it.
     pub(crate) fn give(&mut self, buffer: Buffer<T>) {
-        self.free.entry(buffer.len()).or_default().push(buffer);
+        self.free.entry(buffer.capacity()).or_default().push(buffer);
     }
 }
 

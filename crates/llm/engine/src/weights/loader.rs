@@ -45,8 +45,12 @@ impl<'l> Loader<'l> {
     /// Compares tensors and takes no memory.
     pub(crate) fn checking(checkpoint: &'l Checkpoint, format: Option<Format>) -> Result<Self> {
         let capability = Capability::for_target("sm_90a").expect("a known target");
-        let device = Device::dry_run(capability)?;
-        Ok(Self { checkpoint, device, format, sharding: None, found: Some(Found::default()) })
+        Ok(Self::rehearsing(checkpoint, &Device::dry_run(capability)?, format))
+    }
+
+    /// Compares tensors, and makes buffers of a device that executes nothing.
+    pub(crate) fn rehearsing(checkpoint: &'l Checkpoint, device: &Device, format: Option<Format>) -> Self {
+        Self { checkpoint, device: device.clone(), format, sharding: None, found: Some(Found::default()) }
     }
 
     /// Loads tensors that were compared.
