@@ -18,4 +18,4 @@ pub mod reference;
 
 pub(crate) use host::workload::{DeltaRuleDecodeWorkload, DeltaRuleWorkload};
 pub use host::{DeltaRuleInputs, InitialState};
-pub use problem::{CHUNK, HEAD, Heads};
+pub use problem::{CHUNK, HEAD, Heads, StateElement};

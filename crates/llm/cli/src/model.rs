@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use warpwright::arch::Arch;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits};
+use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits, StateType};
 use warpwright_llm_serving::model::Model as Texts;
 use warpwright_llm_serving::tokenizer::GgufVocabulary;
 use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Score, Slot, Step, Tokens};
@@ -21,6 +21,10 @@ pub(crate) struct Model {
     /// The type of weights: f32, bf16, fp8 or int4. Activations are f32 with f32, else bf16.
     #[arg(long, default_value = "bf16", value_parser = data_type)]
     dtype: DataType,
+    /// The type of the gated delta rule's states: f32 or bf16, half of the bytes and less exact. [default: as
+    /// the model's configuration says, f32 in Qwen 3.5's]
+    #[arg(long, value_name = "TYPE", value_parser = state_type)]
+    state: Option<StateType>,
     /// cuda:0, emu:h200, or auto: the first GPU, else the emulator.
     #[arg(long, env = "WARPWRIGHT_DEVICE", default_value = "auto")]
     device: String,
@@ -49,6 +53,11 @@ fn data_type(name: &str) -> Result<DataType, String> {
     found.ok_or_else(|| format!("{name} is no type of weights; give f32, bf16, fp8 or int4"))
 }
 
+fn state_type(name: &str) -> Result<StateType, String> {
+    let found = StateType::ALL.into_iter().find(|state| state.name() == name);
+    found.ok_or_else(|| format!("{name} is no type of states; give f32 or bf16"))
+}
+
 fn ranks(number: &str) -> Result<u32, String> {
     match number.parse() {
         Ok(ranks @ (1 | 2 | 4)) => Ok(ranks),
@@ -62,9 +71,13 @@ const PAGE_TOKENS: u32 = 64;
 impl Model {
     /// Opens the model's files.
     pub(crate) fn checkpoint(&self) -> anyhow::Result<Checkpoint> {
-        Ok(match self.random_weights {
+        let checkpoint = match self.random_weights {
             Some(seed) => Checkpoint::random(&self.model, seed)?,
             None => Checkpoint::open(&self.model)?,
+        };
+        Ok(match self.state {
+            Some(state) => checkpoint.with_states(state),
+            None => checkpoint,
         })
     }
 

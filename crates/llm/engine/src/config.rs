@@ -4,6 +4,7 @@ use serde_json::Value;
 use warpwright_kernels::rope::Pairing;
 
 use crate::error::{EngineError, Result};
+use crate::executor::StateType;
 
 /// A family of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub(crate) struct DeltaHeads {
     pub(crate) value_dim: u32,
     /// Columns of the convolution.
     pub(crate) conv: u32,
+    pub(crate) state: StateType,
 }
 
 /// The experts of a layer.
@@ -81,6 +83,15 @@ pub(crate) struct Config {
     pub(crate) context: u32,
     /// Tokens that end a text.
     pub(crate) ends: Vec<u32>,
+}
+
+/// The field of the type of states.
+const STATE_TYPE: &str = "mamba_ssm_dtype";
+
+/// Sets the type of states in a configuration.
+pub(crate) fn set_state_type(config: &mut Value, state: StateType) {
+    let text = if config.get("text_config").is_some() { &mut config["text_config"] } else { config };
+    text[STATE_TYPE] = state.config_name().into();
 }
 
 /// Fields of a JSON object.
@@ -245,9 +256,12 @@ impl DeltaHeads {
             key_dim: text.number_or("linear_key_head_dim", Some(128))?,
             value_dim: text.number_or("linear_value_head_dim", Some(128))?,
             conv: text.number_or("linear_conv_kernel_dim", Some(4))?,
+            state: state_type(text)?,
         };
         let reason = if !heads.values.is_multiple_of(heads.keys) {
             format!("{} value heads cannot share {} key heads equally", heads.values, heads.keys)
+        } else if heads.state == StateType::Bf16 && !(heads.key_dim * heads.value_dim).is_multiple_of(2) {
+            "states in bfloat16 of an odd number of elements; the engine keeps them in float32".to_owned()
         } else if heads.key_dim > 128 || heads.value_dim > 1024 || heads.conv < 2 {
             format!(
                 "heads of {} and {} elements with a convolution of {}; the engine runs up to 128 and 1024, and from 2",
@@ -258,6 +272,17 @@ impl DeltaHeads {
         };
         Err(EngineError::Config(reason))
     }
+}
+
+/// The type of states; f32 if nothing says it.
+fn state_type(text: Fields<'_>) -> Result<StateType> {
+    let Some(name) = text.text(STATE_TYPE) else { return Ok(StateType::F32) };
+    let found = StateType::ALL.into_iter().find(|state| state.config_name() == name);
+    found.ok_or_else(|| {
+        EngineError::Config(format!(
+            "{STATE_TYPE} is {name:?}; the engine keeps states in float32 or bfloat16"
+        ))
+    })
 }
 
 impl Experts {

@@ -1,11 +1,14 @@
 //! Greedy tokens and log-probabilities equal transformers' in f32.
 
-use warpwright_llm_engine::{DataType, Limits};
+use std::path::Path;
+
+use warpwright::runtime::Device;
+use warpwright_llm_engine::{DataType, Engine, Limits, StateType};
 use warpwright_llm_step::{Chunk, CopyState, Executor, Output, Page, Score, Slot, Step, Tokens};
 
 use crate::fixtures::{
     Expected, LIMITS, MODELS, changed, chunk, difference, engine, engine_of, engine_with, expected, folder,
-    generate, greedy, step,
+    generate, greedy, random, step,
 };
 
 /// Log-probabilities of both sides are sums in other orders; the delta rule of transformers is chunked,
@@ -153,16 +156,24 @@ fn bf16_is_near() {
 /// A mean difference of log-probabilities that rounding to bf16 may cause.
 const BF16_TOLERANCE: f32 = 0.1;
 
-/// Heads of 128 elements have kernels for chunks of tokens in bf16. Parts of 20 tokens use them, of 15 not.
-#[test]
-fn chunks_of_tokens_are_as_near_as_single_ones() {
-    let folder = changed("qwen3_5", |config| {
+/// The same by states in bf16 of a model in f32.
+const BF16_STATE_TOLERANCE: f32 = 0.02;
+
+/// Qwen 3.5 of two layers, whose heads of the delta rule are those of real models.
+fn with_heads_of_128() -> tempfile::TempDir {
+    changed("qwen3_5", |config| {
         let text = &mut config["text_config"];
         text["num_hidden_layers"] = 2.into();
         text["full_attention_interval"] = 2.into();
         text["linear_key_head_dim"] = 128.into();
         text["linear_value_head_dim"] = 128.into();
-    });
+    })
+}
+
+/// Heads of 128 elements have kernels for chunks of tokens in bf16. Parts of 20 tokens use them, of 15 not.
+#[test]
+fn chunks_of_tokens_are_as_near_as_single_ones() {
+    let folder = with_heads_of_128();
     let prompt = &expected("qwen3_5")[0].prompt;
     let (_, exact) = generate(&mut engine_of(folder.path(), DataType::F32), prompt, 64, 1);
     let mut engine = engine_of(folder.path(), DataType::Bf16);
@@ -171,6 +182,30 @@ fn chunks_of_tokens_are_as_near_as_single_ones() {
         let mean = difference(&scored, &exact);
         assert!(mean < BF16_TOLERANCE, "parts of {part}: a mean difference of {mean}");
         assert!(sampled.iter().all(|(_, value)| value.is_finite()), "parts of {part}");
+    }
+}
+
+/// States in bf16, of a model that computes in f32: token after token, and of 128 elements in chunks.
+#[test]
+fn states_in_bf16_are_near() {
+    let device = Device::named("emu:h200").expect("an emulator");
+    let load = |folder: &Path, data_type, state| {
+        Engine::load(&random(folder).with_states(state), &device, data_type, LIMITS).expect("a model")
+    };
+    let Expected { prompt, of_prompt, .. } = &expected("qwen3_5")[0];
+    let mut engine = load(&folder("qwen3_5"), DataType::F32, StateType::Bf16);
+    for part in [1, 3] {
+        let (_, scored) = generate(&mut engine, prompt, part, 3);
+        let mean = difference(&scored, of_prompt);
+        assert!(mean > 1e-5 && mean < BF16_STATE_TOLERANCE, "parts of {part}: a mean difference of {mean}");
+    }
+    let folder = with_heads_of_128();
+    let (_, exact) = generate(&mut load(folder.path(), DataType::Bf16, StateType::F32), prompt, 64, 1);
+    let mut engine = load(folder.path(), DataType::Bf16, StateType::Bf16);
+    for part in [1, 20] {
+        let (_, scored) = generate(&mut engine, prompt, part, 3);
+        let mean = difference(&scored, &exact);
+        assert!(mean < BF16_TOLERANCE, "parts of {part}: a mean difference of {mean}");
     }
 }
 

@@ -58,6 +58,17 @@ fn configurations_that_are_not_computed_are_refused() {
 }
 
 #[test]
+fn states_of_another_type_are_refused() {
+    let folder = changed("qwen3_5", |config| config["text_config"]["mamba_ssm_dtype"] = "float16".into());
+    let checkpoint = Checkpoint::random(folder.path(), 0).expect("a configuration");
+    let device = Device::named("emu:h200").expect("an emulator");
+    let refused = Engine::load(&checkpoint, &device, DataType::F32, LIMITS).err().expect("a refusal");
+    let message = "the model's configuration: mamba_ssm_dtype is \"float16\"; the engine keeps states in float32 \
+                   or bfloat16";
+    assert_eq!(refused.to_string(), message);
+}
+
+#[test]
 fn a_model_without_an_mtp_layer_does_not_draft() {
     let checkpoint = Checkpoint::random(folder("qwen3"), 0).expect("a configuration");
     let device = Device::named("emu:h200").expect("an emulator");

@@ -45,7 +45,7 @@ use drafting::Drafting;
 use drafts::{Rounds, Verification};
 use drawing::{Drawn, FreeResults};
 use logits::Drawings;
-pub use options::{DataType, Limits};
+pub use options::{DataType, Limits, StateType};
 pub use plan::{DecodePlan, OperationCost};
 use tensor_parallel::TensorParallel;
 use warm_up::Rehearsal;

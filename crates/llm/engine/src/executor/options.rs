@@ -34,6 +34,46 @@ impl DataType {
     }
 }
 
+/// The type of the gated delta rule's states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StateType {
+    /// As models are trained and released.
+    #[default]
+    F32,
+    /// Half of the bytes. States are computed in f32 and rounded after each token of an answer, and after
+    /// each chunk of a prompt: errors add up while a state decays slowly.
+    Bf16,
+}
+
+impl StateType {
+    /// Both types.
+    pub const ALL: [Self; 2] = [Self::F32, Self::Bf16];
+
+    /// The name, as options spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+        }
+    }
+
+    /// The name in a configuration.
+    pub(crate) fn config_name(self) -> &'static str {
+        match self {
+            Self::F32 => "float32",
+            Self::Bf16 => "bfloat16",
+        }
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
+}
+
 /// How much the executor holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -23,7 +23,6 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::operations::{Operations, Result};
 use warpwright_kernels::overlap::{self, overlaps};
-use warpwright_kernels::rows::RowElement;
 use warpwright_kernels::vector;
 
 use super::conv_step::ConvStep;
@@ -40,33 +39,43 @@ pub(crate) struct BulkDeltaStep {
 
 /// Warps of a CTA.
 const WARPS: u32 = 8;
-/// CTAs of an SM, whose shared memory holds three states of 64 KiB: 80 registers of a thread.
-const CTAS_PER_SM: u32 = 3;
+
+/// CTAs of an SM: as many as its shared memory holds of 128 x 128 f32, at 80 registers of a thread; in
+/// bf16, as many as 64 registers allow.
+const fn ctas_per_sm<S: Element>() -> u32 {
+    if S::BYTES == 4 { 3 } else { 4 }
+}
 
 impl BulkDeltaStep {
     /// The kernel for that many sequences; `None` if another one is faster, or it does not take the
     /// heads.
-    pub(crate) fn new(operations: &Operations, rule: SlotDeltaRule, sequences: u32) -> Option<Self> {
-        let all_sms = CTAS_PER_SM * operations.device().properties().sm_count;
+    pub(crate) fn new<S: Number>(
+        operations: &Operations,
+        rule: SlotDeltaRule,
+        sequences: u32,
+    ) -> Option<Self> {
+        let all_sms = ctas_per_sm::<S>() * operations.device().properties().sm_count;
         // To time both kernels on a GPU, until one is kept.
         let given =
             std::env::var("WARPWRIGHT_BULK_STATES_FROM").ok().and_then(|from| from.parse::<u32>().ok());
         let is_fast = given.map_or(sequences * rule.value_heads >= all_sms, |from| sequences >= from);
-        Some(Self { rule }).filter(|step| is_fast && step.takes(operations))
+        Some(Self { rule }).filter(|step| is_fast && step.takes::<S>(operations))
     }
 
-    fn takes(&self, operations: &Operations) -> bool {
+    fn takes<S: Number>(&self, operations: &Operations) -> bool {
         let SlotDeltaRule { key_dim, value_dim, .. } = self.rule;
-        overlaps(operations) && [key_dim, value_dim].iter().all(|dim| matches!(dim, 32 | 64 | 128))
+        let dims_fit = [key_dim, value_dim].iter().all(|dim| matches!(dim, 32 | 64 | 128));
+        // A lane has whole words of a row.
+        overlaps(operations) && dims_fit && value_dim / 32 * S::BYTES >= 4
     }
 
     /// y = norm(o) · silu(z) of a token of each sequence. `convolved` is (sequences, columns).
-    pub(crate) fn launch<T: Number>(
+    pub(crate) fn launch<T: Number, S: Number>(
         self,
         (operations, stream): (&Operations, &Stream),
         (conv, gates): (DeltaConv<'_, T>, DeltaGates<'_, T>),
         sequences: Sequences<'_>,
-        (conv_states, states): (&mut Buffer<T>, &mut Buffer<f32>),
+        (conv_states, states): (&mut Buffer<T>, &mut Buffer<S>),
         (convolved, y): (&mut Buffer<f32>, &mut Buffer<T>),
     ) -> Result<()> {
         let count = sequences.slots.len() as u32;
@@ -74,7 +83,7 @@ impl BulkDeltaStep {
         let kernel = operations.kernel(of_conv, ConvStep::run::<T>)?;
         let shape = overlap::shape(kernel.shape((of_conv.ctas::<T>(), count)), true);
         kernel.launch(stream, shape, (conv.inputs(), sequences.inputs(), conv_states, &mut *convolved))?;
-        let kernel = operations.kernel(self, Self::run::<T, f32>)?;
+        let kernel = operations.kernel(self, Self::run::<T, S>)?;
         let shape = overlap::shape(kernel.shape((self.rule.value_heads, count)), true);
         kernel.launch(stream, shape, (&*convolved, gates.inputs(), sequences.inputs(), states, y))?;
         Ok(())
@@ -83,7 +92,7 @@ impl BulkDeltaStep {
     /// `qkv` is (sequences, columns), `states` (slots, value heads, key_dim, value_dim), `y`
     /// (sequences, value heads, value_dim).
     #[kernel]
-    pub(super) fn run<T: Number, S: RowElement>(
+    pub(super) fn run<T: Number, S: Number>(
         &self,
         qkv: &Global<f32>,
         inputs: GateInputs<T>,
@@ -92,7 +101,7 @@ impl BulkDeltaStep {
         y: &mut Global<T>,
     ) {
         launch::threads(32 * WARPS);
-        launch::blocks_per_sm(CTAS_PER_SM);
+        launch::blocks_per_sm(ctas_per_sm::<S>());
         let SlotDeltaRule { key_heads, value_heads, key_dim, value_dim, .. } = self.rule;
         let (head, sequence) = (block_idx().x, block_idx().y);
         let (thread, warp, lane) = (thread_idx().x, thread_idx().x / 32, lane_id());
@@ -249,7 +258,7 @@ mod tests {
 
     /// The states and results of [`super::super::delta_step`], for slots in any order, one of them of
     /// zeros.
-    fn compare(rule: SlotDeltaRule) {
+    fn compare<S: Number + Into<f32>>(rule: SlotDeltaRule, tolerance: f32) {
         let device = Device::with_schedule("emu:h200", Schedule::Random(3)).and_then(Device::checked);
         let device = device.expect("an emulator with checkers");
         let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
@@ -278,29 +287,40 @@ mod tests {
         };
         let results = |is_bulk: bool| {
             let mut conv_states = random(&device, slots * rule.conv_state(), 6);
-            let mut states = random(&device, slots * rule.state(), 7);
+            let states = random(&device, slots * rule.state(), 7).to_vec().expect("values");
+            let states: Vec<S> = states.into_iter().map(S::nearest).collect();
+            let mut states = device.buffer_from(&states).expect("memory");
             let mut y = device.zeros::<f32>(count * values as usize).expect("memory");
             let of_slots = (&mut conv_states, &mut states);
             if is_bulk {
                 let step = BulkDeltaStep { rule };
-                assert!(step.takes(&operations));
+                assert!(step.takes::<S>(&operations));
                 let mut convolved = device.zeros(count * rule.columns() as usize).expect("memory");
                 step.launch(on, (conv, gates), sequences, of_slots, (&mut convolved, &mut y))
             } else {
                 rule.launch(on, conv, gates, (sequences, true), of_slots, &mut y)
             }
             .expect("a step");
-            [conv_states, states, y].map(|buffer| buffer.to_vec().expect("values"))
+            let states = states.to_vec().expect("values").into_iter().map(S::into).collect();
+            [conv_states.to_vec().expect("values"), states, y.to_vec().expect("values")]
         };
         for (found, expected) in results(true).iter().flatten().zip(results(false).iter().flatten()) {
-            assert!((found - expected).abs() <= 1e-5, "{found}, not {expected}");
+            assert!((found - expected).abs() <= tolerance, "{found}, not {expected}");
         }
     }
 
     #[test]
     fn heads_of_any_size_have_the_results_of_the_kernel_with_clusters() {
-        compare(SlotDeltaRule { key_heads: 2, value_heads: 4, key_dim: 32, value_dim: 64, width: 4 });
-        compare(SlotDeltaRule { key_heads: 1, value_heads: 1, key_dim: 64, value_dim: 32, width: 2 });
-        compare(SlotDeltaRule { key_heads: 1, value_heads: 2, key_dim: 128, value_dim: 128, width: 4 });
+        let rule = SlotDeltaRule { key_heads: 2, value_heads: 4, key_dim: 32, value_dim: 64, width: 4 };
+        let of_128 = SlotDeltaRule { key_heads: 1, value_heads: 2, key_dim: 128, value_dim: 128, width: 4 };
+        compare::<f32>(rule, 1e-5);
+        compare::<f32>(
+            SlotDeltaRule { key_heads: 1, value_heads: 1, key_dim: 64, value_dim: 32, width: 2 },
+            1e-5,
+        );
+        compare::<f32>(of_128, 1e-5);
+        // The last bit of states up to 1.
+        compare::<bf16>(rule, 4e-3);
+        compare::<bf16>(of_128, 4e-3);
     }
 }

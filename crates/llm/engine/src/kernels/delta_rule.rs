@@ -120,13 +120,13 @@ impl DeltaKernel {
     /// `conv_states` is (slots, width - 1, columns), `states` (slots, value heads, key_dim, value_dim), `y`
     /// (tokens, value heads, value_dim).
     #[kernel]
-    fn run<T: Number>(
+    fn run<T: Number, S: Number>(
         &self,
         conv: ConvInputs<T>,
         inputs: GateInputs<T>,
         sequences: SequenceInputs,
         conv_states: &mut Global<T>,
-        states: &mut Global<f32>,
+        states: &mut Global<S>,
         y: &mut Global<T>,
     ) {
         launch::threads(self.threads());
@@ -164,7 +164,8 @@ impl DeltaKernel {
                 ];
                 let filters = columns.map(|column| self.rule.filter(conv.weights, column));
                 let mut s: Vec<Reg<f32>> = (0..key_dim)
-                    .map(|row| has_zeros.select(constant(0f32), before.at(row * value_dim).load()))
+                    .map(|row| before.at(row * value_dim).load().convert::<f32>())
+                    .map(|value| has_zeros.select(constant(0f32), value))
                     .collect();
                 let [mut of_q, mut of_k, mut of_v] =
                     columns.map(|column| self.rule.window(slot_of_conv(initial).at(column), has_zeros));
@@ -220,7 +221,7 @@ impl DeltaKernel {
                 if is_mine {
                     let to = of_slot(after);
                     for (row, value) in s.iter().enumerate() {
-                        to.at(row as u32 * value_dim).store(*value);
+                        to.at(row as u32 * value_dim).store(value.convert::<S>());
                     }
                 }
                 if self.has_clusters {
@@ -309,13 +310,13 @@ impl<'l, T> DeltaConv<'l, T> {
 
 impl SlotDeltaRule {
     /// y = norm(o) · silu(z) for all tokens of the sequences; one of each where it is a step.
-    pub(crate) fn launch<T: Number>(
+    pub(crate) fn launch<T: Number, S: Number>(
         self,
         (operations, stream): (&Operations, &Stream),
         conv: DeltaConv<'_, T>,
         gates: DeltaGates<'_, T>,
         (sequences, is_step): (Sequences<'_>, bool),
-        (conv_states, states): (&mut Buffer<T>, &mut Buffer<f32>),
+        (conv_states, states): (&mut Buffer<T>, &mut Buffer<S>),
         y: &mut Buffer<T>,
     ) -> Result<()> {
         let overlaps = overlaps(operations);
@@ -323,7 +324,7 @@ impl SlotDeltaRule {
         let count = sequences.slots.len() as u32;
         let sm_count = operations.device().properties().sm_count;
         if let Some(step) = DeltaStep::new(self, count, sm_count).filter(|_| overlaps && is_step) {
-            let kernel = operations.kernel(step, DeltaStep::run::<T>)?;
+            let kernel = operations.kernel(step, DeltaStep::run::<T, S>)?;
             let shape = overlap::shape(kernel.shape((step.ctas(), count)), true);
             kernel.launch(stream, shape, (conv, inputs, sequences.inputs(), conv_states, states, y))?;
             return Ok(());
@@ -331,7 +332,7 @@ impl SlotDeltaRule {
         // Both came with sm_90.
         let has_clusters = overlaps && self.group() <= CLUSTER;
         let delta = DeltaKernel { rule: self, has_clusters, overlaps };
-        let kernel = operations.kernel(delta, DeltaKernel::run::<T>)?;
+        let kernel = operations.kernel(delta, DeltaKernel::run::<T, S>)?;
         let shape = overlap::shape(kernel.shape((self.value_heads / delta.heads(), count)), overlaps);
         kernel.launch(stream, shape, (conv, inputs, sequences.inputs(), conv_states, states, y))?;
         Ok(())

@@ -23,6 +23,7 @@
 
 use warpwright::prelude::*;
 use warpwright_kernels::overlap;
+use warpwright_kernels::vector;
 
 use super::delta_rule::{CLUSTER, ConvInputs, EPSILON, GateInputs, SlotDeltaRule, convolved, moved};
 use super::sequences::SequenceInputs;
@@ -106,13 +107,13 @@ impl DeltaStep {
     /// `conv_states` is (slots, width - 1, columns), `states` (slots, value heads, key_dim, value_dim), `y`
     /// (sequences, value heads, value_dim).
     #[kernel]
-    pub(super) fn run<T: Number>(
+    pub(super) fn run<T: Number, S: Number>(
         &self,
         conv: ConvInputs<T>,
         inputs: GateInputs<T>,
         sequences: SequenceInputs,
         conv_states: &mut Global<T>,
-        states: &mut Global<f32>,
+        states: &mut Global<S>,
         y: &mut Global<T>,
     ) {
         launch::threads(self.threads());
@@ -135,10 +136,18 @@ impl DeltaStep {
 
         // What the predecessor does not write: weights, and the states that the step before left. A step
         // ends with kernels that wait for all before them.
-        let loaded: Vec<[Reg<f32>; 4]> =
-            (0..ROWS).map(|i| of_slot(initial).at(i * value_dim).load_vector::<4>()).collect();
-        let before: Vec<_> =
-            loaded.iter().map(|row| row.map(|value| has_zeros.select(0f32, value))).collect();
+        let load_words = |i| {
+            vector::load_lanes(
+                of_slot(initial).at(i * value_dim).cast::<u32>(),
+                LANES * S::BYTES / 4,
+                Access::new(),
+            )
+        };
+        let loaded: Vec<Vec<Reg<u32>>> = (0..ROWS).map(load_words).collect();
+        let before: Vec<Vec<Reg<f32>>> = loaded
+            .iter()
+            .map(|row| row.iter().flat_map(|word| S::widen(has_zeros.select(0u32, *word))).collect())
+            .collect();
         let channels = self.channels_of_thread();
         let mut windows = vec![];
         let mut filters = vec![];
@@ -214,8 +223,10 @@ impl DeltaStep {
         let to = of_slot(after);
         for (i, s) in before.iter().enumerate() {
             let key = k[i] * of_key;
-            let state: [Reg<f32>; 4] = std::array::from_fn(|lane| key.mul_add(delta[lane], decay * s[lane]));
-            to.at(i as u32 * value_dim).store_vector(state);
+            let after: Vec<Reg<f32>> =
+                (0..LANES as usize).map(|lane| key.mul_add(delta[lane], decay * s[lane])).collect();
+            let words: Vec<Reg<u32>> = after.chunks(4 / S::BYTES as usize).map(S::narrow).collect();
+            vector::store_lanes(to.at(i as u32 * value_dim).cast::<u32>(), &words, Access::new());
         }
         cluster_wait();
         let all = (0..self.parts()).fold(constant(0f32), |sum, part| sum + of_parts.at(part).load());

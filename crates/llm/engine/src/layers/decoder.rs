@@ -54,7 +54,7 @@ pub(crate) enum Cache<T> {
 }
 
 impl<T: Number> Block<T> {
-    /// Elements of a slot of the convolution, and of the delta rule.
+    /// Elements of a slot of the convolution, and words of one of the delta rule.
     pub(crate) fn state_lengths(&self) -> Option<(usize, usize)> {
         match &self.mixing {
             Mixing::DeltaNet(layer) => Some(layer.state_lengths()),

@@ -5,10 +5,11 @@
 //! y = output(norm(o) · silu(z))
 //! ```
 
+use warpwright::prelude::bf16;
 use warpwright::runtime::Buffer;
 use warpwright_kernels::causal_conv::{CausalConv, ConvSequences};
 use warpwright_kernels::columns::MatrixColumns;
-use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState};
+use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState, StateElement};
 use warpwright_kernels::gated_norm::GatedNorm;
 use warpwright_kernels::rows::Gain;
 
@@ -18,6 +19,7 @@ use super::norm::Norm;
 use super::pass::Projected;
 use crate::config::DeltaHeads;
 use crate::error::Result;
+use crate::executor::StateType;
 use crate::kernels::delta_bulk::BulkDeltaStep;
 use crate::kernels::delta_rule::{DeltaConv, DeltaGates, SlotDeltaRule};
 use crate::kernels::gates::SplitGates;
@@ -32,6 +34,7 @@ const MANY_TOKENS: u32 = 16;
 /// The weights of a layer.
 pub(crate) struct DeltaNet<T> {
     rule: SlotDeltaRule,
+    state: StateType,
     epsilon: f32,
     /// [qkv | z | b | a]; [qkv | z] where it is quantized.
     projection: Linear<T>,
@@ -49,9 +52,15 @@ pub(crate) struct DeltaNet<T> {
 pub(crate) struct DeltaStates<T> {
     /// (slots, conv - 1, channels).
     pub(crate) conv: Buffer<T>,
-    /// (slots, value heads, key_dim, value_dim).
+    /// (slots, value heads, key_dim, value_dim) of the states' type, in words of 32 bits.
     pub(crate) rule: Buffer<f32>,
 }
+
+/// A type of states.
+trait StateNumber: Number + StateElement {}
+
+impl StateNumber for f32 {}
+impl StateNumber for bf16 {}
 
 impl<T: Number> DeltaNet<T> {
     pub(crate) fn new(
@@ -61,7 +70,7 @@ impl<T: Number> DeltaNet<T> {
         hidden: usize,
         epsilon: f32,
     ) -> Result<Self> {
-        let DeltaHeads { keys, values, key_dim, value_dim, conv } = heads;
+        let DeltaHeads { keys, values, key_dim, value_dim, conv, state } = heads;
         let rule = SlotDeltaRule { key_heads: keys, value_heads: values, key_dim, value_dim, width: conv };
         let name = |part: &str| format!("{name}.{part}");
         let (of_values, values) = ((values * value_dim) as usize, values as usize);
@@ -76,6 +85,7 @@ impl<T: Number> DeltaNet<T> {
         let conv_weights = loader.all(&name("conv1d.weight"), &[rule.columns() as usize, conv as usize])?;
         Ok(Self {
             rule,
+            state,
             epsilon,
             projection: Linear::new(loader, large, hidden)?,
             gates: (!small.is_empty()).then(|| Linear::exact(loader, small, hidden)).transpose()?,
@@ -87,9 +97,9 @@ impl<T: Number> DeltaNet<T> {
         })
     }
 
-    /// Elements of a slot of the convolution, and of the rule.
+    /// Elements of a slot of the convolution, and words of one of the rule.
     pub(crate) fn state_lengths(&self) -> (usize, usize) {
-        (self.rule.conv_state(), self.rule.state())
+        (self.rule.conv_state(), self.rule.state() * self.state.bytes() / size_of::<f32>())
     }
 
     /// Bytes of the weights.
@@ -116,12 +126,9 @@ impl<T: Number> DeltaNet<T> {
             }
             None => Projected { rows: self.projection.apply_to_normalized(pass, norm, x)?, gates: None },
         };
-        let gated = match self.has_chunks(pass) {
-            true => self.by_chunks(pass, &projected, states)?,
-            false => {
-                let slots = pass.verified.as_ref().map_or(&*pass.batch.slots, |verified| verified.nobody);
-                self.by_tokens(pass, &projected, Sequences { slots, ..pass.batch.packed() }, states)?
-            }
+        let gated = match self.state {
+            StateType::F32 => self.mix::<f32>(pass, &projected, states)?,
+            StateType::Bf16 => self.mix::<bf16>(pass, &projected, states)?,
         };
         self.note(pass, &projected, &gated);
         self.output.add_to(pass, &gated, x)?;
@@ -140,7 +147,11 @@ impl<T: Number> DeltaNet<T> {
         (projected, ends): (Projected<T>, &Buffer<u32>),
         states: &mut DeltaStates<T>,
     ) -> Result<()> {
-        let gated = self.by_tokens(pass, &projected, Sequences { ends, ..pass.batch.packed() }, states)?;
+        let sequences = Sequences { ends, ..pass.batch.packed() };
+        let gated = match self.state {
+            StateType::F32 => self.by_tokens::<f32>(pass, &projected, sequences, states)?,
+            StateType::Bf16 => self.by_tokens::<bf16>(pass, &projected, sequences, states)?,
+        };
         self.note(pass, &projected, &gated);
         pass.memory.give(gated);
         projected.give(pass);
@@ -154,7 +165,11 @@ impl<T: Number> DeltaNet<T> {
         let (of_conv, of_rule) = self.state_lengths();
         let of_sequence = 2 * (of_conv * size_of::<T>() + of_rule * size_of::<f32>());
         let bytes = shape.sequences as usize * of_sequence + projected.rows.bytes() + gated.bytes();
-        pass.note("convolution and delta rule", bytes, 7 * u64::from(shape.tokens) * of_rule as u64);
+        pass.note(
+            "convolution and delta rule",
+            bytes,
+            7 * u64::from(shape.tokens) * self.rule.state() as u64,
+        );
     }
 
     /// The buffer of b and a, their first columns, and elements from row to row.
@@ -169,8 +184,22 @@ impl<T: Number> DeltaNet<T> {
         }
     }
 
+    /// norm(o) · silu(z) of all tokens, with states of type `S`.
+    fn mix<S: StateNumber>(
+        &self,
+        pass: &mut Pass<'_, T>,
+        projected: &Projected<T>,
+        states: &mut DeltaStates<T>,
+    ) -> Result<Buffer<T>> {
+        if self.has_chunks(pass) {
+            return self.by_chunks::<S>(pass, projected, states);
+        }
+        let slots = pass.verified.as_ref().map_or(&*pass.batch.slots, |verified| verified.nobody);
+        self.by_tokens::<S>(pass, projected, Sequences { slots, ..pass.batch.packed() }, states)
+    }
+
     /// One token after another: a decode, f32, and heads that the library lacks.
-    fn by_tokens(
+    fn by_tokens<S: StateNumber>(
         &self,
         pass: &mut Pass<'_, T>,
         projected: &Projected<T>,
@@ -191,10 +220,10 @@ impl<T: Number> DeltaNet<T> {
             norm: &self.norm,
             epsilon: self.epsilon,
         };
-        let slots = (&mut states.conv, &mut states.rule);
+        let slots = (&mut states.conv, states.rule.cast_mut::<S>());
         let is_step = pass.batch.shape.is_decode();
         let count = sequences.slots.len();
-        match BulkDeltaStep::new(pass.operations, self.rule, count as u32).filter(|_| is_step) {
+        match BulkDeltaStep::new::<S>(pass.operations, self.rule, count as u32).filter(|_| is_step) {
             Some(step) => {
                 let mut convolved = pass.floats.take(count * self.rule.columns() as usize)?;
                 let to = (&mut convolved, &mut gated);
@@ -215,7 +244,7 @@ impl<T: Number> DeltaNet<T> {
     }
 
     /// Chunks of tokens at once. States are gathered from their slots and go back to them.
-    fn by_chunks(
+    fn by_chunks<S: StateNumber>(
         &self,
         pass: &mut Pass<'_, T>,
         projected: &Projected<T>,
@@ -251,7 +280,13 @@ impl<T: Number> DeltaNet<T> {
             a_log: &self.a_log,
             dt_bias: &self.dt_bias,
         };
-        on.0.delta_rule(on.1, inputs, &batch.starts, (&mut rule, InitialState::Given), o.cast_mut())?;
+        on.0.delta_rule(
+            on.1,
+            inputs,
+            &batch.starts,
+            (rule.cast_mut::<S>(), InitialState::Given),
+            o.cast_mut(),
+        )?;
         scatter_rows(on, (&rule, &batch.slots), &mut states.rule, of_rule)?;
 
         let mut gated = pass.rows_of(values)?;

@@ -15,7 +15,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::config::set_state_type;
 use crate::error::{EngineError, Result};
+use crate::executor::StateType;
 
 pub(crate) use loader::Loader;
 pub(crate) use quantize::{BLOCK, Format, QuantizedNumbers};
@@ -61,6 +63,13 @@ impl Checkpoint {
     pub fn random(path: impl AsRef<Path>, seed: u64) -> Result<Self> {
         let config = read_config(path.as_ref())?;
         Ok(Self { config, metadata: Map::new(), tensors: Tensors::Random(seed) })
+    }
+
+    /// With states of the gated delta rule of that type; models without them ignore it.
+    #[must_use]
+    pub fn with_states(mut self, state: StateType) -> Self {
+        set_state_type(&mut self.config, state);
+        self
     }
 
     /// The metadata of a GGUF file by key. Empty for other files.
