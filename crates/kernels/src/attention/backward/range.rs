@@ -20,6 +20,8 @@ pub(crate) struct BackwardProblem {
     /// The bound of scores (softcap), and the slope of each head's bias (ALiBi).
     pub(crate) bound: Reg<f32>,
     pub(crate) slopes: Global<f32>,
+    /// Heads of K of a section, counted through all sequences.
+    pub(crate) section: Reg<u32>,
     /// Sequences, and the first query and the first key of each packed one, and the number of all.
     pub(crate) sequences: Reg<u32>,
     pub(crate) query_offsets: Global<u32>,

@@ -1,4 +1,15 @@
 //! What a CTA or a cluster computes: dK and dV of 128 keys of a head.
+//!
+//! ```text
+//! causal: blocks of 128 keys              the order of the units of a section of two heads
+//!   block 0   ########                    head 0 block 0, head 1 block 0, head 0 block 1, ..
+//!   block 1     ######
+//!   block 2       ####
+//!   block 3         ##
+//! ```
+//!
+//! In a section the longest units come first, so that those that end a launch are short. The Q, dO
+//! and dQ of a section's heads stay in L2.
 
 use warpwright::prelude::*;
 
@@ -76,11 +87,25 @@ pub(super) struct Unit {
     packed: bool,
 }
 
+/// The head and the number in it of unit `index`, of `heads` that have `units` each: the first units of
+/// all heads of a section, then their second ones.
+#[device]
+fn in_section(
+    index: Reg<u32>,
+    section: Reg<u32>,
+    (heads, units): (Reg<u32>, Reg<u32>),
+) -> (Reg<u32>, Reg<u32>) {
+    let first = index / (section * units) * section;
+    let heads_here = section.min(heads - first);
+    let within = index - first * units;
+    (first + within % heads_here, within / heads_here)
+}
+
 #[device]
 impl Unit {
-    /// Unit `index` of a launch whose blocks have `rows` queries. The first of a sequence has its first
-    /// keys, which most queries of a causal mask see; or, where the order of additions is fixed, the last
-    /// keys, which have the first turn.
+    /// Unit `index` of a launch whose blocks have `rows` queries. The first of a head has its first keys,
+    /// which most queries of a causal mask see; or, where the order of additions is fixed, the last keys,
+    /// which have the first turn.
     pub(super) fn new(
         index: Reg<u32>,
         problem: BackwardProblem,
@@ -91,11 +116,11 @@ impl Unit {
         let in_order = |index, blocks: Reg<u32>| if deterministic { blocks - 1u32 - index } else { index };
         if !packed {
             let blocks = keys.div_ceil(KEYS);
-            let matrix = index / blocks;
+            let (matrix, number) = in_section(index, problem.section, (kv_heads * problem.sequences, blocks));
             return Unit {
                 sequence: matrix / kv_heads,
                 kv_head: matrix % kv_heads,
-                block: in_order(index % blocks, blocks),
+                block: in_order(number, blocks),
                 problem,
                 starts: [constant(0); 2],
                 line: matrix * group,
@@ -106,7 +131,8 @@ impl Unit {
         }
         let [query_blocks, key_blocks] = problem.packed_blocks(rows);
         let blocks = key_blocks.count(keys);
-        let (number, kv_head) = (in_order(index % blocks, blocks), index / blocks);
+        let (kv_head, number) = in_section(index, problem.section, (kv_heads, blocks));
+        let number = in_order(number, blocks);
         let of_keys = key_blocks.sequence_of(number);
         let of_queries = query_blocks.sequence(of_keys.number);
         let block = number - of_keys.first_block;

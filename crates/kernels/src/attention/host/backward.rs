@@ -71,7 +71,7 @@ struct GradientScratch {
 }
 
 /// What a launch passes for [`BackwardProblem`](crate::attention::backward::BackwardProblem).
-type PassedProblem = ([u32; 2], [u32; 2], [u32; 2], f32, f32, In<f32>, u32, In<u32>, In<u32>);
+type PassedProblem = ([u32; 2], [u32; 2], [u32; 2], f32, f32, In<f32>, u32, u32, In<u32>, In<u32>);
 
 type BackwardArguments<T> = (
     TensorMap,
@@ -126,6 +126,10 @@ enum Backward {
 pub(crate) struct GradientConfiguration {
     /// Queries of a block: 64 or 128.
     pub(crate) rows: u32,
+    /// Heads of K, counted through all sequences, whose units are mixed: at least 1, at most all.
+    pub(crate) section: u32,
+    /// An order of the products that is to be timed.
+    pub(crate) variant: u32,
     /// Whether the additions to dQ have a fixed order.
     pub(crate) deterministic: bool,
 }
@@ -134,7 +138,8 @@ impl GradientConfiguration {
     /// The fastest configuration known. Blocks have as many queries as there are registers for.
     pub(crate) fn of(attention: &Attention) -> Self {
         let Shape { head_dim, value_dim, .. } = attention.shape;
-        Self { rows: if head_dim.max(value_dim) <= 64 { 128 } else { 64 }, deterministic: false }
+        let rows = if head_dim.max(value_dim) <= 64 { 128 } else { 64 };
+        Self { rows, section: 1, variant: 0, deterministic: false }
     }
 }
 
@@ -329,6 +334,7 @@ impl Operations {
                 scale,
                 bound,
                 slopes,
+                configuration.section.clamp(1, plan.lines / group),
                 batch,
                 query_offsets,
                 key_offsets,
@@ -350,7 +356,7 @@ impl Operations {
         compile: impl FnOnce(Backward) -> Result<Arc<Compiled<BackwardArguments<T>>>>,
     ) -> Result<Plan<T>> {
         let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
-        let GradientConfiguration { rows, deterministic } = configuration;
+        let GradientConfiguration { rows, deterministic, variant, .. } = configuration;
         let refused = |error: Error| OperationError::Shape {
             what: "an attention's gradients",
             reason: error.to_string(),
@@ -359,12 +365,13 @@ impl Operations {
         // Elements past the last of a head are zeros in shared memory.
         let (backward, tiles, columns, part, ctas) = if is_wide(attention) {
             let (head_dim, value_dim) = (256, value_dim.next_multiple_of(128));
-            let kernel = WideBackwardKernel { head_dim, value_dim, stored, form };
+            let kernel = WideBackwardKernel { head_dim, value_dim, stored, form, variant };
             let tiles = kernel.tiles::<T>();
             (Backward::Wide(kernel), tiles, head_dim, kernel.dq_columns(), WideBackwardKernel::CTAS)
         } else {
             let head_dim = head_dim.next_power_of_two().max(32);
-            let kernel = BackwardKernel { head_dim, value_dim, stored, rows, q_stages: 3, stages: 2, form };
+            let kernel =
+                BackwardKernel { head_dim, value_dim, stored, rows, q_stages: 3, stages: 2, form, variant };
             (Backward::Narrow(kernel), kernel.tiles::<T>(), head_dim, kernel.dq_columns(), 1)
         };
         let [q, k, v, gradient] = tiles.map_err(refused)?;

@@ -47,10 +47,13 @@ pub(super) struct Products {
     pub(super) k_columns: [MatrixOperand; 2],
 }
 
-/// A thread's parts of Sᵀ or dPᵀ, of P or dSᵀ as operand A, and of dQ, dK and dV.
+/// A thread's parts of Sᵀ or dPᵀ, of P or dSᵀ as operand A, of what dS takes for P, and of dQ, dK and
+/// dV.
 pub(super) struct Registers<T> {
     pub(super) scores: Fragment<f32>,
     pub(super) operand: Fragment<T>,
+    /// P; of scores with a function, P times its derivative.
+    pub(super) slopes: Fragment<T>,
     pub(super) dq: Fragment<f32>,
     pub(super) dk: Fragment<f32>,
     pub(super) dv: Fragment<f32>,
@@ -61,7 +64,24 @@ pub(super) struct Registers<T> {
 #[derive(Clone, Copy, DeviceValue)]
 struct Progress {
     number: Reg<u32>,
+    /// The block whose dQ is in registers: the one before.
+    pending: Reg<u32>,
     parity: Reg<u32>,
+}
+
+#[device]
+impl Progress {
+    /// The first block. There is none before: the first step adds zeros to it.
+    fn first(number: Reg<u32>) -> Self {
+        Self { number, pending: number, parity: constant(0) }
+    }
+
+    /// Goes on to block `number`.
+    fn advance(&mut self, number: Reg<u32>) {
+        self.pending = self.number;
+        self.number = number;
+        self.parity = self.parity ^ 1u32;
+    }
 }
 
 /// What a consumer knows.
@@ -76,12 +96,8 @@ pub(super) struct Consumers<'k, T: AttentionElement> {
     pub(super) sums: QuerySums,
     pub(super) part: Reg<u32>,
     pub(super) range: Range,
-}
-
-/// P of a block; and, of scores with a function, P times its derivative.
-struct Weights<T> {
-    weights: Fragment<T>,
-    slopes: Option<Fragment<T>>,
+    /// An order of the products that is to be timed.
+    pub(super) variant: u32,
 }
 
 #[device]
@@ -95,10 +111,12 @@ impl<T: AttentionElement> Consumers<'_, T> {
         self.start_scores(registers, stage);
         wait_multiplications(0);
         let block = QueryBlock { in_head: range.begin, number: range.begin, head };
-        let weights = self.weights(registers, stage, (block, true));
-        self.take(registers, &weights.weights);
-        self.store_weights(&weights);
-        let mut progress = Progress { number: range.begin, parity: constant(0) };
+        self.weights(registers, stage, (block, true));
+        registers.dq.clear();
+        let mut progress = Progress::first(range.begin);
+        if self.variant == 1 {
+            self.store_weights(registers, progress);
+        }
         for number in 0..group {
             let (first, head) = (number * unit.line_blocks, head + number);
             let query_block = |in_head| QueryBlock { in_head, number: first + in_head, head };
@@ -115,13 +133,19 @@ impl<T: AttentionElement> Consumers<'_, T> {
                 self.weights_step((query_block(block), true), registers, &mut stages, &mut progress);
             }
         }
-        self.start_weight_products(registers, &mut stages, progress);
+        self.start_dv(registers, &mut stages);
+        if self.variant != 1 {
+            self.store_weights(registers, progress);
+        }
+        self.add_pending(registers, progress);
         wait_multiplications(0);
         stages.gradient.release();
+        self.start_dq_of_weights(registers, &mut stages, progress);
+        wait_multiplications(0);
         self.release_tiles(true);
         // The other CTA has read what this one sent: it may exit.
         self.exchange.wait_until_free(progress.parity);
-        self.add_dq(registers, progress);
+        self.add_dq(registers, progress.number);
     }
 
     /// Warpgroup 1: dS and dK of every block, and its part of dQ.
@@ -131,19 +155,23 @@ impl<T: AttentionElement> Consumers<'_, T> {
         self.start_dp(registers, stage);
         wait_multiplications(0);
         self.gradients(registers, stage, &mut stages);
+        registers.dq.clear();
         let unit = self.weighting.unit;
-        let mut progress = Progress { number: range.begin, parity: constant(0) };
+        let mut progress = Progress::first(range.begin);
         for number in 0..unit.problem.heads[1] {
             let begin = range.begin + number.eq(0u32).to_u32();
             for block in begin..range.end {
                 self.gradients_step(number * unit.line_blocks + block, registers, &mut stages, &mut progress);
             }
         }
-        self.start_gradient_products(registers, &mut stages, progress);
+        self.start_dk(registers, &mut stages);
+        self.add_pending(registers, progress);
         wait_multiplications(0);
         stages.q.release();
+        self.start_dq(registers, progress);
+        wait_multiplications(0);
         self.release_tiles(false);
-        self.add_dq(registers, progress);
+        self.add_dq(registers, progress.number);
     }
 
     /// P of a block; the products of the block before. `masked`: some query does not see all keys.
@@ -154,22 +182,40 @@ impl<T: AttentionElement> Consumers<'_, T> {
         stages: &mut Stages,
         progress: &mut Progress,
     ) {
+        self.start_dv(registers, stages);
+        if self.variant != 1 {
+            self.store_weights(registers, *progress);
+        }
         let next = stages.q.wait();
         self.start_scores(registers, next);
-        self.start_weight_products(registers, stages, *progress);
-        wait_multiplications(2);
-        let weights = self.weights(registers, next, (block, masked));
+        self.add_pending(registers, *progress);
         wait_multiplications(1);
         stages.gradient.release();
-        self.take(registers, &weights.weights);
+        if self.variant < 3 {
+            wait_multiplications(0);
+            self.weights(registers, next, (block, masked));
+            self.start_dq_of_weights(registers, stages, *progress);
+        } else if self.variant == 4 {
+            let Products { dq, ds: [own, peer], k_columns: [own_k, peer_k], .. } = self.products;
+            self.gradients_barrier().sync();
+            stages.q.release();
+            multiply(dq, &mut registers.dq, own, own_k, Accumulate::No);
+            wait_multiplications(1);
+            self.weights(registers, next, (block, masked));
+            self.exchange.wait_for_peer(progress.parity);
+            multiply(dq, &mut registers.dq, peer, peer_k, Accumulate::Yes);
+        } else {
+            self.start_dq_of_weights(registers, stages, *progress);
+            wait_multiplications(if self.variant == 2 { 1 } else { 2 });
+            self.weights(registers, next, (block, masked));
+        }
         wait_multiplications(0);
         self.release_tiles(true);
-        // Beside the other warpgroups' last reads of the tile.
-        self.add_dq(registers, *progress);
-        self.exchange.wait_until_free(progress.parity);
-        self.store_weights(&weights);
-        progress.number = block.number;
-        progress.parity = progress.parity ^ 1u32;
+        self.add_in_turn(registers, *progress);
+        progress.advance(block.number);
+        if self.variant == 1 {
+            self.store_weights(registers, *progress);
+        }
     }
 
     /// dS of block `number`; the products of the block before.
@@ -180,17 +226,18 @@ impl<T: AttentionElement> Consumers<'_, T> {
         stages: &mut Stages,
         progress: &mut Progress,
     ) {
+        self.start_dk(registers, stages);
         let next = stages.gradient.wait();
         self.start_dp(registers, next);
-        self.start_gradient_products(registers, stages, *progress);
+        self.add_pending(registers, *progress);
         wait_multiplications(1);
         stages.q.release();
+        self.start_dq(registers, *progress);
         wait_multiplications(0);
         self.release_tiles(false);
-        self.add_dq(registers, *progress);
+        self.add_in_turn(registers, *progress);
         self.gradients(registers, next, stages);
-        progress.number = number;
-        progress.parity = progress.parity ^ 1u32;
+        progress.advance(number);
     }
 
     /// P of a block is in shared memory.
@@ -215,34 +262,44 @@ impl<T: AttentionElement> Consumers<'_, T> {
         multiply(&products.scores, &mut registers.scores, &products.v, &gradient, Accumulate::No);
     }
 
-    /// Starts dV and dQ of the block whose P there is.
-    fn start_weight_products(&self, registers: &mut Registers<T>, stages: &mut Stages, progress: Progress) {
+    /// Starts dV of the block whose P there is.
+    fn start_dv(&self, registers: &mut Registers<T>, stages: &mut Stages) {
         let products = self.products;
         let stage = stages.gradient.wait();
         let gradient = products.gradient_transposed.slice((All, All, stage));
         multiply(&products.dv, &mut registers.dv, &registers.operand, &gradient, Accumulate::Yes);
+    }
+
+    /// Starts dK of the block whose dS there is.
+    fn start_dk(&self, registers: &mut Registers<T>, stages: &mut Stages) {
+        let products = self.products;
+        let stage = stages.q.wait();
+        let q = products.q_transposed.slice((All, All, stage));
+        multiply(&products.dk, &mut registers.dk, &registers.operand, &q, Accumulate::Yes);
+    }
+
+    /// Starts warpgroup 0's dQ, when dS is there.
+    fn start_dq_of_weights(&self, registers: &mut Registers<T>, stages: &mut Stages, progress: Progress) {
         self.gradients_barrier().sync();
         // All threads have read lse of the block.
         stages.q.release();
         self.start_dq(registers, progress);
     }
 
-    /// Starts dK and dQ of the block whose dS there is.
-    fn start_gradient_products(&self, registers: &mut Registers<T>, stages: &mut Stages, progress: Progress) {
-        let products = self.products;
-        let stage = stages.q.wait();
-        let q = products.q_transposed.slice((All, All, stage));
-        multiply(&products.dk, &mut registers.dk, &registers.operand, &q, Accumulate::Yes);
-        self.start_dq(registers, progress);
-    }
-
+    /// Starts dQ: the own keys' part while the peer's dS comes.
     fn start_dq(&self, registers: &mut Registers<T>, progress: Progress) {
         let Products { dq, ds: [own, peer], k_columns: [own_k, peer_k], .. } = self.products;
+        if self.variant == 2 {
+            self.exchange.wait_for_peer(progress.parity);
+            fence_multiplications();
+            issue_multiplications(dq, &mut registers.dq, own, own_k, Accumulate::No);
+            issue_multiplications(dq, &mut registers.dq, peer, peer_k, Accumulate::Yes);
+            commit_multiplications();
+            return;
+        }
+        multiply(dq, &mut registers.dq, own, own_k, Accumulate::No);
         self.exchange.wait_for_peer(progress.parity);
-        fence_multiplications();
-        issue_multiplications(dq, &mut registers.dq, own, own_k, Accumulate::No);
-        issue_multiplications(dq, &mut registers.dq, peer, peer_k, Accumulate::Yes);
-        commit_multiplications();
+        multiply(dq, &mut registers.dq, peer, peer_k, Accumulate::Yes);
     }
 
     /// The warpgroup has read dS of both CTAs.
@@ -252,10 +309,25 @@ impl<T: AttentionElement> Consumers<'_, T> {
         }
     }
 
-    /// Adds the warpgroup's part of a block of dQ.
-    fn add_dq(&self, registers: &Registers<T>, progress: Progress) {
+    /// Adds dQ of the block before, beside products.
+    fn add_pending(&self, registers: &Registers<T>, progress: Progress) {
+        if self.sums.turns.is_none() {
+            self.add_dq(registers, progress.pending);
+        }
+    }
+
+    /// Adds dQ of the block in its turn. The wait for a turn is a loop: no product is in flight across
+    /// its edge.
+    fn add_in_turn(&self, registers: &Registers<T>, progress: Progress) {
+        if self.sums.turns.is_some() {
+            self.add_dq(registers, progress.number);
+        }
+    }
+
+    /// Adds the warpgroup's part of dQ of block `number`.
+    fn add_dq(&self, registers: &Registers<T>, number: Reg<u32>) {
         let thread = self.part * 128u32 + self.thread();
-        self.sums.add(&registers.dq, progress.number, thread, self.role);
+        self.sums.add(&registers.dq, number, thread, self.role);
     }
 
     fn thread(&self) -> Reg<u32> {
@@ -263,19 +335,14 @@ impl<T: AttentionElement> Consumers<'_, T> {
     }
 
     /// P of a block, from Sᵀ.
-    fn weights(
-        &self,
-        registers: &mut Registers<T>,
-        stage: Stage,
-        (block, masked): (QueryBlock, bool),
-    ) -> Weights<T> {
-        let (thread, scores) = (self.thread(), &mut registers.scores);
-        let (weighting, part) = (self.weighting, self.weighting.part(thread, block));
+    fn weights(&self, registers: &mut Registers<T>, stage: Stage, (block, masked): (QueryBlock, bool)) {
+        let Registers { scores, operand, slopes, .. } = registers;
+        let (thread, weighting) = (self.thread(), self.weighting);
+        let part = weighting.part(thread, block);
         let lse = |i| pair_of(self.lse, stage, thread, i);
         if let Some(function) = weighting.function {
-            let [mut weights, mut slopes] = [(); 2].map(|()| Fragment::like(scores.layout()));
-            weighting.weights_by(function, scores, (part, masked), lse, (&mut weights, &mut slopes));
-            return Weights { weights, slopes: Some(slopes) };
+            weighting.weights_by(function, scores, (part, masked), lse, (operand, slopes));
+            return;
         }
         if masked {
             part.mask(scores);
@@ -283,24 +350,19 @@ impl<T: AttentionElement> Consumers<'_, T> {
         let scale = weighting.unit.problem.scale * std::f32::consts::LOG2_E;
         for i in (0..scores.len()).step_by(4) {
             let lse = lse(i);
-            for j in 0..4 {
-                let score = scores.get(i + j);
-                scores.set(i + j, fast::exp2(score * scale - lse[(j % 2) as usize]));
+            let [a, b, c, d] =
+                [0, 1, 2, 3].map(|j: u32| fast::exp2(scores.get(i + j) * scale - lse[(j % 2) as usize]));
+            for (i, word) in [(i, T::pack(a, b)), (i + 2, T::pack(c, d))] {
+                operand.set_word(i, word);
+                slopes.set_word(i, word);
             }
         }
-        Weights { weights: scores.packed::<T>(T::pack), slopes: None }
     }
 
-    /// P as operand A of dV.
-    fn take(&self, registers: &mut Registers<T>, weights: &Fragment<T>) {
-        for i in (0..weights.len()).step_by(2) {
-            registers.operand.set_word(i, weights.get_word(i));
-        }
-    }
-
-    /// Stores P to the CTA's tile, for dS; times the derivative of the function of scores.
-    fn store_weights(&self, weights: &Weights<T>) {
-        self.store(weights.slopes.as_ref().unwrap_or(&weights.weights));
+    /// Stores P for dS, when dQ of the block before is computed.
+    fn store_weights(&self, registers: &Registers<T>, progress: Progress) {
+        self.exchange.wait_until_free(progress.parity ^ 1u32);
+        self.store(&registers.slopes);
         self.weights_barrier().arrive();
     }
 

@@ -60,11 +60,11 @@ impl<T: AttentionElement> Exchange<T> {
         if !waits_itself {
             self.free.arrive();
         }
-        self.free.at_rank(self.peer).arrive_in(Scope::Cluster);
+        self.free.at_rank(self.peer).arrive();
     }
 
     /// Waits until the own tile is free, and its copy in the peer.
     pub(super) fn wait_until_free(&self, parity: Reg<u32>) {
-        self.free.wait_parity_in(parity, Scope::Cluster);
+        self.free.wait_parity(parity);
     }
 }

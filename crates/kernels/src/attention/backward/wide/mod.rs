@@ -65,6 +65,8 @@ pub(crate) struct WideBackwardKernel {
     /// Elements of a head of K and of V in memory.
     pub(crate) stored: [u32; 2],
     pub(crate) form: GradientForm,
+    /// An order of the products that is to be timed.
+    pub(crate) variant: u32,
 }
 
 impl WideBackwardKernel {
@@ -201,6 +203,7 @@ impl WideBackwardKernel {
             let mut registers = Registers::<T> {
                 scores: scores.thread(thread).c_fragment((KEYS, ROWS)),
                 operand: dk_mma.thread(thread).a_fragment((KEYS, ROWS)),
+                slopes: Fragment::like(scores.thread(thread).c_fragment::<f32>((KEYS, ROWS)).layout()),
                 dq: dq_mma.thread(thread).c_fragment((ROWS, columns)),
                 dk: dk_mma.thread(thread).c_fragment((KEYS, self.head_dim)),
                 dv: dv_mma.thread(thread).c_fragment((KEYS, self.value_dim)),
@@ -252,6 +255,7 @@ impl WideBackwardKernel {
                 sums,
                 part,
                 range,
+                variant: self.variant,
             };
             kv_stage.wait();
             let works = range.begin < range.end && problem.heads[1] > 0u32;
