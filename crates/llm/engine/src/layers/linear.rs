@@ -7,7 +7,7 @@ use super::mlp::swiglu;
 use super::norm::Norm;
 use super::quantized::Quantized;
 use crate::error::Result;
-use crate::kernels::product::{Epilogue, ProductShape, product};
+use crate::kernels::product::{Epilogue, ProductShape, has_few_results, product};
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -90,7 +90,9 @@ impl<T: Number> Linear<T> {
         let bytes = x.bytes() + to.0.bytes() * if to.1 == Epilogue::Add { 2 } else { 1 };
         match &self.quantized {
             Some(quantized) => quantized.multiply(pass, x.cast(), (to.0, to.1 == Epilogue::Add))?,
-            None if shape.rows <= T::FEW_ROWS => product(pass.on(), shape, &self.weights, (x, None), to)?,
+            None if shape.rows <= T::FEW_ROWS || has_few_results(shape) => {
+                product(pass.on(), shape, &self.weights, (x, None), to)?
+            }
             None => T::product_of_many(pass.on(), shape, &self.weights, x, to)?,
         }
         self.note(pass, shape.rows, bytes);
