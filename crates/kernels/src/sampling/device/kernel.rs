@@ -31,6 +31,8 @@ pub(crate) struct Sample {
     /// Elements of a vector.
     pub(crate) lanes: u32,
     pub(crate) residency: Residency,
+    /// Tiles of a row that is streamed that are in flight.
+    pub(crate) stages: u32,
     pub(crate) has_history: bool,
     pub(crate) has_log_probabilities: bool,
 }
@@ -148,7 +150,10 @@ impl Sample {
                 let keys = workspace.at(block_idx().x as u64 * u64::from(self.keys()));
                 self.sample_stored(*logits, inputs, outputs, keys);
             }
-            Residency::Streamed => self.sample_streamed(*logits, inputs, outputs),
+            Residency::Streamed => {
+                launch::blocks_per_sm(1);
+                self.sample_streamed(*logits, inputs, outputs);
+            }
         }
     }
 }

@@ -12,3 +12,4 @@ mod threshold;
 
 pub(super) use kernel::{Residency, Sample};
 pub(crate) use mass::{key_of, logit_of};
+pub(super) use stream::FIRST_TILES;

@@ -151,7 +151,13 @@ impl<T: RowElement> KeysOfLogits<T> {
     /// The vector at `column`, and the last one past the end of the row.
     #[track_caller]
     pub(super) fn load(&self, column: Reg<u32>, lanes: u32) -> Chunk<T> {
-        Chunk::load(self.logits.at(column.min(self.vocabulary - lanes)), lanes, vector::read_once())
+        Chunk::load(self.inside(column, lanes), lanes, vector::read_once())
+    }
+
+    /// Where that vector is.
+    #[track_caller]
+    pub(super) fn inside(&self, column: Reg<u32>, lanes: u32) -> Global<T> {
+        self.logits.at(column.min(self.vocabulary - lanes))
     }
 }
 

@@ -1,10 +1,9 @@
 //! Sampling for programs.
 
-use warpwright::lang::element::Element;
 use warpwright::runtime::{LaunchCounts, Storable, Stream};
 use warpwright_harness::Options;
 
-use super::super::device::{Residency, Sample};
+use super::super::device::{FIRST_TILES, Residency, Sample};
 use super::super::problem::SamplingBuffers;
 use crate::operations::{OperationError, Operations, Result, Scratch};
 use crate::rows::RowElement;
@@ -44,6 +43,8 @@ const MANY_ROWS_THREADS: u32 = 256;
 /// instead of 31.)
 const STREAMED_ROWS: u32 = 64;
 const STREAMED_VOCABULARY: u32 = 1 << 15;
+/// Tiles in flight at most: 192 KiB of 512 threads.
+const MAX_STAGES: u32 = 12;
 /// CTAs of a cluster at most, on Hopper with the non-portable size.
 const MAX_CTAS: u32 = 16;
 /// Shared memory beside the keys: at most 1024 threads with two candidates and a sum each, and
@@ -127,7 +128,7 @@ impl Operations {
         })
     }
 
-    fn sample_kernel<T: Element + Storable>(
+    fn sample_kernel<T: RowElement + Storable>(
         &self,
         (rows, vocabulary): (u32, u32),
         buffers: &SamplingBuffers<'_, T>,
@@ -161,11 +162,19 @@ impl Operations {
             threads,
             lanes,
             residency: Residency::Streamed,
+            stages: 0,
             has_history,
             has_log_probabilities: buffers.log_probabilities.is_some(),
         };
-        let available = capability.shared_bytes_per_cta_opt_in.saturating_sub(OTHER_SHARED_BYTES);
-        if !is_streamed {
+        let of_cta = capability.shared_bytes_per_cta_opt_in;
+        let available = of_cta.saturating_sub(OTHER_SHARED_BYTES);
+        if is_streamed {
+            // With more rows than SMs, an SM has two CTAs.
+            let half = capability.shared_bytes_per_sm / 2 - capability.shared_bytes_reserved;
+            let is_alone = rows <= self.device().properties().sm_count;
+            let room = if is_alone { of_cta } else { half.min(of_cta) }.saturating_sub(OTHER_SHARED_BYTES);
+            sample.stages = (room / sample.stage_bytes::<T>()).clamp(FIRST_TILES, MAX_STAGES);
+        } else {
             let fits = sample.keys() <= available / 4;
             sample.residency = if fits { Residency::Shared } else { Residency::Workspace };
         }
