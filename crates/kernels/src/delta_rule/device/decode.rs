@@ -49,6 +49,9 @@ pub struct Decode {
     /// step have states of their own, and steps end with a synchronization. It then loads them before
     /// its predecessor ends.
     pub settled_states: bool,
+    /// Bytes of shared memory of a CTA that lets the next launch begin at once, so that an SM has room
+    /// for its CTAs alone; 0 where it begins after this one's loads.
+    pub room: u32,
 }
 
 /// Threads that an SM has registers for, 80 of them each.
@@ -61,7 +64,8 @@ impl Decode {
     pub fn new(heads: Heads, sequences: u32, device: &DeviceProperties) -> Self {
         let dependent_launch = device.capability.compute_capability >= (9, 0);
         let (prefetch, settled_states) = (false, false);
-        let decode = Self { heads, columns: 64, rows: 8, dependent_launch, prefetch, settled_states };
+        let decode =
+            Self { heads, columns: 64, rows: 8, dependent_launch, prefetch, settled_states, room: 0 };
         if decode.ctas(sequences) >= 2 * u64::from(device.sm_count) {
             return decode;
         }
@@ -132,6 +136,10 @@ impl Decode {
             let row = |i: u32| vector::load_lanes(state.at(i * HEAD).cast::<u32>(), 4, Access::new());
             (0..self.rows).map(row).collect()
         };
+        if self.room > 0 {
+            dynamic_shared::<u8>(self.room);
+            launch::grid_dependency_launch();
+        }
         let mut before = vec![];
         if self.settled_states {
             before = load_state();
@@ -160,7 +168,7 @@ impl Decode {
         let v = widen::<bf16>(v);
         let at = (sequence, head, self.heads.values);
         let gates = GateInputs::load((*a, *b), (*a_log, *dt_bias), at);
-        if self.dependent_launch {
+        if self.dependent_launch && self.room == 0 {
             // After the loads are issued: CTAs of later launches that start before them delay this
             // one's (H200, one sequence in a graph: 2.9 us a launch in place of 4.1).
             launch::grid_dependency_launch();

@@ -62,6 +62,8 @@ pub(crate) struct DeltaRuleDecodeWorkload {
     /// Take the states for complete, and load them before the predecessor ends: with `bench --unchecked`,
     /// whose launches have buffers of their own in turn.
     settled_states: bool,
+    /// Let the next launch begin at once, of which an SM has room for one CTA.
+    room_for_next: bool,
 }
 
 /// Inputs and results of a decode, and how often it was launched on them: each launch continues
@@ -85,6 +87,11 @@ impl DeltaRuleDecodeWorkload {
             columns: self.cta_columns.unwrap_or(decode.columns),
             rows: self.thread_rows.unwrap_or(decode.rows),
             settled_states: self.settled_states,
+            room: if self.room_for_next {
+                setup.device().properties().capability.shared_bytes_per_sm / 3
+            } else {
+                0
+            },
             ..decode
         };
         let length = sequences as usize * heads.state();
