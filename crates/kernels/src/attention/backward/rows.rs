@@ -157,7 +157,9 @@ pub(crate) struct FinishGradient {
 }
 
 impl FinishGradient {
-    /// A CTA converts one block, which it reads in the order of the backward kernel's registers.
+    /// A CTA converts one block, which it reads in the order of the backward kernel's registers: a
+    /// thread has two neighboring columns of 8, of two rows. Of two groups of 8 columns, threads
+    /// exchange a half with their neighbors, so that four store a sector of 32 bytes.
     #[kernel]
     pub(crate) fn finish<T: AttentionElement>(
         &self,
@@ -176,24 +178,38 @@ impl FinishGradient {
         let block = blocks.block(block_idx().x);
         let (head, sequence) = (block.line % heads, block.line / heads);
         let sums = sums.at(block_idx().x as u64 * u64::from(self.rows * self.columns));
-        let chunks = self.head_dim / 8;
-        for step in (0..self.rows * chunks).step_by(THREADS as usize) {
-            // A row's 8 neighboring columns: two of each lane of a quad.
-            let chunk = thread_idx().x + step;
-            let (row, column) = (chunk / chunks, chunk % chunks);
-            let (part, group) = (column / (self.part / 8), column % (self.part / 8));
-            let threads = 128 * (self.rows / 64) * (self.columns / self.part);
-            let thread = (part + row / 64) * 128 + row % 64 / 16 * 32 + row % 8 * 4;
-            let values = sums.at(group * (4 * threads) + thread * 4 + row % 16 / 8 * 2);
-            if row < block.queries {
-                let row = block.first + row;
-                let words = [0, 1, 2, 3].map(|lane: u32| {
-                    let [low, high] = values.at(lane * 4).load_vector::<2>().map(|value| value * scale);
-                    T::pack(low, high)
+        // Warpgroups of the backward kernel that had the block: each had `part` columns of 64 rows.
+        let parts = self.columns / self.part;
+        let threads = 128 * (self.rows / 64) * parts;
+        for first in (0..threads).step_by(THREADS as usize) {
+            let thread = thread_idx().x + first;
+            let warpgroup = thread / 128;
+            let row = warpgroup / parts * 64 + thread % 128 / 32 * 16 + thread % 32 / 4;
+            let is_odd = (thread % 2).eq(1u32);
+            for group in (0..self.part / 8).step_by(2) {
+                let [left, right] = [group, group + 1].map(|group: u32| {
+                    let values = sums.at(thread * 4 + group * 4 * threads).load_vector::<4>();
+                    let [a, b, c, d] = values.map(|value| value * scale);
+                    [T::pack(a, b), T::pack(c, d)]
                 });
-                let position = (sequence as u64 * queries as u64 + row as u64) * heads as u64 + head as u64;
-                let at = position * u64::from(self.head_dim) + (column * 8) as u64;
-                dq.at(at).cast::<u32>().store_vector(words);
+                let column = warpgroup % parts * self.part + is_odd.to_u32() * 8 + thread % 4 / 2 * 4;
+                let column = column + group * 8;
+                for half in 0..2 {
+                    let row = row + half as u32 * 8;
+                    let (kept, sent) = (
+                        is_odd.select(right[half], left[half]),
+                        is_odd.select(left[half], right[half]),
+                    );
+                    let received = sent.shuffle_xor(1);
+                    let words = [is_odd.select(received, kept), is_odd.select(kept, received)];
+                    if row.lt(block.queries) & column.lt(self.head_dim) {
+                        let row = block.first + row;
+                        let position =
+                            (sequence as u64 * queries as u64 + row as u64) * heads as u64 + head as u64;
+                        let at = position * u64::from(self.head_dim) + column as u64;
+                        dq.at(at).cast::<u32>().store_vector(words);
+                    }
+                }
             }
         }
     }
