@@ -176,6 +176,22 @@ fn gradients_of_every_form() {
     }
 }
 
+/// Units of several heads are mixed, the last section has fewer heads: each unit is computed once.
+#[test]
+fn gradients_in_sections_of_heads() {
+    let kernel = SUITE.named("attention-gradients");
+    let device = hopper(Schedule::Random(8)).expect("an emulated device");
+    for head_dim in ["64", "256"] {
+        for form in [&[("packed", "true")][..], &[("deterministic", "true")], &[]] {
+            let of_all = [("head-dim", head_dim), ("batch", "3"), ("heads", "3"), ("kv-heads", "3")];
+            let further = [("queries", "140"), ("mask", "causal"), ("section", "2")];
+            let settings: Vec<(&str, &str)> =
+                of_all.into_iter().chain(further).chain(form.iter().copied()).collect();
+            SUITE.expect_right(kernel, &device, &settings);
+        }
+    }
+}
+
 /// The bits of dQ of a device, of three CTAs or clusters, whose order matters: what those of the first
 /// and the last keys add is large, and cancels.
 fn bits_of_dq(device: &Device, head_dim: u32) -> Result<Vec<u16>, Box<dyn std::error::Error>> {

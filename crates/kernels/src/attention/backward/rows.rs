@@ -196,10 +196,8 @@ impl FinishGradient {
                 let column = column + group * 8;
                 for half in 0..2 {
                     let row = row + half as u32 * 8;
-                    let (kept, sent) = (
-                        is_odd.select(right[half], left[half]),
-                        is_odd.select(left[half], right[half]),
-                    );
+                    let (kept, sent) =
+                        (is_odd.select(right[half], left[half]), is_odd.select(left[half], right[half]));
                     let received = sent.shuffle_xor(1);
                     let words = [is_odd.select(received, kept), is_odd.select(kept, received)];
                     if row.lt(block.queries) & column.lt(self.head_dim) {
