@@ -3,13 +3,24 @@
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::kernel::Swiglu;
-use crate::columns::{MatrixColumns, VectorGrid};
+use crate::columns::{MatrixColumns, THREADS, VectorGrid};
 use crate::operations::{Operations, Result, expect_length};
 use crate::overlap::{self, overlaps};
 use crate::rows::{MatrixShape, RowElement};
 
-/// Vectors of a thread.
-const STEPS: u32 = 1;
+/// Vectors of a thread for which CTAs become fewer.
+const MAX_STEPS: u64 = 4;
+/// CTAs that an SM holds beside the last ones of a GEMM: those that come later wait for these.
+const CTAS_PER_SM: u32 = 2;
+
+/// Vectors of a thread: more than one where all CTAs are then resident while they wait for the
+/// predecessor.
+fn steps_of(vectors: u64, sm_count: u32) -> u32 {
+    match vectors.div_ceil(u64::from(THREADS * CTAS_PER_SM * sm_count)) {
+        steps @ 1..=MAX_STEPS => steps as u32,
+        _ => 1,
+    }
+}
 
 impl Operations {
     /// y = silu(gates) · values, elementwise; y is (rows, columns) without gaps. Gates and values
@@ -42,7 +53,11 @@ impl Operations {
         values: MatrixColumns<'_, T>,
         y: &mut Buffer<T>,
     ) -> Result<LaunchCounts> {
-        self.swiglu_by(STEPS, stream, shape, gates, values, y)
+        let extents = [gates.extents(), values.extents()];
+        let of_row = shape.1 / VectorGrid::new::<T>(shape.1, &extents, 1).lanes;
+        let vectors = u64::from(shape.0) * u64::from(of_row);
+        let steps = steps_of(vectors, self.device().properties().sm_count);
+        self.swiglu_by(steps, stream, shape, gates, values, y)
     }
 
     /// As [`swiglu`](Self::swiglu), with `steps` vectors of each thread.
@@ -68,5 +83,17 @@ impl Operations {
         let launch = overlap::shape(kernel.shape(grid.grid(self, "SwiGLU", rows)?), overlaps);
         let arguments = (gates.buffer, values.buffer, y, extents[0], extents[1], rows);
         Ok(kernel.launch(stream, launch, arguments)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of 12,288 elements of bf16 on an H200.
+    #[test]
+    fn threads_have_more_vectors_where_all_ctas_are_then_resident() {
+        let of_rows = |rows: u64| steps_of(rows * 12_288 / 8, 132);
+        assert_eq!([0, 1, 16, 44, 64, 128, 256].map(of_rows), [1, 1, 1, 1, 2, 3, 1]);
     }
 }
