@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::StatusCode;
+use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -31,9 +32,13 @@ async fn read(body: Body, limits: &Limits) -> Result<Value, ApiError> {
         let message = format!("The body did not arrive within {} s.", limits.body_time.as_secs_f64());
         ApiError::status(StatusCode::REQUEST_TIMEOUT, "timeout", message)
     })?;
-    let bytes = bytes.map_err(|_| {
-        let message = format!("The body is larger than {} bytes, or incomplete.", limits.body_bytes);
-        ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+    let bytes = bytes.map_err(|error| {
+        let error = error.into_inner();
+        if error.is::<LengthLimitError>() {
+            let message = format!("The body is larger than {} bytes.", limits.body_bytes);
+            return ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message);
+        }
+        ApiError::invalid(None, format!("The body is incomplete: {error}."))
     })?;
     let value: Value = serde_json::from_slice(&bytes)
         .map_err(|error| ApiError::invalid(None, format!("The body is not JSON: {error}.")))?;

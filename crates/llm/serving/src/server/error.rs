@@ -54,7 +54,11 @@ impl ApiError {
 
     /// Another status.
     pub(super) fn status(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
-        let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
+        let kind = match status {
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
         ApiError { status, message: message.into(), kind, param: None, code: Some(code) }
     }
 

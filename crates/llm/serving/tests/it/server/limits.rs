@@ -51,6 +51,12 @@ async fn bodies_have_a_size_and_a_time() {
         (reply.status, &reply.json()["error"]["code"]),
         (StatusCode::PAYLOAD_TOO_LARGE, &json!("body_too_large"))
     );
+    let cut = stream::iter([Ok(b"{".to_vec()), Err(std::io::Error::other("the connection ended"))]);
+    let reply = client.send(Request::post(PATH).body(Body::from_stream(cut)).unwrap()).await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]["message"]),
+        (StatusCode::BAD_REQUEST, &json!("The body is incomplete: the connection ended."))
+    );
     let never = stream::pending::<Result<Vec<u8>, std::io::Error>>();
     let reply = client.send(Request::post(PATH).body(Body::from_stream(never)).unwrap()).await;
     assert_eq!(
@@ -142,6 +148,9 @@ async fn an_overloaded_server_says_so() {
     let refused = send(two).await.unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.headers()[header::RETRY_AFTER], "1");
+    let refused = axum::body::to_bytes(refused.into_body(), usize::MAX).await.unwrap();
+    let refused: Value = serde_json::from_slice(&refused).unwrap();
+    assert_eq!(refused["error"]["type"], "rate_limit_error");
     assert_eq!(service.requests(), 1);
     drop(running);
     for _ in 0..400 {
