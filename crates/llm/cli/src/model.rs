@@ -10,6 +10,7 @@ use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits, StateType};
 use warpwright_llm_serving::model::Model as Texts;
+use warpwright_llm_serving::scheduler::Options;
 use warpwright_llm_serving::tokenizer::GgufVocabulary;
 use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Score, Slot, Step, Tokens};
 
@@ -34,9 +35,9 @@ pub(crate) struct Model {
     /// Random weights of this seed; the model's folder needs config.json only.
     #[arg(long, value_name = "SEED")]
     random_weights: Option<u64>,
-    /// Tokens of prompts in a step.
-    #[arg(long, default_value_t = 512)]
-    chunk: u32,
+    /// Tokens of prompts in a step. [default: 512, and 2 for each answer of the step]
+    #[arg(long)]
+    chunk: Option<u32>,
     /// Tokens of a sequence at most.
     #[arg(long, default_value_t = 4096)]
     context: u32,
@@ -64,6 +65,9 @@ fn ranks(number: &str) -> Result<u32, String> {
         _ => Err(format!("{number} GPUs cannot compute together; give 1, 2 or 4")),
     }
 }
+
+/// Tokens of prompts in a step, and more for each answer of the step.
+const CHUNK: (u32, u32) = (512, 2);
 
 /// Tokens of a page of the KV cache.
 const PAGE_TOKENS: u32 = 64;
@@ -120,6 +124,8 @@ impl Model {
 
     /// Limits for sequences that run together, and share a cache of this number of tokens.
     pub(crate) fn limits(&self, sequences: u32, cache_tokens: Option<u32>, snapshots: u32) -> Limits {
+        let (chunk, per_answer) = self.prompt_tokens();
+        let chunk = chunk.saturating_add(per_answer * sequences);
         let pages =
             cache_tokens.unwrap_or(self.context.saturating_mul(sequences.min(4))).div_ceil(PAGE_TOKENS);
         Limits {
@@ -128,8 +134,8 @@ impl Model {
             slots: sequences + snapshots,
             sequences,
             tokens: match sequences * (1 + self.drafts) {
-                answers if sequences > 1 => self.chunk + answers,
-                answers => self.chunk.max(answers),
+                answers if sequences > 1 => chunk + answers,
+                answers => chunk.max(answers),
             },
             context: self.context,
             drafts: self.drafts,
@@ -148,9 +154,15 @@ impl Model {
         self.dtype
     }
 
-    /// Tokens of prompts in a step.
-    pub(crate) fn prompt_tokens(&self) -> u32 {
-        self.chunk
+    /// Tokens of prompts in a step, and more for each answer of the step.
+    pub(crate) fn prompt_tokens(&self) -> (u32, u32) {
+        self.chunk.map_or(CHUNK, |chunk| (chunk, 0))
+    }
+
+    /// How steps are scheduled.
+    pub(crate) fn scheduling(&self, prefix_caching: bool) -> Options {
+        let (prompt_tokens, prompt_tokens_per_answer) = self.prompt_tokens();
+        Options { prompt_tokens, prompt_tokens_per_answer, prefix_caching, drafts: self.drafts }
     }
 
     /// Tokens that are drafted for each step.

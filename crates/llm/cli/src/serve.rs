@@ -9,7 +9,6 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use warpwright_llm_engine::DecodePlan;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_serving::scheduler::Options;
 use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
 use warpwright_llm_serving::trace::{Cost, Trace};
@@ -92,11 +91,7 @@ impl Serve {
         eprintln!("loaded {name} in {:.1} s", begin.elapsed().as_secs_f64());
         texts.stops.extend_from_slice(engine.ends());
         let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;
-        let options = Options {
-            prompt_tokens: self.model.prompt_tokens(),
-            prefix_caching: !self.no_prefix_cache,
-            drafts: self.model.drafts(),
-        };
+        let options = self.model.scheduling(!self.no_prefix_cache);
         let service = Service::traced(engine.into_executor(), options, self.requests, trace);
         let server = Server::new(texts, service.clone(), self.limits())?;
         let result = tokio::runtime::Runtime::new()?.block_on(self.serve(server, &name));

@@ -22,7 +22,6 @@ use clap::Args;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use warpwright_llm_serving::scheduler::Options;
 use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
 use warpwright_llm_serving::trace::Trace;
@@ -95,11 +94,7 @@ impl Load {
         let engine = self.model.warm_engine(&checkpoint, limits)?;
         eprintln!("loaded {} in {:.1} s", self.model.name(), begin.elapsed().as_secs_f64());
         // Random prompts share no prefix.
-        let options = Options {
-            prompt_tokens: self.model.prompt_tokens(),
-            prefix_caching: false,
-            drafts: self.model.drafts(),
-        };
+        let options = self.model.scheduling(false);
         let (vocabulary, context) = (engine.capacity().vocabulary, engine.capacity().context);
         if context < 2 * self.most_tokens {
             bail!(

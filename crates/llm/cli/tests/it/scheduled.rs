@@ -131,7 +131,7 @@ fn check(model: &str, drafts: u32, devices: u32, settings: &[(u32, u32, bool)]) 
     let mut engine = engine(model, drafts, devices);
     let capacity = engine.capacity();
     let (cases, oracle) = cases(model);
-    let plain = Options { prompt_tokens: 128, prefix_caching: false, drafts: 0 };
+    let plain = Options { prompt_tokens: 128, prefix_caching: false, ..Options::default() };
     let alone: Vec<Vec<Token>> = cases
         .iter()
         .map(|case| run(&mut engine, capacity, plain, std::slice::from_ref(case)).0.remove(0))
@@ -142,7 +142,7 @@ fn check(model: &str, drafts: u32, devices: u32, settings: &[(u32, u32, bool)]) 
     let (mut preemptions, mut hits) = (0, 0);
     for &(pages, prompt_tokens, prefix_caching) in settings {
         let capacity = Capacity { pages, ..capacity };
-        let options = Options { prompt_tokens, prefix_caching, drafts };
+        let options = Options { prompt_tokens, prefix_caching, drafts, ..Options::default() };
         let (answers, counts) = run(&mut engine, capacity, options, &cases);
         for (number, (answer, alone)) in answers.iter().zip(&alone).enumerate() {
             assert_eq!(

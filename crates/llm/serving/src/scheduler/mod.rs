@@ -28,6 +28,9 @@ pub struct Options {
     /// The most tokens of prompts in one step, beside those of answers. Fewer delay running sequences less
     /// while a long prompt is computed.
     pub prompt_tokens: u32,
+    /// As many more of them for each answer of the step: the more answers a step has, the longer it
+    /// takes, and the more tokens of prompts new answers need in each.
+    pub prompt_tokens_per_answer: u32,
     /// Whether prefixes are kept for later prompts.
     pub prefix_caching: bool,
     /// Tokens to draft per step and sequence, if the executor can.
@@ -36,7 +39,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { prompt_tokens: 2048, prefix_caching: true, drafts: 0 }
+        Options { prompt_tokens: 2048, prompt_tokens_per_answer: 0, prefix_caching: true, drafts: 0 }
     }
 }
 

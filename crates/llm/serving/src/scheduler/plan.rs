@@ -6,12 +6,16 @@ use super::memory::Memory;
 use super::sequence::Sequence;
 use super::{Flight, Scheduler};
 
+/// Prompts that share steps until one ends, where fewer would fill them.
+const PROMPTS_TOGETHER: u32 = 8;
+
 /// A step while it is planned.
 struct Plan {
     chunks: Vec<Chunk>,
     flights: Vec<Flight>,
-    /// Tokens that still fit, and those of prompts.
+    /// Tokens that still fit.
     tokens: u32,
+    /// Tokens of all prompts.
     of_prompts: u32,
     /// Chunks that still fit.
     sequences: u32,
@@ -22,7 +26,8 @@ impl Scheduler {
     /// finished.
     ///
     /// Running sequences get their next token first, so that a long prompt delays none by more than
-    /// the prompt tokens of a step. Prompts share these, the oldest first.
+    /// the prompt tokens of a step. Half of these are the oldest prompt's, which therefore ends; the
+    /// others' go to those that end first, so that short prompts do not wait for a long one.
     pub fn next_step(&mut self) -> Option<Step> {
         self.publish();
         let mut plan = Plan {
@@ -33,10 +38,11 @@ impl Scheduler {
             sequences: self.capacity.sequences,
         };
         let preempted = self.plan_answers(&mut plan);
-        self.plan_prompts(&mut plan);
+        plan.of_prompts += self.options.prompt_tokens_per_answer * plan.chunks.len() as u32;
         if !preempted {
-            self.admit(&mut plan);
+            self.admit(&plan);
         }
+        self.plan_prompts(&mut plan);
         if plan.chunks.is_empty() {
             return None;
         }
@@ -84,18 +90,16 @@ impl Scheduler {
         preempted
     }
 
-    /// Chunks of the prompts of running sequences.
-    fn plan_prompts(&mut self, plan: &mut Plan) {
-        for sequence in &mut self.running {
-            if sequence.pending == 0 && plan.has_room_for_prompts() {
-                plan.add_prompt(sequence);
-            }
-        }
-    }
-
-    /// Starts waiting sequences, the oldest first, while there is room.
-    fn admit(&mut self, plan: &mut Plan) {
-        while plan.has_room_for_prompts() && self.running.len() < self.capacity.sequences as usize {
+    /// Starts waiting sequences, the oldest first, while memory and the prompts of the next steps
+    /// have room.
+    fn admit(&mut self, plan: &Plan) {
+        let of_prompts = self.running.iter().filter(|sequence| sequence.is_in_prompt());
+        let (mut prompts, mut tokens) =
+            of_prompts.fold((0, 0), |sum, prompt| (sum.0 + 1, sum.1 + prompt.uncomputed().len() as u32));
+        while plan.has_room()
+            && (prompts < PROMPTS_TOGETHER || tokens < plan.of_prompts)
+            && self.running.len() < self.capacity.sequences as usize
+        {
             // Steps in flight may still sample a token for a sequence that lost its pages.
             let Some(sequence) = self.waiting.front_mut().filter(|sequence| sequence.pending == 0) else {
                 return;
@@ -112,10 +116,35 @@ impl Scheduler {
             self.counts.prefix_hits += u64::from(holding.cached);
             sequence.found_cached(holding.cached);
             sequence.holding = Some(holding);
-            plan.add_prompt(sequence);
+            (prompts, tokens) = (prompts + 1, tokens + sequence.uncomputed().len() as u32);
             let Some(sequence) = self.waiting.pop_front() else { return };
             let i = self.running.partition_point(|other| other.id < sequence.id);
             self.running.insert(i, sequence);
+        }
+    }
+
+    /// Chunks of the prompts of running sequences.
+    fn plan_prompts(&mut self, plan: &mut Plan) {
+        let mut prompts: Vec<&mut Sequence> =
+            self.running.iter_mut().filter(|sequence| sequence.is_in_prompt()).collect();
+        let wanted: Vec<u32> = prompts.iter().map(|prompt| prompt.to_boundary()).collect();
+        let mut left = plan.of_prompts.min(plan.tokens);
+        let mut shares = vec![0; prompts.len()];
+        let mut give = |prompt: usize, most: u32| {
+            let more = (wanted[prompt] - shares[prompt]).min(most).min(left);
+            shares[prompt] += more;
+            left -= more;
+        };
+        if !wanted.is_empty() {
+            give(0, plan.of_prompts.div_ceil(2));
+        }
+        let mut shortest: Vec<usize> = (0..prompts.len()).collect();
+        shortest.sort_by_key(|prompt| prompts[*prompt].uncomputed().len());
+        shortest.into_iter().for_each(|prompt| give(prompt, u32::MAX));
+        for (prompt, share) in prompts.iter_mut().zip(shares).filter(|(_, share)| *share > 0) {
+            if plan.has_room() {
+                plan.add(prompt, share, 0);
+            }
         }
     }
 
@@ -141,22 +170,6 @@ fn shares_soon(memory: &Memory, other: &Sequence, prompt: &[Token]) -> bool {
 impl Plan {
     fn has_room(&self) -> bool {
         self.tokens > 0 && self.sequences > 0
-    }
-
-    fn has_room_for_prompts(&self) -> bool {
-        self.has_room() && self.of_prompts > 0
-    }
-
-    /// The next chunk of a prompt, as long as the step allows.
-    fn add_prompt(&mut self, sequence: &mut Sequence) {
-        let left = sequence.uncomputed().len() as u32;
-        let boundary = sequence.holding.as_ref().and_then(|holding| holding.boundary(sequence.computed));
-        let to_boundary = boundary.map_or(left, |boundary| boundary - sequence.computed);
-        let tokens = left.min(self.tokens).min(self.of_prompts).min(to_boundary);
-        if tokens > 0 {
-            self.of_prompts -= tokens;
-            self.add(sequence, tokens, 0);
-        }
     }
 
     /// The next `tokens` tokens of a sequence.

@@ -80,6 +80,18 @@ impl Sequence {
         self.tokens.get(self.computed as usize..).unwrap_or_default()
     }
 
+    /// Whether the sequence has tokens that the next step can compute as a prompt.
+    pub(super) fn is_in_prompt(&self) -> bool {
+        self.holding.is_some() && self.pending == 0 && !self.uncomputed().is_empty()
+    }
+
+    /// Uncomputed tokens up to where a snapshot of the state is taken.
+    pub(super) fn to_boundary(&self) -> u32 {
+        let boundary = self.holding.as_ref().and_then(|holding| holding.boundary(self.computed));
+        let left = self.uncomputed().len() as u32;
+        boundary.map_or(left, |boundary| left.min(boundary - self.computed))
+    }
+
     /// Whether a step can compute the pending token before it is read: nothing about the token
     /// after it depends on its value.
     pub(super) fn can_run_ahead(&self) -> bool {

@@ -99,6 +99,38 @@ fn a_long_prompt_delays_no_running_sequence() {
 }
 
 #[test]
+fn a_short_prompt_does_not_wait_for_a_long_one() {
+    let options = Options { prompt_tokens: 8, ..Options::default() };
+    let mut harness = Harness::new(CAPACITY, options, 1);
+    let long = harness.add(&wanted(counting(0, 100), 1));
+    harness.turn();
+    let short = harness.add(&wanted(counting(30, 4), 1));
+    harness.turn();
+    assert_eq!(harness.answers[&short].tokens.len(), 1);
+    // However many short ones come, the long one has half of each step.
+    let others: Vec<_> = (0..40).map(|from| harness.add(&wanted(counting(from, 7), 1))).collect();
+    harness.run();
+    let (long, last) = (&harness.answers[&long], &harness.answers[&others[39]]);
+    assert!(long.step <= 25 && last.step > long.step, "{} and {}", long.step, last.step);
+}
+
+#[test]
+fn steps_of_many_answers_have_more_tokens_of_prompts() {
+    let options = Options { prompt_tokens: 2, prompt_tokens_per_answer: 3, ..Options::default() };
+    let mut harness = Harness::new(CAPACITY, options, 1);
+    for from in 0..4 {
+        harness.add(&wanted(counting(from, 2), 60));
+    }
+    for _ in 0..4 {
+        harness.turn();
+    }
+    harness.add(&wanted(counting(9, 100), 1));
+    let before = harness.scheduler.counts().step_tokens;
+    harness.turn();
+    assert_eq!(harness.scheduler.counts().step_tokens - before, 4 + 2 + 4 * 3);
+}
+
+#[test]
 fn a_step_can_be_planned_before_the_last_is_read() {
     let mut harness = Harness::new(CAPACITY, Options::default(), 2);
     harness.add(&wanted(counting(0, 4), 10));

@@ -68,7 +68,7 @@ prop_compose! {
             drafts,
             top: 5,
         };
-        (capacity, Options { prompt_tokens: tokens, prefix_caching, drafts }, depth)
+        (capacity, Options { prompt_tokens: tokens, prompt_tokens_per_answer: drafts, prefix_caching, drafts }, depth)
     }
 }
 
