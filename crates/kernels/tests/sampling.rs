@@ -123,6 +123,16 @@ fn special_logits_are_defined() {
     }
 }
 
+/// More equal logits than there is room for candidates, in rows that are streamed.
+#[test]
+fn the_lowest_of_equal_logits_is_greedy() {
+    let greedy = SamplingParameters { temperature: 0.0, ..Default::default() };
+    let mut rows = vec![(vec![0f32; 1 << 15], greedy); 64];
+    rows[1].0[..5].fill(-1.0);
+    let (found, _) = tokens(&rows);
+    assert_eq!(found[..3], [0, 5, 0]);
+}
+
 /// Logits that are equal are kept together: of 3, 2, 2, 2, 1 top-k of 2 keeps four.
 #[test]
 fn ties_are_kept_together() {

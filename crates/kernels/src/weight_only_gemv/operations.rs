@@ -32,6 +32,8 @@ pub(crate) struct GemvTuning {
     /// CTAs of an SM.
     #[option(min = 1, max = 3, search = [1, 2, 3])]
     pub(super) ctas: Option<u32>,
+    /// Leave an SM room for as many CTAs of the next launch.
+    pub(super) ahead: bool,
 }
 
 impl GemvTuning {
@@ -47,7 +49,7 @@ impl GemvTuning {
             // As many CTAs, and parts, as have k-blocks.
             let divided = |blocks: u32, by: u32| blocks.div_ceil(blocks.div_ceil(by.min(blocks)));
             let cluster = self.cluster.unwrap_or(choice.cluster).min(capability.ctas_per_cluster);
-            let ctas = self.ctas.unwrap_or(choice.ctas);
+            let ctas = self.ctas.unwrap_or(choice.ctas) * if self.ahead { 2 } else { 1 };
             let room = capability.shared_bytes_per_sm / (ctas + 1) - capability.shared_bytes_reserved + 16;
             let (stages, cluster) = (self.stages.unwrap_or(choice.stages), divided(gemv.blocks(), cluster));
             let gemv = Gemv { stages, ctas, cluster, room, ..gemv };
@@ -215,7 +217,8 @@ impl Operations {
         let ctas_per_sm = (capability.shared_bytes_per_sm / (bytes + capability.shared_bytes_reserved))
             .min(gemv.ctas)
             .max(1);
-        let resident = sm_count * ctas_per_sm / gemv.cluster;
+        let of_launch = if tuning.ahead { ctas_per_sm.div_ceil(2) } else { ctas_per_sm };
+        let resident = sm_count * of_launch / gemv.cluster;
         let least = if gemv.divides_k() { tiles.div_ceil(TILES_OF_PARTS) } else { 1 };
         let ctas = tiles.min(resident.max(least)) * gemv.cluster;
         let inputs = (weights.weights, scales, zero_points.unwrap_or(weights.weights), x, n, batch);

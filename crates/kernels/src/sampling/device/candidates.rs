@@ -49,6 +49,16 @@ impl Candidates {
         self.count.load()
     }
 
+    /// The lowest column of the highest candidate of a row of one CTA. All threads make the call.
+    pub(super) fn highest_column(&self) -> Reg<u32> {
+        let count = self.count();
+        let mut highest = constant(0u64);
+        for index in (thread_idx().x..count.min(self.capacity())).step_by(self.threads) {
+            highest = highest.max(self.list.at(index).load());
+        }
+        !block::reduce_max(highest).convert::<u32>()
+    }
+
     /// A key that `wanted` keys of the CTA reach at least: the `wanted`-th highest of its threads'
     /// highest keys, without the low bits.
     pub(super) fn bound(&self, highest: Reg<u32>, wanted: Reg<u32>) -> Reg<u32> {

@@ -241,13 +241,11 @@ impl Sample {
         let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
         let candidates = Candidates::new(self.threads);
         sync_threads();
-        let top_k = self.top_k(&row);
-        let has_bound = top_k.gt(0) & top_k.le(self.threads);
-        let (highest, column) = self.stream(&keys, &candidates, has_bound.select(top_k, 0u32));
-        // Of equal keys, the lowest column.
-        let best = (highest.convert::<u64>() << 32u32) | (!column).convert::<u64>();
-        let best = block::reduce_max(best);
-        let (top, lowest) = ((best >> 32u32).convert::<u32>(), !best.convert::<u32>());
+        // The highest key alone is a top-k of 1.
+        let wanted = row.temperature.gt(0f32).select(self.top_k(&row), 1u32);
+        let has_bound = wanted.gt(0) & wanted.le(self.threads);
+        let highest = self.stream(&keys, &candidates, has_bound.select(wanted, 0u32));
+        let top = block::reduce_max(highest);
 
         let log_sum = self.log_sum(&mut keys, highest);
         let column = self.draw(
@@ -255,7 +253,13 @@ impl Sample {
             (&candidates, &row),
             top,
             |_| has_bound.select(candidates.count(), u32::MAX),
-            |_| lowest,
+            |keys| {
+                let mut column = candidates.highest_column();
+                if candidates.count() > candidates.capacity() {
+                    column = !keys.team.max(self.last_equal(keys, top));
+                }
+                column
+            },
         );
         self.store(outputs, logits, (row_index, column), log_sum);
     }

@@ -42,28 +42,26 @@ struct Tiles<T: RowElement> {
 
 #[device]
 impl<T: RowElement> Tiles<T> {
-    /// Starts the copies of this thread's part of the tile that begins with `first` for this thread.
-    fn copy(&self, stage: Reg<u32>, first: Reg<u32>) {
+    /// Starts the copies of this thread's part of the tile that begins with `first` for this thread,
+    /// to the stage that begins with element `to`.
+    fn copy(&self, to: Reg<u32>, first: Reg<u32>) {
         if self.is_copied() {
-            for vector in 0..self.vectors {
-                let from = self.row.inside(first + vector * self.stride, self.lanes);
-                copy_async(self.vector(stage, vector), from, self.lanes);
+            let own = self.own.at(to);
+            for vector in (0..self.vectors).map(|vector| vector * self.stride) {
+                copy_async(own.at(vector), self.row.inside(first + vector, self.lanes), self.lanes);
             }
             commit_async_copies();
         }
     }
 
     /// This thread's part of a tile that has arrived.
-    fn load(&self, stage: Reg<u32>, first: Reg<u32>) -> Vec<Chunk<T>> {
+    fn load(&self, from: Reg<u32>, first: Reg<u32>) -> Vec<Chunk<T>> {
+        let own = self.own.at(from);
         let load = |vector: u32| match self.is_copied() {
-            true => Chunk::load(self.vector(stage, vector), self.lanes, Access::new()),
-            false => self.row.load(first + vector * self.stride, self.lanes),
+            true => Chunk::load(own.at(vector), self.lanes, Access::new()),
+            false => self.row.load(first + vector, self.lanes),
         };
-        (0..self.vectors).map(load).collect()
-    }
-
-    fn vector(&self, stage: Reg<u32>, vector: u32) -> Shared<T> {
-        self.own.at((stage * self.vectors + vector) * self.stride)
+        (0..self.vectors).map(|vector| load(vector * self.stride)).collect()
     }
 }
 
@@ -88,14 +86,14 @@ impl Sample {
 
 #[device]
 impl Sample {
-    /// This thread's highest key and the lowest column that has it. With `wanted` above 0, all keys
-    /// that are among the `wanted` highest of the row, and some more, are sent to the candidates.
+    /// This thread's highest key. With `wanted` above 0, all keys that are among the `wanted` highest of
+    /// the row, and some more, are sent to the candidates.
     pub(super) fn stream<T: RowElement>(
         &self,
         keys: &Keys<KeysOfLogits<T>>,
         candidates: &Candidates,
         wanted: Reg<u32>,
-    ) -> (Reg<u32>, Reg<u32>) {
+    ) -> Reg<u32> {
         let (lanes, stride) = (self.lanes, self.threads * self.lanes);
         let vectors = self.tile_vectors::<T>();
         let tile = stride * vectors;
@@ -109,7 +107,7 @@ impl Sample {
         };
         let mut first = thread_idx().x * lanes;
         for stage in 0..self.stages {
-            tiles.copy(constant(stage), first + stage * tile);
+            tiles.copy(constant(stage * tile), first + stage * tile);
         }
         // A logit of NaN is none's bound.
         let mut bound = constant(f32::NAN);
@@ -117,14 +115,14 @@ impl Sample {
             let mut highest = constant(f32::NEG_INFINITY);
             wait_async_copies(self.stages - FIRST_TILES);
             for at in 0..FIRST_TILES {
-                for (vector, chunk) in (0..).zip(tiles.load(constant(at), first + at * tile)) {
+                for (vector, chunk) in (0..).zip(tiles.load(constant(at * tile), first + at * tile)) {
                     let column = first + (at * tile + vector * stride);
                     highest = highest.max_nan(highest_of(column, &chunk.values()));
                 }
             }
             bound = self.bound(candidates, highest, wanted);
         }
-        let (mut highest, mut lowest) = (constant(f32::NEG_INFINITY), constant(0u32));
+        let mut highest = constant(f32::NEG_INFINITY);
         let mut stage = constant(0u32);
         for number in constant(0u32)..self.vocabulary.div_ceil(FIRST_TILES * tile) {
             if wanted > 0 && number > 1 && (number & (number - 1)) == 0 {
@@ -134,15 +132,11 @@ impl Sample {
                 wait_async_copies(self.stages - 1);
                 let here = tiles.load(stage, first);
                 tiles.copy(stage, first + self.stages * tile);
-                stage = (stage + 1).eq(self.stages).select(0u32, stage + 1);
+                let next = stage + tile;
+                stage = next.eq(self.stages * tile).select(0u32, next);
                 for (vector, chunk) in (0..).zip(&here) {
                     let (column, logits) = (first + vector * stride, chunk.values());
                     let most = highest_of(column, &logits);
-                    if most > highest {
-                        for (lane, logit) in logits.iter().enumerate().rev() {
-                            lowest = logit.eq(most).select(column + lane as u32, lowest);
-                        }
-                    }
                     highest = highest.max_nan(most);
                     if most >= bound && column < self.vocabulary {
                         for (lane, logit) in (0..).zip(&logits) {
@@ -155,7 +149,7 @@ impl Sample {
         }
         wait_async_copies(0);
         sync_threads();
-        (key_of(highest), lowest)
+        key_of(highest)
     }
 
     /// A logit that `wanted` of the threads' highest ones reach.
