@@ -99,6 +99,14 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// NCCL is not available.
+    #[error(
+        "NCCL is not available: {reason}; use GPUs, and set `WARPWRIGHT_NCCL` to the path of libnccl.so.2"
+    )]
+    NoNccl {
+        /// Why.
+        reason: String,
+    },
     /// A field does not fit its structure.
     #[error("{field} does not fit at offset {offset} of a structure of {structure_bytes} bytes: {reason}")]
     StructureField {

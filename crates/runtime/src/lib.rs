@@ -50,6 +50,11 @@ pub mod cublas {
     pub use crate::cuda::cublas::{CublasMatmul, MatmulShape, MatrixLayout, version};
 }
 
+/// NCCL, as a baseline for benchmarks.
+pub mod nccl {
+    pub use crate::cuda::nccl::{NcclRank, version};
+}
+
 pub use arguments::{Argument, Arguments, AsArgument, KernelArguments};
 pub use attributes::{KernelAttributes, LaunchCounts};
 pub use buffer::{Buffer, Storable};

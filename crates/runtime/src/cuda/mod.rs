@@ -5,6 +5,7 @@ pub(crate) mod cublas;
 mod driver;
 mod graph;
 mod module;
+pub(crate) mod nccl;
 mod nvml;
 mod shared;
 mod tensor_map;
