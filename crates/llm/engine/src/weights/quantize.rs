@@ -9,7 +9,6 @@
 
 use half::bf16;
 use rayon::prelude::*;
-use warpwright::lang::element::e4m3;
 
 /// How weights are quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,14 +85,33 @@ fn fp8(rows: &[f32], k: usize, group: usize) -> QuantizedNumbers {
         rows.chunks(k).map(of_row).fold(0f32, f32::max)
     };
     let blocks: Vec<f32> = (0..k.div_ceil(BLOCK)).map(|block| scale_of(largest(block) / LARGEST)).collect();
-    let weight = |(at, w): (usize, &f32)| e4m3::from_f32(w / blocks[at % k / BLOCK]).to_bits();
+    let mut weights = Vec::with_capacity(rows.len());
+    for row in rows.chunks(k) {
+        for (of_block, scale) in row.chunks(BLOCK).zip(&blocks) {
+            weights.extend(of_block.iter().map(|w| e4m3_bits(w / scale)));
+        }
+    }
     let scale = |at: usize| bf16::from_f32(blocks[at * group % k / BLOCK]);
     QuantizedNumbers {
-        weights: rows.iter().enumerate().map(weight).collect(),
+        weights,
         scales: (0..rows.len() / group).map(scale).collect(),
         zero_points: vec![],
         blocks,
     }
+}
+
+/// The nearest e4m3 of a number that is at most the largest, ties to even; no branches, so that the compiler makes
+/// vectors of it.
+fn e4m3_bits(x: f32) -> u8 {
+    /// The least normal e4m3, 2^-6, as an f32.
+    const LEAST_NORMAL: u32 = 0x3c80_0000;
+    /// Its last place is that of subnormal e4m3, 2^-9.
+    const OF_SUBNORMALS: f32 = 16384.0;
+    let (bits, sign) = (x.to_bits() & 0x7fff_ffff, x.to_bits() >> 24 & 0x80);
+    // 20 of 23 fraction bits go, and 120 of the exponent's bias.
+    let normal = (bits.wrapping_add(0x7_ffff + (bits >> 20 & 1)) >> 20).wrapping_sub(120 << 3);
+    let subnormal = (x.abs() + OF_SUBNORMALS).to_bits() - OF_SUBNORMALS.to_bits();
+    (sign | if bits < LEAST_NORMAL { subnormal } else { normal }) as u8
 }
 
 /// Rows of one panel. Zero is a number of each group.
@@ -110,4 +128,28 @@ fn int4(rows: &[f32], group: usize) -> QuantizedNumbers {
         numbers.zero_points.push(zero as u8);
     }
     numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use warpwright::lang::element::e4m3;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_to_the_nearest_e4m3() {
+        let all = (0..=LARGEST.to_bits()).step_by(4099);
+        let near = (0..=0x7eu8).flat_map(|bits| {
+            let (a, b) = (e4m3::from_bits(bits).to_f32(), e4m3::from_bits(bits.saturating_sub(1)).to_f32());
+            [a, b, (a + b) / 2.0]
+                .map(f32::to_bits)
+                .into_iter()
+                .flat_map(|bits| [bits.saturating_sub(1), bits])
+        });
+        for bits in all.chain(near) {
+            for x in [f32::from_bits(bits), -f32::from_bits(bits)] {
+                assert_eq!(e4m3_bits(x), e4m3::from_f32(x).to_bits(), "{x}");
+            }
+        }
+    }
 }
