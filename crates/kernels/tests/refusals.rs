@@ -443,8 +443,8 @@ const REFUSALS: &[Refusal] = refusals! {
     delta_rule_decode_by, |b| {
         let heads = delta_rule::Heads { keys: 1, values: 2 };
         delta_rule_of(b, heads, DELTA_RULE, [65536, 512], |b, inputs, states, o| {
-            let (dependent_launch, prefetch, settled_states) = (false, false, false);
-            let decode = Decode { heads, columns: 16, rows: 8, dependent_launch, prefetch, settled_states, room: 0 };
+            let decode = Decode::new(heads, 1, b.operations.device().properties());
+            let decode = Decode { columns: 16, rows: 8, ..decode };
             b.operations.delta_rule_decode_by(decode, &b.stream, inputs, states, o)
         })
     } => "a decode of the gated delta rule: 16 columns of a CTA and 8 rows of a thread; pass 32, 64 or 128 columns and 4, 8 or 16 rows";
