@@ -136,11 +136,19 @@ impl Candidates {
                         high.store(a);
                     }
                 }
+                // The pairs of a warp are 64 neighbors, unless they are further apart than 32.
+                let last = stride;
                 stride = stride / 2;
-                sync_threads();
+                let next = stride.eq(0).select(size, stride);
+                if last.max(next) > 32 {
+                    sync_threads();
+                } else {
+                    sync_warp(warp::ALL_LANES);
+                }
             }
             size = size * 2;
         }
+        sync_threads();
     }
 
     /// The column at `point(total)` of the candidates that top-k and top-p keep. All threads of the
