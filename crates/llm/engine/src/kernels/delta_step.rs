@@ -36,18 +36,11 @@ pub(super) struct DeltaStep {
     rule: SlotDeltaRule,
     /// Columns of the state of a CTA.
     columns: u32,
-    /// Whether SMs do not hold all CTAs without a limit to their registers.
-    is_many: bool,
 }
 
 /// Rows and columns of a thread.
 const ROWS: u32 = 8;
 const LANES: u32 = 4;
-/// Threads that an SM has registers for, 80 of them each: 96 KiB of state in flight. Six of a CTA's numbers
-/// spill.
-const THREADS_PER_SM: u32 = 768;
-/// Threads that an SM holds without that limit: 127 registers each.
-const UNLIMITED_THREADS_PER_SM: u32 = 512;
 
 impl DeltaStep {
     /// The kernel for that many sequences; `None` if it does not take the heads.
@@ -55,10 +48,7 @@ impl DeltaStep {
         let heads = sequences * rule.value_heads;
         // Smaller CTAs, to occupy every SM.
         let columns = if heads * (rule.value_dim / 64).max(1) < 2 * sm_count { [32, 64] } else { [64, 32] };
-        let of_columns = |columns| Self { rule, columns, is_many: false };
-        let step = columns.into_iter().map(of_columns).find(Self::is_possible)?;
-        let is_many = sequences * step.ctas() * step.threads() > sm_count * UNLIMITED_THREADS_PER_SM;
-        Some(Self { is_many, ..step })
+        columns.into_iter().map(|columns| Self { rule, columns }).find(Self::is_possible)
     }
 
     fn is_possible(&self) -> bool {
@@ -94,11 +84,6 @@ impl DeltaStep {
         self.along_columns() * (self.rule.key_dim / ROWS)
     }
 
-    /// CTAs of an SM where there are many of them.
-    fn ctas_per_sm(&self) -> u32 {
-        (THREADS_PER_SM / self.threads()).max(1)
-    }
-
     /// What a CTA convolves: a query, a key, and its columns of a value.
     fn channels(&self) -> u32 {
         2 * self.rule.key_dim + self.columns
@@ -117,9 +102,6 @@ impl DeltaStep {
         y: &mut Global<T>,
     ) {
         launch::threads(self.threads());
-        if self.is_many {
-            launch::blocks_per_sm(self.ctas_per_sm());
-        }
         launch::cluster(self.cluster(), 1, 1);
         cluster_arrive_relaxed();
         let SlotDeltaRule { value_heads, key_dim, value_dim, .. } = self.rule;
