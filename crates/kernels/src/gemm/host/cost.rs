@@ -144,7 +144,8 @@ const READ_AGAIN: f64 = 0.22;
 /// Cycles of a launch outside of any tile: until the first stage is full, and after the last store.
 pub(super) const LAUNCH: f64 = 3300.0;
 
-/// Cycles that a launch of clusters takes longer.
+/// Cycles that a launch of clusters takes longer; none if they share B and load it before the
+/// predecessor ends.
 const CLUSTER: f64 = 350.0;
 
 /// What a kernel with stream-K costs, for each without: its work units are of any length.
@@ -155,6 +156,10 @@ const REDUCTION: (f64, f64) = (1800.0, 0.535);
 
 /// How much longer it takes if tiles are split into unequal parts: a CTA has parts of two tiles.
 const UNEQUAL: f64 = 1.3;
+
+/// Cycles more if B is loaded before the predecessor ends: less of the launch is left beside the
+/// reduction. Times of 7 products of decodes, `docs/results/2026-11-23-gemm-shapes.md`.
+const PRELOADED_REDUCTION: f64 = 1500.0;
 
 /// Cycles until what the CTAs of a cluster send each other has arrived, and cycles for an element
 /// of it.
@@ -197,8 +202,10 @@ impl Cost {
 
         let (in_step, out_of_step) = division.dram(configuration, problem, sms);
         let phases = together([busy * (1.0 - apart), in_step], 3) + together([busy * apart, out_of_step], 3);
-        let reduction = division.reduction(split_k, area);
-        let launch = LAUNCH + if group > 1 { CLUSTER } else { 0.0 };
+        let preloaded = if division.is_split && problem.preloads_b { PRELOADED_REDUCTION } else { 0.0 };
+        let reduction = division.reduction(split_k, area) + preloaded;
+        let launch =
+            LAUNCH + if group > 1 && !preloads_together(configuration, problem) { CLUSTER } else { 0.0 };
         let cycles = launch + phases + reduction;
         // With split-K every tile has a cluster of its own.
         let clusters = if split_k == 1 { running } else { tiles };
@@ -380,6 +387,12 @@ fn k_block(configuration: Configuration, problem: &GemmProblem) -> f64 {
     // Rows of A and B that come for this SM alone.
     let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
     together([multiply, read, receive, latency], 10) + RECEIVED * received * depth / machine.multiply_bytes
+}
+
+/// Whether CTAs of a cluster share B, which they load before the predecessor ends.
+fn preloads_together(configuration: Configuration, problem: &GemmProblem) -> bool {
+    let Configuration { cluster: (along_m, along_n), transposed, .. } = configuration;
+    problem.preloads_b && if transposed { along_n > 1 } else { along_m > 1 }
 }
 
 /// Whether all rows of A and B begin at lines of L2.
