@@ -28,8 +28,6 @@ pub(crate) struct BackwardKernel {
     pub(crate) q_stages: u32,
     pub(crate) stages: u32,
     pub(crate) form: GradientForm,
-    /// An order of the products that is to be timed.
-    pub(crate) variant: u32,
 }
 
 /// What kernels of gradients are built for beside the sizes of their tiles.
@@ -92,7 +90,7 @@ impl BackwardKernel {
 
     /// Whether P stays in f32 until dSᵀ is computed: there are registers for it.
     pub(super) fn keeps_scores(&self) -> bool {
-        self.rows == WARPGROUP_KEYS && !self.form.mask.right && !self.form.has_function() && self.variant == 0
+        self.rows == WARPGROUP_KEYS && !self.form.mask.right && !self.form.has_function()
     }
 
     /// The elements of dQ that a warpgroup computes of a block: half of d of 64 queries, or half of

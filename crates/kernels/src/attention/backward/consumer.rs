@@ -13,7 +13,7 @@ use warpwright::prelude::*;
 
 use super::configuration::{BackwardKernel, CONSUMERS};
 use super::results::QuerySums;
-use super::scores::{QueryBlock, Weighting, pair_of, score_gradients, store_scores};
+use super::scores::{QueryBlock, Weighting, as_accumulator, pair_of, score_gradients, store_scores};
 use crate::attention::problem::AttentionElement;
 
 /// What a consumer multiplies.
@@ -29,19 +29,19 @@ pub(super) struct Products {
     pub(super) gradient: MatrixOperand,
     pub(super) q_transposed: MatrixOperand,
     pub(super) gradient_transposed: MatrixOperand,
-    /// dS as (query, key), and the warpgroup's rows of dSᵀ; the warpgroup's columns of K as (d, key).
+    /// dS as (query, key), and the warpgroup's columns of K as (d, key).
     pub(super) ds: MatrixOperand,
-    pub(super) ds_transposed: MatrixOperand,
     pub(super) k_transposed: MatrixOperand,
 }
 
-/// A thread's parts of Sᵀ, dPᵀ, Pᵀ, dQ, dK and dV.
+/// A thread's parts of Sᵀ, dPᵀ, Pᵀ, dSᵀ, dQ, dK and dV.
 pub(super) struct Registers<T> {
     pub(super) scores: Fragment<f32>,
     pub(super) dp: Fragment<f32>,
     pub(super) weights: Fragment<T>,
     /// Of scores with a function, Pᵀ times its derivative.
     pub(super) slopes: Option<Fragment<T>>,
+    pub(super) ds: Fragment<T>,
     pub(super) dq: Fragment<f32>,
     pub(super) dk: Fragment<f32>,
     pub(super) dv: Fragment<f32>,
@@ -86,9 +86,7 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         wait_multiplications(0);
         self.weights(registers, stage, (block, true));
         let buffer = constant(0u32);
-        let gradient_stage = self.start_value_products(registers, stages);
-        wait_multiplications(1);
-        self.finish_scores(registers, gradient_stage, stages, buffer);
+        self.finish_scores(registers, stages, buffer, false);
         Progress { stage, buffer, number: block.number }
     }
 
@@ -106,26 +104,10 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         self.start_key_products(registers, progress);
         wait_multiplications(2);
         self.weights(registers, stage, (block, masked));
+        wait_multiplications(1);
+        self.add_dq(registers, progress.number, sums);
         let buffer = progress.buffer ^ 1u32;
-        if self.kernel.variant == 0 {
-            wait_multiplications(1);
-            self.add_dq(registers, progress.number, sums);
-            let stage = self.start_value_products(registers, stages);
-            wait_multiplications(1);
-            stages.q.release();
-            self.finish_scores(registers, stage, stages, buffer);
-        } else {
-            let stage = self.start_value_products(registers, stages);
-            wait_multiplications(3);
-            self.add_dq(registers, progress.number, sums);
-            if self.kernel.variant == 2 {
-                // ptxas keeps the wait for dP after the additions.
-                self.role.sync_warpgroup();
-            }
-            wait_multiplications(1);
-            stages.q.release();
-            self.finish_scores(registers, stage, stages, buffer);
-        }
+        self.finish_scores(registers, stages, buffer, true);
         progress.stage = stage;
         progress.buffer = buffer;
         progress.number = block.number;
@@ -145,30 +127,28 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         let ds = products.ds.slice((All, All, progress.buffer));
         multiply(&products.dq, &mut registers.dq, &ds, &products.k_transposed, Accumulate::No);
         let q = products.q_transposed.slice((All, All, progress.stage));
-        let ds = products.ds_transposed.slice((All, All, progress.buffer));
-        multiply(&products.dk, &mut registers.dk, &ds, &q, Accumulate::Yes);
+        multiply(&products.dk, &mut registers.dk, &registers.ds, &q, Accumulate::Yes);
     }
 
-    /// Starts dPᵀ and dV of the block whose P is there.
-    fn start_value_products(&self, registers: &mut Registers<T>, stages: &mut Stages) -> Stage {
+    /// dPᵀ, dV and dSᵀ of the block whose P is there. `follows`: dK of the block before is in flight.
+    fn finish_scores(
+        &self,
+        registers: &mut Registers<T>,
+        stages: &mut Stages,
+        buffer: Reg<u32>,
+        follows: bool,
+    ) {
         let (products, stage) = (self.products, stages.gradient.wait());
         let gradient = products.gradient.slice((All, All, stage));
         multiply(&products.scores, &mut registers.dp, &products.v, &gradient, Accumulate::No);
         let gradient = products.gradient_transposed.slice((All, All, stage));
         multiply(&products.dv, &mut registers.dv, &registers.weights, &gradient, Accumulate::Yes);
-        stage
-    }
-
-    /// dSᵀ of the block whose dPᵀ is there; waits for dV.
-    fn finish_scores(
-        &self,
-        registers: &mut Registers<T>,
-        stage: Stage,
-        stages: &mut Stages,
-        buffer: Reg<u32>,
-    ) {
-        let products = self.products;
-        let ds = self.score_gradients(registers, stage);
+        wait_multiplications(1);
+        if follows {
+            stages.q.release();
+        }
+        self.score_gradients(registers, stage);
+        let ds = as_accumulator(&registers.ds, &registers.scores);
         store_scores(&products.scores, self.role.thread(), &ds, &self.ds.slice((All, All, buffer)));
         fence_proxy_async_shared();
         wait_multiplications(0);
@@ -205,14 +185,12 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         }
     }
 
-    /// dSᵀ of the block whose dPᵀ is there.
-    fn score_gradients(&self, registers: &Registers<T>, stage: Stage) -> Fragment<T> {
-        let Registers { scores, dp, weights, slopes, .. } = registers;
-        let mut ds = Fragment::like(dp.layout());
+    /// dSᵀ, as operand A of dK.
+    fn score_gradients(&self, registers: &mut Registers<T>, stage: Stage) {
+        let Registers { scores, dp, weights, slopes, ds, .. } = registers;
         let (thread, weights) = (self.role.thread(), slopes.as_ref().unwrap_or(weights));
-        let kept = self.kernel.keeps_scores().then_some(scores);
-        score_gradients(dp, (kept, weights), |i| pair_of(self.delta, stage, thread, i), &mut ds);
-        ds
+        let kept = self.kernel.keeps_scores().then_some(&*scores);
+        score_gradients(dp, (kept, weights), |i| pair_of(self.delta, stage, thread, i), ds);
     }
 
     /// Adds the warpgroup's part of a block of dQ.

@@ -149,7 +149,7 @@ impl BackwardKernel {
             let warpgroup = consumer.warpgroup();
             let scores = TiledMma::warpgroups(atom::<T>(self.rows, true), CONSUMERS);
             let dv_mma = TiledMma::warpgroups(atom::<T>(self.value_dim, false), CONSUMERS);
-            let dk_mma = TiledMma::warpgroups(atom::<T>(self.head_dim, true), CONSUMERS);
+            let dk_mma = TiledMma::warpgroups(atom::<T>(self.head_dim, false), CONSUMERS);
             let dq_warpgroups = self.rows / WARPGROUP_KEYS;
             let dq_mma = TiledMma::warpgroups(atom::<T>(self.dq_columns(), true), dq_warpgroups);
             let (dq_part, dq_rank) = match dq_warpgroups {
@@ -167,6 +167,7 @@ impl BackwardKernel {
                 dp,
                 weights: dv_mma.thread(thread).a_fragment((KEYS, self.rows)),
                 slopes: function.map(|_| dv_mma.thread(thread).a_fragment((KEYS, self.rows))),
+                ds: dk_mma.thread(thread).a_fragment((KEYS, self.rows)),
                 dq: dq_mma.thread(dq_part).c_fragment((self.rows, self.dq_columns())),
                 dk: dk_mma.thread(thread).c_fragment((KEYS, self.head_dim)),
                 dv: dv_mma.thread(thread).c_fragment((KEYS, self.value_dim)),
@@ -183,7 +184,6 @@ impl BackwardKernel {
                 q_transposed: dk_mma.b_operand(&q_tiles.tensor().map(transposed)),
                 gradient_transposed: dv_mma.b_operand(&gradient_tiles.tensor().map(transposed)),
                 ds: dq_mma.a_operand(&ds_tiles.tensor().map(transposed), dq_rank),
-                ds_transposed: dk_mma.a_operand(ds_tiles.tensor(), warpgroup),
                 k_transposed: halves.slice((All, All, half)),
                 scores,
                 dv: dv_mma,

@@ -128,18 +128,23 @@ pub(crate) struct GradientConfiguration {
     pub(crate) rows: u32,
     /// Heads of K, counted through all sequences, whose units are mixed: at least 1, at most all.
     pub(crate) section: u32,
-    /// An order of the products that is to be timed.
-    pub(crate) variant: u32,
     /// Whether the additions to dQ have a fixed order.
     pub(crate) deterministic: bool,
 }
+
+/// Bytes of L2 that Q, dO and dQ in f32 of a section may take: of one head of Q for each head of K,
+/// since units go through heads of Q one after another.
+const SECTION_BYTES: u64 = 16 << 20;
 
 impl GradientConfiguration {
     /// The fastest configuration known. Blocks have as many queries as there are registers for.
     pub(crate) fn of(attention: &Attention) -> Self {
         let Shape { head_dim, value_dim, .. } = attention.shape;
         let rows = if head_dim.max(value_dim) <= 64 { 128 } else { 64 };
-        Self { rows, section: 1, variant: 0, deterministic: false }
+        let [queries, _] = attention.packed.unwrap_or([attention.shape.queries, 0]);
+        let bytes = u64::from(queries) * (6 * u64::from(head_dim) + 2 * u64::from(value_dim));
+        let section = u32::try_from(SECTION_BYTES / bytes.max(1)).unwrap_or(u32::MAX);
+        Self { rows, section, deterministic: false }
     }
 }
 
@@ -356,7 +361,7 @@ impl Operations {
         compile: impl FnOnce(Backward) -> Result<Arc<Compiled<BackwardArguments<T>>>>,
     ) -> Result<Plan<T>> {
         let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
-        let GradientConfiguration { rows, deterministic, variant, .. } = configuration;
+        let GradientConfiguration { rows, deterministic, .. } = configuration;
         let refused = |error: Error| OperationError::Shape {
             what: "an attention's gradients",
             reason: error.to_string(),
@@ -365,13 +370,12 @@ impl Operations {
         // Elements past the last of a head are zeros in shared memory.
         let (backward, tiles, columns, part, ctas) = if is_wide(attention) {
             let (head_dim, value_dim) = (256, value_dim.next_multiple_of(128));
-            let kernel = WideBackwardKernel { head_dim, value_dim, stored, form, variant };
+            let kernel = WideBackwardKernel { head_dim, value_dim, stored, form };
             let tiles = kernel.tiles::<T>();
             (Backward::Wide(kernel), tiles, head_dim, kernel.dq_columns(), WideBackwardKernel::CTAS)
         } else {
             let head_dim = head_dim.next_power_of_two().max(32);
-            let kernel =
-                BackwardKernel { head_dim, value_dim, stored, rows, q_stages: 3, stages: 2, form, variant };
+            let kernel = BackwardKernel { head_dim, value_dim, stored, rows, q_stages: 3, stages: 2, form };
             (Backward::Narrow(kernel), kernel.tiles::<T>(), head_dim, kernel.dq_columns(), 1)
         };
         let [q, k, v, gradient] = tiles.map_err(refused)?;

@@ -19,10 +19,8 @@ pub(crate) struct GradientWorkload {
     of: AttentionOptions,
     /// Queries of a block: 64 or 128.
     block: Option<u32>,
-    /// Heads of K whose blocks of keys take turns in the order of CTAs [default: 1].
+    /// Heads of K whose blocks of keys take turns in the order of CTAs [default: by the size of L2].
     section: Option<u32>,
-    /// An order of the products that is to be timed.
-    variant: u32,
     /// Whether every launch computes the same bits: additions to dQ take turns.
     deterministic: bool,
 }
@@ -46,7 +44,6 @@ impl GradientWorkload {
         let configuration = GradientConfiguration {
             rows: self.block.unwrap_or(chosen.rows),
             section: self.section.unwrap_or(chosen.section),
-            variant: self.variant,
             deterministic: self.deterministic,
         };
         let operations = Operations::new(setup.device());

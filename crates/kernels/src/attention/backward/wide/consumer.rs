@@ -96,8 +96,6 @@ pub(super) struct Consumers<'k, T: AttentionElement> {
     pub(super) sums: QuerySums,
     pub(super) part: Reg<u32>,
     pub(super) range: Range,
-    /// An order of the products that is to be timed.
-    pub(super) variant: u32,
 }
 
 #[device]
@@ -114,9 +112,6 @@ impl<T: AttentionElement> Consumers<'_, T> {
         self.weights(registers, stage, (block, true));
         registers.dq.clear();
         let mut progress = Progress::first(range.begin);
-        if self.variant == 1 {
-            self.store_weights(registers, progress);
-        }
         for number in 0..group {
             let (first, head) = (number * unit.line_blocks, head + number);
             let query_block = |in_head| QueryBlock { in_head, number: first + in_head, head };
@@ -134,9 +129,7 @@ impl<T: AttentionElement> Consumers<'_, T> {
             }
         }
         self.start_dv(registers, &mut stages);
-        if self.variant != 1 {
-            self.store_weights(registers, progress);
-        }
+        self.store_weights(registers, progress);
         self.add_pending(registers, progress);
         wait_multiplications(0);
         stages.gradient.release();
@@ -183,39 +176,19 @@ impl<T: AttentionElement> Consumers<'_, T> {
         progress: &mut Progress,
     ) {
         self.start_dv(registers, stages);
-        if self.variant != 1 {
-            self.store_weights(registers, *progress);
-        }
+        self.store_weights(registers, *progress);
         let next = stages.q.wait();
         self.start_scores(registers, next);
         self.add_pending(registers, *progress);
         wait_multiplications(1);
         stages.gradient.release();
-        if self.variant < 3 {
-            wait_multiplications(0);
-            self.weights(registers, next, (block, masked));
-            self.start_dq_of_weights(registers, stages, *progress);
-        } else if self.variant == 4 {
-            let Products { dq, ds: [own, peer], k_columns: [own_k, peer_k], .. } = self.products;
-            self.gradients_barrier().sync();
-            stages.q.release();
-            multiply(dq, &mut registers.dq, own, own_k, Accumulate::No);
-            wait_multiplications(1);
-            self.weights(registers, next, (block, masked));
-            self.exchange.wait_for_peer(progress.parity);
-            multiply(dq, &mut registers.dq, peer, peer_k, Accumulate::Yes);
-        } else {
-            self.start_dq_of_weights(registers, stages, *progress);
-            wait_multiplications(if self.variant == 2 { 1 } else { 2 });
-            self.weights(registers, next, (block, masked));
-        }
+        wait_multiplications(0);
+        self.weights(registers, next, (block, masked));
+        self.start_dq_of_weights(registers, stages, *progress);
         wait_multiplications(0);
         self.release_tiles(true);
         self.add_in_turn(registers, *progress);
         progress.advance(block.number);
-        if self.variant == 1 {
-            self.store_weights(registers, *progress);
-        }
     }
 
     /// dS of block `number`; the products of the block before.
@@ -289,14 +262,6 @@ impl<T: AttentionElement> Consumers<'_, T> {
     /// Starts dQ: the own keys' part while the peer's dS comes.
     fn start_dq(&self, registers: &mut Registers<T>, progress: Progress) {
         let Products { dq, ds: [own, peer], k_columns: [own_k, peer_k], .. } = self.products;
-        if self.variant == 2 {
-            self.exchange.wait_for_peer(progress.parity);
-            fence_multiplications();
-            issue_multiplications(dq, &mut registers.dq, own, own_k, Accumulate::No);
-            issue_multiplications(dq, &mut registers.dq, peer, peer_k, Accumulate::Yes);
-            commit_multiplications();
-            return;
-        }
         multiply(dq, &mut registers.dq, own, own_k, Accumulate::No);
         self.exchange.wait_for_peer(progress.parity);
         multiply(dq, &mut registers.dq, peer, peer_k, Accumulate::Yes);

@@ -65,8 +65,6 @@ pub(crate) struct WideBackwardKernel {
     /// Elements of a head of K and of V in memory.
     pub(crate) stored: [u32; 2],
     pub(crate) form: GradientForm,
-    /// An order of the products that is to be timed.
-    pub(crate) variant: u32,
 }
 
 impl WideBackwardKernel {
@@ -255,7 +253,6 @@ impl WideBackwardKernel {
                 sums,
                 part,
                 range,
-                variant: self.variant,
             };
             kv_stage.wait();
             let works = range.begin < range.end && problem.heads[1] > 0u32;
