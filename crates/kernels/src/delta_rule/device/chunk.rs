@@ -1,28 +1,25 @@
 //! What the two kernels of a prefill share: the chunks of packed sequences, and the tiles of a chunk.
 
 use warpwright::layout::Error;
-use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
 
 use crate::delta_rule::problem::{CHUNK, HEAD, Heads};
 
-/// The factors of a chunk by token: see `Factor`.
-pub const FACTORS: u32 = 5 * CHUNK + 4;
+/// The factors of a chunk by token that follow its two matrices: see `Factor`.
+pub const FACTORS: u32 = 4 * CHUNK + 4;
 
 /// Rows of [`FACTORS`], each with a number per token of the chunk. G is the sum of the log-decays
-/// from the beginning of the chunk to the token; |k| is a norm.
+/// from the beginning of the chunk to the token; |k| and |q| are norms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Factor {
     /// β.
     Beta,
     /// β e^G / |k|: what a key recalls of the state before the chunk, in the token's replacement.
     Recall,
+    /// e^G / |q| / sqrt(128): what a query reads of the state before the chunk.
+    Read,
     /// e^(G of the last token - G) / |k|: what is left of a token's replacement after the chunk.
     Keep,
-    /// G to base 2.
-    Sum,
-    /// G to base 2, less the logarithm of 1 / |k|.
-    Column,
     /// e^(G of the last token), one number: what is left of the state.
     Decay,
 }
@@ -52,8 +49,6 @@ pub(super) fn square_tile() -> Result<TmaTile, Error> {
 /// The MMA of a warp.
 pub(super) const ATOM: &str = "SM80_16x8x16_F32BF16BF16F32_TN";
 
-/// The extent of a block of a chunk's matrix: of m and k of an MMA.
-pub(super) const BLOCK: u32 = 16;
 /// Elements of a chunk's matrix, and of a box.
 pub const SQUARE: u32 = CHUNK * CHUNK;
 /// Boxes of a chunk's queries or keys.
@@ -125,23 +120,4 @@ pub(super) fn pair(low: Reg<f32>, high: Reg<f32>) -> Reg<u32> {
 #[track_caller]
 pub(super) fn zeros<T: Element + Default, const N: usize>() -> [Reg<T>; N] {
     [(); N].map(|()| constant(T::default()))
-}
-
-/// The sums of squares of 16 rows of two boxes, a warp's own: the diagonal of their product with
-/// themselves. Lanes for which lane % 4 = lane / 8 have those of rows lane / 4 and lane / 4 + 8.
-#[device]
-pub(super) fn squares(tile: Shared<bf16>, (warp, lane): (Reg<u32>, Reg<u32>)) -> [Reg<f32>; 2] {
-    let atom = MmaAtom::named(ATOM).expect("an atom of sm_80");
-    let mut products = [zeros::<f32, 4>(), zeros()];
-    let row = warp * BLOCK + lane % 16;
-    for k in 0..HEAD / BLOCK {
-        let column = lane / 16 * 8 + k % 4 * BLOCK;
-        let a: [Reg<u32>; 4] = ldmatrix(tile.at(swizzled(row, column) + k / 4 * SQUARE));
-        // The same rows are operand B: those of each half of A.
-        for (half, products) in products.iter_mut().enumerate() {
-            mma_sync(products, &a, &[a[half], a[half + 2]], &atom);
-        }
-    }
-    let is_odd = (lane / 4 % 2).eq(1);
-    [0, 1].map(|half| is_odd.select(products[half][2 * half + 1], products[half][2 * half]))
 }

@@ -1,7 +1,7 @@
 //! The second kernel of a prefill: the state of a head from chunk to chunk.
 //!
-//! With T and the factors of `chunk_factors` and P of `chunk_scores`, a chunk takes five products. All
-//! are computed transposed, 64 columns of v to a warpgroup: S is then operand A from registers, so is every
+//! With T, P and the factors of `chunk_factors`, a chunk takes five products. All are computed
+//! transposed, 64 columns of v to a warpgroup: S is then operand A from registers, so is every
 //! intermediate, and nothing but the output is written to shared memory.
 //!
 //! ```text
@@ -30,7 +30,6 @@ use super::chunk::{
     BOXES, Columns, FACTORS, Factor, SQUARE, first_chunk, key_tile, key_tile_over_tokens, load_boxes, pair,
     square_tile, swizzled, tiles,
 };
-use super::chunk_scores::Scores;
 use crate::delta_rule::problem::StateElement;
 use crate::delta_rule::problem::{CHUNK, HEAD, Heads};
 use crate::rows::RowElement;
@@ -39,8 +38,6 @@ use crate::rows::RowElement;
 const COLUMNS: u32 = 64;
 /// Chunks that shared memory holds.
 const STAGES: u32 = 3;
-/// Chunks that are loaded ahead of the one whose P is computed.
-const AHEAD: u32 = STAGES - 1;
 /// Elements from token to token of a warp's part of the output in shared memory: 16, and 8 so that
 /// 8 tokens are in different banks.
 const PITCH: u32 = 24;
@@ -63,7 +60,7 @@ impl ChunkRecurrence {
     }
 
     /// `qkv` is (tokens, [`Heads::columns`]). Sequence i has the tokens from `sequence_starts[i]` to
-    /// `sequence_starts[i + 1]`. `inverses` and `factors` are from
+    /// `sequence_starts[i + 1]`. `inverses`, `scores` and `factors` are from
     /// [`ChunkFactors`](super::chunk_factors::ChunkFactors). `state` is (sequences, value heads, 128
     /// k, 128 v), and `o` (tokens, value heads, 128).
     #[kernel]
@@ -71,6 +68,7 @@ impl ChunkRecurrence {
         &self,
         qkv: &TensorMap,
         inverses: &Global<bf16>,
+        scores: &Global<bf16>,
         factors: &Global<f32>,
         sequence_starts: &Global<u32>,
         state: &mut Global<S>,
@@ -83,15 +81,12 @@ impl ChunkRecurrence {
         let (k_memory, q_memory, v_memory) = (allocate(BOXES), allocate(BOXES), allocate(consumers));
         let (inverse_memory, score_memory) = (allocate(1), allocate(1));
         let factor_memory = dynamic_shared_aligned::<f32>(STAGES * FACTORS, 16);
-        let read_memory = dynamic_shared_aligned::<f32>(STAGES * CHUNK, 16);
 
-        // A warp arrives at `scored` when its rows of the stage's P are stored, and at `empty` when it has
-        // read the stage.
-        let (full, scored, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES), Mbarriers::new(STAGES));
+        // A warp arrives at `empty` when it has read the stage.
+        let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
         if thread_idx().x == 0 {
             for stage in 0..STAGES {
                 full.at(stage).init(1);
-                scored.at(stage).init(4);
                 empty.at(stage).init(consumers * 4);
             }
             fence_mbarrier_init();
@@ -109,43 +104,30 @@ impl ChunkRecurrence {
 
         if producer.is_mine() {
             producer.begin();
-            let (thread, leads) = (producer.thread(), producer.leads());
-            let scores = Scores::new(
-                (k_memory, q_memory, factor_memory),
-                (score_memory, read_memory),
-                (thread, STAGES),
-            );
-            let at = Columns::of(self.heads, head_index);
-            let load = |chunk: Reg<u32>| {
-                let (stage, parity) = (chunk % STAGES, chunk / STAGES % 2);
-                let (token, barrier) = (start + chunk * CHUNK, full.at(stage));
-                let unit = (first_chunk(start, sequence) + chunk) * self.heads.values + head_index;
-                let unit = unit.convert::<u64>();
-                empty.at(stage).wait_parity(parity ^ 1);
-                barrier.arrive_and_expect((2 * BOXES + consumers + 1) * SQUARE * 2 + FACTORS * 4);
-                let of = |memory: Shared<bf16>, boxes: u32| memory.at(stage * (boxes * SQUARE));
-                load_boxes(qkv, (at.k, token), BOXES, of(k_memory, BOXES), barrier);
-                load_boxes(qkv, (at.q, token), BOXES, of(q_memory, BOXES), barrier);
-                load_boxes(qkv, (at.v + first_column, token), consumers, of(v_memory, consumers), barrier);
-                bulk::load(inverses.at(unit * u64::from(SQUARE)), SQUARE, of(inverse_memory, 1), barrier);
-                let from = factors.at(unit * u64::from(FACTORS));
-                bulk::load(from, FACTORS, factor_memory.at(stage * FACTORS), barrier);
-            };
-            if leads {
-                for chunk in constant(0u32)..chunks.min(AHEAD) {
-                    load(chunk);
-                }
-            }
-            for chunk in 0..chunks {
-                let stage = chunk % STAGES;
-                full.at(stage).wait_parity(chunk / STAGES % 2);
-                scores.compute(stage);
-                if thread % 32 == 0 {
-                    scored.at(stage).arrive();
-                }
-                // The consumers release this stage when they begin with this chunk.
-                if leads & (chunk + AHEAD).lt(chunks) {
-                    load(chunk + AHEAD);
+            if producer.leads() {
+                let at = Columns::of(self.heads, head_index);
+                for chunk in 0..chunks {
+                    let (stage, parity) = (chunk % STAGES, chunk / STAGES % 2);
+                    let (token, barrier) = (start + chunk * CHUNK, full.at(stage));
+                    let unit = (first_chunk(start, sequence) + chunk) * self.heads.values + head_index;
+                    let unit = unit.convert::<u64>();
+                    empty.at(stage).wait_parity(parity ^ 1);
+                    barrier.arrive_and_expect((2 * BOXES + consumers + 2) * SQUARE * 2 + FACTORS * 4);
+                    let of = |memory: Shared<bf16>, boxes: u32| memory.at(stage * (boxes * SQUARE));
+                    load_boxes(qkv, (at.k, token), BOXES, of(k_memory, BOXES), barrier);
+                    load_boxes(qkv, (at.q, token), BOXES, of(q_memory, BOXES), barrier);
+                    load_boxes(
+                        qkv,
+                        (at.v + first_column, token),
+                        consumers,
+                        of(v_memory, consumers),
+                        barrier,
+                    );
+                    let square = unit * u64::from(SQUARE);
+                    bulk::load(inverses.at(square), SQUARE, of(inverse_memory, 1), barrier);
+                    bulk::load(scores.at(square), SQUARE, of(score_memory, 1), barrier);
+                    let from = factors.at(unit * u64::from(FACTORS));
+                    bulk::load(from, FACTORS, factor_memory.at(stage * FACTORS), barrier);
                 }
             }
         } else {
@@ -153,8 +135,7 @@ impl ChunkRecurrence {
             let (thread, row) = (consumer.thread(), self.heads.values * HEAD);
             let (warp, lane) = (thread / 32, thread % 32);
             let (memory, consumer) = ((k_memory, q_memory, v_memory), (consumer, consumers));
-            let squares = (inverse_memory, score_memory);
-            let mut head = HeadState::new(memory, squares, (factor_memory, read_memory, scored), consumer);
+            let mut head = HeadState::new(memory, (inverse_memory, score_memory, factor_memory), consumer);
             let output = Output::of_warp(consumers * 4, warp, lane, row);
             let o = o
                 .at(start.convert::<u64>() * u64::from(row))
@@ -175,20 +156,19 @@ impl ChunkRecurrence {
             if chunks > 0 {
                 let length_of = |chunk: Reg<u32>| (end - start - chunk * CHUNK).min(CHUNK);
                 let o_of = |chunk: Reg<u32>| o.at(chunk.convert::<u64>() * u64::from(CHUNK * row));
-                let stage_of = |chunk: Reg<u32>| (chunk % STAGES, chunk / STAGES % 2);
                 let first = constant(0u32);
                 round(&mut head.s_rounded, &head.s);
                 full.at(0).wait_parity(0);
-                let mut keep = head.replace(stage_of(first), length_of(first), None);
+                let mut keep = head.replace(first, length_of(first), None);
                 for chunk in 1..chunks {
-                    let (stage, parity) = stage_of(chunk);
-                    head.advance(stage_of(chunk - 1), &keep);
+                    let (stage, parity) = (chunk % STAGES, chunk / STAGES % 2);
+                    head.advance((chunk - 1) % STAGES, &keep);
                     full.at(stage).wait_parity(parity);
                     let (o, before) = (o_of(chunk - 1), empty.at((chunk - 1) % STAGES));
-                    keep = head.replace((stage, parity), length_of(chunk), Some((before, output, o)));
+                    keep = head.replace(stage, length_of(chunk), Some((before, output, o)));
                 }
                 let last = chunks - 1;
-                head.advance(stage_of(last), &keep);
+                head.advance(last % STAGES, &keep);
                 wait_multiplications(0);
                 output.stage(&Output::round(&head.read));
                 output.store(&output.load(), o_of(last), length_of(last));
@@ -199,12 +179,11 @@ impl ChunkRecurrence {
         }
     }
 
-    /// The producer, which computes P too, and the consumers. One consumer may use 256 registers per
-    /// thread without `setmaxnreg`.
+    /// The producer and the consumers. One consumer may use 256 registers per thread without `setmaxnreg`.
     fn role_sizes(&self) -> [RoleSize; 2] {
         match self.consumers {
             1 => [warpgroups(1), warpgroups(1)],
-            consumers => [warpgroups(1).registers(104), warpgroups(consumers).registers(200)],
+            consumers => [warpgroups(1).registers(40), warpgroups(consumers).registers(232)],
         }
     }
 }
@@ -221,9 +200,6 @@ struct HeadState {
     k_over_tokens: MatrixOperand,
     memory: (Shared<bf16>, Shared<bf16>),
     factors: Shared<f32>,
-    /// What the queries read of the state, by stage, and when it and P are stored.
-    reads: Shared<f32>,
-    scored: Mbarriers,
     thread: Reg<u32>,
     warpgroup: Reg<u32>,
     consumers: u32,
@@ -242,8 +218,7 @@ struct HeadState {
 impl HeadState {
     fn new(
         (k, q, v): (Shared<bf16>, Shared<bf16>, Shared<bf16>),
-        (inverse, score): (Shared<bf16>, Shared<bf16>),
-        (factors, reads, scored): (Shared<f32>, Shared<f32>, Mbarriers),
+        (inverse, score, factors): (Shared<bf16>, Shared<bf16>, Shared<f32>),
         (consumer, consumers): (Role, u32),
     ) -> Self {
         let over_v = TiledMma::warpgroups("SM90_64x64x16_F32BF16BF16_RS", consumers);
@@ -258,8 +233,6 @@ impl HeadState {
             k_over_tokens: update.b_operand(&tiles(k, key_tile_over_tokens(), STAGES)),
             memory: (k, v),
             factors,
-            reads,
-            scored,
             warpgroup: consumer.warpgroup(),
             thread,
             consumers,
@@ -280,14 +253,12 @@ impl HeadState {
     /// before the store, whose accesses to shared memory would delay it.
     fn replace(
         &mut self,
-        (stage, parity): (Reg<u32>, Reg<u32>),
+        stage: Reg<u32>,
         length: Reg<u32>,
         before: Option<(Mbarrier, Output, Global<bf16>)>,
     ) -> [Reg<f32>; TOKENS] {
         let (b, lane) = ((All, All, stage), self.thread % 32);
         if length < CHUNK {
-            // P is computed of the same keys.
-            self.scored.at(stage).wait_parity(parity);
             self.clear_rows(stage, length);
         }
         multiply(&self.over_v, &mut self.delta, &self.s_rounded, &self.k.slice(b), Accumulate::No);
@@ -329,8 +300,10 @@ impl HeadState {
     }
 
     /// The state after the chunk in `stage`, and its output: this product may be in flight.
-    fn advance(&mut self, (stage, parity): (Reg<u32>, Reg<u32>), keep: &[Reg<f32>; TOKENS]) {
+    fn advance(&mut self, stage: Reg<u32>, keep: &[Reg<f32>; TOKENS]) {
         let b = (All, All, stage);
+        let factors = TokenFactors::of(self.factors.at(stage * FACTORS), self.thread % 32);
+        let read = factors.load(Factor::Read);
         for i in (0..self.delta.len()).step_by(2) {
             let kept = [i, i + 1].map(|i| self.delta.get(i) * keep[token(i)]);
             self.delta_kept.set_word(i, pair(kept[0], kept[1]));
@@ -338,8 +311,6 @@ impl HeadState {
         let k = self.k_over_tokens.slice(b);
         multiply(&self.update, &mut self.s, &self.delta_kept, &k, Accumulate::Yes);
         round(&mut self.delta_rounded, &self.delta);
-        self.scored.at(stage).wait_parity(parity);
-        let read = of_tokens(self.reads.at(stage * CHUNK + self.thread % 4 * 2));
         for i in 0..self.read.len() {
             self.read.set(i, self.read.get(i) * read[token(i)]);
         }
@@ -401,20 +372,15 @@ impl TokenFactors {
 
     #[track_caller]
     fn load(&self, factor: Factor) -> [Reg<f32>; TOKENS] {
-        of_tokens(self.own.at(factor.start()))
+        let mut pairs =
+            (0..CHUNK).step_by(8).flat_map(|block| self.own.at(factor.start() + block).load_vector::<2>());
+        [(); TOKENS].map(|()| pairs.next().expect("a pair for every 8 tokens"))
     }
 
     #[track_caller]
     fn decay(&self) -> Reg<f32> {
         self.chunk.at(Factor::Decay.start()).load()
     }
-}
-
-/// The numbers of a thread's 16 tokens, from its first one.
-#[track_caller]
-fn of_tokens(own: Shared<f32>) -> [Reg<f32>; TOKENS] {
-    let mut pairs = (0..CHUNK).step_by(8).flat_map(|block| own.at(block).load_vector::<2>());
-    [(); TOKENS].map(|()| pairs.next().expect("a pair for every 8 tokens"))
 }
 
 /// Element `i` of an accumulator among words of two.

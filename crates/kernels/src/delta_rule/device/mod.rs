@@ -3,7 +3,6 @@
 pub mod chunk;
 pub mod chunk_factors;
 pub mod chunk_recurrence;
-mod chunk_scores;
 pub mod decode;
 mod gates;
 mod triangular_inverse;

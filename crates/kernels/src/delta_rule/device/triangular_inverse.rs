@@ -19,7 +19,7 @@
 use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
 
-use super::chunk::{ATOM, BLOCK, pair, swizzled, zeros};
+use super::chunk::{ATOM, pair, swizzled, zeros};
 use crate::delta_rule::problem::CHUNK;
 use crate::rows::RowElement;
 use crate::vector;
@@ -27,6 +27,8 @@ use crate::vector;
 /// f32 elements from row to row of A in shared memory: rows are aligned to 16 bytes, and the
 /// elements of an operand B (4 pairs of rows, 8 columns) are in different banks.
 pub(super) const PITCH: u32 = CHUNK + 4;
+/// The extent of a block: of m and k of an MMA.
+pub(super) const BLOCK: u32 = 16;
 /// Columns of an MMA.
 const COLUMNS: u32 = 8;
 /// Words of a row of Z in bf16.

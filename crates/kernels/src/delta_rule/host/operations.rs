@@ -67,6 +67,7 @@ pub enum InitialState {
 #[derive(Default)]
 struct ChunkScratch {
     inverses: Scratch<bf16>,
+    scores: Scratch<bf16>,
     factors: Scratch<f32>,
 }
 
@@ -189,20 +190,21 @@ impl Operations {
         self.with_scratch(stream, |scratch: &mut ChunkScratch| {
             let units = chunks as usize * heads.values as usize;
             let inverses = scratch.inverses.at_least(self.device(), units * SQUARE as usize)?;
+            let scores = scratch.scores.at_least(self.device(), units * SQUARE as usize)?;
             let factors = scratch.factors.at_least(self.device(), units * FACTORS as usize)?;
             let extents = [tokens.into(), heads.columns().into()];
             let chunk_factors = ChunkFactors { heads };
             let kernel = self.kernel(chunk_factors, ChunkFactors::run)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
             let gates = (a, b, a_log, dt_bias);
-            let to = (&mut *inverses, &mut *factors);
+            let to = (&mut *inverses, &mut *scores, &mut *factors);
             let grid = self.grid("the gated delta rule", chunk_factors.ctas(chunks))?;
             let arguments =
-                (&map, gates.0, gates.1, gates.2, gates.3, sequence_starts, to.0, to.1, sequences);
+                (&map, gates.0, gates.1, gates.2, gates.3, sequence_starts, to.0, to.1, to.2, sequences);
             let first = kernel.launch(stream, kernel.shape(grid).overlapping(), arguments)?;
             let kernel = self.kernel(recurrence, ChunkRecurrence::run::<S>)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
-            let arguments = (&map, &*inverses, &*factors, sequence_starts, states, o);
+            let arguments = (&map, &*inverses, &*scores, &*factors, sequence_starts, states, o);
             let grid = (heads.values * recurrence.splits(), sequences);
             let second = kernel.launch(stream, kernel.shape(grid).overlapping(), arguments)?;
             Ok(both(first, second))
