@@ -24,7 +24,6 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::DeviceProperties;
-use warpwright_harness::OptionValue;
 
 use super::gates::GateInputs;
 use crate::delta_rule::problem::{EPSILON, HEAD, Heads};
@@ -53,38 +52,6 @@ pub struct Decode {
     /// Bytes of shared memory of a CTA that lets the next launch begin at once, so that an SM has room
     /// for its CTAs alone; 0 where it begins after this one's loads.
     pub room: u32,
-    /// Which accesses to the states L2 need not keep.
-    pub streaming: StreamingStates,
-}
-
-/// Accesses to states with `.cs`: data that is likely accessed once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
-pub enum StreamingStates {
-    /// None.
-    #[default]
-    Neither,
-    /// Stores.
-    Stores,
-    /// Loads and stores.
-    Both,
-}
-
-impl StreamingStates {
-    #[track_caller]
-    fn access(is_streaming: bool) -> Access {
-        let access = Access::new();
-        if is_streaming { access.cached(CacheOperator::Streaming) } else { access }
-    }
-
-    #[track_caller]
-    fn loads(self) -> Access {
-        Self::access(self == Self::Both)
-    }
-
-    #[track_caller]
-    fn stores(self) -> Access {
-        Self::access(self != Self::Neither)
-    }
 }
 
 /// Threads that an SM has registers for, 80 of them each.
@@ -97,14 +64,16 @@ impl Decode {
     pub fn new(heads: Heads, sequences: u32, device: &DeviceProperties) -> Self {
         let dependent_launch = device.capability.compute_capability >= (9, 0);
         let (prefetch, settled_states) = (false, false);
-        let (room, streaming) = (0, StreamingStates::Neither);
         let decode =
-            Self { heads, columns: 64, rows: 8, dependent_launch, prefetch, settled_states, room, streaming };
+            Self { heads, columns: 64, rows: 8, dependent_launch, prefetch, settled_states, room: 0 };
         if decode.ctas(sequences) >= 2 * u64::from(device.sm_count) {
             return decode;
         }
         // Smaller CTAs, to occupy every SM.
-        Self { columns: 32, rows: 16, prefetch: dependent_launch, ..decode }
+        let few = Self { columns: 32, rows: 16, prefetch: dependent_launch, ..decode };
+        let is_one_of_an_sm = dependent_launch && few.ctas(sequences) <= u64::from(device.sm_count);
+        let room = if is_one_of_an_sm { device.capability.shared_bytes_per_sm / 3 } else { 0 };
+        Self { room, ..few }
     }
 
     /// Refuses shapes that no CTA has.
@@ -167,8 +136,7 @@ impl Decode {
         let (q, k) = (token.at(key_head * HEAD + row), token.at((key_head + self.heads.keys) * HEAD + row));
         let v = token.at((head + 2 * self.heads.keys) * HEAD + column);
         let load_state = || -> Vec<Vec<Reg<u32>>> {
-            let row =
-                |i: u32| vector::load_lanes(state.at(i * HEAD).cast::<u32>(), 4, self.streaming.loads());
+            let row = |i: u32| vector::load_lanes(state.at(i * HEAD).cast::<u32>(), 4, Access::new());
             (0..self.rows).map(row).collect()
         };
         if self.room > 0 {
@@ -238,7 +206,7 @@ impl Decode {
                 s.iter().zip(&delta).map(|(s, delta)| key.mul_add(*delta, decay * *s)).collect();
             let words: Vec<Reg<u32>> =
                 after.chunks(4 / S::BYTES as usize).map(|values| S::narrow(values)).collect();
-            vector::store_lanes(state.at(i as u32 * HEAD).cast::<u32>(), &words, self.streaming.stores());
+            vector::store_lanes(state.at(i as u32 * HEAD).cast::<u32>(), &words, Access::new());
         }
         if thread < along_v {
             let read: Vec<Reg<f32>> = delta

@@ -5,7 +5,7 @@ use warpwright::prelude::bf16;
 use warpwright::runtime::{Buffer, Storable};
 use warpwright_harness::{HostNumber, Options, Prepared, Result, Setup, Values, Work, Workload, data_types};
 
-use super::super::device::decode::{Decode, StreamingStates};
+use super::super::device::decode::Decode;
 use super::super::problem::{HEAD, Heads, StateElement};
 use super::layer::{Layer, Tolerance, verify};
 use super::operations::InitialState;
@@ -62,10 +62,6 @@ pub(crate) struct DeltaRuleDecodeWorkload {
     /// Take the states for complete, and load them before the predecessor ends: with `bench --unchecked`,
     /// whose launches have buffers of their own in turn.
     settled_states: bool,
-    /// Let the next launch begin at once, of which an SM has room for one CTA.
-    room_for_next: bool,
-    /// Accesses to states that L2 need not keep.
-    streaming: StreamingStates,
 }
 
 /// Inputs and results of a decode, and how often it was launched on them: each launch continues
@@ -89,12 +85,6 @@ impl DeltaRuleDecodeWorkload {
             columns: self.cta_columns.unwrap_or(decode.columns),
             rows: self.thread_rows.unwrap_or(decode.rows),
             settled_states: self.settled_states,
-            streaming: self.streaming,
-            room: if self.room_for_next {
-                setup.device().properties().capability.shared_bytes_per_sm / 3
-            } else {
-                0
-            },
             ..decode
         };
         let length = sequences as usize * heads.state();
