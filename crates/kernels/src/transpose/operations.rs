@@ -19,7 +19,7 @@ impl Method {
     /// The fastest for an (m, n) matrix of `T`.
     pub fn fastest<T: Storable>((m, n): (u32, u32)) -> Self {
         if BlockTranspose::fits::<T>(m, n) {
-            Self::Blocks(BlockTranspose::FASTEST)
+            Self::Blocks(BlockTranspose::fastest::<T>(m, n))
         } else {
             Self::Tile(TileTranspose)
         }
