@@ -63,7 +63,6 @@ const CASES: &[&str] = &[
     "weight-only-gemv --inputs 2304 --outputs 70 --batch 3 --warps 2 --cluster 2 --output f32",
     "weight-only-gemv --format int8 --inputs 2560 --outputs 17 --warps 2 --cluster 4 --parts 2 --batch 8",
     "weight-only-gemv --format e4m3 --inputs 1408 --outputs 2200 --warps 1 --cluster 3 --fresh-weights",
-    "weight-only-gemv --outputs 70 --inputs 1024 --warps 2 --ahead true",
     "weight-only-gemv --batch 0",
     "weight-only-gemv --outputs 0",
 ];

@@ -11,6 +11,8 @@ use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::overlap::{self, overlaps};
 use crate::rows::RowElement;
 
+/// Elements from which a vector is long: many warps share a row where few tiles fill the SMs.
+const LONG: u32 = 12_288;
 /// CTAs along y of a grid at most.
 const MAX_ROUNDS: usize = (1 << 16) - 1;
 
@@ -32,8 +34,6 @@ pub(crate) struct GemvTuning {
     /// CTAs of an SM.
     #[option(min = 1, max = 3, search = [1, 2, 3])]
     pub(super) ctas: Option<u32>,
-    /// Leave an SM room for as many CTAs of the next launch.
-    pub(super) ahead: bool,
 }
 
 impl GemvTuning {
@@ -43,13 +43,15 @@ impl GemvTuning {
     /// H200, in a graph (12,288 x 4,096 and 4,096 x 14,336, of 2 and 3 CTAs an SM): three CTAs of int4 with
     /// two stages take 7.8 us, two with three 10.9; of e4m3 12.9 and 16.9. With fewer tiles than CTAs that
     /// fit, an SM gets three and another one: 14.3 us, where two fit 12.4. Eight vectors of 4,096: a
-    /// cluster of two CTAs takes 12.1 us, one CTA an SM 13.4.
+    /// cluster of two CTAs takes 12.1 us, one CTA an SM 13.4; of 14,336, a cluster of eight 20.5, of four
+    /// 26.9. One vector of 14,336 in int4: one CTA of 16 warps takes 10.8 us, two of 8 11.7; in e4m3, two of
+    /// 14 warps 16.5, of 8 17.7.
     fn apply(self, gemv: Gemv, (tiles, sm_count): (u32, u32), capability: &Capability) -> Gemv {
         let with = |choice: Choice| {
             // As many CTAs, and parts, as have k-blocks.
             let divided = |blocks: u32, by: u32| blocks.div_ceil(blocks.div_ceil(by.min(blocks)));
             let cluster = self.cluster.unwrap_or(choice.cluster).min(capability.ctas_per_cluster);
-            let ctas = self.ctas.unwrap_or(choice.ctas) * if self.ahead { 2 } else { 1 };
+            let ctas = self.ctas.unwrap_or(choice.ctas);
             let room = capability.shared_bytes_per_sm / (ctas + 1) - capability.shared_bytes_reserved + 16;
             let (stages, cluster) = (self.stages.unwrap_or(choice.stages), divided(gemv.blocks(), cluster));
             let gemv = Gemv { stages, ctas, cluster, room, ..gemv };
@@ -62,13 +64,16 @@ impl GemvTuning {
         let mut choices = vec![of_sm(2, 3, 1)];
         if tiles >= 3 * sm_count {
             choices.insert(0, of_sm(3, if is_int4 { 2 } else { 3 }, 1));
+        } else if gemv.batch == 1 && gemv.k >= LONG {
+            let of_two = Choice { warps: 14, stages: 3, ctas: 2, cluster: 1, parts: 1 };
+            choices.insert(0, if is_int4 { whole(16, 3, 1) } else { of_two });
         }
         if is_int4 {
             choices.push(of_sm(2, 3, 2));
         }
         choices.extend([whole(16, 4, 1), whole(16, 3, 1), whole(8, 3, 1)]);
         if is_int4 && capability.ctas_per_cluster > 1 {
-            choices.push(of_sm(2, 2, 4));
+            choices.push(of_sm(3, 2, 8));
         }
         let warps = if capability.shared_bytes_per_cta_opt_in >= 160 << 10 { 16 } else { 8 };
         choices.extend((2..=gemv.blocks()).map(|parts| whole(warps, 3, parts)));
@@ -217,8 +222,7 @@ impl Operations {
         let ctas_per_sm = (capability.shared_bytes_per_sm / (bytes + capability.shared_bytes_reserved))
             .min(gemv.ctas)
             .max(1);
-        let of_launch = if tuning.ahead { ctas_per_sm.div_ceil(2) } else { ctas_per_sm };
-        let resident = sm_count * of_launch / gemv.cluster;
+        let resident = sm_count * ctas_per_sm / gemv.cluster;
         let least = if gemv.divides_k() { tiles.div_ceil(TILES_OF_PARTS) } else { 1 };
         let ctas = tiles.min(resident.max(least)) * gemv.cluster;
         let inputs = (weights.weights, scales, zero_points.unwrap_or(weights.weights), x, n, batch);
