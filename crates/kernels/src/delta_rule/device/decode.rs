@@ -20,7 +20,8 @@
 //!
 //! The norms of q and k are factors of these sums. A kernel is then a load, a reduction and a store.
 //! With one sequence of 32 heads, 128 CTAs have 16 KiB of state each: a load in flight for the
-//! whole of it on every SM. L2 fetches it while the previous kernel ends. With many sequences, an SM has 96 KiB of state in flight.
+//! whole of it on every SM. L2 fetches it while the previous kernel ends, whose SMs have room for one
+//! CTA of this launch each. With many sequences, an SM has 96 KiB of state in flight.
 
 use warpwright::prelude::*;
 use warpwright::runtime::DeviceProperties;
