@@ -2,16 +2,22 @@
 //!
 //! ```text
 //! warpgroup 0, block n            warpgroup 1, block n
-//!     start Sᵀ n+1, dV n, dQ n        start dPᵀ n+1, dK n, dQ n
+//!     start dV n
+//!     P n to shared memory    ->      dS n from P n, to shared memory of both CTAs
+//!     start Sᵀ n+1                    start dK n, dPᵀ n+1
+//!     add dQ n-1                      add dQ n-1
 //!     P n+1
-//!     add dQ n                        add dQ n
-//!     P n+1 to shared memory     ->   dS n+1 from P n+1, to shared memory of both CTAs
+//!     start dQ n                      start dQ n
 //! ```
 //!
 //! P and dS are operand A of dV and dK where they are, in registers; P passes through the tile that
-//! dS takes. The exponentials take the time of dV and of the other warpgroup's products, dS that of
-//! the next Sᵀ and dV. Nothing is in flight at the end of a step: ptxas serializes `wgmma` that are
-//! in flight across the edge of a loop.
+//! dS takes. dV and dK come before the next scores, so that the stages of Q and dO are free early: the
+//! loads of block n+2 take the time of the other products. The additions to dQ of a block take the
+//! time of the next block's products.
+//!
+//! Nothing is in flight at the end of a step: ptxas serializes `wgmma` that are in flight across the
+//! edge of a loop. P n+1 comes before the wait for the other CTA's dS: ptxas moves exponentials past
+//! waits for products, and not past that loop.
 
 use warpwright::prelude::*;
 

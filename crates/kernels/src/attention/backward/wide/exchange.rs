@@ -56,6 +56,9 @@ impl<T: AttentionElement> Exchange<T> {
 
     /// Frees both tiles: the warpgroup, of which one thread makes the call, has read them. Warpgroup 0
     /// waits for its own CTA's tile itself.
+    ///
+    /// It has written nothing for the other CTA: CTA scope suffices. A release at cluster scope is
+    /// `MEMBAR.ALL.GPU`, which waits for the additions to dQ.
     pub(super) fn release(&self, waits_itself: bool) {
         if !waits_itself {
             self.free.arrive();
