@@ -1,7 +1,7 @@
 //! `bench`: times the engine's steps, without a server.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -29,9 +29,9 @@ pub struct Bench {
     /// Tokens of prompts that are timed alone, each with the token that follows it; 0 times none.
     #[arg(long, value_delimiter = ',', default_value = "8192")]
     prefill: Vec<u32>,
-    /// Load as `serve` does: compile the kernels of all steps, and make the graphs of all decodes.
-    #[arg(long)]
-    warm_up: bool,
+    /// Load as `serve` does: compile the kernels of all steps for so many seconds, and make graphs of decodes.
+    #[arg(long, default_value_t = 0)]
+    warm_up_seconds: u64,
     /// Print what each operation of a decode launches, moves and computes, and run nothing. The times are
     /// those of its bytes or its FLOPs at the GPU's roof: once, and in all layers.
     #[arg(long)]
@@ -61,10 +61,8 @@ impl Bench {
             return Ok(());
         }
         let begin = Instant::now();
-        let mut engine = match self.warm_up {
-            true => self.model.warm_engine(&checkpoint, self.limits())?,
-            false => self.model.engine(&checkpoint, self.limits())?,
-        };
+        let time = Duration::from_secs(self.warm_up_seconds);
+        let mut engine = self.model.warm_engine(&checkpoint, self.limits(), time)?;
         let seconds = begin.elapsed().as_secs_f64();
         self.print(&format!("loaded in {seconds:.1} s"), json!({ "load_seconds": seconds }));
         for tokens in &self.prefill {

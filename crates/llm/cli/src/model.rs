@@ -1,6 +1,7 @@
 //! The model of a verb, its texts, and a sequence that runs alone.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -95,14 +96,19 @@ impl Model {
         Ok(Engine::load_parallel(checkpoint, &self.devices()?, self.dtype, limits)?)
     }
 
-    /// Loads the weights, and makes all that steps need: kernels, graphs and memory. The emulator compiles nothing,
-    /// and is not warmed up.
-    pub(crate) fn warm_engine(&self, checkpoint: &Checkpoint, limits: Limits) -> anyhow::Result<Engine> {
+    /// Loads the weights, and makes all that steps need, as far as kernels are compiled after that time. The emulator
+    /// compiles nothing, and is not warmed up.
+    pub(crate) fn warm_engine(
+        &self,
+        checkpoint: &Checkpoint,
+        limits: Limits,
+        time: Duration,
+    ) -> anyhow::Result<Engine> {
         let devices = self.devices()?;
-        if devices.iter().any(|device| device.properties().is_emulated) {
+        if time.is_zero() || devices.iter().any(|device| device.properties().is_emulated) {
             return self.engine(checkpoint, limits);
         }
-        Ok(Engine::load_warm(checkpoint, &devices, self.dtype, limits)?)
+        Ok(Engine::load_warm(checkpoint, &devices, self.dtype, limits, time)?)
     }
 
     fn devices(&self) -> anyhow::Result<Vec<Device>> {

@@ -45,9 +45,9 @@ pub struct Serve {
     /// Compute each prompt from its first token.
     #[arg(long)]
     no_prefix_cache: bool,
-    /// Compile kernels when the first requests need them, not before the socket opens.
-    #[arg(long)]
-    no_warm_up: bool,
+    /// Seconds in which kernels are compiled before the socket opens; the rest are compiled while requests run.
+    #[arg(long, default_value_t = 5)]
+    warm_up_seconds: u64,
     /// Answers that run or wait at most; more are refused.
     #[arg(long, default_value_t = 1024)]
     requests: usize,
@@ -84,10 +84,8 @@ impl Serve {
         let mut texts = self.model.texts(&name, &checkpoint)?;
         let limits = self.model.limits(self.sequences, self.cache_tokens, self.snapshots);
         let begin = Instant::now();
-        let engine = match self.no_warm_up {
-            true => self.model.engine(&checkpoint, limits)?,
-            false => self.model.warm_engine(&checkpoint, limits)?,
-        };
+        let engine =
+            self.model.warm_engine(&checkpoint, limits, Duration::from_secs(self.warm_up_seconds))?;
         eprintln!("loaded {name} in {:.1} s", begin.elapsed().as_secs_f64());
         texts.stops.extend_from_slice(engine.ends());
         let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;

@@ -1,5 +1,7 @@
 //! An engine that is warm computes what a cold one computes, and compiles nothing in its steps.
 
+use std::time::Duration;
+
 use warpwright::runtime::Device;
 use warpwright_llm_engine::{DataType, Engine, Limits};
 use warpwright_llm_step::{Chunk, Tokens};
@@ -10,8 +12,12 @@ use crate::fixtures::{LIMITS, chunk, engine_with, expected, folder, generate, gr
 const FEW: Limits = Limits { tokens: 24, sequences: 2, ..LIMITS };
 
 fn warm(model: &str, ranks: u32, limits: Limits) -> Engine {
+    warm_within(model, ranks, limits, Duration::from_secs(600))
+}
+
+fn warm_within(model: &str, ranks: u32, limits: Limits, time: Duration) -> Engine {
     let devices = Device::peers("emu:h200", ranks).expect("emulators");
-    Engine::load_warm(&random(&folder(model)), &devices, DataType::F32, limits).expect("a model")
+    Engine::load_warm(&random(&folder(model)), &devices, DataType::F32, limits, time).expect("a model")
 }
 
 #[test]
@@ -22,6 +28,18 @@ fn a_warm_engine_has_the_tokens_of_transformers() {
         let (sampled, _) = generate(&mut engine, &expected.prompt, 16, 6);
         let tokens: Vec<u32> = sampled.iter().map(|(token, _)| *token).collect();
         assert_eq!(tokens, expected.tokens[..6], "{model} on {ranks} devices with {drafts} drafts");
+    }
+}
+
+/// Steps run beside the thread that goes on, and after its end.
+#[test]
+fn an_engine_that_had_no_time_to_be_warm_has_them_too() {
+    for time in [Duration::ZERO, Duration::from_millis(20)] {
+        let mut engine = warm_within("qwen3_5", 1, LIMITS, time);
+        let expected = &expected("qwen3_5")[0];
+        let (sampled, _) = generate(&mut engine, &expected.prompt, 16, 6);
+        let tokens: Vec<u32> = sampled.iter().map(|(token, _)| *token).collect();
+        assert_eq!(tokens, expected.tokens[..6], "{time:?}");
     }
 }
 

@@ -79,6 +79,9 @@ pub struct Load {
     json: bool,
 }
 
+/// A load is measured when all kernels are compiled.
+const WARM_UP: Duration = Duration::from_secs(600);
+
 impl Load {
     /// Runs the verb.
     pub(crate) fn run(self) -> anyhow::Result<()> {
@@ -91,7 +94,7 @@ impl Load {
         let cache_tokens = Some(self.cache_tokens.unwrap_or(enough));
         let limits = self.model.limits(self.concurrent, cache_tokens, 0);
         let begin = Instant::now();
-        let engine = self.model.warm_engine(&checkpoint, limits)?;
+        let engine = self.model.warm_engine(&checkpoint, limits, WARM_UP)?;
         eprintln!("loaded {} in {:.1} s", self.model.name(), begin.elapsed().as_secs_f64());
         // Random prompts share no prefix.
         let options = self.model.scheduling(false);

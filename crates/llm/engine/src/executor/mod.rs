@@ -15,9 +15,7 @@ mod tensor_parallel;
 mod warm_up;
 
 use std::collections::VecDeque;
-use std::panic::resume_unwind;
-use std::sync::atomic::AtomicUsize;
-use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -29,7 +27,7 @@ use warpwright_kernels::operations::Operations;
 use warpwright_llm_step::{Capacity, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
 
 use crate::config::Config;
-use crate::error::{EngineError, Result};
+use crate::error::Result;
 use crate::kernels::slots::copy_slot;
 use crate::kernels::tokens::{SlotTokens, resolve};
 use crate::layers::decoder::{Cache, Decoder};
@@ -48,7 +46,7 @@ use logits::Drawings;
 pub use options::{DataType, Limits, StateType};
 pub use plan::{DecodePlan, OperationCost};
 use tensor_parallel::TensorParallel;
-use warm_up::Rehearsal;
+use warm_up::{Rehearsal, Rehearsals};
 
 /// A model on a device, ready for steps.
 pub struct Engine {
@@ -72,7 +70,8 @@ impl Engine {
     }
 
     /// The same, ready to be as fast in the first steps as later: while weights are loaded, other threads compile the
-    /// kernels of all steps, and then graphs are made of all steps of answers.
+    /// kernels of all steps, and then graphs are made of all steps of answers. Kernels that are not compiled after
+    /// `time` are compiled later, on another thread or when a step needs them.
     ///
     /// # Errors
     /// As [`load_parallel`](Self::load_parallel); or a kernel of a step cannot be compiled.
@@ -81,8 +80,9 @@ impl Engine {
         devices: &[Device],
         data_type: DataType,
         limits: Limits,
+        time: Duration,
     ) -> Result<Self> {
-        let mut engine = Self::load_on(checkpoint, devices, (data_type, limits), true)?;
+        let mut engine = Self::load_on(checkpoint, devices, (data_type, limits), Some(time))?;
         engine.executor.warm_up()?;
         Ok(engine)
     }
@@ -98,7 +98,7 @@ impl Engine {
         data_type: DataType,
         limits: Limits,
     ) -> Result<Self> {
-        Self::load_on(checkpoint, devices, (data_type, limits), false)
+        Self::load_on(checkpoint, devices, (data_type, limits), None)
     }
 
     /// Loads a checkpoint, and rehearses all steps meanwhile if that is wanted.
@@ -106,14 +106,14 @@ impl Engine {
         checkpoint: &Checkpoint,
         devices: &[Device],
         (data_type, limits): (DataType, Limits),
-        is_rehearsed: bool,
+        rehearsed_for: Option<Duration>,
     ) -> Result<Self> {
         let mut config = Config::read(&checkpoint.config)?;
         if limits.drafts > 0 {
             config = config.with_mtp()?;
         }
         let load = |device: &Device, communicator| {
-            load(checkpoint, &config, (device, communicator), (data_type, limits), is_rehearsed)
+            load(checkpoint, &config, (device, communicator), (data_type, limits), rehearsed_for)
         };
         let executor = match devices {
             [device] => load(device, None)?,
@@ -170,13 +170,13 @@ fn load(
     config: &Config,
     on: (&Device, Option<Communicator>),
     (data_type, limits): (DataType, Limits),
-    is_rehearsed: bool,
+    rehearsed_for: Option<Duration>,
 ) -> Result<Box<dyn Drafting>> {
     let from = (checkpoint, format_of(data_type));
     Ok(match data_type {
-        DataType::F32 => Box::new(ModelExecutor::<f32>::load(from, config, on, limits, is_rehearsed)?),
+        DataType::F32 => Box::new(ModelExecutor::<f32>::load(from, config, on, limits, rehearsed_for)?),
         DataType::Bf16 | DataType::Fp8 | DataType::Int4 => {
-            Box::new(ModelExecutor::<bf16>::load(from, config, on, limits, is_rehearsed)?)
+            Box::new(ModelExecutor::<bf16>::load(from, config, on, limits, rehearsed_for)?)
         }
     })
 }
@@ -205,6 +205,8 @@ struct ModelExecutor<T> {
     verifications: FxHashMap<Shape, Verification>,
     rounds: FxHashMap<Shape, Rounds>,
     pending: VecDeque<Pending>,
+    /// Threads that compile kernels of steps.
+    rehearsals: Option<Rehearsals>,
 }
 
 /// The weights, and the memory that a pass works on.
@@ -253,7 +255,7 @@ impl<T: Number> ModelExecutor<T> {
         config: &Config,
         (device, communicator): (&Device, Option<Communicator>),
         limits: Limits,
-        is_rehearsed: bool,
+        rehearsed_for: Option<Duration>,
     ) -> Result<Self> {
         let rank = |all: &Communicator| Sharding::new(config, all.rank() as usize, all.ranks() as usize);
         let sharding = communicator.as_ref().map(rank);
@@ -272,17 +274,10 @@ impl<T: Number> ModelExecutor<T> {
             communicator: communicator.as_ref(),
             limits,
         };
-        let next = AtomicUsize::new(0);
-        let decoder = thread::scope(|scope| {
-            let rehearsals = if is_rehearsed { rehearsal.start::<T>(scope, &next) } else { vec![] };
-            let mut loader = Loader::loading(checkpoint, device, format).sharded(sharding.clone());
-            let decoder = build::<T>(config, &mut loader)?;
-            let join =
-                |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-            rehearsals.into_iter().try_for_each(join)?;
-            Ok::<_, EngineError>(decoder)
-        })?;
-        Self::new(decoder, config, (operations, communicator), limits)
+        let rehearsals = rehearsed_for.map(|time| rehearsal.start::<T>(time)).transpose()?;
+        let mut loader = Loader::loading(checkpoint, device, format).sharded(sharding);
+        let decoder = build::<T>(config, &mut loader)?;
+        Ok(Self { rehearsals, ..Self::new(decoder, config, (operations, communicator), limits)? })
     }
 
     fn new(
@@ -328,6 +323,7 @@ impl<T: Number> ModelExecutor<T> {
             verifications: FxHashMap::default(),
             rounds: FxHashMap::default(),
             pending: VecDeque::new(),
+            rehearsals: None,
         })
     }
 
