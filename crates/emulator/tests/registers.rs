@@ -62,6 +62,21 @@ fn a_warpgroup_asks_as_one() {
     assert!(fault.message.contains("more than the 64"), "{fault}");
 }
 
+/// As CUTLASS's attention for sm_100a does: roles that are warps of one warpgroup.
+#[test]
+fn warps_of_blackwell_ask_for_themselves() {
+    let uneven = "and.b32 %r2, %t, 32; setp.ne.u32 %q2, %r2, 0; @%q2 bra odd; setmaxnreg.dec.sync.aligned.u32 32; bra end;
+         odd: setmaxnreg.dec.sync.aligned.u32 24;";
+    // 168 registers of 12 warps: the even ones of the first warpgroup leave 136, the odd ones 144.
+    let (rest, too_many) = ("setmaxnreg.inc.sync.aligned.u32 232;", "setmaxnreg.inc.sync.aligned.u32 240;");
+    let with = |count| {
+        roles(".maxntid 384, 1, 1 .minnctapersm 1", uneven, count, count).replace("sm_90a", "sm_100a")
+    };
+    assert_eq!(run(&with(rest), three_warpgroups(), &[words(vec![0; 384])]).words(0), [1; 384]);
+    let fault = try_run(&with(too_many), three_warpgroups(), &[words(vec![0; 384])]).err().unwrap();
+    assert_eq!(fault.kind, FaultKind::Deadlock);
+}
+
 #[test]
 fn counts_are_multiples_of_eight_in_range() {
     let mut device = crate::common::device("h200");

@@ -474,6 +474,10 @@ impl Conflict {
                 "nothing orders the initialization of the mbarrier at {} and its use",
                 self.location()
             );
+            if self.earlier.cta != self.later.cta {
+                "no barrier.cluster and no mbarrier orders the two CTAs, and an arrival that is `.relaxed` orders only what a fence precedes"
+                    .clone_into(&mut missing);
+            }
             missing.push_str(": this thread may use the mbarrier before it is initialized");
             help = "initialize it in one thread, then execute a barrier (in a cluster: `fence_mbarrier_init()`, then `cluster_sync()`) before any other thread uses it".to_owned();
         }

@@ -171,6 +171,21 @@ fn ctas_of_a_cluster_meet_before_they_share() {
     clean(&body(&[WRITE, "fence.acq_rel.cluster;", relaxed, read, barrier]), pair);
 }
 
+/// As in CUTLASS's GEMM by pairs of CTAs, where the fence comes before the last initialization.
+#[test]
+fn a_peer_uses_an_mbarrier_after_its_initialization() {
+    let pair = Grid { ctas: 2, threads: 32, cluster: 2 };
+    let barrier = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;";
+    let relaxed = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;";
+    let fence = "fence.mbarrier_init.release.cluster;";
+    let arrive = "mov.u32 %r2, %cluster_ctarank; xor.b32 %r2, %r2, 1; mapa.shared::cluster.u32 %r3, %r8, %r2;
+        @%p1 mbarrier.arrive.shared::cluster.b64 _, [%r3];";
+    let late = body(&[fence, INIT, relaxed, arrive, barrier]);
+    let finding = found(&late, pair, Race, ["mbarrier.arrive", "mbarrier.init"]);
+    assert!(finding.notes[0].contains("only what a fence precedes"), "{finding}");
+    clean(&body(&[INIT, fence, relaxed, arrive, barrier]), pair);
+}
+
 #[test]
 fn a_cta_stays_while_its_peers_use_its_memory() {
     let pair = Grid { ctas: 2, threads: 32, cluster: 2 };

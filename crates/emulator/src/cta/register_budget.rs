@@ -3,6 +3,10 @@
 //! A CTA starts with the registers of its kernel for every thread. A warp that lowers its limit
 //! returns the difference to the CTA's pool, and a warp that raises it waits until the pool has
 //! enough.
+//!
+//! PTX has all four warps of a warpgroup request the same number. From sm_100a on, each warp may
+//! request its own: roles of CUTLASS's attention are warps of one warpgroup, of which some keep 32
+//! registers and one 24.
 
 use warpwright_arch::limits::SETMAXNREG_STEP;
 use warpwright_events::{FaultKind, LANES};
@@ -22,6 +26,8 @@ pub(crate) struct RegisterBudget {
     /// Registers per thread at the start; `None` if the kernel's directives do not determine them:
     /// `setmaxnreg` is ignored then.
     initial: Option<u32>,
+    /// Whether the warps of a warpgroup must request the same.
+    by_warpgroup: bool,
     /// Registers per thread, by warp.
     held: Vec<u32>,
     /// Registers of the CTA that no warp holds.
@@ -51,6 +57,7 @@ impl RegisterBudget {
         let initial = initial(&launch.kernel.bounds, launch.arch.capability.registers_per_sm);
         Self {
             initial,
+            by_warpgroup: launch.arch.capability.compute_capability < (10, 0),
             held: vec![initial.unwrap_or(0); warps],
             free: 0,
             asked: vec![(Vec::new(), [0; WARPS]); warps.div_ceil(WARPS)],
@@ -79,7 +86,8 @@ impl RegisterBudget {
     pub(crate) fn ask(&mut self, warp: u32, count: u32, raises: bool) -> Result<bool, Box<Failure>> {
         let (group, member) = (warp as usize / WARPS, warp as usize % WARPS);
         let (asked, progress) = &mut self.asked[group];
-        if let Some(&other) = asked.get(progress[member])
+        if self.by_warpgroup
+            && let Some(&other) = asked.get(progress[member])
             && other != count
         {
             return Err(Failure::new(
@@ -158,6 +166,7 @@ mod tests {
     fn budget(warps: usize, initial: u32) -> RegisterBudget {
         RegisterBudget {
             initial: Some(initial),
+            by_warpgroup: true,
             held: vec![initial; warps],
             free: 0,
             asked: vec![(Vec::new(), [0; WARPS]); warps.div_ceil(WARPS)],
