@@ -7,10 +7,12 @@ mod decode;
 mod drafting;
 mod drafts;
 mod drawing;
+mod load;
 mod logits;
 mod mixed;
 mod options;
 mod plan;
+mod rehearsals;
 mod tensor_parallel;
 mod warm_up;
 
@@ -32,10 +34,8 @@ use crate::kernels::slots::copy_slot;
 use crate::kernels::tokens::{SlotTokens, resolve};
 use crate::layers::decoder::{Cache, Decoder};
 use crate::layers::{Batch, Cost, Memory, Pass, Shape, Verified};
-use crate::models::build;
 use crate::number::Number;
-use crate::sharding::Sharding;
-use crate::weights::{Checkpoint, Format, Loader};
+use crate::weights::{Checkpoint, Format};
 
 use batches::Batches;
 use decode::Decode;
@@ -45,8 +45,8 @@ use drawing::{Drawn, FreeResults};
 use logits::Drawings;
 pub use options::{DataType, Limits, StateType};
 pub use plan::{DecodePlan, OperationCost};
+use rehearsals::Rehearsals;
 use tensor_parallel::TensorParallel;
-use warm_up::{Rehearsal, Rehearsals};
 
 /// A model on a device, ready for steps.
 pub struct Engine {
@@ -250,36 +250,6 @@ impl Pending {
 }
 
 impl<T: Number> ModelExecutor<T> {
-    fn load(
-        (checkpoint, format): (&Checkpoint, Option<Format>),
-        config: &Config,
-        (device, communicator): (&Device, Option<Communicator>),
-        limits: Limits,
-        rehearsed_for: Option<Duration>,
-    ) -> Result<Self> {
-        let rank = |all: &Communicator| Sharding::new(config, all.rank() as usize, all.ranks() as usize);
-        let sharding = communicator.as_ref().map(rank);
-        let config = &sharding.as_ref().map_or(Ok(config.clone()), Sharding::of_rank)?;
-        let mut check = Loader::checking(checkpoint, format)?.sharded(sharding.clone());
-        build::<T>(config, &mut check)?;
-        let bytes = check.finish()?;
-        device.check_memory(bytes)?;
-        let operations = Operations::new(device);
-        let rehearsal = Rehearsal {
-            checkpoint,
-            format,
-            config,
-            sharding: sharding.as_ref(),
-            operations: &operations,
-            communicator: communicator.as_ref(),
-            limits,
-        };
-        let rehearsals = rehearsed_for.map(|time| rehearsal.start::<T>(time)).transpose()?;
-        let mut loader = Loader::loading(checkpoint, device, format).sharded(sharding);
-        let decoder = build::<T>(config, &mut loader)?;
-        Ok(Self { rehearsals, ..Self::new(decoder, config, (operations, communicator), limits)? })
-    }
-
     fn new(
         decoder: Decoder<T>,
         config: &Config,
