@@ -12,7 +12,7 @@ use crate::overlap::{self, overlaps};
 use crate::rows::RowElement;
 
 /// Elements from which a vector is long: many warps share a row where few tiles fill the SMs.
-const LONG: u32 = 12_288;
+const LONG: u32 = 14_336;
 /// CTAs along y of a grid at most.
 const MAX_ROUNDS: usize = (1 << 16) - 1;
 
@@ -44,8 +44,8 @@ impl GemvTuning {
     /// two stages take 7.8 us, two with three 10.9; of e4m3 12.9 and 16.9. With fewer tiles than CTAs that
     /// fit, an SM gets three and another one: 14.3 us, where two fit 12.4. Eight vectors of 4,096: a
     /// cluster of two CTAs takes 12.1 us, one CTA an SM 13.4; of 14,336, a cluster of eight 20.5, of four
-    /// 26.9. One vector of 14,336 in int4: one CTA of 16 warps takes 10.8 us, two of 8 11.7; in e4m3, two of
-    /// 14 warps 16.5, of 8 17.7.
+    /// 26.9. One vector of 14,336 in int4: one CTA of 16 warps takes 10.8 us, two of 8 11.7; in e4m3, one of
+    /// 14 warps 16.5, two of 8 17.7. Of 12,288, each takes as long.
     fn apply(self, gemv: Gemv, (tiles, sm_count): (u32, u32), capability: &Capability) -> Gemv {
         let with = |choice: Choice| {
             // As many CTAs, and parts, as have k-blocks.
@@ -65,8 +65,7 @@ impl GemvTuning {
         if tiles >= 3 * sm_count {
             choices.insert(0, of_sm(3, if is_int4 { 2 } else { 3 }, 1));
         } else if gemv.batch == 1 && gemv.k >= LONG {
-            let of_two = Choice { warps: 14, stages: 3, ctas: 2, cluster: 1, parts: 1 };
-            choices.insert(0, if is_int4 { whole(16, 3, 1) } else { of_two });
+            choices.insert(0, whole(if is_int4 { 16 } else { 14 }, 3, 1));
         }
         if is_int4 {
             choices.push(of_sm(2, 3, 2));
