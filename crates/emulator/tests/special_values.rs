@@ -3,7 +3,9 @@
 //! exact arithmetic.
 
 use crate::common::{Argument, kernel, run, shape, words};
-use crate::tensor_memory::{SCHEDULES, blackwell, launch, of_group, ran, registers, with_columns};
+use crate::tensor_memory::{
+    SCHEDULES, blackwell, launch, of_group, ran, registers, store_accumulators, with_columns,
+};
 
 /// A format of floats, or of integers without an exponent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -336,19 +338,7 @@ impl Multiply {
                 )
             })
             .collect();
-        let move_out: String = (0..COLUMNS / 8)
-            .map(|eight| {
-                let stores: String = (0..8)
-                    .map(|word| format!("st.global.u32 [%p1+{}], %r{};\n", 32 * eight + 4 * word, 20 + word))
-                    .collect();
-                format!(
-                    "add.u32 %r1, %r101, {}; tcgen05.ld.sync.aligned.32x32b.x8.b32 {}, [%r1];
-                    tcgen05.wait::ld.sync.aligned; {stores}",
-                    8 * eight,
-                    registers(20, 8)
-                )
-            })
-            .collect();
+        let move_out = store_accumulators(COLUMNS);
         let matrix =
             |start: usize, extent: usize| 1u64 << 46 | 8 << 32 | (extent as u64) << 16 | (start as u64 / 16);
         let body = format!(

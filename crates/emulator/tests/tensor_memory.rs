@@ -54,6 +54,22 @@ pub(crate) fn ran(text: &str, shape: Shape, arguments: &[crate::common::Argument
     try_run(text, shape, arguments).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
 }
 
+/// Stores the 32-bit columns from `%r101` on in the rows of a thread at `[%p1]`, eight at a time.
+pub(crate) fn store_accumulators(columns: usize) -> String {
+    let store = |eight| {
+        let stores: String = (0..8)
+            .map(|word| format!("st.global.u32 [%p1+{}], %r{};\n", 32 * eight + 4 * word, 20 + word))
+            .collect();
+        format!(
+            "add.u32 %r1, %r101, {}; tcgen05.ld.sync.aligned.32x32b.x8.b32 {}, [%r1];
+            tcgen05.wait::ld.sync.aligned; {stores}",
+            8 * eight,
+            registers(20, 8)
+        )
+    };
+    (0..columns / 8).map(store).collect()
+}
+
 pub(crate) fn registers(first: u32, count: u32) -> String {
     let names: Vec<String> = (first..first + count).map(|register| format!("%r{register}")).collect();
     format!("{{{}}}", names.join(", "))
@@ -451,23 +467,7 @@ impl Case {
                 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r103], %h0;"
             }
         };
-        let keep: String = (0..columns / 8)
-            .map(|eight| {
-                let stores: String = (0..8)
-                    .map(|register| {
-                        let offset = 4 * (8 * eight + register);
-                        format!("st.global.u32 [%p1+{offset}], %r{};\n", 20 + register)
-                    })
-                    .collect();
-                format!(
-                    "add.u32 %r1, %r101, {};
-                    tcgen05.ld.sync.aligned.32x32b.x8.b32 {}, [%r1]; tcgen05.wait::ld.sync.aligned;
-                    {stores}",
-                    8 * eight,
-                    registers(20, 8)
-                )
-            })
-            .collect();
+        let keep = store_accumulators(columns);
         // Rows of A go through registers into tensor memory.
         let spread: String = if self.left_in_cells {
             (0..4)
@@ -887,19 +887,7 @@ impl Scaled {
                 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r103], %h0;"
             }
         };
-        let keep: String = (0..columns / 8)
-            .map(|eight| {
-                let stores: String = (0..8)
-                    .map(|word| format!("st.global.u32 [%p1+{}], %r{};\n", 32 * eight + 4 * word, 20 + word))
-                    .collect();
-                format!(
-                    "add.u32 %r1, %r101, {}; tcgen05.ld.sync.aligned.32x32b.x8.b32 {}, [%r1];
-                    tcgen05.wait::ld.sync.aligned; {stores}",
-                    8 * eight,
-                    registers(20, 8)
-                )
-            })
-            .collect();
+        let keep = store_accumulators(columns);
         let body = format!(
             ".shared .align 1024 .b8 image[{size}];
             mov.u32 %r5, %cluster_ctarank; mad.lo.u32 %r6, %r5, 128, %t;

@@ -5,7 +5,7 @@
 use crate::common::{Argument, kernel, try_run, words};
 use crate::tensor_memory::{
     SCHEDULES, blackwell, clear_columns, e2m1, e3m2, e4m3, e5m2, element, float_bits, launch, of_group, ran,
-    registers, single, with_columns,
+    registers, single, store_accumulators, with_columns,
 };
 use warpwright_emulator::{FaultKind, Schedule};
 
@@ -303,19 +303,7 @@ impl Case {
                 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r103], %h0;"
             }
         };
-        let keep: String = (0..columns / 8)
-            .map(|eight| {
-                let stores: String = (0..8)
-                    .map(|word| format!("st.global.u32 [%p1+{}], %r{};\n", 32 * eight + 4 * word, 20 + word))
-                    .collect();
-                format!(
-                    "add.u32 %r1, %r101, {}; tcgen05.ld.sync.aligned.32x32b.x8.b32 {}, [%r1];
-                    tcgen05.wait::ld.sync.aligned; {stores}",
-                    8 * eight,
-                    registers(20, 8)
-                )
-            })
-            .collect();
+        let keep = store_accumulators(columns);
         let modifiers = match (self.stationary, self.sparse) {
             (true, true) => ".ws.sp",
             (true, false) => ".ws",
