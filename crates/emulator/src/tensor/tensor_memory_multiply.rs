@@ -10,12 +10,13 @@ use warpwright_events::{TileOperand, TilePart, Unit};
 
 use crate::decode::description::tensor;
 
+use super::aligned_sum::{self, BLOCK, COLUMNS};
 use super::block_scaled::{Elements, Scaling};
 use super::column_mask::ColumnMask;
 use super::descriptor::{Major, MatrixDescriptor, PIECE};
 use super::sparse::Granularity;
-use super::warpgroup::{self, WARPS, WarpgroupMultiply};
-use super::warpgroup_operands::{LeftOperand, Matrix, Operands, Outside, Rows};
+use super::warpgroup::{self, WARPS, WarpgroupMultiply, half_bits};
+use super::warpgroup_operands::{LeftOperand, Matrix, Operands, Outside, Rows, half_value};
 use super::{Column, LANES, Shape};
 
 pub(crate) use warpwright_arch::tcgen05::Kind;
@@ -415,59 +416,108 @@ impl TensorMemoryMultiply {
         PIECE * element.bits() / self.run.stored_bits(element) as u32
     }
 
-    /// Multiplies the prepared run of A by B. `get` and `set` access the bits of D by row of the
-    /// run and column.
+    /// Multiplies the prepared run of A by B.
     #[inline(always)]
-    pub(crate) fn multiply(&self, operands: &Operands, accumulates: bool, d: &mut impl Accumulator) {
-        let mut registers = vec![[0; LANES]; self.run.accumulator_registers()];
+    pub(crate) fn multiply(&self, operands: &Operands, accumulates: bool, cells: &mut impl Accumulator) {
         for warp in 0..WARPS {
-            let places = |register: usize, lane: usize| self.places(warp, register, lane);
-            if accumulates {
-                for (register, column) in registers.iter_mut().enumerate() {
-                    for (lane, bits) in column.iter_mut().enumerate() {
-                        let (row, first, second) = places(register, lane);
-                        *bits = d.get(row, first);
-                        if let Some(second) = second {
-                            *bits = *bits & 0xffff | d.get(row, second) << 16;
-                        }
-                    }
+            let first = warp * ROWS;
+            match self.run.d {
+                DataType::S32 => {
+                    let mut registers = self.registers(first, accumulates, cells);
+                    self.run.multiply(operands, warp, accumulates, &mut Staged(&mut registers));
+                    store(&registers, first, cells);
                 }
-            }
-            self.run.multiply(operands, warp, accumulates, &mut Staged(&mut registers));
-            for (register, column) in registers.iter().enumerate() {
-                for (lane, &bits) in column.iter().enumerate() {
-                    let (row, first, second) = places(register, lane);
-                    match second {
-                        None => d.set(row, first, bits),
-                        Some(second) => {
-                            d.set(row, first, bits & 0xffff);
-                            d.set(row, second, bits >> 16);
-                        }
-                    }
+                DataType::F16 => {
+                    let mut rows = RowsOfWarp::<_, true> { cells: &mut *cells, first, accumulates };
+                    self.run.accumulate(operands, warp, &mut rows);
+                }
+                _ => {
+                    let mut rows = RowsOfWarp::<_, false> { cells: &mut *cells, first, accumulates };
+                    self.run.accumulate(operands, warp, &mut rows);
                 }
             }
         }
     }
 
-    /// The row and the columns of D, one of 32 bits or two of 16, that a lane of a warp has in a
-    /// register of a `wgmma` (PTX ISA, "Register fragments" of wgmma).
+    /// The rows of a warp as the registers of a `wgmma`.
+    fn registers(&self, first: usize, accumulates: bool, cells: &impl Accumulator) -> Vec<Column> {
+        let mut registers = vec![[0; LANES]; self.run.accumulator_registers()];
+        if accumulates {
+            for (eight, row) in (0..self.columns / 8).flat_map(|eight| (0..ROWS).map(move |row| (eight, row)))
+            {
+                for (column, bits) in cells.get(first + row, eight).into_iter().enumerate() {
+                    let (register, lane) = place_in_registers(row, column);
+                    registers[4 * eight + register][lane] = bits;
+                }
+            }
+        }
+        registers
+    }
+}
+
+/// Stores the registers of a warp in its rows.
+fn store(registers: &[Column], first: usize, cells: &mut impl Accumulator) {
+    for (eight, registers) in registers.chunks_exact(4).enumerate() {
+        for row in 0..ROWS {
+            let bits = std::array::from_fn(|column| {
+                let (register, lane) = place_in_registers(row, column);
+                registers[register][lane]
+            });
+            cells.set(first + row, eight, bits);
+        }
+    }
+}
+
+/// The register, of the four of eight columns, and the lane that hold 32 bits of a row of a warp (PTX ISA,
+/// "Register fragments" of wgmma).
+fn place_in_registers(row: usize, column: usize) -> (usize, usize) {
+    (row / 8 * 2 + column % 2, row % 8 * 4 + column / 2)
+}
+
+/// The rows of a warp: from one block of even columns and one of odd columns to rows of cells.
+struct RowsOfWarp<'a, A, const HALVES: bool> {
+    cells: &'a mut A,
+    first: usize,
+    accumulates: bool,
+}
+
+impl<A: Accumulator, const HALVES: bool> aligned_sum::Accumulator for RowsOfWarp<'_, A, HALVES> {
     #[inline(always)]
-    fn places(&self, warp: usize, register: usize, lane: usize) -> (usize, usize, Option<usize>) {
-        let pair = lane % 4 * 2;
-        let row = |half: usize| warp * ROWS + lane / 4 + 8 * half;
-        if self.run.d == DataType::F16 {
-            let column = register / 2 * 8 + pair;
-            (row(register % 2), column, Some(column + 1))
-        } else {
-            (row(register / 2 % 2), register / 4 * 8 + pair + register % 2, None)
+    fn get(&self, eight: usize) -> [[f32; BLOCK]; 2] {
+        let mut blocks = [[0.0; BLOCK]; 2];
+        if self.accumulates {
+            for row in 0..ROWS {
+                let bits = self.cells.get(self.first + row, eight);
+                let value = |bits: u32| if HALVES { half_value(bits & 0xffff) } else { f32::from_bits(bits) };
+                for pair in 0..COLUMNS {
+                    blocks[0][COLUMNS * row + pair] = value(bits[2 * pair]);
+                    blocks[1][COLUMNS * row + pair] = value(bits[2 * pair + 1]);
+                }
+            }
+        }
+        blocks
+    }
+
+    #[inline(always)]
+    fn set(&mut self, eight: usize, blocks: &[[f32; BLOCK]; 2]) {
+        for row in 0..ROWS {
+            // A loop, as a function of an array is not compiled for wide vectors.
+            let mut bits = [0; 8];
+            for (column, bits) in bits.iter_mut().enumerate() {
+                let value = blocks[column % 2][COLUMNS * row + column / 2];
+                *bits = if HALVES { half_bits(value) } else { value.to_bits() };
+            }
+            self.cells.set(self.first + row, eight, bits);
         }
     }
 }
 
 /// A run of rows of D. Each element has a cell, of which 16-bit ones use the lower half.
 pub(crate) trait Accumulator {
-    fn get(&self, row: usize, column: usize) -> u32;
-    fn set(&mut self, row: usize, column: usize, bits: u32);
+    /// The `eight`-th eight columns of a row.
+    fn get(&self, row: usize, eight: usize) -> [u32; 8];
+    /// Sets the `eight`-th eight columns of a row.
+    fn set(&mut self, row: usize, eight: usize, bits: [u32; 8]);
 }
 
 /// An accumulator as the registers of a warp.
@@ -544,25 +594,13 @@ mod tests {
         }
     }
 
-    /// Every element of a run is in exactly one register element.
+    /// Every element of eight columns is in exactly one register element.
     #[test]
     fn registers_hold_every_element_once() {
-        for accumulator in [0, 1] {
-            let bits = descriptor(64, 40) & !(3 << 4) & !(7 << 7) & !(7 << 10) | accumulator << 4;
-            let multiply = TensorMemoryMultiply::new(form(Kind::F16, 1), bits).unwrap();
-            let mut found = Vec::new();
-            for warp in 0..WARPS {
-                for register in 0..multiply.run.accumulator_registers() {
-                    for lane in 0..LANES {
-                        let (row, first, second) = multiply.places(warp, register, lane);
-                        found.push((row, first));
-                        found.extend(second.map(|second| (row, second)));
-                    }
-                }
-            }
-            found.sort_unstable();
-            let all: Vec<_> = (0..RUN).flat_map(|row| (0..40).map(move |column| (row, column))).collect();
-            assert_eq!(found, all);
-        }
+        let all = (0..ROWS).flat_map(|row| (0..8).map(move |column| place_in_registers(row, column)));
+        let mut places: Vec<_> = all.collect();
+        places.sort_unstable();
+        let expected = (0..4).flat_map(|register| (0..LANES).map(move |lane| (register, lane)));
+        assert_eq!(places, expected.collect::<Vec<_>>());
     }
 }

@@ -151,6 +151,13 @@ impl WarpgroupMultiply {
         }
     }
 
+    /// Adds the products of the rows of one warp to floats.
+    #[inline(always)]
+    pub(crate) fn accumulate(&self, operands: &Operands, warp: usize, accumulator: &mut impl Accumulator) {
+        let floats = &operands.floats;
+        self.sum().accumulate(&floats.left[warp], &floats.right, self.shape.n, accumulator);
+    }
+
     /// How products are added: all steps of the depth at once. Of 8-bit floats 13 bits are kept
     /// below the largest exponent, and as many of an f32 result, on Hopper (measured on H200). On
     /// Blackwell 25 bits are (arXiv 2511.10909); here 24, since 32 products are added in 32 bits.
@@ -300,7 +307,7 @@ impl<R: Registers> Accumulator for Halves<'_, R> {
 /// The bits of a number that is an f16: scaled by 2^-112 its exponent field is that of f16, also
 /// for subnormals.
 #[inline(always)]
-fn half_bits(value: f32) -> u32 {
+pub(super) fn half_bits(value: f32) -> u32 {
     let bits = value.to_bits();
     let scaled = f32::from_bits(bits & 0x7fff_ffff) * f32::from_bits((127 - 112) << 23);
     let special = if bits & 0x007f_ffff == 0 { 0x7c00 } else { 0x7fff };

@@ -77,4 +77,20 @@ impl TensorMemory {
     pub(crate) fn set(&mut self, row: u32, column: u32, value: u32) {
         self.cells[(row * TENSOR_COLUMNS + column) as usize] = value;
     }
+
+    /// The values of eight checked cells of a row.
+    #[inline(always)]
+    pub(crate) fn get_eight(&self, Cell { row, column }: Cell) -> [u32; 8] {
+        let first = (row * TENSOR_COLUMNS + column) as usize;
+        let mut values = [0; 8];
+        values.copy_from_slice(&self.cells[first..first + 8]);
+        values
+    }
+
+    /// Writes eight checked cells of a row.
+    #[inline(always)]
+    pub(crate) fn set_eight(&mut self, Cell { row, column }: Cell, values: [u32; 8]) {
+        let first = (row * TENSOR_COLUMNS + column) as usize;
+        self.cells[first..first + 8].copy_from_slice(&values);
+    }
 }

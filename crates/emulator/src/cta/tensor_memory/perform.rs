@@ -213,7 +213,7 @@ impl Multiply {
                     (0..RUN).flat_map(|row| (0..multiply.columns).map(move |column| (row, column)))
                 {
                     let quarter = cells.cell(row, column).row / 32;
-                    let d = if self.accumulates { cells.get(row, column) } else { 0 };
+                    let d = if self.accumulates { cells.get_one(row, column) } else { 0 };
                     let all_row = run * RUN + row;
                     let of = |first: Cell, index: usize| {
                         let Cell { row, column } = scale_cell(first, quarter, index as u32);
@@ -226,7 +226,7 @@ impl Multiply {
                     let a = &a[column * banks / multiply.columns];
                     let d =
                         multiply_add((a, all_row), (&b, column), scaling.block, scales, f32::from_bits(d));
-                    cells.set(row, column, d.to_bits());
+                    cells.set_one(row, column, d.to_bits());
                 }
             }
         }
@@ -329,25 +329,63 @@ impl Cells<'_> {
     }
 }
 
-impl Accumulator for Cells<'_> {
+impl Cells<'_> {
+    /// The first cell of eight columns, if they are neighbors in tensor memory, too.
     #[inline(always)]
-    fn get(&self, row: usize, column: usize) -> u32 {
-        if !self.has(row) {
-            return 0;
-        }
-        let Cell { row, column } = self.cell(row, column);
-        let bits = self.memory.get(row, column);
+    fn neighbors(&self, row: usize, eight: usize) -> Option<Cell> {
+        let (first, last) = (self.cell(row, 8 * eight), self.cell(row, 8 * eight + 7));
+        (last == Cell { column: first.column + 7, ..first }).then_some(first)
+    }
+
+    /// What is added to, of an element's bits.
+    #[inline(always)]
+    fn divided(&self, bits: u32) -> u32 {
         if self.work.shift == 0 { bits } else { self.work.multiply.divided(bits, self.work.shift) }
     }
 
+    /// Whether a row of tensor memory is written.
     #[inline(always)]
-    fn set(&mut self, row: usize, column: usize, bits: u32) {
-        if !self.has(row) || !self.columns.contains(&column) {
+    fn is_enabled(&self, row: u32) -> bool {
+        self.disabled[row as usize / 32] >> (row % 32) & 1 == 0
+    }
+
+    fn get_one(&self, row: usize, column: usize) -> u32 {
+        let Cell { row, column } = self.cell(row, column);
+        self.divided(self.memory.get(row, column))
+    }
+
+    fn set_one(&mut self, row: usize, column: usize, bits: u32) {
+        let cell = self.cell(row, column);
+        if self.columns.contains(&column) && self.is_enabled(cell.row) {
+            self.memory.set(cell.row, cell.column, bits);
+        }
+    }
+}
+
+impl Accumulator for Cells<'_> {
+    #[inline(always)]
+    fn get(&self, row: usize, eight: usize) -> [u32; 8] {
+        match self.neighbors(row, eight) {
+            _ if !self.has(row) => [0; 8],
+            Some(first) if self.work.shift == 0 => self.memory.get_eight(first),
+            Some(first) => self.memory.get_eight(first).map(|bits| self.divided(bits)),
+            None => std::array::from_fn(|column| self.get_one(row, 8 * eight + column)),
+        }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, row: usize, eight: usize, bits: [u32; 8]) {
+        if !self.has(row) {
             return;
         }
-        let Cell { row, column } = self.cell(row, column);
-        if self.disabled[row as usize / 32] >> (row % 32) & 1 == 0 {
-            self.memory.set(row, column, bits);
+        let columns = 8 * eight..8 * eight + 8;
+        match self.neighbors(row, eight) {
+            Some(first) if self.columns.start <= columns.start && columns.end <= self.columns.end => {
+                if self.is_enabled(first.row) {
+                    self.memory.set_eight(first, bits);
+                }
+            }
+            _ => columns.zip(bits).for_each(|(column, bits)| self.set_one(row, column, bits)),
         }
     }
 }
