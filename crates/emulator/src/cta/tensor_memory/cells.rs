@@ -19,6 +19,9 @@ pub(crate) struct Area {
     pub(crate) columns: u32,
 }
 
+/// Cells from a row to the next one: rows 2 KiB apart would compete for the same sets of the host's cache.
+const PITCH: u32 = TENSOR_COLUMNS + 16;
+
 /// The tensor memory of a CTA. Its cells are allocated with the first columns.
 #[derive(Debug, Default)]
 pub(crate) struct TensorMemory {
@@ -34,10 +37,10 @@ impl TensorMemory {
 
     /// Allocates columns; returns the first one, if enough are free.
     pub(crate) fn allocate(&mut self, columns: u32) -> Option<u32> {
-        self.cells.resize((TENSOR_ROWS * TENSOR_COLUMNS) as usize, POISON);
+        self.cells.resize((TENSOR_ROWS * PITCH) as usize, POISON);
         let first = self.columns.allocate(columns)?;
         for row in 0..TENSOR_ROWS {
-            let start = (row * TENSOR_COLUMNS + first) as usize;
+            let start = (row * PITCH + first) as usize;
             self.cells[start..start + columns as usize].fill(POISON);
         }
         Some(first)
@@ -69,19 +72,19 @@ impl TensorMemory {
     /// The value of a checked cell.
     #[inline(always)]
     pub(crate) fn get(&self, row: u32, column: u32) -> u32 {
-        self.cells[(row * TENSOR_COLUMNS + column) as usize]
+        self.cells[(row * PITCH + column) as usize]
     }
 
     /// Writes a checked cell.
     #[inline(always)]
     pub(crate) fn set(&mut self, row: u32, column: u32, value: u32) {
-        self.cells[(row * TENSOR_COLUMNS + column) as usize] = value;
+        self.cells[(row * PITCH + column) as usize] = value;
     }
 
     /// The values of eight checked cells of a row.
     #[inline(always)]
     pub(crate) fn get_eight(&self, Cell { row, column }: Cell) -> [u32; 8] {
-        let first = (row * TENSOR_COLUMNS + column) as usize;
+        let first = (row * PITCH + column) as usize;
         let mut values = [0; 8];
         values.copy_from_slice(&self.cells[first..first + 8]);
         values
@@ -90,7 +93,7 @@ impl TensorMemory {
     /// Writes eight checked cells of a row.
     #[inline(always)]
     pub(crate) fn set_eight(&mut self, Cell { row, column }: Cell, values: [u32; 8]) {
-        let first = (row * TENSOR_COLUMNS + column) as usize;
+        let first = (row * PITCH + column) as usize;
         self.cells[first..first + 8].copy_from_slice(&values);
     }
 }

@@ -14,7 +14,7 @@ use crate::lanes::{Vectored, in_vectors};
 use crate::launch::failure::Failure;
 use crate::tensor::block_scaled::{Elements, Scaling, multiply_add};
 use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
-use crate::tensor::tensor_memory_multiply::{Accumulator, RUN};
+use crate::tensor::tensor_memory_multiply::{Accumulator, RUN, RowLayout};
 use crate::tensor::warpgroup_operands::{self, LeftOperand, Operands, Outside, words_of};
 
 impl Copy {
@@ -208,7 +208,9 @@ impl Multiply {
             let memory = &mut block.tensor_memory;
             for run in 0..multiply.rows / RUN {
                 let columns = 0..multiply.columns;
-                let mut cells = Cells { work: self, run, columns, disabled: [0; 4], memory: &mut *memory };
+                let layout = multiply.layout();
+                let mut cells =
+                    Cells { work: self, layout, run, columns, disabled: [0; 4], memory: &mut *memory };
                 for (row, column) in
                     (0..RUN).flat_map(|row| (0..multiply.columns).map(move |column| (row, column)))
                 {
@@ -298,7 +300,7 @@ impl Vectored for Run<'_> {
         multiply.multiply(
             operands,
             work.accumulates,
-            &mut Cells { work, run, columns, disabled, memory: tensor_memory },
+            &mut Cells { work, layout: multiply.layout(), run, columns, disabled, memory: tensor_memory },
         );
         Ok(())
     }
@@ -307,6 +309,7 @@ impl Vectored for Run<'_> {
 /// A run of D in tensor memory.
 struct Cells<'a> {
     work: &'a Multiply,
+    layout: RowLayout,
     run: usize,
     /// The columns that are written.
     columns: Range<usize>,
@@ -318,7 +321,7 @@ impl Cells<'_> {
     #[inline(always)]
     fn cell(&self, row: usize, column: usize) -> Cell {
         let (d, multiply) = (self.work.d, &self.work.multiply);
-        let (row, column) = multiply.layout().place(self.run * RUN + row, column, multiply.columns);
+        let (row, column) = self.layout.place(self.run * RUN + row, column, multiply.columns);
         Cell { row: d.row + row as u32, column: d.column + column as u32 }
     }
 
