@@ -55,7 +55,7 @@ pub fn reduce_block<T: Element, M: Monoid<T>>(monoid: &M, state: M::State, threa
 
 /// The sum over each group of `lanes` neighboring lanes, a power of two; every lane has it.
 #[track_caller]
-pub(crate) fn sum_group(value: Reg<f32>, lanes: u32) -> Reg<f32> {
+pub fn sum_group(value: Reg<f32>, lanes: u32) -> Reg<f32> {
     let mut sum = value;
     let mut distance = lanes / 2;
     while distance > 0 {

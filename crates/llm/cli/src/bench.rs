@@ -29,7 +29,8 @@ pub struct Bench {
     /// Tokens of prompts that are timed alone, each with the token that follows it; 0 times none.
     #[arg(long, value_delimiter = ',', default_value = "8192")]
     prefill: Vec<u32>,
-    /// Load as `serve` does: compile the kernels of all steps for so many seconds, and make graphs of decodes.
+    /// Warm up as `serve` does: seconds in which the kernels of all steps are compiled, before graphs of decodes are
+    /// captured. 0 compiles each kernel when a step needs it.
     #[arg(long, default_value_t = 0)]
     warm_up_seconds: u64,
     /// Print what each operation of a decode launches, moves and computes, and run nothing. The times are

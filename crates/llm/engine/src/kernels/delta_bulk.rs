@@ -21,6 +21,7 @@ use warpwright::lang::mbarrier::Mbarrier;
 use warpwright::lang::warp::sync_warp;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
+use warpwright_kernels::collective::sum_group;
 use warpwright_kernels::operations::{Operations, Result};
 use warpwright_kernels::overlap::{self, overlaps};
 use warpwright_kernels::vector;
@@ -143,7 +144,7 @@ impl BulkDeltaStep {
 
         let dot = |x: &[Reg<f32>], y: &[Reg<f32>]| {
             let mine = x.iter().zip(y).fold(constant(0f32), |sum, (x, y)| x.mul_add(*y, sum));
-            sum_of_warp(mine)
+            sum_group(mine, 32)
         };
         let of_key = (dot(&k_of_lane, &k_of_lane) + EPSILON).rsqrt();
         let of_query = (dot(&q_of_lane, &q_of_lane) + EPSILON).rsqrt() * (1.0 / (key_dim as f32).sqrt());
@@ -217,7 +218,7 @@ impl BulkDeltaStep {
                 .map(|(delta, read)| delta.mul_add(overlap, of_old * read))
                 .collect();
             let squares = o.iter().fold(constant(0f32), |sum, o| o.mul_add(*o, sum));
-            let root = (sum_of_warp(squares) * (1.0 / value_dim as f32) + inputs.epsilon).rsqrt();
+            let root = (sum_group(squares, 32) * (1.0 / value_dim as f32) + inputs.epsilon).rsqrt();
             let to = y.at(sequence.mul_wide(value_heads * value_dim)).at(first_of_head);
             for (at, (o, (weight, z))) in o.iter().zip(weights.iter().zip(&z)).enumerate() {
                 to.at(at as u32).store((*o * root * *weight * z.silu()).convert::<T>());
@@ -227,12 +228,6 @@ impl BulkDeltaStep {
             bulk_wait_read(0);
         }
     }
-}
-
-/// The sum over a warp's lanes.
-#[track_caller]
-fn sum_of_warp(value: Reg<f32>) -> Reg<f32> {
-    [16, 8, 4, 2, 1].into_iter().fold(value, |sum, distance| sum + sum.shuffle_xor(distance))
 }
 
 #[cfg(test)]
