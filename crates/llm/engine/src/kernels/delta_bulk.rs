@@ -12,8 +12,10 @@
 //!
 //! The products are those of [`super::delta_step`], whose registers hold the state while the CTAs of a
 //! cluster wait for one another. Here copies of one CTA of an SM are in flight while another computes,
-//! and a CTA has all columns that the norm adds up. The value heads of a key head share its q and k:
-//! [`super::conv_step`] convolves before.
+//! and a CTA has all columns that the norm adds up.
+//!
+//! The CTAs of the value heads of a key head are a cluster. They all convolve q and k while their states
+//! arrive; the first stores the columns that the next token needs when all have read those before.
 
 use warpwright::lang::bulk::{self, bulk_commit, bulk_wait_read};
 use warpwright::lang::fence::{fence_mbarrier_init, fence_proxy_async_shared};
@@ -26,8 +28,9 @@ use warpwright_kernels::operations::{Operations, Result};
 use warpwright_kernels::overlap::{self, overlaps};
 use warpwright_kernels::vector;
 
-use super::conv_step::ConvStep;
-use super::delta_rule::{DeltaConv, DeltaGates, EPSILON, GateInputs, SlotDeltaRule};
+use super::delta_rule::{
+    CLUSTER, ConvInputs, DeltaConv, DeltaGates, EPSILON, GateInputs, SlotDeltaRule, convolved,
+};
 use super::sequences::{SequenceInputs, Sequences};
 use super::vectors::load;
 use crate::number::Number;
@@ -40,6 +43,8 @@ pub(crate) struct BulkDeltaStep {
 
 /// Warps of a CTA.
 const WARPS: u32 = 8;
+/// Neighboring channels that a thread convolves.
+const PAIR: u32 = 2;
 
 /// CTAs of an SM: as many as its shared memory holds of 128 x 128 f32, at 80 registers of a thread; in
 /// bf16, as many as 64 registers allow.
@@ -64,48 +69,57 @@ impl BulkDeltaStep {
         let SlotDeltaRule { key_dim, value_dim, .. } = self.rule;
         let dims_fit = [key_dim, value_dim].iter().all(|dim| matches!(dim, 32 | 64 | 128));
         // A lane has whole words of a row.
-        overlaps(operations) && dims_fit && value_dim / 32 * S::BYTES >= 4
+        let rows_fit = value_dim / 32 * S::BYTES >= 4;
+        overlaps(operations) && dims_fit && rows_fit && self.rule.group() <= CLUSTER
     }
 
-    /// y = norm(o) · silu(z) of a token of each sequence. `convolved` is (sequences, columns).
+    /// What a CTA convolves: a query, a key and a value.
+    fn channels(&self) -> u32 {
+        2 * self.rule.key_dim + self.rule.value_dim
+    }
+
+    /// y = norm(o) · silu(z) of a token of each sequence.
     pub(crate) fn launch<T: Number, S: Number>(
         self,
         (operations, stream): (&Operations, &Stream),
         (conv, gates): (DeltaConv<'_, T>, DeltaGates<'_, T>),
         sequences: Sequences<'_>,
         (conv_states, states): (&mut Buffer<T>, &mut Buffer<S>),
-        (convolved, y): (&mut Buffer<f32>, &mut Buffer<T>),
+        y: &mut Buffer<T>,
     ) -> Result<()> {
         let count = sequences.slots.len() as u32;
-        let of_conv = ConvStep { rule: self.rule };
-        let kernel = operations.kernel(of_conv, ConvStep::run::<T>)?;
-        let shape = overlap::shape(kernel.shape((of_conv.ctas::<T>(), count)), true);
-        kernel.launch(stream, shape, (conv.inputs(), sequences.inputs(), conv_states, &mut *convolved))?;
         let kernel = operations.kernel(self, Self::run::<T, S>)?;
         let shape = overlap::shape(kernel.shape((self.rule.value_heads, count)), true);
-        kernel.launch(stream, shape, (&*convolved, gates.inputs(), sequences.inputs(), states, y))?;
+        let (conv, gates) = (conv.inputs(), gates.inputs());
+        kernel.launch(stream, shape, (conv, gates, sequences.inputs(), conv_states, states, y))?;
         Ok(())
     }
 
-    /// `qkv` is (sequences, columns), `states` (slots, value heads, key_dim, value_dim), `y`
+    /// `conv_states` is (slots, width - 1, columns), `states` (slots, value heads, key_dim, value_dim), `y`
     /// (sequences, value heads, value_dim).
     #[kernel]
     pub(super) fn run<T: Number, S: Number>(
         &self,
-        qkv: &Global<f32>,
+        conv: ConvInputs<T>,
         inputs: GateInputs<T>,
         sequences: SequenceInputs,
+        conv_states: &mut Global<T>,
         states: &mut Global<S>,
         y: &mut Global<T>,
     ) {
         launch::threads(32 * WARPS);
         launch::blocks_per_sm(ctas_per_sm::<S>());
-        let SlotDeltaRule { key_heads, value_heads, key_dim, value_dim, .. } = self.rule;
+        let has_cluster = self.rule.group() > 1;
+        if has_cluster {
+            launch::cluster(self.rule.group(), 1, 1);
+        }
+        let SlotDeltaRule { value_heads, key_dim, value_dim, .. } = self.rule;
         let (head, sequence) = (block_idx().x, block_idx().y);
         let (thread, warp, lane) = (thread_idx().x, thread_idx().x / 32, lane_id());
         let (rows, lanes) = (key_dim / WARPS, value_dim / 32);
         let (row, column) = (warp * rows, lane * lanes);
         let (initial, has_zeros) = sequences.initial(sequence);
+        let after = sequences.slot(sequence);
         let of_slot = |slot: Reg<u32>| {
             let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
             states.at(head * u64::from(key_dim * value_dim))
@@ -122,40 +136,57 @@ impl BulkDeltaStep {
                 bulk::load(of_slot(initial), key_dim * value_dim, state, loaded);
             }
         }
+        // Threads without channels have the last ones, which they do not store.
+        let channel = (thread * PAIR).min(self.channels() - PAIR);
+        let is_mine = thread.lt(self.channels() / PAIR);
+        let conv_column = self.column(channel);
+        let window = self.window(self.rule.slot_of_conv(*conv_states, initial).at(conv_column), has_zeros);
+        let filters = self.filters(conv.weights.at(conv_column * self.rule.width));
         let rate = -inputs.a_log[head].exp();
         let bias = inputs.dt_bias[head];
         let weights = vector::load_lanes(inputs.norm.at(column), lanes, Access::new());
         overlap::wait(true);
-        let qkv = qkv.at(sequence.mul_wide(self.rule.columns()));
-        let key_head = head / self.rule.group();
-        let (of_q, of_k) = (qkv.at(key_head * key_dim), qkv.at((key_head + key_heads) * key_dim));
-        let of_warp = |from: Global<f32>| -> Vec<Reg<f32>> {
-            let at = rows.min(4);
-            (0..rows).step_by(at as usize).flat_map(|i| load(from.at(row + i), at)).collect()
-        };
-        let of_lane = |from: Global<f32>| load(from.at(lane * (key_dim / 32)), key_dim / 32);
-        let ([q, k], [q_of_lane, k_of_lane]) = ([of_q, of_k].map(of_warp), [of_q, of_k].map(of_lane));
-        let first_of_head = head * value_dim + column;
-        let v = load(qkv.at(first_of_head + 2 * key_heads * key_dim), lanes);
+        let newest = load_pair(conv.x.at(sequence.mul_wide(conv.stride)).at(conv_column));
         let [b, a] = inputs.gates_of(sequence, head);
+        let first_of_head = head * value_dim + column;
         let z = inputs.z.at(sequence.mul_wide(inputs.z_stride)).at(inputs.z_column + first_of_head);
         let z = load(z, lanes);
         overlap::launch(true);
 
+        // q, k and v.
+        let vectors = shared_array::<f32>(self.channels());
+        let tokens: Vec<_> = window.iter().chain([&newest]).map(|words| widen::<T>(words)).collect();
+        let values = [0, 1].map(|of_pair| {
+            let of_channel: Vec<_> = tokens.iter().map(|token| token[of_pair]).collect();
+            let (newest, window) = of_channel.split_last().expect("a filter has a width");
+            convolved(window, *newest, &filters[of_pair])
+        });
+        if is_mine {
+            vectors.at(channel).store_vector(values);
+        }
+        sync_threads();
+        if has_cluster {
+            cluster_arrive();
+        }
+        let of_lane = |first: u32| {
+            let count = key_dim / 32;
+            vector::load_lanes(vectors.at(lane * count + first), count, Access::new())
+        };
+        let (q, k) = (of_lane(0), of_lane(key_dim));
+        let v = vector::load_lanes(vectors.at(column + 2 * key_dim), lanes, Access::new());
         let dot = |x: &[Reg<f32>], y: &[Reg<f32>]| {
             let mine = x.iter().zip(y).fold(constant(0f32), |sum, (x, y)| x.mul_add(*y, sum));
             sum_group(mine, 32)
         };
-        let of_key = (dot(&k_of_lane, &k_of_lane) + EPSILON).rsqrt();
-        let of_query = (dot(&q_of_lane, &q_of_lane) + EPSILON).rsqrt() * (1.0 / (key_dim as f32).sqrt());
-        let overlap = dot(&q_of_lane, &k_of_lane) * (of_key * of_query);
+        let of_key = (dot(&k, &k) + EPSILON).rsqrt();
+        let of_query = (dot(&q, &q) + EPSILON).rsqrt() * (1.0 / (key_dim as f32).sqrt());
+        let overlap = dot(&q, &k) * (of_key * of_query);
         let decay = (rate * (a + bias).softplus()).exp();
         let beta = b.sigmoid();
 
         let mine = state.at(row * value_dim + column).cast::<u32>();
         let words_of_row = value_dim * S::BYTES / 4;
         let words = lanes * S::BYTES / 4;
-        sync_threads();
         if has_zeros {
             for i in 0..rows {
                 let zeros = vec![constant(0u32); words as usize];
@@ -171,10 +202,15 @@ impl BulkDeltaStep {
 
         let mut recalled = vec![constant(0f32); lanes as usize];
         let mut read = vec![constant(0f32); lanes as usize];
-        for i in 0..rows {
-            for (at, s) in row_of_lane(i).into_iter().enumerate() {
-                recalled[at] = k[i as usize].mul_add(s, recalled[at]);
-                read[at] = q[i as usize].mul_add(s, read[at]);
+        // A warp's elements of q or k, of 4 rows.
+        let of_rows = |first: u32| vectors.at(row + first).load_vector::<4>();
+        for first in (0..rows).step_by(4) {
+            let (q, k) = (of_rows(first), of_rows(first + key_dim));
+            for (i, (q, k)) in (first..).zip(q.into_iter().zip(k)) {
+                for (at, s) in row_of_lane(i).into_iter().enumerate() {
+                    recalled[at] = k.mul_add(s, recalled[at]);
+                    read[at] = q.mul_add(s, read[at]);
+                }
             }
         }
         let sums = shared_array::<f32>(2 * WARPS * value_dim);
@@ -195,18 +231,21 @@ impl BulkDeltaStep {
         let of_recall = decay * of_key;
         let delta: Vec<Reg<f32>> =
             v.iter().zip(total(0)).map(|(v, recalled)| beta * (*v - of_recall * recalled)).collect();
-        for i in 0..rows {
-            let key = k[i as usize] * of_key;
-            let after: Vec<Reg<f32>> =
-                row_of_lane(i).iter().zip(&delta).map(|(s, delta)| key.mul_add(*delta, decay * *s)).collect();
-            let words: Vec<Reg<u32>> = after.chunks(4 / S::BYTES as usize).map(S::narrow).collect();
-            vector::store_lanes(mine.at(i * words_of_row), &words, Access::new());
+        for first in (0..rows).step_by(4) {
+            for (i, k) in (first..).zip(of_rows(first + key_dim)) {
+                let key = k * of_key;
+                let row = row_of_lane(i);
+                let row: Vec<Reg<f32>> =
+                    row.iter().zip(&delta).map(|(s, delta)| key.mul_add(*delta, decay * *s)).collect();
+                let words: Vec<Reg<u32>> = row.chunks(4 / S::BYTES as usize).map(S::narrow).collect();
+                vector::store_lanes(mine.at(i * words_of_row), &words, Access::new());
+            }
         }
         // A warp stores its rows when its lanes have written them.
         fence_proxy_async_shared();
         sync_warp(u32::MAX);
         if lane == 0 {
-            let to = of_slot(sequences.slot(sequence)).at(row * value_dim);
+            let to = of_slot(after).at(row * value_dim);
             bulk::store(to, rows * value_dim, state.at(row * value_dim));
             bulk_commit();
         }
@@ -224,10 +263,62 @@ impl BulkDeltaStep {
                 to.at(at as u32).store((*o * root * *weight * z.silu()).convert::<T>());
             }
         }
+        if has_cluster {
+            cluster_wait();
+        }
+        let is_first = (head % self.rule.group()).eq(0u32);
+        if is_mine & (is_first | channel.ge(2 * key_dim)) {
+            let to = self.rule.slot_of_conv(*conv_states, after).at(conv_column);
+            for (at, words) in window[1..].iter().chain([&newest]).enumerate() {
+                let to = to.at(at as u32 * self.rule.columns()).cast::<u32>();
+                vector::store_lanes(to, words, Access::new());
+            }
+        }
         if lane == 0 {
             bulk_wait_read(0);
         }
     }
+}
+
+#[device]
+impl BulkDeltaStep {
+    /// The column of the projection of a channel.
+    fn column(&self, channel: Reg<u32>) -> Reg<u32> {
+        let SlotDeltaRule { key_heads, key_dim, value_dim, .. } = self.rule;
+        let head = block_idx().x;
+        let of_q = head / self.rule.group() * key_dim + channel;
+        // A channel of k is `key_dim` from that of q, its column all queries.
+        let of_k = of_q + (key_heads - 1) * key_dim;
+        let of_v = head * value_dim + channel + 2 * (key_heads - 1) * key_dim;
+        channel.lt(key_dim).select(of_q, channel.lt(2 * key_dim).select(of_k, of_v))
+    }
+
+    /// The tokens of two columns before the newest one, as words.
+    fn window<T: Number>(&self, from: Global<T>, has_zeros: Reg<bool>) -> Vec<Vec<Reg<u32>>> {
+        let token = |at: u32| load_pair(from.at(at * self.rule.columns()));
+        let or_zeros = |words: Vec<Reg<u32>>| words.iter().map(|word| has_zeros.select(0u32, *word)).collect();
+        (0..self.rule.width - 1).map(|at| or_zeros(token(at))).collect()
+    }
+
+    /// The filters of two columns.
+    fn filters<T: Number>(&self, from: Global<T>) -> Vec<Vec<Reg<f32>>> {
+        let width = self.rule.width;
+        let weights: Vec<_> =
+            (0..width).flat_map(|at| widen::<T>(&load_pair(from.at(at * PAIR)))).collect();
+        weights.chunks(width as usize).map(<[_]>::to_vec).collect()
+    }
+}
+
+/// The words of two neighboring elements.
+#[track_caller]
+fn load_pair<T: Number>(from: Global<T>) -> Vec<Reg<u32>> {
+    vector::load_lanes(from.cast::<u32>(), PAIR * T::BYTES / 4, Access::new())
+}
+
+/// The elements of words.
+#[track_caller]
+fn widen<T: Number>(words: &[Reg<u32>]) -> Vec<Reg<f32>> {
+    words.iter().flat_map(|word| T::widen(*word)).collect()
 }
 
 #[cfg(test)]
@@ -287,8 +378,7 @@ mod tests {
             if is_bulk {
                 let step = BulkDeltaStep { rule };
                 assert!(step.takes::<S>(&operations));
-                let mut convolved = device.zeros(count * rule.columns() as usize).expect("memory");
-                step.launch(on, (conv, gates), sequences, of_slots, (&mut convolved, &mut y))
+                step.launch(on, (conv, gates), sequences, of_slots, &mut y)
             } else {
                 rule.launch(on, conv, gates, (sequences, true), of_slots, &mut y)
             }

@@ -4,7 +4,6 @@
 //! layers around them run here; bf16 of common shapes runs in `warpwright_kernels`.
 
 pub(crate) mod attention;
-mod conv_step;
 pub(crate) mod delta_bulk;
 pub(crate) mod delta_rule;
 mod delta_step;

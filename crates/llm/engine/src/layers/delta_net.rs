@@ -224,12 +224,7 @@ impl<T: Number> DeltaNet<T> {
         let is_step = pass.batch.shape.is_decode();
         let count = sequences.slots.len();
         match BulkDeltaStep::new::<S>(pass.operations, self.rule, count as u32).filter(|_| is_step) {
-            Some(step) => {
-                let mut convolved = pass.floats.take(count * self.rule.columns() as usize)?;
-                let to = (&mut convolved, &mut gated);
-                step.launch(pass.on(), (conv, gates), sequences, slots, to)?;
-                pass.floats.give(convolved);
-            }
+            Some(step) => step.launch(pass.on(), (conv, gates), sequences, slots, &mut gated)?,
             None => self.rule.launch(pass.on(), conv, gates, (sequences, is_step), slots, &mut gated)?,
         }
         Ok(gated)
