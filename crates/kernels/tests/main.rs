@@ -18,6 +18,7 @@ mod gemm_configurations;
 mod gemm_epilogue;
 #[path = "../examples/gemm.rs"]
 mod gemm_example;
+mod gemm_gated;
 mod gemm_grid;
 mod gemm_grouped;
 mod gemm_mixed;

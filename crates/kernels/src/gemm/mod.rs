@@ -96,6 +96,7 @@ pub struct Gemm<'a, E = Linear<'a>> {
     epilogue: E,
     algorithm: Option<Algorithm>,
     preloads_b: bool,
+    gate: Option<Activation>,
 }
 
 impl<'a> Gemm<'a> {
@@ -151,7 +152,8 @@ impl From<Problem> for Gemm<'_> {
 
 impl From<Batch> for Gemm<'_> {
     fn from(batch: Batch) -> Self {
-        Self { batch, offsets: None, epilogue: Linear::default(), algorithm: None, preloads_b: false }
+        let epilogue = Linear::default();
+        Self { batch, offsets: None, epilogue, algorithm: None, preloads_b: false, gate: None }
     }
 }
 
@@ -212,8 +214,8 @@ impl<'a, E> Gemm<'a, E> {
     /// An epilogue of the caller's in place of [`Linear`].
     #[must_use]
     pub fn epilogue<F>(self, epilogue: F) -> Gemm<'a, F> {
-        let Self { batch, offsets, algorithm, preloads_b, .. } = self;
-        Gemm { batch, offsets, epilogue, algorithm, preloads_b }
+        let Self { batch, offsets, algorithm, preloads_b, gate, .. } = self;
+        Gemm { batch, offsets, epilogue, algorithm, preloads_b, gate }
     }
 
     /// An algorithm of the caller's in place of the tuned or the heuristic's: see
@@ -230,6 +232,41 @@ impl<'a, E> Gemm<'a, E> {
         Self { preloads_b: true, ..self }
     }
 
+    /// Columns of A·B are gates and values, in turns of 8, and C (m, n / 2) has the products of values
+    /// and activated gates, such as SwiGLU of a layer's gate and up projections:
+    ///
+    /// ```text
+    /// row of A·B    g0 .. g7 | v0 .. v7 | g8 .. g15 | v8 .. v15 | ..
+    /// row of C      f(g0)·v0 .. f(g7)·v7 | f(g8)·v8 .. f(g15)·v15 | ..
+    /// ```
+    ///
+    /// The epilogue comes before, on the columns of A·B; it cannot add C. For a single problem whose n
+    /// is a multiple of 16.
+    ///
+    /// ```
+    /// use warpwright::prelude::*;
+    /// use warpwright::runtime::Device;
+    /// use warpwright_kernels::gemm::Gemm;
+    /// use warpwright_kernels::gemm::problem::epilogue::Activation;
+    /// use warpwright_kernels::operations::Operations;
+    ///
+    /// let device = Device::named("emu:h200")?;
+    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let x = device.buffer_from(&[bf16::from_f32(1.0); 4 * 8])?;
+    /// // Eight columns of gates, whose products are 4, and eight of values, whose products are 8.
+    /// let columns = |value| [bf16::from_f32(value); 8 * 8];
+    /// let weights = device.buffer_from(&[columns(0.5), columns(1.0)].concat())?;
+    /// let mut c = device.uninitialized::<f32>(4 * 8)?;
+    /// let gemm = Gemm::new(4, 16, 8).gated(Activation::Relu);
+    /// operations.gemm(&stream, &gemm, &x, &weights, &mut c)?;
+    /// assert_eq!(c.to_vec()?, [32.0; 4 * 8]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn gated(self, activation: Activation) -> Self {
+        Self { gate: Some(activation), ..self }
+    }
+
     /// The shape and the layouts of one problem; of groups along m, of all together.
     pub fn problem(&self) -> Problem {
         self.batch.problem
@@ -237,9 +274,9 @@ impl<'a, E> Gemm<'a, E> {
 
     /// The problem of matrices of those types.
     fn described(&self, types: GemmTypes, scales: Option<Granularities>) -> GemmProblem {
-        let Self { batch, preloads_b, .. } = *self;
+        let Self { batch, preloads_b, gate, .. } = *self;
         let along_m = self.offsets.is_some();
-        GemmProblem { along_m, scales, preloads_b, ..GemmProblem::new(batch, types) }
+        GemmProblem { along_m, scales, preloads_b, gate, ..GemmProblem::new(batch, types) }
     }
 
     /// The call with those matrices, their types as values.
@@ -274,8 +311,16 @@ impl<'a, E> Gemm<'a, E> {
         if k == 0 && (along_m || !self.epilogue.is_identity()) {
             return Err(GemmError::NoDepth.into());
         }
+        if self.gate.is_some() {
+            let adds = self.epilogue.adds_c() || self.epilogue.arguments().matrix.is_some();
+            self.described(GemmTypes::of::<A::Element, B::Element, C>(), None).expect_gate(adds)?;
+            expect_length("C", m as usize * (n / 2) as usize, c.len())?;
+        }
         match self.offsets {
-            None => batch.expect_lengths([a.values().len(), b.values().len(), c.len()])?,
+            None => {
+                let columns = if self.gate.is_some() { 2 } else { 1 };
+                batch.expect_lengths([a.values().len(), b.values().len(), columns * c.len()])?;
+            }
             Some(offsets) => {
                 check_offsets(offsets.len())?;
                 if batch.problem.a == MatrixLayout::ColumnMajor {
@@ -386,6 +431,9 @@ impl Operations {
     {
         if members.iter().any(|member| member.gemm.batch.count != 1 || member.gemm.offsets.is_some()) {
             return Err(GemmError::SeveralInMember.into());
+        }
+        if members.iter().any(|member| member.gemm.gate.is_some()) {
+            return Err(GemmError::GatedBatch.into());
         }
         for GroupMember { gemm, a, b, c } in members.iter() {
             gemm.check(a, b, c)?;

@@ -25,6 +25,9 @@ impl<E> Gemm<'_, E> {
         if self.offsets.is_some() {
             return Err(GemmError::NarrowGroups.into());
         }
+        if self.gate.is_some() {
+            return Err(GemmError::GatedBatch.into());
+        }
         if !a.multiplies(b) {
             return Err(GemmError::NarrowFormats { a: a.name(), b: b.name() }.into());
         }

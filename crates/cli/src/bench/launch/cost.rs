@@ -131,6 +131,7 @@ const GEMM: TmaGemm = TmaGemm {
     scales: None,
     vector_scales: None,
     preload: None,
+    gate: None,
 };
 
 /// A kernel that does nothing: what its launch takes is the driver's.

@@ -53,7 +53,10 @@ impl TmaGemm {
         };
         self.compute::<A, B>(problems, workspace, &|tile| {
             epilogue(tile);
-            store.store(problems, tile);
+            match self.gate {
+                None => store.store(problems, tile),
+                Some(activation) => store.store(problems, &tile.gated(activation, self.c)),
+            }
         });
         if c_map.is_some() {
             bulk_wait_read(0);

@@ -7,10 +7,11 @@ use warpwright::layout::Error;
 use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
-use super::epilogue::{Coordinate, EpilogueOp};
+use super::epilogue::{Coordinate, EpilogueOp, gated};
 use super::problems::Problems;
 use super::schedule::Schedule;
 use super::scheduler::WorkUnit;
+use crate::gemm::problem::epilogue::Activation;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout};
 
 /// The accumulators of a warpgroup for a tile of C.
@@ -29,6 +30,9 @@ pub(crate) struct AccumulatorTile {
     /// Rows from the 16 of one warp of a block to those of the next, and from one block to the
     /// warpgroup's next.
     pub(crate) row_strides: (u32, u32),
+    /// The layout of C, of values times their gates: of a column-major C a warp then has half of its
+    /// rows, and of a row-major C half of its columns.
+    gated: Option<MatrixLayout>,
 }
 
 /// Threads of a warpgroup.
@@ -39,6 +43,10 @@ const BLOCK_ROWS: u32 = 64;
 
 /// Rows of a block that a warp has.
 const WARP_ROWS: u32 = 16;
+
+/// Warps of a warpgroup, and lanes of a warp.
+const WARPS: u32 = 4;
+const LANES: u32 = 32;
 
 /// Rows of tensor memory that a warp reads: 16 of each of two blocks.
 pub(crate) const TENSOR_MEMORY_ROWS: (u32, u32) = (32, 16);
@@ -56,7 +64,43 @@ impl AccumulatorTile {
     ) -> Self {
         // The same registers: the tile is what they hold now.
         let accumulators = accumulators.clone();
-        Self { accumulators, role, leads, problem: unit.problem, at, columns, row_strides }
+        Self { accumulators, role, leads, problem: unit.problem, at, columns, row_strides, gated: None }
+    }
+
+    /// The tile of values times their gates, for a C of that layout.
+    ///
+    /// A thread has a gate and its value, 8 columns of A·B further: eight rows below in the
+    /// transpose.
+    ///
+    /// ```text
+    /// row-major C      columns of 8: gates | values | gates ..     4 accumulators of each
+    /// column-major C   rows of 8:    gates                         2 accumulators of every 8 columns
+    ///                                values                        the 2 after them
+    /// ```
+    #[track_caller]
+    pub(crate) fn gated(&self, activation: Activation, layout: MatrixLayout) -> Self {
+        let run = if layout == MatrixLayout::RowMajor { 4 } else { 2 };
+        let count = self.accumulators.len() / 2;
+        let shape = Layout::column_major((count, 1, 1)).expect("a vector has a layout");
+        let mut accumulators = Fragment::like(&shape.into());
+        for index in 0..count {
+            let gate = index / run * (2 * run) + index % run;
+            let [gate, value] = [gate, gate + run].map(|at| self.accumulators.get(at));
+            accumulators.set(index, gated(activation, gate, value));
+        }
+        let ((row, column), (warp, block)) = (self.at, self.row_strides);
+        let half = Self { accumulators, gated: Some(layout), ..*self };
+        match layout {
+            MatrixLayout::RowMajor => Self { at: (row, column / 2u32), columns: self.columns / 2, ..half },
+            MatrixLayout::ColumnMajor => {
+                Self { at: (row / 2u32, column), row_strides: (warp / 2, block / 2), ..half }
+            }
+        }
+    }
+
+    /// Rows of a block that a warp has.
+    fn warp_rows(&self) -> u32 {
+        if self.gated == Some(MatrixLayout::ColumnMajor) { WARP_ROWS / 2 } else { WARP_ROWS }
     }
 
     /// Slice `index` of `count` equal ones, in registers of its own: rows of 64 below each other
@@ -86,25 +130,27 @@ impl AccumulatorTile {
     fn end(&self) -> (Reg<u32>, Reg<u32>) {
         let blocks = self.accumulators.len() / self.block_accumulators();
         let (warp, block) = self.row_strides;
-        let rows = (blocks - 1) * block + (BLOCK_ROWS / WARP_ROWS - 1) * warp + WARP_ROWS;
+        let rows = (blocks - 1) * block + (WARPS - 1) * warp + self.warp_rows();
         (self.at.0 + rows, self.at.1 + self.columns)
     }
 
     /// A thread's accumulators of a block of 64 rows.
     fn block_accumulators(&self) -> u32 {
-        self.columns / 2
+        self.columns * self.warp_rows() / LANES
     }
 
     /// The row and column in C of this thread's accumulator `index`. A warp has 16 rows of a block,
     /// of which a lane has two, lane/4 and 8 below; and of every 8 columns the pair at 2*(lane%4).
-    /// (PTX ISA, "wgmma.mma_async", the fragment of D.)
+    /// (PTX ISA, "wgmma.mma_async", the fragment of D.) It has 8 rows if half of them were gates.
     pub(crate) fn coordinate(&self, index: u32) -> (Reg<u32>, Reg<u32>) {
         let lane = self.role.thread() % WARPGROUP;
         let (block, value) = (index / self.block_accumulators(), index % self.block_accumulators());
         let (warp_stride, block_stride) = self.row_strides;
+        let rows = self.warp_rows() / 8;
         let row = self.at.0 + lane / 32 * warp_stride + lane % 32 / 4;
         let column = self.at.1 + lane % 4 * 2;
-        (row + (block * block_stride + value / 2 % 2 * 8), column + (value / 4 * 8 + value % 2))
+        let (below, right) = (value / 2 % rows * 8, value / (2 * rows) * 8 + value % 2);
+        (row + (block * block_stride + below), column + right)
     }
 
     /// Applies an epilogue operation to each accumulator.
@@ -124,9 +170,21 @@ impl AccumulatorTile {
 pub(crate) struct TmaStore<C> {
     buffers: StoreBuffers<C>,
     layout: MatrixLayout,
-    /// Blocks of 64 rows of a box, and its columns.
+    /// Rows of a block: 64, or 32 if half of them were gates.
+    rows: u32,
+    /// Blocks of a box, and its columns.
     blocks: u32,
     width: u32,
+}
+
+/// The rows of a block and the columns of a tile of C: half of the one or of the other if half of the
+/// columns of A·B are gates.
+pub(crate) fn stored_block(columns: u32, layout: MatrixLayout, is_gated: bool) -> (u32, u32) {
+    match layout {
+        _ if !is_gated => (BLOCK_ROWS, columns),
+        MatrixLayout::RowMajor => (BLOCK_ROWS, columns / 2),
+        MatrixLayout::ColumnMajor => (BLOCK_ROWS / 2, columns),
+    }
 }
 
 /// Buffers of a warpgroup: one is written while TMA reads the other.
@@ -155,20 +213,25 @@ impl<C: GemmOutput> TmaStore<C> {
         if schedule.group().is_some() { 2 } else { 1 }
     }
 
-    /// The box of a tile of `columns` columns that a warpgroup stores at once.
+    /// The box of a [block](stored_block) that a warpgroup stores at once.
     ///
     /// # Errors
     /// The columns are no multiple of 8; in a row-major C, of 16 bytes.
-    pub(crate) fn tile_box(columns: u32, layout: MatrixLayout, schedule: Schedule) -> Result<TmaTile, Error> {
+    pub(crate) fn tile_box(
+        (rows, columns): (u32, u32),
+        layout: MatrixLayout,
+        schedule: Schedule,
+    ) -> Result<TmaTile, Error> {
         let major = if layout == MatrixLayout::RowMajor { Major::K } else { Major::Mn };
-        TmaTile::new::<C>((BLOCK_ROWS * Self::blocks(schedule), Self::width(columns)), major)
+        TmaTile::new::<C>((rows * Self::blocks(schedule), Self::width(columns)), major)
     }
 
     /// Allocates its shared memory.
     #[track_caller]
-    pub(crate) fn new(columns: u32, layout: MatrixLayout, schedule: Schedule, warpgroups: u32) -> Self {
-        let buffers = StoreBuffers::new(Self::tile_box(columns, layout, schedule), BUFFERS * warpgroups);
-        Self { buffers, layout, blocks: Self::blocks(schedule), width: Self::width(columns) }
+    pub(crate) fn new(block: (u32, u32), layout: MatrixLayout, schedule: Schedule, warpgroups: u32) -> Self {
+        let buffers = StoreBuffers::new(Self::tile_box(block, layout, schedule), BUFFERS * warpgroups);
+        let (rows, columns) = block;
+        Self { buffers, layout, rows, blocks: Self::blocks(schedule), width: Self::width(columns) }
     }
 
     /// A block of the box in a buffer.
@@ -179,7 +242,8 @@ impl<C: GemmOutput> TmaStore<C> {
             return tile;
         }
         let ((warp, next), blocks) = (TENSOR_MEMORY_ROWS, self.blocks);
-        let rows = Layout::new(((WARP_ROWS, WARPGROUP / 32), blocks), ((1, warp), next));
+        let part = BLOCK_ROWS / self.rows;
+        let rows = Layout::new(((WARP_ROWS / part, WARPS), blocks), ((1, warp / part), next / part));
         tile.map(|tile| tile.compose((rows?, All))).slice(((All, block), All))
     }
 
@@ -202,9 +266,11 @@ impl<C: GemmOutput> TmaStore<C> {
     /// Rounds a tile and stores it, a box at a time through two buffers a warpgroup.
     pub(crate) fn store(&self, c: MappedMatrix, tile: &AccumulatorTile) {
         let width = self.width;
-        // Any atom of this width has its accumulators where the tile's are.
-        let mma = TiledMma::warpgroups(MmaAtom::wgmma(width, Types::new(DataType::Bf16, DataType::F32)), 1);
-        let copy = TiledCopy::from_c::<C>(self.copy(), &mma).thread(tile.role.thread() % WARPGROUP);
+        // The accumulators of an atom of the copy, and as many further ones.
+        let (length, atom) = match self.rows {
+            BLOCK_ROWS => (width / 2, width / 2),
+            _ => (width / 4, 2),
+        };
         let first = tile.role.warpgroup() * BUFFERS;
         let boxes_across = tile.columns / width;
         let boxes = tile.accumulators.len() / tile.block_accumulators() / self.blocks * boxes_across;
@@ -213,8 +279,9 @@ impl<C: GemmOutput> TmaStore<C> {
             let stage = first + index % BUFFERS;
             let rounded: Vec<_> = (0..self.blocks)
                 .map(|of_box| {
-                    let first = width / 2 * ((block + of_box) * boxes_across + across);
-                    C::of_all(&tile.accumulators.window(first, Layout::column_major((width / 2, 1, 1))))
+                    let first = length * ((block + of_box) * boxes_across + across);
+                    let atoms = Layout::column_major((atom, 1, 1, length / atom));
+                    C::of_all(&tile.accumulators.window(first, atoms))
                 })
                 .collect();
             if tile.leads {
@@ -225,10 +292,10 @@ impl<C: GemmOutput> TmaStore<C> {
             }
             tile.role.sync_warpgroup();
             for (of_box, rounded) in (0..self.blocks).zip(&rounded) {
-                let target = copy.target(&self.block(stage, of_box));
-                match C::BYTES {
-                    2 => copy.store_matrix(&target, &copy.retile(rounded)),
-                    _ => copy.store_vectors(&target, &copy.retile(rounded)),
+                let to = self.block(stage, of_box);
+                match self.rows {
+                    BLOCK_ROWS => self.copy_block(&to, rounded, tile.role),
+                    _ => self.copy_half_block(&to, rounded, tile.role),
                 }
             }
             fence_proxy_async_shared();
@@ -237,6 +304,39 @@ impl<C: GemmOutput> TmaStore<C> {
                 let row = tile.at.0 + block * tile.row_strides.1;
                 self.buffers.store(c, (row, tile.at.1 + across * width), stage);
                 bulk_commit();
+            }
+        }
+    }
+}
+
+#[device]
+impl<C: GemmOutput> TmaStore<C> {
+    /// Copies a thread's accumulators of a block of 64 rows to its box.
+    fn copy_block(&self, to: &Tensor<C, SharedSpace>, rounded: &Fragment<C>, role: Role) {
+        // Any atom of this width has its accumulators where the tile's are.
+        let atom = MmaAtom::wgmma(self.width, Types::new(DataType::Bf16, DataType::F32));
+        let copy = TiledCopy::from_c::<C>(self.copy(), &TiledMma::warpgroups(atom, 1));
+        let copy = copy.thread(role.thread() % WARPGROUP);
+        let (target, atom) = (copy.target(to), copy.retile(&rounded.slice((All, All, All, 0))));
+        match C::BYTES {
+            2 => copy.store_matrix(&target, &atom),
+            _ => copy.store_vectors(&target, &atom),
+        }
+    }
+
+    /// The same of a block of 32 rows in a column-major C: 8 rows and all columns a warp.
+    fn copy_half_block(&self, to: &Tensor<C, SharedSpace>, rounded: &Fragment<C>, role: Role) {
+        // Any atom of 8 x 8 has its accumulators where the tile's are.
+        let mma = TiledMma::atom("SM75_8x8x16_S32S8S8S32_TN");
+        let atom = if C::BYTES == 2 { "SM90_U16x2_STSM_T" } else { "UniversalCopy<32>" };
+        let copy = TiledCopy::from_c::<C>(atom, &mma).thread(role.thread() % LANES);
+        let warp = role.thread() % WARPGROUP / LANES;
+        for matrix in 0..self.width / 8 {
+            let target = copy.target(&to.local_tile((8, 8), (warp, matrix)));
+            let pair = copy.retile(&rounded.slice((All, All, All, matrix)));
+            match C::BYTES {
+                2 => copy.store_matrix(&target, &pair),
+                _ => copy.store_vectors(&target, &pair),
             }
         }
     }
@@ -266,7 +366,13 @@ pub(crate) enum TileStore<'c, C> {
 impl<C: GemmOutput> TileStore<'_, C> {
     /// Rounds a tile of `problems` and stores it.
     pub(crate) fn store(&self, problems: &Problems, tile: &AccumulatorTile) {
-        let own = |c: &Global<C>| (problems.elements(c, tile.problem), problems.extents_of(tile.problem));
+        let (m, n) = problems.extents_of(tile.problem);
+        let extents = match tile.gated {
+            None => (m, n),
+            Some(MatrixLayout::RowMajor) => (m, n / 2u32),
+            Some(MatrixLayout::ColumnMajor) => (m / 2u32, n),
+        };
+        let own = |c: &Global<C>| (problems.elements(c, tile.problem), extents);
         match self {
             TileStore::Registers { c, layout } => from_registers(own(c), *layout, tile),
             TileStore::Tma { tma, map, c } => {

@@ -15,6 +15,7 @@ use crate::gemm::device::mainloop::vector_scales::scales_of_stage;
 use crate::gemm::device::schedule::{CONSUMERS, Schedule};
 use crate::gemm::device::store::store_buffer_bytes;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
+use crate::gemm::problem::epilogue::GATED_COLUMNS;
 use crate::gemm::problem::error::GemmError;
 use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
 use crate::gemm::problem::scales::BLOCK;
@@ -351,6 +352,7 @@ impl Configuration {
                 false => scaling,
             }),
             preload: None,
+            gate: problem.gate,
         }
     }
 
@@ -402,6 +404,12 @@ impl Configuration {
         }
         if let Some(reason) = self.broken_split(problem) {
             return Some(reason);
+        }
+        let stored = slice_columns(self.tile, schedule, self.split_k);
+        if problem.gate.is_some() && !self.transposed && !stored.is_multiple_of(GATED_COLUMNS) {
+            return Some(format!(
+                "{stored} columns of a tile are stored at once, but {GATED_COLUMNS} are gates and values: use a multiple, or the transpose"
+            ));
         }
         let max = self.stages_within(SHARED_BYTES_PER_CTA, problem);
         if !(MIN_STAGES..=max).contains(&stages) {

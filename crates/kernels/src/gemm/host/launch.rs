@@ -122,7 +122,7 @@ pub(crate) fn tuned(
     })
 }
 
-/// The hash of an algorithm's PTX, without an epilogue.
+/// The hash of an algorithm's PTX, without an epilogue and gates.
 pub(crate) fn ptx_hash(
     problem: &GemmProblem,
     algorithm: Algorithm,
@@ -130,6 +130,7 @@ pub(crate) fn ptx_hash(
 ) -> Result<u64> {
     let operations = Operations::new(&Device::dry_run(capability)?);
     let (algorithm, none, present) = (Some(algorithm), LinearParts::default(), Default::default());
+    let problem = &GemmProblem { gate: None, ..*problem };
     let plan = with_output!(problem.types.c, C => Plan::new::<C, _>(&operations, problem, algorithm, &none, present))?;
     Ok(tune::hash(&plan.ptx))
 }
@@ -156,7 +157,7 @@ impl Plan {
         let epilogue = epilogue.clone();
         match choose(problem, algorithm, operations.device().properties(), file.as_deref())? {
             Algorithm::MmaSync(configuration) => {
-                let gemm = mma_sync_gemm(problem, configuration);
+                let gemm = MmaSyncGemm { gate: problem.gate, ..mma_sync_gemm(problem, configuration) };
                 let fused = Fused { gemm, epilogue, present, transposed: false };
                 mma_sync::<C, E>(operations, problem, fused)
             }

@@ -15,7 +15,7 @@ use crate::gemm::device::staging::{OperandCopy, StagedBatch};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::error::GemmError;
 use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
-use crate::gemm::problem::types::{GemmTypes, with_operand, with_output};
+use crate::gemm::problem::types::{GemmTypes, MatrixLayout, with_operand, with_output};
 use crate::operations::{Operations, Result, Scratch, both};
 
 /// A problem as a kernel by TMA reads it: if it computes C's transpose, its A is the problem's
@@ -92,6 +92,11 @@ impl Reading {
     /// The tensor maps of C; `count` of them have one map, with C's stride.
     pub(crate) fn c_maps(&self, matrices: Option<(u32, u64)>) -> Result<TileMaps<u8>> {
         let Problem { m, n, .. } = self.staged.batch.problem;
+        let (m, n) = match (self.gemm.gate, self.gemm.c) {
+            (None, _) => (m, n),
+            (Some(_), MatrixLayout::RowMajor) => (m, n / 2),
+            (Some(_), MatrixLayout::ColumnMajor) => (m / 2, n),
+        };
         with_output!(self.types.c, C => Ok(tile_maps::<C>((m, n), matrices, self.gemm.c_tile::<C>())?.bytes()))
     }
 }

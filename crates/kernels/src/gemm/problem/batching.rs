@@ -7,11 +7,12 @@
 //! grouped, unlike      every problem has its own extents          A0 x B0,  A1 x B1,  ..
 //! ```
 
+use super::epilogue::{Activation, GATED_COLUMNS};
 use super::error::GemmError;
 use super::narrow::{VectorScales, VectorScaling};
 use super::scales::Granularities;
 use super::types::{GemmTypes, MatrixLayout};
-use crate::operations::{Result, expect_length};
+use crate::operations::{self, expect_length};
 
 /// One problem: C (m, n) = A (m, k) · B (k, n), each without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -136,7 +137,7 @@ impl Batch {
 
     /// Refuses matrices A, B and C of those lengths: shorter than needed, longer if there are no
     /// gaps; and Cs that overlap.
-    pub(crate) fn expect_lengths(self, [a, b, c]: [usize; 3]) -> Result<()> {
+    pub(crate) fn expect_lengths(self, [a, b, c]: [usize; 3]) -> operations::Result<()> {
         let packed = Self::new(self.problem, self.count);
         if self.c_stride < packed.c_stride && self.count > 1 {
             return Err(GemmError::OverlappingC { elements: packed.c_stride, stride: self.c_stride }.into());
@@ -172,6 +173,8 @@ pub struct GemmProblem {
     pub vector_scales: Option<VectorScales>,
     /// Whether no launch that may still run writes B.
     pub preloads_b: bool,
+    /// The function of the gates, if the columns of A·B are gates and values: C has half of them.
+    pub gate: Option<Activation>,
 }
 
 impl GemmProblem {
@@ -184,6 +187,19 @@ impl GemmProblem {
             scales: None,
             vector_scales: None,
             preloads_b: false,
+            gate: None,
+        }
+    }
+
+    /// Refuses gates that no kernel has; `adds` if the epilogue adds a matrix with C's layout.
+    pub(crate) fn expect_gate(&self, adds: bool) -> Result<(), GemmError> {
+        let Problem { n, .. } = self.batch.problem;
+        let is_single = self.batch.count == 1 && !self.along_m && self.vector_scales.is_none();
+        match self.gate {
+            Some(_) if !is_single => Err(GemmError::GatedBatch),
+            Some(_) if !n.is_multiple_of(GATED_COLUMNS) => Err(GemmError::GatedColumns { n }),
+            Some(_) if adds => Err(GemmError::GatedSum),
+            _ => Ok(()),
         }
     }
 

@@ -9,6 +9,11 @@ use crate::operations::{Result, expect_length};
 /// Numbers that an epilogue is given.
 pub const NUMBERS: usize = 4;
 
+/// Columns of A·B of which the first half are gates and the second half values, in a gated GEMM: a
+/// thread has the gate and the value of each of its elements, whether it has rows or columns of the
+/// fragments of an MMA.
+pub const GATED_COLUMNS: u32 = 16;
+
 /// An epilogue operation and the arguments of one launch.
 #[derive(Clone, Copy)]
 pub struct EpilogueArguments<'a, C, E> {
@@ -97,6 +102,11 @@ pub trait Epilogue<C> {
     fn is_identity(&self) -> bool {
         false
     }
+
+    /// Whether it adds what C holds.
+    fn adds_c(&self) -> bool {
+        false
+    }
 }
 
 impl<C: Storable, E: Clone> Epilogue<C> for EpilogueArguments<'_, C, E> {
@@ -183,5 +193,9 @@ impl<C: Storable> Epilogue<C> for Linear<'_> {
     fn is_identity(&self) -> bool {
         let arguments = self.of_type::<C>();
         (arguments.epilogue, arguments.present()) == Default::default()
+    }
+
+    fn adds_c(&self) -> bool {
+        self.beta != 0.0
     }
 }

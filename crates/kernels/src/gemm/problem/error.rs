@@ -2,6 +2,8 @@
 
 use warpwright::layout;
 
+use super::epilogue::GATED_COLUMNS;
+
 /// Why a GEMM is refused. Buffers of wrong lengths are an
 /// [`OperationError`](crate::operations::OperationError) of their own.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +91,24 @@ pub enum GemmError {
     /// Groups along m with a column-major A.
     #[error("groups along m need a row-major A: use `layouts(MatrixLayout::RowMajor, ..)`")]
     ColumnMajorGroups,
+    /// Columns that are no whole pairs of gates and values.
+    #[error(
+        "a gated GEMM has {n} columns, but {GATED_COLUMNS} at a time are gates and values: pad n to a multiple"
+    )]
+    GatedColumns {
+        /// Columns of A·B.
+        n: u32,
+    },
+    /// C, or a matrix with its layout, in the epilogue of a gated GEMM.
+    #[error(
+        "a gated GEMM stores half as many columns as its epilogue has: remove beta, and add in a kernel of its own"
+    )]
+    GatedSum,
+    /// Several gated problems.
+    #[error(
+        "a gated GEMM is a single problem of operands without 1x16 and 1x32 scales: launch one for each problem, or gate in a kernel of its own"
+    )]
+    GatedBatch,
     /// A batch or groups along m as a member of a group.
     #[error("a member of a group is a single problem: pass batches and groups along m to `operations.gemm`")]
     SeveralInMember,

@@ -202,11 +202,12 @@ impl GemmWorkload {
         };
         let row_count = if case.groups.is_some() { 1 } else { count };
         let has_vectors = self.scales == Scales::RowColumn;
-        let mut c = setup.output::<u8>(case.c_length().saturating_mul(types.output_bytes() as usize))?;
+        let c_length = case.c_length() / if self.gate.is_some() { 2 } else { 1 };
+        let mut c = setup.output::<u8>(c_length.saturating_mul(types.output_bytes() as usize))?;
         let mut before = Vec::new();
         if self.beta != 0.0 && !setup.device().is_dry_run() {
             with_output!(types.c, C => {
-                let elements = normal(seed_of(2), case.c_length(), C::round);
+                let elements = normal(seed_of(2), c_length, C::round);
                 c.cast_mut().copy_from(&elements)?;
                 before = elements.into_iter().map(|element| element.exact() as f32).collect();
             });
@@ -293,7 +294,8 @@ impl GemmWorkload {
         };
         let (a, b, is_scaled) = (set.a.scaled()?, set.b.scaled()?, self.granularities().is_some());
         let operands = Operands { a, b, input_bytes: set.types.input_bytes() as usize, is_scaled };
-        reference::verify(&set.case.parts(), operands, c, epilogue)
+        let gate = self.gate.map(|activation| move |gate, value| gated(activation, gate, value));
+        reference::verify(&set.case.parts(), operands, c, epilogue, gate)
     }
 
     /// What an accumulator becomes before C is added, and its error, when the accumulator is off by
@@ -305,16 +307,12 @@ impl GemmWorkload {
         let has_roundings = bias != 0.0 || self.scales == Scales::RowColumn;
         let roundings = 2.0 * f32::ROUNDING * (scaled.abs() + x.abs());
         let error = error * alpha.abs() + if has_roundings { roundings } else { 0.0 };
-        // No activation is steeper than this; `tanh.approx` is off by 2^-11 of one (PTX ISA,
+        // `tanh.approx` is off by 2^-11 of one (PTX ISA,
         // "tanh"), and multiplies half of x; other roundings are far smaller.
-        let approximate = |value: f64| (value, 1.2 * error + x.abs() / 2048.0);
+        let value = activated(self.activation, x);
         match self.activation {
-            Activation::Identity => (x, error),
-            Activation::Relu => (x.max(0.0), error),
-            Activation::Gelu => {
-                approximate(x / 2.0 * (1.0 + (0.797_884_6 * (x + 0.044_715 * x * x * x)).tanh()))
-            }
-            Activation::Silu => approximate(x / (1.0 + (-x).exp())),
+            Activation::Identity | Activation::Relu => (value, error),
+            Activation::Gelu | Activation::Silu => (value, STEEPEST * error + x.abs() / 2048.0),
         }
     }
 
@@ -329,4 +327,26 @@ impl GemmWorkload {
             (sum, error + beta.abs() * held_error + rounding)
         })
     }
+}
+
+/// No activation is steeper.
+const STEEPEST: f64 = 1.2;
+
+fn activated(activation: Activation, x: f64) -> f64 {
+    match activation {
+        Activation::Identity => x,
+        Activation::Relu => x.max(0.0),
+        Activation::Gelu => x / 2.0 * (1.0 + (0.797_884_6 * (x + 0.044_715 * x * x * x)).tanh()),
+        Activation::Silu => x / (1.0 + (-x).exp()),
+    }
+}
+
+/// A value times its activated gate, each with its error.
+fn gated(activation: Activation, (gate, of_gate): (f64, f64), (value, error): (f64, f64)) -> (f64, f64) {
+    /// Roundings of the activation and of the product, and what a fast exponential loses.
+    const ROUNDINGS: f64 = 16.0 * f32::ROUNDING;
+    let (factor, of_factor) = (activated(activation, gate), STEEPEST * of_gate);
+    let product = factor * value;
+    let lost = of_factor * (value.abs() + error) + factor.abs() * error;
+    (product, lost + ROUNDINGS * (product.abs() + (gate * value).abs() / 16.0))
 }

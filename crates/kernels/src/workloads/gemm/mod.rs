@@ -15,6 +15,7 @@ use crate::gemm::host::config::{Algorithm, TmaInstruction};
 use crate::gemm::host::{heuristic, launch, tune};
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::epilogue::Activation;
+use crate::gemm::problem::error::GemmError;
 use crate::gemm::problem::scales::{Granularities, Granularity};
 use crate::gemm::problem::types::{GemmOutput, GemmTypes, MatrixLayout, Operand};
 use crate::operations::Operations;
@@ -67,6 +68,9 @@ pub(super) struct GemmWorkload {
     bias: bool,
     /// Function of each element, before C is added.
     activation: Activation,
+    /// Of each 16 columns of A·B, multiply the second 8 by this function of the first: C has n / 2
+    /// columns.
+    gate: Option<Activation>,
     /// Load B before the launch in front ends, as the weights of a layer: on Hopper, for one problem.
     preload_b: bool,
     /// The tensor-core instruction.
@@ -276,8 +280,8 @@ impl GemmWorkload {
     /// A case with its types.
     fn described(&self, case: &Case, types: GemmTypes) -> GemmProblem {
         let along_m = case.groups.is_some();
-        let (scales, preloads_b) = (self.granularities(), self.preload_b);
-        GemmProblem { along_m, scales, preloads_b, ..GemmProblem::new(case.batch, types) }
+        let (scales, preloads_b, gate) = (self.granularities(), self.preload_b, self.gate);
+        GemmProblem { along_m, scales, preloads_b, gate, ..GemmProblem::new(case.batch, types) }
     }
 
     /// Alpha, with the tensors' scales.
@@ -288,11 +292,11 @@ impl GemmWorkload {
 
     /// Refuses an epilogue where `what` has none.
     fn expect_identity(&self, what: &str) -> Result<()> {
-        let is_identity = self.alpha() == 1.0 && self.beta == 0.0 && !self.bias;
+        let is_identity = self.alpha() == 1.0 && self.beta == 0.0 && !self.bias && self.gate.is_none();
         if is_identity && self.activation == Activation::Identity && self.scales != Scales::RowColumn {
             return Ok(());
         }
-        let flags = "--alpha, --beta, --bias, --activation and --scales";
+        let flags = "--alpha, --beta, --bias, --activation, --gate and --scales";
         Err(Refused::new(format!("{what} has no epilogue: remove {flags}")).into())
     }
 
@@ -339,6 +343,10 @@ impl GemmWorkload {
     fn algorithm(&self, cases: &[Case], setup: &Setup) -> Result<(Algorithm, String)> {
         let (types, capability) = (self.types()?, setup.capability());
         let problem = self.described(&cases[0], types);
+        if self.gate.is_some() && self.grouping == Grouping::Unlike {
+            return Err(GemmError::GatedBatch.into());
+        }
+        problem.expect_gate(self.beta != 0.0)?;
         launch::expect_kernel(&problem, capability)?;
         let algorithms = self.algorithms(cases, types, capability, setup.sm_count());
         if algorithms.is_empty() {
@@ -391,7 +399,8 @@ impl Workload for GemmWorkload {
             });
             work.operations += 2.0 * c_count * m_all * n_f * k_f;
             work.bytes += a_count * m_all * k_f * a_bytes + b_count * k_f * n_f * b_bytes;
-            work.bytes += c_count * m_all * n_f * c_bytes + scales;
+            let stored = if self.gate.is_some() { n_f / 2.0 } else { n_f };
+            work.bytes += c_count * m_all * stored * c_bytes + scales;
         }
         work
     }

@@ -6,6 +6,7 @@ use warpwright::runtime::{Buffer, Device, Storable, Stream};
 use warpwright_harness::{Compared, HostNumber, Result, Strided, Verified, compare, product};
 
 use crate::gemm::problem::batching::{Batch, Problem};
+use crate::gemm::problem::epilogue::GATED_COLUMNS;
 use crate::gemm::problem::scales::BLOCK;
 use crate::gemm::problem::types::MatrixLayout;
 use crate::operations::Operations;
@@ -33,7 +34,8 @@ pub(super) struct Operands {
 
 /// Compares every element of problems of one width and depth, whose Cs follow one another, with the
 /// reference. `epilogue` has the index of an element, its accumulator and the error that it may
-/// have, and returns the value to store and its error.
+/// have, and returns the value to store and its error; `gate` combines those of a gate and its value,
+/// if half of the columns are gates.
 ///
 /// The tolerance is one rounding to C's type, and the error of the accumulation: accumulators of
 /// f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware
@@ -43,6 +45,7 @@ pub(super) fn verify<C: HostNumber + Storable>(
     operands: Operands,
     c: &Buffer<C>,
     epilogue: impl Fn(usize, f64, f64) -> (f64, f64),
+    gate: Option<impl Fn((f64, f64), (f64, f64)) -> (f64, f64)>,
 ) -> Result<Verified> {
     let Operands { a, b, input_bytes, is_scaled } = operands;
     let device = c.device();
@@ -63,15 +66,27 @@ pub(super) fn verify<C: HostNumber + Storable>(
         (false, true) => narrow_accumulation(steps),
         (false, false) => f32::ROUNDING * (2.0 * steps + 2.0),
     };
+    let values = expected.into_iter().zip(sizes).enumerate();
+    let values = values.map(|(index, (sum, size))| epilogue(index, sum, accumulation * size));
+    let (values, columns): (Vec<_>, _) = match &gate {
+        None => (values.collect(), n as usize),
+        Some(gate) => (in_pairs(&values.collect::<Vec<_>>(), gate), n as usize / 2),
+    };
     let found = c.to_vec()?;
-    let elements = found.iter().zip(expected.into_iter().zip(sizes)).enumerate();
-    let elements = elements.map(|(index, (found, (sum, size)))| {
-        let (expected, error) = epilogue(index, sum, accumulation * size);
+    let elements = found.iter().zip(values);
+    let elements = elements.map(|(found, (expected, error))| {
         let tolerance = C::ROUNDING * expected.abs() * 1.01 + error + f64::MIN_POSITIVE;
         Compared { found: found.exact(), expected, tolerance }
     });
-    let columns = n as usize;
     Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)
+}
+
+/// What `gate` makes of gates and values, which are columns in turns.
+fn in_pairs<T: Copy>(columns: &[T], gate: impl Fn(T, T) -> T) -> Vec<T> {
+    let turns = columns.chunks_exact(GATED_COLUMNS as usize).map(|turn| turn.split_at(turn.len() / 2));
+    turns
+        .flat_map(|(gates, values)| gates.iter().zip(values).map(|(&one, &other)| gate(one, other)))
+        .collect()
 }
 
 /// What MMAs of 8-bit operands may lose in `steps` steps along k, as a part of the sum's size.

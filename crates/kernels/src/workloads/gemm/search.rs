@@ -26,7 +26,7 @@ struct AlgorithmSearch {
 
 impl GemmWorkload {
     pub(super) fn algorithm_search(&self, setup: &Setup) -> Result<Box<dyn Search>> {
-        self.expect_identity("a search")?;
+        Self { gate: None, ..self.clone() }.expect_identity("a search")?;
         if matches!(self.grouping, Grouping::AlongM | Grouping::Unlike) {
             return Err(
                 "groups take the heuristic's algorithm: search with --grouping none or batched".into()

@@ -23,8 +23,9 @@ use warpwright::prelude::*;
 
 use super::mma_sync_promotion::{ByteOperands, GlobalScales, PromotedTotals};
 use super::mma_sync_scales::RegisterScales;
-use crate::gemm::device::epilogue::{Coordinate, EpilogueOp};
+use crate::gemm::device::epilogue::{Coordinate, EpilogueOp, gated};
 use crate::gemm::problem::batching::{Batch, Problem};
+use crate::gemm::problem::epilogue::Activation;
 use crate::gemm::problem::narrow::VectorScaling;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout, MmaSyncOperand};
 
@@ -79,6 +80,9 @@ pub struct MmaSyncGemm {
     pub vector_scales: Option<VectorScaling>,
     /// Operands of 8 bits.
     pub bytes: Option<ByteOperands>,
+    /// The function of the gates, if half of the columns of A·B are gates of the others: C has half of
+    /// the columns.
+    pub gate: Option<Activation>,
 }
 
 /// Scales in global memory.
@@ -122,6 +126,7 @@ impl MmaSyncGemm {
             raster,
             vector_scales: None,
             bytes: None,
+            gate: None,
         }
     }
 
@@ -147,6 +152,12 @@ impl MmaSyncGemm {
         let problem = Problem { k: problem.k / 2, ..problem };
         let batch = Batch { problem, a_stride: a_stride / 2, b_stride: b_stride / 2, ..batch };
         Self { vector_scales: Some(scaling), ..Self::new(batch, configuration) }
+    }
+
+    /// Warps along m and n. Neighboring columns of MMAs are those of neighboring warps along n: the one
+    /// that has gates has their values, too, if there is one.
+    pub(super) fn warps(&self) -> (u32, u32) {
+        if self.gate.is_some() { (WARPS.0 * WARPS.1, 1) } else { WARPS }
     }
 
     /// CTAs of a launch.
@@ -201,7 +212,7 @@ impl MmaSyncGemm {
         let b_stages = b.stages(self.stages);
 
         // Which thread copies and multiplies what.
-        let mma = TiledMma::new(A::ATOM, WARPS);
+        let mma = TiledMma::new(A::ATOM, self.warps());
         let part = mma.thread(thread);
         let bytes = match scales {
             OperandScales::Blocks(_, bytes) => Some(bytes),
@@ -303,32 +314,46 @@ impl MmaSyncGemm {
         }
         let accumulators = promoted.map_or(accumulators, |promoted| promoted.totals);
 
-        // Epilogue: each lane's pairs of neighboring columns of the tile of C, in C's type.
-        let c = Tensor::with_layout(c(), Layout::new((m, n), (n, 1)));
-        let mine = part.c(&c.local_tile((tile_m, tile_n), (row, column)));
         let coordinates = part.c_coordinates((tile_m, tile_n));
+        let value = |index: u32| {
+            let (row, column) =
+                (row * tile_m + coordinates.row(index), column * tile_n + coordinates.column(index));
+            let at = Coordinate { row, column, extents: (m, n), origin: None };
+            epilogue.apply(accumulators.get(index), at)
+        };
         let (rows, columns) = (m - row * tile_m, n - column * tile_n);
-        for pair in (0..accumulators.len()).step_by(2) {
-            let values = [0, 1].map(|half| {
-                let index = pair + half;
-                let at = Coordinate {
-                    row: row * tile_m + coordinates.row(index),
-                    column: column * tile_n + coordinates.column(index),
-                    extents: (m, n),
-                    origin: None,
-                };
-                C::of(epilogue.apply(accumulators.get(index), at))
-            });
-            if self.exact {
-                mine.set_vector(pair, values);
-            } else if self.paired {
-                if coordinates.row(pair) < rows && coordinates.column(pair) < columns {
-                    mine.set_vector(pair, values);
+        let is_inside = |index: u32| coordinates.row(index).lt(rows) & coordinates.column(index).lt(columns);
+
+        // Epilogue: each lane's pairs of neighboring columns of the tile of C, in C's type.
+        if let Some(activation) = self.gate {
+            let c = Tensor::with_layout(c(), Layout::new((m, n / 2u32), (n / 2u32, 1)));
+            let mine = c.local_tile((tile_m, tile_n / 2), (row, column));
+            // A thread's accumulators of 8 columns.
+            let run = tile_m / self.warps().0 / 16 * 4;
+            let gates = (0..accumulators.len()).filter(|index| index / run % 2 == 0);
+            for gate in gates {
+                let product = gated(activation, value(gate), value(gate + run));
+                if is_inside(gate) {
+                    let column = coordinates.column(gate);
+                    mine.set((coordinates.row(gate), column / 16u32 * 8u32 + column % 8u32), C::of(product));
                 }
-            } else {
-                for (half, value) in (0..2).zip(values) {
-                    if coordinates.row(pair + half) < rows && coordinates.column(pair + half) < columns {
-                        mine.set(pair + half, value);
+            }
+        } else {
+            let c = Tensor::with_layout(c(), Layout::new((m, n), (n, 1)));
+            let mine = part.c(&c.local_tile((tile_m, tile_n), (row, column)));
+            for pair in (0..accumulators.len()).step_by(2) {
+                let values = [0, 1].map(|half| C::of(value(pair + half)));
+                if self.exact {
+                    mine.set_vector(pair, values);
+                } else if self.paired {
+                    if is_inside(pair) {
+                        mine.set_vector(pair, values);
+                    }
+                } else {
+                    for (half, value) in (0..2).zip(values) {
+                        if is_inside(pair + half) {
+                            mine.set(pair + half, value);
+                        }
                     }
                 }
             }

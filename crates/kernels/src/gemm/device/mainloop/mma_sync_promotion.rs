@@ -11,7 +11,7 @@
 use warpwright::arch::DataType;
 use warpwright::prelude::*;
 
-use super::mma_sync::{DEPTH, MmaSyncGemm, WARPS};
+use super::mma_sync::{DEPTH, MmaSyncGemm};
 use crate::gemm::problem::scales::{BLOCK, Granularities, Granularity};
 
 /// K-tiles of a block of scales.
@@ -99,7 +99,8 @@ impl PromotedTotals {
     ) -> Self {
         let tile = (gemm.tile.0, gemm.tile.1);
         let coordinates = part.c_coordinates(tile);
-        let repetitions = (tile.0 / (ATOM.0 * WARPS.0), tile.1 / (ATOM.1 * WARPS.1));
+        let (along_m, along_n) = gemm.warps();
+        let repetitions = (tile.0 / (ATOM.0 * along_m), tile.1 / (ATOM.1 * along_n));
         // Of the four accumulators of a repetition the first two are in one row, and the last two in
         // another: two columns.
         let row = |index: u32| at.0 + coordinates.row(index / 2 * 4 + index % 2 * 2);

@@ -12,7 +12,8 @@ use crate::gemm::device::cluster_split::slice_columns;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::schedule::{CONSUMERS, Schedule, slice_of_tensor_memory};
 use crate::gemm::device::scheduler::{TileScheduler, WorkUnit};
-use crate::gemm::device::store::{AccumulatorTile, TmaStore};
+use crate::gemm::device::store::{AccumulatorTile, TmaStore, stored_block};
+use crate::gemm::problem::epilogue::Activation;
 use crate::gemm::problem::narrow::VectorScaling;
 use crate::gemm::problem::types::{GemmOutput, MatrixLayout, Operand};
 
@@ -58,6 +59,9 @@ pub struct TmaGemm {
     pub vector_scales: Option<VectorScaling>,
     /// The operand that is loaded before the predecessor ends, by `wgmma` kernels.
     pub preload: Option<Preload>,
+    /// The function of the gates, if half of the columns of A·B are gates of the others: C has half of
+    /// the columns; of a column-major C, which is the transpose, half of the rows.
+    pub gate: Option<Activation>,
 }
 
 impl TmaGemm {
@@ -91,22 +95,23 @@ impl TmaGemm {
 
     /// The box of C that a warpgroup stores at once.
     pub fn c_tile<C: GemmOutput>(&self) -> Result<TmaTile, Error> {
-        TmaStore::<C>::tile_box(self.stored_columns(), self.c, self.schedule)
+        TmaStore::<C>::tile_box(self.stored_block(), self.c, self.schedule)
     }
 
     /// The path of C through shared memory.
     #[track_caller]
     pub(crate) fn store<C: GemmOutput>(&self) -> TmaStore<C> {
         let warpgroups = if self.schedule.group().is_some() { 1 } else { CONSUMERS };
-        TmaStore::new(self.stored_columns(), self.c, self.schedule, warpgroups)
+        TmaStore::new(self.stored_block(), self.c, self.schedule, warpgroups)
     }
 
-    /// Columns of a tile that a warpgroup stores at once.
-    fn stored_columns(&self) -> u32 {
-        match self.schedule.group() {
+    /// The rows of a block of a tile, and the columns, that a warpgroup stores at once.
+    fn stored_block(&self) -> (u32, u32) {
+        let columns = match self.schedule.group() {
             Some(_) => slice_of_tensor_memory(self.tile.1),
             None => slice_columns((self.tile.0, self.tile.1), self.schedule, self.split_k),
-        }
+        };
+        stored_block(columns, self.c, self.gate.is_some())
     }
 }
 

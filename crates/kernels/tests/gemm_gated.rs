@@ -1,0 +1,164 @@
+//! Gated GEMMs: gates and values are columns of one product, in every kernel that pairs them.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Device, Schedule, Storable};
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::host::config::Algorithm;
+
+use warpwright_kernels::gemm::problem::epilogue::Activation;
+use warpwright_kernels::gemm::problem::types::{GemmOutput, MultipliesWith};
+use warpwright_kernels::operations::Operations;
+
+use crate::matrices::whole;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// A number as a type has it, and back.
+type Conversions<T, C> = (fn(f32) -> T, fn(C) -> f32);
+
+/// An activation on the host.
+type Function = fn(f64) -> f64;
+
+const BF16: Conversions<bf16, bf16> = (bf16::from_f32, bf16::to_f32);
+
+/// A·B of whole numbers, with a bias of columns.
+struct Case {
+    extents: (usize, usize, usize),
+    a: Vec<f32>,
+    b: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Case {
+    fn new(m: u32, n: u32, k: u32) -> Self {
+        let (m, n, k) = (m as usize, n as usize, k as usize);
+        // Gates of both signs, and small enough for their sigmoids to matter.
+        let b = whole(k * n, 2).into_iter().map(|value| value / 16.0).collect();
+        Self { extents: (m, n, k), a: whole(m * k, 1), b, bias: whole(n, 3) }
+    }
+
+    fn gemm(&self) -> Gemm<'static> {
+        let (m, n, k) = self.extents;
+        Gemm::new(m as u32, n as u32, k as u32)
+    }
+
+    /// Values times activated gates, which are columns in turns of 8.
+    fn expected(&self, activation: Function) -> Vec<f64> {
+        let (m, n, k) = self.extents;
+        let column = |row: usize, column: usize| {
+            let terms = (0..k).map(|at| f64::from(self.a[row * k + at]) * f64::from(self.b[column * k + at]));
+            terms.sum::<f64>() + f64::from(self.bias[column])
+        };
+        let elements = (0..m).flat_map(|row| (0..n / 2).map(move |at| (row, at / 8 * 16 + at % 8)));
+        elements.map(|(row, gate)| activation(column(row, gate)) * column(row, gate + 8)).collect()
+    }
+
+    /// What a device makes of it.
+    fn on<T, C>(
+        &self,
+        device: &Device,
+        (activation, algorithm): (Activation, Option<Algorithm>),
+        (input, value): Conversions<T, C>,
+    ) -> Result<Vec<f32>, Box<dyn std::error::Error>>
+    where
+        T: MultipliesWith<T>,
+        C: GemmOutput + Storable,
+    {
+        let (operations, stream) = (Operations::new(device), device.stream()?);
+        let of = |values: &[f32]| device.buffer_from(&values.iter().map(|&v| input(v)).collect::<Vec<T>>());
+        let (a, b, bias) = (of(&self.a)?, of(&self.b)?, device.buffer_from(&self.bias)?);
+        let (m, n, _) = self.extents;
+        let mut c = device.uninitialized::<C>(m * n / 2)?;
+        let gemm = self.gemm().bias(&bias).gated(activation);
+        let gemm = algorithm.map_or(gemm, |algorithm| gemm.algorithm(algorithm));
+        operations.gemm(&stream, &gemm, &a, &b, &mut c)?;
+        Ok(c.to_vec()?.into_iter().map(value).collect())
+    }
+}
+
+fn silu(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
+}
+
+/// Fails unless results are within `part` of what is expected, and `part` of one.
+fn expect_near(found: &[f32], expected: &[f64], part: f64, what: &str) {
+    assert_eq!(found.len(), expected.len());
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let difference = (f64::from(*found) - expected).abs();
+        assert!(difference <= part * expected.abs().max(1.0), "{what}: {found} for {expected} at {at}");
+    }
+}
+
+/// Rounding to bf16, and what the approximations of an exponential lose.
+const ROUNDING: f64 = 1.0 / 250.0;
+
+/// The algorithms of a gated problem, each kind of tile, cluster and division of k once.
+fn kinds(operations: &Operations, gemm: &Gemm<'_>) -> Vec<Algorithm> {
+    let mut kinds = vec![];
+    let mut algorithms = operations.gemm_algorithms::<bf16, bf16>(&gemm.gated(Activation::Silu), None);
+    algorithms.retain(|algorithm| {
+        let kind = algorithm.configuration().map(|configuration| {
+            let (rows, columns) = configuration.tile;
+            let box_columns = columns.trailing_zeros().min(7);
+            (
+                rows,
+                box_columns,
+                configuration.schedule,
+                configuration.stream_k,
+                configuration.split_k,
+                configuration.transposed,
+            )
+        });
+        let is_new = !kinds.contains(&kind);
+        kinds.push(kind);
+        is_new
+    });
+    algorithms
+}
+
+#[test]
+fn every_kind_of_tile_pairs_gates_and_values() -> Outcome {
+    let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
+    for (name, least) in [("emu:h200", 20), ("emu:b200", 5), ("emu:a100", 1)] {
+        let devices = schedules.map(|schedule| Device::with_schedule(name, schedule)?.checked());
+        let devices = devices.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for (m, n, k) in [(19, 272, 320), (130, 144, 512)] {
+            let case = Case::new(m, n, k);
+            let expected = case.expected(silu);
+            let algorithms = kinds(&Operations::new(&devices[0]), &case.gemm());
+            assert!(algorithms.len() >= least, "{name} has {algorithms:?}");
+            for (algorithm, device) in algorithms.into_iter().zip(devices.iter().cycle()) {
+                let found = case.on(device, (Activation::Silu, Some(algorithm)), BF16)?;
+                expect_near(&found, &expected, ROUNDING, &format!("{algorithm} on {name}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_output_and_activation_has_gates() -> Outcome {
+    let activations: [(Activation, Function); 4] = [
+        (Activation::Identity, |x| x),
+        (Activation::Relu, |x| x.max(0.0)),
+        (Activation::Gelu, |x| {
+            x / 2.0 * (1.0 + (0.797_884_560_802_865_4 * (x + 0.044_715 * x * x * x)).tanh())
+        }),
+        (Activation::Silu, silu),
+    ];
+    for name in ["emu:h200", "emu:b200", "emu:a100"] {
+        let device = Device::named(name)?.checked()?;
+        // The transpose, and C itself.
+        for case in [Case::new(3, 272, 64), Case::new(200, 144, 64)] {
+            for (activation, function) in activations {
+                let (chosen, expected) = ((activation, None), case.expected(function));
+                let what = format!("{activation:?} on {name}");
+                let halves = case.on(&device, chosen, (f16::from_f32, f16::to_f32))?;
+                expect_near(&halves, &expected, ROUNDING, &what);
+                let floats = case.on(&device, chosen, (bf16::from_f32, |value: f32| value))?;
+                expect_near(&floats, &expected, 2e-6, &what);
+            }
+        }
+    }
+    Ok(())
+}
