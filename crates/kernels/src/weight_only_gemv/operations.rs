@@ -34,6 +34,12 @@ pub(crate) struct GemvTuning {
     /// CTAs of an SM.
     #[option(min = 1, max = 3, search = [1, 2, 3])]
     pub(super) ctas: Option<u32>,
+    /// Stages of constant weights that are copied before the vectors are loaded, at most.
+    #[option(min = 0, max = 8)]
+    pub(super) early: Option<u32>,
+    /// CTAs of a launch on an SM, where more fit.
+    #[option(min = 1, max = 3)]
+    pub(super) launched: Option<u32>,
 }
 
 impl GemvTuning {
@@ -54,7 +60,8 @@ impl GemvTuning {
             let ctas = self.ctas.unwrap_or(choice.ctas);
             let room = capability.shared_bytes_per_sm / (ctas + 1) - capability.shared_bytes_reserved + 16;
             let (stages, cluster) = (self.stages.unwrap_or(choice.stages), divided(gemv.blocks(), cluster));
-            let gemv = Gemv { stages, ctas, cluster, room, ..gemv };
+            let early = self.early.unwrap_or(u32::MAX);
+            let gemv = Gemv { stages, ctas, cluster, room, early, ..gemv };
             let parts = divided(gemv.cta_blocks(), self.parts.unwrap_or(choice.parts));
             Gemv { warps: self.warps.unwrap_or(choice.warps).min(gemv.cta_blocks()), parts, ..gemv }
         };
@@ -203,6 +210,7 @@ impl Operations {
             constant,
             warps: 1,
             stages: 2,
+            early: u32::MAX,
             ctas: 1,
             room: 0,
             cluster: 1,
@@ -219,7 +227,7 @@ impl Operations {
         }
         let kernel = self.kernel(gemv, Gemv::run::<S, O>)?;
         let ctas_per_sm = (capability.shared_bytes_per_sm / (bytes + capability.shared_bytes_reserved))
-            .min(gemv.ctas)
+            .min(tuning.launched.unwrap_or(gemv.ctas).min(gemv.ctas))
             .max(1);
         let resident = sm_count * ctas_per_sm / gemv.cluster;
         let least = if gemv.divides_k() { tiles.div_ceil(TILES_OF_PARTS) } else { 1 };
