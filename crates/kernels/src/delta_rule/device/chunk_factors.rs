@@ -18,10 +18,8 @@
 //! K·Kᵀ and Q·Kᵀ are products of the tensor cores over keys as they are in memory: exact products of
 //! bf16, summed in f32. Norms, β and decays are factors of the sums. `triangular_inverse` computes T.
 //!
-//! On an H200, 8,192 tokens of 32 value heads take 51 us. The bytes (67 MB read, 73 MB written) take
-//! 33 us from and to DRAM; a warp issues 1,950 instructions, which are 17 us of an SM's schedulers.
-//! Warps wait for the gates' inputs 13 % of the time. CTAs of the heads of a chunk follow one
-//! another, so that rows of queries and keys are read whole.
+//! CTAs are persistent and leave other SMs to the recurrence, which runs beside them: a warpgroup
+//! computes one chunk after another, and publishes each.
 
 use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
@@ -34,16 +32,20 @@ use super::gates::GateInputs;
 use super::triangular_inverse::{BLOCK, PITCH, ROW_WORDS, TriangularInverse};
 use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads};
 
-/// The threads of a CTA: a warpgroup.
+/// Warpgroups of a CTA, each with chunks of its own: an SM has registers for 4, of 128 a thread.
+const WARPGROUPS: u32 = 4;
+/// Threads of a warpgroup.
 const THREADS: u32 = 128;
-/// CTAs that an SM holds: 53 KiB of shared memory and 128 registers per thread each.
-const CTAS_PER_SM: u32 = 4;
+/// Elements of A of a head, in bf16.
+const COUPLINGS: u32 = 2 * CHUNK * PITCH;
 
-/// The kernel. A CTA computes a chunk of one or two value heads that share a key head.
+/// The kernel. A warpgroup computes units: a chunk of one or two value heads that share a key head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChunkFactors {
     /// The heads.
     pub heads: Heads,
+    /// CTAs of the recurrence that read a head's chunk.
+    pub readers: u32,
 }
 
 /// A chunk of a sequence.
@@ -55,16 +57,31 @@ struct Chunk {
     length: Reg<u32>,
 }
 
-impl ChunkFactors {
-    /// Value heads of a CTA.
-    pub fn heads_per_cta(&self) -> u32 {
-        if self.heads.values_per_key().is_multiple_of(2) { 2 } else { 1 }
-    }
+/// The shared memory of a warpgroup.
+struct Memory {
+    /// Keys, then queries. When they have been read: A of the heads, then their T - I.
+    operands: Shared<bf16>,
+    scores: Shared<bf16>,
+    tokens: Tokens,
+    /// The sums of the log-decays of 32 tokens, by warp.
+    halves: Shared<f32>,
+    loaded: Mbarrier,
+}
 
+/// Where the results go.
+#[derive(Clone, Copy)]
+struct Results {
+    inverses: Global<bf16>,
+    scores: Global<bf16>,
+    factors: Global<f32>,
+}
+
+impl ChunkFactors {
     /// `qkv` is (tokens, [`Heads::columns`]); `a` and `b` are (tokens, value heads); `a_log` and
     /// `dt_bias` are (value heads). Sequence i has the tokens from `sequence_starts[i]` to
     /// `sequence_starts[i + 1]`. `inverses` and `scores` are (chunks, value heads, 64, 64), as
-    /// tiles in shared memory are; `factors` is (chunks, value heads, [`FACTORS`]).
+    /// tiles in shared memory are; `factors` is (chunks, value heads, [`FACTORS`]). `published` is
+    /// (units): the readers that a unit still has, 0 before it is complete.
     #[kernel]
     pub fn run(
         &self,
@@ -77,49 +94,121 @@ impl ChunkFactors {
         inverses: &mut Global<bf16>,
         scores: &mut Global<bf16>,
         factors: &mut Global<f32>,
+        published: &mut Global<u32>,
+        units: u32,
         sequences: u32,
     ) {
-        launch::threads(THREADS);
-        let per_cta = self.heads_per_cta();
+        let [role] = roles([warpgroups(WARPGROUPS)]);
         qkv.boxes(square_tile());
-        launch::blocks_per_sm(CTAS_PER_SM);
-        // Keys, then queries. When they have been read: A of the heads, then their T - I.
-        let memory = dynamic_shared_aligned::<bf16>(2 * 2 * CHUNK * PITCH, 1024);
-        let q_memory = memory.at(BOXES * SQUARE);
-        let (k_tile, q_tile) = (tiles(memory, key_tile(), 1), tiles(q_memory, key_tile(), 1));
-        let couplings = memory.cast::<f32>();
-        let score_memory = dynamic_shared_aligned::<bf16>(per_cta * SQUARE, 1024);
-        let tokens = Tokens::shared(per_cta);
-        let loaded = Mbarrier::new();
-
-        launch::grid_dependency_launch();
-        launch::grid_dependency_wait();
-        let (chunk_index, head) = self.indices();
-        let chunk = Chunk::at(chunk_index, *sequence_starts, sequences);
-        if chunk.length == 0 {
-            return;
-        }
-        let thread = thread_idx().x;
+        let (warpgroup, thread) = (role.warpgroup(), thread_idx().x % THREADS);
+        let memory = self.memory(warpgroup);
         if thread == 0 {
-            loaded.init(1);
+            memory.loaded.init(1);
             fence_mbarrier_init();
-            loaded.arrive_and_expect(2 * BOXES * SQUARE * 2);
-            let columns = Columns::of(self.heads, head);
-            load_boxes(qkv, (columns.k, chunk.token), BOXES, memory, loaded);
-            load_boxes(qkv, (columns.q, chunk.token), BOXES, q_memory, loaded);
         }
+        // The recurrence begins after the wait, because it reads what the predecessor wrote, too.
+        launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
+        role.sync_warpgroup();
 
-        // The inputs of the gates of a thread's own head and token arrive during the products.
-        let (own, token) = (thread / CHUNK, thread % CHUNK);
-        let (last_token, last_head) = (chunk.length - 1, per_cta - 1);
-        let at = (chunk.token + token.min(last_token), head + own.min(last_head), self.heads.values);
-        let gate_inputs = GateInputs::load((*a, *b), (*a_log, *dt_bias), at);
-        sync_threads();
-        loaded.wait_parity(0);
-        let (warp, lane) = (thread / 32, thread % 32);
-        if chunk.length < CHUNK {
-            clear_rows(memory, chunk.length, (warp, lane));
+        let to = Results { inverses: *inverses, scores: *scores, factors: *factors };
+        let (first, all) = (block_idx().x + grid_dim().x * warpgroup, grid_dim().x * WARPGROUPS);
+        let mut phase = constant(0u32);
+        // One more than the unit whose copies to global memory may be in flight.
+        let mut stored = constant(0u32);
+        for round in 0..(units + (all - 1) - first) / all {
+            let unit = first + round * all;
+            let (chunk_index, head) = self.chunk_and_head(unit);
+            let chunk = Chunk::at(chunk_index, *sequence_starts, sequences);
+            if chunk.length > 0 {
+                if thread == 0 {
+                    self.load(qkv, (head, chunk.token), &memory);
+                    self.publish(*published, stored);
+                }
+                // The inputs of the gates of a thread's own head and token arrive during the products.
+                let (own, token) = (thread / CHUNK, thread % CHUNK);
+                let (token, own) = (token.min(chunk.length - 1), own.min(self.heads.per_unit() - 1));
+                let at = (chunk.token + token, head + own, self.heads.values);
+                let gates = GateInputs::load((*a, *b), (*a_log, *dt_bias), at);
+                memory.loaded.wait_parity(phase);
+                phase = phase ^ 1;
+                self.factor(chunk, gates, (role, thread), &memory, (to, chunk_index, head));
+                stored = unit + 1;
+            }
         }
+        if thread == 0 {
+            self.publish(*published, stored);
+        }
+    }
+
+    /// The units of `chunks` chunks.
+    pub fn units(&self, chunks: u32) -> u64 {
+        u64::from(chunks) * u64::from(self.heads.values / self.heads.per_unit())
+    }
+
+    /// The chunk of a unit, and its first head.
+    #[track_caller]
+    fn chunk_and_head(&self, unit: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
+        let per_chunk = self.heads.values / self.heads.per_unit();
+        (unit / per_chunk, unit % per_chunk * self.heads.per_unit())
+    }
+
+    /// The shared memory of a warpgroup.
+    #[track_caller]
+    fn memory(&self, warpgroup: Reg<u32>) -> Memory {
+        let allocate =
+            |length: u32| dynamic_shared_aligned::<bf16>(WARPGROUPS * length, 1024).at(warpgroup * length);
+        Memory {
+            operands: allocate(2 * COUPLINGS),
+            scores: allocate(self.heads.per_unit() * SQUARE),
+            tokens: Tokens::shared(self.heads.per_unit(), warpgroup),
+            halves: shared_array::<f32>(WARPGROUPS * 4).at(warpgroup * 4),
+            loaded: Mbarriers::new(WARPGROUPS).at(warpgroup),
+        }
+    }
+}
+
+#[device]
+impl ChunkFactors {
+    /// Starts the copies of a chunk's keys and queries. Called by one thread.
+    fn load(&self, qkv: &TensorMap, (head, token): (Reg<u32>, Reg<u32>), memory: &Memory) {
+        let columns = Columns::of(self.heads, head);
+        memory.loaded.arrive_and_expect(2 * BOXES * SQUARE * 2);
+        load_boxes(qkv, (columns.k, token), BOXES, memory.operands, memory.loaded);
+        load_boxes(qkv, (columns.q, token), BOXES, memory.operands.at(BOXES * SQUARE), memory.loaded);
+    }
+
+    /// Publishes the unit before `stored`, if it is not 0, when its copies to global memory are
+    /// complete. Called by the thread that started them.
+    fn publish(&self, published: Global<u32>, stored: Reg<u32>) {
+        if stored > 0 {
+            bulk_wait(0);
+            let release = Access::new().ordered(AccessOrdering::Release(Scope::Device));
+            published.at(stored - 1).store_with(self.readers * self.heads.per_unit(), release);
+        }
+    }
+
+    /// T, P and the factors of a unit whose keys and queries are in shared memory. Called by a
+    /// warpgroup, whose first thread may then overwrite what was loaded.
+    fn factor(
+        &self,
+        chunk: Chunk,
+        gate_inputs: GateInputs,
+        (role, thread): (Role, Reg<u32>),
+        memory: &Memory,
+        (to, chunk_index, head): (Results, Reg<u32>, Reg<u32>),
+    ) {
+        let per_unit = self.heads.per_unit();
+        let (warp, lane) = (thread / 32, thread % 32);
+        let (own, token) = (thread / CHUNK, thread % CHUNK);
+        let Memory { operands, tokens, halves, .. } = memory;
+        let unit_of = |head: Reg<u32>| (chunk_index * self.heads.values + head).convert::<u64>();
+        if chunk.length < CHUNK {
+            clear_rows(*operands, chunk.length, (warp, lane));
+            role.sync_warpgroup();
+        }
+        let (k_tile, q_tile) =
+            (tiles(*operands, key_tile(), 1), tiles(operands.at(BOXES * SQUARE), key_tile(), 1));
         let mma = TiledMma::warpgroups("SM90_64x64x16_F32BF16BF16_SS", 1);
         let mut key_key: Fragment<f32> = mma.thread(thread).c_fragment((CHUNK, CHUNK));
         let mut query_key: Fragment<f32> = mma.thread(thread).c_fragment((CHUNK, CHUNK));
@@ -130,7 +219,7 @@ impl ChunkFactors {
         multiply(&mma, &mut query_key, &q_rows, &k, Accumulate::No);
 
         for (which, scale) in [(0, 1.0), (1, 1.0 / (HEAD as f32).sqrt())] {
-            let sums = squares(memory.at(which * (BOXES * SQUARE)), (warp, lane));
+            let sums = squares(operands.at(which * (BOXES * SQUARE)), (warp, lane));
             // Of the diagonal, a lane in four has an element of each half.
             if (lane % 4).eq(lane / 8) {
                 for (half, sum) in [0, 8].into_iter().zip(sums) {
@@ -142,21 +231,20 @@ impl ChunkFactors {
         let (gates, exists) = (gate_inputs.gates(), token.lt(chunk.length));
         let log_decay = exists.select(gates.log_decay * std::f32::consts::LOG2_E, 0f32);
         let beta = exists.select(gates.beta, 0f32);
-        let halves = shared_array::<f32>(THREADS / 32);
         let warp_sum = warp::inclusive_scan(log_decay, |a, b| a + b);
         if lane == 31 {
-            halves[warp] = warp_sum;
+            halves.at(warp).store(warp_sum);
         }
-        sync_threads();
-        if own < per_cta {
+        role.sync_warpgroup();
+        if own < per_unit {
             let own_halves = halves.at(own * 2).load_vector::<2>();
             let sum = warp_sum + token.ge(32).select(own_halves[0], 0f32);
             let last = own_halves[0] + own_halves[1];
             let (key_norm, query_norm) = (tokens.norms[token], tokens.norms[token + CHUNK]);
-            tokens.sums[thread] = sum;
-            tokens.columns[thread] = sum - key_norm.log2();
-            tokens.keys[thread] = beta * key_norm;
-            let factors = factors.at(self.unit(chunk_index, head + own) * u64::from(FACTORS)).at(token);
+            tokens.sums.at(thread).store(sum);
+            tokens.columns.at(thread).store(sum - key_norm.log2());
+            tokens.keys.at(thread).store(beta * key_norm);
+            let factors = to.factors.at(unit_of(head + own) * u64::from(FACTORS)).at(token);
             let decay = fast::exp2(sum);
             factors.at(Factor::Beta.start()).store(beta);
             factors.at(Factor::Recall.start()).store(beta * key_norm * decay);
@@ -167,80 +255,62 @@ impl ChunkFactors {
             }
         }
         wait_multiplications(0);
-        sync_threads();
-        tokens.decay((&key_key, &query_key), (warp, lane), couplings, score_memory);
+        role.sync_warpgroup();
+        let couplings = operands.cast::<f32>();
+        tokens.decay((&key_key, &query_key), (warp, lane), couplings, memory.scores);
         fence_proxy_async_shared();
-        sync_threads();
-        let store = |to: &Global<bf16>, tile: &dyn Fn(u32) -> Shared<bf16>| {
+        role.sync_warpgroup();
+        let store = |to: Global<bf16>, from: Shared<bf16>, pitch: u32| {
             if thread == 0 {
-                for h in 0..per_cta {
-                    let at = self.unit(chunk_index, head + h) * u64::from(SQUARE);
-                    bulk::store(to.at(at), SQUARE, tile(h));
+                for h in 0..per_unit {
+                    let at = unit_of(head + h) * u64::from(SQUARE);
+                    bulk::store(to.at(at), SQUARE, from.at(h * pitch));
                 }
                 bulk_commit();
             }
         };
-        store(scores, &|h| score_memory.at(h * SQUARE));
+        store(to.scores, memory.scores, SQUARE);
 
         let inverse = TriangularInverse { matrix: couplings.at(own * (CHUNK * PITCH)), thread: token };
-        if own < per_cta {
+        if own < per_unit {
             inverse.invert_diagonal();
         }
-        sync_threads();
-        if own < per_cta {
+        role.sync_warpgroup();
+        if own < per_unit {
             inverse.invert_below();
         }
-        sync_threads();
-        let inverses_of = |h: u32| memory.at(h * (2 * CHUNK * PITCH));
+        role.sync_warpgroup();
         // Every row has been read when the first is overwritten.
         let mut row = zeros::<u32, ROW_WORDS>().to_vec();
-        if own < per_cta {
+        if own < per_unit {
             row = inverse.row();
         }
-        sync_threads();
-        if own < per_cta {
-            inverse.store_row(&row, memory.at(own * (2 * CHUNK * PITCH)));
+        role.sync_warpgroup();
+        if own < per_unit {
+            inverse.store_row(&row, operands.at(own * COUPLINGS));
         }
         fence_proxy_async_shared();
-        sync_threads();
-        store(inverses, &inverses_of);
+        role.sync_warpgroup();
+        store(to.inverses, *operands, COUPLINGS);
         if thread == 0 {
             bulk_wait_read(0);
         }
-    }
-
-    /// CTAs of `chunks` chunks.
-    pub fn ctas(&self, chunks: u32) -> u64 {
-        u64::from(chunks) * u64::from(self.heads.values / self.heads_per_cta())
-    }
-
-    /// The chunk of this CTA, and its first head.
-    #[track_caller]
-    fn indices(&self) -> (Reg<u32>, Reg<u32>) {
-        let per_chunk = self.heads.values / self.heads_per_cta();
-        (block_idx().x / per_chunk, block_idx().x % per_chunk * self.heads_per_cta())
-    }
-
-    /// The index of a chunk of a head.
-    #[track_caller]
-    fn unit(&self, chunk: Reg<u32>, head: Reg<u32>) -> Reg<u64> {
-        (chunk * self.heads.values + head).convert()
     }
 }
 
 #[device]
 impl Chunk {
-    /// That of index `chunk`; of no length if there is none. All threads make the call.
+    /// That of index `chunk`; of no length if there is none. All lanes make the call.
     fn at(chunk: Reg<u32>, sequence_starts: Global<u32>, sequences: Reg<u32>) -> Self {
         // The sequences that begin at this chunk or before it: the last of them has it.
         let mut begun = constant(0u32);
-        for first in (0..sequences).step_by(THREADS) {
-            let sequence = first + thread_idx().x;
+        for first in (0..sequences).step_by(32) {
+            let sequence = first + lane_id();
             let mut is_before = constant(false);
             if sequence < sequences {
                 is_before = first_chunk(sequence_starts[sequence], sequence).le(chunk);
             }
-            begun += sync_threads_count(is_before);
+            begun += ballot(is_before, ALL_LANES).count_ones();
         }
         let sequence = begun - 1;
         let (start, end) = (sequence_starts[sequence], sequence_starts[sequence + 1]);
@@ -265,10 +335,10 @@ struct Tokens {
 
 #[device]
 impl Tokens {
-    fn shared(heads: u32) -> Self {
-        let of_heads = || shared_array(heads * CHUNK);
-        let norms = shared_array(2 * CHUNK);
-        Self { sums: of_heads(), columns: of_heads(), keys: of_heads(), norms, heads }
+    fn shared(heads: u32, warpgroup: Reg<u32>) -> Self {
+        let of_tokens = |rows: u32| shared_array(WARPGROUPS * rows * CHUNK).at(warpgroup * (rows * CHUNK));
+        let of_heads = || of_tokens(heads);
+        Self { sums: of_heads(), columns: of_heads(), keys: of_heads(), norms: of_tokens(2), heads }
     }
 
     /// Writes A of the heads to `couplings`, and P to `scores`: the products with their norms, β, and
@@ -323,7 +393,7 @@ impl Tokens {
 }
 
 /// Zeros for the rows of K and Q past the end of a sequence: TMA has copied those of the next one,
-/// which may be infinite or NaN. All threads make the call; a warp has a box.
+/// which may be infinite or NaN. A warp has a box; the warpgroup synchronizes afterwards.
 #[device]
 fn clear_rows(memory: Shared<bf16>, length: Reg<u32>, (warp, lane): (Reg<u32>, Reg<u32>)) {
     let own = memory.at(warp * SQUARE).cast::<u32>();
@@ -331,7 +401,6 @@ fn clear_rows(memory: Shared<bf16>, length: Reg<u32>, (warp, lane): (Reg<u32>, R
         own.at(row * (CHUNK / 2) + lane).store(0u32);
     }
     fence_proxy_async_shared();
-    sync_threads();
 }
 
 /// The sums of squares of 16 rows of two boxes, a warp's own: the diagonal of their product with
