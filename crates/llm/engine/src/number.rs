@@ -3,6 +3,7 @@
 use warpwright::lang::element::Convertible;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Storable, Stream};
+use warpwright_kernels::gemm::problem::epilogue::Activation;
 use warpwright_kernels::gemm::{Gemm, GemmOutput};
 use warpwright_kernels::operations::{Operations, Result};
 use warpwright_kernels::rows::RowElement;
@@ -18,7 +19,7 @@ pub(crate) trait Number: RowElement + Storable + Convertible + GemmOutput {
     /// The most rows for which [`product`] is the fastest, or the only one.
     const FEW_ROWS: u32;
 
-    /// y = x · Wᵀ, or y += x · Wᵀ, of more rows than few.
+    /// [`product`] of more rows than few.
     fn product_of_many<U: Number>(
         on: (&Operations, &Stream),
         shape: ProductShape,
@@ -63,8 +64,12 @@ impl Number for bf16 {
         x: &Buffer<Self>,
         (y, epilogue): (&mut Buffer<U>, Epilogue),
     ) -> Result<()> {
-        let beta = if epilogue == Epilogue::Add { 1.0 } else { 0.0 };
-        on.0.gemm(on.1, &Gemm::new(rows, n, k).beta(beta).preload_b(), x, weights, y)?;
+        let gemm = match epilogue {
+            Epilogue::Store => Gemm::new(rows, n, k),
+            Epilogue::Add => Gemm::new(rows, n, k).beta(1.0),
+            Epilogue::Swiglu => Gemm::new(rows, 2 * n, k).gated(Activation::Silu),
+        };
+        on.0.gemm(on.1, &gemm.preload_b(), x, weights, y)?;
         Ok(())
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! norm          x is normalized first: every warp reads whole rows, and adds up their squares
-//! activation    W is [gate | up]: y = silu(gate) · up
+//! activation    rows of W are gates and values in turns: y = silu(gate) · value
 //! residual      y is added to what it holds
 //! experts       each row of x has a matrix of its own
 //! ```
@@ -19,6 +19,7 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
+use warpwright_kernels::gemm::problem::epilogue::GATED_COLUMNS;
 use warpwright_kernels::operations::{Operations, Result, expect_length};
 use warpwright_kernels::overlap::{self, overlaps};
 use warpwright_kernels::rows::Gain;
@@ -37,6 +38,10 @@ const FEW_RESULTS: u32 = 512;
 /// layer of Qwen 3.5-9B: 1.8 us for a row, 7 to 9 by the GEMM for 16 rows.)
 const MAX_ROWS_OF_FEW_RESULTS: u32 = 32;
 
+/// Rows of gates, and of values after them, of weights that have both: in the columns of y that they
+/// give, the library's GEMM pairs them.
+pub(crate) const TURN: u32 = GATED_COLUMNS / 2;
+
 /// Whether [`product`] is the fastest for few results, of bf16.
 pub(crate) fn has_few_results(ProductShape { rows, n, .. }: ProductShape) -> bool {
     n <= FEW_RESULTS && rows <= MAX_ROWS_OF_FEW_RESULTS
@@ -49,7 +54,7 @@ pub(crate) enum Epilogue {
     Store,
     /// The product is added to y.
     Add,
-    /// y = silu(gate) · up of weights [gate | up].
+    /// y = silu(gate) · value of weights whose rows are gates and values in turns of [`TURN`].
     Swiglu,
 }
 
@@ -101,12 +106,15 @@ impl Product {
     /// Rows of W of a warp: those that y's column `at`, counted by the warp, needs.
     fn row_of(&self, first: Reg<u32>, index: u32, n: Reg<u32>) -> Reg<u32> {
         match self.epilogue {
-            Epilogue::Swiglu => first.min(n - 1) + n * index,
+            Epilogue::Swiglu => {
+                let column = first.min(n - 1);
+                column / TURN * (2 * TURN) + column % TURN + TURN * index
+            }
             _ => (first + index).min(n - 1),
         }
     }
 
-    /// `weights` is (n, k), [gate | up] (2 n, k), or (experts, n, k); `gains` is (k).
+    /// `weights` is (n, k), gates and values (2 n, k), or (experts, n, k); `gains` is (k).
     #[kernel]
     fn run<T: Number, U: Number>(
         &self,

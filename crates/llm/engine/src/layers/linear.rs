@@ -7,7 +7,7 @@ use super::mlp::swiglu;
 use super::norm::Norm;
 use super::quantized::Quantized;
 use crate::error::Result;
-use crate::kernels::product::{Epilogue, ProductShape, has_few_results, product};
+use crate::kernels::product::{Epilogue, ProductShape, TURN, has_few_results, product};
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -18,6 +18,8 @@ pub(crate) struct Linear<T> {
     /// Empty where they are quantized.
     pub(crate) weights: Buffer<T>,
     quantized: Option<Quantized>,
+    /// Whether its rows are gates and values in turns.
+    is_gated: bool,
     pub(crate) n: u32,
     pub(crate) k: u32,
 }
@@ -45,21 +47,36 @@ impl<T: Number> Linear<T> {
     /// The rows of the tensors, one after another, and rows of zeros up to a multiple of 8, so that rows of
     /// y are whole vectors.
     pub(crate) fn new(loader: &mut Loader<'_>, parts: &[(&str, usize)], k: usize) -> Result<Self> {
-        let n = rows_of(parts);
-        match Quantized::new(loader, parts, (n, k))? {
+        match Quantized::new(loader, parts, (rows_of(parts), k))? {
             Some(quantized) => {
-                let (weights, quantized) = (loader.buffer(0)?, Some(quantized));
-                Ok(Self { name: name_of(parts), weights, quantized, n: n as u32, k: k as u32 })
+                Ok(Self { quantized: Some(quantized), ..Self::of(loader.buffer(0)?, parts, k) })
             }
             None => Self::exact(loader, parts, k),
         }
     }
 
+    /// The matrix of those weights.
+    fn of(weights: Buffer<T>, parts: &[(&str, usize)], k: usize) -> Self {
+        let (n, k) = (rows_of(parts) as u32, k as u32);
+        Self { name: name_of(parts), weights, quantized: None, is_gated: false, n, k }
+    }
+
+    /// The gates and the values of [`swiglu`](Self::swiglu), `rows` of each: in turns, which products pair,
+    /// unless the weights are quantized or the last turn were not whole.
+    pub(crate) fn gated(loader: &mut Loader<'_>, names: [&str; 2], rows: usize, k: usize) -> Result<Self> {
+        let parts = names.map(|name| (name, rows));
+        if loader.format.is_some_and(|format| format.group(k).is_some())
+            || !rows.is_multiple_of(TURN as usize)
+        {
+            return Self::new(loader, &parts, k);
+        }
+        let weights = loader.in_turns(names, (rows, k), TURN as usize)?;
+        Ok(Self { is_gated: true, ..Self::of(weights, &parts, k) })
+    }
+
     /// The same, never quantized: for weights that results depend on more than others, and few bytes.
     pub(crate) fn exact(loader: &mut Loader<'_>, parts: &[(&str, usize)], k: usize) -> Result<Self> {
-        let n = rows_of(parts);
-        let weights = loader.matrix(parts, k, n)?;
-        Ok(Self { name: name_of(parts), weights, quantized: None, n: n as u32, k: k as u32 })
+        Ok(Self::of(loader.matrix(parts, k, rows_of(parts))?, parts, k))
     }
 
     /// Bytes of the weights.
@@ -148,7 +165,8 @@ impl<T: Number> Linear<T> {
         Ok(())
     }
 
-    /// silu(gate) · up of the normalized rows of `x`, for weights [gate | up].
+    /// silu(gate) · value of the normalized rows of `x`, `columns` of each, for weights of
+    /// [`gated`](Self::gated).
     pub(crate) fn swiglu_of_normalized(
         &self,
         pass: &mut Pass<'_, T>,
@@ -157,14 +175,33 @@ impl<T: Number> Linear<T> {
         columns: u32,
     ) -> Result<Buffer<T>> {
         let shape = ProductShape { n: columns, ..self.shape(x) };
-        if shape.rows > T::FEW_ROWS || self.n != 2 * columns || self.quantized.is_some() {
-            let gate_up = self.apply_to_normalized(pass, norm, x)?;
-            let y = swiglu(pass, &gate_up, columns, self.n)?;
-            pass.memory.give(gate_up);
+        if shape.rows > T::FEW_ROWS || !self.is_gated {
+            let normalized = norm.apply(pass, x)?;
+            let y = self.swiglu(pass, &normalized, columns)?;
+            pass.memory.give(normalized);
             return Ok(y);
         }
         let mut y = pass.memory.take(shape.rows as usize * columns as usize)?;
         product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (&mut y, Epilogue::Swiglu))?;
+        self.note(pass, shape.rows, x.bytes() + y.bytes());
+        Ok(y)
+    }
+
+    /// The same of rows that are normalized.
+    pub(crate) fn swiglu(&self, pass: &mut Pass<'_, T>, x: &Buffer<T>, columns: u32) -> Result<Buffer<T>> {
+        if !self.is_gated {
+            let both = self.apply(pass, x)?;
+            let y = swiglu(pass, &both, columns, self.n)?;
+            pass.memory.give(both);
+            return Ok(y);
+        }
+        let shape = ProductShape { n: columns, ..self.shape(x) };
+        let mut y = pass.memory.take(shape.rows as usize * columns as usize)?;
+        let to = (&mut y, Epilogue::Swiglu);
+        match shape.rows <= T::FEW_ROWS || has_few_results(shape) {
+            true => product(pass.on(), shape, &self.weights, (x, None), to)?,
+            false => T::product_of_many(pass.on(), shape, &self.weights, x, to)?,
+        }
         self.note(pass, shape.rows, x.bytes() + y.bytes());
         Ok(y)
     }

@@ -12,7 +12,7 @@ use crate::weights::Loader;
 
 /// The weights of an MLP.
 pub(crate) struct Mlp<T> {
-    /// [gate | up].
+    /// Gates and values.
     gate_up: Linear<T>,
     down: Linear<T>,
 }
@@ -22,7 +22,7 @@ impl<T: Number> Mlp<T> {
         let (gate, up) = (format!("{name}.gate_proj.weight"), format!("{name}.up_proj.weight"));
         let columns = intermediate as usize;
         Ok(Self {
-            gate_up: Linear::new(loader, &[(&gate, columns), (&up, columns)], hidden)?,
+            gate_up: Linear::gated(loader, [&gate, &up], columns, hidden)?,
             down: Linear::new(loader, &[(&format!("{name}.down_proj.weight"), hidden)], columns)?,
         })
     }
@@ -42,9 +42,7 @@ impl<T: Number> Mlp<T> {
 
     /// The result for rows that are normalized.
     pub(crate) fn apply(&self, pass: &mut Pass<'_, T>, x: &Buffer<T>) -> Result<Buffer<T>> {
-        let gate_up = self.gate_up.apply(pass, x)?;
-        let activated = swiglu(pass, &gate_up, self.down.k, self.gate_up.n)?;
-        pass.memory.give(gate_up);
+        let activated = self.gate_up.swiglu(pass, x, self.down.k)?;
         let y = self.down.apply(pass, &activated)?;
         pass.memory.give(activated);
         Ok(y)

@@ -155,6 +155,28 @@ impl<'l> Loader<'l> {
         Ok(buffer)
     }
 
+    /// The rows of two tensors (rows, columns), `turn` of the one and then as many of the other.
+    pub(crate) fn in_turns<T: Number>(
+        &mut self,
+        names: [&str; 2],
+        (rows, columns): (usize, usize),
+        turn: usize,
+    ) -> Result<Buffer<T>> {
+        let mut buffer = self.buffer::<T>(2 * rows * columns)?;
+        let tensors = [self.tensor(names[0], &[rows, columns])?, self.tensor(names[1], &[rows, columns])?];
+        let [Some(one), Some(other)] = tensors else { return Ok(buffer) };
+        let (length, at_once) =
+            (turn * columns, (PART / size_of::<T>() / columns).max(1).next_multiple_of(turn));
+        for first in (0..rows).step_by(at_once) {
+            let last = rows.min(first + at_once);
+            let (one, other) = (one.rows::<T>(first..last), other.rows::<T>(first..last));
+            let turns = one.chunks(length).zip(other.chunks(length));
+            let part: Vec<T> = turns.flat_map(|(one, other)| [one, other].concat()).collect();
+            buffer.write_at(2 * first * columns, &part)?;
+        }
+        Ok(buffer)
+    }
+
     /// The rows of several tensors and then rows of zeros, as [`matrix`](Self::matrix), quantized; `None` in a
     /// check. The tensors are (experts, rows of an expert, k).
     pub(crate) fn quantized(
