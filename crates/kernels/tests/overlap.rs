@@ -6,11 +6,14 @@ use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Stream};
 use warpwright_harness::{DynWorkload, Setup};
+use warpwright_kernels::attention::PagedCache;
+use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::problem::batching::Problem;
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::Operations;
+use warpwright_kernels::rope::{HeadRows, NO_SLOT, Pairing, RopeBuffers, RopeShape};
 use warpwright_kernels::rows::Gain;
 use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 use warpwright_kernels::workloads::workload;
@@ -46,7 +49,7 @@ fn every_kernel_waits_for_any_predecessor() -> Outcome {
     let device = Device::with_schedule("emu:h200", schedule)?.checked_behind_writers()?;
     let mut walk = Walk::new(&SUITE);
     for mut workload in one_in(3, choices_of_all(&SUITE, SHAPES, 1)) {
-        for (option, value) in [("fresh-weights", "true"), ("preload-b", "false")] {
+        for (option, value) in [("fresh-weights", "true"), ("preload-b", "false"), ("settled", "false")] {
             if workload.get(option).is_some() {
                 workload.set(option, value)?;
             }
@@ -100,6 +103,89 @@ fn decode_attention_waits() -> Outcome {
     options.set("keys", "200")?;
     options.set("ctas", "5")?;
     launch_twice(&*options, &device, &stream)?;
+    Ok(())
+}
+
+/// A cache that is settled but for the newest keys, which the launch in front writes.
+#[test]
+fn attention_to_a_settled_cache_waits_for_the_newest_keys() -> Outcome {
+    let (device, operations, stream) = checked()?;
+    let heads = Heads { query_heads: 4, key_heads: 2, head_dim: 64 };
+    let (queries, page_size, pages_per_sequence) = (2, 16, 9);
+    let lengths = [1, 2, 33, 130, 96];
+    let (batch, capacity) = (lengths.len() as u32, pages_per_sequence * page_size);
+    let cache = PagedCache { page_size, pages: pages_per_sequence * batch, pages_per_sequence };
+    let shape = DecodeShape { heads, batch, queries, cache };
+    let random = |count: usize, seed| {
+        let values: Vec<bf16> =
+            whole(count, seed).into_iter().map(|value| bf16::from_f32(value / 8.0)).collect();
+        device.buffer_from(&values)
+    };
+    let of_keys = shape.query_elements() / heads.group() as usize;
+    let (q, k) = (random(shape.query_elements(), 1)?, random(of_keys, 2)?);
+    let rope = RopeShape {
+        query_heads: heads.query_heads,
+        key_heads: heads.key_heads,
+        head_dim: heads.head_dim,
+        rotary_dim: 16,
+        pairing: Pairing::default(),
+    };
+    let rotations = device.buffer_from(&[0.5f32; 16])?;
+    let positions = device.zeros(shape.query_rows() / heads.query_heads as usize)?;
+    // Where the last tokens' keys are; the first sequence has one.
+    let slot = |token: u32| {
+        let (sequence, query) = (token / queries, token % queries);
+        let key = (lengths[sequence as usize] + query).checked_sub(queries);
+        key.map_or(NO_SLOT, |key| sequence * capacity + key)
+    };
+    let slots = device.buffer_from(&(0..batch * queries).map(slot).collect::<Vec<_>>())?;
+    let table = device.buffer_from(&(0..cache.pages).collect::<Vec<u32>>())?;
+    let lengths = device.buffer_from(&lengths)?;
+    let attended = |is_settled: bool| -> warpwright_harness::Result<Vec<bf16>> {
+        let (mut keys, mut values) = (random(shape.pool_elements(), 3)?, random(shape.pool_elements(), 4)?);
+        let mut rotated = device.zeros::<bf16>(shape.query_elements())?;
+        let mut output = device.zeros::<bf16>(shape.query_elements())?;
+        let mut lse = device.zeros::<f32>(shape.query_rows())?;
+        let buffers = RopeBuffers {
+            queries: HeadRows::dense(&q, heads.query_heads, heads.head_dim),
+            keys: HeadRows::dense(&k, heads.key_heads, heads.head_dim),
+            values: HeadRows::dense(&k, heads.key_heads, heads.head_dim),
+            norm: None,
+            rotations: &rotations,
+            positions: &positions,
+            slots: &slots,
+            output: &mut rotated,
+            key_cache: &mut keys,
+            value_cache: &mut values,
+        };
+        operations.rope(&stream, &rope, buffers)?;
+        let buffers = DecodeBuffers {
+            queries: &rotated,
+            keys: &keys,
+            values: &values,
+            table: &table,
+            lengths: &lengths,
+            gates: None,
+            output: &mut output,
+            lse: &mut lse,
+        };
+        let options = DecodeOptions { is_settled, ..DecodeOptions::default() };
+        operations.decode_attention(&stream, &shape, options, buffers)?;
+        Ok(output.to_vec()?)
+    };
+    assert_eq!(attended(true)?, attended(false)?);
+    Ok(())
+}
+
+/// The caller's promise that nothing writes older keys, lengths or the table is checked.
+#[test]
+fn a_settled_cache_that_a_predecessor_writes_is_found() -> Outcome {
+    let device = Device::with_schedule("emu:h200", Schedule::Random(11))?.checked_behind_writers()?;
+    let mut options = workload("decode-attention").expect("the library has it");
+    options.set("settled", "true")?;
+    let mut prepared = options.prepare(&Setup::new(&device))?;
+    let refused = prepared.launch(&device.stream()?).expect_err("lengths may be written");
+    assert!(refused.to_string().contains("predecessor"), "{refused}");
     Ok(())
 }
 

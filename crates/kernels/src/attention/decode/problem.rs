@@ -123,6 +123,10 @@ pub struct DecodeOptions<'l> {
     /// A logit for each query head that joins the denominator, and attends to nothing. LSE contains
     /// it.
     pub sink: Option<&'l Buffer<f32>>,
+    /// No launch that may still run writes the lengths, the block table, or keys and values but those of
+    /// the last `queries` tokens of each sequence: the others are copied before the launch in front ends.
+    /// On Hopper.
+    pub is_settled: bool,
 }
 
 impl DecodeOptions<'_> {

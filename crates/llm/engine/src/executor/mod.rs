@@ -350,6 +350,7 @@ impl<T: Number> Model<T> {
             floats,
             rotations,
             cache,
+            has_drafts: decoder.mtp.is_some(),
             verified,
             costs,
             communicator,

@@ -103,7 +103,10 @@ fn decode<T: Number>(
         output: output.cast_mut(),
         lse: &mut lse,
     };
-    pass.operations.decode_attention(pass.stream, shape, DecodeOptions::default(), buffers)?;
+    // The host writes the lengths unless drafts decide how many tokens there are, and earlier steps wrote the other
+    // keys.
+    let options = DecodeOptions { is_settled: !pass.has_drafts, ..DecodeOptions::default() };
+    pass.operations.decode_attention(pass.stream, shape, options, buffers)?;
     pass.floats.give(lse);
     Ok(())
 }

@@ -75,6 +75,8 @@ pub(crate) struct Pass<'l, T> {
     pub(crate) rotations: &'l Buffer<f32>,
     /// The cache of each layer.
     pub(crate) cache: PagedCache,
+    /// Whether steps draft tokens: kernels of a step then write its lengths and positions.
+    pub(crate) has_drafts: bool,
     /// `None` without drafts.
     pub(crate) verified: Option<Verified<'l, T>>,
     /// What operations cost, if that is wanted.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! producer     page of each box from the block table; tensor copies of K's tile, of V's tile, of the next K's ..
+//!              before the predecessor ends, up to the newest keys, if the cache is settled
 //! consumers    S = Q·Kᵀ | release K | softmax, P = 2^(S - max) | O = O 2^(max before - max) + P·V | release V
 //!              each warp has its own keys of a tile, and an O of its own
 //! end of a     the warps' results are combined in shared memory; a head that several CTAs share is combined
@@ -49,6 +50,8 @@ impl DecodeAttention {
         let [batch, pages_per_sequence, window, team_ctas] = inputs.sizes;
         if self.plan.is_hopper {
             launch::grid_dependency_launch();
+        }
+        if self.plan.is_hopper && !self.is_settled {
             // The first bytes of K depend on a length and then on a page. While the predecessor ends, each
             // CTA fetches a line of these into L2. A prefetch reads nothing, so it need not wait.
             for (from, length) in [(inputs.lengths, batch), (inputs.table, batch * pages_per_sequence)] {
@@ -95,6 +98,13 @@ impl DecodeAttention {
                 let key = key_of(first) % self.page_size;
                 let position = BoxPosition { page, key, head: segment.head };
                 let present = (segment.boxes - first).min(key_warps);
+                if self.is_settled && self.plan.is_hopper {
+                    let end = segment.first_key + (first + present) * box_keys;
+                    if end > segment.length - segment.length.min(self.queries) {
+                        // The predecessor may write keys of the tile.
+                        launch::grid_dependency_wait();
+                    }
+                }
                 for pool in &pools {
                     let full = ring.acquire(&turn);
                     pool.fill(self, ring, &turn, full, position, present);
@@ -114,6 +124,9 @@ impl DecodeAttention {
         inputs: &Inputs<T>,
         results: &Results<T>,
     ) {
+        if self.is_settled && self.plan.is_hopper {
+            launch::grid_dependency_wait();
+        }
         let (plan, rows) = (self.plan, self.plan.padded_rows());
         let (head_dim, box_keys) = (self.heads.head_dim, self.plan.box_keys);
         let warp = warp::broadcast(warp_id(), 0);

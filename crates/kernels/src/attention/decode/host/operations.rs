@@ -101,6 +101,7 @@ impl Operations {
             has_softcap: options.softcap.is_some(),
             has_sink: options.sink.is_some(),
             has_gates: buffers.gates.is_some(),
+            is_settled: options.is_settled,
             plan: DecodePlan::new::<T>(shape, tuning, capability)?,
         };
         let call = Call { stream, kernel, shape, options };

@@ -58,6 +58,8 @@ pub(crate) struct DecodeAttentionWorkload {
     sink: bool,
     /// Multiply the output by the sigmoid of gates, which follow their queries.
     gates: bool,
+    /// Copy keys and values of all but the last queries before the launch in front ends.
+    settled: bool,
     /// The configuration.
     #[option(flatten)]
     tuning: DecodeTuning,
@@ -106,7 +108,7 @@ impl DecodeAttentionWorkload {
         shape.check()?;
         let (scale, window, softcap) =
             (DecodeOptions::default().scale(shape.heads), self.window, self.softcap);
-        let (has_sink, has_gates) = (self.sink, self.gates);
+        let (has_sink, has_gates, is_settled) = (self.sink, self.gates, self.settled);
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
             let table = block_table(&shape.cache, &lengths, seed);
@@ -134,7 +136,8 @@ impl DecodeAttentionWorkload {
         })?;
         Ok(buffers
             .launch(move |stream, set: &mut Set<T>| {
-                let options = DecodeOptions { scale: None, window, softcap, sink: set.sink.as_ref() };
+                let options =
+                    DecodeOptions { scale: None, window, softcap, sink: set.sink.as_ref(), is_settled };
                 let buffers = DecodeBuffers {
                     queries: &set.queries,
                     keys: &set.keys,
