@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `device/decode.rs` computes one token of each sequence. The two kernels of a prefill compute 64
-//! tokens at a time: `device/chunk_factors.rs` in parallel over the chunks,
+//! tokens at a time: `device/chunk_factors.rs` in parallel over the chunks, and beside it
 //! `device/chunk_recurrence.rs` from chunk to chunk.
 
 pub mod device;

@@ -51,6 +51,8 @@ pub struct ChunkFactors {
 /// A chunk of a sequence.
 #[derive(Clone, Copy, DeviceValue)]
 struct Chunk {
+    /// Its index among the chunks of all sequences.
+    index: Reg<u32>,
     /// Its first token.
     token: Reg<u32>,
     /// Its tokens: 1 to 64.
@@ -113,13 +115,14 @@ impl ChunkFactors {
 
         let to = Results { inverses: *inverses, scores: *scores, factors: *factors };
         let (first, all) = (block_idx().x + grid_dim().x * warpgroup, grid_dim().x * WARPGROUPS);
+        let per_chunk = self.heads.values / self.heads.per_unit();
         let mut phase = constant(0u32);
         // One more than the unit whose copies to global memory may be in flight.
         let mut stored = constant(0u32);
         for round in 0..(units + (all - 1) - first) / all {
             let unit = first + round * all;
-            let (chunk_index, head) = self.chunk_and_head(unit);
-            let chunk = Chunk::at(chunk_index, *sequence_starts, sequences);
+            let (turn, head) = (unit / per_chunk, unit % per_chunk * self.heads.per_unit());
+            let chunk = Chunk::at(turn, *sequence_starts, sequences);
             if chunk.length > 0 {
                 if thread == 0 {
                     self.load(qkv, (head, chunk.token), &memory);
@@ -132,8 +135,8 @@ impl ChunkFactors {
                 let gates = GateInputs::load((*a, *b), (*a_log, *dt_bias), at);
                 memory.loaded.wait_parity(phase);
                 phase = phase ^ 1;
-                self.factor(chunk, gates, (role, thread), &memory, (to, chunk_index, head));
-                stored = unit + 1;
+                self.factor((chunk, head), gates, (role, thread), &memory, to);
+                stored = chunk.index * per_chunk + unit % per_chunk + 1;
             }
         }
         if thread == 0 {
@@ -144,13 +147,6 @@ impl ChunkFactors {
     /// The units of `chunks` chunks.
     pub fn units(&self, chunks: u32) -> u64 {
         u64::from(chunks) * u64::from(self.heads.values / self.heads.per_unit())
-    }
-
-    /// The chunk of a unit, and its first head.
-    #[track_caller]
-    fn chunk_and_head(&self, unit: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
-        let per_chunk = self.heads.values / self.heads.per_unit();
-        (unit / per_chunk, unit % per_chunk * self.heads.per_unit())
     }
 
     /// The shared memory of a warpgroup.
@@ -192,17 +188,17 @@ impl ChunkFactors {
     /// warpgroup, whose first thread may then overwrite what was loaded.
     fn factor(
         &self,
-        chunk: Chunk,
+        (chunk, head): (Chunk, Reg<u32>),
         gate_inputs: GateInputs,
         (role, thread): (Role, Reg<u32>),
         memory: &Memory,
-        (to, chunk_index, head): (Results, Reg<u32>, Reg<u32>),
+        to: Results,
     ) {
         let per_unit = self.heads.per_unit();
         let (warp, lane) = (thread / 32, thread % 32);
         let (own, token) = (thread / CHUNK, thread % CHUNK);
         let Memory { operands, tokens, halves, .. } = memory;
-        let unit_of = |head: Reg<u32>| (chunk_index * self.heads.values + head).convert::<u64>();
+        let unit_of = |head: Reg<u32>| (chunk.index * self.heads.values + head).convert::<u64>();
         if chunk.length < CHUNK {
             clear_rows(*operands, chunk.length, (warp, lane));
             role.sync_warpgroup();
@@ -300,22 +296,32 @@ impl ChunkFactors {
 
 #[device]
 impl Chunk {
-    /// That of index `chunk`; of no length if there is none. All lanes make the call.
-    fn at(chunk: Reg<u32>, sequence_starts: Global<u32>, sequences: Reg<u32>) -> Self {
-        // The sequences that begin at this chunk or before it: the last of them has it.
+    /// The `turn`-th chunk to be computed; of no length if there is none. All lanes make the call.
+    ///
+    /// Two sequences take turns until one ends, so that the recurrence of one does not wait for all
+    /// chunks of the other.
+    fn at(turn: Reg<u32>, sequence_starts: Global<u32>, sequences: Reg<u32>) -> Self {
+        // The sequences whose first chunk is this one or before it: the last of them is of the pair.
+        let first_of = |sequence: Reg<u32>| first_chunk(sequence_starts[sequence], sequence);
         let mut begun = constant(0u32);
         for first in (0..sequences).step_by(32) {
             let sequence = first + lane_id();
             let mut is_before = constant(false);
             if sequence < sequences {
-                is_before = first_chunk(sequence_starts[sequence], sequence).le(chunk);
+                is_before = first_of(sequence).le(turn);
             }
             begun += ballot(is_before, ALL_LANES).count_ones();
         }
-        let sequence = begun - 1;
+        let pair = (begun - 1) / 2 * 2;
+        let [first, second, end] = [0, 1, 2].map(|at| first_of((pair + at).min(sequences)));
+        let of_each = (second - first).min(end - second);
+        let (turn, is_shared) = (turn - first, (turn - first).lt(2 * of_each));
+        let longer = (second - first).lt(end - second).select(1u32, 0u32);
+        let sequence = pair + is_shared.select(turn % 2, longer);
+        let chunk = is_shared.select(turn / 2, turn - of_each);
         let (start, end) = (sequence_starts[sequence], sequence_starts[sequence + 1]);
-        let token = (start + (chunk - first_chunk(start, sequence)) * CHUNK).min(end);
-        Self { token, length: (end - token).min(CHUNK) }
+        let token = (start + chunk * CHUNK).min(end);
+        Self { index: first_chunk(start, sequence) + chunk, token, length: (end - token).min(CHUNK) }
     }
 }
 

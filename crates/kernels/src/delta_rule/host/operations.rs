@@ -145,7 +145,8 @@ impl Operations {
     }
 
     /// The tokens of packed sequences: sequence i has those from `sequence_starts[i]` to
-    /// `sequence_starts[i + 1]`, the first of which is 0 and the last the number of tokens. `o` =
+    /// `sequence_starts[i + 1]`; the starts do not decrease, the first is 0 and the last the number of
+    /// tokens. `o` =
     /// the rows that the queries read, (tokens, value heads, 128), and `states` (sequences, value
     /// heads, 128 k, 128 v) become the final ones.
     ///
