@@ -5,9 +5,6 @@ use warpwright::prelude::*;
 use super::mass::Masses;
 use super::search::{KeyMemory, Keys, add_where};
 
-/// Candidates that a thread sorts.
-const PER_THREAD: u32 = 2;
-
 /// The candidates, in the memory of the first CTA.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Candidates {
@@ -19,12 +16,17 @@ pub(super) struct Candidates {
     found: Shared<u64>,
 }
 
+impl Candidates {
+    /// Candidates that a thread sorts.
+    pub(super) const CAPACITY_OF_THREAD: u32 = 2;
+}
+
 #[device]
 impl Candidates {
     pub(super) fn new(threads: u32) -> Self {
         let candidates = Self {
             threads,
-            list: shared_array::<u64>(threads * PER_THREAD),
+            list: shared_array::<u64>(threads * Self::CAPACITY_OF_THREAD),
             count: shared_array::<u32>(1),
             found: shared_array::<u64>(2),
         };
@@ -34,7 +36,12 @@ impl Candidates {
 
     /// Most candidates.
     pub(super) fn capacity(&self) -> u32 {
-        self.threads * PER_THREAD
+        self.threads * Self::CAPACITY_OF_THREAD
+    }
+
+    /// The words of this CTA.
+    pub(super) fn words(&self) -> (Shared<u64>, Shared<u32>) {
+        (self.list, self.count)
     }
 
     /// Drops all. A synchronization follows.
@@ -199,7 +206,7 @@ impl Candidates {
 
     /// This thread's candidates, 0 past the last.
     fn own(&self) -> [Reg<u64>; 2] {
-        self.list.at(thread_idx().x * PER_THREAD).load_vector::<2>()
+        self.list.at(thread_idx().x * Self::CAPACITY_OF_THREAD).load_vector::<2>()
     }
 
     /// Stores the value of the first candidate up to which the masses add up to `target`.

@@ -12,8 +12,10 @@ use warpwright::prelude::*;
 use super::candidates::Candidates;
 use super::histogram::Histogram;
 use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, key_of, logit_of, random_bits};
+use super::parts::{Parts, ROW_WORDS};
 use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
 use super::segments::Segments;
+use super::stream::Columns;
 use super::team::Team;
 use crate::rows::{Chunk, RowElement};
 use crate::sampling::problem::NO_TOKEN;
@@ -33,6 +35,10 @@ pub(crate) struct Sample {
     pub(crate) residency: Residency,
     /// Tiles of a row that is streamed that are in flight.
     pub(crate) stages: u32,
+    /// CTAs that stream a row, a part of it each.
+    pub(crate) parts: u32,
+    /// CTAs that an SM has registers for.
+    pub(crate) resident: u32,
     pub(crate) has_history: bool,
     pub(crate) has_log_probabilities: bool,
 }
@@ -121,6 +127,11 @@ impl Sample {
         (self.vocabulary / self.lanes).div_ceil(self.ctas * self.threads)
     }
 
+    /// Words of the candidates of a CTA.
+    pub(crate) fn candidate_words(&self) -> u32 {
+        2 * Candidates::CAPACITY_OF_THREAD * self.threads
+    }
+
     /// Keys of a CTA.
     pub(crate) fn keys(&self) -> u32 {
         self.steps() * self.threads * self.lanes
@@ -135,6 +146,7 @@ impl Sample {
         tokens: &mut Global<u32>,
         log_probabilities: &mut Global<f32>,
         workspace: &mut Global<u32>,
+        arrived: &mut Global<u32>,
     ) {
         launch::threads(self.threads);
         forbid_contraction();
@@ -151,8 +163,8 @@ impl Sample {
                 self.sample_stored(*logits, inputs, outputs, keys);
             }
             Residency::Streamed => {
-                launch::blocks_per_sm(1);
-                self.sample_streamed(*logits, inputs, outputs);
+                launch::blocks_per_sm(self.resident);
+                self.sample_streamed(*logits, inputs, outputs, (*workspace, *arrived));
             }
         }
     }
@@ -225,43 +237,79 @@ impl Sample {
         team.leave();
     }
 
-    /// Samples a row that nothing keeps.
+    /// Samples rows that nothing keeps. Rows of which top-k keeps few candidates are streamed in parts,
+    /// and others by one CTA each.
     fn sample_streamed<T: RowElement>(
         &self,
         logits: Global<T>,
         inputs: SampleInputs,
         outputs: (Global<u32>, Global<f32>),
+        (workspace, arrived): (Global<u32>, Global<u32>),
     ) {
-        let row_index = block_idx().x;
-        let row = Row::load(inputs.parameters.at(row_index * 12u32));
-        let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
-        let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
         let team = Team::new(1);
         let histogram = Histogram::new(self.threads);
-        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
         let candidates = Candidates::new(self.threads);
-        sync_threads();
-        // The highest key alone is a top-k of 1.
-        let wanted = row.temperature.gt(0f32).select(self.top_k(&row), 1u32);
-        let has_bound = wanted.gt(0) & wanted.le(self.threads);
-        let highest = self.stream(&keys, &candidates, has_bound.select(wanted, 0u32));
-        let top = block::reduce_max(highest);
-
-        let log_sum = self.log_sum(&mut keys, highest);
-        let column = self.draw(
-            &mut keys,
-            (&candidates, &row),
-            top,
-            |_| has_bound.select(candidates.count(), u32::MAX),
-            |keys| {
-                let mut column = candidates.highest_column();
-                if candidates.count() > candidates.capacity() {
-                    column = !keys.team.max(self.last_equal(keys, top));
+        let rows = grid_dim().x / self.parts;
+        for turn in constant(0u32)..self.parts.min(2) {
+            let is_whole = turn.eq(0);
+            let row_index = is_whole.select(block_idx().x, block_idx().x / self.parts);
+            if row_index < rows {
+                let row = Row::load(inputs.parameters.at(row_index * 12u32));
+                // The highest key alone is a top-k of 1.
+                let wanted = row.temperature.gt(0f32).select(self.top_k(&row), 1u32);
+                let has_bound = wanted.gt(0) & wanted.le(self.threads);
+                if self.parts == 1 || has_bound.to_u32() != is_whole.to_u32() {
+                    let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
+                    let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
+                    let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
+                    let wanted = has_bound.select(wanted, 0u32);
+                    candidates.clear();
+                    sync_threads();
+                    let part = block_idx().x - row_index * self.parts;
+                    let columns = self.columns(is_whole, part);
+                    let highest = self.stream(&keys, &candidates, wanted, columns);
+                    let mut top = block::reduce_max(highest);
+                    let mut is_last = is_whole;
+                    if self.parts > 1 && !is_whole {
+                        let bound = candidates.bound(highest, wanted);
+                        let row_words = self.parts * candidates.capacity();
+                        let parts = Parts {
+                            count: self.parts,
+                            threads: self.threads,
+                            words: arrived.at(row_index * ROW_WORDS),
+                            list: workspace.cast::<u64>().at(row_index * row_words),
+                        };
+                        (is_last, top) = parts.combine(&candidates, (top, bound));
+                    }
+                    if is_last {
+                        let log_sum = self.log_sum(&mut keys, top);
+                        let column = self.draw(
+                            &mut keys,
+                            (&candidates, &row),
+                            top,
+                            |_| has_bound.select(candidates.count(), u32::MAX),
+                            |keys| {
+                                let mut column = candidates.highest_column();
+                                if candidates.count() > candidates.capacity() {
+                                    column = !keys.team.max(self.last_equal(keys, top));
+                                }
+                                column
+                            },
+                        );
+                        self.store(outputs, logits, (row_index, column), log_sum);
+                    }
+                    sync_threads();
                 }
-                column
-            },
-        );
-        self.store(outputs, logits, (row_index, column), log_sum);
+            }
+        }
+    }
+
+    /// The columns of a part of a row, or of the whole row.
+    fn columns(&self, is_whole: Reg<bool>, part: Reg<u32>) -> Columns {
+        let each = (self.vocabulary / self.lanes).div_ceil(self.parts) * self.lanes;
+        let first = is_whole.select(0u32, part * each);
+        let end = is_whole.select(self.vocabulary, (first + each).min(self.vocabulary));
+        Columns { first: first.min(self.vocabulary), end }
     }
 
     /// The k of top-k; 0 where all are kept.
