@@ -36,6 +36,10 @@ fn a_decode_of_9b_has_few_launches_and_reads_weights_once() {
     assert!(flops > of_one.weights && flops < of_one.weights / 100 * 102, "{flops}");
     assert_eq!((of_one.states, of_one.keys), (103_022_592, 33_554_432));
     let of_many = plan(DataType::Bf16, 64);
+    // Norms are kernels of their own, as is the last one.
+    assert_eq!(of_many.count(), 24 * 7 + 8 * 8 + 6, "{of_many:?}");
+    // Norms and SwiGLU quantize what they store; so are the inputs of outputs. The gates of the delta rule are exact.
+    assert_eq!(plan(DataType::Fp8, 64).count(), 24 * 10 + 8 * 10 + 6);
     assert_eq!(of_many.weights, of_one.weights);
     assert_eq!((of_many.states, of_many.keys), (64 * of_one.states, 64 * of_one.keys));
     let quarter = |data_type, bits: f64| {

@@ -31,7 +31,7 @@ pub enum Gain {
 impl Gain {
     /// A normalized value times the gain.
     #[track_caller]
-    pub(crate) fn times(self, value: Reg<f32>, weight: Reg<f32>) -> Reg<f32> {
+    pub fn times(self, value: Reg<f32>, weight: Reg<f32>) -> Reg<f32> {
         match self {
             Gain::Weight => value * weight,
             Gain::ZeroCentred => value.mul_add(weight, value),

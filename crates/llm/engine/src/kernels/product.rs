@@ -32,11 +32,13 @@ use crate::number::Number;
 pub(crate) const MAX_ROWS: u32 = 8;
 /// Warps of a CTA.
 const WARPS: u32 = 4;
-/// Rows of W that occupy few SMs, and leave registers for longer loads.
+/// Rows of W that occupy few SMs, and leave registers for more loads.
 const FEW_RESULTS: u32 = 512;
 /// Rows of x for which [`product`] reads few results' weights again and again. (H200, the 64 gates of a
-/// layer of Qwen 3.5-9B: 1.8 us for a row, 7 to 9 by the GEMM for 16 rows.)
-const MAX_ROWS_OF_FEW_RESULTS: u32 = 32;
+/// layer of Qwen 3.5-9B: 1.8 us for a row, 7 to 9 by the GEMM for 16 and 64 rows.)
+const MAX_ROWS_OF_FEW_RESULTS: u32 = 128;
+/// CTAs along the rows of x that fill the GPU with few results.
+const CTAS_OF_FEW_RESULTS: u32 = 32;
 
 /// Rows of gates, and of values after them, of weights that have both: in the columns of y that they
 /// give, the library's GEMM pairs them.
@@ -82,9 +84,13 @@ impl Product {
     fn new<T: Number>(device: &Operations, shape: ProductShape) -> Self {
         let ProductShape { rows, n, k } = shape;
         let lanes = vector::widest(k.into(), T::BYTES);
-        // A CTA for each row of x, where W is small.
-        let rows = if has_few_results(shape) { 1 } else { rows };
-        let most = if n <= FEW_RESULTS && rows == 1 { 16 } else { 4 };
+        // A CTA has few rows of x, where W is small.
+        let rows = if has_few_results(shape) { rows.div_ceil(CTAS_OF_FEW_RESULTS) } else { rows };
+        let most = match rows {
+            1 if n <= FEW_RESULTS => 16,
+            2 if n <= FEW_RESULTS => 8,
+            _ => 4,
+        };
         let loads = [16, 8, 4, 2]
             .into_iter()
             .filter(|loads| *loads <= most)

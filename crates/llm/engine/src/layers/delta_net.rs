@@ -118,8 +118,7 @@ impl<T: Number> DeltaNet<T> {
     ) -> Result<()> {
         let projected = match &self.gates {
             Some(gates) => {
-                let normalized = norm.apply(pass, x)?;
-                let rows = self.projection.apply(pass, &normalized)?;
+                let (normalized, rows) = self.projection.apply_and_keep_normalized(pass, norm, x)?;
                 let gates = gates.apply(pass, &normalized)?;
                 pass.memory.give(normalized);
                 Projected { rows, gates: Some(gates) }

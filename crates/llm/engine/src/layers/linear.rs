@@ -5,7 +5,7 @@ use warpwright::runtime::Buffer;
 use super::Pass;
 use super::mlp::swiglu;
 use super::norm::Norm;
-use super::quantized::Quantized;
+use super::quantized::{Quantized, QuantizedInput};
 use crate::error::Result;
 use crate::kernels::product::{Epilogue, ProductShape, TURN, has_few_results, product};
 use crate::number::Number;
@@ -96,6 +96,25 @@ impl<T: Number> Linear<T> {
         Ok(y)
     }
 
+    /// Whether products quantize that many rows.
+    pub(crate) fn quantizes(&self, pass: &Pass<'_, T>, rows: u32) -> bool {
+        self.quantized.as_ref().is_some_and(|quantized| quantized.quantizes(pass, rows))
+    }
+
+    /// y of rows that are quantized, in a buffer of any type, or added to what it holds.
+    pub(crate) fn apply_quantized<U: Number>(
+        &self,
+        pass: &mut Pass<'_, T>,
+        x: &QuantizedInput<T>,
+        to: (&mut Buffer<U>, Epilogue),
+    ) -> Result<()> {
+        let bytes = x.bytes() + to.0.bytes() * if to.1 == Epilogue::Add { 2 } else { 1 };
+        let quantized = self.quantized.as_ref().expect("the weights of quantized rows are quantized");
+        quantized.multiply_quantized(pass, x, (to.0, to.1 == Epilogue::Add))?;
+        self.note(pass, x.rows, bytes);
+        Ok(())
+    }
+
     /// y in a buffer of any type, or added to what it holds.
     pub(crate) fn apply_to<U: Number>(
         &self,
@@ -122,12 +141,31 @@ impl<T: Number> Linear<T> {
         pass.note(&self.name, self.bytes() + bytes, flops);
     }
 
-    /// x += y of the rows of `input`. Ranks have columns of the weights, and add the y of all.
+    /// x += y of the rows of `input`.
     pub(crate) fn add_to(&self, pass: &mut Pass<'_, T>, input: &Buffer<T>, x: &mut Buffer<T>) -> Result<()> {
-        let Some(communicator) = pass.communicator else {
-            return self.apply_to(pass, input, (x, Epilogue::Add));
-        };
-        let part = self.apply(pass, input)?;
+        self.add(pass, x, |pass, to| self.apply_to(pass, input, to))
+    }
+
+    /// The same of rows that are quantized.
+    pub(crate) fn add_quantized_to(
+        &self,
+        pass: &mut Pass<'_, T>,
+        input: &QuantizedInput<T>,
+        x: &mut Buffer<T>,
+    ) -> Result<()> {
+        self.add(pass, x, |pass, to| self.apply_quantized(pass, input, to))
+    }
+
+    /// x += the product that `apply` computes. Ranks have columns of the weights, and add the y of all.
+    fn add(
+        &self,
+        pass: &mut Pass<'_, T>,
+        x: &mut Buffer<T>,
+        apply: impl FnOnce(&mut Pass<'_, T>, (&mut Buffer<T>, Epilogue)) -> Result<()>,
+    ) -> Result<()> {
+        let Some(communicator) = pass.communicator else { return apply(pass, (x, Epilogue::Add)) };
+        let mut part = pass.memory.take(x.len())?;
+        apply(pass, (&mut part, Epilogue::Store))?;
         pass.add_of_all_ranks(communicator, &part, x)?;
         pass.memory.give(part);
         Ok(())
@@ -154,6 +192,13 @@ impl<T: Number> Linear<T> {
         y: &mut Buffer<U>,
     ) -> Result<()> {
         let shape = self.shape(x);
+        if self.quantizes(pass, shape.rows) {
+            let (quantized, nothing) = norm.quantize(pass, x, false)?;
+            self.apply_quantized(pass, &quantized, (y, Epilogue::Store))?;
+            pass.memory.give(nothing);
+            quantized.give(pass);
+            return Ok(());
+        }
         if shape.rows > T::FEW_ROWS || self.quantized.is_some() {
             let normalized = norm.apply(pass, x)?;
             self.apply_to(pass, &normalized, (y, Epilogue::Store))?;
@@ -163,6 +208,26 @@ impl<T: Number> Linear<T> {
         product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (y, Epilogue::Store))?;
         self.note(pass, shape.rows, x.bytes() + y.bytes());
         Ok(())
+    }
+
+    /// The normalized rows of `x`, and their y.
+    pub(crate) fn apply_and_keep_normalized(
+        &self,
+        pass: &mut Pass<'_, T>,
+        norm: &Norm<T>,
+        x: &Buffer<T>,
+    ) -> Result<(Buffer<T>, Buffer<T>)> {
+        let rows = self.shape(x).rows;
+        if !self.quantizes(pass, rows) {
+            let normalized = norm.apply(pass, x)?;
+            let y = self.apply(pass, &normalized)?;
+            return Ok((normalized, y));
+        }
+        let (quantized, normalized) = norm.quantize(pass, x, true)?;
+        let mut y = pass.memory.take(rows as usize * self.n as usize)?;
+        self.apply_quantized(pass, &quantized, (&mut y, Epilogue::Store))?;
+        quantized.give(pass);
+        Ok((normalized, y))
     }
 
     /// silu(gate) · value of the normalized rows of `x`, `columns` of each, for weights of
@@ -198,7 +263,7 @@ impl<T: Number> Linear<T> {
         let shape = ProductShape { n: columns, ..self.shape(x) };
         let mut y = pass.memory.take(shape.rows as usize * columns as usize)?;
         let to = (&mut y, Epilogue::Swiglu);
-        match shape.rows <= T::FEW_ROWS || has_few_results(shape) {
+        match shape.rows <= T::FEW_ROWS {
             true => product(pass.on(), shape, &self.weights, (x, None), to)?,
             false => T::product_of_many(pass.on(), shape, &self.weights, x, to)?,
         }

@@ -6,7 +6,9 @@ use warpwright_kernels::columns::MatrixColumns;
 use super::Pass;
 use super::linear::Linear;
 use super::norm::Norm;
+use super::quantized::QuantizedInput;
 use crate::error::Result;
+use crate::kernels::quantize::QuantizeRows;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -34,6 +36,19 @@ impl<T: Number> Mlp<T> {
 
     /// x += the result for the normalized rows.
     pub(crate) fn add(&self, pass: &mut Pass<'_, T>, norm: &Norm<T>, x: &mut Buffer<T>) -> Result<()> {
+        let rows = (x.len() / self.gate_up.k as usize) as u32;
+        if self.gate_up.quantizes(pass, rows) && self.down.quantizes(pass, rows) {
+            let both = self.gate_up.apply_to_normalized(pass, norm, x)?;
+            let (columns, stride) = (self.down.k, self.gate_up.n);
+            let activated = QuantizedInput::new(pass, (rows, columns), |on, to| {
+                QuantizeRows::of_swiglu(on.0, columns, stride).launch(on, both.cast(), to)
+            })?;
+            pass.note("swiglu", both.bytes() + activated.bytes(), 7 * u64::from(rows) * u64::from(columns));
+            pass.memory.give(both);
+            self.down.add_quantized_to(pass, &activated, x)?;
+            activated.give(pass);
+            return Ok(());
+        }
         let activated = self.gate_up.swiglu_of_normalized(pass, norm, x, self.down.k)?;
         self.down.add_to(pass, &activated, x)?;
         pass.memory.give(activated);

@@ -4,8 +4,10 @@ use warpwright::runtime::Buffer;
 use warpwright_kernels::rows::Gain;
 
 use super::Pass;
+use super::quantized::QuantizedInput;
 use crate::error::Result;
 use crate::kernels::product::InputNorm;
+use crate::kernels::quantize::QuantizeNormalized;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -41,6 +43,25 @@ impl<T: Number> Norm<T> {
         )?;
         pass.note("norm", x.bytes() + y.bytes(), 4 * x.len() as u64);
         Ok(y)
+    }
+
+    /// The normalized rows of `x` as e4m3, for a model in bf16; and as they are, if they are `kept`.
+    pub(crate) fn quantize(
+        &self,
+        pass: &mut Pass<'_, T>,
+        x: &Buffer<T>,
+        is_kept: bool,
+    ) -> Result<(QuantizedInput<T>, Buffer<T>)> {
+        let mut kept = pass.memory.take(if is_kept { x.len() } else { 1 })?;
+        let columns = self.weights.len();
+        let norm = InputNorm { gains: self.weights.cast(), gain: self.gain, epsilon: self.epsilon };
+        let shape = ((x.len() / columns) as u32, columns as u32);
+        let quantized = QuantizedInput::new(pass, shape, |on, to| {
+            QuantizeNormalized::launch(on, x.cast(), norm, to, kept.cast_mut())
+        })?;
+        let bytes = x.bytes() + quantized.bytes() + if is_kept { kept.bytes() } else { 0 };
+        pass.note("norm", bytes, 6 * x.len() as u64);
+        Ok((quantized, kept))
     }
 
     /// The norm as a part of a product.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a few rows               GEMV of the library, which reads the weights once for each 8 rows
-//! more rows, fp8, sm_90a   x is quantized, too; GEMM with block scales of the library
+//! more rows, fp8, sm_90a   x is quantized, too, with its norm or SwiGLU before; GEMM with block scales of the library
 //! up to 128, int4, sm_90a  the engine's own kernel, by the tensor cores
 //! more rows otherwise      the weights are dequantized for a GEMM in bf16
 //! experts of rows          the engine's own kernel; of many rows, the weights are dequantized
@@ -10,15 +10,16 @@
 
 use warpwright::lang::element::e4m3;
 use warpwright::prelude::bf16;
-use warpwright::runtime::Buffer;
+use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::problem::scales::{Granularity, Scaled};
+use warpwright_kernels::operations::{self as kernels, Operations};
 use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
 use super::Pass;
 use crate::error::Result;
 use crate::kernels::int4_product::{self, Int4Weights};
-use crate::kernels::quantize::{Dequantize, QuantizeRows};
+use crate::kernels::quantize::{Dequantize, QuantizeRows, QuantizedRows};
 use crate::kernels::quantized_experts::{ExpertWeights, quantized_expert_product};
 use crate::number::Number;
 use crate::weights::{BLOCK, Format, Loader, QuantizedNumbers};
@@ -40,6 +41,42 @@ pub(crate) struct Quantized {
 /// Rows for which int4 weights are read again and again rather than dequantized, which moves nine times their bytes:
 /// the GEMV reads them for each 8 rows, at a fifth of the bandwidth (H200, 64 rows of Qwen 3.5-9B: 22.4 ms).
 const FEW_ROWS_OF_INT4: u32 = 24;
+
+/// Rows that the library's GEMV takes for those of 8 bits.
+const FEW_ROWS: u32 = 8;
+
+/// Rows of e4m3, in memory of a pass.
+pub(crate) struct QuantizedInput<T> {
+    /// Of as many bytes.
+    values: Buffer<T>,
+    scales: Buffer<f32>,
+    pub(crate) rows: u32,
+}
+
+impl<T: Number> QuantizedInput<T> {
+    /// Rows (rows, k) that `launch` quantizes.
+    pub(crate) fn new(
+        pass: &mut Pass<'_, T>,
+        (rows, k): (u32, u32),
+        launch: impl FnOnce((&Operations, &Stream), QuantizedRows<'_>) -> kernels::Result<()>,
+    ) -> Result<Self> {
+        let bytes = rows as usize * k as usize;
+        let mut values = pass.memory.take(bytes.div_ceil(size_of::<T>()).max(1))?;
+        let mut scales = pass.floats.take(Granularity::Row.count((rows, k)))?;
+        launch(pass.on(), QuantizedRows { values: values.cast_mut(), scales: &mut scales })?;
+        Ok(Self { values, scales, rows })
+    }
+
+    /// Bytes of the rows and their scales.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.bytes() + self.scales.bytes()
+    }
+
+    pub(crate) fn give(self, pass: &mut Pass<'_, T>) {
+        pass.memory.give(self.values);
+        pass.floats.give(self.scales);
+    }
+}
 
 impl Quantized {
     /// The rows of the tensors, one after another, and rows of zeros up to `n`. `None` if the weights stay exact,
@@ -117,6 +154,12 @@ impl Quantized {
         Ok(weights)
     }
 
+    /// Whether [`multiply`](Self::multiply) quantizes that many rows.
+    pub(crate) fn quantizes<T: Number>(&self, pass: &Pass<'_, T>, rows: u32) -> bool {
+        let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
+        self.format == Format::Fp8 && has_wgmma && rows > FEW_ROWS
+    }
+
     /// y = x Wᵀ, or y += x Wᵀ.
     pub(crate) fn multiply<T: Number, U: Number>(
         &self,
@@ -125,9 +168,18 @@ impl Quantized {
         (y, adds): (&mut Buffer<U>, bool),
     ) -> Result<()> {
         let rows = (x.len() / self.k as usize) as u32;
+        if self.quantizes(pass, rows) {
+            let x = QuantizedInput::new(pass, (rows, self.k), |on, to| {
+                QuantizeRows::new(on.0, self.k).launch(on, x, to)
+            })?;
+            self.multiply_quantized(pass, &x, (y, adds))?;
+            x.give(pass);
+            return Ok(());
+        }
         let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
         let by_int4 = self.format == Format::Int4 && int4_product::takes(pass.operations, rows, self.k);
-        let few = if (self.format == Format::Fp8 && has_wgmma) || by_int4 { 8 } else { FEW_ROWS_OF_INT4 };
+        let few =
+            if (self.format == Format::Fp8 && has_wgmma) || by_int4 { FEW_ROWS } else { FEW_ROWS_OF_INT4 };
         if rows <= few {
             return self.multiply_few(pass, x, (y, adds));
         }
@@ -136,25 +188,28 @@ impl Quantized {
             let weights = Int4Weights { n: *n, k: *k, weights, scales, zero_points };
             return Ok(int4_product::int4_product(pass.on(), weights, x, (y, adds))?);
         }
-        let beta = if adds { 1.0 } else { 0.0 };
-        let gemm = Gemm::new(rows, self.n, self.k).beta(beta);
-        if self.format == Format::Fp8 && has_wgmma {
-            // Two e4m3 in the memory of one bf16.
-            let mut values = pass.memory.take((x.len() / 2).max(1))?;
-            let mut scales = pass.floats.take(Granularity::Row.count((rows, self.k)))?;
-            let quantize = QuantizeRows::new(pass.operations, self.k);
-            quantize.launch(pass.on(), x, (values.cast_mut::<e4m3>(), &mut scales))?;
-            let a = Scaled::by_row(values.cast::<e4m3>(), &scales);
-            let b = Scaled::by_block(self.weights.cast::<e4m3>(), &self.blocks);
-            pass.operations.gemm(pass.stream, &gemm.preload_b(), a, b, y)?;
-            pass.memory.give(values);
-            pass.floats.give(scales);
-            return Ok(());
-        }
         let weights = self.dequantized(pass)?;
+        let gemm = self.gemm(rows, adds);
         pass.operations.gemm(pass.stream, &gemm, x, weights.cast::<bf16>(), y)?;
         pass.memory.give(weights);
         Ok(())
+    }
+
+    /// The same of rows that are quantized.
+    pub(crate) fn multiply_quantized<T: Number, U: Number>(
+        &self,
+        pass: &Pass<'_, T>,
+        x: &QuantizedInput<T>,
+        (y, adds): (&mut Buffer<U>, bool),
+    ) -> Result<()> {
+        let a = Scaled::by_row(x.values.cast::<e4m3>(), &x.scales);
+        let b = Scaled::by_block(self.weights.cast::<e4m3>(), &self.blocks);
+        pass.operations.gemm(pass.stream, &self.gemm(x.rows, adds).preload_b(), a, b, y)?;
+        Ok(())
+    }
+
+    fn gemm(&self, rows: u32, adds: bool) -> Gemm<'static> {
+        Gemm::new(rows, self.n, self.k).beta(if adds { 1.0 } else { 0.0 })
     }
 
     fn multiply_few<T: Number, U: Number>(
