@@ -3,16 +3,14 @@
 use warpwright::runtime::Device;
 use warpwright_llm_step::Capacity;
 
+use super::in_turn::InTurn;
 use crate::error::Result;
 use crate::layers::{Batch, Shape};
 
-/// Batches that steps use in turn: the host fills one while the device reads those of steps in flight. Their memory is
-/// taken once, for any shape, because to take more would wait for the device.
+/// Batches that steps use in turn. Their memory is taken once, for any shape, because to take more would wait for the
+/// device.
 #[derive(Default)]
-pub(super) struct Batches {
-    all: Vec<Batch>,
-    latest: usize,
-}
+pub(super) struct Batches(Option<InTurn<Batch>>);
 
 /// Steps in flight are two, each with up to two batches.
 const IN_TURN: usize = 5;
@@ -20,11 +18,11 @@ const IN_TURN: usize = 5;
 impl Batches {
     /// The next batch, with this shape.
     pub(super) fn next(&mut self, device: &Device, most: Shape, shape: Shape) -> Result<&mut Batch> {
-        self.latest = (self.latest + 1) % IN_TURN;
-        while self.all.len() < IN_TURN {
-            self.all.push(Batch::new(device, most)?);
-        }
-        let batch = &mut self.all[self.latest];
+        let all = match &mut self.0 {
+            Some(all) => all,
+            none => none.insert(InTurn::new(IN_TURN, || Batch::new(device, most))?),
+        };
+        let batch = all.next();
         if batch.has_room_for(shape) {
             batch.reshape(shape)?;
         } else {
@@ -35,7 +33,7 @@ impl Batches {
 
     /// The batch of the last call of [`next`](Self::next).
     pub(super) fn latest(&self) -> Option<&Batch> {
-        self.all.get(self.latest)
+        self.0.as_ref().map(InTurn::latest)
     }
 }
 

@@ -24,6 +24,7 @@ use warpwright_llm_step::{Capacity, Chunk, Output, Slot, Step, Token, Tokens};
 use super::chunks::{is_decode, some_of};
 use super::drafting::Drafting;
 use super::drawing::Drawing;
+use super::in_turn::{InTurn, STEPS};
 use super::logits::{is_on_host, parameters};
 use super::{Model, ModelExecutor, Pending};
 use crate::error::{EngineError, Result};
@@ -272,8 +273,11 @@ impl<T: Number> ModelExecutor<T> {
             let shape = Shape::of_drafts(&sampling, capacity.drafts, model.cache).of_single_tokens();
             let rounds = match rounds.entry(shape) {
                 Entry::Occupied(entry) => entry.into_mut(),
-                Entry::Vacant(entry) => entry.insert(Rounds::new(on.0.device(), shape)?),
+                Entry::Vacant(entry) => {
+                    entry.insert(InTurn::new(STEPS, || Rounds::new(on.0.device(), shape))?)
+                }
             };
+            let rounds = rounds.next();
             rounds.fill(stream, &sampling, capacity)?;
             last_rows.resize(shape.sequences as usize, 0);
             rounds.rows.set(stream, &last_rows)?;

@@ -6,6 +6,7 @@ use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sampling::{PARAMETER_WORDS, SamplingBuffers, SamplingParameters};
 use warpwright_llm_step::{Output, Sampled, Sampling};
 
+use super::in_turn::STEPS;
 use super::logits::parameters;
 use crate::error::{EngineError, Result};
 use crate::upload::Upload;
@@ -25,15 +26,12 @@ pub(super) struct FreeResults {
     counts: FxHashMap<usize, Vec<HostBuffer<u32>>>,
 }
 
-/// Results of one number of rows that are in use at most: of steps in flight, and of one that is submitted.
-const IN_FLIGHT: usize = 3;
-
 impl FreeResults {
     /// Makes memory for results of that number of rows, if there is none.
     pub(super) fn reserve(&mut self, device: &Device, count: usize) -> Result<()> {
         let free = self.results.entry(count).or_default();
         if free.is_empty() {
-            for _ in 0..IN_FLIGHT {
+            for _ in 0..STEPS {
                 free.push(Results {
                     tokens: device.host_buffer(count)?,
                     log_probabilities: device.host_buffer(count)?,
@@ -47,7 +45,7 @@ impl FreeResults {
     pub(super) fn reserve_counts(&mut self, device: &Device, count: usize) -> Result<()> {
         let free = self.counts.entry(count).or_default();
         if free.is_empty() {
-            for _ in 0..IN_FLIGHT {
+            for _ in 0..STEPS {
                 free.push(device.host_buffer(count)?);
             }
         }

@@ -8,6 +8,7 @@ use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
 use warpwright_llm_step::{Chunk, Output, Sampled, Sampling, log_probabilities, sample};
 
 use super::drawing::{Drawing, Drawn, FreeResults};
+use super::in_turn::{InTurn, STEPS};
 use crate::error::Result;
 use crate::kernels::tokens::{SlotTokens, remember};
 use crate::layers::decoder::Decoder;
@@ -42,7 +43,7 @@ impl Wanted {
 }
 
 /// What is kept for rows of logits that the device draws tokens from, by their number.
-pub(super) type Drawings = FxHashMap<usize, RowsDrawing>;
+pub(super) type Drawings = FxHashMap<usize, InTurn<RowsDrawing>>;
 
 /// Some rows of a pass, and the slots of their tokens.
 pub(super) struct RowsDrawing {
@@ -84,8 +85,12 @@ pub(super) fn drawn<T: Number>(
         let count = padded(rows.len() as u32) as usize;
         let kept = match drawings.entry(count) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(RowsDrawing::new(device, count, vocabulary)?),
+            Entry::Vacant(entry) => {
+                entry.insert(InTurn::new(STEPS, || RowsDrawing::new(device, count, vocabulary))?)
+            }
         };
+        // They are copied after the pass: to fill those of the step in front would wait for it.
+        let kept = kept.next();
         let mut tokens: Vec<i32> = rows.iter().map(|row| row.token.cast_signed()).collect();
         tokens.resize(count, tokens[0]);
         let mut slots: Vec<u32> = rows.iter().map(|row| chunks[row.chunk].slot.0).collect();

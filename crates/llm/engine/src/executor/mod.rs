@@ -7,6 +7,7 @@ mod decode;
 mod drafting;
 mod drafts;
 mod drawing;
+mod in_turn;
 mod load;
 mod logits;
 mod mixed;
@@ -42,6 +43,7 @@ use decode::Decode;
 use drafting::Drafting;
 use drafts::{Rounds, Verification};
 use drawing::{Drawn, FreeResults};
+use in_turn::InTurn;
 use logits::Drawings;
 pub use options::{DataType, Limits, StateType};
 pub use plan::{DecodePlan, OperationCost};
@@ -203,7 +205,7 @@ struct ModelExecutor<T> {
     free: FreeResults,
     /// What is kept for steps with drafts, and for drafts after prompts.
     verifications: FxHashMap<Shape, Verification>,
-    rounds: FxHashMap<Shape, Rounds>,
+    rounds: FxHashMap<Shape, InTurn<Rounds>>,
     pending: VecDeque<Pending>,
     /// Threads that compile kernels of steps.
     rehearsals: Option<Rehearsals>,
