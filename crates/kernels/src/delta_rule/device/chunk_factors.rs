@@ -119,25 +119,34 @@ impl ChunkFactors {
         let mut phase = constant(0u32);
         // One more than the unit whose copies to global memory may be in flight.
         let mut stored = constant(0u32);
+        let chunk_of =
+            |unit: Reg<u32>| Chunk::at(unit.min(units - 1) / per_chunk, *sequence_starts, sequences);
+        let mut chunk = chunk_of(first);
         for round in 0..(units + (all - 1) - first) / all {
             let unit = first + round * all;
-            let (turn, head) = (unit / per_chunk, unit % per_chunk * self.heads.per_unit());
-            let chunk = Chunk::at(turn, *sequence_starts, sequences);
+            let head = unit % per_chunk * self.heads.per_unit();
+            let mut next = chunk;
             if chunk.length > 0 {
                 if thread == 0 {
                     self.load(qkv, (head, chunk.token), &memory);
-                    self.publish(*published, stored);
                 }
                 // The inputs of the gates of a thread's own head and token arrive during the products.
                 let (own, token) = (thread / CHUNK, thread % CHUNK);
                 let (token, own) = (token.min(chunk.length - 1), own.min(self.heads.per_unit() - 1));
                 let at = (chunk.token + token, head + own, self.heads.values);
                 let gates = GateInputs::load((*a, *b), (*a_log, *dt_bias), at);
+                if thread == 0 {
+                    self.publish(*published, stored);
+                }
+                next = chunk_of(unit + all);
                 memory.loaded.wait_parity(phase);
                 phase = phase ^ 1;
                 self.factor((chunk, head), gates, (role, thread), &memory, to);
                 stored = chunk.index * per_chunk + unit % per_chunk + 1;
+            } else {
+                next = chunk_of(unit + all);
             }
+            chunk = next;
         }
         if thread == 0 {
             self.publish(*published, stored);

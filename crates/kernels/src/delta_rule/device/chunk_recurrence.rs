@@ -111,6 +111,8 @@ impl ChunkRecurrence {
                     let (token, barrier) = (start + chunk * CHUNK, full.at(stage));
                     let chunk_of_all = first_chunk(start, sequence) + chunk;
                     let unit = (chunk_of_all * self.heads.values + head_index).convert::<u64>();
+                    // The flag arrives while the stage is still in use.
+                    self.await_unit(*published, chunk_of_all, head_index);
                     empty.at(stage).wait_parity(parity ^ 1);
                     barrier.arrive_and_expect((2 * BOXES + consumers + 2) * SQUARE * 2 + FACTORS * 4);
                     let of = |memory: Shared<bf16>, boxes: u32| memory.at(stage * (boxes * SQUARE));
@@ -123,7 +125,6 @@ impl ChunkRecurrence {
                         of(v_memory, consumers),
                         barrier,
                     );
-                    self.await_unit(*published, chunk_of_all, head_index);
                     let square = unit * u64::from(SQUARE);
                     bulk::load(inverses.at(square), SQUARE, of(inverse_memory, 1), barrier);
                     bulk::load(scores.at(square), SQUARE, of(score_memory, 1), barrier);
