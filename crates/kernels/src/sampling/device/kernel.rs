@@ -127,6 +127,11 @@ impl Sample {
         (self.vocabulary / self.lanes).div_ceil(self.ctas * self.threads)
     }
 
+    /// CTAs of a row: where it is streamed in parts, one more, which streams the whole row.
+    pub(crate) fn ctas_of_row(&self) -> u32 {
+        if self.parts > 1 { self.parts + 1 } else { self.ctas }
+    }
+
     /// Words of the candidates of a CTA.
     pub(crate) fn candidate_words(&self) -> u32 {
         2 * Candidates::CAPACITY_OF_THREAD * self.threads
@@ -249,57 +254,57 @@ impl Sample {
         let team = Team::new(1);
         let histogram = Histogram::new(self.threads);
         let candidates = Candidates::new(self.threads);
-        let rows = grid_dim().x / self.parts;
-        for turn in constant(0u32)..self.parts.min(2) {
-            let is_whole = turn.eq(0);
-            let row_index = is_whole.select(block_idx().x, block_idx().x / self.parts);
-            if row_index < rows {
-                let row = Row::load(inputs.parameters.at(row_index * 12u32));
-                // The highest key alone is a top-k of 1.
-                let wanted = row.temperature.gt(0f32).select(self.top_k(&row), 1u32);
-                let has_bound = wanted.gt(0) & wanted.le(self.threads);
-                if self.parts == 1 || has_bound.to_u32() != is_whole.to_u32() {
-                    let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
-                    let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
-                    let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
-                    let wanted = has_bound.select(wanted, 0u32);
-                    candidates.clear();
-                    sync_threads();
-                    let part = block_idx().x - row_index * self.parts;
-                    let columns = self.columns(is_whole, part);
-                    let highest = self.stream(&keys, &candidates, wanted, columns);
-                    let mut top = block::reduce_max(highest);
-                    let mut is_last = is_whole;
-                    if self.parts > 1 && !is_whole {
-                        let bound = candidates.bound(highest, wanted);
-                        let row_words = self.parts * candidates.capacity();
-                        let parts = Parts {
-                            count: self.parts,
-                            threads: self.threads,
-                            words: arrived.at(row_index * ROW_WORDS),
-                            list: workspace.cast::<u64>().at(row_index * row_words),
-                        };
-                        (is_last, top) = parts.combine(&candidates, (top, bound));
-                    }
-                    if is_last {
-                        let log_sum = self.log_sum(&mut keys, top);
-                        let column = self.draw(
-                            &mut keys,
-                            (&candidates, &row),
-                            top,
-                            |_| has_bound.select(candidates.count(), u32::MAX),
-                            |keys| {
-                                let mut column = candidates.highest_column();
-                                if candidates.count() > candidates.capacity() {
-                                    column = !keys.team.max(self.last_equal(keys, top));
-                                }
-                                column
-                            },
-                        );
-                        self.store(outputs, logits, (row_index, column), log_sum);
-                    }
-                    sync_threads();
-                }
+        // The first CTAs have whole rows, the others parts.
+        let mut rows = grid_dim().x;
+        let mut is_whole = constant(true);
+        let (mut row_index, mut part) = (block_idx().x, constant(0u32));
+        if self.parts > 1 {
+            rows = rows / (self.parts + 1);
+            is_whole = row_index.lt(rows);
+            let of_parts = row_index - rows;
+            row_index = is_whole.select(row_index, of_parts / self.parts);
+            part = of_parts % self.parts;
+        }
+        let row = Row::load(inputs.parameters.at(row_index * 12u32));
+        // The highest key alone is a top-k of 1.
+        let wanted = row.temperature.gt(0f32).select(self.top_k(&row), 1u32);
+        let has_bound = wanted.gt(0) & wanted.le(self.threads);
+        if self.parts == 1 || has_bound.to_u32() != is_whole.to_u32() {
+            let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
+            let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
+            let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
+            let wanted = has_bound.select(wanted, 0u32);
+            sync_threads();
+            let highest = self.stream(&keys, &candidates, wanted, self.columns(is_whole, part));
+            let mut top = block::reduce_max(highest);
+            let mut is_last = is_whole;
+            if self.parts > 1 && !is_whole {
+                let bound = candidates.bound(highest, wanted);
+                let row_words = self.parts * candidates.capacity();
+                let parts = Parts {
+                    count: self.parts,
+                    threads: self.threads,
+                    words: arrived.at(row_index * ROW_WORDS),
+                    list: workspace.cast::<u64>().at(row_index * row_words),
+                };
+                (is_last, top) = parts.combine(&candidates, (top, bound));
+            }
+            if is_last {
+                let log_sum = self.log_sum(&mut keys, top);
+                let column = self.draw(
+                    &mut keys,
+                    (&candidates, &row),
+                    top,
+                    |_| has_bound.select(candidates.count(), u32::MAX),
+                    |keys| {
+                        let mut column = candidates.highest_column();
+                        if candidates.count() > candidates.capacity() {
+                            column = !keys.team.max(self.last_equal(keys, top));
+                        }
+                        column
+                    },
+                );
+                self.store(outputs, logits, (row_index, column), log_sum);
             }
         }
     }

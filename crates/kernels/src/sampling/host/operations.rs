@@ -117,7 +117,7 @@ impl Operations {
         }
         let sample = self.sample_kernel::<T>((rows, vocabulary), &buffers, tuning)?;
         let kernel = self.kernel(sample, Sample::run::<T>)?;
-        let grid = self.grid("sampling", u64::from(rows) * u64::from(sample.ctas * sample.parts))?;
+        let grid = self.grid("sampling", u64::from(rows) * u64::from(sample.ctas_of_row()))?;
         let SamplingBuffers { logits, parameters, history, tokens, log_probabilities } = buffers;
         let (earlier, counts, capacity) = match history {
             Some(history) => (history.tokens, history.counts, history.capacity),
