@@ -57,8 +57,6 @@ pub(super) struct Gemv {
     pub(super) warps: u32,
     /// Stages of a warp.
     pub(super) stages: u32,
-    /// Stages that are copied before the vectors are loaded, at most, of constant weights.
-    pub(super) early: u32,
     /// CTAs that an SM has registers for.
     pub(super) ctas: u32,
     /// Bytes of shared memory that a CTA takes at least, so that an SM does not hold more of them.
@@ -236,25 +234,26 @@ impl Gemv {
 
         let first = self.position_of_part(lane.begin, lane);
         let mut part = first.part;
+        let mut loaded = vec![];
+        if !self.constant {
+            overlap::wait(self.overlaps);
+            loaded = self.load_units(inputs, part, warp);
+        }
         let mut positions = vec![first];
         for stage in 1..self.stages as usize {
             positions.push(self.next(positions[stage - 1], lane));
         }
         let mut ahead = positions.pop().expect("there are stages");
-        let mut factors: Vec<Factors<S>> = vec![];
-        let mut copy = |copied: std::ops::Range<u32>| {
-            let at = &positions[copied.start as usize..copied.end as usize];
-            factors.extend(at.iter().map(|position| self.factors(inputs, lane, *position)));
-            for (stage, position) in copied.zip(at) {
-                self.copy(inputs, lane, *position, stages.at(stage * STAGE_WORDS));
-            }
-        };
-        let early = if self.constant { self.early.min(self.stages - 1) } else { 0 };
-        copy(0..early);
+        let mut factors: Vec<Factors<S>> =
+            positions.iter().map(|position| self.factors(inputs, lane, *position)).collect();
+        for (stage, position) in (0..).zip(positions) {
+            self.copy(inputs, lane, position, stages.at(stage * STAGE_WORDS));
+        }
         overlap::launch(self.overlaps);
-        overlap::wait(self.overlaps);
-        let mut loaded = self.load_units(inputs, part, warp);
-        copy(early..self.stages - 1);
+        if self.constant {
+            overlap::wait(self.overlaps);
+            loaded = self.load_units(inputs, part, warp);
+        }
         let (mut read, mut write) = (constant(0u32), constant(self.stages - 1));
         loop {
             self.store_units(inputs, (part, warp), &loaded, vectors);

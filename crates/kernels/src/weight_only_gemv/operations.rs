@@ -34,12 +34,6 @@ pub(crate) struct GemvTuning {
     /// CTAs of an SM.
     #[option(min = 1, max = 3, search = [1, 2, 3])]
     pub(super) ctas: Option<u32>,
-    /// Stages of constant weights that are copied before the vectors are loaded, at most.
-    #[option(min = 0, max = 8)]
-    pub(super) early: Option<u32>,
-    /// CTAs of a launch on an SM, where more fit.
-    #[option(min = 1, max = 3)]
-    pub(super) launched: Option<u32>,
 }
 
 impl GemvTuning {
@@ -48,9 +42,9 @@ impl GemvTuning {
     ///
     /// H200, in a graph (12,288 x 4,096 and 4,096 x 14,336, of 2 and 3 CTAs an SM): three CTAs of int4 with
     /// two stages take 7.8 us, two with three 10.9; of e4m3 12.9 and 16.9. With fewer tiles than CTAs that
-    /// fit, an SM gets three and another one: 14.3 us, where two fit 12.4. Eight vectors of 4,096: a
-    /// cluster of two CTAs takes 12.1 us, one CTA an SM 13.4; of 14,336, a cluster of eight 20.5, of four
-    /// 26.9. One vector of 14,336 in int4: one CTA of 16 warps takes 10.8 us, two of 8 11.7; in e4m3, one of
+    /// fit, an SM gets three and another one: 14.3 us, where two fit 12.4. Eight vectors of 4,096: one CTA an
+    /// SM takes 10.9 us with three stages, 11.9 with four, a cluster of two CTAs 11.8; of 14,336, a cluster
+    /// of two 18.3, of eight 20.5, of four 27.7. One vector of 14,336 in int4: one CTA of 16 warps takes 10.8 us, two of 8 11.7; in e4m3, one of
     /// 14 warps 16.5, two of 8 17.7. Of 12,288, each takes as long.
     fn apply(self, gemv: Gemv, (tiles, sm_count): (u32, u32), capability: &Capability) -> Gemv {
         let with = |choice: Choice| {
@@ -60,8 +54,7 @@ impl GemvTuning {
             let ctas = self.ctas.unwrap_or(choice.ctas);
             let room = capability.shared_bytes_per_sm / (ctas + 1) - capability.shared_bytes_reserved + 16;
             let (stages, cluster) = (self.stages.unwrap_or(choice.stages), divided(gemv.blocks(), cluster));
-            let early = self.early.unwrap_or(u32::MAX);
-            let gemv = Gemv { stages, ctas, cluster, room, early, ..gemv };
+            let gemv = Gemv { stages, ctas, cluster, room, ..gemv };
             let parts = divided(gemv.cta_blocks(), self.parts.unwrap_or(choice.parts));
             Gemv { warps: self.warps.unwrap_or(choice.warps).min(gemv.cta_blocks()), parts, ..gemv }
         };
@@ -75,11 +68,11 @@ impl GemvTuning {
             choices.insert(0, whole(if is_int4 { 16 } else { 14 }, 3, 1));
         }
         if is_int4 {
-            choices.push(of_sm(2, 3, 2));
+            choices.push(whole(16, 3, 1));
         }
         choices.extend([whole(16, 4, 1), whole(16, 3, 1), whole(8, 3, 1)]);
         if is_int4 && capability.ctas_per_cluster > 1 {
-            choices.push(of_sm(3, 2, 8));
+            choices.extend([Choice { cluster: 2, ..whole(14, 2, 1) }, of_sm(3, 2, 8)]);
         }
         let warps = if capability.shared_bytes_per_cta_opt_in >= 160 << 10 { 16 } else { 8 };
         choices.extend((2..=gemv.blocks()).map(|parts| whole(warps, 3, parts)));
@@ -210,7 +203,6 @@ impl Operations {
             constant,
             warps: 1,
             stages: 2,
-            early: u32::MAX,
             ctas: 1,
             room: 0,
             cluster: 1,
@@ -227,7 +219,7 @@ impl Operations {
         }
         let kernel = self.kernel(gemv, Gemv::run::<S, O>)?;
         let ctas_per_sm = (capability.shared_bytes_per_sm / (bytes + capability.shared_bytes_reserved))
-            .min(tuning.launched.unwrap_or(gemv.ctas).min(gemv.ctas))
+            .min(gemv.ctas)
             .max(1);
         let resident = sm_count * ctas_per_sm / gemv.cluster;
         let least = if gemv.divides_k() { tiles.div_ceil(TILES_OF_PARTS) } else { 1 };
