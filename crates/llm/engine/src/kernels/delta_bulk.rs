@@ -14,8 +14,8 @@
 //! cluster wait for one another. Here copies of one CTA of an SM are in flight while another computes,
 //! and a CTA has all columns that the norm adds up.
 //!
-//! The CTAs of the value heads of a key head are a cluster. They all convolve q and k while their states
-//! arrive; the first stores the columns that the next token needs when all have read those before.
+//! The CTAs of the value heads of a key head all convolve q and k while their states arrive. The last of
+//! them to read what q and k are convolved from stores the columns that the next token needs.
 
 use warpwright::lang::bulk::{self, bulk_commit, bulk_wait_read};
 use warpwright::lang::fence::{fence_mbarrier_init, fence_proxy_async_shared};
@@ -24,13 +24,11 @@ use warpwright::lang::warp::sync_warp;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::collective::sum_group;
-use warpwright_kernels::operations::{Operations, Result};
+use warpwright_kernels::operations::{Operations, Result, Scratch};
 use warpwright_kernels::overlap::{self, overlaps};
 use warpwright_kernels::vector;
 
-use super::delta_rule::{
-    CLUSTER, ConvInputs, DeltaConv, DeltaGates, EPSILON, GateInputs, SlotDeltaRule, convolved,
-};
+use super::delta_rule::{ConvInputs, DeltaConv, DeltaGates, EPSILON, GateInputs, SlotDeltaRule, convolved};
 use super::sequences::{SequenceInputs, Sequences};
 use super::vectors::load;
 use crate::number::Number;
@@ -40,6 +38,10 @@ use crate::number::Number;
 pub(crate) struct BulkDeltaStep {
     rule: SlotDeltaRule,
 }
+
+/// The workspace of a stream: counts of readers, zero between launches.
+#[derive(Default)]
+struct Readers(Scratch<u32>);
 
 /// Warps of a CTA.
 const WARPS: u32 = 8;
@@ -69,8 +71,7 @@ impl BulkDeltaStep {
         let SlotDeltaRule { key_dim, value_dim, .. } = self.rule;
         let dims_fit = [key_dim, value_dim].iter().all(|dim| matches!(dim, 32 | 64 | 128));
         // A lane has whole words of a row.
-        let rows_fit = value_dim / 32 * S::BYTES >= 4;
-        overlaps(operations) && dims_fit && rows_fit && self.rule.group() <= CLUSTER
+        overlaps(operations) && dims_fit && value_dim / 32 * S::BYTES >= 4
     }
 
     /// What a CTA convolves: a query, a key and a value.
@@ -91,12 +92,18 @@ impl BulkDeltaStep {
         let kernel = operations.kernel(self, Self::run::<T, S>)?;
         let shape = overlap::shape(kernel.shape((self.rule.value_heads, count)), true);
         let (conv, gates) = (conv.inputs(), gates.inputs());
-        kernel.launch(stream, shape, (conv, gates, sequences.inputs(), conv_states, states, y))?;
-        Ok(())
+        operations.with_scratch(stream, |scratch: &mut Readers| {
+            let readers = scratch.0.at_least_kept(stream, (count * self.rule.key_heads) as usize)?;
+            let states = (conv_states, states, readers);
+            let arguments = (conv, gates, sequences.inputs(), states.0, states.1, states.2, y);
+            kernel.launch(stream, shape, arguments)?;
+            Ok(())
+        })
     }
 
     /// `conv_states` is (slots, width - 1, columns), `states` (slots, value heads, key_dim, value_dim), `y`
-    /// (sequences, value heads, value_dim).
+    /// (sequences, value heads, value_dim). `readers` is (sequences, key heads): the CTAs that have read
+    /// what q and k are convolved from, zero before and after.
     #[kernel]
     pub(super) fn run<T: Number, S: Number>(
         &self,
@@ -105,14 +112,11 @@ impl BulkDeltaStep {
         sequences: SequenceInputs,
         conv_states: &mut Global<T>,
         states: &mut Global<S>,
+        readers: &mut Global<u32>,
         y: &mut Global<T>,
     ) {
         launch::threads(32 * WARPS);
         launch::blocks_per_sm(ctas_per_sm::<S>());
-        let has_cluster = self.rule.group() > 1;
-        if has_cluster {
-            launch::cluster(self.rule.group(), 1, 1);
-        }
         let SlotDeltaRule { value_heads, key_dim, value_dim, .. } = self.rule;
         let (head, sequence) = (block_idx().x, block_idx().y);
         let (thread, warp, lane) = (thread_idx().x, thread_idx().x / 32, lane_id());
@@ -165,8 +169,10 @@ impl BulkDeltaStep {
             vectors.at(channel).store_vector(values);
         }
         sync_threads();
-        if has_cluster {
-            cluster_arrive();
+        // Every thread has read what it convolves; the CTA learns the answer at the next barrier.
+        let is_last = shared_array::<u32>(1);
+        if thread == 0 {
+            is_last.store(self.is_last_reader(readers.at(sequence * self.rule.key_heads)));
         }
         let of_lane = |first: u32| {
             let count = key_dim / 32;
@@ -263,11 +269,7 @@ impl BulkDeltaStep {
                 to.at(at as u32).store((*o * root * *weight * z.silu()).convert::<T>());
             }
         }
-        if has_cluster {
-            cluster_wait();
-        }
-        let is_first = (head % self.rule.group()).eq(0u32);
-        if is_mine & (is_first | channel.ge(2 * key_dim)) {
+        if is_mine & (is_last.load().ne(0u32) | channel.ge(2 * key_dim)) {
             let to = self.rule.slot_of_conv(*conv_states, after).at(conv_column);
             for (at, words) in window[1..].iter().chain([&newest]).enumerate() {
                 let to = to.at(at as u32 * self.rule.columns()).cast::<u32>();
@@ -282,6 +284,14 @@ impl BulkDeltaStep {
 
 #[device]
 impl BulkDeltaStep {
+    /// 1 in the last CTA of a key head's to call this, which sets the count of the calls back; else 0.
+    /// Called by a thread that has synchronized with those that have read.
+    fn is_last_reader(&self, readers: Global<u32>) -> Reg<u32> {
+        let (last, count) = (self.rule.group() - 1, readers.at(block_idx().x / self.rule.group()));
+        let counting = Atomicity::new(AtomicOrdering::AcquireRelease, Scope::Device);
+        count.atomic_increment(last, counting).eq(last).select(1u32, 0u32)
+    }
+
     /// The column of the projection of a channel.
     fn column(&self, channel: Reg<u32>) -> Reg<u32> {
         let SlotDeltaRule { key_heads, key_dim, value_dim, .. } = self.rule;
