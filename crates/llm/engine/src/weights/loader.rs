@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use rayon::prelude::*;
 use warpwright::arch::Capability;
 use warpwright::runtime::{Buffer, Device, Storable};
 
@@ -165,14 +166,19 @@ impl<'l> Loader<'l> {
         let mut buffer = self.buffer::<T>(2 * rows * columns)?;
         let tensors = [self.tensor(names[0], &[rows, columns])?, self.tensor(names[1], &[rows, columns])?];
         let [Some(one), Some(other)] = tensors else { return Ok(buffer) };
-        let (length, at_once) =
-            (turn * columns, (PART / size_of::<T>() / columns).max(1).next_multiple_of(turn));
+        let length = turn * columns;
+        let at_once = (PART / size_of::<T>() / columns).max(1).next_multiple_of(turn).min(rows);
+        let mut part = vec![T::nearest(0.0); 2 * at_once * columns];
         for first in (0..rows).step_by(at_once) {
             let last = rows.min(first + at_once);
             let (one, other) = (one.rows::<T>(first..last), other.rows::<T>(first..last));
-            let turns = one.chunks(length).zip(other.chunks(length));
-            let part: Vec<T> = turns.flat_map(|(one, other)| [one, other].concat()).collect();
-            buffer.write_at(2 * first * columns, &part)?;
+            let part = &mut part[..2 * one.len()];
+            let turns = one.par_chunks(length).zip(other.par_chunks(length));
+            part.par_chunks_mut(2 * length).zip(turns).for_each(|(both, (one, other))| {
+                both[..length].copy_from_slice(one);
+                both[length..].copy_from_slice(other);
+            });
+            buffer.write_at(2 * first * columns, part)?;
         }
         Ok(buffer)
     }
