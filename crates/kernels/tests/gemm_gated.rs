@@ -3,13 +3,19 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable};
 use warpwright_kernels::gemm::Gemm;
-use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::device::epilogue::{EpilogueInputs, Inline, biased, plus};
+use warpwright_kernels::gemm::device::schedule::Schedule::Cooperative;
+use warpwright_kernels::gemm::host::config::{Algorithm, Configuration};
+use warpwright_kernels::gemm::problem::batching::Problem;
 
-use warpwright_kernels::gemm::problem::epilogue::Activation;
+use warpwright_kernels::gemm::problem::epilogue::{Activation, EpilogueArguments};
+use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::problem::types::{GemmOutput, MultipliesWith};
 use warpwright_kernels::operations::Operations;
 
 use crate::matrices::whole;
+use crate::operands::E4M3;
+use crate::scaled_product;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -160,5 +166,94 @@ fn every_output_and_activation_has_gates() -> Outcome {
             }
         }
     }
+    Ok(())
+}
+
+#[test]
+fn epilogues_come_before_gates() -> Outcome {
+    let device = Device::named("emu:h200")?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let case = Case::new(33, 160, 64);
+    let of =
+        |values: &[f32]| device.buffer_from(&values.iter().map(|&v| bf16::from_f32(v)).collect::<Vec<_>>());
+    let (a, b, bias) = (of(&case.a)?, of(&case.b)?, device.buffer_from(&case.bias)?);
+    let mut c = device.uninitialized::<f32>(33 * 80)?;
+    let closure = Inline::new(|inputs: EpilogueInputs<f32>| biased(inputs.columns(0)));
+    let arguments = EpilogueArguments { columns: [Some(&bias), None], ..EpilogueArguments::new(closure) };
+    operations.gemm(&stream, &case.gemm().epilogue(arguments).gated(Activation::Silu), &a, &b, &mut c)?;
+    expect_near(&c.to_vec()?, &case.expected(silu), 2e-6, "a bias by a closure");
+    Ok(())
+}
+
+#[test]
+fn block_scaled_operands_have_gates() -> Outcome {
+    for (name, schedule) in
+        [("emu:h200", Schedule::Latest), ("emu:b200", Schedule::Eager), ("emu:rtx5090", Schedule::Eager)]
+    {
+        let device = Device::with_schedule(name, schedule)?.checked()?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        for (m, n, k) in [(21, 272, 400), (150, 160, 256)] {
+            let problem = Problem::new(m, n, k);
+            let case = scaled_product::Case::exact(&device, problem, (Row, Block), E4M3, f32::NAN)?;
+            let gemm = Gemm::from(problem).gated(Activation::Relu);
+            let mut algorithms = operations.gemm_algorithms::<e4m3, f32>(&gemm, Some(case.granularities()));
+            algorithms.truncate(3);
+            let sums = |row: usize, column: usize| case.expected[row * n as usize + column];
+            let elements = (0..m as usize).flat_map(|row| (0..n as usize / 2).map(move |at| (row, at)));
+            let expected: Vec<f64> = elements
+                .map(|(row, at)| {
+                    let gate = at / 8 * 16 + at % 8;
+                    sums(row, gate).max(0.0) * sums(row, gate + 8)
+                })
+                .collect();
+            for algorithm in algorithms {
+                let mut c = device.buffer_from(&vec![f32::NAN; expected.len()])?;
+                let gemm = gemm.algorithm(algorithm);
+                operations.gemm(&stream, &gemm, case.a.scaled(), case.b.scaled(), &mut c)?;
+                expect_near(&c.to_vec()?, &expected, 2e-6, &format!("{algorithm} on {name}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_gated_is_refused() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let (a, b) = (device.zeros::<bf16>(2 * 16 * 16)?, device.zeros::<bf16>(2 * 16 * 24)?);
+    let offsets = device.buffer_from(&[0u32, 16])?;
+    let mut c = device.zeros::<f32>(16 * 8)?;
+    let gemm = Gemm::new(16, 16, 16).gated(Activation::Silu);
+    let (one, of_16) = (a.to_vec()?[..256].to_vec(), b.to_vec()?[..256].to_vec());
+    let (one, of_16) = (device.buffer_from(&one)?, device.buffer_from(&of_16)?);
+    let closure = Inline::new(|inputs: EpilogueInputs<f32>| plus(constant(1.0), inputs.c()));
+    let of_c = EpilogueArguments::new(closure);
+    let matrix = device.zeros::<f32>(16 * 8)?;
+    let with_matrix = EpilogueArguments { matrix: Some(&matrix), ..of_c };
+    let mut long = device.zeros::<f32>(16 * 16)?;
+    for (refused, words) in [
+        (operations.gemm(&stream, &gemm.beta(1.0), &one, &of_16, &mut c), "remove beta"),
+        (operations.gemm(&stream, &gemm.epilogue(with_matrix), &one, &of_16, &mut c), "half as many columns"),
+        (operations.gemm(&stream, &gemm.epilogue(of_c), &one, &of_16, &mut c), "half of its columns"),
+        (operations.gemm(&stream, &gemm.batch(2), &a, &b, &mut c), "single problem"),
+        (operations.gemm(&stream, &gemm.along_m(&offsets), &one, &of_16, &mut c), "single problem"),
+        (operations.gemm(&stream, &gemm, &one, &of_16, &mut long), "C: expected a length of 128, found 256"),
+        (
+            operations.gemm(&stream, &Gemm::new(16, 24, 16).gated(Activation::Silu), &one, &b, &mut c),
+            "24 columns, but 16 at a time",
+        ),
+    ] {
+        let error = refused.map(|_| ()).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}\n{words}");
+    }
+    let tile = (128, 24);
+    let algorithm = operations.gemm_algorithms::<bf16, f32>(&gemm, None)[0];
+    let configuration = algorithm.configuration().expect("a kernel by TMA");
+    let configuration =
+        Configuration { tile, schedule: Cooperative, transposed: false, stages: 2, ..configuration };
+    let gemm = gemm.algorithm(Algorithm::Wgmma(configuration));
+    let error = operations.gemm(&stream, &gemm, &one, &of_16, &mut c).map(|_| ()).expect_err("24 columns");
+    assert!(error.to_string().contains("24 columns of a tile are stored at once"), "{error}");
     Ok(())
 }

@@ -274,7 +274,7 @@ pub struct EpilogueInputs<C> {
     rows: Option<Global<f32>>,
     columns: [Option<Global<f32>>; 2],
     matrix: Option<Global<C>>,
-    c: Global<C>,
+    c: Option<Global<C>>,
 }
 
 /// The arguments of a launch, as kernels take them: what is absent has some address.
@@ -296,7 +296,7 @@ impl<C: Element> EpilogueInputs<C> {
             rows: present.rows.then_some(rows),
             columns: [first.then_some(columns), second.then_some(more_columns)],
             matrix: present.matrix.then_some(matrix),
-            c,
+            c: (!present.is_gated).then_some(c),
         }
     }
 
@@ -331,9 +331,10 @@ impl<C: Element> EpilogueInputs<C> {
         given(self.matrix, "a matrix: set `EpilogueArguments::matrix`")
     }
 
-    /// What C holds before, for [`plus`].
+    /// What C holds before, for [`plus`]; not of a gated GEMM.
+    #[track_caller]
     pub fn c(&self) -> Global<C> {
-        self.c
+        given(self.c, "C: a gated GEMM stores half of its columns")
     }
 }
 

@@ -155,6 +155,7 @@ impl Plan {
     ) -> Result<Self> {
         let file = tune::default_file().ok();
         let epilogue = epilogue.clone();
+        let present = PresentArguments { is_gated: problem.gate.is_some(), ..present };
         match choose(problem, algorithm, operations.device().properties(), file.as_deref())? {
             Algorithm::MmaSync(configuration) => {
                 let gemm = MmaSyncGemm { gate: problem.gate, ..mma_sync_gemm(problem, configuration) };

@@ -50,6 +50,7 @@ impl<'a, C: Storable, E> EpilogueArguments<'a, C, E> {
             rows: self.rows.is_some(),
             columns: self.columns.map(|vector| vector.is_some()),
             matrix: self.matrix.is_some(),
+            is_gated: false,
         }
     }
 
@@ -86,6 +87,8 @@ pub struct PresentArguments {
     pub(crate) rows: bool,
     pub(crate) columns: [bool; 2],
     pub(crate) matrix: bool,
+    /// Whether C has half of the columns that the operation sees.
+    pub(crate) is_gated: bool,
 }
 
 /// An epilogue as [`Gemm`](crate::gemm::Gemm) has it.
