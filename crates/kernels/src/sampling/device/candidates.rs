@@ -4,6 +4,7 @@ use warpwright::prelude::*;
 
 use super::mass::Masses;
 use super::search::{KeyMemory, Keys, add_where};
+use super::team::Team;
 
 /// The candidates, in the memory of the first CTA.
 #[derive(Clone, Copy, DeviceValue)]
@@ -107,18 +108,51 @@ impl Candidates {
     ) {
         if is_one {
             let word = (key.convert::<u64>() << 32u32) | (!keys.column(index)).convert::<u64>();
-            if keys.team.ctas > 1 {
-                let at = self.count.map_to_block(0u32).atomic_add(1u32);
-                if at < self.capacity() {
-                    self.list.map_to_block(0u32).at(at).store(word);
-                }
-            } else {
-                let at = self.count.atomic_add(1u32);
-                if at < self.capacity() {
-                    self.list.at(at).store(word);
-                }
+            self.push(&keys.team, word);
+        }
+    }
+
+    /// Keeps a key in this CTA, if it is a candidate.
+    pub(super) fn keep(&self, is_one: Reg<bool>, key: Reg<u32>, column: Reg<u32>) {
+        if is_one {
+            let word = (key.convert::<u64>() << 32u32) | (!column).convert::<u64>();
+            let at = self.count.atomic_add(1u32);
+            if at < self.capacity() {
+                self.list.at(at).store(word);
             }
         }
+    }
+
+    /// Adds a candidate to those of the first CTA.
+    fn push(&self, team: &Team, word: Reg<u64>) {
+        if team.ctas > 1 {
+            let at = self.count.map_to_block(0u32).atomic_add(1u32);
+            if at < self.capacity() {
+                self.list.map_to_block(0u32).at(at).store(word);
+            }
+        } else {
+            let at = self.count.atomic_add(1u32);
+            if at < self.capacity() {
+                self.list.at(at).store(word);
+            }
+        }
+    }
+
+    /// Sends the keys from `bound` on to `row`, in the first CTA of the team, and counts those of all CTAs.
+    /// Their number may exceed the capacity.
+    pub(super) fn forward(&self, team: &Team, row: &Self, bound: Reg<u32>) -> Reg<u32> {
+        let count = self.count();
+        for index in (thread_idx().x..count.min(self.capacity())).step_by(self.threads) {
+            let word = self.list.at(index).load();
+            if (word >> 32u32).convert::<u32>() >= bound {
+                row.push(team, word);
+            }
+        }
+        if thread_idx().x == 0 && count > self.capacity() {
+            row.count.map_to_block(0u32).reduce_add(self.capacity() + 1);
+        }
+        team.sync();
+        row.count.map_to_block(0u32).load()
     }
 
     /// Sorts the candidates, highest first: bitonic, over the next power of two.

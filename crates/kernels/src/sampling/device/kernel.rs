@@ -13,9 +13,8 @@ use super::candidates::Candidates;
 use super::histogram::Histogram;
 use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, key_of, logit_of, random_bits};
 use super::parts::{Parts, ROW_WORDS};
-use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
+use super::search::{Columns, KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
 use super::segments::Segments;
-use super::stream::Columns;
 use super::team::Team;
 use crate::rows::{Chunk, RowElement};
 use crate::sampling::problem::NO_TOKEN;
@@ -251,13 +250,14 @@ impl Sample {
         outputs: (Global<u32>, Global<f32>),
         (workspace, arrived): (Global<u32>, Global<u32>),
     ) {
-        let team = Team::new(1);
+        let team = Team::new(self.ctas);
         let histogram = Histogram::new(self.threads);
         let candidates = Candidates::new(self.threads);
+        let of_row = if self.ctas > 1 { Candidates::new(self.threads) } else { candidates };
         // The first CTAs have whole rows, the others parts.
-        let mut rows = grid_dim().x;
+        let mut rows = grid_dim().x / self.ctas;
         let mut is_whole = constant(true);
-        let (mut row_index, mut part) = (block_idx().x, constant(0u32));
+        let (mut row_index, mut part) = (block_idx().x / self.ctas, team.rank);
         if self.parts > 1 {
             rows = rows / (self.parts + 1);
             is_whole = row_index.lt(rows);
@@ -271,15 +271,27 @@ impl Sample {
         let has_bound = wanted.gt(0) & wanted.le(self.threads);
         if self.parts == 1 || has_bound.to_u32() != is_whole.to_u32() {
             let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
-            let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
+            let memory = KeysOfLogits {
+                logits,
+                count: self.columns_of(self.ctas),
+                columns: self.columns(is_whole, part),
+            };
             let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
             let wanted = has_bound.select(wanted, 0u32);
-            sync_threads();
-            let highest = self.stream(&keys, &candidates, wanted, self.columns(is_whole, part));
+            keys.team.sync();
+            let highest = self.stream(&keys, &candidates, wanted);
             let mut top = block::reduce_max(highest);
             let mut is_last = is_whole;
+            let mut bound = constant(0u32);
+            if (self.parts > 1 || self.ctas > 1) && has_bound {
+                bound = candidates.bound(highest, wanted);
+            }
+            if self.ctas > 1 {
+                let both = [top, bound].map(|key| key.convert::<u64>());
+                let both = keys.team.exchange(both, |a, b| a.max(b));
+                [top, bound] = both.map(|key| key.convert::<u32>());
+            }
             if self.parts > 1 && !is_whole {
-                let bound = candidates.bound(highest, wanted);
                 let row_words = self.parts * candidates.capacity();
                 let parts = Parts {
                     count: self.parts,
@@ -288,17 +300,28 @@ impl Sample {
                     list: workspace.cast::<u64>().at(row_index * row_words),
                 };
                 (is_last, top) = parts.combine(&candidates, (top, bound));
+                keys.memory.columns = self.columns(constant(true), part);
             }
             if is_last {
                 let log_sum = self.log_sum(&mut keys, top);
+                let mut count = constant(u32::MAX);
+                let mut chosen = candidates;
+                if self.ctas > 1 {
+                    chosen = of_row;
+                    if has_bound {
+                        count = candidates.forward(&keys.team, &of_row, bound);
+                    }
+                } else {
+                    count = has_bound.select(candidates.count(), u32::MAX);
+                }
                 let column = self.draw(
                     &mut keys,
-                    (&candidates, &row),
+                    (&chosen, &row),
                     top,
-                    |_| has_bound.select(candidates.count(), u32::MAX),
+                    |_| count,
                     |keys| {
-                        let mut column = candidates.highest_column();
-                        if candidates.count() > candidates.capacity() {
+                        let mut column = chosen.highest_column();
+                        if count > chosen.capacity() {
                             column = !keys.team.max(self.last_equal(keys, top));
                         }
                         column
@@ -307,14 +330,23 @@ impl Sample {
                 self.store(outputs, logits, (row_index, column), log_sum);
             }
         }
+        team.leave();
     }
 
     /// The columns of a part of a row, or of the whole row.
     fn columns(&self, is_whole: Reg<bool>, part: Reg<u32>) -> Columns {
-        let each = (self.vocabulary / self.lanes).div_ceil(self.parts) * self.lanes;
-        let first = is_whole.select(0u32, part * each);
-        let end = is_whole.select(self.vocabulary, (first + each).min(self.vocabulary));
-        Columns { first: first.min(self.vocabulary), end }
+        let each = self.columns_of(self.parts * self.ctas);
+        let mut columns = Columns { first: part * each, end: (part * each + each).min(self.vocabulary) };
+        if self.ctas == 1 {
+            columns.first = is_whole.select(0u32, columns.first);
+            columns.end = is_whole.select(self.vocabulary, columns.end);
+        }
+        columns
+    }
+
+    /// Columns of a CTA, where several share a row.
+    fn columns_of(&self, ctas: u32) -> u32 {
+        (self.vocabulary / self.lanes).div_ceil(ctas) * self.lanes
     }
 
     /// The k of top-k; 0 where all are kept.

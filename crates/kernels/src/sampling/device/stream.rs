@@ -29,17 +29,9 @@ const MAX_VECTORS: u32 = 8;
 /// Tiles that give the first bound.
 pub(in super::super) const FIRST_TILES: u32 = 4;
 
-/// Columns of a row.
-#[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Columns {
-    pub(super) first: Reg<u32>,
-    pub(super) end: Reg<u32>,
-}
-
 /// The tiles that are being copied, a stage of shared memory for each.
 struct Tiles<T: RowElement> {
     row: KeysOfLogits<T>,
-    columns: Columns,
     /// This thread's vectors.
     own: Shared<T>,
     /// Elements of a vector, vectors of a thread, and elements from vector to vector.
@@ -57,7 +49,7 @@ impl<T: RowElement> Tiles<T> {
             let own = self.own.at(to);
             for vector in (0..self.vectors).map(|vector| vector * self.stride) {
                 let (from, column) = (self.row.inside(first + vector, self.lanes), first + vector);
-                copy_async_or_zero(own.at(vector), from, self.lanes, column.lt(self.columns.end));
+                copy_async_or_zero(own.at(vector), from, self.lanes, column.lt(self.row.columns.end));
             }
             commit_async_copies();
         }
@@ -102,14 +94,14 @@ impl Sample {
         keys: &Keys<KeysOfLogits<T>>,
         candidates: &Candidates,
         wanted: Reg<u32>,
-        columns: Columns,
     ) -> Reg<u32> {
+        let columns = keys.memory.columns;
         let (lanes, stride) = (self.lanes, self.threads * self.lanes);
         let vectors = self.tile_vectors::<T>();
         let tile = stride * vectors;
         let memory = dynamic_shared_aligned::<T>(self.stages * tile, 16);
         let own = memory.at(thread_idx().x * lanes);
-        let tiles = Tiles { row: keys.memory, columns, own, lanes, vectors, stride };
+        let tiles = Tiles { row: keys.memory, own, lanes, vectors, stride };
         // The highest logit of a vector; past the last column, minus infinity.
         let highest_of = |column: Reg<u32>, logits: &[Reg<f32>]| {
             let highest = logits.iter().copied().reduce(|a, b| a.max_nan(b)).expect("a vector has elements");
@@ -150,7 +142,7 @@ impl Sample {
                     highest = highest.max_nan(most);
                     if most >= bound && column < columns.end {
                         for (lane, logit) in (0..).zip(&logits) {
-                            candidates.send(keys, logit.ge(bound), key_of(*logit), column + lane);
+                            candidates.keep(logit.ge(bound), key_of(*logit), column + lane);
                         }
                     }
                 }

@@ -28,6 +28,9 @@ pub(crate) struct SamplingTuning {
     pub(super) threads: Option<u32>,
     /// Do not keep rows, each of which one CTA reads: for many rows without a history.
     pub(super) streamed: bool,
+    /// CTAs of a cluster that stream a row.
+    #[option(min = 1, max = 16)]
+    pub(super) cluster: Option<u32>,
     /// Tiles in flight of a CTA that streams a row.
     #[option(min = 4, max = 32)]
     pub(super) stages: Option<u32>,
@@ -190,7 +193,8 @@ impl Operations {
         let of_cta = capability.shared_bytes_per_cta_opt_in;
         let available = of_cta.saturating_sub(OTHER_SHARED_BYTES);
         if is_streamed {
-            sample.parts = tuning.ctas.unwrap_or(1);
+            sample.parts = tuning.ctas.filter(|_| tuning.cluster.is_none()).unwrap_or(1);
+            sample.ctas = tuning.cluster.filter(|_| has_clusters).unwrap_or(1);
             sample.resident = tuning.resident.unwrap_or(1);
             // Two CTAs fit on an SM.
             let half = capability.shared_bytes_per_sm / 2 - capability.shared_bytes_reserved;
