@@ -410,6 +410,10 @@ mod tests {
             SlotDeltaRule { key_heads: 1, value_heads: 1, key_dim: 64, value_dim: 32, width: 2 },
             1e-5,
         );
+        compare::<f32>(
+            SlotDeltaRule { key_heads: 2, value_heads: 6, key_dim: 64, value_dim: 64, width: 3 },
+            1e-5,
+        );
         compare::<f32>(of_128, 1e-5);
         // The last bit of states up to 1.
         compare::<bf16>(rule, 4e-3);
