@@ -106,13 +106,16 @@ impl ChunkRecurrence {
             producer.begin();
             if producer.leads() {
                 let at = Columns::of(self.heads, head_index);
+                let acquire = Access::new().ordered(AccessOrdering::Acquire(Scope::Device));
                 for chunk in 0..chunks {
                     let (stage, parity) = (chunk % STAGES, chunk / STAGES % 2);
                     let (token, barrier) = (start + chunk * CHUNK, full.at(stage));
                     let chunk_of_all = first_chunk(start, sequence) + chunk;
                     let unit = (chunk_of_all * self.heads.values + head_index).convert::<u64>();
                     // The flag arrives while the stage is still in use.
-                    self.await_unit(*published, chunk_of_all, head_index);
+                    let readers = self.readers_of(*published, chunk_of_all, head_index);
+                    wait_until(|| readers.load_with(acquire).ne(0u32));
+                    fence_proxy_async_global();
                     empty.at(stage).wait_parity(parity ^ 1);
                     barrier.arrive_and_expect((2 * BOXES + consumers + 2) * SQUARE * 2 + FACTORS * 4);
                     let of = |memory: Shared<bf16>, boxes: u32| memory.at(stage * (boxes * SQUARE));
@@ -130,6 +133,8 @@ impl ChunkRecurrence {
                     bulk::load(scores.at(square), SQUARE, of(score_memory, 1), barrier);
                     let from = factors.at(unit * u64::from(FACTORS));
                     bulk::load(from, FACTORS, factor_memory.at(stage * FACTORS), barrier);
+                    // One reader fewer. A fence behind it would wait for it.
+                    readers.atomic_add(u32::MAX);
                 }
             }
         } else {
@@ -185,15 +190,11 @@ impl ChunkRecurrence {
         }
     }
 
-    /// Waits until a chunk of a head is complete, and is then one reader fewer.
+    /// The readers that a chunk of a head still has; 0 before it is complete.
     #[track_caller]
-    fn await_unit(&self, published: Global<u32>, chunk: Reg<u32>, head: Reg<u32>) {
+    fn readers_of(&self, published: Global<u32>, chunk: Reg<u32>, head: Reg<u32>) -> Global<u32> {
         let per_unit = self.heads.per_unit();
-        let readers = published.at(chunk * (self.heads.values / per_unit) + head / per_unit);
-        let acquire = Access::new().ordered(AccessOrdering::Acquire(Scope::Device));
-        wait_until(|| readers.load_with(acquire).ne(0u32));
-        readers.atomic_add(u32::MAX);
-        fence_proxy_async_global();
+        published.at(chunk * (self.heads.values / per_unit) + head / per_unit)
     }
 
     /// The producer and the consumers. One consumer may use 256 registers per thread without `setmaxnreg`.
