@@ -174,17 +174,39 @@ pub fn silu() -> impl EpilogueOp {
     }
 }
 
-/// A value times its activated gate. Unlike [`silu`] and [`gelu`], it has no error of `tanh.approx`,
-/// which is large beside what large negative gates leave.
+/// A value times its activated gate, for a C. Unlike [`silu`] and [`gelu`], it has no error of
+/// `tanh.approx`, which is large beside what large negative gates leave.
 #[track_caller]
-pub(crate) fn gated(activation: Activation, gate: Reg<f32>, value: Reg<f32>) -> Reg<f32> {
+pub(crate) fn gated<C: GemmOutput>(activation: Activation, gate: Reg<f32>, value: Reg<f32>) -> Reg<f32> {
+    let is_exact = C::BYTES == 4;
     let gate = match activation {
         Activation::Identity => gate,
         Activation::Relu => gate.max_nan(0f32),
-        Activation::Gelu => gate.gelu_tanh(),
-        Activation::Silu => gate.silu(),
+        Activation::Gelu if is_exact => gate.gelu_tanh(),
+        Activation::Silu if is_exact => gate.silu(),
+        Activation::Gelu => {
+            // (1 + tanh(u))/2 is the sigmoid of 2u.
+            let gate = gate.max_nan(LEAST_GATE);
+            gate * near_sigmoid(
+                gate * (gate * gate).mul_add(2.0 * 0.797_884_6 * 0.044_715, 2.0 * 0.797_884_6f32),
+            )
+        }
+        Activation::Silu => {
+            let gate = gate.max_nan(LEAST_GATE);
+            gate * near_sigmoid(gate)
+        }
     };
     gate * value
+}
+
+/// Gates below it leave nothing, and minus infinity times zero would be NaN.
+const LEAST_GATE: f32 = -200.0;
+
+/// 1/(1 + e⁻ˣ) in five instructions, with a relative error far below a rounding to 16 bits: 2⁻²¹, and
+/// |x|·2⁻²³ of the exponent.
+#[track_caller]
+fn near_sigmoid(x: Reg<f32>) -> Reg<f32> {
+    fast::recip(fast::exp2(x * -std::f32::consts::LOG2_E) + 1f32)
 }
 
 /// An epilogue operation that a GEMM into `C` stages into its kernel.

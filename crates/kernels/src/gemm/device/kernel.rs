@@ -55,7 +55,7 @@ impl TmaGemm {
             epilogue(tile);
             match self.gate {
                 None => store.store(problems, tile),
-                Some(activation) => store.store(problems, &tile.gated(activation, self.c)),
+                Some(activation) => store.store(problems, &tile.gated::<C>(activation, self.c)),
             }
         });
         if c_map.is_some() {

@@ -78,7 +78,7 @@ impl AccumulatorTile {
     ///                                values                        the 2 after them
     /// ```
     #[track_caller]
-    pub(crate) fn gated(&self, activation: Activation, layout: MatrixLayout) -> Self {
+    pub(crate) fn gated<C: GemmOutput>(&self, activation: Activation, layout: MatrixLayout) -> Self {
         let run = if layout == MatrixLayout::RowMajor { 4 } else { 2 };
         let count = self.accumulators.len() / 2;
         let shape = Layout::column_major((count, 1, 1)).expect("a vector has a layout");
@@ -86,7 +86,7 @@ impl AccumulatorTile {
         for index in 0..count {
             let gate = index / run * (2 * run) + index % run;
             let [gate, value] = [gate, gate + run].map(|at| self.accumulators.get(at));
-            accumulators.set(index, gated(activation, gate, value));
+            accumulators.set(index, gated::<C>(activation, gate, value));
         }
         let ((row, column), (warp, block)) = (self.at, self.row_strides);
         let half = Self { accumulators, gated: Some(layout), ..*self };

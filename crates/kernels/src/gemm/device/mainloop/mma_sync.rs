@@ -332,7 +332,7 @@ impl MmaSyncGemm {
             let run = tile_m / self.warps().0 / 16 * 4;
             let gates = (0..accumulators.len()).filter(|index| index / run % 2 == 0);
             for gate in gates {
-                let product = gated(activation, value(gate), value(gate + run));
+                let product = gated::<C>(activation, value(gate), value(gate + run));
                 if is_inside(gate) {
                     let column = coordinates.column(gate);
                     mine.set((coordinates.row(gate), column / 16u32 * 8u32 + column % 8u32), C::of(product));
