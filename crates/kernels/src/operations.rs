@@ -32,7 +32,7 @@ use crate::gemm::problem::error::GemmError;
 use rustc_hash::FxHashMap;
 use warpwright::arch::limits::{THREADS_PER_CTA, WARP_SIZE};
 use warpwright::lang::{Kernel, StagingErrors};
-use warpwright::runtime::{self, Buffer, Compiled, Device, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{self, Assemblers, Buffer, Compiled, Device, LaunchCounts, Storable, Stream};
 
 /// The result of an operation.
 pub type Result<T, E = OperationError> = std::result::Result<T, E>;
@@ -128,6 +128,11 @@ impl Operations {
     /// for both.
     pub fn rehearsal(&self) -> Self {
         Self::with_kernels(self.device.rehearsal(), self.kernels.clone())
+    }
+
+    /// The same, whose kernels other processes assemble before.
+    pub fn rehearsal_with(&self, assemblers: Arc<Assemblers>) -> Self {
+        Self::with_kernels(self.device.rehearsal_with(assemblers), self.kernels.clone())
     }
 
     fn with_kernels(device: Device, kernels: Arc<Cache>) -> Self {

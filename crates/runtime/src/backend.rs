@@ -12,6 +12,7 @@ use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
+use crate::assemblers::Assemblers;
 use crate::attributes::{KernelAttributes, LaunchCounts};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
@@ -55,6 +56,10 @@ pub(crate) trait Backend: Send + Sync {
     }
     /// The device that loads the kernels of this one, if it is a rehearsal.
     fn rehearses(&self) -> Option<&Arc<dyn Backend>> {
+        None
+    }
+    /// What assembles its kernels before they are loaded, if it is a rehearsal.
+    fn assemblers(&self) -> Option<&Assemblers> {
         None
     }
     /// The launch log.

@@ -6,6 +6,7 @@ use warpwright_arch::{ARCHITECTURES, Arch, Capability};
 use warpwright_count::Counters;
 use warpwright_emulator::{Schedule, available_host_bytes};
 
+use crate::assemblers::Assemblers;
 use crate::backend::{Backend, Predecessor};
 use crate::capture::expect_no_capture;
 use crate::cuda::Cuda;
@@ -199,7 +200,12 @@ impl Device {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn rehearsal(&self) -> Self {
-        Self { backend: Arc::new(DryRun::rehearsal(&self.backend)) }
+        Self { backend: Arc::new(DryRun::rehearsal(&self.backend, None)) }
+    }
+
+    /// A [rehearsal](Self::rehearsal) whose kernels other processes assemble before they are loaded here.
+    pub fn rehearsal_with(&self, assemblers: Arc<Assemblers>) -> Self {
+        Self { backend: Arc::new(DryRun::rehearsal(&self.backend, Some(assemblers))) }
     }
 
     /// Whether launches execute nothing: a [dry run](Self::dry_run), or a [rehearsal](Self::rehearsal).

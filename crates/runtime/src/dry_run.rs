@@ -13,6 +13,7 @@ use warpwright_count::Counters;
 use warpwright_emulator::tensor_map;
 use warpwright_ptx::syntax::{Linkage, Module, StateSpace, Statement, Variable};
 
+use crate::assemblers::Assemblers;
 use crate::attributes::{KernelAttributes, LaunchCounts};
 use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed, Predecessor, of_one_kind};
 use crate::emulated::{allocate_host, free_host};
@@ -37,6 +38,8 @@ pub(crate) struct DryRun {
     log: LaunchLog,
     /// Where kernels are loaded.
     rehearses: Option<Arc<dyn Backend>>,
+    /// What assembles them before.
+    assemblers: Option<Arc<Assemblers>>,
 }
 
 impl DryRun {
@@ -61,13 +64,14 @@ impl DryRun {
     }
 
     /// A device like `backend`, which loads the kernels.
-    pub(crate) fn rehearsal(backend: &Arc<dyn Backend>) -> Self {
-        Self::with_properties(backend.properties().clone(), Some(backend.clone()))
+    pub(crate) fn rehearsal(backend: &Arc<dyn Backend>, assemblers: Option<Arc<Assemblers>>) -> Self {
+        let rehearsal = Self::with_properties(backend.properties().clone(), Some(backend.clone()));
+        Self { assemblers, ..rehearsal }
     }
 
     fn with_properties(properties: DeviceProperties, rehearses: Option<Arc<dyn Backend>>) -> Self {
         let (next_address, next_handle) = (AtomicU64::new(ALIGNMENT), AtomicUsize::new(1));
-        Self { properties, next_address, next_handle, log: LaunchLog::default(), rehearses }
+        Self { properties, next_address, next_handle, log: LaunchLog::default(), rehearses, assemblers: None }
     }
 
     fn new_handle(&self) -> Handle {
@@ -86,6 +90,10 @@ impl Backend for DryRun {
 
     fn rehearses(&self) -> Option<&Arc<dyn Backend>> {
         self.rehearses.as_ref()
+    }
+
+    fn assemblers(&self) -> Option<&Assemblers> {
+        self.assemblers.as_deref()
     }
 
     fn launch_log(&self) -> &LaunchLog {

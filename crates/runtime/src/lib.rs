@@ -20,6 +20,7 @@
 
 mod allocation;
 mod arguments;
+mod assemblers;
 mod attributes;
 mod backend;
 mod buffer;
@@ -56,6 +57,7 @@ pub mod nccl {
 }
 
 pub use arguments::{Argument, Arguments, AsArgument, KernelArguments};
+pub use assemblers::Assemblers;
 pub use attributes::{KernelAttributes, LaunchCounts};
 pub use buffer::{Buffer, Storable};
 pub use compile::{Compiled, HostParameter, LaunchShape, ptx};

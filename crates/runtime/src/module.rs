@@ -26,7 +26,11 @@ impl Device {
     /// # Errors
     /// The text is not valid PTX, or the device cannot run it. The message names the lines.
     pub fn load_ptx(&self, text: &str) -> Result<Module> {
-        Module::load(self.backend.rehearses().unwrap_or(&self.backend), text)
+        let backend = self.backend.rehearses().unwrap_or(&self.backend);
+        match self.backend.assemblers() {
+            Some(assemblers) => assemblers.load(text, || Module::load_kernels(backend, text)),
+            None => Module::load(backend, text),
+        }
     }
 }
 
@@ -50,6 +54,13 @@ impl Module {
         };
         let loaded = backend.load(text, parsed.as_deref())?;
         Ok(Self { backend: backend.clone(), loaded, ptx: text.into(), parsed })
+    }
+
+    /// A module all of whose kernels are loaded: a driver may assemble a kernel when it is needed first.
+    pub(crate) fn load_kernels(backend: &Arc<dyn Backend>, text: &str) -> Result<Self> {
+        let module = Self::load(backend, text)?;
+        module.kernels().iter().try_for_each(|name| module.function(name).map(drop))?;
+        Ok(module)
     }
 
     /// The device it is loaded on.

@@ -1,5 +1,6 @@
 //! The verbs of `warpwright-llm`, a file per verb.
 
+mod assemble;
 mod bench;
 mod chat;
 mod generate;
@@ -29,6 +30,9 @@ pub enum Command {
     Score(score::Score),
     /// Write a model's weights as safetensors.
     Save(save::Save),
+    /// Assemble kernels for a server that starts.
+    #[command(hide = true)]
+    Assemble(assemble::Assemble),
 }
 
 impl Command {
@@ -45,6 +49,7 @@ impl Command {
             Self::Load(load) => load.run(),
             Self::Score(score) => score.run(),
             Self::Save(save) => save.run(),
+            Self::Assemble(assemble) => assemble.run(),
         }
     }
 }

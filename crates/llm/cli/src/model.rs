@@ -1,6 +1,7 @@
 //! The model of a verb, its texts, and a sequence that runs alone.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -9,11 +10,13 @@ use serde_json::{Map, Value};
 use warpwright::arch::Arch;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits, StateType};
+use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits, StateType, WarmUp};
 use warpwright_llm_serving::model::Model as Texts;
 use warpwright_llm_serving::scheduler::Options;
 use warpwright_llm_serving::tokenizer::GgufVocabulary;
 use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Score, Slot, Step, Tokens};
+
+use crate::assemble::assemblers;
 
 /// A model, and where it runs.
 #[derive(Debug, Args)]
@@ -108,7 +111,8 @@ impl Model {
         if time.is_zero() || devices.iter().any(|device| device.properties().is_emulated) {
             return self.engine(checkpoint, limits);
         }
-        Ok(Engine::load_warm(checkpoint, &devices, self.dtype, limits, time)?)
+        let warm_up = WarmUp { time, assemblers: assemblers(&self.device).map(Arc::new) };
+        Ok(Engine::load_warm(checkpoint, &devices, self.dtype, limits, &warm_up)?)
     }
 
     fn devices(&self) -> anyhow::Result<Vec<Device>> {

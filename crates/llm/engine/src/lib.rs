@@ -12,4 +12,4 @@ mod upload;
 pub mod weights;
 
 pub use error::{EngineError, Result, WeightsError};
-pub use executor::{DataType, DecodePlan, Engine, Limits, OperationCost, StateType};
+pub use executor::{DataType, DecodePlan, Engine, Limits, OperationCost, StateType, WarmUp};

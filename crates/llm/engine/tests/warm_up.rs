@@ -1,9 +1,11 @@
 //! An engine that is warm computes what a cold one computes, and compiles nothing in its steps.
 
+use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
-use warpwright::runtime::Device;
-use warpwright_llm_engine::{DataType, Engine, Limits};
+use warpwright::runtime::{Assemblers, Device};
+use warpwright_llm_engine::{DataType, Engine, Limits, WarmUp};
 use warpwright_llm_step::{Chunk, Tokens};
 
 use crate::fixtures::{LIMITS, chunk, engine_with, expected, folder, generate, greedy, random, step};
@@ -17,7 +19,9 @@ fn warm(model: &str, ranks: u32, limits: Limits) -> Engine {
 
 fn warm_within(model: &str, ranks: u32, limits: Limits, time: Duration) -> Engine {
     let devices = Device::peers("emu:h200", ranks).expect("emulators");
-    Engine::load_warm(&random(&folder(model)), &devices, DataType::F32, limits, time).expect("a model")
+    let assemblers = Assemblers::new(|| Command::new("false")).after_loads_of(Duration::from_millis(1));
+    let warm_up = WarmUp { time, assemblers: Some(Arc::new(assemblers)) };
+    Engine::load_warm(&random(&folder(model)), &devices, DataType::F32, limits, &warm_up).expect("a model")
 }
 
 #[test]

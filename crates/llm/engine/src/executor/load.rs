@@ -1,14 +1,14 @@
 //! A model's way from a checkpoint to an executor.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use warpwright::runtime::Device;
 use warpwright_kernels::communicator::Communicator;
 use warpwright_kernels::operations::Operations;
 
 use super::rehearsals::Rehearsals;
-use super::{Limits, ModelExecutor};
+use super::{Limits, ModelExecutor, WarmUp};
 use crate::config::Config;
 use crate::error::Result;
 use crate::models::build;
@@ -17,13 +17,13 @@ use crate::sharding::Sharding;
 use crate::weights::{Checkpoint, Format, Loader};
 
 impl<T: Number> ModelExecutor<T> {
-    /// Loads a rank's part of a model, and rehearses all steps meanwhile for that time.
+    /// Loads a rank's part of a model, and rehearses all steps meanwhile for the time of the warm-up.
     pub(super) fn load(
         (checkpoint, format): (&Checkpoint, Option<Format>),
         config: &Config,
         (device, communicator): (&Device, Option<Communicator>),
         limits: Limits,
-        rehearsed_for: Option<Duration>,
+        warm_up: Option<&WarmUp>,
     ) -> Result<Self> {
         let rank = |all: &Communicator| Sharding::new(config, all.rank() as usize, all.ranks() as usize);
         let sharding = communicator.as_ref().map(rank);
@@ -42,7 +42,7 @@ impl<T: Number> ModelExecutor<T> {
             communicator: communicator.as_ref(),
             limits,
         };
-        let rehearsals = rehearsed_for.map(|time| rehearsal.start::<T>(time)).transpose()?;
+        let rehearsals = warm_up.map(|warm_up| rehearsal.start::<T>(warm_up)).transpose()?;
         let mut loader = Loader::loading(checkpoint, device, format).sharded(sharding);
         let decoder = build::<T>(config, &mut loader)?;
         Ok(Self { rehearsals, ..Self::new(decoder, config, (operations, communicator), limits)? })
@@ -62,21 +62,24 @@ struct Rehearsal<'l> {
 }
 
 impl Rehearsal<'_> {
-    /// Rehearses all steps, on a thread for each core of the host that a rank has. Steps that are rehearsed within
-    /// `time` are those that a warm-up prepares; ranks prepare all, because they have to prepare the same.
-    fn start<T: Number>(&self, time: Duration) -> Result<Rehearsals> {
+    /// Rehearses all steps, on a thread for each core of the host that a rank has. Steps that are rehearsed in time are
+    /// those that the warm-up prepares; ranks prepare all, because they have to prepare the same.
+    fn start<T: Number>(&self, warm_up: &WarmUp) -> Result<Rehearsals> {
         let ranks = self.communicator.map_or(1, Communicator::ranks) as usize;
         let number = thread::available_parallelism().map_or(1, usize::from).div_ceil(ranks);
-        let executors = (0..number).map(|_| self.executor::<T>()).collect::<Result<Vec<_>>>()?;
+        let executors = (0..number).map(|_| self.executor::<T>(warm_up)).collect::<Result<Vec<_>>>()?;
         let kinds = executors.first().map(ModelExecutor::kinds).unwrap_or_default();
         let prepare = |mut executor: ModelExecutor<T>| move |kind| executor.prepare(kind);
-        let end = (ranks == 1).then(|| Instant::now() + time);
+        let end = (ranks == 1).then(|| Instant::now() + warm_up.time);
         Ok(Rehearsals::start(kinds, executors.into_iter().map(prepare).collect(), end))
     }
 
     /// An executor that executes nothing.
-    fn executor<T: Number>(&self) -> Result<ModelExecutor<T>> {
-        let operations = self.operations.rehearsal();
+    fn executor<T: Number>(&self, warm_up: &WarmUp) -> Result<ModelExecutor<T>> {
+        let operations = match &warm_up.assemblers {
+            Some(assemblers) => self.operations.rehearsal_with(assemblers.clone()),
+            None => self.operations.rehearsal(),
+        };
         let device = operations.device().clone();
         let communicator = self.communicator.map(|all| rehearsal_of(all, &device)).transpose()?;
         let mut loader = Loader::rehearsing(self.checkpoint, &device, self.format);

@@ -18,7 +18,6 @@ mod tensor_parallel;
 mod warm_up;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -45,7 +44,7 @@ use drafts::{Rounds, Verification};
 use drawing::{Drawn, FreeResults};
 use in_turn::InTurn;
 use logits::Drawings;
-pub use options::{DataType, Limits, StateType};
+pub use options::{DataType, Limits, StateType, WarmUp};
 pub use plan::{DecodePlan, OperationCost};
 use rehearsals::Rehearsals;
 use tensor_parallel::TensorParallel;
@@ -73,7 +72,7 @@ impl Engine {
 
     /// The same, ready to be as fast in the first steps as later: while weights are loaded, other threads compile the
     /// kernels of all steps, and then graphs are made of all steps of answers. Kernels that are not compiled after
-    /// `time` are compiled later, on another thread or when a step needs them.
+    /// the time of the warm-up are compiled later, on another thread or when a step needs them.
     ///
     /// # Errors
     /// As [`load_parallel`](Self::load_parallel); or a kernel of a step cannot be compiled.
@@ -82,9 +81,9 @@ impl Engine {
         devices: &[Device],
         data_type: DataType,
         limits: Limits,
-        time: Duration,
+        warm_up: &WarmUp,
     ) -> Result<Self> {
-        let mut engine = Self::load_on(checkpoint, devices, (data_type, limits), Some(time))?;
+        let mut engine = Self::load_on(checkpoint, devices, (data_type, limits), Some(warm_up))?;
         engine.executor.warm_up()?;
         Ok(engine)
     }
@@ -108,14 +107,14 @@ impl Engine {
         checkpoint: &Checkpoint,
         devices: &[Device],
         (data_type, limits): (DataType, Limits),
-        rehearsed_for: Option<Duration>,
+        warm_up: Option<&WarmUp>,
     ) -> Result<Self> {
         let mut config = Config::read(&checkpoint.config)?;
         if limits.drafts > 0 {
             config = config.with_mtp()?;
         }
         let load = |device: &Device, communicator| {
-            load(checkpoint, &config, (device, communicator), (data_type, limits), rehearsed_for)
+            load(checkpoint, &config, (device, communicator), (data_type, limits), warm_up)
         };
         let executor = match devices {
             [device] => load(device, None)?,
@@ -172,13 +171,13 @@ fn load(
     config: &Config,
     on: (&Device, Option<Communicator>),
     (data_type, limits): (DataType, Limits),
-    rehearsed_for: Option<Duration>,
+    warm_up: Option<&WarmUp>,
 ) -> Result<Box<dyn Drafting>> {
     let from = (checkpoint, format_of(data_type));
     Ok(match data_type {
-        DataType::F32 => Box::new(ModelExecutor::<f32>::load(from, config, on, limits, rehearsed_for)?),
+        DataType::F32 => Box::new(ModelExecutor::<f32>::load(from, config, on, limits, warm_up)?),
         DataType::Bf16 | DataType::Fp8 | DataType::Int4 => {
-            Box::new(ModelExecutor::<bf16>::load(from, config, on, limits, rehearsed_for)?)
+            Box::new(ModelExecutor::<bf16>::load(from, config, on, limits, warm_up)?)
         }
     })
 }

@@ -1,5 +1,9 @@
 //! What a model computes in, and how much the executor holds.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpwright::runtime::Assemblers;
 use warpwright_llm_step::Capacity;
 
 use crate::config::{Config, Mixer};
@@ -32,6 +36,15 @@ impl DataType {
             Self::Int4 => "int4",
         }
     }
+}
+
+/// How an engine compiles kernels before its first step.
+#[derive(Debug)]
+pub struct WarmUp {
+    /// For how long a start waits for kernels.
+    pub time: Duration,
+    /// Processes that assemble kernels where the driver does not have them in its cache.
+    pub assemblers: Option<Arc<Assemblers>>,
 }
 
 /// The type of the gated delta rule's states.

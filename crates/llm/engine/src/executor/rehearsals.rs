@@ -1,8 +1,8 @@
 //! Steps that threads rehearse on devices that execute nothing, so that their kernels are compiled.
 //!
-//! The driver compiles one kernel at a time, however many threads wait: 39 s for those of 9B and 32 sequences on an
-//! H200, where its cache on disk makes them 1 s. So rehearsals have a time, after which one thread goes on while steps
-//! run.
+//! The driver compiles one kernel at a time in a process, however many threads wait: 39 s for those of 9B and 32
+//! sequences on an H200, where its cache on disk makes them 1 s. So other processes compile them for that cache, and
+//! rehearsals have a time, after which one thread goes on while steps run.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
