@@ -131,9 +131,9 @@ const IDLE: f64 = 0.74;
 
 /// The energy of operands that come to an SM, of which the clock is lower: what a row of A or B
 /// from L2 costs, for each element of C that it is multiplied for. Of a short launch, after which the
-/// clock follows slowly, it decides only between equal tiles; of a long one it is what GEMMs lose that run
-/// alone, or after a pause: `docs/results/2026-11-21-gemm-energy.md`.
-const RECEIVED: (f64, f64) = (1.0, 12.0);
+/// clock follows slowly, it decides only between equal tiles. A long one loses 12 if it runs alone
+/// (`docs/results/2026-11-21-gemm-energy.md`), and next to nothing beside others at the same clock.
+const RECEIVED: (f64, f64) = (1.0, 8.0);
 
 /// Cycles of multiplication from which a launch is long: 0.1 ms.
 const LONG: f64 = 150_000.0;
