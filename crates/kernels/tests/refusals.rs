@@ -456,8 +456,7 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the gated delta rule: 2 tokens are of no sequence; pass where sequences start and end";
     delta_rule_by, |b| delta_rule_of(b, delta_rule::Heads { keys: 1, values: 2 }, DELTA_RULE, [32768, 512], |b, inputs, states, o| {
         let states = (states, InitialState::Zero);
-        let prefill = delta_rule::Prefill { consumers: 3, factor_ctas: 1 };
-        b.operations.delta_rule_by(prefill, &b.stream, inputs, &b.of(2), states, o)
+        b.operations.delta_rule_by(3, &b.stream, inputs, &b.of(2), states, o)
     }) => "the gated delta rule: 3 warpgroups of a CTA; pass 1 or 2";
 
     transpose, |b| b.operations.transpose(&b.stream, &b.f32(14), (3, 5), &mut b.f32(15))

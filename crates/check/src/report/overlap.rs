@@ -37,12 +37,11 @@ pub(crate) fn has_ended(known: &Clock) -> bool {
     known.whole(cta, agent) >= time
 }
 
-/// The uses of a granule: bytes written, read and released, and an instruction of the first two.
+/// The uses of a granule: bytes written and read, and an instruction of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     written: u16,
     read: u16,
-    released: u16,
     writer: u32,
     reader: u32,
 }
@@ -77,11 +76,6 @@ impl PreviousLaunch {
             for access in &granule.accesses {
                 let is_strong = access.strength != Strength::Weak && access.proxy.is_none();
                 if is_strong {
-                    if access.kind.writes()
-                        && matches!(access.strength, Strength::Strong { release: true, .. })
-                    {
-                        used.released |= access.bytes;
-                    }
                     continue;
                 }
                 let (bytes, instruction) = match access.kind.writes() {
@@ -94,13 +88,6 @@ impl PreviousLaunch {
             }
         }
         self.pages.insert(number, uses.into());
-    }
-
-    /// Whether it releases the byte at an address: what acquires it then knows what came before.
-    pub(crate) fn releases(&self, address: u64) -> bool {
-        let granule = address % PAGE / GRANULE;
-        let page = self.pages.get(&(address / PAGE));
-        page.is_some_and(|page| page[granule as usize].released >> (address % GRANULE) & 1 != 0)
     }
 
     /// The bytes of an access that this launch uses too, or one before it that may still run.

@@ -289,12 +289,6 @@ impl Checker {
         for lane in lanes(actor.lanes) {
             let actor = Actor { lanes: 1 << lane, ..actor };
             let cta = self.ctas[actor.rank as usize].linear;
-            let of_previous = space == MemorySpace::Global && acquire && scope >= Scope::Gpu;
-            if of_previous
-                && self.launch.previous.as_ref().is_some_and(|previous| previous.releases(addresses[lane]))
-            {
-                self.learn(actor, &Knowledge { known: overlap::ended(), ..Knowledge::default() });
-            }
             let seen = self.locations(space, |locations| locations.read(space, addresses[lane]));
             for release in seen {
                 let within = release.scope.min(scope);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `device/decode.rs` computes one token of each sequence. The two kernels of a prefill compute 64
-//! tokens at a time: `device/chunk_factors.rs` in parallel over the chunks, and beside it
+//! tokens at a time: `device/chunk_factors.rs` in parallel over the chunks,
 //! `device/chunk_recurrence.rs` from chunk to chunk.
 
 pub mod device;
@@ -17,5 +17,5 @@ mod problem;
 pub mod reference;
 
 pub(crate) use host::workload::{DeltaRuleDecodeWorkload, DeltaRuleWorkload};
-pub use host::{DeltaRuleInputs, InitialState, Prefill};
+pub use host::{DeltaRuleInputs, InitialState};
 pub use problem::{CHUNK, HEAD, Heads, StateElement};

@@ -36,11 +36,6 @@ impl Heads {
         self.values / self.keys
     }
 
-    /// Value heads whose chunks are computed together: a unit.
-    pub(crate) fn per_unit(self) -> u32 {
-        if self.values_per_key().is_multiple_of(2) { 2 } else { 1 }
-    }
-
     /// Elements of the states of a sequence.
     pub fn state(self) -> usize {
         (self.values * HEAD * HEAD) as usize

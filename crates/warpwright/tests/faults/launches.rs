@@ -13,7 +13,6 @@ faults! {
     sums_copied_before_the_wait: [25], "overlap", run_twice;
     successor_that_loads_through_the_read_only_path: [25], "overlap", run_chain;
     launch_begun_before_its_predecessor_waited: [25], "overlap", run_three;
-    element_read_before_its_release_is_acquired: [25], "overlap", run_published;
 }
 
 /// A kernel that adds an array to another, launched twice; the second launch overlaps the first.
@@ -56,21 +55,6 @@ fn run_three(device: &Device, kernel: FromArrayToArray) -> Result<(), Error> {
     kernel.launch(&stream, shape, (&given, second))?;
     kernel.launch(&stream, shape, (&*first, &mut *third))?;
     assert_eq!(third.to_vec()?, (0..64).map(|i| 2 + input(i)).collect::<Vec<_>>());
-    Ok(())
-}
-
-/// A kernel that adds 1 to each element but the last, and then releases that one, launched twice; the
-/// second launch overlaps the first, and reads what it writes.
-fn run_published(device: &Device, kernel: FromArrayToArray) -> Result<(), Error> {
-    let kernel = device.compile(&kernel.expect("it is staged"))?;
-    let given = device.buffer_from(&(1..65).collect::<Vec<u32>>())?;
-    let mut first = device.buffer_from(&[0u32; 64])?;
-    let mut second = device.buffer_from(&[0u32; 64])?;
-    let stream = device.stream()?;
-    let shape = kernel.shape(1).block(64).overlapping();
-    kernel.launch(&stream, shape, (&given, &mut first))?;
-    kernel.launch(&stream, shape, (&first, &mut second))?;
-    assert_eq!(second.to_vec()?, (3..66).chain([1]).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -146,24 +130,5 @@ impl Twin {
             launch::grid_dependency_launch();
         }
         sums[thread] = value + 1; // (2)
-    }
-
-    /// A thread releases the last element when the others are written. It does so before the kernel
-    /// ends, so that the successor need not wait for the end.
-    #[kernel]
-    fn element_read_before_its_release_is_acquired(&self, input: &Global<u32>, sums: &mut Global<u32>) {
-        let thread = thread_idx().x;
-        let of_device = |ordering| Access::new().ordered(ordering);
-        let acquire = of_device(AccessOrdering::Acquire(Scope::Device));
-        let relaxed = of_device(AccessOrdering::Relaxed(Scope::Device));
-        launch::grid_dependency_launch();
-        wait_until(|| input.at(63).load_with([relaxed, acquire][usize::from(self.mended)]).ne(0u32));
-        if thread < 63 {
-            sums[thread] = input[thread] + 1; // (1) (2)
-        }
-        sync_threads();
-        if thread == 63 {
-            sums.at(thread).store_with(1u32, of_device(AccessOrdering::Release(Scope::Device)));
-        }
     }
 }

@@ -61,8 +61,7 @@ impl ChunkRecurrence {
 
     /// `qkv` is (tokens, [`Heads::columns`]). Sequence i has the tokens from `sequence_starts[i]` to
     /// `sequence_starts[i + 1]`. `inverses`, `scores` and `factors` are from
-    /// [`ChunkFactors`](super::chunk_factors::ChunkFactors), which may still run, and `published` says
-    /// which of them are complete. `state` is (sequences, value heads, 128
+    /// [`ChunkFactors`](super::chunk_factors::ChunkFactors). `state` is (sequences, value heads, 128
     /// k, 128 v), and `o` (tokens, value heads, 128).
     #[kernel]
     pub fn run<S: StateElement>(
@@ -71,7 +70,6 @@ impl ChunkRecurrence {
         inverses: &Global<bf16>,
         scores: &Global<bf16>,
         factors: &Global<f32>,
-        published: &mut Global<u32>,
         sequence_starts: &Global<u32>,
         state: &mut Global<S>,
         o: &mut Global<bf16>,
@@ -94,9 +92,11 @@ impl ChunkRecurrence {
             fence_mbarrier_init();
         }
         launch::grid_dependency_launch();
+        launch::grid_dependency_wait();
         sync_threads();
 
-        let sequence = block_idx().y;
+        // The last sequences first: their factors are in L2.
+        let sequence = grid_dim().y - 1 - block_idx().y;
         let head_index = block_idx().x / self.splits();
         let first_column = block_idx().x % self.splits() * columns;
         let (start, end) = (sequence_starts[sequence], sequence_starts[sequence + 1]);
@@ -106,16 +106,11 @@ impl ChunkRecurrence {
             producer.begin();
             if producer.leads() {
                 let at = Columns::of(self.heads, head_index);
-                let acquire = Access::new().ordered(AccessOrdering::Acquire(Scope::Device));
                 for chunk in 0..chunks {
                     let (stage, parity) = (chunk % STAGES, chunk / STAGES % 2);
                     let (token, barrier) = (start + chunk * CHUNK, full.at(stage));
-                    let chunk_of_all = first_chunk(start, sequence) + chunk;
-                    let unit = (chunk_of_all * self.heads.values + head_index).convert::<u64>();
-                    // The flag arrives while the stage is still in use.
-                    let readers = self.readers_of(*published, chunk_of_all, head_index);
-                    wait_until(|| readers.load_with(acquire).ne(0u32));
-                    fence_proxy_async_global();
+                    let unit = (first_chunk(start, sequence) + chunk) * self.heads.values + head_index;
+                    let unit = unit.convert::<u64>();
                     empty.at(stage).wait_parity(parity ^ 1);
                     barrier.arrive_and_expect((2 * BOXES + consumers + 2) * SQUARE * 2 + FACTORS * 4);
                     let of = |memory: Shared<bf16>, boxes: u32| memory.at(stage * (boxes * SQUARE));
@@ -133,8 +128,6 @@ impl ChunkRecurrence {
                     bulk::load(scores.at(square), SQUARE, of(score_memory, 1), barrier);
                     let from = factors.at(unit * u64::from(FACTORS));
                     bulk::load(from, FACTORS, factor_memory.at(stage * FACTORS), barrier);
-                    // One reader fewer. A fence behind it would wait for it.
-                    readers.atomic_add(u32::MAX);
                 }
             }
         } else {
@@ -184,17 +177,6 @@ impl ChunkRecurrence {
                 state.at(at.column(i) * HEAD + at.row(i)).store(head.s.get(i).convert::<S>());
             }
         }
-        // This kernel ends after the first one.
-        if sequence == grid_dim().y - 1 {
-            launch::grid_dependency_wait();
-        }
-    }
-
-    /// The readers that a chunk of a head still has; 0 before it is complete.
-    #[track_caller]
-    fn readers_of(&self, published: Global<u32>, chunk: Reg<u32>, head: Reg<u32>) -> Global<u32> {
-        let per_unit = self.heads.per_unit();
-        published.at(chunk * (self.heads.values / per_unit) + head / per_unit)
     }
 
     /// The producer and the consumers. One consumer may use 256 registers per thread without `setmaxnreg`.

@@ -4,4 +4,4 @@ pub mod layer;
 mod operations;
 pub(crate) mod workload;
 
-pub use operations::{DeltaRuleInputs, InitialState, Prefill};
+pub use operations::{DeltaRuleInputs, InitialState};

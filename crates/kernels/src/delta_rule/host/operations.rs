@@ -1,7 +1,7 @@
 //! The gated delta rule for programs.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, DeviceProperties, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::super::device::chunk::{FACTORS, SQUARE};
 use super::super::device::chunk_factors::ChunkFactors;
@@ -69,30 +69,6 @@ struct ChunkScratch {
     inverses: Scratch<bf16>,
     scores: Scratch<bf16>,
     factors: Scratch<f32>,
-    /// Zero between calls.
-    published: Scratch<u32>,
-}
-
-/// How a prefill splits its work among SMs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Prefill {
-    /// Warpgroups of a CTA of the recurrence, 1 or 2, each of which has half of a head's columns of v.
-    pub consumers: u32,
-    /// CTAs at most of the kernel that computes the factors of chunks; each occupies an SM.
-    pub factor_ctas: u32,
-}
-
-impl Prefill {
-    /// The fastest on an H200, fitted to a device of those properties.
-    pub fn new(heads: Heads, sequences: usize, device: &DeviceProperties) -> Self {
-        // A half of the SMs for each kernel, because both take about as long. With an SM for each half of
-        // a head, a warpgroup of the recurrence has one to itself.
-        let half = (device.sm_count / 2).max(1);
-        let states = u32::try_from(sequences).unwrap_or(u32::MAX).saturating_mul(heads.values);
-        let consumers = if states.saturating_mul(2) <= half { 1 } else { 2 };
-        let recurrences = states.saturating_mul(2 / consumers);
-        Self { consumers, factor_ctas: device.sm_count.saturating_sub(recurrences).max(half) }
-    }
 }
 
 impl Operations {
@@ -145,8 +121,7 @@ impl Operations {
     }
 
     /// The tokens of packed sequences: sequence i has those from `sequence_starts[i]` to
-    /// `sequence_starts[i + 1]`; the starts do not decrease, the first is 0 and the last the number of
-    /// tokens. `o` =
+    /// `sequence_starts[i + 1]`, the first of which is 0 and the last the number of tokens. `o` =
     /// the rows that the queries read, (tokens, value heads, 128), and `states` (sequences, value
     /// heads, 128 k, 128 v) become the final ones.
     ///
@@ -165,17 +140,21 @@ impl Operations {
         o: &mut Buffer<bf16>,
     ) -> Result<LaunchCounts> {
         let sequences = sequence_starts.len().saturating_sub(1);
-        let prefill = Prefill::new(inputs.heads, sequences, self.device().properties());
-        self.delta_rule_by(prefill, stream, inputs, sequence_starts, states, o)
+        let heads = sequences * inputs.heads.values as usize;
+        // With an SM for each half of a head, a warpgroup has one to itself. Two warpgroups on an SM take
+        // about as long as one after the other, and load K, Q, T and P once.
+        let consumers = if 2 * heads > self.device().properties().sm_count as usize { 2 } else { 1 };
+        self.delta_rule_by(consumers, stream, inputs, sequence_starts, states, o)
     }
 
-    /// [`delta_rule`](Self::delta_rule) by a given split of the work.
+    /// [`delta_rule`](Self::delta_rule) with a number of warpgroups of a CTA, 1 or 2, each of which
+    /// has half of a head's columns of v.
     ///
     /// # Errors
     /// As [`delta_rule`](Self::delta_rule).
     pub fn delta_rule_by<S: StateElement + Storable>(
         &self,
-        Prefill { consumers, factor_ctas }: Prefill,
+        consumers: u32,
         stream: &Stream,
         inputs: DeltaRuleInputs<'_>,
         sequence_starts: &Buffer<u32>,
@@ -186,10 +165,6 @@ impl Operations {
         let sequences = sequence_starts.len().saturating_sub(1);
         if !matches!(consumers, 1 | 2) {
             let reason = format!("{consumers} warpgroups of a CTA; pass 1 or 2");
-            return Err(OperationError::Shape { what: "the gated delta rule", reason });
-        }
-        if factor_ctas == 0 {
-            let reason = "no CTAs compute the factors of chunks; pass 1 or more".to_owned();
             return Err(OperationError::Shape { what: "the gated delta rule", reason });
         }
         if sequences > MAX_SEQUENCES {
@@ -210,42 +185,26 @@ impl Operations {
             let reason = format!("{tokens} tokens are of no sequence; pass where sequences start and end");
             return Err(OperationError::Shape { what: "the gated delta rule", reason });
         }
-        let has_initial = initial == InitialState::Given;
-        let recurrence = ChunkRecurrence { heads, consumers, has_initial };
-        let chunk_factors = ChunkFactors { heads, readers: recurrence.splits() };
+        let recurrence = ChunkRecurrence { heads, consumers, has_initial: initial == InitialState::Given };
         let DeltaRuleInputs { qkv, a, b, a_log, dt_bias, .. } = inputs;
         self.with_scratch(stream, |scratch: &mut ChunkScratch| {
-            let heads_of_chunks = chunks as usize * heads.values as usize;
-            let inverses = scratch.inverses.at_least(self.device(), heads_of_chunks * SQUARE as usize)?;
-            let scores = scratch.scores.at_least(self.device(), heads_of_chunks * SQUARE as usize)?;
-            let factors = scratch.factors.at_least(self.device(), heads_of_chunks * FACTORS as usize)?;
-            let units = self.grid("the gated delta rule", chunk_factors.units(chunks))?;
-            let published = scratch.published.at_least_kept(stream, units as usize)?;
+            let units = chunks as usize * heads.values as usize;
+            let inverses = scratch.inverses.at_least(self.device(), units * SQUARE as usize)?;
+            let scores = scratch.scores.at_least(self.device(), units * SQUARE as usize)?;
+            let factors = scratch.factors.at_least(self.device(), units * FACTORS as usize)?;
             let extents = [tokens.into(), heads.columns().into()];
+            let chunk_factors = ChunkFactors { heads };
             let kernel = self.kernel(chunk_factors, ChunkFactors::run)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
-            let to = (&mut *inverses, &mut *scores, &mut *factors, &mut *published);
             let gates = (a, b, a_log, dt_bias);
-            let arguments = (
-                &map,
-                gates.0,
-                gates.1,
-                gates.2,
-                gates.3,
-                sequence_starts,
-                to.0,
-                to.1,
-                to.2,
-                to.3,
-                units,
-                sequences,
-            );
-            let shape = kernel.shape(units.min(factor_ctas)).overlapping();
-            let first = kernel.launch(stream, shape, arguments)?;
+            let to = (&mut *inverses, &mut *scores, &mut *factors);
+            let grid = self.grid("the gated delta rule", chunk_factors.ctas(chunks))?;
+            let arguments =
+                (&map, gates.0, gates.1, gates.2, gates.3, sequence_starts, to.0, to.1, to.2, sequences);
+            let first = kernel.launch(stream, kernel.shape(grid).overlapping(), arguments)?;
             let kernel = self.kernel(recurrence, ChunkRecurrence::run::<S>)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
-            let arguments =
-                (&map, &*inverses, &*scores, &*factors, &mut *published, sequence_starts, states, o);
+            let arguments = (&map, &*inverses, &*scores, &*factors, sequence_starts, states, o);
             let grid = (heads.values * recurrence.splits(), sequences);
             let second = kernel.launch(stream, kernel.shape(grid).overlapping(), arguments)?;
             Ok(both(first, second))

@@ -8,7 +8,7 @@ use warpwright_harness::{HostNumber, Options, Prepared, Result, Setup, Values, W
 use super::super::device::decode::Decode;
 use super::super::problem::{HEAD, Heads, StateElement};
 use super::layer::{Layer, Tolerance, verify};
-use super::operations::{InitialState, Prefill};
+use super::operations::InitialState;
 use crate::operations::Operations;
 
 data_types! {
@@ -161,9 +161,6 @@ pub(crate) struct DeltaRuleWorkload {
     /// Warpgroups of a CTA, of half of a head's columns each: 1 or 2.
     #[option(min = 1, max = 2, search = [1, 2])]
     consumers: Option<u32>,
-    /// CTAs at most of the kernel that computes the factors of chunks.
-    #[option(min = 1, search = [44, 56, 66, 76, 88])]
-    factor_ctas: Option<u32>,
 }
 
 impl DeltaRuleWorkload {
@@ -175,11 +172,7 @@ impl DeltaRuleWorkload {
         let starts: Vec<u32> = (0..=sequences).map(|sequence| sequence * tokens).collect();
         let length = sequences as usize * heads.state();
         let starts = setup.device().buffer_from(&starts)?;
-        let prefill = Prefill::new(heads, sequences as usize, setup.device().properties());
-        let prefill = Prefill {
-            consumers: self.consumers.unwrap_or(prefill.consumers),
-            factor_ctas: self.factor_ctas.unwrap_or(prefill.factor_ctas),
-        };
+        let consumers = self.consumers;
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
             let layer = Layer::random(setup, heads, sequences * tokens, seed)?;
@@ -189,7 +182,12 @@ impl DeltaRuleWorkload {
         Ok(buffers
             .launch(move |stream, (layer, states, o)| {
                 let (inputs, states) = (layer.inputs(), (states, InitialState::Zero));
-                Ok(operations.delta_rule_by(prefill, stream, inputs, &starts, states, o)?)
+                Ok(match consumers {
+                    Some(consumers) => {
+                        operations.delta_rule_by(consumers, stream, inputs, &starts, states, o)?
+                    }
+                    None => operations.delta_rule(stream, inputs, &starts, states, o)?,
+                })
             })
             .verify(move |(layer, states, o)| {
                 let tokens = tokens as usize;
