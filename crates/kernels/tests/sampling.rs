@@ -31,9 +31,7 @@ fn every_filter_is_exact_at_every_length() {
     // Several tiles of a row that is streamed; without a history.
     for filters in &FILTERS[..6] {
         for options in ["--vocabulary 9000", "--vocabulary 2051 --type bf16"] {
-            for ctas in ["", "--ctas 3", "--cluster 3"] {
-                commands.push(format!("sampling --streamed true --threads 64 {ctas} {options} {filters}"));
-            }
+            commands.push(format!("sampling --streamed true --threads 64 {options} {filters}"));
         }
     }
     let device = hopper(Schedule::Random(7)).expect("an emulated device");
@@ -52,10 +50,6 @@ fn every_path_is_exact_and_checks_clean() {
             "sampling --rows 2 --vocabulary 600 --ctas 2 --threads 64 --temperature 0 --type bf16",
             "sampling --rows 2 --vocabulary 5000 --streamed true --threads 64 --log-probabilities true",
             "sampling --rows 1 --vocabulary 5008 --streamed true --threads 64 --top-k 0 --type f16",
-            "sampling --rows 2 --vocabulary 5000 --streamed true --threads 64 --ctas 3",
-            "sampling --rows 2 --vocabulary 5000 --streamed true --threads 64 --cluster 3",
-            "sampling --rows 2 --vocabulary 5000 --streamed true --threads 64 --cluster 2 --top-k 0",
-            "sampling --rows 2 --vocabulary 5000 --streamed true --threads 64 --cluster 2 --top-k 0 --top-p 1",
             "sampling --rows 1 --vocabulary 4100 --ctas 4 --threads 64 --top-k 0 --top-p 1",
         ] {
             run(&SUITE, &device, command);

@@ -43,8 +43,9 @@ impl GemvTuning {
     /// H200, in a graph (12,288 x 4,096 and 4,096 x 14,336, of 2 and 3 CTAs an SM): three CTAs of int4 with
     /// two stages take 7.8 us, two with three 10.9; of e4m3 12.9 and 16.9. With fewer tiles than CTAs that
     /// fit, an SM gets three and another one: 14.3 us, where two fit 12.4. Eight vectors of 4,096: one CTA an
-    /// SM takes 10.9 us with three stages, 11.9 with four, a cluster of two CTAs 11.8; of 14,336, a cluster
-    /// of two 18.3, of eight 20.5, of four 27.7. One vector of 14,336 in int4: one CTA of 16 warps takes 10.8 us, two of 8 11.7; in e4m3, one of
+    /// SM takes 10.9 us with three stages, 11.9 with four, a cluster of two CTAs 11.8 (e4m3: 15.4 with three
+    /// stages, 16.2 with four); of 14,336, a cluster of two CTAs 17.1 with 16 warps, 18.3 with 14, of eight
+    /// 20.5, of four 27.7 (e4m3: 24.5 of two, 25.4 in parts). One vector of 14,336 in int4: one CTA of 16 warps takes 10.8 us, two of 8 11.7; in e4m3, one of
     /// 14 warps 16.5, two of 8 17.7. Of 12,288, each takes as long.
     fn apply(self, gemv: Gemv, (tiles, sm_count): (u32, u32), capability: &Capability) -> Gemv {
         let with = |choice: Choice| {
@@ -67,12 +68,13 @@ impl GemvTuning {
         } else if gemv.batch == 1 && gemv.k >= LONG {
             choices.insert(0, whole(if is_int4 { 16 } else { 14 }, 3, 1));
         }
-        if is_int4 {
-            choices.push(whole(16, 3, 1));
-        }
-        choices.extend([whole(16, 4, 1), whole(16, 3, 1), whole(8, 3, 1)]);
-        if is_int4 && capability.ctas_per_cluster > 1 {
-            choices.extend([Choice { cluster: 2, ..whole(14, 2, 1) }, of_sm(3, 2, 8)]);
+        choices.extend([whole(16, 3, 1), whole(8, 3, 1)]);
+        if capability.ctas_per_cluster > 1 {
+            let (warps, stages) = if is_int4 { (16, 2) } else { (14, 3) };
+            choices.push(Choice { cluster: 2, ..whole(warps, stages, 1) });
+            if is_int4 {
+                choices.push(of_sm(3, 2, 8));
+            }
         }
         let warps = if capability.shared_bytes_per_cta_opt_in >= 160 << 10 { 16 } else { 8 };
         choices.extend((2..=gemv.blocks()).map(|parts| whole(warps, 3, parts)));

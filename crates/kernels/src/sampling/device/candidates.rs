@@ -4,7 +4,9 @@ use warpwright::prelude::*;
 
 use super::mass::Masses;
 use super::search::{KeyMemory, Keys, add_where};
-use super::team::Team;
+
+/// Candidates that a thread sorts.
+const PER_THREAD: u32 = 2;
 
 /// The candidates, in the memory of the first CTA.
 #[derive(Clone, Copy, DeviceValue)]
@@ -17,17 +19,12 @@ pub(super) struct Candidates {
     found: Shared<u64>,
 }
 
-impl Candidates {
-    /// Candidates that a thread sorts.
-    pub(super) const CAPACITY_OF_THREAD: u32 = 2;
-}
-
 #[device]
 impl Candidates {
     pub(super) fn new(threads: u32) -> Self {
         let candidates = Self {
             threads,
-            list: shared_array::<u64>(threads * Self::CAPACITY_OF_THREAD),
+            list: shared_array::<u64>(threads * PER_THREAD),
             count: shared_array::<u32>(1),
             found: shared_array::<u64>(2),
         };
@@ -37,12 +34,7 @@ impl Candidates {
 
     /// Most candidates.
     pub(super) fn capacity(&self) -> u32 {
-        self.threads * Self::CAPACITY_OF_THREAD
-    }
-
-    /// The words of this CTA.
-    pub(super) fn words(&self) -> (Shared<u64>, Shared<u32>) {
-        (self.list, self.count)
+        self.threads * PER_THREAD
     }
 
     /// Drops all. A synchronization follows.
@@ -108,51 +100,18 @@ impl Candidates {
     ) {
         if is_one {
             let word = (key.convert::<u64>() << 32u32) | (!keys.column(index)).convert::<u64>();
-            self.push(&keys.team, word);
-        }
-    }
-
-    /// Keeps a key in this CTA, if it is a candidate.
-    pub(super) fn keep(&self, is_one: Reg<bool>, key: Reg<u32>, column: Reg<u32>) {
-        if is_one {
-            let word = (key.convert::<u64>() << 32u32) | (!column).convert::<u64>();
-            let at = self.count.atomic_add(1u32);
-            if at < self.capacity() {
-                self.list.at(at).store(word);
+            if keys.team.ctas > 1 {
+                let at = self.count.map_to_block(0u32).atomic_add(1u32);
+                if at < self.capacity() {
+                    self.list.map_to_block(0u32).at(at).store(word);
+                }
+            } else {
+                let at = self.count.atomic_add(1u32);
+                if at < self.capacity() {
+                    self.list.at(at).store(word);
+                }
             }
         }
-    }
-
-    /// Adds a candidate to those of the first CTA.
-    fn push(&self, team: &Team, word: Reg<u64>) {
-        if team.ctas > 1 {
-            let at = self.count.map_to_block(0u32).atomic_add(1u32);
-            if at < self.capacity() {
-                self.list.map_to_block(0u32).at(at).store(word);
-            }
-        } else {
-            let at = self.count.atomic_add(1u32);
-            if at < self.capacity() {
-                self.list.at(at).store(word);
-            }
-        }
-    }
-
-    /// Sends the keys from `bound` on to `row`, in the first CTA of the team, and counts those of all CTAs.
-    /// Their number may exceed the capacity.
-    pub(super) fn forward(&self, team: &Team, row: &Self, bound: Reg<u32>) -> Reg<u32> {
-        let count = self.count();
-        for index in (thread_idx().x..count.min(self.capacity())).step_by(self.threads) {
-            let word = self.list.at(index).load();
-            if (word >> 32u32).convert::<u32>() >= bound {
-                row.push(team, word);
-            }
-        }
-        if thread_idx().x == 0 && count > self.capacity() {
-            row.count.map_to_block(0u32).reduce_add(self.capacity() + 1);
-        }
-        team.sync();
-        row.count.map_to_block(0u32).load()
     }
 
     /// Sorts the candidates, highest first: bitonic, over the next power of two.
@@ -240,7 +199,7 @@ impl Candidates {
 
     /// This thread's candidates, 0 past the last.
     fn own(&self) -> [Reg<u64>; 2] {
-        self.list.at(thread_idx().x * Self::CAPACITY_OF_THREAD).load_vector::<2>()
+        self.list.at(thread_idx().x * PER_THREAD).load_vector::<2>()
     }
 
     /// Stores the value of the first candidate up to which the masses add up to `target`.

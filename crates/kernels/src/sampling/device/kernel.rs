@@ -12,8 +12,7 @@ use warpwright::prelude::*;
 use super::candidates::Candidates;
 use super::histogram::Histogram;
 use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, key_of, logit_of, random_bits};
-use super::parts::{Parts, ROW_WORDS};
-use super::search::{Columns, KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
+use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
 use super::segments::Segments;
 use super::team::Team;
 use crate::rows::{Chunk, RowElement};
@@ -34,10 +33,6 @@ pub(crate) struct Sample {
     pub(crate) residency: Residency,
     /// Tiles of a row that is streamed that are in flight.
     pub(crate) stages: u32,
-    /// CTAs that stream a row, a part of it each.
-    pub(crate) parts: u32,
-    /// CTAs that an SM has registers for.
-    pub(crate) resident: u32,
     pub(crate) has_history: bool,
     pub(crate) has_log_probabilities: bool,
 }
@@ -126,16 +121,6 @@ impl Sample {
         (self.vocabulary / self.lanes).div_ceil(self.ctas * self.threads)
     }
 
-    /// CTAs of a row: where it is streamed in parts, one more, which streams the whole row.
-    pub(crate) fn ctas_of_row(&self) -> u32 {
-        if self.parts > 1 { self.parts + 1 } else { self.ctas }
-    }
-
-    /// Words of the candidates of a CTA.
-    pub(crate) fn candidate_words(&self) -> u32 {
-        2 * Candidates::CAPACITY_OF_THREAD * self.threads
-    }
-
     /// Keys of a CTA.
     pub(crate) fn keys(&self) -> u32 {
         self.steps() * self.threads * self.lanes
@@ -150,7 +135,6 @@ impl Sample {
         tokens: &mut Global<u32>,
         log_probabilities: &mut Global<f32>,
         workspace: &mut Global<u32>,
-        arrived: &mut Global<u32>,
     ) {
         launch::threads(self.threads);
         forbid_contraction();
@@ -167,8 +151,8 @@ impl Sample {
                 self.sample_stored(*logits, inputs, outputs, keys);
             }
             Residency::Streamed => {
-                launch::blocks_per_sm(self.resident);
-                self.sample_streamed(*logits, inputs, outputs, (*workspace, *arrived));
+                launch::blocks_per_sm(1);
+                self.sample_streamed(*logits, inputs, outputs);
             }
         }
     }
@@ -241,112 +225,43 @@ impl Sample {
         team.leave();
     }
 
-    /// Samples rows that nothing keeps. Rows of which top-k keeps few candidates are streamed in parts,
-    /// and others by one CTA each.
+    /// Samples a row that nothing keeps.
     fn sample_streamed<T: RowElement>(
         &self,
         logits: Global<T>,
         inputs: SampleInputs,
         outputs: (Global<u32>, Global<f32>),
-        (workspace, arrived): (Global<u32>, Global<u32>),
     ) {
-        let team = Team::new(self.ctas);
-        let histogram = Histogram::new(self.threads);
-        let candidates = Candidates::new(self.threads);
-        let of_row = if self.ctas > 1 { Candidates::new(self.threads) } else { candidates };
-        // The first CTAs have whole rows, the others parts.
-        let mut rows = grid_dim().x / self.ctas;
-        let mut is_whole = constant(true);
-        let (mut row_index, mut part) = (block_idx().x / self.ctas, team.rank);
-        if self.parts > 1 {
-            rows = rows / (self.parts + 1);
-            is_whole = row_index.lt(rows);
-            let of_parts = row_index - rows;
-            row_index = is_whole.select(row_index, of_parts / self.parts);
-            part = of_parts % self.parts;
-        }
+        let row_index = block_idx().x;
         let row = Row::load(inputs.parameters.at(row_index * 12u32));
+        let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
+        let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
+        let team = Team::new(1);
+        let histogram = Histogram::new(self.threads);
+        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
+        let candidates = Candidates::new(self.threads);
+        sync_threads();
         // The highest key alone is a top-k of 1.
         let wanted = row.temperature.gt(0f32).select(self.top_k(&row), 1u32);
         let has_bound = wanted.gt(0) & wanted.le(self.threads);
-        if self.parts == 1 || has_bound.to_u32() != is_whole.to_u32() {
-            let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
-            let memory = KeysOfLogits {
-                logits,
-                count: self.columns_of(self.ctas),
-                columns: self.columns(is_whole, part),
-            };
-            let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
-            let wanted = has_bound.select(wanted, 0u32);
-            keys.team.sync();
-            let highest = self.stream(&keys, &candidates, wanted);
-            let mut top = block::reduce_max(highest);
-            let mut is_last = is_whole;
-            let mut bound = constant(0u32);
-            if (self.parts > 1 || self.ctas > 1) && has_bound {
-                bound = candidates.bound(highest, wanted);
-            }
-            if self.ctas > 1 {
-                let both = [top, bound].map(|key| key.convert::<u64>());
-                let both = keys.team.exchange(both, |a, b| a.max(b));
-                [top, bound] = both.map(|key| key.convert::<u32>());
-            }
-            if self.parts > 1 && !is_whole {
-                let row_words = self.parts * candidates.capacity();
-                let parts = Parts {
-                    count: self.parts,
-                    threads: self.threads,
-                    words: arrived.at(row_index * ROW_WORDS),
-                    list: workspace.cast::<u64>().at(row_index * row_words),
-                };
-                (is_last, top) = parts.combine(&candidates, (top, bound));
-                keys.memory.columns = self.columns(constant(true), part);
-            }
-            if is_last {
-                let log_sum = self.log_sum(&mut keys, top);
-                let mut count = constant(u32::MAX);
-                let mut chosen = candidates;
-                if self.ctas > 1 {
-                    chosen = of_row;
-                    if has_bound {
-                        count = candidates.forward(&keys.team, &of_row, bound);
-                    }
-                } else {
-                    count = has_bound.select(candidates.count(), u32::MAX);
+        let highest = self.stream(&keys, &candidates, has_bound.select(wanted, 0u32));
+        let top = block::reduce_max(highest);
+
+        let log_sum = self.log_sum(&mut keys, highest);
+        let column = self.draw(
+            &mut keys,
+            (&candidates, &row),
+            top,
+            |_| has_bound.select(candidates.count(), u32::MAX),
+            |keys| {
+                let mut column = candidates.highest_column();
+                if candidates.count() > candidates.capacity() {
+                    column = !keys.team.max(self.last_equal(keys, top));
                 }
-                let column = self.draw(
-                    &mut keys,
-                    (&chosen, &row),
-                    top,
-                    |_| count,
-                    |keys| {
-                        let mut column = chosen.highest_column();
-                        if count > chosen.capacity() {
-                            column = !keys.team.max(self.last_equal(keys, top));
-                        }
-                        column
-                    },
-                );
-                self.store(outputs, logits, (row_index, column), log_sum);
-            }
-        }
-        team.leave();
-    }
-
-    /// The columns of a part of a row, or of the whole row.
-    fn columns(&self, is_whole: Reg<bool>, part: Reg<u32>) -> Columns {
-        let each = self.columns_of(self.parts * self.ctas);
-        let mut columns = Columns { first: part * each, end: (part * each + each).min(self.vocabulary) };
-        if self.ctas == 1 {
-            columns.first = is_whole.select(0u32, columns.first);
-            columns.end = is_whole.select(self.vocabulary, columns.end);
-        }
-        columns
-    }
-
-    /// Columns of a CTA, where several share a row.
-    fn columns_of(&self, ctas: u32) -> u32 {
-        (self.vocabulary / self.lanes).div_ceil(ctas) * self.lanes
+                column
+            },
+        );
+        self.store(outputs, logits, (row_index, column), log_sum);
     }
 
     /// The k of top-k; 0 where all are kept.

@@ -4,7 +4,6 @@ mod candidates;
 mod histogram;
 mod kernel;
 mod mass;
-mod parts;
 mod search;
 mod segments;
 mod stream;
@@ -13,5 +12,4 @@ mod threshold;
 
 pub(super) use kernel::{Residency, Sample};
 pub(crate) use mass::{key_of, logit_of};
-pub(super) use parts::ROW_WORDS;
 pub(super) use stream::FIRST_TILES;

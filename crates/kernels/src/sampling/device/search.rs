@@ -56,22 +56,11 @@ pub(super) struct StoredKeys<S: Space> {
     pub(super) keys: Pointer<u32, S>,
 }
 
-/// The keys of some columns of a row, made of its logits each time.
+/// The keys of a row of one CTA, made of its logits each time.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct KeysOfLogits<T: RowElement> {
-    /// The row.
     pub(super) logits: Global<T>,
-    /// Columns of a CTA.
-    pub(super) count: u32,
-    /// Those of this CTA, of which the row may have fewer.
-    pub(super) columns: Columns,
-}
-
-/// Consecutive columns of a row.
-#[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Columns {
-    pub(super) first: Reg<u32>,
-    pub(super) end: Reg<u32>,
+    pub(super) vocabulary: u32,
 }
 
 /// Stored keys that a thread reads at once.
@@ -118,7 +107,7 @@ impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
     const IN_FLIGHT: u32 = 8;
 
     fn count(&self) -> u32 {
-        self.count
+        self.vocabulary
     }
 
     fn width(&self, keys: &Keys<Self>) -> u32 {
@@ -126,9 +115,8 @@ impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
     }
 
     fn read(&self, keys: &Keys<Self>, index: Reg<u32>) -> Vec<Reg<u32>> {
-        let column = self.columns.first + index;
-        let inside = column.lt(self.columns.end);
-        let logits = self.load(column, keys.lanes).values();
+        let inside = index.lt(self.vocabulary);
+        let logits = self.load(index, keys.lanes).values();
         logits.into_iter().map(|logit| inside.select(key_of(logit), 0u32)).collect()
     }
 
@@ -141,18 +129,17 @@ impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
         let (lanes, stride) = (keys.lanes, keys.threads * keys.lanes);
         let step = stride * VECTORS_AT_ONCE;
         let load = |first: Reg<u32>| -> Vec<Chunk<T>> {
-            let first = self.columns.first + first;
             (0..VECTORS_AT_ONCE).map(|vector| self.load(first + vector * stride, lanes)).collect()
         };
         let mut ahead = load(thread_idx().x * lanes);
-        for first in (thread_idx().x * lanes..self.count).step_by(step) {
+        for first in (thread_idx().x * lanes..self.vocabulary).step_by(step) {
             let here: Vec<Chunk<T>> = ahead.iter().map(|chunk| chunk.duplicate()).collect();
             ahead = load(first + step);
             for (vector, chunk) in (0..).zip(here) {
-                let index = first + vector * stride;
-                let inside = (self.columns.first + index).lt(self.columns.end);
+                let column = first + vector * stride;
+                let inside = column.lt(self.vocabulary);
                 for (lane, logit) in chunk.values().into_iter().enumerate() {
-                    state = work(state, inside.select(key_of(logit), 0u32), index + lane as u32);
+                    state = work(state, inside.select(key_of(logit), 0u32), column + lane as u32);
                 }
             }
         }
@@ -161,7 +148,7 @@ impl<T: RowElement> KeyMemory for KeysOfLogits<T> {
 }
 
 impl<T: RowElement> KeysOfLogits<T> {
-    /// The vector at `column`, and the last one past the end.
+    /// The vector at `column`, and the last one past the end of the row.
     #[track_caller]
     pub(super) fn load(&self, column: Reg<u32>, lanes: u32) -> Chunk<T> {
         Chunk::load(self.inside(column, lanes), lanes, vector::read_once())
@@ -170,7 +157,7 @@ impl<T: RowElement> KeysOfLogits<T> {
     /// Where that vector is.
     #[track_caller]
     pub(super) fn inside(&self, column: Reg<u32>, lanes: u32) -> Global<T> {
-        self.logits.at(column.min(self.columns.end - lanes))
+        self.logits.at(column.min(self.vocabulary - lanes))
     }
 }
 

@@ -1,4 +1,4 @@
-//! One pass over a row, or a part of it, that nothing keeps: its highest logit, and the candidates of top-k.
+//! One pass over a row that nothing keeps: its highest logit, and the candidates of top-k.
 //!
 //! ```text
 //! tiles 1 to 4          the k-th highest of the threads' highest keys bounds the k-th highest key of the row
@@ -13,7 +13,7 @@
 //! than its load. Without keeping rows, 128 of them took 49 us instead of 98. With 64 KiB in flight on an
 //! SM, in registers, the highest logits alone took 44 us: 2.9 TB/s.)
 
-use warpwright::lang::async_copy::{commit_async_copies, copy_async_or_zero, wait_async_copies};
+use warpwright::lang::async_copy::{commit_async_copies, copy_async, wait_async_copies};
 use warpwright::prelude::*;
 
 use super::candidates::Candidates;
@@ -48,8 +48,7 @@ impl<T: RowElement> Tiles<T> {
         if self.is_copied() {
             let own = self.own.at(to);
             for vector in (0..self.vectors).map(|vector| vector * self.stride) {
-                let (from, column) = (self.row.inside(first + vector, self.lanes), first + vector);
-                copy_async_or_zero(own.at(vector), from, self.lanes, column.lt(self.row.columns.end));
+                copy_async(own.at(vector), self.row.inside(first + vector, self.lanes), self.lanes);
             }
             commit_async_copies();
         }
@@ -87,27 +86,26 @@ impl Sample {
 
 #[device]
 impl Sample {
-    /// This thread's highest key of some columns. With `wanted` above 0, all keys that are among the
-    /// `wanted` highest of them, and some more, are sent to the candidates.
+    /// This thread's highest key. With `wanted` above 0, all keys that are among the `wanted` highest of
+    /// the row, and some more, are sent to the candidates.
     pub(super) fn stream<T: RowElement>(
         &self,
         keys: &Keys<KeysOfLogits<T>>,
         candidates: &Candidates,
         wanted: Reg<u32>,
     ) -> Reg<u32> {
-        let columns = keys.memory.columns;
         let (lanes, stride) = (self.lanes, self.threads * self.lanes);
         let vectors = self.tile_vectors::<T>();
         let tile = stride * vectors;
         let memory = dynamic_shared_aligned::<T>(self.stages * tile, 16);
         let own = memory.at(thread_idx().x * lanes);
         let tiles = Tiles { row: keys.memory, own, lanes, vectors, stride };
-        // The highest logit of a vector; past the last column, minus infinity.
+        // The highest logit of a vector; past the end of the row, minus infinity.
         let highest_of = |column: Reg<u32>, logits: &[Reg<f32>]| {
             let highest = logits.iter().copied().reduce(|a, b| a.max_nan(b)).expect("a vector has elements");
-            column.lt(columns.end).select(highest, f32::NEG_INFINITY)
+            column.lt(self.vocabulary).select(highest, f32::NEG_INFINITY)
         };
-        let mut first = columns.first + thread_idx().x * lanes;
+        let mut first = thread_idx().x * lanes;
         for stage in 0..self.stages {
             tiles.copy(constant(stage * tile), first + stage * tile);
         }
@@ -126,7 +124,7 @@ impl Sample {
         }
         let mut highest = constant(f32::NEG_INFINITY);
         let mut stage = constant(0u32);
-        for number in constant(0u32)..(columns.end - columns.first).div_ceil(FIRST_TILES * tile) {
+        for number in constant(0u32)..self.vocabulary.div_ceil(FIRST_TILES * tile) {
             if wanted > 0 && number > 1 && (number & (number - 1)) == 0 {
                 bound = self.bound(candidates, highest, wanted);
             }
@@ -140,9 +138,9 @@ impl Sample {
                     let (column, logits) = (first + vector * stride, chunk.values());
                     let most = highest_of(column, &logits);
                     highest = highest.max_nan(most);
-                    if most >= bound && column < columns.end {
+                    if most >= bound && column < self.vocabulary {
                         for (lane, logit) in (0..).zip(&logits) {
-                            candidates.keep(logit.ge(bound), key_of(*logit), column + lane);
+                            candidates.send(keys, logit.ge(bound), key_of(*logit), column + lane);
                         }
                     }
                 }

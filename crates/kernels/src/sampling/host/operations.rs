@@ -3,7 +3,7 @@
 use warpwright::runtime::{LaunchCounts, Storable, Stream};
 use warpwright_harness::Options;
 
-use super::super::device::{FIRST_TILES, ROW_WORDS, Residency, Sample};
+use super::super::device::{FIRST_TILES, Residency, Sample};
 use super::super::problem::SamplingBuffers;
 use crate::operations::{OperationError, Operations, Result, Scratch};
 use crate::rows::RowElement;
@@ -14,7 +14,6 @@ use crate::vector;
 struct SamplingScratch {
     keys: Scratch<u32>,
     log_probabilities: Scratch<f32>,
-    arrived: Scratch<u32>,
 }
 
 /// What a configuration shall have; `None` leaves it to the heuristic.
@@ -28,15 +27,6 @@ pub(crate) struct SamplingTuning {
     pub(super) threads: Option<u32>,
     /// Do not keep rows, each of which one CTA reads: for many rows without a history.
     pub(super) streamed: bool,
-    /// CTAs of a cluster that stream a row.
-    #[option(min = 1, max = 16)]
-    pub(super) cluster: Option<u32>,
-    /// Tiles in flight of a CTA that streams a row.
-    #[option(min = 4, max = 32)]
-    pub(super) stages: Option<u32>,
-    /// CTAs of an SM that stream rows.
-    #[option(min = 1, max = 8)]
-    pub(super) resident: Option<u32>,
 }
 
 /// Keys of a CTA: 64 KiB, so that an SM holds three CTAs.
@@ -120,7 +110,7 @@ impl Operations {
         }
         let sample = self.sample_kernel::<T>((rows, vocabulary), &buffers, tuning)?;
         let kernel = self.kernel(sample, Sample::run::<T>)?;
-        let grid = self.grid("sampling", u64::from(rows) * u64::from(sample.ctas_of_row()))?;
+        let grid = self.grid("sampling", u64::from(rows) * u64::from(sample.ctas))?;
         let SamplingBuffers { logits, parameters, history, tokens, log_probabilities } = buffers;
         let (earlier, counts, capacity) = match history {
             Some(history) => (history.tokens, history.counts, history.capacity),
@@ -128,25 +118,14 @@ impl Operations {
         };
         self.with_scratch(stream, |scratch: &mut SamplingScratch| {
             let is_stored = sample.residency == Residency::Workspace;
-            let elements = if is_stored {
-                grid as usize * sample.keys() as usize
-            } else if sample.parts > 1 {
-                grid as usize * sample.candidate_words() as usize
-            } else {
-                0
-            };
+            let elements = if is_stored { grid as usize * sample.keys() as usize } else { 0 };
             let workspace = scratch.keys.at_least(self.device(), elements.max(1))?;
             let log_probabilities = match log_probabilities {
                 Some(buffer) => buffer,
                 None => scratch.log_probabilities.at_least(self.device(), 1)?,
             };
-            let arrived = scratch.arrived.at_least_kept(stream, (rows * ROW_WORDS) as usize)?;
             let inputs = (parameters, earlier, counts, capacity);
-            Ok(kernel.launch(
-                stream,
-                grid,
-                (logits, inputs, tokens, log_probabilities, workspace, arrived),
-            )?)
+            Ok(kernel.launch(stream, grid, (logits, inputs, tokens, log_probabilities, workspace))?)
         })
     }
 
@@ -185,22 +164,16 @@ impl Operations {
             lanes,
             residency: Residency::Streamed,
             stages: 0,
-            parts: 1,
-            resident: 1,
             has_history,
             has_log_probabilities: buffers.log_probabilities.is_some(),
         };
         let of_cta = capability.shared_bytes_per_cta_opt_in;
         let available = of_cta.saturating_sub(OTHER_SHARED_BYTES);
         if is_streamed {
-            sample.parts = tuning.ctas.filter(|_| tuning.cluster.is_none()).unwrap_or(1);
-            sample.ctas = tuning.cluster.filter(|_| has_clusters).unwrap_or(1);
-            sample.resident = tuning.resident.unwrap_or(1);
             // Two CTAs fit on an SM.
             let half = capability.shared_bytes_per_sm / 2 - capability.shared_bytes_reserved;
             let room = half.min(of_cta).saturating_sub(OTHER_SHARED_BYTES);
-            let stages = room / sample.stage_bytes::<T>();
-            sample.stages = tuning.stages.unwrap_or(stages.min(MAX_STAGES)).max(FIRST_TILES);
+            sample.stages = (room / sample.stage_bytes::<T>()).clamp(FIRST_TILES, MAX_STAGES);
         } else {
             let fits = sample.keys() <= available / 4;
             sample.residency = if fits { Residency::Shared } else { Residency::Workspace };
