@@ -13,7 +13,7 @@
 //! than its load. Without keeping rows, 128 of them took 49 us instead of 98. With 64 KiB in flight on an
 //! SM, in registers, the highest logits alone took 44 us: 2.9 TB/s.)
 
-use warpwright::lang::async_copy::{commit_async_copies, copy_async, wait_async_copies};
+use warpwright::lang::async_copy::{commit_async_copies, copy_async_or_zero, wait_async_copies};
 use warpwright::prelude::*;
 
 use super::candidates::Candidates;
@@ -43,12 +43,15 @@ struct Tiles<T: RowElement> {
 #[device]
 impl<T: RowElement> Tiles<T> {
     /// Starts the copies of this thread's part of the tile that begins with `first` for this thread,
-    /// to the stage that begins with element `to`.
+    /// to the stage that begins with element `to`; zeros past the end of the row. (H200, 128 rows of 248,320:
+    /// copies of the row's last vector in their place, by all threads, take 50.7 us instead of 39.4.)
     fn copy(&self, to: Reg<u32>, first: Reg<u32>) {
         if self.is_copied() {
             let own = self.own.at(to);
             for vector in (0..self.vectors).map(|vector| vector * self.stride) {
-                copy_async(own.at(vector), self.row.inside(first + vector, self.lanes), self.lanes);
+                let (column, to) = (first + vector, own.at(vector));
+                let is_inside = column.lt(self.row.vocabulary);
+                copy_async_or_zero(to, self.row.inside(column, self.lanes), self.lanes, is_inside);
             }
             commit_async_copies();
         }

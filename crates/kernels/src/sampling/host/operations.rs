@@ -35,16 +35,15 @@ const CTA_KEYS: u32 = 1 << 14;
 const CTA_KEYS_OF_FEW_ROWS: u32 = 1 << 12;
 /// Rows from which clusters of 16 CTAs occupy the device.
 const MANY_ROWS: u32 = 8;
-/// Threads of a CTA at most, of many rows. (H200, 128 rows of 248,320: 104 us with 256, 134 with
-/// 512.)
-const MANY_ROWS_THREADS: u32 = 256;
+/// Threads of a CTA at most. With 256, a CTA holds 512 candidates, and some rows of 248,320 have more: their
+/// searches take 80 us. (H200, top-k and top-p of 32 rows: 111 us.)
+const MAX_THREADS: u32 = 512;
 /// Rows and tokens from which a CTA streams a row: about half of the SMs have one. (H200, top-k and
 /// top-p of 248,320 tokens: 128 rows take 49 us instead of 98, 64 rows 39 instead of 55, 32 rows 36
 /// instead of 31.)
 const STREAMED_ROWS: u32 = 64;
 const STREAMED_VOCABULARY: u32 = 1 << 15;
-/// Tiles in flight at most. (H200, the highest logits of 128 rows of 248,320: 58 us with 192 KiB in
-/// flight of a CTA, 43 with 96 KiB.)
+/// Tiles in flight at most.
 const MAX_STAGES: u32 = 12;
 /// CTAs of a cluster at most, on Hopper with the non-portable size.
 const MAX_CTAS: u32 = 16;
@@ -151,8 +150,7 @@ impl Operations {
         let ctas = tuning.ctas.filter(|_| has_clusters).unwrap_or(if has_clusters { wanted } else { 1 });
         let ctas = if is_streamed { 1 } else { ctas };
         let vectors = (vocabulary / lanes).div_ceil(ctas);
-        let most = if rows < MANY_ROWS || is_streamed { 512 } else { MANY_ROWS_THREADS };
-        let threads = tuning.threads.unwrap_or(vectors.next_power_of_two().clamp(128, most));
+        let threads = tuning.threads.unwrap_or(vectors.next_power_of_two().clamp(128, MAX_THREADS));
         if !threads.is_multiple_of(32) {
             let reason = format!("CTAs of {threads} threads; give a multiple of 32");
             return Err(OperationError::Shape { what: "sampling", reason });
