@@ -32,6 +32,7 @@ pub(crate) const REFUSALS: &[Refusal] = &[
         "operands do not multiply: use MXFP8 or MXFP6 for both, or the same 4-bit format",
     ),
     (&["decode-attention"], queries_of_more_than_a_tile, "query heads per key head; give 1 to"),
+    (&["gemm"], gates_of_part_tiles, "columns, but 16 at a time are gates and values: pad n to a multiple"),
     (&["gemm"], wgmma_elsewhere, "--instruction wgmma: it needs sm_90a, and the device is sm_"),
     (
         &["gemm"],
@@ -39,6 +40,11 @@ pub(crate) const REFUSALS: &[Refusal] = &[
         "--instruction tcgen05: it needs sm_100a or sm_103a, and the device is sm_",
     ),
 ];
+
+/// Gates and values whose last columns are no whole pairs.
+fn gates_of_part_tiles(workload: &dyn DynWorkload, _: &Device) -> bool {
+    !matches!(&*text(workload, "gate"), "" | "auto") && !are_multiples(workload, &["n"], 16)
+}
 
 fn is_hopper(device: &Device) -> bool {
     device.properties().capability.compute_capability >= (9, 0)
