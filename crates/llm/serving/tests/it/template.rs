@@ -72,6 +72,14 @@ fn the_built_in_template_writes_tools_and_reasoning() {
 }
 
 #[test]
+fn numbers_of_calls_keep_their_digits() {
+    let source = "{% for m in messages %}{{ m.tool_calls[0].function.arguments | tojson }}{% endfor %}";
+    let arguments = r#"{"x": 91.49915742001859, "y": [90.82899312073745]}"#;
+    let body = json!([{ "role": "assistant", "tool_calls": [{ "function": { "name": "f", "arguments": arguments } }] }]);
+    assert_eq!(render(source, body), arguments);
+}
+
+#[test]
 fn the_last_message_can_be_continued() {
     let mut conversation = conversation(json!([
         { "role": "user", "content": "Count." },
