@@ -38,10 +38,9 @@ const MANY_ROWS: u32 = 8;
 /// Threads of a CTA at most. With 256, a CTA holds 512 candidates, and some rows of 248,320 have more: their
 /// searches take 80 us. (H200, top-k and top-p of 32 rows: 111 us.)
 const MAX_THREADS: u32 = 512;
-/// Rows and tokens from which a CTA streams a row: about half of the SMs have one. (H200, top-k and
-/// top-p of 248,320 tokens: 128 rows take 49 us instead of 98, 64 rows 39 instead of 55, 32 rows 36
-/// instead of 31.)
-const STREAMED_ROWS: u32 = 64;
+/// Rows and tokens from which a CTA streams a row. (H200, top-k and top-p of 248,320 tokens: 32 rows take
+/// 27 us instead of 48.)
+const STREAMED_ROWS: u32 = 32;
 const STREAMED_VOCABULARY: u32 = 1 << 15;
 /// Tiles in flight at most.
 const MAX_STAGES: u32 = 12;
