@@ -306,15 +306,15 @@ impl BulkDeltaStep {
     /// The tokens of two columns before the newest one, as words.
     fn window<T: Number>(&self, from: Global<T>, has_zeros: Reg<bool>) -> Vec<Vec<Reg<u32>>> {
         let token = |at: u32| load_pair(from.at(at * self.rule.columns()));
-        let or_zeros = |words: Vec<Reg<u32>>| words.iter().map(|word| has_zeros.select(0u32, *word)).collect();
+        let or_zeros =
+            |words: Vec<Reg<u32>>| words.iter().map(|word| has_zeros.select(0u32, *word)).collect();
         (0..self.rule.width - 1).map(|at| or_zeros(token(at))).collect()
     }
 
     /// The filters of two columns.
     fn filters<T: Number>(&self, from: Global<T>) -> Vec<Vec<Reg<f32>>> {
         let width = self.rule.width;
-        let weights: Vec<_> =
-            (0..width).flat_map(|at| widen::<T>(&load_pair(from.at(at * PAIR)))).collect();
+        let weights: Vec<_> = (0..width).flat_map(|at| widen::<T>(&load_pair(from.at(at * PAIR)))).collect();
         weights.chunks(width as usize).map(<[_]>::to_vec).collect()
     }
 }
