@@ -45,25 +45,25 @@ fn shared(name: &str, elements: u32) -> Shared<bf16> {
     Pointer::from_address_mut(base)
 }
 
-fn one_tile(k_major: bool) -> ir::Kernel {
+fn one_tile(k_major: bool, matrix: &str) -> ir::Kernel {
     let author = || {
         let thread = thread_idx().x;
         let mma = TiledMma::new("SM80_16x8x16_F32BF16BF16F32_TN", (2, 2));
         assert_eq!(mma.threads(), 128);
-        let (swizzle, stride, copy, matrix) = if k_major {
+        let (swizzle, stride, copy) = if k_major {
             let copy = TiledCopy::new::<bf16>(
                 "SM80_CP_ASYNC_CACHEGLOBAL<128>",
                 Layout::row_major((32, 4)),
                 Layout::row_major((1, 8)),
             );
-            (Swizzle::new(2, 3, 3), (K, 1), copy, "SM75_U32x4_LDSM_N")
+            (Swizzle::new(2, 3, 3), (K, 1), copy)
         } else {
             let copy = TiledCopy::new::<bf16>(
                 "SM80_CP_ASYNC_CACHEGLOBAL<128>",
                 Layout::column_major((16, 8)),
                 Layout::column_major((8, 1)),
             );
-            (Swizzle::new(3, 3, 4), (1, M), copy, "SM75_U16x8_LDSM_T")
+            (Swizzle::new(3, 3, 4), (1, M), copy)
         };
         let tile = Layout::new((M, K), stride).unwrap();
         let swizzled = tile.swizzled(swizzle.unwrap());
@@ -106,8 +106,8 @@ fn pattern(index: usize) -> f32 {
     ((index * 7919 + index / 13) % 9) as f32 - 4.0
 }
 
-fn check(k_major: bool) {
-    let kernel = one_tile(k_major);
+fn check(k_major: bool, matrix: &str) {
+    let kernel = one_tile(k_major, matrix);
     let capability = Capability::for_target("sm_80").unwrap();
     ir::verify(&kernel, capability).unwrap_or_else(|errors| panic!("{errors:#?}"));
     let text = warpwright_ptx::write(&ir::Module::new(capability, vec![kernel]));
@@ -146,17 +146,67 @@ fn check(k_major: bool) {
             let expected: f32 = (0..k).map(|inner| at(&a, row, inner) * at(&b, column, inner)).sum();
             let place = 4 * (row * n + column);
             let found = f32::from_le_bytes(bytes[place..place + 4].try_into().unwrap());
-            assert_eq!(found, expected, "at ({row}, {column}), k-major: {k_major}");
+            assert_eq!(found, expected, "at ({row}, {column}), {matrix}");
         }
     }
 }
 
 #[test]
 fn a_tile_with_contiguous_k_is_multiplied() {
-    check(true);
+    for matrix in ["SM75_U32x1_LDSM_N", "SM75_U32x2_LDSM_N", "SM75_U32x4_LDSM_N"] {
+        check(true, matrix);
+    }
 }
 
 #[test]
 fn a_tile_with_contiguous_rows_is_multiplied() {
-    check(false);
+    for matrix in ["SM75_U16x2_LDSM_T", "SM75_U16x4_LDSM_T", "SM75_U16x8_LDSM_T"] {
+        check(false, matrix);
+    }
+}
+
+/// Accumulators rounded to bf16, stored to shared memory by `stmatrix`, and read from there.
+#[test]
+fn accumulators_are_stored_by_matrices() {
+    let pattern = |row: u32, column: u32| ((row * 31 + column) % 251) as f32;
+    for matrix in ["SM90_U32x1_STSM_N", "SM90_U32x2_STSM_N", "SM90_U32x4_STSM_N"] {
+        let author = || {
+            let thread = thread_idx().x;
+            let mma = TiledMma::new("SM80_16x8x16_F32BF16BF16F32_TN", (2, 2));
+            let shared_c = Tensor::new(shared("shared_c", M * N), Layout::row_major((M, N)).unwrap());
+            let global_c = Tensor::new(global::<bf16>("c"), Layout::row_major((M, N)).unwrap());
+            let part = mma.thread(thread);
+            let at = part.c_coordinates((M, N));
+            let mut c: Fragment<f32> = part.c_fragment((M, N));
+            for element in 0..c.len() {
+                let number = (at.row(element) * 31u32 + at.column(element)) % 251u32;
+                c.set(element, number.convert::<f32>());
+            }
+            let rounded = c.packed::<bf16>(|low, high| low.pack_bf16x2(high).bit_cast());
+            let store = TiledCopy::from_c::<bf16>(matrix, &mma).thread(thread);
+            store.store_matrix(&store.target(&shared_c), &store.retile(&rounded));
+            emit("bar.sync", 0, vec![Operand::Integer(0)]);
+            let (from, to) = (part.c(&shared_c), part.c(&global_c));
+            for element in 0..c.len() {
+                to.set(element, from.get(element));
+            }
+        };
+        let kernel = stage("stored", author).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let capability = Capability::for_target("sm_90a").unwrap();
+        let text = warpwright_ptx::write(&ir::Module::new(capability, vec![kernel]));
+        let module = warpwright_ptx::parse(&text).unwrap();
+        let mut emulator = Emulator::new(Arch::named("h200").unwrap()).unwrap();
+        let program = emulator.load(&module).unwrap();
+        let address = emulator.allocate(u64::from(2 * M * N)).unwrap();
+        let parameters = address.to_le_bytes();
+        let launch = Launch { block: [128, 1, 1], parameters: &parameters, ..Launch::default() };
+        emulator.launch(&program, "stored", &launch).unwrap_or_else(|fault| panic!("{matrix}: {fault}"));
+        let mut bytes = vec![0; (2 * M * N) as usize];
+        emulator.read(address, &mut bytes).unwrap();
+        for (index, found) in bytes.chunks_exact(2).enumerate() {
+            let (row, column) = (index as u32 / N, index as u32 % N);
+            let found = bf16::from_le_bytes([found[0], found[1]]).to_f32();
+            assert_eq!(found, pattern(row, column), "at ({row}, {column}), {matrix}");
+        }
+    }
 }

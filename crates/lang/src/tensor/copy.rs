@@ -374,8 +374,13 @@ fn each_repetition<T: Element, S: Space>(
 ) {
     on_behalf_of_author(|| {
         let values = legal(atom.values(), || 1);
+        let held = |layout: &ComposedLayout| {
+            known(layout.inner().mode(0).and_then(|mode| mode.size()), "the values of a copy")
+        };
+        // A lane names a row of 8 elements to `ldmatrix` and `stmatrix`, whatever it holds in registers.
+        let in_memory = held(memory.layout()) * values / held(fragment.layout());
         let parts = repetitions(fragment.layout(), values);
-        for (place, part) in repetitions(memory.layout(), values).into_iter().zip(parts) {
+        for (place, part) in repetitions(memory.layout(), in_memory).into_iter().zip(parts) {
             let elements = (0..values).map(|value| with_value(&part, value));
             act(memory.address(&place), fragment.words_at(elements));
         }
