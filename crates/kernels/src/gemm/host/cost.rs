@@ -130,13 +130,10 @@ const NARROW_BOXES: (f64, f64) = (1.28, 2.05);
 const IDLE: f64 = 0.74;
 
 /// The energy of operands that come to an SM, of which the clock is lower: what a row of A or B
-/// from L2 costs, for each element of C that it is multiplied for. Of a short launch, after which the
-/// clock follows slowly, it decides only between equal tiles. A long one loses 12 if it runs alone
-/// (`docs/results/2026-11-21-gemm-energy.md`), and next to nothing beside others at the same clock.
-const RECEIVED: (f64, f64) = (1.0, 8.0);
-
-/// Cycles of multiplication from which a launch is long: 0.1 ms.
-const LONG: f64 = 150_000.0;
+/// from L2 costs, for each element of C that it is multiplied for. Twelve in GEMMs that run alone,
+/// `docs/results/2026-11-21-gemm-energy.md`; among others the clock follows slowly, and it decides
+/// only between equal tiles.
+const RECEIVED: f64 = 1.0;
 
 /// The part of the SMs that saturates DRAM: `docs/results/2026-11-22-read-bandwidth.md`.
 const READING_SMS: f64 = 0.85;
@@ -195,8 +192,7 @@ impl Cost {
         let waves = division.waves();
 
         let k_blocks = problem.batch.problem.k.div_ceil(configuration.k(problem)).div_ceil(split_k);
-        let of_k_block = k_block(configuration, problem) + energy(configuration, problem, sms);
-        let mainloop = f64::from(k_blocks) * of_k_block;
+        let mainloop = f64::from(k_blocks) * k_block(configuration, problem);
         let epilogue = STORE * area * narrow_boxes(configuration, problem);
         let used = f64::from(running) * f64::from(group) / f64::from(sms) * even / waves;
         let busy = division.busy(schedule, mainloop, epilogue)
@@ -373,7 +369,7 @@ fn together<const N: usize>(times: [f64; N], exponent: i32) -> f64 {
 /// Cycles of a k-block of a tile: it multiplies, reads its operands from shared memory, and receives
 /// them from L2.
 fn k_block(configuration: Configuration, problem: &GemmProblem) -> f64 {
-    let Configuration { tile, k_bytes, stages, schedule, .. } = configuration;
+    let Configuration { tile, cluster, k_bytes, stages, schedule, .. } = configuration;
     let machine = Machine::of_schedule(schedule);
     let (rows, columns) = (f64::from(tile.0), f64::from(tile.1));
     let depth = f64::from(k_bytes);
@@ -388,21 +384,9 @@ fn k_block(configuration: Configuration, problem: &GemmProblem) -> f64 {
     let line = if begins_at_lines(problem) { 1.0 } else { UNALIGNED };
     let receive = line * (rows + loaded) * depth / machine.l2_bytes;
     let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
-    together([multiply, read, receive, latency], 10)
-}
-
-/// Cycles that a k-block takes longer for the energy of its operands.
-fn energy(configuration: Configuration, problem: &GemmProblem, sms: u32) -> f64 {
-    let Configuration { tile, cluster, k_bytes, schedule, .. } = configuration;
-    let machine = Machine::of_schedule(schedule);
-    let Problem { m, n, k, .. } = problem.batch.problem;
-    let depth = f64::from(k) * f64::from(problem.types.input_bytes());
-    let elements = f64::from(problem.batch.count) * f64::from(m) * f64::from(n);
-    let is_long = elements * depth > LONG * machine.multiply_bytes * f64::from(sms);
     // Rows of A and B that come for this SM alone.
     let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
-    let of_row = if is_long { RECEIVED.1 } else { RECEIVED.0 };
-    of_row * received * f64::from(k_bytes) / machine.multiply_bytes
+    together([multiply, read, receive, latency], 10) + RECEIVED * received * depth / machine.multiply_bytes
 }
 
 /// Whether CTAs of a cluster share B, which they load before the predecessor ends.
