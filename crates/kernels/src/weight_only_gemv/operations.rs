@@ -45,8 +45,9 @@ impl GemvTuning {
     /// fit, an SM gets three and another one: 14.3 us, where two fit 12.4. Eight vectors of 4,096: one CTA an
     /// SM takes 10.9 us with three stages, 11.9 with four, a cluster of two CTAs 11.8 (e4m3: 15.4 with three
     /// stages, 16.2 with four); of 14,336, a cluster of two CTAs 17.1 with 16 warps, 18.3 with 14, of eight
-    /// 20.5, of four 27.7 (e4m3: 24.5 of two, 25.4 in parts). One vector of 14,336 in int4: one CTA of 16 warps takes 10.8 us, two of 8 11.7; in e4m3, one of
-    /// 14 warps 16.5, two of 8 17.7. Of 12,288, each takes as long.
+    /// 20.5, of four 27.7 (e4m3: 24.5 of two, 25.4 in parts). One vector of 14,336 in int4: one CTA of 16 warps
+    /// takes 10.8 us, two of 8 11.7; in e4m3, one of 14 warps 16.8, two of 8 17.7. Of 12,288, each takes as
+    /// long.
     fn apply(self, gemv: Gemv, (tiles, sm_count): (u32, u32), capability: &Capability) -> Gemv {
         let with = |choice: Choice| {
             // As many CTAs, and parts, as have k-blocks.

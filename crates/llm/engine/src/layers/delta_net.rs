@@ -232,9 +232,8 @@ impl<T: Number> DeltaNet<T> {
     /// Whether the library's kernels, which multiply chunks of tokens, take the layer and the tokens.
     fn has_chunks(&self, pass: &Pass<'_, T>) -> bool {
         let SlotDeltaRule { key_dim, value_dim, width, .. } = self.rule;
-        let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
         let is_layer = (key_dim, value_dim, width) == (HEAD, HEAD, 4);
-        T::IS_BF16 && has_wgmma && is_layer && pass.batch.longest >= MANY_TOKENS
+        T::IS_BF16 && pass.has_wgmma() && is_layer && pass.batch.longest >= MANY_TOKENS
     }
 
     /// Chunks of tokens at once. States are gathered from their slots and go back to them.

@@ -52,8 +52,7 @@ fn attend_without_gates<T: Number>(
     output: &mut Buffer<T>,
 ) -> Result<()> {
     let shape = pass.batch.shape;
-    let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
-    if T::IS_BF16 && has_wgmma && heads.head_dim.is_multiple_of(16) {
+    if T::IS_BF16 && pass.has_wgmma() && heads.head_dim.is_multiple_of(16) {
         return attend_many(
             pass,
             heads,

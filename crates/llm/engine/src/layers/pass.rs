@@ -91,6 +91,11 @@ impl<'l, T: Number> Pass<'l, T> {
         (self.operations, self.stream)
     }
 
+    /// Whether the library's kernels by `wgmma` run here.
+    pub(crate) fn has_wgmma(&self) -> bool {
+        self.operations.device().properties().capability.compute_capability == (9, 0)
+    }
+
     /// x += the sum of the parts of all ranks.
     pub(crate) fn add_of_all_ranks(
         &mut self,

@@ -156,8 +156,7 @@ impl Quantized {
 
     /// Whether [`multiply`](Self::multiply) quantizes that many rows.
     pub(crate) fn quantizes<T: Number>(&self, pass: &Pass<'_, T>, rows: u32) -> bool {
-        let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
-        self.format == Format::Fp8 && has_wgmma && rows > FEW_ROWS
+        self.format == Format::Fp8 && pass.has_wgmma() && rows > FEW_ROWS
     }
 
     /// y = x Wᵀ, or y += x Wᵀ.
@@ -176,10 +175,12 @@ impl Quantized {
             x.give(pass);
             return Ok(());
         }
-        let has_wgmma = pass.operations.device().properties().capability.compute_capability == (9, 0);
         let by_int4 = self.format == Format::Int4 && int4_product::takes(pass.operations, rows, self.k);
-        let few =
-            if (self.format == Format::Fp8 && has_wgmma) || by_int4 { FEW_ROWS } else { FEW_ROWS_OF_INT4 };
+        let few = if (self.format == Format::Fp8 && pass.has_wgmma()) || by_int4 {
+            FEW_ROWS
+        } else {
+            FEW_ROWS_OF_INT4
+        };
         if rows <= few {
             return self.multiply_few(pass, x, (y, adds));
         }

@@ -29,7 +29,7 @@ pub(crate) struct DecodeAttention {
     pub has_sink: bool,
     /// Whether the output has gates.
     pub has_gates: bool,
-    /// Whether the lengths, the table and all but the newest keys are settled before the predecessor ends.
+    /// Whether the kernel overlaps a predecessor that writes neither lengths nor table, and of the keys the newest.
     pub is_settled: bool,
     /// How warps share the work.
     pub plan: DecodePlan,

@@ -98,7 +98,7 @@ impl DecodeAttention {
                 let key = key_of(first) % self.page_size;
                 let position = BoxPosition { page, key, head: segment.head };
                 let present = (segment.boxes - first).min(key_warps);
-                if self.is_settled && self.plan.is_hopper {
+                if self.is_settled {
                     let end = segment.first_key + (first + present) * box_keys;
                     if end > segment.length - segment.length.min(self.queries) {
                         // The predecessor may write keys of the tile.
@@ -124,7 +124,7 @@ impl DecodeAttention {
         inputs: &Inputs<T>,
         results: &Results<T>,
     ) {
-        if self.is_settled && self.plan.is_hopper {
+        if self.is_settled {
             launch::grid_dependency_wait();
         }
         let (plan, rows) = (self.plan, self.plan.padded_rows());

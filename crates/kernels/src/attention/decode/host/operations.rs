@@ -93,6 +93,7 @@ impl Operations {
             return Ok(LaunchCounts::default());
         }
         let capability = self.device().properties().capability;
+        let plan = DecodePlan::new::<T>(shape, tuning, capability)?;
         let kernel = DecodeAttention {
             heads: shape.heads,
             queries: shape.queries,
@@ -101,8 +102,8 @@ impl Operations {
             has_softcap: options.softcap.is_some(),
             has_sink: options.sink.is_some(),
             has_gates: buffers.gates.is_some(),
-            is_settled: options.is_settled,
-            plan: DecodePlan::new::<T>(shape, tuning, capability)?,
+            is_settled: options.is_settled && plan.is_hopper,
+            plan,
         };
         let call = Call { stream, kernel, shape, options };
         if kernel.plan.is_hopper {
