@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -45,6 +46,12 @@ pub(crate) struct Shapes {
     /// Turns of each configuration, whose median is recorded.
     #[arg(long, default_value_t = 3)]
     turns: usize,
+    /// Milliseconds of a turn.
+    #[arg(long, default_value_t = 3)]
+    turn: u64,
+    /// Idle milliseconds before each turn, so that the power limit does not lower the clock.
+    #[arg(long, default_value_t = 0)]
+    rest: u64,
     /// No shape begins after this many seconds.
     #[arg(long, default_value_t = 420)]
     seconds: u64,
@@ -55,9 +62,6 @@ pub(crate) struct Shapes {
     #[arg(long, default_value_t = 16)]
     processes: usize,
 }
-
-/// The time of a turn.
-const TURN: Duration = Duration::from_millis(3);
 
 /// SMs of an H200.
 const SMS: u32 = 132;
@@ -99,6 +103,8 @@ impl Shapes {
             random: normal(1, RANDOM, bf16::from_f32),
             device,
             turns: self.turns,
+            turn: Duration::from_millis(self.turn),
+            rest: Duration::from_millis(self.rest),
         };
         let mut out = File::create(&self.out).with_context(|| self.out.display().to_string())?;
         let mut ratios = Vec::new();
@@ -271,6 +277,8 @@ struct Bench {
     stream: Stream,
     random: Vec<bf16>,
     turns: usize,
+    turn: Duration,
+    rest: Duration,
 }
 
 /// A, B and C.
@@ -312,7 +320,7 @@ impl Bench {
             // The first launch loads the kernel.
             self.batch(launch, &mut sets, 1)?;
             let one = self.batch(launch, &mut sets, 2)? / 2;
-            counts.push((TURN.as_secs_f64() / one.as_secs_f64()).ceil().clamp(1.0, 2000.0) as u32);
+            counts.push((self.turn.as_secs_f64() / one.as_secs_f64()).ceil().clamp(1.0, 2000.0) as u32);
         }
         let mut times = vec![Vec::new(); launches.len()];
         for _ in 0..self.turns {
@@ -373,8 +381,9 @@ impl Bench {
         Ok(errors)
     }
 
-    /// The time of some launches, on one set after another.
+    /// The time of some launches after a rest, on one set after another.
     fn batch(&self, launch: &Launch<'_>, sets: &mut [Set], launches: u32) -> Result<Duration> {
+        thread::sleep(self.rest);
         let start = self.stream.record()?;
         let count = sets.len();
         for index in 0..launches as usize {
