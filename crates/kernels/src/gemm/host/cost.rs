@@ -116,8 +116,10 @@ const LINE: u64 = 128;
 /// Cycles until a requested stage is full.
 const STAGE: f64 = 1750.0;
 
-/// What a main loop costs whose consumers share its tile: neither multiplies while both wait.
-const COOPERATIVE: f64 = 1.01;
+/// What a main loop costs whose consumers share its tile: neither multiplies while both wait. And with
+/// two blocks of 64 rows and up to 128 columns a consumer: 256x128 is 0.4% to 1.6% faster than 128x256 for
+/// 5 shapes, `docs/results/2026-11-24-gemm-regular.md`.
+const COOPERATIVE: (f64, f64) = (1.01, 0.998);
 
 /// Cycles of an accumulator's element in the epilogue.
 const STORE: f64 = 0.05;
@@ -185,7 +187,7 @@ const SCALED_COLUMNS: f64 = 2.25;
 impl Cost {
     /// The cost of a configuration on a device of `sms` SMs.
     pub fn of(configuration: Configuration, problem: &GemmProblem, sms: u32) -> Self {
-        let Configuration { tile, schedule, stream_k, split_k, .. } = configuration;
+        let Configuration { tile, stream_k, split_k, .. } = configuration;
         let division = Division::of(configuration, problem, sms);
         let Division { tiles, running, group, even, apart, outside, .. } = division;
         let area = f64::from(tile.0) * f64::from(tile.1);
@@ -195,7 +197,7 @@ impl Cost {
         let mainloop = f64::from(k_blocks) * k_block(configuration, problem);
         let epilogue = STORE * area * narrow_boxes(configuration, problem);
         let used = f64::from(running) * f64::from(group) / f64::from(sms) * even / waves;
-        let busy = division.busy(schedule, mainloop, epilogue)
+        let busy = division.busy(configuration, mainloop, epilogue)
             * (IDLE + (1.0 - IDLE) * used)
             * (1.0 + outside)
             * if stream_k { STREAM_K } else { 1.0 };
@@ -278,12 +280,13 @@ impl Division {
     }
 
     /// Cycles of the busiest SM.
-    fn busy(&self, schedule: Schedule, mainloop: f64, epilogue: f64) -> f64 {
+    fn busy(&self, Configuration { tile, schedule, .. }: Configuration, mainloop: f64, epilogue: f64) -> f64 {
         let waves = self.waves();
         match schedule {
             Schedule::Cooperative => {
                 let stores = waves.ceil() + if self.apart > 0.0 { 1.0 } else { 0.0 };
-                COOPERATIVE * waves * mainloop + stores * epilogue
+                let cooperative = if tile.0 == 256 && tile.1 <= 128 { COOPERATIVE.1 } else { COOPERATIVE.0 };
+                cooperative * waves * mainloop + stores * epilogue
             }
             // One is in its epilogue while the other is in its main loop, if there is more than one
             // tile.
