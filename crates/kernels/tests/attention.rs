@@ -176,6 +176,22 @@ fn gradients_of_every_form() {
     }
 }
 
+/// Weights and their gradients near the smallest numbers of f16, and derivatives near 0: scores that are
+/// far apart, and scores at their bound.
+#[test]
+fn gradients_of_small_numbers() {
+    let kernel = SUITE.named("attention-gradients");
+    let device = hopper(Schedule::Latest).expect("an emulated device");
+    for form in [
+        &[("type", "f16"), ("scale", "3"), ("heads", "3"), ("kv-heads", "1")][..],
+        &[("scale", "3"), ("bound", "0.5"), ("sinks", "true"), ("head-dim", "192"), ("value-dim", "128")],
+    ] {
+        let of_all = [("queries", "64"), ("keys", "65"), ("mask", "causal")];
+        let settings: Vec<(&str, &str)> = of_all.into_iter().chain(form.iter().copied()).collect();
+        SUITE.expect_right(kernel, &device, &settings);
+    }
+}
+
 /// Units of several heads are mixed, the last section has fewer heads: each unit is computed once.
 #[test]
 fn gradients_in_sections_of_heads() {

@@ -149,7 +149,7 @@ impl<T: HostNumber> Unit<'_, T> {
         let position = query as i64 + k.len() as i64 - self.rows[0].len() as i64;
         let visible = attention.mask.visible(position, k.len() as i64);
         let visible = visible.start as usize..visible.end.max(visible.start) as usize;
-        let scale = f64::from(attention.scale_or_default());
+        let (scale, is_bound) = (f64::from(attention.scale_or_default()), attention.bound.is_some());
         let score = |key| score_of(attention, inputs.slopes, (head, position, key), scale * dot(&q, &k[key]));
         let (scores, derivatives): (Vec<f64>, Vec<f64>) = visible.clone().map(score).unzip();
         let sink = if attention.sinks { f64::from(inputs.sinks[head]) } else { f64::NEG_INFINITY };
@@ -172,13 +172,16 @@ impl<T: HostNumber> Unit<'_, T> {
                 // P and dS are rounded to T; exponentials are good to 2^-20.
                 let error =
                     T::ROUNDING * (2.0 * ds.abs() + weight * size) + weight * products[i].abs() * 1e-5;
-                let factor = scale * derivatives[i];
+                // The derivative of a bound score is good to 2^-20, and P times it is rounded to T, too.
+                let (derivative, of_derivative) = (derivatives[i], if is_bound { 1e-6 } else { 0.0 });
+                let rounded = T::SMALLEST * (1.0 + (products[i] - delta).abs());
+                let error = derivative.abs() * error + of_derivative * ds.abs() + rounded;
                 for j in 0..q.len() {
-                    sums[j].add(factor * ds, factor.abs() * error, k[key][j]);
-                    gradients.k[key][j].add(factor * ds, factor.abs() * error, q[j]);
+                    sums[j].add(scale * derivative * ds, scale * error, k[key][j]);
+                    gradients.k[key][j].add(scale * derivative * ds, scale * error, q[j]);
                 }
                 for (sum, d_o) in gradients.v[key].iter_mut().zip(&d_o) {
-                    sum.add(weight, weight * 2.0 * T::ROUNDING, *d_o);
+                    sum.add(weight, weight * 2.0 * T::ROUNDING + T::SMALLEST, *d_o);
                 }
             }
             let error = T::ROUNDING * size + 1e-5 * delta.abs();

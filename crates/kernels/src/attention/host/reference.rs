@@ -164,8 +164,9 @@ pub(crate) fn score_of(
 ) -> (f64, f64) {
     let (mut score, mut derivative) = (scaled, 1.0);
     if let Some(bound) = attention.bound.map(f64::from) {
-        let part = (score / bound).tanh();
-        (score, derivative) = (bound * part, 1.0 - part * part);
+        let part = score / bound;
+        // 1 - tanh², without the cancellation near the bound.
+        (score, derivative) = (bound * part.tanh(), part.cosh().powi(-2));
     }
     if attention.biased {
         score -= f64::from(slopes[head]) * (position - key as i64).abs() as f64;
