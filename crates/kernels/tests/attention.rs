@@ -3,7 +3,10 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule};
 use warpwright_kernels::attention::score::{self, DifferentiableScoreOp, Pair, ScoreOp};
-use warpwright_kernels::attention::{Attention, AttentionBuffers, GradientBuffers, Mask};
+use warpwright_kernels::attention::{
+    Attention, AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, Mask,
+    ScaleGranularity,
+};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
 
@@ -68,6 +71,80 @@ fn every_form_at_every_length() {
         let settings: Vec<(&str, &str)> = form.iter().copied().chain([("queries", length)]).collect();
         SUITE.expect_right(kernel, &device, &settings);
     }
+}
+
+/// Without keys O is zeros, and a logarithm that of the sink, or minus infinity; gradients are zeros.
+#[test]
+fn no_keys_in_any_form() -> Result<(), Box<dyn std::error::Error>> {
+    let device = hopper(Schedule::Latest)?;
+    let further: &[(&str, &[(&str, &str)])] = &[
+        ("attention", &[("mask", "causal"), ("sinks", "true"), ("batch", "2")]),
+        ("attention", &[("packed", "true"), ("batch", "3"), ("head-dim", "256")]),
+        ("attention", &[("layout", "qkv"), ("kv-heads", "1"), ("head-dim", "64"), ("value-dim", "96")]),
+        ("attention", &[("page-size", "16"), ("mask", "window"), ("batch", "2")]),
+        ("attention", &[("input", "e4m3"), ("scales", "block"), ("bound", "3")]),
+        ("attention-gradients", &[("sinks", "true"), ("batch", "2")]),
+        ("attention-gradients", &[("packed", "true"), ("batch", "3"), ("head-dim", "256")]),
+    ];
+    for (kernel, form) in further {
+        let of_all = [("queries", "150"), ("keys", "0")];
+        let settings: Vec<(&str, &str)> = of_all.into_iter().chain(form.iter().copied()).collect();
+        SUITE.expect_right(SUITE.named(kernel), &device, &settings);
+    }
+    Ok(())
+}
+
+/// The largest length is that of the first sequence, less one: its last tile would be missing.
+#[test]
+fn a_sequence_longer_than_the_largest_stops_the_kernel() -> Result<(), Box<dyn std::error::Error>> {
+    let device = hopper(Schedule::Latest)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let (q, mut o) = (matrix(&device, 260 * 64, 1), device.uninitialized::<bf16>(260 * 64)?);
+    let offsets = device.buffer_from(&[0u32, 129, 260])?;
+    let mut run = |most: u32| {
+        let buffers = AttentionBuffers {
+            offsets: Some([&offsets, &offsets]),
+            ..AttentionBuffers::new(&q, &q, &q, &mut o)
+        };
+        operations.attention(&stream, &Attention::new(2, most, 1, 64).packed(260, 260), buffers)
+    };
+    run(131)?;
+    let error = run(128).expect_err("it has one query more").to_string();
+    assert!(error.contains("trap"), "{error}");
+    Ok(())
+}
+
+/// Blocks of zeros have the scale 0, as a quantization of their largest magnitude finds it.
+#[test]
+fn scales_of_zeros_are_zero() -> Result<(), Box<dyn std::error::Error>> {
+    let device = hopper(Schedule::Random(2))?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let (rows, d) = (300, 64);
+    // The first block of Q, the second of K and of V, of three.
+    let matrix = |zeros: std::ops::Range<usize>, scale: f32| {
+        let is_zero = |row: usize| zeros.contains(&(row / 128));
+        let element = |i: usize| if is_zero(i / d) { 0.0 } else { (i * 7 % 13) as f32 - 6.0 };
+        let elements: Vec<e4m3> = (0..rows * d).map(|i| e4m3::from_f32(element(i))).collect();
+        let scales: Vec<f32> = (0..3).map(|block| if is_zero(block * 128) { 0.0 } else { scale }).collect();
+        let exact: Vec<f32> = (0..rows * d).map(|i| element(i) * scale).collect();
+        (device.buffer_from(&elements), device.buffer_from(&scales), exact)
+    };
+    let ((q, of_q, _), (k, of_k, _), (v, of_v, exact)) =
+        (matrix(0..1, 0.5), matrix(1..2, 0.25), matrix(1..2, 2.0));
+    let (q, k, v, of_q, of_k, of_v) = (q?, k?, v?, of_q?, of_k?, of_v?);
+    let granularity = ScaleGranularity::Block;
+    let scales = AttentionScales { granularity, q: &of_q, k: &of_k, v: &of_v };
+    let mut o = device.uninitialized::<bf16>(rows * d)?;
+    let attention = Attention::new(1, rows as u32, 1, d as u32);
+    operations.attention_fp8(&stream, &attention, Fp8AttentionBuffers::new([&q, &k, &v], scales, &mut o))?;
+    let o = o.to_vec()?;
+    // Queries of zeros see all keys equally well.
+    for (column, found) in o[..d].iter().enumerate() {
+        let mean = exact.iter().skip(column).step_by(d).sum::<f32>() / rows as f32;
+        assert!((found.to_f32() - mean).abs() < 0.05, "{found} and {mean}");
+    }
+    assert!(o.iter().all(|value| value.is_finite()));
+    Ok(())
 }
 
 /// A matrix without elements has strides of zero, and nothing overlaps in it.

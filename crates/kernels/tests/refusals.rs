@@ -564,7 +564,10 @@ const REFUSALS: &[Refusal] = refusals! {
         => "an attention: heads have 72 and 72 elements; use multiples of 16 up to 256";
     attention, |b| attend(b, ATTENTION.value_dim(512), 0)
         => "an attention: heads have 64 and 512 elements; use multiples of 16 up to 256";
-    attention, |b| attend(b, ATTENTION.keys(0), 0) => "an attention: there are no keys; O would be zeros";
+    attention, |b| attend(b, Attention::new(u32::MAX, u32::MAX, u32::MAX, 64), 0)
+        => "an attention: 4294967295 sequences of 4294967295 queries and 4294967295 keys are too many; do the work in parts";
+    attention, |b| attend_paged(b, PagedCache { pages: 0, ..CACHE }, [0; 3])
+        => "an attention: a cache without pages; give 1 or more";
     attention, |b| attend_paged(b, PagedCache { page_size: 24, ..CACHE }, [0; 3])
         => "an attention: pages of 24 keys; give one of [16, 32, 64, 128, 256]";
     attention, |b| attend_paged(b, PagedCache { pages_per_sequence: 1 << 27, ..CACHE }, [0; 3])

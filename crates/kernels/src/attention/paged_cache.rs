@@ -43,6 +43,8 @@ impl PagedCache {
         let page_size = self.page_size;
         let reason = if !PAGE_SIZES.contains(&page_size) {
             format!("pages of {page_size} keys; give one of {PAGE_SIZES:?}")
+        } else if self.pages == 0 {
+            "a cache without pages; give 1 or more".to_owned()
         } else if self.pages_per_sequence == 0 {
             "a block table without entries; give 1 page per sequence or more".to_owned()
         } else {

@@ -160,7 +160,8 @@ impl Attention {
     }
 
     /// The same for sequences of any lengths without gaps between them: `queries` and `keys` in
-    /// all. The number of sequences is the batch, and the lengths are the largest.
+    /// all. The number of sequences is the batch, and the lengths are the largest: a sequence of more
+    /// queries stops the forward kernel.
     /// [`AttentionBuffers::offsets`](super::AttentionBuffers::offsets) has the first of each
     /// sequence.
     #[must_use]
@@ -234,8 +235,8 @@ impl Attention {
     pub(crate) fn elements(&self) -> [usize; 4] {
         let ([queries, keys], shape) = (self.rows(), self.shape);
         let (queries, keys) = (queries * shape.heads as usize, keys * shape.kv_heads as usize);
-        let (d, value_d) = (shape.head_dim as usize, shape.value_dim as usize);
-        [queries * d, keys * d, keys * value_d, queries * value_d]
+        let [d, value_d] = [shape.head_dim, shape.value_dim].map(|d| d as usize);
+        [(queries, d), (keys, d), (keys, value_d), (queries, value_d)].map(|(rows, d)| rows.saturating_mul(d))
     }
 
     /// The scale of the scores.

@@ -69,6 +69,15 @@ impl HeadMatrix {
         self.axes().iter().map(step).fold(self.strides.first, u64::saturating_add).saturating_add(1)
     }
 
+    /// The same; of a matrix without rows, one with a row, which its sequences and heads share in part.
+    pub(crate) fn with_a_row(self) -> Self {
+        if self.rows > 0 {
+            return self;
+        }
+        let d = u64::from(self.d);
+        Self { rows: 1, strides: Strides { first: 0, sequence: d, row: d, head: d }, ..self }
+    }
+
     /// The elements without gaps.
     pub(crate) fn elements(&self) -> usize {
         self.axes().iter().map(|(_, extent)| *extent as usize).product()

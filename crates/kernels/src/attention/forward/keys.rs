@@ -30,10 +30,16 @@ impl Keys {
     pub(super) fn new(kernel: ForwardKernel, problem: &ForwardProblem, tile: &Tile) -> Self {
         let (sequence, head) = (tile.sequence, tile.head / problem.heads[1]);
         let mut pages = problem.pages;
+        // `device_assert` calls a function, beside which ptxas serializes `wgmma`.
+        if kernel.packed {
+            // It has more queries than the tiles of a sequence.
+            if sequence.lengths[0] > problem.lengths[0] {
+                trap();
+            }
+        }
         if let Some(page_size) = kernel.page_size {
             let entries = problem.pages_per_sequence;
-            // It is longer than its entries. (`device_assert` calls a function, beside which ptxas
-            // serializes `wgmma`.)
+            // It is longer than its entries.
             if sequence.lengths[1] > entries * page_size {
                 trap();
             }

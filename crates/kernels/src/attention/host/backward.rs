@@ -272,7 +272,8 @@ impl Operations {
         expect_buffers(attention, &buffers)?;
         let GradientBuffers { q, k, v, o, lse, d_o, d_q, d_k, d_v, offsets, slopes, mut sinks } = buffers;
         let Shape { batch, queries, keys, heads, kv_heads, .. } = attention.shape;
-        if attention.rows()[0] == 0 || heads == 0 {
+        if attention.rows().contains(&0) || heads == 0 {
+            stream.fill_zero(d_q)?;
             stream.fill_zero(d_k)?;
             stream.fill_zero(d_v)?;
             if let Some((_, d_sinks)) = &mut sinks {

@@ -33,13 +33,14 @@ impl ScaleGranularity {
     /// The scales of Q, and those of K and of V.
     pub(super) fn lengths(self, attention: &Attention) -> [usize; 2] {
         let shape = attention.shape;
-        let length =
-            |heads: u32, rows: u32| shape.batch as usize * heads as usize * self.count(rows) as usize;
+        let length = |heads: u32, rows: u32| {
+            (shape.batch as usize * heads as usize).saturating_mul(self.count(rows) as usize)
+        };
         [length(shape.heads, shape.queries), length(shape.kv_heads, shape.keys)]
     }
 }
 
-/// What the elements of Q, K and V are multiplied by: positive numbers.
+/// What the elements of Q, K and V are multiplied by: positive numbers, or 0 for elements that are 0.
 #[derive(Clone, Copy)]
 pub struct AttentionScales<'l> {
     /// The elements that share a scale.
@@ -163,8 +164,7 @@ impl Operations {
             let compile = || self.kernel(kernel, Fp8Kernel::forward::<T>);
             self.attention_plan::<e4m3, _>(attention, kernel.forward, tiles, compile)
         })?;
-        let [q_maps, k_maps, v_maps] = &plan.maps;
-        let (q, k, v) = (q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?);
+        let [q, k, v] = self.attention_maps(stream, attention, &plan.maps, [q, k, v])?;
         let counts = [shape.queries, shape.keys].map(|rows| granularity.count(rows));
         let grid = plan.kernel.shape(plan.ctas).overlapping();
         self.with_attention_arguments(

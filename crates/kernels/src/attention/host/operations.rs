@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpwright::lang::pointer::{In, Out};
 use warpwright::layout::Error;
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream, TileMaps};
+use warpwright::runtime::{self, Buffer, Compiled, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::config::Configuration;
 use crate::attention::forward::ForwardKernel;
@@ -73,6 +73,10 @@ struct AttentionScratch {
     /// The counter of tiles, zero between launches.
     taken: Scratch<u32>,
 }
+
+/// Zeros for a row of K and V that no query sees, at least as many as its elements.
+#[derive(Default)]
+struct AbsentKeys(Scratch<f32>);
 
 /// What launches of one attention share, with inputs of type `I`.
 pub(super) struct Plan<I, Arguments> {
@@ -212,8 +216,7 @@ impl Operations {
             let tiles = [kernel.q_tile::<T>(), kernel.k_tile::<T>(), kernel.v_tile::<T>()];
             self.attention_plan::<T, _>(attention, kernel, tiles, || compile(kernel))
         })?;
-        let [q_maps, k_maps, v_maps] = &plan.maps;
-        let (q, k, v) = (q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?);
+        let [q, k, v] = self.attention_maps(stream, attention, &plan.maps, [q, k, v])?;
         let grid = plan.kernel.shape(plan.ctas).overlapping();
         self.with_attention_arguments(
             stream,
@@ -263,6 +266,25 @@ impl Operations {
         })
     }
 
+    /// The maps of Q, K and V. Where there are no keys, zeros stand for K and V.
+    pub(super) fn attention_maps<I: Storable>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        maps: &[TileMaps<I>; 3],
+        [q, k, v]: [&Buffer<I>; 3],
+    ) -> Result<[runtime::TensorMap; 3]> {
+        let [q_maps, k_maps, v_maps] = maps;
+        let [_, of_k, of_v, _] = attention.matrices().map(HeadMatrix::with_a_row);
+        if attention.rows()[1] > 0 {
+            return Ok([q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?]);
+        }
+        self.with_scratch(stream, |AbsentKeys(zeros): &mut AbsentKeys| {
+            let zeros = zeros.at_least_kept(stream, of_k.reach().max(of_v.reach()) as usize)?;
+            Ok([q_maps.of(q)?, k_maps.of(zeros.cast())?, v_maps.of(zeros.cast())?])
+        })
+    }
+
     /// The plan of a kernel whose tiles of Q, K and V are `tiles`.
     pub(super) fn attention_plan<I: Storable, Arguments>(
         &self,
@@ -303,6 +325,7 @@ pub(super) fn tile_maps<T: Storable>(
 fn maps_of<T: Storable>(matrix: &HeadMatrix, tile: Result<TmaTile, Error>) -> Result<TileMaps<T>> {
     let refused = |error: Error| OperationError::Shape { what: "an attention", reason: error.to_string() };
     let tile = tile.map_err(refused)?;
+    let matrix = matrix.with_a_row();
     let Strides { first, sequence, row, head } = matrix.strides;
     let (rows, heads, d) = (matrix.rows.into(), matrix.heads.into(), matrix.d.into());
     let extents = if tile.major() == Major::K { (rows, d) } else { (d, rows) };
@@ -321,14 +344,13 @@ pub(super) fn expect_supported(attention: &Attention) -> Result<()> {
     let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
     let capacity = attention.cache.map_or(0, |cache| cache.capacity());
     let (scale, bound) = (attention.scale_or_default(), attention.bound.unwrap_or(1.0));
-    let tiles = u64::from(queries.div_ceil(64)) * u64::from(heads) * u64::from(batch);
+    let tiles =
+        u64::from(queries.div_ceil(64)).saturating_mul(u64::from(heads)).saturating_mul(u64::from(batch));
     let is_dim = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim);
     let reason = if kv_heads == 0 || heads % kv_heads != 0 {
         format!("{heads} heads of Q are not a multiple of {kv_heads} heads of K and V")
     } else if !(is_dim(head_dim) && is_dim(value_dim)) {
         format!("heads have {head_dim} and {value_dim} elements; use multiples of 16 up to 256")
-    } else if keys == 0 {
-        "there are no keys; O would be zeros".to_owned()
     } else if capacity > 1 << 30 {
         format!("a sequence's entries of the block table hold {capacity} keys; use at most 2^30")
     } else if queries > 1 << 30 || keys > 1 << 30 || tiles >= 1 << 31 {

@@ -16,6 +16,10 @@ use crate::attention::forward::configuration::WARPGROUP_ROWS;
 use crate::attention::forward::consumer::{Part, Warpgroup};
 use crate::attention::problem::AttentionElement;
 
+/// What stands for a scale of 0, of elements that are 0: masked scores times the product of two are minus
+/// infinity, and sums of 2^20 values in units of a scale of 2^10, in units of it, are numbers of f32.
+const SMALLEST_SCALE: f32 = 1.0 / (1u64 << 50) as f32;
+
 /// A thread's scores of a block, their weights as operand A of P·V, products of a block with parts
 /// of V's columns, and its parts of O. Scores and products are never needed at the same time: ptxas
 /// gives them the same registers.
@@ -83,7 +87,7 @@ impl Fp8Warpgroup<'_> {
         // The last warpgroups of a tile may have no rows.
         let at = (sequence * heads + part.tile.head) * of_q + block.min(of_q - 1u32);
         let first = (sequence * (heads / group) + part.tile.head / group) * of_k;
-        let query = self.scales.q.at(at).load() * self.base.problem.scale;
+        let query = (self.scales.q.at(at).load() * self.base.problem.scale).max(SMALLEST_SCALE);
         let head = match self.kernel.block_scales {
             true => [constant(1.0f32); 2],
             false => self.key_scales(first),
@@ -92,7 +96,7 @@ impl Fp8Warpgroup<'_> {
     }
 
     fn key_scales(&self, at: Reg<u32>) -> [Reg<f32>; 2] {
-        [self.scales.k.at(at).load(), self.scales.v.at(at).load()]
+        [self.scales.k, self.scales.v].map(|scales| scales.at(at).load().max(SMALLEST_SCALE))
     }
 
     /// What a block's scores are multiplied by before a function of them, and after it.
