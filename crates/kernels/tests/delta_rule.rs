@@ -104,6 +104,37 @@ fn any_number_of_heads_shares_a_key() {
     }
 }
 
+/// Decays so strong that nothing is left, between tokens that forget little, and in all tokens: sums of the
+/// log-decays of a chunk keep the digits of the weak ones.
+#[test]
+fn decays_to_nothing_are_right() -> warpwright_harness::Result<()> {
+    const TOKENS: usize = 150;
+    let device = hopper(Schedule::Latest)?;
+    let (operations, stream, setup) = (Operations::new(&device), device.stream()?, Setup::new(&device));
+    let layer = Layer::random(&setup, HEADS, TOKENS as u32, 9)?;
+    let starts = device.buffer_from(&[0u32, TOKENS as u32])?;
+    for strong_every in [1, 7] {
+        let mut a = layer.inputs().a.to_vec()?;
+        let strong = bf16::from_f32(1e9);
+        a.chunks_mut(HEADS.values as usize).step_by(strong_every).for_each(|gates| gates.fill(strong));
+        let mut reference = layer.reference()?;
+        reference.a = a.iter().map(|a| f64::from(a.to_f32())).collect();
+        let a = device.buffer_from(&a)?;
+        let mut states = setup.output::<f32>(HEADS.state())?;
+        let mut o = setup.output::<bf16>(TOKENS * (HEADS.values * HEAD) as usize)?;
+        let results = (&mut states, InitialState::Zero);
+        let inputs = DeltaRuleInputs { a: &a, ..layer.inputs() };
+        operations.delta_rule(&stream, inputs, &starts, results, &mut o)?;
+        let sequences = [0..TOKENS; 1];
+        let expected = reference.heads(&sequences, &vec![0.0; HEADS.state()]);
+        let tolerance = Tolerance { of_size: 0.04, of_state: 0.0 };
+        let (_, errors) = verify(HEADS, (&o, &states), &sequences, &expected, tolerance)?;
+        let [o, state] = errors.map(|errors| errors.relative());
+        assert!(o < 5e-3 && state < 5e-3, "one in {strong_every}: {o:e} of o, {state:e} of the state");
+    }
+    Ok(())
+}
+
 /// Outputs and states of three sequences of 70, 65 and 10 tokens, the second of NaN if it is said so.
 fn neighbors(device: &Device, consumers: u32, has_nan: bool) -> (Vec<bf16>, Vec<f32>) {
     let (operations, stream) = (Operations::new(device), device.stream().expect("a stream"));

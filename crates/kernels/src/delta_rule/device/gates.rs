@@ -2,6 +2,10 @@
 
 use warpwright::prelude::*;
 
+/// The logarithm of a decay at least: its exponential is 0 in f32. Sums of the log-decays of a chunk keep
+/// the digits of its other tokens.
+const LEAST_LOG_DECAY: f32 = -104.0;
+
 /// The gates of a token and a value head.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Gates {
@@ -42,6 +46,7 @@ impl GateInputs {
     pub(super) fn gates(self) -> Gates {
         let a = self.a.convert::<f32>() + self.dt_bias;
         let b = self.b.convert::<f32>();
-        Gates { log_decay: -(self.a_log.exp() * a.softplus()), beta: b.sigmoid() }
+        let log_decay = -(self.a_log.exp() * a.softplus());
+        Gates { log_decay: log_decay.max_nan(LEAST_LOG_DECAY), beta: b.sigmoid() }
     }
 }
