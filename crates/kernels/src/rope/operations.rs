@@ -25,12 +25,23 @@ impl Operations {
         shape: &RopeShape,
         buffers: RopeBuffers<'_, T>,
     ) -> Result<LaunchCounts> {
+        self.rope_by(1, stream, shape, buffers)
+    }
+
+    /// As [`rope`](Self::rope), with `heads` heads of a token for each thread.
+    pub(super) fn rope_by<T: RowElement + Storable>(
+        &self,
+        heads: u32,
+        stream: &Stream,
+        shape: &RopeShape,
+        buffers: RopeBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
         let limits = buffers.check(shape)?;
         if limits[0] == 0 || shape.heads() == 0 {
             return Ok(LaunchCounts::default());
         }
         let overlaps = overlaps(self);
-        let rope = Rope { shape: *shape, norm: buffers.norm.map(|norm| norm.gain), overlaps };
+        let rope = Rope { shape: *shape, norm: buffers.norm.map(|norm| norm.gain), heads, overlaps };
         let kernel = self.kernel(rope, Rope::run::<T>)?;
         let grid = self.grid(OPERATION, rope.ctas(limits[0]))?;
         let launch = overlap::shape(kernel.shape(grid), overlaps);
