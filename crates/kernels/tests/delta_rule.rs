@@ -223,7 +223,7 @@ fn launch_mutant(device: &Device, record: &LaunchRecord, ptx: &str) -> Result<()
     let map = TensorMap::of_tile(&qkv, (tokens as u64, HEADS.columns().into()), &tile)?;
     let (a, b, a_log, dt_bias) =
         (halves(tokens * values)?, halves(tokens * values)?, floats(values)?, floats(values)?);
-    let (inverses, scores, factors) = (halves(units * 4096)?, halves(units * 4096)?, floats(units * 260)?);
+    let (inverses, scores, factors) = (halves(units * 2560)?, halves(units * 2560)?, floats(units * 260)?);
     let starts = device.buffer_from(&[0u32, tokens as u32])?;
     let (state, o) = (floats(HEADS.state())?, halves(tokens * values * HEAD as usize)?);
     let qkv = Argument::tensor_map(&map);
@@ -248,16 +248,21 @@ fn launch_mutant(device: &Device, record: &LaunchRecord, ptx: &str) -> Result<()
 type Mutant = (usize, &'static str, usize, &'static str, &'static str);
 
 const MUTANTS: &[Mutant] = &[
-    // A is read before it is written, inverted before its blocks are, or overwritten before it is read.
+    // A is written over keys that are read, and read before it is written or inverted; a result is
+    // copied before it is written.
+    (0, "bar.sync 0", 3, "// bar.sync 0", "race"),
+    (0, "bar.sync 0", 4, "// bar.sync 0", "race"),
     (0, "bar.sync 0", 5, "// bar.sync 0", "race"),
     (0, "bar.sync 0", 6, "// bar.sync 0", "race"),
-    (0, "bar.sync 0", 7, "// bar.sync 0", "race"),
-    (0, "bar.sync 0", 8, "// bar.sync 0", "race"),
+    // T is written over P before P has been copied.
+    (0, "cp.async.bulk.wait_group.read", 0, "// cp.async.bulk.wait_group.read", "in flight"),
     // The bulk copy of a result does not see it.
     (0, "fence.proxy.async", 2, "// fence.proxy.async", "proxy"),
     // The producer fills a stage before it is released; the consumers read one that has not arrived.
     (1, "mbarrier.try_wait.parity", 0, "setp", "1 more arrives"),
     (1, "mbarrier.try_wait.parity", 2, "setp", "in flight"),
+    // The products do not see the zeros of triangles.
+    (1, "fence.proxy.async", 0, "// fence.proxy.async", "proxy"),
     // Consumers do not release a stage.
     (1, "mbarrier.arrive.shared.b64", 0, "// mbarrier.arrive.shared.b64", "deadlock"),
     // Registers of a product are used while it is in flight.

@@ -5,32 +5,6 @@ use warpwright::prelude::*;
 
 use crate::delta_rule::problem::{CHUNK, HEAD, Heads};
 
-/// The factors of a chunk by token that follow its two matrices: see `Factor`.
-pub const FACTORS: u32 = 4 * CHUNK + 4;
-
-/// Rows of [`FACTORS`], each with a number per token of the chunk. G is the sum of the log-decays
-/// from the beginning of the chunk to the token; |k| and |q| are norms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Factor {
-    /// β.
-    Beta,
-    /// β e^G / |k|: what a key recalls of the state before the chunk, in the token's replacement.
-    Recall,
-    /// e^G / |q| / sqrt(128): what a query reads of the state before the chunk.
-    Read,
-    /// e^(G of the last token - G) / |k|: what is left of a token's replacement after the chunk.
-    Keep,
-    /// e^(G of the last token), one number: what is left of the state.
-    Decay,
-}
-
-impl Factor {
-    /// Its first element.
-    pub(super) fn start(self) -> u32 {
-        self as u32 * CHUNK
-    }
-}
-
 /// A tile of a chunk's queries or keys as TMA copies it: (64 tokens, 128).
 pub(super) fn key_tile() -> Result<TmaTile, Error> {
     TmaTile::new::<bf16>((CHUNK, HEAD), Major::K)
@@ -75,6 +49,49 @@ pub(super) fn load_boxes(
 ) {
     for index in 0..boxes {
         tma::load(*qkv, [column + index * CHUNK, token], to.at(index * SQUARE), barrier);
+    }
+}
+
+/// Brings the same boxes into L2.
+#[track_caller]
+pub(super) fn prefetch_boxes(qkv: &TensorMap, (column, token): (Reg<u32>, Reg<u32>), boxes: u32) {
+    for index in 0..boxes {
+        tma::prefetch(*qkv, [column + index * CHUNK, token]);
+    }
+}
+
+/// A chunk of a sequence.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Chunk {
+    /// Its first token.
+    pub(super) token: Reg<u32>,
+    /// Its tokens: 1 to 64.
+    pub(super) length: Reg<u32>,
+}
+
+#[device]
+impl Chunk {
+    /// That of index `chunk`; of no length if there is none. All lanes of a warp make the call.
+    pub(super) fn at(chunk: Reg<u32>, sequence_starts: Global<u32>, sequences: Reg<u32>) -> Self {
+        // The last sequence that begins at this chunk or before it: one of `among`, from `sequence` on.
+        // Lanes try 32 of them at a time; the first has begun.
+        let mut sequence = constant(0u32);
+        let mut among = sequences;
+        while among > 1 {
+            let step = among.div_ceil(32);
+            let tried = thread_idx().x % 32 * step;
+            let mut has_begun = constant(false);
+            if tried < among {
+                let tried = sequence + tried;
+                has_begun = first_chunk(sequence_starts[tried], tried).le(chunk);
+            }
+            let passed = (warp::ballot(has_begun, ALL_LANES).popc() - 1) * step;
+            sequence += passed;
+            among = step.min(among - passed);
+        }
+        let (start, end) = (sequence_starts[sequence], sequence_starts[sequence + 1]);
+        let token = (start + (chunk - first_chunk(start, sequence)) * CHUNK).min(end);
+        Self { token, length: (end - token).min(CHUNK) }
     }
 }
 

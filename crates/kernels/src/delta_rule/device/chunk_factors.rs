@@ -11,27 +11,32 @@
 //! S ← e^(G_64) S + (e^(G_64 - G) K)ᵀ Δ
 //! ```
 //!
-//! This kernel computes T - I and P in bf16, and the factors of the tokens in f32. The usual form
-//! (WY) also multiplies T by V and by K here; this one leaves both to the next kernel, which then
-//! reads 17 KiB per chunk and head in place of 48, and rounds V - e^G K S after the subtraction.
+//! This kernel computes T - I and P in bf16, as `triangle` has them, and the factors of the tokens in
+//! f32. The usual form (WY) also multiplies T by V and by K here; this one leaves both to the next
+//! kernel, which then reads 11 KiB per chunk and head in place of 48, and rounds V - e^G K S after the
+//! subtraction.
 //!
 //! K·Kᵀ and Q·Kᵀ are products of the tensor cores over keys as they are in memory: exact products of
 //! bf16, summed in f32. Norms, β and decays are factors of the sums. `triangular_inverse` computes T.
 //!
-//! On an H200, 8,192 tokens of 32 value heads take 51 us. The bytes (67 MB read, 73 MB written) take
-//! 33 us from and to DRAM; a warp issues 1,950 instructions, which are 17 us of an SM's schedulers.
-//! Warps wait for the gates' inputs 13 % of the time. CTAs of the heads of a chunk follow one
-//! another, so that rows of queries and keys are read whole.
+//! A chunk is a chain of latencies: its keys arrive, products, sums of gates, an inverse. An SM has
+//! several CTAs for them, and each brings the keys and queries of the CTA that takes its place into
+//! L2. The bytes of 8,192 tokens of 32 value heads (67 MB read, 46 MB written) take 27 us from and to
+//! DRAM. CTAs of the heads of a chunk follow one another, so that rows of queries and keys are read
+//! whole.
 
 use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
+use warpwright::runtime::DeviceProperties;
 
 use super::chunk::{
-    ATOM, BOXES, Columns, FACTORS, Factor, SQUARE, first_chunk, key_tile, load_boxes, pair, square_tile,
-    swizzled, tiles, zeros,
+    ATOM, BOXES, Chunk, Columns, SQUARE, key_tile, load_boxes, pair, prefetch_boxes, square_tile, swizzled,
+    tiles, zeros,
 };
 use super::gates::GateInputs;
-use super::triangular_inverse::{BLOCK, PITCH, ROW_WORDS, TriangularInverse};
+use super::token_factors::{FACTORS, Factor};
+use super::triangle::{BLOCK, TRIANGLE, packed};
+use super::triangular_inverse::{PITCH, TriangularInverse, coupling_row};
 use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads};
 
 /// The threads of a CTA: a warpgroup.
@@ -44,18 +49,18 @@ const CTAS_PER_SM: u32 = 4;
 pub struct ChunkFactors {
     /// The heads.
     pub heads: Heads,
-}
-
-/// A chunk of a sequence.
-#[derive(Clone, Copy, DeviceValue)]
-struct Chunk {
-    /// Its first token.
-    token: Reg<u32>,
-    /// Its tokens: 1 to 64.
-    length: Reg<u32>,
+    /// Tokens from a CTA's chunk to that of the CTA that takes its place on an SM.
+    pub ahead: u32,
 }
 
 impl ChunkFactors {
+    /// The kernel for a device of those properties.
+    pub fn new(heads: Heads, device: &DeviceProperties) -> Self {
+        let kernel = Self { heads, ahead: 0 };
+        let chunks = (device.sm_count * CTAS_PER_SM).div_ceil(kernel.ctas(1) as u32);
+        Self { ahead: chunks * CHUNK, ..kernel }
+    }
+
     /// Value heads of a CTA.
     pub fn heads_per_cta(&self) -> u32 {
         if self.heads.values_per_key().is_multiple_of(2) { 2 } else { 1 }
@@ -63,8 +68,8 @@ impl ChunkFactors {
 
     /// `qkv` is (tokens, [`Heads::columns`]); `a` and `b` are (tokens, value heads); `a_log` and
     /// `dt_bias` are (value heads). Sequence i has the tokens from `sequence_starts[i]` to
-    /// `sequence_starts[i + 1]`. `inverses` and `scores` are (chunks, value heads, 64, 64), as
-    /// tiles in shared memory are; `factors` is (chunks, value heads, [`FACTORS`]).
+    /// `sequence_starts[i + 1]`. `inverses` and `scores` are (chunks, value heads,
+    /// [`TRIANGLE`]); `factors` is (chunks, value heads, [`FACTORS`]).
     #[kernel]
     pub fn run(
         &self,
@@ -83,17 +88,19 @@ impl ChunkFactors {
         let per_cta = self.heads_per_cta();
         qkv.boxes(square_tile());
         launch::blocks_per_sm(CTAS_PER_SM);
-        // Keys, then queries. When they have been read: A of the heads, then their T - I.
-        let memory = dynamic_shared_aligned::<bf16>(2 * 2 * CHUNK * PITCH, 1024);
+        // Keys, then queries. When they have been read: A of the heads.
+        let memory = dynamic_shared_aligned::<bf16>(2 * BOXES * SQUARE, 1024);
         let q_memory = memory.at(BOXES * SQUARE);
         let (k_tile, q_tile) = (tiles(memory, key_tile(), 1), tiles(q_memory, key_tile(), 1));
         let couplings = memory.cast::<f32>();
-        let score_memory = dynamic_shared_aligned::<bf16>(per_cta * SQUARE, 1024);
+        // P of the heads, then their T - I.
+        let triangles = dynamic_shared_aligned::<bf16>(per_cta * TRIANGLE, 256);
         let tokens = Tokens::shared(per_cta);
         let loaded = Mbarrier::new();
 
-        launch::grid_dependency_launch();
+        // The recurrence loads from `qkv` before this kernel ends: its CTAs begin when `qkv` is complete.
         launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
         let (chunk_index, head) = self.indices();
         let chunk = Chunk::at(chunk_index, *sequence_starts, sequences);
         if chunk.length == 0 {
@@ -107,6 +114,8 @@ impl ChunkFactors {
             let columns = Columns::of(self.heads, head);
             load_boxes(qkv, (columns.k, chunk.token), BOXES, memory, loaded);
             load_boxes(qkv, (columns.q, chunk.token), BOXES, q_memory, loaded);
+            prefetch_boxes(qkv, (columns.k, chunk.token + self.ahead), BOXES);
+            prefetch_boxes(qkv, (columns.q, chunk.token + self.ahead), BOXES);
         }
 
         // The inputs of the gates of a thread's own head and token arrive during the products.
@@ -168,42 +177,34 @@ impl ChunkFactors {
         }
         wait_multiplications(0);
         sync_threads();
-        tokens.decay((&key_key, &query_key), (warp, lane), couplings, score_memory);
+        tokens.decay((&key_key, &query_key), (warp, lane), couplings, triangles);
         fence_proxy_async_shared();
         sync_threads();
-        let store = |to: &Global<bf16>, tile: &dyn Fn(u32) -> Shared<bf16>| {
+        let store = |to: &Global<bf16>| {
             if thread == 0 {
                 for h in 0..per_cta {
-                    let at = self.unit(chunk_index, head + h) * u64::from(SQUARE);
-                    bulk::store(to.at(at), SQUARE, tile(h));
+                    let at = self.unit(chunk_index, head + h) * u64::from(TRIANGLE);
+                    bulk::store(to.at(at), TRIANGLE, triangles.at(h * TRIANGLE));
                 }
                 bulk_commit();
             }
         };
-        store(scores, &|h| score_memory.at(h * SQUARE));
+        store(scores);
 
-        let inverse = TriangularInverse { matrix: couplings.at(own * (CHUNK * PITCH)), thread: token };
+        let inverse = TriangularInverse { couplings, head: own, thread: token };
         if own < per_cta {
             inverse.invert_diagonal();
         }
-        sync_threads();
-        if own < per_cta {
-            inverse.invert_below();
-        }
-        sync_threads();
-        let inverses_of = |h: u32| memory.at(h * (2 * CHUNK * PITCH));
-        // Every row has been read when the first is overwritten.
-        let mut row = zeros::<u32, ROW_WORDS>().to_vec();
-        if own < per_cta {
-            row = inverse.row();
+        if thread == 0 {
+            bulk_wait_read(0);
         }
         sync_threads();
         if own < per_cta {
-            inverse.store_row(&row, memory.at(own * (2 * CHUNK * PITCH)));
+            inverse.store(triangles.at(own * TRIANGLE));
         }
         fence_proxy_async_shared();
         sync_threads();
-        store(inverses, &inverses_of);
+        store(inverses);
         if thread == 0 {
             bulk_wait_read(0);
         }
@@ -225,27 +226,6 @@ impl ChunkFactors {
     #[track_caller]
     fn unit(&self, chunk: Reg<u32>, head: Reg<u32>) -> Reg<u64> {
         (chunk * self.heads.values + head).convert()
-    }
-}
-
-#[device]
-impl Chunk {
-    /// That of index `chunk`; of no length if there is none. All threads make the call.
-    fn at(chunk: Reg<u32>, sequence_starts: Global<u32>, sequences: Reg<u32>) -> Self {
-        // The sequences that begin at this chunk or before it: the last of them has it.
-        let mut begun = constant(0u32);
-        for first in (0..sequences).step_by(THREADS) {
-            let sequence = first + thread_idx().x;
-            let mut is_before = constant(false);
-            if sequence < sequences {
-                is_before = first_chunk(sequence_starts[sequence], sequence).le(chunk);
-            }
-            begun += sync_threads_count(is_before);
-        }
-        let sequence = begun - 1;
-        let (start, end) = (sequence_starts[sequence], sequence_starts[sequence + 1]);
-        let token = (start + (chunk - first_chunk(start, sequence)) * CHUNK).min(end);
-        Self { token, length: (end - token).min(CHUNK) }
     }
 }
 
@@ -271,15 +251,15 @@ impl Tokens {
         Self { sums: of_heads(), columns: of_heads(), keys: of_heads(), norms, heads }
     }
 
-    /// Writes A of the heads to `couplings`, and P to `scores`: the products with their norms, β, and
-    /// the decay from token j (a column) to token i (a row). A warp has 16 rows. Of A, blocks of 32 x
-    /// 32 above the diagonal are not written.
+    /// Writes A of the heads to `couplings`, and P to `triangles`: the products with their norms, β, and
+    /// the decay from token j (a column) to token i (a row). A warp has 16 rows. Blocks of 16 x 16 above
+    /// the diagonal are not written.
     fn decay(
         &self,
         (key_key, query_key): (&Fragment<f32>, &Fragment<f32>),
         (warp, lane): (Reg<u32>, Reg<u32>),
         couplings: Shared<f32>,
-        scores: Shared<bf16>,
+        triangles: Shared<bf16>,
     ) {
         let first_row = warp * BLOCK + lane / 4;
         let rows = [first_row, first_row + 8];
@@ -288,35 +268,35 @@ impl Tokens {
             (0..self.heads).map(|h| rows.map(|i| from[i + h * CHUNK])).collect()
         };
         let (sums, keys) = (of_rows(self.sums), of_rows(self.keys));
-        // Row and column of the matrix that this lane gives the address of.
-        let at = (warp * BLOCK + lane % 16, lane / 16 * 8);
-        for block in 0..CHUNK / BLOCK {
-            let mut words: Vec<_> = (0..self.heads).map(|_| zeros::<u32, 4>()).collect();
-            if warp.ge(block / 2 * 2) {
-                for (part, h) in (0..4).flat_map(|part| (0..self.heads).map(move |h| (part, h))) {
-                    let (half, row) = (part / 2, part as usize % 2);
-                    let j = lane % 4 * 2 + (block * BLOCK + half * 8);
-                    let columns = self.columns.at(j + h * CHUNK).load_vector::<2>();
-                    let head = h as usize;
-                    let mut coupled = vec![];
-                    let mut weights = vec![];
-                    for (e, column) in columns.into_iter().enumerate() {
-                        let element = 4 * (2 * block + half) + 2 * row as u32 + e as u32;
-                        let (i, j) = (rows[row], j + e as u32);
-                        let decay = fast::exp2(sums[head][row] - column);
-                        let weight = query_key.get(element) * (queries[row] * decay);
-                        let coupling = key_key.get(element) * (keys[head][row] * decay);
-                        weights.push(j.le(i).select(weight, 0f32));
-                        coupled.push(j.lt(i).select(coupling, 0f32));
+        // Of each head, this lane's first element of A; the columns' factors; and the row of P that this
+        // lane gives the address of.
+        let pair_of = lane % 4 * 2;
+        let own: Vec<_> =
+            (0..self.heads).map(|h| coupling_row(couplings, h, first_row).at(pair_of)).collect();
+        let columns = self.columns.at(pair_of);
+        let given = (warp * BLOCK + lane % 16, lane / 16 * 8);
+        for (block, head) in (0..CHUNK / BLOCK).flat_map(|b| (0..self.heads).map(move |h| (b, h))) {
+            if warp >= block {
+                let mut words = vec![];
+                for half in [0, 8] {
+                    let j = block * BLOCK + half;
+                    let columns = columns.at(j + head * CHUNK).load_vector::<2>();
+                    for (row, i) in rows.into_iter().enumerate() {
+                        let of_pair = |e: u32| {
+                            let (element, j) = (4 * (j / 8) + 2 * row as u32 + e, pair_of + (j + e));
+                            let decay = fast::exp2(sums[head as usize][row] - columns[e as usize]);
+                            let weight = query_key.get(element) * (queries[row] * decay);
+                            let coupling = key_key.get(element) * (keys[head as usize][row] * decay);
+                            (j.le(i).select(weight, 0f32), j.lt(i).select(coupling, 0f32))
+                        };
+                        let [(weight, coupling), (next_weight, next_coupling)] = [0, 1].map(of_pair);
+                        words.push(pair(weight, next_weight));
+                        let to = own[head as usize].at(row as u32 * (8 * PITCH) + j);
+                        to.store_vector([coupling, next_coupling]);
                     }
-                    words[head][part as usize] = pair(weights[0], weights[1]);
-                    let to = couplings.at(rows[row] * PITCH + j + h * (CHUNK * PITCH));
-                    to.store_vector([coupled[0], coupled[1]]);
                 }
-            }
-            for (h, words) in (0..self.heads).zip(words) {
-                let to = swizzled(at.0, at.1 + block * BLOCK) + h * SQUARE;
-                stmatrix(scores.at(to), words);
+                let to = triangles.at(packed(block, given.0, given.1)).at(head * TRIANGLE);
+                stmatrix::<_, 4>(to, [0, 1, 2, 3].map(|part| words[part]));
             }
         }
     }

@@ -19,7 +19,8 @@
 use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
 
-use super::chunk::{ATOM, pair, swizzled, zeros};
+use super::chunk::{ATOM, pair};
+use super::triangle::{BLOCK, packed};
 use crate::delta_rule::problem::CHUNK;
 use crate::rows::RowElement;
 use crate::vector;
@@ -27,33 +28,43 @@ use crate::vector;
 /// f32 elements from row to row of A in shared memory: rows are aligned to 16 bytes, and the
 /// elements of an operand B (4 pairs of rows, 8 columns) are in different banks.
 pub(super) const PITCH: u32 = CHUNK + 4;
-/// The extent of a block: of m and k of an MMA.
-pub(super) const BLOCK: u32 = 16;
 /// Columns of an MMA.
 const COLUMNS: u32 = 8;
-/// Words of a row of Z in bf16.
-pub(super) const ROW_WORDS: usize = CHUNK as usize / 2;
 /// The extent of the last block below the diagonal.
-const LAST: u32 = CHUNK / 2;
+pub(super) const HALF: u32 = CHUNK / 2;
 
-/// A of a chunk, which becomes Z, by 64 threads.
+/// A of a chunk and one of its heads, which becomes Z, by 64 threads. Nothing is read above the blocks
+/// on the diagonal, and A is zero above its diagonal in these.
 #[derive(Clone, Copy)]
 pub(super) struct TriangularInverse {
-    /// (64, 64) with rows of [`PITCH`]. Nothing is read above the blocks on the diagonal, and A is zero
-    /// above its diagonal in these.
-    pub(super) matrix: Shared<f32>,
+    /// See [`coupling_row`].
+    pub(super) couplings: Shared<f32>,
+    pub(super) head: Reg<u32>,
     /// This thread's index.
     pub(super) thread: Reg<u32>,
 }
 
+/// A row of a head among the couplings, rows of [`PITCH`]: the first 32 rows of the heads, of 32
+/// columns, stand side by side, and the other rows of a head after those of another.
+#[track_caller]
+pub(super) fn coupling_row(
+    couplings: Shared<f32>,
+    head: impl Value<u32>,
+    row: impl Value<u32>,
+) -> Shared<f32> {
+    let (head, row) = (head.reg(), row.reg());
+    couplings.at(row * PITCH + head * row.lt(HALF).select(HALF, HALF * PITCH))
+}
+
 #[device]
 impl TriangularInverse {
-    /// The blocks of 32 x 32 on the diagonal. The threads synchronize before
-    /// [`invert_below`](Self::invert_below).
+    /// The blocks of 32 x 32 on the diagonal, one by each warp. The threads synchronize before
+    /// [`store`](Self::store).
     pub(super) fn invert_diagonal(&self) {
-        let (row, first) = (self.thread, self.thread / BLOCK * BLOCK);
-        let block = self.matrix.at(first * PITCH + first);
-        let own = self.matrix.at(row * PITCH + first);
+        let (diagonal, lane) = (self.diagonal(), self.thread % 32);
+        let first = lane / BLOCK * BLOCK;
+        let block = diagonal.at(first * PITCH + first);
+        let own = diagonal.at(lane * PITCH + first);
         let mut z: Vec<Reg<f32>> =
             (0..BLOCK).step_by(4).flat_map(|j| own.at(j).load_vector::<4>()).map(|a| -a).collect();
         for m in (1..BLOCK).rev() {
@@ -62,88 +73,105 @@ impl TriangularInverse {
         sync_warp(ALL_LANES);
         for (piece, j) in z.chunks(4).zip((0..BLOCK).step_by(4)) {
             vector::store_lanes(own.at(j), piece, Access::new());
+            // Z is zero beside the first block, and `store` multiplies by it.
+            if lane < BLOCK {
+                own.at(j + BLOCK).store_vector([constant(0f32); 4]);
+            }
         }
         sync_warp(ALL_LANES);
-        self.combine(BLOCK);
+
+        let below = diagonal.at(BLOCK * PITCH);
+        let columns = combine(below, below, diagonal, (BLOCK, lane));
+        let own = below.at(lane / 4 * PITCH + lane % 4 * 2);
+        for (n, values) in (0..BLOCK).step_by(COLUMNS as usize).zip(columns) {
+            for (row, pair) in [0, 8].into_iter().zip(values.chunks(2)) {
+                own.at(row * PITCH + n).store_vector([pair[0], pair[1]]);
+            }
+        }
+        sync_warp(ALL_LANES);
     }
 
-    /// The block of 32 x 32 below the diagonal. The threads synchronize before [`row`](Self::row).
-    pub(super) fn invert_below(&self) {
-        self.combine(LAST);
-    }
-
-    /// This thread's row of Z in bf16.
-    pub(super) fn row(&self) -> Vec<Reg<u32>> {
-        let row = self.thread;
-        let early = row.lt(LAST).select(row * PITCH, (row - LAST) * PITCH + LAST);
-        let mut words = zeros::<u32, ROW_WORDS>().to_vec();
-        for block in 0..CHUNK / BLOCK {
-            let first = block * BLOCK;
-            if row.ge(first) {
-                // See `combine`.
-                let from = if first < LAST { early } else { row * PITCH };
-                for j in (0..BLOCK).step_by(4) {
-                    let z = self.matrix.at(from + (first + j)).load_vector::<4>();
-                    let word = ((first + j) / 2) as usize;
-                    words[word] = pair(z[0], z[1]);
-                    words[word + 1] = pair(z[2], z[3]);
+    /// Stores Z in bf16 to a packed triangle: the blocks that
+    /// [`invert_diagonal`](Self::invert_diagonal) computed, a row per thread, and the block of 32 x 32
+    /// below them, 16 rows per warp.
+    pub(super) fn store(&self, triangle: Shared<bf16>) {
+        let (warp, lane) = (self.thread / 32, self.thread % 32);
+        let own = self.diagonal().at(lane * PITCH);
+        for half in 0..2 {
+            if warp == half {
+                self.store_row(own, half * 2, triangle);
+                if lane >= BLOCK {
+                    self.store_row(own.at(BLOCK), half * 2 + 1, triangle);
                 }
             }
         }
-        words
-    }
-
-    /// Stores a row of Z to a tile with the 128-byte swizzle.
-    pub(super) fn store_row(&self, words: &[Reg<u32>], tile: Shared<bf16>) {
-        for (piece, words) in words.chunks(4).enumerate() {
-            let at = swizzled(self.thread, constant(8 * piece as u32));
-            vector::store_lanes(tile.at(at).cast::<u32>(), words, Access::new());
+        let [upper, lower] = [0, HALF].map(|row| coupling_row(self.couplings, self.head, row));
+        let row = warp * BLOCK;
+        let columns = combine(lower.at(row * PITCH), lower, upper, (HALF, lane));
+        for (slab, columns) in (0..HALF / BLOCK).zip(columns.chunks(2)) {
+            let words = [0, 1, 2, 3].map(|at| {
+                let values = &columns[at / 2][at % 2 * 2..];
+                pair(values[0], values[1])
+            });
+            let to = packed(slab, row + lane % 16 + HALF, lane / 16 * 8);
+            stmatrix(triangle.at(to), words);
         }
     }
 
-    /// The blocks of `size` below the diagonal. A warp has 16 rows of one. The last one replaces the
-    /// one above the diagonal, so that no warp overwrites what another reads.
-    fn combine(&self, size: u32) {
-        let (warp, lane) = (self.thread / 32, self.thread % 32);
-        let blocks = size / BLOCK;
-        let first = warp / blocks * (2 * size);
-        let row = first + size + warp % blocks * BLOCK;
-        let at = |row: Reg<u32>, column: Reg<u32>| self.matrix.at(row * PITCH + column);
-        let (group, pair_of) = (lane / 4, lane % 4 * 2);
+    /// This warp's block on the diagonal.
+    fn diagonal(&self) -> Shared<f32> {
+        let first = self.thread / HALF * HALF;
+        coupling_row(self.couplings, self.head, first).at(first)
+    }
 
-        // V = T₂ A₂₁, then T₂₁ = -V T₁.
-        let z: Vec<Split> = (0..size)
-            .step_by(BLOCK as usize)
-            .map(|k| a_operand(at(row + group, first + size + k + pair_of)))
-            .collect();
-        let mut v = vec![];
-        for n in (0..size).step_by(COLUMNS as usize) {
-            let mut sums = accumulator(at(row + group, first + n + pair_of));
-            for (k, z) in (0..size).step_by(BLOCK as usize).zip(&z) {
-                let a = b_operand(at(first + size + k + pair_of, first + n + group));
-                multiply_split(&mut sums, z, &a);
-            }
-            v.push(sums);
-        }
-        let to = match size < LAST {
-            true => at(row, first),
-            false => at(row - LAST, first + LAST),
-        };
-        sync_warp(ALL_LANES);
-        let split: Vec<Split> =
-            v.chunks(2).map(|columns| Split::of(&[&columns[0][..], &columns[1][..]].concat())).collect();
-        for (n, sums) in (0..size).step_by(COLUMNS as usize).zip(&mut v) {
-            // T₁ is zero above its diagonal.
-            for (k, v) in (0..size).step_by(BLOCK as usize).zip(&split).filter(|(k, _)| k + BLOCK > n) {
-                let z = b_operand(at(first + k + pair_of, first + n + group));
-                multiply_split(sums, v, &z);
-            }
-            for half in 0..2 {
-                let values = [0, 1].map(|e| -sums[2 * half as usize + e]);
-                to.at((group + half * 8) * PITCH + pair_of + n).store_vector(values);
-            }
+    /// Stores this thread's row of a block of Z, from `row` on.
+    fn store_row(&self, row: Shared<f32>, slab: u32, triangle: Shared<bf16>) {
+        for column in [0, 8] {
+            let z = [0, 4].map(|j| row.at(column + j).load_vector::<4>()).concat();
+            let words = [0, 2, 4, 6].map(|j| pair(z[j], z[j + 1]));
+            let to = packed(slab, self.thread, constant(column));
+            triangle.at(to).cast::<u32>().store_vector(words);
         }
     }
+}
+
+/// The 16 rows of a block of Z below the diagonal that this warp has, -T₂ A₂₁ T₁ with blocks of
+/// `size`: accumulators (16, 8), along the columns. `rows` has the warp's rows, first of A₂₁, then of
+/// Z₂. The lanes have read A₂₁ at the end.
+#[device]
+fn combine(
+    rows: Shared<f32>,
+    a21: Shared<f32>,
+    z1: Shared<f32>,
+    (size, lane): (u32, Reg<u32>),
+) -> Vec<Vec<Reg<f32>>> {
+    let (group, pair_of) = (lane / 4, lane % 4 * 2);
+    let own = rows.at(group * PITCH + pair_of);
+    let [a21, z1] = [a21, z1].map(|of| of.at(pair_of * PITCH + group));
+    let blocks = || (0..size).step_by(BLOCK as usize);
+    // V = T₂ A₂₁, where T₂ = I + Z₂.
+    let z: Vec<Split> = blocks().map(|k| a_operand(own.at(size + k))).collect();
+    let mut v = vec![];
+    for n in (0..size).step_by(COLUMNS as usize) {
+        let mut sums = accumulator(own.at(n));
+        for (k, z) in blocks().zip(&z) {
+            let a = b_operand(a21.at(k * PITCH + n));
+            multiply_split(&mut sums, z, &a);
+        }
+        v.push(sums);
+    }
+    // T₂₁ = -V T₁, where T₁ = I + Z₁ is zero above its diagonal.
+    let split: Vec<Split> =
+        v.chunks(2).map(|columns| Split::of(&[&columns[0][..], &columns[1][..]].concat())).collect();
+    for (n, sums) in (0..size).step_by(COLUMNS as usize).zip(&mut v) {
+        for (k, v) in blocks().zip(&split).filter(|(k, _)| k + BLOCK > n) {
+            let z = b_operand(z1.at(k * PITCH + n));
+            multiply_split(sums, v, &z);
+        }
+        sums.iter_mut().for_each(|sum| *sum = -*sum);
+    }
+    sync_warp(ALL_LANES);
+    v
 }
 
 /// z_j -= z_m A_mj for j < m: `row` is row m of A.

@@ -3,10 +3,11 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::super::device::chunk::{FACTORS, SQUARE};
 use super::super::device::chunk_factors::ChunkFactors;
 use super::super::device::chunk_recurrence::ChunkRecurrence;
 use super::super::device::decode::Decode;
+use super::super::device::token_factors::FACTORS;
+use super::super::device::triangle::TRIANGLE;
 use super::super::problem::{CHUNK, HEAD, Heads, StateElement};
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 
@@ -189,11 +190,11 @@ impl Operations {
         let DeltaRuleInputs { qkv, a, b, a_log, dt_bias, .. } = inputs;
         self.with_scratch(stream, |scratch: &mut ChunkScratch| {
             let units = chunks as usize * heads.values as usize;
-            let inverses = scratch.inverses.at_least(self.device(), units * SQUARE as usize)?;
-            let scores = scratch.scores.at_least(self.device(), units * SQUARE as usize)?;
+            let inverses = scratch.inverses.at_least(self.device(), units * TRIANGLE as usize)?;
+            let scores = scratch.scores.at_least(self.device(), units * TRIANGLE as usize)?;
             let factors = scratch.factors.at_least(self.device(), units * FACTORS as usize)?;
             let extents = [tokens.into(), heads.columns().into()];
-            let chunk_factors = ChunkFactors { heads };
+            let chunk_factors = ChunkFactors::new(heads, self.device().properties());
             let kernel = self.kernel(chunk_factors, ChunkFactors::run)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
             let gates = (a, b, a_log, dt_bias);

@@ -1,0 +1,222 @@
+//! A chunk's five products, and the state of a head between them.
+//!
+//! All are computed transposed, 64 columns of v to a warpgroup: S is then operand A from registers, so
+//! is every intermediate, and nothing but the output is written to shared memory.
+//!
+//! ```text
+//! rows of v           product                    operand A, registers   operand B, shared memory
+//! Yᵀ = Sᵀ Kᵀ          (64 v, 64 tokens)          S in bf16              K   (token, 128)
+//! Zᵀ = Sᵀ Qᵀ          (64 v, 64 tokens)          S in bf16              Q   (token, 128)
+//! Xᵀ = β Vᵀ - β e^G Yᵀ / |k|                     registers, f32; Vᵀ by `ldmatrix` transposed
+//! Δᵀ = Xᵀ + Xᵀ (T - I)ᵀ                          X in bf16              T - I (token, token)
+//! Sᵀ = e^(G_64) Sᵀ + (e^(G_64 - G) Δ / |k|)ᵀ K   Δ in bf16              K   (128, token): transposed by its descriptor
+//! Oᵀ = e^G Zᵀ / |q| + Δᵀ Pᵀ                      Δ in bf16              P   (token, token)
+//! ```
+//!
+//! S is f32 in registers from the first chunk to the last (64 of them a thread). Its rounding to
+//! bf16 affects what a chunk reads of it; what stays is summed in f32.
+//!
+//! A warp that issues a `wgmma` with A in registers waits for the one before it, so that a warpgroup's
+//! products and its own arithmetic hardly overlap: alone on an SM, it takes 2,320 cycles for a chunk, of
+//! which the products are 1,024. Two warpgroups therefore take turns at Y and Z: the one converts and
+//! scales while the other multiplies. Without turns both wait for the same stage, and stay
+//! together.
+
+use warpwright::prelude::*;
+
+use super::chunk::{BOXES, SQUARE, key_tile, key_tile_over_tokens, pair, swizzled, tiles};
+use super::output::Output;
+use super::stages::{STAGES, Stages};
+use super::token_factors::{FACTORS, Factor, TOKENS, TokenFactors, token};
+use super::triangle::triangle_tile;
+use crate::delta_rule::problem::{CHUNK, HEAD};
+use crate::rows::RowElement;
+
+/// Columns of v of a warpgroup.
+pub(super) const COLUMNS: u32 = 64;
+
+/// A head's columns of v as a warpgroup has them, and the operands of the chunks.
+pub(super) struct HeadState {
+    over_v: TiledMma,
+    pub(super) update: TiledMma,
+    /// Operands B by stage.
+    k: MatrixOperand,
+    q: MatrixOperand,
+    inverse: MatrixOperand,
+    score: MatrixOperand,
+    k_over_tokens: MatrixOperand,
+    stages: Stages,
+    consumer: Role,
+    /// The state, (v, k), and rounded as operand A.
+    pub(super) s: Fragment<f32>,
+    pub(super) s_rounded: Fragment<bf16>,
+    /// X, then Δ, of a chunk: (v, token).
+    delta: Fragment<f32>,
+    delta_rounded: Fragment<bf16>,
+    delta_kept: Fragment<bf16>,
+    /// Z, then O, of a chunk: (v, token).
+    pub(super) read: Fragment<f32>,
+}
+
+#[device]
+impl HeadState {
+    pub(super) fn new(stages: Stages, consumer: Role) -> Self {
+        let consumers = consumer.warpgroups();
+        let over_v = TiledMma::warpgroups("SM90_64x64x16_F32BF16BF16_RS", consumers);
+        let update = TiledMma::warpgroups("SM90_64x128x16_F32BF16BF16_RS", consumers);
+        let (rows, thread) = (consumers * COLUMNS, consumer.thread());
+        let (of_v, of_update) = (over_v.thread(thread), update.thread(thread));
+        Self {
+            k: over_v.b_operand(&tiles(stages.k, key_tile(), STAGES)),
+            q: over_v.b_operand(&tiles(stages.q, key_tile(), STAGES)),
+            inverse: over_v.b_operand(&tiles(stages.inverse, triangle_tile(), STAGES)),
+            score: over_v.b_operand(&tiles(stages.score, triangle_tile(), STAGES)),
+            k_over_tokens: update.b_operand(&tiles(stages.k, key_tile_over_tokens(), STAGES)),
+            stages,
+            consumer,
+            s: of_update.c_fragment((rows, HEAD)),
+            s_rounded: of_v.a_fragment((rows, HEAD)),
+            delta: of_v.c_fragment((rows, CHUNK)),
+            delta_rounded: of_v.a_fragment((rows, CHUNK)),
+            delta_kept: of_update.a_fragment((rows, CHUNK)),
+            read: of_v.c_fragment((rows, CHUNK)),
+            over_v,
+            update,
+        }
+    }
+
+    /// Δ and Z of the chunk in `stage`, and its `Factor::Keep`. Beside the first product, the output of
+    /// the chunk before leaves its registers, and its stage is released. It is stored beside the last
+    /// product: Δ depends on all that comes before, and nothing on the store. What is loaded then comes
+    /// before the store, whose accesses to shared memory would delay it.
+    pub(super) fn replace(
+        &mut self,
+        stage: Reg<u32>,
+        length: Reg<u32>,
+        before: Option<(Mbarrier, Output, Global<bf16>)>,
+    ) -> [Reg<f32>; TOKENS] {
+        let (b, lane) = ((All, All, stage), self.consumer.thread() % 32);
+        if length < CHUNK {
+            self.clear_rows(stage, length);
+        }
+        self.wait_turn();
+        multiply(&self.over_v, &mut self.delta, &self.s_rounded, &self.k.slice(b), Accumulate::No);
+        let words = before.as_ref().map(|_| {
+            wait_multiplications(1);
+            Output::round(&self.read)
+        });
+        multiply(&self.over_v, &mut self.read, &self.s_rounded, &self.q.slice(b), Accumulate::No);
+        self.pass_turn();
+        if let (Some((empty, output, _)), Some(words)) = (&before, &words) {
+            sync_warp(ALL_LANES);
+            if lane == 0 {
+                empty.arrive();
+            }
+            output.stage(words);
+        }
+        let factors = TokenFactors::of(self.stages.factors.at(stage * FACTORS), lane);
+        let v_box = stage * self.consumer.warpgroups() + self.consumer.warpgroup();
+        let warp = self.consumer.thread() / 32;
+        let v = transposed_values(self.stages.v.at(v_box * SQUARE), warp % 4 * 16, lane);
+        let (beta, recall) = (factors.load(Factor::Beta), factors.load(Factor::Recall));
+        wait_multiplications(1);
+        for i in 0..self.delta.len() {
+            let replaced = beta[token(i)] * value(&v, i) - recall[token(i)] * self.delta.get(i);
+            self.delta.set(i, replaced);
+        }
+        round(&mut self.delta_rounded, &self.delta);
+        let inverse = self.inverse.slice(b);
+        multiply(&self.over_v, &mut self.delta, &self.delta_rounded, &inverse, Accumulate::Yes);
+        let decay = factors.decay();
+        let keep = factors.load(Factor::Keep);
+        let stored = before.map(|(_, output, o)| (output, output.load(), o));
+        for i in 0..self.s.len() {
+            self.s.set(i, self.s.get(i) * decay);
+        }
+        if let Some((output, pieces, o)) = stored {
+            output.store(&pieces, o, constant(CHUNK));
+        }
+        wait_multiplications(0);
+        keep
+    }
+
+    /// The state after the chunk in `stage`, and its output: this product may be in flight.
+    pub(super) fn advance(&mut self, stage: Reg<u32>, keep: &[Reg<f32>; TOKENS]) {
+        let b = (All, All, stage);
+        let factors = TokenFactors::of(self.stages.factors.at(stage * FACTORS), self.consumer.thread() % 32);
+        let read = factors.load(Factor::Read);
+        for i in (0..self.delta.len()).step_by(2) {
+            let kept = [i, i + 1].map(|i| self.delta.get(i) * keep[token(i)]);
+            self.delta_kept.set_word(i, pair(kept[0], kept[1]));
+        }
+        let k = self.k_over_tokens.slice(b);
+        multiply(&self.update, &mut self.s, &self.delta_kept, &k, Accumulate::Yes);
+        round(&mut self.delta_rounded, &self.delta);
+        for i in 0..self.read.len() {
+            self.read.set(i, self.read.get(i) * read[token(i)]);
+        }
+        multiply(&self.over_v, &mut self.read, &self.delta_rounded, &self.score.slice(b), Accumulate::Yes);
+        wait_multiplications(1);
+        round(&mut self.s_rounded, &self.s);
+    }
+
+    /// Zeros for the rows of K and V past the end of a sequence: TMA has copied those of the next
+    /// one, which may be infinite or NaN. All consumers make the call.
+    fn clear_rows(&self, stage: Reg<u32>, length: Reg<u32>) {
+        let (thread, consumers) = (self.consumer.thread(), self.consumer.warpgroups());
+        let k = self.stages.k.at(stage * (BOXES * SQUARE));
+        let v = self.stages.v.at(stage * (consumers * SQUARE));
+        // A warp has a box; a row of it is 32 words, whatever their order.
+        let (index, word) = (thread / 32, thread % 32);
+        for row in length..CHUNK {
+            let at = row * (CHUNK / 2) + word;
+            if index < BOXES {
+                k.cast::<u32>().at(index * (SQUARE / 2) + at).store(0u32);
+            } else if index < BOXES + consumers {
+                v.cast::<u32>().at((index - BOXES) * (SQUARE / 2) + at).store(0u32);
+            }
+        }
+        fence_proxy_async_shared();
+        self.consumer.sync();
+    }
+
+    pub(super) fn begin_turns(&self) {
+        if self.consumer.warpgroups() > 1 {
+            self.consumer.begin_turns();
+        }
+    }
+
+    fn wait_turn(&self) {
+        if self.consumer.warpgroups() > 1 {
+            self.consumer.wait_turn();
+        }
+    }
+
+    fn pass_turn(&self) {
+        if self.consumer.warpgroups() > 1 {
+            self.consumer.pass_turn();
+        }
+    }
+}
+
+/// An accumulator (m, n) as operand A (m, k) with k = n: a thread has the same elements of both, in
+/// the same order.
+#[track_caller]
+pub(super) fn round(to: &mut Fragment<bf16>, from: &Fragment<f32>) {
+    for i in (0..from.len()).step_by(2) {
+        to.set_word(i, pair(from.get(i), from.get(i + 1)));
+    }
+}
+
+/// Element `i` of an accumulator among words of two.
+#[track_caller]
+fn value(words: &[Reg<u32>], i: u32) -> Reg<f32> {
+    bf16::widen(words[i as usize / 2])[i as usize % 2]
+}
+
+/// Vᵀ of 16 columns, from `column` of a box on, in the order of an accumulator (v, token).
+#[device]
+fn transposed_values(box_of_v: Shared<bf16>, column: Reg<u32>, lane: Reg<u32>) -> Vec<Reg<u32>> {
+    let own = box_of_v.at(swizzled(lane / 16 * 8 + lane % 8, column + lane / 8 % 2 * 8));
+    (0..4u32).flat_map(|block| ldmatrix_transposed::<_, 4>(own.at(block * (16 * CHUNK)))).collect()
+}

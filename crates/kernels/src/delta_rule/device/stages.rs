@@ -1,0 +1,101 @@
+//! The stages of the recurrence: what a chunk takes, in shared memory, from the copies of one thread
+//! to the warps that read it.
+
+use warpwright::prelude::*;
+
+use super::chunk::{BOXES, Columns, SQUARE, load_boxes};
+use super::token_factors::FACTORS;
+use super::triangle::{TRIANGLE, clear_above, load_triangle};
+
+/// Chunks that shared memory holds.
+pub(super) const STAGES: u32 = 3;
+
+/// Shared memory of [`STAGES`] chunks.
+#[derive(Clone, Copy)]
+pub(super) struct Stages {
+    pub(super) k: Shared<bf16>,
+    pub(super) q: Shared<bf16>,
+    /// 64 columns of v per warpgroup.
+    pub(super) v: Shared<bf16>,
+    pub(super) inverse: Shared<bf16>,
+    pub(super) score: Shared<bf16>,
+    pub(super) factors: Shared<f32>,
+    pub(super) full: Mbarriers,
+    /// A warp arrives when it has read the stage.
+    pub(super) empty: Mbarriers,
+    /// Warpgroups that read.
+    pub(super) consumers: u32,
+}
+
+/// A chunk of a sequence, in the turn of its stage.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    pub(super) stage: Reg<u32>,
+    pub(super) parity: Reg<u32>,
+}
+
+impl Turn {
+    /// That of a sequence's chunk `chunk`.
+    #[track_caller]
+    pub(super) fn of(chunk: Reg<u32>) -> Self {
+        Self { stage: chunk % STAGES, parity: chunk / STAGES % 2 }
+    }
+}
+
+#[device]
+impl Stages {
+    pub(super) fn new(consumers: u32) -> Self {
+        let boxes = |count: u32| dynamic_shared_aligned::<bf16>(STAGES * count * SQUARE, 1024);
+        let (k, q, v) = (boxes(BOXES), boxes(BOXES), boxes(consumers));
+        let (inverse, score) = (boxes(1), boxes(1));
+        let factors = dynamic_shared_aligned::<f32>(STAGES * FACTORS, 16);
+        let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
+        Self { k, q, v, inverse, score, factors, full, empty, consumers }
+    }
+
+    /// Initializes the barriers, and the parts of triangles that no copy writes. All threads
+    /// synchronize after it.
+    pub(super) fn begin(&self) {
+        let thread = thread_idx().x;
+        if thread == 0 {
+            for stage in 0..STAGES {
+                self.full.at(stage).init(1);
+                self.empty.at(stage).init(self.consumers * 4);
+            }
+            fence_mbarrier_init();
+        }
+        for stage in 0..STAGES {
+            clear_above(self.inverse.at(stage * SQUARE), thread);
+            clear_above(self.score.at(stage * SQUARE), thread);
+        }
+        fence_proxy_async_shared();
+    }
+
+    /// Starts the copies of a chunk's queries, keys and values from `token` on, into a stage that is
+    /// empty.
+    pub(super) fn load_tokens(&self, qkv: &TensorMap, at: Columns, token: Reg<u32>, turn: Turn) {
+        let (stage, barrier) = (turn.stage, self.full.at(turn.stage));
+        let (tokens, triangles) = ((2 * BOXES + self.consumers) * SQUARE, 2 * TRIANGLE);
+        barrier.arrive_and_expect((tokens + triangles) * 2 + FACTORS * 4);
+        let of = |memory: Shared<bf16>, boxes: u32| memory.at(stage * (boxes * SQUARE));
+        load_boxes(qkv, (at.k, token), BOXES, of(self.k, BOXES), barrier);
+        load_boxes(qkv, (at.q, token), BOXES, of(self.q, BOXES), barrier);
+        load_boxes(qkv, (at.v, token), self.consumers, of(self.v, self.consumers), barrier);
+    }
+
+    /// Starts the copies of what `chunk_factors` computed of the chunk: T - I, P and the factors of its
+    /// tokens.
+    pub(super) fn load_factors(
+        &self,
+        (inverses, scores, factors): (Global<bf16>, Global<bf16>, Global<f32>),
+        unit: Reg<u64>,
+        turn: Turn,
+    ) {
+        let (stage, barrier) = (turn.stage, self.full.at(turn.stage));
+        let triangle = unit * u64::from(TRIANGLE);
+        load_triangle(inverses.at(triangle), self.inverse.at(stage * SQUARE), barrier);
+        load_triangle(scores.at(triangle), self.score.at(stage * SQUARE), barrier);
+        let from = factors.at(unit * u64::from(FACTORS));
+        bulk::load(from, FACTORS, self.factors.at(stage * FACTORS), barrier);
+    }
+}
