@@ -4,8 +4,9 @@
 //! logits   penalties of earlier tokens, then temperature
 //!          min-p, top-k, top-p: the tokens that are left are those of the highest logits
 //! masses   floor(2^40 e^((logit - maximum) / temperature)), integers: no sum depends on an order
-//! token    the tokens that are left in descending order, side by side, each as wide as its mass;
-//!          a random number points at one
+//! token    with top-k, the tokens that are left in descending order, else in their own, side by side,
+//!          each as wide as its mass; a random number points at one
+//!          without filters, it points at a segment of 256 tokens, and a second number at one of them
 //! ```
 //!
 //! Everything that decides about a token is exact: the same seed and position give the same token

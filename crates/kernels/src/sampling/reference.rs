@@ -18,6 +18,43 @@ pub(super) const POWER_OF_TWO: [f32; 7] = {
     coefficients
 };
 
+/// Coefficients of 2^22 2^x, from that of x^4 to that of 1: of those above, x^5 and x^6 are replaced by the
+/// nearest polynomials of lower degree (Chebyshev) without a constant. The relative error is below 2^-18.
+pub(super) const RELATIVE_POWER: [f32; 5] = {
+    let [sixth, fifth, fourth, third, second, first, one] = POWER_OF_TWO;
+    let scale = (1u32 << 22) as f32;
+    [
+        scale * (fourth + sixth * (3.0 / 8.0)),
+        scale * (third + fifth * (5.0 / 16.0)),
+        scale * (second - sixth * (9.0 / 256.0)),
+        scale * (first - fifth * (5.0 / 256.0)),
+        scale * one,
+    ]
+};
+
+/// The least factor of distances of logits within a segment: that of minus infinity is infinite.
+pub(super) const LEAST_SCALE: f32 = 1.0 / (1u128 << 100) as f32;
+
+/// Tokens of a segment.
+pub(super) const SEGMENT: u32 = 256;
+
+/// The weight of a segment: the sum of its masses, nearly. Relative to the highest logit of the segment, a
+/// mass is 2^22 2^exponent, rounded; a device need not know the highest logit of the row to add them up.
+fn weight(segment: &[f32], maximum: f32, scale: f32) -> u64 {
+    let highest = segment.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let factor = scale.max(LEAST_SCALE) * (-1.0 / 32.0);
+    let relative = |logit: &f32| {
+        let distance = (logit - highest) * factor;
+        let exponent = if distance > 0.0 { distance.min(1.0) * -32.0 } else { 0.0 };
+        let whole = exponent.round_ties_even();
+        let power = RELATIVE_POWER.into_iter().reduce(|sum, next| sum.mul_add(exponent - whole, next));
+        let power = power.unwrap_or(0.0) * 2f32.powi(whole as i32);
+        power.round_ties_even() as u64
+    };
+    let sum: u64 = segment.iter().map(relative).sum();
+    multiply_high(sum << 33, mass_of(highest, maximum, scale) << 9)
+}
+
 /// floor(2^40 2^exponent), nearly: by the same operations as on a device.
 fn mass(exponent: f32) -> u64 {
     let exponent = exponent.max(-64.0);
@@ -33,8 +70,8 @@ fn mass_of(logit: f32, maximum: f32, scale: f32) -> u64 {
     if logit == maximum { mass(0.0) } else { mass((logit - maximum) * scale) }
 }
 
-/// 64 random bits: two words of Philox4x32-10 of that key and counter.
-pub fn random_bits(seed: u64, position: u64) -> u64 {
+/// 64 random bits, and other 64: the words of Philox4x32-10 of that key and counter.
+pub fn random_bits(seed: u64, position: u64) -> [u64; 2] {
     let mut key = [seed as u32, (seed >> 32) as u32];
     let mut counter = [position as u32, (position >> 32) as u32, 0, 0];
     for _ in 0..ROUNDS {
@@ -44,7 +81,7 @@ pub fn random_bits(seed: u64, position: u64) -> u64 {
         counter = [high1 ^ counter[1] ^ key[0], low1, high0 ^ counter[3] ^ key[1], low0];
         key = [key[0].wrapping_add(KEY_STEPS[0]), key[1].wrapping_add(KEY_STEPS[1])];
     }
-    u64::from(counter[1]) << 32 | u64::from(counter[0])
+    [0, 2].map(|at| u64::from(counter[at + 1]) << 32 | u64::from(counter[at]))
 }
 
 /// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011).
@@ -110,22 +147,34 @@ fn token(logits: &[f32], parameters: &SamplingParameters) -> u32 {
         0 => order.len(),
         k => end(k.min(order.len()) - 1),
     };
-    if (0.0..1.0).contains(&top_p) {
-        let total: u64 = masses[..kept].iter().sum();
+    let has_top_k = (1..logits.len()).contains(&(top_k as usize));
+    let has_top_p = (0.0..1.0).contains(&top_p);
+    let weights = || logits.chunks(SEGMENT as usize).map(|segment| weight(segment, maximum, scale));
+    if has_top_p {
+        let sum: u64 = masses[..kept].iter().sum();
+        let total = if has_top_k || least > 0 { sum } else { weights().sum() };
         let part = (top_p * (1u64 << 32) as f32) as u64;
         let target = multiply_high(total, part << 32).max(1);
-        kept = end(rank_of(&masses, target)).min(kept);
+        kept = end(rank_of(&masses, target.min(sum))).min(kept);
     }
+    let random = random_bits(parameters.seed, parameters.position);
     let total = masses[..kept].iter().sum();
-    let point = multiply_high(total, random_bits(parameters.seed, parameters.position));
-    let has_top_k = (1..logits.len()).contains(&(top_k as usize));
     if has_top_k {
-        return order[rank_of(&masses, point + 1)] as u32;
+        return order[rank_of(&masses, multiply_high(total, random[0]) + 1)] as u32;
     }
     // Without top-k no order of the logits is needed: tokens are in their own.
     let mut of_tokens = vec![0; logits.len()];
     order[..kept].iter().zip(masses).for_each(|(at, mass)| of_tokens[*at] = mass);
-    rank_of(&of_tokens, point + 1) as u32
+    if has_top_p || least > 0 {
+        return rank_of(&of_tokens, multiply_high(total, random[0]) + 1) as u32;
+    }
+    // The first number points at a segment, the second at a token of it.
+    let weights: Vec<u64> = weights().collect();
+    let segment = rank_of(&weights, multiply_high(weights.iter().sum(), random[0]) + 1);
+    let first = segment * SEGMENT as usize;
+    let of_segment = &of_tokens[first..(first + SEGMENT as usize).min(logits.len())];
+    let total = of_segment.iter().sum();
+    (first + rank_of(of_segment, multiply_high(total, random[1]) + 1)) as u32
 }
 
 /// The first rank up to which the masses add up to `target`.

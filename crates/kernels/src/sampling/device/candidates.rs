@@ -4,6 +4,7 @@ use warpwright::prelude::*;
 
 use super::mass::Masses;
 use super::search::{KeyMemory, Keys, add_where};
+use crate::sampling::problem::NO_TOKEN;
 
 /// Candidates that a thread sorts.
 const PER_THREAD: u32 = 2;
@@ -32,9 +33,9 @@ impl Candidates {
         candidates
     }
 
-    /// Most candidates.
+    /// Most candidates: a power of two, which the threads sort.
     pub(super) fn capacity(&self) -> u32 {
-        self.threads * PER_THREAD
+        1 << (self.threads * PER_THREAD).ilog2()
     }
 
     /// Drops all. A synchronization follows.
@@ -60,19 +61,58 @@ impl Candidates {
     }
 
     /// A key that `wanted` keys of the CTA reach at least: the `wanted`-th highest of its threads'
-    /// highest keys, without the low bits.
-    pub(super) fn bound(&self, highest: Reg<u32>, wanted: Reg<u32>) -> Reg<u32> {
+    /// highest keys, without the low bits. It is between the bounds `least` and `most`.
+    pub(super) fn bound(
+        &self,
+        highest: Reg<u32>,
+        wanted: Reg<u32>,
+        (least, most): (Reg<u32>, Reg<u32>),
+    ) -> Reg<u32> {
         /// Bits that are left 0: 2^12 neighbors of a number are few candidates more.
         const SKIPPED: u32 = 12;
-        let mut bound = constant(0u32);
-        let mut bit = constant(1u32 << 31);
+        // The first bits that differ are known from there on.
+        let mut bit = constant(1u32 << 31) >> (least ^ most).leading_zeros();
+        let mut bound = most & !(bit + (bit - 1));
         while bit >= 1u32 << SKIPPED {
             if sync_threads_count(highest.ge(bound + bit)) >= wanted {
                 bound = bound + bit;
             }
             bit = bit >> 1u32;
         }
-        bound
+        bound.max(least)
+    }
+
+    /// Drops the candidates below `bound`. All threads make the call, after a synchronization; another one
+    /// follows. More candidates than the capacity stay too many.
+    pub(super) fn keep_from(&self, bound: Reg<u32>) {
+        let count = self.count();
+        if count <= self.capacity() {
+            let mut words = vec![];
+            for number in 0..PER_THREAD {
+                let index = thread_idx().x + number * self.threads;
+                let mut word = constant(0u64);
+                if index < count {
+                    word = self.list.at(index).load();
+                }
+                words.push(word);
+            }
+            sync_threads();
+            self.clear();
+            sync_threads();
+            for word in words {
+                if (word >> 32u32).convert::<u32>() >= bound.max(1u32) {
+                    self.push(word);
+                }
+            }
+        }
+    }
+
+    /// Adds a candidate of this CTA.
+    fn push(&self, word: Reg<u64>) {
+        let at = self.count.atomic_add(1u32);
+        if at < self.capacity() {
+            self.list.at(at).store(word);
+        }
     }
 
     /// Sends the keys that are candidates to the first CTA. Their number may exceed the capacity.
@@ -106,10 +146,7 @@ impl Candidates {
                     self.list.map_to_block(0u32).at(at).store(word);
                 }
             } else {
-                let at = self.count.atomic_add(1u32);
-                if at < self.capacity() {
-                    self.list.at(at).store(word);
-                }
+                self.push(word);
             }
         }
     }
@@ -117,7 +154,7 @@ impl Candidates {
     /// Sorts the candidates, highest first: bitonic, over the next power of two.
     fn sort(&self, count: Reg<u32>) {
         let (thread, threads) = (thread_idx().x, self.threads);
-        for at in (count + thread..self.capacity()).step_by(threads) {
+        for at in (count + thread..threads * PER_THREAD).step_by(threads) {
             self.list.at(at).store(0u64);
         }
         sync_threads();
@@ -180,6 +217,39 @@ impl Candidates {
         let total = block::reduce_sum(kept(0) + kept(1));
         self.tell((before, ends), point(total) + 1u64, words, 1);
         !self.found.at(1).load().convert::<u32>()
+    }
+
+    /// The column at `point(total)` of the candidates that top-p and min-p keep, in the order of columns.
+    /// `target` makes of the sum of the candidates' masses what is kept of them, and whether they are
+    /// enough: if not, there is no column. All threads of the first CTA make the call.
+    pub(super) fn choose_by_column(
+        &self,
+        count: Reg<u32>,
+        masses: &Masses,
+        target: impl Fn(Reg<u64>) -> (Reg<u64>, Reg<bool>),
+        point: impl Fn(Reg<u64>) -> Reg<u64>,
+    ) -> Reg<u32> {
+        let mut column = constant(NO_TOKEN);
+        self.sort(count);
+        let words = self.own();
+        let keys = words.map(|word| (word >> 32u32).convert::<u32>());
+        let mass = |key: Reg<u32>| add_where(key.gt(0), constant(0u64), || masses.of(key));
+        let (before, ends) = running_sums(keys.map(mass));
+        let (target, are_enough) = target(block::broadcast(ends[1], self.threads - 1));
+        if are_enough {
+            self.tell((before, ends), target, keys.map(|key| key.convert::<u64>()), 0);
+            let last = self.found.load().convert::<u32>();
+            let by_column = |word: Reg<u64>| (word << 32u32) | (word >> 32u32);
+            let kept = [0, 1].map(|at| keys[at].ge(last).select(by_column(words[at]), 0u64));
+            self.list.at(thread_idx().x * PER_THREAD).store_vector(kept);
+            self.sort(count);
+            let words = self.own();
+            let (before, ends) = running_sums(words.map(|word| mass(word.convert::<u32>())));
+            let total = block::broadcast(ends[1], self.threads - 1);
+            self.tell((before, ends), point(total) + 1u64, words.map(|word| word >> 32u32), 1);
+            column = !self.found.at(1).load().convert::<u32>();
+        }
+        column
     }
 
     /// The highest key such that the amounts of the candidates from it on add up to `target`. All threads

@@ -3,20 +3,23 @@
 //! ```text
 //! load       the row, once, as keys in shared memory
 //! bound      a lower bound of the k-th key, from the highest key of each thread
-//! candidates the keys from the bound on, sorted by one CTA: top-k of few tokens ends here
-//! search     else: each filter, and the token, by eight bits of a key at a time over the whole cluster
+//! candidates the keys from the bound on, sorted by one CTA: filters that keep few tokens end here
+//! search     else: each filter by eight bits of a key at a time over the whole cluster
+//! segments   without top-k, the token: the sums of segments, and one of them
 //! ```
 
 use warpwright::prelude::*;
 
 use super::candidates::Candidates;
 use super::histogram::Histogram;
-use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, key_of, logit_of, random_bits};
+use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, RelativeMasses, key_of, logit_of, random_bits};
 use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
-use super::segments::Segments;
+use super::segments::{Segments, weight};
+use super::stream::Wanted;
 use super::team::Team;
 use crate::rows::{Chunk, RowElement};
 use crate::sampling::problem::NO_TOKEN;
+use crate::sampling::reference::SEGMENT;
 use crate::vector;
 
 /// The kernel and its configuration.
@@ -60,6 +63,9 @@ pub(crate) struct SampleInputs {
     capacity: Reg<u32>,
 }
 
+/// Candidates that are collected of a row without top-k: it may be that top-p and min-p keep no others.
+const NUCLEUS: u32 = 256;
+
 /// Vectors that a thread loads at once: 64 KiB of a CTA of 512 threads are in flight.
 const AT_ONCE: u32 = 8;
 
@@ -101,6 +107,18 @@ impl Row {
         self.top_p.ge(0f32) & self.top_p.lt(1f32)
     }
 
+    /// The least mass that min-p keeps.
+    #[track_caller]
+    fn least(&self) -> Reg<u64> {
+        (self.min_p.min(1f32) * (1u64 << 40) as f32).convert::<u64>()
+    }
+
+    /// log2(e) over the temperature.
+    #[track_caller]
+    fn scale(&self) -> Reg<f32> {
+        (std::f32::consts::LOG2_E / self.temperature).min(f32::MAX)
+    }
+
     /// The mass that the tokens that top-p keeps have at least, of `total`.
     #[track_caller]
     fn target(&self, total: Reg<u64>) -> Reg<u64> {
@@ -111,19 +129,43 @@ impl Row {
     /// The random number below `total`.
     #[track_caller]
     fn point(&self, total: Reg<u64>) -> Reg<u64> {
-        total.mul_hi(random_bits(self.seed, self.position))
+        total.mul_hi(random_bits(self.seed, self.position)[0])
+    }
+
+    /// A second random number below `total`.
+    #[track_caller]
+    fn second_point(&self, total: Reg<u64>) -> Reg<u64> {
+        total.mul_hi(random_bits(self.seed, self.position)[1])
     }
 }
 
 impl Sample {
-    /// Vectors of each thread.
+    /// Vectors of each thread: as many as make whole segments.
     fn steps(&self) -> u32 {
-        (self.vocabulary / self.lanes).div_ceil(self.ctas * self.threads)
+        let step = self.threads * self.lanes;
+        let of_segments = SEGMENT >> step.trailing_zeros().min(SEGMENT.trailing_zeros());
+        self.vocabulary.div_ceil(self.ctas * step).next_multiple_of(of_segments)
+    }
+
+    /// Segments of a CTA.
+    fn segments(&self) -> u32 {
+        let keys = if self.residency == Residency::Streamed { self.vocabulary } else { self.keys() };
+        keys.div_ceil(SEGMENT)
     }
 
     /// Keys of a CTA.
     pub(crate) fn keys(&self) -> u32 {
         self.steps() * self.threads * self.lanes
+    }
+
+    /// Keys of a CTA in the workspace.
+    fn stored_keys(&self) -> u32 {
+        if self.residency == Residency::Workspace { self.keys() } else { 0 }
+    }
+
+    /// Words of a CTA in the workspace.
+    pub(crate) fn workspace_words(&self) -> u32 {
+        self.stored_keys() + 2 * self.segments()
     }
 
     /// `logits` are (rows, vocabulary), `tokens` and `log_probabilities` (rows).
@@ -142,17 +184,21 @@ impl Sample {
             launch::cluster(self.ctas, 1, 1);
         }
         let outputs = (*tokens, *log_probabilities);
+        // The CTAs' keys, then the sums of their segments.
+        let cta = block_idx().x as u64;
+        let keys = workspace.at(cta * u64::from(self.stored_keys()));
+        let words = workspace.at(grid_dim().x as u64 * u64::from(self.stored_keys())).cast::<u64>();
+        let words = words.at(cta * u64::from(self.segments()));
+        let segments = Segments { count: self.segments(), words };
         match self.residency {
             Residency::Shared => {
-                self.sample_stored(*logits, inputs, outputs, dynamic_shared::<u32>(self.keys()));
+                let keys = dynamic_shared::<u32>(self.keys());
+                self.sample_stored(*logits, inputs, outputs, (keys, segments));
             }
-            Residency::Workspace => {
-                let keys = workspace.at(block_idx().x as u64 * u64::from(self.keys()));
-                self.sample_stored(*logits, inputs, outputs, keys);
-            }
+            Residency::Workspace => self.sample_stored(*logits, inputs, outputs, (keys, segments)),
             Residency::Streamed => {
                 launch::blocks_per_sm(1);
-                self.sample_streamed(*logits, inputs, outputs);
+                self.sample_streamed(*logits, inputs, outputs, &segments);
             }
         }
     }
@@ -166,7 +212,7 @@ impl Sample {
         logits: Global<T>,
         inputs: SampleInputs,
         outputs: (Global<u32>, Global<f32>),
-        keys: Pointer<u32, S>,
+        (keys, segments): (Pointer<u32, S>, Segments),
     ) {
         let team = Team::new(self.ctas);
         let memory = StoredKeys { count: self.keys(), keys };
@@ -189,17 +235,18 @@ impl Sample {
         }
 
         // The highest key in the upper half, the complement of the lowest bound in the lower.
-        let top_k = self.top_k(&row);
-        let wanted = top_k.div_ceil(self.ctas);
-        let has_bound = wanted.gt(0) & wanted.le(self.threads);
+        let wanted = self.wanted(&row);
+        let of_cta = wanted.div_ceil(self.ctas);
+        let has_bound = of_cta.gt(0) & of_cta.le(self.threads);
         let mut bound = constant(0u32);
         if has_bound {
-            bound = candidates.bound(highest, wanted);
+            bound = candidates.bound(highest, of_cta, (constant(0u32), constant(u32::MAX)));
         }
         let highest = block::reduce_max(highest);
         let mut collects = has_bound;
         if self.vocabulary <= candidates.capacity() {
-            collects = top_k.gt(0);
+            collects = wanted.gt(0);
+            bound = constant(0u32);
         }
         let both = (highest.convert::<u64>() << 32u32) | (!bound).convert::<u64>();
         let [both] = keys.team.exchange([both], |a, b| {
@@ -210,15 +257,16 @@ impl Sample {
         let (top, bound) = ((both >> 32u32).convert::<u32>(), !both.convert::<u32>());
         let column = self.draw(
             &mut keys,
-            (&candidates, &row),
+            (&candidates, &segments, &row),
             top,
             |keys| {
                 let mut count = constant(u32::MAX);
                 if collects {
                     count = candidates.collect(keys, |key| key.ge(bound.max(1u32)));
                 }
-                count
+                (count, bound)
             },
+            |keys| segments.sum_relative(keys, &RelativeMasses::new(row.scale())),
             |keys| !keys.team.max(self.last_equal(keys, top)),
         );
         self.store(outputs, logits, (row_index, column), log_sum);
@@ -231,28 +279,38 @@ impl Sample {
         logits: Global<T>,
         inputs: SampleInputs,
         outputs: (Global<u32>, Global<f32>),
+        segments: &Segments,
     ) {
         let row_index = block_idx().x;
-        let row = Row::load(inputs.parameters.at(row_index * 12u32));
         let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
         let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
+        let tiles = self.open(memory);
+        let row = Row::load(inputs.parameters.at(row_index * 12u32));
         let team = Team::new(1);
         let histogram = Histogram::new(self.threads);
         let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
         let candidates = Candidates::new(self.threads);
         sync_threads();
         // The highest key alone is a top-k of 1.
-        let wanted = row.temperature.gt(0f32).select(self.top_k(&row), 1u32);
+        let is_random = row.temperature.gt(0f32);
+        let wanted = is_random.select(self.wanted(&row), 1u32);
         let has_bound = wanted.gt(0) & wanted.le(self.threads);
-        let highest = self.stream(&keys, &candidates, has_bound.select(wanted, 0u32));
-        let top = block::reduce_max(highest);
+        let wanted = Wanted {
+            candidates: &candidates,
+            count: has_bound.select(wanted, 0u32),
+            segments,
+            masses: RelativeMasses::new(row.scale()),
+            has_sums: is_random & self.top_k(&row).eq(0) & row.least().eq(0u64),
+        };
+        let (highest, top, bound) = self.stream(&keys, tiles, &wanted);
 
         let log_sum = self.log_sum(&mut keys, highest);
         let column = self.draw(
             &mut keys,
-            (&candidates, &row),
+            (&candidates, segments, &row),
             top,
-            |_| has_bound.select(candidates.count(), u32::MAX),
+            |_| (has_bound.select(candidates.count(), u32::MAX), bound),
+            |_| {},
             |keys| {
                 let mut column = candidates.highest_column();
                 if candidates.count() > candidates.capacity() {
@@ -269,38 +327,100 @@ impl Sample {
         row.top_k.lt(self.vocabulary).select(row.top_k, 0u32)
     }
 
-    /// The column, by the highest key of the row. `count` collects candidates and counts them, and
-    /// `greedy` is the lowest column of that key.
+    /// Candidates that filters need, or may need; 0 without filters.
+    fn wanted(&self, row: &Row) -> Reg<u32> {
+        let nucleus = NUCLEUS.min(self.threads * self.ctas / 2);
+        let has_filter = row.has_top_p() | row.least().gt(0u64);
+        let top_k = self.top_k(row);
+        top_k.gt(0).select(top_k, has_filter.select(nucleus, 0u32))
+    }
+
+    /// The column, by the highest key of the row. `count` collects candidates, counts them, and bounds them,
+    /// `sum` adds up relative masses, and `greedy` is the lowest column of the highest key.
     fn draw<M: KeyMemory>(
         &self,
         keys: &mut Keys<M>,
-        (candidates, row): (&Candidates, &Row),
+        (candidates, segments, row): (&Candidates, &Segments, &Row),
         top: Reg<u32>,
-        count: impl Fn(&Keys<M>) -> Reg<u32>,
+        count: impl Fn(&Keys<M>) -> (Reg<u32>, Reg<u32>),
+        sum: impl Fn(&Keys<M>),
         greedy: impl Fn(&mut Keys<M>) -> Reg<u32>,
     ) -> Reg<u32> {
         let mut column = constant(NO_TOKEN);
         if top > NEGATIVE_INFINITY && top <= INFINITY {
-            let scale = (std::f32::consts::LOG2_E / row.temperature).min(f32::MAX);
-            let least = (row.min_p.min(1f32) * (1u64 << 40) as f32).convert::<u64>();
-            let masses = Masses { top, maximum: logit_of(top), scale, least };
+            let masses = Masses { top, maximum: logit_of(top), scale: row.scale(), least: row.least() };
+            let has_filter = self.wanted(row).gt(0);
+            // The sum of all masses, of the weights of segments; 0 where min-p and top-k leave a part.
+            let mut total = constant(0u64);
             if row.temperature > 0f32 {
-                let count = count(keys);
-                if count <= candidates.capacity() {
-                    if keys.team.rank == 0 {
-                        column = candidates.choose(
-                            (count, self.top_k(row)),
-                            &masses,
-                            |total| row.target(total),
-                            |total| row.point(total),
-                        );
+                if self.top_k(row) == 0 && row.least() == 0u64 {
+                    sum(keys);
+                    if has_filter {
+                        total = segments.total(keys, |word| weight(word, &masses));
+                    }
+                }
+                if has_filter {
+                    let (count, bound) = count(keys);
+                    if count <= candidates.capacity() {
+                        column = self.choose(keys, (candidates, row), (count, bound), &masses, total);
+                    }
+                    if column == NO_TOKEN {
+                        column = self.search(keys, (candidates, segments, row), &masses, total);
                     }
                 } else {
-                    column = self.search(keys, (candidates, row), self.top_k(row), &masses);
+                    column = segments.draw(
+                        keys,
+                        |word| weight(word, &masses),
+                        |total| row.point(total),
+                        |_, sum| row.second_point(sum),
+                        |key| add_where(key.gt(0), constant(0u64), || masses.of(key)),
+                    );
                 }
             } else {
                 column = greedy(keys);
             }
+        }
+        column
+    }
+
+    /// The column in the first CTA, and in all where it is none because the candidates do not have all that
+    /// filters keep. `total` is the sum of all masses, or 0.
+    fn choose<M: KeyMemory>(
+        &self,
+        keys: &mut Keys<M>,
+        (candidates, row): (&Candidates, &Row),
+        (count, bound): (Reg<u32>, Reg<u32>),
+        masses: &Masses,
+        total: Reg<u64>,
+    ) -> Reg<u32> {
+        let top_k = self.top_k(row);
+        let mut column = constant(0u32);
+        if top_k > 0 {
+            if keys.team.rank == 0 {
+                column = candidates.choose(
+                    (count, top_k),
+                    masses,
+                    |total| row.target(total),
+                    |total| row.point(total),
+                );
+            }
+        } else {
+            if keys.team.rank == 0 {
+                column = candidates.choose_by_column(
+                    count,
+                    masses,
+                    |sum| {
+                        let target = row.target(total.eq(0u64).select(sum, total));
+                        // min-p keeps no key below the bound.
+                        let are_all = masses.of(bound).eq(0u64);
+                        let is_reached = total.gt(0u64) & sum.ge(target);
+                        (target, is_reached | (total.eq(0u64) & are_all))
+                    },
+                    |total| row.point(total),
+                );
+            }
+            let [of_first] = keys.team.exchange([column.convert::<u64>()], |a, b| a.max(b));
+            column = of_first.convert::<u32>();
         }
         column
     }
@@ -400,10 +520,11 @@ impl Sample {
     fn search<M: KeyMemory>(
         &self,
         keys: &mut Keys<M>,
-        (candidates, row): (&Candidates, &Row),
-        top_k: Reg<u32>,
+        (candidates, segments, row): (&Candidates, &Segments, &Row),
         masses: &Masses,
+        total: Reg<u64>,
     ) -> Reg<u32> {
+        let top_k = self.top_k(row);
         let mut least = constant(1u32);
         if top_k > 0 {
             let (found, _) = keys.search(top_k.convert::<u64>(), |_, key, _| key, |_| constant(1u64));
@@ -411,12 +532,14 @@ impl Sample {
         }
         if row.has_top_p() {
             let amount = |key: Reg<u32>| key.ge(least).select(masses.of(key), 0u64);
-            least = keys.threshold(candidates, masses, |total| row.target(total), amount).max(least);
+            let target = |sum: Reg<u64>| row.target(total.eq(0u64).select(sum, total)).min(sum);
+            least = keys.threshold(candidates, masses, target, amount).max(least);
         }
         let mut column = constant(NO_TOKEN);
         if top_k == 0 {
             let amount = |key: Reg<u32>| add_where(key.ge(least), constant(0u64), || masses.of(key));
-            column = Segments::new(keys).draw(keys, |total| row.point(total), amount);
+            segments.sum(keys, amount);
+            column = segments.draw(keys, |sum| sum, |total| row.point(total), |rest, _| rest, amount);
         } else {
             column = self.draw_in_order_of_keys(keys, row, least, masses);
         }

@@ -3,7 +3,7 @@
 
 use warpwright::prelude::*;
 
-use crate::sampling::reference::{KEY_STEPS, MULTIPLIERS, POWER_OF_TWO, ROUNDS};
+use crate::sampling::reference::{KEY_STEPS, LEAST_SCALE, MULTIPLIERS, POWER_OF_TWO, RELATIVE_POWER, ROUNDS};
 
 /// The key of minus infinity. Those of numbers are above, and 0 is no logit's.
 pub(super) const NEGATIVE_INFINITY: u32 = 0x007f_ffff;
@@ -68,9 +68,46 @@ impl Masses {
     }
 }
 
-/// 64 random bits: two words of Philox4x32-10.
+/// What gives masses to the logits of a segment, relative to the highest of them: 2^22.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct RelativeMasses {
+    /// Makes a 32nd of a binary logarithm of a distance from the highest logit.
+    factor: Reg<f32>,
+}
+
+impl RelativeMasses {
+    /// `scale` is log2(e) over the temperature.
+    #[track_caller]
+    pub(super) fn new(scale: Reg<f32>) -> Self {
+        Self { factor: scale.max(LEAST_SCALE) * (-1.0 / 32.0) }
+    }
+
+    /// The sum of the masses of logits.
+    #[track_caller]
+    pub(super) fn sum(&self, logits: &[Reg<f32>], maximum: Reg<f32>) -> Reg<u32> {
+        /// Its neighbors are integers, which are in the low bits of a sum.
+        const INTEGERS: f32 = (1u32 << 23) as f32;
+        let clamped = Mode { saturate: true, ..Mode::default() };
+        let bits = logits.iter().map(|logit| {
+            // A difference of infinities is NaN, of which the clamp to [0, 1] makes 0.
+            let distance = (*logit - maximum).mul_with(self.factor, clamped);
+            let whole = distance.mul_add(-32f32, ROUNDING);
+            let part = distance.mul_add(-32f32, ROUNDING - whole);
+            let mut power = constant(RELATIVE_POWER[0]);
+            for coefficient in &RELATIVE_POWER[1..] {
+                power = power.mul_add(part, *coefficient);
+            }
+            let power = power.to_bits() + (whole.to_bits() << 23u32);
+            (Reg::<f32>::from_bits(power) + INTEGERS).to_bits()
+        });
+        let sum = bits.reduce(|sum, bits| sum + bits).expect("a vector has elements");
+        sum - INTEGERS.to_bits().wrapping_mul(logits.len() as u32)
+    }
+}
+
+/// 64 random bits: two words of Philox4x32-10, and then the other two.
 #[track_caller]
-pub(super) fn random_bits(seed: [Reg<u32>; 2], position: [Reg<u32>; 2]) -> Reg<u64> {
+pub(super) fn random_bits(seed: [Reg<u32>; 2], position: [Reg<u32>; 2]) -> [Reg<u64>; 2] {
     let mut key = seed;
     let mut counter = [position[0], position[1], constant(0), constant(0)];
     for _ in 0..ROUNDS {
@@ -80,5 +117,5 @@ pub(super) fn random_bits(seed: [Reg<u32>; 2], position: [Reg<u32>; 2]) -> Reg<u
         counter = [high1 ^ counter[1] ^ key[0], low1, high0 ^ counter[3] ^ key[1], low0];
         key = [key[0] + KEY_STEPS[0], key[1] + KEY_STEPS[1]];
     }
-    (counter[1].convert::<u64>() << 32u32) | counter[0].convert::<u64>()
+    [0, 2].map(|at| (counter[at + 1].convert::<u64>() << 32u32) | counter[at].convert::<u64>())
 }

@@ -1,13 +1,14 @@
-//! One pass over a row that nothing keeps: its highest logit, and the candidates of top-k.
+//! One pass over a row that nothing keeps: its highest logit, the candidates of filters, and sums.
 //!
 //! ```text
 //! tiles 1 to 4          the k-th highest of the threads' highest keys bounds the k-th highest key of the row
-//! after 8, 16, 32 ..    the bound rises
+//! after 8, 16, 32 ..    the bound rises, and the candidates below it are dropped
 //! each tile             keys from the bound on are candidates; the next ones are being copied
+//! each segment          of 256 tokens: the sum of the masses relative to its own highest key
 //! ```
 //!
 //! A thread copies its own part of a tile to shared memory that no other thread reads: it waits for
-//! nothing but its own copies.
+//! nothing but its own copies. The part of a warp is consecutive, and has whole segments.
 //!
 //! (H200: shared memory holds 24 to 30 rows of 1 MiB at a time, each for 14 to 19 us, which is longer
 //! than its load. Without keeping rows, 128 of them took 49 us instead of 98. With 64 KiB in flight on an
@@ -18,9 +19,11 @@ use warpwright::prelude::*;
 
 use super::candidates::Candidates;
 use super::kernel::Sample;
-use super::mass::{NEGATIVE_INFINITY, key_of, logit_of};
+use super::mass::{NEGATIVE_INFINITY, RelativeMasses, key_of, logit_of};
 use super::search::{Keys, KeysOfLogits};
+use super::segments::{Segments, relative_word};
 use crate::rows::{Chunk, RowElement};
+use crate::sampling::reference::SEGMENT;
 
 /// Bytes of a tile that a thread loads.
 const THREAD_BYTES: u32 = 32;
@@ -30,7 +33,7 @@ const MAX_VECTORS: u32 = 8;
 pub(in super::super) const FIRST_TILES: u32 = 4;
 
 /// The tiles that are being copied, a stage of shared memory for each.
-struct Tiles<T: RowElement> {
+pub(super) struct Tiles<T: RowElement> {
     row: KeysOfLogits<T>,
     /// This thread's vectors.
     own: Shared<T>,
@@ -85,36 +88,56 @@ impl Sample {
     pub(in super::super) fn stage_bytes<T: RowElement>(&self) -> u32 {
         self.threads * self.lanes * self.tile_vectors::<T>() * T::BYTES
     }
+
+    /// Elements of a tile.
+    fn tile<T: RowElement>(&self) -> u32 {
+        self.stage_bytes::<T>() / T::BYTES
+    }
+}
+
+/// What a pass over a row finds beside its highest key.
+pub(super) struct Wanted<'l> {
+    /// Where the highest keys of the row are sent, some more than `count`; 0: none.
+    pub(super) candidates: &'l Candidates,
+    pub(super) count: Reg<u32>,
+    /// Where sums of masses are stored, if they are wanted.
+    pub(super) segments: &'l Segments,
+    pub(super) masses: RelativeMasses,
+    pub(super) has_sums: Reg<bool>,
 }
 
 #[device]
 impl Sample {
-    /// This thread's highest key. With `wanted` above 0, all keys that are among the `wanted` highest of
-    /// the row, and some more, are sent to the candidates.
+    /// Starts the copies of a row's first tiles.
+    pub(super) fn open<T: RowElement>(&self, row: KeysOfLogits<T>) -> Tiles<T> {
+        let (lanes, vectors) = (self.lanes, self.tile_vectors::<T>());
+        let memory = dynamic_shared_aligned::<T>(self.stages * self.tile::<T>(), 16);
+        let first = self.first::<T>();
+        let tiles = Tiles { row, own: memory.at(first), lanes, vectors, stride: 32 * lanes };
+        for stage in (0..self.stages).map(|stage| stage * self.tile::<T>()) {
+            tiles.copy(constant(stage), first + stage);
+        }
+        tiles
+    }
+
+    /// The highest key of this thread, and that of the row; and a bound: the row's keys from it on are
+    /// candidates.
     pub(super) fn stream<T: RowElement>(
         &self,
         keys: &Keys<KeysOfLogits<T>>,
-        candidates: &Candidates,
-        wanted: Reg<u32>,
-    ) -> Reg<u32> {
-        let (lanes, stride) = (self.lanes, self.threads * self.lanes);
-        let vectors = self.tile_vectors::<T>();
-        let tile = stride * vectors;
-        let memory = dynamic_shared_aligned::<T>(self.stages * tile, 16);
-        let own = memory.at(thread_idx().x * lanes);
-        let tiles = Tiles { row: keys.memory, own, lanes, vectors, stride };
+        tiles: Tiles<T>,
+        wanted: &Wanted<'_>,
+    ) -> (Reg<u32>, Reg<u32>, Reg<u32>) {
+        let (tile, stride) = (self.tile::<T>(), tiles.stride);
+        let mut first = self.first::<T>();
         // The highest logit of a vector; past the end of the row, minus infinity.
         let highest_of = |column: Reg<u32>, logits: &[Reg<f32>]| {
             let highest = logits.iter().copied().reduce(|a, b| a.max_nan(b)).expect("a vector has elements");
             column.lt(self.vocabulary).select(highest, f32::NEG_INFINITY)
         };
-        let mut first = thread_idx().x * lanes;
-        for stage in 0..self.stages {
-            tiles.copy(constant(stage * tile), first + stage * tile);
-        }
         // A logit of NaN is none's bound.
         let mut bound = constant(f32::NAN);
-        if wanted > 0 {
+        if wanted.count > 0 {
             let mut highest = constant(f32::NEG_INFINITY);
             wait_async_copies(self.stages - FIRST_TILES);
             for at in 0..FIRST_TILES {
@@ -123,13 +146,13 @@ impl Sample {
                     highest = highest.max_nan(highest_of(column, &chunk.values()));
                 }
             }
-            bound = self.bound(candidates, highest, wanted);
+            bound = self.bound(wanted, highest, constant(NEGATIVE_INFINITY));
         }
         let mut highest = constant(f32::NEG_INFINITY);
         let mut stage = constant(0u32);
         for number in constant(0u32)..self.vocabulary.div_ceil(FIRST_TILES * tile) {
-            if wanted > 0 && number > 1 && (number & (number - 1)) == 0 {
-                bound = self.bound(candidates, highest, wanted);
+            if wanted.count > 0 && number > 1 && (number & (number - 1)) == 0 {
+                bound = self.bound(wanted, highest, key_of(bound));
             }
             for _ in 0..FIRST_TILES {
                 wait_async_copies(self.stages - 1);
@@ -137,26 +160,72 @@ impl Sample {
                 tiles.copy(stage, first + self.stages * tile);
                 let next = stage + tile;
                 stage = next.eq(self.stages * tile).select(0u32, next);
-                for (vector, chunk) in (0..).zip(&here) {
-                    let (column, logits) = (first + vector * stride, chunk.values());
-                    let most = highest_of(column, &logits);
-                    highest = highest.max_nan(most);
-                    if most >= bound && column < self.vocabulary {
-                        for (lane, logit) in (0..).zip(&logits) {
-                            candidates.send(keys, logit.ge(bound), key_of(*logit), column + lane);
+                let logits: Vec<_> = here.iter().map(Chunk::values).collect();
+                let column = |vector: u32| first + vector * stride;
+                let most: Vec<_> =
+                    (0..).zip(&logits).map(|(vector, logits)| highest_of(column(vector), logits)).collect();
+                for (vector, (logits, most)) in (0..).zip(logits.iter().zip(&most)) {
+                    highest = highest.max_nan(*most);
+                    if *most >= bound && column(vector) < self.vocabulary {
+                        for (lane, logit) in (0..).zip(logits) {
+                            let column = column(vector) + lane;
+                            wanted.candidates.send(keys, logit.ge(bound), key_of(*logit), column);
                         }
+                    }
+                }
+                if wanted.has_sums {
+                    let vectors = (SEGMENT / stride) as usize;
+                    let segments = logits.chunks(vectors).zip(most.chunks(vectors));
+                    for (segment, (logits, most)) in (0u32..).zip(segments) {
+                        self.sum(wanted, first + segment * SEGMENT, logits, most);
                     }
                 }
                 first = first + tile;
             }
         }
         wait_async_copies(0);
+        let highest = key_of(highest);
+        let top = block::reduce_max(highest);
+        // The highest key alone needs no sort.
+        if wanted.count > 1 {
+            bound = self.bound(wanted, logit_of(highest), key_of(bound));
+        }
         sync_threads();
-        key_of(highest)
+        (highest, top, key_of(bound))
     }
 
-    /// A logit that `wanted` of the threads' highest ones reach.
-    fn bound(&self, candidates: &Candidates, highest: Reg<f32>, wanted: Reg<u32>) -> Reg<f32> {
-        logit_of(candidates.bound(key_of(highest), wanted).max(NEGATIVE_INFINITY))
+    /// This thread's first element of a tile.
+    fn first<T: RowElement>(&self) -> Reg<u32> {
+        thread_idx().x / 32 * (self.tile::<T>() / self.threads * 32) + lane_id() * self.lanes
+    }
+
+    /// A logit that the wanted number of the threads' highest ones reach, at least that of `least`. Candidates
+    /// below are dropped.
+    fn bound(&self, wanted: &Wanted<'_>, highest: Reg<f32>, least: Reg<u32>) -> Reg<f32> {
+        let highest = key_of(highest);
+        let most = block::reduce_max(highest);
+        let bound = wanted.candidates.bound(highest, wanted.count, (least, most));
+        wanted.candidates.keep_from(bound);
+        logit_of(bound)
+    }
+
+    /// Stores the sum of a segment: this lane's vectors, the first of which is at `column`, and their highest
+    /// logits. A warp makes the call.
+    fn sum(&self, wanted: &Wanted<'_>, column: Reg<u32>, logits: &[Vec<Reg<f32>>], most: &[Reg<f32>]) {
+        let segment = warp::broadcast(column / SEGMENT, 0);
+        if segment < wanted.segments.count {
+            let highest = most.iter().copied().reduce(|a, b| a.max_nan(b)).expect("a segment has vectors");
+            let highest = warp::reduce_max(key_of(highest));
+            let maximum = logit_of(highest);
+            let mut sum = constant(0u32);
+            for (vector, logits) in (0u32..).zip(logits) {
+                let is_inside = (column + vector * (32 * self.lanes)).lt(self.vocabulary);
+                sum = sum + is_inside.select(wanted.masses.sum(logits, maximum), 0u32);
+            }
+            let sum = warp::reduce_sum(sum);
+            if lane_id() == 0 {
+                wanted.segments.words.at(segment).store(relative_word(highest, sum));
+            }
+        }
     }
 }

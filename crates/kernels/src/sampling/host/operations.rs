@@ -12,7 +12,7 @@ use crate::vector;
 /// The workspace of a stream.
 #[derive(Default)]
 struct SamplingScratch {
-    keys: Scratch<u32>,
+    words: Scratch<u32>,
     log_probabilities: Scratch<f32>,
 }
 
@@ -115,9 +115,8 @@ impl Operations {
             None => (parameters, parameters, 0),
         };
         self.with_scratch(stream, |scratch: &mut SamplingScratch| {
-            let is_stored = sample.residency == Residency::Workspace;
-            let elements = if is_stored { grid as usize * sample.keys() as usize } else { 0 };
-            let workspace = scratch.keys.at_least(self.device(), elements.max(1))?;
+            let elements = grid as usize * sample.workspace_words() as usize;
+            let workspace = scratch.words.at_least(self.device(), elements)?;
             let log_probabilities = match log_probabilities {
                 Some(buffer) => buffer,
                 None => scratch.log_probabilities.at_least(self.device(), 1)?,
