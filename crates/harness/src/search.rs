@@ -53,7 +53,8 @@ impl<W: Workload> GridSearch<W> {
         (!space.is_empty()).then_some(Self { base, space, setup, tried: Vec::new() })
     }
 
-    /// The workload with the values at `indices`; `None` if the options contradict each other.
+    /// The workload with the values at `indices`; `None` if the options contradict each other, or the
+    /// device refuses the launch.
     fn candidate(&self, indices: &[usize]) -> Option<Candidate> {
         let mut workload = self.base.clone();
         let mut name = Vec::new();
@@ -61,7 +62,8 @@ impl<W: Workload> GridSearch<W> {
             Options::set(&mut workload, option, &values[*index]).ok()?;
             name.push(format!("--{option} {}", values[*index]));
         }
-        let prepared = Workload::prepare(&workload, &self.setup).ok()?;
+        let mut prepared = Workload::prepare(&workload, &self.setup).ok()?;
+        prepared.launch(&self.setup.device().stream().ok()?).ok()?;
         Some(Candidate { name: name.join(" "), prepared })
     }
 
@@ -124,13 +126,13 @@ impl<W: Workload> Search for GridSearch<W> {
 
 #[cfg(test)]
 mod tests {
-    use warpwright::runtime::{Device, LaunchCounts};
+    use warpwright::runtime::{Device, LaunchCounts, Stream};
 
     use super::*;
     use crate::work::Work;
     use crate::{Result, Verified};
 
-    /// Refuses a tile of 4 with 2 stages.
+    /// Refuses a tile of 4 with 2 stages, and to launch a tile of 2 with 1 stage.
     #[derive(Clone, Debug, warpwright_harness_macros::Options)]
     struct Tiled {
         /// Tile.
@@ -153,12 +155,17 @@ mod tests {
                 return Err("the stages exceed shared memory".into());
             }
             let buffers = setup.buffers(self.work(), |_| Ok(()))?;
-            Ok(buffers.launch(|_, ()| Ok(LaunchCounts::default())).verify(|()| Ok(Verified::default())))
+            let is_refused = (self.tile, self.stages) == (Some(2), 1);
+            let launch = move |_: &Stream, (): &mut ()| match is_refused {
+                true => Err("the registers exceed those of an SM".into()),
+                false => Ok(LaunchCounts::default()),
+            };
+            Ok(buffers.launch(launch).verify(|()| Ok(Verified::default())))
         }
     }
 
     #[test]
-    fn the_grid_is_searched_without_what_cannot_be_prepared() {
+    fn the_grid_is_searched_without_what_cannot_be_prepared_or_launched() {
         let setup = Setup::new(&Device::named("emu:h200").unwrap());
         let mut search = GridSearch::new(&Tiled::default(), &setup).expect("two options list values");
         let names = |candidates: Vec<Candidate>| -> Vec<_> {
@@ -168,7 +175,7 @@ mod tests {
             names(search.first(3)),
             ["--tile 1 --stages 1", "--tile 4 --stages 1", "--tile 2 --stages 2"]
         );
-        assert_eq!(names(search.around(0)), ["--tile 2 --stages 1", "--tile 1 --stages 2"]);
+        assert_eq!(names(search.around(0)), ["--tile 1 --stages 2"]);
         assert!(names(search.around(1)).is_empty());
         assert_eq!(search.keep(0, 1.0).unwrap(), None);
     }

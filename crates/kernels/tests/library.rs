@@ -3,6 +3,7 @@
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
+use warpwright_harness::Setup;
 
 use crate::SUITE;
 use crate::walk::{on_emulators, run, walk_lines};
@@ -160,4 +161,21 @@ fn the_gpu_agrees() {
 #[test]
 fn every_instruction_is_of_a_line_of_a_kernel() {
     walk_lines(&SUITE);
+}
+
+/// A search has candidates, also where some values exceed shared memory, and each launches.
+#[test]
+fn searches_have_candidates() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let device = Device::named("emu:h200")?;
+    let setup = Setup::new(&device);
+    for name in ["attention", "attention-gradients", "decode-attention", "delta-rule", "weight-only-gemv"] {
+        let mut search = SUITE.named(name).workload().search(&setup).expect("options list values")?;
+        let candidates = search.first(2);
+        assert!(!candidates.is_empty(), "{name}");
+        for mut candidate in candidates {
+            candidate.prepared.launch(&device.stream()?)?;
+            candidate.prepared.verify().map_err(|error| format!("{name} {}: {error}", candidate.name))?;
+        }
+    }
+    Ok(())
 }

@@ -32,7 +32,7 @@ pub(crate) struct GemvWorkload {
     /// How weights are stored.
     format: WeightFormat,
     /// Weights that share a scale.
-    #[option(default = 128, min = 1, max = 1 << 20, search = [32, 64, 128])]
+    #[option(default = 128, min = 1, max = 1 << 20)]
     group: u32,
     /// Subtract zero points.
     zero_points: bool,

@@ -18,8 +18,10 @@ pub(crate) struct GradientWorkload {
     #[option(flatten)]
     of: AttentionOptions,
     /// Queries of a block: 64 or 128.
+    #[option(search = [64, 128])]
     block: Option<u32>,
-    /// Heads of K whose blocks of keys take turns in the order of CTAs [default: by the size of L2].
+    /// Heads of K whose blocks of keys take turns in the order of CTAs. By default as many as L2 holds.
+    #[option(search = [1, 4, 16, 64])]
     section: Option<u32>,
     /// Whether every launch computes the same bits: additions to dQ take turns.
     deterministic: bool,

@@ -75,15 +75,18 @@ pub(crate) struct AttentionWorkload {
     /// Which elements of Q, K and V share a scale (e4m3).
     scales: ScaleGranularity,
     /// Consumer warpgroups of a CTA.
+    #[option(search = [2, 3])]
     consumers: Option<u32>,
     /// Keys of a block.
+    #[option(search = [64, 80, 96, 128, 144])]
     block: Option<u32>,
     /// Tiles of Q in shared memory.
     q_stages: Option<u32>,
     /// Blocks of K, and of V, in shared memory.
+    #[option(search = [2, 3])]
     stages: Option<u32>,
     /// CTAs of a cluster, which share K and V: 1 or 2.
-    #[option(min = 1, max = 2)]
+    #[option(min = 1, max = 2, search = [1, 2])]
     cluster: Option<u32>,
     /// Heads whose K and V are read at the same time.
     section: Option<u32>,
