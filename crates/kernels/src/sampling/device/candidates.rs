@@ -4,7 +4,9 @@ use warpwright::prelude::*;
 
 use super::mass::Masses;
 use super::search::{KeyMemory, Keys, add_where};
+use super::segments::Segments;
 use crate::sampling::problem::NO_TOKEN;
+use crate::sampling::reference::SEGMENT;
 
 /// Candidates that a thread sorts.
 const PER_THREAD: u32 = 2;
@@ -265,6 +267,33 @@ impl Candidates {
         let own = keys.map(|key| add_where(key.gt(0), constant(0u64), || amount(key)));
         self.tell(running_sums(own), target, keys.map(|key| key.convert::<u64>()), 0);
         self.found.load().convert::<u32>()
+    }
+
+    /// The sum of the amounts of the candidates. All threads make the call.
+    pub(super) fn sum(&self, count: Reg<u32>, amount: impl Fn(Reg<u32>) -> Reg<u64>) -> Reg<u64> {
+        let mut sum = constant(0u64);
+        for index in (thread_idx().x..count).step_by(self.threads) {
+            sum = sum + amount((self.list.at(index).load() >> 32u32).convert::<u32>());
+        }
+        block::reduce_sum(sum)
+    }
+
+    /// Adds the amounts of the candidates from the key `last` on to the sums of their segments, in a row of one
+    /// CTA. A synchronization follows.
+    pub(super) fn add_to(
+        &self,
+        segments: &Segments,
+        count: Reg<u32>,
+        last: Reg<u32>,
+        amount: impl Fn(Reg<u32>) -> Reg<u64>,
+    ) {
+        for index in (thread_idx().x..count).step_by(self.threads) {
+            let word = self.list.at(index).load();
+            let (key, column) = ((word >> 32u32).convert::<u32>(), !word.convert::<u32>());
+            if key >= last {
+                segments.words.at(column / SEGMENT).reduce_add(amount(key));
+            }
+        }
     }
 
     /// This thread's candidates, 0 past the last.

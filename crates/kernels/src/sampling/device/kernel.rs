@@ -267,7 +267,10 @@ impl Sample {
                 (count, bound)
             },
             |keys| segments.sum_relative(keys, &RelativeMasses::new(row.scale())),
-            |keys| !keys.team.max(self.last_equal(keys, top)),
+            (
+                |keys, masses, total| self.search(keys, (&candidates, &segments, &row), masses, total),
+                |keys| !keys.team.max(self.last_equal(keys, top)),
+            ),
         );
         self.store(outputs, logits, (row_index, column), log_sum);
         team.leave();
@@ -302,7 +305,7 @@ impl Sample {
             masses: RelativeMasses::new(row.scale()),
             has_sums: is_random & self.top_k(&row).eq(0) & row.least().eq(0u64),
         };
-        let (highest, top, bound) = self.stream(&keys, tiles, &wanted);
+        let (highest, top, bound) = self.stream(&keys, &tiles, &wanted);
 
         let log_sum = self.log_sum(&mut keys, highest);
         let column = self.draw(
@@ -311,13 +314,38 @@ impl Sample {
             top,
             |_| (has_bound.select(candidates.count(), u32::MAX), bound),
             |_| {},
-            |keys| {
-                let mut column = candidates.highest_column();
-                if candidates.count() > candidates.capacity() {
-                    column = !keys.team.max(self.last_equal(keys, top));
-                }
-                column
-            },
+            (
+                |keys, masses, total| {
+                    let mut column = constant(NO_TOKEN);
+                    if total > 0u64 {
+                        let target = |total: Reg<u64>| row.target(total);
+                        let last =
+                            keys.nucleus((&candidates, segments, tiles.bins()), masses, (total, target));
+                        if last > 0 {
+                            let amount =
+                                |key: Reg<u32>| add_where(key.ge(last), constant(0u64), || masses.of(key));
+                            column = segments.draw(
+                                keys,
+                                |sum| sum,
+                                |total| row.point(total),
+                                |rest, _| rest,
+                                amount,
+                            );
+                        }
+                    }
+                    if column == NO_TOKEN {
+                        column = self.search(keys, (&candidates, segments, &row), masses, total);
+                    }
+                    column
+                },
+                |keys| {
+                    let mut column = candidates.highest_column();
+                    if candidates.count() > candidates.capacity() {
+                        column = !keys.team.max(self.last_equal(keys, top));
+                    }
+                    column
+                },
+            ),
         );
         self.store(outputs, logits, (row_index, column), log_sum);
     }
@@ -336,7 +364,8 @@ impl Sample {
     }
 
     /// The column, by the highest key of the row. `count` collects candidates, counts them, and bounds them,
-    /// `sum` adds up relative masses, and `greedy` is the lowest column of the highest key.
+    /// `sum` adds up relative masses, `search` is for filters that keep more than the candidates, and `greedy` is
+    /// the lowest column of the highest key.
     fn draw<M: KeyMemory>(
         &self,
         keys: &mut Keys<M>,
@@ -344,7 +373,10 @@ impl Sample {
         top: Reg<u32>,
         count: impl Fn(&Keys<M>) -> (Reg<u32>, Reg<u32>),
         sum: impl Fn(&Keys<M>),
-        greedy: impl Fn(&mut Keys<M>) -> Reg<u32>,
+        (search, greedy): (
+            impl Fn(&mut Keys<M>, &Masses, Reg<u64>) -> Reg<u32>,
+            impl Fn(&mut Keys<M>) -> Reg<u32>,
+        ),
     ) -> Reg<u32> {
         let mut column = constant(NO_TOKEN);
         if top > NEGATIVE_INFINITY && top <= INFINITY {
@@ -365,7 +397,7 @@ impl Sample {
                         column = self.choose(keys, (candidates, row), (count, bound), &masses, total);
                     }
                     if column == NO_TOKEN {
-                        column = self.search(keys, (candidates, segments, row), &masses, total);
+                        column = search(keys, &masses, total);
                     }
                 } else {
                     column = segments.draw(

@@ -4,6 +4,7 @@ mod candidates;
 mod histogram;
 mod kernel;
 mod mass;
+mod nucleus;
 mod search;
 mod segments;
 mod stream;

@@ -35,6 +35,8 @@ pub(in super::super) const FIRST_TILES: u32 = 4;
 /// The tiles that are being copied, a stage of shared memory for each.
 pub(super) struct Tiles<T: RowElement> {
     row: KeysOfLogits<T>,
+    /// The stages.
+    memory: Shared<T>,
     /// This thread's vectors.
     own: Shared<T>,
     /// Elements of a vector, vectors of a thread, and elements from vector to vector.
@@ -72,6 +74,11 @@ impl<T: RowElement> Tiles<T> {
 }
 
 impl<T: RowElement> Tiles<T> {
+    /// The memory of the stages, of 16 KiB at least, after the row has been read.
+    pub(super) fn bins(&self) -> Shared<u32> {
+        self.memory.cast()
+    }
+
     /// Whether asynchronous copies take vectors of this size: from 4 bytes on.
     fn is_copied(&self) -> bool {
         self.lanes * T::BYTES >= 4
@@ -113,7 +120,7 @@ impl Sample {
         let (lanes, vectors) = (self.lanes, self.tile_vectors::<T>());
         let memory = dynamic_shared_aligned::<T>(self.stages * self.tile::<T>(), 16);
         let first = self.first::<T>();
-        let tiles = Tiles { row, own: memory.at(first), lanes, vectors, stride: 32 * lanes };
+        let tiles = Tiles { row, memory, own: memory.at(first), lanes, vectors, stride: 32 * lanes };
         for stage in (0..self.stages).map(|stage| stage * self.tile::<T>()) {
             tiles.copy(constant(stage), first + stage);
         }
@@ -125,7 +132,7 @@ impl Sample {
     pub(super) fn stream<T: RowElement>(
         &self,
         keys: &Keys<KeysOfLogits<T>>,
-        tiles: Tiles<T>,
+        tiles: &Tiles<T>,
         wanted: &Wanted<'_>,
     ) -> (Reg<u32>, Reg<u32>, Reg<u32>) {
         let (tile, stride) = (self.tile::<T>(), tiles.stride);
