@@ -147,6 +147,35 @@ fn scales_of_zeros_are_zero() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// A block of keys holds those of the next sequence, too: their NaN have no part in its results.
+#[test]
+fn a_sequence_of_nan_leaves_that_before_as_it_is() -> Result<(), Box<dyn std::error::Error>> {
+    let device = hopper(Schedule::Latest)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let (first, all, d) = (150, 300, 192);
+    let elements = |last: e4m3| -> Vec<e4m3> {
+        let element = |i: usize| e4m3::from_f32((i * 7 % 13) as f32 / 4.0 - 1.5);
+        (0..all * d).map(|i| if i < first * d { element(i) } else { last }).collect()
+    };
+    let (scales, offsets) =
+        (device.buffer_from(&[1.0f32; 2])?, device.buffer_from(&[0, first as u32, all as u32])?);
+    let granularity = ScaleGranularity::Head;
+    let scales = AttentionScales { granularity, q: &scales, k: &scales, v: &scales };
+    let attention = Attention::new(2, first as u32, 1, d as u32).packed(all as u32, all as u32);
+    let run = |last: f32| -> Result<Vec<bf16>, Box<dyn std::error::Error>> {
+        let (x, mut o) = (device.buffer_from(&elements(e4m3::from_f32(last)))?, device.zeros(all * d)?);
+        let buffers = Fp8AttentionBuffers {
+            offsets: Some([&offsets, &offsets]),
+            ..Fp8AttentionBuffers::new([&x; 3], scales, &mut o)
+        };
+        operations.attention_fp8(&stream, &attention, buffers)?;
+        Ok(o.to_vec()?[..first * d].to_vec())
+    };
+    let (clean, with_nan) = (run(0.0)?, run(f32::NAN)?);
+    assert!(clean.iter().zip(&with_nan).all(|(clean, with_nan)| clean.to_bits() == with_nan.to_bits()));
+    Ok(())
+}
+
 /// A matrix without elements has strides of zero, and nothing overlaps in it.
 #[test]
 fn no_queries_in_any_layout() -> Result<(), Box<dyn std::error::Error>> {
@@ -170,6 +199,14 @@ const FP8_FORMS: &[&[(&str, &str)]] = &[
     &[("batch", "9"), ("packed", "true"), ("mask", "causal"), ("scales", "block"), ("heads", "1")],
     &[("batch", "8"), ("packed", "true"), ("keys", "170"), ("heads", "2"), ("kv-heads", "1")],
     &[("bound", "4"), ("biased", "true"), ("sinks", "true"), ("scales", "block"), ("heads", "3")],
+    &[("batch", "8"), ("page-size", "16"), ("mask", "causal"), ("heads", "2"), ("kv-heads", "1")],
+    &[("batch", "7"), ("page-size", "64"), ("keys", "333"), ("mask", "causal"), ("scales", "block")],
+    &[("batch", "3"), ("page-size", "256"), ("head-dim", "256"), ("heads", "1"), ("type", "f16")],
+    &[("batch", "3"), ("page-size", "32"), ("head-dim", "192"), ("value-dim", "128"), ("sinks", "true")],
+    &[("batch", "3"), ("page-size", "128"), ("mask", "window"), ("left", "70"), ("layout", "heads")],
+    &[("layout", "heads"), ("batch", "2"), ("mask", "causal"), ("kv-heads", "1")],
+    &[("layout", "qkv"), ("batch", "2"), ("head-dim", "64"), ("heads", "4"), ("kv-heads", "2")],
+    &[("layout", "qkv"), ("batch", "3"), ("packed", "true"), ("head-dim", "64"), ("value-dim", "96")],
     // Scores so far apart that weights vanish.
     &[("scale", "3"), ("mask", "causal")],
     &[("consumers", "1"), ("mask", "causal"), ("stages", "1"), ("q-stages", "1")],

@@ -48,6 +48,12 @@ impl Keys {
         Self { kernel, sequence, head, pages }
     }
 
+    /// The keys of the sequence in a block.
+    pub(super) fn present(&self, block: Reg<u32>) -> Reg<u32> {
+        let before = block * self.kernel.block;
+        (self.sequence.lengths[1].max(before) - before).min(self.kernel.block)
+    }
+
     /// The matrix of K or V, and the row in it, of each part of a block.
     pub(super) fn parts(&self, map: &TensorMap, block: Reg<u32>) -> Vec<(MappedMatrix, Reg<u32>)> {
         let matrix = MappedMatrix::from(map).batch(self.head);

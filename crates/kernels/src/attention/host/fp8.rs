@@ -6,10 +6,10 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::OptionValue;
 
 use super::config::Configuration;
-use super::operations::{Extras, PassedProblem, expect_extras, expect_matrices, expect_supported};
+use super::operations::{Extras, Pages, PassedProblem, expect_extras, expect_matrices, expect_supported};
 use crate::attention::forward::fp8::{BLOCK, Fp8Kernel};
 use crate::attention::problem::{Attention, AttentionElement};
-use crate::operations::{OperationError, Operations, Result, expect_length};
+use crate::operations::{Operations, Result, expect_length};
 
 /// The elements of Q, K and V that share a scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
@@ -17,7 +17,8 @@ pub enum ScaleGranularity {
     /// Those of a head.
     #[default]
     Head,
-    /// Those of 128 queries, or keys, of a head.
+    /// Those of 128 queries, or keys, of a head. A packed sequence with more keys than the largest that is
+    /// described, and so more than scales, stops the kernel.
     Block,
 }
 
@@ -69,6 +70,8 @@ pub struct Fp8AttentionBuffers<'l, T> {
     pub lse: Option<&'l mut Buffer<f32>>,
     /// As in [`AttentionBuffers::offsets`](super::AttentionBuffers::offsets).
     pub offsets: Option<[&'l Buffer<u32>; 2]>,
+    /// As in [`AttentionBuffers::pages`](super::AttentionBuffers::pages).
+    pub pages: Option<Pages<'l>>,
     /// The slope of each head (ALiBi).
     pub slopes: Option<&'l Buffer<f32>>,
     /// The sink of each head.
@@ -78,7 +81,7 @@ pub struct Fp8AttentionBuffers<'l, T> {
 impl<'l, T> Fp8AttentionBuffers<'l, T> {
     /// Q, K, V and their scales, and O, and nothing else.
     pub fn new([q, k, v]: [&'l Buffer<e4m3>; 3], scales: AttentionScales<'l>, o: &'l mut Buffer<T>) -> Self {
-        Self { q, k, v, scales, o, lse: None, offsets: None, slopes: None, sinks: None }
+        Self { q, k, v, scales, o, lse: None, offsets: None, pages: None, slopes: None, sinks: None }
     }
 }
 
@@ -138,14 +141,9 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
         configuration.check_fp8()?;
-        let Fp8AttentionBuffers { q, k, v, scales, o, lse, offsets, slopes, sinks } = buffers;
-        if attention.cache.is_some() || attention.strides.is_some() {
-            let reason =
-                "e4m3 has no paged cache and no strides; use bf16 or f16, or copies without gaps".to_owned();
-            return Err(OperationError::Shape { what: "an attention", reason });
-        }
-        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()], 1)?;
-        let extras = Extras { lse, offsets, pages: None, slopes, sinks };
+        let Fp8AttentionBuffers { q, k, v, scales, o, lse, offsets, pages, slopes, sinks } = buffers;
+        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()], [1, T::BYTES])?;
+        let extras = Extras { lse, offsets, pages, slopes, sinks };
         expect_extras(attention, &extras)?;
         let AttentionScales { granularity, q: q_scales, k: k_scales, v: v_scales } = scales;
         let [of_q, of_k] = granularity.lengths(attention);
@@ -158,7 +156,7 @@ impl Operations {
         }
         let block_scales = granularity == ScaleGranularity::Block;
         let kernel = Fp8Kernel { forward: configuration.kernel(attention), block_scales };
-        let key = (shape, attention.packed, kernel);
+        let key = (shape, attention.packed, attention.cache, attention.strides, kernel);
         let plan = self.remembered::<Fp8Arguments<T>, _, _>(key, |_| {
             let tiles = [kernel.q_tile(), kernel.k_tile(), kernel.v_tile()];
             let compile = || self.kernel(kernel, Fp8Kernel::forward::<T>);

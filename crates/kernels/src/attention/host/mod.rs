@@ -6,6 +6,7 @@ mod fp8;
 mod fp8_workload;
 mod gradient_reference;
 mod gradient_workload;
+mod matrices;
 mod operations;
 mod options;
 pub(crate) mod pages;

@@ -204,7 +204,7 @@ impl Operations {
         expect_supported(attention)?;
         configuration.check()?;
         let AttentionBuffers { q, k, v, o, lse, offsets, pages, slopes, sinks } = buffers;
-        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()], T::BYTES)?;
+        expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()], [T::BYTES; 2])?;
         let extras = Extras { lse, offsets, pages, slopes, sinks };
         expect_extras(attention, &extras)?;
         if attention.rows()[0] == 0 || attention.shape.heads == 0 {
@@ -374,16 +374,17 @@ pub(super) fn expect_function(attention: &Attention) -> Result<()> {
     Err(OperationError::Shape { what: "an attention", reason: reason.to_owned() })
 }
 
-/// Refuses Q, K, V and O that do not have the size of the shape.
-pub(super) fn expect_matrices(attention: &Attention, given: [usize; 4], bytes: u32) -> Result<()> {
+/// Refuses Q, K, V and O that do not have the size of the shape. An element of an input has the first
+/// number of bytes, one of O the second.
+pub(super) fn expect_matrices(attention: &Attention, given: [usize; 4], bytes: [u32; 2]) -> Result<()> {
     let names = ["Q of an attention", "K of an attention", "V of an attention", "O of an attention"];
     let matrices = attention.matrices();
-    for ((what, given), matrix) in names.into_iter().zip(given).zip(&matrices) {
+    for (number, ((what, given), matrix)) in names.into_iter().zip(given).zip(&matrices).enumerate() {
         // A buffer of a strided matrix may hold others, too.
         if attention.strides.is_none() || (given as u64) < matrix.reach() {
             expect_length(what, matrix.reach() as usize, given)?;
         }
-        matrix.check(what, bytes)?;
+        matrix.check(what, bytes[number / 3])?;
     }
     matrices[3].expect_distinct(names[3])
 }

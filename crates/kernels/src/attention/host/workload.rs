@@ -1,14 +1,14 @@
 //! Attention's forward kernel as a workload.
 
 use warpwright::arch::Capability;
-use warpwright_harness::{HostNumber, OptionValue, Options, Prepared, Result, Setup, Values, Work, Workload};
+use warpwright_harness::{HostNumber, OptionValue, Options, Prepared, Result, Setup, Work, Workload};
 
 use super::config::Configuration;
 use super::fp8::ScaleGranularity;
 use super::fp8_workload::{self, Further};
+use super::matrices::{Placement, dense};
 use super::operations::{AttentionBuffers, Pages};
 use super::options::{AttentionOptions, AttentionType, with_attention_type};
-use super::pages::{block_table, gather, poison_unused};
 use super::reference::{Inputs, verify, work};
 use crate::attention::PagedCache;
 use crate::attention::problem::{Attention, AttentionElement};
@@ -135,42 +135,37 @@ impl AttentionWorkload {
 
     fn prepare_of<T: AttentionElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let attention = self.attention();
-        if self.input == InputOption::E4m3 {
-            let configuration = self.configuration(Configuration::of_fp8(&attention));
-            let further =
-                Further { offsets: self.offsets(), slopes: self.of.slopes(), sinks: self.of.sink_values() };
-            let problem = (attention, self.scales);
-            return fp8_workload::prepare::<T>(setup, self.work(), problem, configuration, further);
-        }
         if let Some(cache) = attention.cache {
             cache.check("an attention")?;
+        }
+        if self.input == InputOption::E4m3 {
+            let configuration = self.configuration(Configuration::of_fp8(&attention));
+            let further = Further {
+                offsets: self.offsets(),
+                key_counts: self.key_counts(),
+                slopes: self.of.slopes(),
+                sinks: self.of.sink_values(),
+            };
+            let problem = (attention, self.scales);
+            return fp8_workload::prepare::<T>(setup, self.work(), problem, configuration, further);
         }
         let rows = attention.rows()[0] * attention.shape.heads as usize;
         let configuration = self.configuration(Configuration::of(&attention));
         let operations = Operations::new(setup.device());
         let (offsets, slopes, sinks) = (self.offsets(), self.of.slopes(), self.of.sink_values());
-        let (key_counts, matrices) = (self.key_counts(), attention.matrices());
+        let (counts, reach) = (self.key_counts(), attention.matrices().map(|matrix| matrix.reach() as usize));
         let buffers = setup.buffers(self.work(), |seed| {
-            let table = attention.cache.map(|cache| block_table(&cache, &key_counts, seed));
-            let input = |number: usize, is_paged: bool| {
-                let matrix = matrices[number];
-                setup.input(matrix.reach() as usize, |_| {
-                    let seed = seed + ((number as u64) << 16);
-                    let mut values = Values::Normal.numbers::<T>(seed, matrix.elements());
-                    if let (Some(cache), Some(table), true) = (&attention.cache, &table, is_paged) {
-                        poison_unused(&mut values, cache, &key_counts, table);
-                    }
-                    spread(values, &matrix, attention.strides.is_some())
-                })
+            let placement = Placement::new(&attention, &counts, seed);
+            let input = |number: usize| {
+                setup.input(reach[number], |_| placement.values::<T>(&attention, number, seed))
             };
-            let inputs = [input(0, false)?, input(1, true)?, input(2, true)?];
+            let inputs = [input(0)?, input(1)?, input(2)?];
             let copy = |values: &Vec<u32>| setup.input(values.len(), |_| values.clone());
             let numbers = |values: &Vec<f32>| setup.input(values.len(), |_| values.clone());
             let offsets = [copy(&offsets[0])?, copy(&offsets[1])?];
-            let pages = [copy(&table.unwrap_or_default())?, copy(&key_counts)?];
+            let pages = [copy(&placement.table)?, copy(&counts)?];
             let more = (offsets, pages, [numbers(&slopes)?, numbers(&sinks)?]);
-            let o = setup.output::<T>(matrices[3].reach() as usize)?;
-            Ok((inputs, more, o, setup.output::<f32>(rows)?))
+            Ok((inputs, more, setup.output::<T>(reach[3])?, setup.output::<f32>(rows)?))
         })?;
         let counts = self.key_counts();
         Ok(buffers
@@ -186,36 +181,15 @@ impl AttentionWorkload {
                 Ok(operations.attention_as(stream, &attention, configuration, buffers)?)
             })
             .verify(move |([q, k, v], (_, [table, _], _), o, lse)| {
-                let matrices = attention.matrices();
-                let dense = |values: Vec<T>, number: usize| match attention.strides {
-                    Some(_) => matrices[number].indices().map(|index| values[index]).collect(),
-                    None => values,
-                };
-                let [q, mut k, mut v, o] = [
-                    dense(q.to_vec()?, 0),
-                    dense(k.to_vec()?, 1),
-                    dense(v.to_vec()?, 2),
-                    dense(o.to_vec()?, 3),
-                ];
-                if let Some(cache) = &attention.cache {
-                    let table = table.to_vec()?;
-                    [k, v] = [k, v].map(|pool| gather(&pool, cache, &counts, &table));
-                }
+                let table = table.to_vec()?;
+                let dense = |number, values| dense(&attention, (&counts, &table), number, values);
+                let [q, k] = [dense(0, q.to_vec()?), dense(1, k.to_vec()?)];
+                let [v, o] = [dense(2, v.to_vec()?), dense(3, o.to_vec()?)];
                 let inputs =
                     Inputs { q: &q, k: &k, v: &v, offsets: &offsets, slopes: &slopes, sinks: &sinks };
                 Ok(verify(&attention, &inputs, &o, &lse.to_vec()?)?)
             }))
     }
-}
-
-/// The elements of a matrix at its strides, between NaN: a kernel that reads a gap is found.
-fn spread<T: HostNumber>(values: Vec<T>, matrix: &HeadMatrix, is_strided: bool) -> Vec<T> {
-    if !is_strided {
-        return values;
-    }
-    let mut spread = vec![T::nearest(f64::NAN); matrix.reach() as usize];
-    matrix.indices().zip(values).for_each(|(index, value)| spread[index] = value);
-    spread
 }
 
 impl Workload for AttentionWorkload {

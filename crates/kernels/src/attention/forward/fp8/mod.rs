@@ -17,12 +17,14 @@ mod consumer;
 mod softmax;
 mod transpose;
 
+use warpwright::lang::control::trap;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use super::Results;
 use super::configuration::ForwardKernel;
 use super::consumer::{Products, Warpgroup};
+use super::keys::Keys;
 use super::scheduler::{ForwardProblem, TileScheduler};
 use crate::attention::accumulator::atom;
 use crate::attention::problem::AttentionElement;
@@ -66,13 +68,18 @@ impl Fp8Kernel {
 
     /// A block of K: (key, d).
     pub(crate) fn k_tile(&self) -> Result<TmaTile, Error> {
-        Ok(TmaTile::new::<e4m3>((BLOCK, self.depth()), Major::K)?.sliced(self.forward.cluster))
+        Ok(self.in_pages(TmaTile::new::<e4m3>((BLOCK, self.depth()), Major::K)?))
     }
 
     /// A block of V: (key, d), padded with zeros to whole squares.
     pub(crate) fn v_tile(&self) -> Result<TmaTile, Error> {
         let columns = self.forward.value_dim.next_multiple_of(SQUARE);
-        Ok(TmaTile::new::<e4m3>((BLOCK, columns), Major::K)?.sliced(self.forward.cluster))
+        Ok(self.in_pages(TmaTile::new::<e4m3>((BLOCK, columns), Major::K)?))
+    }
+
+    /// A block of keys in slices of the cluster, and in parts of one page each.
+    fn in_pages(&self, tile: TmaTile) -> TmaTile {
+        tile.sliced(self.forward.cluster).in_parts(BLOCK / self.forward.part_keys())
     }
 
     fn depth(&self) -> u32 {
@@ -151,7 +158,7 @@ impl Fp8Kernel {
         let v_pipeline = v_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
         let transposed = Pipeline::stages(kernel.stages);
         let transposed = transposed.connect(consumer, ConsumerSchedule::Cooperative, alone);
-        // Whether there is a block of V in a stage.
+        // The keys of the block of V in a stage, or that there is none.
         let filled = shared_array::<u32>(kernel.stages);
         let scheduler = TileScheduler::new(kernel, problem, cluster);
         // All this ran beside the end of the predecessor; from here on, its results are there.
@@ -169,24 +176,32 @@ impl Fp8Kernel {
                 while number < scheduler.tiles {
                     let tile = scheduler.tile(number);
                     if tile.has_rows(kernel.packed) {
-                        let head = tile.head / problem.heads[1];
-                        let [first_query, first_key] = tile.sequence.starts;
+                        let keys = Keys::new(kernel, &problem, &tile);
+                        if kernel.packed && self.block_scales {
+                            // It has more keys than scales.
+                            if tile.sequence.lengths[1] > problem.lengths[1] {
+                                trap();
+                            }
+                        }
                         let q = kernel.matrix(q, &tile, tile.head);
-                        let (k, v) = (kernel.matrix(k, &tile, head), kernel.matrix(v, &tile, head));
+                        let first = tile.sequence.starts[0] + tile.first_row;
                         numbers.at(q_stage.acquire().index()).store(number);
-                        q_stage.load([q_tiles.load(q, (first_query + tile.first_row, constant(0)), None)]);
+                        q_stage.load([q_tiles.load(q, (first, constant(0)), None)]);
+                        let parts = |map: &TensorMap, block: Reg<u32>| {
+                            let parts = keys.parts(map, block).into_iter();
+                            parts.map(|(matrix, key)| (matrix, (key, constant(0))))
+                        };
                         for block in (tile.begin..tile.end).rev() {
-                            let key = first_key + block * BLOCK;
-                            k_stage.load([k_tiles.load(k, (key, constant(0)), cluster.multicast_b())]);
-                            filled.at(v_stage.acquire().index()).store(1);
-                            v_stage.load([v_tiles.load(v, (key, constant(0)), cluster.multicast_b())]);
+                            k_stage.load([k_tiles.load_parts(parts(k, block), cluster.multicast_b())]);
+                            filled.at(v_stage.acquire().index()).store(keys.present(block));
+                            v_stage.load([v_tiles.load_parts(parts(v, block), cluster.multicast_b())]);
                         }
                     }
                     number = scheduler.next(number, results.taken);
                 }
                 numbers.at(q_stage.acquire().index()).store(number);
                 q_stage.load([]);
-                filled.at(v_stage.acquire().index()).store(0);
+                filled.at(v_stage.acquire().index()).store(transpose::NO_BLOCK);
                 v_stage.load([]);
                 q_stage.tail();
                 k_stage.tail();
@@ -194,7 +209,7 @@ impl Fp8Kernel {
             }
             if warp >= 1 {
                 let transposer = Transposer::new(v_tiles.memory(), self.squares(), warp - 1u32);
-                transposer.run(v_pipeline.consumer(), transposed.producer(), filled);
+                transposer.run(v_pipeline.consumer(), transposed.producer(), (filled, kernel.packed));
             }
         } else {
             consumer.begin();

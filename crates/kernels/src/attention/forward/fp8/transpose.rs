@@ -25,6 +25,9 @@ use warpwright::prelude::*;
 /// The side of a square in bytes: the swizzle's span.
 pub(super) const SQUARE: u32 = 128;
 
+/// The keys of a stage without a block: no block follows.
+pub(super) const NO_BLOCK: u32 = u32::MAX;
+
 /// Warps that transpose: those of the producer's warpgroup but the one that loads.
 const WARPS: u32 = 3;
 
@@ -99,12 +102,21 @@ impl Transposer {
         }
     }
 
-    /// Transposes the blocks that arrive in `loaded` until a stage is not filled, and passes them on
-    /// to `transposed`.
-    pub(super) fn run(&self, mut loaded: Consumer, mut transposed: Producer, filled: Shared<u32>) {
+    /// Transposes the blocks that arrive in `loaded` until a stage has none, and passes them on to
+    /// `transposed`. `filled` are the keys of the block in each stage. Of sequences that are `packed`,
+    /// a block may hold keys of others past its own.
+    pub(super) fn run(
+        &self,
+        mut loaded: Consumer,
+        mut transposed: Producer,
+        (filled, packed): (Shared<u32>, bool),
+    ) {
         let leads = self.warp.eq(0) & warp::elect(warp::ALL_LANES);
         let mut stage = loaded.wait().index();
-        while filled.at(stage).load() == 1 {
+        while filled.at(stage).load() != NO_BLOCK {
+            if packed {
+                self.clear_absent(stage, filled.at(stage).load());
+            }
             for square in 0..self.squares {
                 let square = self.memory + (stage * self.squares + square) * (SQUARE * SQUARE);
                 for (warp, exchanges) in (0u32..).zip(EXCHANGES) {
@@ -122,6 +134,22 @@ impl Transposer {
                 transposed.load([]);
             }
             stage = loaded.wait().index();
+        }
+    }
+
+    /// Zeros for the keys of a block from `present` on: a weight of 0 does not hide NaN.
+    fn clear_absent(&self, stage: Reg<u32>, present: Reg<u32>) {
+        if present < SQUARE {
+            let words = self.memory.cast::<u32>();
+            let row = SQUARE / 4;
+            for square in 0..self.squares {
+                let first = (stage * self.squares + square) * (SQUARE * row);
+                let thread = self.warp * 32 + thread_idx().x % 32;
+                for word in (present * row + thread..constant(SQUARE * row)).step_by(WARPS * 32) {
+                    words.at(first + word).store(0u32);
+                }
+            }
+            NamedBarrier::new(BARRIER, WARPS * 32).sync();
         }
     }
 
