@@ -35,9 +35,9 @@ impl Candidates {
         candidates
     }
 
-    /// Most candidates: a power of two, which the threads sort.
+    /// Most candidates.
     pub(super) fn capacity(&self) -> u32 {
-        1 << (self.threads * PER_THREAD).ilog2()
+        self.threads * PER_THREAD
     }
 
     /// Drops all. A synchronization follows.
@@ -153,39 +153,36 @@ impl Candidates {
         }
     }
 
-    /// Sorts the candidates, highest first: bitonic, over the next power of two.
+    /// Sorts the candidates, highest first: a thread counts those above its own.
     fn sort(&self, count: Reg<u32>) {
-        let (thread, threads) = (thread_idx().x, self.threads);
-        for at in (count + thread..threads * PER_THREAD).step_by(threads) {
+        /// Candidates that are compared at once.
+        const AT_ONCE: u32 = 8;
+        let thread = thread_idx().x;
+        for at in (count + thread..self.threads * PER_THREAD).step_by(self.threads) {
             self.list.at(at).store(0u64);
         }
         sync_threads();
-        let mut size = constant(2u32);
-        while size / 2 < count {
-            let mut stride = size / 2;
-            while stride != 0 {
-                // A pair for each thread.
-                let first = thread * 2 - (thread & (stride - 1));
-                if (first & !(size - 1)) < count {
-                    let (low, high) = (self.list.at(first), self.list.at(first + stride));
-                    let (a, b) = (low.load(), high.load());
-                    let descends = (first & size).eq(0);
-                    if a.lt(b).to_u32() == descends.to_u32() {
-                        low.store(b);
-                        high.store(a);
+        let mut ranked = vec![];
+        for number in 0..PER_THREAD {
+            let index = thread + number * self.threads;
+            let (mut own, mut rank) = (constant(0u64), constant(0u32));
+            if index < count {
+                own = self.list.at(index).load();
+                for first in (constant(0u32)..count).step_by(AT_ONCE) {
+                    for pair in (0..AT_ONCE).step_by(2) {
+                        for other in self.list.at(first + pair).load_vector::<2>() {
+                            rank = rank + other.gt(own).to_u32();
+                        }
                     }
                 }
-                // The pairs of a warp are 64 neighbors, unless they are further apart than 32.
-                let last = stride;
-                stride = stride / 2;
-                let next = stride.eq(0).select(size, stride);
-                if last.max(next) > 32 {
-                    sync_threads();
-                } else {
-                    sync_warp(warp::ALL_LANES);
-                }
             }
-            size = size * 2;
+            ranked.push((index, own, rank));
+        }
+        sync_threads();
+        for (index, own, rank) in ranked {
+            if index < count {
+                self.list.at(rank).store(own);
+            }
         }
         sync_threads();
     }
@@ -244,7 +241,8 @@ impl Candidates {
             let by_column = |word: Reg<u64>| (word << 32u32) | (word >> 32u32);
             let kept = [0, 1].map(|at| keys[at].ge(last).select(by_column(words[at]), 0u64));
             self.list.at(thread_idx().x * PER_THREAD).store_vector(kept);
-            self.sort(count);
+            let counts = kept.map(|word| sync_threads_count(word.gt(0u64)));
+            self.sort(counts[0] + counts[1]);
             let words = self.own();
             let (before, ends) = running_sums(words.map(|word| mass(word.convert::<u32>())));
             let total = block::broadcast(ends[1], self.threads - 1);

@@ -153,13 +153,13 @@ impl Sample {
                     highest = highest.max_nan(highest_of(column, &chunk.values()));
                 }
             }
-            bound = self.bound(wanted, highest, constant(NEGATIVE_INFINITY));
+            (bound, _) = self.bound(wanted, highest, constant(NEGATIVE_INFINITY));
         }
         let mut highest = constant(f32::NEG_INFINITY);
         let mut stage = constant(0u32);
         for number in constant(0u32)..self.vocabulary.div_ceil(FIRST_TILES * tile) {
             if wanted.count > 0 && number > 1 && (number & (number - 1)) == 0 {
-                bound = self.bound(wanted, highest, key_of(bound));
+                (bound, _) = self.bound(wanted, highest, key_of(bound));
             }
             for _ in 0..FIRST_TILES {
                 wait_async_copies(self.stages - 1);
@@ -191,14 +191,15 @@ impl Sample {
             }
         }
         wait_async_copies(0);
-        let highest = key_of(highest);
-        let top = block::reduce_max(highest);
-        // The highest key alone needs no sort.
+        let mut top = constant(0u32);
         if wanted.count > 1 {
-            bound = self.bound(wanted, logit_of(highest), key_of(bound));
+            (bound, top) = self.bound(wanted, highest, key_of(bound));
+        } else {
+            // The highest key alone needs no sort.
+            top = block::reduce_max(key_of(highest));
         }
         sync_threads();
-        (highest, top, key_of(bound))
+        (key_of(highest), top, key_of(bound))
     }
 
     /// This thread's first element of a tile.
@@ -206,14 +207,14 @@ impl Sample {
         thread_idx().x / 32 * (self.tile::<T>() / self.threads * 32) + lane_id() * self.lanes
     }
 
-    /// A logit that the wanted number of the threads' highest ones reach, at least that of `least`. Candidates
-    /// below are dropped.
-    fn bound(&self, wanted: &Wanted<'_>, highest: Reg<f32>, least: Reg<u32>) -> Reg<f32> {
+    /// A logit that the wanted number of the threads' highest ones reach, at least that of `least`, and the
+    /// highest key. Candidates below are dropped.
+    fn bound(&self, wanted: &Wanted<'_>, highest: Reg<f32>, least: Reg<u32>) -> (Reg<f32>, Reg<u32>) {
         let highest = key_of(highest);
         let most = block::reduce_max(highest);
         let bound = wanted.candidates.bound(highest, wanted.count, (least, most));
         wanted.candidates.keep_from(bound);
-        logit_of(bound)
+        (logit_of(bound), most)
     }
 
     /// Stores the sum of a segment: this lane's vectors, the first of which is at `column`, and their highest
