@@ -236,7 +236,8 @@ fn launch_mutant(device: &Device, record: &LaunchRecord, ptx: &str) -> Result<()
         let outputs = vec![starts, inverses, scores, factors, Argument::scalar(1u32)];
         [qkv].into_iter().chain(gates).chain(rates).chain(outputs).collect::<Vec<_>>()
     } else {
-        vec![qkv, inverses, scores, factors, starts, Argument::buffer(&state), Argument::buffer(&o)]
+        let results = [Argument::buffer(&state), Argument::buffer(&o), Argument::scalar(1u32)];
+        [qkv, inverses, scores, factors, starts].into_iter().chain(results).collect()
     };
     let kernel = device.load_ptx(ptx)?.function(&record.kernel)?;
     kernel.launch(&device.stream()?, record.launch, &arguments[..])?;

@@ -36,7 +36,7 @@ pub struct ChunkRecurrence {
 
 impl ChunkRecurrence {
     /// CTAs along the columns of v of a head.
-    pub fn splits(&self) -> u32 {
+    fn splits(&self) -> u32 {
         HEAD / (self.consumers * COLUMNS)
     }
 
@@ -54,44 +54,42 @@ impl ChunkRecurrence {
         sequence_starts: &Global<u32>,
         state: &mut Global<S>,
         o: &mut Global<bf16>,
+        sequences: u32,
     ) {
-        let (consumers, columns) = (self.consumers, self.consumers * COLUMNS);
         let [producer, consumer] = roles(self.role_sizes());
         qkv.boxes(square_tile());
-        let stages = Stages::new(consumers);
+        let stages = Stages::new(self.consumers);
         let (warp, lane) = (consumer.thread() / 32, consumer.thread() % 32);
-        let output = Output::of_warp(consumers * 4, warp, lane, self.heads.values * HEAD);
+        let output = Output::of_warp(self.consumers * 4, warp, lane, self.heads.values * HEAD);
         stages.begin();
         launch::grid_dependency_launch();
         sync_threads();
+        let (chains, step) = (sequences * self.chains_of_sequence(), grid_dim().x);
 
-        // The last sequences first: their factors are in L2.
-        let sequence = grid_dim().y - 1 - block_idx().y;
-        let head_index = block_idx().x / self.splits();
-        let first_column = block_idx().x % self.splits() * columns;
-        let (start, end) = (sequence_starts[sequence], sequence_starts[sequence + 1]);
-        let chunks = (end - start).div_ceil(CHUNK);
-
+        // Chunks of the chains before.
+        let mut passed = constant(0u32);
         if producer.is_mine() {
             producer.begin();
             if producer.leads() {
-                let at = Columns::of(self.heads, head_index);
-                let at = Columns { v: at.v + first_column, ..at };
-                // `chunk_factors` lets this kernel begin when its own inputs are complete, and `qkv` is
-                // one of them.
-                for chunk in 0..chunks.min(STAGES) {
-                    stages.load_tokens(qkv, at, start + chunk * CHUNK, Turn::of(chunk));
-                }
-                launch::grid_dependency_wait();
-                let first_unit = first_chunk(start, sequence) * self.heads.values + head_index;
-                for chunk in 0..chunks {
-                    let turn = Turn::of(chunk);
-                    if chunk >= STAGES {
-                        stages.empty.at(turn.stage).wait_parity(turn.parity ^ 1);
-                        stages.load_tokens(qkv, at, start + chunk * CHUNK, turn);
+                for index in (block_idx().x..chains).step_by(step) {
+                    let chain = self.chain(index, *sequence_starts, sequences);
+                    // `chunk_factors` lets this kernel begin when its own inputs are complete, and
+                    // `qkv` is one of them.
+                    let early = passed.eq(0).select(chain.chunks.min(STAGES), 0u32);
+                    for chunk in 0..early {
+                        stages.load_tokens(qkv, chain.columns, chain.token(chunk), Turn::of(chunk));
                     }
-                    let unit = (first_unit + chunk * self.heads.values).convert::<u64>();
-                    stages.load_factors((*inverses, *scores, *factors), unit, turn);
+                    launch::grid_dependency_wait();
+                    for chunk in 0..chain.chunks {
+                        let turn = Turn::of(passed + chunk);
+                        if chunk >= early {
+                            stages.empty.at(turn.stage).wait_parity(turn.parity ^ 1);
+                            stages.load_tokens(qkv, chain.columns, chain.token(chunk), turn);
+                        }
+                        let unit = (chain.first_unit + chunk * self.heads.values).convert::<u64>();
+                        stages.load_factors((*inverses, *scores, *factors), unit, turn);
+                    }
+                    passed += chain.chunks;
                 }
             }
         } else {
@@ -99,47 +97,73 @@ impl ChunkRecurrence {
             launch::grid_dependency_wait();
             let row = self.heads.values * HEAD;
             let mut head = HeadState::new(stages, consumer);
-            let o = o
-                .at(start.convert::<u64>() * u64::from(row))
-                .at(head_index * HEAD + first_column + warp * 16);
-
+            head.begin_turns();
             // This thread's elements of the state: (v, k).
+            let columns = self.consumers * COLUMNS;
             let at = head.update.thread(consumer.thread()).c_coordinates((columns, HEAD));
-            let states =
-                (sequence * self.heads.values + head_index).convert::<u64>() * u64::from(HEAD * HEAD);
-            let state = state.at(states).at(first_column);
-            head.s.clear();
-            if self.has_initial {
-                for i in 0..head.s.len() {
-                    head.s.set(i, state.at(at.column(i) * HEAD + at.row(i)).load().convert::<f32>());
+            for index in (block_idx().x..chains).step_by(step) {
+                let chain = self.chain(index, *sequence_starts, sequences);
+                let state = state.at(chain.state());
+                head.s.clear();
+                if self.has_initial {
+                    for i in 0..head.s.len() {
+                        head.s.set(i, state.at(at.column(i) * HEAD + at.row(i)).load().convert::<f32>());
+                    }
                 }
-            }
-
-            if chunks > 0 {
-                let length_of = |chunk: Reg<u32>| (end - start - chunk * CHUNK).min(CHUNK);
-                let o_of = |chunk: Reg<u32>| o.at(chunk.convert::<u64>() * u64::from(CHUNK * row));
-                let first = constant(0u32);
-                head.begin_turns();
-                round(&mut head.s_rounded, &head.s);
-                stages.full.at(0).wait_parity(0);
-                let mut keep = head.replace(first, length_of(first), None);
-                for chunk in 1..chunks {
-                    let turn = Turn::of(chunk);
-                    let before = Turn::of(chunk - 1).stage;
-                    head.advance(before, &keep);
+                let o = o.at(chain.start.convert::<u64>() * u64::from(row)).at(chain.column + warp * 16);
+                if chain.chunks > 0 {
+                    let o_of = |chunk: Reg<u32>| o.at(chunk.convert::<u64>() * u64::from(CHUNK * row));
+                    round(&mut head.s_rounded, &head.s);
+                    let turn = Turn::of(passed);
                     stages.full.at(turn.stage).wait_parity(turn.parity);
-                    let output = (stages.empty.at(before), output, o_of(chunk - 1));
-                    keep = head.replace(turn.stage, length_of(chunk), Some(output));
+                    let mut keep = head.replace(turn.stage, chain.length(constant(0u32)), None);
+                    let mut before = turn.stage;
+                    for chunk in 1..chain.chunks {
+                        let turn = Turn::of(passed + chunk);
+                        head.advance(before, &keep);
+                        stages.full.at(turn.stage).wait_parity(turn.parity);
+                        let output = (before, output, o_of(chunk - 1));
+                        keep = head.replace(turn.stage, chain.length(chunk), Some(output));
+                        before = turn.stage;
+                    }
+                    let last = chain.chunks - 1;
+                    head.advance(before, &keep);
+                    wait_multiplications(0);
+                    stages.release(before, lane);
+                    output.stage(&Output::round(&head.read));
+                    output.store(&output.load(), o_of(last), chain.length(last));
+                    passed += chain.chunks;
                 }
-                let last = chunks - 1;
-                head.advance(Turn::of(last).stage, &keep);
-                wait_multiplications(0);
-                output.stage(&Output::round(&head.read));
-                output.store(&output.load(), o_of(last), length_of(last));
+                for i in 0..head.s.len() {
+                    state.at(at.column(i) * HEAD + at.row(i)).store(head.s.get(i).convert::<S>());
+                }
             }
-            for i in 0..head.s.len() {
-                state.at(at.column(i) * HEAD + at.row(i)).store(head.s.get(i).convert::<S>());
-            }
+        }
+    }
+
+    /// The chains of a sequence: one for each head and part of its columns of v.
+    pub fn chains_of_sequence(&self) -> u32 {
+        self.heads.values * self.splits()
+    }
+
+    /// The chain of that index: the last sequences are the first, for their factors are in L2.
+    #[track_caller]
+    fn chain(&self, index: Reg<u32>, sequence_starts: Global<u32>, sequences: Reg<u32>) -> Chain {
+        let of_sequence = self.chains_of_sequence();
+        let sequence = sequences - 1 - index / of_sequence;
+        let (start, end) = (sequence_starts[sequence], sequence_starts[sequence + 1]);
+        let head = index % of_sequence / self.splits();
+        let first_column = index % self.splits() * (self.consumers * COLUMNS);
+        let columns = Columns::of(self.heads, head);
+        Chain {
+            start,
+            end,
+            chunks: (end - start).div_ceil(CHUNK),
+            columns: Columns { v: columns.v + first_column, ..columns },
+            column: head * HEAD + first_column,
+            first_unit: first_chunk(start, sequence) * self.heads.values + head,
+            head: sequence * self.heads.values + head,
+            first_column,
         }
     }
 
@@ -149,5 +173,45 @@ impl ChunkRecurrence {
             1 => [warpgroups(1), warpgroups(1)],
             consumers => [warpgroups(1).registers(40), warpgroups(consumers).registers(232)],
         }
+    }
+}
+
+/// The chunks of a sequence and a head, for one CTA.
+#[derive(Clone, Copy, DeviceValue)]
+struct Chain {
+    /// The sequence's first token.
+    start: Reg<u32>,
+    /// The token past its last.
+    end: Reg<u32>,
+    chunks: Reg<u32>,
+    /// Where the CTA's vectors begin in `qkv`.
+    columns: Columns,
+    /// The head among those of all sequences.
+    head: Reg<u32>,
+    /// The CTA's first column of v in the head.
+    first_column: Reg<u32>,
+    /// The same in a row of the output.
+    column: Reg<u32>,
+    /// The first chunk among the chunks and heads of all.
+    first_unit: Reg<u32>,
+}
+
+impl Chain {
+    /// The first token of a chunk.
+    #[track_caller]
+    fn token(&self, chunk: Reg<u32>) -> Reg<u32> {
+        self.start + chunk * CHUNK
+    }
+
+    /// The tokens of a chunk.
+    #[track_caller]
+    fn length(&self, chunk: Reg<u32>) -> Reg<u32> {
+        (self.end - self.token(chunk)).min(CHUNK)
+    }
+
+    /// The first element of the state, (128 k, 128 v), that the CTA has.
+    #[track_caller]
+    fn state(&self) -> Reg<u64> {
+        self.head.convert::<u64>() * u64::from(HEAD * HEAD) + self.first_column.convert::<u64>()
     }
 }

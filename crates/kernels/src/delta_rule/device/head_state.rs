@@ -93,7 +93,7 @@ impl HeadState {
         &mut self,
         stage: Reg<u32>,
         length: Reg<u32>,
-        before: Option<(Mbarrier, Output, Global<bf16>)>,
+        before: Option<(Reg<u32>, Output, Global<bf16>)>,
     ) -> [Reg<f32>; TOKENS] {
         let (b, lane) = ((All, All, stage), self.consumer.thread() % 32);
         if length < CHUNK {
@@ -107,11 +107,8 @@ impl HeadState {
         });
         multiply(&self.over_v, &mut self.read, &self.s_rounded, &self.q.slice(b), Accumulate::No);
         self.pass_turn();
-        if let (Some((empty, output, _)), Some(words)) = (&before, &words) {
-            sync_warp(ALL_LANES);
-            if lane == 0 {
-                empty.arrive();
-            }
+        if let (Some((stage_before, output, _)), Some(words)) = (&before, &words) {
+            self.stages.release(*stage_before, lane);
             output.stage(words);
         }
         let factors = TokenFactors::of(self.stages.factors.at(stage * FACTORS), lane);

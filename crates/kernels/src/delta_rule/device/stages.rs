@@ -71,6 +71,14 @@ impl Stages {
         fence_proxy_async_shared();
     }
 
+    /// A warp has read the stage.
+    pub(super) fn release(&self, stage: Reg<u32>, lane: Reg<u32>) {
+        sync_warp(ALL_LANES);
+        if lane == 0 {
+            self.empty.at(stage).arrive();
+        }
+    }
+
     /// Starts the copies of a chunk's queries, keys and values from `token` on, into a stage that is
     /// empty.
     pub(super) fn load_tokens(&self, qkv: &TensorMap, at: Columns, token: Reg<u32>, turn: Turn) {

@@ -205,8 +205,9 @@ impl Operations {
             let first = kernel.launch(stream, kernel.shape(grid).overlapping(), arguments)?;
             let kernel = self.kernel(recurrence, ChunkRecurrence::run::<S>)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
-            let arguments = (&map, &*inverses, &*scores, &*factors, sequence_starts, states, o);
-            let grid = (heads.values * recurrence.splits(), sequences);
+            let arguments = (&map, &*inverses, &*scores, &*factors, sequence_starts, states, o, sequences);
+            let chains = sequences * recurrence.chains_of_sequence();
+            let grid = chains.min(self.device().properties().sm_count);
             let second = kernel.launch(stream, kernel.shape(grid).overlapping(), arguments)?;
             Ok(both(first, second))
         })
