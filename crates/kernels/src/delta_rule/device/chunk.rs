@@ -52,14 +52,6 @@ pub(super) fn load_boxes(
     }
 }
 
-/// Brings the same boxes into L2.
-#[track_caller]
-pub(super) fn prefetch_boxes(qkv: &TensorMap, (column, token): (Reg<u32>, Reg<u32>), boxes: u32) {
-    for index in 0..boxes {
-        tma::prefetch(*qkv, [column + index * CHUNK, token]);
-    }
-}
-
 /// A chunk of a sequence.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Chunk {

@@ -19,29 +19,28 @@
 //! K·Kᵀ and Q·Kᵀ are products of the tensor cores over keys as they are in memory: exact products of
 //! bf16, summed in f32. Norms, β and decays are factors of the sums. `triangular_inverse` computes T.
 //!
-//! A chunk is a chain of latencies: its keys arrive, products, sums of gates, an inverse. An SM has
-//! several CTAs for them, and each brings the keys and queries of the CTA that takes its place into
-//! L2. The bytes of 8,192 tokens of 32 value heads (67 MB read, 46 MB written) take 27 us from and to
-//! DRAM. CTAs of the heads of a chunk follow one another, so that rows of queries and keys are read
-//! whole.
+//! A chunk is a chain of latencies: its keys arrive, products, sums of gates, an inverse; an SM has
+//! four CTAs, each somewhere else in it. The bytes of 8,192 tokens of 32 value heads (67 MB read, 46 MB
+//! written) take 27 us from and to DRAM. CTAs of the heads of a chunk follow one another, so that rows
+//! of queries and keys are read whole.
 
 use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
-use warpwright::runtime::DeviceProperties;
 
 use super::chunk::{
-    ATOM, BOXES, Chunk, Columns, SQUARE, key_tile, load_boxes, pair, prefetch_boxes, square_tile, swizzled,
-    tiles, zeros,
+    ATOM, BOXES, Chunk, Columns, SQUARE, key_tile, load_boxes, square_tile, swizzled, tiles, zeros,
 };
 use super::gates::GateInputs;
 use super::token_factors::{FACTORS, Factor};
-use super::triangle::{BLOCK, TRIANGLE, packed};
-use super::triangular_inverse::{PITCH, TriangularInverse, coupling_row};
+use super::tokens::Tokens;
+use super::triangle::{BLOCK, TRIANGLE};
+use super::triangular_inverse::TriangularInverse;
 use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads};
 
 /// The threads of a CTA: a warpgroup.
 const THREADS: u32 = 128;
-/// CTAs that an SM holds: 53 KiB of shared memory and 128 registers per thread each.
+/// CTAs that an SM holds: 45 KiB of shared memory and 128 registers per thread each. Five of 96
+/// registers take as long.
 const CTAS_PER_SM: u32 = 4;
 
 /// The kernel. A CTA computes a chunk of one or two value heads that share a key head.
@@ -49,18 +48,9 @@ const CTAS_PER_SM: u32 = 4;
 pub struct ChunkFactors {
     /// The heads.
     pub heads: Heads,
-    /// Tokens from a CTA's chunk to that of the CTA that takes its place on an SM.
-    pub ahead: u32,
 }
 
 impl ChunkFactors {
-    /// The kernel for a device of those properties.
-    pub fn new(heads: Heads, device: &DeviceProperties) -> Self {
-        let kernel = Self { heads, ahead: 0 };
-        let chunks = (device.sm_count * CTAS_PER_SM).div_ceil(kernel.ctas(1) as u32);
-        Self { ahead: chunks * CHUNK, ..kernel }
-    }
-
     /// Value heads of a CTA.
     pub fn heads_per_cta(&self) -> u32 {
         if self.heads.values_per_key().is_multiple_of(2) { 2 } else { 1 }
@@ -114,8 +104,6 @@ impl ChunkFactors {
             let columns = Columns::of(self.heads, head);
             load_boxes(qkv, (columns.k, chunk.token), BOXES, memory, loaded);
             load_boxes(qkv, (columns.q, chunk.token), BOXES, q_memory, loaded);
-            prefetch_boxes(qkv, (columns.k, chunk.token + self.ahead), BOXES);
-            prefetch_boxes(qkv, (columns.q, chunk.token + self.ahead), BOXES);
         }
 
         // The inputs of the gates of a thread's own head and token arrive during the products.
@@ -226,79 +214,6 @@ impl ChunkFactors {
     #[track_caller]
     fn unit(&self, chunk: Reg<u32>, head: Reg<u32>) -> Reg<u64> {
         (chunk * self.heads.values + head).convert()
-    }
-}
-
-/// What the elements of A and P are made of, in shared memory: (heads, 64), or (2, 64).
-struct Tokens {
-    /// The sum of log-decays up to the token, to base 2.
-    sums: Shared<f32>,
-    /// The same less the logarithm of 1 / |k|: 2^(sum i - column j) is the decay from j to i and a
-    /// norm.
-    columns: Shared<f32>,
-    /// β / |k|.
-    keys: Shared<f32>,
-    /// 1 / |k| of the 64 tokens, then 1 / |q| / sqrt(128).
-    norms: Shared<f32>,
-    heads: u32,
-}
-
-#[device]
-impl Tokens {
-    fn shared(heads: u32) -> Self {
-        let of_heads = || shared_array(heads * CHUNK);
-        let norms = shared_array(2 * CHUNK);
-        Self { sums: of_heads(), columns: of_heads(), keys: of_heads(), norms, heads }
-    }
-
-    /// Writes A of the heads to `couplings`, and P to `triangles`: the products with their norms, β, and
-    /// the decay from token j (a column) to token i (a row). A warp has 16 rows. Blocks of 16 x 16 above
-    /// the diagonal are not written.
-    fn decay(
-        &self,
-        (key_key, query_key): (&Fragment<f32>, &Fragment<f32>),
-        (warp, lane): (Reg<u32>, Reg<u32>),
-        couplings: Shared<f32>,
-        triangles: Shared<bf16>,
-    ) {
-        let first_row = warp * BLOCK + lane / 4;
-        let rows = [first_row, first_row + 8];
-        let queries = rows.map(|i| self.norms[i + CHUNK]);
-        let of_rows = |from: Shared<f32>| -> Vec<[Reg<f32>; 2]> {
-            (0..self.heads).map(|h| rows.map(|i| from[i + h * CHUNK])).collect()
-        };
-        let (sums, keys) = (of_rows(self.sums), of_rows(self.keys));
-        // Of each head, this lane's first element of A; the columns' factors; and the row of P that this
-        // lane gives the address of.
-        let pair_of = lane % 4 * 2;
-        let own: Vec<_> =
-            (0..self.heads).map(|h| coupling_row(couplings, h, first_row).at(pair_of)).collect();
-        let columns = self.columns.at(pair_of);
-        let given = (warp * BLOCK + lane % 16, lane / 16 * 8);
-        for (block, head) in (0..CHUNK / BLOCK).flat_map(|b| (0..self.heads).map(move |h| (b, h))) {
-            if warp >= block {
-                let mut words = vec![];
-                for half in [0, 8] {
-                    let j = block * BLOCK + half;
-                    let columns = columns.at(j + head * CHUNK).load_vector::<2>();
-                    for (row, i) in rows.into_iter().enumerate() {
-                        let of_pair = |e: u32| {
-                            let (element, j) = (4 * (j / 8) + 2 * row as u32 + e, pair_of + (j + e));
-                            let decay = fast::exp2(sums[head as usize][row] - columns[e as usize]);
-                            let weight = query_key.get(element) * (queries[row] * decay);
-                            let coupling = key_key.get(element) * (keys[head as usize][row] * decay);
-                            (j.le(i).select(weight, 0f32), j.lt(i).select(coupling, 0f32))
-                        };
-                        let [(weight, coupling), (next_weight, next_coupling)] = [0, 1].map(of_pair);
-                        words.push(pair(weight, next_weight));
-                        let to = own[head as usize].at(row as u32 * (8 * PITCH) + j);
-                        to.store_vector([coupling, next_coupling]);
-                    }
-                }
-                let to = triangles.at(packed(block, given.0, given.1)).at(head * TRIANGLE);
-                stmatrix::<_, 4>(to, [0, 1, 2, 3].map(|part| words[part]));
-            }
-        }
     }
 }
 

@@ -9,5 +9,6 @@ mod head_state;
 mod output;
 mod stages;
 pub mod token_factors;
+mod tokens;
 pub mod triangle;
 mod triangular_inverse;

@@ -194,7 +194,7 @@ impl Operations {
             let scores = scratch.scores.at_least(self.device(), units * TRIANGLE as usize)?;
             let factors = scratch.factors.at_least(self.device(), units * FACTORS as usize)?;
             let extents = [tokens.into(), heads.columns().into()];
-            let chunk_factors = ChunkFactors::new(heads, self.device().properties());
+            let chunk_factors = ChunkFactors { heads };
             let kernel = self.kernel(chunk_factors, ChunkFactors::run)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
             let gates = (a, b, a_log, dt_bias);
