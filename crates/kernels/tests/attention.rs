@@ -275,6 +275,11 @@ const GRADIENTS: &[&[(&str, &str)]] = &[
     &[("bound", "3"), ("head-dim", "192"), ("value-dim", "128"), ("batch", "3"), ("packed", "true")],
     &[("sinks", "true"), ("heads", "5"), ("mask", "causal"), ("head-dim", "64")],
     &[("sinks", "true"), ("batch", "5"), ("packed", "true"), ("head-dim", "256"), ("type", "f16")],
+    &[("layout", "heads"), ("batch", "2"), ("mask", "causal"), ("heads", "4"), ("kv-heads", "2")],
+    &[("layout", "heads"), ("batch", "2"), ("head-dim", "256"), ("heads", "2"), ("kv-heads", "1")],
+    &[("layout", "qkv"), ("batch", "2"), ("head-dim", "96"), ("value-dim", "64"), ("mask", "causal")],
+    &[("layout", "qkv"), ("batch", "5"), ("packed", "true"), ("head-dim", "192"), ("value-dim", "128")],
+    &[("layout", "heads"), ("batch", "5"), ("packed", "true"), ("head-dim", "64"), ("deterministic", "true")],
 ];
 
 #[test]

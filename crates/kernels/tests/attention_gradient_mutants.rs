@@ -85,6 +85,8 @@ impl Call {
         let [k, v] = [&self.k, &self.v].map(|buffer| Self::map(buffer, [KEYS, 1], 64));
         let (k, v, rows) = (k?, v?, Self::row_map(&self.lse)?);
         let words = |words: [u32; 2]| Argument::bytes(words.map(u32::to_le_bytes).concat());
+        let strides =
+            |strides: [u32; 4]| Argument::bytes(strides.map(|s| u64::from(s).to_le_bytes()).concat());
         let [_, d_k, d_v] = &self.gradients;
         let arguments = [
             Argument::tensor_map(&q),
@@ -107,6 +109,8 @@ impl Call {
             Argument::scalar(1u32),
             Argument::buffer(&self.nothing),
             Argument::buffer(&self.nothing),
+            strides([0, KEYS * D, D, D]),
+            strides([0, KEYS * D, D, D]),
         ];
 
         device.load_ptx(ptx)?.function(&record.kernel)?.launch(

@@ -631,8 +631,11 @@ const REFUSALS: &[Refusal] = refusals! {
         let twice = score::differentiable(|score: Reg<f32>, _: Pair| (score + score, constant(2.0)));
         operations.attention_gradients_with(stream, &ATTENTION.bounded(2.0), twice, buffers)
     }) => "an attention: it has a bound or a bias; put them into the function of the scores";
-    attention_gradients, |b| differentiate(b, strided(DENSE, DENSE))
-        => "an attention's gradients: there are no gradients of matrices with strides; copy them without gaps";
+    attention_gradients, |b| differentiate(b, strided(DENSE, DENSE).keys(0))
+        => "an attention's gradients: there are no queries or no keys, and the matrices have strides; fill the gradients with zeros";
+    attention_gradients, |b| differentiate(b, strided(Strides { head: 0, ..DENSE }, DENSE))
+        => "the gradient of K: its sequences are 2048 elements apart, its rows 256 and its heads 0, so that some overlap; \
+            use strides that keep them apart";
     attention_gradients, |b| differentiate(b, ATTENTION.keys(9))
         => "K of an attention: expected a length of 2304, found 2048";
     sample, |b| sample(b, 0, 0, 2) => "sampling: a vocabulary of 0 tokens; give 1 to 4194304";

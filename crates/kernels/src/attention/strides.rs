@@ -32,6 +32,13 @@ impl Strides {
     }
 }
 
+impl Strides {
+    /// What launches pass: the first element, then the strides of sequences, rows and heads.
+    pub(crate) fn passed(self) -> [u64; 4] {
+        [self.first, self.sequence, self.row, self.head]
+    }
+}
+
 /// Q, K, V or O, or one of their gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HeadMatrix {

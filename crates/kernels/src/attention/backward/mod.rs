@@ -253,8 +253,8 @@ impl BackwardKernel {
             kv_stage.release();
             let rows = KeyRows { unit, first: first_key, thread: thread % 128 };
             let [d, value_d] = self.stored;
-            rows.store(&registers.dk, problem.scale, d, results.dk);
-            rows.store(&registers.dv, constant(1.0f32), value_d, results.dv);
+            rows.store(&registers.dk, problem.scale, (results.dk, problem.dk_strides, d));
+            rows.store(&registers.dv, constant(1.0f32), (results.dv, problem.dv_strides, value_d));
         }
     }
 }

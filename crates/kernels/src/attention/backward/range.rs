@@ -26,6 +26,19 @@ pub(crate) struct BackwardProblem {
     pub(crate) sequences: Reg<u32>,
     pub(crate) query_offsets: Global<u32>,
     pub(crate) key_offsets: Global<u32>,
+    /// Where the elements of dK and of dV are: [`element`].
+    pub(crate) dk_strides: [Reg<u64>; 4],
+    pub(crate) dv_strides: [Reg<u64>; 4],
+}
+
+/// The index of the first element of a head, by the first element of a matrix and the elements between its
+/// sequences, rows and heads. Packed sequences are one.
+#[device]
+pub(super) fn element(
+    [first, of_sequence, of_row, of_head]: [Reg<u64>; 4],
+    [sequence, row, head]: [Reg<u32>; 3],
+) -> Reg<u64> {
+    first + sequence as u64 * of_sequence + row as u64 * of_row + head as u64 * of_head
 }
 
 impl BackwardProblem {

@@ -97,24 +97,22 @@ pub(super) struct KeyRows {
 
 #[device]
 impl KeyRows {
-    /// Stores dK or dV, times `scale`: (batch, key, kv_head, d). Columns past the first `d` do not
-    /// exist in memory.
+    /// Stores dK or dV, times `scale`, at its strides. Columns past the first `d` do not exist in
+    /// memory.
     pub(super) fn store<T: AttentionElement>(
         self,
         gradient: &Fragment<f32>,
         scale: Reg<f32>,
-        d: u32,
-        target: Global<T>,
+        (target, strides, d): (Global<T>, [Reg<u64>; 4], u32),
     ) {
         let row = self.first + self.thread / 32 * 16 + self.thread % 32 / 4;
         let rows = [row, row + 8u32];
-        let ([_, keys], [kv_heads, _]) = (self.unit.problem.lengths, self.unit.problem.heads);
+        let [_, keys] = self.unit.problem.lengths;
         for half in 0..2 {
             if rows[half] < keys {
-                let position = self.unit.keys_before() + rows[half] as u64;
-                let line = position * kv_heads as u64 + self.unit.kv_head as u64;
                 let column = self.thread % 4 * 2;
-                let target = target.at(line * u64::from(d) + column as u64).cast::<u32>();
+                let start = self.unit.key_element(strides, rows[half]);
+                let target = target.at(start + column as u64).cast::<u32>();
                 let of_row = |i: &u32| row_of(*i) == half && column_of(*i) < d;
                 for i in (0..gradient.len()).step_by(2).filter(of_row) {
                     let [low, high] = [i, i + 1].map(|i| gradient.get(i) * scale);

@@ -4,6 +4,7 @@
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
+use super::range::element;
 use super::unit::PackedBlocks;
 use crate::attention::problem::AttentionElement;
 
@@ -77,8 +78,9 @@ impl PrepareRows {
     /// Rows of a CTA.
     pub(crate) const ROWS: u32 = THREADS / ROW_THREADS;
 
-    /// `powers` is lse · log2(e), and `delta` is the sum of dO O; both are of whole blocks. Past the last query, and for a query that sees no key, `powers` is infinite: its
-    /// weights are 0.
+    /// `powers` is lse · log2(e), and `delta` is the sum of dO O; both are of whole blocks. Past the last
+    /// query, and for a query that sees no key, `powers` is infinite: its weights are 0. `strides` are those
+    /// of O and dO: [`element`].
     #[kernel]
     pub(crate) fn prepare<T: AttentionElement>(
         &self,
@@ -93,6 +95,7 @@ impl PrepareRows {
         heads: u32,
         offsets: &Global<u32>,
         sequences: u32,
+        strides: [u64; 4],
     ) {
         launch::threads(THREADS);
         launch::grid_dependency_wait();
@@ -106,8 +109,7 @@ impl PrepareRows {
         let mut sum = constant(0.0f32);
         let mut power = constant(f32::INFINITY);
         if number % self.rows < block.queries {
-            let start = ((sequence as u64 * queries as u64 + row as u64) * heads as u64 + head as u64)
-                * u64::from(self.value_dim);
+            let start = element(strides, [sequence, row, head]);
             for step in (0..self.value_dim).step_by(8 * ROW_THREADS as usize) {
                 let column = lane * 8u32 + step;
                 if column < self.value_dim {
@@ -144,7 +146,7 @@ impl PrepareRows {
     }
 }
 
-/// dQ in its type, (batch, query, head, d), times the scale of the scores.
+/// dQ in its type, times the scale of the scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FinishGradient {
     pub(crate) head_dim: u32,
@@ -159,7 +161,8 @@ pub(crate) struct FinishGradient {
 impl FinishGradient {
     /// A CTA converts one block, which it reads in the order of the backward kernel's registers: a
     /// thread has two neighboring columns of 8, of two rows. Of two groups of 8 columns, threads
-    /// exchange a half with their neighbors, so that four store a sector of 32 bytes.
+    /// exchange a half with their neighbors, so that four store a sector of 32 bytes. `strides` are those
+    /// of dQ: [`element`].
     #[kernel]
     pub(crate) fn finish<T: AttentionElement>(
         &self,
@@ -170,6 +173,7 @@ impl FinishGradient {
         scale: f32,
         offsets: &Global<u32>,
         sequences: u32,
+        strides: [u64; 4],
     ) {
         launch::threads(THREADS);
         launch::grid_dependency_wait();
@@ -201,10 +205,7 @@ impl FinishGradient {
                     let received = sent.shuffle_xor(1);
                     let words = [is_odd.select(received, kept), is_odd.select(kept, received)];
                     if row.lt(block.queries) & column.lt(self.head_dim) {
-                        let row = block.first + row;
-                        let position =
-                            (sequence as u64 * queries as u64 + row as u64) * heads as u64 + head as u64;
-                        let at = position * u64::from(self.head_dim) + column as u64;
+                        let at = element(strides, [sequence, block.first + row, head]) + column as u64;
                         dq.at(at).cast::<u32>().store_vector(words);
                     }
                 }

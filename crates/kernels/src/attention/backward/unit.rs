@@ -14,7 +14,7 @@
 use warpwright::prelude::*;
 
 use super::configuration::KEYS;
-use super::range::{BackwardProblem, Keys};
+use super::range::{BackwardProblem, Keys, element};
 
 /// The rows of Q or of K of packed sequences, in blocks of `rows`. Sequence s has the blocks of a head
 /// from `offsets[s] / rows + s` on: no two sequences share a block, and each leaves at most one empty.
@@ -162,10 +162,10 @@ impl Unit {
         if self.packed { matrix } else { matrix.batch(self.sequence) }
     }
 
-    /// The keys of all sequences before the unit's.
-    pub(super) fn keys_before(self) -> Reg<u64> {
-        let [_, keys] = self.problem.lengths;
-        if self.packed { self.starts[1] as u64 } else { self.sequence as u64 * keys as u64 }
+    /// The index of the first element of a key in dK or dV.
+    pub(super) fn key_element(self, strides: [Reg<u64>; 4], key: Reg<u32>) -> Reg<u64> {
+        let sequence = if self.packed { constant(0u32) } else { self.sequence };
+        element(strides, [sequence, self.starts[1] + key, self.kv_head])
     }
 
     /// The sequence's first block of queries of the unit's first head, among all.

@@ -7,7 +7,9 @@ use warpwright::layout::Error;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream, TileMaps};
 
-use super::operations::{Extras, expect_extras, expect_function, expect_supported, tile_maps};
+use super::operations::{
+    Extras, expect_extras, expect_function, expect_matrices, expect_matrix, expect_supported, maps_of,
+};
 use crate::attention::backward::{
     BackwardKernel, FinishGradient, GradientForm, KEYS, PrepareRows, SinkGradients, WideBackwardKernel,
     row_tile,
@@ -16,7 +18,7 @@ use crate::attention::problem::{Attention, AttentionElement, Shape};
 use crate::attention::score::{DifferentiableScoreOp, ScoredKernel};
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 
-/// The matrices of an attention's gradients.
+/// The matrices of an attention's gradients. A gradient has the strides of its matrix.
 pub struct GradientBuffers<'l, T> {
     /// Q, (batch, queries, heads, head_dim).
     pub q: &'l Buffer<T>,
@@ -71,7 +73,8 @@ struct GradientScratch {
 }
 
 /// What a launch passes for [`BackwardProblem`](crate::attention::backward::BackwardProblem).
-type PassedProblem = ([u32; 2], [u32; 2], [u32; 2], f32, f32, In<f32>, u32, u32, In<u32>, In<u32>);
+type PassedProblem =
+    ([u32; 2], [u32; 2], [u32; 2], f32, f32, In<f32>, u32, u32, In<u32>, In<u32>, [u64; 4], [u64; 4]);
 
 type BackwardArguments<T> = (
     TensorMap,
@@ -88,9 +91,9 @@ type BackwardArguments<T> = (
 );
 
 type PrepareArguments<T> =
-    (In<T>, In<T>, In<f32>, Out<f32>, Out<f32>, Out<f32>, Out<u32>, u32, u32, In<u32>, u32);
+    (In<T>, In<T>, In<f32>, Out<f32>, Out<f32>, Out<f32>, Out<u32>, u32, u32, In<u32>, u32, [u64; 4]);
 
-type FinishArguments<T> = (In<f32>, Out<T>, u32, u32, f32, In<u32>, u32);
+type FinishArguments<T> = (In<f32>, Out<T>, u32, u32, f32, In<u32>, u32, [u64; 4]);
 
 type SinkArguments = (In<f32>, In<f32>, In<f32>, Out<f32>, u32, u32);
 
@@ -156,7 +159,8 @@ impl Operations {
     /// do not.
     ///
     /// # Errors
-    /// As [`attention`](Self::attention); matrices have strides, or K and V are in a paged cache.
+    /// As [`attention`](Self::attention); K and V are in a paged cache, or strides lay elements of Q, K or V
+    /// over each other.
     pub fn attention_gradients<T: AttentionElement + Storable>(
         &self,
         stream: &Stream,
@@ -289,7 +293,8 @@ impl Operations {
             scored,
             deterministic: configuration.deterministic,
         };
-        let key = (attention.shape, attention.packed, attention.sinks, configuration, form);
+        let extents = (attention.shape, attention.packed, attention.strides);
+        let key = (extents, attention.sinks, configuration, form);
         let plan = self.remembered::<(Plan<T>, S), _, _>(key, |_| {
             self.gradient_plan::<T>(attention, configuration, form, compile)
         })?;
@@ -298,6 +303,8 @@ impl Operations {
         let gradient = gradient_maps.of(d_o)?;
         let (scale, group) = (attention.scale_or_default(), heads / kv_heads);
         let bound = attention.bound.unwrap_or(1.0);
+        let [q_strides, k_strides, v_strides, o_strides] =
+            attention.matrices().map(|matrix| matrix.strides.passed());
         let [queries, keys] = attention.packed.unwrap_or([queries, keys]);
         let blocks = u64::from(plan.line_blocks) * u64::from(plan.lines);
         let padded = blocks as usize * plan.rows as usize;
@@ -323,6 +330,7 @@ impl Operations {
                 heads,
                 query_offsets,
                 batch,
+                o_strides,
             );
             let mut counts = plan.prepare.launch(stream, grid.overlapping(), arguments)?;
             if let (Some(kernel), Some((sinks, d_sinks))) = (&plan.sinks, sinks) {
@@ -344,12 +352,14 @@ impl Operations {
                 batch,
                 query_offsets,
                 key_offsets,
+                k_strides,
+                v_strides,
             );
             let arguments =
                 (&q, &k, &v, &gradient, &powers, &delta, &mut *sums, &mut *turns, d_k, d_v, problem);
             counts = both(counts, plan.backward.launch(stream, grid, arguments)?);
             let grid = plan.finish.shape(ctas(blocks)?).overlapping();
-            let arguments = (&*sums, d_q, queries, heads, scale, query_offsets, batch);
+            let arguments = (&*sums, d_q, queries, heads, scale, query_offsets, batch, q_strides);
             Ok(both(counts, plan.finish.launch(stream, grid, arguments)?))
         })
     }
@@ -395,17 +405,17 @@ impl Operations {
             PrepareRows { columns, value_dim, rows, turns, packed },
             FinishGradient { head_dim, columns, part, rows, packed },
         );
-        let [all_queries, all_keys] = attention.rows_of_maps();
+        let [of_q, of_k, of_v, of_o] = attention.matrices();
         Ok(Plan {
             prepare: self.kernel(prepare, PrepareRows::prepare::<T>)?,
             backward: compile(backward)?,
             finish: self.kernel(finish, FinishGradient::finish::<T>)?,
             sinks: attention.sinks.then(|| self.kernel(SinkGradients, SinkGradients::sum)).transpose()?,
             maps: [
-                tile_maps(attention, (all_queries, heads, head_dim), Ok(q))?,
-                tile_maps(attention, (all_keys, kv_heads, head_dim), Ok(k))?,
-                tile_maps(attention, (all_keys, kv_heads, value_dim), Ok(v))?,
-                tile_maps(attention, (all_queries, heads, value_dim), Ok(gradient))?,
+                maps_of(&of_q, Ok(q))?,
+                maps_of(&of_k, Ok(k))?,
+                maps_of(&of_v, Ok(v))?,
+                maps_of(&of_o, Ok(gradient))?,
             ],
             row_maps: TileMaps::new(row_extents, &row_tile(rows).map_err(refused)?)?,
             lines,
@@ -425,20 +435,20 @@ fn is_wide(attention: &Attention) -> bool {
 
 /// Refuses buffers that do not have the size of the shape, or that are missing.
 fn expect_buffers<T: Storable>(attention: &Attention, buffers: &GradientBuffers<'_, T>) -> Result<()> {
-    let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
-    for (what, expected, given) in [
-        ("Q of an attention", q, buffers.q.len()),
-        ("K of an attention", k, buffers.k.len()),
-        ("V of an attention", v, buffers.v.len()),
-        ("O of an attention", o, buffers.o.len()),
-        ("the gradient of O", o, buffers.d_o.len()),
-        ("the gradient of Q", q, buffers.d_q.len()),
-        ("the gradient of K", k, buffers.d_k.len()),
-        ("the gradient of V", v, buffers.d_v.len()),
-        ("the logarithms of an attention", rows * attention.shape.heads as usize, buffers.lse.len()),
+    let GradientBuffers { q, k, v, o, lse, d_o, d_q, d_k, d_v, .. } = buffers;
+    expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()], [T::BYTES; 2])?;
+    let [of_q, of_k, of_v, of_o] = attention.matrices();
+    expect_matrix(attention, "the gradient of O", (&of_o, d_o.len()))?;
+    for (what, matrix, given) in [
+        ("the gradient of Q", of_q, d_q.len()),
+        ("the gradient of K", of_k, d_k.len()),
+        ("the gradient of V", of_v, d_v.len()),
     ] {
-        expect_length(what, expected, given)?;
+        expect_matrix(attention, what, (&matrix, given))?;
+        matrix.expect_distinct(what)?;
     }
+    let logarithms = attention.rows()[0] * attention.shape.heads as usize;
+    expect_length("the logarithms of an attention", logarithms, lse.len())?;
     let sinks = buffers.sinks.as_ref().map(|(sinks, _)| *sinks);
     let GradientBuffers { offsets, slopes, .. } = *buffers;
     expect_extras(attention, &Extras { lse: None, offsets, pages: None, slopes, sinks })?;
@@ -456,10 +466,12 @@ fn expect_gradients(attention: &Attention, configuration: GradientConfiguration)
     let most_rows = if is_wide(attention) { 64 } else { 128 };
     let reason = if attention.cache.is_some() {
         "there are no gradients of a paged cache; pass K and V of packed sequences".to_owned()
-    } else if attention.strides.is_some() {
-        "there are no gradients of matrices with strides; copy them without gaps".to_owned()
     } else if ![64, most_rows].contains(&rows) {
         format!("blocks have {rows} queries; use 64, or 128 for heads of up to 128 elements")
+    } else if attention.strides.is_some() && attention.rows().contains(&0) {
+        // A fill would reach what lies between the rows.
+        "there are no queries or no keys, and the matrices have strides; fill the gradients with zeros"
+            .to_owned()
     } else {
         return Ok(());
     };

@@ -1,10 +1,12 @@
 //! Attention's gradients as a workload.
 
 use warpwright::arch::Capability;
-use warpwright_harness::{HostNumber, Options, Prepared, Result, Setup, Values, Work, Workload};
+use warpwright::runtime::Buffer;
+use warpwright_harness::{HostNumber, Options, Prepared, Result, Setup, Work, Workload};
 
 use super::backward::{GradientBuffers, GradientConfiguration};
 use super::gradient_reference::{Gradients, verify_gradients};
+use super::matrices::{Placement, dense};
 use super::operations::AttentionBuffers;
 use super::options::{AttentionOptions, AttentionType, with_attention_type};
 use super::reference::{Inputs, work};
@@ -35,12 +37,13 @@ impl GradientWorkload {
     fn attention(&self) -> Attention {
         let [queries, keys] = self.offsets().map(|offsets| offsets.last().copied().unwrap_or(0));
         let attention = self.of.attention();
-        if self.of.packed { attention.packed(queries, keys) } else { attention }
+        let attention = if self.of.packed { attention.packed(queries, keys) } else { attention };
+        self.of.layout.of(attention)
     }
 
     fn prepare_of<T: AttentionElement + HostNumber>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let attention = self.attention();
-        let ([q, k, v, o], [rows, _]) = (attention.elements(), attention.rows());
+        let (reach, rows) = (attention.matrices().map(|matrix| matrix.reach() as usize), attention.rows()[0]);
         let heads = attention.shape.heads as usize;
         let chosen = GradientConfiguration::of(&attention);
         let configuration = GradientConfiguration {
@@ -51,14 +54,16 @@ impl GradientWorkload {
         let operations = Operations::new(setup.device());
         let (offsets, slopes, sinks) = (self.offsets(), self.of.slopes(), self.of.sink_values());
         let buffers = setup.buffers(self.work(), |seed| {
-            let input =
-                |number: u64, length| setup.values::<T>(Values::Normal, seed + (number << 16), length);
-            let (q, k, v, d_o) = (input(0, q)?, input(1, k)?, input(2, v)?, input(3, o)?);
+            let placement = Placement::new(&attention, &[], seed);
+            let input = |number: usize| {
+                setup.input(reach[number], |_| placement.values::<T>(&attention, number, seed))
+            };
+            let (q, k, v, d_o) = (input(0)?, input(1)?, input(2)?, input(3)?);
             let copy = |values: &Vec<u32>| setup.input(values.len(), |_| values.clone());
             let numbers = |values: &Vec<f32>| setup.input(values.len(), |_| values.clone());
             let offsets = [copy(&offsets[0])?, copy(&offsets[1])?];
             let [slopes, sinks] = [numbers(&slopes)?, numbers(&sinks)?];
-            let (mut o, mut lse) = (setup.output::<T>(o)?, setup.output::<f32>(rows * heads)?);
+            let (mut o, mut lse) = (setup.output::<T>(reach[3])?, setup.output::<f32>(rows * heads)?);
             let stream = setup.device().stream()?;
             let forward = AttentionBuffers {
                 lse: Some(&mut lse),
@@ -86,16 +91,19 @@ impl GradientWorkload {
                 Ok(operations.attention_gradients_as(stream, &attention, configuration, buffers)?)
             })
             .verify(move |(inputs, _, (offsets, slopes, (sinks, d_sinks)), gradients)| {
-                let read = |buffer: &warpwright::runtime::Buffer<T>| buffer.to_vec();
-                let [q, k, v, d_o] = inputs.each_ref().map(read);
-                let [d_q, d_k, d_v] = gradients.each_ref().map(read);
-                let (q, k, v, d_q, d_k, d_v) = (q?, k?, v?, d_q?, d_k?, d_v?);
+                let read = |number: usize, buffer: &Buffer<T>| -> Result<Vec<T>> {
+                    Ok(dense(&attention, (&[], &[]), number, buffer.to_vec()?))
+                };
+                let [q, k, v, d_o] = inputs.each_ref();
+                let (q, k, v, d_o) = (read(0, q)?, read(1, k)?, read(2, v)?, read(3, d_o)?);
+                let [d_q, d_k, d_v] = gradients.each_ref();
+                let (d_q, d_k, d_v) = (read(0, d_q)?, read(1, d_k)?, read(2, d_v)?);
                 let offsets = [offsets[0].to_vec()?, offsets[1].to_vec()?];
                 let (slopes, sinks, d_sinks) = (slopes.to_vec()?, sinks.to_vec()?, d_sinks.to_vec()?);
                 let inputs =
                     Inputs { q: &q, k: &k, v: &v, offsets: &offsets, slopes: &slopes, sinks: &sinks };
                 let found = Gradients { matrices: [&d_q, &d_k, &d_v], sinks: &d_sinks };
-                Ok(verify_gradients(&attention, &inputs, &d_o?, &found)?)
+                Ok(verify_gradients(&attention, &inputs, &d_o, &found)?)
             }))
     }
 }

@@ -21,11 +21,11 @@ impl Placement {
         Self { key_counts: key_counts.to_vec(), table: table.unwrap_or_default() }
     }
 
-    /// Random elements of Q, K or V, which have the numbers 0, 1 and 2, as a buffer has them.
+    /// Random elements of Q, K, V or O, which have the numbers 0 to 3, as a buffer has them.
     pub(super) fn values<T: HostNumber>(&self, attention: &Attention, number: usize, seed: u64) -> Vec<T> {
         let (matrix, seed) = (attention.matrices()[number], seed + ((number as u64) << 16));
         let mut values = Values::Normal.numbers::<T>(seed, matrix.elements());
-        if let Some(cache) = attention.cache.filter(|_| number > 0) {
+        if let Some(cache) = attention.cache.filter(|_| is_paged(number)) {
             poison_unused(&mut values, &cache, &self.key_counts, &self.table);
         }
         if attention.strides.is_none() {
@@ -50,7 +50,12 @@ pub(super) fn dense<T: Copy>(
         None => values,
     };
     match &attention.cache {
-        Some(cache) if number == 1 || number == 2 => gather(&values, cache, key_counts, table),
+        Some(cache) if is_paged(number) => gather(&values, cache, key_counts, table),
         _ => values,
     }
+}
+
+/// Whether a paged cache has the matrix: K or V.
+fn is_paged(number: usize) -> bool {
+    matches!(number, 1 | 2)
 }

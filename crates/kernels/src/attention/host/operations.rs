@@ -256,8 +256,7 @@ impl Operations {
                 pages.map_or((nothing.cast(), key_offsets), |pages| (pages.table, pages.lengths));
             let entries = attention.cache.map_or(0, |cache| cache.pages_per_sequence);
             let [slopes, sinks] = [extras.slopes, extras.sinks].map(|given| given.unwrap_or(nothing));
-            let Strides { first, sequence, row, head } = attention.matrices()[3].strides;
-            let strides = [first, sequence, row, head];
+            let strides = attention.matrices()[3].strides.passed();
             let problem = (
                 lengths, heads, window, section, scale, bound, queries, keys, table, entries, slopes, sinks,
                 strides,
@@ -310,19 +309,8 @@ impl Operations {
     }
 }
 
-/// The maps of the tiles of Q, K, V or a gradient without gaps: of rows of `d` elements for each head
-/// and each sequence.
-pub(super) fn tile_maps<T: Storable>(
-    attention: &Attention,
-    extents: (u32, u32, u32),
-    tile: Result<TmaTile, Error>,
-) -> Result<TileMaps<T>> {
-    let sequences = (!attention.is_packed()).then_some(attention.shape.batch);
-    maps_of(&HeadMatrix::dense(sequences, extents), tile)
-}
-
 /// The maps of the tiles of a matrix: their third axis are heads, their fourth sequences or pages.
-fn maps_of<T: Storable>(matrix: &HeadMatrix, tile: Result<TmaTile, Error>) -> Result<TileMaps<T>> {
+pub(super) fn maps_of<T: Storable>(matrix: &HeadMatrix, tile: Result<TmaTile, Error>) -> Result<TileMaps<T>> {
     let refused = |error: Error| OperationError::Shape { what: "an attention", reason: error.to_string() };
     let tile = tile.map_err(refused)?;
     let matrix = matrix.with_a_row();
@@ -374,16 +362,26 @@ pub(super) fn expect_function(attention: &Attention) -> Result<()> {
     Err(OperationError::Shape { what: "an attention", reason: reason.to_owned() })
 }
 
+/// Refuses a buffer of `given` elements that does not hold a matrix: one without gaps has no others.
+pub(super) fn expect_matrix(
+    attention: &Attention,
+    what: &'static str,
+    (matrix, given): (&HeadMatrix, usize),
+) -> Result<()> {
+    let reach = matrix.reach();
+    if attention.strides.is_some() && given as u64 >= reach {
+        return Ok(());
+    }
+    expect_length(what, reach as usize, given)
+}
+
 /// Refuses Q, K, V and O that do not have the size of the shape. An element of an input has the first
 /// number of bytes, one of O the second.
 pub(super) fn expect_matrices(attention: &Attention, given: [usize; 4], bytes: [u32; 2]) -> Result<()> {
     let names = ["Q of an attention", "K of an attention", "V of an attention", "O of an attention"];
     let matrices = attention.matrices();
     for (number, ((what, given), matrix)) in names.into_iter().zip(given).zip(&matrices).enumerate() {
-        // A buffer of a strided matrix may hold others, too.
-        if attention.strides.is_none() || (given as u64) < matrix.reach() {
-            expect_length(what, matrix.reach() as usize, given)?;
-        }
+        expect_matrix(attention, what, (matrix, given))?;
         matrix.check(what, bytes[number / 3])?;
     }
     matrices[3].expect_distinct(names[3])

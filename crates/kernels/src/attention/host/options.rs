@@ -3,6 +3,7 @@
 use warpwright_harness::{OptionValue, Options, data_types};
 
 use crate::attention::problem::{Attention, Mask, Shape};
+use crate::attention::strides::{HeadMatrix, Strides};
 
 data_types! {
     /// Types of Q, K, V and O.
@@ -27,6 +28,40 @@ impl MaskOption {
             Self::Full => Mask::Full,
             Self::Causal => Mask::Causal,
             Self::Window => Mask::Window { left, right },
+        }
+    }
+}
+
+/// How Q, K, V and O are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+pub(super) enum LayoutOption {
+    /// (batch, rows, heads, d).
+    #[default]
+    Rows,
+    /// (batch, heads, rows, d).
+    Heads,
+    /// Q, K and V as columns of one matrix: (batch, rows, heads of all, d).
+    Qkv,
+}
+
+impl LayoutOption {
+    pub(super) fn of(self, attention: Attention) -> Attention {
+        let matrices = attention.matrices();
+        let columns = matrices.map(|HeadMatrix { heads, d, .. }| heads * d);
+        let strides = |i: usize| {
+            let HeadMatrix { rows, heads, d, .. } = matrices[i];
+            match self {
+                Self::Heads => Strides::by_heads(rows, heads, d),
+                Self::Qkv if i < 3 => {
+                    let first = columns[..i].iter().sum();
+                    Strides::in_rows(rows, columns[..3].iter().sum(), first, d)
+                }
+                Self::Rows | Self::Qkv => Strides::in_rows(rows, columns[i], 0, d),
+            }
+        };
+        match self {
+            Self::Rows => attention,
+            Self::Heads | Self::Qkv => attention.strided(std::array::from_fn(strides)),
         }
     }
 }
@@ -76,6 +111,8 @@ pub(super) struct AttentionOptions {
     biased: bool,
     /// Give each head a sink.
     sinks: bool,
+    /// How Q, K, V and O, and their gradients, are laid out.
+    pub(super) layout: LayoutOption,
 }
 
 impl AttentionOptions {

@@ -12,7 +12,6 @@ use super::options::{AttentionOptions, AttentionType, with_attention_type};
 use super::reference::{Inputs, verify, work};
 use crate::attention::PagedCache;
 use crate::attention::problem::{Attention, AttentionElement};
-use crate::attention::strides::{HeadMatrix, Strides};
 use crate::operations::Operations;
 
 /// The data type of Q, K and V.
@@ -25,40 +24,6 @@ enum InputOption {
     E4m3,
 }
 
-/// How Q, K, V and O are laid out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
-enum LayoutOption {
-    /// (batch, rows, heads, d).
-    #[default]
-    Rows,
-    /// (batch, heads, rows, d).
-    Heads,
-    /// Q, K and V as columns of one matrix: (batch, rows, heads of all, d).
-    Qkv,
-}
-
-impl LayoutOption {
-    fn of(self, attention: Attention) -> Attention {
-        let matrices = attention.matrices();
-        let columns = matrices.map(|HeadMatrix { heads, d, .. }| heads * d);
-        let strides = |i: usize| {
-            let HeadMatrix { rows, heads, d, .. } = matrices[i];
-            match self {
-                Self::Heads => Strides::by_heads(rows, heads, d),
-                Self::Qkv if i < 3 => {
-                    let first = columns[..i].iter().sum();
-                    Strides::in_rows(rows, columns[..3].iter().sum(), first, d)
-                }
-                Self::Rows | Self::Qkv => Strides::in_rows(rows, columns[i], 0, d),
-            }
-        };
-        match self {
-            Self::Rows => attention,
-            Self::Heads | Self::Qkv => attention.strided(std::array::from_fn(strides)),
-        }
-    }
-}
-
 /// O = softmax(Q·Kᵀ)·V of each head.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct AttentionWorkload {
@@ -68,8 +33,6 @@ pub(crate) struct AttentionWorkload {
     /// Keys of a page: K and V are in a paged cache, and sequences have random lengths.
     #[option(max = 1 << 10)]
     page_size: Option<u32>,
-    /// How Q, K, V and O are laid out.
-    layout: LayoutOption,
     /// Data type of Q, K and V.
     input: InputOption,
     /// Which elements of Q, K and V share a scale (e4m3).
@@ -101,7 +64,7 @@ impl AttentionWorkload {
             None if self.of.packed => attention.packed(queries, keys),
             None => attention,
         };
-        self.layout.of(attention)
+        self.of.layout.of(attention)
     }
 
     /// The cache has the pages of all sequences, and one that none has.

@@ -262,13 +262,13 @@ impl WideBackwardKernel {
                 if works {
                     consumers.weights_of_all(&mut registers, stages);
                 }
-                rows.store(&registers.dv, constant(1.0f32), value_d, results.dv);
+                rows.store(&registers.dv, constant(1.0f32), (results.dv, problem.dv_strides, value_d));
             } else {
                 registers.dk.clear();
                 if works {
                     consumers.gradients_of_all(&mut registers, stages);
                 }
-                rows.store(&registers.dk, problem.scale, d, results.dk);
+                rows.store(&registers.dk, problem.scale, (results.dk, problem.dk_strides, d));
             }
             kv_stage.release();
         }
