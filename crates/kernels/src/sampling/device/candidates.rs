@@ -132,6 +132,20 @@ impl Candidates {
         count
     }
 
+    /// Adds the keys of this thread that are candidates, each with its column, to those of this CTA.
+    pub(super) fn add(&self, keys: &[(Reg<bool>, Reg<u32>, Reg<u32>)]) {
+        let found = keys.iter().fold(constant(0u32), |found, (is_one, ..)| found + is_one.to_u32());
+        if found > 0 {
+            let mut at = self.count.atomic_add(found);
+            for (is_one, key, column) in keys {
+                if *is_one & at.lt(self.capacity()) {
+                    self.list.at(at).store(candidate(*key, *column));
+                }
+                at = at + is_one.to_u32();
+            }
+        }
+    }
+
     /// Sends a key to the first CTA, if it is a candidate.
     pub(super) fn send<M: KeyMemory>(
         &self,
@@ -141,7 +155,7 @@ impl Candidates {
         index: Reg<u32>,
     ) {
         if is_one {
-            let word = (key.convert::<u64>() << 32u32) | (!keys.column(index)).convert::<u64>();
+            let word = candidate(key, keys.column(index));
             if keys.team.ctas > 1 {
                 let at = self.count.map_to_block(0u32).atomic_add(1u32);
                 if at < self.capacity() {
@@ -312,6 +326,12 @@ impl Candidates {
         }
         sync_threads();
     }
+}
+
+/// The word of a candidate.
+#[device]
+fn candidate(key: Reg<u32>, column: Reg<u32>) -> Reg<u64> {
+    (key.convert::<u64>() << 32u32) | (!column).convert::<u64>()
 }
 
 /// The sum before this thread's amounts, and those that end with each, in the order of the threads.

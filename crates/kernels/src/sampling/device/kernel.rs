@@ -13,6 +13,7 @@ use warpwright::prelude::*;
 use super::candidates::Candidates;
 use super::histogram::Histogram;
 use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, RelativeMasses, key_of, logit_of, random_bits};
+use super::nucleus::Nucleus;
 use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
 use super::segments::{Segments, weight};
 use super::stream::Wanted;
@@ -305,7 +306,7 @@ impl Sample {
             masses: RelativeMasses::new(row.scale()),
             has_sums: is_random & self.top_k(&row).eq(0) & row.least().eq(0u64),
         };
-        let (highest, top, bound) = self.stream(&keys, &tiles, &wanted);
+        let (highest, top, bound) = self.stream(&tiles, &wanted);
 
         let log_sum = self.log_sum(&mut keys, highest);
         let column = self.draw(
@@ -318,9 +319,15 @@ impl Sample {
                 |keys, masses, total| {
                     let mut column = constant(NO_TOKEN);
                     if total > 0u64 {
-                        let target = |total: Reg<u64>| row.target(total);
-                        let last =
-                            keys.nucleus((&candidates, segments, tiles.bins()), masses, (total, target));
+                        let nucleus = Nucleus {
+                            keys: *keys,
+                            tiles: &tiles,
+                            candidates: &candidates,
+                            segments,
+                            masses,
+                            total,
+                        };
+                        let last = self.nucleus(&nucleus, |total| row.target(total));
                         if last > 0 {
                             let amount =
                                 |key: Reg<u32>| add_where(key.ge(last), constant(0u64), || masses.of(key));
@@ -380,7 +387,7 @@ impl Sample {
     ) -> Reg<u32> {
         let mut column = constant(NO_TOKEN);
         if top > NEGATIVE_INFINITY && top <= INFINITY {
-            let masses = Masses { top, maximum: logit_of(top), scale: row.scale(), least: row.least() };
+            let masses = Masses { maximum: logit_of(top), scale: row.scale(), least: row.least() };
             let has_filter = self.wanted(row).gt(0);
             // The sum of all masses, of the weights of segments; 0 where min-p and top-k leave a part.
             let mut total = constant(0u64);
@@ -392,7 +399,13 @@ impl Sample {
                     }
                 }
                 if has_filter {
-                    let (count, bound) = count(keys);
+                    // Candidates have at most this mass. Too many cannot be sorted.
+                    let most = constant(u64::from(candidates.capacity()) << 40);
+                    let mut found = (constant(u32::MAX), constant(0u32));
+                    if row.target(total) <= most {
+                        found = count(keys);
+                    }
+                    let (count, bound) = found;
                     if count <= candidates.capacity() {
                         column = self.choose(keys, (candidates, row), (count, bound), &masses, total);
                     }
@@ -517,7 +530,7 @@ impl Sample {
         let top = keys.team.max(highest);
         let maximum = logit_of(top);
         let scale = constant(std::f32::consts::LOG2_E);
-        let masses = Masses { top, maximum, scale, least: constant(0u64) };
+        let masses = Masses { maximum, scale, least: constant(0u64) };
         let total = keys.sum_from(constant(NEGATIVE_INFINITY), |key| masses.of(key));
         let sum = total.convert::<f32>() * (1.0 / (1u64 << 40) as f32);
         let is_row = top.gt(NEGATIVE_INFINITY) & top.le(INFINITY);

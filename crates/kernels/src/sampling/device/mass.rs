@@ -31,8 +31,7 @@ pub(crate) fn logit_of(key: Reg<u32>) -> Reg<f32> {
 /// What gives masses to keys.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Masses {
-    /// The highest key of the row, and its logit.
-    pub(super) top: Reg<u32>,
+    /// The highest logit of the row.
     pub(super) maximum: Reg<f32>,
     /// log2(e) over the temperature.
     pub(super) scale: Reg<f32>,
@@ -45,15 +44,27 @@ impl Masses {
     /// key has no lower one.
     #[track_caller]
     pub(super) fn exponent(&self, key: Reg<u32>) -> Reg<f32> {
-        let distance = (logit_of(key) - self.maximum) * self.scale;
+        self.exponent_of(logit_of(key))
+    }
+
+    /// The same of a logit.
+    #[track_caller]
+    fn exponent_of(&self, logit: Reg<f32>) -> Reg<f32> {
+        let distance = (logit - self.maximum) * self.scale;
         // A difference of infinities is NaN, of which `max` makes -64.
-        key.eq(self.top).select(0f32, distance.max(-64f32))
+        logit.eq(self.maximum).select(0f32, distance.max(-64f32))
     }
 
     /// floor(2^40 e^((logit - maximum) / temperature)), nearly.
     #[track_caller]
     pub(super) fn of(&self, key: Reg<u32>) -> Reg<u64> {
-        let exponent = self.exponent(key);
+        self.of_logit(logit_of(key))
+    }
+
+    /// The mass of a logit.
+    #[track_caller]
+    pub(super) fn of_logit(&self, logit: Reg<f32>) -> Reg<u64> {
+        let exponent = self.exponent_of(logit);
         // Rounded to an integer, which is in the low bits of the sum: conversions have a quarter of the
         // throughput of additions.
         let sum = exponent + ROUNDING;

@@ -41,29 +41,15 @@ pub(super) fn weight(word: Reg<u64>, masses: &Masses) -> Reg<u64> {
 impl Segments {
     /// Stores the sums of the amounts.
     pub(super) fn sum<M: KeyMemory>(&self, keys: &Keys<M>, amount: impl Fn(Reg<u32>) -> Reg<u64>) {
-        self.sum_columns(keys, |key, _| amount(key));
-    }
-
-    /// Stores the sums of the amounts, each of a key and its index.
-    pub(super) fn sum_columns<M: KeyMemory>(
-        &self,
-        keys: &Keys<M>,
-        amount: impl Fn(Reg<u32>, Reg<u32>) -> Reg<u64>,
-    ) {
-        let width = keys.memory.width(keys);
-        self.fill(keys, |segment, own| {
-            let mut sum = constant(0u64);
-            for (number, key) in (0u32..).zip(own) {
-                let index = self.index(keys, segment, number / width) + number % width;
-                sum = sum + amount(*key, index);
-            }
+        self.fill(keys, |own| {
+            let sum = own.iter().fold(constant(0u64), |sum, key| sum + amount(*key));
             warp::reduce_sum(sum)
         });
     }
 
     /// Stores the highest keys and the sums of the relative masses.
     pub(super) fn sum_relative<M: KeyMemory>(&self, keys: &Keys<M>, masses: &RelativeMasses) {
-        self.fill(keys, |_, own| {
+        self.fill(keys, |own| {
             let highest = own.iter().copied().reduce(|a, b| a.max(b)).expect("a segment has keys");
             let highest = warp::reduce_max(highest.max(NEGATIVE_INFINITY));
             let logits: Vec<_> = own.iter().map(|key| logit_of((*key).max(NEGATIVE_INFINITY))).collect();
@@ -72,14 +58,14 @@ impl Segments {
     }
 
     /// Stores a word of each segment, which a warp makes of its keys.
-    fn fill<M: KeyMemory>(&self, keys: &Keys<M>, word: impl Fn(Reg<u32>, &[Reg<u32>]) -> Reg<u64>) {
+    fn fill<M: KeyMemory>(&self, keys: &Keys<M>, word: impl Fn(&[Reg<u32>]) -> Reg<u64>) {
         let (warp, warps) = (warp::broadcast(thread_idx().x / 32, 0), keys.threads / 32);
         let together = (M::IN_FLIGHT * 32 * keys.memory.width(keys) / SEGMENT).max(1);
         for first in (warp..self.count).step_by(together * warps) {
             let segments = (0..together).map(|number| first + number * warps);
             let read: Vec<_> = segments.map(|segment| (segment, self.read(keys, segment))).collect();
             for (segment, own) in read {
-                let word = word(segment, &own);
+                let word = word(&own);
                 if segment < self.count && lane_id() == 0 {
                     self.words.at(segment).store(word);
                 }

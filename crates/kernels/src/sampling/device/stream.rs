@@ -20,7 +20,7 @@ use warpwright::prelude::*;
 use super::candidates::Candidates;
 use super::kernel::Sample;
 use super::mass::{NEGATIVE_INFINITY, RelativeMasses, key_of, logit_of};
-use super::search::{Keys, KeysOfLogits};
+use super::search::KeysOfLogits;
 use super::segments::{Segments, relative_word};
 use crate::rows::{Chunk, RowElement};
 use crate::sampling::reference::SEGMENT;
@@ -35,8 +35,6 @@ pub(in super::super) const FIRST_TILES: u32 = 4;
 /// The tiles that are being copied, a stage of shared memory for each.
 pub(super) struct Tiles<T: RowElement> {
     row: KeysOfLogits<T>,
-    /// The stages.
-    memory: Shared<T>,
     /// This thread's vectors.
     own: Shared<T>,
     /// Elements of a vector, vectors of a thread, and elements from vector to vector.
@@ -74,11 +72,6 @@ impl<T: RowElement> Tiles<T> {
 }
 
 impl<T: RowElement> Tiles<T> {
-    /// The memory of the stages, of 16 KiB at least, after the row has been read.
-    pub(super) fn bins(&self) -> Shared<u32> {
-        self.memory.cast()
-    }
-
     /// Whether asynchronous copies take vectors of this size: from 4 bytes on.
     fn is_copied(&self) -> bool {
         self.lanes * T::BYTES >= 4
@@ -120,18 +113,72 @@ impl Sample {
         let (lanes, vectors) = (self.lanes, self.tile_vectors::<T>());
         let memory = dynamic_shared_aligned::<T>(self.stages * self.tile::<T>(), 16);
         let first = self.first::<T>();
-        let tiles = Tiles { row, memory, own: memory.at(first), lanes, vectors, stride: 32 * lanes };
-        for stage in (0..self.stages).map(|stage| stage * self.tile::<T>()) {
-            tiles.copy(constant(stage), first + stage);
-        }
+        let tiles = Tiles { row, own: memory.at(first), lanes, vectors, stride: 32 * lanes };
+        self.begin(&tiles);
         tiles
+    }
+
+    /// Starts the copies of the first tiles.
+    fn begin<T: RowElement>(&self, tiles: &Tiles<T>) {
+        for stage in (0..self.stages).map(|stage| stage * self.tile::<T>()) {
+            tiles.copy(constant(stage), self.first::<T>() + stage);
+        }
+    }
+
+    /// Waits for this thread's logits of the tile in `stage`, and starts the copies of another tile to it: those
+    /// logits, and the next stage.
+    fn take<T: RowElement>(
+        &self,
+        tiles: &Tiles<T>,
+        stage: Reg<u32>,
+        first: Reg<u32>,
+    ) -> (Vec<Vec<Reg<f32>>>, Reg<u32>) {
+        wait_async_copies(self.stages - 1);
+        let here = tiles.load(stage, first);
+        tiles.copy(stage, first + self.stages * self.tile::<T>());
+        let next = stage + self.tile::<T>();
+        let next = next.eq(self.stages * self.tile::<T>()).select(0u32, next);
+        (here.iter().map(Chunk::values).collect(), next)
+    }
+
+    /// Reads a row again. `work` of a warp has the number of a segment, and of each of this lane's logits of it,
+    /// whether it is in the row, its column, and the logit.
+    pub(super) fn read_again<T: RowElement>(
+        &self,
+        tiles: &Tiles<T>,
+        work: impl Fn(Reg<u32>, &[(Reg<bool>, Reg<u32>, Reg<f32>)]),
+    ) {
+        let (tile, stride) = (self.tile::<T>(), tiles.stride);
+        self.begin(tiles);
+        let mut first = self.first::<T>();
+        let mut stage = constant(0u32);
+        for _ in constant(0u32)..self.vocabulary.div_ceil(tile) {
+            let (logits, next) = self.take(tiles, stage, first);
+            stage = next;
+            for (part, of_segment) in (0u32..).zip(logits.chunks((SEGMENT / stride) as usize)) {
+                let column = first + part * SEGMENT;
+                let segment = warp::broadcast(column / SEGMENT, 0);
+                if segment < self.vocabulary.div_ceil(SEGMENT) {
+                    let mut own = vec![];
+                    for (vector, logits) in (0u32..).zip(of_segment) {
+                        let column = column + vector * stride;
+                        for (lane, logit) in (0u32..).zip(logits) {
+                            own.push((column.lt(self.vocabulary), column + lane, *logit));
+                        }
+                    }
+                    work(segment, &own);
+                }
+            }
+            first = first + tile;
+        }
+        wait_async_copies(0);
+        sync_threads();
     }
 
     /// The highest key of this thread, and that of the row; and a bound: the row's keys from it on are
     /// candidates.
     pub(super) fn stream<T: RowElement>(
         &self,
-        keys: &Keys<KeysOfLogits<T>>,
         tiles: &Tiles<T>,
         wanted: &Wanted<'_>,
     ) -> (Reg<u32>, Reg<u32>, Reg<u32>) {
@@ -162,23 +209,23 @@ impl Sample {
                 (bound, _) = self.bound(wanted, highest, key_of(bound));
             }
             for _ in 0..FIRST_TILES {
-                wait_async_copies(self.stages - 1);
-                let here = tiles.load(stage, first);
-                tiles.copy(stage, first + self.stages * tile);
-                let next = stage + tile;
-                stage = next.eq(self.stages * tile).select(0u32, next);
-                let logits: Vec<_> = here.iter().map(Chunk::values).collect();
+                let (logits, next) = self.take(tiles, stage, first);
+                stage = next;
                 let column = |vector: u32| first + vector * stride;
                 let most: Vec<_> =
                     (0..).zip(&logits).map(|(vector, logits)| highest_of(column(vector), logits)).collect();
-                for (vector, (logits, most)) in (0..).zip(logits.iter().zip(&most)) {
-                    highest = highest.max_nan(*most);
-                    if *most >= bound && column(vector) < self.vocabulary {
+                let highest_here =
+                    most.iter().copied().reduce(|a, b| a.max_nan(b)).expect("a tile has vectors");
+                highest = highest.max_nan(highest_here);
+                if highest_here >= bound {
+                    let mut found = vec![];
+                    for (vector, logits) in (0..).zip(&logits) {
                         for (lane, logit) in (0..).zip(logits) {
-                            let column = column(vector) + lane;
-                            wanted.candidates.send(keys, logit.ge(bound), key_of(*logit), column);
+                            let is_one = logit.ge(bound) & column(vector).lt(self.vocabulary);
+                            found.push((is_one, key_of(*logit), column(vector) + lane));
                         }
                     }
+                    wanted.candidates.add(&found);
                 }
                 if wanted.has_sums {
                     let vectors = (SEGMENT / stride) as usize;

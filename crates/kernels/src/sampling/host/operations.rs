@@ -27,6 +27,9 @@ pub(crate) struct SamplingTuning {
     pub(super) threads: Option<u32>,
     /// Do not keep rows, each of which one CTA reads: for many rows without a history.
     pub(super) streamed: bool,
+    /// Tiles in flight.
+    #[option(min = 4, max = 12)]
+    pub(super) stages: Option<u32>,
 }
 
 /// Keys of a CTA: 64 KiB, so that an SM holds three CTAs.
@@ -169,7 +172,8 @@ impl Operations {
             // Two CTAs fit on an SM.
             let half = capability.shared_bytes_per_sm / 2 - capability.shared_bytes_reserved;
             let room = half.min(of_cta).saturating_sub(OTHER_SHARED_BYTES);
-            sample.stages = (room / sample.stage_bytes::<T>()).clamp(FIRST_TILES, MAX_STAGES);
+            let fit = (room / sample.stage_bytes::<T>()).clamp(FIRST_TILES, MAX_STAGES);
+            sample.stages = tuning.stages.unwrap_or(fit);
         } else {
             let fits = sample.keys() <= available / 4;
             sample.residency = if fits { Residency::Shared } else { Residency::Workspace };
