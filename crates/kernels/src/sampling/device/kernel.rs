@@ -8,6 +8,7 @@
 //! segments   without top-k, the token: the sums of segments, and one of them
 //! ```
 
+use warpwright::lang::space::GlobalSpace;
 use warpwright::prelude::*;
 
 use super::candidates::Candidates;
@@ -37,6 +38,7 @@ pub(crate) struct Sample {
     pub(crate) residency: Residency,
     /// Tiles of a row that is streamed that are in flight.
     pub(crate) stages: u32,
+    pub(crate) first_tiles: u32,
     pub(crate) has_history: bool,
     pub(crate) has_log_probabilities: bool,
 }
@@ -164,9 +166,17 @@ impl Sample {
         if self.residency == Residency::Workspace { self.keys() } else { 0 }
     }
 
+    /// Words of a CTA in shared memory: its keys, and the sums of their segments.
+    pub(crate) fn shared_words(&self) -> u32 {
+        self.keys() + 2 * self.keys() / SEGMENT
+    }
+
     /// Words of a CTA in the workspace.
     pub(crate) fn workspace_words(&self) -> u32 {
-        self.stored_keys() + 2 * self.segments()
+        match self.residency {
+            Residency::Shared => 0,
+            _ => self.stored_keys() + 2 * self.segments(),
+        }
     }
 
     /// `logits` are (rows, vocabulary), `tokens` and `log_probabilities` (rows).
@@ -193,7 +203,9 @@ impl Sample {
         let segments = Segments { count: self.segments(), words };
         match self.residency {
             Residency::Shared => {
-                let keys = dynamic_shared::<u32>(self.keys());
+                let keys = dynamic_shared_aligned::<u32>(self.shared_words(), 16);
+                let words = keys.at(self.keys()).cast::<u64>();
+                let segments = Segments { count: self.segments(), words };
                 self.sample_stored(*logits, inputs, outputs, (keys, segments));
             }
             Residency::Workspace => self.sample_stored(*logits, inputs, outputs, (keys, segments)),
@@ -213,7 +225,7 @@ impl Sample {
         logits: Global<T>,
         inputs: SampleInputs,
         outputs: (Global<u32>, Global<f32>),
-        (keys, segments): (Pointer<u32, S>, Segments),
+        (keys, segments): (Pointer<u32, S>, Segments<S>),
     ) {
         let team = Team::new(self.ctas);
         let memory = StoredKeys { count: self.keys(), keys };
@@ -283,7 +295,7 @@ impl Sample {
         logits: Global<T>,
         inputs: SampleInputs,
         outputs: (Global<u32>, Global<f32>),
-        segments: &Segments,
+        segments: &Segments<GlobalSpace>,
     ) {
         let row_index = block_idx().x;
         let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
@@ -373,10 +385,10 @@ impl Sample {
     /// The column, by the highest key of the row. `count` collects candidates, counts them, and bounds them,
     /// `sum` adds up relative masses, `search` is for filters that keep more than the candidates, and `greedy` is
     /// the lowest column of the highest key.
-    fn draw<M: KeyMemory>(
+    fn draw<M: KeyMemory, S: Space>(
         &self,
         keys: &mut Keys<M>,
-        (candidates, segments, row): (&Candidates, &Segments, &Row),
+        (candidates, segments, row): (&Candidates, &Segments<S>, &Row),
         top: Reg<u32>,
         count: impl Fn(&Keys<M>) -> (Reg<u32>, Reg<u32>),
         sum: impl Fn(&Keys<M>),
@@ -562,10 +574,10 @@ impl Sample {
     }
 
     /// The column, where candidates are many.
-    fn search<M: KeyMemory>(
+    fn search<M: KeyMemory, S: Space>(
         &self,
         keys: &mut Keys<M>,
-        (candidates, segments, row): (&Candidates, &Segments, &Row),
+        (candidates, segments, row): (&Candidates, &Segments<S>, &Row),
         masses: &Masses,
         total: Reg<u64>,
     ) -> Reg<u32> {

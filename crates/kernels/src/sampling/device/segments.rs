@@ -10,6 +10,7 @@
 //! Masses relative to a segment's highest key need no highest key of the row, so that a row that is
 //! streamed is read once. The highest keys make weights of their sums.
 
+use warpwright::lang::space::Space;
 use warpwright::prelude::*;
 
 use super::mass::{Masses, NEGATIVE_INFINITY, RelativeMasses, logit_of};
@@ -18,10 +19,10 @@ use crate::sampling::reference::SEGMENT;
 
 /// The sums of a CTA's segments.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Segments {
+pub(super) struct Segments<S: Space> {
     pub(super) count: u32,
     /// A word of each.
-    pub(super) words: Global<u64>,
+    pub(super) words: Pointer<u64, S>,
 }
 
 /// A highest key, and the sum of the masses relative to it.
@@ -38,7 +39,7 @@ pub(super) fn weight(word: Reg<u64>, masses: &Masses) -> Reg<u64> {
 }
 
 #[device]
-impl Segments {
+impl<S: Space> Segments<S> {
     /// Stores the sums of the amounts.
     pub(super) fn sum<M: KeyMemory>(&self, keys: &Keys<M>, amount: impl Fn(Reg<u32>) -> Reg<u64>) {
         self.fill(keys, |own| {

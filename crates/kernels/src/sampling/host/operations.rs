@@ -30,6 +30,9 @@ pub(crate) struct SamplingTuning {
     /// Tiles in flight.
     #[option(min = 4, max = 12)]
     pub(super) stages: Option<u32>,
+    /// Tiles of the first bound.
+    #[option(min = 1, max = 4)]
+    pub(super) first: Option<u32>,
 }
 
 /// Keys of a CTA: 64 KiB, so that an SM holds three CTAs.
@@ -119,7 +122,7 @@ impl Operations {
         };
         self.with_scratch(stream, |scratch: &mut SamplingScratch| {
             let elements = grid as usize * sample.workspace_words() as usize;
-            let workspace = scratch.words.at_least(self.device(), elements)?;
+            let workspace = scratch.words.at_least(self.device(), elements.max(1))?;
             let log_probabilities = match log_probabilities {
                 Some(buffer) => buffer,
                 None => scratch.log_probabilities.at_least(self.device(), 1)?,
@@ -163,6 +166,7 @@ impl Operations {
             lanes,
             residency: Residency::Streamed,
             stages: 0,
+            first_tiles: tuning.first.unwrap_or(FIRST_TILES),
             has_history,
             has_log_probabilities: buffers.log_probabilities.is_some(),
         };
@@ -175,7 +179,7 @@ impl Operations {
             let fit = (room / sample.stage_bytes::<T>()).clamp(FIRST_TILES, MAX_STAGES);
             sample.stages = tuning.stages.unwrap_or(fit);
         } else {
-            let fits = sample.keys() <= available / 4;
+            let fits = sample.shared_words() <= available / 4;
             sample.residency = if fits { Residency::Shared } else { Residency::Workspace };
         }
         Ok(sample)
