@@ -169,7 +169,11 @@ fn searches_have_candidates() -> Result<(), Box<dyn std::error::Error + Send + S
     let device = Device::named("emu:h200")?;
     let setup = Setup::new(&device);
     for name in ["attention", "attention-gradients", "decode-attention", "delta-rule", "weight-only-gemv"] {
-        let mut search = SUITE.named(name).workload().search(&setup).expect("options list values")?;
+        let mut workload = SUITE.named(name).workload();
+        if name.starts_with("attention") {
+            workload.set("queries", "130")?;
+        }
+        let mut search = workload.search(&setup).expect("options list values")?;
         let candidates = search.first(2);
         assert!(!candidates.is_empty(), "{name}");
         for mut candidate in candidates {

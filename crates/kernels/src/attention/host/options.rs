@@ -72,8 +72,9 @@ pub(super) struct AttentionOptions {
     /// Sequences.
     #[option(default = 1, max = 1 << 16)]
     batch: u32,
+    // Blocks of keys are more than stages, so that `check` sees a stage filled again.
     /// Queries of a sequence.
-    #[option(default = 300, max = 1 << 20)]
+    #[option(default = 600, max = 1 << 20)]
     queries: u32,
     /// Keys of a sequence. By default as many as queries.
     #[option(max = 1 << 20)]

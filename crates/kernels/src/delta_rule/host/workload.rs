@@ -153,8 +153,9 @@ pub(crate) struct DeltaRuleWorkload {
     /// Sequences.
     #[option(default = 2, max = 1 << 10)]
     sequences: u32,
+    // Chunks are more than stages, so that `check` sees a stage filled again.
     /// Tokens of a sequence.
-    #[option(default = 100, max = 1 << 18)]
+    #[option(default = 300, max = 1 << 18)]
     tokens: u32,
     /// Data type of the states.
     state: StateType,
