@@ -402,6 +402,42 @@ fn a_function_of_the_scores_masks() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// A function gets scores of e4m3 with their scales: the softcap and the bias that it computes are the
+/// kernel's own.
+#[test]
+fn a_function_of_the_scores_of_fp8() -> Result<(), Box<dyn std::error::Error>> {
+    let device = hopper(Schedule::Random(6))?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let count = 2 * 150 * 2 * 64;
+    let [q, k, v] = [1, 2, 3].map(|seed| {
+        let values = matrix(&device, count, seed).to_vec().expect("memory");
+        let values: Vec<e4m3> = values.iter().map(|value| e4m3::from_f32(value.to_f32() * 8.0)).collect();
+        device.buffer_from(&values).expect("memory")
+    });
+    let (scale, slopes) =
+        (device.buffer_from(&[0.25f32, 0.5, 0.125, 0.375])?, device.buffer_from(&[0.25f32; 2])?);
+    let scales = AttentionScales { granularity: ScaleGranularity::Head, q: &scale, k: &scale, v: &scale };
+    let attention = Attention::new(2, 150, 2, 64).mask(Mask::Causal);
+    let mut outputs = [device.uninitialized::<bf16>(count)?, device.uninitialized::<bf16>(count)?];
+    let [expected, found] = &mut outputs;
+    let own = Fp8AttentionBuffers {
+        slopes: Some(&slopes),
+        ..Fp8AttentionBuffers::new([&q, &k, &v], scales, expected)
+    };
+    operations.attention_fp8(&stream, &attention.bounded(2.0).biased(), own)?;
+    let function = |score: Reg<f32>, pair: Pair| {
+        let capped = score::capped(constant(2.0)).apply(score, pair);
+        capped - (pair.position - pair.key).abs().convert::<f32>() * 0.25
+    };
+    let buffers = Fp8AttentionBuffers::new([&q, &k, &v], scales, found);
+    operations.attention_fp8_with(&stream, &attention, function, buffers)?;
+    let [expected, found] = outputs.map(|output| output.to_vec().expect("memory"));
+    let is_near = |(found, expected): (&bf16, &bf16)| (found.to_f32() - expected.to_f32()).abs() <= 0.01;
+    assert!(found.iter().zip(&expected).all(is_near));
+    assert!(found.iter().any(|value| value.to_f32().abs() > 0.1));
+    Ok(())
+}
+
 /// The gradients of 150 queries of 2 heads, through `function` if there is one.
 fn gradients_of<S: DifferentiableScoreOp + Copy + Send + Sync + 'static>(
     device: &Device,

@@ -608,6 +608,13 @@ const REFUSALS: &[Refusal] = refusals! {
         let buffers = AttentionBuffers::new(&q, &q, &q, &mut o);
         b.operations.attention_with(&b.stream, &ATTENTION.bounded(2.0), parity, buffers)
     } => "an attention: it has a bound or a bias; put them into the function of the scores";
+    attention_fp8_with, |b| {
+        let (q, scale, mut o) = (b.of::<e4m3>(2048), b.f32(4), b.of::<bf16>(2048));
+        let scales = AttentionScales { granularity: ScaleGranularity::Head, q: &scale, k: &scale, v: &scale };
+        let buffers = Fp8AttentionBuffers::new([&q; 3], scales, &mut o);
+        let same = |score: Reg<f32>, _: Pair| score;
+        b.operations.attention_fp8_with(&b.stream, &ATTENTION.bounded(2.0), same, buffers)
+    } => "an attention: it has a bound or a bias; put them into the function of the scores";
     attention_fp8, |b| attend_fp8(b, ATTENTION.kv_heads(3), ScaleGranularity::Head, [4, 3, 3])
         => "an attention: 4 heads of Q are not a multiple of 3 heads of K and V";
     attention_fp8, |b| attend_fp8(b, ATTENTION.with_sinks(), ScaleGranularity::Head, [4; 3])

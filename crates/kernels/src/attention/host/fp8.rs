@@ -1,14 +1,19 @@
 //! Attention of e4m3 matrices with scales, for programs.
 
+use std::sync::Arc;
+
 use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream};
 use warpwright_harness::OptionValue;
 
 use super::config::Configuration;
-use super::operations::{Extras, Pages, PassedProblem, expect_extras, expect_matrices, expect_supported};
+use super::operations::{
+    Extras, Pages, PassedProblem, expect_extras, expect_function, expect_matrices, expect_supported,
+};
 use crate::attention::forward::fp8::{BLOCK, Fp8Kernel};
 use crate::attention::problem::{Attention, AttentionElement};
+use crate::attention::score::{ScoreOp, ScoredKernel};
 use crate::operations::{Operations, Result, expect_length};
 
 /// The elements of Q, K and V that share a scale.
@@ -131,13 +136,47 @@ impl Operations {
         self.attention_fp8_as(stream, attention, Configuration::of_fp8(attention), buffers)
     }
 
-    /// The same in a configuration.
+    /// [`attention_fp8`](Self::attention_fp8) with a function of the scores, as
+    /// [`attention_with`](Self::attention_with) takes it: it gets scores that have their scales.
+    ///
+    /// # Errors
+    /// As [`attention_fp8`](Self::attention_fp8).
+    pub fn attention_fp8_with<T: AttentionElement + Storable, S: ScoreOp + Copy + Send + Sync + 'static>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        score: S,
+        buffers: Fp8AttentionBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        const { assert!(size_of::<S>() == 0, "a function of scores is known by its type: it captures nothing") }
+        expect_function(attention)?;
+        let configuration = Configuration::of_fp8(attention);
+        self.launch_attention_fp8::<T, S>(stream, attention, configuration, buffers, |kernel| {
+            self.kernel(ScoredKernel { kernel, score }, ScoredKernel::<_, S>::fp8_forward::<T>)
+        })
+    }
+
+    /// [`attention_fp8`](Self::attention_fp8) in a configuration.
     pub(crate) fn attention_fp8_as<T: AttentionElement + Storable>(
         &self,
         stream: &Stream,
         attention: &Attention,
         configuration: Configuration,
         buffers: Fp8AttentionBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        self.launch_attention_fp8::<T, ()>(stream, attention, configuration, buffers, |kernel| {
+            self.kernel(kernel, Fp8Kernel::forward::<T>)
+        })
+    }
+
+    /// Launches the kernel that `compile` compiles, for a function of scores of type `S`.
+    fn launch_attention_fp8<T: AttentionElement + Storable, S: 'static>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        configuration: Configuration,
+        buffers: Fp8AttentionBuffers<'_, T>,
+        compile: impl FnOnce(Fp8Kernel) -> Result<Arc<Compiled<Fp8Arguments<T>>>>,
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
         configuration.check_fp8()?;
@@ -157,10 +196,9 @@ impl Operations {
         let block_scales = granularity == ScaleGranularity::Block;
         let kernel = Fp8Kernel { forward: configuration.kernel(attention), block_scales };
         let key = (shape, attention.packed, attention.cache, attention.strides, kernel);
-        let plan = self.remembered::<Fp8Arguments<T>, _, _>(key, |_| {
+        let plan = self.remembered::<(Fp8Arguments<T>, S), _, _>(key, |_| {
             let tiles = [kernel.q_tile(), kernel.k_tile(), kernel.v_tile()];
-            let compile = || self.kernel(kernel, Fp8Kernel::forward::<T>);
-            self.attention_plan::<e4m3, _>(attention, kernel.forward, tiles, compile)
+            self.attention_plan::<e4m3, _>(attention, kernel.forward, tiles, || compile(kernel))
         })?;
         let [q, k, v] = self.attention_maps(stream, attention, &plan.maps, [q, k, v])?;
         let counts = [shape.queries, shape.keys].map(|rows| granularity.count(rows));

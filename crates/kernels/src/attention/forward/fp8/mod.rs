@@ -28,7 +28,7 @@ use super::keys::Keys;
 use super::scheduler::{ForwardProblem, TileScheduler};
 use crate::attention::accumulator::atom;
 use crate::attention::problem::AttentionElement;
-use crate::attention::score::ScoreOp;
+use crate::attention::score::{ScoreOp, ScoredKernel};
 use consumer::{Fp8Warpgroup, Registers, Stages};
 use transpose::{SQUARE, Transposer};
 
@@ -279,5 +279,24 @@ impl Fp8Kernel {
             stages.q.release();
             stages.v.release();
         }
+    }
+}
+
+impl<S: ScoreOp> ScoredKernel<Fp8Kernel, S> {
+    /// As [`Fp8Kernel::forward`], each score through the function.
+    #[kernel]
+    pub(crate) fn fp8_forward<T: AttentionElement>(
+        &self,
+        q: &TensorMap,
+        k: &TensorMap,
+        v: &TensorMap,
+        o: &mut Global<T>,
+        lse: &mut Global<f32>,
+        taken: &mut Global<u32>,
+        problem: ForwardProblem,
+        scales: ScaleArrays,
+    ) {
+        let results = Results { o: *o, lse: *lse, taken: *taken };
+        self.kernel.compute((q, k, v), results, (problem, scales), Some(&self.score));
     }
 }
