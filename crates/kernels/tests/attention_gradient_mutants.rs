@@ -1,4 +1,4 @@
-//! The kernel of attention's gradients for wide heads broken on purpose: the checkers find each error.
+//! The kernels of attention's gradients broken on purpose: the checkers find each error.
 
 use std::error::Error;
 
@@ -11,14 +11,26 @@ use warpwright_kernels::operations::Operations;
 use crate::emulated::hopper;
 use crate::mutants::mutated;
 
-/// A cluster goes through eight blocks of queries, all of which see all keys: four of each head, more
-/// than stages.
+/// A CTA, or a cluster, goes through eight blocks of queries, all of which see all keys: four of each
+/// head, more than stages.
 const QUERIES: u32 = 256;
 const KEYS: u32 = 128;
 const HEADS: u32 = 2;
-const D: u32 = 256;
+
+/// A kernel: the elements of its heads, and the rows of a copy of Q and of K.
+#[derive(Clone, Copy)]
+struct Kernel {
+    d: u32,
+    query_box: u32,
+    key_box: u32,
+}
+
+const NARROW: Kernel = Kernel { d: 128, query_box: 64, key_box: 128 };
+/// The two CTAs of a cluster load a half each.
+const WIDE: Kernel = Kernel { d: 256, query_box: 32, key_box: 64 };
 
 struct Call {
+    kernel: Kernel,
     q: Buffer<bf16>,
     k: Buffer<bf16>,
     v: Buffer<bf16>,
@@ -30,10 +42,11 @@ struct Call {
 }
 
 impl Call {
-    fn new(device: &Device) -> Result<Self, Box<dyn Error>> {
+    fn new(device: &Device, kernel: Kernel) -> Result<Self, Box<dyn Error>> {
         let [of_queries, of_keys, rows] =
-            [QUERIES * HEADS * D, KEYS * D, QUERIES * HEADS].map(|count| count as usize);
+            [QUERIES * HEADS * kernel.d, KEYS * kernel.d, QUERIES * HEADS].map(|count| count as usize);
         Ok(Self {
+            kernel,
             q: device.zeros(of_queries)?,
             k: device.zeros(of_keys)?,
             v: device.zeros(of_keys)?,
@@ -48,7 +61,7 @@ impl Call {
     /// The launch of the backward kernel, with its PTX.
     fn record(&mut self, device: &Device) -> Result<LaunchRecord, Box<dyn Error>> {
         let (operations, stream) = (Operations::new(device), device.stream()?);
-        let attention = Attention::new(1, QUERIES, HEADS, D).keys(KEYS).kv_heads(1);
+        let attention = Attention::new(1, QUERIES, HEADS, self.kernel.d).keys(KEYS).kv_heads(1);
         let inputs = [&self.q, &self.k, &self.v];
         let buffers = GradientBuffers::new(inputs, (&self.o, &self.lse), &self.q, self.gradients.each_mut());
         let (ran, records) =
@@ -59,11 +72,12 @@ impl Call {
     }
 
     /// The map of boxes of `rows` rows, of a matrix (row, head, d).
-    fn map(buffer: &Buffer<bf16>, extents: [u32; 2], rows: u32) -> Result<TensorMap, Box<dyn Error>> {
+    fn map(&self, buffer: &Buffer<bf16>, extents: [u32; 2], rows: u32) -> Result<TensorMap, Box<dyn Error>> {
         let [all, heads] = extents.map(u64::from);
-        let row = u64::from(D) * 2;
+        let d = u64::from(self.kernel.d);
+        let row = d * 2;
         let description = Description {
-            extents: vec![D.into(), all, heads, 1],
+            extents: vec![d, all, heads, 1],
             strides: vec![heads * row, row, all * heads * row],
             ..Requirement::tiled(ElementType::Bf16, &[64, rows, 1, 1])
                 .swizzled(Swizzle::Bytes128)
@@ -79,10 +93,11 @@ impl Call {
         Ok(TensorMap::new(buffer, description)?)
     }
 
-    /// Launches the kernel of that PTX in one cluster.
+    /// Launches the kernel of that PTX in one CTA or cluster.
     fn launch(&self, device: &Device, record: &LaunchRecord, ptx: &str) -> Result<(), Box<dyn Error>> {
-        let q = Self::map(&self.q, [QUERIES, HEADS], 32)?;
-        let [k, v] = [&self.k, &self.v].map(|buffer| Self::map(buffer, [KEYS, 1], 64));
+        let Kernel { d, query_box, key_box } = self.kernel;
+        let q = self.map(&self.q, [QUERIES, HEADS], query_box)?;
+        let [k, v] = [&self.k, &self.v].map(|buffer| self.map(buffer, [KEYS, 1], key_box));
         let (k, v, rows) = (k?, v?, Self::row_map(&self.lse)?);
         let words = |words: [u32; 2]| Argument::bytes(words.map(u32::to_le_bytes).concat());
         let strides =
@@ -109,8 +124,8 @@ impl Call {
             Argument::scalar(1u32),
             Argument::buffer(&self.nothing),
             Argument::buffer(&self.nothing),
-            strides([0, KEYS * D, D, D]),
-            strides([0, KEYS * D, D, D]),
+            strides([0, KEYS * d, d, d]),
+            strides([0, KEYS * d, d, d]),
         ];
 
         device.load_ptx(ptx)?.function(&record.kernel)?.launch(
@@ -132,7 +147,7 @@ type Mutant = (&'static str, usize, &'static str);
 /// Waits and fences that are not here change nothing in this launch. The producer waits for a stage of
 /// dO after one of Q, which is released later. Warpgroup 1 gets P from warpgroup 0, which has waited
 /// for Q. Waits 9 to 12 and 17 to 20 are those of blocks that are seen in part.
-const MUTANTS: &[Mutant] = &[
+const WIDE_MUTANTS: &[Mutant] = &[
     // The producer fills a stage before it is released, or leaves while its peer has not released all.
     ("mbarrier.try_wait.parity", 1, "setp"),
     ("mbarrier.try_wait.parity", 4, "setp"),
@@ -174,18 +189,62 @@ const MUTANTS: &[Mutant] = &[
     ("mbarrier.arrive.shared::cluster", 5, "// mbarrier.arrive.shared::cluster"),
 ];
 
-#[test]
-fn broken_gradient_kernels_are_found() -> Result<(), Box<dyn Error>> {
+/// The waits are, in the order of the PTX: 1 and 2 of the producer for a stage of Q and of dO; 8 and 9 for
+/// K and V and the first Q; 10 for the first dO; 13 and 14 for Q and dO of a block that is seen whole.
+///
+/// Waits and fences that are not here change nothing in this launch. The producer waits once for K and V,
+/// and waits 3 to 7 keep the CTA until its stages are released. Others are those of blocks that are seen in
+/// part, or of the second of two barriers with nothing between them.
+const NARROW_MUTANTS: &[Mutant] = &[
+    // The producer fills a stage before it is released.
+    ("mbarrier.try_wait.parity", 1, "setp"),
+    ("mbarrier.try_wait.parity", 2, "setp"),
+    // A consumer reads a stage before its bytes have arrived.
+    ("mbarrier.try_wait.parity", 8, "setp"),
+    ("mbarrier.try_wait.parity", 9, "setp"),
+    ("mbarrier.try_wait.parity", 10, "setp"),
+    ("mbarrier.try_wait.parity", 13, "setp"),
+    ("mbarrier.try_wait.parity", 14, "setp"),
+    // The wrong phase of the producer's stages, and of the consumers'; the wrong tile of dS.
+    ("xor.b32", 2, "and.b32"),
+    ("xor.b32", 4, "and.b32"),
+    ("xor.b32", 26, "and.b32"),
+    ("xor.b32", 27, "and.b32"),
+    ("xor.b32", 28, "and.b32"),
+    // A stage is not released, or expects no bytes.
+    ("mbarrier.arrive.shared.b64", 3, "// mbarrier.arrive.shared.b64"),
+    ("mbarrier.arrive.shared.b64", 4, "// mbarrier.arrive.shared.b64"),
+    ("mbarrier.arrive.expect_tx", 0, "// mbarrier.arrive.expect_tx"),
+    ("mbarrier.arrive.expect_tx", 1, "// mbarrier.arrive.expect_tx"),
+    ("mbarrier.arrive.expect_tx", 2, "// mbarrier.arrive.expect_tx"),
+    // dS is read by products, through the async proxy, and before all threads have stored it.
+    ("fence.proxy.async", 0, "// fence.proxy.async"),
+    ("fence.proxy.async", 2, "// fence.proxy.async"),
+    ("bar.sync", 3, "// bar.sync"),
+    ("bar.sync", 5, "// bar.sync"),
+    // The scores are written before their products.
+    ("wgmma.fence", 0, "// wgmma.fence"),
+    // Scores, dP, dQ and dK are read, and stages released, while products are in flight.
+    ("wgmma.wait_group", 0, "// wgmma.wait_group"),
+    ("wgmma.wait_group", 7, "// wgmma.wait_group"),
+    ("wgmma.wait_group", 8, "// wgmma.wait_group"),
+    ("wgmma.wait_group", 9, "// wgmma.wait_group"),
+    ("wgmma.wait_group", 10, "// wgmma.wait_group"),
+    ("wgmma.wait_group", 15, "// wgmma.wait_group"),
+    ("wgmma.wait_group", 16, "// wgmma.wait_group"),
+];
+
+fn expect_found(kernel: Kernel, mutants: &[Mutant]) -> Result<(), Box<dyn Error>> {
     let devices = [Schedule::Latest, Schedule::Eager].map(|schedule| hopper(schedule)?.checked());
     let devices = devices.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let record = Call::new(&devices[0])?.record(&devices[0])?;
+    let record = Call::new(&devices[0], kernel)?.record(&devices[0])?;
     for device in &devices {
-        Call::new(device)?.launch(device, &record, &record.ptx)?;
+        Call::new(device, kernel)?.launch(device, &record, &record.ptx)?;
     }
     let mut missed = Vec::new();
-    for (text, which, change) in MUTANTS {
+    for (text, which, change) in mutants {
         let mutant = mutated(&record.ptx, text, *which, change);
-        let launch = |device: &Device| Call::new(device)?.launch(device, &record, &mutant);
+        let launch = |device: &Device| Call::new(device, kernel)?.launch(device, &record, &mutant);
         let found = |device: &Device| launch(device).is_err_and(|error| error.to_string().contains(".rs:"));
         // A finding names the line of the kernel.
         if !devices.iter().any(found) {
@@ -194,4 +253,14 @@ fn broken_gradient_kernels_are_found() -> Result<(), Box<dyn Error>> {
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
     Ok(())
+}
+
+#[test]
+fn broken_gradient_kernels_are_found() -> Result<(), Box<dyn Error>> {
+    expect_found(NARROW, NARROW_MUTANTS)
+}
+
+#[test]
+fn broken_gradient_kernels_of_wide_heads_are_found() -> Result<(), Box<dyn Error>> {
+    expect_found(WIDE, WIDE_MUTANTS)
 }
