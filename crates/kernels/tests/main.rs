@@ -2,6 +2,7 @@
 
 mod allocations;
 mod attention;
+mod attention_fp8_mutants;
 mod attention_gradient_mutants;
 mod attention_mutants;
 mod clean;
