@@ -20,8 +20,8 @@ const CASES: &[&str] = &[
     "rope --tokens 9 --head-dim 128 --rotary-dim 128 --type f32 --query-heads 5 --key-heads 3",
     "rope --tokens 2 --head-dim 8 --rotary-dim 0 --norm weight",
     "rope --tokens 4 --query-heads 0",
-    "rope --tokens 5 --query-heads 5 --key-heads 1 --steps 4",
-    "rope --tokens 6 --head-dim 96 --rotary-dim 32 --type f32 --steps 2 --pairing neighbors",
+    "rope --tokens 5 --query-heads 5 --key-heads 1 --heads 4",
+    "rope --tokens 6 --head-dim 96 --rotary-dim 32 --type f32 --heads 2 --pairing neighbors",
 ];
 
 #[test]

@@ -62,9 +62,9 @@ pub(crate) struct RopeWorkload {
     /// Data type of Q, K and V.
     #[option(name = "type")]
     element: HeadType,
-    /// Heads of a thread.
-    #[option(default = 1, min = 1, max = 8, search = [1, 2, 4])]
-    steps: u32,
+    /// Heads of a thread; 0: what the operation chooses.
+    #[option(default = 0, max = 8, search = [1, 2, 4])]
+    heads: u32,
 }
 
 const EPSILON: f32 = 1e-6;
@@ -152,7 +152,10 @@ impl RopeWorkload {
                     key_cache,
                     value_cache,
                 };
-                Ok(operations.rope_by(this.steps, stream, &shape, buffers)?)
+                match this.heads {
+                    0 => Ok(operations.rope(stream, &shape, buffers)?),
+                    heads => Ok(operations.rope_by(heads, stream, &shape, buffers)?),
+                }
             })
             .verify(move |set| {
                 let (positions, slots) = (set.positions.to_vec()?, set.slots.to_vec()?);

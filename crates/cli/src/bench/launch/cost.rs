@@ -126,7 +126,7 @@ const GEMM: TmaGemm = TmaGemm {
     cluster: (2, 1),
     stages: 3,
     raster: 8,
-    stream_k: false,
+    stream_k: None,
     split_k: 1,
     scales: None,
     vector_scales: None,

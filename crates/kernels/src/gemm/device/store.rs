@@ -119,18 +119,29 @@ impl AccumulatorTile {
 
     /// Columns `first` to `first + columns` of the tile, in the same registers.
     pub(crate) fn columns(&self, first: u32, columns: u32) -> Self {
-        let (of_block, blocks) =
-            (self.block_accumulators(), self.accumulators.len() / self.block_accumulators());
-        let part = Layout::new((columns / 2, blocks), (1, of_block));
+        let part = Layout::new((columns / 2, self.blocks()), (1, self.block_accumulators()));
         let accumulators = self.accumulators.window(first / 2, part);
         Self { accumulators, at: (self.at.0, self.at.1 + first), columns, ..*self }
     }
 
+    /// Columns `first` to `first + columns` of the tile, in registers of their own that hold nothing.
+    #[track_caller]
+    pub(crate) fn slice_of_columns(&self, first: Reg<u32>, columns: u32) -> Self {
+        let count = self.accumulators.len() * columns / self.columns;
+        let shape = Layout::column_major((count, 1, 1)).expect("a vector has a layout");
+        let accumulators = Fragment::like(&shape.into());
+        Self { accumulators, at: (self.at.0, self.at.1 + first), columns, ..*self }
+    }
+
+    /// Blocks of 64 rows.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.accumulators.len() / self.block_accumulators()
+    }
+
     /// The row after its last in C, and the column.
     fn end(&self) -> (Reg<u32>, Reg<u32>) {
-        let blocks = self.accumulators.len() / self.block_accumulators();
         let (warp, block) = self.row_strides;
-        let rows = (blocks - 1) * block + (WARPS - 1) * warp + self.warp_rows();
+        let rows = (self.blocks() - 1) * block + (WARPS - 1) * warp + self.warp_rows();
         (self.at.0 + rows, self.at.1 + self.columns)
     }
 
@@ -273,7 +284,7 @@ impl<C: GemmOutput> TmaStore<C> {
         };
         let first = tile.role.warpgroup() * BUFFERS;
         let boxes_across = tile.columns / width;
-        let boxes = tile.accumulators.len() / tile.block_accumulators() / self.blocks * boxes_across;
+        let boxes = tile.blocks() / self.blocks * boxes_across;
         for index in 0..boxes {
             let (block, across) = (index / boxes_across * self.blocks, index % boxes_across);
             let stage = first + index % BUFFERS;

@@ -10,7 +10,7 @@ use warpwright::prelude::*;
 use crate::gemm::device::cluster_split::{received_bytes, slice_columns};
 use crate::gemm::device::mainloop::mma_sync::{DEPTH, MmaSyncConfiguration};
 use crate::gemm::device::mainloop::promotion::{BlockScaling, TileScales};
-use crate::gemm::device::mainloop::tma::TmaGemm;
+use crate::gemm::device::mainloop::tma::{StreamK, TmaGemm};
 use crate::gemm::device::mainloop::vector_scales::scales_of_stage;
 use crate::gemm::device::schedule::{CONSUMERS, Schedule};
 use crate::gemm::device::store::store_buffer_bytes;
@@ -344,7 +344,7 @@ impl Configuration {
             cluster,
             stages,
             raster,
-            stream_k,
+            stream_k: stream_k.then_some(StreamK::Unequal),
             split_k,
             scales,
             vector_scales: problem.vector_scaling().map(|scaling| match transposed {

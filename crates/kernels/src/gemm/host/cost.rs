@@ -216,6 +216,12 @@ impl Cost {
         Self { configuration, ctas, tiles, waves, mainloop, epilogue, reduction, dram, cycles }
     }
 
+    /// Whether stream-K splits every tile into equal parts, and a CTA has one of them.
+    pub(crate) fn splits_equally(configuration: Configuration, problem: &GemmProblem, sms: u32) -> bool {
+        let division = Division::of(configuration, problem, sms);
+        !problem.along_m && division.is_split && division.apart == 0.0
+    }
+
     /// The workspace of a stream-K launch: accumulators, and counters.
     pub(crate) fn workspace(&self) -> (usize, usize) {
         let Configuration { tile, cluster, schedule, .. } = self.configuration;

@@ -16,7 +16,7 @@ use crate::gemm::device::epilogue::{Fused, FusedEpilogue};
 use crate::gemm::device::kernel::{Batching, MmaSyncKernel, Tcgen05Kernel, TmaKernel, WgmmaKernel};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm, pairs};
 use crate::gemm::device::mainloop::mma_sync_promotion::ByteOperands;
-use crate::gemm::device::mainloop::tma::TmaGemm;
+use crate::gemm::device::mainloop::tma::{StreamK, TmaGemm};
 use crate::gemm::device::staging::StagedBatch;
 use crate::gemm::device::unpack::UnpackedOperand;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
@@ -163,7 +163,10 @@ impl Plan {
                 mma_sync::<C, E>(operations, problem, fused)
             }
             Algorithm::Wgmma(configuration) | Algorithm::Tcgen05(configuration) => {
-                let reading = Reading::new(problem, configuration);
+                let mut reading = Reading::new(problem, configuration);
+                if Cost::splits_equally(configuration, problem, operations.device().properties().sm_count) {
+                    reading.gemm.stream_k = Some(StreamK::Equal);
+                }
                 let (gemm, transposed) = (reading.gemm, configuration.transposed);
                 let fused = Fused { gemm, epilogue, present, transposed };
                 by_tma::<C, E>(operations, problem, configuration, &reading, fused)

@@ -222,7 +222,7 @@ impl TmaGemm {
         };
         tensor_fence_after_sync();
         let memory = TensorMemory::at(accumulators.holder);
-        let splitting = (self.stream_k, self.split_k);
+        let splitting = (self.stream_k.is_some(), self.split_k);
         let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, splitting);
         if producer.leads() {
             problems.prefetch();
@@ -233,7 +233,10 @@ impl TmaGemm {
         scheduler.count_tiles();
         let slice = slice_of_tensor_memory(tile_n);
         let slices = tile_n / slice;
-        let reduction = self.stream_k.then(|| Reduction::new(workspace, 1, slices, cluster));
+        let reduced = self.reduced_columns(slice);
+        let reduction = self
+            .stream_k
+            .map(|stream_k| Reduction::new(workspace, (1, slices), cluster, (stream_k, reduced)));
 
         if producer.is_mine() {
             producer.begin();
@@ -306,14 +309,14 @@ impl TmaGemm {
             let tile_of = |unit, (row, column), values: &Fragment<f32>| {
                 AccumulatorTile::new(values, (store, leads), unit, (row, column), slice, TENSOR_MEMORY_ROWS)
             };
-            let finish = |scheduler: &_, unit, part: Reg<u32>, tile: &mut AccumulatorTile| match &reduction {
-                None => epilogue(tile),
-                Some(reduction) => {
-                    let is_whole = reduction.complete(scheduler, unit, part, tile);
-                    if is_whole {
-                        epilogue(tile);
-                    }
+            let begin = |scheduler: &_, unit| {
+                if let Some(reduction) = &reduction {
+                    (0..slices).for_each(|slice| reduction.begin(scheduler, unit, constant(slice), leads));
                 }
+            };
+            let finish = |scheduler: &_, unit, slice: Reg<u32>, tile: &mut AccumulatorTile| match &reduction {
+                None => epilogue(tile),
+                Some(reduction) => reduction.complete(scheduler, unit, slice, tile, epilogue),
             };
             if let Some(scales) = &tiles.scales {
                 let mut pipeline = pipeline.consumer();
@@ -323,6 +326,7 @@ impl TmaGemm {
                 let mut promoted = constant(0u32);
                 for index in 0..scheduler.units {
                     let unit = scheduler.unit(index);
+                    begin(&scheduler, unit);
                     let (row, column) = scheduler.origin(unit);
                     let scaled = scales.rows(problems, unit.problem, (row, column));
                     let parts = (0..slices).zip(&mut totals);
@@ -354,6 +358,7 @@ impl TmaGemm {
                 let mut values = fragment(slice);
                 for index in 0..scheduler.units {
                     let unit = scheduler.unit(index);
+                    begin(&scheduler, unit);
                     let (row, column) = scheduler.origin(unit);
                     let buffer = accumulators.wait(index);
                     let rows = rows.column(buffer * tile_n);

@@ -10,6 +10,7 @@ use super::promotion::{BlockScaling, ScaleSource, StagedScales};
 use super::vector_scales::StagedVectorScales;
 use crate::gemm::device::cluster_split::slice_columns;
 use crate::gemm::device::problems::Problems;
+use crate::gemm::device::reduction;
 use crate::gemm::device::schedule::{CONSUMERS, Schedule, slice_of_tensor_memory};
 use crate::gemm::device::scheduler::{TileScheduler, WorkUnit};
 use crate::gemm::device::store::{AccumulatorTile, TmaStore, stored_block};
@@ -25,6 +26,15 @@ pub enum Preload {
     A,
     /// B of a single problem.
     B,
+}
+
+/// How stream-K splits tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StreamK {
+    /// A CTA may have parts of two tiles, and whole tiles.
+    Unequal,
+    /// Every tile is split, and a CTA has a part of one tile.
+    Equal,
 }
 
 /// C = A·B; A is (m, k), B is (k, n), C is (m, n). The accumulators are `f32`.
@@ -46,8 +56,8 @@ pub struct TmaGemm {
     pub stages: u32,
     /// Rows of clusters' tiles that are rasterized together, so that what they share stays in L2.
     pub raster: u32,
-    /// Whether tiles of the last waves are split along k, so that all SMs have the same work.
-    pub stream_k: bool,
+    /// How tiles of the last waves are split along k, so that all SMs have the same work.
+    pub stream_k: Option<StreamK>,
     /// CTAs of a cluster that multiply a part of a tile's k each; 1 if none does. They add their
     /// parts in shared memory: a launch has as many of them as there are tiles.
     pub split_k: u32,
@@ -105,11 +115,20 @@ impl TmaGemm {
         TmaStore::new(self.stored_block(), self.c, self.schedule, warpgroups)
     }
 
+    /// Columns of split tiles that a warpgroup adds at once, of `columns`.
+    pub(super) fn reduced_columns(&self, columns: u32) -> u32 {
+        reduction::slice_columns(columns, self.gate.is_some() && self.c == MatrixLayout::RowMajor)
+    }
+
     /// The rows of a block of a tile, and the columns, that a warpgroup stores at once.
     fn stored_block(&self) -> (u32, u32) {
         let columns = match self.schedule.group() {
             Some(_) => slice_of_tensor_memory(self.tile.1),
             None => slice_columns((self.tile.0, self.tile.1), self.schedule, self.split_k),
+        };
+        let columns = match self.stream_k {
+            Some(StreamK::Equal) => self.reduced_columns(columns),
+            _ => columns,
         };
         stored_block(columns, self.c, self.gate.is_some())
     }

@@ -80,7 +80,7 @@ impl TmaGemm {
         if let Some(split) = cluster_split {
             split.begin();
         }
-        let splitting = (self.stream_k, self.split_k);
+        let splitting = (self.stream_k.is_some(), self.split_k);
         let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, splitting);
         if producer.leads() {
             problems.prefetch();
@@ -91,7 +91,10 @@ impl TmaGemm {
             self.begin_after_predecessor();
             scheduler.count_tiles();
         }
-        let reduction = self.stream_k.then(|| Reduction::new(workspace, CONSUMERS, cooperating, cluster));
+        let slice = self.reduced_columns(tile_n);
+        let reduction = self
+            .stream_k
+            .map(|stream_k| Reduction::new(workspace, (CONSUMERS, cooperating), cluster, (stream_k, slice)));
 
         if producer.is_mine() {
             producer.begin();
@@ -137,6 +140,9 @@ impl TmaGemm {
             }
             for index in (turn..scheduler.units).step_by(CONSUMERS / cooperating) {
                 let unit = scheduler.unit(index);
+                if let Some(reduction) = &reduction {
+                    reduction.begin(&scheduler, unit, rank, leads);
+                }
                 if pingpong {
                     consumer.wait_turn();
                 }
@@ -170,10 +176,7 @@ impl TmaGemm {
                     (None, None) => epilogue(&mut tile),
                     (None, Some(split)) => split.complete(&tile, epilogue),
                     (Some(reduction), _) => {
-                        let is_whole = reduction.complete(&scheduler, unit, rank, &mut tile);
-                        if is_whole {
-                            epilogue(&mut tile);
-                        }
+                        reduction.complete(&scheduler, unit, rank, &mut tile, epilogue);
                     }
                 }
                 if pingpong {
