@@ -1,6 +1,5 @@
 //! Few candidates: those whose keys are at least a bound that enough keys reach, sorted by one CTA.
 
-use warpwright::lang::space::GlobalSpace;
 use warpwright::prelude::*;
 
 use super::mass::Masses;
@@ -295,7 +294,7 @@ impl Candidates {
     /// CTA. A synchronization follows.
     pub(super) fn add_to(
         &self,
-        segments: &Segments<GlobalSpace>,
+        segments: &Segments,
         count: Reg<u32>,
         last: Reg<u32>,
         amount: impl Fn(Reg<u32>) -> Reg<u64>,

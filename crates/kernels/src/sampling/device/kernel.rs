@@ -8,7 +8,6 @@
 //! segments   without top-k, the token: the sums of segments, and one of them
 //! ```
 
-use warpwright::lang::space::GlobalSpace;
 use warpwright::prelude::*;
 
 use super::candidates::Candidates;
@@ -38,7 +37,6 @@ pub(crate) struct Sample {
     pub(crate) residency: Residency,
     /// Tiles of a row that is streamed that are in flight.
     pub(crate) stages: u32,
-    pub(crate) first_tiles: u32,
     pub(crate) has_history: bool,
     pub(crate) has_log_probabilities: bool,
 }
@@ -166,17 +164,9 @@ impl Sample {
         if self.residency == Residency::Workspace { self.keys() } else { 0 }
     }
 
-    /// Words of a CTA in shared memory: its keys, and the sums of their segments.
-    pub(crate) fn shared_words(&self) -> u32 {
-        self.keys() + 2 * self.keys() / SEGMENT
-    }
-
     /// Words of a CTA in the workspace.
     pub(crate) fn workspace_words(&self) -> u32 {
-        match self.residency {
-            Residency::Shared => 0,
-            _ => self.stored_keys() + 2 * self.segments(),
-        }
+        self.stored_keys() + 2 * self.segments()
     }
 
     /// `logits` are (rows, vocabulary), `tokens` and `log_probabilities` (rows).
@@ -203,9 +193,7 @@ impl Sample {
         let segments = Segments { count: self.segments(), words };
         match self.residency {
             Residency::Shared => {
-                let keys = dynamic_shared_aligned::<u32>(self.shared_words(), 16);
-                let words = keys.at(self.keys()).cast::<u64>();
-                let segments = Segments { count: self.segments(), words };
+                let keys = dynamic_shared::<u32>(self.keys());
                 self.sample_stored(*logits, inputs, outputs, (keys, segments));
             }
             Residency::Workspace => self.sample_stored(*logits, inputs, outputs, (keys, segments)),
@@ -225,7 +213,7 @@ impl Sample {
         logits: Global<T>,
         inputs: SampleInputs,
         outputs: (Global<u32>, Global<f32>),
-        (keys, segments): (Pointer<u32, S>, Segments<S>),
+        (keys, segments): (Pointer<u32, S>, Segments),
     ) {
         let team = Team::new(self.ctas);
         let memory = StoredKeys { count: self.keys(), keys };
@@ -295,7 +283,7 @@ impl Sample {
         logits: Global<T>,
         inputs: SampleInputs,
         outputs: (Global<u32>, Global<f32>),
-        segments: &Segments<GlobalSpace>,
+        segments: &Segments,
     ) {
         let row_index = block_idx().x;
         let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
@@ -385,10 +373,10 @@ impl Sample {
     /// The column, by the highest key of the row. `count` collects candidates, counts them, and bounds them,
     /// `sum` adds up relative masses, `search` is for filters that keep more than the candidates, and `greedy` is
     /// the lowest column of the highest key.
-    fn draw<M: KeyMemory, S: Space>(
+    fn draw<M: KeyMemory>(
         &self,
         keys: &mut Keys<M>,
-        (candidates, segments, row): (&Candidates, &Segments<S>, &Row),
+        (candidates, segments, row): (&Candidates, &Segments, &Row),
         top: Reg<u32>,
         count: impl Fn(&Keys<M>) -> (Reg<u32>, Reg<u32>),
         sum: impl Fn(&Keys<M>),
@@ -574,10 +562,10 @@ impl Sample {
     }
 
     /// The column, where candidates are many.
-    fn search<M: KeyMemory, S: Space>(
+    fn search<M: KeyMemory>(
         &self,
         keys: &mut Keys<M>,
-        (candidates, segments, row): (&Candidates, &Segments<S>, &Row),
+        (candidates, segments, row): (&Candidates, &Segments, &Row),
         masses: &Masses,
         total: Reg<u64>,
     ) -> Reg<u32> {

@@ -9,7 +9,6 @@
 //!
 //! If the exact sums show that the last token is in a neighboring bin, that one is read.
 
-use warpwright::lang::space::GlobalSpace;
 use warpwright::prelude::*;
 
 use super::candidates::Candidates;
@@ -34,7 +33,7 @@ pub(super) struct Nucleus<'l, T: RowElement> {
     pub(super) keys: Keys<KeysOfLogits<T>>,
     pub(super) tiles: &'l Tiles<T>,
     pub(super) candidates: &'l Candidates,
-    pub(super) segments: &'l Segments<GlobalSpace>,
+    pub(super) segments: &'l Segments,
     pub(super) masses: &'l Masses,
     /// The sum of all masses.
     pub(super) total: Reg<u64>,

@@ -10,7 +10,6 @@
 //! Masses relative to a segment's highest key need no highest key of the row, so that a row that is
 //! streamed is read once. The highest keys make weights of their sums.
 
-use warpwright::lang::space::Space;
 use warpwright::prelude::*;
 
 use super::mass::{Masses, NEGATIVE_INFINITY, RelativeMasses, logit_of};
@@ -19,10 +18,10 @@ use crate::sampling::reference::SEGMENT;
 
 /// The sums of a CTA's segments.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Segments<S: Space> {
+pub(super) struct Segments {
     pub(super) count: u32,
     /// A word of each.
-    pub(super) words: Pointer<u64, S>,
+    pub(super) words: Global<u64>,
 }
 
 /// A highest key, and the sum of the masses relative to it.
@@ -39,7 +38,7 @@ pub(super) fn weight(word: Reg<u64>, masses: &Masses) -> Reg<u64> {
 }
 
 #[device]
-impl<S: Space> Segments<S> {
+impl Segments {
     /// Stores the sums of the amounts.
     pub(super) fn sum<M: KeyMemory>(&self, keys: &Keys<M>, amount: impl Fn(Reg<u32>) -> Reg<u64>) {
         self.fill(keys, |own| {

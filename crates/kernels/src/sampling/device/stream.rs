@@ -15,7 +15,6 @@
 //! SM, in registers, the highest logits alone took 44 us: 2.9 TB/s.)
 
 use warpwright::lang::async_copy::{commit_async_copies, copy_async_or_zero, wait_async_copies};
-use warpwright::lang::space::GlobalSpace;
 use warpwright::prelude::*;
 
 use super::candidates::Candidates;
@@ -102,7 +101,7 @@ pub(super) struct Wanted<'l> {
     pub(super) candidates: &'l Candidates,
     pub(super) count: Reg<u32>,
     /// Where sums of masses are stored, if they are wanted.
-    pub(super) segments: &'l Segments<GlobalSpace>,
+    pub(super) segments: &'l Segments,
     pub(super) masses: RelativeMasses,
     pub(super) has_sums: Reg<bool>,
 }
@@ -194,8 +193,8 @@ impl Sample {
         let mut bound = constant(f32::NAN);
         if wanted.count > 0 {
             let mut highest = constant(f32::NEG_INFINITY);
-            wait_async_copies(self.stages - self.first_tiles);
-            for at in 0..self.first_tiles {
+            wait_async_copies(self.stages - FIRST_TILES);
+            for at in 0..FIRST_TILES {
                 for (vector, chunk) in (0..).zip(tiles.load(constant(at * tile), first + at * tile)) {
                     let column = first + (at * tile + vector * stride);
                     highest = highest.max_nan(highest_of(column, &chunk.values()));
@@ -206,10 +205,7 @@ impl Sample {
         let mut highest = constant(f32::NEG_INFINITY);
         let mut stage = constant(0u32);
         for number in constant(0u32)..self.vocabulary.div_ceil(FIRST_TILES * tile) {
-            if wanted.count > 0
-                && number > u32::from(self.first_tiles == FIRST_TILES)
-                && (number & (number - 1)) == 0
-            {
+            if wanted.count > 0 && number > 1 && (number & (number - 1)) == 0 {
                 (bound, _) = self.bound(wanted, highest, key_of(bound));
             }
             for _ in 0..FIRST_TILES {

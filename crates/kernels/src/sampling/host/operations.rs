@@ -27,12 +27,6 @@ pub(crate) struct SamplingTuning {
     pub(super) threads: Option<u32>,
     /// Do not keep rows, each of which one CTA reads: for many rows without a history.
     pub(super) streamed: bool,
-    /// Tiles in flight.
-    #[option(min = 4, max = 12)]
-    pub(super) stages: Option<u32>,
-    /// Tiles of the first bound.
-    #[option(min = 1, max = 4)]
-    pub(super) first: Option<u32>,
 }
 
 /// Keys of a CTA: 64 KiB, so that an SM holds three CTAs.
@@ -122,7 +116,7 @@ impl Operations {
         };
         self.with_scratch(stream, |scratch: &mut SamplingScratch| {
             let elements = grid as usize * sample.workspace_words() as usize;
-            let workspace = scratch.words.at_least(self.device(), elements.max(1))?;
+            let workspace = scratch.words.at_least(self.device(), elements)?;
             let log_probabilities = match log_probabilities {
                 Some(buffer) => buffer,
                 None => scratch.log_probabilities.at_least(self.device(), 1)?,
@@ -166,7 +160,6 @@ impl Operations {
             lanes,
             residency: Residency::Streamed,
             stages: 0,
-            first_tiles: tuning.first.unwrap_or(FIRST_TILES),
             has_history,
             has_log_probabilities: buffers.log_probabilities.is_some(),
         };
@@ -176,10 +169,9 @@ impl Operations {
             // Two CTAs fit on an SM.
             let half = capability.shared_bytes_per_sm / 2 - capability.shared_bytes_reserved;
             let room = half.min(of_cta).saturating_sub(OTHER_SHARED_BYTES);
-            let fit = (room / sample.stage_bytes::<T>()).clamp(FIRST_TILES, MAX_STAGES);
-            sample.stages = tuning.stages.unwrap_or(fit);
+            sample.stages = (room / sample.stage_bytes::<T>()).clamp(FIRST_TILES, MAX_STAGES);
         } else {
-            let fits = sample.shared_words() <= available / 4;
+            let fits = sample.keys() <= available / 4;
             sample.residency = if fits { Residency::Shared } else { Residency::Workspace };
         }
         Ok(sample)
