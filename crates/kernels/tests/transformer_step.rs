@@ -28,7 +28,6 @@ const CASES: &[&str] = &[
     "causal-conv-decode",
     "causal-conv-decode --channels 37 --sequences 5 --type f16 --bias true",
     "causal-conv-decode --channels 34 --width 2 --type f32",
-    "causal-conv-decode --channels 40 --sequences 7 --run 4",
     "causal-conv-decode --sequences 0",
     "causal-conv",
     "causal-conv --tokens 13 --sequences 9 --channels 37 --type f16 --bias true",

@@ -1,4 +1,4 @@
-//! The kernels. A thread has a vector of channels: of one token of a few sequences, or of a run of
+//! The kernels. A thread has a vector of channels: of one token of a sequence, or of a run of
 //! tokens.
 //!
 //! ```text
@@ -12,7 +12,6 @@
 use warpwright::prelude::*;
 
 use crate::columns::{VectorGrid, VectorPosition};
-use crate::overlap;
 use crate::rows::{Chunk, RowElement};
 use crate::vector;
 
@@ -26,10 +25,8 @@ pub(super) struct ConvKernel {
     pub(super) has_bias: bool,
     /// Whether sequences begin with a state; else with zeros.
     pub(super) has_initial: bool,
-    /// Tokens of a thread: of one sequence, or one of each of as many sequences.
+    /// Tokens of a thread.
     pub(super) run: u32,
-    /// Whether the launch overlaps its predecessor.
-    pub(super) overlaps: bool,
 }
 
 /// The weights and the bias of a thread's channels.
@@ -71,30 +68,16 @@ impl ConvKernel {
         of_x: [u32; 2],
         sequences: u32,
     ) {
-        overlap::launch(self.overlaps);
-        overlap::wait(self.overlaps);
-        for at in self.grid.positions(sequences.div_ceil(self.run)) {
+        for at in self.grid.positions(sequences) {
             if at.is_inside {
-                let filter = self.filter(*weights, *bias, at.column, overlap::read_once(self.overlaps));
-                let of_sequence = |number: Reg<u32>| VectorPosition { row: number, ..at };
-                // All loads are in flight at once; those past the last sequence read the last again.
-                let columns_of = |number: Reg<u32>| -> Vec<Chunk<T>> {
-                    let at = of_sequence(number.min(sequences - 1));
-                    let state = (0..self.width - 1).map(|i| self.state_row(*state, at, constant(i)));
-                    state.chain([at.of_columns(*x, of_x)]).map(|from| self.load(from)).collect()
-                };
-                let numbers: Vec<_> = (0..self.run).map(|index| at.row * self.run + index).collect();
-                let columns: Vec<_> = numbers.iter().map(|number| columns_of(*number)).collect();
-                for (number, columns) in numbers.into_iter().zip(columns) {
-                    if number < sequences {
-                        let at = of_sequence(number);
-                        for (index, column) in columns[1..].iter().enumerate() {
-                            column.store(self.state_row(*state, at, constant(index as u32)), Access::new());
-                        }
-                        let result = filter.apply(&columns);
-                        result.store(at.of(*y, constant(self.grid.columns)), Access::new());
-                    }
+                let row = |index: u32| self.state_row(*state, at, constant(index));
+                let mut columns: Vec<Chunk<T>> = (0..self.width - 1).map(|i| self.load(row(i))).collect();
+                columns.push(self.load(at.of_columns(*x, of_x)));
+                let result = self.filter(*weights, *bias, at.column).apply(&columns);
+                for (index, column) in columns[1..].iter().enumerate() {
+                    column.store(row(index as u32), Access::new());
                 }
+                result.store(at.of(*y, constant(self.grid.columns)), Access::new());
             }
         }
     }
@@ -128,7 +111,7 @@ impl ConvKernel {
                     }
                 } else {
                     let first = (at.row - sequences) * self.run;
-                    let filter = self.filter(*weights, *bias, at.column, vector::read_once());
+                    let filter = self.filter(*weights, *bias, at.column);
                     self.run_of(&columns, (*starts, sequences), (first, tokens), at.column, &filter, *y);
                 }
             }
@@ -178,15 +161,9 @@ impl ConvKernel {
     }
 
     #[track_caller]
-    fn filter<T: RowElement>(
-        &self,
-        weights: Global<T>,
-        bias: Global<T>,
-        channel: Reg<u32>,
-        access: Access,
-    ) -> Filter {
+    fn filter<T: RowElement>(&self, weights: Global<T>, bias: Global<T>, channel: Reg<u32>) -> Filter {
         let VectorGrid { lanes, .. } = self.grid;
-        let load = |from, lanes| Chunk::load(from, lanes, access).values();
+        let load = |from, lanes| Chunk::load(from, lanes, vector::read_once()).values();
         let bias = match self.has_bias {
             true => load(bias.at(channel), lanes),
             false => vec![constant(0f32); lanes as usize],

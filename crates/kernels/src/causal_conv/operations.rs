@@ -5,7 +5,6 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use super::device::ConvKernel;
 use crate::columns::{MatrixColumns, VectorGrid};
 use crate::operations::{OperationError, Operations, Result, expect_length};
-use crate::overlap::{self, overlaps};
 use crate::rows::RowElement;
 
 /// The filter of each channel.
@@ -66,14 +65,7 @@ impl<T: Storable> CausalConv<'_, T> {
         T: RowElement,
     {
         let grid = VectorGrid::new::<T>(self.channels, &[x.extents()], 1);
-        ConvKernel {
-            grid,
-            width: self.width,
-            has_bias: self.bias.is_some(),
-            has_initial,
-            run,
-            overlaps: false,
-        }
+        ConvKernel { grid, width: self.width, has_bias: self.bias.is_some(), has_initial, run }
     }
 }
 
@@ -95,19 +87,6 @@ impl Operations {
         state: &mut Buffer<T>,
         y: &mut Buffer<T>,
     ) -> Result<LaunchCounts> {
-        self.causal_conv_decode_by(1, stream, conv, (x, sequences), state, y)
-    }
-
-    /// As [`causal_conv_decode`](Self::causal_conv_decode), with `run` sequences of each thread.
-    pub(super) fn causal_conv_decode_by<T: RowElement + Storable>(
-        &self,
-        run: u32,
-        stream: &Stream,
-        conv: CausalConv<'_, T>,
-        (x, sequences): (MatrixColumns<'_, T>, u32),
-        state: &mut Buffer<T>,
-        y: &mut Buffer<T>,
-    ) -> Result<LaunchCounts> {
         conv.check()?;
         x.check("x of a causal convolution", (sequences, conv.channels))?;
         expect_length("the state of a causal convolution", conv.state(sequences), state.len())?;
@@ -116,14 +95,12 @@ impl Operations {
         if results == 0 {
             return Ok(LaunchCounts::default());
         }
-        let overlaps = overlaps(self);
-        let update = ConvKernel { overlaps, ..conv.kernel(&x, true, run) };
+        let update = conv.kernel(&x, true, 1);
         let kernel = self.kernel(update, ConvKernel::update::<T>)?;
-        let ctas = update.grid.grid(self, OPERATION, sequences.div_ceil(run))?;
-        let launch = overlap::shape(kernel.shape(ctas), overlaps);
+        let ctas = update.grid.grid(self, OPERATION, sequences)?;
         let bias = conv.bias.unwrap_or(conv.weights);
         let arguments = (x.buffer, conv.weights, bias, state, y, x.extents(), sequences);
-        Ok(kernel.launch(stream, launch, arguments)?)
+        Ok(kernel.launch(stream, ctas, arguments)?)
     }
 
     /// All `tokens` of packed sequences, which are rows of `x` and of `y`, (tokens, channels).

@@ -109,9 +109,6 @@ pub(crate) struct CausalConvDecodeWorkload {
     /// Sequences.
     #[option(default = 3, max = 1 << 16)]
     sequences: u32,
-    /// Sequences of a thread.
-    #[option(default = 1, min = 1, max = 8, search = [1, 2, 4])]
-    run: u32,
     /// The filters.
     #[option(flatten)]
     filters: Filters,
@@ -129,7 +126,7 @@ struct DecodeSet<T> {
 
 impl CausalConvDecodeWorkload {
     fn prepare_of<T: RowElement + HostNumber + Storable>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        let (filters, sequences, run) = (self.filters.clone(), self.sequences, self.run);
+        let (filters, sequences) = (self.filters.clone(), self.sequences);
         let (channels, count) = (filters.channels as usize, sequences as usize);
         let of_state = filters.before() * channels;
         let initial = move |seed: u64| Values::Normal.numbers::<T>(seed ^ 3, count * of_state);
@@ -150,8 +147,7 @@ impl CausalConvDecodeWorkload {
                 set.launches += 1;
                 let x = MatrixColumns::all(&set.x, filters.channels);
                 let conv = filters.conv(&set.filters);
-                let DecodeSet { state, y, .. } = set;
-                Ok(operations.causal_conv_decode_by(run, stream, conv, (x, sequences), state, y)?)
+                Ok(operations.causal_conv_decode(stream, conv, (x, sequences), &mut set.state, &mut set.y)?)
             })
             .verify(move |set| {
                 let (x, initial) = (exact(&set.x)?, initial(set.seed));
