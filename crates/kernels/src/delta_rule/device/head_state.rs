@@ -19,8 +19,8 @@
 //! A warp that issues a `wgmma` with A in registers waits for the one before it, so that a warpgroup's
 //! products and its own arithmetic hardly overlap: alone on an SM, it takes 2,320 cycles for a chunk, of
 //! which the products are 1,024. Two warpgroups therefore take turns at Y and Z: the one converts and
-//! scales while the other multiplies. Without turns both wait for the same stage, and stay
-//! together.
+//! scales while the other multiplies. (H200, 8 x 1024 tokens: 3.5 us of 139. Waits for shared memory are
+//! more of a chunk's time.)
 
 use warpwright::prelude::*;
 
