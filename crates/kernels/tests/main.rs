@@ -47,6 +47,7 @@ mod sort;
 mod sort_cases;
 mod transformer_step;
 mod walk;
+mod weight_only_gemv_mutants;
 
 use warpwright_kernels::workloads::WORKLOADS;
 
