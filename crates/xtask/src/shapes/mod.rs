@@ -52,6 +52,10 @@ pub(crate) struct Shapes {
     /// Idle milliseconds before each turn, so that the power limit does not lower the clock.
     #[arg(long, default_value_t = 0)]
     rest: u64,
+    /// Milliseconds of turns before those that are timed, so that the clock is the one that the power limit
+    /// leaves.
+    #[arg(long, default_value_t = 0)]
+    warm_up: u64,
     /// No shape begins after this many seconds.
     #[arg(long, default_value_t = 420)]
     seconds: u64,
@@ -105,6 +109,7 @@ impl Shapes {
             turns: self.turns,
             turn: Duration::from_millis(self.turn),
             rest: Duration::from_millis(self.rest),
+            warm_up: Duration::from_millis(self.warm_up),
         };
         let mut out = File::create(&self.out).with_context(|| self.out.display().to_string())?;
         let mut ratios = Vec::new();
@@ -279,6 +284,7 @@ struct Bench {
     turns: usize,
     turn: Duration,
     rest: Duration,
+    warm_up: Duration,
 }
 
 /// A, B and C.
@@ -321,6 +327,12 @@ impl Bench {
             self.batch(launch, &mut sets, 1)?;
             let one = self.batch(launch, &mut sets, 2)? / 2;
             counts.push((self.turn.as_secs_f64() / one.as_secs_f64()).ceil().clamp(1.0, 2000.0) as u32);
+        }
+        let mut warm = Duration::ZERO;
+        while warm < self.warm_up {
+            for (launch, &count) in launches.iter().zip(&counts) {
+                warm += self.batch(launch, &mut sets, count)?;
+            }
         }
         let mut times = vec![Vec::new(); launches.len()];
         for _ in 0..self.turns {

@@ -222,7 +222,7 @@ impl TmaGemm {
         };
         tensor_fence_after_sync();
         let memory = TensorMemory::at(accumulators.holder);
-        let splitting = (self.stream_k.is_some(), self.split_k);
+        let splitting = (self.stream_k, self.split_k);
         let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, splitting);
         if producer.leads() {
             problems.prefetch();

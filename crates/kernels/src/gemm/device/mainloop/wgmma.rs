@@ -80,7 +80,7 @@ impl TmaGemm {
         if let Some(split) = cluster_split {
             split.begin();
         }
-        let splitting = (self.stream_k.is_some(), self.split_k);
+        let splitting = (self.stream_k, self.split_k);
         let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, splitting);
         if producer.leads() {
             problems.prefetch();
