@@ -5,6 +5,7 @@ mod backward;
 pub mod decode;
 mod forward;
 mod host;
+mod packed_blocks;
 mod paged_cache;
 mod problem;
 pub mod score;

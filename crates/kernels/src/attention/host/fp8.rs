@@ -7,7 +7,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream};
 use warpwright_harness::OptionValue;
 
-use super::config::Configuration;
+use super::config::{Configuration, TransposeV};
 use super::operations::{
     Extras, Pages, PassedProblem, expect_extras, expect_function, expect_matrices, expect_supported,
 };
@@ -103,6 +103,9 @@ impl Operations {
     /// off by at most 2^-4 of the sum of the magnitudes that it adds, because weights are rounded to
     /// e4m3; the roundings of many keys cancel each other.
     ///
+    /// Where many queries see each key, and K and V are not in a paged cache, V is first transposed in the
+    /// stream's workspace, of about V's size.
+    ///
     /// ```
     /// # use warpwright::prelude::*;
     /// # use warpwright::runtime::Device;
@@ -179,7 +182,7 @@ impl Operations {
         compile: impl FnOnce(Fp8Kernel) -> Result<Arc<Compiled<Fp8Arguments<T>>>>,
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
-        configuration.check_fp8()?;
+        configuration.check_fp8(attention)?;
         let Fp8AttentionBuffers { q, k, v, scales, o, lse, offsets, pages, slopes, sinks } = buffers;
         expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()], [1, T::BYTES])?;
         let extras = Extras { lse, offsets, pages, slopes, sinks };
@@ -194,10 +197,12 @@ impl Operations {
             return Ok(LaunchCounts::default());
         }
         let block_scales = granularity == ScaleGranularity::Block;
-        let kernel = Fp8Kernel { forward: configuration.kernel(attention), block_scales };
+        let v_transposed = configuration.transpose_v == TransposeV::Before;
+        let kernel = Fp8Kernel { forward: configuration.kernel(attention), block_scales, v_transposed };
         let key = (shape, attention.packed, attention.cache, attention.strides, kernel);
         let plan = self.remembered::<(Fp8Arguments<T>, S), _, _>(key, |_| {
-            let tiles = [kernel.q_tile(), kernel.k_tile(), kernel.v_tile()];
+            let v_tile = if v_transposed { kernel.value_transpose().tile() } else { kernel.v_tile() };
+            let tiles = [kernel.q_tile(), kernel.k_tile(), v_tile];
             self.attention_plan::<e4m3, _>(attention, kernel.forward, tiles, || compile(kernel))
         })?;
         let [q, k, v] = self.attention_maps(stream, attention, &plan.maps, [q, k, v])?;
@@ -210,7 +215,13 @@ impl Operations {
             extras,
             |lse, taken, problem| {
                 let scales = (q_scales, k_scales, v_scales, counts);
-                Ok(plan.kernel.launch(stream, grid, (&q, &k, &v, o, lse, taken, problem, scales))?)
+                let mut launch = |v: &_| {
+                    Ok(plan.kernel.launch(stream, grid, (&q, &k, v, o, lse, taken, problem, scales))?)
+                };
+                match v_transposed {
+                    true => self.with_values_transposed(stream, attention, kernel, (&v, problem.7), launch),
+                    false => launch(&v),
+                }
             },
         )
     }

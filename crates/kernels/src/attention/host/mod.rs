@@ -11,6 +11,7 @@ mod operations;
 mod options;
 pub(crate) mod pages;
 mod reference;
+mod value_transpose;
 mod workload;
 
 pub use backward::GradientBuffers;
