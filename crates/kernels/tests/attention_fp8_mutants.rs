@@ -5,38 +5,26 @@ use std::error::Error;
 use warpwright::prelude::*;
 use warpwright::runtime::{Argument, Buffer, Device, Launch, LaunchRecord, Schedule, TensorMap, TileMaps};
 use warpwright_kernels::attention::{
-    Attention, AttentionScales, Fp8AttentionBuffers, Mask, ScaleGranularity,
+    Attention, AttentionScales, Fp8AttentionBuffers, Mask, ScaleGranularity, TransposeV,
 };
 use warpwright_kernels::operations::Operations;
 
 use crate::emulated::hopper;
 use crate::mutants::mutated;
 
-/// One CTA has tiles of 192 queries, one of each head and more than stages of Q, each with six blocks of 128
-/// keys, more than stages of K and V. The last block is cut.
+/// One CTA has three tiles of 192 queries, more than stages of Q, each with six blocks of 128 keys, more
+/// than stages of K and V. The last block is cut.
 const QUERIES: u32 = 192;
 const KEYS: u32 = 700;
+const HEADS: u32 = 3;
 const D: u32 = 128;
 
 /// The blocks of the packed sequence in V transposed.
 const BLOCKS: u32 = KEYS / 128 + 1;
 
-/// What is computed: by how many heads of Q, and of K and V.
-#[derive(Clone, Copy)]
-struct Form {
-    heads: u32,
-    kv_heads: u32,
-    mask: Mask,
-}
-
-/// The forward kernel transposes V.
-const INSIDE: Form = Form { heads: 3, kv_heads: 3, mask: Mask::Causal };
-
-/// So many tiles read V that it is transposed before.
-const BEFORE: Form = Form { heads: 16, kv_heads: 1, mask: Mask::Causal };
-
 struct Call {
-    form: Form,
+    /// Where V is transposed.
+    transpose_v: TransposeV,
     q: Buffer<e4m3>,
     k: Buffer<e4m3>,
     transposed: Buffer<e4m3>,
@@ -49,17 +37,16 @@ struct Call {
 }
 
 impl Call {
-    fn new(device: &Device, form: Form) -> Result<Self, Box<dyn Error>> {
-        let elements = |rows: u32, heads: u32| (rows * heads * D) as usize;
-        let Form { heads, kv_heads, .. } = form;
+    fn new(device: &Device, transpose_v: TransposeV) -> Result<Self, Box<dyn Error>> {
+        let elements = |rows: u32| (rows * HEADS * D) as usize;
         Ok(Self {
-            form,
-            q: device.zeros(elements(QUERIES, heads))?,
-            k: device.zeros(elements(KEYS, kv_heads))?,
-            transposed: device.zeros(elements(BLOCKS * 128, kv_heads))?,
-            scales: device.buffer_from(&vec![1.0; heads as usize])?,
-            o: device.zeros(elements(QUERIES, heads))?,
-            lse: device.zeros((QUERIES * heads) as usize)?,
+            transpose_v,
+            q: device.zeros(elements(QUERIES))?,
+            k: device.zeros(elements(KEYS))?,
+            transposed: device.zeros(elements(BLOCKS * 128))?,
+            scales: device.buffer_from(&[1.0; HEADS as usize])?,
+            o: device.zeros(elements(QUERIES))?,
+            lse: device.zeros((QUERIES * HEADS) as usize)?,
             taken: device.zeros(1)?,
             offsets: [device.buffer_from(&[0, QUERIES])?, device.buffer_from(&[0, KEYS])?],
             nothing: device.zeros(1)?,
@@ -69,51 +56,41 @@ impl Call {
     /// The launches of the operation, with their PTX.
     fn records(&mut self, device: &Device) -> Result<Vec<LaunchRecord>, Box<dyn Error>> {
         let (operations, stream) = (Operations::new(device), device.stream()?);
-        let Form { heads, kv_heads, mask } = self.form;
-        let attention = Attention::new(1, QUERIES, heads, D).keys(KEYS).kv_heads(kv_heads).mask(mask);
+        let attention = Attention::new(1, QUERIES, HEADS, D).keys(KEYS).mask(Mask::Causal);
         let granularity = ScaleGranularity::Head;
-        let of_keys = device.buffer_from(&vec![1.0; kv_heads as usize])?;
-        let scales = AttentionScales { granularity, q: &self.scales, k: &of_keys, v: &of_keys };
+        let scales = AttentionScales { granularity, q: &self.scales, k: &self.scales, v: &self.scales };
         let buffers = Fp8AttentionBuffers {
             offsets: Some(self.offsets.each_ref()),
             ..Fp8AttentionBuffers::new([&self.q, &self.k, &self.k], scales, &mut self.o)
         };
         let attention = attention.packed(QUERIES, KEYS);
-        let (ran, records) = device.log_launches(|| operations.attention_fp8(&stream, &attention, buffers));
+        let launch = || operations.attention_fp8_by(&stream, &attention, self.transpose_v, buffers);
+        let (ran, records) = device.log_launches(launch);
         ran?;
         Ok(records)
     }
 
     /// The map of boxes of `box_rows` rows, of a matrix (row, head, d).
-    fn map(
-        buffer: &Buffer<e4m3>,
-        (rows, heads): (u32, u32),
-        box_rows: u32,
-    ) -> Result<TensorMap, Box<dyn Error>> {
+    fn map(buffer: &Buffer<e4m3>, rows: u32, box_rows: u32) -> Result<TensorMap, Box<dyn Error>> {
         let tile = TmaTile::new::<e4m3>((box_rows, D), Major::K)?;
-        let maps = TileMaps::new((rows.into(), D.into()), &tile)?.pitched((heads * D).into());
-        Ok(maps.batched(heads.into(), D.into()).of(buffer)?)
-    }
-
-    /// The map of K and of V.
-    fn key_map(&self) -> Result<TensorMap, Box<dyn Error>> {
-        Self::map(&self.k, (KEYS, self.form.kv_heads), 128)
+        let maps = TileMaps::new((rows.into(), D.into()), &tile)?.pitched((HEADS * D).into());
+        Ok(maps.batched(HEADS.into(), D.into()).of(buffer)?)
     }
 
     /// The map of V transposed: (head, d, key).
     fn transposed_map(&self) -> Result<TensorMap, Box<dyn Error>> {
         let (tile, keys) = (TmaTile::new::<e4m3>((D, 128), Major::K)?, u64::from(BLOCKS * 128));
         let maps = TileMaps::new((D.into(), keys), &tile)?;
-        Ok(maps.batched(self.form.kv_heads.into(), u64::from(D) * keys).of(&self.transposed)?)
+        Ok(maps.batched(HEADS.into(), u64::from(D) * keys).of(&self.transposed)?)
     }
 
     /// Launches the kernel of that PTX, which transposes V before the forward kernel.
     fn transpose(&self, device: &Device, record: &LaunchRecord, ptx: &str) -> Result<(), Box<dyn Error>> {
-        let (v, transposed) = (self.key_map()?, self.transposed_map()?);
+        let (v, transposed) = (Self::map(&self.k, KEYS, 128)?, self.transposed_map()?);
         let arguments = [
             Argument::tensor_map(&v),
             Argument::tensor_map(&transposed),
-            Argument::scalar(self.form.kv_heads),
+            Argument::scalar(HEADS),
             Argument::scalar(BLOCKS),
             Argument::scalar(1u32),
             Argument::buffer(&self.offsets[1]),
@@ -125,13 +102,15 @@ impl Call {
 
     /// Launches the forward kernel of that PTX in one CTA.
     fn launch(&self, device: &Device, record: &LaunchRecord, ptx: &str) -> Result<(), Box<dyn Error>> {
-        let Form { heads, kv_heads, .. } = self.form;
-        let (q, k) = (Self::map(&self.q, (QUERIES, heads), 192)?, self.key_map()?);
-        let v = if kv_heads == heads { self.key_map()? } else { self.transposed_map()? };
+        let (q, k) = (Self::map(&self.q, QUERIES, 192)?, Self::map(&self.k, KEYS, 128)?);
+        let v = match self.transpose_v {
+            TransposeV::Before => self.transposed_map()?,
+            TransposeV::Inside => Self::map(&self.k, KEYS, 128)?,
+        };
         let words = |words: &[u32]| {
             Argument::bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())
         };
-        let strides = [0, 0, u64::from(heads * D), u64::from(D)];
+        let strides = [0, 0, u64::from(HEADS * D), u64::from(D)];
         let strides: Vec<u8> = strides.iter().flat_map(|stride| stride.to_le_bytes()).collect();
         let [queries, keys] = &self.offsets;
         let arguments = [
@@ -142,9 +121,9 @@ impl Call {
             Argument::buffer(&self.lse),
             Argument::buffer(&self.taken),
             words(&[QUERIES, KEYS]),
-            words(&[heads, heads / kv_heads, 1]),
+            words(&[HEADS, 1, 1]),
             words(&[0, 0]),
-            Argument::scalar(heads),
+            Argument::scalar(HEADS),
             Argument::scalar(1.0f32),
             Argument::scalar(1.0f32),
             Argument::buffer(queries),
@@ -263,11 +242,12 @@ type LaunchOf = fn(&Call, &Device, &LaunchRecord, &str) -> Result<(), Box<dyn Er
 /// PTX as it is.
 fn expect_found(
     devices: &[Device],
-    (form, record): (Form, &LaunchRecord),
+    (transpose_v, record): (TransposeV, &LaunchRecord),
     launch_of: LaunchOf,
     mutants: &[Mutant],
 ) -> Result<(), Box<dyn Error>> {
-    let launch = |device: &Device, ptx: &str| launch_of(&Call::new(device, form)?, device, record, ptx);
+    let launch =
+        |device: &Device, ptx: &str| launch_of(&Call::new(device, transpose_v)?, device, record, ptx);
     for device in devices {
         launch(device, &record.ptx)?;
     }
@@ -294,16 +274,16 @@ fn devices() -> Result<[Device; 2], Box<dyn Error>> {
 #[test]
 fn broken_kernels_for_fp8_are_found() -> Result<(), Box<dyn Error>> {
     let devices = devices()?;
-    let records = Call::new(&devices[0], INSIDE)?.records(&devices[0])?;
+    let records = Call::new(&devices[0], TransposeV::Inside)?.records(&devices[0])?;
     let [forward] = &records[..] else { panic!("{} launches", records.len()) };
-    expect_found(&devices, (INSIDE, forward), Call::launch, MUTANTS)
+    expect_found(&devices, (TransposeV::Inside, forward), Call::launch, MUTANTS)
 }
 
 #[test]
 fn broken_kernels_for_fp8_with_v_transposed_before_are_found() -> Result<(), Box<dyn Error>> {
     let devices = devices()?;
-    let records = Call::new(&devices[0], BEFORE)?.records(&devices[0])?;
+    let records = Call::new(&devices[0], TransposeV::Before)?.records(&devices[0])?;
     let [transpose, forward] = &records[..] else { panic!("{} launches", records.len()) };
-    expect_found(&devices, (BEFORE, transpose), Call::transpose, TRANSPOSE_MUTANTS)?;
-    expect_found(&devices, (BEFORE, forward), Call::launch, BEFORE_MUTANTS)
+    expect_found(&devices, (TransposeV::Before, transpose), Call::transpose, TRANSPOSE_MUTANTS)?;
+    expect_found(&devices, (TransposeV::Before, forward), Call::launch, BEFORE_MUTANTS)
 }

@@ -13,6 +13,7 @@ mod strides;
 
 pub use host::{
     AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, Pages, ScaleGranularity,
+    TransposeV,
 };
 pub(crate) use host::{AttentionWorkload, GradientWorkload};
 pub use paged_cache::PagedCache;

@@ -7,12 +7,13 @@ use crate::attention::forward::fp8::BLOCK;
 use crate::attention::problem::{Attention, Mask, Shape};
 use crate::operations::{OperationError, Result};
 
-/// Where V of e4m3 is transposed.
+/// Where V of e4m3 is transposed: the tensor cores read it with keys contiguous.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
-pub(crate) enum TransposeV {
-    /// In global memory, by a kernel before the forward kernel.
+pub enum TransposeV {
+    /// In the stream's workspace, of about V's size, by a kernel before the forward kernel: once for all tiles
+    /// of queries. Not of a paged cache.
     Before,
-    /// In shared memory, by the forward kernel.
+    /// In shared memory, by the forward kernel: by every tile of queries again.
     #[default]
     Inside,
 }
@@ -36,12 +37,14 @@ pub(crate) struct Configuration {
     pub(crate) transpose_v: TransposeV,
 }
 
-/// Tiles of queries that read a block of V, from which on it is transposed before the kernel.
+/// What transposing V before the kernel costs for each block of V, and for each launch: in blocks that a tile
+/// of queries would have transposed.
 ///
-/// By estimate, which no measurement has refined: a block of 128 columns is 32 KB in and out, about 0.9 us of
-/// an SM's share of DRAM (4.8 TB/s); a tile of 192 queries takes 1.9 us for a block at 900 TFLOP/s, and 8 %
-/// less, 0.15 us, without transposing it. That is even at 6 tiles, and the kernel before has to be launched.
-const LEAST_READERS: u32 = 8;
+/// By estimate, which no measurement has refined. At 900 TFLOP/s, a tile of 192 queries takes 1.9 us of an SM
+/// for a block of 128 keys and columns; to transpose it is 8 % of that, 0.15 us. The kernel before moves 32 KB
+/// for a block, which is 0.9 us of an SM's share of 4.8 TB/s. A launch is 3 us of 132 SMs.
+const BLOCK_COST: u64 = 6;
+const LAUNCH_COST: u64 = 2640;
 
 /// Bytes of L2 that the K and V of a section may take, of 50 MB.
 const SECTION_BYTES: u64 = 16 << 20;
@@ -83,9 +86,7 @@ impl Configuration {
         let Shape { head_dim, value_dim, .. } = attention.shape;
         // S, P and O of 128 columns fit 160 registers of three consumers.
         let (consumers, stages) = if head_dim.max(value_dim) <= 128 { (3, 4) } else { (2, 2) };
-        let tiles = readers(attention).div_ceil(64 * consumers);
-        let is_read_often = attention.cache.is_none() && tiles >= LEAST_READERS;
-        let transpose_v = if is_read_often { TransposeV::Before } else { TransposeV::Inside };
+        let transpose_v = transpose_v(attention, 64 * consumers);
         Self { consumers, block: BLOCK, q_stages: 2, stages, transpose_v, ..Self::of(attention) }
     }
 
@@ -142,15 +143,20 @@ impl Configuration {
     }
 }
 
-/// The queries that see a key, of all heads of Q that share it: about as many as the mean.
-fn readers(attention: &Attention) -> u32 {
+/// Where it takes less time to transpose V for tiles of `rows` queries.
+fn transpose_v(attention: &Attention, rows: u32) -> TransposeV {
     let Shape { batch, heads, kv_heads, .. } = attention.shape;
-    let queries = (attention.rows()[0] / batch.max(1) as usize) as u32;
+    let [queries, keys] = attention.rows();
+    // Those of a sequence that see a key, in the mean.
+    let queries = (queries / batch.max(1) as usize) as u32;
     let seeing = match attention.mask {
         Mask::Full => queries,
-        // Of as many keys as queries.
+        // Of as many keys as queries; of more keys, more see them.
         Mask::Causal => queries / 2,
         Mask::Window { left, right } => queries.min(left.saturating_add(right).saturating_add(1)),
     };
-    seeing.saturating_mul(heads / kv_heads.max(1))
+    let tiles = u64::from(seeing.div_ceil(rows)) * u64::from(heads / kv_heads.max(1));
+    let blocks = (keys / BLOCK as usize) as u64 * u64::from(kv_heads);
+    let saved = blocks.saturating_mul(tiles.saturating_sub(BLOCK_COST));
+    if attention.cache.is_none() && saved >= LAUNCH_COST { TransposeV::Before } else { TransposeV::Inside }
 }

@@ -103,8 +103,7 @@ impl Operations {
     /// off by at most 2^-4 of the sum of the magnitudes that it adds, because weights are rounded to
     /// e4m3; the roundings of many keys cancel each other.
     ///
-    /// Where many queries see each key, and K and V are not in a paged cache, V is first transposed in the
-    /// stream's workspace, of about V's size.
+    /// Where it takes less time, V is transposed before the forward kernel: [`TransposeV::Before`].
     ///
     /// ```
     /// # use warpwright::prelude::*;
@@ -137,6 +136,21 @@ impl Operations {
         buffers: Fp8AttentionBuffers<'_, T>,
     ) -> Result<LaunchCounts> {
         self.attention_fp8_as(stream, attention, Configuration::of_fp8(attention), buffers)
+    }
+
+    /// [`attention_fp8`](Self::attention_fp8) with V transposed where `transpose_v` says.
+    ///
+    /// # Errors
+    /// As [`attention_fp8`](Self::attention_fp8), or V of a paged cache is to be transposed before.
+    pub fn attention_fp8_by<T: AttentionElement + Storable>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        transpose_v: TransposeV,
+        buffers: Fp8AttentionBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        let configuration = Configuration { transpose_v, ..Configuration::of_fp8(attention) };
+        self.attention_fp8_as(stream, attention, configuration, buffers)
     }
 
     /// [`attention_fp8`](Self::attention_fp8) with a function of the scores, as

@@ -23,7 +23,7 @@ struct TransposePlan {
     elements: usize,
 }
 
-/// What [`ValueBlocks`](crate::attention::forward::fp8::ValueBlocks) is at a launch.
+/// What `ValueBlocks` is at a launch.
 type PassedBlocks = (u32, u32, u32, In<u32>);
 
 /// A stream's V, transposed: (sequence, head, d, key), of packed sequences (head, d, key).

@@ -8,8 +8,9 @@
 
 use warpwright::prelude::*;
 
+use super::ScaleArrays;
+use super::configuration::{BLOCK, Fp8Kernel, PART_COLUMNS};
 use super::softmax::{Fp8Softmax, Scales};
-use super::{BLOCK, Fp8Kernel, PART_COLUMNS, ScaleArrays};
 use crate::attention::accumulator::row_of;
 use crate::attention::forward::Results;
 use crate::attention::forward::configuration::WARPGROUP_ROWS;

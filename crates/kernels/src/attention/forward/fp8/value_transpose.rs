@@ -18,7 +18,7 @@
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use super::BLOCK;
+use super::configuration::BLOCK;
 use super::transpose::{SQUARE, Transposer, WARPS};
 use crate::attention::packed_blocks::PackedBlocks;
 
