@@ -106,7 +106,7 @@ fn a_paged_cache_is_not_transposed_before() {
     let device = hopper(Schedule::Latest).expect("an emulated device");
     let workload = with(SUITE.named("attention"), &before(&[("page-size", "64"), ("queries", "9")]));
     let refused = SUITE.attempt(&*workload, &device).expect_err("it is refused");
-    assert!(refused.contains("transpose it inside"), "{refused}");
+    assert!(refused.contains("pass `TransposeV::Inside`"), "{refused}");
 }
 
 /// Heads of Q, which share one of K and V.

@@ -95,7 +95,8 @@ impl Configuration {
         let reason = if self.block != BLOCK {
             format!("its blocks have {} keys; those of e4m3 have {BLOCK}", self.block)
         } else if self.transpose_v == TransposeV::Before && attention.cache.is_some() {
-            "V in the pages of a cache is not transposed before the kernel; transpose it inside".to_owned()
+            "V in the pages of a cache is not transposed before the kernel; pass `TransposeV::Inside`"
+                .to_owned()
         } else {
             return self.check();
         };

@@ -1,8 +1,8 @@
 //! V transposed in global memory by a kernel of its own, which runs before the forward kernel.
 //!
 //! ```text
-//! V              (sequence, key, head, d)     a CTA loads the block of 128 keys of a head,
-//! transposed     (sequence, head, d, key)     transposes it in shared memory, and stores it: rows of 128 keys
+//! V              (sequence, key, head, d)     a CTA loads a block of 128 keys of a head, transposes it
+//! transposed     (sequence, head, d, key)     in shared memory, and stores it: rows of 128 keys
 //! ```
 //!
 //! Every tile of queries reads V. Where there are many, to transpose a block once costs less than to do it
@@ -12,8 +12,8 @@
 //! The kernel writes whole blocks: keys past the end of a sequence become zeros, whatever the workspace
 //! held. A packed sequence begins with a block of its own, and so no block has keys of two sequences.
 //!
-//! It moves 2 bytes for each element of V, and waits for DRAM. A CTA has one block, and an SM has many CTAs: while
-//! some wait for their block, others transpose or store theirs.
+//! It moves 2 bytes for each element of V, and waits for memory. A CTA has one block, and an SM has many
+//! CTAs: while some wait for their block, others transpose or store theirs.
 
 use warpwright::layout::Error;
 use warpwright::prelude::*;
