@@ -188,7 +188,7 @@ fn no_queries_in_any_layout() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Options of the kernel for e4m3, each with the lengths in turn.
-const FP8_FORMS: &[&[(&str, &str)]] = &[
+pub(crate) const FP8_FORMS: &[&[(&str, &str)]] = &[
     &[],
     &[("mask", "causal"), ("scales", "block"), ("heads", "4"), ("kv-heads", "2")],
     &[("head-dim", "256"), ("heads", "1")],

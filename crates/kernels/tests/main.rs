@@ -5,6 +5,7 @@ mod attention;
 mod attention_fp8_mutants;
 mod attention_gradient_mutants;
 mod attention_mutants;
+mod attention_value_transpose;
 mod clean;
 mod communicator;
 mod counters;

@@ -11,7 +11,7 @@ use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, Decode
 use warpwright_kernels::attention::score::{self, Pair};
 use warpwright_kernels::attention::{
     Attention, AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, PagedCache, Pages,
-    ScaleGranularity, Strides,
+    ScaleGranularity, Strides, TransposeV,
 };
 use warpwright_kernels::causal_conv::{CausalConv, ConvSequences};
 use warpwright_kernels::columns::MatrixColumns;
@@ -625,6 +625,13 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the scales of K of an attention: expected a length of 4, found 8";
     attention_fp8, |b| attend_fp8(b, ATTENTION, ScaleGranularity::Block, [4, 4, 0])
         => "the scales of V of an attention: expected a length of 4, found 0";
+    attention_fp8_by, |b| {
+        let (q, scale, mut o) = (b.of::<e4m3>(2048), b.f32(4), b.of::<bf16>(2048));
+        let scales = AttentionScales { granularity: ScaleGranularity::Head, q: &scale, k: &scale, v: &scale };
+        let buffers = Fp8AttentionBuffers::new([&q; 3], scales, &mut o);
+        let attention = ATTENTION.paged(8, PagedCache { page_size: 16, pages: 1, pages_per_sequence: 1 });
+        b.operations.attention_fp8_by(&b.stream, &attention, TransposeV::Before, buffers)
+    } => "an attention: V in the pages of a cache is not transposed before the kernel; pass `TransposeV::Inside`";
     attention_gradients, |b| differentiate(b, ATTENTION.packed(8, 8))
         => "the offsets of packed queries: expected a length of 2, found 0";
     attention_gradients, |b| differentiate(b, ATTENTION.paged(8, PagedCache { page_size: 16, pages: 1, pages_per_sequence: 1 }))

@@ -5,6 +5,7 @@ mod backward;
 pub mod decode;
 mod forward;
 mod host;
+mod packed_blocks;
 mod paged_cache;
 mod problem;
 pub mod score;
@@ -12,6 +13,7 @@ mod strides;
 
 pub use host::{
     AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, Pages, ScaleGranularity,
+    TransposeV,
 };
 pub(crate) use host::{AttentionWorkload, GradientWorkload};
 pub use paged_cache::PagedCache;

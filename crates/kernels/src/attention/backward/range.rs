@@ -3,7 +3,7 @@
 use warpwright::prelude::*;
 
 use super::configuration::KEYS;
-use super::unit::PackedBlocks;
+use crate::attention::packed_blocks::PackedBlocks;
 use crate::attention::problem::MaskBounds;
 
 /// What a launch computes.

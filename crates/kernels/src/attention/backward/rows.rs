@@ -5,7 +5,7 @@ use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use super::range::element;
-use super::unit::PackedBlocks;
+use crate::attention::packed_blocks::PackedBlocks;
 use crate::attention::problem::AttentionElement;
 
 /// Threads of a row, and of a CTA.

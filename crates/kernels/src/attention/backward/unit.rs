@@ -16,58 +16,6 @@ use warpwright::prelude::*;
 use super::configuration::KEYS;
 use super::range::{BackwardProblem, Keys, element};
 
-/// The rows of Q or of K of packed sequences, in blocks of `rows`. Sequence s has the blocks of a head
-/// from `offsets[s] / rows + s` on: no two sequences share a block, and each leaves at most one empty.
-#[derive(Clone, Copy, DeviceValue)]
-pub(super) struct PackedBlocks {
-    /// The first row of each sequence, and the number of all.
-    pub(super) offsets: Global<u32>,
-    pub(super) sequences: Reg<u32>,
-    pub(super) rows: u32,
-}
-
-/// The rows of a packed sequence.
-#[derive(Clone, Copy, DeviceValue)]
-pub(super) struct PackedSequence {
-    pub(super) number: Reg<u32>,
-    /// Its first row in the matrix, and its rows.
-    pub(super) first: Reg<u32>,
-    pub(super) count: Reg<u32>,
-    pub(super) first_block: Reg<u32>,
-}
-
-#[device]
-impl PackedBlocks {
-    /// The blocks of a head, of `all` rows.
-    pub(super) fn count(self, all: Reg<u32>) -> Reg<u32> {
-        all / self.rows + self.sequences
-    }
-
-    /// The sequence that has a block.
-    pub(super) fn sequence_of(self, block: Reg<u32>) -> PackedSequence {
-        let (mut low, mut high) = (constant(0u32), self.sequences);
-        while low + 1u32 < high {
-            let middle = (low + high) / 2u32;
-            if self.first_block(middle) <= block {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        self.sequence(low)
-    }
-
-    pub(super) fn sequence(self, number: Reg<u32>) -> PackedSequence {
-        let first = self.offsets.at(number).load();
-        let count = self.offsets.at(number + 1u32).load() - first;
-        PackedSequence { number, first, count, first_block: self.first_block(number) }
-    }
-
-    fn first_block(self, number: Reg<u32>) -> Reg<u32> {
-        self.offsets.at(number).load() / self.rows + number
-    }
-}
-
 /// 128 keys of a head of K and V.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Unit {

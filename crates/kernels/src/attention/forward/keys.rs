@@ -13,6 +13,7 @@ use warpwright::prelude::*;
 
 use super::ForwardKernel;
 use super::scheduler::{ForwardProblem, Sequence, Tile};
+use crate::attention::packed_blocks::first_block;
 
 /// The keys of a tile's sequence.
 #[derive(Clone, Copy, DeviceValue)]
@@ -72,6 +73,17 @@ impl Keys {
             }
             None if self.kernel.packed => vec![(matrix, self.sequence.starts[1] + first)],
             None => vec![(matrix.batch(self.sequence.number), first)],
+        }
+    }
+
+    /// The matrix of V transposed, (d, key), and the key in it, of a block. A packed sequence begins with a
+    /// block of its own there.
+    pub(super) fn transposed(&self, map: &TensorMap, block: Reg<u32>) -> (MappedMatrix, Reg<u32>) {
+        let matrix = MappedMatrix::from(map).batch(self.head);
+        let (rows, sequence) = (self.kernel.block, self.sequence);
+        match self.kernel.packed {
+            true => (matrix, (first_block(rows, (sequence.starts[1], sequence.number)) + block) * rows),
+            false => (matrix.batch(sequence.number), block * rows),
         }
     }
 }

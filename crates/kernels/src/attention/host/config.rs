@@ -1,9 +1,22 @@
 //! The forward kernel's configuration for a problem.
 
+use warpwright_harness::OptionValue;
+
 use crate::attention::forward::ForwardKernel;
 use crate::attention::forward::fp8::BLOCK;
 use crate::attention::problem::{Attention, Mask, Shape};
 use crate::operations::{OperationError, Result};
+
+/// Where V of e4m3 is transposed: the tensor cores read it with keys contiguous.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+pub enum TransposeV {
+    /// In the stream's workspace, of about V's size, by a kernel before the forward kernel: once for all tiles
+    /// of queries. Not of a paged cache.
+    Before,
+    /// In shared memory, by the forward kernel: by every tile of queries again.
+    #[default]
+    Inside,
+}
 
 /// What may be chosen of the forward kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,7 +33,18 @@ pub(crate) struct Configuration {
     pub(crate) cluster: u32,
     /// Heads whose K and V are read at the same time.
     pub(crate) section: u32,
+    /// Where V is transposed. The kernel for 16-bit types reads V as it is.
+    pub(crate) transpose_v: TransposeV,
 }
+
+/// What transposing V before the kernel costs for each block of V, and for each launch: in blocks that a tile
+/// of queries would have transposed.
+///
+/// By estimate, which no measurement has refined. At 900 TFLOP/s, a tile of 192 queries takes 1.9 us of an SM
+/// for a block of 128 keys and columns; to transpose it is 8 % of that, 0.15 us. The kernel before moves 32 KB
+/// for a block, which is 0.9 us of an SM's share of 4.8 TB/s. A launch is 3 us of 132 SMs.
+const BLOCK_COST: u64 = 6;
+const LAUNCH_COST: u64 = 2640;
 
 /// Bytes of L2 that the K and V of a section may take, of 50 MB.
 const SECTION_BYTES: u64 = 16 << 20;
@@ -50,7 +74,8 @@ impl Configuration {
         let resident = u32::try_from(SECTION_BYTES / kv_bytes.max(1)).unwrap_or(u32::MAX).clamp(1, 1 << 16);
         let section = group.saturating_mul(resident);
         let q_stages = if head_dim <= 128 { 2 } else { 1 };
-        Self { consumers, block, q_stages, stages: 2, cluster, section }
+        let transpose_v = TransposeV::default();
+        Self { consumers, block, q_stages, stages: 2, cluster, section, transpose_v }
     }
 
     /// The fastest configuration known for e4m3.
@@ -61,21 +86,26 @@ impl Configuration {
         let Shape { head_dim, value_dim, .. } = attention.shape;
         // S, P and O of 128 columns fit 160 registers of three consumers.
         let (consumers, stages) = if head_dim.max(value_dim) <= 128 { (3, 4) } else { (2, 2) };
-        Self { consumers, block: BLOCK, q_stages: 2, stages, ..Self::of(attention) }
+        let transpose_v = transpose_v(attention, 64 * consumers);
+        Self { consumers, block: BLOCK, q_stages: 2, stages, transpose_v, ..Self::of(attention) }
     }
 
-    /// Refuses numbers that no kernel for e4m3 has.
-    pub(crate) fn check_fp8(&self) -> Result<()> {
-        if self.block == BLOCK {
+    /// Refuses what no kernel for e4m3 does.
+    pub(crate) fn check_fp8(&self, attention: &Attention) -> Result<()> {
+        let reason = if self.block != BLOCK {
+            format!("its blocks have {} keys; those of e4m3 have {BLOCK}", self.block)
+        } else if self.transpose_v == TransposeV::Before && attention.cache.is_some() {
+            "V in the pages of a cache is not transposed before the kernel; pass `TransposeV::Inside`"
+                .to_owned()
+        } else {
             return self.check();
-        }
-        let reason = format!("its blocks have {} keys; those of e4m3 have {BLOCK}", self.block);
+        };
         Err(OperationError::Shape { what: "an attention", reason })
     }
 
     /// Refuses numbers that no kernel has.
     pub(crate) fn check(&self) -> Result<()> {
-        let Self { consumers, block, q_stages, stages, cluster, section } = *self;
+        let Self { consumers, block, q_stages, stages, cluster, section, .. } = *self;
         let reason = if !(1..=3).contains(&consumers) {
             format!("its CTAs have {consumers} consumer warpgroups; use 1 to 3")
         } else if !block.is_multiple_of(16) || !(16..=256).contains(&block) {
@@ -112,4 +142,22 @@ impl Configuration {
             sinks: attention.sinks,
         }
     }
+}
+
+/// Where it takes less time to transpose V for tiles of `rows` queries.
+fn transpose_v(attention: &Attention, rows: u32) -> TransposeV {
+    let Shape { batch, heads, kv_heads, .. } = attention.shape;
+    let [queries, keys] = attention.rows();
+    // Those of a sequence that see a key, in the mean.
+    let queries = (queries / batch.max(1) as usize) as u32;
+    let seeing = match attention.mask {
+        Mask::Full => queries,
+        // Of as many keys as queries; of more keys, more see them.
+        Mask::Causal => queries / 2,
+        Mask::Window { left, right } => queries.min(left.saturating_add(right).saturating_add(1)),
+    };
+    let tiles = u64::from(seeing.div_ceil(rows)) * u64::from(heads / kv_heads.max(1));
+    let blocks = (keys / BLOCK as usize) as u64 * u64::from(kv_heads);
+    let saved = blocks.saturating_mul(tiles.saturating_sub(BLOCK_COST));
+    if attention.cache.is_none() && saved >= LAUNCH_COST { TransposeV::Before } else { TransposeV::Inside }
 }

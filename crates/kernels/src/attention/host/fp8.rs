@@ -7,7 +7,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream};
 use warpwright_harness::OptionValue;
 
-use super::config::Configuration;
+use super::config::{Configuration, TransposeV};
 use super::operations::{
     Extras, Pages, PassedProblem, expect_extras, expect_function, expect_matrices, expect_supported,
 };
@@ -103,6 +103,8 @@ impl Operations {
     /// off by at most 2^-4 of the sum of the magnitudes that it adds, because weights are rounded to
     /// e4m3; the roundings of many keys cancel each other.
     ///
+    /// Where it takes less time, V is transposed before the forward kernel: [`TransposeV::Before`].
+    ///
     /// ```
     /// # use warpwright::prelude::*;
     /// # use warpwright::runtime::Device;
@@ -134,6 +136,21 @@ impl Operations {
         buffers: Fp8AttentionBuffers<'_, T>,
     ) -> Result<LaunchCounts> {
         self.attention_fp8_as(stream, attention, Configuration::of_fp8(attention), buffers)
+    }
+
+    /// [`attention_fp8`](Self::attention_fp8) with V transposed where `transpose_v` says.
+    ///
+    /// # Errors
+    /// As [`attention_fp8`](Self::attention_fp8), or V of a paged cache is to be transposed before.
+    pub fn attention_fp8_by<T: AttentionElement + Storable>(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        transpose_v: TransposeV,
+        buffers: Fp8AttentionBuffers<'_, T>,
+    ) -> Result<LaunchCounts> {
+        let configuration = Configuration { transpose_v, ..Configuration::of_fp8(attention) };
+        self.attention_fp8_as(stream, attention, configuration, buffers)
     }
 
     /// [`attention_fp8`](Self::attention_fp8) with a function of the scores, as
@@ -179,7 +196,7 @@ impl Operations {
         compile: impl FnOnce(Fp8Kernel) -> Result<Arc<Compiled<Fp8Arguments<T>>>>,
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
-        configuration.check_fp8()?;
+        configuration.check_fp8(attention)?;
         let Fp8AttentionBuffers { q, k, v, scales, o, lse, offsets, pages, slopes, sinks } = buffers;
         expect_matrices(attention, [q.len(), k.len(), v.len(), o.len()], [1, T::BYTES])?;
         let extras = Extras { lse, offsets, pages, slopes, sinks };
@@ -194,10 +211,12 @@ impl Operations {
             return Ok(LaunchCounts::default());
         }
         let block_scales = granularity == ScaleGranularity::Block;
-        let kernel = Fp8Kernel { forward: configuration.kernel(attention), block_scales };
+        let v_transposed = configuration.transpose_v == TransposeV::Before;
+        let kernel = Fp8Kernel { forward: configuration.kernel(attention), block_scales, v_transposed };
         let key = (shape, attention.packed, attention.cache, attention.strides, kernel);
         let plan = self.remembered::<(Fp8Arguments<T>, S), _, _>(key, |_| {
-            let tiles = [kernel.q_tile(), kernel.k_tile(), kernel.v_tile()];
+            let v_tile = if v_transposed { kernel.value_transpose().tile() } else { kernel.v_tile() };
+            let tiles = [kernel.q_tile(), kernel.k_tile(), v_tile];
             self.attention_plan::<e4m3, _>(attention, kernel.forward, tiles, || compile(kernel))
         })?;
         let [q, k, v] = self.attention_maps(stream, attention, &plan.maps, [q, k, v])?;
@@ -210,7 +229,13 @@ impl Operations {
             extras,
             |lse, taken, problem| {
                 let scales = (q_scales, k_scales, v_scales, counts);
-                Ok(plan.kernel.launch(stream, grid, (&q, &k, &v, o, lse, taken, problem, scales))?)
+                let mut launch = |v: &_| {
+                    Ok(plan.kernel.launch(stream, grid, (&q, &k, v, o, lse, taken, problem, scales))?)
+                };
+                match v_transposed {
+                    true => self.with_values_transposed(stream, attention, kernel, (&v, problem.7), launch),
+                    false => launch(&v),
+                }
             },
         )
     }

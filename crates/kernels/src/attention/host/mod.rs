@@ -11,9 +11,11 @@ mod operations;
 mod options;
 pub(crate) mod pages;
 mod reference;
+mod value_transpose;
 mod workload;
 
 pub use backward::GradientBuffers;
+pub use config::TransposeV;
 pub use fp8::{AttentionScales, Fp8AttentionBuffers, ScaleGranularity};
 pub(crate) use gradient_workload::GradientWorkload;
 pub use operations::{AttentionBuffers, Pages};

@@ -3,7 +3,7 @@
 use warpwright::arch::Capability;
 use warpwright_harness::{HostNumber, OptionValue, Options, Prepared, Result, Setup, Work, Workload};
 
-use super::config::Configuration;
+use super::config::{Configuration, TransposeV};
 use super::fp8::ScaleGranularity;
 use super::fp8_workload::{self, Further};
 use super::matrices::{Placement, dense};
@@ -53,6 +53,8 @@ pub(crate) struct AttentionWorkload {
     cluster: Option<u32>,
     /// Heads whose K and V are read at the same time.
     section: Option<u32>,
+    /// Where V is transposed (e4m3).
+    transpose_v: Option<TransposeV>,
 }
 
 impl AttentionWorkload {
@@ -93,6 +95,7 @@ impl AttentionWorkload {
             stages: self.stages.unwrap_or(chosen.stages),
             cluster: self.cluster.unwrap_or(chosen.cluster),
             section: self.section.unwrap_or(chosen.section),
+            transpose_v: self.transpose_v.unwrap_or(chosen.transpose_v),
         }
     }
 

@@ -8,8 +8,9 @@
 
 use warpwright::prelude::*;
 
+use super::ScaleArrays;
+use super::configuration::{BLOCK, Fp8Kernel, PART_COLUMNS};
 use super::softmax::{Fp8Softmax, Scales};
-use super::{BLOCK, Fp8Kernel, PART_COLUMNS, ScaleArrays};
 use crate::attention::accumulator::row_of;
 use crate::attention::forward::Results;
 use crate::attention::forward::configuration::WARPGROUP_ROWS;
@@ -48,7 +49,8 @@ pub(super) struct Stages {
     pub(super) q: Consumer,
     pub(super) k: Consumer,
     pub(super) v: Consumer,
-    pub(super) transposed: Consumer,
+    /// If the kernel transposes V.
+    pub(super) transposed: Option<Consumer>,
 }
 
 /// A thread's part of a tile, and the scales of its heads.
@@ -146,7 +148,10 @@ impl Fp8Warpgroup<'_> {
 
     /// Adds P·V of the oldest block to O.
     pub(super) fn add_products(&self, registers: &mut Registers, stages: &mut Stages, softmax: &Fp8Softmax) {
-        stages.transposed.wait();
+        match &mut stages.transposed {
+            Some(transposed) => transposed.wait(),
+            None => stages.v.wait(),
+        };
         let (parts, products) = (registers.out.len() as u32, registers.products.len() as u32);
         for index in 0..products {
             self.start_product(index, registers, stages);
@@ -159,7 +164,9 @@ impl Fp8Warpgroup<'_> {
             }
         }
         stages.v.release();
-        stages.transposed.release();
+        if let Some(transposed) = &mut stages.transposed {
+            transposed.release();
+        }
     }
 
     /// S of the latest block becomes P. `masked`: some row of the warpgroup does not see all its

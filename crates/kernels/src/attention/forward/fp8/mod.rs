@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! V        the tensor cores read 8-bit operands with k contiguous only. Three warps of the
-//!          producer transpose each block in shared memory, in place: `transpose.rs`
+//!          producer transpose each block in shared memory, in place: `transpose.rs`. Or a kernel
+//!          before has transposed V in global memory, and the producer is one warp: `value_transpose.rs`
 //! P        e4m3 in registers. A thread's accumulators of S are its operand A of P·V, because the
 //!          transpose permutes the keys of V alike: `consumer.rs`
 //! O        the tensor cores keep 13 bits of 8-bit products: P·V of each block is summed from
@@ -13,30 +14,27 @@
 //!          that rescales O: `softmax.rs`
 //! ```
 
+mod configuration;
 mod consumer;
 mod softmax;
 mod transpose;
+mod value_transpose;
 
 use warpwright::lang::control::trap;
-use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use super::Results;
-use super::configuration::ForwardKernel;
 use super::consumer::{Products, Warpgroup};
 use super::keys::Keys;
 use super::scheduler::{ForwardProblem, TileScheduler};
 use crate::attention::accumulator::atom;
 use crate::attention::problem::AttentionElement;
 use crate::attention::score::{ScoreOp, ScoredKernel};
+use configuration::PART_COLUMNS;
+pub(crate) use configuration::{BLOCK, Fp8Kernel};
 use consumer::{Fp8Warpgroup, Registers, Stages};
-use transpose::{SQUARE, Transposer};
-
-/// Keys of a block, and elements of a row of V: a block of V is transposed in squares.
-pub(crate) const BLOCK: u32 = 128;
-
-/// Columns of O that one product computes: it is added to O beside the next one.
-const PART_COLUMNS: u32 = 64;
+use transpose::{BARRIER, Transposer};
+pub(crate) use value_transpose::ValueTranspose;
 
 /// The scales of Q, K and V.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
@@ -49,67 +47,6 @@ pub(crate) struct ScaleArrays {
     pub(crate) v: Global<f32>,
     /// Scales of a head of Q, and of a head of K and V.
     pub(crate) counts: [Reg<u32>; 2],
-}
-
-/// The forward kernel for e4m3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, DeviceValue)]
-pub(crate) struct Fp8Kernel {
-    /// Its tiles; blocks have [`BLOCK`] keys.
-    pub(crate) forward: ForwardKernel,
-    /// Whether each block has a scale, or each head.
-    pub(crate) block_scales: bool,
-}
-
-impl Fp8Kernel {
-    /// The tile of Q: (query, d), padded with zeros to whole k-steps.
-    pub(crate) fn q_tile(&self) -> Result<TmaTile, Error> {
-        TmaTile::new::<e4m3>((self.forward.rows(), self.depth()), Major::K)
-    }
-
-    /// A block of K: (key, d).
-    pub(crate) fn k_tile(&self) -> Result<TmaTile, Error> {
-        Ok(self.in_pages(TmaTile::new::<e4m3>((BLOCK, self.depth()), Major::K)?))
-    }
-
-    /// A block of V: (key, d), padded with zeros to whole squares.
-    pub(crate) fn v_tile(&self) -> Result<TmaTile, Error> {
-        let columns = self.forward.value_dim.next_multiple_of(SQUARE);
-        Ok(self.in_pages(TmaTile::new::<e4m3>((BLOCK, columns), Major::K)?))
-    }
-
-    /// A block of keys in slices of the cluster, and in parts of one page each.
-    fn in_pages(&self, tile: TmaTile) -> TmaTile {
-        tile.sliced(self.forward.cluster).in_parts(BLOCK / self.forward.part_keys())
-    }
-
-    fn depth(&self) -> u32 {
-        self.forward.head_dim.next_multiple_of(32)
-    }
-
-    /// Squares of a block of V.
-    fn squares(&self) -> u32 {
-        self.forward.value_dim.div_ceil(SQUARE)
-    }
-
-    /// Products that compute all columns of O.
-    fn parts(&self) -> u32 {
-        self.forward.value_dim.div_ceil(PART_COLUMNS)
-    }
-
-    /// Tiles of [`PART_COLUMNS`] rows in a block of V, once it is transposed.
-    fn tiles_of_block(&self) -> u32 {
-        self.squares() * SQUARE / PART_COLUMNS
-    }
-
-    /// The producer and the consumers. The warps that transpose V need some registers.
-    fn roles(&self) -> [RoleSize; 2] {
-        let (producer, consumer) = match self.forward.consumers {
-            1 => (56, 256),
-            2 => (40, 232),
-            _ => (32, 160),
-        };
-        [warpgroups(1).registers(producer), warpgroups(self.forward.consumers).registers(consumer)]
-    }
 }
 
 #[device]
@@ -152,14 +89,17 @@ impl Fp8Kernel {
         let mut k_stages = Pipeline::stages(kernel.stages);
         let k_tiles = k_stages.operand::<e4m3>(self.k_tile());
         let k_pipeline = k_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
-        // From TMA to the warps that transpose, and from them to the consumers: the same memory.
+        // From TMA to the consumers; or to the warps that transpose, and from them to the consumers: the same
+        // memory.
         let mut v_stages = Pipeline::stages(kernel.stages);
         let v_tiles = v_stages.operand::<e4m3>(self.v_tile());
         let v_pipeline = v_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
-        let transposed = Pipeline::stages(kernel.stages);
-        let transposed = transposed.connect(consumer, ConsumerSchedule::Cooperative, alone);
-        // The keys of the block of V in a stage, or that there is none.
-        let filled = shared_array::<u32>(kernel.stages);
+        // With the keys of the block of V in each stage, or that there is none.
+        let transposed = (!self.v_transposed).then(|| {
+            let transposed = Pipeline::stages(kernel.stages);
+            let transposed = transposed.connect(consumer, ConsumerSchedule::Cooperative, alone);
+            (transposed, shared_array::<u32>(kernel.stages))
+        });
         let scheduler = TileScheduler::new(kernel, problem, cluster);
         // All this ran beside the end of the predecessor; from here on, its results are there.
         launch::grid_dependency_wait();
@@ -167,7 +107,7 @@ impl Fp8Kernel {
 
         if producer.is_mine() {
             producer.begin();
-            let warp = warp::broadcast(thread_idx().x / 32, 0);
+            let warp = transposed.map(|_| warp::broadcast(thread_idx().x / 32, 0));
             if producer.leads() {
                 let mut q_stage = q_pipeline.producer();
                 let mut k_stage = k_pipeline.producer();
@@ -193,23 +133,37 @@ impl Fp8Kernel {
                         };
                         for block in (tile.begin..tile.end).rev() {
                             k_stage.load([k_tiles.load_parts(parts(k, block), cluster.multicast_b())]);
-                            filled.at(v_stage.acquire().index()).store(keys.present(block));
-                            v_stage.load([v_tiles.load_parts(parts(v, block), cluster.multicast_b())]);
+                            let v_load = match transposed {
+                                Some((_, filled)) => {
+                                    filled.at(v_stage.acquire().index()).store(keys.present(block));
+                                    v_tiles.load_parts(parts(v, block), cluster.multicast_b())
+                                }
+                                None => {
+                                    let (matrix, key) = keys.transposed(v, block);
+                                    v_tiles.load(matrix, (constant(0), key), cluster.multicast_b())
+                                }
+                            };
+                            v_stage.load([v_load]);
                         }
                     }
                     number = scheduler.next(number, results.taken);
                 }
                 numbers.at(q_stage.acquire().index()).store(number);
                 q_stage.load([]);
-                filled.at(v_stage.acquire().index()).store(transpose::NO_BLOCK);
-                v_stage.load([]);
+                if let Some((_, filled)) = transposed {
+                    filled.at(v_stage.acquire().index()).store(transpose::NO_BLOCK);
+                    v_stage.load([]);
+                }
                 q_stage.tail();
                 k_stage.tail();
                 v_stage.tail();
             }
-            if warp >= 1 {
-                let transposer = Transposer::new(v_tiles.memory(), self.squares(), warp - 1u32);
-                transposer.run(v_pipeline.consumer(), transposed.producer(), (filled, kernel.packed));
+            if let Some(((transposed, filled), warp)) = transposed.zip(warp) {
+                if warp >= 1 {
+                    let transposer =
+                        Transposer::new((v_tiles.memory(), self.squares()), warp - 1u32, BARRIER);
+                    transposer.run(v_pipeline.consumer(), transposed.producer(), (filled, kernel.packed));
+                }
             }
         } else {
             consumer.begin();
@@ -236,7 +190,7 @@ impl Fp8Kernel {
                 q: q_pipeline.consumer(),
                 k: k_pipeline.consumer(),
                 v: v_pipeline.consumer(),
-                transposed: transposed.consumer(),
+                transposed: transposed.map(|(transposed, _)| transposed.consumer()),
             };
             mine.base.begin_turns();
             let mut number = mine.next_number(&mut stages, numbers);
@@ -277,7 +231,9 @@ impl Fp8Kernel {
                 }
             }
             stages.q.release();
-            stages.v.release();
+            if transposed.is_some() {
+                stages.v.release();
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! V transposed in shared memory, in place, by three warps.
+//! A block of V transposed in shared memory, in place, by three warps.
 //!
 //! A block of V is made of squares of 128 keys by 128 elements, rows of 128 bytes with the 128-byte
 //! swizzle; transposed, a square has 128 rows of keys and the same swizzle. It is made of 4 x 4
@@ -28,11 +28,11 @@ pub(super) const SQUARE: u32 = 128;
 /// The keys of a stage without a block: no block follows.
 pub(super) const NO_BLOCK: u32 = u32::MAX;
 
-/// Warps that transpose: those of the producer's warpgroup but the one that loads.
-const WARPS: u32 = 3;
+/// Warps that transpose: in the forward kernel, those of the producer's warpgroup but the one that loads.
+pub(super) const WARPS: u32 = 3;
 
-/// The named barrier of these warps: the first that roles do not use is below it.
-const BARRIER: u32 = 15;
+/// The named barrier of these warps in the forward kernel: the first that roles do not use is below it.
+pub(super) const BARRIER: u32 = 15;
 
 /// The units that a warp exchanges; (i, i) is transposed where it is.
 const EXCHANGES: [&[(u32, u32)]; WARPS as usize] =
@@ -75,6 +75,8 @@ pub(super) struct Transposer {
     squares: u32,
     /// The number of this warp among those that transpose.
     warp: Reg<u32>,
+    /// The number of the named barrier of these warps.
+    barrier: u32,
     /// Where this lane's rows are read and written.
     read: Rows,
     written: Rows,
@@ -84,7 +86,7 @@ pub(super) struct Transposer {
 
 #[device]
 impl Transposer {
-    pub(super) fn new(memory: Shared<e4m3>, squares: u32, warp: Reg<u32>) -> Self {
+    pub(super) fn new((memory, squares): (Shared<e4m3>, u32), warp: Reg<u32>, barrier: u32) -> Self {
         let lane = thread_idx().x % 32;
         let (pair, matrix, row) = (lane / 16, lane / 8 % 2, lane % 8);
         // Of a matrix to be stored, lanes 0 to 15 hold the even elements and the others the odd, or
@@ -96,6 +98,7 @@ impl Transposer {
             memory,
             squares,
             warp,
+            barrier,
             read: Rows::new(matrix * 8 + row, pair),
             written: Rows::new(row * 2 + is_odd, pair),
             selectors: [upper.select(odd, even), upper.select(even, odd)],
@@ -114,27 +117,34 @@ impl Transposer {
         let leads = self.warp.eq(0) & warp::elect(warp::ALL_LANES);
         let mut stage = loaded.wait().index();
         while filled.at(stage).load() != NO_BLOCK {
-            if packed {
-                self.clear_absent(stage, filled.at(stage).load());
-            }
-            for square in 0..self.squares {
-                let square = self.memory + (stage * self.squares + square) * (SQUARE * SQUARE);
-                for (warp, exchanges) in (0u32..).zip(EXCHANGES) {
-                    if self.warp == warp {
-                        for (i, j) in exchanges {
-                            self.exchange(square, *i, *j);
-                        }
-                    }
-                }
-            }
-            // wgmma reads through the async proxy.
-            fence_proxy_async_shared();
-            NamedBarrier::new(BARRIER, WARPS * 32).sync();
+            let present = packed.then(|| filled.at(stage).load());
+            self.transpose(stage, present);
             if leads {
                 transposed.load([]);
             }
             stage = loaded.wait().index();
         }
+    }
+
+    /// Transposes the block in a stage, for the async proxy. Keys from `present` on, if it is given, become
+    /// zeros.
+    pub(super) fn transpose(&self, stage: Reg<u32>, present: Option<Reg<u32>>) {
+        if let Some(present) = present {
+            self.clear_absent(stage, present);
+        }
+        for square in 0..self.squares {
+            let square = self.memory + (stage * self.squares + square) * (SQUARE * SQUARE);
+            for (warp, exchanges) in (0u32..).zip(EXCHANGES) {
+                if self.warp == warp {
+                    for (i, j) in exchanges {
+                        self.exchange(square, *i, *j);
+                    }
+                }
+            }
+        }
+        // wgmma and tensor copies read through the async proxy.
+        fence_proxy_async_shared();
+        NamedBarrier::new(self.barrier, WARPS * 32).sync();
     }
 
     /// Zeros for the keys of a block from `present` on: a weight of 0 does not hide NaN.
@@ -149,7 +159,7 @@ impl Transposer {
                     words.at(first + word).store(0u32);
                 }
             }
-            NamedBarrier::new(BARRIER, WARPS * 32).sync();
+            NamedBarrier::new(self.barrier, WARPS * 32).sync();
         }
     }
 
