@@ -6,24 +6,26 @@
 //! phase        the larger of busy and dram, and a part of the other:  (busy^3 + dram^3)^(1/3)
 //! busy         of an SM: waves x main loop + epilogue; a part of it while others work and it does
 //!              not; longer by the part of the tiles outside C, whose zeros take longer to arrive
-//! main loop    k-blocks x ((multiply^10 + read^10 + receive^10 + latency^10)^(1/10) + energy)
+//! main loop    k-blocks x (sm^5 + gpc^5)^(1/5)
+//! sm           (multiply^10 + read^10 + receive^10 + latency^10)^(1/10)
 //! multiply     tile, at the rate of the tensor cores
 //! read         A and B from shared memory, by wgmma
 //! receive      A and B from L2: multicast rows arrive no faster than others
 //! latency      of a stage, by the stages that are requested at a time
-//! energy       of the operands from L2, where multicast rows count once: the clock follows the power
+//! gpc          rows of A and B that L2 sends to the busiest GPC, once for all its SMs: `gpc.rs`
 //! epilogue     elements of the tile; more in narrow boxes. Pingpong hides it
 //! dram         A, B and C once, and a part of each further reading of A and B by other tiles
 //! split tiles  read their operands at unlike k: what does not stay in L2 is read for each tile
 //! ```
 //!
-//! The constants of the H200 are those with which it reproduces 10,300 times of 357 shapes, within 5.5% of each
-//! other: `docs/results/2026-11-23-gemm-shapes.md`. Others name their source. Those of the B200 are
+//! The constants of the H200 are those with which it reproduces 14,800 times of 829 shapes, within 5.0% of each
+//! other: `docs/results/2026-11-24-gemm-shapes.md`. Others name their source. Those of the B200 are
 //! not confirmed on hardware.
 
 use std::fmt;
 
 use super::config::{Configuration, TmaInstruction};
+use super::gpc::Launch;
 use crate::gemm::device::schedule::Schedule;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::scales::Granularity;
@@ -65,6 +67,8 @@ pub(super) struct Machine {
     shared_bytes: f64,
     /// Bytes that reach an SM from L2.
     l2_bytes: f64,
+    /// Bytes that reach a GPC from L2.
+    gpc_bytes: f64,
     /// Bytes of DRAM traffic.
     pub(super) dram_bytes: f64,
     /// Bytes of an operand of which nothing stays in L2 until the next tile reads it.
@@ -75,19 +79,26 @@ pub(super) struct Machine {
 /// paper, table 2), 32 banks of 4 bytes, 4.2 TB/s.
 pub(super) const H200: Machine = Machine {
     multiply_bytes: 4096.0,
-    multiplying: 0.94,
+    multiplying: 0.81,
     rows: 64.0,
     shared_bytes: 128.0,
-    l2_bytes: 75.0,
+    l2_bytes: 68.0,
+    gpc_bytes: 590.0,
     dram_bytes: 2800.0,
-    evicted: 77e6,
+    evicted: 73e6,
 };
 
 /// A B200 at 1.85 GHz, not confirmed on hardware: 2250 TFLOP/s of 16 bits, 8 TB/s of which 0.9 are
 /// reached, 126 MB of L2 (NVIDIA Blackwell architecture technical brief). The other numbers are those
 /// of the H200.
-const B200: Machine =
-    Machine { multiply_bytes: 8192.0, rows: 128.0, dram_bytes: 3900.0, evicted: 190e6, ..H200 };
+const B200: Machine = Machine {
+    multiply_bytes: 8192.0,
+    rows: 128.0,
+    gpc_bytes: f64::INFINITY,
+    dram_bytes: 3900.0,
+    evicted: 190e6,
+    ..H200
+};
 
 impl Machine {
     /// The GPU that has the instruction.
@@ -108,67 +119,66 @@ impl Machine {
 }
 
 /// What rows cost that do not begin at lines of L2, for each that does.
-const UNALIGNED: f64 = 1.25;
+const UNALIGNED: f64 = 1.15;
 
 /// Bytes of a line of L2.
 const LINE: u64 = 128;
 
 /// Cycles until a requested stage is full.
-const STAGE: f64 = 1750.0;
+const STAGE: f64 = 2040.0;
 
-/// What a main loop costs whose consumers share its tile: neither multiplies while both wait. And with
-/// two blocks of 64 rows and up to 128 columns a consumer: 256x128 is 0.4% to 1.6% faster than 128x256 for
-/// 5 shapes, `docs/results/2026-11-24-gemm-regular.md`.
-const COOPERATIVE: (f64, f64) = (1.01, 0.998);
+/// What a main loop costs with two blocks of 64 rows and up to 128 columns a consumer.
+const TALL: f64 = 1.026;
 
 /// Cycles of an accumulator's element in the epilogue.
-const STORE: f64 = 0.05;
+const STORE: f64 = 0.061;
 
 /// What stores in boxes of 64 bytes and of fewer cost, for each of 128 bytes.
-const NARROW_BOXES: (f64, f64) = (1.28, 2.05);
+const NARROW_BOXES: (f64, f64) = (1.41, 2.45);
 
 /// What an SM waits for that has nothing to do, for each cycle of the others: they run at a higher
 /// clock and have more of L2.
-const IDLE: f64 = 0.74;
+const IDLE: f64 = 0.92;
 
-/// The energy of operands that come to an SM, of which the clock is lower: what a row of A or B
-/// from L2 costs, for each element of C that it is multiplied for. Twelve in GEMMs that run alone,
-/// `docs/results/2026-11-21-gemm-energy.md`; among others the clock follows slowly, and it decides
-/// only between equal tiles.
-const RECEIVED: f64 = 1.0;
+/// Bytes from L2 that reach an SM whose CTA is in a cluster, for each that reaches one without.
+const RECEIVING_CLUSTER: f64 = 0.91;
+
+/// The same if the CTAs of a cluster share a tile's k, and if clusters share it.
+const RECEIVING_PARTS: (f64, f64) = (0.81, 0.81);
+
+/// The part of a GPC's rows that counts if clusters are dealt out to the GPCs: in what order is not
+/// known for each GPU.
+const DEALT_OUT: f64 = 0.61;
 
 /// The part of the SMs that saturates DRAM: `docs/results/2026-11-22-read-bandwidth.md`.
-const READING_SMS: f64 = 0.85;
+const READING_SMS: f64 = 0.83;
 
 /// The part of an operand that each further tile of a wave reads from DRAM again.
-const READ_AGAIN: f64 = 0.22;
+const READ_AGAIN: f64 = 0.11;
 
 /// Cycles of a launch outside of any tile: until the first stage is full, and after the last store.
-pub(super) const LAUNCH: f64 = 3300.0;
+pub(super) const LAUNCH: f64 = 4600.0;
 
 /// Cycles that a launch of clusters takes longer; none if they share B and load it before the
 /// predecessor ends.
-const CLUSTER: f64 = 350.0;
+const CLUSTER: f64 = 1080.0;
 
-/// What a kernel with stream-K costs, for each without: its work units are of any length.
-const STREAM_K: f64 = 1.03;
+/// What a kernel with stream-K costs, for each without, with parts of tiles that are equal, and that are
+/// of any length.
+const STREAM_K: (f64, f64) = (1.02, 1.05);
 
 /// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
-const REDUCTION: (f64, f64) = (1800.0, 0.535);
+const REDUCTION: (f64, f64) = (5600.0, 0.27);
 
 /// How much longer it takes if tiles are split into unequal parts: a CTA has parts of two tiles.
-const UNEQUAL: f64 = 1.3;
-
-/// Cycles more if B is loaded before the predecessor ends: less of the launch is left beside the
-/// reduction. Times of 7 products of decodes, `docs/results/2026-11-23-gemm-shapes.md`.
-const PRELOADED_REDUCTION: f64 = 1500.0;
+const UNEQUAL: f64 = 1.13;
 
 /// Cycles until what the CTAs of a cluster send each other has arrived, and cycles for an element
 /// of it.
-const EXCHANGE: (f64, f64) = (300.0, 0.2);
+const EXCHANGE: (f64, f64) = (300.0, 0.24);
 
 /// Cycles from the end of a cluster to the first k-block of the next one, with split-K.
-const NEXT_CLUSTER: f64 = 6300.0;
+const NEXT_CLUSTER: f64 = 7400.0;
 
 /// The part of the SMs that clusters of 3 to 8 CTAs occupy at a time: a cluster is in one GPC, and
 /// the numbers of SMs of GPCs are no multiples of it. An H200 holds 66 clusters of 2, 39 of 3, 30 of
@@ -194,18 +204,21 @@ impl Cost {
         let waves = division.waves();
 
         let k_blocks = problem.batch.problem.k.div_ceil(configuration.k(problem)).div_ceil(split_k);
-        let mainloop = f64::from(k_blocks) * k_block(configuration, problem);
+        let mainloop = f64::from(k_blocks) * division.k_block(configuration, problem, sms);
         let epilogue = STORE * area * narrow_boxes(configuration, problem);
         let used = f64::from(running) * f64::from(group) / f64::from(sms) * even / waves;
         let busy = division.busy(configuration, mainloop, epilogue)
             * (IDLE + (1.0 - IDLE) * used)
             * (1.0 + outside)
-            * if stream_k { STREAM_K } else { 1.0 };
+            * match stream_k {
+                true if apart > 0.0 => STREAM_K.1,
+                true => STREAM_K.0,
+                false => 1.0,
+            };
 
         let (in_step, out_of_step) = division.dram(configuration, problem, sms);
         let phases = together([busy * (1.0 - apart), in_step], 3) + together([busy * apart, out_of_step], 3);
-        let preloaded = if division.is_split && problem.preloads_b { PRELOADED_REDUCTION } else { 0.0 };
-        let reduction = division.reduction(split_k, area) + preloaded;
+        let reduction = division.reduction(split_k, area);
         let launch =
             LAUNCH + if group > 1 && !preloads_together(configuration, problem) { CLUSTER } else { 0.0 };
         let cycles = launch + phases + reduction;
@@ -291,8 +304,8 @@ impl Division {
         match schedule {
             Schedule::Cooperative => {
                 let stores = waves.ceil() + if self.apart > 0.0 { 1.0 } else { 0.0 };
-                let cooperative = if tile.0 == 256 && tile.1 <= 128 { COOPERATIVE.1 } else { COOPERATIVE.0 };
-                cooperative * waves * mainloop + stores * epilogue
+                let tall = if tile.0 == 256 && tile.1 <= 128 { TALL } else { 1.0 };
+                tall * waves * mainloop + stores * epilogue
             }
             // One is in its epilogue while the other is in its main loop, if there is more than one
             // tile.
@@ -302,6 +315,42 @@ impl Division {
             Schedule::TensorMemory | Schedule::PairedTensorMemory => {
                 waves * mainloop.max(epilogue) + epilogue
             }
+        }
+    }
+
+    /// Cycles of a k-block of a tile: it multiplies, reads its operands from shared memory, and receives
+    /// them from L2.
+    fn k_block(&self, configuration: Configuration, problem: &GemmProblem, sms: u32) -> f64 {
+        let Configuration { tile, k_bytes, stages, schedule, .. } = configuration;
+        let Self { across, tiles, running, group, .. } = *self;
+        let machine = Machine::of_schedule(schedule);
+        let (rows, columns) = (f64::from(tile.0), f64::from(tile.1));
+        let depth = f64::from(k_bytes);
+        let multiply = rows * columns * depth / (machine.multiply_bytes * machine.multiplying);
+        let promotion = promotion(configuration, problem);
+        // One thread multiplies into tensor memory while others promote what is there.
+        let multiply =
+            if schedule.group().is_some() { multiply.max(promotion) } else { multiply + promotion };
+        // Each instruction reads its rows of A and all of B.
+        // Of a pair each CTA has its part of B.
+        let loaded = columns / f64::from(schedule.pair());
+        let read = rows / machine.rows * (machine.rows + loaded) * depth / machine.shared_bytes;
+        let line = if begins_at_lines(problem) { 1.0 } else { UNALIGNED };
+        let receive = line * (rows + loaded) * depth / (machine.l2_bytes * self.receiving(configuration));
+        let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
+        let sm = together([multiply, read, receive, latency], 10);
+        let received = Launch { across, tiles, running, group, sms }.received_rows(configuration);
+        let shared = if group > 1 { DEALT_OUT } else { 1.0 };
+        together([sm, line * shared * received * depth / machine.gpc_bytes], 5)
+    }
+
+    /// Bytes that reach an SM from L2, for each that reaches a CTA without a cluster with a tile of its own.
+    fn receiving(&self, Configuration { split_k, .. }: Configuration) -> f64 {
+        match () {
+            () if split_k > 1 => RECEIVING_PARTS.0,
+            () if self.group > 1 => RECEIVING_CLUSTER,
+            () if self.is_split && self.tiles < self.running => RECEIVING_PARTS.1,
+            () => 1.0,
         }
     }
 
@@ -373,29 +422,6 @@ fn clusters(stream_k: bool, tiles: u32, k_blocks: u32, max: u32) -> u32 {
 /// exponent.
 fn together<const N: usize>(times: [f64; N], exponent: i32) -> f64 {
     times.map(|time| time.powi(exponent)).iter().sum::<f64>().powf(1.0 / f64::from(exponent))
-}
-
-/// Cycles of a k-block of a tile: it multiplies, reads its operands from shared memory, and receives
-/// them from L2.
-fn k_block(configuration: Configuration, problem: &GemmProblem) -> f64 {
-    let Configuration { tile, cluster, k_bytes, stages, schedule, .. } = configuration;
-    let machine = Machine::of_schedule(schedule);
-    let (rows, columns) = (f64::from(tile.0), f64::from(tile.1));
-    let depth = f64::from(k_bytes);
-    let multiply = rows * columns * depth / (machine.multiply_bytes * machine.multiplying);
-    let promotion = promotion(configuration, problem);
-    // One thread multiplies into tensor memory while others promote what is there.
-    let multiply = if schedule.group().is_some() { multiply.max(promotion) } else { multiply + promotion };
-    // Each instruction reads its rows of A and all of B.
-    // Of a pair each CTA has its part of B.
-    let loaded = columns / f64::from(schedule.pair());
-    let read = rows / machine.rows * (machine.rows + loaded) * depth / machine.shared_bytes;
-    let line = if begins_at_lines(problem) { 1.0 } else { UNALIGNED };
-    let receive = line * (rows + loaded) * depth / machine.l2_bytes;
-    let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
-    // Rows of A and B that come for this SM alone.
-    let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
-    together([multiply, read, receive, latency], 10) + RECEIVED * received * depth / machine.multiply_bytes
 }
 
 /// Whether CTAs of a cluster share B, which they load before the predecessor ends.

@@ -4,6 +4,7 @@
 pub(crate) mod candidates;
 pub mod config;
 pub mod cost;
+mod gpc;
 pub(crate) mod grouped;
 pub mod heuristic;
 pub(crate) mod launch;
