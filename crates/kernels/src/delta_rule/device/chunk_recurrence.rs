@@ -20,8 +20,8 @@ use warpwright::prelude::*;
 use super::chunk::{Columns, first_chunk, square_tile};
 use super::head_state::{COLUMNS, HeadState, round};
 use super::output::Output;
-use super::stages::{STAGES, Stages, Turn};
-use crate::delta_rule::problem::{CHUNK, HEAD, Heads, StateElement};
+use super::stages::Stages;
+use crate::delta_rule::problem::{CHUNK, HEAD, Heads, Precision, StateElement};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +32,8 @@ pub struct ChunkRecurrence {
     pub consumers: u32,
     /// Whether `state` has initial states; otherwise they are zero.
     pub has_initial: bool,
+    /// What the products multiply.
+    pub precision: Precision,
 }
 
 impl ChunkRecurrence {
@@ -58,7 +60,7 @@ impl ChunkRecurrence {
     ) {
         let [producer, consumer] = roles(self.role_sizes());
         qkv.boxes(square_tile());
-        let stages = Stages::new(self.consumers);
+        let stages = Stages::new(self.consumers, self.precision);
         let (warp, lane) = (consumer.thread() / 32, consumer.thread() % 32);
         let output = Output::of_warp(self.consumers * 4, warp, lane, self.heads.values * HEAD);
         stages.begin();
@@ -75,13 +77,13 @@ impl ChunkRecurrence {
                     let chain = self.chain(index, *sequence_starts, sequences);
                     // `chunk_factors` lets this kernel begin when its own inputs are complete, and
                     // `qkv` is one of them.
-                    let early = passed.eq(0).select(chain.chunks.min(STAGES), 0u32);
+                    let early = passed.eq(0).select(chain.chunks.min(stages.count()), 0u32);
                     for chunk in 0..early {
-                        stages.load_tokens(qkv, chain.columns, chain.token(chunk), Turn::of(chunk));
+                        stages.load_tokens(qkv, chain.columns, chain.token(chunk), stages.turn(chunk));
                     }
                     launch::grid_dependency_wait();
                     for chunk in 0..chain.chunks {
-                        let turn = Turn::of(passed + chunk);
+                        let turn = stages.turn(passed + chunk);
                         if chunk >= early {
                             stages.empty.at(turn.stage).wait_parity(turn.parity ^ 1);
                             stages.load_tokens(qkv, chain.columns, chain.token(chunk), turn);
@@ -114,12 +116,12 @@ impl ChunkRecurrence {
                 if chain.chunks > 0 {
                     let o_of = |chunk: Reg<u32>| o.at(chunk.convert::<u64>() * u64::from(CHUNK * row));
                     round(&mut head.s_rounded, &head.s);
-                    let turn = Turn::of(passed);
+                    let turn = stages.turn(passed);
                     stages.full.at(turn.stage).wait_parity(turn.parity);
                     let mut keep = head.replace(turn.stage, chain.length(constant(0u32)), None);
                     let mut before = turn.stage;
                     for chunk in 1..chain.chunks {
-                        let turn = Turn::of(passed + chunk);
+                        let turn = stages.turn(passed + chunk);
                         head.advance(before, &keep);
                         stages.full.at(turn.stage).wait_parity(turn.parity);
                         let output = (before, output, o_of(chunk - 1));

@@ -24,12 +24,12 @@
 
 use warpwright::prelude::*;
 
-use super::chunk::{BOXES, SQUARE, key_tile, key_tile_over_tokens, pair, swizzled, tiles};
+use super::chunk::{BOXES, SQUARE, key_tile, key_tile_over_tokens, lost, pair, swizzled, tiles};
 use super::output::Output;
-use super::stages::{STAGES, Stages};
+use super::stages::Stages;
 use super::token_factors::{FACTORS, Factor, TOKENS, TokenFactors, token};
 use super::triangle::triangle_tile;
-use crate::delta_rule::problem::{CHUNK, HEAD};
+use crate::delta_rule::problem::{CHUNK, HEAD, Precision};
 use crate::rows::RowElement;
 
 /// Columns of v of a warpgroup.
@@ -39,11 +39,11 @@ pub(super) const COLUMNS: u32 = 64;
 pub(super) struct HeadState {
     over_v: TiledMma,
     pub(super) update: TiledMma,
-    /// Operands B by stage.
+    /// Operands B by stage. T - I and P are in parts.
     k: MatrixOperand,
     q: MatrixOperand,
-    inverse: MatrixOperand,
-    score: MatrixOperand,
+    inverse: Vec<MatrixOperand>,
+    score: Vec<MatrixOperand>,
     k_over_tokens: MatrixOperand,
     stages: Stages,
     consumer: Role,
@@ -52,8 +52,9 @@ pub(super) struct HeadState {
     pub(super) s_rounded: Fragment<bf16>,
     /// X, then Δ, of a chunk: (v, token).
     delta: Fragment<f32>,
-    delta_rounded: Fragment<bf16>,
-    delta_kept: Fragment<bf16>,
+    /// The same as operands A, in parts.
+    delta_parts: Vec<Fragment<bf16>>,
+    delta_kept: Vec<Fragment<bf16>>,
     /// Z, then O, of a chunk: (v, token).
     pub(super) read: Fragment<f32>,
 }
@@ -66,19 +67,24 @@ impl HeadState {
         let update = TiledMma::warpgroups("SM90_64x128x16_F32BF16BF16_RS", consumers);
         let (rows, thread) = (consumers * COLUMNS, consumer.thread());
         let (of_v, of_update) = (over_v.thread(thread), update.thread(thread));
+        let (count, parts) = (stages.count(), 0..stages.precision.parts());
+        let triangles = |memory: Shared<bf16>| {
+            let tiles = stages.parts(memory).into_iter().map(|part| tiles(part, triangle_tile(), count));
+            tiles.map(|tiles| over_v.b_operand(&tiles)).collect()
+        };
         Self {
-            k: over_v.b_operand(&tiles(stages.k, key_tile(), STAGES)),
-            q: over_v.b_operand(&tiles(stages.q, key_tile(), STAGES)),
-            inverse: over_v.b_operand(&tiles(stages.inverse, triangle_tile(), STAGES)),
-            score: over_v.b_operand(&tiles(stages.score, triangle_tile(), STAGES)),
-            k_over_tokens: update.b_operand(&tiles(stages.k, key_tile_over_tokens(), STAGES)),
+            k: over_v.b_operand(&tiles(stages.k, key_tile(), count)),
+            q: over_v.b_operand(&tiles(stages.q, key_tile(), count)),
+            inverse: triangles(stages.inverse),
+            score: triangles(stages.score),
+            k_over_tokens: update.b_operand(&tiles(stages.k, key_tile_over_tokens(), count)),
             stages,
             consumer,
             s: of_update.c_fragment((rows, HEAD)),
             s_rounded: of_v.a_fragment((rows, HEAD)),
             delta: of_v.c_fragment((rows, CHUNK)),
-            delta_rounded: of_v.a_fragment((rows, CHUNK)),
-            delta_kept: of_update.a_fragment((rows, CHUNK)),
+            delta_parts: parts.clone().map(|_| of_v.a_fragment((rows, CHUNK))).collect(),
+            delta_kept: parts.map(|_| of_update.a_fragment((rows, CHUNK))).collect(),
             read: of_v.c_fragment((rows, CHUNK)),
             over_v,
             update,
@@ -106,6 +112,9 @@ impl HeadState {
             Output::round(&self.read)
         });
         multiply(&self.over_v, &mut self.read, &self.s_rounded, &self.q.slice(b), Accumulate::No);
+        if self.stages.precision == Precision::F32 {
+            self.multiply_lost(stage);
+        }
         self.pass_turn();
         if let (Some((stage_before, output, _)), Some(words)) = (&before, &words) {
             self.stages.release(*stage_before, lane);
@@ -121,9 +130,8 @@ impl HeadState {
             let replaced = beta[token(i)] * value(&v, i) - recall[token(i)] * self.delta.get(i);
             self.delta.set(i, replaced);
         }
-        round(&mut self.delta_rounded, &self.delta);
-        let inverse = self.inverse.slice(b);
-        multiply(&self.over_v, &mut self.delta, &self.delta_rounded, &inverse, Accumulate::Yes);
+        split(&mut self.delta_parts, |i| self.delta.get(i));
+        multiply_parts(&self.over_v, &mut self.delta, &self.delta_parts, &self.inverse, stage);
         let decay = factors.decay();
         let keep = factors.load(Factor::Keep);
         let stored = before.map(|(_, output, o)| (output, output.load(), o));
@@ -137,23 +145,31 @@ impl HeadState {
         keep
     }
 
+    /// Adds to Y and Z the products with what rounding S lost, which takes the registers of the rounded S.
+    fn multiply_lost(&mut self, stage: Reg<u32>) {
+        wait_multiplications(0);
+        for i in (0..self.s.len()).step_by(2) {
+            let word = lost([self.s.get(i), self.s.get(i + 1)], self.s_rounded.get_word(i));
+            self.s_rounded.set_word(i, word);
+        }
+        for (to, b) in [(&mut self.delta, &self.k), (&mut self.read, &self.q)] {
+            multiply(&self.over_v, to, &self.s_rounded, &b.slice((All, All, stage)), Accumulate::Yes);
+        }
+    }
+
     /// The state after the chunk in `stage`, and its output: this product may be in flight.
     pub(super) fn advance(&mut self, stage: Reg<u32>, keep: &[Reg<f32>; TOKENS]) {
-        let b = (All, All, stage);
         let factors = TokenFactors::of(self.stages.factors.at(stage * FACTORS), self.consumer.thread() % 32);
         let read = factors.load(Factor::Read);
-        for i in (0..self.delta.len()).step_by(2) {
-            let kept = [i, i + 1].map(|i| self.delta.get(i) * keep[token(i)]);
-            self.delta_kept.set_word(i, pair(kept[0], kept[1]));
-        }
-        let k = self.k_over_tokens.slice(b);
-        multiply(&self.update, &mut self.s, &self.delta_kept, &k, Accumulate::Yes);
-        round(&mut self.delta_rounded, &self.delta);
+        split(&mut self.delta_kept, |i| self.delta.get(i) * keep[token(i)]);
+        let k = std::slice::from_ref(&self.k_over_tokens);
+        multiply_parts(&self.update, &mut self.s, &self.delta_kept, k, stage);
+        split(&mut self.delta_parts, |i| self.delta.get(i));
         for i in 0..self.read.len() {
             self.read.set(i, self.read.get(i) * read[token(i)]);
         }
-        multiply(&self.over_v, &mut self.read, &self.delta_rounded, &self.score.slice(b), Accumulate::Yes);
-        wait_multiplications(1);
+        let of_output = multiply_parts(&self.over_v, &mut self.read, &self.delta_parts, &self.score, stage);
+        wait_multiplications(of_output);
         round(&mut self.s_rounded, &self.s);
     }
 
@@ -203,6 +219,37 @@ pub(super) fn round(to: &mut Fragment<bf16>, from: &Fragment<f32>) {
     for i in (0..from.len()).step_by(2) {
         to.set_word(i, pair(from.get(i), from.get(i + 1)));
     }
+}
+
+/// The same in parts, of an accumulator's elements by their index.
+#[track_caller]
+fn split(to: &mut [Fragment<bf16>], from: impl Fn(u32) -> Reg<f32>) {
+    for i in (0..to[0].len()).step_by(2) {
+        let numbers = [from(i), from(i + 1)];
+        let rounded = pair(numbers[0], numbers[1]);
+        to[0].set_word(i, rounded);
+        if let Some(to) = to.get_mut(1) {
+            to.set_word(i, lost(numbers, rounded));
+        }
+    }
+}
+
+/// `sums` += a b of operands in parts, but for the product of two losses: the number of batches.
+#[track_caller]
+fn multiply_parts(
+    mma: &TiledMma,
+    sums: &mut Fragment<f32>,
+    a: &[Fragment<bf16>],
+    b: &[MatrixOperand],
+    stage: Reg<u32>,
+) -> u32 {
+    let pairs = (0..a.len()).flat_map(|i| b.iter().take(a.len() - i).map(move |b| (&a[i], b)));
+    let mut batches = 0;
+    for (a, b) in pairs {
+        multiply(mma, sums, a, &b.slice((All, All, stage)), Accumulate::Yes);
+        batches += 1;
+    }
+    batches
 }
 
 /// Element `i` of an accumulator among words of two.
