@@ -7,7 +7,7 @@ use warpwright::prelude::{Major, TmaTile, bf16};
 use warpwright::runtime::{Argument, Buffer, Device, LaunchRecord, TensorMap};
 use warpwright_harness::Setup;
 use warpwright_kernels::delta_rule::host::layer::{Layer, Tolerance, verify};
-use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState};
+use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState, Precision, Prefill};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
 
@@ -17,6 +17,10 @@ use crate::mutants::mutated;
 use crate::walk::run;
 
 const HEADS: Heads = Heads { keys: 1, values: 2 };
+
+fn bf16_by(consumers: u32) -> Prefill {
+    Prefill { precision: Precision::Bf16, consumers }
+}
 
 /// Sequences of these lengths, one after another.
 fn ranges(lengths: &[usize]) -> Vec<std::ops::Range<usize>> {
@@ -30,7 +34,7 @@ fn ranges(lengths: &[usize]) -> Vec<std::ops::Range<usize>> {
 /// A prefill of sequences of these lengths, and the relative errors of o and of the states.
 fn prefill(
     device: &Device,
-    (heads, consumers): (Heads, u32),
+    (heads, prefill): (Heads, Prefill),
     lengths: &[usize],
     initial: InitialState,
 ) -> [f64; 2] {
@@ -54,10 +58,10 @@ fn prefill(
     };
     let mut o = setup.output::<bf16>(tokens * (heads.values * HEAD) as usize).expect("it fits");
     operations
-        .delta_rule_by(consumers, &stream, layer.inputs(), &starts, (&mut states, initial), &mut o)
+        .delta_rule_by(prefill, &stream, layer.inputs(), &starts, (&mut states, initial), &mut o)
         .unwrap_or_else(|error| panic!("{lengths:?} on {}: {error}", device.name()));
     let expected = layer.reference().expect("readable").heads(&sequences, &before);
-    let tolerance = Tolerance { of_size: 0.04, of_state: 0.0 };
+    let tolerance = Tolerance::of_prefill::<f32>(prefill.precision);
     let (_, errors) = verify(heads, (&o, &states), &sequences, &expected, tolerance)
         .unwrap_or_else(|error| panic!("{lengths:?}: {error}"));
     errors.map(|errors| errors.relative())
@@ -88,7 +92,7 @@ fn prefills_are_right_at_every_length() {
     ] {
         let device = hopper(schedule).and_then(Device::checked).expect("an emulated device");
         for (initial, consumers) in [(InitialState::Zero, 1), (InitialState::Given, 2)] {
-            let [o, state] = prefill(&device, (HEADS, consumers), lengths, initial);
+            let [o, state] = prefill(&device, (HEADS, bf16_by(consumers)), lengths, initial);
             assert!(o < 5e-3 && state < 5e-3, "{lengths:?}: {o:e} of o, {state:e} of the state");
         }
     }
@@ -99,7 +103,7 @@ fn prefills_are_right_at_every_length() {
 fn any_number_of_heads_shares_a_key() {
     let device = hopper(Schedule::Latest).expect("an emulated device");
     for heads in [Heads { keys: 2, values: 2 }, Heads { keys: 1, values: 3 }] {
-        let [o, state] = prefill(&device, (heads, 1), &[70], InitialState::Zero);
+        let [o, state] = prefill(&device, (heads, bf16_by(1)), &[70], InitialState::Zero);
         assert!(o < 5e-3 && state < 5e-3, "{heads:?}: {o:e} of o, {state:e} of the state");
     }
 }
@@ -127,11 +131,40 @@ fn decays_to_nothing_are_right() -> warpwright_harness::Result<()> {
         operations.delta_rule(&stream, inputs, &starts, results, &mut o)?;
         let sequences = [0..TOKENS; 1];
         let expected = reference.heads(&sequences, &vec![0.0; HEADS.state()]);
-        let tolerance = Tolerance { of_size: 0.04, of_state: 0.0 };
+        let tolerance = Tolerance::of_prefill::<f32>(Precision::Bf16);
         let (_, errors) = verify(HEADS, (&o, &states), &sequences, &expected, tolerance)?;
         let [o, state] = errors.map(|errors| errors.relative());
         assert!(o < 5e-3 && state < 5e-3, "one in {strong_every}: {o:e} of o, {state:e} of the state");
     }
+    Ok(())
+}
+
+/// Decays and β of what remembers thousands of tokens: the roundings of many chunks add up.
+#[test]
+fn slow_decays_keep_five_digits_in_f32() -> warpwright_harness::Result<()> {
+    const TOKENS: usize = 8192;
+    let device = hopper(Schedule::Eager)?;
+    let (operations, stream, setup) = (Operations::new(&device), device.stream()?, Setup::new(&device));
+    let layer = Layer::random(&setup, HEADS, TOKENS as u32, 11)?;
+    let starts = device.buffer_from(&[0u32, TOKENS as u32])?;
+    let mut b = layer.inputs().b.to_vec()?;
+    b.iter_mut().for_each(|b| *b = bf16::from_f32(b.to_f32() - 4.0));
+    let a_log = device.buffer_from(&vec![-9f32; HEADS.values as usize])?;
+    let mut reference = layer.reference()?;
+    reference.b = b.iter().map(|b| f64::from(b.to_f32())).collect();
+    reference.a_log = vec![-9.0; HEADS.values as usize];
+    let b = device.buffer_from(&b)?;
+    let inputs = DeltaRuleInputs { b: &b, a_log: &a_log, ..layer.inputs() };
+    let mut states = setup.output::<f32>(HEADS.state())?;
+    let mut o = setup.output::<bf16>(TOKENS * (HEADS.values * HEAD) as usize)?;
+    let results = (&mut states, InitialState::Zero);
+    let prefill = Prefill { precision: Precision::F32, consumers: 2 };
+    operations.delta_rule_by(prefill, &stream, inputs, &starts, results, &mut o)?;
+    let sequences = [0..TOKENS; 1];
+    let expected = reference.heads(&sequences, &vec![0.0; HEADS.state()]);
+    let tolerance = Tolerance::of_prefill::<f32>(Precision::F32);
+    let (verified, _) = verify(HEADS, (&o, &states), &sequences, &expected, tolerance)?;
+    println!("{verified:?}");
     Ok(())
 }
 
@@ -155,7 +188,7 @@ fn neighbors(device: &Device, consumers: u32, has_nan: bool) -> (Vec<bf16>, Vec<
     let mut states = setup.output::<f32>(3 * HEADS.state()).expect("it fits");
     let mut o = setup.output::<bf16>(145 * (HEADS.values * HEAD) as usize).expect("it fits");
     let results = (&mut states, InitialState::Zero);
-    operations.delta_rule_by(consumers, &stream, inputs, &starts, results, &mut o).expect("it runs");
+    operations.delta_rule_by(bf16_by(consumers), &stream, inputs, &starts, results, &mut o).expect("it runs");
     (o.to_vec().expect("readable"), states.to_vec().expect("readable"))
 }
 
@@ -276,7 +309,7 @@ const MUTANTS: &[Mutant] = &[
 fn broken_prefills_are_found() -> Result<(), Box<dyn Error>> {
     let device = hopper(Schedule::Latest)?.checked()?;
     let (errors, records) =
-        device.log_launches(|| prefill(&device, (HEADS, 1), &[MUTANT_TOKENS], InitialState::Zero));
+        device.log_launches(|| prefill(&device, (HEADS, bf16_by(1)), &[MUTANT_TOKENS], InitialState::Zero));
     assert!(errors[0] < 5e-3, "{errors:?}");
     for record in &records {
         launch_mutant(&device, record, &record.ptx)?;

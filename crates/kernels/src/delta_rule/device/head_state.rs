@@ -24,7 +24,9 @@
 
 use warpwright::prelude::*;
 
-use super::chunk::{BOXES, SQUARE, key_tile, key_tile_over_tokens, lost, pair, swizzled, tiles};
+use super::chunk::{
+    BOXES, SQUARE, key_tile, key_tile_over_tokens, lost, pair, square_tile_over_tokens, swizzled, tiles,
+};
 use super::output::Output;
 use super::stages::Stages;
 use super::token_factors::{FACTORS, Factor, TOKENS, TokenFactors, token};
@@ -64,7 +66,12 @@ impl HeadState {
     pub(super) fn new(stages: Stages, consumer: Role) -> Self {
         let consumers = consumer.warpgroups();
         let over_v = TiledMma::warpgroups("SM90_64x64x16_F32BF16BF16_RS", consumers);
-        let update = TiledMma::warpgroups("SM90_64x128x16_F32BF16BF16_RS", consumers);
+        // In f32, the products of an update have registers of their own, for half of the state at a time.
+        let (atom, tile, per_stage) = match stages.precision {
+            Precision::Bf16 => ("SM90_64x128x16_F32BF16BF16_RS", key_tile_over_tokens(), 1),
+            Precision::F32 => ("SM90_64x64x16_F32BF16BF16_RS", square_tile_over_tokens(), BOXES),
+        };
+        let update = TiledMma::warpgroups(atom, consumers);
         let (rows, thread) = (consumers * COLUMNS, consumer.thread());
         let (of_v, of_update) = (over_v.thread(thread), update.thread(thread));
         let (count, parts) = (stages.count(), 0..stages.precision.parts());
@@ -77,7 +84,7 @@ impl HeadState {
             q: over_v.b_operand(&tiles(stages.q, key_tile(), count)),
             inverse: triangles(stages.inverse),
             score: triangles(stages.score),
-            k_over_tokens: update.b_operand(&tiles(stages.k, key_tile_over_tokens(), count)),
+            k_over_tokens: update.b_operand(&tiles(stages.k, tile, count * per_stage)),
             stages,
             consumer,
             s: of_update.c_fragment((rows, HEAD)),
@@ -162,8 +169,13 @@ impl HeadState {
         let factors = TokenFactors::of(self.stages.factors.at(stage * FACTORS), self.consumer.thread() % 32);
         let read = factors.load(Factor::Read);
         split(&mut self.delta_kept, |i| self.delta.get(i) * keep[token(i)]);
-        let k = std::slice::from_ref(&self.k_over_tokens);
-        multiply_parts(&self.update, &mut self.s, &self.delta_kept, k, stage);
+        match self.stages.precision {
+            Precision::Bf16 => {
+                let k = self.k_over_tokens.slice((All, All, stage));
+                multiply(&self.update, &mut self.s, &self.delta_kept[0], &k, Accumulate::Yes);
+            }
+            Precision::F32 => self.add_update(stage),
+        }
         split(&mut self.delta_parts, |i| self.delta.get(i));
         for i in 0..self.read.len() {
             self.read.set(i, self.read.get(i) * read[token(i)]);
@@ -171,6 +183,25 @@ impl HeadState {
         let of_output = multiply_parts(&self.over_v, &mut self.read, &self.delta_parts, &self.score, stage);
         wait_multiplications(of_output);
         round(&mut self.s_rounded, &self.s);
+    }
+
+    /// Adds the products of Δ and K to the state, in halves of 64 rows of k. Tensor cores round their sums
+    /// toward zero: over the chunks of a state that decays slowly, this would add up, and an f32 addition's
+    /// rounding to nearest does not.
+    fn add_update(&mut self, stage: Reg<u32>) {
+        let thread = self.update.thread(self.consumer.thread());
+        let mut half: Fragment<f32> = thread.c_fragment((self.consumer.warpgroups() * COLUMNS, CHUNK));
+        for index in 0..BOXES {
+            let k = self.k_over_tokens.slice((All, All, stage * BOXES + index));
+            for (part, accumulate) in self.delta_kept.iter().zip([Accumulate::No, Accumulate::Yes]) {
+                multiply(&self.update, &mut half, part, &k, accumulate);
+            }
+            wait_multiplications(0);
+            for i in 0..half.len() {
+                let at = index * half.len() + i;
+                self.s.set(at, self.s.get(at) + half.get(i));
+            }
+        }
     }
 
     /// Zeros for the rows of K and V past the end of a sequence: TMA has copied those of the next
@@ -234,7 +265,7 @@ fn split(to: &mut [Fragment<bf16>], from: impl Fn(u32) -> Reg<f32>) {
     }
 }
 
-/// `sums` += a b of operands in parts, but for the product of two losses: the number of batches.
+/// `sums` += a b of operands in parts, but for the product of two losses, and the number of batches.
 #[track_caller]
 fn multiply_parts(
     mma: &TiledMma,

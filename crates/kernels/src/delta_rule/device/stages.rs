@@ -120,7 +120,8 @@ impl Stages {
     ) {
         let (stage, barrier) = (turn.stage, self.full.at(turn.stage));
         let triangle = unit * u64::from(self.precision.parts() * TRIANGLE);
-        for (from, to) in [(inverses.at(triangle), self.inverse), (scores.at(triangle), self.score)] {
+        for (from, to) in [(inverses, self.inverse), (scores, self.score)] {
+            let from = from.at(triangle);
             for (part, to) in (0..).zip(self.parts(to)) {
                 load_triangle(from.at(part * TRIANGLE), to.at(stage * SQUARE), barrier);
             }

@@ -53,7 +53,8 @@ impl Tokens {
                 precision: self.precision,
             };
             for block in 0..CHUNK / BLOCK {
-                let to = packed(block, warp * BLOCK + lane % 16, lane / 16 * 8) + head * (self.precision.parts() * TRIANGLE);
+                let to = packed(block, warp * BLOCK + lane % 16, lane / 16 * 8)
+                    + head * (self.precision.parts() * TRIANGLE);
                 if warp > block {
                     rows.decay_block(products, block, false, triangles.at(to));
                 } else if warp == block {

@@ -99,7 +99,9 @@ impl Tolerance {
 
 /// The states as a whole are not as exact as they should be.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("the relative error of the states (root mean square) is {error:.1e}, and should be less than {tolerance:.0e}")]
+#[error(
+    "the relative error of the states (root mean square) is {error:.1e}, and should be less than {tolerance:.0e}"
+)]
 pub struct InexactStates {
     /// The error that they have.
     pub error: f64,

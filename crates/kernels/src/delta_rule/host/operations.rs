@@ -75,12 +75,7 @@ pub struct Prefill {
 
 impl Prefill {
     /// A good one for that many sequences.
-    pub fn new(
-        precision: Precision,
-        heads: Heads,
-        sequences: usize,
-        properties: &DeviceProperties,
-    ) -> Self {
+    pub fn new(precision: Precision, heads: Heads, sequences: usize, properties: &DeviceProperties) -> Self {
         // With an SM for each half of a head, a warpgroup has one to itself. Two warpgroups on an SM take
         // about as long as one after the other, and load K, Q, T and P once.
         let heads = sequences * heads.values as usize;
@@ -166,8 +161,7 @@ impl Operations {
         o: &mut Buffer<bf16>,
     ) -> Result<LaunchCounts> {
         let sequences = sequence_starts.len().saturating_sub(1);
-        let prefill =
-            Prefill::new(Precision::default(), inputs.heads, sequences, self.device().properties());
+        let prefill = Prefill::new(Precision::default(), inputs.heads, sequences, self.device().properties());
         self.delta_rule_by(prefill, stream, inputs, sequence_starts, states, o)
     }
 

@@ -177,8 +177,7 @@ impl DeltaRuleWorkload {
         let length = sequences as usize * heads.state();
         let starts = setup.device().buffer_from(&starts)?;
         let precision = self.precision;
-        let prefill =
-            Prefill::new(precision, heads, sequences as usize, setup.device().properties());
+        let prefill = Prefill::new(precision, heads, sequences as usize, setup.device().properties());
         let prefill = Prefill { consumers: self.consumers.unwrap_or(prefill.consumers), ..prefill };
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
