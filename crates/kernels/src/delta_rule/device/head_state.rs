@@ -61,6 +61,9 @@ pub(super) struct HeadState {
     pub(super) read: Fragment<f32>,
 }
 
+/// The chunk before: its stage, and where its output goes.
+type Before = (Reg<u32>, Output, Global<bf16>);
+
 #[device]
 impl HeadState {
     pub(super) fn new(stages: Stages, consumer: Role) -> Self {
@@ -106,44 +109,51 @@ impl HeadState {
         &mut self,
         stage: Reg<u32>,
         length: Reg<u32>,
-        before: Option<(Reg<u32>, Output, Global<bf16>)>,
+        before: Option<Before>,
     ) -> [Reg<f32>; TOKENS] {
         let (b, lane) = ((All, All, stage), self.consumer.thread() % 32);
         if length < CHUNK {
             self.clear_rows(stage, length);
         }
+        let is_f32 = self.stages.precision == Precision::F32;
+        if let (Some(before), true) = (&before, is_f32) {
+            // No product is in flight.
+            self.stage_output(before, &Output::round(&self.read), lane);
+        }
         self.wait_turn();
         multiply(&self.over_v, &mut self.delta, &self.s_rounded, &self.k.slice(b), Accumulate::No);
-        let words = before.as_ref().map(|_| {
+        let words = before.as_ref().filter(|_| !is_f32).map(|_| {
             wait_multiplications(1);
             Output::round(&self.read)
         });
         multiply(&self.over_v, &mut self.read, &self.s_rounded, &self.q.slice(b), Accumulate::No);
-        if self.stages.precision == Precision::F32 {
-            self.multiply_lost(stage);
+        if is_f32 {
+            self.multiply_lost(stage, length);
         }
         self.pass_turn();
-        if let (Some((stage_before, output, _)), Some(words)) = (&before, &words) {
-            self.stages.release(*stage_before, lane);
-            output.stage(words);
+        if let (Some(before), Some(words)) = (&before, &words) {
+            self.stage_output(before, words, lane);
         }
         let factors = TokenFactors::of(self.stages.factors.at(stage * FACTORS), lane);
         let v_box = stage * self.consumer.warpgroups() + self.consumer.warpgroup();
         let warp = self.consumer.thread() / 32;
         let v = transposed_values(self.stages.v.at(v_box * SQUARE), warp % 4 * 16, lane);
         let (beta, recall) = (factors.load(Factor::Beta), factors.load(Factor::Recall));
-        wait_multiplications(1);
+        // The parts of X take the registers of those of S.
+        wait_multiplications(if is_f32 { 0 } else { 1 });
         for i in 0..self.delta.len() {
             let replaced = beta[token(i)] * value(&v, i) - recall[token(i)] * self.delta.get(i);
             self.delta.set(i, replaced);
         }
         split(&mut self.delta_parts, |i| self.delta.get(i));
         multiply_parts(&self.over_v, &mut self.delta, &self.delta_parts, &self.inverse, stage);
-        let decay = factors.decay();
+        let decay = (!is_f32).then(|| factors.decay());
         let keep = factors.load(Factor::Keep);
         let stored = before.map(|(_, output, o)| (output, output.load(), o));
-        for i in 0..self.s.len() {
-            self.s.set(i, self.s.get(i) * decay);
+        if let Some(decay) = decay {
+            for i in 0..self.s.len() {
+                self.s.set(i, self.s.get(i) * decay);
+            }
         }
         if let Some((output, pieces, o)) = stored {
             output.store(&pieces, o, constant(CHUNK));
@@ -152,12 +162,22 @@ impl HeadState {
         keep
     }
 
+    /// Releases the stage of a chunk that has been read, and stages its output.
+    fn stage_output(&self, (stage, output, _): &Before, words: &[Reg<u32>], lane: Reg<u32>) {
+        self.stages.release(*stage, lane);
+        output.stage(words);
+    }
+
     /// Adds to Y and Z the products with what rounding S lost, which takes the registers of the rounded S.
-    fn multiply_lost(&mut self, stage: Reg<u32>) {
+    fn multiply_lost(&mut self, stage: Reg<u32>, length: Reg<u32>) {
         wait_multiplications(0);
-        for i in (0..self.s.len()).step_by(2) {
-            let word = lost([self.s.get(i), self.s.get(i + 1)], self.s_rounded.get_word(i));
-            self.s_rounded.set_word(i, word);
+        // Every chunk has tokens. Without a branch, `ptxas` computes what is lost before the products with the
+        // rounded S have completed, in 32 more registers.
+        if length > 0 {
+            for i in (0..self.s.len()).step_by(2) {
+                let word = lost([self.s.get(i), self.s.get(i + 1)], self.s_rounded.get_word(i));
+                self.s_rounded.set_word(i, word);
+            }
         }
         for (to, b) in [(&mut self.delta, &self.k), (&mut self.read, &self.q)] {
             multiply(&self.over_v, to, &self.s_rounded, &b.slice((All, All, stage)), Accumulate::Yes);
@@ -166,41 +186,57 @@ impl HeadState {
 
     /// The state after the chunk in `stage`, and its output: this product may be in flight.
     pub(super) fn advance(&mut self, stage: Reg<u32>, keep: &[Reg<f32>; TOKENS]) {
-        let factors = TokenFactors::of(self.stages.factors.at(stage * FACTORS), self.consumer.thread() % 32);
-        let read = factors.load(Factor::Read);
+        if self.stages.precision == Precision::F32 {
+            return self.advance_in_f32(stage, keep);
+        }
+        let read = self.factors(stage).load(Factor::Read);
         split(&mut self.delta_kept, |i| self.delta.get(i) * keep[token(i)]);
-        match self.stages.precision {
-            Precision::Bf16 => {
-                let k = self.k_over_tokens.slice((All, All, stage));
-                multiply(&self.update, &mut self.s, &self.delta_kept[0], &k, Accumulate::Yes);
-            }
-            Precision::F32 => self.add_update(stage),
-        }
+        let k = self.k_over_tokens.slice((All, All, stage));
+        multiply(&self.update, &mut self.s, &self.delta_kept[0], &k, Accumulate::Yes);
         split(&mut self.delta_parts, |i| self.delta.get(i));
-        for i in 0..self.read.len() {
-            self.read.set(i, self.read.get(i) * read[token(i)]);
-        }
-        let of_output = multiply_parts(&self.over_v, &mut self.read, &self.delta_parts, &self.score, stage);
-        wait_multiplications(of_output);
+        self.scale_read(&read);
+        multiply_parts(&self.over_v, &mut self.read, &self.delta_parts, &self.score, stage);
+        wait_multiplications(1);
         round(&mut self.s_rounded, &self.s);
     }
 
-    /// Adds the products of Δ and K to the state, in halves of 64 rows of k. Tensor cores round their sums
-    /// toward zero: over the chunks of a state that decays slowly, this would add up, and an f32 addition's
-    /// rounding to nearest does not.
-    fn add_update(&mut self, stage: Reg<u32>) {
+    /// The same in [`Precision::F32`]: the output first, because the parts of its Δ and those of the state's do
+    /// not fit into registers at the same time.
+    ///
+    /// The state's products have registers of their own, for 64 rows of k at a time, and are added in f32.
+    /// Tensor cores round sums toward zero: over the chunks of a state that decays slowly, that adds up.
+    fn advance_in_f32(&mut self, stage: Reg<u32>, keep: &[Reg<f32>; TOKENS]) {
+        let factors = self.factors(stage);
+        let (read, decay) = (factors.load(Factor::Read), factors.decay());
+        self.scale_read(&read);
+        split(&mut self.delta_parts, |i| self.delta.get(i));
+        multiply_parts(&self.over_v, &mut self.read, &self.delta_parts, &self.score, stage);
+        wait_multiplications(0);
+        split(&mut self.delta_parts, |i| self.delta.get(i) * keep[token(i)]);
         let thread = self.update.thread(self.consumer.thread());
         let mut half: Fragment<f32> = thread.c_fragment((self.consumer.warpgroups() * COLUMNS, CHUNK));
         for index in 0..BOXES {
             let k = self.k_over_tokens.slice((All, All, stage * BOXES + index));
-            for (part, accumulate) in self.delta_kept.iter().zip([Accumulate::No, Accumulate::Yes]) {
+            for (part, accumulate) in self.delta_parts.iter().zip([Accumulate::No, Accumulate::Yes]) {
                 multiply(&self.update, &mut half, part, &k, accumulate);
             }
             wait_multiplications(0);
             for i in 0..half.len() {
                 let at = index * half.len() + i;
-                self.s.set(at, self.s.get(at) + half.get(i));
+                self.s.set(at, self.s.get(at).mul_add(decay, half.get(i)));
             }
+        }
+        round(&mut self.s_rounded, &self.s);
+    }
+
+    /// The factors of the tokens in `stage`.
+    fn factors(&self, stage: Reg<u32>) -> TokenFactors {
+        TokenFactors::of(self.stages.factors.at(stage * FACTORS), self.consumer.thread() % 32)
+    }
+
+    fn scale_read(&mut self, read: &[Reg<f32>; TOKENS]) {
+        for i in 0..self.read.len() {
+            self.read.set(i, self.read.get(i) * read[token(i)]);
         }
     }
 
@@ -265,7 +301,7 @@ fn split(to: &mut [Fragment<bf16>], from: impl Fn(u32) -> Reg<f32>) {
     }
 }
 
-/// `sums` += a b of operands in parts, but for the product of two losses, and the number of batches.
+/// `sums` += a b of operands in parts, but for the product of two losses.
 #[track_caller]
 fn multiply_parts(
     mma: &TiledMma,
@@ -273,14 +309,11 @@ fn multiply_parts(
     a: &[Fragment<bf16>],
     b: &[MatrixOperand],
     stage: Reg<u32>,
-) -> u32 {
+) {
     let pairs = (0..a.len()).flat_map(|i| b.iter().take(a.len() - i).map(move |b| (&a[i], b)));
-    let mut batches = 0;
     for (a, b) in pairs {
         multiply(mma, sums, a, &b.slice((All, All, stage)), Accumulate::Yes);
-        batches += 1;
     }
-    batches
 }
 
 /// Element `i` of an accumulator among words of two.
