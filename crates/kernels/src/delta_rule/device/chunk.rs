@@ -3,8 +3,7 @@
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use crate::delta_rule::problem::{CHUNK, HEAD, Heads, Precision};
-use crate::rows::RowElement;
+use crate::delta_rule::problem::{CHUNK, HEAD, Heads};
 
 /// A tile of a chunk's queries or keys as TMA copies it: (64 tokens, 128).
 pub(super) fn key_tile() -> Result<TmaTile, Error> {
@@ -129,23 +128,6 @@ pub(super) fn swizzled(row: Reg<u32>, column: Reg<u32>) -> Reg<u32> {
 #[track_caller]
 pub(super) fn pair(low: Reg<f32>, high: Reg<f32>) -> Reg<u32> {
     low.pack_bf16x2(high).bit_cast()
-}
-
-/// What rounding lost of two numbers, rounded to bf16 itself.
-#[track_caller]
-pub(super) fn lost(numbers: [Reg<f32>; 2], rounded: Reg<u32>) -> Reg<u32> {
-    let rounded = bf16::widen(rounded);
-    pair(numbers[0] - rounded[0], numbers[1] - rounded[1])
-}
-
-/// Pairs of numbers in [`Precision::parts`]: rounded to bf16, then what that lost.
-#[track_caller]
-pub(super) fn parts<const N: usize>(precision: Precision, pairs: [[Reg<f32>; 2]; N]) -> Vec<[Reg<u32>; N]> {
-    let rounded = pairs.map(|[low, high]| pair(low, high));
-    match precision {
-        Precision::Bf16 => vec![rounded],
-        Precision::F32 => vec![rounded, std::array::from_fn(|at| lost(pairs[at], rounded[at]))],
-    }
 }
 
 /// Zeros in registers of their own.

@@ -18,8 +18,9 @@
 use warpwright::prelude::*;
 
 use super::chunk::{Columns, first_chunk, square_tile};
-use super::head_state::{COLUMNS, HeadState, round};
+use super::head_state::{COLUMNS, HeadState};
 use super::output::Output;
+use super::parts::round;
 use super::stages::Stages;
 use crate::delta_rule::problem::{CHUNK, HEAD, Heads, Precision, StateElement};
 

@@ -16,18 +16,24 @@
 //! S is f32 in registers from the first chunk to the last (64 of them a thread). Its rounding to
 //! bf16 affects what a chunk reads of it; what stays is summed in f32.
 //!
+//! In [`Precision::F32`] every operand that bf16 rounds is in two parts (see `parts`): these are 12 products
+//! of a chunk in place of 5. The parts of S, of X and of Δ take the same registers in turn, because the state,
+//! two accumulators and one operand in parts are 160 of the 232 that a thread has; what is multiplied next is
+//! therefore split after the products before it have completed.
+//!
 //! A warp that issues a `wgmma` with A in registers waits for the one before it, so that a warpgroup's
 //! products and its own arithmetic hardly overlap: alone on an SM, it takes 2,320 cycles for a chunk, of
 //! which the products are 1,024. Two warpgroups therefore take turns at Y and Z: the one converts and
 //! scales while the other multiplies. (H200, 8 x 1024 tokens: 3.5 us of 139. Waits for shared memory are
 //! more of a chunk's time.)
 
+use std::slice::from_mut;
+
 use warpwright::prelude::*;
 
-use super::chunk::{
-    BOXES, SQUARE, key_tile, key_tile_over_tokens, lost, pair, square_tile_over_tokens, swizzled, tiles,
-};
+use super::chunk::{BOXES, SQUARE, key_tile, key_tile_over_tokens, square_tile_over_tokens, swizzled, tiles};
 use super::output::Output;
+use super::parts::{lost, multiply_parts, round, split};
 use super::stages::Stages;
 use super::token_factors::{FACTORS, Factor, TOKENS, TokenFactors, token};
 use super::triangle::triangle_tile;
@@ -54,9 +60,10 @@ pub(super) struct HeadState {
     pub(super) s_rounded: Fragment<bf16>,
     /// X, then Δ, of a chunk: (v, token).
     delta: Fragment<f32>,
-    /// The same as operands A, in parts.
+    /// The same as operand A, in parts.
     delta_parts: Vec<Fragment<bf16>>,
-    delta_kept: Vec<Fragment<bf16>>,
+    /// Δ less what decays, in bf16. In f32 it takes the registers of Δ.
+    delta_kept: Fragment<bf16>,
     /// Z, then O, of a chunk: (v, token).
     pub(super) read: Fragment<f32>,
 }
@@ -93,8 +100,8 @@ impl HeadState {
             s: of_update.c_fragment((rows, HEAD)),
             s_rounded: of_v.a_fragment((rows, HEAD)),
             delta: of_v.c_fragment((rows, CHUNK)),
-            delta_parts: parts.clone().map(|_| of_v.a_fragment((rows, CHUNK))).collect(),
-            delta_kept: parts.map(|_| of_update.a_fragment((rows, CHUNK))).collect(),
+            delta_parts: parts.map(|_| of_v.a_fragment((rows, CHUNK))).collect(),
+            delta_kept: of_update.a_fragment((rows, CHUNK)),
             read: of_v.c_fragment((rows, CHUNK)),
             over_v,
             update,
@@ -190,9 +197,9 @@ impl HeadState {
             return self.advance_in_f32(stage, keep);
         }
         let read = self.factors(stage).load(Factor::Read);
-        split(&mut self.delta_kept, |i| self.delta.get(i) * keep[token(i)]);
+        split(from_mut(&mut self.delta_kept), |i| self.delta.get(i) * keep[token(i)]);
         let k = self.k_over_tokens.slice((All, All, stage));
-        multiply(&self.update, &mut self.s, &self.delta_kept[0], &k, Accumulate::Yes);
+        multiply(&self.update, &mut self.s, &self.delta_kept, &k, Accumulate::Yes);
         split(&mut self.delta_parts, |i| self.delta.get(i));
         self.scale_read(&read);
         multiply_parts(&self.over_v, &mut self.read, &self.delta_parts, &self.score, stage);
@@ -276,43 +283,6 @@ impl HeadState {
         if self.consumer.warpgroups() > 1 {
             self.consumer.pass_turn();
         }
-    }
-}
-
-/// An accumulator (m, n) as operand A (m, k) with k = n: a thread has the same elements of both, in
-/// the same order.
-#[track_caller]
-pub(super) fn round(to: &mut Fragment<bf16>, from: &Fragment<f32>) {
-    for i in (0..from.len()).step_by(2) {
-        to.set_word(i, pair(from.get(i), from.get(i + 1)));
-    }
-}
-
-/// The same in parts, of an accumulator's elements by their index.
-#[track_caller]
-fn split(to: &mut [Fragment<bf16>], from: impl Fn(u32) -> Reg<f32>) {
-    for i in (0..to[0].len()).step_by(2) {
-        let numbers = [from(i), from(i + 1)];
-        let rounded = pair(numbers[0], numbers[1]);
-        to[0].set_word(i, rounded);
-        if let Some(to) = to.get_mut(1) {
-            to.set_word(i, lost(numbers, rounded));
-        }
-    }
-}
-
-/// `sums` += a b of operands in parts, but for the product of two losses.
-#[track_caller]
-fn multiply_parts(
-    mma: &TiledMma,
-    sums: &mut Fragment<f32>,
-    a: &[Fragment<bf16>],
-    b: &[MatrixOperand],
-    stage: Reg<u32>,
-) {
-    let pairs = (0..a.len()).flat_map(|i| b.iter().take(a.len() - i).map(move |b| (&a[i], b)));
-    for (a, b) in pairs {
-        multiply(mma, sums, a, &b.slice((All, All, stage)), Accumulate::Yes);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use warpwright::prelude::*;
 
-use super::chunk::{lost, pair};
+use super::chunk::pair;
+use super::parts::lost;
 use super::triangle::{BLOCK, TRIANGLE, packed};
 use super::triangular_inverse::{PITCH, coupling_row};
 use crate::delta_rule::problem::{CHUNK, Precision};

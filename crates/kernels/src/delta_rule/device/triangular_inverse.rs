@@ -19,7 +19,8 @@
 use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
 
-use super::chunk::{ATOM, lost, pair, parts};
+use super::chunk::{ATOM, pair};
+use super::parts::{lost, parts};
 use super::triangle::{BLOCK, TRIANGLE, packed};
 use crate::delta_rule::problem::{CHUNK, Precision};
 use crate::vector;
