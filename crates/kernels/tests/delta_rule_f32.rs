@@ -16,7 +16,7 @@ use crate::delta_rule::{HEADS, Mutant, expect_found, prefill, prefill_within};
 use crate::emulated::hopper;
 use crate::walk::run;
 
-/// The relative error of a state that one head has after many tokens.
+/// One head, for many tokens.
 const HEAD_ALONE: Heads = Heads { keys: 1, values: 1 };
 
 fn by(consumers: u32) -> Prefill {
@@ -31,12 +31,7 @@ fn f32_prefills_are_right_at_every_length() {
         (Schedule::Random(3), &[0, 200, 0, 63]),
     ] {
         let device = hopper(schedule).and_then(Device::checked).expect("an emulated device");
-        for (initial, consumers) in [
-            (InitialState::Zero, 1),
-            (InitialState::Zero, 2),
-            (InitialState::Given, 1),
-            (InitialState::Given, 2),
-        ] {
+        for (initial, consumers) in [(InitialState::Zero, 1), (InitialState::Given, 2)] {
             let [o, state] = prefill(&device, (HEADS, by(consumers)), lengths, initial);
             // Rounding o to bf16 is 1.7e-3 of it.
             assert!(o < 1.8e-3 && state < 1e-5, "{lengths:?}: {o:e} of o, {state:e} of the state");
@@ -68,7 +63,7 @@ fn a_long_prefill_keeps_five_digits_in_f32() {
 }
 
 /// A state that neither decays nor is replaced: what its products round is in it to the end. (Where tensor cores
-/// add to it, the error is 1.4e-5.)
+/// add to it, the error is 4.8e-6.)
 #[test]
 fn roundings_of_many_chunks_do_not_add_up_in_f32() -> warpwright_harness::Result<()> {
     const TOKENS: usize = 2048;

@@ -39,7 +39,7 @@ use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads, Precision};
 
 /// The threads of a CTA: a warpgroup.
 const THREADS: u32 = 128;
-/// CTAs that an SM holds: 45 KiB of shared memory and 128 registers per thread each. Five of 96
+/// CTAs that an SM holds: 45 KiB of shared memory (55 in [`Precision::F32`]) and 128 registers per thread each. Five of 96
 /// registers take as long.
 const CTAS_PER_SM: u32 = 4;
 

@@ -6,7 +6,7 @@
 //! warpgroup 1                   | Y, Z | X, Δ, S, O       | ..     the other 64
 //! ```
 //!
-//! `head_state` has the products of a chunk, and `stages` the shared memory of three of them. A CTA has
+//! `head_state` has the products of a chunk, and `stages` the shared memory of two or three of them. A CTA has
 //! a head of a sequence, and both warpgroups share what is copied; with fewer heads than half of the
 //! SMs, a CTA has one warpgroup, and a head two CTAs.
 //!
@@ -45,7 +45,7 @@ impl ChunkRecurrence {
 
     /// `qkv` is (tokens, [`Heads::columns`]). Sequence i has the tokens from `sequence_starts[i]` to
     /// `sequence_starts[i + 1]`. `inverses`, `scores` and `factors` are from
-    /// [`ChunkFactors`](super::chunk_factors::ChunkFactors). `state` is (sequences, value heads, 128
+    /// [`ChunkFactors`](super::chunk_factors::ChunkFactors) of the same precision. `state` is (sequences, value heads, 128
     /// k, 128 v), and `o` (tokens, value heads, 128).
     #[kernel]
     pub fn run<S: StateElement>(

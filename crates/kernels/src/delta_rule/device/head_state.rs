@@ -193,9 +193,13 @@ impl HeadState {
 
     /// The state after the chunk in `stage`, and its output: this product may be in flight.
     pub(super) fn advance(&mut self, stage: Reg<u32>, keep: &[Reg<f32>; TOKENS]) {
-        if self.stages.precision == Precision::F32 {
-            return self.advance_in_f32(stage, keep);
+        match self.stages.precision {
+            Precision::Bf16 => self.advance_in_bf16(stage, keep),
+            Precision::F32 => self.advance_in_f32(stage, keep),
         }
+    }
+
+    fn advance_in_bf16(&mut self, stage: Reg<u32>, keep: &[Reg<f32>; TOKENS]) {
         let read = self.factors(stage).load(Factor::Read);
         split(from_mut(&mut self.delta_kept), |i| self.delta.get(i) * keep[token(i)]);
         let k = self.k_over_tokens.slice((All, All, stage));
@@ -207,11 +211,12 @@ impl HeadState {
         round(&mut self.s_rounded, &self.s);
     }
 
-    /// The same in [`Precision::F32`]: the output first, because the parts of its Δ and those of the state's do
-    /// not fit into registers at the same time.
+    /// The output comes first, because the parts of its Δ and those of the state's do not fit into registers
+    /// at the same time.
     ///
     /// The state's products have registers of their own, for 64 rows of k at a time, and are added in f32.
-    /// Tensor cores round sums toward zero: over the chunks of a state that decays slowly, that adds up.
+    /// Tensor cores round sums toward zero (`docs/emulator-numerics.md`): over the chunks of a state that decays
+    /// slowly, that adds up.
     fn advance_in_f32(&mut self, stage: Reg<u32>, keep: &[Reg<f32>; TOKENS]) {
         let factors = self.factors(stage);
         let (read, decay) = (factors.load(Factor::Read), factors.decay());

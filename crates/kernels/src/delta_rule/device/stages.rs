@@ -38,7 +38,7 @@ pub(super) struct Turn {
 #[device]
 impl Stages {
     pub(super) fn new(consumers: u32, precision: Precision) -> Self {
-        let (stages, parts) = (Self::of(precision), precision.parts());
+        let (stages, parts) = (Self::count_of(precision), precision.parts());
         let boxes = |count: u32| dynamic_shared_aligned::<bf16>(stages * count * SQUARE, 1024);
         let (k, q, v) = (boxes(BOXES), boxes(BOXES), boxes(consumers));
         let (inverse, score) = (boxes(parts), boxes(parts));
@@ -47,17 +47,18 @@ impl Stages {
         Self { k, q, v, inverse, score, factors, full, empty, consumers, precision }
     }
 
-    /// Chunks that shared memory holds. Three of 65 KiB (with 64 columns of v per warpgroup, of two) leave
-    /// room for the outputs; of 81 KiB in [`Precision::F32`], two do.
-    fn of(precision: Precision) -> u32 {
+    /// With two warpgroups, a chunk is 65 KiB, and 81 in [`Precision::F32`]; outputs are staged in 24 of the
+    /// 227 KiB of a CTA.
+    fn count_of(precision: Precision) -> u32 {
         match precision {
             Precision::Bf16 => 3,
             Precision::F32 => 2,
         }
     }
 
+    /// Chunks that shared memory holds.
     pub(super) fn count(&self) -> u32 {
-        Self::of(self.precision)
+        Self::count_of(self.precision)
     }
 
     /// The turn of a sequence's chunk `chunk`.

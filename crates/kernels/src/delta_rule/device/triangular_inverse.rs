@@ -92,7 +92,7 @@ impl TriangularInverse {
         sync_warp(ALL_LANES);
     }
 
-    /// Stores Z in bf16 to a packed triangle, and to the next one what that lost: the blocks that
+    /// Stores Z in bf16 to a packed triangle, and in [`Precision::F32`] what that lost to the next one: the blocks that
     /// [`invert_diagonal`](Self::invert_diagonal) computed, a row per thread, and the block of 32 x 32
     /// below them, 16 rows per warp.
     pub(super) fn store(&self, triangle: Shared<bf16>) {

@@ -74,7 +74,7 @@ pub struct Prefill {
 }
 
 impl Prefill {
-    /// A good one for that many sequences.
+    /// One whose CTAs suit the heads of that many sequences on a device.
     pub fn new(precision: Precision, heads: Heads, sequences: usize, properties: &DeviceProperties) -> Self {
         // With an SM for each half of a head, a warpgroup has one to itself. Two warpgroups on an SM take
         // about as long as one after the other, and load K, Q, T and P once.
@@ -145,9 +145,9 @@ impl Operations {
     /// the rows that the queries read, (tokens, value heads, 128), and `states` (sequences, value
     /// heads, 128 k, 128 v) become the final ones.
     ///
-    /// Products are of bf16 and summed in f32 ([`Precision::Bf16`]; for [`Precision::F32`] see
-    /// [`delta_rule_by`](Self::delta_rule_by)); gates, sums of log-decays, the triangular inverse and the
-    /// state between chunks are f32.
+    /// Products are of bf16 and summed in f32; gates, sums of log-decays, the triangular inverse and the
+    /// state between chunks are f32. For products of [`Precision::F32`], see
+    /// [`delta_rule_by`](Self::delta_rule_by).
     ///
     /// # Errors
     /// A buffer does not have the length that the heads, the tokens and the sequences need, the
@@ -165,7 +165,8 @@ impl Operations {
         self.delta_rule_by(prefill, stream, inputs, sequence_starts, states, o)
     }
 
-    /// [`delta_rule`](Self::delta_rule) of a given precision and shape of CTAs.
+    /// [`delta_rule`](Self::delta_rule) with a given precision and shape of CTAs. With [`Precision::F32`], each
+    /// number that bf16 rounds is multiplied as a sum of two bf16.
     ///
     /// # Errors
     /// As [`delta_rule`](Self::delta_rule).
