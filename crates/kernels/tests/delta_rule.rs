@@ -7,7 +7,7 @@ use warpwright::prelude::{Major, TmaTile, bf16};
 use warpwright::runtime::{Argument, Buffer, Device, LaunchRecord, TensorMap};
 use warpwright_harness::Setup;
 use warpwright_kernels::delta_rule::host::layer::{Layer, Tolerance, verify};
-use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState};
+use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState, Precision, Prefill};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
 
@@ -16,7 +16,11 @@ use crate::emulated::hopper;
 use crate::mutants::mutated;
 use crate::walk::run;
 
-const HEADS: Heads = Heads { keys: 1, values: 2 };
+pub(crate) const HEADS: Heads = Heads { keys: 1, values: 2 };
+
+fn bf16_by(consumers: u32) -> Prefill {
+    Prefill { precision: Precision::Bf16, consumers }
+}
 
 /// Sequences of these lengths, one after another.
 fn ranges(lengths: &[usize]) -> Vec<std::ops::Range<usize>> {
@@ -28,12 +32,25 @@ fn ranges(lengths: &[usize]) -> Vec<std::ops::Range<usize>> {
 }
 
 /// A prefill of sequences of these lengths, and the relative errors of o and of the states.
-fn prefill(
+pub(crate) fn prefill(
     device: &Device,
-    (heads, consumers): (Heads, u32),
+    (heads, prefill): (Heads, Prefill),
     lengths: &[usize],
     initial: InitialState,
 ) -> [f64; 2] {
+    let tolerance = Tolerance::of_prefill::<f32>(prefill.precision);
+    prefill_within(tolerance, device, (heads, prefill), lengths, initial)
+        .unwrap_or_else(|error| panic!("{lengths:?} on {}: {error}", device.name()))
+}
+
+/// The same, or what is beyond a tolerance.
+pub(crate) fn prefill_within(
+    tolerance: Tolerance,
+    device: &Device,
+    (heads, prefill): (Heads, Prefill),
+    lengths: &[usize],
+    initial: InitialState,
+) -> warpwright_harness::Result<[f64; 2]> {
     let (operations, stream) = (Operations::new(device), device.stream().expect("a stream"));
     let tokens: usize = lengths.iter().sum();
     let setup = Setup::new(device);
@@ -54,13 +71,11 @@ fn prefill(
     };
     let mut o = setup.output::<bf16>(tokens * (heads.values * HEAD) as usize).expect("it fits");
     operations
-        .delta_rule_by(consumers, &stream, layer.inputs(), &starts, (&mut states, initial), &mut o)
-        .unwrap_or_else(|error| panic!("{lengths:?} on {}: {error}", device.name()));
+        .delta_rule_by(prefill, &stream, layer.inputs(), &starts, (&mut states, initial), &mut o)
+        .expect("it runs");
     let expected = layer.reference().expect("readable").heads(&sequences, &before);
-    let tolerance = Tolerance { of_size: 0.04, of_state: 0.0 };
-    let (_, errors) = verify(heads, (&o, &states), &sequences, &expected, tolerance)
-        .unwrap_or_else(|error| panic!("{lengths:?}: {error}"));
-    errors.map(|errors| errors.relative())
+    let (_, errors) = verify(heads, (&o, &states), &sequences, &expected, tolerance)?;
+    Ok(errors.map(|errors| errors.relative()))
 }
 
 #[test]
@@ -88,7 +103,7 @@ fn prefills_are_right_at_every_length() {
     ] {
         let device = hopper(schedule).and_then(Device::checked).expect("an emulated device");
         for (initial, consumers) in [(InitialState::Zero, 1), (InitialState::Given, 2)] {
-            let [o, state] = prefill(&device, (HEADS, consumers), lengths, initial);
+            let [o, state] = prefill(&device, (HEADS, bf16_by(consumers)), lengths, initial);
             assert!(o < 5e-3 && state < 5e-3, "{lengths:?}: {o:e} of o, {state:e} of the state");
         }
     }
@@ -99,7 +114,7 @@ fn prefills_are_right_at_every_length() {
 fn any_number_of_heads_shares_a_key() {
     let device = hopper(Schedule::Latest).expect("an emulated device");
     for heads in [Heads { keys: 2, values: 2 }, Heads { keys: 1, values: 3 }] {
-        let [o, state] = prefill(&device, (heads, 1), &[70], InitialState::Zero);
+        let [o, state] = prefill(&device, (heads, bf16_by(1)), &[70], InitialState::Zero);
         assert!(o < 5e-3 && state < 5e-3, "{heads:?}: {o:e} of o, {state:e} of the state");
     }
 }
@@ -127,7 +142,7 @@ fn decays_to_nothing_are_right() -> warpwright_harness::Result<()> {
         operations.delta_rule(&stream, inputs, &starts, results, &mut o)?;
         let sequences = [0..TOKENS; 1];
         let expected = reference.heads(&sequences, &vec![0.0; HEADS.state()]);
-        let tolerance = Tolerance { of_size: 0.04, of_state: 0.0 };
+        let tolerance = Tolerance::of_prefill::<f32>(Precision::Bf16);
         let (_, errors) = verify(HEADS, (&o, &states), &sequences, &expected, tolerance)?;
         let [o, state] = errors.map(|errors| errors.relative());
         assert!(o < 5e-3 && state < 5e-3, "one in {strong_every}: {o:e} of o, {state:e} of the state");
@@ -136,7 +151,7 @@ fn decays_to_nothing_are_right() -> warpwright_harness::Result<()> {
 }
 
 /// Outputs and states of three sequences of 70, 65 and 10 tokens, the second of NaN if it is said so.
-fn neighbors(device: &Device, consumers: u32, has_nan: bool) -> (Vec<bf16>, Vec<f32>) {
+fn neighbors(device: &Device, prefill: Prefill, has_nan: bool) -> (Vec<bf16>, Vec<f32>) {
     let (operations, stream) = (Operations::new(device), device.stream().expect("a stream"));
     let setup = Setup::new(device);
     let layer = Layer::random(&setup, HEADS, 145, 3).expect("it fits");
@@ -155,7 +170,7 @@ fn neighbors(device: &Device, consumers: u32, has_nan: bool) -> (Vec<bf16>, Vec<
     let mut states = setup.output::<f32>(3 * HEADS.state()).expect("it fits");
     let mut o = setup.output::<bf16>(145 * (HEADS.values * HEAD) as usize).expect("it fits");
     let results = (&mut states, InitialState::Zero);
-    operations.delta_rule_by(consumers, &stream, inputs, &starts, results, &mut o).expect("it runs");
+    operations.delta_rule_by(prefill, &stream, inputs, &starts, results, &mut o).expect("it runs");
     (o.to_vec().expect("readable"), states.to_vec().expect("readable"))
 }
 
@@ -163,16 +178,17 @@ fn neighbors(device: &Device, consumers: u32, has_nan: bool) -> (Vec<bf16>, Vec<
 #[test]
 fn a_sequence_of_nan_leaves_its_neighbors_as_they_are() {
     let device = hopper(Schedule::Latest).expect("an emulated device");
-    for consumers in [1, 2] {
-        let (clean, with_nan) = (neighbors(&device, consumers, false), neighbors(&device, consumers, true));
+    for (precision, consumers) in [(Precision::Bf16, 1), (Precision::Bf16, 2), (Precision::F32, 1)] {
+        let prefill = Prefill { precision, consumers };
+        let (clean, with_nan) = (neighbors(&device, prefill, false), neighbors(&device, prefill, true));
         let row = (HEADS.values * HEAD) as usize;
         let bits = |o: &[bf16]| o.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         for tokens in [0..70 * row, 135 * row..145 * row] {
-            assert!(bits(&clean.0[tokens.clone()]) == bits(&with_nan.0[tokens]), "{consumers} consumers");
+            assert!(bits(&clean.0[tokens.clone()]) == bits(&with_nan.0[tokens]), "{prefill:?}");
         }
         let state = HEADS.state();
         for states in [0..state, 2 * state..3 * state] {
-            assert!(clean.1[states.clone()] == with_nan.1[states], "{consumers} consumers");
+            assert!(clean.1[states.clone()] == with_nan.1[states], "{prefill:?}");
         }
         assert!(with_nan.1[state].is_nan());
     }
@@ -213,9 +229,15 @@ fn the_state_of_many_decodes_is_right() {
 const MUTANT_TOKENS: usize = 330;
 
 /// Launches a kernel of a prefill from its PTX, on zeros.
-fn launch_mutant(device: &Device, record: &LaunchRecord, ptx: &str) -> Result<(), Box<dyn Error>> {
+fn launch_mutant(
+    device: &Device,
+    precision: Precision,
+    record: &LaunchRecord,
+    ptx: &str,
+) -> Result<(), Box<dyn Error>> {
     let (tokens, values) = (MUTANT_TOKENS, HEADS.values as usize);
     let units = (tokens / 64 + 1) * values;
+    let triangle = if precision == Precision::F32 { 5120 } else { 2560 };
     let halves = |length: usize| device.zeros::<bf16>(length);
     let floats = |length: usize| device.zeros::<f32>(length);
     let qkv = halves(tokens * HEADS.columns() as usize)?;
@@ -223,7 +245,8 @@ fn launch_mutant(device: &Device, record: &LaunchRecord, ptx: &str) -> Result<()
     let map = TensorMap::of_tile(&qkv, (tokens as u64, HEADS.columns().into()), &tile)?;
     let (a, b, a_log, dt_bias) =
         (halves(tokens * values)?, halves(tokens * values)?, floats(values)?, floats(values)?);
-    let (inverses, scores, factors) = (halves(units * 2560)?, halves(units * 2560)?, floats(units * 260)?);
+    let (inverses, scores, factors) =
+        (halves(units * triangle)?, halves(units * triangle)?, floats(units * 260)?);
     let starts = device.buffer_from(&[0u32, tokens as u32])?;
     let (state, o) = (floats(HEADS.state())?, halves(tokens * values * HEAD as usize)?);
     let qkv = Argument::tensor_map(&map);
@@ -246,7 +269,7 @@ fn launch_mutant(device: &Device, record: &LaunchRecord, ptx: &str) -> Result<()
 
 /// A kernel, a line of its PTX that holds a text, the `which`-th of them, what becomes of the text, and
 /// a part of the finding.
-type Mutant = (usize, &'static str, usize, &'static str, &'static str);
+pub(crate) type Mutant = (usize, &'static str, usize, &'static str, &'static str);
 
 const MUTANTS: &[Mutant] = &[
     // A is written over keys that are read, and read before it is written or inverted; a result is
@@ -274,18 +297,27 @@ const MUTANTS: &[Mutant] = &[
 
 #[test]
 fn broken_prefills_are_found() -> Result<(), Box<dyn Error>> {
+    expect_found(Precision::Bf16, one_in(3, MUTANTS))
+}
+
+/// Panics unless the checkers find each mutant of a prefill by one consumer.
+pub(crate) fn expect_found<'a>(
+    precision: Precision,
+    mutants: impl Iterator<Item = &'a Mutant>,
+) -> Result<(), Box<dyn Error>> {
     let device = hopper(Schedule::Latest)?.checked()?;
+    let by = Prefill { precision, consumers: 1 };
     let (errors, records) =
-        device.log_launches(|| prefill(&device, (HEADS, 1), &[MUTANT_TOKENS], InitialState::Zero));
+        device.log_launches(|| prefill(&device, (HEADS, by), &[MUTANT_TOKENS], InitialState::Zero));
     assert!(errors[0] < 5e-3, "{errors:?}");
     for record in &records {
-        launch_mutant(&device, record, &record.ptx)?;
+        launch_mutant(&device, precision, record, &record.ptx)?;
     }
     let mut missed = Vec::new();
-    let mutants: Vec<&Mutant> = MUTANTS.iter().collect();
-    for (kernel, text, which, change, finding) in one_in(3, mutants) {
+    for (kernel, text, which, change, finding) in mutants {
         let record = &records[*kernel];
-        let outcome = launch_mutant(&device, record, &mutated(&record.ptx, text, *which, change));
+        let mutant = mutated(&record.ptx, text, *which, change);
+        let outcome = launch_mutant(&device, precision, record, &mutant);
         let said = outcome.err().map(|error| error.to_string()).unwrap_or_default();
         if !said.contains(finding) {
             missed.push(format!("{kernel}, {text}, {which}: no {finding} in: {said}"));

@@ -150,6 +150,8 @@ fn the_gpu_agrees() {
         "delta-rule-decode --key-heads 16 --value-heads 32 --sequences 5 --state bf16",
         "delta-rule --key-heads 4 --value-heads 8 --sequences 3 --tokens 1000",
         "delta-rule --key-heads 4 --value-heads 8 --sequences 3 --tokens 1000 --consumers 2",
+        "delta-rule --key-heads 4 --value-heads 8 --sequences 3 --tokens 1000 --precision f32 --consumers 1",
+        "delta-rule --key-heads 4 --value-heads 8 --sequences 3 --tokens 1000 --precision f32 --consumers 2",
         "gemm --m 333 --n 517 --k 129",
         "gemm --m 1000 --n 1001 --k 999 --a column --b row --output bf16",
         "gemm --m 2048 --n 1024 --k 512 --input f16",

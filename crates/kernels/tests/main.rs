@@ -11,6 +11,7 @@ mod communicator;
 mod counters;
 mod decode_attention;
 mod delta_rule;
+mod delta_rule_f32;
 mod emulated;
 mod expected_refusals;
 mod gemm;

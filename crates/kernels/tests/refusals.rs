@@ -16,7 +16,7 @@ use warpwright_kernels::attention::{
 use warpwright_kernels::causal_conv::{CausalConv, ConvSequences};
 use warpwright_kernels::columns::MatrixColumns;
 use warpwright_kernels::delta_rule::device::decode::Decode;
-use warpwright_kernels::delta_rule::{self, DeltaRuleInputs, InitialState};
+use warpwright_kernels::delta_rule::{self, DeltaRuleInputs, InitialState, Precision, Prefill};
 use warpwright_kernels::gated_norm::GatedNorm;
 use warpwright_kernels::moe::{ExpertRows, Routing, Scoring};
 use warpwright_kernels::monoid::Sum;
@@ -456,7 +456,8 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the gated delta rule: 2 tokens are of no sequence; pass where sequences start and end";
     delta_rule_by, |b| delta_rule_of(b, delta_rule::Heads { keys: 1, values: 2 }, DELTA_RULE, [32768, 512], |b, inputs, states, o| {
         let states = (states, InitialState::Zero);
-        b.operations.delta_rule_by(3, &b.stream, inputs, &b.of(2), states, o)
+        let prefill = Prefill { precision: Precision::F32, consumers: 3 };
+        b.operations.delta_rule_by(prefill, &b.stream, inputs, &b.of(2), states, o)
     }) => "the gated delta rule: 3 warpgroups of a CTA; pass 1 or 2";
 
     transpose, |b| b.operations.transpose(&b.stream, &b.f32(14), (3, 5), &mut b.f32(15))

@@ -17,5 +17,5 @@ mod problem;
 pub mod reference;
 
 pub(crate) use host::workload::{DeltaRuleDecodeWorkload, DeltaRuleWorkload};
-pub use host::{DeltaRuleInputs, InitialState};
-pub use problem::{CHUNK, HEAD, Heads, StateElement};
+pub use host::{DeltaRuleInputs, InitialState, Prefill};
+pub use problem::{CHUNK, HEAD, Heads, Precision, StateElement};

@@ -2,6 +2,7 @@
 
 use warpwright::lang::element::Convertible;
 use warpwright::prelude::*;
+use warpwright_harness::OptionValue;
 
 use crate::operations::{OperationError, Result};
 use crate::rows::RowElement;
@@ -51,6 +52,29 @@ impl Heads {
             "{values} value heads cannot share {keys} key heads equally; pass 1 to 1024 value heads, a multiple of the key heads"
         );
         Err(OperationError::Shape { what: "the gated delta rule", reason })
+    }
+}
+
+/// What the products of a prefill multiply. Sums are f32 in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+pub enum Precision {
+    /// Numbers rounded to bf16. The final state has a relative error of 2e-3 (root mean square), and outputs
+    /// one of 3e-3.
+    #[default]
+    Bf16,
+    /// Sums of two bf16: a number's rounding and what that lost. The final state has a relative error of less
+    /// than 1e-5 (3e-6 of random inputs), and outputs that of their rounding to bf16, 1.7e-3. A chunk takes 12
+    /// products of bf16 in place of 5, and the workspace is 21 KiB per chunk and value head in place of 11.
+    F32,
+}
+
+impl Precision {
+    /// bf16 that stand for a number.
+    pub(crate) fn parts(self) -> u32 {
+        match self {
+            Self::Bf16 => 1,
+            Self::F32 => 2,
+        }
     }
 }
 

@@ -15,6 +15,11 @@ pub(super) fn key_tile_over_tokens() -> Result<TmaTile, Error> {
     TmaTile::new::<bf16>((HEAD, CHUNK), Major::Mn)
 }
 
+/// A box of that memory: (64, 64 tokens).
+pub(super) fn square_tile_over_tokens() -> Result<TmaTile, Error> {
+    TmaTile::new::<bf16>((CHUNK, CHUNK), Major::Mn)
+}
+
 /// A box of TMA, and a chunk's matrix: (64 tokens, 64), rows of 128 bytes with their swizzle.
 pub(super) fn square_tile() -> Result<TmaTile, Error> {
     TmaTile::new::<bf16>((CHUNK, CHUNK), Major::K)

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! This kernel computes T - I and P in bf16, as `triangle` has them, and the factors of the tokens in
-//! f32. The usual form (WY) also multiplies T by V and by K here; this one leaves both to the next
+//! f32. In [`Precision::F32`] it also writes what bf16 lost of T - I and P. The usual form (WY) also multiplies T by V and by K here; this one leaves both to the next
 //! kernel, which then reads 11 KiB per chunk and head in place of 48, and rounds V - e^G K S after the
 //! subtraction.
 //!
@@ -35,11 +35,11 @@ use super::token_factors::{FACTORS, Factor};
 use super::tokens::Tokens;
 use super::triangle::{BLOCK, TRIANGLE};
 use super::triangular_inverse::TriangularInverse;
-use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads};
+use crate::delta_rule::problem::{CHUNK, EPSILON, HEAD, Heads, Precision};
 
 /// The threads of a CTA: a warpgroup.
 const THREADS: u32 = 128;
-/// CTAs that an SM holds: 45 KiB of shared memory and 128 registers per thread each. Five of 96
+/// CTAs that an SM holds: 45 KiB of shared memory (55 in [`Precision::F32`]) and 128 registers per thread each. Five of 96
 /// registers take as long.
 const CTAS_PER_SM: u32 = 4;
 
@@ -48,6 +48,8 @@ const CTAS_PER_SM: u32 = 4;
 pub struct ChunkFactors {
     /// The heads.
     pub heads: Heads,
+    /// What T - I and P are written for.
+    pub precision: Precision,
 }
 
 impl ChunkFactors {
@@ -59,7 +61,7 @@ impl ChunkFactors {
     /// `qkv` is (tokens, [`Heads::columns`]); `a` and `b` are (tokens, value heads); `a_log` and
     /// `dt_bias` are (value heads). Sequence i has the tokens from `sequence_starts[i]` to
     /// `sequence_starts[i + 1]`. `inverses` and `scores` are (chunks, value heads,
-    /// [`TRIANGLE`]); `factors` is (chunks, value heads, [`FACTORS`]).
+    /// parts, [`TRIANGLE`]), where a part is the rounding or what it lost; `factors` is (chunks, value heads, [`FACTORS`]).
     #[kernel]
     pub fn run(
         &self,
@@ -75,7 +77,7 @@ impl ChunkFactors {
         sequences: u32,
     ) {
         launch::threads(THREADS);
-        let per_cta = self.heads_per_cta();
+        let (per_cta, of_head) = (self.heads_per_cta(), self.precision.parts() * TRIANGLE);
         qkv.boxes(square_tile());
         launch::blocks_per_sm(CTAS_PER_SM);
         // Keys, then queries. When they have been read: A of the heads.
@@ -84,8 +86,8 @@ impl ChunkFactors {
         let (k_tile, q_tile) = (tiles(memory, key_tile(), 1), tiles(q_memory, key_tile(), 1));
         let couplings = memory.cast::<f32>();
         // P of the heads, then their T - I.
-        let triangles = dynamic_shared_aligned::<bf16>(per_cta * TRIANGLE, 256);
-        let tokens = Tokens::shared(per_cta);
+        let triangles = dynamic_shared_aligned::<bf16>(per_cta * of_head, 256);
+        let tokens = Tokens::shared(per_cta, self.precision);
         let loaded = Mbarrier::new();
 
         // The recurrence loads from `qkv` before this kernel ends: its CTAs begin when `qkv` is complete.
@@ -171,15 +173,15 @@ impl ChunkFactors {
         let store = |to: &Global<bf16>| {
             if thread == 0 {
                 for h in 0..per_cta {
-                    let at = self.unit(chunk_index, head + h) * u64::from(TRIANGLE);
-                    bulk::store(to.at(at), TRIANGLE, triangles.at(h * TRIANGLE));
+                    let at = self.unit(chunk_index, head + h) * u64::from(of_head);
+                    bulk::store(to.at(at), of_head, triangles.at(h * of_head));
                 }
                 bulk_commit();
             }
         };
         store(scores);
 
-        let inverse = TriangularInverse { couplings, head: own, thread: token };
+        let inverse = TriangularInverse { couplings, head: own, thread: token, precision: self.precision };
         if own < per_cta {
             inverse.invert_diagonal();
         }
@@ -188,7 +190,7 @@ impl ChunkFactors {
         }
         sync_threads();
         if own < per_cta {
-            inverse.store(triangles.at(own * TRIANGLE));
+            inverse.store(triangles.at(own * of_head));
         }
         fence_proxy_async_shared();
         sync_threads();

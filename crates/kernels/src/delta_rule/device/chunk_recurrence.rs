@@ -6,7 +6,7 @@
 //! warpgroup 1                   | Y, Z | X, Δ, S, O       | ..     the other 64
 //! ```
 //!
-//! `head_state` has the products of a chunk, and `stages` the shared memory of three of them. A CTA has
+//! `head_state` has the products of a chunk, and `stages` the shared memory of two or three of them. A CTA has
 //! a head of a sequence, and both warpgroups share what is copied; with fewer heads than half of the
 //! SMs, a CTA has one warpgroup, and a head two CTAs.
 //!
@@ -18,10 +18,11 @@
 use warpwright::prelude::*;
 
 use super::chunk::{Columns, first_chunk, square_tile};
-use super::head_state::{COLUMNS, HeadState, round};
+use super::head_state::{COLUMNS, HeadState};
 use super::output::Output;
-use super::stages::{STAGES, Stages, Turn};
-use crate::delta_rule::problem::{CHUNK, HEAD, Heads, StateElement};
+use super::parts::round;
+use super::stages::Stages;
+use crate::delta_rule::problem::{CHUNK, HEAD, Heads, Precision, StateElement};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +33,8 @@ pub struct ChunkRecurrence {
     pub consumers: u32,
     /// Whether `state` has initial states; otherwise they are zero.
     pub has_initial: bool,
+    /// What the products multiply.
+    pub precision: Precision,
 }
 
 impl ChunkRecurrence {
@@ -42,7 +45,7 @@ impl ChunkRecurrence {
 
     /// `qkv` is (tokens, [`Heads::columns`]). Sequence i has the tokens from `sequence_starts[i]` to
     /// `sequence_starts[i + 1]`. `inverses`, `scores` and `factors` are from
-    /// [`ChunkFactors`](super::chunk_factors::ChunkFactors). `state` is (sequences, value heads, 128
+    /// [`ChunkFactors`](super::chunk_factors::ChunkFactors) of the same precision. `state` is (sequences, value heads, 128
     /// k, 128 v), and `o` (tokens, value heads, 128).
     #[kernel]
     pub fn run<S: StateElement>(
@@ -58,7 +61,7 @@ impl ChunkRecurrence {
     ) {
         let [producer, consumer] = roles(self.role_sizes());
         qkv.boxes(square_tile());
-        let stages = Stages::new(self.consumers);
+        let stages = Stages::new(self.consumers, self.precision);
         let (warp, lane) = (consumer.thread() / 32, consumer.thread() % 32);
         let output = Output::of_warp(self.consumers * 4, warp, lane, self.heads.values * HEAD);
         stages.begin();
@@ -75,13 +78,13 @@ impl ChunkRecurrence {
                     let chain = self.chain(index, *sequence_starts, sequences);
                     // `chunk_factors` lets this kernel begin when its own inputs are complete, and
                     // `qkv` is one of them.
-                    let early = passed.eq(0).select(chain.chunks.min(STAGES), 0u32);
+                    let early = passed.eq(0).select(chain.chunks.min(stages.count()), 0u32);
                     for chunk in 0..early {
-                        stages.load_tokens(qkv, chain.columns, chain.token(chunk), Turn::of(chunk));
+                        stages.load_tokens(qkv, chain.columns, chain.token(chunk), stages.turn(chunk));
                     }
                     launch::grid_dependency_wait();
                     for chunk in 0..chain.chunks {
-                        let turn = Turn::of(passed + chunk);
+                        let turn = stages.turn(passed + chunk);
                         if chunk >= early {
                             stages.empty.at(turn.stage).wait_parity(turn.parity ^ 1);
                             stages.load_tokens(qkv, chain.columns, chain.token(chunk), turn);
@@ -114,12 +117,12 @@ impl ChunkRecurrence {
                 if chain.chunks > 0 {
                     let o_of = |chunk: Reg<u32>| o.at(chunk.convert::<u64>() * u64::from(CHUNK * row));
                     round(&mut head.s_rounded, &head.s);
-                    let turn = Turn::of(passed);
+                    let turn = stages.turn(passed);
                     stages.full.at(turn.stage).wait_parity(turn.parity);
                     let mut keep = head.replace(turn.stage, chain.length(constant(0u32)), None);
                     let mut before = turn.stage;
                     for chunk in 1..chain.chunks {
-                        let turn = Turn::of(passed + chunk);
+                        let turn = stages.turn(passed + chunk);
                         head.advance(before, &keep);
                         stages.full.at(turn.stage).wait_parity(turn.parity);
                         let output = (before, output, o_of(chunk - 1));

@@ -7,6 +7,7 @@ pub mod decode;
 mod gates;
 mod head_state;
 mod output;
+mod parts;
 mod stages;
 pub mod token_factors;
 mod tokens;

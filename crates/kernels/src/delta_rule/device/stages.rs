@@ -6,18 +6,18 @@ use warpwright::prelude::*;
 use super::chunk::{BOXES, Columns, SQUARE, load_boxes};
 use super::token_factors::FACTORS;
 use super::triangle::{TRIANGLE, clear_above, load_triangle};
+use crate::delta_rule::problem::Precision;
 
-/// Chunks that shared memory holds.
-pub(super) const STAGES: u32 = 3;
-
-/// Shared memory of [`STAGES`] chunks.
+/// Shared memory of [`Stages::count`] chunks.
 #[derive(Clone, Copy)]
 pub(super) struct Stages {
     pub(super) k: Shared<bf16>,
     pub(super) q: Shared<bf16>,
     /// 64 columns of v per warpgroup.
     pub(super) v: Shared<bf16>,
+    /// (parts, stages, [`SQUARE`]).
     pub(super) inverse: Shared<bf16>,
+    /// (parts, stages, [`SQUARE`]).
     pub(super) score: Shared<bf16>,
     pub(super) factors: Shared<f32>,
     pub(super) full: Mbarriers,
@@ -25,6 +25,7 @@ pub(super) struct Stages {
     pub(super) empty: Mbarriers,
     /// Warpgroups that read.
     pub(super) consumers: u32,
+    pub(super) precision: Precision,
 }
 
 /// A chunk of a sequence, in the turn of its stage.
@@ -34,23 +35,41 @@ pub(super) struct Turn {
     pub(super) parity: Reg<u32>,
 }
 
-impl Turn {
-    /// That of a sequence's chunk `chunk`.
-    #[track_caller]
-    pub(super) fn of(chunk: Reg<u32>) -> Self {
-        Self { stage: chunk % STAGES, parity: chunk / STAGES % 2 }
-    }
-}
-
 #[device]
 impl Stages {
-    pub(super) fn new(consumers: u32) -> Self {
-        let boxes = |count: u32| dynamic_shared_aligned::<bf16>(STAGES * count * SQUARE, 1024);
+    pub(super) fn new(consumers: u32, precision: Precision) -> Self {
+        let (stages, parts) = (Self::count_of(precision), precision.parts());
+        let boxes = |count: u32| dynamic_shared_aligned::<bf16>(stages * count * SQUARE, 1024);
         let (k, q, v) = (boxes(BOXES), boxes(BOXES), boxes(consumers));
-        let (inverse, score) = (boxes(1), boxes(1));
-        let factors = dynamic_shared_aligned::<f32>(STAGES * FACTORS, 16);
-        let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
-        Self { k, q, v, inverse, score, factors, full, empty, consumers }
+        let (inverse, score) = (boxes(parts), boxes(parts));
+        let factors = dynamic_shared_aligned::<f32>(stages * FACTORS, 16);
+        let (full, empty) = (Mbarriers::new(stages), Mbarriers::new(stages));
+        Self { k, q, v, inverse, score, factors, full, empty, consumers, precision }
+    }
+
+    /// With two warpgroups, a chunk is 65 KiB, and 81 in [`Precision::F32`]; outputs are staged in 24 of the
+    /// 227 KiB of a CTA.
+    fn count_of(precision: Precision) -> u32 {
+        match precision {
+            Precision::Bf16 => 3,
+            Precision::F32 => 2,
+        }
+    }
+
+    /// Chunks that shared memory holds.
+    pub(super) fn count(&self) -> u32 {
+        Self::count_of(self.precision)
+    }
+
+    /// The turn of a sequence's chunk `chunk`.
+    #[track_caller]
+    pub(super) fn turn(&self, chunk: Reg<u32>) -> Turn {
+        Turn { stage: chunk % self.count(), parity: chunk / self.count() % 2 }
+    }
+
+    /// The memory of each part of a triangle: its stages.
+    pub(super) fn parts(&self, triangle: Shared<bf16>) -> Vec<Shared<bf16>> {
+        (0..self.precision.parts()).map(|part| triangle.at(part * self.count() * SQUARE)).collect()
     }
 
     /// Initializes the barriers, and the parts of triangles that no copy writes. All threads
@@ -58,13 +77,13 @@ impl Stages {
     pub(super) fn begin(&self) {
         let thread = thread_idx().x;
         if thread == 0 {
-            for stage in 0..STAGES {
+            for stage in 0..self.count() {
                 self.full.at(stage).init(1);
                 self.empty.at(stage).init(self.consumers * 4);
             }
             fence_mbarrier_init();
         }
-        for stage in 0..STAGES {
+        for stage in 0..self.precision.parts() * self.count() {
             clear_above(self.inverse.at(stage * SQUARE), thread);
             clear_above(self.score.at(stage * SQUARE), thread);
         }
@@ -83,7 +102,8 @@ impl Stages {
     /// empty.
     pub(super) fn load_tokens(&self, qkv: &TensorMap, at: Columns, token: Reg<u32>, turn: Turn) {
         let (stage, barrier) = (turn.stage, self.full.at(turn.stage));
-        let (tokens, triangles) = ((2 * BOXES + self.consumers) * SQUARE, 2 * TRIANGLE);
+        let tokens = (2 * BOXES + self.consumers) * SQUARE;
+        let triangles = 2 * self.precision.parts() * TRIANGLE;
         barrier.arrive_and_expect((tokens + triangles) * 2 + FACTORS * 4);
         let of = |memory: Shared<bf16>, boxes: u32| memory.at(stage * (boxes * SQUARE));
         load_boxes(qkv, (at.k, token), BOXES, of(self.k, BOXES), barrier);
@@ -100,9 +120,13 @@ impl Stages {
         turn: Turn,
     ) {
         let (stage, barrier) = (turn.stage, self.full.at(turn.stage));
-        let triangle = unit * u64::from(TRIANGLE);
-        load_triangle(inverses.at(triangle), self.inverse.at(stage * SQUARE), barrier);
-        load_triangle(scores.at(triangle), self.score.at(stage * SQUARE), barrier);
+        let triangle = unit * u64::from(self.precision.parts() * TRIANGLE);
+        for (from, to) in [(inverses, self.inverse), (scores, self.score)] {
+            let from = from.at(triangle);
+            for (part, to) in (0..).zip(self.parts(to)) {
+                load_triangle(from.at(part * TRIANGLE), to.at(stage * SQUARE), barrier);
+            }
+        }
         let from = factors.at(unit * u64::from(FACTORS));
         bulk::load(from, FACTORS, self.factors.at(stage * FACTORS), barrier);
     }

@@ -3,9 +3,10 @@
 use warpwright::prelude::*;
 
 use super::chunk::pair;
+use super::parts::lost;
 use super::triangle::{BLOCK, TRIANGLE, packed};
 use super::triangular_inverse::{PITCH, coupling_row};
-use crate::delta_rule::problem::CHUNK;
+use crate::delta_rule::problem::{CHUNK, Precision};
 
 /// What the elements of A and P are made of, in shared memory: (heads, 64), or (2, 64).
 pub(super) struct Tokens {
@@ -19,17 +20,18 @@ pub(super) struct Tokens {
     /// 1 / |k| of the 64 tokens, then 1 / |q| / sqrt(128).
     pub(super) norms: Shared<f32>,
     heads: u32,
+    precision: Precision,
 }
 
 #[device]
 impl Tokens {
-    pub(super) fn shared(heads: u32) -> Self {
+    pub(super) fn shared(heads: u32, precision: Precision) -> Self {
         let of_heads = || shared_array(heads * CHUNK);
         let norms = shared_array(2 * CHUNK);
-        Self { sums: of_heads(), columns: of_heads(), keys: of_heads(), norms, heads }
+        Self { sums: of_heads(), columns: of_heads(), keys: of_heads(), norms, heads, precision }
     }
 
-    /// Writes A of the heads to `couplings`, and P to `triangles`, from the products K·Kᵀ and Q·Kᵀ. A
+    /// Writes A of the heads to `couplings`, and P to `triangles`, (heads, parts, [`TRIANGLE`]), from the products K·Kᵀ and Q·Kᵀ. A
     /// warp has 16 rows. Blocks of 16 x 16 above the diagonal are not written.
     pub(super) fn decay(
         &self,
@@ -49,9 +51,11 @@ impl Tokens {
                 columns: self.columns.at(lane % 4 * 2 + head * CHUNK),
                 couplings: coupling_row(couplings, head, row).at(lane % 4 * 2),
                 lane,
+                precision: self.precision,
             };
             for block in 0..CHUNK / BLOCK {
-                let to = packed(block, warp * BLOCK + lane % 16, lane / 16 * 8) + head * TRIANGLE;
+                let to = packed(block, warp * BLOCK + lane % 16, lane / 16 * 8)
+                    + head * (self.precision.parts() * TRIANGLE);
                 if warp > block {
                     rows.decay_block(products, block, false, triangles.at(to));
                 } else if warp == block {
@@ -73,11 +77,12 @@ struct Rows {
     /// A from this lane's first element on.
     couplings: Shared<f32>,
     lane: Reg<u32>,
+    precision: Precision,
 }
 
 #[device]
 impl Rows {
-    /// A block of A and P. `scores` is the row of P of which this lane gives the address.
+    /// A block of A and P. `scores` is the row of P, of its first part, of which this lane gives the address.
     fn decay_block(
         &self,
         (key_key, query_key): (&Fragment<f32>, &Fragment<f32>),
@@ -85,7 +90,7 @@ impl Rows {
         is_diagonal: bool,
         scores: Shared<bf16>,
     ) {
-        let mut words = vec![];
+        let (mut weights, mut words) = (vec![], vec![]);
         for half in [0, 8] {
             let first = block * BLOCK + half;
             let columns = self.columns.at(first).load_vector::<2>();
@@ -102,10 +107,16 @@ impl Rows {
                     (j.le(i).select(weight, 0f32), j.lt(i).select(coupling, 0f32))
                 };
                 let [(weight, coupling), (next_weight, next_coupling)] = [0, 1].map(of_column);
+                weights.push([weight, next_weight]);
                 words.push(pair(weight, next_weight));
                 self.couplings.at(below * PITCH + first).store_vector([coupling, next_coupling]);
             }
         }
-        stmatrix::<_, 4>(scores, [0, 1, 2, 3].map(|part| words[part]));
+        let matrices = [0, 1, 2, 3].map(|matrix| words[matrix]);
+        stmatrix(scores, matrices);
+        if self.precision == Precision::F32 {
+            let lost = [0, 1, 2, 3].map(|matrix| lost(weights[matrix], matrices[matrix]));
+            stmatrix(scores.at(TRIANGLE), lost);
+        }
     }
 }

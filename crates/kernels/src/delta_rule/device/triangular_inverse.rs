@@ -20,9 +20,9 @@ use warpwright::layout::atom::MmaAtom;
 use warpwright::prelude::*;
 
 use super::chunk::{ATOM, pair};
-use super::triangle::{BLOCK, packed};
-use crate::delta_rule::problem::CHUNK;
-use crate::rows::RowElement;
+use super::parts::{lost, parts};
+use super::triangle::{BLOCK, TRIANGLE, packed};
+use crate::delta_rule::problem::{CHUNK, Precision};
 use crate::vector;
 
 /// f32 elements from row to row of A in shared memory: rows are aligned to 16 bytes, and the
@@ -42,6 +42,7 @@ pub(super) struct TriangularInverse {
     pub(super) head: Reg<u32>,
     /// This thread's index.
     pub(super) thread: Reg<u32>,
+    pub(super) precision: Precision,
 }
 
 /// A row of a head among the couplings, rows of [`PITCH`]: the first 32 rows of the heads, of 32
@@ -91,7 +92,7 @@ impl TriangularInverse {
         sync_warp(ALL_LANES);
     }
 
-    /// Stores Z in bf16 to a packed triangle: the blocks that
+    /// Stores Z in bf16 to a packed triangle, and in [`Precision::F32`] what that lost to the next one: the blocks that
     /// [`invert_diagonal`](Self::invert_diagonal) computed, a row per thread, and the block of 32 x 32
     /// below them, 16 rows per warp.
     pub(super) fn store(&self, triangle: Shared<bf16>) {
@@ -109,12 +110,15 @@ impl TriangularInverse {
         let row = warp * BLOCK;
         let columns = combine(lower.at(row * PITCH), lower, upper, (HALF, lane));
         for (slab, columns) in (0..HALF / BLOCK).zip(columns.chunks(2)) {
-            let words = [0, 1, 2, 3].map(|at| {
+            let pairs = [0, 1, 2, 3].map(|at| {
                 let values = &columns[at / 2][at % 2 * 2..];
-                pair(values[0], values[1])
+                [values[0], values[1]]
             });
-            let to = packed(slab, row + lane % 16 + HALF, lane / 16 * 8);
-            stmatrix(triangle.at(to), words);
+            let words = parts(self.precision, pairs);
+            let to = triangle.at(packed(slab, row + lane % 16 + HALF, lane / 16 * 8));
+            for (part, words) in (0..).zip(words) {
+                stmatrix(to.at(part * TRIANGLE), words);
+            }
         }
     }
 
@@ -128,9 +132,11 @@ impl TriangularInverse {
     fn store_row(&self, row: Shared<f32>, slab: u32, triangle: Shared<bf16>) {
         for column in [0, 8] {
             let z = [0, 4].map(|j| row.at(column + j).load_vector::<4>()).concat();
-            let words = [0, 2, 4, 6].map(|j| pair(z[j], z[j + 1]));
-            let to = packed(slab, self.thread, constant(column));
-            triangle.at(to).cast::<u32>().store_vector(words);
+            let words = parts(self.precision, [0, 2, 4, 6].map(|j| [z[j], z[j + 1]]));
+            let to = triangle.at(packed(slab, self.thread, constant(column)));
+            for (part, words) in (0u32..).zip(words) {
+                to.at(part * TRIANGLE).cast::<u32>().store_vector(words);
+            }
         }
     }
 }
@@ -197,11 +203,7 @@ impl Split {
     #[track_caller]
     fn of(values: &[Reg<f32>]) -> Self {
         let high: Vec<Reg<u32>> = values.chunks(2).map(|x| pair(x[0], x[1])).collect();
-        let lost = |(x, high): (&[Reg<f32>], &Reg<u32>)| {
-            let rounded = bf16::widen(*high);
-            pair(x[0] - rounded[0], x[1] - rounded[1])
-        };
-        let low = values.chunks(2).zip(&high).map(lost).collect();
+        let low = values.chunks(2).zip(&high).map(|(x, high)| lost([x[0], x[1]], *high)).collect();
         Self { high, low }
     }
 }

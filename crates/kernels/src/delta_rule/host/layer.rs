@@ -4,7 +4,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Storable};
 use warpwright_harness::{Compared, HostNumber, Result, Setup, Values, Verified, compare};
 
-use super::super::problem::Heads;
+use super::super::problem::{Heads, Precision};
 use super::super::reference::{Head, Inputs};
 use super::operations::DeltaRuleInputs;
 
@@ -77,6 +77,36 @@ pub struct Tolerance {
     pub of_size: f64,
     /// As a part of an element of the state.
     pub of_state: f64,
+    /// Of all states, root mean square: as a part of the root mean square of their elements. Infinite where
+    /// the tolerances of elements suffice.
+    pub of_states: f64,
+}
+
+impl Tolerance {
+    /// That of a prefill whose states are stored as `S`.
+    ///
+    /// With [`Precision::Bf16`], a chunk rounds S, X, Δ, T and P to bf16 once each, and the errors are as random
+    /// as the elements: of 1e5 elements, one is 4 to 5 times the root mean square.
+    pub fn of_prefill<S: HostNumber>(precision: Precision) -> Self {
+        let (of_size, of_states) = match precision {
+            Precision::Bf16 => (0.04, 5e-3),
+            Precision::F32 => (1e-4, 1e-5),
+        };
+        let of_states = if S::ROUNDING > f32::ROUNDING { of_states + S::ROUNDING } else { of_states };
+        Self { of_size, of_state: S::ROUNDING, of_states }
+    }
+}
+
+/// The states as a whole are not as exact as they should be.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "the relative error of the states (root mean square) is {error:.1e}, and should be less than {tolerance:.0e}"
+)]
+pub struct InexactStates {
+    /// The error that they have.
+    pub error: f64,
+    /// What it should be less than.
+    pub tolerance: f64,
 }
 
 /// The error of a set of elements: sums of squares of differences and of expected values.
@@ -111,7 +141,7 @@ fn size(elements: &[f64]) -> f64 {
 /// 128) with those of the reference, (sequence, value head).
 ///
 /// # Errors
-/// An element is wrong, or a buffer cannot be read.
+/// An element is wrong, the states as a whole are too far off, or a buffer cannot be read.
 pub fn verify<S: HostNumber + Storable>(
     heads: Heads,
     (o, states): (&Buffer<bf16>, &Buffer<S>),
@@ -152,6 +182,9 @@ pub fn verify<S: HostNumber + Storable>(
         }
     }
     let [o, state] = errors.map(Errors::relative);
+    if state >= tolerance.of_states {
+        return Err(InexactStates { error: state, tolerance: tolerance.of_states }.into());
+    }
     verified.finding =
         Some(format!("relative errors (root mean square): {o:.1e} of o, {state:.1e} of the state"));
     Ok((verified, errors))

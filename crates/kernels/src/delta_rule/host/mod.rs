@@ -4,4 +4,4 @@ pub mod layer;
 mod operations;
 pub(crate) mod workload;
 
-pub use operations::{DeltaRuleInputs, InitialState};
+pub use operations::{DeltaRuleInputs, InitialState, Prefill};

@@ -1,14 +1,14 @@
 //! The gated delta rule for programs.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, DeviceProperties, LaunchCounts, Storable, Stream};
 
 use super::super::device::chunk_factors::ChunkFactors;
 use super::super::device::chunk_recurrence::ChunkRecurrence;
 use super::super::device::decode::Decode;
 use super::super::device::token_factors::FACTORS;
 use super::super::device::triangle::TRIANGLE;
-use super::super::problem::{CHUNK, HEAD, Heads, StateElement};
+use super::super::problem::{CHUNK, HEAD, Heads, Precision, StateElement};
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 
 /// The inputs of a gated delta rule, of tokens one after another.
@@ -62,6 +62,25 @@ pub enum InitialState {
     Zero,
     /// Those in the state buffer.
     Given,
+}
+
+/// How a prefill is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Prefill {
+    /// What its products multiply.
+    pub precision: Precision,
+    /// Warpgroups of a CTA, each with half of a head's columns of v: 1 or 2.
+    pub consumers: u32,
+}
+
+impl Prefill {
+    /// One whose CTAs suit the heads of that many sequences on a device.
+    pub fn new(precision: Precision, heads: Heads, sequences: usize, properties: &DeviceProperties) -> Self {
+        // With an SM for each half of a head, a warpgroup has one to itself. Two warpgroups on an SM take
+        // about as long as one after the other, and load K, Q, T and P once.
+        let heads = sequences * heads.values as usize;
+        Self { precision, consumers: if 2 * heads > properties.sm_count as usize { 2 } else { 1 } }
+    }
 }
 
 /// The workspace of a stream.
@@ -126,8 +145,9 @@ impl Operations {
     /// the rows that the queries read, (tokens, value heads, 128), and `states` (sequences, value
     /// heads, 128 k, 128 v) become the final ones.
     ///
-    /// Products are of bf16 and summed in f32; gates, sums of log-decays, the triangular inverse and
-    /// the state between chunks are f32.
+    /// Products are of bf16 and summed in f32; gates, sums of log-decays, the triangular inverse and the
+    /// state between chunks are f32. For products of [`Precision::F32`], see
+    /// [`delta_rule_by`](Self::delta_rule_by).
     ///
     /// # Errors
     /// A buffer does not have the length that the heads, the tokens and the sequences need, the
@@ -141,21 +161,18 @@ impl Operations {
         o: &mut Buffer<bf16>,
     ) -> Result<LaunchCounts> {
         let sequences = sequence_starts.len().saturating_sub(1);
-        let heads = sequences * inputs.heads.values as usize;
-        // With an SM for each half of a head, a warpgroup has one to itself. Two warpgroups on an SM take
-        // about as long as one after the other, and load K, Q, T and P once.
-        let consumers = if 2 * heads > self.device().properties().sm_count as usize { 2 } else { 1 };
-        self.delta_rule_by(consumers, stream, inputs, sequence_starts, states, o)
+        let prefill = Prefill::new(Precision::default(), inputs.heads, sequences, self.device().properties());
+        self.delta_rule_by(prefill, stream, inputs, sequence_starts, states, o)
     }
 
-    /// [`delta_rule`](Self::delta_rule) with a number of warpgroups of a CTA, 1 or 2, each of which
-    /// has half of a head's columns of v.
+    /// [`delta_rule`](Self::delta_rule) with a given precision and shape of CTAs. With [`Precision::F32`], each
+    /// number that bf16 rounds is multiplied as a sum of two bf16.
     ///
     /// # Errors
     /// As [`delta_rule`](Self::delta_rule).
     pub fn delta_rule_by<S: StateElement + Storable>(
         &self,
-        consumers: u32,
+        prefill: Prefill,
         stream: &Stream,
         inputs: DeltaRuleInputs<'_>,
         sequence_starts: &Buffer<u32>,
@@ -163,6 +180,7 @@ impl Operations {
         o: &mut Buffer<bf16>,
     ) -> Result<LaunchCounts> {
         let (heads, tokens) = (inputs.heads, inputs.tokens()?);
+        let Prefill { precision, consumers } = prefill;
         let sequences = sequence_starts.len().saturating_sub(1);
         if !matches!(consumers, 1 | 2) {
             let reason = format!("{consumers} warpgroups of a CTA; pass 1 or 2");
@@ -186,15 +204,17 @@ impl Operations {
             let reason = format!("{tokens} tokens are of no sequence; pass where sequences start and end");
             return Err(OperationError::Shape { what: "the gated delta rule", reason });
         }
-        let recurrence = ChunkRecurrence { heads, consumers, has_initial: initial == InitialState::Given };
+        let has_initial = initial == InitialState::Given;
+        let recurrence = ChunkRecurrence { heads, consumers, has_initial, precision };
         let DeltaRuleInputs { qkv, a, b, a_log, dt_bias, .. } = inputs;
         self.with_scratch(stream, |scratch: &mut ChunkScratch| {
             let units = chunks as usize * heads.values as usize;
-            let inverses = scratch.inverses.at_least(self.device(), units * TRIANGLE as usize)?;
-            let scores = scratch.scores.at_least(self.device(), units * TRIANGLE as usize)?;
+            let triangles = units * (precision.parts() * TRIANGLE) as usize;
+            let inverses = scratch.inverses.at_least(self.device(), triangles)?;
+            let scores = scratch.scores.at_least(self.device(), triangles)?;
             let factors = scratch.factors.at_least(self.device(), units * FACTORS as usize)?;
             let extents = [tokens.into(), heads.columns().into()];
-            let chunk_factors = ChunkFactors { heads };
+            let chunk_factors = ChunkFactors { heads, precision };
             let kernel = self.kernel(chunk_factors, ChunkFactors::run)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
             let gates = (a, b, a_log, dt_bias);

@@ -6,9 +6,9 @@ use warpwright::runtime::{Buffer, Storable};
 use warpwright_harness::{HostNumber, Options, Prepared, Result, Setup, Values, Work, Workload, data_types};
 
 use super::super::device::decode::Decode;
-use super::super::problem::{HEAD, Heads, StateElement};
+use super::super::problem::{HEAD, Heads, Precision, StateElement};
 use super::layer::{Layer, Tolerance, verify};
-use super::operations::InitialState;
+use super::operations::{InitialState, Prefill};
 use crate::operations::Operations;
 
 data_types! {
@@ -119,6 +119,7 @@ impl DeltaRuleDecodeWorkload {
                 let tolerance = Tolerance {
                     of_size: steps.sqrt() * (2e-6 + 4.0 * narrow::<S>()) + steps * f32::ROUNDING + later,
                     of_state: S::ROUNDING.max(steps * f32::ROUNDING),
+                    of_states: f64::INFINITY,
                 };
                 Ok(verify(heads, (&set.o, &set.states), &sequences, &expected, tolerance)?.0)
             }))
@@ -159,6 +160,8 @@ pub(crate) struct DeltaRuleWorkload {
     tokens: u32,
     /// Data type of the states.
     state: StateType,
+    /// What the products multiply: numbers rounded to bf16, or sums of two bf16.
+    precision: Precision,
     /// Warpgroups of a CTA, of half of a head's columns each: 1 or 2.
     #[option(min = 1, max = 2, search = [1, 2])]
     consumers: Option<u32>,
@@ -173,7 +176,9 @@ impl DeltaRuleWorkload {
         let starts: Vec<u32> = (0..=sequences).map(|sequence| sequence * tokens).collect();
         let length = sequences as usize * heads.state();
         let starts = setup.device().buffer_from(&starts)?;
-        let consumers = self.consumers;
+        let precision = self.precision;
+        let prefill = Prefill::new(precision, heads, sequences as usize, setup.device().properties());
+        let prefill = Prefill { consumers: self.consumers.unwrap_or(prefill.consumers), ..prefill };
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {
             let layer = Layer::random(setup, heads, sequences * tokens, seed)?;
@@ -183,28 +188,18 @@ impl DeltaRuleWorkload {
         Ok(buffers
             .launch(move |stream, (layer, states, o)| {
                 let (inputs, states) = (layer.inputs(), (states, InitialState::Zero));
-                Ok(match consumers {
-                    Some(consumers) => {
-                        operations.delta_rule_by(consumers, stream, inputs, &starts, states, o)?
-                    }
-                    None => operations.delta_rule(stream, inputs, &starts, states, o)?,
-                })
+                Ok(operations.delta_rule_by(prefill, stream, inputs, &starts, states, o)?)
             })
             .verify(move |(layer, states, o)| {
                 let tokens = tokens as usize;
                 let sequences: Vec<_> =
                     (0..sequences as usize).map(|at| at * tokens..(at + 1) * tokens).collect();
                 let expected = layer.reference()?.heads(&sequences, &vec![0.0; length]);
-                let tolerance = Tolerance { of_size: CHUNKED, of_state: S::ROUNDING };
+                let tolerance = Tolerance::of_prefill::<S>(precision);
                 Ok(verify(heads, (o, states), &sequences, &expected, tolerance)?.0)
             }))
     }
 }
-
-/// How far a product of bf16 operands may be off, as a part of the root mean square of a head's
-/// elements: the chunk rounds S, X, Δ, T and P to bf16 once each, and the errors are as random as the
-/// elements.
-pub(crate) const CHUNKED: f64 = 0.04;
 
 impl Workload for DeltaRuleWorkload {
     const NAME: &'static str = "delta-rule";
