@@ -12,6 +12,8 @@
 //! read         A and B from shared memory, by wgmma
 //! receive      A and B from L2: multicast rows arrive no faster than others
 //! latency      of a stage, by the stages that are requested at a time
+//! edge         TMA fills rows of a tile that are outside of C slowly: the last tiles of a row or a column
+//!              may take longer than all others, and one of them decides
 //! gpc          rows of A and B that L2 sends to the busiest GPC, once for all its SMs: `gpc.rs`
 //! epilogue     elements of the tile; more in narrow boxes. Pingpong hides it
 //! dram         A, B and C once, and a part of each further reading of A and B by other tiles
@@ -26,6 +28,7 @@ use std::fmt;
 
 use super::config::{Configuration, TmaInstruction};
 use super::gpc::Launch;
+use crate::gemm::device::reduction::slice_columns;
 use crate::gemm::device::schedule::Schedule;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::scales::Granularity;
@@ -79,13 +82,13 @@ pub(super) struct Machine {
 /// paper, table 2), 32 banks of 4 bytes, 4.2 TB/s.
 pub(super) const H200: Machine = Machine {
     multiply_bytes: 4096.0,
-    multiplying: 0.81,
+    multiplying: 0.736,
     rows: 64.0,
     shared_bytes: 128.0,
-    l2_bytes: 68.0,
-    gpc_bytes: 590.0,
+    l2_bytes: 62.5,
+    gpc_bytes: 504.0,
     dram_bytes: 2800.0,
-    evicted: 73e6,
+    evicted: 43.7e6,
 };
 
 /// A B200 at 1.85 GHz, not confirmed on hardware: 2250 TFLOP/s of 16 bits, 8 TB/s of which 0.9 are
@@ -119,66 +122,73 @@ impl Machine {
 }
 
 /// What rows cost that do not begin at lines of L2, for each that does.
-const UNALIGNED: f64 = 1.15;
+const UNALIGNED: f64 = 1.21;
 
 /// Bytes of a line of L2.
 const LINE: u64 = 128;
 
 /// Cycles until a requested stage is full.
-const STAGE: f64 = 2040.0;
+const STAGE: f64 = 2260.0;
 
 /// What a main loop costs with two blocks of 64 rows and up to 128 columns a consumer.
-const TALL: f64 = 1.026;
+const TALL: f64 = 1.029;
 
 /// Cycles of an accumulator's element in the epilogue.
-const STORE: f64 = 0.061;
+const STORE: f64 = 0.074;
 
 /// What stores in boxes of 64 bytes and of fewer cost, for each of 128 bytes.
-const NARROW_BOXES: (f64, f64) = (1.41, 2.45);
+const NARROW_BOXES: (f64, f64) = (1.49, 2.66);
 
-/// What an SM waits for that has nothing to do, for each cycle of the others: they run at a higher
-/// clock and have more of L2.
-const IDLE: f64 = 0.92;
+/// What the part of the tiles outside C costs, for each of the part inside.
+const OUTSIDE: f64 = 0.77;
+
+/// Cycles that TMA takes for 128 bytes of a row of A or B, and for as many of a row outside, which it fills
+/// with zeros: 576 x 1024 x 12544 in 16 x 8 tiles of 64x80, the last of 64 x 16, takes 48.3 us, and in 9 x 13
+/// of which the last is 64 x 64, 33.3 us.
+const TMA: (f64, f64) = (2.1, 3.4);
 
 /// Bytes from L2 that reach an SM whose CTA is in a cluster, for each that reaches one without.
-const RECEIVING_CLUSTER: f64 = 0.91;
+const RECEIVING_CLUSTER: f64 = 0.9;
 
 /// The same if the CTAs of a cluster share a tile's k, and if clusters share it.
-const RECEIVING_PARTS: (f64, f64) = (0.81, 0.81);
-
-/// The part of a GPC's rows that counts if clusters are dealt out to the GPCs: in what order is not
-/// known for each GPU.
-const DEALT_OUT: f64 = 0.61;
+const RECEIVING_PARTS: (f64, f64) = (0.79, 0.76);
 
 /// The part of the SMs that saturates DRAM: `docs/results/2026-11-22-read-bandwidth.md`.
-const READING_SMS: f64 = 0.83;
+const READING_SMS: f64 = 0.98;
 
 /// The part of an operand that each further tile of a wave reads from DRAM again.
-const READ_AGAIN: f64 = 0.11;
+const READ_AGAIN: f64 = 0.135;
 
 /// Cycles of a launch outside of any tile: until the first stage is full, and after the last store.
-pub(super) const LAUNCH: f64 = 4600.0;
+pub(super) const LAUNCH: f64 = 4970.0;
 
 /// Cycles that a launch of clusters takes longer; none if they share B and load it before the
 /// predecessor ends.
-const CLUSTER: f64 = 1080.0;
+const CLUSTER: f64 = 1610.0;
 
 /// What a kernel with stream-K costs, for each without, with parts of tiles that are equal, and that are
 /// of any length.
-const STREAM_K: (f64, f64) = (1.02, 1.05);
+const STREAM_K: (f64, f64) = (1.078, 1.042);
 
-/// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
-const REDUCTION: (f64, f64) = (5600.0, 0.27);
+/// Cycles until the parts of a split tile are known to be there; and cycles of adding them, for an area of
+/// one element. The first from times of products of decodes, `docs/results/2026-11-23-gemm-shapes.md`.
+const REDUCTION: (f64, f64) = (1800.0, 23.2);
+
+/// How these cycles grow with the area of a tile.
+const REDUCTION_EXPONENT: f64 = 0.6;
+
+/// The part of them that grows with the parts that a CTA adds to each of its slices' share.
+const REDUCTION_OF_PARTS: f64 = 0.19;
 
 /// How much longer it takes if tiles are split into unequal parts: a CTA has parts of two tiles.
-const UNEQUAL: f64 = 1.13;
+const UNEQUAL: f64 = 1.28;
 
 /// Cycles until what the CTAs of a cluster send each other has arrived, and cycles for an element
 /// of it.
-const EXCHANGE: (f64, f64) = (300.0, 0.24);
+const EXCHANGE: (f64, f64) = (300.0, 0.28);
 
 /// Cycles from the end of a cluster to the first k-block of the next one, with split-K.
-const NEXT_CLUSTER: f64 = 7400.0;
+const NEXT_CLUSTER: f64 = 8350.0;
 
 /// The part of the SMs that clusters of 3 to 8 CTAs occupy at a time: a cluster is in one GPC, and
 /// the numbers of SMs of GPCs are no multiples of it. An H200 holds 66 clusters of 2, 39 of 3, 30 of
@@ -199,17 +209,16 @@ impl Cost {
     pub fn of(configuration: Configuration, problem: &GemmProblem, sms: u32) -> Self {
         let Configuration { tile, stream_k, split_k, .. } = configuration;
         let division = Division::of(configuration, problem, sms);
-        let Division { tiles, running, group, even, apart, outside, .. } = division;
+        let Division { tiles, running, group, apart, outside, .. } = division;
         let area = f64::from(tile.0) * f64::from(tile.1);
         let waves = division.waves();
 
         let k_blocks = problem.batch.problem.k.div_ceil(configuration.k(problem)).div_ceil(split_k);
-        let mainloop = f64::from(k_blocks) * division.k_block(configuration, problem, sms);
+        let k_block = division.k_block(configuration, problem, sms);
+        let mainloop = f64::from(k_blocks) * k_block * division.slowed(configuration, problem, k_block);
         let epilogue = STORE * area * narrow_boxes(configuration, problem);
-        let used = f64::from(running) * f64::from(group) / f64::from(sms) * even / waves;
         let busy = division.busy(configuration, mainloop, epilogue)
-            * (IDLE + (1.0 - IDLE) * used)
-            * (1.0 + outside)
+            * (1.0 + OUTSIDE * outside)
             * match stream_k {
                 true if apart > 0.0 => STREAM_K.1,
                 true => STREAM_K.0,
@@ -218,7 +227,7 @@ impl Cost {
 
         let (in_step, out_of_step) = division.dram(configuration, problem, sms);
         let phases = together([busy * (1.0 - apart), in_step], 3) + together([busy * apart, out_of_step], 3);
-        let reduction = division.reduction(split_k, area);
+        let reduction = division.reduction(configuration);
         let launch =
             LAUNCH + if group > 1 && !preloads_together(configuration, problem) { CLUSTER } else { 0.0 };
         let cycles = launch + phases + reduction;
@@ -340,8 +349,40 @@ impl Division {
         let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
         let sm = together([multiply, read, receive, latency], 10);
         let received = Launch { across, tiles, running, group, sms }.received_rows(configuration);
-        let shared = if group > 1 { DEALT_OUT } else { 1.0 };
-        together([sm, line * shared * received * depth / machine.gpc_bytes], 5)
+        together([sm, line * received * depth / machine.gpc_bytes], 5)
+    }
+
+    /// How much longer the main loops of the busiest SM take because tiles at the edges of C have rows
+    /// outside, for tiles inside whose k-blocks take `k_block` cycles.
+    fn slowed(&self, configuration: Configuration, problem: &GemmProblem, k_block: f64) -> f64 {
+        let Configuration { tile, cluster, k_bytes, .. } = configuration;
+        let (rows, columns) = configuration.extents(problem);
+        // Rows of A, or of B, of the last tile, which may be all outside.
+        let last = |extent: u32, across: u32, ctas: u32, tile: u32| {
+            let before = u64::from(across * ctas).saturating_sub(1) * u64::from(tile);
+            f64::from(u64::from(extent).saturating_sub(before) as u32)
+        };
+        let [all, last] = [
+            [f64::from(tile.0), f64::from(tile.1)],
+            [last(rows, self.across.0, cluster.0, tile.0), last(columns, self.across.1, cluster.1, tile.1)],
+        ];
+        let is_edge = [last[0] < all[0], last[1] < all[1]];
+        let cycles = |inside: [f64; 2]| {
+            let outside = all[0] + all[1] - inside[0] - inside[1];
+            (TMA.0 * (inside[0] + inside[1]) + TMA.1 * outside) * f64::from(k_bytes) / LINE as f64
+        };
+        let edges = [
+            (is_edge[0], cycles([last[0], all[1]])),
+            (is_edge[1], cycles([all[0], last[1]])),
+            (is_edge[0] || is_edge[1], cycles(last)),
+        ];
+        let slowest =
+            edges.into_iter().filter(|(exists, _)| *exists).map(|(_, cycles)| cycles).fold(0.0, f64::max);
+        let tiles = [(is_edge[0], self.across.1), (is_edge[1], self.across.0)];
+        let tiles: f64 =
+            tiles.into_iter().filter(|(exists, _)| *exists).map(|(_, tiles)| f64::from(tiles)).sum();
+        let part = ((tiles / f64::from(self.running)).max(1.0) / self.waves()).min(1.0);
+        1.0 + (slowest / k_block - 1.0).max(0.0) * part
     }
 
     /// Bytes that reach an SM from L2, for each that reaches a CTA without a cluster with a tile of its own.
@@ -355,17 +396,22 @@ impl Division {
     }
 
     /// Cycles of adding the parts of split tiles.
-    fn reduction(&self, split_k: u32, area: f64) -> f64 {
+    fn reduction(&self, Configuration { tile, split_k, .. }: Configuration) -> f64 {
+        let area = f64::from(tile.0) * f64::from(tile.1);
         if split_k > 1 {
             let sent = area * f64::from(split_k - 1) / f64::from(split_k);
             return EXCHANGE.0 + EXCHANGE.1 * sent + NEXT_CLUSTER * (self.waves() - 1.0);
         }
-        let one = REDUCTION.0 + REDUCTION.1 * area;
-        match self.is_split {
-            true if self.apart > 0.0 => UNEQUAL * one,
-            true => one,
-            false => 0.0,
+        if !self.is_split {
+            return 0.0;
         }
+        // Equal parts are added by as many CTAs as there are slices, unequal ones by one.
+        let parts = self.running.div_ceil(self.tiles).max(2);
+        let adding = if self.apart > 0.0 { 1 } else { parts.min(tile.1 / slice_columns(tile.1, false)) };
+        let parts = f64::from(parts) / f64::from(adding);
+        let of_parts = 1.0 + REDUCTION_OF_PARTS * (parts - 1.0);
+        let unequal = if self.apart > 0.0 { UNEQUAL } else { 1.0 };
+        unequal * (REDUCTION.0 + REDUCTION.1 * area.powf(REDUCTION_EXPONENT) * of_parts)
     }
 
     /// Cycles of DRAM traffic: while clusters multiply the same k, and while they multiply unlike k.

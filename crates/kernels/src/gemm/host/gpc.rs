@@ -16,6 +16,9 @@ use super::config::Configuration;
 /// GPCs of an H100 or H200.
 const GPCS: u32 = 8;
 
+/// The part of a GPC's rows that counts if clusters are dealt out.
+const DEALT_OUT: f64 = 0.59;
+
 /// Tiles that run at a time on a GPC, at most.
 const MOST: usize = 20;
 
@@ -34,9 +37,31 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// Rows of A and B that the busiest GPC receives at a time, the mean of the first wave and one in the
-    /// middle.
+    /// Rows of A and B that the busiest GPC receives at a time.
+    ///
+    /// In what order clusters are dealt out differs between GPUs of a kind: a part of what a fixed order
+    /// gives counts, but no less than what the GPCs receive if each row arrives at one of them.
     pub(super) fn received_rows(&self, configuration: Configuration) -> f64 {
+        let rows = self.rows_of_busiest(configuration);
+        match self.group {
+            1 => rows,
+            _ => (DEALT_OUT * rows).max(self.distinct_rows(configuration) / f64::from(GPCS)),
+        }
+    }
+
+    /// Rows of A and B that all SMs receive at a time.
+    fn distinct_rows(&self, Configuration { tile, cluster, split_k, .. }: Configuration) -> f64 {
+        let running = self.running.min(self.tiles);
+        let parts = split_k * self.running.div_ceil(self.tiles);
+        let rows = running.min(self.across.0);
+        let columns = running.div_ceil(self.across.0.max(1)).min(self.across.1);
+        f64::from(parts)
+            * (f64::from(rows * cluster.0) * f64::from(tile.0)
+                + f64::from(columns * cluster.1) * f64::from(tile.1))
+    }
+
+    /// What the busiest GPC receives, in the mean of the first wave and one in the middle.
+    fn rows_of_busiest(&self, configuration: Configuration) -> f64 {
         let waves = self.tiles.div_ceil(self.running);
         let considered = if waves > 2 { &[0, waves / 2][..] } else { &[0] };
         let of_gpc = |gpc| considered.iter().map(|&wave| self.rows_of(configuration, gpc, wave)).sum::<u32>();
@@ -148,7 +173,10 @@ mod tests {
     fn clusters_are_dealt_out() {
         let clusters = Launch { across: (8, 8), tiles: 64, running: 64, group: 2, ..LAUNCH };
         let configuration = Configuration { cluster: (2, 1), ..TALL };
-        assert_eq!(clusters.received_rows(configuration), f64::from(128 + 8 * 224));
+        assert_eq!(clusters.rows_of_busiest(configuration), f64::from(128 + 8 * 224));
+        // Of 64 tiles of a column each, no GPC has less than an eighth.
+        let column = Launch { across: (64, 1), ..clusters };
+        assert_eq!(column.received_rows(configuration), f64::from(64 * 128 + 224) / 8.0);
     }
 
     /// CTAs of one part of k share, those of different parts do not.
