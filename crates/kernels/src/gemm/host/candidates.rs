@@ -85,12 +85,17 @@ impl Configuration {
         candidates.filter(|candidate| candidate.fits(problem) && candidate.is_legal(problem)).collect()
     }
 
-    /// Whether its tile is not far larger than the matrix.
+    /// Whether its tile is not far larger than the matrix, and each CTA of a cluster has some of it.
     fn fits(self, problem: &GemmProblem) -> bool {
         if problem.vector_scales.is_some() {
             return true;
         }
-        let (tile, (rows, columns)) = (self.tile, self.extents(problem));
+        let (tile, cluster, (rows, columns)) = (self.tile, self.cluster, self.extents(problem));
+        if self.schedule.pair() == 1
+            && ((cluster.0 - 1) * tile.0 >= rows || (cluster.1 - 1) * tile.1 >= columns)
+        {
+            return false;
+        }
         let too_wide = tile.1 > NARROW && tile.1 >= 2 * columns;
         let too_high = tile.0 >= 2 * rows && columns > rows;
         !(too_wide || too_high)

@@ -162,9 +162,13 @@ const READ_AGAIN: f64 = 0.135;
 /// Cycles of a launch outside of any tile: until the first stage is full, and after the last store.
 pub(super) const LAUNCH: f64 = 4970.0;
 
-/// Cycles that a launch of clusters takes longer; none if they share B and load it before the
+/// Cycles that a launch of clusters takes longer, and with tiles of up to [`NARROW`] columns: times of products
+/// of decodes, `docs/results/2026-11-23-gemm-shapes.md`. None if the CTAs share B and load it before the
 /// predecessor ends.
-const CLUSTER: f64 = 1610.0;
+const CLUSTER: (f64, f64) = (1610.0, 350.0);
+
+/// Columns of narrow tiles.
+const NARROW: u32 = 32;
 
 /// What a kernel with stream-K costs, for each without, with parts of tiles that are equal, and that are
 /// of any length.
@@ -228,8 +232,9 @@ impl Cost {
         let (in_step, out_of_step) = division.dram(configuration, problem, sms);
         let phases = together([busy * (1.0 - apart), in_step], 3) + together([busy * apart, out_of_step], 3);
         let reduction = division.reduction(configuration);
-        let launch =
-            LAUNCH + if group > 1 && !preloads_together(configuration, problem) { CLUSTER } else { 0.0 };
+        let cluster = if tile.1 <= NARROW { CLUSTER.1 } else { CLUSTER.0 };
+        let starts_late = group > 1 && !preloads_together(configuration, problem);
+        let launch = LAUNCH + if starts_late { cluster } else { 0.0 };
         let cycles = launch + phases + reduction;
         // With split-K every tile has a cluster of its own.
         let clusters = if split_k == 1 { running } else { tiles };

@@ -43,9 +43,10 @@ impl Launch {
     /// gives counts, but no less than what the GPCs receive if each row arrives at one of them.
     pub(super) fn received_rows(&self, configuration: Configuration) -> f64 {
         let rows = self.rows_of_busiest(configuration);
+        let busiest = f64::from(self.sms.div_ceil(GPCS)) / f64::from(self.sms);
         match self.group {
             1 => rows,
-            _ => (DEALT_OUT * rows).max(self.distinct_rows(configuration) / f64::from(GPCS)),
+            _ => (DEALT_OUT * rows).max(self.distinct_rows(configuration) * busiest),
         }
     }
 
@@ -164,8 +165,8 @@ mod tests {
     #[test]
     fn neighbors_share_rows_and_columns() {
         assert_eq!(LAUNCH.received_rows(TALL), f64::from(9 * 64 + 3 * 224));
-        // One row of tiles, 14 of its columns, and those of the next one.
-        assert_eq!(LAUNCH.received_rows(Configuration { raster: 1, ..TALL }), f64::from(2 * 64 + 14 * 224));
+        // 17 tiles in rows of 14 are in up to three rows.
+        assert_eq!(LAUNCH.received_rows(Configuration { raster: 1, ..TALL }), f64::from(3 * 64 + 14 * 224));
     }
 
     /// A GPC has every eighth cluster.
@@ -174,9 +175,9 @@ mod tests {
         let clusters = Launch { across: (8, 8), tiles: 64, running: 64, group: 2, ..LAUNCH };
         let configuration = Configuration { cluster: (2, 1), ..TALL };
         assert_eq!(clusters.rows_of_busiest(configuration), f64::from(128 + 8 * 224));
-        // Of 64 tiles of a column each, no GPC has less than an eighth.
+        // Of 64 tiles of a column each, a GPC with 17 of 132 SMs has as large a part.
         let column = Launch { across: (64, 1), ..clusters };
-        assert_eq!(column.received_rows(configuration), f64::from(64 * 128 + 224) / 8.0);
+        assert_eq!(column.received_rows(configuration), f64::from(64 * 128 + 224) * 17.0 / 132.0);
     }
 
     /// CTAs of one part of k share, those of different parts do not.
