@@ -6,7 +6,7 @@
 //! phase        the larger of busy and dram, and a part of the other:  (busy^3 + dram^3)^(1/3)
 //! busy         of an SM: waves x main loop + epilogue; a part of it while others work and it does
 //!              not; longer by the part of the tiles outside C, whose zeros take longer to arrive
-//! main loop    k-blocks x (sm^5 + gpc^5)^(1/5)
+//! main loop    k-blocks x ((sm^5 + gpc^5)^(1/5) + energy)
 //! sm           (multiply^10 + read^10 + receive^10 + latency^10)^(1/10)
 //! multiply     tile, at the rate of the tensor cores
 //! read         A and B from shared memory, by wgmma
@@ -15,6 +15,7 @@
 //! edge         TMA fills rows of a tile that are outside of C slowly: the last tiles of a row or a column
 //!              may take longer than all others, and one of them decides
 //! gpc          rows of A and B that L2 sends to the busiest GPC, once for all its SMs: `gpc.rs`
+//! energy       of the operands from L2, where multicast rows count once: the clock follows the power
 //! epilogue     elements of the tile; more in narrow boxes. Pingpong hides it
 //! dram         A, B and C once, and a part of each further reading of A and B by other tiles
 //! split tiles  read their operands at unlike k: what does not stay in L2 is read for each tile
@@ -152,6 +153,12 @@ const RECEIVING_CLUSTER: f64 = 0.9;
 
 /// The same if the CTAs of a cluster share a tile's k, and if clusters share it.
 const RECEIVING_PARTS: (f64, f64) = (0.79, 0.76);
+
+/// The energy of operands that come to an SM, of which the clock is lower: what a row of A or B
+/// from L2 costs, for each element of C that it is multiplied for. Twelve in GEMMs that run alone,
+/// `docs/results/2026-11-21-gemm-energy.md`; among others the clock follows slowly: from 0 to 2 the recorded times
+/// agree equally well.
+const RECEIVED: f64 = 2.0;
 
 /// The part of the SMs that saturates DRAM: `docs/results/2026-11-22-read-bandwidth.md`.
 const READING_SMS: f64 = 0.98;
@@ -335,7 +342,7 @@ impl Division {
     /// Cycles of a k-block of a tile: it multiplies, reads its operands from shared memory, and receives
     /// them from L2.
     fn k_block(&self, configuration: Configuration, problem: &GemmProblem, sms: u32) -> f64 {
-        let Configuration { tile, k_bytes, stages, schedule, .. } = configuration;
+        let Configuration { tile, cluster, k_bytes, stages, schedule, .. } = configuration;
         let Self { across, tiles, running, group, .. } = *self;
         let machine = Machine::of_schedule(schedule);
         let (rows, columns) = (f64::from(tile.0), f64::from(tile.1));
@@ -353,8 +360,11 @@ impl Division {
         let receive = line * (rows + loaded) * depth / (machine.l2_bytes * self.receiving(configuration));
         let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
         let sm = together([multiply, read, receive, latency], 10);
-        let received = Launch { across, tiles, running, group, sms }.received_rows(configuration);
-        together([sm, line * received * depth / machine.gpc_bytes], 5)
+        let gpc = Launch { across, tiles, running, group, sms }.received_rows(configuration);
+        // Rows of A and B that come for this SM alone.
+        let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
+        together([sm, line * gpc * depth / machine.gpc_bytes], 5)
+            + RECEIVED * received * depth / machine.multiply_bytes
     }
 
     /// How much longer the main loops of the busiest SM take because tiles at the edges of C have rows
