@@ -271,44 +271,50 @@ fn pairs_of_ctas_multiply_large_problems() {
 #[test]
 fn the_model_agrees_with_the_measured_choices() {
     for ((m, n, k), tile, stream_k, split_k, transposed) in [
-        ((6144, 6144, 6144), (128, 192), false, 1, false),
+        ((6144, 6144, 6144), (128, 176), false, 1, false),
         ((8192, 8192, 8192), (128, 192), false, 1, false),
-        ((4096, 4096, 4096), (256, 128), false, 1, false),
+        ((4096, 4096, 4096), (128, 256), false, 1, false),
         ((3072, 3072, 3072), (128, 192), false, 1, false),
-        ((2048, 2048, 2048), (128, 128), false, 1, false),
+        ((2048, 2048, 2048), (128, 256), false, 1, false),
         ((1024, 1024, 16384), (128, 128), false, 2, false),
         ((8192, 4096, 4096), (128, 144), false, 1, true),
-        ((8192, 4096, 12288), (256, 128), false, 1, false),
+        ((8192, 4096, 12288), (128, 144), false, 1, true),
         ((4096, 24576, 4096), (128, 176), false, 1, false),
-        ((16384, 16384, 16384), (256, 128), false, 1, false),
+        ((16384, 16384, 16384), (128, 256), false, 1, false),
         ((128, 12288, 4096), (128, 96), false, 1, false),
         ((64, 12288, 4096), (64, 96), false, 1, false),
         ((16, 12288, 4096), (64, 8), false, 1, true),
         ((1, 12288, 4096), (64, 8), true, 1, true),
         ((64, 64, 100000), (64, 32), true, 1, false),
         ((640, 640, 65536), (128, 160), true, 1, false),
-        ((4096, 320, 3456), (128, 80), false, 1, false),
+        ((4096, 320, 3456), (64, 160), false, 1, false),
         ((320, 2688, 2688), (64, 112), false, 1, false),
         ((640, 2624, 13312), (128, 112), false, 1, false),
         ((448, 1728, 2688), (64, 96), false, 1, false),
-        ((3000, 5000, 7000), (128, 192), false, 1, true),
-        ((5000, 4096, 7168), (256, 128), false, 1, false),
+        ((832, 768, 3968), (64, 96), false, 1, false),
+        ((896, 1216, 11904), (128, 144), false, 2, false),
+        ((704, 1088, 8960), (128, 112), false, 2, false),
+        ((1152, 832, 9472), (64, 128), false, 1, true),
+        ((512, 256, 14208), (64, 176), true, 1, true),
         // 40 and 32 clusters of 3 and 4 CTAs do not run at a time.
-        ((512, 960, 15616), (128, 64), false, 2, false),
-        ((512, 704, 3648), (128, 64), false, 2, false),
+        ((512, 960, 15616), (128, 160), true, 1, false),
+        ((512, 704, 3648), (64, 64), false, 1, false),
     ] {
         let best = rank(&sized(m, n, k), TmaInstruction::Wgmma, H200_SMS)[0].configuration;
-        println!(
-            "{} {m} {n} {k} {best} was {tile:?} {stream_k} {split_k} {transposed}",
-            if (best.tile, best.stream_k, best.split_k, best.transposed)
-                == (tile, stream_k, split_k, transposed)
-            {
-                "ok"
-            } else {
-                "XX"
-            }
+        assert_eq!(
+            (best.tile, best.stream_k, best.split_k, best.transposed),
+            (tile, stream_k, split_k, transposed),
+            "{m} {n} {k}"
         );
     }
+}
+
+/// Without a cluster, 3000 x 5000 x 7000 in tiles of 128x192 takes 437 us, cuBLASLt 319: rows of 14,000 bytes do
+/// not begin at lines of L2, and arrive for each SM.
+#[test]
+fn clusters_share_rows_that_begin_between_lines() {
+    let best = rank(&sized(3000, 5000, 7000), TmaInstruction::Wgmma, H200_SMS)[0].configuration;
+    assert_ne!(best.cluster, (1, 1), "{best}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ const OUTSIDE: f64 = 0.77;
 /// Cycles that TMA takes for 128 bytes of a row of A or B, and for as many of a row outside, which it fills
 /// with zeros: 576 x 1024 x 12544 in 16 x 8 tiles of 64x80, the last of 64 x 16, takes 48.3 us, and in 9 x 13
 /// of which the last is 64 x 64, 33.3 us.
-const TMA: (f64, f64) = (2.1, 3.4);
+const TMA: (f64, f64) = (2.1, 4.0);
 
 /// Bytes from L2 that reach an SM whose CTA is in a cluster, for each that reaches one without.
 const RECEIVING_CLUSTER: f64 = 0.9;
@@ -356,11 +356,12 @@ impl Division {
         // Of a pair each CTA has its part of B.
         let loaded = columns / f64::from(schedule.pair());
         let read = rows / machine.rows * (machine.rows + loaded) * depth / machine.shared_bytes;
-        let line = if begins_at_lines(problem) { 1.0 } else { UNALIGNED };
+        let at_lines = begin_at_lines(problem);
+        let line = if at_lines { 1.0 } else { UNALIGNED };
         let receive = line * (rows + loaded) * depth / (machine.l2_bytes * self.receiving(configuration));
         let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
         let sm = together([multiply, read, receive, latency], 10);
-        let gpc = Launch { across, tiles, running, group, sms }.received_rows(configuration);
+        let gpc = Launch { across, tiles, running, group, sms, at_lines }.received_rows(configuration);
         // Rows of A and B that come for this SM alone.
         let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
         together([sm, line * gpc * depth / machine.gpc_bytes], 5)
@@ -492,7 +493,7 @@ fn preloads_together(configuration: Configuration, problem: &GemmProblem) -> boo
 }
 
 /// Whether all rows of A and B begin at lines of L2.
-fn begins_at_lines(problem: &GemmProblem) -> bool {
+fn begin_at_lines(problem: &GemmProblem) -> bool {
     let Problem { m, n, k, a, b } = problem.batch.problem;
     let a = if a == MatrixLayout::RowMajor { k } else { m };
     let b = if b == MatrixLayout::RowMajor { n } else { k };
