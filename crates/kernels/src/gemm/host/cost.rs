@@ -1,27 +1,26 @@
-//! The cost model: cycles that a configuration takes for a problem on an H200 at 1.5 GHz, to which
-//! the power limit brings the SMs.
+//! The cost model: cycles that a configuration takes for a problem on an H200. Their ratios are fitted,
+//! between configurations of a problem.
 //!
 //! ```text
 //! cycles       launch + phase of whole tiles + phase of split tiles + reduction
 //! phase        the larger of busy and dram, and a part of the other:  (busy^3 + dram^3)^(1/3)
-//! busy         of an SM: waves x main loop + epilogue; a part of it while others work and it does
-//!              not; longer by the part of the tiles outside C, whose zeros take longer to arrive
+//! busy         of an SM: waves x main loop + epilogue; longer by the part of the tiles outside C
 //! main loop    k-blocks x ((sm^5 + gpc^5)^(1/5) + energy)
 //! sm           (multiply^10 + read^10 + receive^10 + latency^10)^(1/10)
 //! multiply     tile, at the rate of the tensor cores
 //! read         A and B from shared memory, by wgmma
 //! receive      A and B from L2: multicast rows arrive no faster than others
 //! latency      of a stage, by the stages that are requested at a time
-//! edge         TMA fills rows of a tile that are outside of C slowly: the last tiles of a row or a column
-//!              may take longer than all others, and one of them decides
 //! gpc          rows of A and B that L2 sends to the busiest GPC, once for all its SMs: `gpc.rs`
 //! energy       of the operands from L2, where multicast rows count once: the clock follows the power
+//! edges        TMA fills rows outside of A and B slowly: the last tile of a row or a column of tiles may
+//!              take longer than all others, and its main loop counts once
 //! epilogue     elements of the tile; more in narrow boxes. Pingpong hides it
 //! dram         A, B and C once, and a part of each further reading of A and B by other tiles
 //! split tiles  read their operands at unlike k: what does not stay in L2 is read for each tile
 //! ```
 //!
-//! The constants of the H200 are those with which it reproduces 14,800 times of 829 shapes, within 5.0% of each
+//! The constants of the H200 are those with which it reproduces 14,900 times of 829 shapes, within 5.0% of each
 //! other: `docs/results/2026-11-24-gemm-shapes.md`. Others name their source. Those of the B200 are
 //! not confirmed on hardware.
 
@@ -79,8 +78,8 @@ pub(super) struct Machine {
     evicted: f64,
 }
 
-/// An H200 at 1.5 GHz: 1024 multiply-adds of 16 bits a tensor core in two cycles (NVIDIA H100 white
-/// paper, table 2), 32 banks of 4 bytes, 4.2 TB/s.
+/// An H200: 1024 multiply-adds of 16 bits a tensor core in two cycles (NVIDIA H100 white
+/// paper, table 2), 32 banks of 4 bytes, 4.2 TB/s at 1.5 GHz.
 pub(super) const H200: Machine = Machine {
     multiply_bytes: 4096.0,
     multiplying: 0.736,

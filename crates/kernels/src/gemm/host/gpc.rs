@@ -2,15 +2,14 @@
 //!
 //! On an H200, CTAs without a cluster are launched GPC by GPC, in the order of their indices, and clusters on
 //! one GPC after another in turn. (`%smid` of launches with one CTA an SM; SMs of a GPC are those that
-//! clusters share.) How many rows a GPC receives thus depends on the order of the tiles. For 2944 x 576 x 6336, 9 x 14 tiles
-//! of 64x224, in strips of
+//! clusters share.) How many rows a GPC receives depends on the order of the tiles: 2944 x 576 x 6336, 9 x 14
+//! tiles of 64x224,
 //!
 //! ```text
-//! rows of tiles                    1      2      3      8, 1   9
+//! rows of tiles in a strip         1      2      3      8, 1   9
 //! rows that a GPC receives         3328   2432   1888   2304   1248     4608 without sharing
 //! us                               57.2   52.1   45.4   51.6   40.6
 //! ```
-
 //!
 //! Rows that do not begin at lines of L2 arrive for each SM: 128x192 tiles of 3000 x 5000 x 7000, whose rows
 //! have 14,000 bytes, take 437 us without clusters, where a GPC then receives 552 bytes a cycle (cuBLASLt: 319).
@@ -33,8 +32,9 @@ pub(super) struct Launch {
     pub(super) across: (u32, u32),
     /// All of them, of all problems.
     pub(super) tiles: u32,
-    /// Clusters that run at a time, of so many CTAs.
+    /// Clusters that run at a time.
     pub(super) running: u32,
+    /// CTAs of each.
     pub(super) group: u32,
     /// SMs of the GPU.
     pub(super) sms: u32,
