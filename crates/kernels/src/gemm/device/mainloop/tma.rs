@@ -54,7 +54,7 @@ pub struct TmaGemm {
     pub cluster: (u32, u32),
     /// Stages of the pipeline.
     pub stages: u32,
-    /// Rows of clusters' tiles that are rasterized together, so that what they share stays in L2.
+    /// Rows of clusters' tiles that are rasterized together, about, so that what they share stays in L2.
     pub raster: u32,
     /// How tiles of the last waves are split along k, so that all SMs have the same work.
     pub stream_k: Option<StreamK>,
