@@ -76,17 +76,18 @@ fn launches(settings: &[(&str, &str)]) -> Result<usize, Box<dyn Error + Send + S
 fn v_is_transposed_before_where_that_is_faster() -> Result<(), Box<dyn Error + Send + Sync>> {
     let cases: &[(&[(&str, &str)], usize)] = &[
         (&[("queries", "2048")], 1),
-        (&[("queries", "4096")], 2),
-        (&[("queries", "4096"), ("mask", "causal")], 1),
-        (&[("queries", "6144"), ("mask", "causal")], 2),
+        (&[("queries", "4096")], 1),
+        (&[("queries", "6144")], 2),
+        (&[("queries", "6144"), ("mask", "causal")], 1),
+        (&[("queries", "8192"), ("mask", "causal")], 2),
         (&[("queries", "4096"), ("mask", "window"), ("left", "700")], 1),
-        // Six tiles and more are needed, for any number of keys.
+        // Seven tiles of 192 queries and more, or of 128.
         (&[("queries", "1152"), ("keys", "65536")], 1),
         (&[("queries", "1153"), ("keys", "65536")], 2),
         (&[("queries", "768"), ("keys", "65536"), ("value-dim", "144")], 1),
         (&[("queries", "769"), ("keys", "65536"), ("value-dim", "144")], 2),
-        (&[("queries", "200"), ("keys", "8192"), ("heads", "48"), ("kv-heads", "1")], 2),
-        (&[("queries", "200"), ("keys", "2048"), ("heads", "48"), ("kv-heads", "1")], 1),
+        (&[("queries", "200"), ("keys", "32768"), ("heads", "48"), ("kv-heads", "1")], 2),
+        (&[("queries", "200"), ("keys", "8192"), ("heads", "48"), ("kv-heads", "1")], 1),
         (&[("queries", "4096"), ("packed", "true"), ("batch", "2")], 2),
         (&[("queries", "512"), ("packed", "true"), ("batch", "16")], 1),
         (&[("queries", "4096"), ("page-size", "64")], 1),

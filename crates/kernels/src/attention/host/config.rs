@@ -40,11 +40,10 @@ pub(crate) struct Configuration {
 /// What transposing V before the kernel costs for each block of V, and for each launch: in blocks that a tile
 /// of queries would have transposed.
 ///
-/// By estimate, which no measurement has refined. At 900 TFLOP/s, a tile of 192 queries takes 1.9 us of an SM
-/// for a block of 128 keys and columns; to transpose it is 8 % of that, 0.15 us. The kernel before moves 32 KB
-/// for a block, which is 0.9 us of an SM's share of 4.8 TB/s. A launch is 3 us of 132 SMs.
-const BLOCK_COST: u64 = 6;
-const LAUNCH_COST: u64 = 2640;
+/// From three shapes on an H200 (d 128, 16 heads, `docs/results/2026-11-23-attention-fp8.md`): 16,384 queries take
+/// 73 us less with V transposed before, four sequences of 2,048 take 2.9 us more, and one 5.2 us more.
+const BLOCK_COST: u64 = 5;
+const LAUNCH_COST: u64 = 12_600;
 
 /// Bytes of L2 that the K and V of a section may take, of 50 MB.
 const SECTION_BYTES: u64 = 16 << 20;
