@@ -325,6 +325,8 @@ fn the_busiest_cta_decides_unless_tiles_are_split() {
     assert_eq!((cost.ctas, cost.tiles, cost.waves), (132, 2048, 16.0));
     let split = Cost::of(Configuration { stream_k: true, ..whole }, &large, H200_SMS);
     assert!(split.waves < 16.0 && split.reduction > 0.0);
+    let none = Cost::of(whole, &sized(0, 64, 64), H200_SMS);
+    assert_eq!((none.ctas, none.tiles), (0, 0));
     let one = Cost::of(whole, &sized(1, 1, 1), H200_SMS);
     assert_eq!((one.ctas, one.tiles, one.waves), (2, 2, 1.0));
 }

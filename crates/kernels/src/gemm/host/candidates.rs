@@ -50,7 +50,7 @@ const NARROW: u32 = 64;
 /// Bytes of k in a stage of tiles of up to [`NARROWEST`] columns: 256 are 3% faster than 128 or 512
 /// on an H200 (m = 1 and 16, n = 12288, k = 4096).
 const NARROWEST_K_BYTES: u32 = 256;
-const NARROWEST: u32 = 32;
+pub(super) const NARROWEST: u32 = 32;
 
 /// Rasters that a search tries around the fastest.
 const SEARCHED_RASTERS: [u32; 4] = [4, 8, 16, 32];
@@ -59,7 +59,7 @@ const SEARCHED_RASTERS: [u32; 4] = [4, 8, 16, 32];
 const FORMS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
 
 /// What configurations have in common.
-const COMMON: Configuration = Configuration {
+pub(super) const COMMON: Configuration = Configuration {
     tile: (128, 128),
     schedule: Cooperative,
     cluster: (1, 1),

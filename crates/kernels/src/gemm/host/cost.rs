@@ -26,6 +26,7 @@
 
 use std::fmt;
 
+use super::candidates::NARROWEST;
 use super::config::{Configuration, TmaInstruction};
 use super::gpc::Launch;
 use crate::gemm::device::reduction::slice_columns;
@@ -168,13 +169,10 @@ const READ_AGAIN: f64 = 0.135;
 /// Cycles of a launch outside of any tile: until the first stage is full, and after the last store.
 pub(super) const LAUNCH: f64 = 4970.0;
 
-/// Cycles that a launch of clusters takes longer, and with tiles of up to [`NARROW`] columns: times of products
+/// Cycles that a launch of clusters takes longer, and with tiles of up to [`NARROWEST`] columns: times of products
 /// of decodes, `docs/results/2026-11-23-gemm-shapes.md`. None if the CTAs share B and load it before the
 /// predecessor ends.
 const CLUSTER: (f64, f64) = (1610.0, 350.0);
-
-/// Columns of narrow tiles.
-const NARROW: u32 = 32;
 
 /// What a kernel with stream-K costs, for each without, with parts of tiles that are equal, and that are
 /// of any length.
@@ -238,7 +236,7 @@ impl Cost {
         let (in_step, out_of_step) = division.dram(configuration, problem, sms);
         let phases = together([busy * (1.0 - apart), in_step], 3) + together([busy * apart, out_of_step], 3);
         let reduction = division.reduction(configuration);
-        let cluster = if tile.1 <= NARROW { CLUSTER.1 } else { CLUSTER.0 };
+        let cluster = if tile.1 <= NARROWEST { CLUSTER.1 } else { CLUSTER.0 };
         let starts_late = group > 1 && !preloads_together(configuration, problem);
         let launch = LAUNCH + if starts_late { cluster } else { 0.0 };
         let cycles = launch + phases + reduction;
@@ -375,27 +373,19 @@ impl Division {
         // Rows of A, or of B, of the last tile, which may be all outside.
         let last = |extent: u32, across: u32, ctas: u32, tile: u32| {
             let before = u64::from(across * ctas).saturating_sub(1) * u64::from(tile);
-            f64::from(u64::from(extent).saturating_sub(before) as u32)
+            u64::from(extent).saturating_sub(before) as u32
         };
-        let [all, last] = [
-            [f64::from(tile.0), f64::from(tile.1)],
-            [last(rows, self.across.0, cluster.0, tile.0), last(columns, self.across.1, cluster.1, tile.1)],
-        ];
-        let is_edge = [last[0] < all[0], last[1] < all[1]];
-        let cycles = |inside: [f64; 2]| {
-            let outside = all[0] + all[1] - inside[0] - inside[1];
-            (TMA.0 * (inside[0] + inside[1]) + TMA.1 * outside) * f64::from(k_bytes) / LINE as f64
-        };
-        let edges = [
-            (is_edge[0], cycles([last[0], all[1]])),
-            (is_edge[1], cycles([all[0], last[1]])),
-            (is_edge[0] || is_edge[1], cycles(last)),
-        ];
-        let slowest =
-            edges.into_iter().filter(|(exists, _)| *exists).map(|(_, cycles)| cycles).fold(0.0, f64::max);
-        let tiles = [(is_edge[0], self.across.1), (is_edge[1], self.across.0)];
-        let tiles: f64 =
-            tiles.into_iter().filter(|(exists, _)| *exists).map(|(_, tiles)| f64::from(tiles)).sum();
+        let of_a = last(rows, self.across.0, cluster.0, tile.0);
+        let of_b = last(columns, self.across.1, cluster.1, tile.1);
+        // No tile has more outside than that of the corner.
+        let (inside, outside) = (f64::from(of_a + of_b), f64::from(tile.0 + tile.1 - of_a - of_b));
+        if outside == 0.0 {
+            return 1.0;
+        }
+        let slowest = (TMA.0 * inside + TMA.1 * outside) * f64::from(k_bytes) / LINE as f64;
+        let below = if of_a < tile.0 { self.across.1 } else { 0 };
+        let beside = if of_b < tile.1 { self.across.0 } else { 0 };
+        let tiles = f64::from(below) + f64::from(beside);
         let part = ((tiles / f64::from(self.running)).max(1.0) / self.waves()).min(1.0);
         1.0 + (slowest / k_block - 1.0).max(0.0) * part
     }

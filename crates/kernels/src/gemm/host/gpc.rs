@@ -48,13 +48,15 @@ impl Launch {
     /// In what order clusters are dealt out differs between GPUs of a kind: a part of what a fixed order
     /// gives counts, but no less than what the GPCs receive if each row arrives at one of them.
     pub(super) fn received_rows(&self, configuration: Configuration) -> f64 {
-        let rows = self.rows_of_busiest(configuration);
-        let busiest = f64::from(self.sms.div_ceil(GPCS)) / f64::from(self.sms);
-        match self.group {
-            1 => rows,
-            _ if !self.at_lines => rows,
-            _ => (DEALT_OUT * rows).max(self.distinct_rows(configuration) * busiest),
+        if self.tiles == 0 {
+            return 0.0;
         }
+        let rows = self.rows_of_busiest(configuration);
+        if self.group == 1 || !self.at_lines {
+            return rows;
+        }
+        let busiest = f64::from(self.sms.div_ceil(GPCS)) / f64::from(self.sms);
+        (DEALT_OUT * rows).max(self.distinct_rows(configuration) * busiest)
     }
 
     /// Rows of A and B that all SMs receive at a time.
@@ -62,7 +64,7 @@ impl Launch {
         let running = self.running.min(self.tiles);
         let parts = split_k * self.running.div_ceil(self.tiles);
         let rows = running.min(self.across.0);
-        let columns = running.div_ceil(self.across.0.max(1)).min(self.across.1);
+        let columns = running.div_ceil(self.across.0).min(self.across.1);
         f64::from(parts)
             * (f64::from(rows * cluster.0) * f64::from(tile.0)
                 + f64::from(columns * cluster.1) * f64::from(tile.1))
@@ -85,9 +87,10 @@ impl Launch {
         wave: u32,
     ) -> u32 {
         let (mut rows, mut columns) = (Distinct::default(), Distinct::default());
+        let strip = self.strip(raster);
         for cluster in self.clusters_of(gpc) {
             if let Some((tile, part)) = self.tile_of(cluster, wave) {
-                let (row, column) = self.place(tile, raster);
+                let (row, column) = self.place(tile, strip);
                 rows.insert((row, part), self.at_lines);
                 columns.insert((column, part), self.at_lines);
             }
@@ -118,12 +121,17 @@ impl Launch {
         }
     }
 
-    /// The row and the column of a tile among those of all problems: strips of rows, column by column.
-    fn place(&self, tile: u32, raster: u32) -> (u64, u64) {
-        let (tile, raster) = (u64::from(tile), u64::from(raster));
-        let (rows, columns) = (u64::from(self.across.0), u64::from(self.across.1));
+    /// Rows of tiles in a strip, as `TileScheduler::origin` cuts them.
+    fn strip(&self, raster: u32) -> u64 {
+        let (rows, raster) = (u64::from(self.across.0), u64::from(raster));
         let strips = ((rows + (raster - 1 - raster / 4)) / raster).max(1);
-        let strip = rows.div_ceil(strips);
+        rows.div_ceil(strips)
+    }
+
+    /// The row and the column of a tile among those of all problems: strips of rows, column by column.
+    fn place(&self, tile: u32, strip: u64) -> (u64, u64) {
+        let tile = u64::from(tile);
+        let (rows, columns) = (u64::from(self.across.0), u64::from(self.across.1));
         let (problem, within) = (tile / (rows * columns), tile % (rows * columns));
         let first = within / (columns * strip) * strip;
         let within = within % (columns * strip);
@@ -152,20 +160,9 @@ impl Distinct {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::device::schedule::Schedule;
+    use crate::gemm::host::candidates::COMMON;
 
-    const TALL: Configuration = Configuration {
-        tile: (64, 224),
-        schedule: Schedule::Pingpong,
-        cluster: (1, 1),
-        k_bytes: 128,
-        stream_k: false,
-        split_k: 1,
-        transposed: true,
-        stages: 5,
-        raster: 8,
-        accumulator_sets: 1,
-    };
+    const TALL: Configuration = Configuration { tile: (64, 224), ..COMMON };
 
     const LAUNCH: Launch =
         Launch { across: (9, 14), tiles: 126, running: 126, group: 1, sms: 132, at_lines: true };
@@ -202,10 +199,10 @@ mod tests {
     fn parts_are_apart() {
         let split = Launch { across: (8, 4), tiles: 32, running: 128, ..LAUNCH };
         // 16 or 17 tiles of one part: two columns, or three; at the border of two parts 8 rows of each.
-        let rows = split.received_rows(Configuration { stream_k: true, ..TALL });
+        let rows = split.received_rows(TALL);
         assert!((f64::from(8 * 64 + 2 * 224)..f64::from(16 * 64 + 3 * 224)).contains(&rows), "{rows}");
         let unequal = Launch { running: 130, ..split };
-        let apart = unequal.received_rows(Configuration { stream_k: true, ..TALL });
+        let apart = unequal.received_rows(TALL);
         assert_eq!(apart, f64::from(17 * (64 + 224)));
     }
 }
