@@ -84,6 +84,25 @@ impl Candidates {
         bound.max(least)
     }
 
+    /// The highest key of the CTA, and one that `wanted` keys reach at least: the `wanted`-th highest of
+    /// its warps' highest keys, or 0 where there are fewer warps.
+    pub(super) fn bound_by_warps(&self, highest: Reg<u32>, wanted: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
+        let warps = self.threads / 32;
+        let of_warps = shared_array::<u32>(warps);
+        let of_warp = warp::reduce_max(highest);
+        if lane_id() == 0 {
+            of_warps.at(thread_idx().x / 32).store(of_warp);
+        }
+        sync_threads();
+        // A lane counts the warps that reach the key of one warp.
+        let key = of_warps.at(lane_id().min(warps - 1)).load();
+        let mut reaching = constant(0u32);
+        for warp in 0..warps {
+            reaching = reaching + of_warps.at(warp).load().ge(key).to_u32();
+        }
+        (warp::reduce_max(key), warp::reduce_max(reaching.ge(wanted).select(key, 0u32)))
+    }
+
     /// Drops the candidates below `bound`. All threads make the call, after a synchronization; another one
     /// follows. More candidates than the capacity stay too many.
     pub(super) fn keep_from(&self, bound: Reg<u32>) {

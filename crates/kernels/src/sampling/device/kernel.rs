@@ -18,6 +18,7 @@ use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
 use super::segments::{Segments, weight};
 use super::stream::Wanted;
 use super::team::Team;
+use crate::overlap;
 use crate::rows::{Chunk, RowElement};
 use crate::sampling::problem::NO_TOKEN;
 use crate::sampling::reference::SEGMENT;
@@ -39,6 +40,8 @@ pub(crate) struct Sample {
     pub(crate) stages: u32,
     pub(crate) has_history: bool,
     pub(crate) has_log_probabilities: bool,
+    /// Whether the launch overlaps its predecessor.
+    pub(crate) overlaps: bool,
 }
 
 /// Where the keys of a row are after it was read once.
@@ -88,7 +91,7 @@ impl Row {
     #[track_caller]
     fn load(from: Global<u32>) -> Self {
         let words: Vec<Reg<u32>> =
-            (0..3).flat_map(|part| vector::load_lanes(from.at(4 * part), 4, vector::read_once())).collect();
+            (0..3).flat_map(|part| vector::load_lanes(from.at(4 * part), 4, Access::new())).collect();
         let float = |index: usize| words[index].bit_cast::<f32>();
         Self {
             temperature: float(0),
@@ -184,6 +187,8 @@ impl Sample {
         if self.ctas > 1 {
             launch::cluster(self.ctas, 1, 1);
         }
+        overlap::launch(self.overlaps);
+        overlap::wait(self.overlaps);
         let outputs = (*tokens, *log_probabilities);
         // The CTAs' keys, then the sums of their segments.
         let cta = block_idx().x as u64;
@@ -239,17 +244,16 @@ impl Sample {
         let wanted = self.wanted(&row);
         let of_cta = wanted.div_ceil(self.ctas);
         let has_bound = of_cta.gt(0) & of_cta.le(self.threads);
-        let mut bound = constant(0u32);
-        if has_bound {
-            bound = candidates.bound(highest, of_cta, (constant(0u32), constant(u32::MAX)));
+        let (most, mut bound) = candidates.bound_by_warps(highest, of_cta);
+        if has_bound && of_cta > self.threads / 32 {
+            bound = candidates.bound(highest, of_cta, (constant(0u32), most));
         }
-        let highest = block::reduce_max(highest);
         let mut collects = has_bound;
         if self.vocabulary <= candidates.capacity() {
             collects = wanted.gt(0);
             bound = constant(0u32);
         }
-        let both = (highest.convert::<u64>() << 32u32) | (!bound).convert::<u64>();
+        let both = (most.convert::<u64>() << 32u32) | (!bound).convert::<u64>();
         let [both] = keys.team.exchange([both], |a, b| {
             let halves = |word: Reg<u64>| ((word >> 32u32).convert::<u32>(), word.convert::<u32>());
             let ((a, i), (b, j)) = (halves(a), halves(b));
@@ -287,7 +291,7 @@ impl Sample {
     ) {
         let row_index = block_idx().x;
         let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
-        let memory = KeysOfLogits { logits, vocabulary: self.vocabulary };
+        let memory = KeysOfLogits { logits, vocabulary: self.vocabulary, overlaps: self.overlaps };
         let tiles = self.open(memory);
         let row = Row::load(inputs.parameters.at(row_index * 12u32));
         let team = Team::new(1);
@@ -504,7 +508,7 @@ impl Sample {
                 let column = keys.column(*index);
                 let mut chunk = Chunk::<T>::filled(T::NEGATIVE_INFINITIES, self.lanes);
                 if column < vectors * self.lanes {
-                    chunk = Chunk::load(row.at(column), self.lanes, vector::read_once());
+                    chunk = Chunk::load(row.at(column), self.lanes, overlap::read_once(self.overlaps));
                 }
                 chunks.push((column, chunk));
             }

@@ -12,8 +12,8 @@ use warpwright::prelude::*;
 use super::histogram::{DIGIT_BITS, DIGITS, Histogram};
 use super::mass::key_of;
 use super::team::Team;
+use crate::overlap;
 use crate::rows::{Chunk, RowElement};
-use crate::vector;
 
 /// The keys of a CTA.
 #[derive(Clone, Copy, DeviceValue)]
@@ -61,6 +61,8 @@ pub(super) struct StoredKeys<S: Space> {
 pub(super) struct KeysOfLogits<T: RowElement> {
     pub(super) logits: Global<T>,
     pub(super) vocabulary: u32,
+    /// Whether the launch overlaps its predecessor.
+    pub(super) overlaps: bool,
 }
 
 /// Stored keys that a thread reads at once.
@@ -151,7 +153,7 @@ impl<T: RowElement> KeysOfLogits<T> {
     /// The vector at `column`, and the last one past the end of the row.
     #[track_caller]
     pub(super) fn load(&self, column: Reg<u32>, lanes: u32) -> Chunk<T> {
-        Chunk::load(self.inside(column, lanes), lanes, vector::read_once())
+        Chunk::load(self.inside(column, lanes), lanes, overlap::read_once(self.overlaps))
     }
 
     /// Where that vector is.

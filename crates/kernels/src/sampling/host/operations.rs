@@ -6,6 +6,7 @@ use warpwright_harness::Options;
 use super::super::device::{FIRST_TILES, Residency, Sample};
 use super::super::problem::SamplingBuffers;
 use crate::operations::{OperationError, Operations, Result, Scratch};
+use crate::overlap::{self, overlaps};
 use crate::rows::RowElement;
 use crate::vector;
 
@@ -29,18 +30,17 @@ pub(crate) struct SamplingTuning {
     pub(super) streamed: bool,
 }
 
-/// Keys of a CTA: 64 KiB, so that an SM holds three CTAs.
-const CTA_KEYS: u32 = 1 << 14;
-/// The same of few rows, which leave SMs idle.
-const CTA_KEYS_OF_FEW_ROWS: u32 = 1 << 12;
-/// Rows from which clusters of 16 CTAs occupy the device.
-const MANY_ROWS: u32 = 8;
+/// Keys of a CTA, if that takes no more than [`PORTABLE_CTAS`].
+const CTA_KEYS: u32 = 1 << 12;
+/// CTAs of a cluster while shared memory holds the keys. (H200, top-k and top-p of a row of 248,320 tokens, us:
+/// 9.7 with 8 CTAs, 11.4 with 6, 19.5 with 4 and 15.0 with 16; of 151,936, 8.6 with 8 and 10.9 with 4.)
+const PORTABLE_CTAS: u32 = 8;
 /// Threads of a CTA at most. With 256, a CTA holds 512 candidates, and some rows of 248,320 have more: their
 /// searches take 80 us. (H200, top-k and top-p of 32 rows: 111 us.)
 const MAX_THREADS: u32 = 512;
-/// Rows and tokens from which a CTA streams a row. (H200, top-k and top-p of 248,320 tokens: 16 rows take
-/// 26 us instead of 37, 8 rows 25 instead of 29.)
-const STREAMED_ROWS: u32 = 8;
+/// Rows and tokens from which a CTA streams a row. (H200, top-k and top-p of 248,320 tokens: 24 rows take 23 us
+/// in shared memory, 32 rows 32; streamed, 8 to 32 rows take 25.)
+const STREAMED_ROWS: u32 = 25;
 const STREAMED_VOCABULARY: u32 = 1 << 15;
 /// Tiles in flight at most.
 const MAX_STAGES: u32 = 12;
@@ -122,7 +122,8 @@ impl Operations {
                 None => scratch.log_probabilities.at_least(self.device(), 1)?,
             };
             let inputs = (parameters, earlier, counts, capacity);
-            Ok(kernel.launch(stream, grid, (logits, inputs, tokens, log_probabilities, workspace))?)
+            let launch = overlap::shape(kernel.shape(grid), sample.overlaps);
+            Ok(kernel.launch(stream, launch, (logits, inputs, tokens, log_probabilities, workspace))?)
         })
     }
 
@@ -135,8 +136,10 @@ impl Operations {
         let capability = self.device().properties().capability;
         let has_clusters = capability.compute_capability >= (9, 0);
         let lanes = vector::widest(vocabulary.into(), T::BYTES);
-        let of_cta = if rows < MANY_ROWS { CTA_KEYS_OF_FEW_ROWS } else { CTA_KEYS };
-        let wanted = vocabulary.div_ceil(of_cta).next_power_of_two().min(MAX_CTAS);
+        let available = capability.shared_bytes_per_cta_opt_in.saturating_sub(OTHER_SHARED_BYTES);
+        let portable = vocabulary.div_ceil(CTA_KEYS).next_power_of_two().min(PORTABLE_CTAS);
+        let fits = vocabulary.div_ceil(portable) <= available / 4;
+        let wanted = if fits { portable } else { MAX_CTAS };
         let has_history = buffers.history.is_some();
         if tuning.streamed && has_history {
             let reason = "rows with a history are kept for its penalties; do not stream them".to_owned();
@@ -162,13 +165,12 @@ impl Operations {
             stages: 0,
             has_history,
             has_log_probabilities: buffers.log_probabilities.is_some(),
+            overlaps: overlaps(self),
         };
-        let of_cta = capability.shared_bytes_per_cta_opt_in;
-        let available = of_cta.saturating_sub(OTHER_SHARED_BYTES);
         if is_streamed {
             // Two CTAs fit on an SM.
             let half = capability.shared_bytes_per_sm / 2 - capability.shared_bytes_reserved;
-            let room = half.min(of_cta).saturating_sub(OTHER_SHARED_BYTES);
+            let room = half.saturating_sub(OTHER_SHARED_BYTES).min(available);
             sample.stages = (room / sample.stage_bytes::<T>()).clamp(FIRST_TILES, MAX_STAGES);
         } else {
             let fits = sample.keys() <= available / 4;
