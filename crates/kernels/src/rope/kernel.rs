@@ -1,4 +1,5 @@
-//! The kernel: a few heads of a token for each group of threads, 8 columns for each thread.
+//! The kernel: a few heads of Q, of K or of V of a token for each group of threads, 8 columns for each
+//! thread.
 
 use warpwright::prelude::*;
 
@@ -42,17 +43,26 @@ pub(super) struct RopeInputs<T: Element> {
 /// Threads of a CTA.
 pub(super) const THREADS: u32 = 128;
 
-/// A head of a token, with what of it this thread has loaded.
-struct Head<T> {
-    /// Among those of Q, K and V.
-    index: Reg<u32>,
-    /// Among those of its matrix.
-    of_matrix: Reg<u32>,
+/// A thread's part of its heads, which are consecutive ones of Q, of K or of V of one token.
+#[derive(Clone, Copy, DeviceValue)]
+struct Heads<T: Element> {
     is_query: Reg<bool>,
     is_value: Reg<bool>,
-    /// The thread's columns, and their weights.
-    chunk: Chunk<T>,
-    weights: Option<Chunk<T>>,
+    /// The first one, and the number of those of the token.
+    first: Reg<u32>,
+    count: Reg<u32>,
+    /// The thread's columns of the token's first head, and elements from head to head.
+    from: Global<T>,
+    stride: Reg<u32>,
+    /// The weights of RMSNorm.
+    weights: Global<T>,
+}
+
+/// Cosines and sines of a thread's columns. The sine is negative where a column is the first of two.
+#[derive(Clone, DeviceValue)]
+struct Angles {
+    cosines: Vec<Reg<f32>>,
+    sines: Vec<Reg<f32>>,
 }
 
 impl Rope {
@@ -61,9 +71,15 @@ impl Rope {
         (self.shape.head_dim / LANES).next_power_of_two()
     }
 
-    /// Threads of a token.
+    /// Groups of threads for the heads of Q of a token, and for those of K.
+    fn groups(&self) -> [u32; 2] {
+        [self.shape.query_heads, self.shape.key_heads].map(|heads| heads.div_ceil(self.heads))
+    }
+
+    /// Groups of threads of a token.
     fn groups_of_token(&self) -> u32 {
-        self.shape.heads().div_ceil(self.heads)
+        let [of_queries, of_keys] = self.groups();
+        of_queries + 2 * of_keys
     }
 
     /// CTAs for that many tokens.
@@ -89,7 +105,7 @@ impl Rope {
         // All threads take part in exchanges; those without a token have the last one's heads.
         let is_mine = group.lt(tokens * groups) & column.lt(head_dim);
         let group = group.min(tokens * groups - 1);
-        let (token, first) = (group / groups, group % groups * self.heads);
+        let (token, part) = (group / groups, group % groups);
 
         overlap::launch(self.overlaps);
         overlap::wait(self.overlaps);
@@ -98,8 +114,18 @@ impl Rope {
         if rotary_dim > 0 {
             position = inputs.positions[token];
         }
-        let heads: Vec<Head<T>> =
-            (0..self.heads).map(|i| self.load(&inputs, token, first + i, column)).collect();
+        let heads = self.heads_of(&inputs, token, part, column);
+        let load = |from: Global<T>| Chunk::<T>::load(from, LANES, Access::new());
+        let indices: Vec<Reg<u32>> = (0..self.heads).map(|index| heads.first + index).collect();
+        let chunks: Vec<Chunk<T>> = indices
+            .iter()
+            .map(|index| load(heads.from.at(index.min(heads.count - 1).mul_wide(heads.stride))))
+            .collect();
+        let weights = self.norm.map(|gain| {
+            let weights = load(heads.weights).values();
+            let factors = weights.into_iter().map(|weight| heads.is_value.select(1f32, gain.factor(weight)));
+            factors.collect::<Vec<_>>()
+        });
         let mut angles = None;
         if rotary_dim > 0 {
             device_assert(position.lt(positions), "a position has no cosines and sines");
@@ -107,43 +133,35 @@ impl Rope {
             angles = Some(self.angles(row, column));
         }
 
-        for head in &heads {
-            let mut values = self.columns(&head.chunk, column);
-            if let (Some(gain), Some(weights)) = (self.norm, &head.weights) {
+        let (mut to, mut is_stored) = (output.at(token as u64 * u64::from(query_heads * head_dim)), is_mine);
+        if is_mine && !heads.is_query {
+            device_assert(slot.lt(slots) | slot.eq(NO_SLOT), "a slot is beyond the cache");
+            to = *key_cache;
+            if heads.is_value {
+                to = *value_cache;
+            }
+            to = to.at(slot as u64 * u64::from(key_heads * head_dim));
+            is_stored = slot.ne(NO_SLOT);
+        }
+        for (index, chunk) in indices.iter().zip(chunks) {
+            let mut values = self.columns(&chunk, column);
+            if let Some(weights) = &weights {
                 let squares = values.iter().fold(constant(0f32), |sum, value| value.mul_add(*value, sum));
                 let squares = sum_group(squares, self.group());
                 let root = (squares * (1.0 / head_dim as f32) + inputs.epsilon).rsqrt();
-                let normalized = values.iter().zip(weights.values());
-                values = normalized
-                    .map(|(value, weight)| head.is_value.select(*value, gain.times(*value * root, weight)))
-                    .collect::<Vec<_>>();
+                let root = heads.is_value.select(1f32, root);
+                let scaled = values.iter().zip(weights).map(|(value, weight)| *value * root * *weight);
+                values = scaled.collect::<Vec<_>>();
             }
             if let Some(angles) = &angles {
-                values = self.rotated(values.clone(), angles, column, column.lt(rotary_dim) & !head.is_value);
+                values = self.rotated(&values, angles, column, column.lt(rotary_dim) & !heads.is_value);
             }
-            let chunk = Chunk::<T>::of(&values);
-            let is_mine = is_mine & head.index.lt(self.shape.heads());
-            if is_mine && head.is_query {
-                let to = output.at(token as u64 * u64::from(query_heads * head_dim));
-                chunk.store(to.at(head.index * head_dim).at(column), Access::new());
-            }
-            if is_mine && !head.is_query {
-                device_assert(slot.lt(slots) | slot.eq(NO_SLOT), "a slot is beyond the cache");
-                if slot != NO_SLOT {
-                    let mut cache = *key_cache;
-                    if head.is_value {
-                        cache = *value_cache;
-                    }
-                    let to = cache.at(slot as u64 * u64::from(key_heads * head_dim));
-                    chunk.store(to.at(head.of_matrix * head_dim).at(column), Access::new());
-                }
+            if is_stored & index.lt(heads.count) {
+                Chunk::<T>::of(&values).store(to.at(*index * head_dim).at(column), Access::new());
             }
         }
     }
 }
-
-/// Cosines and sines of a thread's columns.
-type Angles = (Vec<Reg<f32>>, Vec<Reg<f32>>);
 
 impl Rope {
     /// The columns of a chunk; zeros for a thread past the end of the head.
@@ -159,32 +177,37 @@ impl Rope {
 
 #[device]
 impl Rope {
-    /// Loads a head; past the last one of a token, the last.
-    fn load<T: RowElement>(
+    /// The heads of part `part` of a token: those of Q first, then those of K, then those of V.
+    fn heads_of<T: RowElement>(
         &self,
         inputs: &RopeInputs<T>,
         token: Reg<u32>,
-        index: Reg<u32>,
+        part: Reg<u32>,
         column: Reg<u32>,
-    ) -> Head<T> {
+    ) -> Heads<T> {
         let RopeShape { query_heads, key_heads, head_dim, .. } = self.shape;
-        let head = index.min(self.shape.heads() - 1);
-        let (is_query, is_value) = (head.lt(query_heads), head.ge(query_heads + key_heads));
-        let mut of_matrix = head;
-        let mut from = start(inputs.queries, inputs.of_queries, token, head);
-        let mut weights = inputs.query_weights;
+        let [of_queries, of_keys] = self.groups();
+        let (is_query, is_value) = (part.lt(of_queries), part.ge(of_queries + of_keys));
+        let mut part = part;
+        let (mut rows, mut of_rows, mut weights) = (inputs.queries, inputs.of_queries, inputs.query_weights);
         if is_value {
-            of_matrix = head - (query_heads + key_heads);
-            from = start(inputs.values, inputs.of_values, token, of_matrix);
+            part = part - (of_queries + of_keys);
+            (rows, of_rows) = (inputs.values, inputs.of_values);
         } else if !is_query {
-            of_matrix = head - query_heads;
-            from = start(inputs.keys, inputs.of_keys, token, of_matrix);
-            weights = inputs.key_weights;
+            part = part - of_queries;
+            (rows, of_rows, weights) = (inputs.keys, inputs.of_keys, inputs.key_weights);
         }
+        let [offset, token_stride, stride] = of_rows;
         let column = column.min(head_dim - LANES);
-        let load = |from: Global<T>| Chunk::load(from.at(column), LANES, Access::new());
-        let (chunk, weights) = (load(from), self.norm.map(|_| load(weights)));
-        Head { index, of_matrix, is_query, is_value, chunk, weights }
+        Heads {
+            is_query,
+            is_value,
+            first: part * self.heads,
+            count: is_query.select(query_heads, key_heads),
+            from: rows.at(token.mul_wide(token_stride)).at(offset).at(column),
+            stride,
+            weights: weights.at(column),
+        }
     }
 
     /// Those of `row`.
@@ -198,48 +221,42 @@ impl Rope {
         let load = |at: Global<f32>| -> Vec<Reg<f32>> {
             (0..angles).step_by(4).flat_map(|i| at.at(i).load_vector::<4>()).collect()
         };
-        (load(row.at(first)), load(row.at(first).at(half)))
+        let (cosines, sines) = (load(row.at(first)), load(row.at(first).at(half)));
+        match self.shape.pairing {
+            Pairing::Halves => {
+                let signed = |sine: Reg<f32>| column.ge(half).select(sine, -sine);
+                Angles { cosines, sines: sines.into_iter().map(signed).collect() }
+            }
+            Pairing::Neighbors => Angles {
+                cosines: cosines.into_iter().flat_map(|cosine| [cosine, cosine]).collect(),
+                sines: sines.into_iter().flat_map(|sine| [-sine, sine]).collect(),
+            },
+        }
     }
 
     /// The values, rotated where `is_rotated` holds.
     fn rotated(
         &self,
-        values: Vec<Reg<f32>>,
-        (cosines, sines): &Angles,
+        values: &[Reg<f32>],
+        angles: &Angles,
         column: Reg<u32>,
         is_rotated: Reg<bool>,
     ) -> Vec<Reg<f32>> {
         let half = self.shape.rotary_dim / 2;
-        let rotate = |index: usize, partner: Reg<f32>, angle: usize, is_second: Reg<bool>| {
-            let sine = is_second.select(sines[angle], -sines[angle]);
-            let rotated = partner.mul_add(sine, values[index] * cosines[angle]);
-            is_rotated.select(rotated, values[index])
-        };
-        match self.shape.pairing {
+        let partners: Vec<Reg<f32>> = match self.shape.pairing {
             Pairing::Halves => {
                 // The partner's thread is half of what is rotated away.
-                let distance = half / LANES;
-                let is_second = column.ge(half);
-                let lane = lane_id();
-                let other = is_second.select(lane - distance, lane + distance);
+                let (lane, distance) = (lane_id(), half / LANES);
+                let other = column.ge(half).select(lane - distance, lane + distance);
                 let other = is_rotated.select(other, lane);
-                let partners: Vec<Reg<f32>> = values.iter().map(|value| value.shuffle(other)).collect();
-                (0..values.len()).map(|i| rotate(i, partners[i], i, is_second)).collect()
+                values.iter().map(|value| value.shuffle(other)).collect()
             }
-            Pairing::Neighbors => {
-                (0..values.len()).map(|i| rotate(i, values[i ^ 1], i / 2, constant(i % 2 == 1))).collect()
-            }
-        }
+            Pairing::Neighbors => (0..values.len()).map(|index| values[index ^ 1]).collect(),
+        };
+        let rotate = |index: usize| {
+            let rotated = partners[index].mul_add(angles.sines[index], values[index] * angles.cosines[index]);
+            is_rotated.select(rotated, values[index])
+        };
+        (0..values.len()).map(rotate).collect()
     }
-}
-
-/// The first element of a head of a token.
-#[track_caller]
-fn start<T: RowElement>(
-    rows: Global<T>,
-    [offset, token_stride, head_stride]: [Reg<u32>; 3],
-    token: Reg<u32>,
-    head: Reg<u32>,
-) -> Global<T> {
-    rows.at(token.mul_wide(token_stride)).at(head.mul_wide(head_stride)).at(offset)
 }
