@@ -2,18 +2,18 @@
 //! tokens.
 //!
 //! ```text
-//! run of a thread      x[first - 3 ..]  x[first] x[first + 1] ..
+//! run of a thread      x[first - 3] ..  x[first] x[first + 1] ..
 //!                      before the run   all loads are in flight at once
 //! ```
 //!
-//! Where a sequence begins in a run, the columns before its first token are those of its state, and
-//! each token of the run loads its columns.
+//! Where a sequence begins in a run or just before it, the columns before its first token are those of
+//! its state, and each token of the run loads its columns.
 
 use warpwright::prelude::*;
 
 use crate::columns::{VectorGrid, VectorPosition};
+use crate::overlap;
 use crate::rows::{Chunk, RowElement};
-use crate::vector;
 
 /// The kernels and their configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +27,8 @@ pub(super) struct ConvKernel {
     pub(super) has_initial: bool,
     /// Tokens of a thread.
     pub(super) run: u32,
+    /// Whether the launch overlaps its predecessor.
+    pub(super) overlaps: bool,
 }
 
 /// The weights and the bias of a thread's channels.
@@ -99,6 +101,8 @@ impl ConvKernel {
         tokens: u32,
         sequences: u32,
     ) {
+        overlap::launch(self.overlaps);
+        overlap::wait(self.overlaps);
         let columns = Columns { x: *x, of_x, initial: *initial };
         for at in self.grid.positions(sequences + tokens.div_ceil(self.run)) {
             if at.is_inside {
@@ -163,7 +167,7 @@ impl ConvKernel {
     #[track_caller]
     fn filter<T: RowElement>(&self, weights: Global<T>, bias: Global<T>, channel: Reg<u32>) -> Filter {
         let VectorGrid { lanes, .. } = self.grid;
-        let load = |from, lanes| Chunk::load(from, lanes, vector::read_once()).values();
+        let load = |from, lanes| Chunk::load(from, lanes, overlap::read_once(self.overlaps)).values();
         let bias = match self.has_bias {
             true => load(bias.at(channel), lanes),
             false => vec![constant(0f32); lanes as usize],
@@ -222,14 +226,15 @@ impl ConvKernel {
         y: Global<T>,
     ) {
         let at = |token: Reg<u32>| VectorPosition { is_inside: constant(true), row: token, column: channel };
-        let of_run: Vec<Chunk<T>> = (0..self.run)
-            .map(|index| self.load(at((first + index).min(tokens - 1)).of_columns(columns.x, columns.of_x)))
+        // Of tokens that are none, another one's column, which no result depends on.
+        let before = self.width - 1;
+        let all: Vec<Chunk<T>> = (0..before + self.run)
+            .map(|index| ((first + index).max(before) - before).min(tokens - 1))
+            .map(|token| self.load(at(token).of_columns(columns.x, columns.of_x)))
             .collect();
         let number = last_at_most(starts, sequences, first);
         let mut sequence = Sequence { number, start: starts[number], end: starts[number + 1] };
-        if first + self.run <= sequence.end {
-            let mut all = self.before(columns, &sequence, first, channel);
-            all.extend(of_run);
+        if first + self.run <= sequence.end && first >= sequence.start + before {
             for (index, columns) in all.windows(self.width as usize).enumerate() {
                 let result = filter.apply(columns);
                 result.store(at(first + index as u32).of(y, constant(self.grid.columns)), Access::new());
