@@ -48,6 +48,7 @@ const MEASURED: &[(Traffic, u32, Tuning)] = &[
             scheduler: Some(RowScheduler::NonPersistent),
             threads: Some(256),
             ctas: Some(1),
+            ctas_per_sm: Some(1),
             ..Tuning::AUTO
         },
     ),
@@ -58,6 +59,7 @@ const MEASURED: &[(Traffic, u32, Tuning)] = &[
             scheduler: Some(RowScheduler::NonPersistent),
             threads: Some(512),
             ctas: Some(1),
+            ctas_per_sm: Some(1),
             ..Tuning::AUTO
         },
     ),
