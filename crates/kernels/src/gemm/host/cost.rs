@@ -6,10 +6,11 @@
 //! phase        the larger of busy and dram, and a part of the other:  (busy^3 + dram^3)^(1/3)
 //! busy         of an SM: waves x main loop + epilogue; longer by the part of the tiles outside C
 //! main loop    k-blocks x ((sm^5 + gpc^5)^(1/5) + energy)
-//! sm           (multiply^10 + read^10 + receive^10 + latency^10)^(1/10)
+//! sm           (multiply^10 + read^10 + receive^10 + request^10 + latency^10)^(1/10)
 //! multiply     tile, at the rate of the tensor cores
 //! read         A and B from shared memory, by wgmma
 //! receive      A and B from L2: multicast rows arrive no faster than others
+//! request      by TMA, of rows that do not begin at lines of L2; those of another CTA cost nothing
 //! latency      of a stage, by the stages that are requested at a time
 //! gpc          rows of A and B that L2 sends to the busiest GPC, once for all its SMs: `gpc.rs`
 //! energy       of the operands from L2, where multicast rows count once: the clock follows the power
@@ -122,9 +123,6 @@ impl Machine {
     }
 }
 
-/// What rows cost that do not begin at lines of L2, for each that does.
-const UNALIGNED: f64 = 1.21;
-
 /// Bytes of a line of L2.
 const LINE: u64 = 128;
 
@@ -143,10 +141,14 @@ const NARROW_BOXES: (f64, f64) = (1.49, 2.66);
 /// What the part of the tiles outside C costs, for each of the part inside.
 const OUTSIDE: f64 = 0.77;
 
-/// Cycles that TMA takes for 128 bytes of a row of A or B, and for as many of a row outside, which it fills
-/// with zeros: 576 x 1024 x 12544 in 16 x 8 tiles of 64x80, the last of 64 x 16, takes 48.3 us, and in 9 x 13
-/// of which the last is 64 x 64, 33.3 us.
-const TMA: (f64, f64) = (2.1, 4.0);
+/// Cycles that TMA takes for 128 bytes of a row of A or B in one line of L2, and in two: 3000 x 5000 x 7000,
+/// whose rows have 14,000 bytes, takes 437 us in tiles of 128x192, and 3000 x 5000 x 7040 takes 322. Fitted to
+/// 500 times of 29 shapes, `docs/results/2026-11-24-gemm-shapes.md`.
+const TMA: (f64, f64) = (2.1, 4.27);
+
+/// The same for a row outside, which it fills with zeros: 576 x 1024 x 12544 in 16 x 8 tiles of 64x80, the last
+/// of 64 x 16, takes 48.3 us, and in 9 x 13 of which the last is 64 x 64, 33.3 us.
+const TMA_OUTSIDE: f64 = 4.0;
 
 /// Bytes from L2 that reach an SM whose CTA is in a cluster, for each that reaches one without.
 const RECEIVING_CLUSTER: f64 = 0.9;
@@ -353,16 +355,15 @@ impl Division {
         // Of a pair each CTA has its part of B.
         let loaded = columns / f64::from(schedule.pair());
         let read = rows / machine.rows * (machine.rows + loaded) * depth / machine.shared_bytes;
-        let at_lines = begin_at_lines(problem);
-        let line = if at_lines { 1.0 } else { UNALIGNED };
-        let receive = line * (rows + loaded) * depth / (machine.l2_bytes * self.receiving(configuration));
+        let receive = (rows + loaded) * depth / (machine.l2_bytes * self.receiving(configuration));
+        // Rows of A and B that come for this SM alone, or that it requests for others too.
+        let requested = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
+        let request = if begin_at_lines(problem) { 0.0 } else { TMA.1 * requested * depth / LINE as f64 };
         let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
-        let sm = together([multiply, read, receive, latency], 10);
-        let gpc = Launch { across, tiles, running, group, sms, at_lines }.received_rows(configuration);
-        // Rows of A and B that come for this SM alone.
-        let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
-        together([sm, line * gpc * depth / machine.gpc_bytes], 5)
-            + RECEIVED * received * depth / machine.multiply_bytes
+        let sm = together([multiply, read, receive, request, latency], 10);
+        let gpc = Launch { across, tiles, running, group, sms }.received_rows(configuration);
+        together([sm, gpc * depth / machine.gpc_bytes], 5)
+            + RECEIVED * requested * depth / machine.multiply_bytes
     }
 
     /// How much longer the main loops of the busiest SM take because tiles at the edges of C have rows
@@ -382,7 +383,8 @@ impl Division {
         if outside == 0.0 {
             return 1.0;
         }
-        let slowest = (TMA.0 * inside + TMA.1 * outside) * f64::from(k_bytes) / LINE as f64;
+        let of_row = if begin_at_lines(problem) { TMA.0 } else { TMA.1 };
+        let slowest = (of_row * inside + TMA_OUTSIDE * outside) * f64::from(k_bytes) / LINE as f64;
         let below = if of_a < tile.0 { self.across.1 } else { 0 };
         let beside = if of_b < tile.1 { self.across.0 } else { 0 };
         let tiles = f64::from(below) + f64::from(beside);

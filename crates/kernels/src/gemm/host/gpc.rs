@@ -10,9 +10,6 @@
 //! rows that a GPC receives         3328   2432   1888   2304   1248     4608 without sharing
 //! us                               57.2   52.1   45.4   51.6   40.6
 //! ```
-//!
-//! Rows that do not begin at lines of L2 arrive for each SM: 128x192 tiles of 3000 x 5000 x 7000, whose rows
-//! have 14,000 bytes, take 437 us without clusters, where a GPC then receives 552 bytes a cycle (cuBLASLt: 319).
 
 use super::config::Configuration;
 
@@ -38,8 +35,6 @@ pub(super) struct Launch {
     pub(super) group: u32,
     /// SMs of the GPU.
     pub(super) sms: u32,
-    /// Whether all rows of A and B begin at lines of L2.
-    pub(super) at_lines: bool,
 }
 
 impl Launch {
@@ -52,7 +47,7 @@ impl Launch {
             return 0.0;
         }
         let rows = self.rows_of_busiest(configuration);
-        if self.group == 1 || !self.at_lines {
+        if self.group == 1 {
             return rows;
         }
         let busiest = f64::from(self.sms.div_ceil(GPCS)) / f64::from(self.sms);
@@ -91,8 +86,8 @@ impl Launch {
         for cluster in self.clusters_of(gpc) {
             if let Some((tile, part)) = self.tile_of(cluster, wave) {
                 let (row, column) = self.place(tile, strip);
-                rows.insert((row, part), self.at_lines);
-                columns.insert((column, part), self.at_lines);
+                rows.insert((row, part));
+                columns.insert((column, part));
             }
         }
         split_k * (rows.count as u32 * tile.0 * cluster.0 + columns.count as u32 * tile.1 * cluster.1)
@@ -148,9 +143,9 @@ struct Distinct {
 }
 
 impl Distinct {
-    /// Adds an element; if it is `shared`, once.
-    fn insert(&mut self, element: (u64, u32), shared: bool) {
-        if !shared || !self.elements[..self.count].contains(&element) {
+    /// Adds an element once.
+    fn insert(&mut self, element: (u64, u32)) {
+        if !self.elements[..self.count].contains(&element) {
             self.elements[self.count] = element;
             self.count += 1;
         }
@@ -164,8 +159,7 @@ mod tests {
 
     const TALL: Configuration = Configuration { tile: (64, 224), ..COMMON };
 
-    const LAUNCH: Launch =
-        Launch { across: (9, 14), tiles: 126, running: 126, group: 1, sms: 132, at_lines: true };
+    const LAUNCH: Launch = Launch { across: (9, 14), tiles: 126, running: 126, group: 1, sms: 132 };
 
     /// 16 CTAs of a GPC have all 9 rows of tiles, and 2 or 3 columns.
     #[test]
@@ -173,13 +167,6 @@ mod tests {
         assert_eq!(LAUNCH.received_rows(TALL), f64::from(9 * 64 + 3 * 224));
         // 17 tiles in rows of 14 are in up to three rows.
         assert_eq!(LAUNCH.received_rows(Configuration { raster: 1, ..TALL }), f64::from(3 * 64 + 14 * 224));
-    }
-
-    /// Each of 17 CTAs receives its own.
-    #[test]
-    fn rows_that_begin_between_lines_are_not_shared() {
-        let received = Launch { at_lines: false, ..LAUNCH }.received_rows(TALL);
-        assert_eq!(received, f64::from(17 * (64 + 224)));
     }
 
     /// A GPC has every eighth cluster.
