@@ -106,7 +106,9 @@ fn only_legal_candidates_are_searched_and_none_twice() {
     let problem = sized(8192, 8192, 8192);
     for instruction in INSTRUCTIONS {
         let best = rank(&problem, instruction, H200_SMS)[0].configuration;
-        assert!(Configuration::searched(&problem, instruction).contains(&best));
+        // A search tries other rasters around the fastest.
+        let finds = |one: &Configuration| *one == best || one.around(&problem).contains(&best);
+        assert!(Configuration::searched(&problem, instruction).iter().any(finds), "{best}");
     }
 }
 

@@ -6,6 +6,7 @@ use warpwright::arch::Capability;
 use super::config::{Algorithm, Configuration, TmaInstruction, mma_sync_computes};
 use super::cost::{Cost, H200, LAUNCH, Machine};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
+use crate::gemm::device::schedule::Schedule;
 use crate::gemm::device::staging::StagedBatch;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use crate::gemm::problem::scales::Granularities;
@@ -48,8 +49,19 @@ pub fn rank(problem: &GemmProblem, instruction: TmaInstruction, sms: u32) -> Vec
     costs
 }
 
+/// Rows of clusters' tiles in a strip, where clusters of wgmma kernels have more than two tiles each. (H200, 70
+/// such problems: a mean of 0.4% faster than strips of 8, from 1.3% slower to 8% faster.)
+const STRIP_OF_WAVES: u32 = 4;
+
 fn sorted(configurations: Vec<Configuration>, problem: &GemmProblem, sms: u32) -> Vec<Cost> {
-    let cost = |configuration| Cost::of(configuration, problem, sms);
+    let cost = |configuration: Configuration| {
+        let cost = Cost::of(configuration, problem, sms);
+        let is_wgmma = matches!(configuration.schedule, Schedule::Cooperative | Schedule::Pingpong);
+        if is_wgmma && configuration.cluster != (1, 1) && cost.waves > 2.0 {
+            return Cost::of(Configuration { raster: STRIP_OF_WAVES, ..configuration }, problem, sms);
+        }
+        cost
+    };
     let mut costs: Vec<Cost> = configurations.into_iter().map(cost).collect();
     costs.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));
     costs
