@@ -40,7 +40,8 @@ const MEASURED: &[(Traffic, u32, Tuning)] = &[
             ..Tuning::AUTO
         },
     ),
-    // A row that is only read takes one pass, whether registers hold it or not.
+    // A row that is only read takes one pass, whether registers hold it or not. With the registers of two CTAs
+    // an SM, 512 rows of 151,936 columns take 43.7 us; of one, 42.2.
     (
         Traffic::CROSS_ENTROPY,
         2,

@@ -144,11 +144,9 @@ impl Row {
 }
 
 impl Sample {
-    /// Vectors of each thread: as many as make whole segments.
+    /// Vectors of each thread.
     fn steps(&self) -> u32 {
-        let step = self.threads * self.lanes;
-        let of_segments = SEGMENT >> step.trailing_zeros().min(SEGMENT.trailing_zeros());
-        self.vocabulary.div_ceil(self.ctas * step).next_multiple_of(of_segments)
+        self.keys().div_ceil(self.threads * self.lanes)
     }
 
     /// Segments of a CTA.
@@ -157,9 +155,10 @@ impl Sample {
         keys.div_ceil(SEGMENT)
     }
 
-    /// Keys of a CTA.
+    /// Keys of a CTA: whole segments, about equally many for each CTA. A CTA with few keys of a row would bound the
+    /// row's candidates by a low one.
     pub(crate) fn keys(&self) -> u32 {
-        self.steps() * self.threads * self.lanes
+        self.vocabulary.div_ceil(self.ctas).next_multiple_of(SEGMENT)
     }
 
     /// Keys of a CTA in the workspace.
@@ -497,7 +496,6 @@ impl Sample {
 
     /// Loads the CTA's part of the row. The result is the highest key of this thread.
     fn load<T: RowElement, S: Space>(&self, keys: &Keys<StoredKeys<S>>, row: Global<T>) -> Reg<u32> {
-        let vectors = self.vocabulary / self.lanes;
         let mut highest = constant(0u32);
         for first in (0..self.steps()).step_by(AT_ONCE as usize) {
             let steps = first..(first + AT_ONCE).min(self.steps());
@@ -506,19 +504,22 @@ impl Sample {
             let mut chunks = vec![];
             for index in &positions {
                 let column = keys.column(*index);
+                let is_here = index.lt(self.keys()) & column.lt(self.vocabulary);
                 let mut chunk = Chunk::<T>::filled(T::NEGATIVE_INFINITIES, self.lanes);
-                if column < vectors * self.lanes {
+                if is_here {
                     chunk = Chunk::load(row.at(column), self.lanes, overlap::read_once(self.overlaps));
                 }
-                chunks.push((column, chunk));
+                chunks.push((is_here, chunk));
             }
-            for (index, (column, chunk)) in positions.iter().zip(chunks) {
-                let inside = column.lt(self.vocabulary);
+            for (index, (is_here, chunk)) in positions.iter().zip(chunks) {
                 let of_row: Vec<Reg<u32>> =
-                    chunk.values().into_iter().map(|logit| inside.select(key_of(logit), 0u32)).collect();
+                    chunk.values().into_iter().map(|logit| is_here.select(key_of(logit), 0u32)).collect();
                 highest = of_row.iter().fold(highest, |highest, key| highest.max(*key));
-                for (part, lanes) in of_row.chunks(4).enumerate() {
-                    vector::store_lanes(keys.memory.keys.at(*index + part as u32 * 4), lanes, Access::new());
+                if index.lt(self.keys()) {
+                    for (part, lanes) in (0u32..).zip(of_row.chunks(4)) {
+                        let to = keys.memory.keys.at(*index + part * 4);
+                        vector::store_lanes(to, lanes, Access::new());
+                    }
                 }
             }
         }
@@ -626,5 +627,33 @@ impl Sample {
         keys.fold(constant(0u32), |last, key, index| {
             key.eq(wanted).select(!keys.column(index), 0u32).max(last)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last CTA lacks no more than what the others' segments have too many.
+    #[test]
+    fn parts_of_a_row_are_about_equal() {
+        for vocabulary in [1, 255, 257, 32_000, 50_257, 100_352, 128_256, 151_936, 248_320, 1 << 22] {
+            for ctas in 1..=16 {
+                let sample = Sample {
+                    vocabulary,
+                    ctas,
+                    threads: 512,
+                    lanes: 1,
+                    residency: Residency::Shared,
+                    stages: 0,
+                    has_history: false,
+                    has_log_probabilities: false,
+                    overlaps: false,
+                };
+                let keys = sample.keys();
+                assert!(keys * ctas >= vocabulary && keys * ctas - vocabulary < ctas * SEGMENT + SEGMENT);
+                assert_eq!(keys % SEGMENT, 0);
+            }
+        }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct SamplingTuning {
 /// Keys of a CTA, if that takes no more than [`PORTABLE_CTAS`].
 const CTA_KEYS: u32 = 1 << 12;
 /// CTAs of a cluster while shared memory holds the keys. (H200, top-k and top-p of a row of 248,320 tokens, us:
-/// 9.7 with 8 CTAs, 11.4 with 6, 19.5 with 4 and 15.0 with 16; of 151,936, 8.6 with 8 and 10.9 with 4.)
+/// 9.7 with 8 CTAs, 11.4 with 6 and 19.5 with 4; of 151,936, 8.6 with 8 and 10.9 with 4.)
 const PORTABLE_CTAS: u32 = 8;
 /// Threads of a CTA at most. With 256, a CTA holds 512 candidates, and some rows of 248,320 have more: their
 /// searches take 80 us. (H200, top-k and top-p of 32 rows: 111 us.)
