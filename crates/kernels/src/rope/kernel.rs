@@ -122,9 +122,8 @@ impl Rope {
             .map(|index| load(heads.from.at(index.min(heads.count - 1).mul_wide(heads.stride))))
             .collect();
         let weights = self.norm.map(|gain| {
-            let weights = load(heads.weights).values();
-            let factors = weights.into_iter().map(|weight| heads.is_value.select(1f32, gain.factor(weight)));
-            factors.collect::<Vec<_>>()
+            let factor = |weight| heads.is_value.select(1f32, gain.times(constant(1f32), weight));
+            load(heads.weights).values().into_iter().map(factor).collect::<Vec<_>>()
         });
         let mut angles = None;
         if rotary_dim > 0 {

@@ -249,6 +249,11 @@ impl Cost {
         Self { configuration, ctas, tiles, waves, mainloop, epilogue, reduction, dram, cycles }
     }
 
+    /// [`waves`](Self::waves) alone.
+    pub(super) fn waves(configuration: Configuration, problem: &GemmProblem, sms: u32) -> f64 {
+        Division::of(configuration, problem, sms).waves()
+    }
+
     /// Whether stream-K splits every tile into equal parts, and a CTA has one of them.
     pub(crate) fn splits_equally(configuration: Configuration, problem: &GemmProblem, sms: u32) -> bool {
         let division = Division::of(configuration, problem, sms);

@@ -55,12 +55,10 @@ const STRIP_OF_WAVES: u32 = 4;
 
 fn sorted(configurations: Vec<Configuration>, problem: &GemmProblem, sms: u32) -> Vec<Cost> {
     let cost = |configuration: Configuration| {
-        let cost = Cost::of(configuration, problem, sms);
         let is_wgmma = matches!(configuration.schedule, Schedule::Cooperative | Schedule::Pingpong);
-        if is_wgmma && configuration.cluster != (1, 1) && cost.waves > 2.0 {
-            return Cost::of(Configuration { raster: STRIP_OF_WAVES, ..configuration }, problem, sms);
-        }
-        cost
+        let has_waves = configuration.cluster != (1, 1) && Cost::waves(configuration, problem, sms) > 2.0;
+        let raster = if is_wgmma && has_waves { STRIP_OF_WAVES } else { configuration.raster };
+        Cost::of(Configuration { raster, ..configuration }, problem, sms)
     };
     let mut costs: Vec<Cost> = configurations.into_iter().map(cost).collect();
     costs.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));

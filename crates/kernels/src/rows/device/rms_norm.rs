@@ -29,15 +29,6 @@ pub enum Gain {
 }
 
 impl Gain {
-    /// What a normalized value is multiplied by.
-    #[track_caller]
-    pub fn factor(self, weight: Reg<f32>) -> Reg<f32> {
-        match self {
-            Gain::Weight => weight,
-            Gain::ZeroCentred => weight + 1.0,
-        }
-    }
-
     /// A normalized value times the gain.
     #[track_caller]
     pub fn times(self, value: Reg<f32>, weight: Reg<f32>) -> Reg<f32> {

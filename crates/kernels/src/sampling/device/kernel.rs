@@ -143,6 +143,12 @@ impl Row {
     }
 }
 
+/// Keys of each CTA that shares a row: whole segments, about equally many. A CTA with few keys would bound the
+/// row's candidates by a low one.
+pub(in super::super) fn keys_of_cta(vocabulary: u32, ctas: u32) -> u32 {
+    vocabulary.div_ceil(ctas).next_multiple_of(SEGMENT)
+}
+
 impl Sample {
     /// Vectors of each thread.
     fn steps(&self) -> u32 {
@@ -155,10 +161,9 @@ impl Sample {
         keys.div_ceil(SEGMENT)
     }
 
-    /// Keys of a CTA: whole segments, about equally many for each CTA. A CTA with few keys of a row would bound the
-    /// row's candidates by a low one.
-    pub(crate) fn keys(&self) -> u32 {
-        self.vocabulary.div_ceil(self.ctas).next_multiple_of(SEGMENT)
+    /// Keys of a CTA.
+    fn keys(&self) -> u32 {
+        keys_of_cta(self.vocabulary, self.ctas)
     }
 
     /// Keys of a CTA in the workspace.
@@ -639,19 +644,8 @@ mod tests {
     fn parts_of_a_row_are_about_equal() {
         for vocabulary in [1, 255, 257, 32_000, 50_257, 100_352, 128_256, 151_936, 248_320, 1 << 22] {
             for ctas in 1..=16 {
-                let sample = Sample {
-                    vocabulary,
-                    ctas,
-                    threads: 512,
-                    lanes: 1,
-                    residency: Residency::Shared,
-                    stages: 0,
-                    has_history: false,
-                    has_log_probabilities: false,
-                    overlaps: false,
-                };
-                let keys = sample.keys();
-                assert!(keys * ctas >= vocabulary && keys * ctas - vocabulary < ctas * SEGMENT + SEGMENT);
+                let keys = keys_of_cta(vocabulary, ctas);
+                assert!((vocabulary..vocabulary + ctas * SEGMENT).contains(&(keys * ctas)));
                 assert_eq!(keys % SEGMENT, 0);
             }
         }

@@ -11,6 +11,6 @@ mod stream;
 mod team;
 mod threshold;
 
-pub(super) use kernel::{Residency, Sample};
+pub(super) use kernel::{Residency, Sample, keys_of_cta};
 pub(crate) use mass::{key_of, logit_of};
 pub(super) use stream::FIRST_TILES;

@@ -3,7 +3,7 @@
 use warpwright::runtime::{LaunchCounts, Storable, Stream};
 use warpwright_harness::Options;
 
-use super::super::device::{FIRST_TILES, Residency, Sample};
+use super::super::device::{FIRST_TILES, Residency, Sample, keys_of_cta};
 use super::super::problem::SamplingBuffers;
 use crate::operations::{OperationError, Operations, Result, Scratch};
 use crate::overlap::{self, overlaps};
@@ -138,8 +138,8 @@ impl Operations {
         let lanes = vector::widest(vocabulary.into(), T::BYTES);
         let available = capability.shared_bytes_per_cta_opt_in.saturating_sub(OTHER_SHARED_BYTES);
         let portable = vocabulary.div_ceil(CTA_KEYS).next_power_of_two().min(PORTABLE_CTAS);
-        let fits = vocabulary.div_ceil(portable) <= available / 4;
-        let wanted = if fits { portable } else { MAX_CTAS };
+        let fits = |ctas: u32| keys_of_cta(vocabulary, ctas) <= available / 4;
+        let wanted = if fits(portable) { portable } else { MAX_CTAS };
         let has_history = buffers.history.is_some();
         if tuning.streamed && has_history {
             let reason = "rows with a history are kept for its penalties; do not stream them".to_owned();
@@ -173,8 +173,7 @@ impl Operations {
             let room = half.saturating_sub(OTHER_SHARED_BYTES).min(available);
             sample.stages = (room / sample.stage_bytes::<T>()).clamp(FIRST_TILES, MAX_STAGES);
         } else {
-            let fits = sample.keys() <= available / 4;
-            sample.residency = if fits { Residency::Shared } else { Residency::Workspace };
+            sample.residency = if fits(ctas) { Residency::Shared } else { Residency::Workspace };
         }
         Ok(sample)
     }
