@@ -186,6 +186,8 @@ pub(crate) struct TmaStore<C> {
     /// Blocks of a box, and its columns.
     blocks: u32,
     width: u32,
+    /// Boxes of a buffer, side by side.
+    together: u32,
 }
 
 /// The rows of a block and the columns of a tile of C: half of the one or of the other if half of the
@@ -240,9 +242,12 @@ impl<C: GemmOutput> TmaStore<C> {
     /// Allocates its shared memory.
     #[track_caller]
     pub(crate) fn new(block: (u32, u32), layout: MatrixLayout, schedule: Schedule, warpgroups: u32) -> Self {
-        let buffers = StoreBuffers::new(Self::tile_box(block, layout, schedule), BUFFERS * warpgroups);
         let (rows, columns) = block;
-        Self { buffers, layout, rows, blocks: Self::blocks(schedule), width: Self::width(columns) }
+        let width = Self::width(columns);
+        let together = (columns / width).min(SWIZZLE_BYTES / C::BYTES / width);
+        let tile = Self::tile_box(block, layout, schedule);
+        let buffers = StoreBuffers::new(tile, BUFFERS * warpgroups * together);
+        Self { buffers, layout, rows, blocks: Self::blocks(schedule), width, together }
     }
 
     /// A block of the box in a buffer.
@@ -274,46 +279,55 @@ impl<C: GemmOutput> TmaStore<C> {
 
 #[device]
 impl<C: GemmOutput> TmaStore<C> {
-    /// Rounds a tile and stores it, a box at a time through two buffers a warpgroup.
+    /// Rounds a tile and stores it through two buffers a warpgroup: a box of up to 128 bytes a row at a time, or
+    /// as many narrower ones.
     pub(crate) fn store(&self, c: MappedMatrix, tile: &AccumulatorTile) {
-        let width = self.width;
+        let (width, together) = (self.width, self.together);
         // The accumulators of an atom of the copy, and as many further ones.
         let (length, atom) = match self.rows {
             BLOCK_ROWS => (width / 2, width / 2),
             _ => (width / 4, 2),
         };
-        let first = tile.role.warpgroup() * BUFFERS;
-        let boxes_across = tile.columns / width;
-        let boxes = tile.blocks() / self.blocks * boxes_across;
-        for index in 0..boxes {
-            let (block, across) = (index / boxes_across * self.blocks, index % boxes_across);
-            let stage = first + index % BUFFERS;
-            let rounded: Vec<_> = (0..self.blocks)
-                .map(|of_box| {
-                    let first = length * ((block + of_box) * boxes_across + across);
-                    let atoms = Layout::column_major((atom, 1, 1, length / atom));
-                    C::of_all(&tile.accumulators.window(first, atoms))
-                })
+        let first = tile.role.warpgroup() * (BUFFERS * together);
+        let across = tile.columns / width;
+        let rounded = |block: u32, column: u32| {
+            let atoms = Layout::column_major((atom, 1, 1, length / atom));
+            C::of_all(&tile.accumulators.window(length * (block * across + column), atoms))
+        };
+        let blocks = (0..tile.blocks()).step_by(self.blocks as usize);
+        let groups: Vec<_> = blocks
+            .flat_map(|block| (0..across).step_by(together as usize).map(move |column| (block, column)))
+            .collect();
+        for (index, &(block, column)) in (0..).zip(&groups) {
+            let columns = column..(column + together).min(across);
+            let buffer = first + index % BUFFERS * together;
+            let boxes: Vec<Vec<_>> = columns
+                .clone()
+                .map(|column| (0..self.blocks).map(|of_box| rounded(block + of_box, column)).collect())
                 .collect();
             if tile.leads {
                 // The store before last has read this buffer; or the last one, where a tile with an
-                // odd number of boxes ended.
-                let begins_where_the_last_ended = index == 0 && boxes % BUFFERS != 0;
+                // odd number of groups ended.
+                let begins_where_the_last_ended = index == 0 && groups.len() as u32 % BUFFERS != 0;
                 bulk_wait_read(if begins_where_the_last_ended { 0 } else { BUFFERS - 1 });
             }
             tile.role.sync_warpgroup();
-            for (of_box, rounded) in (0..self.blocks).zip(&rounded) {
-                let to = self.block(stage, of_box);
-                match self.rows {
-                    BLOCK_ROWS => self.copy_block(&to, rounded, tile.role),
-                    _ => self.copy_half_block(&to, rounded, tile.role),
+            for (number, blocks) in (0u32..).zip(&boxes) {
+                for (of_box, rounded) in (0u32..).zip(blocks) {
+                    let to = self.block(buffer + number, of_box);
+                    match self.rows {
+                        BLOCK_ROWS => self.copy_block(&to, rounded, tile.role),
+                        _ => self.copy_half_block(&to, rounded, tile.role),
+                    }
                 }
             }
             fence_proxy_async_shared();
             tile.role.sync_warpgroup();
             if tile.leads {
                 let row = tile.at.0 + block * tile.row_strides.1;
-                self.buffers.store(c, (row, tile.at.1 + across * width), stage);
+                for (number, column) in (0u32..).zip(columns) {
+                    self.buffers.store(c, (row, tile.at.1 + column * width), buffer + number);
+                }
                 bulk_commit();
             }
         }
