@@ -301,10 +301,12 @@ impl<C: GemmOutput> TmaStore<C> {
         for (index, &(block, column)) in (0..).zip(&groups) {
             let columns = column..(column + together).min(across);
             let buffer = first + index % BUFFERS * together;
-            let boxes: Vec<Vec<_>> = columns
-                .clone()
-                .map(|column| (0..self.blocks).map(|of_box| rounded(block + of_box, column)).collect())
-                .collect();
+            // The blocks of each box.
+            let mut parts = vec![];
+            for (number, column) in (0u32..).zip(columns.clone()) {
+                parts
+                    .extend((0..self.blocks).map(|of_box| (number, of_box, rounded(block + of_box, column))));
+            }
             if tile.leads {
                 // The store before last has read this buffer; or the last one, where a tile with an
                 // odd number of groups ended.
@@ -312,13 +314,11 @@ impl<C: GemmOutput> TmaStore<C> {
                 bulk_wait_read(if begins_where_the_last_ended { 0 } else { BUFFERS - 1 });
             }
             tile.role.sync_warpgroup();
-            for (number, blocks) in (0u32..).zip(&boxes) {
-                for (of_box, rounded) in (0u32..).zip(blocks) {
-                    let to = self.block(buffer + number, of_box);
-                    match self.rows {
-                        BLOCK_ROWS => self.copy_block(&to, rounded, tile.role),
-                        _ => self.copy_half_block(&to, rounded, tile.role),
-                    }
+            for (number, of_box, rounded) in &parts {
+                let to = self.block(buffer + *number, *of_box);
+                match self.rows {
+                    BLOCK_ROWS => self.copy_block(&to, rounded, tile.role),
+                    _ => self.copy_half_block(&to, rounded, tile.role),
                 }
             }
             fence_proxy_async_shared();

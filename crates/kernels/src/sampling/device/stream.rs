@@ -31,8 +31,8 @@ const THREAD_BYTES: u32 = 32;
 const MAX_VECTORS: u32 = 8;
 /// Tiles that give the first bound.
 pub(in super::super) const FIRST_TILES: u32 = 4;
-/// Threads for each candidate that is sorted without a last bound: that bound takes 0.7 us. (H200)
-const SORTED: u32 = 4;
+/// Candidates up to which a sort takes less time than to find a last bound: 0.7 us. (H200)
+const FEW_CANDIDATES: u32 = 128;
 
 /// The tiles that are being copied, a stage of shared memory for each.
 pub(super) struct Tiles<T: RowElement> {
@@ -241,7 +241,7 @@ impl Sample {
         }
         wait_async_copies(0);
         let top = block::reduce_max(key_of(highest));
-        if wanted.candidates.count() > self.threads / SORTED {
+        if wanted.candidates.count() > FEW_CANDIDATES {
             (bound, _) = self.bound(wanted, highest, key_of(bound));
         }
         sync_threads();

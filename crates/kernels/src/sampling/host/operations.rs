@@ -33,12 +33,13 @@ pub(crate) struct SamplingTuning {
 /// Keys of a CTA, if that takes no more than [`PORTABLE_CTAS`].
 const CTA_KEYS: u32 = 1 << 12;
 /// CTAs of a cluster while shared memory holds the keys. (H200, top-k and top-p of a row of 248,320 tokens, us:
-/// 9.7 with 8 CTAs, 11.4 with 6 and 19.5 with 4; of 151,936, 8.6 with 8 and 10.9 with 4.)
+/// 9.1 with 8 CTAs and 8.4 with 16, but of 8 rows 11.0 and 12.5; before CTAs had equal parts, 9.7 with 8, 11.4 with 6
+/// and 19.5 with 4.)
 const PORTABLE_CTAS: u32 = 8;
 /// Threads of a CTA at most. With 256, a CTA holds 512 candidates, and some rows of 248,320 have more: their
 /// searches take 80 us. (H200, top-k and top-p of 32 rows: 111 us.)
 const MAX_THREADS: u32 = 512;
-/// Rows and tokens from which a CTA streams a row. (H200, top-k and top-p of 248,320 tokens: 24 rows take 23 us
+/// Rows and tokens from which a CTA streams a row. (H200, top-k and top-p of 248,320 tokens: 24 rows take 21 us
 /// in shared memory, 32 rows 32; streamed, 8 to 32 rows take 25.)
 const STREAMED_ROWS: u32 = 25;
 const STREAMED_VOCABULARY: u32 = 1 << 15;
