@@ -7,6 +7,7 @@ use std::error::Error;
 use std::f32::consts::{LN_2, LOG2_E};
 use std::io::Write;
 
+use warpwright::compare::{Tolerance, compare};
 use warpwright::prelude::*;
 use warpwright::runtime::Device;
 
@@ -187,8 +188,8 @@ pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn
         for (block, step) in steps.to_vec()?.chunks(4).enumerate() {
             let [m, factor, l, o] = [step[0] * LN_2, step[1], step[2], step[3]];
             writeln!(out, "{block:15} {m:6.2} {factor:7.3} {l:7.3} {o:7.3} {:7.3}", o / l)?;
-            if block == 3 && (o / l - expected).abs() > 1e-5 {
-                return Err("the blocks are not the softmax".into());
+            if block == 3 {
+                compare(&[o / l], &[expected], Tolerance::absolute(1e-5))?;
             }
         }
     }
@@ -228,11 +229,8 @@ pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn
         let row = |from: usize| inverses[from + i * D..][..D].iter().map(|x| format!("{x:7.3}"));
         writeln!(out, "{}     {}", row(0).collect::<String>(), row(D * D).collect::<String>())?;
     }
-    let (o, state) =
-        ([o.to_vec()?, state.to_vec()?].concat(), [chunk_o.to_vec()?, chunk_state.to_vec()?].concat());
-    let off = o.iter().zip(&state).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-    if off > 1e-6 {
-        return Err(format!("the chunks are off by {off}").into());
+    for (by_chunks, by_tokens) in [(chunk_o, o), (chunk_state, state)] {
+        compare(&by_chunks.to_vec()?, &by_tokens.to_vec()?, Tolerance::absolute(1e-6))?;
     }
     writeln!(out, "o and S of {TOKENS} tokens: the same to 1e-6")?;
     Ok(())

@@ -1,5 +1,6 @@
 //! y = a * x + y: from a kernel in Rust to a checked result.
 
+use warpwright::compare::{Tolerance, compare};
 use warpwright::prelude::*;
 use warpwright::runtime::Device;
 
@@ -31,7 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stream = device.stream()?;
     kernel.launch(&stream, length.div_ceil(axpy.threads), (2.0, &x, &mut y, length))?;
 
-    let right = y.to_vec()?.iter().enumerate().all(|(i, y)| *y == 2.0 * i as f32 + 1.0);
-    println!("{}: {}", device.name(), if right { "every element is right" } else { "wrong" });
-    if right { Ok(()) } else { Err("the kernel's result is wrong".into()) }
+    let expected: Vec<f32> = (0..length).map(|i| 2.0 * i as f32 + 1.0).collect();
+    let right = compare(&y.to_vec()?, &expected, Tolerance::EXACT)?; // NaN is wrong
+    println!("{}: all {} elements are right", device.name(), right.elements);
+    Ok(())
 }

@@ -17,7 +17,7 @@
 //! 3. [`layout`](mod@layout): layouts, coordinates, swizzles and the tilings of tensor cores.
 //! 4. [`runtime`]: devices, buffers, streams, launches, and the checker (`Device::checked`).
 //!
-//! [`prelude`] has what a file with kernels imports. [`arch`] has GPUs and instructions as tables,
+//! [`compare`](mod@compare) holds a result against its reference. [`prelude`] has what a file with kernels imports. [`arch`] has GPUs and instructions as tables,
 //! [`emulator`], [`ptx`] and [`ir`] what is below the language.
 
 pub use warpwright_arch as arch;
@@ -27,6 +27,8 @@ pub use warpwright_lang as lang;
 pub use warpwright_layout as layout;
 pub use warpwright_ptx as ptx;
 pub use warpwright_runtime as runtime;
+
+pub mod compare;
 
 /// What a file with kernels imports: the language, layouts, and the devices to run on.
 pub mod prelude {
