@@ -1,4 +1,4 @@
-//! The complement: the offsets that a layout does not reach.
+//! The complement: how a layout repeats without overlap.
 
 use crate::coalesce::merged;
 use crate::error::Illustration;
@@ -6,8 +6,11 @@ use crate::layout::FlatMode;
 use crate::{Error, Int, IntTuple, Layout, Stride};
 
 impl Layout {
-    /// The layout `R` of the offsets in `[0, size)` that this layout does not reach, up to
-    /// repetition: `(A, R)` covers at least `[0, size)`. Modes of stride 0 are ignored.
+    /// The layout `R` of the offsets at which this layout repeats without overlap, up to `size`.
+    /// Modes of stride 0 are ignored.
+    ///
+    /// `(A, R)` has every offset of `[0, size)` where each mode of `A` ends at a divisor of the next stride. Other
+    /// gaps of `A` remain: the offset 2 belongs to no repetition of `(2,4):(1,3)`.
     ///
     /// Post-conditions: `R` is strictly increasing; `R(i)` is not an offset of `A` for any `i >=
     /// 1`; `cosize((A, R)) >= size`; `(A, R)` is injective.

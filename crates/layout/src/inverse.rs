@@ -17,28 +17,26 @@ impl Layout {
     ///
     /// Post-condition: `L(R(i)) = i` for all `i < size(R)`.
     ///
-    /// Modes are taken by increasing stride as long as each starts where the previous one ends. As
-    /// in the reference implementation, a mode of stride 0, or one that repeats offsets, ends the
-    /// run.
+    /// Each mode of the run has the stride at which the one before ends: a number, or the same
+    /// product of device values. As in the reference implementation, a mode of stride 0, or one that
+    /// repeats offsets, ends the run.
     ///
     /// ```
-    /// use warpwright_layout::Layout;
+    /// use warpwright_layout::{Int, Layout};
     /// assert_eq!(Layout::new((4, 8), (8, 1))?.right_inverse()?.to_string(), "(8,4):(4,1)");
+    /// let (m, n) = (Int::device(0, "m"), Int::device(1, "n"));
+    /// assert_eq!(Layout::new((n, m.clone()), (m, 1))?.right_inverse()?.to_string(), "(m,n):(n,1)");
     /// # Ok::<(), warpwright_layout::Error>(())
     /// ```
     pub fn right_inverse(&self) -> Result<Layout, Error> {
-        let mut modes = self.placed_modes()?;
-        modes.retain(|mode| mode.stride.known().is_some());
-        modes.sort_by_key(|mode| (mode.stride.known(), mode.extent.known(), mode.place.known()));
-        run_from_one(modes.iter())
+        run_from_one(self.placed_modes()?)
     }
 
     /// [`right_inverse`](Layout::right_inverse) of the layout without its modes of stride 0.
     pub(crate) fn right_inverse_of_filtered(&self) -> Result<Layout, Error> {
         let mut modes = self.placed_modes()?;
-        modes.retain(|mode| mode.stride.known().is_some_and(|stride| stride != 0));
-        modes.sort_by_key(|mode| (mode.stride.known(), mode.extent.known(), mode.place.known()));
-        run_from_one(modes.iter())
+        modes.retain(|mode| !mode.stride.is(0));
+        run_from_one(modes)
     }
 
     /// A layout that maps each offset of this layout back to an index.
@@ -202,15 +200,18 @@ impl Layout {
 }
 
 /// The layout of the modes whose strides continue each other from 1.
-fn run_from_one<'a>(modes: impl Iterator<Item = &'a Placed>) -> Result<Layout, Error> {
+fn run_from_one(mut modes: Vec<Placed>) -> Result<Layout, Error> {
     let mut run = Vec::new();
     let mut next = Int::ONE;
-    for mode in modes {
-        if mode.stride != next {
-            break;
-        }
+    loop {
+        let repeats =
+            |mode: &Placed| mode.stride.known().zip(next.known()).is_some_and(|(stride, next)| stride < next);
+        let mut starting = (0..modes.len()).filter(|position| modes[*position].stride == next);
+        let shortest = starting.by_ref().min_by_key(|position| modes[*position].extent.known());
+        let Some(position) = shortest.filter(|_| !modes.iter().any(repeats)) else { break };
+        let mode = modes.remove(position);
         next = next.times(&mode.extent)?;
-        run.push(FlatMode::new(mode.extent.clone(), Stride::plain(mode.place.clone())));
+        run.push(FlatMode::new(mode.extent, Stride::plain(mode.place)));
     }
     Layout::of_flat_modes(merged(run)?)
 }
@@ -277,6 +278,23 @@ mod tests {
     #[test]
     fn left_inverse_refuses_what_repeats() {
         assert!(matches!(layout("(2,2):(1,1)").left_inverse(), Err(Error::NotInjective(_))));
+    }
+
+    #[test]
+    fn right_inverse_follows_strides_of_device_values() {
+        let (m, n) = (Int::device(0, "m"), Int::device(1, "n"));
+        let inverse = |shape: [&Int; 2], stride: [&Int; 2]| {
+            let layout =
+                Layout::new((shape[0].clone(), shape[1].clone()), (stride[0].clone(), stride[1].clone()));
+            layout.unwrap().right_inverse().unwrap().to_string()
+        };
+        let (one, four) = (Int::ONE, Int::from(4));
+        assert_eq!(inverse([&m, &n], [&one, &m]), "m*n:1");
+        assert_eq!(inverse([&n, &m], [&m, &one]), "(m,n):(n,1)");
+        assert_eq!(inverse([&four, &n], [&one, &four]), "4*n:1");
+        // Whether 4 elements end at stride m is not known.
+        assert_eq!(inverse([&four, &n], [&one, &m]), "4:1");
+        assert_eq!(inverse([&m, &n], [&m, &one]), "n:m");
     }
 
     #[test]

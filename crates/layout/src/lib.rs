@@ -11,7 +11,7 @@
 //! | shape, stride, coordinates, slices | [`Layout`], [`coordinate_of`], [`index_of`] |
 //! | [`coalesce`](Layout::coalesce), [`filter`](Layout::filter), [`flatten`](Layout::flatten), [`group`](Layout::group), [`zip`](Layout::zip) | the same function in another form |
 //! | [`compose`](Layout::compose) | a layout read through another |
-//! | [`complement`](Layout::complement) | the offsets that a layout does not reach |
+//! | [`complement`](Layout::complement) | the offsets at which a layout repeats without overlap |
 //! | [`logical_divide`](Layout::logical_divide), `zipped_`, `tiled_`, `flat_` | a layout split into tiles |
 //! | [`logical_product`](Layout::logical_product), `zipped_`, `tiled_`, `flat_`, [`blocked`](Layout::blocked_product), [`raked`](Layout::raked_product), [`tile_to_shape`](Layout::tile_to_shape) | repetition |
 //! | [`right_inverse`](Layout::right_inverse), [`left_inverse`](Layout::left_inverse), [`nullspace`](Layout::nullspace), [`max_common_layout`](Layout::max_common_layout) | inverses |

@@ -234,7 +234,7 @@ operations! {
     "composition" "(A, B)": "R(c) = A(B(c)), by mode if B is a tuple.",
         "composition((6,2):(8,2),(4,3):(3,1))" => "((2,2),3):((24,2),8)",
         |a| compose(a.value(0)?, a.value(1)?);
-    "complement" "(L[, size])": "The offsets of [0, size) that L does not reach.",
+    "complement" "(L[, size])": "The offsets at which L repeats without overlap, up to size.",
         "complement((2,2):(1,6),24)" => "(3,2):(2,12)",
         |a| Ok(a.layout(0)?.complement(match a.values.get(1) { None => IntTuple::from(1), Some(v) => shape_of(v)? })?.into());
     "logical_divide" "(A, tiler)": "A split into tile and repetitions, by mode if the tiler is a tuple.",
