@@ -23,15 +23,17 @@ pub enum Bound {
     TensorBf16,
     /// Tensor cores on f16.
     TensorF16,
-    /// Tensor cores on e4m3 and e5m2.
+    /// Tensor cores on 8-, 6- and 4-bit floats at the rate of 8 bits.
     TensorFp8,
+    /// Tensor cores on e2m1 with block scales.
+    TensorFp4,
     /// Tensor cores on 8-bit integers.
     TensorInt8,
 }
 
 impl Bound {
     /// All bounds.
-    pub const ALL: [Bound; 11] = [
+    pub const ALL: [Bound; 12] = [
         Bound::DeviceMemory,
         Bound::DeviceMemoryReads,
         Bound::F32,
@@ -42,6 +44,7 @@ impl Bound {
         Bound::TensorBf16,
         Bound::TensorF16,
         Bound::TensorFp8,
+        Bound::TensorFp4,
         Bound::TensorInt8,
     ];
 
@@ -58,6 +61,7 @@ impl Bound {
             Bound::TensorBf16 => "tensor bf16",
             Bound::TensorF16 => "tensor f16",
             Bound::TensorFp8 => "tensor fp8",
+            Bound::TensorFp4 => "tensor fp4",
             Bound::TensorInt8 => "tensor int8",
         }
     }
@@ -98,8 +102,8 @@ static MEASURED: [(&str, Bound, f64, &str); 3] = [
     (
         "h200",
         Bound::TensorBf16,
-        765.8e12,
-        "cuBLASLt at 4096 cubed on a chip that rests before each batch (docs/results/2026-11-21-gemm-against-cublas.md)",
+        837.1e12,
+        "a GEMM of 6144 cubed on a chip that rests before each batch (docs/results/2026-11-21-gemm-against-cublas.md)",
     ),
 ];
 
@@ -156,6 +160,7 @@ impl Arch {
             Bound::TensorTf32 => self.tensor_peak(self.tensor.tf32),
             Bound::TensorBf16 | Bound::TensorF16 => self.tensor_peak(self.tensor.f16),
             Bound::TensorFp8 => self.tensor_peak(self.tensor.fp8),
+            Bound::TensorFp4 => self.tensor_peak(self.tensor.fp4),
             Bound::TensorInt8 => self.tensor_peak(self.tensor.int8),
         }
     }
@@ -182,6 +187,7 @@ mod tests {
             let bounds: Vec<Bound> = arch.roofs().iter().map(|roof| roof.bound).collect();
             assert_eq!(bounds[..3], first, "{}", arch.name);
             assert_eq!(bounds.contains(&Bound::TensorFp8), arch.tensor.fp8 > 0, "{}", arch.name);
+            assert_eq!(bounds.contains(&Bound::TensorFp4), arch.tensor.fp4 > 0, "{}", arch.name);
         }
     }
 }

@@ -32,6 +32,9 @@ pub(crate) struct Layout {
     /// Cells that one access touches; bank conflicts among them are marked.
     #[arg(long, value_enum, default_value = "nothing")]
     together: Access,
+    /// Print the offset of every coordinate after the grid, a line each.
+    #[arg(long, conflicts_with = "plain")]
+    coordinates: bool,
 }
 
 /// The cells that one access takes.
@@ -61,7 +64,11 @@ impl Layout {
             return evaluate_lines(io::stdin().lock(), BufWriter::new(io::stdout().lock()));
         };
         let value = evaluate(text)?;
-        let options = Options { element_bits: self.bits, together: self.together.into() };
+        let options = Options {
+            element_bits: self.bits,
+            together: self.together.into(),
+            coordinates: self.coordinates,
+        };
         if let Some(path) = &self.svg {
             let drawn = picture::svg(&value, &options)?;
             file::write(path, drawn)?;

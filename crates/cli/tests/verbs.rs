@@ -215,8 +215,13 @@ fn devices_are_listed() {
 
 #[test]
 fn a_layout_is_drawn_and_bad_ones_are_refused() {
-    let drawn = warpwright(&["layout", "(2,3):(3,1)"]);
-    assert!(drawn.status.success() && String::from_utf8_lossy(&drawn.stdout).contains("(1,2) -> 5"));
+    let drawn = |more: &[&str]| {
+        let drawn = warpwright(&[&["layout", "(2,3):(3,1)"], more].concat());
+        assert!(drawn.status.success());
+        String::from_utf8_lossy(&drawn.stdout).into_owned()
+    };
+    assert!(drawn(&[]).ends_with("  1 | 3  4  5\n"), "{}", drawn(&[]));
+    assert!(drawn(&["--coordinates"]).contains("(1,2) -> 5"));
     assert_eq!(json(&["layout", "(2,3):(3,1)"])["value"], "(2,3):(3,1)");
     assert!(!warpwright(&["layout", "nonsense("]).status.success());
 }
@@ -311,7 +316,9 @@ fn explain_shows_the_model_s_table_and_the_choice() {
         json(&["run", "gemm", "--device", "emu:h200", "--explain", "--m", "64", "--n", "72", "--k", "136"]);
     let text = report["explanation"].as_str().expect("an explanation");
     assert!(
-        text.starts_with("rank") && text.contains("->  0") && text.contains("cheapest by the cost model"),
+        text.contains("rank  configuration")
+            && text.contains("->  0")
+            && text.contains("cheapest by the cost model"),
         "{text}"
     );
     assert!(json(&["run", "gemm"])["explanation"].is_null());

@@ -280,7 +280,10 @@ impl Counter {
             counts.local += counted;
             return;
         }
-        counts.global += counted;
+        match kind {
+            AccessKind::Read => counts.global_loads += counted,
+            _ => counts.global_stores += counted,
+        }
         ranges.into_iter().for_each(|range| self.tables().touch(range, kind));
     }
 

@@ -91,8 +91,10 @@ counts! {
         divergent_branches: u64,
         /// Shared memory.
         shared: SharedCounts,
-        /// Global memory.
-        global: SectorCounts,
+        /// Reads of global memory: loads, and `cp.async`.
+        global_loads: SectorCounts,
+        /// Writes of global memory: stores, and atomic operations.
+        global_stores: SectorCounts,
         /// Local memory. Spills are not here: the assembler makes them, from registers.
         local: SectorCounts,
         /// Atomic operations, counted once a lane.
@@ -115,6 +117,13 @@ counts! {
 }
 
 impl Counts {
+    /// Global memory, in both directions.
+    pub fn global(&self) -> SectorCounts {
+        let mut both = self.global_loads;
+        both += self.global_stores;
+        both
+    }
+
     /// Lanes on another path, exited or predicated off.
     pub fn lanes_lost(&self) -> u64 {
         32 * self.executions - self.lanes

@@ -26,8 +26,10 @@ pub enum Unit {
     TensorBf16,
     /// Tensor cores on f16.
     TensorF16,
-    /// Tensor cores on e4m3 and e5m2.
+    /// Tensor cores on 8-, 6- and 4-bit floats at the rate of 8 bits.
     TensorFp8,
+    /// Tensor cores on e2m1 with block scales (`.kind::mxf4`, `.kind::mxf4nvf4`).
+    TensorFp4,
     /// Tensor cores on 8-bit integers.
     TensorInt8,
     /// Tensor cores on 4-bit integers.
@@ -42,7 +44,7 @@ pub enum Unit {
 
 impl Unit {
     /// All of them.
-    pub const ALL: [Unit; 16] = [
+    pub const ALL: [Unit; 17] = [
         Unit::F16,
         Unit::F32,
         Unit::F64,
@@ -54,6 +56,7 @@ impl Unit {
         Unit::TensorBf16,
         Unit::TensorF16,
         Unit::TensorFp8,
+        Unit::TensorFp4,
         Unit::TensorInt8,
         Unit::TensorInt4,
         Unit::TensorBinary,
@@ -75,6 +78,7 @@ impl Unit {
             Unit::TensorBf16 => "tensor bf16",
             Unit::TensorF16 => "tensor f16",
             Unit::TensorFp8 => "tensor fp8",
+            Unit::TensorFp4 => "tensor fp4",
             Unit::TensorInt8 => "tensor int8",
             Unit::TensorInt4 => "tensor int4",
             Unit::TensorBinary => "tensor binary",

@@ -469,7 +469,7 @@ const REFUSALS: &[Refusal] = refusals! {
         b.operations.transpose_by(tile, &b.stream, &b.f32(15), (5, 5), &mut b.f32(15))
     } => "the matrix to transpose: expected a length of 25, found 15";
     transpose_by, |b| transpose_by(b, Method::Blocks(BlockTranspose::FASTEST), (8, 6))
-        => "transpose in blocks: 8 and 6 are not both multiples of 4, the elements of a 16-byte vector of f32; use `Method::Tile`";
+        => "transpose in blocks: 8 and 6 are not both multiples of 4, the elements of a 16-byte vector of f32; the method tile takes any shape";
     transpose_by, |b| blocks(b, BlockTranspose { side: 12, ..BlockTranspose::FASTEST })
         => "transpose in blocks: a tile has 8, 16, 32 or 64 blocks a side, not 12";
     transpose_by, |b| blocks(b, BlockTranspose { blocks: 0, ..BlockTranspose::FASTEST })

@@ -61,7 +61,7 @@ fn lanes_that_read_apart_touch_more_sectors() {
     let warps = 1024 / 32;
     for stride in [1, 2, 3, 4, 7, 8, 16, 33] {
         let counted = Counted::of(&format!("coalescing --length 1024 --stride {stride}"));
-        let global = counted.line("output[i] = input").counts.global;
+        let global = counted.line("output[i] = input").counts.global();
         let sectors = u64::from(Coalescing { stride }.sectors());
         assert_eq!(global.requests, 2 * warps, "a load and a store");
         assert_eq!(global.sectors, warps * (sectors + 4), "stride {stride}");
@@ -94,7 +94,7 @@ fn transposes_conflict_as_their_tiles_do() {
         |way: &str| Counted::of(&format!("transpose-ladder --m {m} --n {n} --step {way}")).total.counts;
     let naive = transposed("naive");
     assert_eq!(naive.shared.requests, 0);
-    assert_eq!(naive.global.sectors, requests * (4 + 32), "rows are read, columns written");
+    assert_eq!(naive.global().sectors, requests * (4 + 32), "rows are read, columns written");
     let shared = transposed("shared");
     assert_eq!(shared.shared.requests, 2 * requests);
     assert_eq!(shared.shared.conflicts(), requests * 31, "a column is in one bank: 32 ways");
@@ -102,8 +102,8 @@ fn transposes_conflict_as_their_tiles_do() {
         let counts = transposed(way);
         assert_eq!(counts.shared.requests, 2 * requests, "{way}");
         assert_eq!(counts.shared.conflicts(), 0, "{way}");
-        assert_eq!(counts.global.excess(), 0, "{way}: both sides are coalesced");
-        assert_eq!(counts.global.sectors, requests * (4 + 4), "{way}");
+        assert_eq!(counts.global().excess(), 0, "{way}: both sides are coalesced");
+        assert_eq!(counts.global().sectors, requests * (4 + 4), "{way}");
     }
 }
 
@@ -213,12 +213,12 @@ fn each_unit_and_each_memory_is_reported() {
     let accesses = units.counts;
     // Loads of the input for the sine and of 8 x 32 elements for the tile; stores of the waves and
     // of four accumulators per lane.
-    assert_eq!(accesses.global.requests, 1 + 8 + 1 + 4, "load/store units");
+    assert_eq!(accesses.global().requests, 1 + 8 + 1 + 4, "load/store units");
     assert_eq!(accesses.shared.requests, 8 + 2, "the tile stored, A and B by ldmatrix");
     assert_eq!(units.operations[&Unit::TensorF16], 2 * 16 * 8 * 16);
     let memories = Counted::of("mem-walkthrough").total.counts;
     // Four warps load and store once each; the words of 32 lanes are four sectors.
-    assert_eq!((memories.global.requests, memories.global.sectors), (2 * 4, 2 * 4 * 4));
+    assert_eq!((memories.global().requests, memories.global().sectors), (2 * 4, 2 * 4 * 4));
     assert_eq!((memories.shared.requests, memories.shared.wavefronts), (2 * 4, 2 * 4));
     // An array with an index that is known only when the kernel runs.
     assert_eq!(memories.local.requests, 2 * 4);

@@ -45,21 +45,19 @@ fn every_method_with_every_type_and_kind() {
         }
     }
     let (sort, mut cases) = (SUITE.named("sort-ladder"), Vec::new());
-    for algorithm in choices(sort, "algorithm") {
+    for step in choices(sort, "step") {
         for values in choices(sort, "values") {
             for order in choices(sort, "order") {
                 for direction in choices(sort, "direction") {
                     let each = ["u8", "f32", "i64"];
-                    cases.extend(
-                        each.map(|ty| [&*algorithm, &values, &order, &direction, ty].map(str::to_owned)),
-                    );
+                    cases.extend(each.map(|ty| [&*step, &values, &order, &direction, ty].map(str::to_owned)));
                 }
             }
         }
     }
-    for [algorithm, values, order, direction, ty] in one_in(11, cases) {
+    for [step, values, order, direction, ty] in one_in(11, cases) {
         let settings = [
-            ("algorithm", &*algorithm),
+            ("step", &*step),
             ("values", &*values),
             ("order", &*order),
             ("direction", &*direction),

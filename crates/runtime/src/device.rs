@@ -135,7 +135,7 @@ impl Device {
     /// let mut sum = device.uninitialized::<f32>(128)?;
     /// add.launch(&device.stream()?, Launch::new(1, 128), (&x, &x, &mut sum, 128u32))?;
     /// let total = device.take_counters()[0].total();
-    /// assert_eq!((total.counts.global.requests, total.counts.global.sectors), (3 * 4, 3 * 16));
+    /// assert_eq!((total.counts.global().requests, total.counts.global().sectors), (3 * 4, 3 * 16));
     /// # Ok::<(), warpwright_runtime::Error>(())
     /// ```
     ///

@@ -227,7 +227,12 @@ impl Measured {
         let on = format!("{} ({})", device.name(), timed_product(device));
         let mut lines = self.explanation.iter().cloned().collect::<Vec<_>>();
         lines.push(format!("{:?} on {on}", self.choice));
-        lines.extend(self.timed.iter().map(|timed| as_text(timed, &self.work)));
+        let is_emulated = device.properties().is_emulated;
+        lines.extend(self.timed.iter().map(|timed| match is_emulated {
+            // Rates of the emulator say nothing of the kernel.
+            true => format!("{:<12} {:>12.3} ms", timed.name, timed.timing.median() * 1e3),
+            false => as_text(timed, &self.work),
+        }));
         if let (Some(ratio), [ours, theirs]) = (self.ratio(), self.timed.as_slice()) {
             lines.push(format!("{} is {ratio:.3} times as fast as {}", ours.name, theirs.name));
         }

@@ -35,7 +35,8 @@ impl Counted {
     }
 
     pub(super) fn as_json(&self) -> Value {
-        let Counts { executions, global, copies, shared, .. } = &self.counts;
+        let Counts { executions, copies, shared, .. } = &self.counts;
+        let global = self.counts.global();
         json!({
             "operations": self.work.operations,
             "warp_instructions": executions,

@@ -214,8 +214,8 @@ fn row(rung: &Rung, measure: Measure) -> [String; 13] {
         // Where no assembler has said how many registers there are, it would be too high.
         percent(registers.map(|_| resources.occupancy())),
         counts.executions.to_string(),
-        (counts.global.sectors + counts.copies.sectors).to_string(),
-        counts.global.excess().to_string(),
+        (counts.global().sectors + counts.copies.sectors).to_string(),
+        counts.global().excess().to_string(),
         counts.shared.wavefronts.to_string(),
         counts.shared.conflicts().to_string(),
     ]

@@ -42,15 +42,17 @@ fn on_line(line: &LineCounts) -> Vec<String> {
             shared.wavefronts as f64 / shared.ideal as f64
         ));
     }
-    let global = &counts.global;
-    if global.sectors * 4 > global.ideal * 5 {
-        advice.push(format!(
-            "a warp accesses {:.1} sectors of global memory, and its bytes fit in {:.1}; let adjacent lanes access \
-             adjacent addresses, starting at a multiple of 32 bytes",
-            global.sectors as f64 / global.requests as f64,
-            global.ideal as f64 / global.requests as f64
-        ));
+    for (access, global) in [("loads", &counts.global_loads), ("stores", &counts.global_stores)] {
+        if global.sectors * 4 > global.ideal * 5 {
+            advice.push(format!(
+                "a warp {access} {:.1} sectors of global memory, and its bytes fit in {:.1}; let adjacent lanes \
+                 access adjacent addresses, starting at a multiple of 32 bytes",
+                global.sectors as f64 / global.requests as f64,
+                global.ideal as f64 / global.requests as f64
+            ));
+        }
     }
+    let global = counts.global();
     // One lane alone was chosen to act for its warp; what computes nothing is not worth the words.
     let acts_alone = counts.lanes == counts.executions;
     let works = !line.operations.is_empty() || global.requests + shared.requests > 0;

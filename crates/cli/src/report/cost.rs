@@ -58,7 +58,7 @@ impl Cost {
             .map(|(unit, operations)| *operations as f64 / (2.0 * f64::from(tensor_rate(*unit, arch).max(1))))
             .sum();
         let counts = &line.counts;
-        let sectors = counts.global.sectors + counts.copies.sectors;
+        let sectors = counts.global().sectors + counts.copies.sectors;
         Self {
             pipes: [
                 (Pipe::Issue, counts.executions as f64 / 4.0),
@@ -95,6 +95,7 @@ fn tensor_rate(unit: Unit, arch: &Arch) -> u32 {
         Unit::TensorF64 => rates.f64,
         Unit::TensorTf32 => rates.tf32,
         Unit::TensorFp8 => rates.fp8,
+        Unit::TensorFp4 => rates.fp4,
         Unit::TensorInt8 | Unit::TensorInt4 | Unit::TensorBinary => rates.int8,
         _ => rates.f16,
     }

@@ -20,9 +20,10 @@ const STYLE: &str = "\
 body { margin: 2em; background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.3em; } h2 { font-size: 1.1em; margin-top: 2em; } h3 { font: 600 13px ui-monospace, monospace; }
 table { border-collapse: collapse; font: 12.5px/1.55 ui-monospace, monospace; }
-th { color: var(--faint); font-weight: normal; text-align: right; padding: 0 .8em; border-bottom: 1px solid var(--rule); }
+th { color: var(--faint); font-weight: normal; text-align: right; white-space: nowrap; padding: 0 .8em; border-bottom: 1px solid var(--rule); }
 td { text-align: right; padding: 0 .8em; white-space: pre; font-variant-numeric: tabular-nums; }
-td.source, th.source { text-align: left; } td.notes, th.notes { text-align: left; color: var(--faint); }
+td.source, th.source { text-align: left; } td.source { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 20em; }
+td.notes, th.notes { text-align: left; color: var(--faint); } td.notes { white-space: normal; min-width: 9em; }
 td.number { color: var(--faint); } tr.gap td { color: var(--faint); border-top: 1px dotted var(--rule); }
 tr.hot { background: color-mix(in srgb, var(--heat) var(--part), transparent); }
 .scroll { overflow-x: auto; } li { margin: .2em 0; }

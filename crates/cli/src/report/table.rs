@@ -1,7 +1,7 @@
 //! A kernel's report as text.
 
 use warpwright_arch::Arch;
-use warpwright_runtime::{Counters, LineCounts, SectorCounts, SharedCounts, SourceFiles, Unit};
+use warpwright_runtime::{Counters, Counts, LineCounts, SharedCounts, SourceFiles, Unit};
 
 use super::{KernelReport, advice, occupancy_sentence, place, text_of};
 
@@ -34,12 +34,15 @@ fn ways(shared: &SharedCounts) -> String {
     format!("{:.1}", ratio(shared.wavefronts, shared.ideal))
 }
 
-/// Sectors per request, and the minimum.
-fn sectors(global: &SectorCounts) -> String {
-    if global.requests == 0 {
-        return String::new();
-    }
-    format!("{:.1} ({:.1})", ratio(global.sectors, global.requests), ratio(global.ideal, global.requests))
+/// Sectors per request, and the minimum, of loads and of stores: an average of both would be neither.
+fn sectors(counts: &Counts) -> String {
+    let directions = [("ld", &counts.global_loads), ("st", &counts.global_stores)];
+    let cells =
+        directions.into_iter().filter(|(_, global)| global.requests > 0).map(|(direction, global)| {
+            let per_request = |sectors| ratio(sectors, global.requests);
+            format!("{direction} {:.1} ({:.1})", per_request(global.sectors), per_request(global.ideal))
+        });
+    cells.collect::<Vec<_>>().join(", ")
 }
 
 /// What else there is to say of a line.
@@ -70,7 +73,7 @@ pub(super) fn cells(line: &LineCounts) -> [String; 5] {
         grouped(counts.executions),
         format!("{:.1}", ratio(counts.lanes, counts.executions)),
         ways(&counts.shared),
-        sectors(&counts.global),
+        sectors(counts),
         notes(line),
     ]
 }
@@ -108,13 +111,15 @@ pub(super) fn totals(kernel: &KernelReport) -> Vec<String> {
             grouped(counts.shared.conflicts())
         ));
     }
-    if counts.global.requests > 0 {
-        lines.push(format!(
-            "global memory: {} requests, {} sectors, {} at minimum",
-            grouped(counts.global.requests),
-            grouped(counts.global.sectors),
-            grouped(counts.global.ideal)
-        ));
+    for (direction, global) in [("loads", &counts.global_loads), ("stores", &counts.global_stores)] {
+        if global.requests > 0 {
+            lines.push(format!(
+                "global {direction}: {} requests, {} sectors, {} at minimum",
+                grouped(global.requests),
+                grouped(global.sectors),
+                grouped(global.ideal)
+            ));
+        }
     }
     if counts.copies.copies > 0 {
         lines.push(format!(
@@ -155,7 +160,7 @@ pub(super) fn text(kernel: &KernelReport, arch: &Arch, most: usize, files: &mut 
     let [executions, lanes, ways, sectors, notes] = COLUMNS;
     let row = |cost: &str, line: &str, cells: [&str; 4], rest: &str| {
         let [executions, lanes, ways, sectors] = cells;
-        format!("{cost:>6}  {line:<24} {executions:>13} {lanes:>6} {ways:>12} {sectors:>16}  {rest}")
+        format!("{cost:>6}  {line:<24} {executions:>13} {lanes:>6} {ways:>12} {sectors:>28}  {rest}")
             .trim_end()
             .to_owned()
     };

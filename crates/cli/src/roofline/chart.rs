@@ -12,6 +12,8 @@ const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 380.0;
 /// Between the baselines of two names of roofs.
 const LINE: f64 = 15.0;
+/// The width of a letter, at most.
+const LETTER: f64 = 7.0;
 /// What colors and signs mean.
 const LEGEND: &str = "Blue: roofs of what the kernel uses. Gray: roofs of other units. \
                       Ring: the most that the roofs allow. Dot: measured.";
@@ -36,8 +38,11 @@ fn escaped(text: &str) -> String {
 
 /// The picture as an SVG document that reads well on light and dark ground.
 pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> String {
+    let mut arithmetic: Vec<_> = roofs.iter().filter(|roof| !is_memory(roof.bound)).collect();
+    arithmetic.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
     // Room for the roofs' names at the right, and for the title above.
-    let width = (LEFT + WIDTH + 260.0).max(24.0 + 8.0 * title.chars().count() as f64);
+    let names = arithmetic.iter().map(|roof| label(roof).chars().count()).max().unwrap_or(0);
+    let width = (LEFT + WIDTH + 12.0 + LETTER * names as f64).max(24.0 + 8.0 * title.chars().count() as f64);
     let height = TOP + HEIGHT + 76.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
@@ -54,8 +59,6 @@ pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Ro
     grid(&mut svg);
     let memory = place.memory_per_second;
     let slope_start = 10f64.powf(X.0);
-    let mut arithmetic: Vec<_> = roofs.iter().filter(|roof| !is_memory(roof.bound)).collect();
-    arithmetic.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
     // Where the next name may begin, so that none covers another.
     let mut free = 0.0f64;
     for roof in arithmetic {
@@ -69,17 +72,21 @@ pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Ro
             x_of(ridge),
             LEFT + WIDTH
         );
+        let name_y = free.max(y + 4.0);
+        free = name_y + LINE;
+        let weight = if of_kernel { " font-weight=\"bold\"" } else { "" };
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{name_y:.1}\"{weight}>{}</text>",
+            LEFT + WIDTH + 6.0,
+            label(roof)
+        );
         if of_kernel {
-            let name_y = free.max(y + 4.0);
-            free = name_y + LINE;
-            let kind = if roof.is_measured { "" } else { " (data sheet)" };
             let _ = writeln!(
                 svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\">{}: {}{kind}</text>",
-                LEFT + WIDTH + 6.0,
-                name_y,
-                roof.bound.name(),
-                shown(roof.bound, roof.per_second)
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">ridge {ridge:.1}</text>",
+                x_of(ridge),
+                y - 6.0
             );
         }
     }
@@ -101,6 +108,12 @@ pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Ro
     kernel(&mut svg, place, measured);
     svg.push_str("</svg>\n");
     svg
+}
+
+/// What stands beside a roof.
+fn label(roof: &Roof) -> String {
+    let kind = if roof.is_measured { "" } else { " (data sheet)" };
+    format!("{}: {}{kind}", roof.bound.name(), shown(roof.bound, roof.per_second))
 }
 
 /// A line at each power of ten.
@@ -200,7 +213,8 @@ mod tests {
         // Four of six powers of ten along x, and log10(4.26e14) along y.
         let (x, y) = (LEFT + WIDTH * 4.0 / 6.0, TOP + HEIGHT * (16.0 - 4.26e14f64.log10()) / 7.0);
         assert!(svg.contains(&format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\"")), "{svg}");
-        assert!(svg.contains("tensor bf16: 765.80 TOP/s<") && !svg.contains(">f64"), "{svg}");
+        assert!(svg.contains("bold\">tensor bf16: 837.10 TOP/s<"), "{svg}");
+        assert!(svg.contains("\">f64: ") && svg.contains(">ridge 196.5<"), "{svg}");
         assert_eq!(svg.matches("<circle").count(), svg.matches("</circle>").count());
     }
 

@@ -69,6 +69,7 @@ fn bound(unit: Unit) -> Option<Bound> {
         Unit::TensorBf16 => Bound::TensorBf16,
         Unit::TensorF16 => Bound::TensorF16,
         Unit::TensorFp8 => Bound::TensorFp8,
+        Unit::TensorFp4 => Bound::TensorFp4,
         Unit::TensorInt8 => Bound::TensorInt8,
         _ => return None,
     })
@@ -96,7 +97,7 @@ impl Place {
             let total = counters.total();
             read_bytes += 32 * counters.sectors_read;
             written_bytes += 32 * counters.sectors_written;
-            l2_bytes += 32 * (total.counts.global.sectors + total.counts.copies.sectors);
+            l2_bytes += 32 * (total.counts.global().sectors + total.counts.copies.sectors);
             for (unit, count) in total.operations {
                 let Some(bound) = bound(unit) else { continue };
                 match operations.iter_mut().find(|(found, _)| *found == bound) {

@@ -214,11 +214,12 @@ fn multiply(base: &str, modifiers: &[&str]) -> Work {
     let a = if types.len() > 2 { types[1] } else { "f16" };
     let sparse = modifiers.iter().any(|word| *word == "sp" || word.starts_with("sp::"));
     let part = if sparse { 2 } else { 1 } * if base == "wgmma" { 4 } else { 1 };
-    Work {
-        unit: tensor(a).unwrap_or(Unit::TensorF16),
-        by_lane: 0,
-        by_warp: 2 * shape.multiply_adds() as u32 / part,
-    }
+    let unit = if modifiers.iter().any(|word| word.starts_with("kind::mxf4")) {
+        Unit::TensorFp4
+    } else {
+        tensor(a).unwrap_or(Unit::TensorF16)
+    };
+    Work { unit, by_lane: 0, by_warp: 2 * shape.multiply_adds() as u32 / part }
 }
 
 fn is_element(word: &str) -> bool {
@@ -256,6 +257,18 @@ mod tests {
             ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 x;", Unit::TensorInt8, 0, 8192),
             ("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 x;", Unit::TensorBf16, 0, 65536),
             ("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2 x;", Unit::TensorFp8, 0, 8192),
+            (
+                "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 x;",
+                Unit::TensorFp4,
+                0,
+                16384,
+            ),
+            (
+                "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e2m1.e2m1.f32.ue8m0 x;",
+                Unit::TensorFp8,
+                0,
+                8192,
+            ),
             ("wgmma.wait_group.sync.aligned 0;", Unit::Control, 0, 0),
             ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 x;", Unit::TensorF16, 0, 8192),
             ("wmma.load.a.sync.aligned.row.m16n16k16.f16 x;", Unit::Memory, 0, 0),

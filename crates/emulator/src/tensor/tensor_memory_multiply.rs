@@ -340,7 +340,7 @@ impl TensorMemoryMultiply {
 
     /// The unit that it keeps busy.
     pub(crate) fn unit(&self) -> Unit {
-        tensor(self.run.a.ptx()).unwrap_or(Unit::TensorF16)
+        if self.run.packed { Unit::TensorFp4 } else { tensor(self.run.a.ptx()).unwrap_or(Unit::TensorF16) }
     }
 
     /// Multiply-adds of a CTA's part.

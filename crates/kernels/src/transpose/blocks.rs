@@ -70,7 +70,7 @@ impl BlockTranspose {
         if !Self::fits::<T>(m, n) {
             let lanes = vector::width::<T>();
             return refuse(format!(
-                "{m} and {n} are not both multiples of {lanes}, the elements of a 16-byte vector of {}; use `Method::Tile`",
+                "{m} and {n} are not both multiples of {lanes}, the elements of a 16-byte vector of {}; the method tile takes any shape",
                 T::NAME
             ));
         }

@@ -35,7 +35,9 @@ impl Operation {
 pub(super) struct Arguments {
     pub(super) name: &'static str,
     pub(super) parameters: Vec<i64>,
+    /// All arguments; a word is a device value of its name.
     pub(super) values: Vec<Value>,
+    /// The words among them.
     pub(super) words: Vec<String>,
 }
 
@@ -47,8 +49,7 @@ impl fmt::Display for Arguments {
         if !self.parameters.is_empty() {
             write!(f, "<{}>", list(self.parameters.iter().map(i64::to_string).collect()))?;
         }
-        let words = self.words.iter().cloned();
-        let values = list(words.chain(self.values.iter().map(Value::to_string)).collect());
+        let values = list(self.values.iter().map(Value::to_string).collect());
         if values.is_empty() && !self.parameters.is_empty() { Ok(()) } else { write!(f, "({values})") }
     }
 }

@@ -17,11 +17,13 @@ pub struct Options {
     pub element_bits: i64,
     /// The cells that one access touches, for marking bank conflicts.
     pub together: Together,
+    /// Whether the offset of every coordinate follows the grid, line by line.
+    pub coordinates: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { element_bits: 32, together: Together::Nothing }
+        Options { element_bits: 32, together: Together::Nothing, coordinates: false }
     }
 }
 
@@ -39,8 +41,8 @@ pub enum Together {
 /// The most cells that a picture draws.
 pub const MOST_CELLS: i64 = 1 << 14;
 
-/// The value as text: a layout as a grid and a table of offsets, a thread-value layout as a grid of
-/// owners, other values as they print.
+/// The value as text: a layout as a grid of offsets, a thread-value layout as a grid of owners, other
+/// values as they print.
 ///
 /// Mode 0 runs down, the other modes across.
 ///
@@ -55,13 +57,6 @@ pub const MOST_CELLS: i64 = 1 << 14;
 ///     +--------
 ///   0 | 0  1  2
 ///   1 | 3  4  5
-///
-/// (0,0) -> 0
-/// (1,0) -> 3
-/// (0,1) -> 1
-/// (1,1) -> 4
-/// (0,2) -> 2
-/// (1,2) -> 5
 /// ");
 /// # Ok::<(), warpwright_layout::Error>(())
 /// ```
@@ -90,15 +85,15 @@ pub fn text(value: &Value, options: &Options) -> Result<String, Error> {
         }
         drawn.push('\n');
     }
-    drawn.push('\n');
-    if let Value::Layout(_) | Value::Composed(_) = value {
+    if let (true, Value::Layout(_) | Value::Composed(_)) = (options.coordinates, value) {
+        drawn.push('\n');
         let composed = value.composed()?;
         for (index, offset) in grid::values(&composed)?.iter().enumerate() {
             let _ = writeln!(drawn, "{} -> {offset}", coordinate_of(&index.into(), composed.shape())?);
         }
     }
     if options.together != Together::Nothing && !matches!(value, Value::Ownership(_)) {
-        let _ = writeln!(drawn, "cells with bank conflicts: {}", grid.conflicts());
+        let _ = writeln!(drawn, "\ncells with bank conflicts: {}", grid.conflicts());
     }
     Ok(drawn)
 }

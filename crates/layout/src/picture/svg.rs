@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn conflicts_are_ringed_before_and_gone_after() {
-        let options = Options { element_bits: 32, together: Together::Rows };
+        let options = Options { together: Together::Rows, ..Options::default() };
         let drawn = svg(&evaluate("Swizzle<3,2,3> o (8,8):(1,8)").unwrap(), &options).unwrap();
         assert_eq!(drawn.matches("stroke=\"#d00\"").count(), 64);
         assert!(drawn.contains("64 cells in conflict") && drawn.contains(", 0 cells in conflict"));

@@ -24,16 +24,16 @@ pub(crate) struct SortLadder {
     key: KeyType,
     /// Data type of the values.
     values: ValueType,
-    /// Algorithm. Bitonic sort is not stable.
-    algorithm: SortAlgorithm,
+    /// Step of the ladder. Bitonic sort is not stable.
+    step: SortStep,
     /// The keys.
     #[option(flatten)]
     keys: Keys,
 }
 
-/// An algorithm.
+/// A step of the ladder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
-enum SortAlgorithm {
+enum SortStep {
     /// Bitonic sort.
     #[default]
     Bitonic,
@@ -81,9 +81,9 @@ impl Workload for SortLadder {
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        let is_merge = match self.algorithm {
-            SortAlgorithm::Radix => return library("sort", self, &[])?.prepare(setup),
-            algorithm => algorithm == SortAlgorithm::Merge,
+        let is_merge = match self.step {
+            SortStep::Radix => return library("sort", self, &[])?.prepare(setup),
+            step => step == SortStep::Merge,
         };
         let problem = SortProblem { setup, keys: &self.keys };
         with_key!(self.key, K => match self.values {
@@ -95,8 +95,8 @@ impl Workload for SortLadder {
 
     fn ladder() -> Option<Ladder> {
         Some(Ladder {
-            option: "algorithm",
-            steps: SortAlgorithm::words(),
+            option: "step",
+            steps: SortStep::words(),
             defaults: &[],
             measure: Measure::Keys,
             baseline: None,

@@ -52,7 +52,7 @@ impl Bench {
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
         self.batch.retain(|batch| *batch > 0);
         self.prefill.retain(|tokens| *tokens > 0);
-        let checkpoint = self.model.checkpoint()?;
+        let checkpoint = if self.plan { self.model.shapes()? } else { self.model.checkpoint()? };
         let plan = |batch| self.model.plan(&checkpoint, batch, self.prompt);
         if self.plan {
             let roofs = Roofs::new(self.model.arch()?);

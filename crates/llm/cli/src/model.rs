@@ -79,7 +79,16 @@ const PAGE_TOKENS: u32 = 64;
 impl Model {
     /// Opens the model's files.
     pub(crate) fn checkpoint(&self) -> anyhow::Result<Checkpoint> {
-        let checkpoint = match self.random_weights {
+        self.checkpoint_of(self.random_weights)
+    }
+
+    /// Opens the model's files for its shapes alone: a folder need not have weights.
+    pub(crate) fn shapes(&self) -> anyhow::Result<Checkpoint> {
+        self.checkpoint_of(self.random_weights.or(self.model.is_dir().then_some(0)))
+    }
+
+    fn checkpoint_of(&self, random_weights: Option<u64>) -> anyhow::Result<Checkpoint> {
+        let checkpoint = match random_weights {
             Some(seed) => Checkpoint::random(&self.model, seed)?,
             None => Checkpoint::open(&self.model)?,
         };

@@ -31,7 +31,7 @@ impl Target for Layouts {
         let shown = value.to_string();
         let _ = format!("{value:#}");
         if (shown.len() as u64).is_multiple_of(DRAWN) {
-            let options = Options { element_bits: 16, together: Together::Rows };
+            let options = Options { element_bits: 16, together: Together::Rows, coordinates: true };
             text(&value, &options).and_then(|_| svg(&value, &options)).map_err(|error| error.to_string())?;
         }
         Ok(())

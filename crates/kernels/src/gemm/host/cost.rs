@@ -55,7 +55,11 @@ pub struct Cost {
     pub reduction: f64,
     /// Cycles of the DRAM traffic.
     pub dram: f64,
-    /// All together.
+    /// Cycles until the first stage is requested.
+    pub launch: f64,
+    /// Cycles of the main loops and epilogues of all waves, and of DRAM traffic beside them.
+    pub phases: f64,
+    /// The sum of launch, phases and reduction.
     pub cycles: f64,
 }
 
@@ -246,7 +250,19 @@ impl Cost {
         let clusters = if split_k == 1 { running } else { tiles };
         let (ctas, tiles) = (clusters * group, tiles * (group / split_k));
         let dram = in_step + out_of_step;
-        Self { configuration, ctas, tiles, waves, mainloop, epilogue, reduction, dram, cycles }
+        Self {
+            configuration,
+            ctas,
+            tiles,
+            waves,
+            mainloop,
+            epilogue,
+            reduction,
+            dram,
+            launch,
+            phases,
+            cycles,
+        }
     }
 
     /// [`waves`](Self::waves) alone.
@@ -516,12 +532,20 @@ fn promotion(configuration: Configuration, problem: &GemmProblem) -> f64 {
     column * scale * f64::from(configuration.tile.1)
 }
 
+/// The heads of what a [`Cost`] prints.
+pub(super) fn heads() -> String {
+    let head = format!("{:<56} {:>5} {:>7} {:>7}", "configuration", "CTAs", "tiles", "waves");
+    let of_wave = format!("{:>9} {:>8} {:>9}", "main loop", "epilogue", "DRAM");
+    format!("{head} {of_wave} | {:>6} + {:>9} + {:>9} = {:>9}", "launch", "phases", "reduction", "cycles")
+}
+
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { configuration, ctas, tiles, waves, mainloop, epilogue, reduction, dram, cycles } = self;
-        write!(f, "{:<56} {ctas:>4} CTAs, {tiles:>6} tiles, {waves:>7.2} waves", configuration.to_string())?;
-        write!(f, " of {mainloop:>8.0} + {epilogue:>6.0}, reduction {reduction:>6.0}, DRAM {dram:>8.0}")?;
-        write!(f, ": {cycles:>9.0} cycles")
+        let Self { configuration, ctas, tiles, waves, mainloop, epilogue, dram, .. } = self;
+        let Self { launch, phases, reduction, cycles, .. } = self;
+        write!(f, "{:<56} {ctas:>5} {tiles:>7} {waves:>7.2}", configuration.to_string())?;
+        write!(f, " {mainloop:>9.0} {epilogue:>8.0} {dram:>9.0}")?;
+        write!(f, " | {launch:>6.0} + {phases:>9.0} + {reduction:>9.0} = {cycles:>9.0}")
     }
 }
 

@@ -4,7 +4,7 @@
 use warpwright::arch::Capability;
 
 use super::config::{Algorithm, Configuration, TmaInstruction, mma_sync_computes};
-use super::cost::{Cost, H200, LAUNCH, Machine};
+use super::cost::{Cost, H200, LAUNCH, Machine, heads};
 use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm};
 use crate::gemm::device::schedule::Schedule;
 use crate::gemm::device::staging::StagedBatch;
@@ -200,17 +200,34 @@ pub(crate) fn explain(
     copies: impl IntoIterator<Item = String>,
     reason: &str,
 ) -> String {
-    let mut lines = vec![format!("rank  {} configurations{of}, by the cost model", costs.len())];
-    let shown = costs.iter().enumerate();
-    let shown = shown.map(|(rank, cost)| (rank, cost, Algorithm::of(cost.configuration) == chosen));
+    let mut lines = vec![
+        format!(
+            "{} configurations{of}, by the cost model in cycles of an SM; phases: waves of main loops and epilogues, \
+             with DRAM traffic beside them",
+            costs.len()
+        ),
+        format!("rank  {}", heads()),
+    ];
+    let is_chosen = |cost: &Cost| Algorithm::of(cost.configuration) == chosen;
+    let mut shown: Vec<(usize, &Cost)> = costs.iter().enumerate().collect();
+    // The transpose of a configuration at the same cost says nothing new.
+    shown.dedup_by(|(_, later), (_, earlier)| !is_chosen(later) && are_twins(earlier, later));
+    let shown = shown.into_iter().enumerate();
+    let shown = shown.filter(|(place, (_, cost))| *place < SHOWN || is_chosen(cost));
     lines.extend(
-        shown.filter(|(rank, _, is_chosen)| *rank < SHOWN || *is_chosen).map(|(rank, cost, is_chosen)| {
-            format!("{:>2}{rank:>3} {cost}", if is_chosen { "->" } else { "" })
+        shown.map(|(_, (rank, cost))| {
+            format!("{:>2}{rank:>3} {cost}", if is_chosen(cost) { "->" } else { "" })
         }),
     );
     lines.extend(copies);
     lines.push(format!("{chosen}: {reason}"));
     lines.join("\n")
+}
+
+/// Whether two costs are those of a configuration and of its transpose, and equal.
+fn are_twins(a: &Cost, b: &Cost) -> bool {
+    let transposed = Configuration { transposed: !a.configuration.transposed, ..a.configuration };
+    a.cycles == b.cycles && transposed == b.configuration
 }
 
 /// Why the heuristic chooses an algorithm.

@@ -127,7 +127,7 @@ impl Method {
         if matches!(self, Self::TmaFed(..)) && !tma_reads(capability, extents) {
             let (_, n, k) = extents;
             return refuse(format!(
-                "TMA needs sm_90 and n and k that are multiples of 4, and at least 4: n is {n}, k is {k}, and the device is {}; use `Method::DoubleBuffered`",
+                "TMA needs sm_90 and n and k that are multiples of 4, and at least 4: n is {n}, k is {k}, and the device is {}; the method double-buffered takes any shape",
                 capability.target
             ));
         }
