@@ -1,5 +1,6 @@
 //! The tests of the crate, in one program.
 
+mod aliasing;
 mod asynchronous;
 mod blackwell_copies;
 mod bulk;

@@ -3,6 +3,7 @@
 //! Atomics on global memory are atomic operations of the host, since CTAs run on several threads;
 //! shared memory belongs to one thread. Lanes execute in order.
 
+use smallvec::SmallVec;
 use warpwright_events::{AccessKind, LANES, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
@@ -116,9 +117,11 @@ impl Atomic {
         let keep = if self.size == 16 { u128::MAX } else { (1 << (8 * self.size)) - 1 };
         let mut changed = false;
         for lane in lanes(mask) {
-            let expected = self.compare.map(|register| read(execution.registers, register, lane) & keep);
-            for (index, operand) in self.operands.iter().enumerate() {
-                let operand = read(execution.registers, *operand, lane) & keep;
+            // The results may be among the operands, so all operands are read first.
+            let value = |register: Register| read(execution.registers, register, lane) & keep;
+            let expected = self.compare.map(value);
+            let operands: SmallVec<[u128; 8]> = self.operands.iter().map(|&operand| value(operand)).collect();
+            for (index, &operand) in operands.iter().enumerate() {
                 let host = located.lane(lane, addresses).wrapping_add(index * self.size as usize);
                 let new = |old: u128| match expected {
                     Some(expected) if old != expected => old,

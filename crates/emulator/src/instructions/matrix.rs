@@ -18,7 +18,7 @@ use crate::tensor::half_multiply::{self, Function, Half};
 use crate::tensor::multiply::Multiply;
 use crate::tensor::{Column, Order, Shape, warpgroup};
 
-/// The most registers of A or B in an MMA of one warp.
+/// The most registers of A, B or an accumulator of floats in an MMA of one warp.
 const MOST_REGISTERS: usize = 4;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -200,37 +200,35 @@ struct ExactMultiply {
 }
 
 /// The registers of C, which become those of D.
-struct Accumulator<'a> {
-    registers: &'a mut Registers,
-    c: &'a [Slot],
-    d: &'a [Slot],
-}
+struct Accumulator([Column; MOST_REGISTERS]);
 
-impl warpgroup::Registers for Accumulator<'_> {
+impl warpgroup::Registers for Accumulator {
     #[inline(always)]
     fn column(&self, register: usize) -> &Column {
-        self.registers.word(self.c[register])
+        &self.0[register]
     }
 
     #[inline(always)]
     fn column_mut(&mut self, register: usize) -> &mut Column {
-        self.registers.word_mut(self.d[register])
+        &mut self.0[register]
     }
 }
 
 impl EffectBody for ExactMultiply {
     #[inline(always)]
-    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Failure>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         execution.block.mma_multiply_adds += self.multiply_adds;
         let registers = &mut *execution.registers;
-        // Copies, for D may be among them.
+        // Copies, for registers of D may be among them, in another order.
         let held = |slots: &[Slot]| -> [Column; MOST_REGISTERS] {
             std::array::from_fn(|index| slots.get(index).map_or([0; LANES], |&slot| *registers.word(slot)))
         };
-        let (a, b) = (held(&self.a), held(&self.b));
-        let mut accumulator = Accumulator { registers, c: &self.c, d: &self.d };
+        let (a, b, mut accumulator) = (held(&self.a), held(&self.b), Accumulator(held(&self.c)));
         let operands = execution.block.warpgroups.operands();
         self.float.multiply(operands, &a.each_ref(), &b.each_ref(), &mut accumulator);
+        for (slot, column) in self.d.iter().zip(accumulator.0) {
+            blend(registers.word_mut(*slot), mask, column);
+        }
         Ok(())
     }
 }

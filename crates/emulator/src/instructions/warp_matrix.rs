@@ -13,7 +13,7 @@ use crate::execution::resolve::{Purpose, addresses, resolve, split_generic};
 use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
-use crate::registers::Slot;
+use crate::registers::{Registers, Slot};
 use crate::tensor::Order;
 use crate::tensor::fragment::Fragment;
 use crate::tensor::warp_matrix::{self, Operand};
@@ -91,24 +91,28 @@ impl Move {
         u64::from(self.element.bits().max(8) / 8).max(if self.element.bits() < 8 { 4 } else { 1 })
     }
 
-    /// The addresses of one unit of each lane.
-    fn pieces(&self, execution: &Execution<'_>, bases: &[u64; LANES], index: usize) -> [u64; LANES] {
+    /// The units from one row or column to the next, of each lane.
+    fn strides(&self, registers: &Registers) -> [u64; LANES] {
         let dense = match self.order {
             Order::Row => self.fragment.columns(),
             Order::Column => self.fragment.rows(),
         };
         let units = warp_matrix::units(self.element) as u64;
+        match self.stride {
+            Some(slot) => registers.word(slot).map(|stride| u64::from(stride) / units),
+            None => [dense as u64; LANES],
+        }
+    }
+
+    /// The addresses of one unit of each lane.
+    fn pieces(&self, bases: &[u64; LANES], strides: &[u64; LANES], index: usize) -> [u64; LANES] {
         std::array::from_fn(|lane| {
-            let stride = match self.stride {
-                Some(slot) => u64::from(execution.registers.word(slot)[lane]) / units,
-                None => dense as u64,
-            };
             let (row, column) = self.fragment.place(lane, index);
             let (outer, inner) = match self.order {
                 Order::Row => (row, column),
                 Order::Column => (column, row),
             };
-            bases[lane].wrapping_add((outer as u64 * stride + inner as u64) * self.bytes())
+            bases[lane].wrapping_add((outer as u64 * strides[lane] + inner as u64) * self.bytes())
         })
     }
 
@@ -136,10 +140,11 @@ impl Move {
 
 impl Effect for Move {
     fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Failure>> {
-        let bases = addresses(execution, &self.address);
+        // The stride and the address may be in registers that are loaded.
+        let (bases, strides) = (addresses(execution, &self.address), self.strides(execution.registers));
         let bytes = self.bytes() as usize;
         for index in 0..self.fragment.elements() {
-            let pieces = self.pieces(execution, &bases, index);
+            let pieces = self.pieces(&bases, &strides, index);
             let hosts = self.locate(execution, &pieces)?;
             if bytes == 8 {
                 let column = execution.registers.long_mut(self.slots[index]);

@@ -15,6 +15,7 @@ use crate::execution::effect::{Effect, Execution};
 use crate::instructions::accumulators;
 use crate::kernel::image::{CodeFunction, Formal};
 use crate::kernel::special::Special;
+use crate::lanes::{Operands, one};
 use crate::launch::failure::Failure;
 use crate::load_error::LoadError;
 use crate::operation::kind::{Guard, Kind, Operation};
@@ -284,6 +285,7 @@ impl<'m> FunctionDecoder<'_, 'm> {
                 _ => return Err(DecodeError::new(format!("`{}` is not a predicate.", guard.predicate))),
             },
         };
+        self.keep_guard(instruction);
         let moves = self.moves_accumulator(instruction);
         if moves && self.settled != Some(self.operations.len()) {
             self.emit(Kind::Warpgroup(Box::new(WarpgroupOperation::Settle)));
@@ -298,6 +300,23 @@ impl<'m> FunctionDecoder<'_, 'm> {
             self.register_uses.push((self.operations.len() - 1, self.used.as_slice().into()));
         }
         Ok(())
+    }
+
+    /// Copies the guard of an instruction with two destinations if it is one of them: its operations
+    /// write one after another, and each reads the guard.
+    fn keep_guard(&mut self, instruction: &Instruction) {
+        let (Some(guard), Some(Operand::Pair(first, second))) =
+            (&instruction.guard, instruction.operands.first())
+        else {
+            return;
+        };
+        let is_guard = |operand: &Operand| *operand == Operand::Name(guard.predicate.clone());
+        if is_guard(first) || is_guard(second) {
+            let held = std::mem::replace(&mut self.guard, Guard::NONE);
+            let copy = self.scratch(File::Predicate);
+            self.lanes(Operands { d: copy, a: held.slot(), ..Operands::default() }, one(|guard: bool| guard));
+            self.guard = held.at(copy);
+        }
     }
 
     /// Whether it is a `mov` of an accumulator of `wgmma`.

@@ -32,6 +32,16 @@ impl Guard {
         Self { slot, negated }
     }
 
+    /// The register of the predicate.
+    pub(crate) fn slot(self) -> Slot {
+        self.slot
+    }
+
+    /// The same guard, with its predicate in another register.
+    pub(crate) fn at(self, slot: Slot) -> Self {
+        Self { slot, ..self }
+    }
+
     /// The lanes of `mask` for which the guard holds.
     #[inline(always)]
     pub(crate) fn apply(self, registers: &Registers, mask: u32) -> u32 {
