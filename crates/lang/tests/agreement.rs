@@ -4,6 +4,7 @@
 use half::{bf16, f16};
 use warpwright_arch::DataType;
 use warpwright_lang::block::{NamedBarrier, barrier_sync};
+use warpwright_lang::cluster::cluster_rank;
 use warpwright_lang::element::{Element, bf16x2, f16x2};
 use warpwright_lang::matrix::mma_sync;
 use warpwright_lang::mbarrier::{Mbarrier, Mbarriers};
@@ -421,6 +422,16 @@ fn consumer() -> Role {
     consumer
 }
 
+/// The first thread of each warpgroup.
+fn consumer_warpgroup_leads() -> Reg<bool> {
+    (index() % 128).eq(0)
+}
+
+/// The first threads of the second and the third warpgroup.
+fn leads_second_or_third() -> Reg<bool> {
+    (index() % 128).eq(0) & index().ge(128)
+}
+
 /// Every thread arrives but those that have returned, twice in a phase.
 #[device]
 fn arrived_after_return(expected: u32) {
@@ -434,7 +445,78 @@ fn arrived_after_return(expected: u32) {
     full.arrive();
 }
 
+/// A ring whose stages the threads release where the condition holds.
+#[device]
+fn released(expected: u32, condition: impl Fn() -> Reg<bool>) {
+    launch::threads(384);
+    let empty = Mbarriers::new(4);
+    if index() == 0 {
+        for barrier in empty.iter() {
+            barrier.init(expected);
+        }
+    }
+    let steps = <u32 as KernelParameter>::declare("steps");
+    let (mut stage, mut parity) = (constant(0u32), constant(1u32));
+    for _ in 0..steps {
+        empty.at(stage).wait_parity(parity);
+        if condition() {
+            empty.at(stage).arrive();
+        }
+        stage += 1;
+        if stage == 4 {
+            stage = constant(0);
+            parity ^= 1;
+        }
+    }
+}
+
+/// Each warp arrives at an mbarrier of its own.
+#[device]
+fn arrived_by_warps(expected: u32) {
+    launch::threads(128);
+    let full = Mbarriers::new(4);
+    if index() < 4 {
+        full.at(index()).init(expected);
+    }
+    full.at(index() / 32).arrive();
+}
+
+/// A stage that is announced once for each of its two loads.
+#[device]
+fn announced_twice(expected: u32) {
+    launch::threads(32);
+    let full = Mbarriers::new(4);
+    let steps = <u32 as KernelParameter>::declare("steps");
+    if index() == 0 {
+        full.iter().for_each(|barrier| barrier.init(expected));
+        for step in 0..steps {
+            for column in 0..2 {
+                full.at(step % 4).arrive_and_expect(16);
+                bulk::load(global::<f32>(), 4, array().at(column * 4), full.at(step % 4));
+            }
+        }
+    }
+}
+
+/// The threads of both CTAs of a pair arrive at the first one's mbarrier.
+#[device]
+fn arrived_at_first(expected: u32) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let empty = Mbarrier::new();
+    empty.init(expected);
+    empty.at_rank(0).arrive();
+}
+
 const ARRIVALS: &[Row] = rows! {
+    released(2, || consumer_warpgroup_leads()) => released(2, || leads_second_or_third());
+    released(1, || leads_second_or_third()) => released(2, || leads_second_or_third());
+    released(256, || leads_second_or_third()) => released(256, || index().ge(128));
+    released(2, || index().ge(128)) => released(256, || index().ge(128));
+    arrived_by_warps(1) => arrived_by_warps(32);
+    arrived_by_warps(128) => arrived_by_warps(32);
+    announced_twice(1) => announced_twice(2);
+    arrived_at_first(32) => arrived_at_first(64);
     arrived(1, || index().lt(128)) => arrived(128, || index().lt(128));
     arrived(384, || index().eq(0)) => arrived(384, || index().ge(0));
     arrived(2, || consumer().is_mine()) => arrived(256, || consumer().is_mine());
@@ -468,9 +550,159 @@ fn loaded_by_map(bytes: u32) {
     tma::load(map, [64, 0], memory.at(64 * 64), full);
 }
 
+/// The map of boxes of 8192 bytes, and memory for one of them in each of `count` stages.
+#[track_caller]
+fn boxes(count: u32) -> (TensorMap, Shared<bf16>) {
+    let map = <&TensorMap as KernelParameter>::declare("map");
+    map.boxes(TmaTile::new::<bf16>((64, 64), Major::K));
+    (map, dynamic_shared_aligned::<bf16>(count * 64 * 64, 1024))
+}
+
+/// A number that only the launch gives.
+fn number() -> Reg<u32> {
+    <u32 as KernelParameter>::declare("number")
+}
+
+/// Loads a box onto an mbarrier of a ring, which expects `bytes`; `load_at` gives its index anew.
+#[device]
+fn loaded_into_ring(bytes: u32, load_at: impl Fn(Reg<u32>) -> Reg<u32>) {
+    let ((map, memory), full) = (boxes(4), Mbarriers::new(4));
+    for step in 0..number() {
+        let stage = step % 4;
+        full.at(stage).arrive_and_expect(bytes);
+        tma::load(map, [constant(0), step * 64], memory.at(stage * 4096), full.at(load_at(stage)));
+    }
+}
+
+/// Loads two boxes onto an mbarrier of a ring that the variable `stage` counts; each is expected by itself
+/// where `each` is true.
+#[device]
+fn loaded_at_counted_stage(bytes: u32) {
+    let ((map, memory), full) = (boxes(8), Mbarriers::new(4));
+    let (mut stage, mut step) = (constant(0u32), constant(0u32));
+    while step < number() {
+        full.at(stage).arrive_and_expect(bytes);
+        tma::load(map, [constant(0), step * 64], memory.at(stage * 8192), full.at(stage));
+        tma::load(map, [constant(64), step * 64], memory.at(stage * 8192 + 4096), full.at(stage));
+        stage += 1;
+        if stage == 4 {
+            stage = constant(0);
+        }
+        step += 1;
+    }
+}
+
+/// One thread expects the bytes of a load that another starts: once, or in loops of equal bounds.
+#[device]
+fn loaded_by_another_thread(bytes: u32) {
+    launch::threads(64);
+    let ((map, memory), full, steps) = (boxes(4), Mbarriers::new(4), number());
+    if index() == 0 {
+        for step in 0..steps {
+            full.at(step % 4).arrive_and_expect(bytes);
+        }
+    } else if index() == 32 {
+        for step in 0..steps {
+            tma::load(map, [constant(0), step * 64], memory.at(step % 4 * 4096), full.at(step % 4));
+        }
+    }
+}
+
+/// Each of the first threads loads a box, and one expects all of them.
+#[device]
+fn loaded_by_threads(bytes: u32) {
+    launch::threads(64);
+    let ((map, memory), full) = (boxes(4), Mbarrier::new());
+    if index() == 0 {
+        full.arrive_and_expect(bytes);
+    }
+    if index() < 4 {
+        tma::load(map, [constant(0), index() * 64], memory.at(index() * 4096), full);
+    }
+}
+
+/// The CTAs of a pair each load a box; with `mask` they load it for those CTAs.
+#[device]
+fn loaded_for_cluster(bytes: u32, mask: Option<u16>) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let ((map, memory), full) = (boxes(2), Mbarrier::new());
+    let rank = cluster_rank();
+    if index() == 0 {
+        full.arrive_and_expect(bytes);
+        let load = tma::Load::new(map, [constant(0), rank * 64]);
+        let load = match mask {
+            Some(mask) => load.multicast(mask),
+            None => load,
+        };
+        load.start(memory.at(rank * 4096), full);
+    }
+}
+
+/// The first CTA of a pair loads a box for both.
+#[device]
+fn loaded_by_first(expects_both: bool) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let ((map, memory), full) = (boxes(1), Mbarrier::new());
+    if index() == 0 && (expects_both || cluster_rank() == 0) {
+        full.arrive_and_expect(8192);
+    }
+    if index() == 0 && cluster_rank() == 0 {
+        tma::Load::new(map, [0, 0]).multicast(0b11).start(memory, full);
+    }
+}
+
+/// Both CTAs of a pair load onto the first one's mbarrier.
+#[device]
+fn loaded_onto_first(bytes: u32) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let ((map, memory), full) = (boxes(1), Mbarrier::new());
+    if index() == 0 {
+        if cluster_rank() == 0 {
+            full.arrive_and_expect(bytes);
+        }
+        tma::Load::new(map, [0, 0]).group(CtaGroup::Two).start(memory, full.at_rank(0));
+    }
+}
+
+/// A load for which nothing is expected.
+#[track_caller]
+fn loaded_unexpected(expects: bool) {
+    let ((map, memory), full) = (boxes(1), Mbarriers::new(2));
+    full.iter().for_each(|barrier| barrier.init(1));
+    match expects {
+        true => full.at(number()).arrive_and_expect(8192),
+        false => full.at(number()).arrive(),
+    };
+    tma::load(map, [0, 0], memory, full.at(number()));
+}
+
+/// Each CTA of a pair stores elements into the other's memory, asynchronously.
+#[track_caller]
+fn stored_async(bytes: u32) {
+    launch::cluster(2, 1, 1);
+    let (memory, full) = (shared_array::<f32>(4), Mbarrier::new());
+    full.arrive_and_expect(bytes);
+    let other = cluster_rank() ^ 1;
+    memory.map_to_block(other).store_vector_async([constant(0.0f32); 4], full.at_rank(other));
+}
+
 const BYTES: &[Row] = rows! {
     loaded_in_bulk(32) => loaded_in_bulk(64);
     loaded_by_map(64 * 64 * 2) => loaded_by_map(2 * 64 * 64 * 2);
+    loaded_into_ring(4096, |stage| stage) => loaded_into_ring(8192, |stage| stage);
+    loaded_into_ring(16384, |stage| stage + 0) => loaded_into_ring(8192, |stage| stage + 0);
+    loaded_at_counted_stage(8192) => loaded_at_counted_stage(16384);
+    loaded_by_another_thread(4096) => loaded_by_another_thread(8192);
+    loaded_by_threads(8192) => loaded_by_threads(4 * 8192);
+    loaded_for_cluster(8192, Some(0b11)) => loaded_for_cluster(2 * 8192, Some(0b11));
+    loaded_for_cluster(2 * 8192, None) => loaded_for_cluster(8192, None);
+    loaded_by_first(false) => loaded_by_first(true);
+    loaded_onto_first(8192) => loaded_onto_first(2 * 8192);
+    loaded_unexpected(false) => loaded_unexpected(true);
+    stored_async(4) => stored_async(16);
     load_into(32) => load_into(64);
 };
 
@@ -606,7 +838,7 @@ fn copy_of_rows() -> ThreadCopy {
 }
 
 /// A stage that is filled by two loads.
-#[track_caller]
+#[device]
 fn filled(twice: bool) {
     let [_, consumer] = roles([warpgroups(1), warpgroups(1)]);
     let mut stages = Pipeline::stages(2);
@@ -615,7 +847,9 @@ fn filled(twice: bool) {
     let pipeline = stages.connect(consumer, ConsumerSchedule::Cooperative, ClusterGrid::new((1, 1)));
     let map = <&TensorMap as KernelParameter>::declare("map");
     let load = |operand: &StagedOperand<bf16>| operand.load(&map, (constant(0), constant(0)), None);
-    pipeline.producer().load([load(&a), load(if twice { &a } else { &b })]);
+    if index() == 0 {
+        pipeline.producer().load([load(&a), load(if twice { &a } else { &b })]);
+    }
 }
 
 const PARTS: &[Row] = rows! {

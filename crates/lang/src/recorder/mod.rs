@@ -6,16 +6,16 @@
 //! mistakes.
 
 mod accesses;
-mod arrivals;
+mod barriers;
 mod elements;
 mod end;
 mod facts;
+mod jumps;
 mod owner;
 mod plans;
 mod region;
 mod state;
 mod threads;
-mod transactions;
 mod variable;
 mod views;
 
@@ -146,8 +146,7 @@ impl Recorder {
         match end {
             End::Complete => {
                 self.kernel.body = self.close_kernel();
-                self.check_transactions();
-                self.check_arrivals();
+                self.check_mbarriers();
                 self.check_transfers();
                 self.check_views();
                 self.check_plans();

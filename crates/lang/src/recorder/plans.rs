@@ -53,7 +53,7 @@ impl Recorder {
         if plans.is_empty() {
             return;
         }
-        let Some(threads) = Threads::of(&self.kernel) else {
+        let Some(threads) = Threads::of_block(&self.kernel) else {
             let of_all = plans.iter().filter(|plan| plan.conditions.is_empty() && self.is_thread(plan.index));
             let smallest = of_all.min_by_key(|plan| plan.threads);
             self.kernel.planned_threads = smallest.map(|plan| (plan.threads, plan.location));

@@ -8,7 +8,7 @@
 use warpwright_ir::{Body, Label, Location, Operand, Register, RegisterClass, Statement};
 
 use super::Recorder;
-use super::arrivals::leaves;
+use super::jumps::leaves;
 use super::state::{IfResult, Region, RegionId, RegionKind, RegionRecord, Scope, StagingError};
 
 impl Recorder {
