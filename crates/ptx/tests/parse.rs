@@ -347,6 +347,43 @@ fn declarations_of_every_kind() {
 }
 
 #[test]
+fn alignment_and_attributes_stand_on_both_sides_of_the_state_space() {
+    let text =
+        ".attribute(.managed) .align 8 .global .b32 x; .visible .align 8 .global .attribute(.managed) .b32 y;
+         .entry k(.align 8 .param .b8 a[8]) { .align 8 .local .b8 z[8]; ret; }";
+    let module = module(text);
+    for variable in &module.variables {
+        assert_eq!((variable.align, &variable.attributes[..]), (Some(8), &["managed".to_owned()][..]));
+    }
+    assert_eq!(module.functions[0].parameters[0].align, Some(8));
+    assert!(
+        matches!(&module.functions[0].body.as_ref().unwrap()[0], Statement::Variable(z) if z.align == Some(8))
+    );
+    for order in [".global .b32 .align 8 x;", ".global .v2 .align 8 .b32 x;", ".global .b32 .v2 x;"] {
+        refused(&format!(".version 9.0 .target sm_80 {order}"));
+    }
+}
+
+#[test]
+fn the_next_item_ends_a_declaration_without_a_semicolon() {
+    let module = module(
+        ".func (.param .b32 r) f (.param .b32 a)
+         .visible .func g () .noreturn
+         .func h
+         .file 1 \"path\"
+         .global .b32 x;
+         .func (.param .b32 r) f (.param .b32 a) { ret; } .func g() .noreturn { exit; }
+         .extern .func i ()",
+    );
+    let names: Vec<_> = module.functions.iter().map(|f| (f.name.as_str(), f.body.is_some())).collect();
+    let declared = [("f", false), ("g", false), ("h", false), ("f", true), ("g", true), ("i", false)];
+    assert_eq!(names, declared);
+    assert_eq!((module.files.len(), module.variables.len()), (1, 1));
+    let error = refused(".version 9.0 .target sm_80 .entry k() .entry k() { ret; }");
+    assert_eq!(error.expected, "`{` or `;` after the head of a function");
+}
+
+#[test]
 fn functions_with_everything() {
     let module = module(
         ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b) ;

@@ -8,9 +8,10 @@ use crate::syntax::{Initializer, Linkage, PointerAttribute, StateSpace, Type, Va
 const DEFAULT_POINTER_ALIGN: u32 = 4;
 
 impl Parser<'_> {
-    /// What follows the state space, up to and with the `;`: one variable for each name.
-    pub(super) fn variables(&mut self, space: StateSpace, linkage: Linkage) -> Parsed<Vec<Variable>> {
-        let common = self.variable_type(space, linkage)?;
+    /// A declaration, up to and with the `;`: one variable for each name. `expected` names what may
+    /// stand in the place of the state space.
+    pub(super) fn variables(&mut self, linkage: Linkage, expected: &str) -> Parsed<Vec<Variable>> {
+        let common = self.variable_type(linkage, expected)?;
         let mut variables = Vec::new();
         loop {
             variables.push(self.variable_name(common.clone())?);
@@ -29,19 +30,16 @@ impl Parser<'_> {
             if !parameters.is_empty() {
                 self.cursor.expect(b',', "or `)` after a parameter")?;
             }
-            let Some(space) = self.cursor.directive().and_then(StateSpace::from_word) else {
-                return self.cursor.error("`.param` or `.reg` before a parameter");
-            };
-            let common = self.variable_type(space, Linkage::Private)?;
+            let common = self.variable_type(Linkage::Private, "`.param` or `.reg` before a parameter")?;
             parameters.push(self.variable_name(common)?);
         }
         Ok(parameters)
     }
 
-    /// Alignment, vector width, type and attributes, in any order; the name is left empty.
-    fn variable_type(&mut self, space: StateSpace, linkage: Linkage) -> Parsed<Variable> {
+    /// State space, alignment, attributes, vector width and type; the name is left empty.
+    fn variable_type(&mut self, linkage: Linkage, expected: &str) -> Parsed<Variable> {
         let mut variable = Variable {
-            space,
+            space: StateSpace::Register,
             linkage,
             align: None,
             vector: 1,
@@ -54,26 +52,40 @@ impl Parser<'_> {
             initializer: None,
             line: self.cursor.mark().line(),
         };
-        let mut has_type = false;
-        while self.cursor.peek() == b'.' {
-            let mark = self.cursor.mark();
-            match self.cursor.directive() {
-                Some("align") => variable.align = Some(self.alignment()?),
-                Some("v2") => variable.vector = 2,
-                Some("v4") => variable.vector = 4,
-                Some("v8") => variable.vector = 8,
-                Some("attribute") => variable.attributes = self.attributes()?,
-                Some("ptr") => variable.pointer = Some(self.pointer_attribute()?),
-                word => match word.and_then(Type::from_word) {
-                    Some(ty) => {
-                        variable.ty = ty;
-                        has_type = true;
-                    }
-                    None => return self.cursor.error_at(mark, "a type such as `.u32`, `.align` or `.v4`"),
-                },
+        self.qualifiers(&mut variable)?;
+        let mark = self.cursor.mark();
+        match self.cursor.directive().and_then(StateSpace::from_word) {
+            Some(space) => variable.space = space,
+            None => return self.cursor.error_at(mark, expected),
+        }
+        self.qualifiers(&mut variable)?;
+        for (word, vector) in [("v2", 2), ("v4", 4), ("v8", 8)] {
+            if self.cursor.take_directive(word) {
+                variable.vector = vector;
             }
         }
-        if has_type { Ok(variable) } else { self.cursor.error("a type such as `.u32`") }
+        let mark = self.cursor.mark();
+        match self.cursor.directive().and_then(Type::from_word) {
+            Some(ty) => variable.ty = ty,
+            None => return self.cursor.error_at(mark, "a type such as `.u32`, `.align` or `.v4`"),
+        }
+        if self.cursor.take_directive("ptr") {
+            variable.pointer = Some(self.pointer_attribute()?);
+        }
+        Ok(variable)
+    }
+
+    /// `.align 8` and `.attribute(...)`, which stand before or after the state space.
+    fn qualifiers(&mut self, variable: &mut Variable) -> Parsed<()> {
+        loop {
+            if self.cursor.take_directive("align") {
+                variable.align = Some(self.alignment()?);
+            } else if self.cursor.take_directive("attribute") {
+                variable.attributes = self.attributes()?;
+            } else {
+                return Ok(());
+            }
+        }
     }
 
     fn pointer_attribute(&mut self) -> Parsed<PointerAttribute> {

@@ -53,6 +53,25 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
     Ok(parser.module)
 }
 
+/// Whether a directive begins an item of a module, and none that belongs to a function's head.
+fn opens_item(word: &str) -> bool {
+    const ITEMS: [&str; 12] = [
+        "visible",
+        "extern",
+        "weak",
+        "common",
+        "entry",
+        "func",
+        "file",
+        "section",
+        "loc",
+        "alias",
+        "align",
+        "attribute",
+    ];
+    ITEMS.contains(&word) || StateSpace::from_word(word).is_some()
+}
+
 struct Parser<'text> {
     cursor: Cursor<'text>,
     module: Module,
@@ -209,18 +228,13 @@ impl<'text> Parser<'text> {
                 Some("common") => linkage = Linkage::Common,
                 Some("entry") => return self.function(linkage, true),
                 Some("func") => return self.function(linkage, false),
-                word => match word.and_then(StateSpace::from_word) {
-                    Some(space) => {
-                        let variables = self.variables(space, linkage)?;
-                        self.module.variables.extend(variables);
-                        return Ok(());
-                    }
-                    None => {
-                        return self
-                            .cursor
-                            .error_at(mark, "`.entry`, `.func` or a state space such as `.global`");
-                    }
-                },
+                _ => {
+                    self.cursor.return_to(mark);
+                    let expected = "`.entry`, `.func` or a state space such as `.global`";
+                    let variables = self.variables(linkage, expected)?;
+                    self.module.variables.extend(variables);
+                    return Ok(());
+                }
             }
         }
     }
@@ -238,7 +252,7 @@ impl<'text> Parser<'text> {
         let mut pragmas = Vec::new();
         let directives = self.function_directives(&mut pragmas)?;
         self.cursor.take_remarks();
-        let body = self.function_body(pragmas)?;
+        let body = self.function_body(is_entry, pragmas)?;
         let objects = self.cursor.take_remarks().into_iter().filter_map(object::read).collect();
         self.arrays.truncate(arrays_outside);
         self.module.functions.push(Function {
@@ -260,8 +274,13 @@ impl<'text> Parser<'text> {
     fn function_directives(&mut self, pragmas: &mut Vec<String>) -> Parsed<Vec<(String, Vec<i64>)>> {
         let mut directives = Vec::new();
         while self.cursor.peek() == b'.' {
+            let mark = self.cursor.mark();
             match self.cursor.directive() {
                 Some("pragma") => pragmas.extend(self.pragma()?),
+                Some(word) if opens_item(word) => {
+                    self.cursor.return_to(mark);
+                    break;
+                }
                 Some(word) => {
                     let has_numbers = self.cursor.peek().is_ascii_digit() || self.cursor.peek() == b'(';
                     let numbers = if has_numbers { self.integers()? } else { Vec::new() };
@@ -273,9 +292,11 @@ impl<'text> Parser<'text> {
         Ok(directives)
     }
 
-    /// `;` for a declaration, or the statements.
-    fn function_body(&mut self, pragmas: Vec<String>) -> Parsed<Option<Vec<Statement>>> {
-        if self.cursor.take(b';') {
+    /// `;` for a declaration, or the statements. A declaration of a device function may lack its
+    /// `;`, as in the output of NVIDIA's compilers before LLVM: the next item ends it.
+    fn function_body(&mut self, is_entry: bool, pragmas: Vec<String>) -> Parsed<Option<Vec<Statement>>> {
+        let at_item = matches!(self.cursor.peek(), b'.' | b'@') || self.cursor.at_end();
+        if self.cursor.take(b';') || !is_entry && at_item {
             return Ok(None);
         }
         if self.cursor.peek() != b'{' {

@@ -3,7 +3,7 @@
 use super::cursor::{Mark, Parsed};
 use super::operand::OperandStyle;
 use super::{Parser, object};
-use crate::syntax::{Guard, Instruction, Linkage, Opcode, SourceLocation, StateSpace, Statement};
+use crate::syntax::{Guard, Instruction, Linkage, Opcode, SourceLocation, Statement};
 
 impl Parser<'_> {
     /// `{ statements }`, with its own scope of names.
@@ -52,16 +52,13 @@ impl Parser<'_> {
                 statements.extend(self.pragma()?.into_iter().map(Statement::Pragma));
                 Ok(())
             }
-            word => match word.and_then(StateSpace::from_word) {
-                Some(space) => {
-                    let variables = self.variables(space, Linkage::Private)?;
-                    statements.extend(variables.into_iter().map(Statement::Variable));
-                    Ok(())
-                }
-                None => self
-                    .cursor
-                    .error_at(mark, "a statement: an instruction, a label, `.reg`, `.shared` or `.loc`"),
-            },
+            _ => {
+                self.cursor.return_to(mark);
+                let expected = "a statement: an instruction, a label, `.reg`, `.shared` or `.loc`";
+                let variables = self.variables(Linkage::Private, expected)?;
+                statements.extend(variables.into_iter().map(Statement::Variable));
+                Ok(())
+            }
         }
     }
 
