@@ -15,6 +15,7 @@ mod machine;
 mod mbarrier;
 mod measured;
 mod narrow;
+mod operand_forms;
 mod registers;
 mod rounding;
 mod small_matrix;

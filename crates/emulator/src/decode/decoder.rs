@@ -8,7 +8,7 @@ use warpwright_ptx::syntax::{Function, Instruction, StateSpace, Type, Variable};
 use super::description::nothing;
 use super::error::DecodeError;
 use super::kernel_scope::KernelDecoder;
-use super::names::{File, Register, Scope, Symbol};
+use super::names::{File, Register, RegisterKind, Scope, Symbol, component};
 use super::variables;
 use crate::kernel::image::{Preload, PreloadPlace, PreloadValue};
 use crate::lanes::{LaneLoop, Operands, plain, vectored};
@@ -35,6 +35,11 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     /// The instruction being decoded, until an operation is emitted for it.
     pub(crate) next: Option<events::Instruction>,
     pub(crate) carry: Option<Slot>,
+    /// Whether the function declares vectors of registers.
+    pub(crate) has_vectors: bool,
+    /// The addresses of the variables of the function's body in global and constant memory, in the
+    /// order of the text.
+    placed: std::slice::Iter<'m, u64>,
     /// The names of the accumulators of `wgmma`.
     pub(crate) accumulators: HashSet<String>,
     /// Registers that `tcgen05.ld` writes.
@@ -51,7 +56,9 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
 }
 
 impl<'k, 'm> FunctionDecoder<'k, 'm> {
-    pub(crate) fn new(kernel: &'k mut KernelDecoder<'m>, function: &'m Function, scope: Scope) -> Self {
+    pub(crate) fn new(kernel: &'k mut KernelDecoder<'m>, index: u32, scope: Scope) -> Self {
+        let names = kernel.names;
+        let function = &names.module.functions[index as usize];
         Self {
             kernel,
             function,
@@ -66,6 +73,8 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             guard: Guard::NONE,
             next: Some(nothing(function.line)),
             carry: None,
+            has_vectors: false,
+            placed: names.variables.of_functions[index as usize].iter(),
             accumulators: HashSet::new(),
             loaded: HashSet::new(),
             settled: None,
@@ -83,22 +92,13 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         let name = variable.name.clone();
         match variable.space {
             StateSpace::Register => {
+                let kind = RegisterKind { ty: variable.ty, vector: variable.vector };
+                self.has_vectors |= kind.vector > 1;
                 if let Some(count) = variable.numbered {
-                    self.scope().insert_run(&variable.name, count, variable.ty);
-                } else if variable.vector > 1 {
-                    let registers: Vec<Register> =
-                        (0..variable.vector).map(|_| self.new_register(variable.ty)).collect();
-                    for (register, axes) in
-                        registers.iter().zip([["x", "r"], ["y", "g"], ["z", "b"], ["w", "a"]])
-                    {
-                        for axis in axes {
-                            self.scope().insert(format!("{name}.{axis}"), Symbol::Register(*register));
-                        }
-                    }
-                    self.scope().insert(name, Symbol::Vector(registers));
+                    self.scope().insert_run(&variable.name, count, kind);
                 } else {
-                    let register = self.new_register(variable.ty);
-                    self.scope().insert(name, Symbol::Register(register));
+                    let symbol = self.registers(kind);
+                    self.scope().insert(name, symbol);
                 }
             }
             StateSpace::Local | StateSpace::Parameter => {
@@ -125,12 +125,19 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
                 self.scope().insert(name, symbol);
             }
             StateSpace::Global | StateSpace::Constant | StateSpace::Texture => {
-                return Err(DecodeError::new(
-                    "Global and constant variables are declared outside functions.",
-                ));
+                let address = self.placed.next().expect("every variable of the body is placed");
+                self.scope().insert(name, Symbol::Global(*address));
             }
         }
         Ok(())
+    }
+
+    /// A new register, or a vector of them.
+    fn registers(&mut self, kind: RegisterKind) -> Symbol {
+        match kind.vector {
+            1 => Symbol::Register(self.new_register(kind.ty)),
+            count => Symbol::Vector((0..count).map(|_| self.new_register(kind.ty)).collect()),
+        }
     }
 
     pub(crate) fn new_register(&mut self, ty: Type) -> Register {
@@ -164,14 +171,21 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
 
     /// The meaning of a name.
     pub(crate) fn symbol(&mut self, name: &str) -> Result<Symbol, DecodeError> {
+        if let Some((vector, axis)) = name.rsplit_once('.')
+            && let Some(component) = component(axis)
+            && let Ok(Symbol::Vector(registers)) = self.symbol(vector)
+            && let Some(register) = registers.get(component)
+        {
+            return Ok(Symbol::Register(*register));
+        }
         for level in (0..self.scopes.len()).rev() {
             if let Some(symbol) = self.scopes[level].get(name) {
                 return Ok(symbol.clone());
             }
-            if let Some(ty) = self.scopes[level].run_type(name) {
-                let register = self.new_register(ty);
-                self.scopes[level].insert(name, Symbol::Register(register));
-                return Ok(Symbol::Register(register));
+            if let Some(kind) = self.scopes[level].of_run(name) {
+                let symbol = self.registers(kind);
+                self.scopes[level].insert(name, symbol.clone());
+                return Ok(symbol);
             }
         }
         self.kernel.module_symbol(name)

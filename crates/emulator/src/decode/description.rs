@@ -6,10 +6,11 @@ use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
 use crate::tensor::Shape;
 
-/// Describes an instruction of these frames, outermost first. `named` gives the register or the
-/// array that a name is.
+/// Describes an instruction of this text and these frames, outermost first. `named` gives the
+/// register or the array that a name is.
 pub(crate) fn describe(
     instruction: &syntax::Instruction,
+    text: String,
     frames: Vec<Source>,
     mut named: impl FnMut(&str) -> Base,
 ) -> Instruction {
@@ -54,7 +55,7 @@ pub(crate) fn describe(
     let (source, inlining) = Inlining::of(frames).unzip();
     Instruction {
         line: instruction.line,
-        text: instruction.to_string().into(),
+        text: text.into(),
         source,
         inlining: inlining.unwrap_or_default(),
         class,

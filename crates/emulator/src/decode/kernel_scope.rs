@@ -1,6 +1,6 @@
 //! The meaning of names in a kernel and its module.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use warpwright_arch::Capability;
@@ -10,10 +10,9 @@ use warpwright_ptx::syntax::{Initializer, Instruction, Module, StateSpace, Varia
 use super::error::DecodeError;
 use super::grid_workspace::GridWorkspace;
 use super::names::Symbol;
-use super::variables;
+use super::variables::{self, PlacedVariables};
 use crate::kernel::image::{SharedVariable, source};
 use crate::load_error::LoadError;
-use crate::program::ModuleVariable;
 
 /// Dynamic shared memory starts at a multiple of this, so that any vector or tensor copy may land
 /// there.
@@ -24,6 +23,7 @@ pub(crate) struct ModuleNames<'m> {
     pub(crate) module: &'m Module,
     pub(crate) scope: HashMap<&'m str, Symbol>,
     pub(crate) shared: HashMap<&'m str, &'m Variable>,
+    pub(crate) variables: &'m PlacedVariables,
     /// Functions whose address an initializer takes.
     pub(crate) in_tables: HashSet<u32>,
     pub(crate) workspace: GridWorkspace,
@@ -33,7 +33,7 @@ pub(crate) struct ModuleNames<'m> {
 impl<'m> ModuleNames<'m> {
     pub(crate) fn of(
         module: &'m Module,
-        variables: &BTreeMap<String, ModuleVariable>,
+        variables: &'m PlacedVariables,
         workspace: GridWorkspace,
         capability: &'static Capability,
     ) -> Self {
@@ -52,15 +52,16 @@ impl<'m> ModuleNames<'m> {
         for variable in &module.variables {
             if variable.space == StateSpace::Shared {
                 shared.insert(variable.name.as_str(), variable);
-            } else if let Some(placed) = variables.get(&variable.name) {
+            } else if let Some(placed) = variables.of_module.get(&variable.name) {
                 scope.insert(variable.name.as_str(), Symbol::Global(placed.address));
             }
         }
         let mut in_tables = HashSet::new();
-        for variable in &module.variables {
+        let in_functions = module.functions.iter().flat_map(variables::of_function);
+        for variable in module.variables.iter().chain(in_functions) {
             mentioned(variable.initializer.as_deref().unwrap_or(&[]), &scope, &mut in_tables);
         }
-        Self { module, scope, shared, in_tables, workspace, capability }
+        Self { module, scope, shared, variables, in_tables, workspace, capability }
     }
 }
 

@@ -68,12 +68,28 @@ pub(crate) enum Symbol {
     Prototype,
 }
 
+/// `.reg .b32 %r<100>`, or of vectors of registers: `.reg .v2 .b16 %h<4>`.
+#[derive(Debug)]
+struct Run {
+    prefix: String,
+    count: u32,
+    kind: RegisterKind,
+}
+
+/// The declared type of a register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegisterKind {
+    pub(crate) ty: Type,
+    /// The registers of a vector, 1 for a scalar.
+    pub(crate) vector: u32,
+}
+
 /// The names of one pair of braces.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
     symbols: HashMap<String, Symbol>,
-    /// `%r<100>`: prefix, count and type. Registers get slots when they are first named.
-    runs: Vec<(String, u32, Type)>,
+    /// Registers of runs get slots when they are first named.
+    runs: Vec<Run>,
 }
 
 impl Scope {
@@ -81,24 +97,29 @@ impl Scope {
         self.symbols.insert(name.into(), symbol);
     }
 
-    pub(crate) fn insert_run(&mut self, prefix: &str, count: u32, ty: Type) {
-        self.runs.push((prefix.to_owned(), count, ty));
+    pub(crate) fn insert_run(&mut self, prefix: &str, count: u32, kind: RegisterKind) {
+        self.runs.push(Run { prefix: prefix.to_owned(), count, kind });
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Symbol> {
         self.symbols.get(name)
     }
 
-    /// The type of a register of a run, if the name is one.
-    pub(crate) fn run_type(&self, name: &str) -> Option<Type> {
-        self.runs.iter().find_map(|(prefix, count, ty)| {
-            let number = name.strip_prefix(prefix.as_str())?;
+    /// The kind of a register of a run, if the name is one.
+    pub(crate) fn of_run(&self, name: &str) -> Option<RegisterKind> {
+        self.runs.iter().find_map(|run| {
+            let number = name.strip_prefix(run.prefix.as_str())?;
             let plain = number == "0" || !number.starts_with('0');
             (plain && number.bytes().all(|byte| byte.is_ascii_digit()))
                 .then(|| number.parse::<u32>().ok())
                 .flatten()
-                .filter(|number| number < count)
-                .map(|_| *ty)
+                .filter(|number| *number < run.count)
+                .map(|_| run.kind)
         })
     }
+}
+
+/// The position of a component of a vector: `.x` and `.r` are the first.
+pub(crate) fn component(axis: &str) -> Option<usize> {
+    [["x", "r"], ["y", "g"], ["z", "b"], ["w", "a"]].iter().position(|names| names.contains(&axis))
 }

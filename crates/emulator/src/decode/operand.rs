@@ -9,6 +9,7 @@ use super::names::{File, Register, Symbol};
 use super::variables::number_bits;
 use crate::kernel::image::{PreloadPlace, PreloadValue};
 use crate::kernel::special::Special;
+use crate::lanes::{Operands, one};
 use crate::memory::{AddressOperand, BaseOperand, Space, function_address};
 use crate::operation::kind::Kind;
 use crate::registers::Slot;
@@ -64,6 +65,12 @@ impl FunctionDecoder<'_, '_> {
                 self.note_use(register, false);
                 Ok(register.slot)
             }
+            Operand::Not(name) if ty == Type::Pred => {
+                let plain = self.source(&Operand::Name(name.clone()), ty)?;
+                let operands = Operands { d: self.scratch(File::Predicate), a: plain, ..Operands::default() };
+                self.lanes(operands, one(|a: bool| !a));
+                Ok(operands.d)
+            }
             _ => Err(DecodeError::new(format!("`{operand}` is not a value of type .{}.", ty.word()))),
         }
     }
@@ -106,11 +113,12 @@ impl FunctionDecoder<'_, '_> {
         if let Some(half) = self.grid_workspace(name) {
             return constant(self.bits(half, file));
         }
-        if let Some(special) = Special::named(name) {
+        if let Some(special) = Special::named(name).filter(|_| offset == 0) {
             return Ok(self.special(special, ty));
         }
         match self.symbol(name)? {
             Symbol::Register(register) if offset == 0 => Ok(register),
+            Symbol::Register(register) => self.sum(register, offset),
             Symbol::Shared(start) => {
                 constant(self.preloaded(PreloadValue::Shared(i64::from(start).wrapping_add(offset)), file))
             }
@@ -130,6 +138,30 @@ impl FunctionDecoder<'_, '_> {
             }
             _ => Err(DecodeError::new(format!("`{name}` is not a value."))),
         }
+    }
+
+    /// A register plus a number, as integers of the register's width.
+    fn sum(&mut self, register: Register, offset: i64) -> Result<Register, DecodeError> {
+        let operands = Operands { d: self.scratch(register.file), a: register.slot, ..Operands::default() };
+        self.note_use(register, false);
+        match (register.file, register.ty) {
+            (_, Type::F16 | Type::Bf16 | Type::F32 | Type::F64) => {
+                // The assembler fails on such a sum unless nothing reads it.
+                return Err(DecodeError::unsupported(
+                    "The emulator adds a number to a register of integers or bits only.",
+                ));
+            }
+            // Of the bits above a narrow register's width nothing is read.
+            (File::Word, _) => self.lanes(operands, one(move |a: u32| a.wrapping_add(offset as u32))),
+            (File::Long, _) => self.lanes(operands, one(move |a: u64| a.wrapping_add_signed(offset))),
+            (File::Quad | File::Predicate, ty) => {
+                return Err(DecodeError::new(format!(
+                    "A number cannot be added to a .{} register.",
+                    ty.word()
+                )));
+            }
+        }
+        Ok(Register { slot: operands.d, ..register })
     }
 
     fn special(&mut self, special: Special, ty: Type) -> Register {
@@ -179,21 +211,6 @@ impl FunctionDecoder<'_, '_> {
         }
     }
 
-    /// The elements of a vector operand; a lone operand is a vector of one.
-    pub(crate) fn elements(&mut self, operand: &Operand) -> Result<Vec<Operand>, DecodeError> {
-        match operand {
-            Operand::Vector(elements) => Ok(elements.clone()),
-            Operand::Name(name) if matches!(self.symbol(name), Ok(Symbol::Vector(_))) => {
-                let Symbol::Vector(registers) = self.symbol(name)? else { return Ok(Vec::new()) };
-                Ok(["x", "y", "z", "w"][..registers.len()]
-                    .iter()
-                    .map(|axis| Operand::Name(format!("{name}.{axis}")))
-                    .collect())
-            }
-            other => Ok(vec![other.clone()]),
-        }
-    }
-
     /// The address inside brackets.
     pub(crate) fn address<'o>(&self, operand: &'o Operand) -> Result<&'o Address, DecodeError> {
         match operand {
@@ -240,6 +257,14 @@ impl FunctionDecoder<'_, '_> {
             }
             _ => Err(DecodeError::new(format!("`{name}` has no address."))),
         }
+    }
+}
+
+/// The elements of a vector operand; a lone operand is a vector of one.
+pub(crate) fn elements(operand: &Operand) -> &[Operand] {
+    match operand {
+        Operand::Vector(elements) => elements,
+        other => std::slice::from_ref(other),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use warpwright_ptx::syntax::{Function, Initializer, Linkage, Module, Number, StateSpace, Type, Variable};
+use warpwright_ptx::syntax::{
+    Function, Initializer, Linkage, Module, Number, StateSpace, Statement, Type, Variable,
+};
 
 use super::error::DecodeError;
 use super::names::{Scope, Symbol};
@@ -52,15 +54,39 @@ fn flattened(values: &[Initializer]) -> Vec<&Initializer> {
         .collect()
 }
 
+/// The variables of a module in global and constant memory.
+#[derive(Debug, Default)]
+pub(crate) struct PlacedVariables {
+    pub(crate) of_module: BTreeMap<String, ModuleVariable>,
+    /// For each function, the addresses of those that its body declares, in the order of the text.
+    pub(crate) of_functions: Vec<Vec<u64>>,
+}
+
+fn in_memory(variable: &&Variable) -> bool {
+    matches!(variable.space, StateSpace::Global | StateSpace::Constant | StateSpace::Texture)
+}
+
+/// The variables in global and constant memory that a function's body declares, in the order of the
+/// text.
+pub(crate) fn of_function(function: &Function) -> Vec<&Variable> {
+    let mut found = Vec::new();
+    find(function.body.as_deref().unwrap_or(&[]), &mut found);
+    found
+}
+
+fn find<'m>(statements: &'m [Statement], found: &mut Vec<&'m Variable>) {
+    for statement in statements {
+        match statement {
+            Statement::Variable(variable) => found.extend(Some(variable).filter(in_memory)),
+            Statement::Block(inner) => find(inner, found),
+            _ => {}
+        }
+    }
+}
+
 /// Allocates all global and constant variables, then fills them.
-pub(crate) fn place(
-    module: &Module,
-    memory: &mut Memory,
-) -> Result<BTreeMap<String, ModuleVariable>, LoadError> {
+pub(crate) fn place(module: &Module, memory: &mut Memory) -> Result<PlacedVariables, LoadError> {
     let mut placed = BTreeMap::new();
-    let in_memory = |variable: &&Variable| {
-        matches!(variable.space, StateSpace::Global | StateSpace::Constant | StateSpace::Texture)
-    };
     let defined = module.variables.iter().filter(|variable| variable.linkage != Linkage::Extern);
     let defined: HashSet<&str> = defined.map(|variable| variable.name.as_str()).collect();
     for variable in module.variables.iter().filter(in_memory) {
@@ -69,23 +95,63 @@ pub(crate) fn place(
         {
             continue;
         }
-        let size = size(variable);
-        let read_only = variable.space == StateSpace::Constant;
-        let address = memory
-            .reserve(size, alignment(variable), Some(variable.name.clone()), read_only)
-            .map_err(|error| at(variable, error.to_string()))?;
-        placed.insert(variable.name.clone(), ModuleVariable { address, size });
+        placed.insert(variable.name.clone(), reserve(variable, memory)?);
     }
     for variable in module.variables.iter().filter(in_memory) {
         let target = placed[&variable.name];
         if variable.linkage == Linkage::Extern {
             continue;
         }
-        let bytes = initial_bytes(module, variable, target.size, &placed)
-            .map_err(|error| error.at(None, variable.line, variable.name.clone()))?;
-        memory.write(target.address, &bytes).map_err(|error| at(variable, error.to_string()))?;
+        fill(module, variable, target, &placed, memory)?;
     }
-    Ok(placed)
+    let mut of_functions = Vec::new();
+    for function in &module.functions {
+        of_functions.push(place_of_function(module, function, &placed, memory)?);
+    }
+    Ok(PlacedVariables { of_module: placed, of_functions })
+}
+
+/// Allocates and fills the variables of a function's body, which may name those before them.
+fn place_of_function(
+    module: &Module,
+    function: &Function,
+    of_module: &BTreeMap<String, ModuleVariable>,
+    memory: &mut Memory,
+) -> Result<Vec<u64>, LoadError> {
+    let variables = of_function(function);
+    if variables.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut known = of_module.clone();
+    let mut addresses = Vec::new();
+    for variable in variables {
+        let target = reserve(variable, memory)?;
+        known.insert(variable.name.clone(), target);
+        fill(module, variable, target, &known, memory)?;
+        addresses.push(target.address);
+    }
+    Ok(addresses)
+}
+
+fn reserve(variable: &Variable, memory: &mut Memory) -> Result<ModuleVariable, LoadError> {
+    let size = size(variable);
+    let read_only = variable.space == StateSpace::Constant;
+    let address = memory
+        .reserve(size, alignment(variable), Some(variable.name.clone()), read_only)
+        .map_err(|error| at(variable, error.to_string()))?;
+    Ok(ModuleVariable { address, size })
+}
+
+fn fill(
+    module: &Module,
+    variable: &Variable,
+    target: ModuleVariable,
+    known: &BTreeMap<String, ModuleVariable>,
+    memory: &mut Memory,
+) -> Result<(), LoadError> {
+    let bytes = initial_bytes(module, variable, target.size, known)
+        .map_err(|error| error.at(None, variable.line, variable.name.clone()))?;
+    memory.write(target.address, &bytes).map_err(|error| at(variable, error.to_string()))
 }
 
 fn at(variable: &Variable, message: String) -> LoadError {

@@ -9,7 +9,7 @@ use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{address, remote};
-use crate::decode::{DecodeError, Decoder, File, Register, Words, unsupported};
+use crate::decode::{DecodeError, Decoder, File, Register, Words, elements, unsupported};
 use crate::execution::effect::{Effect, Execution, Watched};
 use crate::execution::resolve::{Purpose, addresses, resolve_ordered, split_generic};
 use crate::launch::failure::Failure;
@@ -160,7 +160,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         let (result, rest) = operands.split_first().ok_or_else(|| unsupported(i, ty))?;
         operands = rest;
         if *result != Operand::Sink {
-            for element in d.elements(result)? {
+            for element in elements(result) {
                 d.destination(&element, ty)?;
                 results.push(d.wide_destination(&element)?);
             }
@@ -179,7 +179,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let space = space_of(d, named, &address);
     let mut values = Vec::new();
     let compare = if compares { Some(typed(d, &operands[1], ty)?) } else { None };
-    for element in d.elements(&operands[1 + usize::from(compares)])? {
+    for element in elements(&operands[1 + usize::from(compares)]) {
         values.push(typed(d, &element, ty)?);
     }
     if hinted {

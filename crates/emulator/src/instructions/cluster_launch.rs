@@ -10,7 +10,7 @@ use warpwright_ptx::syntax::{Instruction, Operand, Type};
 use super::mbarrier::{self, at};
 use crate::cta::asynchronous::progress;
 use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Signal, Transfer};
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoder, Words, elements};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
@@ -65,7 +65,7 @@ fn answer(d: Decoder<'_, '_, '_>, to: &Operand, w: &mut Words<'_>) -> Result<Ans
         return Err(DecodeError::new("query_cancel names `.is_canceled` or `.get_first_ctaid`."));
     }
     let mut words = Vec::new();
-    for (axis, element) in d.elements(to)?.iter().enumerate() {
+    for (axis, element) in elements(to).iter().enumerate() {
         words.push((axis, d.destination(element, Type::B32)?));
     }
     Ok(Answer::First(words))

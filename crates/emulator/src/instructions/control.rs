@@ -1,12 +1,12 @@
 //! Control flow (PTX ISA, "Control Flow Instructions" and "Miscellaneous Instructions").
 
 use warpwright_events::{FaultKind, Fence};
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type, Variable};
+use warpwright_ptx::syntax::{Instruction, Number, Operand, StateSpace, Type, Variable};
 
 use super::print;
 use super::synchronize::FenceOperation;
 use crate::cta::block::Block;
-use crate::decode::{DecodeError, Decoder, File, Symbol, Words};
+use crate::decode::{DecodeError, Decoder, File, Symbol, Words, elements};
 use crate::execution::effect::{Attempt, Effect, Execution};
 use crate::launch::failure::Failure;
 use crate::operation::call::{Call, Callee, Passed};
@@ -190,35 +190,52 @@ fn call(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
             results.len()
         )));
     }
-    let formal = |formals: Option<&[Variable]>, index: usize| {
-        formals.and_then(|formals| formals.get(index)).map(|v| v.ty)
-    };
-    let arguments: Result<Vec<Passed>, DecodeError> = arguments
-        .iter()
-        .enumerate()
-        .map(|(index, operand)| passed(d, operand, formal(formals.map(|f| f.parameters.as_slice()), index)))
-        .collect();
-    let results: Result<Vec<Passed>, DecodeError> = results
-        .iter()
-        .enumerate()
-        .map(|(index, operand)| passed_back(d, operand, formal(formals.map(|f| f.returns.as_slice()), index)))
-        .collect();
-    d.emit(Kind::Call(Box::new(Call { callee, arguments: arguments?, results: results? })));
+    let (mut passed_in, mut passed_out) = (Vec::new(), Vec::new());
+    for (index, operand) in arguments.iter().enumerate() {
+        let formal = formals.map(|function| &function.parameters[index]);
+        for element in elements_of(operand, formal)? {
+            passed_in.push(passed(d, element, formal.map(|formal| formal.ty))?);
+        }
+    }
+    for (index, operand) in results.iter().enumerate() {
+        let formal = formals.map(|function| &function.returns[index]);
+        for element in elements_of(operand, formal)? {
+            passed_out.push(passed_back(d, element, formal.map(|formal| formal.ty))?);
+        }
+    }
+    d.emit(Kind::Call(Box::new(Call { callee, arguments: passed_in, results: passed_out })));
     Ok(())
 }
 
-/// One result, which the call writes.
-fn passed_back(
+/// What is passed for one formal: a value, or one for each register of a vector.
+fn elements_of<'o>(operand: &'o Operand, formal: Option<&Variable>) -> Result<Vec<&'o Operand>, DecodeError> {
+    let in_registers = formal.filter(|formal| formal.space == StateSpace::Register);
+    let expected = in_registers.map_or(1, |formal| formal.vector as usize);
+    match operand {
+        Operand::Sink => Ok(vec![operand; expected]),
+        _ if formal.is_some() && elements(operand).len() != expected => Err(DecodeError::new(format!(
+            "`{operand}` has {} elements, and the function's parameter {expected}.",
+            elements(operand).len()
+        ))),
+        _ => Ok(elements(operand).iter().collect()),
+    }
+}
+
+/// One result, which the call writes unless it is ignored.
+pub(super) fn passed_back(
     d: Decoder<'_, '_, '_>,
     operand: &Operand,
     formal: Option<Type>,
-) -> Result<Passed, DecodeError> {
+) -> Result<Option<Passed>, DecodeError> {
+    if *operand == Operand::Sink {
+        return Ok(None);
+    }
     if let Operand::Name(name) = operand
         && let Symbol::Register(register) = d.symbol(name)?
     {
         d.note_use(register, true);
     }
-    passed(d, operand, formal)
+    passed(d, operand, formal).map(Some)
 }
 
 /// One argument or result: a register, a `.param` variable, or a literal of the formal's type.

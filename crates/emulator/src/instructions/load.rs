@@ -7,7 +7,7 @@ use super::address;
 use super::memory_words::{
     Ordered, Semantics, WIDEST, cache_hints, check_width, ordered, policy, space_of, vector,
 };
-use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
+use crate::decode::{DecodeError, Decoder, File, Words, elements, unsupported};
 use crate::execution::effect::{EffectBody, Execution, Watched, vectored_effect};
 use crate::execution::resolve::{Located, Purpose, addresses, bad_access, resolve_ordered, split_generic};
 use crate::lanes::{Operands, one};
@@ -320,7 +320,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     if hinted {
         policy(d, i.operands.get(2))?;
     }
-    let elements = d.elements(&i.operands[0])?;
+    let elements = elements(&i.operands[0]);
     if elements.len() != count {
         return Err(DecodeError::new(format!(
             "The load names {} registers, and its type has {count}.",
@@ -328,7 +328,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         )));
     }
     let mut destinations = Vec::new();
-    for element in &elements {
+    for element in elements {
         let (file, slot) = match element {
             Operand::Sink => (File::of(ty), d.scratch(File::of(ty))),
             operand => {

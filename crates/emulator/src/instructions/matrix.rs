@@ -6,7 +6,7 @@ use warpwright_events::LANES;
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::small_matrix;
-use crate::decode::{DecodeError, Decoder, FunctionDecoder, Words};
+use crate::decode::{DecodeError, Decoder, FunctionDecoder, Words, elements};
 use crate::execution::effect::{EffectBody, Execution, vectored_effect};
 use crate::launch::failure::Failure;
 use crate::operation::kind::Kind;
@@ -98,7 +98,7 @@ pub(super) fn registers(
     written: bool,
 ) -> Result<Box<[Slot]>, DecodeError> {
     let ty = if element == DataType::F64 { Type::B64 } else { Type::B32 };
-    let elements = d.elements(operand)?;
+    let elements = elements(operand);
     if elements.len() != fragment.registers() {
         return Err(DecodeError::new(format!(
             "`{operand}` names {} registers for a matrix of .{} that takes {}.",

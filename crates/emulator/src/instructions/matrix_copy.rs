@@ -10,7 +10,7 @@ use warpwright_events::{FULL, LANES, Strength, Value, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::address;
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoder, Words, elements};
 use crate::execution::effect::{Effect, EffectBody, Execution, vectored_effect};
 use crate::execution::resolve::{Located, Purpose, addresses, resolve, resolve_store, split_generic};
 use crate::launch::failure::Failure;
@@ -59,7 +59,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     };
     d.expect_operands(i, 2)?;
     let (registers, place) = if load { (0, 1) } else { (1, 0) };
-    let elements = d.elements(&i.operands[registers])?;
+    let elements = elements(&i.operands[registers]);
     let wanted = if shape == Some("m16n16") { 2 * count } else { count };
     if elements.len() != wanted || wanted > 4 {
         return Err(DecodeError::new(format!(

@@ -26,7 +26,7 @@ pub(super) fn provided(
     match (name, passed.as_slice()) {
         ("vprintf", &[format, values]) => {
             let result = match results.first() {
-                Some(result) => Some(control::passed(d, result, Some(Type::B32))?),
+                Some(result) => control::passed_back(d, result, Some(Type::B32))?,
                 None => None,
             };
             Ok(Box::new(Print { format, values, result }))

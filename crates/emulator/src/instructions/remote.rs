@@ -11,7 +11,7 @@ use crate::cta::asynchronous::progress;
 use crate::cta::asynchronous::reduction::Reduction;
 use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Signal, Transfer};
 use crate::cta::mbarrier_update::absent;
-use crate::decode::{DecodeError, Decoder, Register, Words, unsupported};
+use crate::decode::{DecodeError, Decoder, Register, Words, elements, unsupported};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
@@ -33,7 +33,7 @@ pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) 
         return Err(unsupported(i, ty));
     }
     d.expect_operands(i, 3)?;
-    let elements = d.elements(&i.operands[1])?;
+    let elements = elements(&i.operands[1]);
     if elements.len() != count {
         return Err(DecodeError::new(format!(
             "The store names {} registers, and its type has {count}.",

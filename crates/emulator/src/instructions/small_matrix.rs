@@ -7,7 +7,7 @@ use warpwright_events::LANES;
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::matrix::{element, header, registers};
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoder, Words, elements};
 use crate::execution::effect::{EffectBody, Execution, vectored_effect};
 use crate::launch::failure::Failure;
 use crate::operation::kind::Kind;
@@ -104,9 +104,9 @@ pub(super) fn decode(
     let scaling = match (block, scale_type) {
         (Some(block), Some(element)) => {
             let mut scales = |index: usize| {
-                let cells = d.elements(&i.operands[index])?;
-                let first = d.elements(&i.operands[index + 1])?;
-                let ([cells], [byte, lanes]) = (cells.as_slice(), first.as_slice()) else {
+                let cells = elements(&i.operands[index]);
+                let first = elements(&i.operands[index + 1]);
+                let ([cells], [byte, lanes]) = (cells, first) else {
                     return Err(DecodeError::new("Scales are a register and a pair, as `%r1, {0, 0}`."));
                 };
                 let first = [d.source(byte, Type::U16)?, d.source(lanes, Type::U16)?];

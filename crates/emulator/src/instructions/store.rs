@@ -8,7 +8,7 @@ use super::memory_words::{
     Ordered, Semantics, WIDEST, cache_hints, check_width, ordered, policy, space_of, vector,
 };
 use super::{address, fill, remote};
-use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
+use crate::decode::{DecodeError, Decoder, File, Words, elements, unsupported};
 use crate::execution::effect::{EffectBody, Execution, vectored_effect};
 use crate::execution::resolve::{Located, Purpose, addresses, bad_access, resolve_store, split_generic};
 use crate::launch::failure::Failure;
@@ -262,7 +262,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     if hinted {
         policy(d, i.operands.get(2))?;
     }
-    let elements = d.elements(&i.operands[1])?;
+    let elements = elements(&i.operands[1]);
     if elements.len() != count {
         return Err(DecodeError::new(format!(
             "The store names {} registers, and its type has {count}.",
@@ -270,7 +270,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         )));
     }
     let mut sources = Vec::new();
-    for element in &elements {
+    for element in elements {
         let register = d.wide_source(element, ty)?;
         if register.file == File::Predicate || register.ty.bytes() < ty.bytes() {
             return Err(DecodeError::new(format!(

@@ -12,7 +12,7 @@ use super::bulk::{SignalOperand, begin, manner, own_offset, target_ranks};
 use super::memory_words::policy;
 use crate::cta::asynchronous::reduction::Reduction;
 use crate::cta::asynchronous::transfer::{ALL_BYTES, Global, Motion};
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoder, Words, elements};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
@@ -147,7 +147,7 @@ fn tensor_operand(
         return Err(DecodeError::new("A tensor is named as `[map, {coordinates}]`."));
     };
     let mut slots = Vec::new();
-    for coordinate in d.elements(coordinates)? {
+    for coordinate in elements(coordinates) {
         slots.push(d.source(&coordinate, Type::S32)?);
     }
     let wanted = if mode == Mode::FourRows { MOST_AXES } else { rank };
@@ -163,7 +163,7 @@ fn tensor_operand(
 /// The offsets of im2col, one for each axis of pixels.
 fn offsets(d: Decoder<'_, '_, '_>, operand: &Operand) -> Result<Vec<Slot>, DecodeError> {
     let mut slots = Vec::new();
-    for offset in d.elements(operand)? {
+    for offset in elements(operand) {
         slots.push(d.source(&offset, Type::U16)?);
     }
     Ok(slots)

@@ -4,10 +4,11 @@ use warpwright_arch::instructions;
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::availability;
-use crate::decode::{DecodeError, Decoder, File, Register, Words, unsupported};
+use crate::decode::{DecodeError, Decoder, File, Register, Words, elements, unsupported};
 use crate::lanes::{Operands, four, one, three, two};
 use crate::numeric::Rounding;
 use crate::numeric::convert::{self, ConvertMode, Scalar};
+use crate::registers::Slot;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     match i.opcode.base() {
@@ -18,20 +19,58 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
 }
 
 fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    let vector = w.choose(&[("v2", 2), ("v4", 4)]);
     let ty = w.ty()?;
     d.expect_operands(i, 2)?;
+    if let Some(length) = vector {
+        return copy_elements(d, i, ty, length);
+    }
     if let Operand::Vector(elements) = &i.operands[0] {
         return unpack(d, i, ty, elements);
     }
     if let Operand::Vector(elements) = &i.operands[1] {
         return pack_elements(d, i, ty, elements);
     }
-    match File::of(ty) {
-        File::Word => d.vector(i, ty, &[ty], one(|a: u32| a)),
-        File::Long => d.vector(i, ty, &[ty], one(|a: u64| a)),
-        File::Quad => d.scalar(i, ty, &[ty], one(|a: u128| a)),
-        File::Predicate => d.vector(i, ty, &[ty], one(|a: bool| a)),
+    let source = d.source(&i.operands[1], ty)?;
+    let destination = d.destination(&i.operands[0], ty)?;
+    move_column(d, File::of(ty), source, destination);
+    Ok(())
+}
+
+fn move_column(d: Decoder<'_, '_, '_>, file: File, from: Slot, to: Slot) {
+    let operands = Operands { d: to, a: from, ..Operands::default() };
+    match file {
+        File::Word => d.lanes(operands, one(|a: u32| a)),
+        File::Long => d.lanes(operands, one(|a: u64| a)),
+        File::Quad => d.plain_lanes(operands, one(|a: u128| a)),
+        File::Predicate => d.lanes(operands, one(|a: bool| a)),
     }
+}
+
+/// `mov.v2` and `mov.v4`: all sources are read before a destination is written.
+fn copy_elements(
+    d: Decoder<'_, '_, '_>,
+    i: &Instruction,
+    ty: Type,
+    length: usize,
+) -> Result<(), DecodeError> {
+    let (to, from) = (elements(&i.operands[0]), elements(&i.operands[1]));
+    if to.len() != length || from.len() != length {
+        return Err(DecodeError::new(format!("`mov.v{length}` takes vectors of {length} elements.")));
+    }
+    let file = File::of(ty);
+    let mut copies = Vec::new();
+    for operand in from {
+        let source = d.source(operand, ty)?;
+        let copy = d.scratch(file);
+        move_column(d, file, source, copy);
+        copies.push(copy);
+    }
+    for (operand, copy) in to.iter().zip(copies) {
+        let destination = d.destination(operand, ty)?;
+        move_column(d, file, copy, destination);
+    }
+    Ok(())
 }
 
 /// The element type of a value of a type divided into `count` parts.
@@ -266,8 +305,8 @@ fn convert_randomly(
         return d.vector(i, to.register, &[Type::F32, Type::F32, Type::B32], three(pair));
     }
     d.expect_operands(i, 3)?;
-    let elements = d.elements(&i.operands[1])?;
-    let [a, b, e, f] = elements.as_slice() else {
+    let elements = elements(&i.operands[1]);
+    let [a, b, e, f] = elements else {
         return Err(DecodeError::new("`cvt.rs` to four elements converts a vector of four."));
     };
     let upper = Operands {

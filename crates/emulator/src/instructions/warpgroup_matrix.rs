@@ -6,7 +6,7 @@ use warpwright_arch::DataType;
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Statement, Type};
 
 use super::matrix::element;
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoder, Words, elements};
 use crate::operation::kind::Kind;
 use crate::operation::warpgroup::{LeftSource, WarpgroupMultiplication, WarpgroupOperation};
 use crate::registers::Slot;
@@ -129,7 +129,7 @@ fn multiplication(
     };
     multiply.check().map_err(|error| DecodeError::new(error.to_string()))?;
 
-    let registers = d.elements(&i.operands[0])?;
+    let registers = elements(&i.operands[0]);
     if registers.len() != multiply.accumulator_registers() {
         return Err(DecodeError::new(format!(
             "`{}` names {} registers for an accumulator of .{} that takes {}.",
@@ -144,7 +144,7 @@ fn multiplication(
     let a = if in_shared {
         LeftSource::Shared(d.source(&i.operands[1], Type::B64)?)
     } else {
-        let registers = d.elements(&i.operands[1])?;
+        let registers = elements(&i.operands[1]);
         let slots: Result<Vec<Slot>, _> =
             registers.iter().map(|register| d.source(register, Type::B32)).collect();
         let slots = slots?.try_into().map_err(|slots: Vec<Slot>| {

@@ -52,6 +52,21 @@ pub(crate) enum Clock {
     NanosecondsHigh,
 }
 
+/// The component of a special register that is a vector.
+fn vector(stem: &str, axis: usize) -> Option<SpecialRegister> {
+    Some(match stem {
+        "tid" => SpecialRegister::ThreadIndex(axis),
+        "ntid" => SpecialRegister::CtaExtent(axis),
+        "ctaid" => SpecialRegister::CtaIndex(axis),
+        "nctaid" => SpecialRegister::GridExtent(axis),
+        "clusterid" => SpecialRegister::ClusterIndex(axis),
+        "nclusterid" => SpecialRegister::ClusterCount(axis),
+        "cluster_ctaid" => SpecialRegister::CtaInCluster(axis),
+        "cluster_nctaid" => SpecialRegister::ClusterExtent(axis),
+        _ => return None,
+    })
+}
+
 /// The meaning of a name like `%tid.x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
@@ -60,6 +75,11 @@ pub(crate) enum Special {
 }
 
 impl Special {
+    /// Whether a name, with its percent sign, is that of a vector of four: `%tid`.
+    pub(crate) fn is_vector(name: &str) -> bool {
+        name.strip_prefix('%').is_some_and(|stem| vector(stem, 0).is_some())
+    }
+
     /// Resolves a name, with its percent sign.
     pub(crate) fn named(name: &str) -> Option<Special> {
         let name = name.strip_prefix('%')?;
@@ -70,18 +90,7 @@ impl Special {
             Some((stem, "w")) => (stem, 3),
             _ => ("", 0),
         };
-        let vector = match stem {
-            "tid" => Some(SpecialRegister::ThreadIndex(axis)),
-            "ntid" => Some(SpecialRegister::CtaExtent(axis)),
-            "ctaid" => Some(SpecialRegister::CtaIndex(axis)),
-            "nctaid" => Some(SpecialRegister::GridExtent(axis)),
-            "clusterid" => Some(SpecialRegister::ClusterIndex(axis)),
-            "nclusterid" => Some(SpecialRegister::ClusterCount(axis)),
-            "cluster_ctaid" => Some(SpecialRegister::CtaInCluster(axis)),
-            "cluster_nctaid" => Some(SpecialRegister::ClusterExtent(axis)),
-            _ => None,
-        };
-        if let Some(register) = vector {
+        if let Some(register) = vector(stem, axis) {
             return Some(Special::Constant(if axis == 3 { SpecialRegister::Zero } else { register }));
         }
         let constant = match name {

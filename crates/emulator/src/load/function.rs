@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use warpwright_events::{self as events, Base, FaultKind, RegisterUse};
-use warpwright_ptx::syntax::{Function, Instruction, Operand, Statement, Variable};
+use warpwright_ptx::syntax::{Instruction, Operand, Statement, Variable};
 
 use crate::decode::decoder::FunctionDecoder;
 use crate::decode::description::{describe, for_names};
 use crate::decode::error::DecodeError;
 use crate::decode::kernel_scope::KernelDecoder;
-use crate::decode::names::{File, Scope, Symbol};
+use crate::decode::names::{File, Register, Scope, Symbol};
 use crate::decode::words::Words;
 use crate::execution::effect::{Effect, Execution};
 use crate::instructions::accumulators;
@@ -83,6 +83,15 @@ fn uses_beside_multiplies(
     by_operation
 }
 
+fn in_register(register: Register) -> Result<Formal, DecodeError> {
+    match register.file {
+        File::Word => Ok(Formal::Word(register.slot)),
+        File::Long => Ok(Formal::Long(register.slot)),
+        File::Predicate => Ok(Formal::Predicate(register.slot)),
+        File::Quad => Err(DecodeError::new("A 128-bit register cannot be a parameter.")),
+    }
+}
+
 /// An instruction that the emulator does not support, and the reason.
 struct Unsupported(String);
 
@@ -92,14 +101,14 @@ impl Effect for Unsupported {
     }
 }
 
-/// Decodes a function of a kernel. One without a body fails when it is called.
-pub(super) fn decode_function<'m>(
-    kernel: &mut KernelDecoder<'m>,
-    function: &'m Function,
+/// Decodes a function of a kernel, by its index in the module. One without a body fails when it is called.
+pub(super) fn decode_function(
+    kernel: &mut KernelDecoder<'_>,
+    index: u32,
     scope: Scope,
 ) -> Result<DecodedFunction, LoadError> {
     kernel.begin_function();
-    FunctionDecoder::new(kernel, function, scope).decode()
+    FunctionDecoder::new(kernel, index, scope).decode()
 }
 
 impl<'m> FunctionDecoder<'_, 'm> {
@@ -108,10 +117,11 @@ impl<'m> FunctionDecoder<'_, 'm> {
         let (mut parameters, mut results) = (Vec::new(), Vec::new());
         if !function.is_entry {
             for formal in &function.parameters {
-                parameters.push(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
+                parameters
+                    .extend(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
             }
             for formal in &function.returns {
-                results.push(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
+                results.extend(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
             }
         }
         let unknown = function.directives.iter().find(|(word, _)| !DIRECTIVES.contains(&word.as_str()));
@@ -156,18 +166,15 @@ impl<'m> FunctionDecoder<'_, 'm> {
         error.at(Some(&self.function.name), variable.line, variable.to_string())
     }
 
-    fn formal(&mut self, formal: &Variable) -> Result<Formal, DecodeError> {
+    /// The places of a parameter: one, or one for each register of a vector.
+    fn formal(&mut self, formal: &Variable) -> Result<Vec<Formal>, DecodeError> {
         self.declare(formal)?;
-        Ok(match self.symbol(&formal.name)? {
-            Symbol::Register(register) => match register.file {
-                File::Word => Formal::Word(register.slot),
-                File::Long => Formal::Long(register.slot),
-                File::Predicate => Formal::Predicate(register.slot),
-                File::Quad => return Err(DecodeError::new("A 128-bit register cannot be a parameter.")),
-            },
-            Symbol::Local { offset, size } => Formal::Bytes { offset, size },
-            _ => return Err(DecodeError::new("A parameter is a register or a .param variable.")),
-        })
+        match self.symbol(&formal.name)? {
+            Symbol::Register(register) => Ok(vec![in_register(register)?]),
+            Symbol::Vector(registers) => registers.into_iter().map(in_register).collect(),
+            Symbol::Local { offset, size } => Ok(vec![Formal::Bytes { offset, size }]),
+            _ => Err(DecodeError::new("A parameter is a register or a .param variable.")),
+        }
     }
 
     fn block(&mut self, statements: &'m [Statement]) -> Result<(), LoadError> {
@@ -225,18 +232,21 @@ impl<'m> FunctionDecoder<'_, 'm> {
     }
 
     /// An instruction that the emulator does not support becomes an operation that fails.
-    fn instruction(&mut self, instruction: &'m Instruction) -> Result<(), LoadError> {
+    fn instruction(&mut self, written: &'m Instruction) -> Result<(), LoadError> {
+        let expanded = self.expanded(written);
+        let instruction = expanded.as_ref();
         let frames = self.kernel.frames(instruction);
-        self.next = Some(describe(instruction, frames, |name| match self.symbol(name) {
-            Ok(Symbol::Register(_)) => Base::Register(self.kernel.number(name)),
-            Ok(Symbol::Shared(offset)) => self.kernel.static_array(name, offset),
-            Ok(Symbol::DynamicShared) => self.kernel.dynamic_array(name, instruction.part.as_ref()),
-            // The frames of functions are anywhere.
-            Ok(Symbol::Local { offset, size }) if self.function.is_entry => {
-                self.kernel.local_array(name, offset, size)
-            }
-            _ => Base::Other,
-        }));
+        self.next =
+            Some(describe(instruction, written.to_string(), frames, |name| match self.symbol(name) {
+                Ok(Symbol::Register(_)) => Base::Register(self.kernel.number(name)),
+                Ok(Symbol::Shared(offset)) => self.kernel.static_array(name, offset),
+                Ok(Symbol::DynamicShared) => self.kernel.dynamic_array(name, instruction.part.as_ref()),
+                // The frames of functions are anywhere.
+                Ok(Symbol::Local { offset, size }) if self.function.is_entry => {
+                    self.kernel.local_array(name, offset, size)
+                }
+                _ => Base::Other,
+            }));
         let before = (self.operations.len(), self.instructions.len());
         let mut words = Words::of(&instruction.opcode);
         let Err(error) = self.operation(instruction, &mut words) else { return Ok(()) };
@@ -244,7 +254,7 @@ impl<'m> FunctionDecoder<'_, 'm> {
         let error =
             if error.is_unsupported() { self.undeclared(instruction).unwrap_or(error) } else { error };
         let is_unsupported = error.is_unsupported();
-        let error = error.at(Some(&self.function.name), instruction.line, instruction.to_string());
+        let error = error.at(Some(&self.function.name), written.line, written.to_string());
         if !is_unsupported {
             return Err(error);
         }

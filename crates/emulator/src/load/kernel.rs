@@ -12,16 +12,16 @@ use crate::decode::error::DecodeError;
 use crate::decode::grid_workspace::GridWorkspace;
 use crate::decode::kernel_scope::{KernelDecoder, ModuleNames};
 use crate::decode::names::Scope;
-use crate::decode::variables;
+use crate::decode::variables::{self, PlacedVariables};
 use crate::kernel::image::{CodeFunction, Kernel, LaunchBounds};
 use crate::load_error::LoadError;
 use crate::operation::kind::{Kind, Operation};
-use crate::program::{LoadedKernel, ModuleVariable};
+use crate::program::LoadedKernel;
 
 /// Decodes every kernel with a body.
 pub(super) fn decode_all(
     module: &Module,
-    variables: &BTreeMap<String, ModuleVariable>,
+    variables: &PlacedVariables,
     workspace: GridWorkspace,
     capability: &'static Capability,
 ) -> Result<BTreeMap<String, LoadedKernel>, LoadError> {
@@ -68,13 +68,13 @@ impl KernelDecoder<'_> {
         let mut code = Code { kernel: root.name.clone(), ..Code::default() };
         let mut next = 0;
         while next < self.reached.len() {
-            let function = &self.names.module.functions[self.reached[next] as usize];
+            let index = self.reached[next];
             let mut scope = Scope::default();
             if next == 0 && root.is_entry {
                 check_parameters(root, self.names.capability)?;
                 kernel.parameters = variables::parameters(&root.parameters, &mut scope);
             }
-            let decoded = decode_function(&mut self, function, scope)?;
+            let decoded = decode_function(&mut self, index, scope)?;
             append(&mut kernel, &mut operations, &mut code, decoded);
             next += 1;
         }

@@ -25,5 +25,5 @@ pub(crate) fn load(module: &Module, arch: &'static Arch, memory: &mut Memory) ->
     let variables = variables::place(module, memory)?;
     let workspace = grid_workspace::GridWorkspace::place(module, memory)?;
     let kernels = kernel::decode_all(module, &variables, workspace, arch.capability)?;
-    Ok(Program { kernels: kernels.into(), variables: variables.into() })
+    Ok(Program { kernels: kernels.into(), variables: variables.of_module.into() })
 }

@@ -18,8 +18,8 @@ pub(crate) struct Call {
     pub(crate) callee: Callee,
     /// Copies into the callee's parameters.
     pub(crate) arguments: Vec<Passed>,
-    /// Copies out of the callee's results.
-    pub(crate) results: Vec<Passed>,
+    /// Copies out of the callee's results; `None` for one that the caller ignores.
+    pub(crate) results: Vec<Option<Passed>>,
 }
 
 /// The target of a call.

@@ -520,7 +520,9 @@ fn leave(code: &[Operation], execution: &mut Execution<'_>, path: &mut Path) {
     };
     let callee = &kernel.functions[path.function as usize];
     for (formal, result) in callee.results.iter().zip(&call.results) {
-        transfer(execution, path.mask, (path.base, *formal), (caller.base, (*result).into()));
+        if let Some(result) = *result {
+            transfer(execution, path.mask, (path.base, *formal), (caller.base, result.into()));
+        }
     }
     (path.pc, path.base, path.function) = (caller.pc + 1, caller.base, caller.function);
 }

@@ -12,7 +12,7 @@ use crate::cta::tensor_memory::ROWS_OF_WARP;
 use crate::cta::tensor_memory::moves::{Load, Reduced, Reduction, Store};
 use crate::cta::tensor_memory::pipeline::is_at_once;
 use crate::cta::tensor_memory::shape::{Move, Shape};
-use crate::decode::{DecodeError, Decoder, Words, unsupported};
+use crate::decode::{DecodeError, Decoder, Words, elements, unsupported};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
@@ -40,7 +40,7 @@ fn moves(
         *apart = split.ok_or_else(|| DecodeError::new("The halves' distance is an integer constant."))?;
     }
     let registers = match d.operand(&i.operands, registers)? {
-        vector @ Operand::Vector(_) => d.elements(vector)?,
+        vector @ Operand::Vector(_) => elements(vector),
         _ => return Err(DecodeError::new("The instruction takes a vector of registers, also of one.")),
     };
     let wanted = count * shape.registers();
@@ -48,7 +48,7 @@ fn moves(
         let has = registers.len();
         return Err(DecodeError::new(format!("The instruction names {has} registers, and moves {wanted}.")));
     }
-    Ok((Move { shape, registers: registers.len() as u32, packed }, registers))
+    Ok((Move { shape, registers: registers.len() as u32, packed }, registers.to_vec()))
 }
 
 pub(super) fn load(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Kind, DecodeError> {

@@ -15,7 +15,7 @@ use crate::cta::tensor_memory::multiply::{Left, Multiply};
 use crate::cta::tensor_memory::queue::Work;
 use crate::cta::tensor_memory::shift::Shift;
 use crate::cta::tensor_memory::{ROWS_OF_WARP, partner, pipeline, ranks};
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoder, Words, elements};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
@@ -58,11 +58,11 @@ pub(super) fn multiplication(
     let mut disabled = Vec::new();
     let mut last = next()?;
     if matches!(last, Operand::Vector(_)) {
-        let words = d.elements(last)?;
+        let words = elements(last);
         if words.len() != 4 * usize::from(group) {
             return Err(DecodeError::new(format!("The mask of disabled rows takes {} words.", 4 * group)));
         }
-        for word in &words {
+        for word in words {
             disabled.push(d.source(word, Type::B32)?);
         }
         last = next()?;

@@ -1,0 +1,103 @@
+//! The forms that operands and declarations take.
+
+use crate::common::{device, kernel, load, run, shape, words};
+
+/// Bodies of a kernel of 32 threads that leave a word in `%r0`, with the word of lanes 0 and 1.
+const FORMS: [(&str, [u32; 2]); 35] = [
+    // Negated predicates as sources: `%q1` holds in lane 0 alone.
+    ("selp.u32 %r0, 7, 9, !%q1;", [9, 7]),
+    ("selp.f32 %f0, 0f00000001, 0f00000002, !%q1; mov.b32 %r0, %f0;", [2, 1]),
+    ("and.pred %q2, !%q1, !%q1; selp.u32 %r0, 1, 0, %q2;", [0, 1]),
+    ("or.pred %q2, %q1, !%q1; selp.u32 %r0, 1, 0, %q2;", [1, 1]),
+    ("xor.pred %q2, !%q1, %q1; selp.u32 %r0, 1, 0, %q2;", [1, 1]),
+    ("not.pred %q2, !%q1; selp.u32 %r0, 1, 0, %q2;", [1, 0]),
+    ("mov.pred %q2, !%q1; selp.u32 %r0, 1, 0, %q2;", [0, 1]),
+    ("@%q1 mov.pred %q1, !%q1; selp.u32 %r0, 1, 0, %q1;", [0, 0]),
+    ("setp.eq.and.u32 %q2|%q3, %t, %t, !%q1; selp.u32 %r0, 2, 0, %q2; @%q3 add.u32 %r0, %r0, 1;", [0, 2]),
+    ("set.eq.and.u32.u32 %r0, %t, %t, !%q1;", [0, u32::MAX]),
+    ("vote.sync.ballot.b32 %r0, !%q1, -1;", [!1, !1]),
+    ("bar.red.popc.u32 %r0, 0, !%q1;", [31, 31]),
+    ("lop3.or.b32 %r0|%q2, 0, 0, 0, 0x80, !%q1; selp.u32 %r0, 1, 0, %q2;", [0, 1]),
+    // A register plus a number.
+    ("mov.u32 %r0, %t+5;", [5, 6]),
+    ("mov.b32 %r0, %t+-1;", [u32::MAX, 0]),
+    ("mul.lo.u32 %r0, %t+2, %t+3;", [6, 12]),
+    ("mov.b16 %h1, 0xffff; mov.b16 %h2, %h1+2; cvt.u32.u16 %r0, %h2;", [1, 1]),
+    ("mov.b16 %h1, 0xffff; cvt.u32.u16 %r0, %h1+2;", [1, 1]),
+    ("mov.b64 %d1, 0xffffffff; mov.b64 %d2, %d1+1; mov.b64 {_, %r0}, %d2;", [1, 1]),
+    ("setp.eq.u32 %q2, %t+1, 1; selp.u32 %r0, %t+8, 0, %q2;", [8, 0]),
+    ("shfl.sync.idx.b32 %r0, %t+3, %t+1, 31, -1;", [4, 5]),
+    // Vectors of registers, in braces and by name.
+    ("mov.v4.u32 v, %tid; add.u32 %r0, v.x, v.w;", [0, 1]),
+    ("mov.v4.u32 {_, %r0, _, _}, %ntid;", [1, 1]),
+    ("mov.v4.b32 {%r1, %r2, %r3, %r4}, {1, 2, 3, 4};
+      mov.v4.b32 {%r2, %r1, %r4, %r3}, {%r1, %r2, %r3, %r4}; mad.lo.u32 %r0, %r1, 10, %r4;", [23, 23]),
+    ("mov.v2.b32 w, {%t, 6}; mov.v2.b32 w, {w.y, w.x}; sub.u32 %r0, w.x, w.g;", [6, 5]),
+    ("mov.b32 v.r, 1; mov.b32 v.g, 2; mov.b32 v.b, 3; mov.b32 v.a, 4; sub.u32 %r0, v.w, v.x;", [3, 3]),
+    ("mov.b32 s1, 0x00020001; mov.b16 s3.y, s1.x; mov.b16 s3.x, s1.y; mov.b32 %r0, s3;", [0x10002; 2]),
+    ("st.shared.v4.b32 [tile], {5, 6, 7, 8}; ld.shared.v4.b32 v, [tile]; mov.v4.b32 u, v;
+      st.shared.v4.b32 [tile], u; ld.shared.v2.b32 {_, %r0}, [tile+8];", [8, 8]),
+    ("mov.v2.b32 w, {%t, 9}; call (w), swap, (w); mov.b32 %r0, w.x;", [9, 9]),
+    ("mov.v2.b32 w, {%t, 9}; mov.b32 %r0, 4; call (_), swap, (w);", [4, 4]),
+    ("mov.b32 %r0, 4; call (_), same, (9); call (%r0), same, (%r0);", [4, 4]),
+    // Variables in the bodies of functions.
+    (".global .b32 g[2] = {3, 4}; .const .b32 c = 5; .global .u64 at = g; { .global .b32 g = 6; ld.global.b32 %r1, [g]; }
+      ld.global.u64 %d1, [at]; ld.b32 %r2, [%d1+4]; ld.const.b32 %r3, [c];
+      mad.lo.u32 %r0, %r1, 10, %r2; mad.lo.u32 %r0, %r0, 10, %r3;", [645, 645]),
+    ("call (%r0), kept, (40); call (%r0), kept, (2);", [42, 42]),
+    // Results that are ignored.
+    ("mov.b32 %r0, 3; atom.shared.add.u32 _, [tile], 1; shfl.sync.idx.b32 %r0|_, %t, 1, 31, -1;", [1, 1]),
+    ("setp.eq.u32 _|%q2, %t, 0; selp.u32 %r0, 1, 0, %q2;", [0, 1]),
+];
+
+/// A kernel that runs a body in a warp and stores `%r0` of each lane.
+fn form(body: &str) -> String {
+    let functions = ".func (.reg .v2 .b32 r) swap (.reg .v2 .b32 a) { mov.v2.b32 r, {a.y, a.x}; ret; }
+         .func (.param .b32 r) same (.param .b32 a)
+         .func (.param .b32 r) same (.param .b32 a) {
+            .reg .b32 x; ld.param.b32 x, [a]; st.param.b32 [r], x; ret; }
+         .func (.reg .b32 r) kept (.reg .b32 a) {
+            .global .b32 sum; .reg .pred p; .reg .b32 lane; mov.u32 lane, %laneid; setp.eq.u32 p, lane, 0;
+            @p red.global.add.u32 [sum], a; bar.warp.sync -1; ld.global.b32 r, [sum]; bar.warp.sync -1; ret; }
+         .visible";
+    let declared = ".reg .v4 .b32 v, u; .reg .v2 .b32 w; .reg .v2 .b16 s<4>; .shared .align 16 .b8 tile[16];
+         setp.eq.u32 %q1, %t, 0;";
+    let stored = "mad.wide.u32 %d60, %t, 4, %p0; st.global.u32 [%d60], %r0;";
+    kernel(1, &format!("{declared}\n{body}\n{stored}")).replace(".visible", functions)
+}
+
+#[test]
+fn operands_take_every_form_of_the_assembler() {
+    for (body, expected) in FORMS {
+        let unchecked = crate::common::Shape { checked: !body.contains("tile"), ..shape(1, 32) };
+        let done = run(&form(body), unchecked, &[words([77; 32])]);
+        assert_eq!(done.words(0)[..2], expected, "{body}");
+    }
+}
+
+#[test]
+fn operands_that_the_assembler_refuses_are_refused() {
+    let wrong = [
+        ("mov.u32 %r0, %tid.x+4;", "`%tid.x` is not declared."),
+        ("mov.v2.b32 w, v;", "`mov.v2` takes vectors of 2 elements."),
+        ("mov.v2.u32 w, %tid;", "`%tid` is not declared."),
+        ("mov.b32 %r0, w.z;", "`w.z` is not declared."),
+        ("mov.pred %q2, %q1+1;", "A number cannot be added to a .pred register."),
+        ("call (w), swap, (v);", "has 4 elements, and the function's parameter 2."),
+        ("call (w), swap, (%r1);", "`%r1` has 1 elements, and the function's parameter 2."),
+        ("add.u32 %r0, !%q1, 1;", "`!%q1` is not a value of type .u32."),
+    ];
+    for (body, reason) in wrong {
+        let module = warpwright_ptx::parse(&form(body)).unwrap();
+        let error = device("h200").load(&module).expect_err(body);
+        assert!(error.message.contains(reason), "{body}: {error}");
+    }
+}
+
+#[test]
+fn a_report_shows_a_vector_as_it_is_written() {
+    let text = form("mov.v4.b32 v, {1, 2, 3, 4}; tex.1d.v4.b32.s32 v, [%d1, {%r1}];");
+    let module = load(&mut device("h200"), &text);
+    let [listed] = module.kernel("k").unwrap().unsupported() else { panic!("one instruction") };
+    assert_eq!(listed.text, "tex.1d.v4.b32.s32 v, [%d1, {%r1}];");
+}
