@@ -193,6 +193,8 @@ pub enum ParameterType {
     TensorMaps {
         /// What the kernel needs of each.
         needs: Vec<TensorMapNeeds>,
+        /// Whether the kernel may write through them.
+        writable: bool,
     },
 }
 
@@ -204,6 +206,8 @@ pub struct TensorMapNeeds {
     pub boxes: Option<(Requirement, Location)>,
     /// Extents that the kernel assumes: the axis, counted from the contiguous one, and the extent.
     pub extents: Vec<(usize, u64, Location)>,
+    /// Where a copy first writes through it.
+    pub written: Option<Location>,
 }
 
 /// A kernel parameter.

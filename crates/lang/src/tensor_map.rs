@@ -11,7 +11,7 @@ use crate::pointer::{Generic, Global, advance};
 use crate::recorder;
 use crate::recorder::TensorMapOrigin;
 use crate::requirement::{Feature, require};
-use crate::tensor_map_boxes::{Boxes, need, need_extent, one_of, remembered};
+use crate::tensor_map_boxes::{Boxes, is_writable, need, need_extent, one_of, remembered};
 use crate::value::Reg;
 
 pub use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
@@ -23,6 +23,10 @@ pub use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 /// swizzle, interleave and mode. Copies of tiles ([`Pipeline`](crate::pipeline::Pipeline),
 /// [`StoreBuffers`](crate::tensor::StoreBuffers)) state it themselves. For the copies of
 /// [`tma`](crate::tma), [`boxes`](Self::boxes) states it.
+///
+/// A kernel writes to the tensor through a `c: &mut TensorMap` only: stores and reductions by another
+/// map are refused when the kernel is built. The launch passes a `&mut TensorMap` that was made from a
+/// `&mut Buffer`.
 ///
 /// ```
 /// use warpwright_lang::tensor::TmaTile;
@@ -52,15 +56,17 @@ impl TensorMap {
     /// It is untyped: no launch compares it with what the copies need.
     #[track_caller]
     pub fn in_global(address: Global<u8>) -> Self {
-        Self { address: remembered(address.generic().address(), TensorMapOrigin::Untyped) }
+        let origin = TensorMapOrigin::Untyped { writable: true };
+        Self { address: remembered(address.generic().address(), origin) }
     }
 
     /// The same map, untyped: copies may use any box, and no launch compares it with what they
     /// need. A map whose box differs from the kernel's tile gives wrong elements or a deadlock.
     #[track_caller]
     pub fn untyped(self) -> Self {
+        let writable = is_writable(self);
         let address = compute("mov.b64", [self.address.operand()]);
-        Self { address: remembered(address, TensorMapOrigin::Untyped) }
+        Self { address: remembered(address, TensorMapOrigin::Untyped { writable }) }
     }
 
     /// States what the copies by this map need: the boxes of a [`TmaTile`](crate::tensor::TmaTile),
@@ -113,6 +119,20 @@ impl KernelParameter for &TensorMap {
     }
 }
 
+/// What a launch passes for a `&mut TensorMap`: a map of a buffer that the kernel may write.
+pub struct OutTensorMap(());
+
+#[diagnostic::do_not_recommend]
+impl KernelParameter for &mut TensorMap {
+    type Host = OutTensorMap;
+    type Value = TensorMap;
+
+    #[track_caller]
+    fn declare(name: &str) -> TensorMap {
+        TensorMap { address: declare_maps(name, 1, true) }
+    }
+}
+
 /// A field of a struct by value.
 #[diagnostic::do_not_recommend]
 impl KernelParameter for TensorMap {
@@ -121,13 +141,13 @@ impl KernelParameter for TensorMap {
 
     #[track_caller]
     fn declare(name: &str) -> Self {
-        Self { address: declare_maps(name, 1) }
+        Self { address: declare_maps(name, 1, false) }
     }
 }
 
 /// The parameter of a kernel that takes a tensor map of any type: `a: &UntypedTensorMap` is a
 /// [`TensorMap`] in the body, and a `&TensorMap` at the launch, which is not compared with what the
-/// copies need. See [`TensorMap::untyped`].
+/// copies need. A kernel writes through a `&mut UntypedTensorMap`. See [`TensorMap::untyped`].
 #[derive(Clone, Copy)]
 pub struct UntypedTensorMap(());
 
@@ -138,7 +158,20 @@ impl KernelParameter for &UntypedTensorMap {
 
     #[track_caller]
     fn declare(name: &str) -> TensorMap {
-        TensorMap { address: remembered(declare_maps(name, 1), TensorMapOrigin::Untyped) }
+        let origin = TensorMapOrigin::Untyped { writable: false };
+        TensorMap { address: remembered(declare_maps(name, 1, false), origin) }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl KernelParameter for &mut UntypedTensorMap {
+    type Host = OutTensorMap;
+    type Value = TensorMap;
+
+    #[track_caller]
+    fn declare(name: &str) -> TensorMap {
+        let origin = TensorMapOrigin::Untyped { writable: true };
+        TensorMap { address: remembered(declare_maps(name, 1, true), origin) }
     }
 }
 
@@ -177,20 +210,35 @@ impl<const N: usize> KernelParameter for &TensorMaps<N> {
 
     #[track_caller]
     fn declare(name: &str) -> TensorMaps<N> {
-        TensorMaps { first: declare_maps(name, N) }
+        TensorMaps { first: declare_maps(name, N, false) }
+    }
+}
+
+/// What a launch passes for a `&mut TensorMaps<N>`: maps of buffers that the kernel may write.
+pub struct OutTensorMaps<const N: usize>(());
+
+#[diagnostic::do_not_recommend]
+impl<const N: usize> KernelParameter for &mut TensorMaps<N> {
+    type Host = OutTensorMaps<N>;
+    type Value = TensorMaps<N>;
+
+    #[track_caller]
+    fn declare(name: &str) -> TensorMaps<N> {
+        TensorMaps { first: declare_maps(name, N, true) }
     }
 }
 
 /// Declares `count` tensor maps as one parameter; their generic address.
 #[track_caller]
-fn declare_maps(name: &str, count: usize) -> Reg<u64> {
+fn declare_maps(name: &str, count: usize, writable: bool) -> Reg<u64> {
     require(Feature::TensorCopies);
     if count == 0 {
         refuse("an array of tensor maps has at least one element");
     }
     let location = here();
     let (parameter, in_bank) = recorder::with(|recorder| {
-        let ty = ParameterType::TensorMaps { needs: vec![TensorMapNeeds::default(); count.max(1)] };
+        let needs = vec![TensorMapNeeds::default(); count.max(1)];
+        let ty = ParameterType::TensorMaps { needs, writable };
         let parameters = &mut recorder.kernel().parameters;
         let index = parameters.len();
         parameters.push(Parameter { name: name.to_owned(), ty });

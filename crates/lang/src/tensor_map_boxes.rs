@@ -123,6 +123,48 @@ pub(crate) fn need(map: TensorMap, boxes: &Requirement) {
     });
 }
 
+/// Whether a kernel may write through a tensor map, as far as is known where it comes from.
+#[track_caller]
+pub(crate) fn is_writable(map: TensorMap) -> bool {
+    let register = map.address().register();
+    recorder::with(|recorder| match recorder.tensor_map_in(register).cloned() {
+        None => true,
+        Some(TensorMapOrigin::Untyped { writable }) => writable,
+        Some(TensorMapOrigin::Parameter { index, .. }) => {
+            matches!(recorder.kernel().parameters[index].ty, ParameterType::TensorMaps { writable: true, .. })
+        }
+    })
+}
+
+/// Refuses a write through a tensor map that the kernel may only read, and notes it for the launch.
+#[track_caller]
+pub(crate) fn demand_writable(map: TensorMap) {
+    let (location, register) = (here(), map.address().register());
+    recorder::with(|recorder| {
+        let (what, written) = match recorder.tensor_map_in(register).cloned() {
+            None | Some(TensorMapOrigin::Untyped { writable: true }) => return,
+            Some(TensorMapOrigin::Untyped { writable: false }) => {
+                ("a read-only tensor map".to_owned(), "`&mut UntypedTensorMap`, or `&mut TensorMap`,")
+            }
+            Some(TensorMapOrigin::Parameter { index, maps }) => {
+                let parameter = &mut recorder.kernel().parameters[index];
+                let ParameterType::TensorMaps { needs, writable } = &mut parameter.ty else { return };
+                if *writable {
+                    for needs in &mut needs[maps] {
+                        needs.written.get_or_insert(location);
+                    }
+                    return;
+                }
+                let written = if needs.len() > 1 { "`&mut TensorMaps`" } else { "`&mut TensorMap`" };
+                (format!("the read-only tensor map `{}`", parameter.name), written)
+            }
+        };
+        let message =
+            format!("this writes through {what}: take the parameter as {written} to write to its tensor");
+        recorder.error(location, message);
+    });
+}
+
 /// States an extent that the kernel assumes.
 #[track_caller]
 pub(crate) fn need_extent(map: TensorMap, axis: usize, extent: u64) {
@@ -216,7 +258,7 @@ impl CopyForm {
 fn for_each(map: TensorMap, visit: &mut dyn FnMut(&mut Recorder, &str, &mut TensorMapNeeds)) {
     let (location, register) = (here(), map.address().register());
     recorder::with(|recorder| match recorder.tensor_map_in(register).cloned() {
-        Some(TensorMapOrigin::Untyped) => {}
+        Some(TensorMapOrigin::Untyped { .. }) => {}
         Some(TensorMapOrigin::Parameter { index, maps }) => {
             let name = recorder.kernel().parameters[index].name.clone();
             for map in maps {
@@ -237,7 +279,7 @@ fn for_each(map: TensorMap, visit: &mut dyn FnMut(&mut Recorder, &str, &mut Tens
 
 fn needs_of(recorder: &mut Recorder, parameter: usize) -> &mut Vec<TensorMapNeeds> {
     match &mut recorder.kernel().parameters[parameter].ty {
-        ParameterType::TensorMaps { needs } => needs,
+        ParameterType::TensorMaps { needs, .. } => needs,
         other => unreachable!("a tensor map comes from a parameter of type {other:?}"),
     }
 }

@@ -16,10 +16,10 @@ use warpwright_lang::recorder::stage;
 use warpwright_lang::role::{Role, roles, warpgroups};
 use warpwright_lang::shared::{dynamic_shared, dynamic_shared_aligned, local_array, shared_array};
 use warpwright_lang::space::{GlobalSpace, SharedSpace};
-use warpwright_lang::special::thread_idx;
+use warpwright_lang::special::{block_idx, thread_idx};
 use warpwright_lang::tensor::{
     Accumulate, Fragment, MatrixOperand, Sparse, StagedOperand, StoreBuffers, Tensor, TensorCoreMma,
-    TensorCoreTypes, ThreadCopy, TiledCopy, TiledMma, TmaTile, gemm, multiply,
+    TensorCoreTypes, ThreadCopy, ThreadMma, TiledCopy, TiledMma, TmaTile, gemm, multiply,
 };
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory};
@@ -249,6 +249,61 @@ const COPIES: &[Row] = rows! {
     loaded((128, 32), (64, 32)) => loaded((64, 32), (64, 32));
     loaded((64, 32), (64, 64)) => loaded((64, 64), (64, 64));
     stored((64, 64), (64, 128)) => stored((64, 64), (64, 64));
+    copied::<bf16>((16, 32), (16, 32)) => copied::<bf16>((32, 32), (32, 32));
+    copied::<bf16>((48, 32), (48, 32)) => copied::<bf16>((64, 32), (64, 32));
+    copy().coordinates((32, 40)) => copy().coordinates((32, 64));
+    stored((64, 64), (32, 64)) => stored((64, 64), (64, 64));
+};
+
+const PARTITIONS: &[Row] = rows! {
+    part().c(&rows_of::<f32>((16, 8))) => part().c(&rows_of::<f32>((32, 32)));
+    part().c(&rows_of::<f32>((48, 32))) => part().c(&rows_of::<f32>((64, 32)));
+    part().c(&rows_of::<f32>((32, 16))) => part().c(&rows_of::<f32>((32, 64)));
+    part().a(&rows_of::<bf16>((32, 8))) => part().a(&rows_of::<bf16>((32, 16)));
+    part().b(&rows_of::<bf16>((16, 16))) => part().b(&rows_of::<bf16>((32, 16)));
+    part().c_coordinates((32, 16)) => part().c_coordinates((32, 32));
+    part().c_fragment::<f32>((32, 16)) => part().c_fragment::<f32>((32, 32));
+    warpgroup(WIDE).thread(index()).c(&rows_of::<f32>((64, 64))) => warpgroup(WIDE).thread(index()).c(&rows_of::<f32>((64, 128)));
+    TiledMma::warpgroups(WIDE, 2).a_operand(&staged::<bf16>((192, 64)), 0) => TiledMma::warpgroups(WIDE, 2).a_operand(&staged::<bf16>((128, 64)), 0);
+};
+
+/// A thread's part in a product by four warps.
+#[track_caller]
+fn part() -> ThreadMma {
+    warps(BF16).thread(index())
+}
+
+/// A load of a tile at (m, 0) or (0, n) by a cluster of 2 x 2; `of_a` is the operand that the multicast is
+/// for.
+#[device]
+fn shared_load(along_m: bool, of_a: bool, at: impl Fn(ClusterGrid) -> Reg<u32>) {
+    let [producer, consumer] = roles([warpgroups(1), warpgroups(1)]);
+    let cluster = ClusterGrid::new((2, 2));
+    let mut stages = Pipeline::stages(2);
+    let operand = stages.operand::<bf16>(TmaTile::new::<bf16>((64, 64), Major::K).map(|tile| tile.sliced(2)));
+    let pipeline = stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
+    let map = <&TensorMap as KernelParameter>::declare("map");
+    let (own, zero) = (at(cluster) * 64, constant(0));
+    let at = if along_m { (own, zero) } else { (zero, own) };
+    let multicast = if of_a { cluster.multicast_a() } else { cluster.multicast_b() };
+    if producer.leads() {
+        pipeline.producer().load([operand.load(&map, at, multicast)]);
+    }
+}
+
+/// The tile of a CTA along m by its index in the grid, of clusters of 2 x 2 in rows of `tiles`.
+fn row_of_grid(_: ClusterGrid) -> Reg<u32> {
+    let tiles = <u32 as KernelParameter>::declare("tiles");
+    let (cluster, rank) = (block_idx().x / 4, block_idx().x % 4);
+    cluster / tiles * 2 + rank % 2
+}
+
+const MULTICASTS: &[Row] = rows! {
+    shared_load(true, false, |cluster| cluster.m()) => shared_load(true, true, |cluster| cluster.m());
+    shared_load(true, true, |cluster| cluster.n()) => shared_load(true, false, |cluster| cluster.n());
+    shared_load(true, false, |cluster| block_idx().x / 4 * 2 + cluster.m()) => shared_load(true, true, |cluster| block_idx().x / 4 * 2 + cluster.m());
+    shared_load(false, true, |cluster| cluster.n()) => shared_load(false, false, |cluster| cluster.n());
+    shared_load(true, false, row_of_grid) => shared_load(true, true, row_of_grid);
 };
 
 const COORDINATES: &[Row] = rows! {
@@ -857,8 +912,8 @@ const PARTS: &[Row] = rows! {
     coordinates_of((64, 32), (32, 32)) => coordinates_of((32, 32), (32, 32));
     between(&copy(), &copy_of_rows()) => between(&copy_of_rows(), &copy_of_rows());
     filled(true) => filled(false);
-    StoreBuffers::<bf16>::new(TmaTile::new::<bf16>((64, 64), Major::K), 2).store(&<&TensorMap as KernelParameter>::declare("map"), (constant(0), constant(0)), 2)
-        => StoreBuffers::<bf16>::new(TmaTile::new::<bf16>((64, 64), Major::K), 2).store(&<&TensorMap as KernelParameter>::declare("map"), (constant(0), constant(0)), 1);
+    StoreBuffers::<bf16>::new(TmaTile::new::<bf16>((64, 64), Major::K), 2).store(<&mut TensorMap as KernelParameter>::declare("map"), (constant(0), constant(0)), 2)
+        => StoreBuffers::<bf16>::new(TmaTile::new::<bf16>((64, 64), Major::K), 2).store(<&mut TensorMap as KernelParameter>::declare("map"), (constant(0), constant(0)), 1);
     [index(); 4][from_host(4)] + 1u32 => [index(); 4][from_host(3)] + 1u32;
 };
 
@@ -893,6 +948,16 @@ fn operands_of_a_warpgroup_agree() {
 #[test]
 fn copies_agree() {
     insta::assert_snapshot!(said("agreement.rs", COPIES));
+}
+
+#[test]
+fn parts_are_of_whole_tiles() {
+    insta::assert_snapshot!(said("agreement.rs", PARTITIONS));
+}
+
+#[test]
+fn ctas_that_share_a_load_share_its_tile() {
+    insta::assert_snapshot!(said("agreement.rs", MULTICASTS));
 }
 
 #[test]

@@ -47,12 +47,19 @@ macro_rules! misuses {
 }
 
 fn map() -> TensorMap {
-    <&UntypedTensorMap as KernelParameter>::declare("map")
+    <&mut UntypedTensorMap as KernelParameter>::declare("map")
 }
 
 /// A map that a launch compares with what its copies need.
 fn typed() -> TensorMap {
-    <&TensorMap as KernelParameter>::declare("map")
+    <&mut TensorMap as KernelParameter>::declare("map")
+}
+
+/// A map that the kernel only reads.
+fn read_only_map() -> TensorMap {
+    let map = <&TensorMap as KernelParameter>::declare("map");
+    map.boxes(tma_tile());
+    map
 }
 
 /// Multiplies 64 x 64 elements of e2m1, with that many registers of A's scales and from that byte
@@ -215,6 +222,10 @@ const ANYWHERE: &[Misuse] = misuses! {
     { let map = typed(); map.boxes(tma_tile()); tma::Store::new(map, [0; 3]).im2col().start(tile::<bf16>()) };
     { let map = typed(); map.boxes(tma_tile()); tma::gather4(map, 0, [0; 4], tile::<bf16>(), Mbarrier::new()) };
     { let map = typed(); map.boxes(tma_tile()); tma::scatter4(map, 0, [0; 4], tile::<bf16>()) };
+    tma::store(read_only_map(), [0; 2], tile::<bf16>());
+    tma::reduce(BulkReduction::Add, read_only_map(), [0; 2], tile::<bf16>());
+    tma::store(read_only_map().untyped(), [0; 2], tile::<bf16>());
+    tma::store(<&TensorMaps<2> as KernelParameter>::declare("maps").at(input::<u32>()), [0; 2], tile::<bf16>());
     tma::Store::scatter4(map(), 0, [0; 4]).start_reducing(BulkReduction::Add, tile::<f32>());
     tma::Load::gather4(map(), 0, [0; 4]).im2col([0u16]).prefetch();
     { let full = Mbarrier::new(); full.arrive_and_expect(1024); single_rows(full) };

@@ -194,7 +194,10 @@ fn memory_parameters_and_launch_bounds() {
             name: "packed".into(),
             ty: ParameterType::Pointer { element: "[f32; 3]", element_bytes: 12, writable: false },
         },
-        Parameter { name: "map".into(), ty: ParameterType::TensorMaps { needs: vec![Default::default()] } },
+        Parameter {
+            name: "map".into(),
+            ty: ParameterType::TensorMaps { needs: vec![Default::default()], writable: false },
+        },
         scalar("half", "bf16", 2),
         scalar("signed", "i64", 8),
         scalar("byte", "u8", 1),

@@ -18,11 +18,13 @@ use crate::tensor_map::TensorMap;
 pub struct Argument<'a> {
     value: Value<'a>,
     bytes: Bytes<'a>,
+    /// Whether the kernel writes nothing through it.
+    is_read_only: bool,
 }
 
 #[derive(Clone)]
 enum Value<'a> {
-    Buffer { allocation: &'a Arc<Allocation>, element: &'static str, is_read_only: bool },
+    Buffer { allocation: &'a Arc<Allocation>, element: &'static str },
     Scalar { element: &'static str, is_float: bool },
     Structure { allocations: Vec<&'a Arc<Allocation>> },
     TensorMap(&'a TensorMap),
@@ -80,22 +82,27 @@ impl Bytes<'_> {
 }
 
 impl<'a> Argument<'a> {
+    #[inline]
+    fn of(value: Value<'a>, bytes: Bytes<'a>) -> Self {
+        Self { value, bytes, is_read_only: false }
+    }
+
     /// A buffer, passed as its address.
     pub fn buffer<T: Storable>(buffer: &'a Buffer<T>) -> Self {
         let allocation = &buffer.allocation;
         let bytes = Bytes::of(&allocation.address().to_le_bytes());
-        Self { value: Value::Buffer { allocation, element: T::NAME, is_read_only: false }, bytes }
+        Self::of(Value::Buffer { allocation, element: T::NAME }, bytes)
     }
 
     /// A scalar, passed by value.
     pub fn scalar<T: Element>(value: T) -> Self {
         let bytes = Bytes::of(&value.bits().to_le_bytes()[..T::BYTES as usize]);
-        Self { value: Value::Scalar { element: T::NAME, is_float: T::KIND == Kind::Float }, bytes }
+        Self::of(Value::Scalar { element: T::NAME, is_float: T::KIND == Kind::Float }, bytes)
     }
 
     /// A structure, passed by value, with the bytes of its C representation.
     pub fn bytes(bytes: impl AsRef<[u8]>) -> Self {
-        Self { value: Value::Structure { allocations: Vec::new() }, bytes: Bytes::of(bytes.as_ref()) }
+        Self::of(Value::Structure { allocations: Vec::new() }, Bytes::of(bytes.as_ref()))
     }
 
     /// A structure of `size` bytes, passed by value. `fields` gives each field and its byte offset;
@@ -142,18 +149,18 @@ impl<'a> Argument<'a> {
             taken.push(range);
             allocations.extend(field.allocations());
         }
-        Ok(Self { value: Value::Structure { allocations }, bytes: Bytes::Long(bytes) })
+        Ok(Self::of(Value::Structure { allocations }, Bytes::Long(bytes)))
     }
 
     /// A tensor map, passed by value.
     pub fn tensor_map(map: &'a TensorMap) -> Self {
-        Self { value: Value::TensorMap(map), bytes: Bytes::TensorMap(map.as_bytes()) }
+        Self::of(Value::TensorMap(map), Bytes::TensorMap(map.as_bytes()))
     }
 
     /// Consecutive tensor maps, passed by value.
     pub fn tensor_maps(maps: &[&'a TensorMap]) -> Self {
         let bytes = maps.iter().flat_map(|map| *map.as_bytes()).collect();
-        Self { value: Value::TensorMaps(maps.to_vec()), bytes: Bytes::Long(bytes) }
+        Self::of(Value::TensorMaps(maps.to_vec()), Bytes::Long(bytes))
     }
 
     /// The bytes, as they are in the parameter bank.
@@ -166,18 +173,14 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// Marks the buffer as one that the kernel does not write.
-    pub(crate) fn read_only(mut self) -> Self {
-        if let Value::Buffer { is_read_only, .. } = &mut self.value {
-            *is_read_only = true;
-        }
-        self
+    /// Marks it as memory that the kernel does not write.
+    pub(crate) fn read_only(self) -> Self {
+        Self { is_read_only: true, ..self }
     }
 
     /// The memory that the kernel may write through this argument.
     pub(crate) fn written(&self) -> impl Iterator<Item = &'a Arc<Allocation>> {
-        let is_read_only = matches!(self.value, Value::Buffer { is_read_only: true, .. });
-        self.allocations().filter(move |_| !is_read_only)
+        self.allocations().filter(|_| !self.is_read_only)
     }
 
     /// The memory that the kernel may access through this argument.

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::launch::{Extents, Launch};
 use crate::module::Function;
 use crate::stream::Stream;
-use crate::tensor_map::TensorMap;
+use crate::tensor_map::{MappedBuffer, TensorMap};
 use crate::tensor_map_parameter;
 
 /// The PTX of a kernel for a compute capability: verified, optimized and written.
@@ -70,7 +70,8 @@ impl Device {
 
 /// A compiled kernel. Its launch takes what the Rust signature declares: a `&Buffer<T>` for each
 /// `&Global<T>`, a `&mut Buffer<T>` for each `&mut Global<T>`, a `&TensorMap` for each
-/// `&TensorMap`, and scalars and arrays of scalars by value.
+/// `&TensorMap`, a `&mut TensorMap` for each `&mut TensorMap`, and scalars and arrays of scalars by
+/// value.
 pub struct Compiled<Args> {
     function: Function,
     /// The block size that the kernel states.
@@ -117,7 +118,8 @@ impl LaunchShape for Launch {
 
 impl<Args> Compiled<Args> {
     /// The tensor map for a parameter: a packed row-major tensor in `buffer`, with the boxes that
-    /// the kernel's copies need. `extents` are given outermost axis first: (rows, columns).
+    /// the kernel's copies need. `extents` are given outermost axis first: (rows, columns). A kernel
+    /// writes through the map of a `&mut` buffer only.
     ///
     /// ```
     /// use warpwright_lang::tensor::TmaTile;
@@ -147,7 +149,7 @@ impl<Args> Compiled<Args> {
     pub fn tensor_map<T: Storable>(
         &self,
         name: &str,
-        buffer: &Buffer<T>,
+        buffer: impl MappedBuffer<T>,
         extents: &[u64],
     ) -> Result<TensorMap> {
         let boxes = self.boxes(name)?;
@@ -303,7 +305,17 @@ impl HostParameter for tensor_map::TensorMap {
     type Passed<'a> = &'a TensorMap;
 
     fn append<'a>(passed: &'a TensorMap, arguments: &mut Arguments<'a>) {
-        arguments.push(Argument::tensor_map(passed));
+        arguments.push(Argument::tensor_map(passed).read_only());
+    }
+}
+
+impl HostParameter for tensor_map::OutTensorMap {
+    type Passed<'a> = &'a mut TensorMap;
+
+    fn append<'a>(passed: &'a mut TensorMap, arguments: &mut Arguments<'a>) {
+        let argument = Argument::tensor_map(passed);
+        // A kernel may take a map that it does not use.
+        arguments.push(if passed.is_writable() { argument } else { argument.read_only() });
     }
 }
 
@@ -311,7 +323,15 @@ impl<const N: usize> HostParameter for tensor_map::TensorMaps<N> {
     type Passed<'a> = [&'a TensorMap; N];
 
     fn append<'a>(passed: [&'a TensorMap; N], arguments: &mut Arguments<'a>) {
-        arguments.push(Argument::tensor_maps(&passed));
+        arguments.push(Argument::tensor_maps(&passed).read_only());
+    }
+}
+
+impl<const N: usize> HostParameter for tensor_map::OutTensorMaps<N> {
+    type Passed<'a> = [&'a mut TensorMap; N];
+
+    fn append<'a>(passed: [&'a mut TensorMap; N], arguments: &mut Arguments<'a>) {
+        arguments.push(Argument::tensor_maps(&passed.map(|map| &*map)));
     }
 }
 

@@ -72,7 +72,7 @@ pub use properties::DeviceProperties;
 pub use reading::Reading;
 pub use signature::{Parameter, ParameterKind};
 pub use stream::{Event, Stream};
-pub use tensor_map::TensorMap;
+pub use tensor_map::{MappedBuffer, TensorMap};
 pub use tile_maps::TileMaps;
 pub use warpwright_check::{Finding, FindingKind, Label, SourceFiles, codes, explain, render};
 pub use warpwright_count::{

@@ -36,10 +36,40 @@ use crate::tensor_map_parameter::BoxesNumber;
 /// assert!(refused.to_string().contains("holds rows of at most 128 bytes"));
 /// # Ok::<(), warpwright_runtime::Error>(())
 /// ```
+///
+/// A kernel may write through a map that was made from a `&mut Buffer`. After a failed launch the buffer
+/// is then half-written, as one that was passed itself.
 #[derive(Clone)]
 pub struct TensorMap {
     encoding: Arc<Encoding>,
     allocation: Arc<Allocation>,
+    is_writable: bool,
+}
+
+/// The buffer of a tensor map: `&Buffer` for a map that kernels only read through, `&mut Buffer` for one
+/// that they may write through.
+pub trait MappedBuffer<T> {
+    /// Whether kernels may write to it.
+    const IS_WRITABLE: bool;
+
+    /// The buffer.
+    fn mapped(&self) -> &Buffer<T>;
+}
+
+impl<T> MappedBuffer<T> for &Buffer<T> {
+    const IS_WRITABLE: bool = false;
+
+    fn mapped(&self) -> &Buffer<T> {
+        self
+    }
+}
+
+impl<T> MappedBuffer<T> for &mut Buffer<T> {
+    const IS_WRITABLE: bool = true;
+
+    fn mapped(&self) -> &Buffer<T> {
+        self
+    }
 }
 
 /// A tensor map as plain data, and its encoding for the device.
@@ -71,16 +101,17 @@ impl TensorMap {
     ///
     /// # Errors
     /// A rule is broken, the tensor extends past the buffer, or the device has no tensor maps.
-    pub fn new<T: Storable>(buffer: &Buffer<T>, description: Description) -> Result<Self> {
+    pub fn new<T: Storable>(buffer: impl MappedBuffer<T>, description: Description) -> Result<Self> {
         Self::of_format(buffer, description, element_format::<T>())
     }
 
     /// The same, with elements of that name among those that share the type `u8`.
-    pub(crate) fn of_format<T: Storable>(
-        buffer: &Buffer<T>,
+    pub(crate) fn of_format<T: Storable, B: MappedBuffer<T>>(
+        buffer: B,
         mut description: Description,
         format: Option<&'static str>,
     ) -> Result<Self> {
+        let buffer = buffer.mapped();
         let allocation = buffer.allocation.clone();
         let properties = allocation.backend().properties();
         let offset = description.address;
@@ -97,7 +128,8 @@ impl TensorMap {
         let format = format.filter(|_| description.element == ElementType::U8);
         let boxes = Requirement::of(&description).named(format);
         let number = BoxesNumber::of(&boxes);
-        Ok(Self { encoding: Arc::new(Encoding { bytes, description, boxes, number }), allocation })
+        let encoding = Arc::new(Encoding { bytes, description, boxes, number });
+        Ok(Self { encoding, allocation, is_writable: B::IS_WRITABLE })
     }
 
     /// Boxes of a packed row-major tensor. Shapes are given outermost axis first: (rows, columns).
@@ -105,7 +137,7 @@ impl TensorMap {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn row_major<T: Storable>(
-        buffer: &Buffer<T>,
+        buffer: impl MappedBuffer<T>,
         extents: &[u64],
         box_extents: &[u32],
         swizzle: Swizzle,
@@ -120,7 +152,7 @@ impl TensorMap {
     /// # Errors
     /// The buffer has elements of another type, or as [`new`](Self::new).
     pub(crate) fn of_boxes<T: Storable>(
-        buffer: &Buffer<T>,
+        buffer: impl MappedBuffer<T>,
         extents: &[u64],
         boxes: &Requirement,
     ) -> Result<Self> {
@@ -133,7 +165,11 @@ impl TensorMap {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn of_tile<T: Storable>(buffer: &Buffer<T>, (mn, k): (u64, u64), tile: &TmaTile) -> Result<Self> {
+    pub fn of_tile<T: Storable>(
+        buffer: impl MappedBuffer<T>,
+        (mn, k): (u64, u64),
+        tile: &TmaTile,
+    ) -> Result<Self> {
         Self::new(buffer, matrix_by_tiles::<T>((mn, k), tile)?)
     }
 
@@ -157,7 +193,7 @@ impl TensorMap {
     /// # Errors
     /// As [`new`](Self::new); for instance, the stride is not a multiple of 16 bytes.
     pub fn of_tiles<T: Storable>(
-        buffer: &Buffer<T>,
+        buffer: impl MappedBuffer<T>,
         matrix: (u64, u64),
         (count, stride): (u64, u64),
         tile: &TmaTile,
@@ -166,8 +202,9 @@ impl TensorMap {
     }
 
     /// An already encoded map, for a buffer at the same address.
-    pub(crate) fn encoded_as<T>(encoding: Arc<Encoding>, buffer: &Buffer<T>) -> Self {
-        Self { encoding, allocation: buffer.allocation.clone() }
+    pub(crate) fn encoded_as<T, B: MappedBuffer<T>>(encoding: Arc<Encoding>, buffer: B) -> Self {
+        let allocation = buffer.mapped().allocation.clone();
+        Self { encoding, allocation, is_writable: B::IS_WRITABLE }
     }
 
     /// The map whose copies fill `tile` in shared memory from a tensor. Box, axes and swizzle come
@@ -178,7 +215,7 @@ impl TensorMap {
     /// No box fills the tile, a mode of the tensor has several strides or is dynamic, or as
     /// [`new`](Self::new).
     pub fn of_layout<T: Storable>(
-        buffer: &Buffer<T>,
+        buffer: impl MappedBuffer<T>,
         tensor: &Layout,
         tile: &ComposedLayout,
     ) -> Result<Self> {
@@ -225,6 +262,11 @@ impl TensorMap {
     /// start of every buffer is.
     pub fn as_bytes(&self) -> &[u8; TENSOR_MAP_BYTES] {
         &self.encoding.bytes
+    }
+
+    /// Whether kernels may write through it: it was made from a `&mut Buffer`.
+    pub fn is_writable(&self) -> bool {
+        self.is_writable
     }
 
     pub(crate) fn encoding(&self) -> &Arc<Encoding> {

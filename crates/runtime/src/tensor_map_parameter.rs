@@ -44,7 +44,7 @@ impl BoxesNumber {
 pub(crate) fn of_kernel(kernel: &ir::Kernel) -> Vec<TensorMapParameter> {
     let parameters = kernel.parameters.iter().enumerate();
     let maps = parameters.filter_map(|(index, parameter)| match &parameter.ty {
-        ParameterType::TensorMaps { needs } => {
+        ParameterType::TensorMaps { needs, .. } => {
             let numbered = |needs: &TensorMapNeeds| NumberedNeeds {
                 needs: needs.clone(),
                 boxes: needs.boxes.as_ref().map(|(boxes, _)| BoxesNumber::of(boxes)),
@@ -79,6 +79,9 @@ pub(crate) fn check(
     for parameter in parameters {
         let Some(argument) = arguments.get(parameter.index) else { continue };
         for (which, (needs, map)) in parameter.needs.iter().zip(argument.maps()).enumerate() {
+            if let Some(location) = needs.needs.written.filter(|_| !map.is_writable()) {
+                return parameter.refuse_to_write(kernel, which, location);
+            }
             let map = map.encoding();
             let is_met =
                 needs.boxes.is_none_or(|boxes| boxes == map.number()) && needs.needs.extents.is_empty();
@@ -100,6 +103,18 @@ impl TensorMapParameter {
     /// What the copies need of the first map that they use.
     fn boxes(&self) -> Option<&Requirement> {
         self.needs.iter().find_map(|it| it.needs.boxes.as_ref()).map(|(boxes, _)| boxes)
+    }
+
+    #[cold]
+    fn refuse_to_write(&self, kernel: &str, which: usize, at: Location) -> Result<()> {
+        let Location { file, line, column } = at;
+        let index = if self.needs.len() > 1 { format!("[{which}]") } else { String::new() };
+        let reason = format!(
+            "it writes through tensor map `{0}{index}` ({file}:{line}:{column}), and the map passed was made from a `&Buffer`: make it \
+             from a `&mut Buffer`, as `kernel.tensor_map({0:?}, &mut buffer, extents)`",
+            self.name
+        );
+        Err(Error::BadLaunch { kernel: kernel.to_owned(), reason })
     }
 
     #[cold]

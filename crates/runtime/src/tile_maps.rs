@@ -8,9 +8,9 @@ use warpwright_arch::tensor_map::{Access, Description};
 use warpwright_lang::tensor::TmaTile;
 use warpwright_lang::tensor_map_boxes::element_format;
 
-use crate::buffer::{Buffer, Storable};
+use crate::buffer::Storable;
 use crate::error::Result;
-use crate::tensor_map::{Encoding, TensorMap, matrix_by_tiles};
+use crate::tensor_map::{Encoding, MappedBuffer, TensorMap, matrix_by_tiles};
 
 /// Number of cached maps, several hundred bytes each: enough for the layers of a large model.
 const MOST: usize = 4096;
@@ -103,8 +103,8 @@ impl<T: Storable> TileMaps<T> {
     ///
     /// # Errors
     /// As [`TensorMap::new`].
-    pub fn of(&self, buffer: &Buffer<T>) -> Result<TensorMap> {
-        let key = (buffer.allocation.address(), buffer.bytes());
+    pub fn of(&self, buffer: impl MappedBuffer<T>) -> Result<TensorMap> {
+        let key = (buffer.mapped().allocation.address(), buffer.mapped().bytes());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(encoding) = known.get(&key) {
             return Ok(TensorMap::encoded_as(encoding.clone(), buffer));

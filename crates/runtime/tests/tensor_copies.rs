@@ -17,7 +17,7 @@ use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::value::constant;
 use warpwright_lang::{device, kernel, launch, tma, warp};
 use warpwright_layout::atom::Major;
-use warpwright_runtime::{self as runtime, Buffer, Device, Schedule};
+use warpwright_runtime::{self as runtime, Device, MappedBuffer, Schedule};
 
 /// The emulated H200 under each schedule with checkers, and the GPU if it has TMA.
 fn devices() -> Vec<Device> {
@@ -66,7 +66,7 @@ fn tile() -> Shared<u32> {
 
 /// Adds 1 to each element of the tensor, one tile per CTA, whatever the swizzle of both maps is.
 #[kernel]
-fn increments(source: &UntypedTensorMap, target: &UntypedTensorMap) {
+fn increments(source: &UntypedTensorMap, target: &mut UntypedTensorMap) {
     launch::threads(32);
     let tile = tile();
     let full = ready_barrier();
@@ -91,7 +91,7 @@ fn matrix(rows: usize, columns: usize) -> Vec<u32> {
     (0..rows * columns).map(|i| (i * 7 % 1013) as u32).collect()
 }
 
-fn map(buffer: &Buffer<u32>, rows: usize, columns: usize, swizzle: Swizzle) -> runtime::TensorMap {
+fn map(buffer: impl MappedBuffer<u32>, rows: usize, columns: usize, swizzle: Swizzle) -> runtime::TensorMap {
     runtime::TensorMap::row_major(buffer, &[rows as u64, columns as u64], &[ROWS, COLUMNS], swizzle)
         .expect("legal")
 }
@@ -107,9 +107,10 @@ fn tiles_are_loaded_and_stored_within_the_tensor() {
         let stream = device.stream().expect("a stream");
         for swizzle in [Swizzle::None, Swizzle::Bytes128] {
             let source = device.buffer_from(&source).expect("it fits");
-            let target = device.zeros::<u32>(rows * columns).expect("it fits");
-            let maps = [&source, &target].map(|buffer| map(buffer, rows, columns, swizzle));
-            kernel.launch(&stream, (3, 3), (&maps[0], &maps[1])).expect("it fits");
+            let mut target = device.zeros::<u32>(rows * columns).expect("it fits");
+            let from = map(&source, rows, columns, swizzle);
+            let mut to = map(&mut target, rows, columns, swizzle);
+            kernel.launch(&stream, (3, 3), (&from, &mut to)).expect("it fits");
             stream.synchronize().expect("it ran");
             assert_eq!(target.to_vec().expect("readable"), expected, "{swizzle:?}");
         }
@@ -118,7 +119,7 @@ fn tiles_are_loaded_and_stored_within_the_tensor() {
 
 /// Adds every tile of the source to the first tile of the target.
 #[kernel]
-fn adds_tiles(source: &TensorMap, target: &TensorMap) {
+fn adds_tiles(source: &TensorMap, target: &mut TensorMap) {
     launch::threads(32);
     source.boxes(tma_tile());
     target.boxes(tma_tile());
@@ -148,9 +149,10 @@ fn tiles_are_reduced_into_the_tensor() {
         let kernel = device.compile(&adds_tiles().expect("it has no mistakes")).expect("it compiles");
         let stream = device.stream().expect("a stream");
         let source = device.buffer_from(&source).expect("it fits");
-        let target = device.buffer_from(&[5u32; 16 * 32]).expect("it fits");
-        let maps = (map(&source, rows, columns, Swizzle::None), map(&target, 16, 32, Swizzle::None));
-        kernel.launch(&stream, (2, 2), (&maps.0, &maps.1)).expect("it fits");
+        let mut target = device.buffer_from(&[5u32; 16 * 32]).expect("it fits");
+        let from = map(&source, rows, columns, Swizzle::None);
+        let mut to = map(&mut target, 16, 32, Swizzle::None);
+        kernel.launch(&stream, (2, 2), (&from, &mut to)).expect("it fits");
         stream.synchronize().expect("it ran");
         assert_eq!(target.to_vec().expect("readable"), expected);
     }
@@ -289,10 +291,10 @@ fn pixels_are_gathered_for_each_tap_of_a_filter() {
 
 /// Gathers eight rows, adds 1 to their elements, and scatters them to other rows.
 #[kernel]
-fn permutes(source: &TensorMap, target: &TensorMap, from: &Global<u32>, to: &Global<u32>) {
+fn permutes(source: &TensorMap, target: &mut TensorMap, from: &Global<u32>, to: &Global<u32>) {
     launch::threads(32);
     let shape = TmaTile::new::<u32>((8, 32), Major::K).expect("legal");
-    for map in [source, target] {
+    for map in [*source, *target] {
         map.boxes(shape.single_rows());
     }
     let memory = dynamic_shared_aligned::<u32>(8 * 32, 1024);
@@ -336,11 +338,11 @@ fn rows_are_gathered_and_scattered_by_their_indices() {
         let kernel = device.compile(&permutes().expect("it has no mistakes")).expect("it compiles");
         let stream = device.stream().expect("a stream");
         let source = device.buffer_from(&source).expect("it fits");
-        let target = device.zeros::<u32>(expected.len()).expect("it fits");
+        let mut target = device.zeros::<u32>(expected.len()).expect("it fits");
         let [from, to] = [from, to].map(|rows| device.buffer_from::<u32>(&rows).expect("it fits"));
         let from_map = kernel.tensor_map("source", &source, &extents).expect("legal");
-        let to_map = kernel.tensor_map("target", &target, &extents).expect("legal");
-        kernel.launch(&stream, 1, (&from_map, &to_map, &from, &to)).expect("it fits");
+        let mut to_map = kernel.tensor_map("target", &mut target, &extents).expect("legal");
+        kernel.launch(&stream, 1, (&from_map, &mut to_map, &from, &to)).expect("it fits");
         assert_eq!(target.to_vec().expect("readable"), expected);
     }
 }

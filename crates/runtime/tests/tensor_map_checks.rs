@@ -33,7 +33,7 @@ fn tile() -> Result<TmaTile, warpwright_layout::Error> {
 
 /// Copies the first tile of a matrix of 64 columns.
 #[kernel]
-fn copies(source: &TensorMap, target: &TensorMap) {
+fn copies(source: &TensorMap, target: &mut TensorMap) {
     launch::threads(32);
     source.boxes(tile());
     source.assume_extent(0, 64);
@@ -88,12 +88,12 @@ fn a_map_that_differs_in_any_property_is_refused() {
     for device in devices() {
         let kernel = device.compile(&copies().expect("it has no mistakes")).expect("it compiles");
         let stream = device.stream().expect("a stream");
-        let (source, target) = (matrix(&device), matrix(&device));
-        let right = kernel.tensor_map("target", &target, &[64, 64]).expect("legal");
+        let (source, mut target) = (matrix(&device), matrix(&device));
+        let mut right = kernel.tensor_map("target", &mut target, &[64, 64]).expect("legal");
         let mut messages = Vec::new();
         for (property, description) in wrong_maps() {
             let map = runtime::TensorMap::new(&source, description).expect(property);
-            let refused = kernel.launch(&stream, 1, (&map, &right)).expect_err(property);
+            let refused = kernel.launch(&stream, 1, (&map, &mut right)).expect_err(property);
             let Error::TensorMapMismatch(mismatch) = &refused else { panic!("{property}: {refused}") };
             assert_eq!(mismatch.difference.property, property);
             messages.push(format!("{property}\n    {}", without_lines(&refused.to_string())));
@@ -114,11 +114,12 @@ fn without_lines(message: &str) -> String {
 fn the_line_is_that_of_the_statement() {
     let device = Device::named("emu:h200").expect("in the table");
     let kernel = device.compile(&copies().expect("it has no mistakes")).expect("it compiles");
-    let source = matrix(&device);
+    let mut source = matrix(&device);
     let right = kernel.tensor_map("source", &source, &[64, 64]).expect("legal");
     let wrong = Description { swizzle: Swizzle::None, ..needed() };
-    let wrong = runtime::TensorMap::new(&source, wrong).expect("legal");
-    let refused = kernel.launch(&device.stream().expect("a stream"), 1, (&right, &wrong)).expect_err("wrong");
+    let mut wrong = runtime::TensorMap::new(&mut source, wrong).expect("legal");
+    let refused =
+        kernel.launch(&device.stream().expect("a stream"), 1, (&right, &mut wrong)).expect_err("wrong");
     let Error::TensorMapMismatch(mismatch) = refused else { panic!("{refused}") };
     let line = include_str!("tensor_map_checks.rs").lines().nth(mismatch.location.line as usize - 1);
     assert_eq!(line.map(str::trim), Some("target.boxes(tile());"));
@@ -129,22 +130,67 @@ fn the_map_built_for_the_kernel_runs() {
     for device in devices() {
         let kernel = device.compile(&copies().expect("it has no mistakes")).expect("it compiles");
         let source = matrix(&device);
-        let target = device.zeros::<bf16>(64 * 64).expect("it fits");
-        let maps = (
+        let mut target = device.zeros::<bf16>(64 * 64).expect("it fits");
+        let mut maps = (
             kernel.tensor_map("source", &source, &[64, 64]).expect("legal"),
-            kernel.tensor_map("target", &target, &[64, 64]).expect("legal"),
+            kernel.tensor_map("target", &mut target, &[64, 64]).expect("legal"),
         );
         let boxes = kernel.boxes("source").expect("stated");
         assert_eq!(
             *maps.0.description(),
             Description { address: source.address(), ..boxes.row_major(0, &[64, 64]) }
         );
-        kernel.launch(&device.stream().expect("a stream"), 1, (&maps.0, &maps.1)).expect("it fits");
+        kernel.launch(&device.stream().expect("a stream"), 1, (&maps.0, &mut maps.1)).expect("it fits");
         let (given, found) = (source.to_vec().expect("readable"), target.to_vec().expect("readable"));
         let tile = (ROWS * COLUMNS) as usize;
         assert_eq!(found[..tile], given[..tile]);
         assert!(found[tile..].iter().all(|element| *element == bf16::ZERO));
     }
+}
+
+#[test]
+fn a_kernel_writes_through_the_map_of_a_buffer_that_may_be_written() {
+    let device = Device::named("emu:h200").expect("in the table");
+    let kernel = device.compile(&copies().expect("it has no mistakes")).expect("it compiles");
+    let (source, target) = (matrix(&device), matrix(&device));
+    let from = kernel.tensor_map("source", &source, &[64, 64]).expect("legal");
+    let mut to = kernel.tensor_map("target", &target, &[64, 64]).expect("legal");
+    let refused =
+        kernel.launch(&device.stream().expect("a stream"), 1, (&from, &mut to)).expect_err("read-only");
+    let message = "kernel `copies` cannot be launched: it writes through tensor map `target` \
+                   (crates/runtime/tests/tensor_map_checks.rs:LINE), and the map passed was made from a `&Buffer`: make it from \
+                   a `&mut Buffer`, as `kernel.tensor_map(\"target\", &mut buffer, extents)`";
+    assert_eq!(without_lines(&refused.to_string()), message);
+}
+
+/// Copies a tile and then fails.
+#[kernel]
+fn copies_and_fails(source: &TensorMap, target: &mut TensorMap) {
+    launch::threads(1);
+    for map in [*source, *target] {
+        map.boxes(tile());
+    }
+    let (tile, full) = (dynamic_shared_aligned::<bf16>(ROWS * COLUMNS, 1024), Mbarrier::new());
+    full.init(1);
+    fence_mbarrier_init();
+    full.arrive_and_expect(ROWS * COLUMNS * 2);
+    tma::load(*source, (0, 0), tile, full);
+    full.wait_parity(0);
+    tma::store(*target, (0, 0), tile);
+    warpwright_lang::control::trap();
+}
+
+/// A failed kernel leaves half-written what it may have written through a map, and nothing else.
+#[test]
+fn a_failed_launch_marks_what_it_wrote_through_a_map() {
+    let device = Device::named("emu:h200").expect("in the table");
+    let kernel = device.compile(&copies_and_fails().expect("it has no mistakes")).expect("it compiles");
+    let (source, mut target) = (matrix(&device), matrix(&device));
+    let from = kernel.tensor_map("source", &source, &[64, 64]).expect("legal");
+    let mut to = kernel.tensor_map("target", &mut target, &[64, 64]).expect("legal");
+    kernel.launch(&device.stream().expect("a stream"), 1, (&from, &mut to)).expect_err("it traps");
+    assert!(matches!(target.to_vec(), Err(Error::HalfWritten { .. })));
+    assert!(source.to_vec().is_ok());
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn shared_tiles(tile: Tile, count: u32) -> (Shared<f16>, Tensor<f16, SharedSpace
 impl Flash {
     /// Q, K, V and O are (heads, length, 64), row-major. A CTA computes 128 rows of one head.
     #[kernel]
-    fn run(&self, q: &TensorMap, k: &TensorMap, v: &TensorMap, o: &TensorMap, length: u32, scale: f32) {
+    fn run(&self, q: &TensorMap, k: &TensorMap, v: &TensorMap, o: &mut TensorMap, length: u32, scale: f32) {
         launch::threads(THREADS);
         let thread = thread_idx().x;
         let warpgroup = warp::broadcast(thread / 128, 0);
@@ -154,16 +154,16 @@ pub(crate) fn wrong_elements(device: &Device, problem: Problem) -> Result<usize,
     let inputs = problem.inputs();
     let [q, k, v] = inputs.each_ref().map(|values| device.buffer_from(values));
     let (q, k, v) = (q?, k?, v?);
-    let o = device.uninitialized::<f16>(q.len())?;
+    let mut o = device.uninitialized::<f16>(q.len())?;
     let kernel = device.compile(&Flash { causal: problem.causal }.run()?)?;
     // The extents, the contiguous axis last.
     let extents = [problem.heads.into(), problem.length.into(), D.into()];
     let q_map = kernel.tensor_map("q", &q, &extents)?;
     let k_map = kernel.tensor_map("k", &k, &extents)?;
     let v_map = kernel.tensor_map("v", &v, &extents)?;
-    let o_map = kernel.tensor_map("o", &o, &extents)?;
+    let mut o_map = kernel.tensor_map("o", &mut o, &extents)?;
     let grid = (problem.length.div_ceil(ROWS), problem.heads);
-    let arguments = (&q_map, &k_map, &v_map, &o_map, problem.length, problem.scale());
+    let arguments = (&q_map, &k_map, &v_map, &mut o_map, problem.length, problem.scale());
     kernel.launch(&device.stream()?, grid, arguments)?;
     problem.wrong_elements(&inputs, &o)
 }

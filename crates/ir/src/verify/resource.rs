@@ -90,7 +90,7 @@ fn parameter_bytes(parameters: &[Parameter]) -> u64 {
             ParameterType::Pointer { .. } => (8, 8),
             ParameterType::Scalar { bytes, .. } => (*bytes, bytes.next_power_of_two().min(16)),
             ParameterType::Bytes { size, align } => (*size, *align),
-            ParameterType::TensorMaps { needs } => {
+            ParameterType::TensorMaps { needs, .. } => {
                 ((needs.len() * TENSOR_MAP_BYTES) as u32, TENSOR_MAP_ALIGN as u32)
             }
         };

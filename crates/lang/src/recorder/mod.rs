@@ -11,6 +11,7 @@ mod elements;
 mod end;
 mod facts;
 mod jumps;
+mod multicasts;
 mod owner;
 mod plans;
 mod region;
@@ -31,6 +32,7 @@ use warpwright_ir::{
 
 use self::end::End;
 pub(crate) use self::end::Refused;
+use self::multicasts::SharedTile;
 pub(crate) use self::state::{
     Allocation, Choice, Columns, CopyAccess, IfResult, NO_REGISTER, PipelineId, Scope, Stages,
     TensorMapOrigin, TileElement, View, number_in_kernel,
@@ -65,6 +67,7 @@ pub struct Recorder {
     /// What is evaluated when the kernel is complete.
     demands: Vec<Demand>,
     plans: Vec<PlanIndex>,
+    shared_tiles: Vec<SharedTile>,
     errors: Vec<StagingError>,
 }
 
@@ -136,6 +139,7 @@ impl Recorder {
             views: Views::default(),
             demands: Vec::new(),
             plans: Vec::new(),
+            shared_tiles: Vec::new(),
             errors: Vec::new(),
         };
         recorder.open_kernel(location);
@@ -150,6 +154,7 @@ impl Recorder {
                 self.check_transfers();
                 self.check_views();
                 self.check_plans();
+                self.check_shared_tiles();
                 self.settle_registers();
                 self.meet_demands();
             }
@@ -194,7 +199,7 @@ impl Recorder {
     /// The boxes that all maps have which a register may hold the address of, if they are stated.
     pub(crate) fn boxes(&self, address: Register) -> Option<&Requirement> {
         let TensorMapOrigin::Parameter { index, maps } = self.tensor_map_in(address)? else { return None };
-        let ParameterType::TensorMaps { needs } = &self.kernel.parameters.get(*index)?.ty else {
+        let ParameterType::TensorMaps { needs, .. } = &self.kernel.parameters.get(*index)?.ty else {
             return None;
         };
         let mut boxes =

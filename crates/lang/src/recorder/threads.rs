@@ -2,9 +2,10 @@
 //! index, its block's rank and constants alone: which threads take a branch.
 
 use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use warpwright_arch::limits::WARP_SIZE;
 use warpwright_ir::{Instruction, Kernel, Label, Operand, Register, Statement};
 
@@ -17,6 +18,9 @@ pub(super) struct Threads<'a> {
     block: Option<[u32; 3]>,
     cluster: [u32; 3],
     writers: FxHashMap<Register, Vec<Writer<'a>>>,
+    /// The number that values are assumed by that all blocks of the cluster have alike, such as
+    /// parameters.
+    assumed: Option<u32>,
     known: RefCell<FxHashMap<Register, Option<Values>>>,
 }
 
@@ -41,7 +45,14 @@ impl<'a> Threads<'a> {
     fn new(kernel: &'a Kernel, block: Option<[u32; 3]>, cluster: [u32; 3]) -> Self {
         let mut writers = FxHashMap::default();
         note_writers(&kernel.body, &[].into(), &mut writers);
-        Self { block, cluster, writers, known: RefCell::default() }
+        Self { block, cluster, writers, assumed: None, known: RefCell::default() }
+    }
+
+    /// A thread of each block of a cluster, where values that they have alike are some numbers: others
+    /// for another `number`.
+    pub(super) fn assuming(kernel: &'a Kernel, number: u32) -> Self {
+        let cluster = kernel.launch.cluster.unwrap_or([1, 1, 1]);
+        Self { assumed: Some(number), ..Self::new(kernel, None, cluster) }
     }
 
     /// The threads of a block; 1 if the kernel does not state it.
@@ -134,6 +145,7 @@ impl<'a> Threads<'a> {
             return known.clone();
         }
         let value = self.writer(register).and_then(|writer| self.result(writer, register));
+        let value = value.or_else(|| self.assumed_value(register));
         self.known.borrow_mut().insert(register, value.clone());
         value
     }
@@ -148,6 +160,37 @@ impl<'a> Threads<'a> {
         }
     }
 
+    /// A value that all blocks of the cluster have alike, as it is assumed.
+    fn assumed_value(&self, register: Register) -> Option<Values> {
+        let number = self.assumed.filter(|_| !self.may_differ_by_block(register))?;
+        let some = some_number((number, register.0));
+        Some(self.each(|_| some))
+    }
+
+    /// Whether the blocks of a cluster may have different values in a register.
+    fn may_differ_by_block(&self, register: Register) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut open = vec![register];
+        while let Some(register) = open.pop() {
+            if !seen.insert(register) {
+                continue;
+            }
+            for Writer { instruction, conditions } in self.writers(register) {
+                let is_of_block = |operand: &Operand| matches!(operand, Operand::Special(name) if name.starts_with("%cluster_") || name.starts_with("%ctaid"));
+                let sources = &instruction.operands[instruction.destinations..];
+                if !depends_on_operands_alone(instruction) || sources.iter().any(is_of_block) {
+                    return true;
+                }
+                open.extend(instruction.guard.map(|(guard, _)| guard));
+                open.extend(conditions.iter());
+                for operand in sources {
+                    visit_sources(operand, &mut |source| open.push(source));
+                }
+            }
+        }
+        false
+    }
+
     fn special(&self, name: &str) -> Option<Values> {
         let size = self.of_a_block();
         let [across, down, _] = self.cluster;
@@ -157,6 +200,16 @@ impl<'a> Threads<'a> {
             "%cluster_ctaid.y" => return Some(self.each(|thread| thread / size / across % down)),
             "%cluster_ctaid.z" => return Some(self.each(|thread| thread / size / (across * down))),
             _ => {}
+        }
+        if let Some(number) = self.assumed {
+            let some = some_number((number, name));
+            let [x, y, z] = self.cluster;
+            return Some(match name {
+                "%ctaid.x" => self.each(|block| some * x + block % x),
+                "%ctaid.y" => self.each(|block| some * y + block / x % y),
+                "%ctaid.z" => self.each(|block| some * z + block / (x * y)),
+                _ => self.each(|_| some),
+            });
         }
         let [x, y, _] = self.block?;
         match name {
@@ -219,6 +272,13 @@ impl<'a> Threads<'a> {
             sources.len() == arity && matches!(destinations, [Operand::Register(_) | Operand::Pair(..)]);
         is_plain.then(|| (0..self.count() as usize).map(value).collect::<Option<Values>>()).flatten()
     }
+}
+
+/// A number that is another for other values, and a multiple of what programs divide by.
+fn some_number(of: impl Hash) -> u32 {
+    let mut hasher = FxHasher::default();
+    of.hash(&mut hasher);
+    ((hasher.finish() >> 32) as u32 % 61 + 3) * 64
 }
 
 /// Whether an instruction gives the same for the same operands, in whichever thread and whenever.

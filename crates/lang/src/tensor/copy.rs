@@ -102,17 +102,42 @@ impl ThreadCopy {
     /// This thread's part of the source: (atom's values, repetitions along each mode).
     #[track_caller]
     pub fn source<T: Element, S: Space>(&self, tensor: &Tensor<T, S>) -> Tensor<T, S> {
+        self.demand_whole_tiles("source", tensor.layout());
         Tensor { part_of: self.copy.plan.clone(), ..tensor.map(|layout| self.source_layout(layout)) }
     }
 
     /// This thread's part of the destination: (atom's values, repetitions along each mode).
     #[track_caller]
     pub fn target<T: Element, S: Space>(&self, tensor: &Tensor<T, S>) -> Tensor<T, S> {
+        self.demand_whole_tiles("target", tensor.layout());
         let part = tensor.map(|layout| match &self.copy.plan {
             Some(plan) => plan.partition_target(layout, self.thread.clone()),
             None => Ok(layout.clone()),
         });
         Tensor { part_of: self.copy.plan.clone(), ..part }
+    }
+
+    /// Refuses a tile that is not a multiple of the copy's own, as far as its extents are known: the last
+    /// repetition would extend past its end.
+    #[track_caller]
+    fn demand_whole_tiles(&self, operation: &str, tile: &ComposedLayout) {
+        let Some(plan) = &self.copy.plan else { return };
+        let own = plan.tile().modes();
+        let own: Vec<i64> = own.iter().map(|extent| known(extent.product(), "the tile of a copy")).collect();
+        let extent = |mode: usize| {
+            let size = tile.inner().mode(mode).and_then(|mode| mode.size());
+            size.ok().and_then(|size| size.known())
+        };
+        let is_whole =
+            |(mode, own): (usize, &i64)| extent(mode).is_none_or(|extent| extent > 0 && extent % own == 0);
+        if !own.iter().enumerate().all(is_whole) {
+            let shown = own.iter().map(i64::to_string).collect::<Vec<_>>().join(" x ");
+            refuse(format!(
+                "`{operation}`: a tile of shape {} is not a multiple of the {shown} that the threads of the copy cover: use a \
+                 multiple of it, or a copy of a smaller tile",
+                tile.inner().shape()
+            ));
+        }
     }
 
     fn source_layout(&self, layout: &ComposedLayout) -> Result<ComposedLayout, warpwright_layout::Error> {
@@ -127,6 +152,7 @@ impl ThreadCopy {
     #[track_caller]
     pub fn coordinates(&self, tile: (u32, u32)) -> Coordinates {
         let identity = ComposedLayout::from(legal(Layout::identity(tile), Layout::unit));
+        self.demand_whole_tiles("coordinates", &identity);
         let mine = legal(self.source_layout(&identity), || identity.clone());
         let values = self.copy.plan.as_ref().map_or(1, |plan| legal(plan.atom().values(), || 1));
         let positions = repetitions(&mine, values);

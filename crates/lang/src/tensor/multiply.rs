@@ -131,35 +131,56 @@ impl ThreadMma {
     }
 
     /// Refuses a tile that is not a multiple of the MMA's own: the last repetition would extend
-    /// past its end.
+    /// past its end. `None` is an extent that the device knows.
     #[track_caller]
-    fn demand_whole_repetitions(&self, operand: Operand, tile: (u32, u32)) {
+    fn demand_whole_repetitions(&self, operation: &str, operand: Operand, tile: [Option<i64>; 2]) {
         let Some(plan) = self.mma.plan() else { return };
-        let tile = (i64::from(tile.0), i64::from(tile.1));
-        let (rows, columns) = covered(plan, operand);
-        if tile.0 % rows != 0 || tile.1 % columns != 0 {
-            let up = |extent: i64, step: i64| (extent + step - 1) / step * step;
+        let own = legal(plan.tile(operand), || IntTuple::from((1, 1)));
+        let own = [0, 1].map(|mode| known(own.modes()[mode].product(), "the tile of an MMA"));
+        let is_whole = |mode: usize| tile[mode].is_none_or(|extent| extent > 0 && extent % own[mode] == 0);
+        if !is_whole(0) || !is_whole(1) {
+            let [rows, columns] =
+                [0, 1].map(|mode| tile[mode].map_or("_".to_owned(), |extent| extent.to_string()));
+            let [up, right] = [0, 1].map(|mode| {
+                let steps = (tile[mode].unwrap_or(1).max(1) + own[mode] - 1) / own[mode];
+                steps * own[mode]
+            });
             refuse(format!(
-                "a tile of {operand:?} of {} x {} is not a multiple of the {rows} x {columns} of {}: use {} x {}",
-                tile.0,
-                tile.1,
+                "`{operation}`: a tile of {operand:?} of {rows} x {columns} is not a multiple of the {} x {} that {} threads of {} \
+                 cover: use {up} x {right}",
+                own[0],
+                own[1],
+                self.mma.threads(),
                 plan.atom().name(),
-                up(tile.0, rows),
-                up(tile.1, columns)
             ));
         }
+    }
+
+    /// This thread's elements of an operand's tile in memory.
+    #[track_caller]
+    fn part<T: Element, S: Space>(&self, operand: Operand, tile: &Tensor<T, S>) -> Tensor<T, S> {
+        // One element may hold several of the atom's.
+        let each = self.mma.plan().and_then(|plan| packed::<T>(plan.atom().element(operand))).unwrap_or(1);
+        let extent = |mode: usize| {
+            let size = tile.layout().inner().mode(mode).and_then(|mode| mode.size());
+            size.ok().and_then(|size| size.known())
+        };
+        let extents = [extent(0), extent(1).map(|columns| columns * each)];
+        self.demand_whole_repetitions(&letter(operand).to_string(), operand, extents);
+        tile.map(|layout| Ok(self.partition(operand, layout)))
     }
 
     /// This thread's elements of a C tile (m, n): (values, repetitions along m, along n).
     #[track_caller]
     pub fn c<T: Element, S: Space>(&self, tile: &Tensor<T, S>) -> Tensor<T, S> {
-        tile.map(|layout| Ok(self.partition(Operand::C, layout)))
+        self.part(Operand::C, tile)
     }
 
     /// The coordinates (m, n) of this thread's elements of a C tile of that shape, in the order of
     /// its fragment.
     #[track_caller]
     pub fn c_coordinates(&self, tile: (u32, u32)) -> Coordinates {
+        self.demand_whole_repetitions("c_coordinates", Operand::C, known_extents(tile));
         let identity = legal(Layout::identity(tile), Layout::unit);
         let mine = self.partition(Operand::C, &identity.into());
         let elements = known(mine.size(), "a thread's elements of C");
@@ -170,7 +191,14 @@ impl ThreadMma {
     /// along m, along k), in the order of [`a_fragment`](Self::a_fragment).
     #[track_caller]
     pub fn a<T: Element, S: Space>(&self, tile: &Tensor<T, S>) -> Tensor<T, S> {
-        tile.map(|layout| Ok(self.partition(Operand::A, layout)))
+        self.part(Operand::A, tile)
+    }
+
+    /// This thread's elements of a B tile (n, k): (values, repetitions along n, along k), in the order of
+    /// [`b_fragment`](Self::b_fragment).
+    #[track_caller]
+    pub fn b<T: Element, S: Space>(&self, tile: &Tensor<T, S>) -> Tensor<T, S> {
+        self.part(Operand::B, tile)
     }
 
     /// Registers for this thread's elements of an A tile (m, k), of a sparse one (m, k / 2):
@@ -190,7 +218,7 @@ impl ThreadMma {
     /// host.
     #[track_caller]
     pub fn metadata_fragment(&self, stored: (u32, u32)) -> Fragment<u32> {
-        self.demand_whole_repetitions(Operand::A, stored);
+        self.demand_whole_repetitions("metadata_fragment", Operand::A, known_extents(stored));
         let Some(plan) = self.mma.plan() else { return Fragment::with_layout(Layout::unit()) };
         let Some(metadata) = plan.atom().metadata() else {
             refuse(format!("{} has no metadata; the SM90_SPARSE_.. atoms do", plan.atom().name()));
@@ -221,11 +249,12 @@ impl ThreadMma {
 
     #[track_caller]
     fn fragment<T: Element>(&self, operand: Operand, tile: (u32, u32)) -> Fragment<T> {
-        self.demand_whole_repetitions(operand, tile);
+        let operation = format!("{}_fragment", letter(operand));
+        self.demand_whole_repetitions(&operation, operand, known_extents(tile));
         let tile = legal(Layout::column_major(tile), Layout::unit);
         let mine = self.partition(operand, &tile.into());
         let Some(plan) = self.mma.plan() else { return Fragment::like(&mine) };
-        match demand_element_type::<T>(&format!("{}_fragment", letter(operand)), plan.atom(), operand) {
+        match demand_element_type::<T>(&operation, plan.atom(), operand) {
             None => Fragment::like(&mine).refused(),
             Some(1) => Fragment::like(&mine),
             Some(each) => {
@@ -409,6 +438,10 @@ fn demand_warp_instruction(atom: &MmaAtom) -> bool {
     };
     refuse(format!("`gemm`: {} {mistake}", atom.name()));
     false
+}
+
+fn known_extents((rows, columns): (u32, u32)) -> [Option<i64>; 2] {
+    [Some(rows.into()), Some(columns.into())]
 }
 
 /// The operand in the names of functions.

@@ -14,7 +14,7 @@ use crate::cta_group::CtaGroup;
 use crate::element::Element;
 use crate::multicast::Multicast;
 use crate::object;
-use crate::operation::refuse;
+use crate::operation::{here, refuse};
 use crate::pointer::Shared;
 use crate::recorder::{self, PipelineId, Stages};
 use crate::shared::dynamic_shared_aligned;
@@ -35,9 +35,21 @@ pub struct MappedMatrix {
     indices: [Option<Reg<u32>>; 3],
 }
 
+impl From<TensorMap> for MappedMatrix {
+    fn from(map: TensorMap) -> Self {
+        Self { map, origin: None, indices: [None; 3] }
+    }
+}
+
 impl From<&TensorMap> for MappedMatrix {
     fn from(map: &TensorMap) -> Self {
-        Self { map: *map, origin: None, indices: [None; 3] }
+        Self::from(*map)
+    }
+}
+
+impl From<&mut TensorMap> for MappedMatrix {
+    fn from(map: &mut TensorMap) -> Self {
+        Self::from(*map)
     }
 }
 
@@ -272,6 +284,16 @@ impl TileLoad {
                 "the tile's slices are {slices}, and the CTAs that share its load are {ctas}: pass the number of CTAs to \
                  `TmaTile::sliced`"
             ));
+        }
+        if let Some(multicast) = self.multicast {
+            let location = here();
+            let of_part = |part: &TilePart| {
+                let (mn, k) = part.at;
+                [mn, k].into_iter().chain(part.matrix.indices.into_iter().flatten()).map(Reg::register)
+            };
+            let coordinates = self.parts.iter().flat_map(of_part).collect();
+            let receivers = multicast.receivers.register();
+            recorder::with(|recorder| recorder.note_shared_tile(coordinates, receivers, location));
         }
         let outer = self.tile.slice_extent();
         let row_bytes = self.tile.swizzle().span_bytes() as u32;

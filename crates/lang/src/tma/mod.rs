@@ -22,9 +22,9 @@
 //!
 //! /// Copies a matrix, 64 rows of 64 half-precision elements a CTA.
 //! #[kernel]
-//! fn copy(source: &TensorMap, target: &TensorMap) {
+//! fn copy(source: &TensorMap, target: &mut TensorMap) {
 //!     launch::threads(1);
-//!     for map in [source, target] {
+//!     for map in [*source, *target] {
 //!         map.boxes(TmaTile::dense::<half::f16>((64, 64), Major::K));
 //!     }
 //!     let tile = dynamic_shared_aligned::<half::f16>(64 * 64, 128);
@@ -60,7 +60,7 @@ use crate::recorder::{self, View};
 use crate::requirement::{Feature, require};
 use crate::space::{SharedSpace, Space};
 use crate::tensor_map::TensorMap;
-use crate::tensor_map_boxes::{CopyForm, element_type, swizzle_of_bytes};
+use crate::tensor_map_boxes::{CopyForm, demand_writable, element_type, swizzle_of_bytes};
 use crate::tensor_memory::demand_one_group;
 use crate::value::{Reg, Value};
 
@@ -426,6 +426,7 @@ impl Store {
     fn record<T: Element>(&self, instruction: &str, operation: &str, from: Shared<T>) {
         require(Feature::TensorCopies);
         self.target.check(shared_element::<T>());
+        demand_writable(self.target.map);
         let mode = match self.target.access {
             CopyAccess::Tile => "tile",
             CopyAccess::Im2col => "im2col_no_offs",

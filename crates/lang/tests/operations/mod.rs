@@ -49,7 +49,7 @@ fn tile<T: Element>() -> Shared<T> {
 
 /// A tensor map: two instructions.
 fn map() -> TensorMap {
-    <&UntypedTensorMap as KernelParameter>::declare("map")
+    <&mut UntypedTensorMap as KernelParameter>::declare("map")
 }
 
 /// One operation: the first architecture that has it, the opcodes it records, and how it is

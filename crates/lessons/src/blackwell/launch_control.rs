@@ -58,7 +58,7 @@ impl<T: GemmOutput> LaunchControlled<T> {
     /// A is (m, k), B is (n, k), C is (m, n), all row-major; n and k are multiples of 8. The grid has
     /// one pair per tile.
     #[kernel]
-    pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &TensorMap, m: u32, n: u32, k: u32) {
+    pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut TensorMap, m: u32, n: u32, k: u32) {
         launch::threads(THREADS);
         let main_loop = MainLoop::<T>::new((a, b), (m, n, k), self.group);
         let (store, tiles) = (TileStore::<T>::new(), TileRequests::new());

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use warpwright::arch::tensor_map::Requirement;
 use warpwright::lang::pointer::{In, Out};
-use warpwright::lang::tensor_map::TensorMap as MapParameter;
+use warpwright::lang::tensor_map::{OutTensorMap, TensorMap as MapParameter};
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Storable, TensorMap};
 use warpwright_harness::{OptionValue, Result};
@@ -61,7 +61,7 @@ type OfElements<T> = (In<T>, In<T>, Out<T>, u32, u32, u32);
 type OfMaps<T> = (MapParameter, MapParameter, Out<T>, u32, u32, u32);
 
 /// Arguments of a kernel that loads and stores by TMA.
-type OfMapsAlone = (MapParameter, MapParameter, MapParameter, u32, u32, u32);
+type OfMapsAlone = (MapParameter, MapParameter, OutTensorMap, u32, u32, u32);
 
 /// A step's kernel, by how it loads and stores.
 pub(super) enum StepKernel<T> {
@@ -165,6 +165,6 @@ impl Boxes {
 }
 
 /// The tensor map of C, which the last steps store in subtiles.
-pub(super) fn map_of_c<T: GemmOutput>(c: &Buffer<T>, (m, n): (u32, u32)) -> Result<TensorMap> {
+pub(super) fn map_of_c<T: GemmOutput>(c: &mut Buffer<T>, (m, n): (u32, u32)) -> Result<TensorMap> {
     Ok(TensorMap::of_tile(c, (m.into(), n.into()), &tile::<T>(ROWS, SUBTILE))?)
 }

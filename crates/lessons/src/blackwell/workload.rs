@@ -106,8 +106,8 @@ impl BlackwellLadder {
                 let compiled = setup.device().compile(kernel)?;
                 Box::new(move |stream, Set { maps, c, .. }| {
                     let [a, b] = maps.as_ref().ok_or("a step that loads by TMA has tensor maps")?;
-                    let c = map_of_c(c, (m, n))?;
-                    Ok(compiled.launch(stream, grid, (a, b, &c, m, n, k))?)
+                    let mut c = map_of_c(c, (m, n))?;
+                    Ok(compiled.launch(stream, grid, (a, b, &mut c, m, n, k))?)
                 })
             }
         };

@@ -39,7 +39,7 @@ impl Pingpong {
     /// A is (m, k), B is (n, k), C is (m, n), all row-major. The grid is any number of whole
     /// clusters.
     #[kernel]
-    pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &TensorMap, m: u32, n: u32, k: u32) {
+    pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut TensorMap, m: u32, n: u32, k: u32) {
         let [producer, consumer] = roles([warpgroups(1).registers(40), warpgroups(2).registers(232)]);
         let (tile_m, tile_n) = TILE;
         let cluster = ClusterGrid::new((CLUSTER, 1));

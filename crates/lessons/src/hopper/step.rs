@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use warpwright::lang::pointer::Out;
-use warpwright::lang::tensor_map::TensorMap as MapParameter;
+use warpwright::lang::tensor_map::{OutTensorMap, TensorMap as MapParameter};
 use warpwright::prelude::*;
 use warpwright_harness::{OptionValue, Result};
 
@@ -58,7 +58,7 @@ const GROUP: u32 = 8;
 type ToElements<C> = (MapParameter, MapParameter, Out<C>, u32, u32, u32);
 
 /// Arguments of a kernel that stores by TMA.
-type ToBoxes = (MapParameter, MapParameter, MapParameter, u32, u32, u32);
+type ToBoxes = (MapParameter, MapParameter, OutTensorMap, u32, u32, u32);
 
 /// A step's kernel, by how it stores C.
 pub(super) enum Storing<C> {

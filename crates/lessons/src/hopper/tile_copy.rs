@@ -33,7 +33,7 @@ pub struct TileCopy;
 impl TileCopy {
     /// `target` = `source`. Both are (m, k), row-major. The grid has one CTA per tile, row by row.
     #[kernel]
-    pub fn run(&self, source: &TensorMap, target: &TensorMap, k: u32) {
+    pub fn run(&self, source: &TensorMap, target: &mut TensorMap, k: u32) {
         launch::threads(THREADS);
         // A launch refuses tensor maps of other boxes.
         source.boxes(tile(ROWS));

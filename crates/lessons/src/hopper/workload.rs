@@ -3,7 +3,7 @@
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::cublas::{self, CublasMatmul, MatmulShape};
-use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream, TensorMap as Map};
+use warpwright::runtime::{Buffer, LaunchCounts, MappedBuffer, Storable, Stream, TensorMap as Map};
 use warpwright_harness::{
     HostNumber, Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload, data_types,
 };
@@ -75,10 +75,10 @@ impl HopperLadder {
         let compiled = setup.device().compile(&TileCopy.run()?)?;
         let tiles = m.div_ceil(tile_copy::ROWS) * k.div_ceil(DEPTH);
         let buffers = setup.buffers(self.work(), |seed| {
-            let (source, target) = (self.a(setup, seed)?, setup.output::<bf16>(m as usize * k as usize)?);
-            let maps = [&source, &target].map(|buffer| map(buffer, (m, k), tile_copy::ROWS));
-            let [source, to] = maps;
-            Ok((seed, source?, to?, target))
+            let mut target = setup.output::<bf16>(m as usize * k as usize)?;
+            let source = map(&self.a(setup, seed)?, (m, k), tile_copy::ROWS)?;
+            let to = map(&mut target, (m, k), tile_copy::ROWS)?;
+            Ok((seed, source, to, target))
         })?;
         Ok(buffers
             .launch(move |stream, (_, source, target, _)| {
@@ -103,8 +103,8 @@ impl HopperLadder {
                 rows_of_16_bytes("C", "n", n)?;
                 let compiled = setup.device().compile(kernel)?;
                 Box::new(move |stream, Set { a, b, c, .. }| {
-                    let c = map(c, (m, n), STORED_ROWS)?;
-                    Ok(compiled.launch(stream, grid, (a, b, &c, m, n, k))?)
+                    let mut c = map(c, (m, n), STORED_ROWS)?;
+                    Ok(compiled.launch(stream, grid, (a, b, &mut c, m, n, k))?)
                 })
             }
         };
@@ -167,7 +167,11 @@ fn rows_of_16_bytes(
 
 /// The tensor map of a row-major matrix of 16-bit elements, with tiles of `tile_rows` rows as
 /// boxes.
-fn map<T: Storable>(buffer: &Buffer<T>, (rows, columns): (u32, u32), tile_rows: u32) -> Result<Map> {
+fn map<T: Storable>(
+    buffer: impl MappedBuffer<T>,
+    (rows, columns): (u32, u32),
+    tile_rows: u32,
+) -> Result<Map> {
     Ok(Map::of_tile(buffer, (rows.into(), columns.into()), &tile(tile_rows))?)
 }
 

@@ -195,7 +195,7 @@ fn parameter(parameter: &ir::Parameter) -> Variable {
             None => bytes(*size, size.next_power_of_two().min(16)),
         },
         ParameterType::Bytes { size, align } => bytes(*size, *align),
-        ParameterType::TensorMaps { needs } => {
+        ParameterType::TensorMaps { needs, .. } => {
             bytes((needs.len() * TENSOR_MAP_BYTES) as u32, TENSOR_MAP_ALIGN as u32)
         }
     }

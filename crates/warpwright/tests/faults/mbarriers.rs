@@ -257,7 +257,8 @@ impl Twin {
         output[thread] = tile[63 - thread];
     }
 
-    /// Reverses 64 elements; the copy's bytes are not announced at all.
+    /// Reverses 64 elements; the copy's bytes are not announced at all, and are no constant, which would
+    /// be compared when the kernel is built.
     #[kernel]
     fn bytes_never_announced(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let (tile, full) = (dynamic_shared_aligned::<u32>(64, 128), ready(1));
@@ -268,7 +269,7 @@ impl Twin {
             } else {
                 full.arrive();
             }
-            bulk::load(*input, 64, tile, full); // (2)
+            bulk::load(*input, constant(64u32), tile, full); // (2)
         }
         full.wait_parity(0);
         output[thread] = tile[63 - thread]; // (1)

@@ -2,6 +2,7 @@
 
 use warpwright::arch::tensor_map::Swizzle as MapSwizzle;
 use warpwright::lang::pointer::{In, Out};
+use warpwright::lang::tensor_map::OutTensorMap;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Error, TensorMap as Map};
 
@@ -128,10 +129,10 @@ impl Twin {
 
     /// Adds 1 to a tile on its way from one tensor to another.
     #[kernel]
-    fn tensor_store_of_what_threads_wrote(&self, source: &TensorMap, target: &TensorMap) {
+    fn tensor_store_of_what_threads_wrote(&self, source: &TensorMap, target: &mut TensorMap) {
         let (tile, full) = (dynamic_shared_aligned::<u32>(64, 128), ready());
         let thread = thread_idx().x;
-        for map in [source, target] {
+        for map in [*source, *target] {
             map.boxes(TmaTile::dense::<u32>((4, 16), Major::K));
         }
         if thread == 0 {
@@ -258,17 +259,17 @@ impl Twin {
 
 /// A matrix of 4 rows and 16 columns, and the map of all of it.
 fn matrix(device: &Device, element: impl Fn(u32) -> u32) -> Result<(Buffer<u32>, Map), Error> {
-    let buffer = device.buffer_from(&(0..64).map(element).collect::<Vec<_>>())?;
-    let map = Map::row_major(&buffer, &[4, 16], &[4, 16], MapSwizzle::None)?;
+    let mut buffer = device.buffer_from(&(0..64).map(element).collect::<Vec<_>>())?;
+    let map = Map::row_major(&mut buffer, &[4, 16], &[4, 16], MapSwizzle::None)?;
     Ok((buffer, map))
 }
 
 /// Runs a kernel that adds 1 to a matrix, by maps that are its parameters.
-fn run_on_maps(device: &Device, kernel: Staged<(TensorMap, TensorMap)>) -> Result<(), Error> {
+fn run_on_maps(device: &Device, kernel: Staged<(TensorMap, OutTensorMap)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let (_, source) = matrix(device, input)?;
-    let (output, target) = matrix(device, |_| 0)?;
-    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&source, &target))?;
+    let (output, mut target) = matrix(device, |_| 0)?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&source, &mut target))?;
     assert_eq!(output.to_vec()?, (0..64).map(|i| input(i) + 1).collect::<Vec<_>>());
     Ok(())
 }

@@ -331,7 +331,9 @@ impl Twin {
     #[kernel]
     fn multiply_that_every_lane_issues(&self, output: &mut Global<u32>) {
         let product = Product::prepared();
-        if thread_idx().x < self.number(32, 1) {
+        // How many threads that are is not known when the kernel is built.
+        let issuing = block_dim().x / self.number(4, 128);
+        if thread_idx().x < issuing {
             product.multiply(); // (1)
             commit_tensor_core(ALONE, product.done);
         }

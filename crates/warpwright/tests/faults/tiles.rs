@@ -3,6 +3,7 @@
 
 use warpwright::arch::tensor_map::Swizzle as MapSwizzle;
 use warpwright::lang::pointer::Out;
+use warpwright::lang::tensor_map::OutTensorMap;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Error, TensorMap as Map};
 
@@ -49,7 +50,7 @@ impl Twin {
 
     /// Fills a buffer, and stores it as one of the matrix's tiles.
     #[kernel]
-    fn buffer_stored_without_a_proxy_fence(&self, matrix: &TensorMap) {
+    fn buffer_stored_without_a_proxy_fence(&self, matrix: &mut TensorMap) {
         let buffers = StoreBuffers::<u32>::new(TmaTile::new::<u32>((8, 32), Major::K), 2);
         let thread = thread_idx().x;
         for row in 0..4 {
@@ -68,7 +69,7 @@ impl Twin {
 
     /// Stores a tile, and reads the matrix before the store is known to be over.
     #[kernel]
-    fn tensor_read_before_the_store_is_over(&self, map: &TensorMap, matrix: &mut Global<u32>) {
+    fn tensor_read_before_the_store_is_over(&self, map: &mut TensorMap, matrix: &mut Global<u32>) {
         let buffers = StoreBuffers::<u32>::new(TmaTile::new::<u32>((8, 32), Major::K), 1);
         let thread = thread_idx().x;
         for row in 0..4 {
@@ -90,25 +91,28 @@ impl Twin {
 
 /// A matrix of 8 rows and 32 columns, and the map of all of it.
 fn matrix(device: &Device) -> Result<(Buffer<u32>, Map), Error> {
-    let buffer = device.zeros::<u32>(256)?;
-    let map = Map::row_major(&buffer, &[8, 32], &[8, 32], MapSwizzle::Bytes128)?;
+    let mut buffer = device.zeros::<u32>(256)?;
+    let map = Map::row_major(&mut buffer, &[8, 32], &[8, 32], MapSwizzle::Bytes128)?;
     Ok((buffer, map))
 }
 
 /// Runs a kernel that numbers the elements of a matrix by its map.
-fn run_on_a_map(device: &Device, kernel: Staged<(TensorMap,)>) -> Result<(), Error> {
+fn run_on_a_map(device: &Device, kernel: Staged<(OutTensorMap,)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
-    let (numbers, map) = matrix(device)?;
-    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&map,))?;
+    let (numbers, mut map) = matrix(device)?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&mut map,))?;
     assert_eq!(numbers.to_vec()?, (0..256).collect::<Vec<_>>());
     Ok(())
 }
 
 /// The same, for one that has the address of the matrix, too.
-fn run_on_a_map_and_its_matrix(device: &Device, kernel: Staged<(TensorMap, Out<u32>)>) -> Result<(), Error> {
+fn run_on_a_map_and_its_matrix(
+    device: &Device,
+    kernel: Staged<(OutTensorMap, Out<u32>)>,
+) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
-    let (mut numbers, map) = matrix(device)?;
-    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&map, &mut numbers))?;
+    let (mut numbers, mut map) = matrix(device)?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&mut map, &mut numbers))?;
     assert_eq!(numbers.to_vec()?, (0..256).collect::<Vec<_>>());
     Ok(())
 }

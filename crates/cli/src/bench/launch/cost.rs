@@ -104,7 +104,7 @@ impl PlainGemm {
         &self,
         a: &TensorMap,
         b: &TensorMap,
-        c: &TensorMap,
+        c: &mut TensorMap,
         parts: &mut Global<f32>,
         arrived: &mut Global<u32>,
         m: u32,
@@ -191,14 +191,14 @@ pub(super) fn launch_costs(device: &Device, launches: usize) -> Result<Vec<Launc
     let multiply = device.compile(&PlainGemm.run()?)?;
     let a = multiply.tensor_map("a", &a, &[m.into(), k.into()])?;
     let b = multiply.tensor_map("b", &b, &[n.into(), k.into()])?;
-    let c = multiply.tensor_map("c", &c, &[m.into(), n.into()])?;
+    let mut c_map = multiply.tensor_map("c", &mut c, &[m.into(), n.into()])?;
     let (mut parts, mut arrived) = (device.zeros::<f32>(1)?, device.zeros::<u32>(1)?);
     let ctas = GEMM.cluster.0 * GEMM.cluster.1;
     time(
         "gemm",
         "three tensor maps, two buffers, three scalars; a cluster, 200 KB of shared memory",
         &mut || {
-            multiply.launch(&stream, ctas, (&a, &b, &c, &mut parts, &mut arrived, m, n, k))?;
+            multiply.launch(&stream, ctas, (&a, &b, &mut c_map, &mut parts, &mut arrived, m, n, k))?;
             Ok(())
         },
     )?;

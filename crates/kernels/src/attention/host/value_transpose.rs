@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use warpwright::lang::pointer::In;
+use warpwright::lang::tensor_map::OutTensorMap;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, Compiled, LaunchCounts, Stream, TileMaps};
@@ -13,7 +14,7 @@ use crate::operations::{OperationError, Operations, Result, Scratch, both};
 
 /// What launches for one attention share.
 struct TransposePlan {
-    kernel: Arc<Compiled<(TensorMap, TensorMap, PassedBlocks)>>,
+    kernel: Arc<Compiled<(TensorMap, OutTensorMap, PassedBlocks)>>,
     /// The transposed matrix as the kernel stores it, and as the forward kernel loads it.
     stored: TileMaps<e4m3>,
     loaded: TileMaps<e4m3>,
@@ -47,11 +48,11 @@ impl Operations {
             self.remembered::<TransposePlan, _, _>(key, |_| self.transpose_plan(attention, forward))?;
         self.with_scratch(stream, |TransposedValues(values): &mut TransposedValues| {
             let values = values.at_least(self.device(), plan.elements)?;
-            let stored = plan.stored.of(values)?;
+            let mut stored = plan.stored.of(&mut *values)?;
             let shape = plan.kernel.shape(plan.grid).overlapping();
             let blocks = (kv_heads, plan.blocks, batch, offsets);
-            let first = plan.kernel.launch(stream, shape, (v, &stored, blocks))?;
-            Ok(both(first, launch(&plan.loaded.of(values)?)?))
+            let first = plan.kernel.launch(stream, shape, (v, &mut stored, blocks))?;
+            Ok(both(first, launch(&plan.loaded.of(&*values)?)?))
         })
     }
 

@@ -228,7 +228,7 @@ impl MemberMaps {
         let mut record = Vec::new();
         operands.iter().for_each(|map| record.extend_from_slice(map.as_bytes()));
         if let Some(c) = &self.c {
-            record.extend_from_slice(c.of(member.buffers.c)?.as_bytes());
+            record.extend_from_slice(c.of(&*member.buffers.c)?.as_bytes());
         }
         record.resize(RECORD_EXTENTS, 0);
         let (m, n, k) = self.extents;

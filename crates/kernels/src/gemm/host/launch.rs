@@ -389,7 +389,7 @@ struct TmaLaunches {
 struct TmaArguments<'l> {
     operands: &'l [TensorMap; 2],
     scales: Option<&'l [TensorMap; 2]>,
-    c_map: &'l TensorMap,
+    c_map: &'l mut TensorMap,
     c: &'l mut Buffer<u8>,
     epilogue: EpilogueValues<'l>,
     nothing: &'l Buffer<f32>,
@@ -429,15 +429,18 @@ impl TmaLaunches {
         let operands = if self.transposed { [b, a] } else { [a, b] };
         self.operands.mapped(operations, stream, operands, |operands| {
             let scales = scale_maps(&self.scales, scales, self.transposed)?;
-            let c_map = self.c.as_ref().map(|maps| maps.of(c)).transpose()?;
+            // What the kernel does not use is some map.
+            let mut c_map = match &self.c {
+                Some(maps) => maps.of(&mut *c)?,
+                None => operands[0].clone(),
+            };
             operations.with_scratch(stream, |Workspace { parts, arrived, nothing }: &mut Workspace| {
                 let ((accumulators, counters), device) = (self.workspace, operations.device());
                 let nothing = &*nothing.at_least(device, 1)?;
                 let arguments = TmaArguments {
                     operands,
                     scales: scales.as_ref(),
-                    // What the kernel does not read is some map.
-                    c_map: c_map.as_ref().unwrap_or(&operands[0]),
+                    c_map: &mut c_map,
                     c,
                     epilogue,
                     nothing,

@@ -124,7 +124,7 @@ impl Changes<'_> {
         let note = (copy.location, format!("this moves {moves} bytes"));
         let is_one = what.starts_with("an ");
         let (them, expects) = if is_one { ("it", "expects") } else { ("them", "expect") };
-        let Some((first, _)) = self.expects.first() else {
+        let Some((first, _)) = self.expects.first().filter(|_| expected > 0) else {
             let message = format!(
                 "copies of {copied} bytes complete on {what} that {expects} none: arrive by `arrive_and_expect`, with the bytes of \
                  the copies"

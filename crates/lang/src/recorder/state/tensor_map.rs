@@ -8,7 +8,7 @@ pub(crate) enum TensorMapOrigin {
     /// One of these maps of a parameter.
     Parameter { index: usize, maps: Range<usize> },
     /// Global memory, or the author declares it untyped.
-    Untyped,
+    Untyped { writable: bool },
 }
 
 /// The elements that a copy accesses.

@@ -80,7 +80,7 @@ impl ValueTranspose {
 
     /// One CTA for each block of each head.
     #[kernel]
-    pub(crate) fn run(&self, v: &TensorMap, transposed: &TensorMap, blocks: ValueBlocks) {
+    pub(crate) fn run(&self, v: &TensorMap, transposed: &mut TensorMap, blocks: ValueBlocks) {
         launch::threads(WARPS * 32);
         v.boxes(self.tile().map(|tile| tile.requirement().of_rank(self.rank())));
         transposed.boxes(self.transposed_tile().map(|tile| tile.requirement().of_rank(self.rank())));
