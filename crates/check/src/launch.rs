@@ -9,6 +9,7 @@ use warpwright_events::{
     split_shared,
 };
 
+use crate::host::HostLaunch;
 use crate::report::conflict::Conflict;
 use crate::report::finding::{Finding, FindingKind};
 use crate::report::firsts::Firsts;
@@ -21,6 +22,7 @@ use crate::report::parting::Parting;
 use crate::rules::loads::{non_coherent_loads, trusting_loads};
 use crate::state::barrier::Meetings;
 use crate::state::clock::Clock;
+use crate::state::footprint::Footprint;
 use crate::state::locations::SyncLocations;
 use crate::state::memory::GlobalShadow;
 
@@ -46,6 +48,8 @@ pub(crate) struct LaunchState {
     overruns: Firsts<(u32, u32), Overrun>,
     /// The launch that this one may overlap.
     pub(crate) previous: Option<Arc<PreviousLaunch>>,
+    /// The launch as an operation of the host.
+    on_stream: Option<HostLaunch>,
     /// Whether the predecessor has ended when the next launch begins.
     ends_predecessor: AtomicBool,
     /// By instruction of this launch and of an earlier one.
@@ -74,7 +78,11 @@ const MAX_OBSERVED: usize = 1 << 16;
 
 impl LaunchState {
     /// The checkers of a launch, which may begin before the `previous` one has ended.
-    pub(crate) fn new(launch: LaunchInfo, previous: Option<Arc<PreviousLaunch>>) -> Self {
+    pub(crate) fn new(
+        launch: LaunchInfo,
+        previous: Option<Arc<PreviousLaunch>>,
+        on_stream: Option<HostLaunch>,
+    ) -> Self {
         let threads = launch.threads_per_cta();
         let warps = threads.div_ceil(LANES as u32);
         let population = |warp: u32| match threads - warp * LANES as u32 {
@@ -93,6 +101,7 @@ impl LaunchState {
             origins: Origins::of(&launch.code),
             overruns: Firsts::default(),
             previous,
+            on_stream,
             ends_predecessor: AtomicBool::new(false),
             overlaps: Firsts::default(),
             good_reads: Mutex::default(),
@@ -169,8 +178,11 @@ impl LaunchState {
     pub(crate) fn end(&self, names: &dyn AddressNames) -> (Vec<Finding>, PreviousLaunch) {
         let code = &*self.info.code;
         let still_runs = !self.ends_predecessor.load(Ordering::Relaxed);
-        let mut done = PreviousLaunch::new(code, self.previous.clone().filter(|_| still_runs));
-        self.global.finish(|number, page| done.keep(code, number, page));
+        let mut accesses = Footprint::default();
+        self.global.finish(|number, page| accesses.add(number, page));
+        let accesses = Arc::new(accesses);
+        let predecessor = self.previous.clone().filter(|_| still_runs);
+        let done = PreviousLaunch::new(self.info.code.clone(), accesses.clone(), predecessor);
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
         let conflicts = self.conflicts.lock();
         let good = self.good_reads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -263,6 +275,7 @@ impl LaunchState {
             }
             finding
         };
-        (reported.into_iter().map(with_place).collect(), done)
+        let between = self.on_stream.iter().flat_map(|launch| launch.end(&self.info, code, &accesses, names));
+        (reported.into_iter().map(with_place).chain(between).collect(), done)
     }
 }

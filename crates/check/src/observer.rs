@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use warpwright_events::{AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
 
 use crate::checker::Checker;
+use crate::host::HostLaunch;
 use crate::launch::LaunchState;
 use crate::report::finding::Finding;
 use crate::report::overlap::PreviousLaunch;
@@ -19,7 +20,17 @@ pub struct LaunchChecks {
 impl LaunchChecks {
     /// Checkers of a launch, which may begin before the `previous` one of its stream has ended.
     pub fn new(launch: &LaunchInfo, previous: Option<Arc<PreviousLaunch>>) -> Self {
-        Self { state: Arc::new(LaunchState::new(launch.clone(), previous)), done: OnceLock::new() }
+        Self { state: Arc::new(LaunchState::new(launch.clone(), previous, None)), done: OnceLock::new() }
+    }
+
+    /// The same of a launch that the host has put on a stream.
+    pub fn on_stream(
+        launch: &LaunchInfo,
+        previous: Option<Arc<PreviousLaunch>>,
+        on_stream: HostLaunch,
+    ) -> Self {
+        let state = LaunchState::new(launch.clone(), previous, Some(on_stream));
+        Self { state: Arc::new(state), done: OnceLock::new() }
     }
 
     /// All findings in program order, after the launch has ended.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use warpwright_arch::Arch;
-use warpwright_events::{Fault, LaunchInfo};
+use warpwright_events::{Fault, InitializedBytes, LaunchInfo};
 use warpwright_ptx::syntax::Module;
 
 use crate::host::Host;
@@ -104,6 +104,11 @@ impl Emulator {
     /// size.
     pub fn track_initialization(&mut self) {
         self.memory.initialized().begin();
+    }
+
+    /// Which bytes have been written, of the memory that is [tracked](Self::track_initialization).
+    pub fn initialized(&self) -> &InitializedBytes {
+        self.memory.initialized()
     }
 
     /// Frees an allocation by its address.

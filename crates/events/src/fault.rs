@@ -144,6 +144,8 @@ pub struct Fault {
     pub notes: Vec<String>,
     /// How to correct it.
     pub help: Option<String>,
+    /// What the kernel printed before it, CTA by CTA.
+    pub output: String,
 }
 
 impl Fault {
@@ -165,6 +167,7 @@ impl Fault {
             memory: Vec::new(),
             notes: Vec::new(),
             help: None,
+            output: String::new(),
         }
     }
 }

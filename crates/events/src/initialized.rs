@@ -1,6 +1,7 @@
 //! Which bytes of global memory have been written since they were allocated, for the checkers.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -66,6 +67,41 @@ impl InitializedBytes {
         self.change(first, bytes, |bits, mask| *bits |= mask, false);
     }
 
+    /// Bytes are copied: those that nothing has written stay so.
+    pub fn copy(&self, from: u64, to: u64, bytes: u64) {
+        let unwritten = self.unwritten(from, bytes);
+        self.write(to, bytes);
+        for range in unwritten {
+            let first = to + (range.start - from);
+            self.change(first, range.end - range.start, |bits, mask| *bits &= !mask, false);
+        }
+    }
+
+    /// The runs of bytes of a range that have not been written, in order.
+    pub fn unwritten(&self, first: u64, bytes: u64) -> Vec<Range<u64>> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        if !self.keeps() || bytes == 0 {
+            return runs;
+        }
+        let (pages, end) = (self.pages(), first + bytes);
+        for number in first / PAGE..=(end - 1) / PAGE {
+            let Some(page) = pages.get(&number) else { continue };
+            for (granule, bits) in (number * PAGE..).step_by(GRANULE as usize).zip(page.iter()) {
+                if *bits == u16::MAX {
+                    continue;
+                }
+                for address in first.max(granule)..end.min(granule + GRANULE) {
+                    match runs.last_mut() {
+                        _ if bits >> (address - granule) & 1 != 0 => {}
+                        Some(run) if run.end == address => run.end += 1,
+                        _ => runs.push(address..address + 1),
+                    }
+                }
+            }
+        }
+        runs
+    }
+
     /// The bits of a page of which any byte has not been written.
     pub fn load(&self, number: u64) -> Option<PageBits> {
         if self.keeps() { self.pages().get(&number).map(|page| **page) } else { None }
@@ -95,5 +131,21 @@ mod tests {
         assert_eq!((first[253], first[254], first[255]), (u16::MAX, 0xf0ff, u16::MAX));
         assert_eq!((second[0], second[1]), (0b111, u16::MAX));
         assert_eq!(bytes.load(2), None);
+        assert_eq!(bytes.unwritten(0, 3 * PAGE), [PAGE - 24..PAGE - 20, PAGE + 3..PAGE + 16]);
+        assert_eq!(bytes.unwritten(PAGE, 10).first(), Some(&(PAGE + 3..PAGE + 10)));
+    }
+
+    #[test]
+    fn a_copy_of_unwritten_bytes_writes_nothing() {
+        let bytes = InitializedBytes::default();
+        bytes.begin();
+        bytes.allocate(0, 64);
+        bytes.allocate(PAGE, 64);
+        bytes.write(PAGE, 64);
+        bytes.write(8, 16);
+        bytes.copy(0, PAGE + 4, 32);
+        assert_eq!(bytes.unwritten(PAGE, 64), [PAGE + 4..PAGE + 12, PAGE + 28..PAGE + 36]);
+        bytes.copy(2 * PAGE, PAGE, 64);
+        assert_eq!(bytes.unwritten(PAGE, 64), [], "what is not tracked counts as written");
     }
 }

@@ -89,6 +89,12 @@ pub trait AddressNames {
     /// addresses are those of `.shared::cluster`.
     fn name(&self, space: MemorySpace, address: u64) -> AddressName;
 
+    /// The elements of an argument that a range of global memory is: `elements 0 to 63 of `y``.
+    fn elements(&self, first: u64, end: u64) -> Option<String> {
+        let _ = (first, end);
+        None
+    }
+
     /// The name of an array in shared memory, and how far outside it an address is.
     fn outside(&self, array: &MemoryArray, address: u64) -> AddressName {
         let _ = (array, address);

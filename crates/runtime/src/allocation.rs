@@ -3,12 +3,25 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use warpwright_check::Elements;
+use warpwright_lang::element::Element;
+
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 
 /// Allocations whose addresses were returned to the caller. A kernel may access them without
 /// receiving the buffer as an argument.
 static EXPOSED: Mutex<Vec<Weak<Allocation>>> = Mutex::new(Vec::new());
+
+/// The name of an element type, and its size in bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct ElementType(&'static str, u64);
+
+impl ElementType {
+    pub(crate) fn of<T: Element>() -> Self {
+        Self(T::NAME, size_of::<T>() as u64)
+    }
+}
 
 /// Device memory, freed when its last owner is dropped.
 pub(crate) struct Allocation {
@@ -76,6 +89,11 @@ impl Allocation {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// All of it, as elements of a type.
+    pub(crate) fn elements(&self, ElementType(element, element_bytes): ElementType) -> Elements {
+        Elements { buffer: self.address, start: 0, bytes: self.bytes as u64, element, element_bytes }
     }
 
     pub(crate) fn expose(self: &Arc<Self>) {

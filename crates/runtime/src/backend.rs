@@ -4,11 +4,13 @@
 //! half-written buffers, so an implementation may assume that its arguments are valid.
 
 use std::any::Any;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
+use warpwright_check::Elements;
 use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
@@ -24,6 +26,9 @@ use crate::reading::Reading;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(pub(crate) usize);
 
+/// The position of a call in the user's program.
+pub(crate) type Call = &'static Location<'static>;
+
 /// The devices as those of one kind; `None` if one is of another.
 pub(crate) fn of_one_kind<'a, B: Backend + 'static>(devices: &[&'a dyn Backend]) -> Option<Vec<&'a B>> {
     devices.iter().map(|device| device.as_any().downcast_ref()).collect()
@@ -37,6 +42,9 @@ pub(crate) enum Predecessor {
     /// Where there is none: a kernel that writes all of global memory.
     WritesEverything,
 }
+
+/// Receives what kernels print.
+pub(crate) struct Printer(pub(crate) Box<dyn FnMut(&str) + Send>);
 
 /// One device.
 pub(crate) trait Backend: Send + Sync {
@@ -67,6 +75,10 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Turns on checking of all later launches. Returns whether the device supports it.
     fn check_launches(&self, predecessor: Predecessor) -> bool;
+    /// Passes what kernels print to a function. Returns whether the device supports it.
+    fn print_to(&self, _printer: Printer) -> bool {
+        false
+    }
     /// Turns on counting of all later launches. Returns whether the device supports it.
     fn count_launches(&self) -> bool;
     /// The counters of the launches since the previous call. Launches of one kernel with the same
@@ -83,8 +95,20 @@ pub(crate) trait Backend: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     /// Waits for all work on the device, then copies.
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()>;
+    /// Waits for all work on the device, then sets bytes to zero.
+    fn zero(&self, to: &Elements, call: Call) -> Result<()> {
+        self.synchronize()?;
+        let stream = self.create_stream(call)?;
+        let filled = self.fill(stream, to, 0, call).and_then(|()| self.synchronize_stream(stream));
+        self.destroy_stream(stream);
+        filled
+    }
     /// Waits for all work on the device, then copies.
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<()>;
+    /// Returns an error if the host reads elements that nothing has written, and the device checks it.
+    fn expect_written(&self, _read: &Elements, _call: Call) -> Result<()> {
+        Ok(())
+    }
     fn synchronize(&self) -> Result<()>;
 
     fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>>;
@@ -93,21 +117,29 @@ pub(crate) trait Backend: Send + Sync {
     /// or the device.
     unsafe fn free_host(&self, pointer: NonNull<u8>, bytes: usize);
 
-    fn create_stream(&self) -> Result<Handle>;
+    fn create_stream(&self, call: Call) -> Result<Handle>;
     fn destroy_stream(&self, stream: Handle);
     fn synchronize_stream(&self, stream: Handle) -> Result<()>;
     fn stream_is_idle(&self, stream: Handle) -> Result<bool>;
     fn wait_for_event(&self, stream: Handle, event: Handle) -> Result<()>;
-    fn fill(&self, stream: Handle, address: u64, byte: u8, bytes: usize) -> Result<()>;
-    fn copy(&self, stream: Handle, to: u64, from: u64, bytes: usize) -> Result<()>;
+    fn fill(&self, stream: Handle, to: &Elements, byte: u8, call: Call) -> Result<()>;
+    /// Copies between elements of equal size.
+    fn copy(&self, stream: Handle, to: &Elements, from: &Elements, call: Call) -> Result<()>;
     /// # Safety
-    /// `from` is host memory of this backend that stays alive and unwritten until the copy is
-    /// complete.
-    unsafe fn copy_to_device(&self, stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()>;
+    /// `from` is host memory of this backend, of the size of `to`, that stays alive and unwritten until
+    /// the copy is complete.
+    unsafe fn copy_to_device(
+        &self,
+        stream: Handle,
+        to: &Elements,
+        from: NonNull<u8>,
+        call: Call,
+    ) -> Result<()>;
     /// # Safety
-    /// `to` is host memory of this backend that stays alive and is not accessed until the copy is
-    /// complete.
-    unsafe fn copy_to_host(&self, stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()>;
+    /// `to` is host memory of this backend, of the size of `from`, that stays alive and is not accessed
+    /// until the copy is complete.
+    unsafe fn copy_to_host(&self, stream: Handle, to: NonNull<u8>, from: &Elements, call: Call)
+    -> Result<()>;
 
     fn create_event(&self) -> Result<Handle>;
     fn destroy_event(&self, event: Handle);
@@ -155,7 +187,13 @@ pub(crate) trait LoadedKernel: Send + Sync {
     fn resident_clusters(&self, _launch: &Launch) -> Result<Option<u32>> {
         Ok(None)
     }
-    fn launch(&self, stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts>;
+    fn launch(
+        &self,
+        stream: Handle,
+        launch: &Launch,
+        arguments: &[Packed<'_>],
+        call: Call,
+    ) -> Result<LaunchCounts>;
 }
 
 /// One argument, as it is in the parameter bank.

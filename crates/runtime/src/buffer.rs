@@ -2,12 +2,15 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
 
 use bytemuck::TransparentWrapper;
+use warpwright_check::Elements;
 use warpwright_lang::element::Element;
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, ElementType};
+use crate::backend::Call;
 use crate::capture::expect_no_capture;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -32,9 +35,10 @@ impl Device {
     ///
     /// # Errors
     /// There is not enough memory.
+    #[track_caller]
     pub fn zeros<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
         let mut buffer = self.uninitialized(length)?;
-        buffer.upload_zeros()?;
+        buffer.upload_zeros(Location::caller())?;
         Ok(buffer)
     }
 
@@ -166,23 +170,18 @@ impl<T: Storable> Buffer<T> {
     ///
     /// # Errors
     /// The device is lost.
+    #[track_caller]
     pub fn fill_zero(&mut self) -> Result<()> {
         expect_no_capture("Buffer::fill_zero")?;
-        self.upload_zeros()
+        self.upload_zeros(Location::caller())
     }
 
     /// As [`fill_zero`](Self::fill_zero), also inside a capture: of a new buffer.
-    pub(crate) fn upload_zeros(&mut self) -> Result<()> {
-        let backend = self.allocation.backend();
+    pub(crate) fn upload_zeros(&mut self, call: Call) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }
-        backend.synchronize()?;
-        let stream = backend.create_stream()?;
-        let filled = backend.fill(stream, self.allocation.address(), 0, self.bytes());
-        let filled = filled.and_then(|()| backend.synchronize_stream(stream));
-        backend.destroy_stream(stream);
-        filled?;
+        self.allocation.backend().zero(&self.elements(), call)?;
         self.allocation.unmark();
         Ok(())
     }
@@ -201,7 +200,9 @@ impl<T: Storable> Buffer<T> {
     /// All elements.
     ///
     /// # Errors
-    /// A kernel failed and may have left the buffer half-written, or the device is lost.
+    /// A kernel failed and may have left the buffer half-written, nothing has written an element and the
+    /// device is [checked](Device::checked), or the device is lost.
+    #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         expect_no_capture("Buffer::to_vec")?;
         self.read(0..self.len())
@@ -211,16 +212,25 @@ impl<T: Storable> Buffer<T> {
     ///
     /// # Errors
     /// The range is not inside the buffer; otherwise as [`to_vec`](Self::to_vec).
+    #[track_caller]
     pub fn read(&self, range: Range<usize>) -> Result<Vec<T>> {
         expect_no_capture("Buffer::read")?;
         let range = self.checked(range)?;
         let mut elements = vec![T::zeroed(); range.len()];
-        let address = self.allocation.address() + (range.start * size_of::<T>()) as u64;
+        let (start, bytes) = (range.start * size_of::<T>(), range.len() * size_of::<T>());
+        let read = Elements { start: start as u64, bytes: bytes as u64, ..self.elements() };
+        let backend = self.allocation.backend();
         self.allocation.check()?;
-        self.allocation.backend().download(address, bytemuck::cast_slice_mut(&mut elements))?;
+        backend.download(read.address(), bytemuck::cast_slice_mut(&mut elements))?;
         // The download waited for earlier kernels; one of them may have failed.
         self.allocation.check()?;
+        backend.expect_written(&read, Location::caller())?;
         Ok(elements)
+    }
+
+    /// All elements.
+    pub(crate) fn elements(&self) -> Elements {
+        self.allocation.elements(ElementType::of::<T>())
     }
 
     fn checked(&self, range: Range<usize>) -> Result<Range<usize>> {

@@ -2,6 +2,7 @@
 //! time.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -189,6 +190,7 @@ impl<Args: HostParameter> Compiled<Args> {
     /// # Errors
     /// A tensor map is not what the kernel's copies need, the launch does not fit the kernel or the
     /// device, a buffer is half-written or belongs to another device, or the kernel failed.
+    #[track_caller]
     pub fn launch(
         &self,
         stream: &Stream,
@@ -199,7 +201,7 @@ impl<Args: HostParameter> Compiled<Args> {
         self.check_shape(&launch)?;
         let mut appended = Arguments::default();
         Args::append(arguments, &mut appended);
-        self.function.launch_with(stream, launch, &appended)
+        self.function.launch_with(stream, launch, &appended, Location::caller())
     }
 
     /// Returns an error if the launch differs from what the kernel states.

@@ -7,7 +7,7 @@ use warpwright_count::Counters;
 use warpwright_emulator::{Schedule, available_host_bytes};
 
 use crate::assemblers::Assemblers;
-use crate::backend::{Backend, Predecessor};
+use crate::backend::{Backend, Predecessor, Printer};
 use crate::capture::expect_no_capture;
 use crate::cuda::Cuda;
 use crate::dry_run::DryRun;
@@ -146,6 +146,38 @@ impl Device {
             Ok(self)
         } else {
             Err(Error::NotCounted { device: self.name().to_owned() })
+        }
+    }
+
+    /// The same device, whose kernels print to a function in place of standard output. It is called when
+    /// a launch that has printed ends, or fails, with the whole text of the launch.
+    ///
+    /// ```
+    /// # use std::sync::{Arc, Mutex};
+    /// # use warpwright_lang::{kernel, launch, printf};
+    /// # use warpwright_lang::special::thread_idx;
+    /// # use warpwright_runtime::Device;
+    /// #[kernel]
+    /// fn hello() {
+    ///     launch::threads(2);
+    ///     printf!("thread %u\n", thread_idx().x);
+    /// }
+    ///
+    /// let printed = Arc::new(Mutex::new(String::new()));
+    /// let text = printed.clone();
+    /// let device = Device::named("emu:h200")?.printing_to(move |line| text.lock().unwrap().push_str(line))?;
+    /// device.compile(&hello()?)?.launch(&device.stream()?, 1, ())?;
+    /// assert_eq!(*printed.lock().unwrap(), "thread 0\nthread 1\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The device is a GPU, whose driver prints to the standard output of the process.
+    pub fn printing_to(self, print: impl FnMut(&str) + Send + 'static) -> Result<Self> {
+        if self.backend.print_to(Printer(Box::new(print))) {
+            Ok(self)
+        } else {
+            Err(Error::PrintsToStandardOutput { device: self.name().to_owned() })
         }
     }
 

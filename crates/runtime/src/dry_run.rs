@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_arch::{ARCHITECTURES, Arch, Capability};
+use warpwright_check::Elements;
 use warpwright_count::Counters;
 use warpwright_emulator::tensor_map;
 use warpwright_ptx::syntax::{Linkage, Module, StateSpace, Statement, Variable};
 
 use crate::assemblers::Assemblers;
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed, Predecessor, of_one_kind};
+use crate::backend::{Backend, Call, Handle, LoadedKernel, LoadedModule, Packed, Predecessor, of_one_kind};
 use crate::emulated::{allocate_host, free_host};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
@@ -153,7 +154,7 @@ impl Backend for DryRun {
         unsafe { free_host(pointer, bytes) }
     }
 
-    fn create_stream(&self) -> Result<Handle> {
+    fn create_stream(&self, _call: Call) -> Result<Handle> {
         Ok(self.new_handle())
     }
 
@@ -171,20 +172,20 @@ impl Backend for DryRun {
         Ok(())
     }
 
-    fn fill(&self, _stream: Handle, _address: u64, _byte: u8, _bytes: usize) -> Result<()> {
+    fn fill(&self, _stream: Handle, _to: &Elements, _byte: u8, _call: Call) -> Result<()> {
         Ok(())
     }
 
-    fn copy(&self, _stream: Handle, _to: u64, _from: u64, _bytes: usize) -> Result<()> {
+    fn copy(&self, _stream: Handle, _to: &Elements, _from: &Elements, _call: Call) -> Result<()> {
         Ok(())
     }
 
     unsafe fn copy_to_device(
         &self,
         _stream: Handle,
-        _to: u64,
+        _to: &Elements,
         _from: NonNull<u8>,
-        _bytes: usize,
+        _call: Call,
     ) -> Result<()> {
         Ok(())
     }
@@ -193,8 +194,8 @@ impl Backend for DryRun {
         &self,
         _stream: Handle,
         _to: NonNull<u8>,
-        _from: u64,
-        _bytes: usize,
+        _from: &Elements,
+        _call: Call,
     ) -> Result<()> {
         Ok(())
     }
@@ -300,7 +301,13 @@ impl LoadedKernel for DryKernel {
         &self.attributes
     }
 
-    fn launch(&self, _stream: Handle, _launch: &Launch, _arguments: &[Packed<'_>]) -> Result<LaunchCounts> {
+    fn launch(
+        &self,
+        _stream: Handle,
+        _launch: &Launch,
+        _arguments: &[Packed<'_>],
+        _call: Call,
+    ) -> Result<LaunchCounts> {
         Ok(LaunchCounts::default())
     }
 }

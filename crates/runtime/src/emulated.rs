@@ -4,6 +4,7 @@
 use std::alloc::{self, Layout};
 use std::any::Any;
 use std::collections::HashMap;
+use std::io::Write;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,16 +12,18 @@ use std::time::{Duration, Instant};
 
 use warpwright_arch::Arch;
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
-use warpwright_check::{LaunchChecks, PreviousLaunch};
+use warpwright_check::{Elements, Finding, HostChecks, LaunchChecks, PreviousLaunch, Transfer};
 use warpwright_count::{Counters, LaunchCounting};
 use warpwright_emulator::{
-    self as emulator, Emulator, Fault, LaunchObserver, MemoryError, Program, Schedule, SharedRegion,
+    self as emulator, Emulator, Fault, LaunchObserver, MemoryError, Program, Schedule, SharedRegion, Source,
     StartError,
 };
 use warpwright_ptx::syntax;
 
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, Handle, LoadedKernel, LoadedModule, Packed, Predecessor, of_one_kind};
+use crate::backend::{
+    Backend, Call, Handle, LoadedKernel, LoadedModule, Packed, Predecessor, Printer, of_one_kind,
+};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
@@ -48,11 +51,15 @@ type SharedRegions = HashMap<u64, (SharedRegion, Vec<Arc<Machine>>)>;
 struct Machine {
     emulator: RwLock<Emulator>,
     schedule: Schedule,
-    /// Whether launches are checked.
+    /// Whether launches, and what the host does between them, are checked.
     checked: AtomicBool,
+    /// What the host does between launches.
+    host: Arc<HostChecks>,
     /// Whether launches are counted.
     counted: AtomicBool,
     counters: Mutex<Vec<Counters>>,
+    /// What kernels print goes to it; to standard output if there is none.
+    printer: Mutex<Option<Printer>>,
     /// The last checked launch of each stream, which the next one may overlap.
     previous: Mutex<HashMap<usize, Arc<PreviousLaunch>>>,
     /// Whether a launch that has no such predecessor is checked as if one wrote everything.
@@ -72,6 +79,23 @@ impl Machine {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The checks of what the host does, if launches are checked.
+    fn host_checks(&self) -> Option<&Arc<HostChecks>> {
+        self.checked.load(Ordering::Relaxed).then_some(&self.host)
+    }
+
+    /// Checks a copy or a fill, which has been done.
+    fn check_transfer(&self, stream: Handle, transfer: Transfer, call: Call) -> Result<()> {
+        let findings = self.host_checks().map(|host| host.transfer(stream.0, transfer, source(call)));
+        expect_none(findings.unwrap_or_default())
+    }
+
+    /// Called when the host waits for the device: no launch overlaps an earlier one.
+    fn settle_all(&self) {
+        self.previous().clear();
+        self.host_checks().into_iter().for_each(|host| host.synchronized());
+    }
+
     /// Called when a stream gets work other than a launch, or is synchronized: the next launch
     /// overlaps nothing.
     fn settle(&self, stream: Handle) {
@@ -85,6 +109,25 @@ impl Machine {
 
     fn previous(&self) -> MutexGuard<'_, HashMap<usize, Arc<PreviousLaunch>>> {
         self.previous.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows what a kernel has printed.
+    fn print(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        match &mut *self.printer() {
+            Some(Printer(print)) => print(text),
+            None => {
+                // A reader that is gone does not stop the kernel.
+                let mut stdout = std::io::stdout().lock();
+                let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+            }
+        }
+    }
+
+    fn printer(&self) -> MutexGuard<'_, Option<Printer>> {
+        self.printer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores the counters of a launch.
@@ -132,8 +175,10 @@ impl Emulated {
                 emulator: RwLock::new(emulator),
                 schedule,
                 checked: AtomicBool::new(false),
+                host: Arc::default(),
                 counted: AtomicBool::new(false),
                 counters: Mutex::default(),
+                printer: Mutex::default(),
                 previous: Mutex::default(),
                 behind_writers: AtomicBool::new(false),
             }),
@@ -210,15 +255,28 @@ impl Backend for Emulated {
         true
     }
 
+    fn print_to(&self, printer: Printer) -> bool {
+        *self.machine.printer() = Some(printer);
+        true
+    }
+
     fn take_counters(&self) -> Vec<Counters> {
         std::mem::take(&mut self.machine.counters())
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
-        self.machine.write().allocate(bytes as u64).map_err(|error| self.memory_error(error))
+        let address =
+            self.machine.write().allocate(bytes as u64).map_err(|error| self.memory_error(error))?;
+        if let Some(host) = self.machine.host_checks() {
+            host.allocated(address, bytes as u64);
+        }
+        Ok(address)
     }
 
     fn free(&self, address: u64) {
+        if let Some(host) = self.machine.host_checks() {
+            host.freed(address);
+        }
         let shared = self.shared().remove(&address);
         if let Some((region, machines)) = shared {
             machines.iter().for_each(|machine| machine.write().detach(&region));
@@ -236,17 +294,30 @@ impl Backend for Emulated {
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
-        self.machine.previous().clear();
+        self.machine.settle_all();
         self.machine.write().write(address, bytes).map_err(|error| self.memory_error(error))
     }
 
+    fn zero(&self, to: &Elements, _call: Call) -> Result<()> {
+        self.machine.settle_all();
+        let filled = self.machine.write().fill(to.address(), 0, to.bytes as usize);
+        filled.map_err(|error| self.memory_error(error))
+    }
+
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
-        self.machine.previous().clear();
+        self.machine.settle_all();
         self.machine.read().read(address, bytes).map_err(|error| self.memory_error(error))
     }
 
+    fn expect_written(&self, read: &Elements, call: Call) -> Result<()> {
+        let Some(host) = self.machine.host_checks() else { return Ok(()) };
+        let emulator = self.machine.read();
+        let finding = host.unwritten(read, &source(call), emulator.initialized());
+        expect_none(finding.into_iter().collect::<Vec<_>>())
+    }
+
     fn synchronize(&self) -> Result<()> {
-        self.machine.previous().clear();
+        self.machine.settle_all();
         Ok(())
     }
 
@@ -259,49 +330,85 @@ impl Backend for Emulated {
         unsafe { free_host(pointer, bytes) }
     }
 
-    fn create_stream(&self) -> Result<Handle> {
-        Ok(self.new_handle())
+    fn create_stream(&self, call: Call) -> Result<Handle> {
+        let stream = self.new_handle();
+        if let Some(host) = self.machine.host_checks() {
+            host.stream_made(stream.0, source(call));
+        }
+        Ok(stream)
     }
 
     fn destroy_stream(&self, stream: Handle) {
         self.machine.settle(stream);
+        if let Some(host) = self.machine.host_checks() {
+            host.stream_dropped(stream.0);
+        }
     }
 
     fn synchronize_stream(&self, stream: Handle) -> Result<()> {
         self.machine.settle(stream);
+        if let Some(host) = self.machine.host_checks() {
+            host.stream_synchronized(stream.0);
+        }
         Ok(())
     }
 
     fn stream_is_idle(&self, stream: Handle) -> Result<bool> {
-        self.machine.settle(stream);
-        Ok(true)
+        self.synchronize_stream(stream).map(|()| true)
     }
 
-    fn wait_for_event(&self, stream: Handle, _event: Handle) -> Result<()> {
+    fn wait_for_event(&self, stream: Handle, event: Handle) -> Result<()> {
         self.machine.settle(stream);
+        if let Some(host) = self.machine.host_checks() {
+            host.event_awaited(stream.0, event.0);
+        }
         Ok(())
     }
 
-    fn fill(&self, stream: Handle, address: u64, byte: u8, bytes: usize) -> Result<()> {
+    fn fill(&self, stream: Handle, to: &Elements, byte: u8, call: Call) -> Result<()> {
         self.machine.settle(stream);
-        self.machine.write().fill(address, byte, bytes).map_err(|error| self.memory_error(error))
+        let filled = self.machine.write().fill(to.address(), byte, to.bytes as usize);
+        filled.map_err(|error| self.memory_error(error))?;
+        self.machine.check_transfer(stream, Transfer::Fill(*to), call)
     }
 
-    fn copy(&self, stream: Handle, to: u64, from: u64, bytes: usize) -> Result<()> {
+    fn copy(&self, stream: Handle, to: &Elements, from: &Elements, call: Call) -> Result<()> {
         self.machine.settle(stream);
-        self.machine.write().copy(from, to, bytes).map_err(|error| self.memory_error(error))
+        let copied = self.machine.write().copy(from.address(), to.address(), from.bytes as usize);
+        copied.map_err(|error| self.memory_error(error))?;
+        self.machine.check_transfer(stream, Transfer::Copy { to: *to, from: *from }, call)
     }
 
-    unsafe fn copy_to_device(&self, _stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()> {
-        // SAFETY: the caller passes live host memory of `bytes` bytes that is not written during
+    unsafe fn copy_to_device(
+        &self,
+        stream: Handle,
+        to: &Elements,
+        from: NonNull<u8>,
+        call: Call,
+    ) -> Result<()> {
+        self.machine.settle(stream);
+        // SAFETY: the caller passes live host memory of the elements' size that is not written during
         // the call.
-        self.upload(to, unsafe { std::slice::from_raw_parts(from.as_ptr(), bytes) })
+        let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), to.bytes as usize) };
+        let written = self.machine.write().write(to.address(), bytes);
+        written.map_err(|error| self.memory_error(error))?;
+        self.machine.check_transfer(stream, Transfer::ToDevice(*to), call)
     }
 
-    unsafe fn copy_to_host(&self, _stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()> {
-        // SAFETY: the caller passes live host memory of `bytes` bytes that is not accessed during
+    unsafe fn copy_to_host(
+        &self,
+        stream: Handle,
+        to: NonNull<u8>,
+        from: &Elements,
+        call: Call,
+    ) -> Result<()> {
+        self.machine.settle(stream);
+        // SAFETY: the caller passes live host memory of the elements' size that is not accessed during
         // the call.
-        self.download(from, unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), bytes) })
+        let bytes = unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), from.bytes as usize) };
+        let read = self.machine.read().read(from.address(), bytes);
+        read.map_err(|error| self.memory_error(error))?;
+        self.machine.check_transfer(stream, Transfer::ToHost(*from), call)
     }
 
     fn create_event(&self) -> Result<Handle> {
@@ -312,26 +419,38 @@ impl Backend for Emulated {
 
     fn destroy_event(&self, event: Handle) {
         self.events().remove(&event.0);
+        if let Some(host) = self.machine.host_checks() {
+            host.event_dropped(event.0);
+        }
     }
 
     fn record(&self, event: Handle, stream: Handle) -> Result<()> {
         self.machine.settle(stream);
         self.events().insert(event.0, Some(Instant::now()));
+        if let Some(host) = self.machine.host_checks() {
+            host.event_recorded(event.0, stream.0);
+        }
         Ok(())
     }
 
-    fn synchronize_event(&self, _event: Handle) -> Result<()> {
+    fn synchronize_event(&self, event: Handle) -> Result<()> {
+        if let Some(host) = self.machine.host_checks() {
+            host.event_reached(event.0);
+        }
         Ok(())
     }
 
-    fn event_is_reached(&self, _event: Handle) -> Result<bool> {
-        Ok(true)
+    fn event_is_reached(&self, event: Handle) -> Result<bool> {
+        self.synchronize_event(event).map(|()| true)
     }
 
     fn elapsed(&self, start: Handle, end: Handle) -> Result<Duration> {
         let events = self.events();
         let time = |event: Handle| events.get(&event.0).copied().flatten().ok_or(Error::EventNotReached);
-        Ok(time(end)?.saturating_duration_since(time(start)?))
+        let elapsed = time(end)?.saturating_duration_since(time(start)?);
+        drop(events);
+        // The driver measures only between events that are reached.
+        self.synchronize_event(start).and_then(|()| self.synchronize_event(end)).map(|()| elapsed)
     }
 
     fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]> {
@@ -347,6 +466,17 @@ impl Backend for Emulated {
 
 fn does_not_start(error: StartError) -> Error {
     Error::EmulatorStart { reason: error.to_string() }
+}
+
+/// The position of a call, as the checkers name positions.
+fn source(call: Call) -> Source {
+    Source { file: call.file().to_owned(), line: call.line(), column: call.column() }
+}
+
+/// Returns the findings as an error, if there are any.
+fn expect_none(findings: impl Into<Arc<[Finding]>>) -> Result<()> {
+    let findings = findings.into();
+    if findings.is_empty() { Ok(()) } else { Err(Error::Findings { findings }) }
 }
 
 /// Zeroed host memory.
@@ -402,7 +532,13 @@ impl LoadedKernel for EmulatedKernel {
         &self.attributes
     }
 
-    fn launch(&self, stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts> {
+    fn launch(
+        &self,
+        stream: Handle,
+        launch: &Launch,
+        arguments: &[Packed<'_>],
+        call: Call,
+    ) -> Result<LaunchCounts> {
         let EmulatedModule { machine, program } = &*self.module;
         let parameters = parameter_bank(arguments);
         let overlaps = launch.overlaps;
@@ -421,8 +557,10 @@ impl LoadedKernel for EmulatedKernel {
         let refused =
             |fault: Box<Fault>| Error::BadLaunch { kernel: self.name.clone(), reason: fault.message };
         let info = emulator.describe(program, &self.name, &launch).map_err(refused)?;
-        let checked = machine.checked.load(Ordering::Relaxed);
-        let checks = checked.then(|| LaunchChecks::new(&info, previous));
+        let checks = machine.host_checks().map(|host| {
+            let on_stream = host.launch(stream.0, source(call), &info, &parameters);
+            LaunchChecks::on_stream(&info, previous, on_stream)
+        });
         let counting = machine.counted.load(Ordering::Relaxed).then(|| LaunchCounting::new(&info));
         let checks_observe = checks.as_ref().map(|checks| checks as &dyn LaunchObserver);
         let counting_observes = counting.as_ref().map(|counting| counting as &dyn LaunchObserver);
@@ -431,19 +569,17 @@ impl LoadedKernel for EmulatedKernel {
         let report = emulator.launch(program, &self.name, &launch);
         drop(emulator);
         let findings: Arc<[_]> = checks.as_ref().map_or(&[][..], LaunchChecks::findings).into();
+        let output = report.as_ref().map_or_else(|fault| &fault.output, |report| &report.output);
+        machine.print(output);
         let report =
             report.map_err(|fault| Error::Fault { fault: fault.into(), findings: findings.clone() })?;
         if let Some(done) = checks.and_then(|checks| checks.done()) {
             machine.previous().insert(stream.0, done);
         }
-        // A reader that is gone does not stop the kernel.
-        let _ = std::io::Write::write_all(&mut std::io::stdout(), report.output.as_bytes());
         if let Some(counting) = counting {
             machine.keep(counting.counters());
         }
-        if !findings.is_empty() {
-            return Err(Error::Findings { findings });
-        }
+        expect_none(findings)?;
         Ok(LaunchCounts {
             warp_instructions: report.warp_instructions,
             lane_operations: report.lane_operations,

@@ -291,7 +291,8 @@ pub enum Error {
         /// Findings of the checkers before the fault.
         findings: Arc<[Finding]>,
     },
-    /// The emulator's checkers reported findings in a kernel that ran to its end.
+    /// The emulator's checkers reported findings in a kernel that ran to its end, or in what the host does
+    /// between launches.
     #[error("{}", rendered(.findings.iter().cloned()))]
     Findings {
         /// The findings.
@@ -306,6 +307,15 @@ pub enum Error {
     /// The device cannot count what kernels execute.
     #[error("{device} cannot count what kernels execute; use an emulated device, such as `emu:h200`")]
     NotCounted {
+        /// The device.
+        device: String,
+    },
+    /// The device prints to standard output only.
+    #[error(
+        "kernels on {device} print to the standard output of the process, by the driver; redirect the process's \
+         output, or use an emulated device, such as `emu:h200`"
+    )]
+    PrintsToStandardOutput {
         /// The device.
         device: String,
     },

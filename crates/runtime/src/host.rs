@@ -1,6 +1,7 @@
 //! Page-locked host memory.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ impl Stream {
     ///
     /// # Errors
     /// The lengths or devices differ, or the device is lost.
+    #[track_caller]
     pub fn copy_to_device<T: Storable>(&self, to: &mut Buffer<T>, from: &mut HostBuffer<T>) -> Result<()> {
         self.expect_no_capture("Stream::copy_to_device")?;
         self.owns("the target of the copy", to)?;
@@ -34,7 +36,7 @@ impl Stream {
         // SAFETY: the host buffer is not written or freed before the event recorded next is
         // reached.
         unsafe {
-            self.backend.copy_to_device(self.handle, to.allocation.address(), from.pointer, to.bytes())?;
+            self.backend.copy_to_device(self.handle, &to.elements(), from.pointer, Location::caller())?;
         }
         to.allocation.unmark();
         from.used_by(self)
@@ -44,16 +46,19 @@ impl Stream {
     ///
     /// # Errors
     /// The lengths or devices differ, `from` may be half-written, or the device is lost.
+    #[track_caller]
     pub fn copy_to_host<T: Storable>(&self, to: &mut HostBuffer<T>, from: &Buffer<T>) -> Result<()> {
         self.expect_no_capture("Stream::copy_to_host")?;
         self.owns("the source of the copy", from)?;
         same_device("the host buffer", &to.backend, &self.backend)?;
         same_length(to.len(), from.len())?;
         from.allocation.check()?;
+        let call = Location::caller();
+        self.backend.expect_written(&from.elements(), call)?;
         // SAFETY: the host buffer is not accessed or freed before the event recorded next is
         // reached.
         unsafe {
-            self.backend.copy_to_host(self.handle, to.pointer, from.allocation.address(), from.bytes())?;
+            self.backend.copy_to_host(self.handle, to.pointer, &from.elements(), call)?;
         }
         to.used_by(self)
     }

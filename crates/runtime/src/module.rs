@@ -1,5 +1,6 @@
 //! Loaded modules and their kernels.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -10,7 +11,7 @@ use warpwright_ptx::syntax;
 use crate::allocation::Allocation;
 use crate::arguments::{self, Argument, KernelArguments, MANY_ARGUMENTS};
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, LoadedKernel, LoadedModule, Packed, loads_kernels_of, same_device};
+use crate::backend::{Backend, Call, LoadedKernel, LoadedModule, Packed, loads_kernels_of, same_device};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::launch::{Launch, RequiredExtents};
@@ -219,18 +220,20 @@ impl Function {
     /// # Errors
     /// The launch or an argument does not fit the kernel or the device, a buffer is half-written,
     /// or the kernel failed.
+    #[track_caller]
     pub fn launch(
         &self,
         stream: &Stream,
         launch: Launch,
         arguments: impl KernelArguments,
     ) -> Result<LaunchCounts> {
+        let call = Location::caller();
         let arguments = arguments.arguments();
         if let Some(parameters) = &self.parameters {
             arguments::check_elements(&self.name, parameters, &self.elements, &arguments)?;
         }
         self.required.check(&self.name, &launch)?;
-        self.launch_with(stream, launch, &arguments)
+        self.launch_with(stream, launch, &arguments, call)
     }
 
     /// Starts the kernel with these arguments, with the extents that its PTX requires. A launch does
@@ -240,6 +243,7 @@ impl Function {
         stream: &Stream,
         launch: Launch,
         arguments: &[Argument<'_>],
+        call: Call,
     ) -> Result<LaunchCounts> {
         let backend = &stream.backend;
         loads_kernels_of(&self.module.backend, backend)?;
@@ -269,7 +273,7 @@ impl Function {
             .collect();
         backend.launch_log().add(|| self.record(launch));
         if let Some(recording) = stream.recording() {
-            recording.add(Node::launch((&self.name, &self.loaded), launch, arguments, &packed));
+            recording.add(Node::launch((&self.name, &self.loaded), launch, arguments, &packed, call));
             return Ok(LaunchCounts::default());
         }
         if backend.is_dry_run() {
@@ -277,7 +281,7 @@ impl Function {
         }
         let written = arguments.iter().flat_map(Argument::written);
         Allocation::mark_after_fault(
-            self.loaded.launch(stream.handle, &launch, &packed),
+            self.loaded.launch(stream.handle, &launch, &packed, call),
             written,
             (backend, &self.name),
         )

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, ElementType};
 use crate::arguments::{Argument, MANY_ARGUMENTS};
 use crate::attributes::LaunchCounts;
-use crate::backend::{Backend, Handle, LoadedKernel, Packed};
+use crate::backend::{Backend, Call, Handle, LoadedKernel, Packed};
 use crate::capture::InCapture;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
@@ -17,8 +17,8 @@ use crate::launch::Launch;
 #[derive(Clone)]
 pub(crate) enum Node {
     Kernel(Arc<KernelNode>),
-    Copy { to: Arc<Allocation>, from: Arc<Allocation> },
-    Fill { buffer: Arc<Allocation>, byte: u8 },
+    Copy { to: Arc<Allocation>, from: Arc<Allocation>, element: ElementType, call: Call },
+    Fill { buffer: Arc<Allocation>, byte: u8, element: ElementType, call: Call },
 }
 
 impl Node {
@@ -28,11 +28,13 @@ impl Node {
         launch: Launch,
         arguments: &[Argument<'_>],
         packed: &[Packed<'_>],
+        call: Call,
     ) -> Self {
         Self::Kernel(Arc::new(KernelNode {
             name: name.clone(),
             kernel: kernel.clone(),
             launch,
+            call,
             arguments: packed.iter().map(|argument| (argument.bytes.to_vec(), argument.align)).collect(),
             accessed: arguments.iter().flat_map(Argument::allocations).cloned().collect(),
             written: arguments.iter().flat_map(Argument::written).cloned().collect(),
@@ -64,8 +66,12 @@ impl Node {
         match self {
             Self::Kernel(_) if backend.is_dry_run() => {}
             Self::Kernel(kernel) => return kernel.enqueue(stream),
-            Self::Copy { to, from } => backend.copy(stream, to.address(), from.address(), from.bytes())?,
-            Self::Fill { buffer, byte } => backend.fill(stream, buffer.address(), *byte, buffer.bytes())?,
+            Self::Copy { to, from, element, call } => {
+                backend.copy(stream, &to.elements(*element), &from.elements(*element), call)?;
+            }
+            Self::Fill { buffer, byte, element, call } => {
+                backend.fill(stream, &buffer.elements(*element), *byte, call)?;
+            }
         }
         Ok(LaunchCounts::default())
     }
@@ -85,6 +91,8 @@ pub(crate) struct KernelNode {
     name: Arc<str>,
     kernel: Arc<dyn LoadedKernel>,
     launch: Launch,
+    /// Where it was recorded.
+    call: Call,
     /// The bytes of each argument, and their alignment.
     arguments: Vec<(Vec<u8>, usize)>,
     accessed: Vec<Arc<Allocation>>,
@@ -95,7 +103,7 @@ impl KernelNode {
     fn enqueue(&self, stream: Handle) -> Result<LaunchCounts> {
         let packed: SmallVec<[Packed<'_>; MANY_ARGUMENTS]> =
             self.arguments.iter().map(|(bytes, align)| Packed { bytes, align: *align }).collect();
-        self.kernel.launch(stream, &self.launch, &packed)
+        self.kernel.launch(stream, &self.launch, &packed, self.call)
     }
 }
 

@@ -5,6 +5,7 @@
 //! (`cuCtxEnablePeerAccess`), an allocation may wait for kernels of the peers, and a kernel that waits
 //! for another device then never ends.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use warpwright_arch::Arch;
@@ -74,18 +75,20 @@ impl Device {
     ///
     /// # Errors
     /// A device cannot access the memory of another one, or there is not enough memory.
+    #[track_caller]
     pub fn peer_buffers<T: Storable>(devices: &[Self], length: usize) -> Result<Vec<Buffer<T>>> {
         let names = || devices.iter().map(Self::name).collect::<Vec<_>>().join(", ");
         let refuse = || Error::NoPeerAccess { devices: names() };
         let bytes = length
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Error::OutOfMemory { bytes: u64::MAX, device: names() })?;
+        let call = Location::caller();
         let buffer = |(index, device): (usize, &Self)| {
             let others = devices.iter().enumerate().filter(|(other, _)| *other != index);
             let others: Vec<_> = others.map(|(_, other)| other.backend.as_ref()).collect();
             let address = device.backend.share(&others, bytes)?.ok_or_else(refuse)?;
             let mut buffer = Buffer::over(Allocation::at(&device.backend, address, bytes));
-            buffer.upload_zeros()?;
+            buffer.upload_zeros(call)?;
             Ok(buffer)
         };
         devices.iter().enumerate().map(buffer).collect()

@@ -1,10 +1,12 @@
 //! Streams and events.
 
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::backend::{Backend, Handle, same_device};
+use crate::allocation::ElementType;
+use crate::backend::{Backend, Call, Handle, same_device};
 use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -15,8 +17,9 @@ impl Device {
     ///
     /// # Errors
     /// The driver returns an error.
+    #[track_caller]
     pub fn stream(&self) -> Result<Stream> {
-        Stream::new(&self.backend)
+        Stream::new(&self.backend, Location::caller())
     }
 
     /// A new event that is not recorded.
@@ -40,12 +43,12 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(backend: &Arc<dyn Backend>) -> Result<Self> {
+    pub(crate) fn new(backend: &Arc<dyn Backend>, call: Call) -> Result<Self> {
         static STREAMS: AtomicU64 = AtomicU64::new(0);
         let id = STREAMS.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             backend: backend.clone(),
-            handle: backend.create_stream()?,
+            handle: backend.create_stream(call)?,
             id,
             capture: Recording::default(),
         })
@@ -134,17 +137,20 @@ impl Stream {
     ///
     /// # Errors
     /// The lengths or devices differ, `from` may be half-written, or the device is lost.
+    #[track_caller]
     pub fn copy<T: Storable>(&self, to: &mut Buffer<T>, from: &Buffer<T>) -> Result<()> {
         self.owns("the target of the copy", to)?;
         self.owns("the source of the copy", from)?;
         same_length(to.len(), from.len())?;
-        self.run(Node::Copy { to: to.allocation.clone(), from: from.allocation.clone() })
+        let (element, call) = (ElementType::of::<T>(), Location::caller());
+        self.run(Node::Copy { to: to.allocation.clone(), from: from.allocation.clone(), element, call })
     }
 
     /// Sets every byte of a buffer to zero.
     ///
     /// # Errors
     /// The buffer belongs to another device, or the device is lost.
+    #[track_caller]
     pub fn fill_zero<T: Storable>(&self, buffer: &mut Buffer<T>) -> Result<()> {
         self.fill(buffer, 0)
     }
@@ -153,9 +159,11 @@ impl Stream {
     ///
     /// # Errors
     /// The buffer belongs to another device, or the device is lost.
+    #[track_caller]
     pub fn fill<T: Storable>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {
         self.owns("the buffer", buffer)?;
-        self.run(Node::Fill { buffer: buffer.allocation.clone(), byte })
+        let (element, call) = (ElementType::of::<T>(), Location::caller());
+        self.run(Node::Fill { buffer: buffer.allocation.clone(), byte, element, call })
     }
 
     pub(crate) fn owns<T: Storable>(&self, what: &'static str, buffer: &Buffer<T>) -> Result<()> {

@@ -180,6 +180,7 @@ impl Conflict {
             }
             FindingKind::Race
             | FindingKind::Overlap
+            | FindingKind::StreamOrder
             | FindingKind::Barrier
             | FindingKind::Divergence
             | FindingKind::Fault(_)
@@ -189,6 +190,7 @@ impl Conflict {
             }
             FindingKind::Race
             | FindingKind::Overlap
+            | FindingKind::StreamOrder
             | FindingKind::Barrier
             | FindingKind::Divergence
             | FindingKind::Fault(_) => {

@@ -23,6 +23,8 @@ pub enum FindingKind {
     Leak,
     /// An access to what the predecessor may still use, before `griddepcontrol.wait`.
     Overlap,
+    /// Two streams use the same bytes, at least one writes, and nothing orders the two.
+    StreamOrder,
     /// A load through the read-only path of bytes that the kernel has written.
     NonCoherent,
     /// A barrier or an mbarrier is used against its rules, or its counts are wrong.
@@ -44,6 +46,7 @@ impl FindingKind {
             FindingKind::Uninitialized,
             FindingKind::Leak,
             FindingKind::Overlap,
+            FindingKind::StreamOrder,
             FindingKind::NonCoherent,
             FindingKind::Barrier,
             FindingKind::Divergence,
@@ -61,6 +64,7 @@ impl FindingKind {
             FindingKind::Uninitialized => "uninitialized",
             FindingKind::Leak => "leak",
             FindingKind::Overlap => "overlap",
+            FindingKind::StreamOrder => "stream-order",
             FindingKind::NonCoherent => "non-coherent",
             FindingKind::Barrier => FaultKind::Barrier.code(),
             FindingKind::Divergence => "divergence",
@@ -74,7 +78,7 @@ impl FindingKind {
 pub struct Finding {
     /// The kind.
     pub kind: FindingKind,
-    /// The kernel.
+    /// The kernel; empty if it is about no kernel.
     pub kernel: String,
     /// One sentence.
     pub message: String,
@@ -95,7 +99,9 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}] {}", self.kind.code(), self.message)?;
-        write!(f, "\n  in kernel `{}`", self.kernel)?;
+        if !self.kernel.is_empty() {
+            write!(f, "\n  in kernel `{}`", self.kernel)?;
+        }
         for label in &self.labels {
             write!(f, "\n  at {label}")?;
         }

@@ -8,17 +8,15 @@
 //! record which instructions of each launch accessed which bytes, and check a dependent launch
 //! against that record.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use warpwright_events::{
-    Class, Code, FULL, GRANULE, Label, LaunchInfo, LoadPath, MemorySpace, PAGE, Strength,
-};
+use warpwright_events::{Class, Code, FULL, LaunchInfo, LoadPath, MemorySpace};
 
 use crate::report::conflict::{Party, byte_count, with_article};
 use crate::report::finding::{Finding, FindingKind};
 use crate::state::clock::{Agent, Clock, Time};
-use crate::state::shadow::{Access, Page};
+use crate::state::footprint::{Footprint, Use, UseKind};
+use crate::state::shadow::Access;
 
 /// The end of the predecessor, as an event of a CTA outside every grid.
 const END: (u32, Agent, Time) = (u32::MAX, Agent(0), 1);
@@ -37,22 +35,12 @@ pub(crate) fn has_ended(known: &Clock) -> bool {
     known.whole(cta, agent) >= time
 }
 
-/// The uses of a granule: bytes written and read, and an instruction of each kind.
-#[derive(Clone, Copy, Debug, Default)]
-struct Use {
-    written: u16,
-    read: u16,
-    writer: u32,
-    reader: u32,
-}
-
-/// The accesses of a launch to global memory, without strong ones, which order themselves.
+/// The accesses of a launch to global memory.
 #[derive(Debug, Default)]
 pub struct PreviousLaunch {
-    kernel: String,
-    pages: HashMap<u64, Box<[Use]>>,
-    /// The instructions that accessed it.
-    locations: BTreeMap<u32, Label>,
+    /// Absent if it stands for any kernel.
+    code: Option<Arc<Code>>,
+    accesses: Arc<Footprint>,
     /// Whether it writes all of global memory.
     writes_everything: bool,
     /// Its own predecessor, if that may still run when the next launch begins.
@@ -60,8 +48,12 @@ pub struct PreviousLaunch {
 }
 
 impl PreviousLaunch {
-    pub(crate) fn new(code: &Code, predecessor: Option<Arc<PreviousLaunch>>) -> Self {
-        Self { kernel: code.kernel.clone(), predecessor, ..Self::default() }
+    pub(crate) fn new(
+        code: Arc<Code>,
+        accesses: Arc<Footprint>,
+        predecessor: Option<Arc<PreviousLaunch>>,
+    ) -> Self {
+        Self { code: Some(code), accesses, predecessor, writes_everything: false }
     }
 
     /// A launch that writes all of global memory: the worst predecessor that a library's kernel has.
@@ -69,25 +61,8 @@ impl PreviousLaunch {
         Self { writes_everything: true, ..Self::default() }
     }
 
-    /// Records the accesses to a page.
-    pub(crate) fn keep(&mut self, code: &Code, number: u64, page: &Page) {
-        let mut uses = vec![Use::default(); (PAGE / GRANULE) as usize];
-        for (granule, used) in page.iter().zip(&mut uses) {
-            for access in &granule.accesses {
-                let is_strong = access.strength != Strength::Weak && access.proxy.is_none();
-                if is_strong {
-                    continue;
-                }
-                let (bytes, instruction) = match access.kind.writes() {
-                    true => (&mut used.written, &mut used.writer),
-                    false => (&mut used.read, &mut used.reader),
-                };
-                *bytes |= access.bytes;
-                *instruction = access.pc;
-                self.locations.entry(access.pc).or_insert_with(|| code.label(access.pc, String::new()));
-            }
-        }
-        self.pages.insert(number, uses.into());
+    fn kernel(&self) -> &str {
+        self.code.as_ref().map_or("", |code| &code.kernel)
     }
 
     /// The bytes of an access that this launch uses too, or one before it that may still run.
@@ -95,17 +70,21 @@ impl PreviousLaunch {
         if self.writes_everything {
             return Some((access.bytes, Earlier { pc: u32::MAX, wrote: true, launches_between: 0 }));
         }
-        let used = self.pages.get(&(granule / PAGE)).map(|page| page[(granule % PAGE / GRANULE) as usize]);
-        let used = used.unwrap_or_default();
-        let (written, read) = (used.written & access.bytes, used.read & access.bytes);
-        if written != 0 {
-            Some((written, Earlier { pc: used.writer, wrote: true, launches_between: 0 }))
-        } else if read != 0 && access.kind.writes() {
-            Some((read, Earlier { pc: used.reader, wrote: false, launches_between: 0 }))
-        } else {
+        // Strong accesses order themselves.
+        let is_weak = |used: &&Use| !matches!(used.kind, UseKind::StrongRead | UseKind::StrongWrite);
+        let common = |wrote: bool| {
+            let uses = self.accesses.at(granule).iter().filter(is_weak);
+            let uses = uses.filter(|used| used.kind.writes() == wrote && used.bytes & access.bytes != 0);
+            uses.fold(None, |common: Option<(u16, Earlier)>, used| {
+                let bytes = common.map_or(0, |(bytes, _)| bytes) | used.bytes & access.bytes;
+                Some((bytes, Earlier { pc: used.pc, wrote, launches_between: 0 }))
+            })
+        };
+        let read = || if access.kind.writes() { common(false) } else { None };
+        common(true).or_else(read).or_else(|| {
             let (bytes, earlier) = self.predecessor.as_ref()?.conflict_with(access, granule)?;
             Some((bytes, Earlier { launches_between: earlier.launches_between + 1, ..earlier }))
-        }
+        })
     }
 
     /// An earlier launch: the one from which `launches_between` launches separate the access.
@@ -164,11 +143,8 @@ impl Overlap {
         let which = if is_predecessor { "the predecessor" } else { "a launch in front of the predecessor" };
         let earlier = previous.in_front(self.earlier.launches_between);
         let mut labels = vec![code.label(self.later.pc, format!("{what} by {who}"))];
-        let label_of = |label: &Label| Label {
-            text: format!("{done} by `{}`, {which}", earlier.kernel),
-            ..label.clone()
-        };
-        labels.extend(earlier.locations.get(&self.earlier.pc).map(label_of));
+        let text = format!("{done} by `{}`, {which}", earlier.kernel());
+        labels.extend(earlier.code.as_ref().map(|code| code.label(self.earlier.pc, text)));
         let is_non_coherent = code.instruction(self.later.pc).class == Class::Load(LoadPath::NonCoherent);
         let (note, help) = if is_non_coherent {
             (
@@ -184,7 +160,7 @@ impl Overlap {
             (
                 format!(
                     "`{}`, the predecessor, lets this launch begin (`griddepcontrol.launch_dependents`) before it has waited for the launch in front of it",
-                    previous.kernel
+                    previous.kernel()
                 ),
                 "call `grid_dependency_wait()` (`griddepcontrol.wait`) before it; or, in the predecessor, before `grid_dependency_launch()`",
             )

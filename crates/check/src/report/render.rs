@@ -144,8 +144,13 @@ pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> Strin
     if let Some(help) = &finding.help {
         group = group.element(Level::HELP.message(help));
     }
+    for note in hidden_calls(finding, files) {
+        group = group.element(Level::NOTE.message(note));
+    }
     let found = if finding.count > 1 { format!(", found {} times", finding.count) } else { String::new() };
-    group = group.element(Level::NOTE.message(format!("in kernel `{}`{found}", finding.kernel)));
+    if !finding.kernel.is_empty() {
+        group = group.element(Level::NOTE.message(format!("in kernel `{}`{found}", finding.kernel)));
+    }
     let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
     let groups: [Group<'_>; 1] = [group];
     renderer.render(&groups)
@@ -159,6 +164,21 @@ fn inlined(label: &Label, files: &SourceFiles) -> Option<String> {
     let callers = label.inlining.callers.iter().filter(is_hidden).cloned().collect();
     let hidden = Inlining { callers, inside: label.inlining.inside.clone() };
     (hidden != Inlining::default()).then(|| format!("{source}{hidden}"))
+}
+
+/// Whether it is a line of the host's program.
+fn is_of_host(label: &Label) -> bool {
+    label.ptx_line == 0 && label.ptx_text.is_empty()
+}
+
+/// The lines of the host's program that no snippet shows.
+fn hidden_calls(finding: &Finding, files: &SourceFiles) -> Vec<String> {
+    let labels = finding.labels.iter().chain(&finding.memory).filter(|label| is_of_host(label));
+    let hidden = labels.filter_map(|label| {
+        let source = label.source.as_ref()?;
+        files.text(&source.file).is_none().then(|| format!("{source}: {}", label.text))
+    });
+    hidden.collect()
 }
 
 /// One snippet per file; lines of PTX separately, if the source is unknown or not available.
@@ -180,7 +200,9 @@ fn snippets<'a>(
     };
     for (index, label) in finding.labels.iter().chain(&finding.memory).enumerate() {
         let kind = if index == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
-        if label.source.as_ref().and_then(|source| annotate(source, kind, &label.text)).is_none() {
+        let is_shown =
+            label.source.as_ref().is_some_and(|source| annotate(source, kind, &label.text).is_some());
+        if !is_shown && !is_of_host(label) {
             alone.push(of_ptx(label, kind));
         }
     }

@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod barrier;
 pub(crate) mod bypass;
 pub(crate) mod clock;
+pub(crate) mod footprint;
 pub(crate) mod knowledge;
 pub(crate) mod locations;
 pub(crate) mod mark;

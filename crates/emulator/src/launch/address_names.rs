@@ -41,6 +41,16 @@ impl AddressNames for LaunchContext<'_> {
         }
     }
 
+    fn elements(&self, first: u64, end: u64) -> Option<String> {
+        let region = self.memory.nearest(first).filter(|region| end <= region.end())?;
+        let Pointer { start, parameter, element } = self.pointer_into(region, first)?;
+        let bytes = element?;
+        let (first, last) = ((first - start) / bytes, (end - 1 - start) / bytes);
+        let which =
+            if first == last { format!("element {first}") } else { format!("elements {first} to {last}") };
+        Some(format!("{which} of `{}`", parameter.name))
+    }
+
     fn outside(&self, array: &MemoryArray, address: u64) -> AddressName {
         let text = |what: &str| match before_window(address) {
             Some(bytes) => {
@@ -70,6 +80,14 @@ fn before_window(address: u64) -> Option<u64> {
     (u64::from(u32::MAX - MOST_BEFORE)..=u64::from(u32::MAX))
         .contains(&address)
         .then(|| u64::from(u32::MAX) + 1 - address)
+}
+
+/// A parameter that points into a buffer.
+struct Pointer<'k> {
+    start: u64,
+    parameter: &'k KernelParameter,
+    /// The size of the element that it points to, if the kernel's text names it.
+    element: Option<u64>,
 }
 
 impl LaunchContext<'_> {
@@ -137,29 +155,19 @@ impl LaunchContext<'_> {
         if let Some(name) = parameters().find_map(|parameter| self.mapped_element(parameter, address)) {
             return Some(format!("is {name}"));
         }
-        // Of pointers into the same buffer, the closest one.
-        let pointer = |parameter: &KernelParameter| {
-            let value = self.parameter(parameter.offset, 8, false);
-            let is_here = value == region.base || (region.base..region.end()).contains(&value);
-            (parameter.size == 8 && is_here && value <= address).then_some(value)
-        };
-        let pointers = parameters().filter_map(|parameter| Some((pointer(parameter)?, parameter)));
-        let Some((start, parameter)) = pointers.rev().max_by_key(|(start, _)| *start) else {
+        let Some(Pointer { start, parameter, element }) = self.pointer_into(region, address) else {
             let name = region.name.as_ref()?;
             return Some(format!("{is} `{name}`+{:#x}", address - region.base));
         };
         let (name, past) = (&parameter.name, address - start);
-        let object =
-            self.kernel.objects.iter().find(|object| object.symbol == *name && object.layout.is_none());
-        let element = object.map_or(0, |object| u64::from(object.element_bits / 8));
-        if element == 0 {
+        let Some(element) = element else {
             let name = if past == 0 {
                 format!("where `{name}` points")
             } else {
                 format!("{past} bytes past where `{name}` points")
             };
             return Some(format!("{is} {name}"));
-        }
+        };
         let (index, byte, count) = (past / element, past % element, (region.end() - start) / element);
         let is = if index < count { "is" } else { "would be" };
         let place = if byte == 0 { String::new() } else { format!(", at byte {byte}") };
@@ -171,6 +179,22 @@ impl LaunchContext<'_> {
             _ => format!(", which has {count} elements"),
         };
         Some(format!("{is} {inside}element {index} of `{name}`{place}{length}"))
+    }
+
+    /// Of the parameters that point into a buffer, the one that points closest before an address.
+    fn pointer_into(&self, region: &Region, address: u64) -> Option<Pointer<'_>> {
+        let pointer = |parameter: &KernelParameter| {
+            let value = self.parameter(parameter.offset, 8, false);
+            let is_here = value == region.base || (region.base..region.end()).contains(&value);
+            (parameter.size == 8 && is_here && value <= address).then_some(value)
+        };
+        let parameters = self.kernel.parameters.iter();
+        let pointers = parameters.filter_map(|parameter| Some((pointer(parameter)?, parameter)));
+        let (start, parameter) = pointers.rev().max_by_key(|(start, _)| *start)?;
+        let mut objects = self.kernel.objects.iter();
+        let object = objects.find(|object| object.symbol == parameter.name && object.layout.is_none());
+        let element = object.map(|object| u64::from(object.element_bits / 8)).filter(|bytes| *bytes > 0);
+        Some(Pointer { start, parameter, element })
     }
 
     /// Which element an address is of the tensor that a parameter maps.

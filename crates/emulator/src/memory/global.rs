@@ -441,7 +441,7 @@ impl Memory {
         if length == 0 {
             return Ok(());
         }
-        self.initialized.write(target, length as u64);
+        self.initialized.copy(source, target, length as u64);
         let (source, target) = (self.bytes(source, length)?, self.bytes(target, length)?);
         // SAFETY: both ranges are inside live regions; `copy` allows overlap.
         unsafe { std::ptr::copy(source, target, length) };

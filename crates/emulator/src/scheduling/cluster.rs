@@ -245,6 +245,7 @@ impl Cluster {
             memory,
             notes: failure.notes,
             help: failure.help,
+            output: String::new(),
         })
     }
 }

@@ -201,9 +201,6 @@ pub(crate) fn run(
         }
     });
     context.observers.iter().for_each(|observer| observer.end(context));
-    if let Some(fault) = grid.fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(fault);
-    }
     let mut report = LaunchReport::default();
     let mut output = Vec::new();
     for tally in tallies.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -215,7 +212,10 @@ pub(crate) fn run(
     }
     output.sort_by_key(|(cta, _)| *cta);
     report.output = output.into_iter().map(|(_, text)| text).collect();
-    Ok(report)
+    match grid.fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(fault) => Err(Box::new(Fault { output: report.output, ..*fault })),
+        None => Ok(report),
+    }
 }
 
 /// A running grid, and the number of resident clusters.
@@ -263,9 +263,14 @@ impl Grid<'_> {
                     waiting.push_back(cluster);
                     std::thread::yield_now();
                 }
-                Err(fault) => self.fail(fault),
+                Err(fault) => {
+                    self.fail(fault);
+                    waiting.push_back(cluster);
+                }
             }
         }
+        // After a failure, what the others have printed is still shown.
+        waiting.iter_mut().for_each(|cluster| self.take_output(cluster, &mut tally));
         tally
     }
 
@@ -326,6 +331,13 @@ impl Grid<'_> {
         for block in &mut cluster.blocks {
             tally.report.ctas += 1;
             tally.report.mma_multiply_adds += std::mem::take(&mut block.mma_multiply_adds);
+        }
+        self.take_output(cluster, tally);
+    }
+
+    /// Takes what the CTAs of a cluster have printed.
+    fn take_output(&self, cluster: &mut Cluster, tally: &mut Tally) {
+        for block in &mut cluster.blocks {
             if !block.output.is_empty() {
                 let linear = self.context.linear_cta(block.index);
                 tally.output.push((linear, std::mem::take(&mut block.output)));

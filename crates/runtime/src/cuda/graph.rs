@@ -1,6 +1,7 @@
 //! Graphs of the driver, captured from a stream of their own.
 
 use std::collections::BTreeMap;
+use std::panic::Location;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -50,7 +51,7 @@ impl CudaGraph {
         kernels: Vec<Arc<str>>,
         enqueue: &dyn Fn(Handle) -> Result<()>,
     ) -> Result<Self> {
-        let stream = cuda.create_stream()?;
+        let stream = cuda.create_stream(Location::caller())?;
         let executable = capture(cuda, stream, enqueue).and_then(|graph| instantiate(cuda, graph, stream));
         cuda.destroy_stream(stream);
         let kernels = kernels.into_iter().map(|name| (name, AtomicU64::new(u64::MAX))).collect();

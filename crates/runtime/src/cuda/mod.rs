@@ -20,10 +20,11 @@ use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_arch::{CAPABILITIES, Capability};
+use warpwright_check::Elements;
 use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
-use crate::backend::{Backend, Handle, LoadedGraph, LoadedModule, Predecessor, of_one_kind};
+use crate::backend::{Backend, Call, Handle, LoadedGraph, LoadedModule, Predecessor, of_one_kind};
 use crate::error::{Error, Result};
 use crate::launch_log::LaunchLog;
 use crate::properties::DeviceProperties;
@@ -358,7 +359,7 @@ impl Backend for Cuda {
         let _ = self.context.check(unsafe { driver.cuMemFreeHost(pointer.as_ptr().cast()) });
     }
 
-    fn create_stream(&self) -> Result<Handle> {
+    fn create_stream(&self, _call: Call) -> Result<Handle> {
         let driver = self.context.enter()?;
         let mut stream = null_mut();
         // SAFETY: the out-pointer is valid for the call.
@@ -391,29 +392,44 @@ impl Backend for Cuda {
         self.context.check(unsafe { driver.cuStreamWaitEvent(raw(stream), raw(event), 0) })
     }
 
-    fn fill(&self, stream: Handle, address: u64, byte: u8, bytes: usize) -> Result<()> {
+    fn fill(&self, stream: Handle, to: &Elements, byte: u8, _call: Call) -> Result<()> {
         let driver = self.context.enter()?;
-        // SAFETY: the caller owns `bytes` bytes at `address`, and freeing them waits for the
-        // stream.
-        self.context.check(unsafe { driver.cuMemsetD8Async(address, byte, bytes, raw(stream)) })
+        // SAFETY: the caller owns the elements, and freeing them waits for the stream.
+        self.context
+            .check(unsafe { driver.cuMemsetD8Async(to.address(), byte, to.bytes as usize, raw(stream)) })
     }
 
-    fn copy(&self, stream: Handle, to: u64, from: u64, bytes: usize) -> Result<()> {
+    fn copy(&self, stream: Handle, to: &Elements, from: &Elements, _call: Call) -> Result<()> {
         let driver = self.context.enter()?;
+        let (to, from, bytes) = (to.address(), from.address(), from.bytes as usize);
         // SAFETY: the caller owns `bytes` bytes at both addresses, and freeing them waits for the
         // stream.
         self.context.check(unsafe { driver.cuMemcpyDtoDAsync_v2(to, from, bytes, raw(stream)) })
     }
 
-    unsafe fn copy_to_device(&self, stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()> {
+    unsafe fn copy_to_device(
+        &self,
+        stream: Handle,
+        to: &Elements,
+        from: NonNull<u8>,
+        _call: Call,
+    ) -> Result<()> {
         let driver = self.context.enter()?;
+        let (to, bytes) = (to.address(), to.bytes as usize);
         // SAFETY: the caller keeps the host's bytes alive and unwritten until the copy is complete.
         self.context
             .check(unsafe { driver.cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), bytes, raw(stream)) })
     }
 
-    unsafe fn copy_to_host(&self, stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()> {
+    unsafe fn copy_to_host(
+        &self,
+        stream: Handle,
+        to: NonNull<u8>,
+        from: &Elements,
+        _call: Call,
+    ) -> Result<()> {
         let driver = self.context.enter()?;
+        let (from, bytes) = (from.address(), from.bytes as usize);
         // SAFETY: the caller keeps the host's bytes alive and does not access them until the copy
         // is complete.
         self.context

@@ -13,7 +13,7 @@ use super::driver::{self, Driver, Failure, LaunchAttribute, LaunchConfig, functi
 use super::{Context, assemble, raw};
 use crate::arguments::MANY_ARGUMENTS;
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Handle, LoadedKernel, LoadedModule, Packed};
+use crate::backend::{Call, Handle, LoadedKernel, LoadedModule, Packed};
 use crate::error::Result;
 use crate::launch::Launch;
 use crate::properties::DeviceProperties;
@@ -160,7 +160,13 @@ impl LoadedKernel for CudaKernel {
         Ok(u32::try_from(clusters).ok())
     }
 
-    fn launch(&self, stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts> {
+    fn launch(
+        &self,
+        stream: Handle,
+        launch: &Launch,
+        arguments: &[Packed<'_>],
+        _call: Call,
+    ) -> Result<LaunchCounts> {
         let context = &self.module.context;
         let driver = context.enter()?;
         self.opt_in(driver, launch)?;

@@ -180,10 +180,12 @@ impl KernelText {
         Self { file, text, lines: start as u32 + 1..end as u32 + 1, marked, marked_otherwise }
     }
 
-    /// The lines in the file that a finding points at, in their order.
+    /// The lines of kernels in the file that a finding points at, in their order.
     fn places(&self, finding: &Finding) -> Vec<u32> {
         let line = |label: &Label| label.source.as_ref().map_or(0, |source| source.line);
-        let lines: BTreeSet<u32> = finding.labels.iter().map(line).collect();
+        // Lines of the host are no instructions.
+        let labels = finding.labels.iter().filter(|label| !label.ptx_text.is_empty());
+        let lines: BTreeSet<u32> = labels.map(line).collect();
         lines.into_iter().collect()
     }
 

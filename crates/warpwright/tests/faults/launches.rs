@@ -2,10 +2,11 @@
 
 use warpwright::lang::bulk;
 use warpwright::lang::fence::fence_mbarrier_init;
+use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::faults::fault::{FromArrayToArray, Twin, faults, input};
+use crate::faults::fault::{FromArrayToArray, Staged, Twin, faults, input};
 
 faults! {
     sum_read_before_the_wait: [25], "overlap", run_twice;
@@ -13,7 +14,10 @@ faults! {
     sums_copied_before_the_wait: [25], "overlap", run_twice;
     successor_that_loads_through_the_read_only_path: [25], "overlap", run_chain;
     launch_begun_before_its_predecessor_waited: [25], "overlap", run_three;
+    halves_on_two_streams: [25], "stream-order", run_on_two_streams;
 }
+
+type FromHalves = Staged<(In<u32>, Out<u32>, u32)>;
 
 /// A kernel that adds an array to another, launched twice; the second launch overlaps the first.
 fn run_twice(device: &Device, kernel: FromArrayToArray) -> Result<(), Error> {
@@ -58,7 +62,33 @@ fn run_three(device: &Device, kernel: FromArrayToArray) -> Result<(), Error> {
     Ok(())
 }
 
+/// A kernel that takes one half of its input to the output, launched on two streams, once for each
+/// half.
+fn run_on_two_streams(device: &Device, kernel: FromHalves) -> Result<(), Error> {
+    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let given = device.buffer_from(&(0..64).map(input).collect::<Vec<_>>())?;
+    let mut taken = device.buffer_from(&[0u32; 64])?;
+    let streams = [device.stream()?, device.stream()?];
+    for (half, stream) in (0..).zip(&streams) {
+        kernel.launch(stream, kernel.shape(1).block(32), (&given, &mut taken, half))?;
+    }
+    assert_eq!(taken.to_vec()?, (0..64).map(input).collect::<Vec<_>>());
+    Ok(())
+}
+
 impl Twin {
+    /// Each launch takes its half, and may run beside the other one.
+    #[kernel]
+    fn halves_on_two_streams(&self, input: &Global<u32>, taken: &mut Global<u32>, half: u32) {
+        let thread = thread_idx().x;
+        let from = half * 32 + thread;
+        if self.mended {
+            taken[from] = input[from];
+        } else {
+            taken[thread] = input[from]; // (1)
+        }
+    }
+
     /// Each thread adds an element.
     #[kernel]
     fn sum_read_before_the_wait(&self, input: &Global<u32>, sums: &mut Global<u32>) {

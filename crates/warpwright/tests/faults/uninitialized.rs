@@ -16,10 +16,20 @@ faults! {
     local_array_read_first: [24], "uninitialized", run(1, 64, input);
     result_added_to: [24], "uninitialized", run_on_fresh_memory;
     workspace_that_nobody_clears: [24], "uninitialized", run_on_fresh_memory;
+    output_written_in_part: [24], "uninitialized", run_to_fresh_output;
     matrix_of_an_empty_tile: [24], "uninitialized", run(1, 32, |i| if i < 32 { i * 0x0001_0001 } else { 0 });
 }
 
 impl Twin {
+    /// Copies the elements of the first warp.
+    #[kernel]
+    fn output_written_in_part(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let thread = thread_idx().x;
+        if thread < self.number(32, 64) {
+            output[thread] = input[thread]; // (1)
+        }
+    }
+
     /// Sums 64 elements in a word of shared memory that starts with what was left there.
     #[kernel]
     fn sum_that_is_not_zeroed(&self, input: &Global<u32>, output: &mut Global<u32>) {
@@ -169,6 +179,16 @@ impl Twin {
         let [pair] = ldmatrix::<f16, 1>(row); // (1)
         output[lane] = pair + input[0];
     }
+}
+
+/// Runs a kernel that copies 64 elements, to memory that nothing has written.
+fn run_to_fresh_output(device: &Device, kernel: Staged<(In<u32>, Out<u32>)>) -> Result<(), Error> {
+    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let numbers: Vec<u32> = (0..64).map(input).collect();
+    let (given, mut output) = (device.buffer_from(&numbers)?, device.uninitialized::<u32>(64)?);
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&given, &mut output))?;
+    assert_eq!(output.to_vec()?, numbers);
+    Ok(())
 }
 
 /// Runs a kernel that copies 64 elements, and has fresh memory for as many.

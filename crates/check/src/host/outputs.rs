@@ -1,0 +1,229 @@
+//! Elements that the host reads and nothing has written.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use warpwright_events::{InitializedBytes, Label, Source};
+
+use crate::host::operation::{Elements, host_label, shown_indices};
+use crate::report::finding::{Finding, FindingKind};
+
+/// The runs that a report lists.
+const MOST_RUNS: usize = 4;
+
+/// A launch that has a buffer among its arguments, or writes it.
+#[derive(Clone, Debug)]
+pub(crate) struct BufferLaunch {
+    pub(crate) kernel: String,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) call: Source,
+    /// A store to the buffer, if it has written the buffer.
+    pub(crate) store: Option<Label>,
+}
+
+/// The allocations of a device, and the launch that each is the output of.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    allocations: BTreeMap<u64, (u64, Option<BufferLaunch>)>,
+}
+
+impl Outputs {
+    pub(crate) fn allocated(&mut self, address: u64, bytes: u64) {
+        self.allocations.insert(address, (bytes, None));
+    }
+
+    pub(crate) fn freed(&mut self, address: u64) {
+        self.allocations.remove(&address);
+    }
+
+    /// The range of the allocation that an address is in.
+    pub(crate) fn around(&self, address: u64) -> Option<Range<u64>> {
+        let (&start, (bytes, _)) = self.allocations.range(..=address).next_back()?;
+        Some(start..start + bytes).filter(|range| range.contains(&address) || start == address)
+    }
+
+    /// Records a launch that has the buffer at an address. One that writes it counts more.
+    pub(crate) fn note(&mut self, address: u64, launch: &BufferLaunch) {
+        if let Some((_, known)) = self.allocations.get_mut(&address)
+            && (launch.store.is_some() || known.as_ref().is_none_or(|known| known.store.is_none()))
+        {
+            *known = Some(launch.clone());
+        }
+    }
+
+    /// The finding for a read by the host of elements that nothing has written.
+    pub(crate) fn unwritten(
+        &self,
+        read: &Elements,
+        call: &Source,
+        initialized: &InitializedBytes,
+    ) -> Option<Finding> {
+        let runs = Runs::of(read, initialized.unwritten(read.address(), read.bytes))?;
+        let launch = self.allocations.get(&read.buffer).and_then(|(_, launch)| launch.as_ref());
+        let mut labels = vec![host_label(call, format!("{} are not written", runs.shown()))];
+        let mut notes = Vec::new();
+        if let Some(BufferLaunch { kernel, grid, block, call, store }) = launch {
+            let does = match store {
+                Some(_) => "writes other elements",
+                None => "writes no element of the buffer",
+            };
+            labels.push(host_label(call, format!("`{kernel}` is launched here, and {does}")));
+            labels.extend(store.clone());
+            notes.push(format!(
+                "the launch of `{kernel}` has a grid of {grid:?} CTAs of {block:?} threads, {} threads",
+                count(grid) * count(block)
+            ));
+        }
+        let (unwritten, all) = (runs.count(), read.count());
+        let which = if unwritten == all { "them".to_owned() } else { format!("{unwritten} of them") };
+        Some(Finding {
+            kind: FindingKind::Uninitialized,
+            kernel: launch.map_or_else(String::new, |launch| launch.kernel.clone()),
+            message: format!(
+                "the host reads {} of {}, and nothing has written {which}",
+                elements(all),
+                read.element
+            ),
+            labels,
+            memory: Vec::new(),
+            notes,
+            help: Some(runs.help(read, launch)),
+            count: 1,
+            tile: None,
+        })
+    }
+}
+
+/// The number of CTAs or threads of these extents.
+fn count(extents: &[u32; 3]) -> u64 {
+    extents.iter().map(|&extent| u64::from(extent)).product()
+}
+
+fn elements(count: u64) -> String {
+    if count == 1 { "an element".to_owned() } else { format!("{count} elements") }
+}
+
+/// Runs of elements, by their indices, in order. There is at least one.
+struct Runs(Vec<Range<u64>>);
+
+impl Runs {
+    /// The elements that have one of these bytes.
+    fn of(read: &Elements, bytes: Vec<Range<u64>>) -> Option<Self> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for range in bytes {
+            let indices = read.indices(&range);
+            match runs.last_mut() {
+                Some(run) if indices.start <= run.end => run.end = run.end.max(indices.end),
+                _ => runs.push(indices),
+            }
+        }
+        (!runs.is_empty()).then_some(Self(runs))
+    }
+
+    fn count(&self) -> u64 {
+        self.0.iter().map(|run| run.end - run.start).sum()
+    }
+
+    /// The distance of the starts, if all runs have one length and one distance.
+    fn period(&self) -> Option<u64> {
+        let [first, second, ..] = self.0.as_slice() else { return None };
+        let period = second.start - first.start;
+        let is_next = |pair: &[Range<u64>]| {
+            pair[1].start - pair[0].start == period && pair[1].end - pair[0].end == period
+        };
+        (self.0.len() > 2 && self.0.windows(2).all(is_next)).then_some(period)
+    }
+
+    /// `elements 768 to 999`
+    fn shown(&self) -> String {
+        let (first, last) = (&self.0[0], &self.0[self.0.len() - 1]);
+        if let Some(period) = self.period() {
+            let length = first.end - first.start;
+            let of = if length == 1 { "element".to_owned() } else { format!("{length} elements") };
+            return format!(
+                "{of} of every {period}, from {} to {} ({} runs),",
+                shown_indices(first),
+                shown_indices(last),
+                self.0.len()
+            );
+        }
+        if self.0.len() <= MOST_RUNS {
+            return self.0.iter().map(shown_indices).collect::<Vec<_>>().join(" and ");
+        }
+        let listed: Vec<String> = self.0[..MOST_RUNS - 1].iter().map(shown_indices).collect();
+        let more = self.0.len() - MOST_RUNS;
+        format!("{}, {more} more runs, and {}", listed.join(", "), shown_indices(last))
+    }
+
+    /// What to do.
+    fn help(&self, read: &Elements, launch: Option<&BufferLaunch>) -> String {
+        const OTHERWISE: &str = "if the elements need no value, read only the others (`read(range)`), or make the buffer with `zeros`";
+        let Some(launch) = launch else {
+            return "launch a kernel that writes them before the host reads the buffer, or make the buffer with `buffer_from` or `zeros`".to_owned();
+        };
+        let kernel = &launch.kernel;
+        if launch.store.is_none() {
+            return format!(
+                "check the index that `{kernel}` computes and the condition that it stores under; if another argument is the output, read that one"
+            );
+        }
+        let tail = self.0[0].start;
+        let ctas = count(&launch.grid);
+        let length = (read.start + read.bytes) / read.element_bytes;
+        if ctas * count(&launch.block) >= length {
+            return format!(
+                "the grid has a thread for each element: check the index that `{kernel}` stores to, the condition that it stores under, and that x and y are not exchanged; {OTHERWISE}"
+            );
+        }
+        let is_tail = self.0.len() == 1 && self.0[0].end == length && tail > 0;
+        if is_tail && tail.is_multiple_of(ctas) {
+            let of_cta = tail / ctas;
+            return format!(
+                "the grid covers the first {tail} elements, {of_cta} for each CTA: launch {} CTAs for {}, or let the loop of the kernel reach the end; {OTHERWISE}",
+                length.div_ceil(of_cta),
+                elements(length)
+            );
+        }
+        if is_tail {
+            return format!(
+                "the kernel covers the first {tail} elements: check its grid, and the last iteration of its loop, which must handle the rest; {OTHERWISE}"
+            );
+        }
+        format!(
+            "check that the grid of `{kernel}` covers every axis, that x and y are not exchanged, and the index that each thread stores to; {OTHERWISE}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown<const N: usize>(runs: [(u64, u64); N]) -> String {
+        Runs(runs.map(|(start, end)| start..end).to_vec()).shown()
+    }
+
+    #[test]
+    fn runs_are_listed_while_they_are_few_and_described_if_they_are_regular() {
+        assert_eq!(shown([(3, 4)]), "element 3");
+        assert_eq!(shown([(768, 1000)]), "elements 768 to 999");
+        assert_eq!(shown([(0, 1), (5, 9)]), "element 0 and elements 5 to 8");
+        assert_eq!(
+            shown([0, 1, 2, 3, 4].map(|row| (row * 128 + 96, row * 128 + 128))),
+            "32 elements of every 128, from elements 96 to 127 to elements 608 to 639 (5 runs),"
+        );
+        assert_eq!(
+            shown([(0, 1), (3, 4), (7, 8), (9, 10), (14, 15), (40, 50)]),
+            "element 0, element 3, element 7, 2 more runs, and elements 40 to 49"
+        );
+    }
+
+    #[test]
+    fn an_element_with_an_unwritten_byte_is_unwritten() {
+        let read = Elements { buffer: 64, start: 8, bytes: 24, element: "f32", element_bytes: 4 };
+        let runs = Runs::of(&read, vec![73..74, 75..77, 92..96]).expect("there are some");
+        assert_eq!(runs.0, [2..4, 7..8]);
+        assert!(Runs::of(&read, Vec::new()).is_none());
+    }
+}
