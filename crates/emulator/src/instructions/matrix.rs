@@ -10,7 +10,7 @@ use crate::decode::{DecodeError, Decoder, FunctionDecoder, Words, elements};
 use crate::execution::effect::{EffectBody, Execution, vectored_effect};
 use crate::launch::failure::Failure;
 use crate::operation::kind::Kind;
-use crate::registers::{Registers, Slot, blend};
+use crate::registers::{Slot, blend};
 use crate::tensor::accumulate::IntegerSum;
 use crate::tensor::float_multiply::FloatMultiply;
 use crate::tensor::fragment::Fragment;
