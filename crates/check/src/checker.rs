@@ -48,6 +48,8 @@ pub(crate) struct Checker {
     /// The same of all that threads did before they arrived, `.relaxed` or not.
     pub(crate) cluster_met: [Clock; 2],
     pub(crate) mbarriers: HashMap<MbarrierAddress, MbarrierState>,
+    /// The offsets between which they are, in any CTA.
+    pub(crate) mbarrier_span: (u64, u64),
     /// Strong accesses to shared memory.
     pub(crate) shared_locations: SyncLocations,
     /// The linear indices of the CTAs.
@@ -74,7 +76,7 @@ pub(crate) struct Checker {
     pub(crate) remote_copies: BTreeSet<u32>,
     /// By instruction and barrier: the warps that meet there.
     pub(crate) meetings: BTreeMap<(u32, u32), Meetings>,
-    /// Whether part of a warp has arrived at an aligned barrier without the rest.
+    /// Whether part of a warp has arrived at an aligned barrier or at an exchange without the rest.
     pub(crate) has_bypasses: bool,
 }
 
@@ -98,6 +100,7 @@ impl Checker {
             cluster_completed: Knowledge::default(),
             cluster_met: Default::default(),
             mbarriers: HashMap::new(),
+            mbarrier_span: (u64::MAX, 0),
             shared_locations: SyncLocations::default(),
             cluster: ctas.to_vec(),
             shadows: ctas.iter().map(|_| SharedShadow::of_system_from(system_shared)).collect(),
@@ -148,6 +151,14 @@ impl ClusterObserver for Checker {
             }
             Event::Fence { actor, fence } => self.fence(actor, fence),
             Event::WarpSync { actor } => self.warp_meets(actor),
+            Event::ExchangeWait { actor, members, otherwise, other } => {
+                if otherwise != 0 {
+                    self.report_two_masks(actor, members, otherwise, other);
+                }
+                self.exchange_waits(actor, members);
+            }
+            Event::Exchange { arrivals, synchronizes: true } => self.lanes_meet(arrivals),
+            Event::Exchange { arrivals, synchronizes: false } => self.report_mixed_exchange(arrivals),
             Event::BarrierArrive { actor, barrier, generation, all } => {
                 self.barrier_arrive(actor, barrier, generation, all);
             }

@@ -19,7 +19,7 @@ use crate::report::misuse::Misuse;
 use crate::report::overlap::{Overlap, PreviousLaunch};
 use crate::report::overrun::Overrun;
 use crate::report::parting::Parting;
-use crate::rules::loads::{non_coherent_loads, trusting_loads};
+use crate::rules::loads::{Rivals, non_coherent_loads, racing_loads, trusting_loads};
 use crate::state::barrier::Meetings;
 use crate::state::clock::Clock;
 use crate::state::footprint::Footprint;
@@ -64,6 +64,8 @@ pub(crate) struct LaunchState {
     whole_tiles: Mutex<BTreeSet<(u32, TileOperand)>>,
     /// Loads that rely on an order.
     pub(crate) trusting: HashSet<u32>,
+    /// Strong loads that race with strong stores.
+    pub(crate) racing: HashMap<u32, Rivals>,
     /// Loads through the read-only path.
     pub(crate) non_coherent: HashSet<u32>,
     /// By instruction and barrier: the warps that meet there, in any CTA.
@@ -108,6 +110,7 @@ impl LaunchState {
             used_loads: Mutex::default(),
             whole_tiles: Mutex::default(),
             trusting: trusting_loads(&launch.code),
+            racing: racing_loads(&launch.code),
             non_coherent: non_coherent_loads(&launch.code),
             meetings: Mutex::default(),
             observed: Mutex::default(),
@@ -251,8 +254,8 @@ impl LaunchState {
             (conflict.key(), conflict.at(), finding)
         });
         let of_no_tile = |(kind, later, earlier)| (kind, later, earlier, None);
-        let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(code));
-        let misused = misused
+        let misused = misuses
+            .iter()
             .map(|(key, (misuse, count))| (of_no_tile(*key), misuse.at(), misuse.finding(code, *count)));
         let overlaps = self.overlaps.lock();
         let overlapping = self.previous.iter().flat_map(|previous| {

@@ -25,6 +25,7 @@ fn instruction(text: &str, class: Class) -> Instruction {
         inlining: Inlining::default(),
         class,
         is_parameter_access: false,
+        guard: None,
         work: Work { unit: Unit::Memory, by_lane: 0, by_warp: 0 },
         writes: Box::default(),
         reads: Box::default(),
@@ -44,6 +45,7 @@ fn findings(events: &[Event<'_>]) -> Vec<FindingKind> {
         ],
         of_operation: vec![0, 1, 2],
         arrays: Vec::new(),
+        branches: Vec::new(),
     };
     let info = LaunchInfo {
         code: Arc::new(code),

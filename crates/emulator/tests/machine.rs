@@ -1,6 +1,6 @@
 //! The machine as a whole: memory, divergence, barriers, calls, CTAs that wait for each other.
 
-use crate::common::{Argument, floats, kernel, longs, run, shape, try_run, words};
+use crate::common::{Argument, Shape, floats, kernel, longs, run, shape, try_run, words};
 use warpwright_emulator::FaultKind;
 
 #[test]
@@ -135,7 +135,9 @@ fn an_exchange_joins_lanes_from_both_sides_of_a_branch() {
          end: mad.wide.u32 %d0, %t, 4, %p0; st.global.u32 [%d0], %r1;",
     );
     let expected: Vec<u32> = (0..32).map(|lane| if lane % 2 == 0 { 31 } else { 0 }).collect();
-    assert_eq!(run(&text, shape(1, 32), &[words(vec![0; 32])]).words(0), expected);
+    // PTX lets them pair, and a checker finds that they do.
+    let unchecked = Shape { checked: false, ..shape(1, 32) };
+    assert_eq!(run(&text, unchecked, &[words(vec![0; 32])]).words(0), expected);
 }
 
 #[test]

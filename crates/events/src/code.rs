@@ -18,6 +18,17 @@ pub struct Code {
     pub of_operation: Vec<u32>,
     /// The arrays that instructions name: in shared memory, and in the kernel's own local memory.
     pub arrays: Vec<MemoryArray>,
+    /// The branches, in the order of the operations.
+    pub branches: Vec<Branch>,
+}
+
+/// A branch, or one target of a branch by table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// The operation.
+    pub operation: u32,
+    /// The operation that it branches to.
+    pub target: u32,
 }
 
 /// An array in shared or local memory.
@@ -89,6 +100,8 @@ pub struct Instruction {
     pub is_parameter_access: bool,
     /// The work of one execution.
     pub work: Work,
+    /// The predicate that guards it.
+    pub guard: Option<Register>,
     /// The registers that it writes.
     pub writes: Box<[Register]>,
     /// The registers that it reads, including those of addresses, without its guard.

@@ -314,6 +314,14 @@ pub enum Event<'a> {
 
     /// All lanes of the actor synchronize (`bar.warp.sync`), each at its own instruction.
     WarpSync { actor: Actor },
+    /// Lanes reach an exchange (`shfl`, `vote`, `match`, `redux`, `elect`, `bar.warp.sync`) and wait
+    /// there for the other lanes of their member mask. Those of `otherwise` are named by the mask and
+    /// execute the same instruction with the mask `other`.
+    ExchangeWait { actor: Actor, members: u32, otherwise: u32, other: u32 },
+    /// Lanes execute an exchange together, those of each arrival at an instruction of its own: if
+    /// they are in different calls of a function, at the call. Reported if there are several
+    /// arrivals, and of an exchange that only `synchronizes` (`bar.warp.sync`) in any case.
+    Exchange { arrivals: &'a [Actor], synchronizes: bool },
     /// Lanes arrive at a barrier of the CTA, in this generation; whether it waits for `all` threads
     /// of the CTA.
     BarrierArrive { actor: Actor, barrier: u32, generation: u32, all: bool },

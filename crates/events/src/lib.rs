@@ -35,7 +35,7 @@ mod source;
 mod work;
 
 pub use address::{Cell, MbarrierAddress, TENSOR_COLUMNS, TENSOR_ROWS, shared_base, split_shared};
-pub use code::{Base, Class, Code, Instruction, LoadPath, MemoryArray, Register};
+pub use code::{Base, Branch, Class, Code, Instruction, LoadPath, MemoryArray, Register};
 pub use event::{
     AccessKind, Actor, AsyncKind, Awaited, BARRIERS, ByteRange, Completion, Event, Fence, FenceOrder,
     MemorySpace, Proxy, RegisterUse, Scope, Strength, TileOperand, TilePart, VALUE_BYTES, Value,

@@ -153,6 +153,7 @@ mod tests {
             inlining: Inlining::default(),
             class: Class::Other,
             is_parameter_access: false,
+            guard: None,
             work: Work { unit: Unit::Control, by_lane: 0, by_warp: 0 },
             writes: [Register(writes)].into(),
             reads: reads.iter().map(|&register| Register(register)).collect(),

@@ -369,7 +369,12 @@ impl Conflict {
                 "nothing orders the read before the copy".to_owned(),
                 "synchronize the reader with the issuer of the copy, by a barrier or an mbarrier, between the read and the issue; if the read should see this copy's data, wait for the copy first".to_owned(),
             ),
-            Role::Warp(_) if self.space == MemorySpace::Global && reaches(later) && reaches(earlier) => (
+            Role::Warp(_)
+                if later.cta != earlier.cta
+                    && self.space == MemorySpace::Global
+                    && reaches(later)
+                    && reaches(earlier) =>
+            (
                 "this thread has observed a later write, with no fence between the two writes: it may still read the old value here".to_owned(),
                 "call `fence_device()` (`fence.acq_rel.gpu`, `__threadfence`) after the write and before the one that publishes it; or publish with a release".to_owned(),
             ),
@@ -398,7 +403,12 @@ impl Conflict {
                 "let one thread write, or each to an address of its own".to_owned(),
             ),
             Role::Warp(_) if later.warp == earlier.warp => (
-                "no bar.warp.sync is between the two lanes".to_owned(),
+                if [later, earlier].iter().all(|party| party.strength != Strength::Weak) {
+                    "`.volatile` and `.relaxed` accesses do not make lanes wait for each other, and no bar.warp.sync is between the two"
+                } else {
+                    "no bar.warp.sync is between the two lanes"
+                }
+                .to_owned(),
                 "call `sync_warp` (`bar.warp.sync`, `__syncwarp`) between the two; shuffles and votes do not order memory".to_owned(),
             ),
             Role::Warp(_) => (

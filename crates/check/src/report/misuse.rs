@@ -1,6 +1,6 @@
 //! Violated rules of barriers and registers, where no two accesses conflict.
 
-use warpwright_events::{Class, Code, MbarrierAddress, MemorySpace};
+use warpwright_events::{Code, MbarrierAddress, MemorySpace};
 
 use crate::report::finding::{Finding, FindingKind};
 use crate::state::mark::Mark;
@@ -29,16 +29,6 @@ impl Misuse {
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         let mark = |index: usize| self.locations.get(index).map(|(mark, _)| *mark);
         (mark(0), mark(1))
-    }
-
-    /// Whether the barrier is aligned. Unaligned barriers may be executed by the lanes of a warp
-    /// separately.
-    pub(crate) fn holds(&self, code: &Code) -> bool {
-        let unaligned = |(mark, _): &(Mark, String)| {
-            let class = code.instruction(mark.pc).class;
-            matches!(class, Class::CtaBarrier { aligned: false } | Class::ClusterBarrier { aligned: false })
-        };
-        self.kind != FindingKind::Barrier || !self.locations.iter().any(unaligned)
     }
 
     /// The address concerned.

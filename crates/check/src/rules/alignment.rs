@@ -3,6 +3,7 @@
 use warpwright_events::{Actor, Class, Event, lane_list};
 
 use crate::checker::Checker;
+use crate::report::conflict::with_article;
 use crate::report::finding::FindingKind;
 use crate::report::misuse::Misuse;
 use crate::state::bypass::Bypass;
@@ -26,52 +27,89 @@ pub(crate) fn opcode(text: &str) -> &str {
 impl Checker {
     /// Lanes arrive at a barrier. The rest of their warp may still arrive, or exit.
     pub(crate) fn arrive_together(&mut self, actor: Actor) {
-        let (_, warp) = self.warp(actor);
-        let mut bypass = match warp.bypass.take() {
-            Some(known) if known.pc == actor.pc && known.arrived & actor.lanes == 0 => known,
-            _ if actor.lanes == warp.alive => return,
-            _ => Box::new(Bypass::new(actor.pc, 0, warp.alive)),
-        };
-        bypass.arrived |= actor.lanes;
-        bypass.others &= !actor.lanes;
         let is_aligned = matches!(
             self.launch.info.code.instruction(actor.pc).class,
             Class::CtaBarrier { aligned: true } | Class::ClusterBarrier { aligned: true }
         );
-        if is_aligned && bypass.others != 0 {
-            self.has_bypasses = true;
-            self.warp(actor).1.bypass = Some(bypass);
+        let warp = self.warp(actor).1;
+        match warp.alive {
+            all if !is_aligned || actor.lanes == all => warp.bypasses.clear(),
+            all => {
+                warp.bypasses.retain(|bypass| bypass.pc == actor.pc);
+                self.note_arrival(actor, all);
+            }
         }
     }
 
-    /// Reports lanes that go on after a barrier that only the others of their warp execute.
+    /// Lanes arrive at an instruction that waits for the lanes of `awaited`.
+    pub(crate) fn note_arrival(&mut self, actor: Actor, awaited: u32) {
+        let warp = self.warp(actor).1;
+        let known = warp.bypasses.iter().position(|bypass| bypass.pc == actor.pc);
+        let mut bypass = match known.map(|index| warp.bypasses.swap_remove(index)) {
+            Some(known) if known.arrived & actor.lanes == 0 => known,
+            _ => Bypass::new(actor.pc, 0, awaited),
+        };
+        bypass.arrived |= actor.lanes;
+        bypass.others &= !actor.lanes;
+        if bypass.others != 0 {
+            warp.bypasses.push(bypass);
+            self.has_bypasses = true;
+        }
+    }
+
+    /// Reports lanes that go on after a barrier or an exchange that only the others of their warp
+    /// execute.
     #[cold]
     pub(crate) fn note_bypass(&mut self, event: &Event<'_>) {
         let Some(actor) = accessor(event) else { return };
         let warp = self.warp(actor).1;
-        let Some(bypass) = &mut warp.bypass else { return };
-        let Some(passed_by) = bypass.note(actor.pc, actor.lanes) else { return };
-        let (barrier, arrived) = (bypass.pc, bypass.arrived);
-        warp.bypass = None;
+        let mut found = None;
+        for bypass in &mut warp.bypasses {
+            if let Some(passed_by) = bypass.note(actor.pc, actor.lanes) {
+                found = found.or(Some((bypass.pc, bypass.arrived, passed_by)));
+            }
+        }
+        let Some((barrier, arrived, passed_by)) = found else { return };
+        warp.bypasses.clear();
         let mark = self.mark(actor);
         let (arrived, passed_by) =
             (Mark { lanes: arrived, pc: barrier, ..mark }, Mark { lanes: passed_by, ..mark });
         let info = &self.launch.info;
-        let name = opcode(&info.code.instruction(barrier).text).to_owned();
+        let instruction = info.code.instruction(barrier);
+        let name = opcode(&instruction.text).to_owned();
+        let is_barrier = matches!(instruction.class, Class::CtaBarrier { .. } | Class::ClusterBarrier { .. });
+        let what = if is_barrier { "barrier" } else { "exchange" };
+        let (note, help) = if is_barrier {
+            (
+                format!(
+                    "all lanes of a warp that have not exited must execute the same `{name}` together; \
+                     otherwise it is undefined which threads it waits for (PTX ISA, \"bar\")"
+                ),
+                "move the barrier out of the branch, or let whole warps of 32 threads take the branch",
+            )
+        } else {
+            (
+                format!(
+                    "the member mask names all of these lanes: `{name}` waits for those that pass it by until \
+                     they have exited, and then executes without them"
+                ),
+                "move the call out of the branch, so that all lanes of its mask execute it; or name only the lanes that \
+                 take the branch in the mask",
+            )
+        };
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Divergence,
-            message: "part of a warp executes a barrier that the rest of the warp passes by".to_owned(),
+            message: format!(
+                "part of a warp executes {} that the rest of the warp passes by",
+                with_article(what)
+            ),
             locations: vec![
                 (arrived, format!("reached by {}", arrived.who(info))),
-                (passed_by, format!("reached by {} without the barrier", passed_by.who(info))),
+                (passed_by, format!("reached by {} without the {what}", passed_by.who(info))),
             ],
             mbarrier: None,
-            note: format!(
-                "all lanes of a warp that have not exited must execute the same `{name}` together; \
-                 otherwise it is undefined which threads it waits for (PTX ISA, \"bar\")"
-            ),
-            help: "move the barrier out of the branch, or let whole warps of 32 threads take the branch"
-                .to_owned(),
+            note,
+            help: help.to_owned(),
         });
     }
 

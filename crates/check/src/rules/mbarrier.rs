@@ -1,6 +1,8 @@
 //! The protocol of mbarriers: arrivals, expected bytes, copies and phases.
 
-use warpwright_events::{AccessKind, Actor, FULL, LANES, MbarrierAddress, MemorySpace, Strength};
+use warpwright_events::{
+    AccessKind, Actor, FULL, GRANULE, LANES, MbarrierAddress, MemorySpace, Strength, split_shared,
+};
 
 use crate::checker::Checker;
 use crate::report::conflict::{Conflict, Party};
@@ -10,7 +12,8 @@ use crate::state::agents::Role;
 use crate::state::clock::Time;
 use crate::state::knowledge::Knowledge;
 use crate::state::mark::Mark;
-use crate::state::mbarrier::{MbarrierState, named};
+use crate::state::mbarrier::{MBARRIER_BYTES, MbarrierState, OBJECT, Overwriting, named};
+use crate::state::shadow::{Access, Part};
 
 impl Checker {
     pub(crate) fn mbarrier_initialize(&mut self, actor: Actor, address: MbarrierAddress, count: u32) {
@@ -48,6 +51,8 @@ impl Checker {
             ..MbarrierState::new(state.role, (mark, time))
         };
         self.mbarriers.insert(address, state);
+        let (first, end) = &mut self.mbarrier_span;
+        (*first, *end) = ((*first).min(address.offset), (*end).max(address.offset + MBARRIER_BYTES));
         self.access_object(actor, address, AccessKind::Object, Strength::Weak);
     }
 
@@ -65,6 +70,67 @@ impl Checker {
         warp.learn(actor.lanes, &Knowledge { known, ..Knowledge::default() });
         self.access_object(actor, address, AccessKind::Object, Strength::Weak);
         self.ctas[actor.rank as usize].warps[actor.warp as usize].agree(actor.lanes, before);
+    }
+
+    /// Bytes are written, by threads or by copies. PTX ISA, "mbarrier.inval": the memory of an mbarrier
+    /// may be used otherwise only after it is invalidated. One that is never used does no harm: Triton
+    /// initializes some.
+    pub(crate) fn check_overwritten_mbarriers(&mut self, actor: Actor, parts: &[Part], access: &Access) {
+        let (first, end) = self.mbarrier_span;
+        if access.kind == AccessKind::Object || access.strength == OBJECT {
+            return;
+        }
+        let what = match access.proxy {
+            Some(_) => Overwriting::Copy,
+            None if access.kind == AccessKind::Atomic => Overwriting::Atomic,
+            None => Overwriting::Store,
+        };
+        for part in parts {
+            let (rank, granule) = split_shared(part.granule);
+            if granule + GRANULE <= first || granule >= end {
+                continue;
+            }
+            for place in (0..GRANULE).step_by(MBARRIER_BYTES as usize) {
+                let address = MbarrierAddress { rank, offset: granule + place };
+                let lanes = part.lanes_of(0xff << place);
+                let mark = self.mark(Actor { lanes, ..actor });
+                let state = self.mbarriers.get_mut(&address).filter(|state| lanes != 0 && state.valid);
+                if let Some(state) = state {
+                    state.overwritten.get_or_insert((mark, what));
+                    if !state.is_fresh() {
+                        self.report_overwritten_mbarrier(address);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reports that an mbarrier was overwritten, if it was.
+    pub(crate) fn report_overwritten_mbarrier(&mut self, address: MbarrierAddress) {
+        let Some(state) = self.mbarriers.get_mut(&address).filter(|state| state.valid) else { return };
+        let Some((mark, what)) = state.overwritten else { return };
+        state.valid = false;
+        let (init, info) = (state.initialized.0, &self.launch.info);
+        let (what, done) = match what {
+            Overwriting::Copy => ("a copy", "issued"),
+            Overwriting::Atomic => ("an atomic operation", "executed"),
+            Overwriting::Store => ("a store", "written"),
+        };
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Barrier,
+            message: format!("{what} overwrites {}, which has not been invalidated", named(address)),
+            locations: vec![
+                (mark, format!("{done} by {}", mark.who(info))),
+                (init, format!("initialized by {}", init.who(info))),
+            ],
+            mbarrier: Some(address),
+            note: "until `mbarrier.inval`, the result of any other use of an mbarrier's memory is undefined (PTX ISA, \
+                   \"mbarrier.inval\")"
+                .to_owned(),
+            help: "keep data apart from mbarriers; or, where the memory is reused, execute `mbarrier.inval` (`invalidate()`) in one \
+                   thread after the last wait, then a barrier"
+                .to_owned(),
+        });
     }
 
     /// An operation of a lane on an mbarrier must follow its initialization. The first operation

@@ -5,81 +5,12 @@ use warpwright_events::{Actor, FULL, FaultKind};
 use crate::checker::Checker;
 use crate::report::finding::FindingKind;
 use crate::report::misuse::{Misuse, Touched};
-use crate::rules::alignment::opcode;
-use crate::state::barrier::Arrival;
 use crate::state::mark::{Mark, cta_name};
 
 impl Checker {
     pub(crate) fn mark(&self, actor: Actor) -> Mark {
         let cta = self.ctas[actor.rank as usize].linear;
         Mark { cta, warp: actor.warp, lanes: actor.lanes, pc: actor.pc }
-    }
-
-    /// Lanes of one warp reach the same generation of a barrier at two instructions.
-    pub(crate) fn report_split_barrier(&self, barrier: u32, later: Actor, other: Arrival) {
-        let later = self.mark(later);
-        let earlier = Mark { lanes: other.lanes, pc: other.pc, ..later };
-        let arrives = |mark: Mark| (mark, format!("{} arrives here", mark.who(&self.launch.info)));
-        self.launch.report_misuse(Misuse {
-            kind: FindingKind::Barrier,
-            message: format!("lanes of one warp reach barrier {barrier} at two instructions"),
-            locations: vec![arrives(later), arrives(earlier)],
-            mbarrier: None,
-            note: "all lanes of a warp must execute the same `bar.sync` together: otherwise it is undefined which threads the barrier waits for (PTX ISA, \"bar\")".to_owned(),
-            help: "move the barrier out of the branch, so that all lanes of the warp execute it".to_owned(),
-        });
-    }
-
-    /// Two warps reach the same generation of the block's barrier at two instructions. That is a
-    /// mistake if the author wrote two of them: a compiler may repeat one.
-    pub(crate) fn check_mixed_barrier(&self, later: Actor, other: Arrival) {
-        let code = &self.launch.info.code;
-        let source = |pc: u32| code.instruction(pc).source.as_ref();
-        // `bar.arrive` and `bar.sync` of one barrier are two lines: producers and consumers.
-        let waits = |pc: u32| !opcode(&code.instruction(pc).text).contains(".arrive");
-        let (Some(here), Some(there)) = (source(later.pc), source(other.pc)) else { return };
-        let cta = &self.ctas[later.rank as usize];
-        // Part of a warp is another mistake.
-        let is_whole = |warp: u32, lanes: u32| lanes == cta.warps[warp as usize].alive;
-        if here == there
-            || !waits(later.pc)
-            || !waits(other.pc)
-            || !is_whole(later.warp, later.lanes)
-            || !is_whole(other.warp, other.lanes)
-        {
-            return;
-        }
-        let later = self.mark(later);
-        let earlier = Mark { warp: other.warp, lanes: other.lanes, pc: other.pc, ..later };
-        // Which comes first depends on the schedule.
-        let [first, second] = if later.pc > earlier.pc { [later, earlier] } else { [earlier, later] };
-        let arrives = |mark: Mark| (mark, format!("{} arrives here", mark.who(&self.launch.info)));
-        self.launch.report_misuse(Misuse {
-            kind: FindingKind::Barrier,
-            message: "warps of the block wait for each other at two different lines".to_owned(),
-            locations: vec![arrives(first), arrives(second)],
-            mbarrier: None,
-            note: "barrier 0 counts threads, whichever line they come from: the threads of one line go on when those of the other \
-                   arrive, and operations of `block` exchange values of both"
-                .to_owned(),
-            help: "let all threads of the block execute the same `sync_threads()` or operation of `block`, outside the branch; \
-                   threads with different roles synchronize by a `NamedBarrier`"
-                .to_owned(),
-        });
-    }
-
-    /// A warp arrives at a barrier again before the barrier has completed.
-    pub(crate) fn report_second_arrival(&self, barrier: u32, actor: Actor) {
-        let mark = self.mark(actor);
-        self.launch.report_misuse(Misuse {
-            kind: FindingKind::Barrier,
-            message: format!("a warp arrives at barrier {barrier} a second time before it has completed"),
-            locations: vec![(mark, format!("{} arrives again here", mark.who(&self.launch.info)))],
-            mbarrier: None,
-            note: "a barrier counts arrivals, not warps (PTX ISA, \"bar\"): it may complete before the other warps arrive. The emulator holds this warp until it completes"
-                .to_owned(),
-            help: "use another barrier for the second synchronization".to_owned(),
-        });
     }
 
     /// A peer accesses the shared memory of a CTA that may have exited by then.

@@ -2,6 +2,8 @@
 
 mod alignment;
 mod array;
+mod barrier;
+mod exchange;
 pub(crate) mod loads;
 mod mbarrier;
 mod misuse;

@@ -1,6 +1,6 @@
 //! The race check: whether an access follows those it conflicts with.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use smallvec::SmallVec;
 use warpwright_events::{
@@ -12,6 +12,7 @@ use crate::checker::Checker;
 use crate::report::conflict::{Conflict, Party};
 use crate::report::finding::FindingKind;
 use crate::report::overlap::{self, Overlap};
+use crate::rules::loads::Rivals;
 use crate::state::agents::Role;
 use crate::state::clock::{Agent, Clock, Time};
 use crate::state::knowledge::Knowledge;
@@ -32,6 +33,8 @@ struct Accessor<'a> {
     fences_tensor_memory: bool,
     /// Loads that rely on an order.
     trusting: &'a HashSet<u32>,
+    /// Strong loads that race with strong stores.
+    racing: &'a HashMap<u32, Rivals>,
     /// Whether it loads through the read-only path.
     is_non_coherent: bool,
 }
@@ -88,6 +91,21 @@ impl Accessor<'_> {
     /// threads.
     fn reaches(&self, cta: u32, scope: Scope) -> bool {
         cta == self.cta || scope >= Scope::Gpu || scope == Scope::Cluster && self.cluster.contains(&cta)
+    }
+
+    /// Whether one of two unordered strong accesses is a load that uses its value whether or not the
+    /// other, a plain store of the CTA, has been executed.
+    fn takes_any_value(&self, earlier: &Access, access: &Access) -> bool {
+        let load = match (earlier.kind, access.kind) {
+            (AccessKind::Write, AccessKind::Read) => access.pc,
+            (AccessKind::Read, AccessKind::Write) => earlier.pc,
+            _ => return false,
+        };
+        let are_threads = [earlier, access].iter().all(|one| matches!(Role::of(one.agent), Role::Warp(_)));
+        let same_warp = earlier.agent == access.agent;
+        earlier.cta == access.cta
+            && are_threads
+            && self.racing.get(&load).is_some_and(|rivals| *rivals == Rivals::Cta || same_warp)
     }
 
     /// Compares an earlier access with this one, and returns the kind of conflict. `seen` are the
@@ -151,7 +169,7 @@ impl Accessor<'_> {
                 && self.trusting.contains(&access.pc)
                 && covers(&self.knowledge.observable)
                 && !covers(&self.knowledge.promised);
-            if relies {
+            if relies || self.takes_any_value(earlier, access) {
                 return (Verdict::Wrong, FindingKind::Race);
             }
             return (Verdict::Tolerated, FindingKind::Race);
@@ -304,6 +322,9 @@ impl Checker {
         completion: Option<Completion>,
         values: Option<&[Value; LANES]>,
     ) {
+        if space == MemorySpace::Shared && blank.kind.writes() {
+            self.check_overwritten_mbarriers(actor, parts, &blank);
+        }
         let mut times = SmallVec::<[Time; 2]>::new();
         let Self { ctas, shadows, tensor, launch, cluster, conflicts, unwritten, .. } = self;
         let cta = &ctas[actor.rank as usize];
@@ -318,6 +339,7 @@ impl Checker {
             cluster: cluster.as_slice(),
             fences_tensor_memory: launch.fences_tensor_memory,
             trusting: &launch.trusting,
+            racing: &launch.racing,
             is_non_coherent,
         };
         // A wait orders no load through the read-only path, because nothing writes what it reads.

@@ -47,9 +47,11 @@ impl Checker {
 
     pub(crate) fn barrier_arrive(&mut self, actor: Actor, barrier: u32, generation: u32, all: bool) {
         self.arrive_together(actor);
+        let time = self.warp(actor).1.time;
         let brought = self.release(actor);
+        self.check_before_arrival(barrier, generation, actor, &brought);
         let gatherings = &mut self.ctas[actor.rank as usize].barriers[barrier as usize];
-        match gatherings.bring(generation, all, &brought, actor) {
+        match gatherings.bring(generation, all, &brought, (actor, time)) {
             Some(other) if other.warp == actor.warp => self.report_split_barrier(barrier, actor, other),
             Some(other) if barrier == 0 => self.check_mixed_barrier(actor, other),
             _ => {}
@@ -158,6 +160,7 @@ impl Checker {
             if !self.mbarriers.contains_key(&address) {
                 return;
             }
+            self.report_overwritten_mbarrier(address);
             self.check_initialized(actor, address);
         }
         self.access(actor, MemorySpace::Shared, &[address.shared(); LANES], 8, kind, strength, None);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use warpwright_events::Actor;
 
+use crate::state::clock::Time;
 use crate::state::knowledge::Knowledge;
 
 /// Number of generations that are kept; the barriers themselves keep as many.
@@ -15,6 +16,8 @@ pub(crate) struct Arrival {
     pub(crate) warp: u32,
     pub(crate) lanes: u32,
     pub(crate) pc: u32,
+    /// The warp's time.
+    pub(crate) time: Time,
 }
 
 /// What arrives at one generation of a barrier.
@@ -34,6 +37,12 @@ pub(crate) struct Generation {
 pub(crate) struct BarrierHistory([Generation; GENERATIONS]);
 
 impl BarrierHistory {
+    /// The arrivals of a generation, if it has not been replaced.
+    pub(crate) fn arrivals(&self, generation: u32) -> &[Arrival] {
+        let kept = &self.0[generation as usize % GENERATIONS];
+        if kept.generation == generation { &kept.arrivals } else { &[] }
+    }
+
     /// Lanes arrive. Returns an arrival in the same generation at another instruction, that of the
     /// same warp if it has one.
     pub(crate) fn bring(
@@ -41,7 +50,7 @@ impl BarrierHistory {
         generation: u32,
         all: bool,
         knowledge: &Knowledge,
-        actor: Actor,
+        (actor, time): (Actor, Time),
     ) -> Option<Arrival> {
         let current = &mut self.0[generation as usize % GENERATIONS];
         if current.generation != generation {
@@ -53,11 +62,12 @@ impl BarrierHistory {
         let is_same = |known: &&mut Arrival| (known.warp, known.pc) == (actor.warp, actor.pc);
         if let Some(known) = arrivals.iter_mut().find(is_same) {
             known.lanes |= actor.lanes;
+            known.time = time;
             return None;
         }
         let elsewhere = arrivals.iter().filter(|known| known.pc != actor.pc);
         let elsewhere = elsewhere.max_by_key(|known| known.warp == actor.warp).copied();
-        arrivals.push(Arrival { warp: actor.warp, lanes: actor.lanes, pc: actor.pc });
+        arrivals.push(Arrival { warp: actor.warp, lanes: actor.lanes, pc: actor.pc, time });
         elsewhere
     }
 

@@ -1,17 +1,18 @@
-//! Lanes that pass an aligned barrier by.
+//! Lanes that pass by an aligned barrier, or an exchange whose mask names them.
 
-/// Lanes of a warp that have arrived at an aligned barrier, and what the others do without it.
+/// Lanes of a warp that have arrived at an aligned barrier or at an exchange, and what the others
+/// that it waits for do without it.
 ///
 /// Others that exit are no error: a barrier waits for the threads that have not exited (Volta
-/// Tuning Guide, "Independent Thread Scheduling"), and `if (i >= n) return;` before a barrier and a
-/// barrier in a branch are the same PTX. Others that continue where the arrived lanes continue have
-/// passed it by.
+/// Tuning Guide, "Independent Thread Scheduling"), as an exchange does, and `if (i >= n) return;`
+/// before a barrier and a barrier in a branch are the same PTX. Others that continue where the
+/// arrived lanes continue have passed it by.
 #[derive(Debug)]
 pub(crate) struct Bypass {
-    /// The barrier instruction.
+    /// The instruction.
     pub(crate) pc: u32,
     pub(crate) arrived: u32,
-    /// Lanes that had neither arrived nor exited.
+    /// Lanes it waits for that had neither arrived nor exited.
     pub(crate) others: u32,
     /// The instructions by which the others have accessed memory since, and their lanes.
     acts: Vec<(u32, u32)>,

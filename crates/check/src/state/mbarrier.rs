@@ -9,9 +9,20 @@ use crate::state::clock::{Agent, Time};
 use crate::state::knowledge::Knowledge;
 use crate::state::mark::Mark;
 
+/// The size of an mbarrier object.
+pub(crate) const MBARRIER_BYTES: u64 = 8;
+
 /// How operations access an mbarrier, once it is initialized.
 pub(crate) const OBJECT: Strength =
     Strength::Strong { scope: Scope::Cluster, acquire: false, release: false };
+
+/// What overwrites an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overwriting {
+    Store,
+    Atomic,
+    Copy,
+}
 
 /// An mbarrier object.
 #[derive(Debug)]
@@ -32,6 +43,8 @@ pub(crate) struct MbarrierState {
     pub(crate) count: u32,
     /// Whether it has not been invalidated since.
     pub(crate) valid: bool,
+    /// What has overwritten it since, before any use.
+    pub(crate) overwritten: Option<(Mark, Overwriting)>,
     /// Bytes expected and not yet arrived, over all phases.
     pub(crate) bytes: i64,
     /// Of the open phase.
@@ -70,6 +83,7 @@ impl MbarrierState {
             initialized,
             count: 0,
             valid: false,
+            overwritten: None,
             bytes: 0,
             announced: 0,
             expectation: None,

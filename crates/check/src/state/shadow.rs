@@ -61,19 +61,7 @@ impl Access {
 
     /// The lanes that access any of some bytes of the granule.
     pub(crate) fn lanes_of(&self, bytes: u16) -> u32 {
-        let bytes = bytes & self.bytes;
-        if self.spread == 0 {
-            return if bytes == 0 { 0 } else { self.lanes };
-        }
-        let mut result = 0;
-        let first = self.lanes.trailing_zeros();
-        let mut left = bytes;
-        while left != 0 {
-            let byte = left.trailing_zeros();
-            left &= left - 1;
-            result |= 1 << (first + (byte - u32::from(self.start)) / u32::from(self.spread));
-        }
-        result
+        lanes_of(bytes & self.bytes, self.lanes, self.spread, self.start)
     }
 
     /// Whether the same lanes access the same bytes of both.
@@ -109,6 +97,20 @@ impl Access {
         }
         other_lanes
     }
+}
+
+/// The lanes that access bytes: `spread` of each, from `start` on, or all lanes all bytes if it is 0.
+fn lanes_of(mut bytes: u16, lanes: u32, spread: u8, start: u8) -> u32 {
+    if spread == 0 {
+        return if bytes == 0 { 0 } else { lanes };
+    }
+    let (mut result, first) = (0, lanes.trailing_zeros());
+    while bytes != 0 {
+        let byte = bytes.trailing_zeros();
+        bytes &= bytes - 1;
+        result |= 1 << (first + (byte - u32::from(start)) / u32::from(spread));
+    }
+    result
 }
 
 /// Sixteen bytes of memory.
@@ -255,6 +257,11 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// The lanes that access any of some bytes of the granule.
+    pub(crate) fn lanes_of(&self, bytes: u16) -> u32 {
+        lanes_of(bytes & self.bytes, self.lanes, self.spread, self.start)
+    }
+
     /// The bytes that lanes write to the granule, given what each writes. If several lanes write
     /// the same bytes, the last one wins.
     pub(crate) fn value(&self, values: &[Value; LANES]) -> Value {

@@ -1,6 +1,6 @@
 //! A warp's state in the checkers: its time, the knowledge of its lanes, and its work in flight.
 
-use warpwright_events::{AsyncKind, Awaited, FULL, Scope, lanes};
+use warpwright_events::{Actor, AsyncKind, Awaited, FULL, Scope, lanes};
 
 use crate::state::agents::Role;
 use crate::state::bypass::Bypass;
@@ -27,8 +27,13 @@ pub(crate) struct WarpState {
     pub(crate) population: u32,
     /// Lanes that have not exited.
     pub(crate) alive: u32,
-    /// The last aligned barrier that part of the warp reached without the rest.
-    pub(crate) bypass: Option<Box<Bypass>>,
+    /// Aligned barriers and exchanges that part of the warp has reached without the rest.
+    pub(crate) bypasses: Vec<Bypass>,
+    /// The last synchronization of lanes that stood at two instructions, and the lanes at each.
+    pub(crate) met_apart: Option<[Actor; 2]>,
+    /// Whether its lanes have exchanged values with lanes at another line. What they do afterwards is
+    /// a consequence.
+    pub(crate) has_mixed_exchanges: bool,
     groups: Vec<Group>,
     work: [Work; AsyncKind::ALL.len()],
     /// What lanes knew at their last fence, for the strong stores after it.
@@ -45,7 +50,9 @@ impl WarpState {
             time: 1,
             population,
             alive: population,
-            bypass: None,
+            bypasses: Vec::new(),
+            met_apart: None,
+            has_mixed_exchanges: false,
             groups: vec![Group { lanes: FULL, knowledge: Knowledge::default() }],
             work: AsyncKind::ALL.map(|_| Work::new()),
             fences: Vec::new(),

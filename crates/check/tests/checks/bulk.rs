@@ -213,3 +213,38 @@ fn one_lane_of_each_warp_is_enough_for_the_end_of_an_mbarrier() {
     found(&body(&[INIT, SYNC, wait, end]), ONE, Race, ["mbarrier.inval", "mbarrier.test_wait"]);
     clean(&body(&[INIT, SYNC, wait, SYNC, end]), ONE);
 }
+
+#[test]
+fn an_mbarrier_is_invalidated_before_its_memory_holds_data() {
+    let uses: [(&str, &str); 5] = [
+        ("st.shared", "@%p1 st.shared.u32 [%r8+4], %tid;"),
+        ("st.volatile.shared", "@%p1 st.volatile.shared.u8 [%r8+7], %tid;"),
+        ("atom.shared", "@%p1 atom.shared.add.u32 %r2, [%r8], 1;"),
+        ("cp.async.ca", "@%p1 cp.async.ca.shared.global [%r8], [%buffer], 16; cp.async.wait_all;"),
+        (
+            "cp.async.bulk",
+            "setp.eq.u32 %p4, %tid, 0; @!%p4 bra skip; mov.u32 %r9, barrier; add.u32 %r9, %r9, 16;
+            mbarrier.init.shared.b64 [%r9], 1; mbarrier.arrive.expect_tx.shared.b64 _, [%r9], 16;
+            cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r8], [%buffer], 16, [%r9];
+            again: mbarrier.try_wait.parity.shared.b64 %p2, [%r9], 0; @!%p2 bra again; skip:",
+        ),
+    ];
+    let arrive = "@%p1 mbarrier.arrive.shared.b64 %rd3, [%r8];";
+    let invalidate = "@%p1 mbarrier.inval.shared.b64 [%r8]; fence.proxy.async;";
+    for (name, reuse) in uses {
+        let finding = found(&body(&[INIT, arrive, SYNC, reuse]), ONE, Barrier, [name, "mbarrier.init"]);
+        assert!(finding.message.contains("has not been invalidated"), "{finding}");
+        clean(&body(&[INIT, arrive, SYNC, invalidate, reuse]), ONE);
+        // One that is never used.
+        clean(&body(&[INIT, SYNC, FENCE, reuse]), ONE);
+        let beside = reuse.replace("[%r8", "[%r7");
+        clean(&body(&[INIT, SYNC, "mov.u32 %r7, tile; @%p1 st.shared.u32 [%r7], 0;", FENCE, &beside]), ONE);
+    }
+    clean(&body(&[INIT, arrive, SYNC]), ONE);
+    // A peer's.
+    let pair = Grid { ctas: 2, cluster: 2, ..ONE };
+    let meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
+    let remote = "xor.b32 %r3, %cta, 1; mapa.shared::cluster.u32 %r3, %r8, %r3; @%p1 st.shared::cluster.u32 [%r3], %tid;";
+    found(&body(&[INIT, arrive, meet, remote, meet]), pair, Barrier, ["st.shared::cluster", "mbarrier.init"]);
+    clean(&body(&[INIT, arrive, "@%p1 mbarrier.inval.shared.b64 [%r8];", meet, remote, meet]), pair);
+}

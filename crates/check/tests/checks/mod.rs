@@ -5,6 +5,7 @@ mod asynchronous;
 mod barriers;
 mod bulk;
 mod cluster_launch;
+mod exchange;
 mod global;
 mod harness;
 mod inlining;

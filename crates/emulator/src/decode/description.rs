@@ -52,6 +52,10 @@ pub(crate) fn describe(
         "selp" => Class::Select([operand(1), operand(2)]),
         _ => class(opcode),
     };
+    let guard = instruction.guard.as_ref().and_then(|guard| match named(&guard.predicate) {
+        Base::Register(register) => Some(register),
+        _ => None,
+    });
     let (source, inlining) = Inlining::of(frames).unzip();
     Instruction {
         line: instruction.line,
@@ -61,6 +65,7 @@ pub(crate) fn describe(
         class,
         is_parameter_access: opcode.modifiers().any(|word| word.starts_with("param")),
         work: work(opcode),
+        guard,
         writes: writes.into(),
         reads: reads.into(),
         arrays: arrays.as_slice().into(),
@@ -78,6 +83,7 @@ pub(crate) fn nothing(line: u32) -> Instruction {
         class: Class::Other,
         is_parameter_access: false,
         work: lane(Unit::Control, 0),
+        guard: None,
         writes: Box::default(),
         reads: Box::default(),
         arrays: Box::default(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use warpwright_arch::Capability;
-use warpwright_events::Code;
+use warpwright_events::{Branch, Code};
 use warpwright_ptx::syntax::{Function, Module, Number, Operand, Statement};
 
 use super::function::{DecodedFunction, decode_function};
@@ -113,11 +113,15 @@ fn append(
     mut decoded: DecodedFunction,
 ) {
     let start = operations.len() as u32;
-    for operation in &mut decoded.operations {
-        match &mut operation.kind {
-            Kind::Branch { target } => *target += start,
-            Kind::BranchTable { targets, .. } => targets.iter_mut().for_each(|target| *target += start),
-            _ => {}
+    for (operation, place) in decoded.operations.iter_mut().zip(start..) {
+        let targets = match &mut operation.kind {
+            Kind::Branch { target } => std::slice::from_mut(target),
+            Kind::BranchTable { targets, .. } => &mut targets[..],
+            _ => continue,
+        };
+        for target in targets {
+            *target += start;
+            code.branches.push(Branch { operation: place, target: *target });
         }
     }
     if !decoded.register_uses.is_empty() {

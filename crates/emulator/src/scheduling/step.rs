@@ -405,7 +405,10 @@ impl Step<'_> {
         let alike = lanes(active).all(|lane| members[lane] == first);
         if alike && first & *self.alive == active {
             if collective.exchange == Exchange::Meet {
-                self.execution.block.observer.report(Event::WarpSync { actor: self.execution.actor(active) });
+                let actor = self.execution.actor(active);
+                self.execution.block.observer.report(Event::WarpSync { actor });
+                let arrivals = &[actor];
+                self.execution.block.observer.report(Event::Exchange { arrivals, synchronizes: true });
             }
             let mut inputs = Inputs::default();
             collective.gather(self.execution.registers, active, &mut inputs);
@@ -426,8 +429,19 @@ impl Step<'_> {
         let mut left = active;
         while left != 0 {
             let mask = members[left.trailing_zeros() as usize];
-            let same = lanes(left).filter(|&lane| members[lane] == mask).fold(0, |m, lane| m | 1 << lane);
+            let with = |mask: u32| {
+                lanes(active).filter(|&lane| members[lane] == mask).fold(0, |m, lane| m | 1 << lane)
+            };
+            let same = with(mask);
             left &= !same;
+            let named = mask & active & !same;
+            let other = lanes(named).next().map_or(mask, |lane| members[lane]);
+            self.execution.block.observer.report(Event::ExchangeWait {
+                actor: self.execution.actor(same),
+                members: mask,
+                otherwise: named & with(other),
+                other,
+            });
             self.wait(same, pc, Wait::Members(mask));
         }
         Ok(self.without(active, pc))

@@ -261,11 +261,16 @@ impl Warp {
             return;
         }
         let parties: Vec<usize> = (0..self.paths.len()).filter(|&p| takes_part(&self.paths[p])).collect();
-        if exchange == Exchange::Meet {
-            let pc = self.paths[index].pc;
-            block.observer.report(Event::WarpSync {
-                actor: Actor { rank: block.rank, warp: self.index, lanes: present, pc },
-            });
+        if block.observer.listens() {
+            let all = Actor { rank: block.rank, warp: self.index, lanes: present, pc: self.paths[index].pc };
+            let synchronizes = exchange == Exchange::Meet;
+            if synchronizes {
+                block.observer.report(Event::WarpSync { actor: all });
+            }
+            let arrivals = self.arrivals(&parties, all);
+            if synchronizes || arrivals.len() > 1 {
+                block.observer.report(Event::Exchange { arrivals: &arrivals, synchronizes });
+            }
         }
         let mut inputs = Inputs::default();
         for &party in &parties {
@@ -285,6 +290,27 @@ impl Warp {
             path.pc += 1;
             path.wait = Wait::Ready;
         }
+    }
+
+    /// The lanes of `all` by the instructions at which their paths are: in different calls of a
+    /// function, at the calls.
+    fn arrivals(&self, parties: &[usize], all: Actor) -> Vec<Actor> {
+        let place = |party: usize, depth: usize| {
+            let path = &self.paths[party];
+            path.callers.get(depth).map_or(path.pc, |caller| caller.pc)
+        };
+        let deepest = parties.iter().map(|&party| self.paths[party].callers.len()).max().unwrap_or(0);
+        let differs = |depth: &usize| parties.iter().any(|&p| place(p, *depth) != place(parties[0], *depth));
+        let Some(depth) = (0..=deepest).find(differs) else { return vec![all] };
+        let mut arrivals: Vec<Actor> = Vec::new();
+        for &party in parties {
+            let (pc, lanes) = (place(party, depth), self.paths[party].mask);
+            match arrivals.iter_mut().find(|arrival| arrival.pc == pc) {
+                Some(arrival) => arrival.lanes |= lanes,
+                None => arrivals.push(Actor { pc, lanes, ..all }),
+            }
+        }
+        arrivals
     }
 
     /// Runs one path until it reaches another's position, waits, yields or ends.

@@ -18,6 +18,8 @@ faults! {
     barriers_of_two_branches: [9], "barrier", run(1, 128, |i| input(127 - i));
     two_operations_of_the_block: [9], "barrier", run(1, 128, sum_or_prefix);
     named_barrier_for_half_of_the_threads: [9], "race", run(1, 128, |i| input(127 - i));
+    named_barrier_of_two_groups: [9], "barrier", run(1, 128, |i| input(if i < 64 { 63 - i } else { 191 - i }));
+    named_barrier_of_one_number: [9], "barrier", run(1, 128, |i| input(if i < 64 { 63 - i } else { 191 - i }));
 }
 
 /// What threads below 64 store: the sum of their inputs.
@@ -71,6 +73,39 @@ impl Twin {
         tile[thread] = input[thread]; // (1)
         NamedBarrier::new(1, self.number(64, 128)).sync(); // (2)
         output[thread] = tile[127 - thread]; // (3)
+    }
+
+    /// Reverses each half of 128 elements in a role of its own; both have chosen barrier 1.
+    #[kernel]
+    fn named_barrier_of_two_groups(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(128);
+        let thread = thread_idx().x;
+        tile[thread] = input[thread];
+        if thread < 64 {
+            NamedBarrier::new(1, 64).sync(); // (2)
+            output[thread] = tile[63 - thread];
+        } else {
+            NamedBarrier::new(self.number(1, 2), 64).sync(); // (1)
+            output[thread] = tile[191 - thread];
+        }
+    }
+
+    /// Reverses each half of 128 elements; both execute the same line.
+    #[kernel]
+    fn named_barrier_of_one_number(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(128);
+        let thread = thread_idx().x;
+        tile[thread] = input[thread];
+        if self.mended {
+            if thread < 64 {
+                NamedBarrier::new(1, 64).sync();
+            } else {
+                NamedBarrier::new(2, 64).sync();
+            }
+        } else {
+            NamedBarrier::new(1, 64).sync(); // (1)
+        }
+        output[thread] = tile[thread / 64 * 128 + 63 - thread];
     }
 
     /// Reverses 64 elements; only the threads that have something to exchange meet, it was thought.

@@ -25,6 +25,7 @@ faults! {
     parity_that_is_not_flipped: [13], "in-flight" or "deadlock", run(1, 32, |i| 2 * input(31 - i));
     slots_never_released: [14, 16], "deadlock", run(1, 64, |i| if i < 32 { 6 * input(i) } else { 0 });
     each_waits_for_the_other: [14], "deadlock", run(1, 64, |i| input(63 - i));
+    tile_over_an_mbarrier: [10], "barrier", run(1, 64, |i| input(63 - i));
     producer_that_laps_its_consumer: [13, 16], "deadlock", run(1, 64, |i| if i < 32 { 8 * input(i) + 28 } else { 0 });
 }
 
@@ -41,6 +42,29 @@ fn ready(count: u32) -> Mbarrier {
 }
 
 impl Twin {
+    /// Reverses 64 elements in memory whose first words were an mbarrier.
+    #[kernel]
+    fn tile_over_an_mbarrier(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = dynamic_shared_aligned::<u32>(64, 128);
+        let (thread, started) = (thread_idx().x, Mbarrier::at(tile.cast::<u64>()));
+        if thread == 0 {
+            started.init(64); // (2)
+        }
+        sync_threads();
+        let state = started.arrive();
+        started.wait(state);
+        sync_threads();
+        if self.mended {
+            if thread == 0 {
+                started.invalidate();
+            }
+            sync_threads();
+        }
+        tile[thread] = input[thread]; // (1)
+        sync_threads();
+        output[thread] = tile[63 - thread];
+    }
+
     /// Reverses 64 elements; one arrival of each warp was meant.
     #[kernel]
     fn arrival_of_every_lane(&self, input: &Global<u32>, output: &mut Global<u32>) {

@@ -13,6 +13,16 @@ faults! {
     shuffle_from_lanes_that_left: [26], "lane-mask", run(1, 32, |i| input(i ^ 16) + 1);
     warp_barrier_for_some: [26, 8], "race", run(1, 32, |i| input(31 - i));
     shuffle_for_a_barrier: [26, 8], "race", run(1, 32, |i| input(31 - i) + input(0));
+    volatile_for_a_barrier: [26, 8], "race", run(1, 32, |i| input(31 - i));
+    reduction_that_half_a_warp_skips: [26], "divergence", run(1, 32, |_| 16 * (0..16).map(input).sum::<u32>());
+    ballot_that_half_a_warp_skips: [26], "divergence", run(1, 32, |_| votes());
+    masks_that_differ: [26], "lane-mask", run(1, 32, |i| votes() & if i < 16 { 0xffff } else { 0xffff_0000 });
+    warp_barrier_that_half_a_warp_skips: [26, 8], "divergence", run(1, 32, |i| input(31 - i));
+}
+
+/// The lanes whose input is odd.
+fn votes() -> u32 {
+    (0..32).map(|i| (input(i) & 1) << i).sum()
 }
 
 impl Twin {
@@ -125,5 +135,74 @@ impl Twin {
             sync_warp(ALL_LANES);
         }
         output[lane] = tile[31 - lane] + first; // (1)
+    }
+
+    /// Reverses 32 elements by accesses that are volatile, as before lanes of a warp could diverge.
+    #[kernel]
+    fn volatile_for_a_barrier(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(32);
+        let lane = thread_idx().x;
+        let volatile = Access::new().ordered(AccessOrdering::Volatile);
+        (tile + lane).store_with(input[lane], volatile); // (2)
+        if self.mended {
+            sync_warp(ALL_LANES);
+        }
+        output[lane] = (tile + (31 - lane)).load_with(volatile); // (1)
+    }
+
+    /// Sums half of a warp, then what its lanes hold.
+    #[kernel]
+    fn reduction_that_half_a_warp_skips(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let lane = thread_idx().x;
+        let mut sum = constant(0u32);
+        if self.mended {
+            let of_half = warp::reduce_sum(if lane < 16 { input[lane] } else { 0 });
+            if lane < 16 {
+                sum = of_half;
+            }
+        } else if lane < 16 {
+            sum = warp::reduce_sum(input[lane]); // (2)
+        }
+        output[lane] = warp::reduce_sum(sum); // (1)
+    }
+
+    /// Which inputs of a warp are odd; half of it votes, in the name of all.
+    #[kernel]
+    fn ballot_that_half_a_warp_skips(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let lane = thread_idx().x;
+        let is_odd = (input[lane] % 2).eq(1);
+        let mut votes = constant(0u32);
+        if self.mended {
+            votes = ballot(is_odd, ALL_LANES);
+        } else if lane < 16 {
+            votes = ballot(is_odd, ALL_LANES); // (1)
+        }
+        output[lane] = votes; // (2)
+    }
+
+    /// Each half of a warp votes by itself, and one of them in the name of both.
+    #[kernel]
+    fn masks_that_differ(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let lane = thread_idx().x;
+        let mask =
+            if lane < 16 { constant(self.number(ALL_LANES, 0xffff)) } else { constant(0xffff_0000u32) };
+        output[lane] = ballot((input[lane] % 2).eq(1), mask); // (1)
+    }
+
+    /// Reverses 32 elements; half of the warp meets twice.
+    #[kernel]
+    fn warp_barrier_that_half_a_warp_skips(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(32);
+        let lane = thread_idx().x;
+        if lane < 16 {
+            tile[lane] = input[lane];
+            if !self.mended {
+                sync_warp(ALL_LANES); // (2)
+            }
+        } else {
+            tile[lane] = input[lane];
+        }
+        sync_warp(ALL_LANES); // (1)
+        output[lane] = tile[31 - lane];
     }
 }
