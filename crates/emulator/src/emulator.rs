@@ -9,6 +9,7 @@ use warpwright_ptx::syntax::Module;
 
 use crate::host::Host;
 use crate::launch::context::{LaunchContext, reserved_shared_start};
+use crate::launch::limit::Allowance;
 use crate::launch::pending::PendingClusters;
 use crate::launch::time::LaunchClock;
 use crate::load_error::LoadError;
@@ -215,6 +216,7 @@ impl Emulator {
             pending: PendingClusters::new(grid::cluster_count(launch.grid, cluster)),
             clock: LaunchClock::start(),
             running: self.host.start(self.ordinal),
+            allowance: Allowance::of(launch.limit),
             stop: AtomicBool::new(false),
         };
         grid::run(&context, &found.operations, &self.pool)

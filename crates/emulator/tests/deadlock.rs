@@ -115,6 +115,8 @@ fn a_lock_that_nobody_releases() {
 #[test]
 fn loops_with_states_of_their_own() {
     deadlock("round: bra round;", shape(1, 32), &["repeating a loop that changes nothing"]);
+    // A turn of such a loop ends long before that of a loop that counts: 400 warps take no minute.
+    deadlock("round: bra round;", shape(100, 128), &["the same holds for the 99 others"]);
     // Looks at three flags in turn, and calls a function that uses its stack.
     deadlock(
         "mov.u32 %r2, 0; wait: mad.wide.u32 %d0, %r2, 4, %p0; ld.volatile.global.u32 %r1, [%d0];

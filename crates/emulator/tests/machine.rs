@@ -1,7 +1,9 @@
 //! The machine as a whole: memory, divergence, barriers, calls, CTAs that wait for each other.
 
-use crate::common::{Argument, Shape, floats, kernel, longs, run, shape, try_run, words};
-use warpwright_emulator::FaultKind;
+use std::time::Duration;
+
+use crate::common::{Argument, Shape, device, floats, kernel, load, longs, run, shape, try_run, words};
+use warpwright_emulator::{FaultKind, Launch, Limit};
 
 #[test]
 fn saxpy_of_a_length_that_divides_nothing() {
@@ -284,4 +286,31 @@ fn cooperative_groups_find_the_barrier_of_their_grid() {
         ld.global.u32 %r9, [%d5]; add.u64 %d6, %d1, %d2; st.global.u32 [%d6], %r9; ret; }";
     let done = run(text, shape(6, 1), &[words([0; 6]), words([0; 6])]);
     assert_eq!(done.words(1), [101, 102, 103, 104, 105, 100]);
+}
+
+#[test]
+fn a_launch_ends_at_its_limit_and_says_where_it_was() {
+    let text = kernel(1, "mov.u64 %d0, 0;\nround: add.u64 %d0, %d0, 1;\nbra round;");
+    let mut device = device("h200");
+    let program = load(&mut device, &text);
+    let name = program.kernels().next().unwrap();
+    for limit in [Limit::WarpInstructions(1_000_000), Limit::Time(Duration::from_millis(20))] {
+        let launch = Launch {
+            grid: [4, 1, 1],
+            block: [64, 1, 1],
+            parameters: &[0; 8],
+            limit: Some(limit),
+            ..Launch::default()
+        };
+        let fault = device.launch(&program, name, &launch).expect_err("it never ends");
+        assert_eq!(fault.kind, FaultKind::Limit, "{fault}");
+        let message = fault.to_string();
+        assert!(message.contains(&format!("reached its limit of {limit}")), "{message}");
+        assert!(message.contains("add.u64") || message.contains("bra"), "{message}");
+    }
+    let ended = kernel(1, "mov.u64 %d0, 0;");
+    let program = load(&mut device, &ended);
+    let launch =
+        Launch { parameters: &[0; 8], limit: Some(Limit::WarpInstructions(1_000)), ..Launch::default() };
+    device.launch(&program, program.kernels().next().unwrap(), &launch).expect("it ends before its limit");
 }

@@ -41,11 +41,13 @@ pub enum FaultKind {
     TensorMemory,
     /// An instruction that the emulator does not support.
     Unsupported,
+    /// The launch reached its limit of time or instructions.
+    Limit,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [FaultKind; 16] = [
+    pub const ALL: [FaultKind; 17] = [
         FaultKind::OutOfBounds,
         FaultKind::Misaligned,
         FaultKind::UseAfterFree,
@@ -62,6 +64,7 @@ impl FaultKind {
         FaultKind::Warpgroup,
         FaultKind::TensorMemory,
         FaultKind::Unsupported,
+        FaultKind::Limit,
     ];
 
     /// A short name for machines.
@@ -83,6 +86,7 @@ impl FaultKind {
             FaultKind::Warpgroup => "warpgroup",
             FaultKind::TensorMemory => "tensor-memory",
             FaultKind::Unsupported => "unsupported",
+            FaultKind::Limit => "limit",
         }
     }
 }

@@ -8,6 +8,7 @@ use warpwright_events::LaunchObserver;
 
 use crate::host::RunningLaunch;
 use crate::kernel::image::Kernel;
+use crate::launch::limit::Allowance;
 use crate::launch::pending::PendingClusters;
 use crate::launch::schedule::Schedule;
 use crate::launch::time::LaunchClock;
@@ -40,6 +41,8 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) clock: LaunchClock,
     /// The launch among those of the host, with the number of changes.
     pub(crate) running: RunningLaunch<'a>,
+    /// What is left of its limit.
+    pub(crate) allowance: Allowance,
     /// Whether another cluster has failed.
     pub(crate) stop: AtomicBool,
 }

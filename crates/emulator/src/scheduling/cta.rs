@@ -2,11 +2,14 @@
 
 use std::ops::BitOrAssign;
 
+use warpwright_events::FaultKind;
+
 use crate::cta::block::{Block, Blocks};
 use crate::cta::warpgroup::{Issue, Moment, Warpgroups};
 use crate::instructions::settle;
 use crate::launch::context::LaunchContext;
-use crate::launch::failure::LocatedFailure;
+use crate::launch::failure::{Failure, LocatedFailure};
+use crate::launch::limit::Limit;
 use crate::operation::kind::{Kind, Operation};
 use crate::operation::warpgroup::WarpgroupMultiplication;
 use crate::registers::Registers;
@@ -79,7 +82,11 @@ impl Cta {
             }
             let before = warp.counts.warp_instructions;
             let pause = warp.run(launch, code, &mut blocks)?;
-            let ran = warp.counts.warp_instructions != before;
+            let executed = warp.counts.warp_instructions - before;
+            if let Some(limit) = launch.allowance.spend(executed) {
+                return Err(stopped(warp, limit));
+            }
+            let ran = executed != 0;
             round.changed |= warp.take_changed();
             round.left |= pause != Pause::Exited;
             round.moved |= ran;
@@ -102,6 +109,17 @@ impl Cta {
         let mut registers: Vec<_> = self.warps.iter_mut().map(|warp| &mut warp.registers).collect();
         advance(launch, code, block, &mut registers, moment)
     }
+}
+
+/// The failure of a launch that reached its limit in a turn of this warp.
+fn stopped(warp: &Warp, limit: Limit) -> LocatedFailure {
+    let path = warp.paths.first();
+    let message = format!("The launch reached its limit of {limit} and was stopped.");
+    let mut failure = Failure::new(FaultKind::Limit, path.map_or(0, |path| path.mask), message);
+    failure.what = Some(format!("warp {} had come here", warp.index));
+    failure.help =
+        Some("raise the limit, or look for a loop that does not end or a grid that is too large".to_owned());
+    LocatedFailure { pc: path.map_or(0, |path| path.pc), warp: warp.index, failure }
 }
 
 /// Completes the lanes' copies that nothing has waited for. Returns whether there were any.

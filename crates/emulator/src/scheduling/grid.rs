@@ -10,6 +10,7 @@ use warpwright_events::{Fault, LaunchObserver};
 use crate::host::Standstill;
 use crate::kernel::image::Kernel;
 use crate::launch::context::LaunchContext;
+use crate::launch::limit::Limit;
 use crate::launch::schedule::Schedule;
 use crate::operation::kind::Operation;
 use crate::scheduling::cluster::{Cluster, ClusterPause, Proof};
@@ -30,6 +31,8 @@ pub struct Launch<'a> {
     pub parameters: &'a [u8],
     /// When asynchronous copies move their data.
     pub schedule: Schedule,
+    /// How much it may execute; `None`: any amount.
+    pub limit: Option<Limit>,
     /// Its observers.
     pub observers: &'a [&'a dyn LaunchObserver],
 }
@@ -43,6 +46,7 @@ impl Default for Launch<'_> {
             dynamic_shared_bytes: 0,
             parameters: &[],
             schedule: Schedule::Eager,
+            limit: None,
             observers: &[],
         }
     }

@@ -57,6 +57,8 @@ pub(crate) struct Path {
     /// Backward branches taken in this turn: those of waiting loops, and all.
     pub(crate) polls: u32,
     pub(crate) loops: u32,
+    /// A hash of the registers when this turn had a certain number of backward branches.
+    pub(crate) kept: u64,
 }
 
 impl Path {
@@ -73,7 +75,13 @@ impl Path {
             watched: None,
             polls: 0,
             loops: 0,
+            kept: 0,
         }
+    }
+
+    /// A new turn: no backward branch was taken in it.
+    pub(crate) fn begin_turn(&mut self) {
+        (self.polls, self.loops, self.kept) = (0, 0, 0);
     }
 
     /// Some of its lanes, at another instruction of the same frame.

@@ -1,5 +1,6 @@
 //! One path of a warp, until it reaches another's position, waits, yields or ends.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter::Sum;
 
 use warpwright_events::{Actor, Event, FULL, FaultKind, LANES, lanes};
@@ -20,6 +21,10 @@ use crate::scheduling::path::{Path, Wait};
 const POLLS_PER_TURN: u32 = 16;
 /// Iterations of any loop before a path yields.
 const LOOPS_PER_TURN: u32 = 1 << 16;
+/// Iterations of a loop in one turn after which the registers are kept, and after which they are
+/// compared with those. The distance is a multiple of the lengths of short cycles.
+const KEPT_AFTER: u32 = 512;
+const COMPARED_AFTER: u32 = KEPT_AFTER + 480;
 
 /// Numbers of executed operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,7 +160,10 @@ impl Step<'_> {
                     let backward = *target <= pc;
                     pc = *target;
                     self.counted_from = pc;
-                    if backward && self.paths[self.index].branches_back(&mut self.execution.polled) {
+                    if backward
+                        && (self.paths[self.index].branches_back(&mut self.execution.polled)
+                            || self.repeats(pc))
+                    {
                         return Ok(self.stop(pc));
                     }
                 }
@@ -172,6 +180,25 @@ impl Step<'_> {
                 return Ok(self.stop(pc));
             }
         }
+    }
+
+    /// Whether the loop at `pc` has come back to registers that it had before: no iteration of this
+    /// turn ends it, so the turn is over.
+    #[inline]
+    fn repeats(&mut self, pc: u32) -> bool {
+        let loops = self.paths[self.index].loops;
+        (loops == KEPT_AFTER || loops == COMPARED_AFTER) && self.has_kept_registers(pc)
+    }
+
+    #[cold]
+    fn has_kept_registers(&mut self, pc: u32) -> bool {
+        let mut hasher = DefaultHasher::new();
+        (pc, self.mask).hash(&mut hasher);
+        self.execution.registers.hash(&mut hasher);
+        let path = &mut self.paths[self.index];
+        let kept = std::mem::replace(&mut path.kept, hasher.finish());
+        path.yielded = path.loops == COMPARED_AFTER && path.kept == kept;
+        path.yielded
     }
 
     #[cold]
@@ -251,7 +278,7 @@ impl Step<'_> {
         let mut waiting = self.paths[self.index].split(lanes, pc);
         waiting.wait = wait;
         waiting.polled = self.execution.polled;
-        (waiting.polls, waiting.loops) = (0, 0);
+        waiting.begin_turn();
         self.paths.push(waiting);
     }
 

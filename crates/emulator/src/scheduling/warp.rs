@@ -123,7 +123,7 @@ impl Warp {
                 let polled = path.yielded && path.loops == path.polls && path.polls > polls_before;
                 worked |= !polled && path.wait != Wait::Attempt;
                 if path.yielded {
-                    (path.polls, path.loops) = (0, 0);
+                    path.begin_turn();
                 }
             }
         }
