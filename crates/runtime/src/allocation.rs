@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use warpwright_check::Elements;
 use warpwright_lang::element::Element;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, LoadedModule};
 use crate::error::{Error, Result};
 
 /// Allocations whose addresses were returned to the caller. A kernel may access them without
@@ -30,6 +30,8 @@ pub(crate) struct Allocation {
     bytes: usize,
     /// The allocation that this one is the beginning of.
     whole: Option<Arc<Self>>,
+    /// The module of which it is a variable, and which frees it.
+    module: Option<Arc<dyn LoadedModule>>,
     /// The kernel whose failure left the contents undefined.
     half_written_by: Mutex<Option<String>>,
     /// Whether `half_written_by` is set. Every launch reads this flag without taking the lock.
@@ -51,6 +53,18 @@ impl Allocation {
         Arc::new(Self::over(backend.clone(), address, bytes, None))
     }
 
+    /// The memory of a module's variable.
+    pub(crate) fn of_module(
+        backend: &Arc<dyn Backend>,
+        module: &Arc<dyn LoadedModule>,
+        address: u64,
+        bytes: usize,
+    ) -> Arc<Self> {
+        let mut variable = Self::over(backend.clone(), address, bytes, None);
+        variable.module = Some(module.clone());
+        Arc::new(variable)
+    }
+
     /// The first `bytes` of an allocation. A kernel's failure marks both.
     pub(crate) fn beginning(whole: &Arc<Self>, bytes: usize) -> Arc<Self> {
         if bytes == whole.bytes {
@@ -68,6 +82,7 @@ impl Allocation {
             address,
             bytes,
             whole,
+            module: None,
             half_written_by: Mutex::new(None),
             is_half_written: AtomicBool::new(false),
             is_exposed: AtomicBool::new(false),
@@ -157,7 +172,7 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.whole.is_none() {
+        if self.whole.is_none() && self.module.is_none() {
             self.backend.free(self.address);
         }
     }

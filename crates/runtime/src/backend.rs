@@ -12,6 +12,7 @@ use std::time::Duration;
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_check::Elements;
 use warpwright_count::Counters;
+use warpwright_emulator::Limit;
 use warpwright_ptx::syntax;
 
 use crate::assemblers::Assemblers;
@@ -81,6 +82,10 @@ pub(crate) trait Backend: Send + Sync {
     }
     /// Turns on counting of all later launches. Returns whether the device supports it.
     fn count_launches(&self) -> bool;
+    /// Sets how much each later launch may execute. Returns whether the device supports it.
+    fn limit_launches(&self, _limit: Limit) -> bool {
+        false
+    }
     /// The counters of the launches since the previous call. Launches of one kernel with the same
     /// extents are added up.
     fn take_counters(&self) -> Vec<Counters>;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpwright_arch::{ARCHITECTURES, Arch, Capability};
 use warpwright_count::Counters;
-use warpwright_emulator::{Schedule, available_host_bytes};
+use warpwright_emulator::{Limit, Schedule, available_host_bytes};
 
 use crate::assemblers::Assemblers;
 use crate::backend::{Backend, Predecessor, Printer};
@@ -178,6 +178,26 @@ impl Device {
             Ok(self)
         } else {
             Err(Error::PrintsToStandardOutput { device: self.name().to_owned() })
+        }
+    }
+
+    /// The same device, on which each launch is stopped when it has executed this much:
+    /// [`Error::Fault`] says where it was. On the emulator, loops without an end that no deadlock is
+    /// proven for run on otherwise.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Limit};
+    /// let device = Device::named("emu:h200")?.limited(Limit::WarpInstructions(1_000_000))?;
+    /// # Ok::<(), warpwright_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The device is a GPU, which runs a launch to its end.
+    pub fn limited(self, limit: Limit) -> Result<Self> {
+        if self.backend.limit_launches(limit) {
+            Ok(self)
+        } else {
+            Err(Error::NotLimited { device: self.name().to_owned() })
         }
     }
 

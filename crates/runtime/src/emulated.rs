@@ -15,8 +15,8 @@ use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_check::{Elements, Finding, HostChecks, LaunchChecks, PreviousLaunch, Transfer};
 use warpwright_count::{Counters, LaunchCounting};
 use warpwright_emulator::{
-    self as emulator, Emulator, Fault, LaunchObserver, MemoryError, Program, Schedule, SharedRegion, Source,
-    StartError,
+    self as emulator, Emulator, Fault, LaunchObserver, Limit, MemoryError, Program, Schedule, SharedRegion,
+    Source, StartError,
 };
 use warpwright_ptx::syntax;
 
@@ -60,6 +60,8 @@ struct Machine {
     counters: Mutex<Vec<Counters>>,
     /// What kernels print goes to it; to standard output if there is none.
     printer: Mutex<Option<Printer>>,
+    /// How much a launch may execute.
+    limit: Mutex<Option<Limit>>,
     /// The last checked launch of each stream, which the next one may overlap.
     previous: Mutex<HashMap<usize, Arc<PreviousLaunch>>>,
     /// Whether a launch that has no such predecessor is checked as if one wrote everything.
@@ -179,6 +181,7 @@ impl Emulated {
                 counted: AtomicBool::new(false),
                 counters: Mutex::default(),
                 printer: Mutex::default(),
+                limit: Mutex::default(),
                 previous: Mutex::default(),
                 behind_writers: AtomicBool::new(false),
             }),
@@ -257,6 +260,11 @@ impl Backend for Emulated {
 
     fn print_to(&self, printer: Printer) -> bool {
         *self.machine.printer() = Some(printer);
+        true
+    }
+
+    fn limit_launches(&self, limit: Limit) -> bool {
+        *self.machine.limit.lock().unwrap_or_else(PoisonError::into_inner) = Some(limit);
         true
     }
 
@@ -549,6 +557,7 @@ impl LoadedKernel for EmulatedKernel {
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
             parameters: &parameters,
             schedule: machine.schedule,
+            limit: *machine.limit.lock().unwrap_or_else(PoisonError::into_inner),
             observers: &[],
         };
         let launched = machine.previous().remove(&stream.0);

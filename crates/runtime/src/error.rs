@@ -209,10 +209,26 @@ pub enum Error {
         known: Vec<String>,
     },
     /// The module has no variable of that name.
-    #[error("the module has no global variable `{name}`")]
+    #[error("the module has no variable `{name}`; its variables are {}", list(.known))]
     NoSuchVariable {
         /// The requested name.
         name: String,
+        /// The variables of the module.
+        known: Vec<String>,
+    },
+    /// A variable is not made of whole elements.
+    #[error(
+        "the variable `{name}` has {bytes} bytes, which are not a multiple of the {element_bytes} bytes of {element}"
+    )]
+    VariableElement {
+        /// The variable.
+        name: String,
+        /// Its size.
+        bytes: usize,
+        /// The requested element type.
+        element: &'static str,
+        /// The size of an element.
+        element_bytes: usize,
     },
     /// The number of arguments is wrong.
     #[error("kernel `{kernel}` takes {expected} arguments, and the launch passes {given}: {parameters}")]
@@ -316,6 +332,12 @@ pub enum Error {
          output, or use an emulated device, such as `emu:h200`"
     )]
     PrintsToStandardOutput {
+        /// The device.
+        device: String,
+    },
+    /// The device cannot stop a launch at a limit.
+    #[error("{device} cannot stop a launch at a limit; use an emulated device, such as `emu:h200`")]
+    NotLimited {
         /// The device.
         device: String,
     },

@@ -78,4 +78,4 @@ pub use warpwright_check::{Finding, FindingKind, Label, SourceFiles, codes, expl
 pub use warpwright_count::{
     CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts, Unit, Work,
 };
-pub use warpwright_emulator::{Schedule, Source};
+pub use warpwright_emulator::{Limit, Schedule, Source};

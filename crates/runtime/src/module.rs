@@ -12,6 +12,7 @@ use crate::allocation::Allocation;
 use crate::arguments::{self, Argument, KernelArguments, MANY_ARGUMENTS};
 use crate::attributes::{KernelAttributes, LaunchCounts};
 use crate::backend::{Backend, Call, LoadedKernel, LoadedModule, Packed, loads_kernels_of, same_device};
+use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::launch::{Launch, RequiredExtents};
@@ -100,12 +101,41 @@ impl Module {
         })
     }
 
-    /// Address and size in bytes of a global variable.
+    /// A `.global` or `.const` variable as a buffer: `__device__` and `__constant__` variables of
+    /// CUDA, which `cudaMemcpyToSymbol` writes. The module stays loaded as long as the buffer lives.
+    ///
+    /// ```
+    /// # use warpwright_runtime::Device;
+    /// # let device = Device::named("emu:h200")?; let ptx = include_str!("../tests/ptx/vector.ptx");
+    /// let module = device.load_ptx(ptx)?;
+    /// let mut table = module.variable::<u32>("table")?;
+    /// table.copy_from(&[1, 2, 3, 4])?;
+    /// assert_eq!(table.to_vec()?, [1, 2, 3, 4]);
+    /// # Ok::<(), warpwright_runtime::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// The module has no variable of that name.
-    pub fn variable(&self, name: &str) -> Result<(u64, usize)> {
-        self.loaded.variable(name)?.ok_or_else(|| Error::NoSuchVariable { name: name.to_owned() })
+    /// The module has no variable of that name, or its size is not a multiple of an element's.
+    pub fn variable<T: Storable>(&self, name: &str) -> Result<Buffer<T>> {
+        let no_such_variable = || Error::NoSuchVariable { name: name.to_owned(), known: self.variables() };
+        let (address, bytes) = self.loaded.variable(name)?.ok_or_else(no_such_variable)?;
+        if !bytes.is_multiple_of(size_of::<T>()) {
+            let (name, element, element_bytes) = (name.to_owned(), T::NAME, size_of::<T>());
+            return Err(Error::VariableElement { name, bytes, element, element_bytes });
+        }
+        let allocation = Allocation::of_module(&self.backend, &self.loaded, address, bytes);
+        // Every kernel of the module reaches it without an argument.
+        allocation.expose();
+        Ok(Buffer::over(allocation))
+    }
+
+    /// The names of its `.global` and `.const` variables; empty if only the driver can parse the text.
+    pub fn variables(&self) -> Vec<String> {
+        let variables = self.parsed.iter().flat_map(|module| &module.variables);
+        let in_memory = |variable: &&syntax::Variable| {
+            matches!(variable.space, syntax::StateSpace::Global | syntax::StateSpace::Constant)
+        };
+        variables.filter(in_memory).map(|variable| variable.name.clone()).collect()
     }
 }
 

@@ -313,13 +313,22 @@ fn occupancy_is_reported(device: &Device) {
 
 fn variables_are_found(device: &Device) {
     let module = device.load_ptx(VECTOR).expect("the module loads");
-    let (address, bytes) = module.variable("table").expect("it is there");
-    assert!(address != 0 && bytes == 16, "{address:#x}, {bytes}");
-    assert!(matches!(module.variable("chair"), Err(Error::NoSuchVariable { .. })));
+    let mut table = module.variable::<u32>("table").expect("it is there");
+    assert!(table.address() != 0 && table.bytes() == 16, "{:#x}, {}", table.address(), table.bytes());
+    let absent = module.variable::<u32>("chair").expect_err("there is none").to_string();
+    assert_eq!(absent, "the module has no variable `chair`; its variables are `table`");
     let mut out = device.buffer_from(&[1u32, 2, 3, 4]).expect("it fits");
     let add_table = module.function("add_table").expect("it is there");
     add_table.launch(&stream(device), Launch::new(1, 4), (&mut out,)).expect("it fits");
     assert_eq!(out.to_vec().expect("readable"), [11, 22, 33, 44]);
+    // The host sets it, as `cudaMemcpyToSymbol` does, and kernels read what it sets.
+    assert_eq!(table.to_vec().expect("readable"), [10, 20, 30, 40]);
+    table.copy_from(&[100, 200, 300, 400]).expect("it fits");
+    add_table.launch(&stream(device), Launch::new(1, 4), (&mut out,)).expect("it fits");
+    assert_eq!(out.to_vec().expect("readable"), [111, 222, 333, 444]);
+    // It outlives the module's other owners.
+    drop((module, add_table));
+    assert_eq!(table.to_vec().expect("readable"), [100, 200, 300, 400]);
 }
 
 fn text_that_is_not_ptx_is_refused(device: &Device) {
