@@ -64,7 +64,7 @@ impl Filters {
         let weights: Vec<f64> = set.weights.to_vec()?.into_iter().map(T::exact).collect();
         let bias = set.bias.as_ref().map(Buffer::to_vec).transpose()?;
         let bias = |channel: usize| bias.as_ref().map_or(0.0, |bias| bias[channel].exact());
-        let results = columns.len() / channels.max(1) - self.before();
+        let results = (columns.len() / channels.max(1)).saturating_sub(self.before());
         let result = |index: usize| {
             let (token, channel) = (index / channels, index % channels);
             let terms =

@@ -140,7 +140,7 @@ impl RopeShape {
         self.query_heads + 2 * self.key_heads
     }
 
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         let refuse = |reason| Err(OperationError::Shape { what: OPERATION, reason });
         let Self { head_dim, rotary_dim, .. } = *self;
         if head_dim == 0 || head_dim > 32 * LANES || !head_dim.is_multiple_of(LANES) {

@@ -109,6 +109,8 @@ impl RopeWorkload {
 
     fn prepare_of<T: RowElement + HostNumber + Storable>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let (this, shape, gain) = (self.clone(), self.shape(), self.norm.gain());
+        // Of a shape that is refused, the inputs have no sense: half of an odd number of columns.
+        shape.check()?;
         let tokens = self.tokens as usize;
         let operations = Operations::new(setup.device());
         let buffers = setup.buffers(self.work(), |seed| {

@@ -21,7 +21,7 @@ use crate::operations::{OperationError, Operations, Result, Scratch, expect_leng
 pub type MatrixShape = (u32, u32);
 
 /// Columns of a row at most: kernels address a row, and a bit past its end, with 32 bits.
-const MAX_COLUMNS: u32 = 1 << 29;
+pub(super) const MAX_COLUMNS: u32 = 1 << 29;
 
 /// The workspace of a stream.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use super::super::{
     AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic,
     Tuning,
 };
-use super::operations::launch;
+use super::operations::{MAX_COLUMNS, launch};
 
 data_types! {
     /// Types of rows.
@@ -32,7 +32,7 @@ pub(crate) struct Rows {
     #[option(default = 64)]
     rows: u32,
     /// Columns of the matrix.
-    #[option(default = 4096, min = 1)]
+    #[option(default = 4096, min = 1, max = MAX_COLUMNS)]
     columns: u32,
     /// Data type of the input.
     input: RowType,
