@@ -1,42 +1,45 @@
-//! Lists the sources of the library's kernels and of the lessons, which the program embeds.
+//! The version that the command shows: that of the package, and the commit.
 
-use std::path::{Path, PathBuf};
-use std::{env, fs, io};
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
 
-/// The crates with kernels, beside this one.
-const CRATES: [&str; 2] = ["kernels", "lessons"];
-
-fn main() -> io::Result<()> {
+fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let variable = |name| PathBuf::from(env::var_os(name).expect("cargo sets it"));
-    let crates = variable("CARGO_MANIFEST_DIR").join("..");
-    let mut files = Vec::new();
-    for name in CRATES {
-        let folder = crates.join(name).join("src");
-        println!("cargo::rerun-if-changed={}", folder.display());
-        // Where this crate is built alone, the others are not beside it.
-        if folder.is_dir() {
-            add_files(&folder, &mut files)?;
-        }
-    }
-    files.sort();
-    let entries = files.iter().map(|file| {
-        // The path that the compiler names: relative to the workspace.
-        let named = Path::new("crates").join(file.strip_prefix(&crates).expect("it is below"));
-        format!("    ({named:?}, include_str!({file:?})),\n")
-    });
-    fs::write(variable("OUT_DIR").join("sources.rs"), format!("&[\n{}]\n", entries.collect::<String>()))
+    let version = env::var("CARGO_PKG_VERSION").expect("cargo sets it");
+    let version = match of_package().or_else(of_checkout) {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version,
+    };
+    println!("cargo::rustc-env=WARPWRIGHT_VERSION={version}");
 }
 
-/// Adds the Rust files below a folder.
-fn add_files(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            add_files(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
+/// The commit that cargo records in a package.
+fn of_package() -> Option<String> {
+    let record = fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let commit = record.split_once("\"sha1\": \"")?.1.split('"').next()?;
+    commit.get(..10).map(str::to_owned)
+}
+
+/// The commit of a checkout of this repository.
+fn of_checkout() -> Option<String> {
+    // In a copy inside another repository, the commit would be that one's.
+    if git(&["rev-parse", "--show-prefix"])? != "crates/cli/" {
+        return None;
+    }
+    // The log of HEAD grows with each commit and checkout.
+    for file in ["HEAD", "logs/HEAD"] {
+        let path = git(&["rev-parse", "--git-path", file])?;
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
         }
     }
-    Ok(())
+    git(&["rev-parse", "--short=10", "HEAD"])
+}
+
+/// What git prints; `None` where it fails, or is not installed.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
 }

@@ -2,13 +2,14 @@
 
 use warpwright_runtime::SourceFiles;
 
-/// The kernels of the library and the lessons as they were compiled, by the paths that their PTX
-/// names, so that an installed program shows them too. `build.rs` makes the list.
-const EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
-
-/// The embedded sources, and the files below the current folder and those above it.
+/// The sources of the library and of the lessons as they were compiled, which an installed program
+/// has too, and the files below the current folder and those above it.
 pub(crate) fn files() -> SourceFiles {
-    EMBEDDED.iter().fold(SourceFiles::here(), |files, &(path, text)| files.with(path, text))
+    let embedded = [warpwright_kernels::SOURCES, warpwright_lessons::SOURCES];
+    embedded
+        .iter()
+        .flat_map(|sources| sources.iter())
+        .fold(SourceFiles::here(), |files, (path, text)| files.with(path, text))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! The derive macros of `warpwright-harness`, which documents them.
+//! The macros of `warpwright-harness`, which documents them.
 
 mod options;
+mod sources;
 mod value;
 
 use proc_macro::TokenStream;
@@ -17,6 +18,17 @@ pub fn derive_options(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(OptionValue, attributes(option))]
 pub fn derive_option_value(input: TokenStream) -> TokenStream {
     expanded(value::derive(&parse_macro_input!(input as DeriveInput)))
+}
+
+/// The files below `src` of the crate that it stands in, as `warpwright_harness::Sources`. It stands in
+/// `src/lib.rs`, whose path the compiler names.
+#[proc_macro]
+pub fn sources(input: TokenStream) -> TokenStream {
+    expanded(parse_nothing(input).and_then(|()| sources::list()))
+}
+
+fn parse_nothing(input: TokenStream) -> syn::Result<()> {
+    syn::parse::<syn::parse::Nothing>(input).map(drop)
 }
 
 fn expanded(tokens: syn::Result<proc_macro2::TokenStream>) -> TokenStream {

@@ -107,6 +107,7 @@ mod reference;
 mod resources;
 mod search;
 mod setup;
+mod sources;
 mod work;
 mod workload;
 
@@ -128,6 +129,7 @@ pub use search::{Candidate, Search};
 #[doc(no_inline)]
 pub use serde_json::Value as Json;
 pub use setup::Setup;
-pub use warpwright_harness_macros::{OptionValue, Options};
+pub use sources::Sources;
+pub use warpwright_harness_macros::{OptionValue, Options, sources};
 pub use work::Work;
 pub use workload::{DynWorkload, Entry, Ladder, Measure, Workload};

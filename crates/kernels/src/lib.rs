@@ -31,3 +31,6 @@ pub mod transpose;
 pub mod vector;
 pub mod weight_only_gemv;
 pub mod workloads;
+
+/// The sources of the kernels, as they were compiled.
+pub const SOURCES: warpwright_harness::Sources = warpwright_harness::sources!();

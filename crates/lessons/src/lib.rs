@@ -17,7 +17,10 @@ pub mod sort;
 pub mod transpose;
 pub mod vector_add;
 
-use warpwright_harness::{Entry, Refused};
+use warpwright_harness::{Entry, Refused, Sources};
+
+/// The sources of the lessons, as they were compiled.
+pub const SOURCES: Sources = warpwright_harness::sources!();
 
 /// Every lesson, in reading order.
 pub const WORKLOADS: &[Entry] = &[
