@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 use warpwright_runtime::{Device, Error, Finding, Label, Schedule, codes, explain, render};
 
 use crate::exec;
+use crate::interrupt;
 use crate::kernel::KernelChoice;
 use crate::number;
-use crate::output::Output;
+use crate::output::{Output, Status, shortened};
+use crate::sources;
 use crate::subject::{self, Subject};
-use crate::{sources, target};
+use crate::suggestion::did_you_mean;
+use crate::target::{self, LimitOption};
 
 /// Run a kernel on the emulator with every checker on, at several schedules.
 #[derive(Debug, Args)]
@@ -30,6 +33,8 @@ pub(crate) struct Check {
     /// Number of random schedules besides `eager` and `latest`.
     #[arg(long, global = true, default_value_t = 4, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u64>(0..=1_000_000))]
     seeds: u64,
+    #[command(flatten)]
+    limit: LimitOption,
     /// Explain the code of a finding, and run nothing.
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
@@ -44,20 +49,25 @@ struct Told {
 }
 
 impl Check {
-    /// Runs it. Returns whether nothing was found.
-    pub(crate) fn run(&self, output: Output) -> Result<bool> {
+    /// Runs it.
+    pub(crate) fn run(&self, output: Output) -> Result<Status> {
         if let Some(code) = &self.explain {
             let page = explain(code).ok_or_else(|| unknown_code(code))?;
-            output.json(|| json!({"code": code, "page": page}));
+            output.json(|| json!({"status": "ok", "code": code, "page": page}));
             output.text(|| page.to_owned());
-            return Ok(true);
+            return Ok(Status::Done);
         }
         let name = Subject::named(self.choice.as_ref(), self.launch.as_deref())?.name();
         let device = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
-        let progress = output.progress(&name);
-        let schedules = self.schedules();
+        let progress = output.progress(&name).announced();
+        let mut schedules = self.schedules();
         let mut told: Vec<Told> = Vec::new();
-        for &schedule in &schedules {
+        interrupt::end_in_order();
+        for (number, schedule) in schedules.clone().into_iter().enumerate() {
+            if interrupt::is_requested() {
+                schedules.truncate(number);
+                break;
+            }
             progress.step(shown(schedule));
             for finding in self.findings(&device, schedule)? {
                 let place = |label: &Label| (label.source.clone(), label.ptx_line);
@@ -75,7 +85,7 @@ impl Check {
         drop(progress);
         output.json(|| as_json(&name, &schedules, &told));
         output.text(|| as_text(&name, &schedules, &told));
-        Ok(told.is_empty())
+        Ok(if told.is_empty() { Status::Done } else { Status::Found })
     }
 
     fn schedules(&self) -> Vec<Schedule> {
@@ -90,7 +100,7 @@ impl Check {
 
     /// What is found at a schedule.
     fn findings(&self, name: &str, schedule: Schedule) -> Result<Vec<Finding>> {
-        let device = Device::with_schedule(name, schedule)?.checked()?;
+        let device = self.limit.apply(Device::with_schedule(name, schedule)?.checked()?)?;
         let outcome = match (&self.choice, &self.launch) {
             (Some(choice), _) => {
                 let stream = device.stream()?;
@@ -121,7 +131,11 @@ fn findings_of(error: &anyhow::Error) -> Option<Vec<Finding>> {
 }
 
 fn unknown_code(code: &str) -> anyhow::Error {
-    anyhow!("unknown code `{code}`; expected one of {}", codes().collect::<Vec<_>>().join(", "))
+    let known = codes().collect::<Vec<_>>().join(", ");
+    match did_you_mean(code, codes()).as_str() {
+        "" => anyhow!("unknown code `{code}`; expected one of {known}"),
+        guess => anyhow!("unknown code `{code}`{guess} The codes are {known}"),
+    }
 }
 
 /// A schedule as `--schedule` takes it.
@@ -135,10 +149,12 @@ fn shown(schedule: Schedule) -> String {
 
 fn as_text(name: &str, schedules: &[Schedule], told: &[Told]) -> String {
     if told.is_empty() {
-        let schedules: Vec<String> = schedules.iter().copied().map(shown).collect();
-        return format!("{name}: nothing found at the schedules {}", schedules.join(", "));
+        let run: Vec<String> = schedules.iter().copied().map(shown).collect();
+        let interrupted = if interrupt::is_requested() { ", before it was interrupted" } else { "" };
+        return format!("{name}: nothing found at the schedules {}{interrupted}", run.join(", "));
     }
     let styled = std::io::stdout().is_terminal();
+    let rendered = |finding: &Finding, files: &mut _| shortened(&render(finding, files, styled));
     let mut files = sources::files();
     let mut parts: Vec<String> = told
         .iter()
@@ -153,7 +169,7 @@ fn as_text(name: &str, schedules: &[Schedule], told: &[Told]) -> String {
                 shown(told.schedules[0]),
                 finding.kind.code()
             ));
-            render(&finding, &mut files, styled)
+            rendered(&finding, &mut files)
         })
         .collect();
     let count = if told.len() == 1 { "1 finding".to_owned() } else { format!("{} findings", told.len()) };
@@ -189,7 +205,11 @@ fn as_json(name: &str, schedules: &[Schedule], told: &[Told]) -> Value {
         })
     };
     json!({
-        "status": if told.is_empty() { "clean" } else { "found" },
+        "status": match told.is_empty() {
+            false => "found",
+            true if interrupt::is_requested() => "interrupted",
+            true => "clean",
+        },
         "checked": name,
         "schedules": schedules.iter().copied().map(shown).collect::<Vec<_>>(),
         "findings": told.iter().map(finding).collect::<Vec<_>>(),

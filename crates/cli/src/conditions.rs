@@ -60,7 +60,7 @@ impl Setting {
         json!({
             "date": self.date,
             "command": self.command,
-            "warpwright": env!("CARGO_PKG_VERSION"),
+            "warpwright": crate::VERSION,
             "driver": self.driver,
             "cuda": self.cuda,
             "rival": self.rival,

@@ -17,6 +17,7 @@ impl Devices {
         let (gpus, missing) = gpus()?;
         output.json(|| {
             json!({
+                "status": "ok",
                 "gpus": gpus.iter().map(as_json).collect::<Vec<_>>(),
                 "no_gpu": missing,
                 "emulated": ARCHITECTURES.iter().map(|arch| json!({

@@ -71,6 +71,7 @@ fn scalar(data_type: DataType) -> Scalar {
         DataType::E2m3 => Scalar::E2m3,
         DataType::E3m2 => Scalar::E3m2,
         DataType::E2m1 => Scalar::E2m1,
+        DataType::Ue8m0 => Scalar::Ue8m0,
         other => Scalar::Integer { width: other.bits(), signed: other.ptx().starts_with('s') },
     }
 }
@@ -101,11 +102,6 @@ impl Dtype {
         scalar(self.data_type).is_float()
     }
 
-    /// Whether NumPy has it, so that its values can be written as numbers.
-    pub(crate) fn has_numpy_name(&self) -> bool {
-        !self.is_float() || self.numpy == NumpyKind::Float
-    }
-
     /// A scalar's bytes as a kernel's argument: a number where NumPy has the type, else bits.
     pub(crate) fn as_argument(&self, bytes: &[u8]) -> Argument<'static> {
         let mut word = [0; 8];
@@ -122,20 +118,42 @@ impl Dtype {
     }
 
     /// The element nearest to a number: ties to even, integers wrapped, too large a float made
-    /// infinite, or the largest number where the type has no infinity.
+    /// infinite, or the largest number where the type has one byte. An infinity remains one, if the
+    /// type has it.
     pub(crate) fn nearest(&self, number: f64) -> Vec<u8> {
-        self.converted(number.to_bits(), Scalar::F64)
+        let finite = self.bytes() == 1 && number.is_finite();
+        self.converted(number.to_bits(), Scalar::F64, finite)
     }
 
     /// The element for an integer: as [`nearest`](Self::nearest).
     pub(crate) fn nearest_to_integer(&self, number: u64) -> Vec<u8> {
-        self.converted(number, scalar(DataType::U64))
+        self.nearest_to_bits(number, DataType::U64, number as f64)
     }
 
-    fn converted(&self, bits: u64, from: Scalar) -> Vec<u8> {
-        let (rounding, finite) = (Rounding::NearestEven, self.bytes() == 1);
-        let mode = ConvertMode { rounding, finite, ..ConvertMode::default() };
+    /// The element for a negative integer: as [`nearest`](Self::nearest).
+    pub(crate) fn nearest_to_signed(&self, number: i64) -> Vec<u8> {
+        self.nearest_to_bits(number as u64, DataType::S64, number as f64)
+    }
+
+    fn nearest_to_bits(&self, bits: u64, from: DataType, number: f64) -> Vec<u8> {
+        // No instruction converts integers to ue8m0.
+        if scalar(self.data_type) == Scalar::Ue8m0 {
+            return self.nearest(number);
+        }
+        self.converted(bits, scalar(from), self.bytes() == 1)
+    }
+
+    fn converted(&self, bits: u64, from: Scalar, finite: bool) -> Vec<u8> {
+        let mode = ConvertMode { rounding: Rounding::NearestEven, finite, ..ConvertMode::default() };
         self.element(convert(bits, from, scalar(self.data_type), mode))
+    }
+
+    /// The number that the element with these bytes is.
+    pub(crate) fn number(&self, bytes: &[u8]) -> f64 {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        let bits = u64::from_le_bytes(word);
+        f64::from_bits(convert(bits, scalar(self.data_type), Scalar::F64, ConvertMode::default()))
     }
 
     /// The element with these bits; those beyond its width are dropped.

@@ -1,8 +1,9 @@
 //! Files that a user names: read whole, if they are no larger than such a file may be.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -28,6 +29,29 @@ pub(crate) fn bytes(path: &Path, most: u64) -> Result<Vec<u8>> {
         bail!("{} has more than {most} bytes, the most that such a file may have", path.display());
     }
     Ok(bytes)
+}
+
+/// Refuses outputs that would overwrite an input or each other. Each file comes with what it is.
+pub(crate) fn expect_kept(outputs: &[(String, PathBuf)], inputs: &[(String, PathBuf)]) -> Result<()> {
+    let mut known: HashMap<PathBuf, &str> = HashMap::new();
+    for (what, path) in inputs {
+        known.entry(identity(path)).or_insert(what);
+    }
+    for (what, path) in outputs {
+        if let Some(other) = known.insert(identity(path), what) {
+            bail!("{what} would overwrite {} ({other}); name another file", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// A path that two names of one file have in common.
+fn identity(path: &Path) -> PathBuf {
+    let of_folder = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Some(folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())
 }
 
 /// Writes a file whole.

@@ -40,23 +40,22 @@ impl LaunchFile {
     /// # Errors
     /// It is not JSON, or not a launch.
     pub fn read(text: &str) -> Result<Self, String> {
-        let value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let value = exec::parse_json(text).map_err(|error| error.to_string())?;
         Description::parse(&value).map(Self).map_err(|error| error.to_string())
     }
 
-    /// Bytes of its buffers, and threads of its grid.
+    /// Bytes of its buffers, and threads of its launches.
     pub fn size(&self) -> (u64, u64) {
-        let threads = self.0.grid.iter().chain(&self.0.block);
-        (self.0.buffer_bytes(), threads.fold(1, |all, extent| all.saturating_mul(u64::from(*extent))))
+        (self.0.buffer_bytes(), self.0.threads())
     }
 
     /// Launches it on a device, and saves nothing. Its paths are relative to `directory`.
     ///
     /// # Errors
     /// The launch is refused, or fails.
-    pub fn launch(mut self, directory: &Path, device: &Device) -> Result<(), String> {
-        self.0.save_nothing();
-        exec::launch(&self.0, directory, device).map(|_| ()).map_err(|error| output::message(&error))
+    pub fn launch(self, directory: &Path, device: &Device) -> Result<(), String> {
+        let ran = exec::run(&self.0, directory, device, exec::Saving::Nothing);
+        ran.map(|_| ()).map_err(|error| output::message(&error))
     }
 }
 

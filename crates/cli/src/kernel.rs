@@ -1,25 +1,17 @@
 //! The choice of a kernel: each workload is a subcommand, and its options are flags.
 
-use std::io::Write;
-use std::sync::Once;
-use std::time::Duration;
-
 use anyhow::{Error, Result, anyhow, bail};
 use clap::builder::{StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
-use warpwright_harness::{DynWorkload, Entry, Form, OptionSpec, Prepared, Setup, Work};
+use warpwright_harness::{DynWorkload, Entry, Form, OptionSpec, Prepared, Setup, Verified};
 use warpwright_runtime::{Device, LaunchRecord, Stream};
 
+use crate::emulation;
 use crate::number;
+use crate::output::WrongResult;
 
 /// The seed of the inputs where none is given.
 const SEED: u64 = 1;
-
-/// What the emulator does in a second on a core, roughly: `warpwright bench emulator`.
-const EMULATED_OPERATIONS_PER_SECOND: f64 = 1e9;
-const EMULATED_BYTES_PER_SECOND: f64 = 1e8;
-/// Emulations that take longer say so first.
-const LONG_SECONDS: f64 = 20.0;
 
 /// The workloads of the library.
 pub(crate) const LIBRARY: &[Entry] = warpwright_kernels::workloads::WORKLOADS;
@@ -91,28 +83,8 @@ impl KernelChoice {
             bail!("{} does not run on {}; name another device", self.name(), capability.target);
         }
         device.check_memory(self.workload.work().bytes as u64)?;
-        self.announce(device);
+        emulation::announce_work(device, &format!("{self:?}"), self.workload.work());
         self.workload.prepare(&self.setup(device)).map_err(Error::from_boxed)
-    }
-
-    /// Says once, before it begins, that an emulator will take long.
-    fn announce(&self, device: &Device) {
-        static SAID: Once = Once::new();
-        let Work { operations, bytes } = self.workload.work();
-        let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
-        let seconds =
-            (operations / EMULATED_OPERATIONS_PER_SECOND + bytes / EMULATED_BYTES_PER_SECOND) / cores;
-        let is_executed = device.properties().is_emulated && !device.is_dry_run();
-        if is_executed && seconds > LONG_SECONDS {
-            SAID.call_once(|| {
-                let time = humantime::format_duration(Duration::from_secs(10 * (seconds / 10.0) as u64));
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "note: {self:?} computes {operations:.1e} operations on {bytes:.1e} bytes, which takes \
-                     the emulator about {time} on this machine; Ctrl-C stops it"
-                );
-            });
-        }
     }
 
     /// The baseline of that name.
@@ -138,6 +110,15 @@ impl KernelChoice {
         };
         explanation.map(Some).map_err(|error| anyhow!("{self:?}: {error}"))
     }
+}
+
+/// Compares what a kernel left with its reference.
+pub(crate) fn verify(prepared: &mut dyn Prepared) -> Result<Verified> {
+    prepared.verify().map_err(|error| match error.downcast::<warpwright_runtime::Error>() {
+        // It could not be read back.
+        Ok(error) => Error::from(*error),
+        Err(error) => Error::from_boxed(error).context(WrongResult),
+    })
 }
 
 /// The launches of one run of what was prepared.

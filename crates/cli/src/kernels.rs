@@ -20,7 +20,8 @@ impl Kernels {
                 let kernel = |entry: &Entry| json!({"name": entry.name(), "about": entry.workload().about()});
                 (group.to_owned(), entries.iter().map(kernel).collect())
             };
-            serde_json::Value::Object(groups.into_iter().map(of_group).collect())
+            let status = ("status".to_owned(), json!("ok"));
+            serde_json::Value::Object(groups.into_iter().map(of_group).chain([status]).collect())
         });
         output.text(|| {
             let heading = |group: &str| match group {

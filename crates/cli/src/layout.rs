@@ -13,12 +13,13 @@ use warpwright_layout::picture::{self, Options, Together};
 use crate::file;
 use crate::number;
 use crate::output::Output;
+use crate::suggestion::did_you_mean;
 
 /// Evaluate and draw expressions of the layout algebra.
 #[derive(Debug, Args)]
 pub(crate) struct Layout {
     /// Expression in CuTe's notation: `composition((4,8):(1,4), (2,4):(4,1))`.
-    #[arg(required_unless_present = "plain", conflicts_with = "plain")]
+    #[arg(required_unless_present = "plain", conflicts_with = "plain", allow_hyphen_values = true, value_parser = expression)]
     expression: Option<String>,
     /// Read one expression per line from standard input, and print its value or `error: ...`.
     #[arg(long)]
@@ -35,6 +36,17 @@ pub(crate) struct Layout {
     /// Print the offset of every coordinate after the grid, a line each.
     #[arg(long, conflicts_with = "plain")]
     coordinates: bool,
+}
+
+/// Takes expressions that begin with a negative number, and no mistyped flags.
+fn expression(text: &str) -> Result<String, String> {
+    let is_flag =
+        text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c == '-' || c.is_alphabetic()));
+    if is_flag {
+        let guess = did_you_mean(text, ["--plain", "--svg", "--bits", "--together", "--json", "--help"]);
+        return Err(format!("this is neither a flag nor an expression{guess}"));
+    }
+    Ok(text.to_owned())
 }
 
 /// The cells that one access takes.
@@ -73,7 +85,7 @@ impl Layout {
             let drawn = picture::svg(&value, &options)?;
             file::write(path, drawn)?;
         }
-        output.json(|| json!({"expression": text, "value": value.to_string(), "cute": format!("{value:#}")}));
+        output.json(|| json!({"status": "ok", "expression": text, "value": value.to_string(), "cute": format!("{value:#}")}));
         output.text(|| match picture::text(&value, &options) {
             Ok(drawn) => drawn.trim_end().to_owned(),
             // Too large to draw is not too large to know.

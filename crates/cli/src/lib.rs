@@ -3,16 +3,20 @@
 mod annotate;
 mod bench;
 mod check;
+mod completions;
 mod conditions;
 mod devices;
 mod dtype;
+mod emulation;
 mod exec;
 mod file;
 pub mod inputs;
+mod interrupt;
 mod kernel;
 mod kernels;
 mod ladder;
 mod layout;
+mod manual;
 mod npy;
 mod number;
 mod occupancy;
@@ -23,21 +27,38 @@ mod roofline;
 mod run;
 mod sources;
 mod subject;
+mod suggestion;
 mod target;
 mod tune;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
-use output::Output;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
+use output::{Output, STATUS_HELP, Status};
+
+/// The version, and the commit that it was built from where that is known.
+const VERSION: &str = env!("WARPWRIGHT_VERSION");
+
+/// The environment variables that the command reads.
+const ENVIRONMENT_HELP: &str = "\
+Environment:
+  WARPWRIGHT_DEVICE  device where `--device` names none [default: auto]
+  WARPWRIGHT_CACHE   folder of the results of `tune` [default: warpwright below XDG_CACHE_HOME or ~/.cache]
+  WARPWRIGHT_PTXAS   assembler that `report` takes registers from [default: ptxas, from the PATH]
+  WARPWRIGHT_CUBLAS  path of libcublasLt.so, for `bench --vs cublas` [default: the system's]
+  WARPWRIGHT_NCCL    path of libnccl.so.2, for `bench all-reduce` [default: the system's]";
 
 /// Write, run, check and time tensor-core GPU kernels, with or without a GPU.
 #[derive(Debug, Parser)]
-#[command(name = "warpwright", version)]
+#[command(name = "warpwright", version = VERSION)]
+#[command(after_help = "`warpwright --help` lists the environment variables and the exit statuses.")]
+#[command(after_long_help = format!("{ENVIRONMENT_HELP}\n\n{STATUS_HELP}"))]
 struct Command {
-    /// Print results as JSON.
+    /// Print results as JSON; `docs/json.md` describes them.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -59,11 +80,13 @@ enum Verb {
     Roofline(roofline::Roofline),
     Layout(layout::Layout),
     Occupancy(occupancy::Occupancy),
+    Completions(completions::Completions),
+    Man(manual::Man),
 }
 
 impl Command {
-    /// Runs the command. `false` is an answer that the exit status tells: something was found.
-    fn run(&self) -> Result<bool> {
+    /// Runs the command.
+    fn run(&self) -> Result<Status> {
         let output = self.output();
         match &self.verb {
             Verb::Check(check) => return check.run(output),
@@ -79,8 +102,10 @@ impl Command {
             Verb::Roofline(roofline) => roofline.run(output),
             Verb::Layout(layout) => layout.run(output),
             Verb::Occupancy(occupancy) => occupancy.run(output),
+            Verb::Completions(completions) => completions.run(),
+            Verb::Man(man) => man.run(output),
         }?;
-        Ok(true)
+        Ok(Status::Done)
     }
 
     fn output(&self) -> Output {
@@ -91,11 +116,16 @@ impl Command {
 /// Runs a command line, whose first word is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    match Command::try_parse_from(&arguments) {
+    match read(&arguments) {
         Ok(command) => command.output().finish(command.run()),
         Err(error) if error.use_stderr() && arguments.iter().any(|word| word == "--json") => {
-            Output::Json.refuse(&error.to_string());
-            ExitCode::from(2)
+            Output::Json.refuse(&output::shortened(&error.to_string()));
+            ExitCode::from(Status::Refused as u8)
+        }
+        Err(error) if error.use_stderr() => {
+            let text = output::shortened(&error.render().ansi().to_string());
+            let _ = write!(anstream::stderr(), "{text}");
+            ExitCode::from(Status::Refused as u8)
         }
         Err(error) => {
             let _ = error.print();
@@ -104,11 +134,38 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Reads a command line.
+fn read(words: &[OsString]) -> Result<Command, clap::Error> {
+    Command::try_parse_from(words).map_err(|error| suggested(error, words))
+}
+
+/// The error with the nearest verb or kernel to a mistyped one, where clap has none: it does not
+/// count letters that changed places.
+fn suggested(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    let is_suggested = error.get(ContextKind::SuggestedSubcommand).is_some();
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand).cloned() else {
+        return error;
+    };
+    if error.kind() != ErrorKind::InvalidSubcommand || is_suggested {
+        return error;
+    }
+    let command = Command::command();
+    let verb =
+        words.iter().skip(1).filter_map(|word| word.to_str()).find_map(|word| command.find_subcommand(word));
+    let known: Vec<&str> =
+        verb.unwrap_or(&command).get_subcommands().map(|command| command.get_name()).collect();
+    if let Some(near) = suggestion::nearest(&wrong, known) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near.to_owned()]));
+    }
+    error
+}
+
 /// Why a command line is refused, as the program prints it; `None` if it runs. What a command that
 /// runs prints goes to standard output.
 pub fn refusal(arguments: &[&str]) -> Option<String> {
-    let words = std::iter::once("warpwright").chain(arguments.iter().copied());
-    match Command::try_parse_from(words) {
+    let words: Vec<_> =
+        std::iter::once("warpwright").chain(arguments.iter().copied()).map(OsString::from).collect();
+    match read(&words) {
         Ok(command) => command.run().err().map(|error| output::message(&error)),
         Err(error) => Some(error.to_string()),
     }

@@ -49,6 +49,7 @@ impl Occupancy {
                 (limiter.name().to_owned(), json!(ctas))
             });
             json!({
+                "status": "ok",
                 "arch": self.arch,
                 "ctas_per_sm": found.ctas_per_sm,
                 "warps_per_sm": found.warps_per_sm,

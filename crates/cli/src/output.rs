@@ -3,10 +3,56 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use warpwright_runtime::Error;
+
+use crate::interrupt;
+
+/// How a command ended, as its exit status tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It did what it was asked, and found nothing wrong.
+    Done = 0,
+    /// A checker found something, or a result is wrong.
+    Found = 1,
+    /// The command line or a file is refused, or the machine lacks what is needed.
+    Refused = 2,
+    /// A kernel, the GPU or the driver failed while it ran.
+    Failed = 3,
+}
+
+/// A kernel's result that differs from the reference; the cause says where.
+#[derive(Debug, thiserror::Error)]
+#[error("the result is wrong")]
+pub(crate) struct WrongResult;
+
+impl Status {
+    /// The status of a command that ended with an error.
+    pub(crate) fn of_error(error: &anyhow::Error) -> Self {
+        let of_cause = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<Error>()? {
+            Error::Findings { .. } => Some(Self::Found),
+            Error::Fault { .. } | Error::Driver { .. } | Error::DeviceLost { .. } => Some(Self::Failed),
+            _ => None,
+        };
+        if error.downcast_ref::<WrongResult>().is_some() {
+            return Self::Found;
+        }
+        error.chain().find_map(of_cause).unwrap_or(Self::Refused)
+    }
+}
+
+/// What `--help` says of the exit status.
+pub(crate) const STATUS_HELP: &str = "\
+Exit status:
+  0    the command did what it was asked, and found nothing wrong
+  1    `check` found something, or a kernel's result is wrong
+  2    the command line or a file is refused, or the machine lacks what is needed
+  3    a kernel, the GPU or the driver failed while it ran: a fault, a deadlock, a limit that was reached
+  130  Ctrl-C ended the command; `tune`, `ladder`, `check` and `bench list` print what they have";
 
 /// How often the sign of life moves.
 const TICK: Duration = Duration::from_millis(100);
@@ -35,22 +81,26 @@ impl Output {
         }
     }
 
-    /// Says how the command ended. The exit status is 0 only where it did all it was asked.
-    pub(crate) fn finish(self, outcome: anyhow::Result<bool>) -> ExitCode {
-        match outcome {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::FAILURE,
+    /// Says how the command ended.
+    pub(crate) fn finish(self, outcome: anyhow::Result<Status>) -> ExitCode {
+        let status = match outcome {
+            Ok(_) if interrupt::is_requested() => return ExitCode::from(interrupt::STATUS),
+            Ok(status) => status,
             Err(error) => {
                 self.refuse(&message(&error));
-                ExitCode::FAILURE
+                Status::of_error(&error)
             }
-        }
+        };
+        ExitCode::from(status as u8)
     }
 
     /// Says why nothing was done.
     pub(crate) fn refuse(self, message: &str) {
         self.json(|| json!({"status": "error", "message": message.trim_end()}));
-        if self == Self::Text {
+        if self == Self::Text && message.starts_with("error[") {
+            // A finding has its own label.
+            let _ = writeln!(std::io::stderr(), "{message}");
+        } else if self == Self::Text {
             let label = if std::io::stderr().is_terminal() { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
             let _ = writeln!(std::io::stderr(), "{label} {message}");
         }
@@ -67,7 +117,34 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
             message = format!("{message}: {cause}");
         }
     }
-    message
+    shortened(&message)
+}
+
+/// Letters of a word that a message shows of its beginning, and of its end.
+const SHOWN_OF_WORD: (usize, usize) = (60, 20);
+/// The most bytes of a message.
+const SHOWN_BYTES: usize = 32 << 10;
+
+/// A message without the middle of words that are longer than anything readable, such as a name of
+/// a million letters in a file.
+pub(crate) fn shortened(message: &str) -> String {
+    let (first, last) = SHOWN_OF_WORD;
+    let shown = |word: &str| {
+        let letters = word.chars().count();
+        if letters <= 4 * (first + last) {
+            return word.to_owned();
+        }
+        let beginning: String = word.chars().take(first).collect();
+        let end: String = word.chars().skip(letters - last).collect();
+        format!("{beginning}[.. {} letters ..]{end}", letters - first - last)
+    };
+    let mut text: String = message.split_inclusive(char::is_whitespace).map(shown).collect();
+    if text.len() > SHOWN_BYTES {
+        let whole = text.len();
+        text.truncate(text.floor_char_boundary(SHOWN_BYTES));
+        text += &format!("\n[.. {} bytes more ..]", whole - text.len());
+    }
+    text
 }
 
 /// Prints a line. A reader that is gone ends the command quietly; any other failure is an error,
@@ -79,13 +156,16 @@ fn line(text: &impl Display) {
         std::process::exit(0);
     }
     let _ = writeln!(std::io::stderr(), "error: standard output cannot be written: {error}");
-    std::process::exit(1);
+    std::process::exit(Status::Refused as i32);
 }
 
 /// What a long command is doing, shown on a terminal while it does it and gone when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
+    title: String,
+    /// Closed when the work ends.
+    ends: Option<Sender<()>>,
 }
 
 impl Output {
@@ -102,11 +182,38 @@ impl Output {
             bar.enable_steady_tick(TICK);
             bar
         });
-        Progress { bar }
+        Progress { bar, title: title.to_owned(), ends: None }
     }
 }
 
+/// When a command that still runs says so: after this time, and then whenever it has grown tenfold.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 impl Progress {
+    /// The same, which says on standard error how to stop launches that take long: a kernel that
+    /// loops forever would run in silence.
+    pub(crate) fn announced(mut self) -> Self {
+        let (ends, ended) = channel::<()>();
+        let (title, bar) = (self.title.clone(), self.bar.clone());
+        std::thread::spawn(move || {
+            let (mut waits, mut elapsed) = (PATIENCE, Duration::ZERO);
+            while ended.recv_timeout(waits) == Err(RecvTimeoutError::Timeout) {
+                elapsed += waits;
+                let note = format!(
+                    "note: {title} still runs after {} s; Ctrl-C stops it, and `--limit 60s` stops a launch after that time",
+                    elapsed.as_secs()
+                );
+                match &bar {
+                    Some(bar) => bar.println(note),
+                    None => drop(writeln!(std::io::stderr(), "{note}")),
+                }
+                waits = elapsed * 9;
+            }
+        });
+        self.ends = Some(ends);
+        self
+    }
+
     /// Shows what is done now.
     pub(crate) fn step(&self, what: impl Into<String>) {
         if let Some(bar) = &self.bar {
@@ -136,5 +243,35 @@ mod tests {
             .context("k.ptx cannot be loaded")
             .expect_err("an error");
         assert_eq!(message(&error), "k.ptx cannot be loaded: invalid PTX: line 3: no such instruction");
+    }
+
+    #[test]
+    fn the_middle_of_a_long_word_is_left_out() {
+        let name = "a".repeat(5_000_000);
+        let message = shortened(&format!("the module has no kernel `{name}`; its kernels are `k`"));
+        assert!(message.len() < 250, "{message}");
+        assert!(
+            message.starts_with("the module has no kernel `aaa")
+                && message.ends_with("aa`; its kernels are `k`")
+        );
+        let ordinary = "crates/kernels/src/gemm/device/mainloop/wgmma.rs:12:3: a sentence\n  in two lines";
+        assert_eq!(shortened(ordinary), ordinary);
+        let long = shortened(&"word ".repeat(1_000_000));
+        assert!(long.len() < 2 * SHOWN_BYTES && long.ends_with("bytes more ..]"));
+    }
+
+    #[test]
+    fn the_status_tells_findings_from_failures_and_refusals() {
+        let found = anyhow!("3 of 8 elements are wrong").context(WrongResult).context("gemm on emu:h200");
+        assert_eq!(Status::of_error(&found), Status::Found);
+        let findings = Error::Findings { findings: [].into() };
+        assert_eq!(Status::of_error(&anyhow::Error::from(findings)), Status::Found);
+        let driver = Error::Driver {
+            call: "cuInit",
+            name: "CUDA_ERROR".to_owned(),
+            description: "it failed".to_owned(),
+        };
+        assert_eq!(Status::of_error(&anyhow::Error::from(driver).context("k")), Status::Failed);
+        assert_eq!(Status::of_error(&anyhow!("missing.json cannot be read")), Status::Refused);
     }
 }

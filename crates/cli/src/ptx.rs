@@ -71,7 +71,7 @@ impl Ptx {
             }
         }
         if self.out.is_some() {
-            output.json(|| json!({"written": written}));
+            output.json(|| json!({"status": "ok", "written": written}));
             output.text(|| written.join("\n"));
         }
         Ok(())
@@ -95,7 +95,7 @@ impl Ptx {
                 });
                 json!({"name": &*launched.kernel, "launches": launches.collect::<Vec<_>>(), "ptx": self.text(launched)})
             });
-            json!({"kernel": choice.name(), "arch": arch, "kernels": kernels.collect::<Vec<_>>()})
+            json!({"status": "ok", "kernel": choice.name(), "arch": arch, "kernels": kernels.collect::<Vec<_>>()})
         });
         output.text(|| {
             let kernels = launched.iter().map(|launched| {

@@ -6,7 +6,7 @@ use anyhow::{Context, Error, Result};
 use clap::Args;
 use serde_json::json;
 
-use crate::kernel::KernelChoice;
+use crate::kernel::{self, KernelChoice};
 use crate::output::Output;
 use crate::target::DeviceOptions;
 
@@ -27,7 +27,7 @@ impl Run {
         let device = self.device.open()?;
         let explanation = self.choice.explanation(self.explain, &device)?;
         let choice = &self.choice;
-        let progress = output.progress(&format!("{} on {}", choice.name(), device.name()));
+        let progress = output.progress(&format!("{} on {}", choice.name(), device.name())).announced();
         let failed = || format!("{choice:?} on {}", device.name());
         progress.step("preparing");
         let mut prepared = choice.prepare(&device).with_context(failed)?;
@@ -38,7 +38,7 @@ impl Run {
         stream.synchronize()?;
         let seconds = begin.elapsed().as_secs_f64();
         progress.step("checking");
-        let verified = prepared.verify().map_err(Error::from_boxed).with_context(failed)?;
+        let verified = kernel::verify(prepared.as_mut()).with_context(failed)?;
         drop(progress);
         output.json(|| {
             json!({

@@ -4,23 +4,32 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use warpwright_arch::{ARCHITECTURES, Arch};
+use warpwright_harness::Entry;
 use warpwright_runtime::{Counters, Device, LaunchRecord};
 
 use crate::exec;
 use crate::kernel::{self, KernelChoice};
+use crate::suggestion::did_you_mean;
+use crate::target::LimitOption;
 
 /// The name of the emulator that was asked for. If none was: of an H200, or where the PTX of a
 /// launch file is for other GPUs, of one of those.
 pub(crate) fn emulator(asked: Option<&str>, launch: Option<&Path>) -> Result<String> {
     const USUAL: &str = "emu:h200";
     let (None, Some(launch)) = (asked, launch) else { return Ok(asked.unwrap_or(USUAL).to_owned()) };
-    let text = exec::ptx(launch)?;
-    let target = text.lines().find_map(|line| line.trim().strip_prefix(".target "));
-    let target = target.and_then(|line| line.split(',').next()).unwrap_or_default().trim();
+    let modules = exec::ptx(launch)?;
+    let targets: Vec<&str> = modules.iter().map(|text| target(text)).collect();
     let h200 = Arch::named("h200")?;
-    // If no architecture runs the target, loading the module reports it.
-    let found = std::iter::once(h200).chain(&ARCHITECTURES).find(|arch| arch.capability.runs(target));
+    let runs_all = |arch: &&Arch| targets.iter().all(|target| arch.capability.runs(target));
+    // If no architecture runs the targets, loading a module reports it.
+    let found = std::iter::once(h200).chain(&ARCHITECTURES).find(runs_all);
     Ok(format!("emu:{}", found.unwrap_or(h200).name))
+}
+
+/// The target of a module.
+fn target(text: &str) -> &str {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(".target "));
+    line.and_then(|line| line.split(',').next()).unwrap_or_default().trim()
 }
 
 /// Whether this is a mistyped kernel rather than the path of a file: no such file exists, and it has
@@ -41,10 +50,14 @@ impl<'a> Subject<'a> {
     pub(crate) fn named(choice: Option<&'a KernelChoice>, launch: Option<&'a Path>) -> Result<Self> {
         match (choice, launch) {
             (Some(choice), _) => Ok(Self::Kernel(choice)),
-            (None, Some(launch)) if is_name(launch) => bail!(
-                "{} is neither a kernel nor a launch file; `warpwright kernels` lists the kernels",
-                launch.display()
-            ),
+            (None, Some(launch)) if is_name(launch) => {
+                let name = launch.display().to_string();
+                let guess = did_you_mean(&name, kernel::all().map(Entry::name));
+                bail!(
+                    "{name} is neither a kernel nor a launch file{guess}{} `warpwright kernels` lists the kernels",
+                    if guess.is_empty() { ";" } else { "" }
+                )
+            }
             (None, Some(launch)) => Ok(Self::Launch(launch)),
             (None, None) => bail!("expected a kernel or a launch file"),
         }
@@ -59,8 +72,12 @@ impl<'a> Subject<'a> {
     }
 
     /// Runs it once on an emulator: what each of its kernels did, and the launches.
-    pub(crate) fn count(&self, device: &str) -> Result<(Vec<Counters>, Vec<LaunchRecord>)> {
-        let device = Device::named(device)?.counted()?;
+    pub(crate) fn count(
+        &self,
+        device: &str,
+        limit: &LimitOption,
+    ) -> Result<(Vec<Counters>, Vec<LaunchRecord>)> {
+        let device = limit.apply(Device::named(device)?.counted()?)?;
         let launches = match self {
             Self::Kernel(choice) => {
                 let mut prepared = choice.prepare(&device)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use warpwright_runtime::{Device, Schedule};
+use warpwright_runtime::{Device, Limit, Schedule};
 
 use crate::subject;
 
@@ -17,6 +17,39 @@ pub(crate) struct DeviceOptions {
     /// Order in which an emulator completes asynchronous work: `eager`, `latest`, or `random:SEED`.
     #[arg(long, global = true, default_value = "eager", value_name = "SCHEDULE", value_parser = schedule)]
     schedule: Schedule,
+    #[command(flatten)]
+    limit: LimitOption,
+}
+
+/// How much a launch may execute.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LimitOption {
+    /// Stop each launch on the emulator after a time (`60s`, `5min`) or a number of warp instructions
+    /// (`1000000000`), and say where it was [default: no limit].
+    #[arg(long, global = true, value_name = "LIMIT", value_parser = limit)]
+    limit: Option<Limit>,
+}
+
+impl LimitOption {
+    /// The device with the limit.
+    pub(crate) fn apply(&self, device: Device) -> Result<Device> {
+        match self.limit {
+            Some(limit) => device.limited(limit).context("--limit"),
+            None => Ok(device),
+        }
+    }
+}
+
+/// Reads a limit.
+fn limit(text: &str) -> Result<Limit, String> {
+    let refused =
+        || "expected a time such as `60s`, or a number of warp instructions, more than 0".to_owned();
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let count = text.parse().ok().filter(|&count| count > 0);
+        return count.map(Limit::WarpInstructions).ok_or_else(refused);
+    }
+    let time = humantime::parse_duration(text).ok().filter(|time| !time.is_zero());
+    time.map(Limit::Time).ok_or_else(refused)
 }
 
 impl DeviceOptions {
@@ -27,10 +60,11 @@ impl DeviceOptions {
             return self.open();
         }
         match Device::cuda(0) {
-            Ok(gpu) => Ok(gpu),
+            Ok(gpu) => self.limit.apply(gpu),
             Err(_) => {
                 let emulator = subject::emulator(None, Some(launch))?;
-                Device::with_schedule(&emulator, self.schedule).context("cannot open the device")
+                let device = Device::with_schedule(&emulator, self.schedule);
+                self.limit.apply(device.context("cannot open the device")?)
             }
         }
     }
@@ -42,7 +76,8 @@ impl DeviceOptions {
 
     /// Opens the device.
     pub(crate) fn open(&self) -> Result<Device> {
-        Device::with_schedule(self.name(), self.schedule).context("cannot open the device")
+        let device = Device::with_schedule(self.name(), self.schedule);
+        self.limit.apply(device.context("cannot open the device")?)
     }
 }
 
@@ -70,6 +105,17 @@ mod tests {
         assert_eq!(schedule("random:42"), Ok(Schedule::Random(42)));
         for wrong in ["", "random", "random:", "random:x", "random:-1", "Eager"] {
             assert!(schedule(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_are_read() {
+        use std::time::Duration;
+        assert_eq!(limit("60s"), Ok(Limit::Time(Duration::from_secs(60))));
+        assert_eq!(limit("5min"), Ok(Limit::Time(Duration::from_secs(300))));
+        assert_eq!(limit("1000000"), Ok(Limit::WarpInstructions(1_000_000)));
+        for wrong in ["", "0", "0s", "-1", "1e9", "s", "60 apples", "99999999999999999999"] {
+            assert!(limit(wrong).is_err(), "{wrong}");
         }
     }
 }

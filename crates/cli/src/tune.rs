@@ -3,7 +3,7 @@
 //! All candidates are timed in turns, in one process. The fastest few are timed again, longer; then
 //! those around the fastest one; then its result is checked, and it is kept.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Error, Result, bail};
 use clap::Args;
 use serde_json::json;
 use warpwright_harness::{Candidate, Prepared};
@@ -11,7 +11,8 @@ use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing;
 use crate::conditions::{emulated_times, timed_product};
-use crate::kernel::KernelChoice;
+use crate::interrupt;
+use crate::kernel::{self, KernelChoice};
 use crate::number;
 use crate::output::{Output, Progress};
 use crate::target::DeviceOptions;
@@ -48,11 +49,12 @@ impl Tune {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let choice = &self.choice;
         let device = self.device.open()?;
-        let failed = |error| anyhow!("{choice:?} on {}: {error}", device.name());
+        let failed = |error| Error::from_boxed(error).context(format!("{choice:?} on {}", device.name()));
         let Some(search) = choice.workload.search(&choice.setup(&device)) else {
             bail!("{} has a single configuration, which needs no search", choice.name());
         };
         let mut search = search.map_err(failed)?;
+        interrupt::end_in_order();
         let stream = device.stream()?;
         let progress = output.progress(&format!("{} on {}", choice.name(), device.name()));
         let emulated = device.properties().is_emulated;
@@ -62,18 +64,29 @@ impl Tune {
         let mut all = numbered(first, 0);
         let tried = all.len();
         time(&mut all, &device, &stream, FIRST_BATCHES.min(batches), &progress)?;
-        let others = all.split_off(FINALISTS.min(all.len()));
+        let mut others = all.split_off(FINALISTS.min(all.len()));
         let Some(fastest) = all.first() else { bail!("{} has no candidates", choice.name()) };
-        all.extend(numbered(search.around(fastest.index), tried));
-        time(&mut all, &device, &stream, batches, &progress)?;
-        progress.step("checking");
-        let winner = &mut all[0];
-        // The others have written the same result since.
-        winner.candidate.prepared.launch(&stream).map_err(failed)?;
-        winner.candidate.prepared.verify().map_err(failed)?;
-        let (index, seconds) = (winner.index, winner.seconds);
-        // An emulator's times say nothing about the GPU's.
-        let file = if emulated { None } else { search.keep(index, seconds).map_err(failed)? };
+        if !interrupt::is_requested() {
+            all.extend(numbered(search.around(fastest.index), tried));
+            time(&mut all, &device, &stream, batches, &progress)?;
+        }
+        let mut file = None;
+        // Ctrl-C leaves what was timed so far, of which nothing is checked or kept.
+        let is_interrupted = interrupt::is_requested();
+        if is_interrupted {
+            all.retain(|timed| timed.seconds.is_finite());
+            others.retain(|timed| timed.seconds.is_finite());
+        } else {
+            progress.step("checking");
+            let winner = &mut all[0];
+            // The others have written the same result since.
+            winner.candidate.prepared.launch(&stream).map_err(failed)?;
+            let verified = kernel::verify(winner.candidate.prepared.as_mut());
+            verified.with_context(|| format!("{choice:?} on {}", device.name()))?;
+            let (index, seconds) = (winner.index, winner.seconds);
+            // An emulator's times say nothing about the GPU's.
+            file = if emulated { None } else { search.keep(index, seconds).map_err(failed)? };
+        }
         let work = choice.workload.work();
         drop(progress);
 
@@ -81,7 +94,7 @@ impl Tune {
         let entry = |timed: &Timed| json!({"candidate": timed.candidate.name, "seconds": timed.seconds, "operations_per_second": speed(timed) * 1e12});
         output.json(|| {
             json!({
-                "status": "ok",
+                "status": if is_interrupted { "interrupted" } else { "ok" },
                 "kernel": choice.name(),
                 "options": choice.flags(),
                 "device": device.name(),
@@ -106,6 +119,9 @@ impl Tune {
             lines.push(format!("the first round's others, {} batches each:", FIRST_BATCHES.min(batches)));
             lines.extend(others.iter().map(line));
             lines.push(match &file {
+                _ if is_interrupted => {
+                    format!("interrupted: {} candidates are timed, none is kept", all.len() + others.len())
+                }
                 Some(file) => format!("kept in {}: {}", file.display(), all[0].candidate.name),
                 None if emulated => {
                     format!("{} Nothing is kept.", emulated_times(&device).unwrap_or_default())

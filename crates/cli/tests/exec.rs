@@ -157,3 +157,160 @@ fn what_is_wrong_is_said_and_is_a_failure() {
         assert!(report["message"].as_str().is_some_and(|message| message.contains(words)), "{report}");
     }
 }
+
+/// The code block of a language behind a heading of `docs/exec.md`.
+fn documented(heading: &str, language: &str) -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/exec.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let section = page.split_once(heading).expect("the page has the heading").1;
+    let block = section.split_once(&format!("```{language}\n")).expect("the section has the block").1;
+    block.split_once("```").expect("the block ends").0.to_owned()
+}
+
+/// The launch file of the page, with its module beside it.
+fn scale(directory: &Path) -> Value {
+    std::fs::write(directory.join("scale.ptx"), documented("## Several launches", "ptx")).expect("writable");
+    serde_json::from_str(&documented("## Several launches", "json")).expect("JSON")
+}
+
+#[test]
+fn the_page_s_launches_share_buffers_variables_and_events() {
+    let directory = directory("several");
+    let launch = scale(&directory);
+    let done = exec(&directory, &launch, &["--json"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    let z: Vec<f32> = (0..8).map(|index| 9.0 * index as f32).collect();
+    assert_eq!(std::fs::read(directory.join("z.npy")).expect("saved"), npy("(8,)", &z));
+    let threads = std::fs::read(directory.join("threads.npy")).expect("saved");
+    assert_eq!(threads[threads.len() - 4..], 16u32.to_le_bytes());
+    let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let streams: Vec<_> =
+        report["launches"].as_array().expect("two").iter().map(|one| &one["stream"]).collect();
+    assert_eq!(streams, ["default", "side"]);
+    assert_eq!(report["saved"], json!(["z.npy", "threads.npy"]));
+
+    // Checks read the file, too, and save nothing.
+    std::fs::remove_file(directory.join("z.npy")).expect("it is there");
+    let file = directory.join("launch.json").display().to_string();
+    let checked = Command::new(env!("CARGO_BIN_EXE_warpwright"))
+        .args(["check", &file, "--device", "emu:a100", "--seeds", "1"])
+        .output()
+        .expect("the command starts");
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    assert!(!directory.join("z.npy").exists());
+}
+
+#[test]
+fn a_variable_keeps_what_the_ptx_or_the_host_gave_it() {
+    let directory = directory("symbols");
+    let kernel = KERNEL.replace(".visible .entry", ".const .f32 two = 0f40000000;\n.visible .entry").replace(
+        "fma.rn.f32 %f2, %f1, 0f40000000, %f0",
+        "ld.const.f32 %f2, [two];\nfma.rn.f32 %f2, %f1, %f2, %f0",
+    );
+    std::fs::write(directory.join("constant.ptx"), kernel).expect("writable");
+    let mut launch = twice();
+    launch["ptx"] = json!("constant.ptx");
+    for (symbol, factor) in [
+        (json!({"dtype": "f32", "shape": []}), 2.0),
+        (json!({"dtype": "f32", "shape": [1], "init": "zero"}), 0.0),
+        (json!({"dtype": "f32", "shape": [1], "init": {"values": [-4]}}), -4.0),
+        (json!({"dtype": "f16", "shape": [2], "init": {"values": ["0x0000", "0x4100"]}}), 8.0),
+    ] {
+        launch["symbols"] = json!({"two": symbol});
+        let done = exec(&directory, &launch, &[]);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let expected: Vec<f32> = (0..8).map(|index| factor * index as f32 + 0.5).collect();
+        let saved = std::fs::read(directory.join("out.npy")).expect("saved");
+        assert_eq!(saved, npy("(2, 4)", &expected), "{symbol}");
+    }
+}
+
+#[test]
+fn launches_of_one_stream_run_in_order_and_a_failure_names_its_launch() {
+    let directory = directory("order");
+    let mut launch = json!({
+        "ptx": "twice.ptx",
+        "buffers": {
+            "x": {"dtype": "f32", "shape": [8], "init": "iota"},
+            "y": {"dtype": "f32", "shape": [8], "save": "y.npy"},
+        },
+        "launches": [
+            {"entry": "twice", "grid": [1], "block": [8],
+             "args": [{"buffer": "x"}, {"buffer": "y"}, {"scalar": {"dtype": "f32", "value": 1}}]},
+            {"entry": "twice", "grid": [1], "block": [8],
+             "args": [{"buffer": "y"}, {"buffer": "x"}, {"scalar": {"dtype": "f32", "value": 1}}]},
+        ],
+    });
+    let done = exec(&directory, &launch, &[]);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    let expected: Vec<f32> = (0..8).map(|index| 2.0 * index as f32 + 1.0).collect();
+    assert_eq!(std::fs::read(directory.join("y.npy")).expect("saved"), npy("(8,)", &expected));
+    launch["launches"][1]["block"] = json!([16]);
+    let failed = exec(&directory, &launch, &[]);
+    let message = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(3), "{message}");
+    assert!(message.contains("launches[1]") && message.contains("out-of-bounds"), "{message}");
+}
+
+#[test]
+fn the_status_tells_refusals_from_failures() {
+    let directory = directory("status");
+    std::fs::write(
+        directory.join("loop.ptx"),
+        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k() {\n.reg .b64 %rd<1>;\nmov.u64 %rd0, 0;\n\
+         L: add.u64 %rd0, %rd0, 1;\nbra L;\n}\n",
+    )
+    .expect("writable");
+    let endless = json!({"ptx": "loop.ptx", "entry": "k", "grid": [1], "block": [32]});
+    for (flags, words) in [
+        (["--limit", "100000"], "error[limit]: the launch reached its limit of 100000 warp instructions"),
+        (["--limit", "50ms"], "error[limit]: the launch reached its limit of 0.05 s"),
+    ] {
+        let stopped = exec(&directory, &endless, &flags);
+        let message = String::from_utf8_lossy(&stopped.stderr).into_owned();
+        assert_eq!(stopped.status.code(), Some(3), "{message}");
+        assert!(message.starts_with(words) && message.contains("PTX:"), "{message}");
+    }
+    let mut refused = twice();
+    refused["entry"] = json!("thrice");
+    assert_eq!(exec(&directory, &refused, &[]).status.code(), Some(2));
+    refused["entry"] = json!("x".repeat(5_000_000));
+    let failed = exec(&directory, &refused, &[]);
+    assert_eq!(failed.status.code(), Some(2));
+    assert!(failed.stderr.len() < 1000, "{} bytes", failed.stderr.len());
+    let file = directory.join("twice.json");
+    std::fs::write(&file, twice().to_string().replacen('{', "{\"grid\": [2],", 1)).expect("writable");
+    let message =
+        warpwright_cli::refusal(&["exec", &file.display().to_string()]).expect("a key appears twice");
+    assert!(message.contains("the key `grid` appears twice in an object at line 1 column"), "{message}");
+}
+
+#[test]
+fn many_arguments_take_no_quadratic_time() {
+    /// Parameters that a kernel may have, and buffers beside them.
+    const COUNT: usize = 8_000;
+    const BUFFERS: usize = 40_000;
+    let directory = directory("many");
+    let parameters: Vec<String> = (0..COUNT).map(|index| format!(".param .u32 p{index}")).collect();
+    let kernel = format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k({}) {{ ret; }}\n",
+        parameters.join(", ")
+    );
+    std::fs::write(directory.join("many.ptx"), kernel).expect("writable");
+    let mut arguments: Vec<Value> =
+        (0..COUNT - 1).map(|value| json!({"scalar": {"dtype": "u32", "value": value}})).collect();
+    // Buffers, some of which a structure refers to.
+    let buffers = (0..BUFFERS).map(|_| json!({"buffer": {"dtype": "u8", "shape": [1]}}));
+    let fields: Vec<_> =
+        (0..4000).map(|field| json!({"offset": 8 * field, "pointer": COUNT - 1 + field})).collect();
+    arguments.extend(buffers);
+    arguments.push(json!({"struct": {"bytes": 32000, "fields": fields}}));
+    let launch = json!({"ptx": "many.ptx", "entry": "k", "grid": [1], "block": [1], "args": arguments});
+    let begin = std::time::Instant::now();
+    let refused = exec(&directory, &launch, &[]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains(&format!("takes {COUNT} arguments")) && message.len() < 40_000, "{message}");
+    // Milliseconds; a quadratic time would be minutes.
+    assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
+}

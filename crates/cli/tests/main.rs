@@ -3,6 +3,7 @@
 mod check;
 mod compiled;
 mod exec;
+mod json;
 mod mutants;
 mod mutation;
 mod refusals;

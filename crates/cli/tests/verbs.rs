@@ -348,3 +348,110 @@ fn records_have_the_emulator_s_counts() {
         }
     }
 }
+
+/// Ctrl-C ends the command after the launch that runs: what was timed is printed.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_search_prints_what_it_timed() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_warpwright"))
+        .args([
+            "tune",
+            "gemm",
+            "--device",
+            "emu:h200",
+            "--candidates",
+            "1000",
+            "--m",
+            "256",
+            "--n",
+            "256",
+            "--k",
+            "256",
+        ])
+        .arg("--json")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    // It times a candidate after the other, for minutes.
+    std::thread::sleep(std::time::Duration::from_secs(15));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("`kill` is there").success(), "the search has not ended before");
+    assert!(child.wait().is_ok());
+    let output = child.wait_with_output().expect("it was started with pipes");
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["status"], "interrupted", "{report}");
+    assert!(report["kept_in"].is_null(), "{report}");
+    let finalists = report["finalists"].as_array().expect("a list");
+    assert!(!finalists.is_empty() && finalists.iter().all(|one| one["seconds"].is_f64()), "{report}");
+}
+
+#[test]
+fn help_lists_the_environment_and_the_exit_statuses() {
+    let text = String::from_utf8_lossy(&warpwright(&["--help"]).stdout).into_owned();
+    let mut names = Vec::new();
+    for name in
+        ["arch", "check", "cli", "emulator", "harness", "kernels", "lang", "lessons", "runtime", "warpwright"]
+    {
+        let folder = format!("{}/../{name}/src", env!("CARGO_MANIFEST_DIR"));
+        add_variables(std::path::Path::new(&folder), &mut names);
+    }
+    names.sort();
+    names.dedup();
+    assert!(names.len() >= 5, "{names:?}");
+    for name in names {
+        assert!(text.contains(&name), "`{name}` is read, and --help does not list it");
+    }
+    assert!(text.contains("Exit status:") && text.contains("130"), "{text}");
+}
+
+/// Adds the environment variables of ours that the sources below a folder name, but those of tests.
+fn add_variables(folder: &std::path::Path, names: &mut Vec<String>) {
+    const OF_TESTS: [&str; 2] = ["WARPWRIGHT_REQUIRE_GPU", "WARPWRIGHT_VERSION"];
+    for entry in std::fs::read_dir(folder).expect("it can be read") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            add_variables(&path, names);
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("text");
+        for (start, _) in text.match_indices("WARPWRIGHT_") {
+            let is_letter = |c: char| c.is_ascii_uppercase() || c == '_';
+            let name: String = text[start..].chars().take_while(|&c| is_letter(c)).collect();
+            if !OF_TESTS.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_version_has_its_commit() {
+    let text = String::from_utf8_lossy(&warpwright(&["--version"]).stdout).into_owned();
+    assert!(text.starts_with(concat!("warpwright ", env!("CARGO_PKG_VERSION"))), "{text}");
+    let commit = text.trim().split_once(" (").map(|(_, commit)| commit.trim_end_matches(')'));
+    let is_hash = |commit: &str| commit.len() >= 10 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(commit.is_none_or(is_hash), "{text}");
+}
+
+#[test]
+fn shells_and_man_have_what_they_read() {
+    for (shell, words) in
+        [("bash", "complete -F _warpwright"), ("zsh", "#compdef warpwright"), ("fish", "roofline")]
+    {
+        let script = warpwright(&["completions", shell]);
+        let text = String::from_utf8_lossy(&script.stdout).into_owned();
+        assert!(script.status.success() && text.contains(words), "{shell}");
+        // Shells but fish complete the values of arguments.
+        assert!(shell == "fish" || text.contains("transpose-ladder"), "{shell}");
+        assert!(text.len() < 400_000, "{shell}: {} bytes", text.len());
+    }
+    let folder = std::env::temp_dir().join(format!("warpwright-man-{}", std::process::id()));
+    let report = json(&["man", &folder.display().to_string()]);
+    let pages = report["written"].as_array().expect("a list").len();
+    assert!(pages > 13 && folder.join("warpwright.1").exists(), "{report}");
+    let page = std::fs::read_to_string(folder.join("warpwright-check.1")).expect("written");
+    assert!(page.contains("every checker on"), "{page}");
+    std::fs::remove_dir_all(&folder).expect("it can be removed");
+}

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{Bench, Measured};
 use crate::conditions::{Setting, emulated_times};
 use crate::file;
+use crate::interrupt;
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 
@@ -23,7 +24,11 @@ pub(super) fn run(bench: &Bench, file: &Path, output: Output) -> Result<()> {
         output.text(|| note);
     }
     let mut all = Vec::new();
+    interrupt::end_in_order();
     for (line, choice) in &choices {
+        if interrupt::is_requested() {
+            break;
+        }
         let measured = bench.measure(choice, &device, output)?;
         output.text(|| format!("{line}{}", figures(&measured)));
         all.push(measured);
@@ -31,7 +36,7 @@ pub(super) fn run(bench: &Bench, file: &Path, output: Output) -> Result<()> {
     let ratios: Vec<f64> = all.iter().filter_map(Measured::ratio).collect();
     output.json(|| {
         json!({
-            "status": "ok",
+            "status": if interrupt::is_requested() { "interrupted" } else { "ok" },
             "run": setting.as_json(),
             "geometric_mean": geometric_mean(&ratios),
             "lines": all.iter().map(|measured| measured.as_json(&device)).collect::<Vec<_>>(),

@@ -9,14 +9,14 @@ pub(crate) mod timing;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Result};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use serde_json::{Value, json};
 use warpwright_harness::{Prepared, Work};
 use warpwright_runtime::Device;
 
 use crate::conditions::{Conditions, Setting, emulated_times, timed_product};
-use crate::kernel::KernelChoice;
+use crate::kernel::{self, KernelChoice};
 use crate::number;
 use crate::output::Output;
 use crate::target::DeviceOptions;
@@ -179,10 +179,7 @@ impl Bench {
         for ((name, prepared), timing) in prepared.iter_mut().zip(timings.kernels) {
             if !self.unchecked {
                 progress.step(format!("checking {name}"));
-                prepared
-                    .verify()
-                    .map_err(Error::from_boxed)
-                    .with_context(|| format!("{name}: {}", failed()))?;
+                kernel::verify(prepared.as_mut()).with_context(|| format!("{name}: {}", failed()))?;
             }
             timed.push(Timed { name: (*name).to_owned(), timing });
         }

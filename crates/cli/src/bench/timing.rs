@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use warpwright_harness::{Prepared, Work};
 use warpwright_runtime::{Device, Reading, Stream};
 
 use crate::conditions::Conditions;
+use crate::interrupt;
 
 /// A batch lasts at least this long, so that the events' resolution and the first launch's latency
 /// do not show.
@@ -64,7 +65,8 @@ impl Timing {
 /// Times of kernels that took turns.
 #[derive(Clone, Debug)]
 pub(crate) struct Timings {
-    /// A kernel each, in the order in which they were given.
+    /// A kernel each, in the order in which they were given; fewer, those in front, if Ctrl-C ended
+    /// the timing.
     pub(crate) kernels: Vec<Timing>,
     /// What the device ran at meanwhile.
     pub(crate) conditions: Conditions,
@@ -99,15 +101,20 @@ pub(crate) fn time(
     let most = if as_graph { MOST_GRAPH_LAUNCHES } else { MOST_LAUNCHES };
     let emulated = device.properties().is_emulated;
     let mut launches = Vec::new();
+    let mut firsts = Vec::new();
     for kernel in kernels.iter_mut() {
+        if interrupt::is_requested() {
+            break;
+        }
         let first = batch(*kernel, stream, 1, as_graph)?;
+        firsts.push(first);
         // The second launch has no loading to do, so it tells how many make a batch.
         let one = if emulated { first } else { batch(*kernel, stream, 1, as_graph)?.min(first) };
         let fitting = BATCH.as_secs_f64() / one.max(Duration::from_nanos(500)).as_secs_f64();
         launches.push(if emulated { 1 } else { fitting.ceil().clamp(1.0, f64::from(most)) as u32 });
     }
     let mut warm = Duration::ZERO;
-    while !emulated && warm < WARM_UP {
+    while !emulated && warm < WARM_UP && !interrupt::is_requested() {
         for (kernel, &launches) in kernels.iter_mut().zip(&launches) {
             warm += batch(*kernel, stream, launches, as_graph)?;
         }
@@ -117,17 +124,24 @@ pub(crate) fn time(
     let mut seconds = vec![Vec::new(); kernels.len()];
     for _ in 0..count {
         for ((kernel, &launches), seconds) in kernels.iter_mut().zip(&launches).zip(&mut seconds) {
+            if interrupt::is_requested() {
+                break;
+            }
             std::thread::sleep(rest);
             let elapsed = batch(*kernel, stream, launches, as_graph)?;
             seconds.push(elapsed.as_secs_f64() / f64::from(launches));
         }
     }
     let after = reading_under_load(kernels, first, device, stream)?;
-    let kernels = seconds.into_iter().zip(launches);
-    Ok(Timings {
-        kernels: kernels.map(|(seconds, launches)| Timing::new(seconds, launches)).collect(),
-        conditions: Conditions { before, after },
-    })
+    let kernels = seconds.into_iter().zip(launches).zip(firsts).map(|((seconds, launches), first)| {
+        // An interrupted timing may have the first launch only.
+        if seconds.is_empty() {
+            Timing::new(vec![first.as_secs_f64()], 1)
+        } else {
+            Timing::new(seconds, launches)
+        }
+    });
+    Ok(Timings { kernels: kernels.collect(), conditions: Conditions { before, after } })
 }
 
 /// What the device runs at while it does a batch of the first kernel, which nobody times: an idle
@@ -143,7 +157,7 @@ fn reading_under_load(
     }
     if let Some(kernel) = kernels.first_mut() {
         for _ in 0..launches {
-            kernel.launch(stream).map_err(|error| anyhow!("{error}"))?;
+            kernel.launch(stream).map_err(anyhow::Error::from_boxed)?;
         }
     }
     let reading = device.reading();
@@ -159,7 +173,7 @@ fn batch(kernel: &mut dyn Prepared, stream: &Stream, launches: u32, as_graph: bo
         }
         Ok(())
     };
-    let failed = |error: Box<dyn Error + Send + Sync>| anyhow!("{error}");
+    let failed = anyhow::Error::from_boxed;
     let graph = as_graph.then(|| stream.capture(&mut launch_all)).transpose().map_err(failed)?;
     let start = stream.record()?;
     match graph {

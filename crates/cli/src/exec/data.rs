@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::description::{Buffer, Init};
+use super::description::{Init, bytes};
 use crate::dtype::{Dtype, NumpyKind};
 use crate::file;
 use crate::npy::Array;
@@ -13,11 +13,16 @@ use crate::npy::Array;
 /// Bytes of a NumPy file besides its elements: those of a header, with room to spare.
 const MOST_HEADER_BYTES: u64 = 1 << 20;
 
-/// The bytes of a buffer's initial elements. Paths are relative to `directory`.
-pub(crate) fn initial(buffer: &Buffer, directory: &Path) -> Result<Vec<u8>> {
-    let dtype = buffer.dtype;
-    let count = buffer.count();
-    match &buffer.init {
+/// The bytes of an array's initial elements. Paths are relative to `directory`.
+pub(crate) fn initial(
+    dtype: &'static Dtype,
+    shape: &[usize],
+    init: &Init,
+    directory: &Path,
+) -> Result<Vec<u8>> {
+    let count = shape.iter().product::<usize>();
+    match init {
+        Init::Values(bytes) => Ok(bytes.clone()),
         Init::Zero => Ok(vec![0; count * dtype.bytes()]),
         Init::Poison => Ok(vec![0xff; count * dtype.bytes()]),
         Init::Iota => Ok((0..count as u64).flat_map(|index| dtype.nearest_to_integer(index)).collect()),
@@ -27,17 +32,16 @@ pub(crate) fn initial(buffer: &Buffer, directory: &Path) -> Result<Vec<u8>> {
         Init::Npy(path) => {
             let path = directory.join(path);
             let shown = path.display();
-            let file = file::bytes(&path, buffer.bytes().saturating_add(MOST_HEADER_BYTES))?;
+            let file = file::bytes(&path, bytes(dtype, shape).saturating_add(MOST_HEADER_BYTES))?;
             let array = Array::parse(&file).with_context(|| format!("{shown} is not an array of numbers"))?;
-            elements(array, buffer).with_context(|| format!("{shown} does not fit"))
+            elements(array, dtype, shape).with_context(|| format!("{shown} does not fit"))
         }
     }
 }
 
-/// The elements of an array that must fit a buffer: their number and their bits, whatever the signs
-/// of integers.
-fn elements(array: Array, buffer: &Buffer) -> Result<Vec<u8>> {
-    let Buffer { dtype, shape, .. } = buffer;
+/// The elements of an array that must fit: their shape and their bits, whatever the signs of
+/// integers.
+fn elements(array: Array, dtype: &Dtype, shape: &[usize]) -> Result<Vec<u8>> {
     let is_float = |kind| kind == NumpyKind::Float;
     // A 32-bit float is a tf32 number once its low bits are ignored, which is what the hardware
     // does.
@@ -48,11 +52,19 @@ fn elements(array: Array, buffer: &Buffer) -> Result<Vec<u8>> {
         let given = format!("{:?} elements of {} bytes", array.kind, array.element_bytes).to_lowercase();
         bail!("it has {given}, and {} travels as {}", dtype.name(), travels_as(dtype));
     }
-    let count: usize = array.shape.iter().product();
-    if count != buffer.count() {
+    if !is_same_order(&array.shape, shape) {
         bail!("its shape is {:?}, and the buffer's is {shape:?}", array.shape);
     }
     Ok(array.data)
+}
+
+/// Whether two arrays have the same elements in the same order: their extents are equal, or one of
+/// them is flat and the other has as many elements. Extents of 1 do not count.
+fn is_same_order(one: &[usize], other: &[usize]) -> bool {
+    let extents = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
+    let (one, other) = (extents(one), extents(other));
+    let count = |shape: &[usize]| shape.iter().product::<usize>();
+    one == other || ((one.len() <= 1 || other.len() <= 1) && count(&one) == count(&other))
 }
 
 fn travels_as(dtype: &Dtype) -> String {
@@ -64,15 +76,10 @@ fn travels_as(dtype: &Dtype) -> String {
     format!("{kind} of {} bytes", dtype.bytes())
 }
 
-/// Writes a buffer's elements as a NumPy file.
-pub(crate) fn save(buffer: &Buffer, data: Vec<u8>, path: &Path) -> Result<()> {
-    let array = Array {
-        kind: buffer.dtype.numpy,
-        element_bytes: buffer.dtype.bytes(),
-        shape: buffer.shape.clone(),
-        data,
-    };
-    file::write(path, array.to_bytes())
+/// Writes an array's elements as a NumPy file.
+pub(crate) fn save(dtype: &Dtype, shape: &[usize], data: Vec<u8>, path: &Path) -> Result<()> {
+    let (kind, element_bytes) = (dtype.numpy, dtype.bytes());
+    file::write(path, Array { kind, element_bytes, shape: shape.to_vec(), data }.to_bytes())
 }
 
 /// Standard normal numbers, the same on every machine: SplitMix64 through the Box-Muller transform.
@@ -120,15 +127,13 @@ impl Iterator for Normal {
 mod tests {
     use super::*;
 
-    fn buffer(dtype: &str, shape: &[usize], init: Init) -> Buffer {
-        let dtype = Dtype::named(dtype).expect("in the table");
-        Buffer { dtype, shape: shape.to_vec(), init, save: None }
+    fn named(dtype: &str) -> &'static Dtype {
+        Dtype::named(dtype).expect("in the table")
     }
 
     #[test]
     fn iota_counts_in_every_type() {
-        let of =
-            |dtype| initial(&buffer(dtype, &[2, 2], Init::Iota), Path::new("")).expect("no file is read");
+        let of = |dtype| initial(named(dtype), &[2, 2], &Init::Iota, Path::new("")).expect("no file is read");
         assert_eq!(of("u8"), [0, 1, 2, 3]);
         assert_eq!(of("bf16"), [0, 0, 0x80, 0x3f, 0, 0x40, 0x40, 0x40]);
         assert_eq!(of("e5m2"), [0, 0x3c, 0x40, 0x42]);
@@ -155,11 +160,18 @@ mod tests {
             data: vec![1; element_bytes * shape.iter().product::<usize>()],
         };
         let fits = |array, dtype, shape: &[usize]| {
-            elements(array, &buffer(dtype, shape, Init::Zero)).map_err(|error| error.to_string())
+            elements(array, named(dtype), shape).map_err(|error| error.to_string())
         };
         use NumpyKind::{Float, Signed, Unsigned};
         assert!(fits(array(Float, 4, &[2, 3]), "f32", &[2, 3]).is_ok());
         assert!(fits(array(Float, 4, &[6]), "f32", &[2, 3]).is_ok(), "the order of elements is the same");
+        assert!(fits(array(Float, 4, &[2, 3]), "f32", &[6]).is_ok(), "the order of elements is the same");
+        assert!(fits(array(Float, 4, &[1, 2, 3]), "f32", &[2, 1, 3]).is_ok());
+        assert!(fits(array(Float, 4, &[]), "f32", &[1]).is_ok());
+        for (given, needed) in [(&[2, 3][..], &[3, 2][..]), (&[6, 4], &[4, 6]), (&[2, 2, 6], &[4, 6])] {
+            let refused = fits(array(Float, 4, given), "f32", needed).expect_err("the axes are others");
+            assert!(refused.contains(&format!("{given:?}")) && refused.contains(&format!("{needed:?}")));
+        }
         assert!(fits(array(Signed, 4, &[6]), "u32", &[6]).is_ok());
         assert!(fits(array(Unsigned, 2, &[6]), "bf16", &[6]).is_ok());
         assert!(fits(array(Float, 4, &[6]), "tf32", &[6]).is_ok());

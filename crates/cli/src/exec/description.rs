@@ -1,31 +1,81 @@
-//! What a launch file says.
+//! What a launch file says: modules and their variables, buffers, and launches in order.
+
+use std::collections::HashMap;
 
 use serde_json::Value;
 
 use warpwright_arch::tensor_map::Description as Tensor;
 
 use super::json::{Complaint, Node};
-use super::tensor_map;
+use super::{scalar, tensor_map};
 use crate::dtype::Dtype;
+use crate::suggestion::did_you_mean;
 
-/// A launch: a kernel of a PTX file, its shape and its arguments. Paths are as written, relative to
-/// the launch file.
+/// A launch file. Paths are as written, relative to the file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Description {
+    /// All buffers: those of `buffers`, then those that launches have as arguments.
+    pub(crate) buffers: Vec<Placed>,
+    /// Variables of the modules that the file sets or saves.
+    pub(crate) symbols: Vec<Symbol>,
+    /// The launches, in order.
+    pub(crate) launches: Vec<Launch>,
+    /// Whether the file is one launch, without `launches`.
+    pub(crate) is_single: bool,
+}
+
+/// One launch: a kernel of a PTX file, its shape, its arguments, and what orders it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Launch {
+    /// Its place in the file: `launches[1]`, or nothing.
+    pub(crate) path: String,
     pub(crate) ptx: String,
     pub(crate) entry: String,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) cluster: [u32; 3],
     pub(crate) cooperative: bool,
+    /// Programmatic dependent launch.
+    pub(crate) programmatic: bool,
     pub(crate) dynamic_shared_bytes: u32,
     pub(crate) arguments: Vec<Argument>,
+    /// The name of its stream.
+    pub(crate) stream: String,
+    /// The events that its stream waits for before it.
+    pub(crate) wait: Vec<String>,
+    /// The event that its stream records after it.
+    pub(crate) record: Option<String>,
+}
+
+/// The stream of launches that name none.
+pub(crate) const DEFAULT_STREAM: &str = "default";
+
+/// A buffer, and its place in the file: `buffers.x`, or `args[1].buffer`.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Placed {
+    pub(crate) path: String,
+    pub(crate) buffer: Buffer,
+}
+
+/// A `.global` or `.const` variable of a module.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Symbol {
+    pub(crate) name: String,
+    /// The module.
+    pub(crate) ptx: String,
+    pub(crate) dtype: &'static Dtype,
+    pub(crate) shape: Vec<usize>,
+    /// What the host sets it to before the first launch; otherwise it has its value in the PTX.
+    pub(crate) init: Option<Init>,
+    /// Where to write it after the last launch.
+    pub(crate) save: Option<String>,
 }
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Argument {
-    Buffer(Buffer),
-    /// The bytes of a scalar, and whether it is a float with a name in NumPy.
+    /// A buffer, by its index in the file.
+    Buffer(usize),
+    /// The bytes of a scalar, and its type.
     Scalar {
         dtype: &'static Dtype,
         bytes: Vec<u8>,
@@ -50,7 +100,7 @@ pub(crate) enum Field {
     /// The bytes of a scalar, or of several fields.
     Bytes(Vec<u8>),
     TensorMap(TensorMap),
-    /// The address of a buffer among the arguments, by its place.
+    /// The address of a buffer, by its index in the file.
     Pointer(usize),
 }
 
@@ -81,7 +131,7 @@ impl Argument {
         }
     }
 
-    /// The places of the buffers that it reaches without being one.
+    /// The buffers that it reaches without being one.
     pub(crate) fn referred(&self) -> Vec<usize> {
         match self {
             Self::Buffer(_) | Self::Scalar { .. } | Self::Bytes(_) => Vec::new(),
@@ -98,10 +148,10 @@ impl Argument {
     }
 }
 
-/// A tensor map over a buffer among the arguments.
+/// A tensor map over a buffer.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TensorMap {
-    /// The buffer's place among the arguments.
+    /// The buffer's index in the file.
     pub(crate) buffer: usize,
     /// Its address counts from the start of the buffer.
     pub(crate) description: Tensor,
@@ -112,20 +162,20 @@ pub(crate) struct Buffer {
     pub(crate) dtype: &'static Dtype,
     pub(crate) shape: Vec<usize>,
     pub(crate) init: Init,
-    /// Where to write it after the launch.
+    /// Where to write it after the last launch.
     pub(crate) save: Option<String>,
 }
 
 impl Buffer {
-    /// How many elements it has.
-    pub(crate) fn count(&self) -> usize {
-        self.shape.iter().product()
-    }
-
     /// How many bytes it has.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.count() * self.dtype.bytes()) as u64
+        bytes(self.dtype, &self.shape)
     }
+}
+
+/// Bytes of an array. The parser has checked that they are counted in 64 bits.
+pub(crate) fn bytes(dtype: &Dtype, shape: &[usize]) -> u64 {
+    (shape.iter().product::<usize>() * dtype.bytes()) as u64
 }
 
 /// What a buffer holds before the launch.
@@ -137,6 +187,8 @@ pub(crate) enum Init {
     Zero,
     /// Bytes of `0xff`.
     Poison,
+    /// The bytes of these numbers, in C order.
+    Values(Vec<u8>),
     /// 0, 1, 2, ... in C order.
     Iota,
     /// Standard normal numbers.
@@ -152,79 +204,248 @@ type Result<T> = std::result::Result<T, Complaint>;
 /// CUDA 12.1 on.)
 const MOST_PARAMETER_BYTES: u32 = 32_764;
 
+/// The fields of every launch.
+const LAUNCH: [&str; 8] =
+    ["entry", "grid", "block", "cluster", "cooperative", "programmatic", "dynamic_shared_bytes", "args"];
+/// Those of a launch among several.
+const ORDER: [&str; 3] = ["stream", "wait", "record"];
+/// Those of the whole file.
+const FILE: [&str; 3] = ["buffers", "symbols", "launches"];
+
 impl Description {
     /// Reads a launch file's value.
     pub(crate) fn parse(value: &Value) -> Result<Self> {
         let root = Node::root(value);
-        let fields =
-            ["ptx", "entry", "grid", "block", "cluster", "cooperative", "dynamic_shared_bytes", "args"];
-        root.object(&fields)?;
-        let arguments = match root.optional("args") {
-            Some(nodes) => arguments(&nodes)?,
-            None => Vec::new(),
+        root.object(&[&["ptx"], &LAUNCH[..], &FILE[..]].concat())?;
+        let mut buffers = Buffers::default();
+        for (name, node) in root.optional("buffers").map_or(Ok(Vec::new()), |buffers| buffers.named())? {
+            buffers.names.insert(name.to_owned(), buffers.all.len());
+            buffers.all.push(Placed { path: node.path().to_owned(), buffer: buffer(&node)? });
+        }
+        let ptx = root.optional("ptx").map(|ptx| ptx.string()).transpose()?;
+        let several = root.optional("launches");
+        let launches = match &several {
+            None => vec![launch(&root, ptx, &mut buffers)?],
+            Some(list) => {
+                if let Some(field) = LAUNCH.iter().find(|field| root.optional(field).is_some()) {
+                    return Err(root.complain(format!(
+                        "`{field}` stands beside `launches`; it belongs into each of them"
+                    )));
+                }
+                let known = [&["ptx"], &LAUNCH[..], &ORDER[..]].concat();
+                let of_node = |node: &Node<'_>| {
+                    node.object(&known)?;
+                    launch(node, ptx, &mut buffers)
+                };
+                let launches = list.items()?.iter().map(of_node).collect::<Result<Vec<_>>>()?;
+                if launches.is_empty() {
+                    return Err(list.complain("expected at least one launch"));
+                }
+                check_events(&list.items()?, &launches)?;
+                launches
+            }
         };
-        let cluster = root.optional("cluster").map_or(Ok([1; 3]), |cluster| cluster.extents())?;
-        let shared = root.optional("dynamic_shared_bytes").map_or(Ok(0), |bytes| bytes.unsigned_32())?;
+        let symbols = root.optional("symbols").map_or(Ok(Vec::new()), |symbols| symbols.named())?;
+        let symbols = symbols.iter().map(|(name, node)| symbol(name, node, ptx, &launches));
         Ok(Self {
-            ptx: root.field("ptx")?.string()?.to_owned(),
-            entry: root.field("entry")?.string()?.to_owned(),
-            grid: root.field("grid")?.extents()?,
-            block: root.field("block")?.extents()?,
-            cluster,
-            cooperative: root.optional("cooperative").map_or(Ok(false), |flag| flag.boolean())?,
-            dynamic_shared_bytes: shared,
-            arguments,
+            symbols: symbols.collect::<Result<_>>()?,
+            buffers: buffers.all,
+            launches,
+            is_single: several.is_none(),
+        })
+    }
+
+    /// Bytes of all buffers.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.buffers.iter().map(|placed| placed.buffer.bytes()).fold(0, u64::saturating_add)
+    }
+
+    /// Threads of all launches.
+    pub(crate) fn threads(&self) -> u64 {
+        let of_launch = |launch: &Launch| {
+            let extents = launch.grid.iter().chain(&launch.block);
+            extents.fold(1, |all: u64, extent| all.saturating_mul(u64::from(*extent)))
+        };
+        self.launches.iter().map(of_launch).fold(0, u64::saturating_add)
+    }
+
+    /// The PTX files, each once, in the order of the launches.
+    pub(crate) fn modules(&self) -> Vec<&str> {
+        let mut modules: Vec<&str> = Vec::new();
+        for launch in &self.launches {
+            if !modules.contains(&launch.ptx.as_str()) {
+                modules.push(&launch.ptx);
+            }
+        }
+        modules
+    }
+
+    /// The files that it names as inputs, and where.
+    pub(crate) fn inputs(&self) -> Vec<(String, &str)> {
+        let mut inputs: Vec<(String, &str)> =
+            self.launches.iter().map(|launch| (at(&launch.path, "ptx"), launch.ptx.as_str())).collect();
+        for placed in &self.buffers {
+            if let Init::Npy(file) = &placed.buffer.init {
+                inputs.push((format!("{}.init", placed.path), file));
+            }
+        }
+        for symbol in &self.symbols {
+            if let Some(Init::Npy(file)) = &symbol.init {
+                inputs.push((format!("symbols.{}.init", symbol.name), file));
+            }
+        }
+        inputs
+    }
+
+    /// The files that it names as outputs, and where.
+    pub(crate) fn outputs(&self) -> Vec<(String, &str)> {
+        let buffers = self
+            .buffers
+            .iter()
+            .filter_map(|placed| Some((format!("{}.save", placed.path), placed.buffer.save.as_deref()?)));
+        let symbols = self
+            .symbols
+            .iter()
+            .filter_map(|symbol| Some((format!("symbols.{}.save", symbol.name), symbol.save.as_deref()?)));
+        buffers.chain(symbols).collect()
+    }
+}
+
+/// A field's place below another.
+fn at(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
+/// The buffers that were read so far.
+#[derive(Default)]
+struct Buffers {
+    all: Vec<Placed>,
+    names: HashMap<String, usize>,
+}
+
+impl Buffers {
+    /// The buffer of that name.
+    fn named(&self, node: &Node<'_>, name: &str) -> Result<usize> {
+        self.names.get(name).copied().ok_or_else(|| {
+            let mut known: Vec<&str> = self.names.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            let guess = did_you_mean(name, known.iter().copied());
+            node.complain(format!("`buffers` has no `{name}`{guess}"))
+        })
+    }
+
+    /// The buffer that a tensor map or a pointer names: one of `buffers`, or an argument of the same
+    /// launch by its index. `of_arguments` are the buffers among them.
+    fn referred(&self, node: &Node<'_>, of_arguments: &[Option<usize>]) -> Result<usize> {
+        if let Value::String(name) = node.value() {
+            return self.named(node, name);
+        }
+        let index = node.unsigned()?;
+        let found = usize::try_from(index).ok().and_then(|index| of_arguments.get(index).copied().flatten());
+        found.ok_or_else(|| {
+            node.complain(format!(
+                "args[{index}] is not a buffer; give the index of a buffer in `args`, or the name of one in \
+                 `buffers`"
+            ))
         })
     }
 }
 
-impl Description {
-    /// Bytes of all buffers.
-    pub(crate) fn buffer_bytes(&self) -> u64 {
-        let buffers = self.arguments.iter().filter_map(|argument| match argument {
-            Argument::Buffer(buffer) => Some(buffer.bytes()),
+/// Reads a launch. `ptx` is that of the file.
+fn launch(node: &Node<'_>, ptx: Option<&str>, buffers: &mut Buffers) -> Result<Launch> {
+    let own = node.optional("ptx").map(|ptx| ptx.string()).transpose()?;
+    let Some(ptx) = own.or(ptx) else { return Err(node.complain("the field `ptx` is missing")) };
+    let arguments = node.optional("args").map_or(Ok(Vec::new()), |list| arguments(&list, buffers))?;
+    let flag = |name| node.optional(name).map_or(Ok(false), |flag| flag.boolean());
+    let stream = node.optional("stream").map_or(Ok(DEFAULT_STREAM), |stream| stream.string())?;
+    let wait = node.optional("wait").map_or(Ok(Vec::new()), |events| events.items())?;
+    Ok(Launch {
+        path: node.path().to_owned(),
+        ptx: ptx.to_owned(),
+        entry: node.field("entry")?.string()?.to_owned(),
+        grid: node.field("grid")?.extents()?,
+        block: node.field("block")?.extents()?,
+        cluster: node.optional("cluster").map_or(Ok([1; 3]), |cluster| cluster.extents())?,
+        cooperative: flag("cooperative")?,
+        programmatic: flag("programmatic")?,
+        dynamic_shared_bytes: node
+            .optional("dynamic_shared_bytes")
+            .map_or(Ok(0), |bytes| bytes.unsigned_32())?,
+        arguments,
+        stream: stream.to_owned(),
+        wait: wait.iter().map(|event| event.string().map(str::to_owned)).collect::<Result<_>>()?,
+        record: node.optional("record").map(|event| event.string().map(str::to_owned)).transpose()?,
+    })
+}
+
+/// Refuses a wait for an event that no launch before records: on a GPU, it would not wait.
+fn check_events(nodes: &[Node<'_>], launches: &[Launch]) -> Result<()> {
+    let mut recorded: Vec<&str> = Vec::new();
+    for (node, launch) in nodes.iter().zip(launches) {
+        if let Some(unknown) = launch.wait.iter().find(|event| !recorded.contains(&event.as_str())) {
+            let guess = did_you_mean(unknown, recorded.iter().copied());
+            let wait = node.field("wait")?;
+            return Err(
+                wait.complain(format!("no launch before this one records the event `{unknown}`{guess}"))
+            );
+        }
+        recorded.extend(launch.record.as_deref().filter(|event| !recorded.contains(event)));
+    }
+    Ok(())
+}
+
+fn symbol(name: &str, node: &Node<'_>, ptx: Option<&str>, launches: &[Launch]) -> Result<Symbol> {
+    node.object(&["ptx", "dtype", "shape", "init", "save"])?;
+    let (dtype, shape) = array(node)?;
+    let own = node.optional("ptx");
+    let ptx = match &own {
+        Some(own) => own.string()?,
+        None => ptx.unwrap_or(&launches[0].ptx),
+    };
+    if !launches.iter().any(|launch| launch.ptx == ptx) {
+        return Err(own
+            .unwrap_or_else(|| node.clone())
+            .complain(format!("no launch has a kernel of `{ptx}`")));
+    }
+    let init = node.optional("init").map(|init| self::init(&init, dtype, &shape)).transpose()?;
+    let save = node.optional("save").map(|save| save.string().map(str::to_owned)).transpose()?;
+    Ok(Symbol { name: name.to_owned(), ptx: ptx.to_owned(), dtype, shape, init, save })
+}
+
+fn arguments(list: &Node<'_>, buffers: &mut Buffers) -> Result<Vec<Argument>> {
+    let nodes = list.items()?;
+    let kinds = ["buffer", "scalar", "bytes", "tensor_map", "struct"];
+    let chosen = nodes.iter().map(|node| node.choice(&kinds)).collect::<Result<Vec<_>>>()?;
+    // Tensor maps and structures refer to buffers behind them, too.
+    let mut of_arguments = Vec::new();
+    for (kind, node) in &chosen {
+        of_arguments.push(match (*kind, node.value()) {
+            ("buffer", Value::String(name)) => Some(buffers.named(node, name)?),
+            ("buffer", _) => {
+                buffers.all.push(Placed { path: node.path().to_owned(), buffer: buffer(node)? });
+                Some(buffers.all.len() - 1)
+            }
             _ => None,
         });
-        buffers.fold(0, u64::saturating_add)
     }
-
-    /// Leaves out what would be saved after the launch.
-    pub(crate) fn save_nothing(&mut self) {
-        for argument in &mut self.arguments {
-            if let Argument::Buffer(buffer) = argument {
-                buffer.save = None;
-            }
-        }
-    }
+    let argument = |((kind, node), buffer): (&(&str, Node<'_>), &Option<usize>)| match (*kind, buffer) {
+        (_, Some(buffer)) => Ok(Argument::Buffer(*buffer)),
+        ("scalar", _) => scalar(node).map(|(dtype, bytes)| Argument::Scalar { dtype, bytes }),
+        ("bytes", _) => hexadecimal(node).map(Argument::Bytes),
+        ("tensor_map", _) => tensor_map(node, buffers, &of_arguments).map(Argument::TensorMap),
+        _ => structure(node, buffers, &of_arguments).map(Argument::Structure),
+    };
+    chosen.iter().zip(&of_arguments).map(argument).collect()
 }
 
-fn arguments(list: &Node<'_>) -> Result<Vec<Argument>> {
-    let nodes = list.items()?;
-    let arguments = nodes.iter().map(argument).collect::<Result<Vec<_>>>()?;
-    for (node, argument) in nodes.iter().zip(&arguments) {
-        let is_buffer = |place: &usize| matches!(arguments.get(*place), Some(Argument::Buffer(_)));
-        if let Some(wrong) = argument.referred().into_iter().find(|place| !is_buffer(place)) {
-            let place = node.optional("tensor_map").and_then(|map| map.optional("buffer"));
-            let place = place.unwrap_or_else(|| node.clone());
-            return Err(place
-                .complain(format!("args[{wrong}] is not a buffer; give the index of a buffer in `args`")));
-        }
-    }
-    Ok(arguments)
-}
-
-fn argument(node: &Node<'_>) -> Result<Argument> {
-    match node.choice(&["buffer", "scalar", "bytes", "tensor_map", "struct"])? {
-        ("buffer", node) => buffer(&node).map(Argument::Buffer),
-        ("scalar", node) => scalar(&node).map(|(dtype, bytes)| Argument::Scalar { dtype, bytes }),
-        ("bytes", node) => hexadecimal(&node).map(Argument::Bytes),
-        ("tensor_map", node) => tensor_map::parse(&node).map(Argument::TensorMap),
-        (_, node) => structure(&node).map(Argument::Structure),
-    }
+fn tensor_map(node: &Node<'_>, buffers: &Buffers, of_arguments: &[Option<usize>]) -> Result<TensorMap> {
+    let description = tensor_map::parse(node)?;
+    let buffer = buffers.referred(&node.field("buffer")?, of_arguments)?;
+    Ok(TensorMap { buffer, description })
 }
 
 /// Reads a structure: its size, and its fields at their offsets.
-fn structure(node: &Node<'_>) -> Result<Structure> {
+fn structure(node: &Node<'_>, buffers: &Buffers, of_arguments: &[Option<usize>]) -> Result<Structure> {
     node.object(&["bytes", "fields"])?;
     let bytes = node.field("bytes")?;
     let size = bytes.unsigned_32()?;
@@ -239,8 +460,8 @@ fn structure(node: &Node<'_>) -> Result<Structure> {
         let field = match kind {
             "scalar" => Field::Bytes(scalar(&value)?.1),
             "bytes" => Field::Bytes(hexadecimal(&value)?),
-            "tensor_map" => Field::TensorMap(tensor_map::parse(&value)?),
-            _ => Field::Pointer(value.unsigned()? as usize),
+            "tensor_map" => Field::TensorMap(tensor_map(&value, buffers, of_arguments)?),
+            _ => Field::Pointer(buffers.referred(&value, of_arguments)?),
         };
         Ok((node.field("offset")?.unsigned_32()? as usize, field))
     };
@@ -250,39 +471,58 @@ fn structure(node: &Node<'_>) -> Result<Structure> {
 
 fn dtype(node: &Node<'_>) -> Result<&'static Dtype> {
     let name = node.string()?;
-    Dtype::named(name)
-        .ok_or_else(|| node.complain(format!("unknown dtype `{name}`; expected one of {}", Dtype::known())))
+    Dtype::named(name).ok_or_else(|| {
+        let known = Dtype::known();
+        let guess = did_you_mean(name, known.split(", "));
+        node.complain(match guess.as_str() {
+            "" => format!("unknown dtype `{name}`; expected one of {known}"),
+            guess => format!("unknown dtype `{name}`{guess} The dtypes are {known}"),
+        })
+    })
 }
 
-fn buffer(node: &Node<'_>) -> Result<Buffer> {
-    node.object(&["dtype", "shape", "init", "save"])?;
+/// The fields `dtype` and `shape`.
+fn array(node: &Node<'_>) -> Result<(&'static Dtype, Vec<usize>)> {
     let dtype = dtype(&node.field("dtype")?)?;
-    let shape_node = node.field("shape")?;
     let mut bytes = dtype.bytes() as u64;
     let mut shape = Vec::new();
-    for extent in shape_node.items()? {
+    for extent in node.field("shape")?.items()? {
         let size = extent.unsigned()?;
         let too_large = || extent.complain("the buffer would have more than 2^64 bytes");
         bytes = bytes.checked_mul(size.max(1)).ok_or_else(too_large)?;
         shape.push(usize::try_from(size).map_err(|_| too_large())?);
     }
-    let init = node.optional("init").map_or(Ok(Init::Poison), |init| self::init(&init, dtype))?;
+    Ok((dtype, shape))
+}
+
+fn buffer(node: &Node<'_>) -> Result<Buffer> {
+    node.object(&["dtype", "shape", "init", "save"])?;
+    let (dtype, shape) = array(node)?;
+    let init = node.optional("init").map_or(Ok(Init::Poison), |init| self::init(&init, dtype, &shape))?;
     let save = node.optional("save").map(|save| save.string().map(str::to_owned)).transpose()?;
     Ok(Buffer { dtype, shape, init, save })
 }
 
-fn init(node: &Node<'_>, dtype: &Dtype) -> Result<Init> {
-    let choices = "`zero`, `poison`, `iota`, {\"npy\": \"FILE\"} or {\"normal\": {\"seed\": N}}";
+fn init(node: &Node<'_>, dtype: &'static Dtype, shape: &[usize]) -> Result<Init> {
+    let choices =
+        "`zero`, `poison`, `iota`, {\"npy\": \"FILE\"}, {\"values\": [..]} or {\"normal\": {\"seed\": N}}";
     match node.value() {
         Value::String(name) => match name.as_str() {
             "zero" => Ok(Init::Zero),
             "poison" => Ok(Init::Poison),
             "iota" => Ok(Init::Iota),
-            other => Err(node.complain(format!("unknown init `{other}`; expected one of {choices}"))),
+            other => {
+                let guess = did_you_mean(other, ["zero", "poison", "iota"]);
+                Err(node.complain(match guess.as_str() {
+                    "" => format!("unknown init `{other}`; expected one of {choices}"),
+                    guess => format!("unknown init `{other}`{guess} An init is {choices}"),
+                }))
+            }
         },
         Value::Object(_) => {
-            match node.choice(&["npy", "normal"])? {
+            match node.choice(&["npy", "values", "normal"])? {
                 ("npy", path) => Ok(Init::Npy(path.string()?.to_owned())),
+                ("values", list) => values(&list, dtype, shape),
                 (_, normal) if !dtype.is_float() => Err(normal
                     .complain(format!("`normal` initializes floats, and {} is not a float", dtype.name()))),
                 (_, normal) => {
@@ -295,53 +535,23 @@ fn init(node: &Node<'_>, dtype: &Dtype) -> Result<Init> {
     }
 }
 
+/// The elements of an array one by one, as scalars are written.
+fn values(list: &Node<'_>, dtype: &'static Dtype, shape: &[usize]) -> Result<Init> {
+    let items = list.items()?;
+    let count: usize = shape.iter().product();
+    if items.len() != count {
+        return Err(
+            list.complain(format!("expected {count} values for shape {shape:?}, not {}", items.len()))
+        );
+    }
+    let bytes = items.iter().map(|item| scalar::bytes(item, dtype)).collect::<Result<Vec<_>>>()?;
+    Ok(Init::Values(bytes.concat()))
+}
+
 fn scalar(node: &Node<'_>) -> Result<(&'static Dtype, Vec<u8>)> {
     node.object(&["dtype", "value"])?;
     let dtype = dtype(&node.field("dtype")?)?;
-    let value = node.field("value")?;
-    Ok((dtype, scalar_bytes(&value, dtype)?))
-}
-
-/// The bytes of a scalar. A string is a number too: in hexadecimal the bits themselves, and `nan`,
-/// `inf` and `-inf`, which JSON lacks.
-fn scalar_bytes(node: &Node<'_>, dtype: &Dtype) -> Result<Vec<u8>> {
-    let name = dtype.name();
-    let refuse =
-        |wanted: &str| node.complain(format!("expected {wanted} for {name}, not {}", node.describe()));
-    let width = dtype.bytes() as u32 * 8;
-    let fits_unsigned = |bits: u64| width == 64 || bits >> width == 0;
-    if let Value::String(text) = node.value() {
-        if let Some(digits) = text.strip_prefix("0x") {
-            let bits = u64::from_str_radix(digits, 16).ok().filter(|bits| fits_unsigned(*bits));
-            return bits
-                .map(|bits| dtype.element(bits))
-                .ok_or_else(|| refuse("a hexadecimal number that fits"));
-        }
-        return match text.as_str() {
-            "nan" | "inf" | "-inf" if dtype.is_float() && dtype.has_numpy_name() => {
-                Ok(dtype.nearest(text.parse().expect("these are numbers to Rust")))
-            }
-            _ => Err(refuse("a number, or its bits as \"0x...\",")),
-        };
-    }
-    if !dtype.has_numpy_name() {
-        let bits = node.value().as_u64().filter(|bits| fits_unsigned(*bits));
-        return bits.map(|bits| dtype.element(bits)).ok_or_else(|| refuse("the value's unsigned bits"));
-    }
-    if dtype.is_float() {
-        return node.value().as_f64().map(|number| dtype.nearest(number)).ok_or_else(|| refuse("a number"));
-    }
-    let fits_signed =
-        |number: i64| width == 64 || (-(1i64 << (width - 1))..1i64 << (width - 1)).contains(&number);
-    let integer = match node.value() {
-        Value::Bool(flag) if name == "bool" => Some(u64::from(*flag)),
-        value if name == "bool" => value.as_u64().filter(|bit| *bit < 2),
-        value if dtype.numpy == crate::dtype::NumpyKind::Signed => {
-            value.as_i64().filter(|number| fits_signed(*number)).map(|number| number as u64)
-        }
-        value => value.as_u64().filter(|number| fits_unsigned(*number)),
-    };
-    integer.map(|bits| dtype.element(bits)).ok_or_else(|| refuse("an integer in range"))
+    Ok((dtype, scalar::bytes(&node.field("value")?, dtype)?))
 }
 
 fn hexadecimal(node: &Node<'_>) -> Result<Vec<u8>> {
@@ -372,15 +582,6 @@ mod tests {
         )
     }
 
-    fn scalar_of(dtype: &str, value: Value) -> Result<Vec<u8>> {
-        with_argument(json!({"scalar": {"dtype": dtype, "value": value}})).map(
-            |description| match description.arguments.into_iter().next() {
-                Some(Argument::Scalar { bytes, .. }) => bytes,
-                other => panic!("{other:?}"),
-            },
-        )
-    }
-
     #[test]
     fn a_whole_file_is_read() {
         let description = Description::parse(&json!({
@@ -395,29 +596,43 @@ mod tests {
             ],
         }));
         let dtype = |name| Dtype::named(name).expect("in the table");
-        let buffer = |name, shape: &[usize], init, save: Option<&str>| {
-            Argument::Buffer(Buffer {
-                dtype: dtype(name),
-                shape: shape.to_vec(),
-                init,
-                save: save.map(str::to_owned),
-            })
+        let buffer = |name, shape: &[usize], init, save: Option<&str>| Buffer {
+            dtype: dtype(name),
+            shape: shape.to_vec(),
+            init,
+            save: save.map(str::to_owned),
         };
-        let expected = Description {
+        let placed = |index: usize, buffer| Placed { path: format!("args[{index}].buffer"), buffer };
+        let launch = Launch {
+            path: String::new(),
             ptx: "add.ptx".to_owned(),
             entry: "add".to_owned(),
             grid: [4, 1, 1],
             block: [256, 2, 1],
             cluster: [2, 1, 1],
             cooperative: true,
+            programmatic: false,
             dynamic_shared_bytes: 64,
             arguments: vec![
-                buffer("f32", &[32, 32], Init::Npy("x.npy".to_owned()), None),
-                buffer("bf16", &[], Init::Normal { seed: 7 }, Some("out.npy")),
-                buffer("u8", &[3], Init::Poison, None),
+                Argument::Buffer(0),
+                Argument::Buffer(1),
+                Argument::Buffer(2),
                 Argument::Scalar { dtype: dtype("u32"), bytes: vec![0, 4, 0, 0] },
                 Argument::Bytes(vec![0, 255]),
             ],
+            stream: "default".to_owned(),
+            wait: Vec::new(),
+            record: None,
+        };
+        let expected = Description {
+            buffers: vec![
+                placed(0, buffer("f32", &[32, 32], Init::Npy("x.npy".to_owned()), None)),
+                placed(1, buffer("bf16", &[], Init::Normal { seed: 7 }, Some("out.npy"))),
+                placed(2, buffer("u8", &[3], Init::Poison, None)),
+            ],
+            symbols: Vec::new(),
+            launches: vec![launch],
+            is_single: true,
         };
         assert_eq!(description, Ok(expected));
     }
@@ -435,7 +650,7 @@ mod tests {
                 ]}},
             ],
         }));
-        let arguments = description.expect("it is right").arguments;
+        let arguments = description.expect("it is right").launches.remove(0).arguments;
         assert_eq!(arguments[1].referred(), [0, 0]);
         let Argument::Structure(Structure { bytes: 192, fields }) = &arguments[1] else {
             panic!("{:?}", arguments[1]);
@@ -466,7 +681,14 @@ mod tests {
                 json!({"ptx": "a", "entry": "k", "grid": [4294967296u64], "block": [1]}),
                 "grid[0]: expected an integer below 2^32",
             ),
-            (json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "arg": []}), "unknown field `arg`"),
+            (
+                json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "arg": []}),
+                "unknown field `arg`; did you mean `args`? The fields are ptx, entry",
+            ),
+            (
+                json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "colour": []}),
+                "unknown field `colour`; expected one of ptx, entry",
+            ),
             (
                 json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "args": {}}),
                 "args: expected an array",
@@ -529,7 +751,7 @@ mod tests {
             ),
             (
                 json!({"struct": {"bytes": 8, "fields": [{"offset": 0, "pointer": 0}]}}),
-                "args[0]: args[0] is not a buffer",
+                "args[0].struct.fields[0].pointer: args[0] is not a buffer",
             ),
         ];
         for (argument, words) in arguments {
@@ -538,48 +760,116 @@ mod tests {
         }
     }
 
-    #[test]
-    fn scalars_become_their_bytes() {
-        let cases = [
-            ("u8", json!(255), vec![255]),
-            ("i8", json!(-128), vec![128]),
-            ("u64", json!(u64::MAX), vec![255; 8]),
-            ("i64", json!(i64::MIN), i64::MIN.to_le_bytes().to_vec()),
-            ("f32", json!(0.1), 0.1f32.to_le_bytes().to_vec()),
-            ("f32", json!(3), 3f32.to_le_bytes().to_vec()),
-            ("f64", json!(0.1), 0.1f64.to_le_bytes().to_vec()),
-            ("f16", json!(1.0), vec![0, 0x3c]),
-            ("f32", json!("-inf"), f32::NEG_INFINITY.to_le_bytes().to_vec()),
-            ("f32", json!("0x7fc00001"), 0x7fc0_0001u32.to_le_bytes().to_vec()),
-            ("bf16", json!(0x3f80), vec![0x80, 0x3f]),
-            ("e4m3", json!(0x38), vec![0x38]),
-            ("bool", json!(true), vec![1]),
-        ];
-        for (dtype, value, bytes) in cases {
-            assert_eq!(scalar_of(dtype, value), Ok(bytes), "{dtype}");
-        }
+    /// Two launches that share buffers.
+    fn pipeline() -> Value {
+        json!({
+            "ptx": "a.ptx",
+            "buffers": {
+                "x": {"dtype": "f32", "shape": [8], "init": "iota"},
+                "y": {"dtype": "f32", "shape": [8], "save": "y.npy"},
+            },
+            "symbols": {
+                "taps": {"dtype": "f32", "shape": [5], "init": {"npy": "taps.npy"}},
+                "counter": {"dtype": "u32", "shape": [], "save": "counter.npy"},
+            },
+            "launches": [
+                {"entry": "k", "grid": [1], "block": [8], "args": [{"buffer": "x"}, {"buffer": "y"}], "record": "done"},
+                {"ptx": "b.ptx", "entry": "l", "grid": [1], "block": [8], "stream": "copy", "wait": ["done"],
+                 "programmatic": true, "args": [
+                    {"buffer": {"dtype": "u8", "shape": [4]}}, {"buffer": "y"},
+                    {"struct": {"bytes": 16, "fields": [{"offset": 0, "pointer": "x"}, {"offset": 8, "pointer": 0}]}},
+                ]},
+            ],
+        })
     }
 
     #[test]
-    fn scalars_out_of_range_are_refused() {
-        let cases = [
-            ("u8", json!(256)),
-            ("u8", json!(-1)),
-            ("i8", json!(128)),
-            ("i8", json!(-129)),
-            ("u32", json!(1.5)),
-            ("u32", json!("0x100000000")),
-            ("u32", json!("12")),
-            ("u64", json!(1e30)),
-            ("bf16", json!(1.5)),
-            ("bf16", json!(65536)),
-            ("bool", json!(2)),
-            ("u32", json!("nan")),
-            ("f32", json!(null)),
+    fn several_launches_share_buffers_variables_and_events() {
+        let description = Description::parse(&pipeline()).expect("it is right");
+        let paths: Vec<&str> = description.buffers.iter().map(|placed| placed.path.as_str()).collect();
+        assert_eq!(paths, ["buffers.x", "buffers.y", "launches[1].args[0].buffer"]);
+        let [first, second] = &description.launches[..] else { panic!("{:?}", description.launches) };
+        assert_eq!(first.arguments, [Argument::Buffer(0), Argument::Buffer(1)]);
+        assert_eq!((first.stream.as_str(), first.record.as_deref()), ("default", Some("done")));
+        assert_eq!(second.arguments[..2], [Argument::Buffer(2), Argument::Buffer(1)]);
+        assert_eq!(second.arguments[2].referred(), [0, 2]);
+        assert_eq!((second.stream.as_str(), &second.wait[..]), ("copy", &["done".to_owned()][..]));
+        assert!(second.programmatic && !first.programmatic && !description.is_single);
+        assert_eq!(description.modules(), ["a.ptx", "b.ptx"]);
+        let [counter, taps] = &description.symbols[..] else { panic!("{:?}", description.symbols) };
+        assert_eq!((counter.name.as_str(), &counter.init), ("counter", &None));
+        assert_eq!((taps.ptx.as_str(), &taps.init), ("a.ptx", &Some(Init::Npy("taps.npy".to_owned()))));
+        let names = |files: Vec<(String, &str)>| {
+            files.iter().map(|(place, file)| format!("{place}={file}")).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(description.inputs()),
+            ["launches[0].ptx=a.ptx", "launches[1].ptx=b.ptx", "symbols.taps.init=taps.npy"]
+        );
+        assert_eq!(
+            names(description.outputs()),
+            ["buffers.y.save=y.npy", "symbols.counter.save=counter.npy"]
+        );
+    }
+
+    #[test]
+    fn mistakes_among_several_launches_are_named() {
+        type Change = fn(&mut Value);
+        let cases: [(Change, &str); 15] = [
+            (
+                |file| file["grid"] = json!([1]),
+                "`grid` stands beside `launches`; it belongs into each of them",
+            ),
+            (|file| file["launches"] = json!([]), "launches: expected at least one launch"),
+            (|file| file["launches"] = json!({}), "launches: expected an array"),
+            (
+                |file| file["launches"][0]["gird"] = json!([1]),
+                "launches[0]: unknown field `gird`; did you mean `grid`?",
+            ),
+            (
+                |file| file["launches"][0]["args"][0]["buffer"] = json!("xx"),
+                "launches[0].args[0].buffer: `buffers` has no `xx`; did you mean `x`?",
+            ),
+            (
+                |file| file["launches"][1]["args"][2]["struct"]["fields"][0]["pointer"] = json!("z"),
+                "launches[1].args[2].struct.fields[0].pointer: `buffers` has no `z`",
+            ),
+            (
+                |file| file["launches"][1]["args"][2]["struct"]["fields"][0]["pointer"] = json!(2),
+                "fields[0].pointer: args[2] is not a buffer",
+            ),
+            (
+                |file| file["launches"][1]["wait"] = json!(["dome"]),
+                "launches[1].wait: no launch before this one records the event `dome`; did you mean `done`?",
+            ),
+            (
+                |file| file["launches"][0]["wait"] = json!(["done"]),
+                "launches[0].wait: no launch before this one records the event `done`",
+            ),
+            (
+                |file| file["launches"][0]["wait"] = json!("done"),
+                "launches[0].wait: expected an array, not \"done\"",
+            ),
+            (|file| file["launches"][0]["record"] = json!(1), "launches[0].record: expected a string, not 1"),
+            (
+                |file| file["launches"][0]["entry"] = json!(null),
+                "launches[0].entry: expected a string, not null",
+            ),
+            (
+                |file| file["symbols"]["taps"]["ptx"] = json!("c.ptx"),
+                "symbols.taps.ptx: no launch has a kernel of `c.ptx`",
+            ),
+            (|file| file["symbols"]["taps"]["value"] = json!(1), "symbols.taps: unknown field `value`"),
+            (|file| file["buffers"] = json!([1]), "buffers: expected an object, not an array of 1"),
         ];
-        for (dtype, value) in cases {
-            let complaint = scalar_of(dtype, value.clone()).expect_err("out of range").to_string();
-            assert!(complaint.starts_with("args[0].scalar.value: "), "{dtype} {value}: {complaint}");
+        for (change, words) in cases {
+            let mut file = pipeline();
+            change(&mut file);
+            let complaint = Description::parse(&file).expect_err("malformed").to_string();
+            assert!(complaint.contains(words), "{complaint}\nand not\n{words}");
         }
+        let single = json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "stream": "s"});
+        let complaint = Description::parse(&single).expect_err("it has one launch").to_string();
+        assert!(complaint.contains("unknown field `stream`"), "{complaint}");
     }
 }

@@ -3,7 +3,78 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::suggestion::did_you_mean;
+
+/// Reads JSON in which no object has a key twice: `serde_json` would keep the last one.
+pub(crate) fn parse(text: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(text).map(|Distinct(value)| value)
+}
+
+/// A value whose objects have distinct keys.
+struct Distinct(Value);
+
+impl<'de> Deserialize<'de> for Distinct {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(DistinctVisitor).map(Self)
+    }
+}
+
+struct DistinctVisitor;
+
+impl<'de> Visitor<'de> for DistinctVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> std::result::Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> std::result::Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> std::result::Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> std::result::Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> std::result::Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(Distinct(item)) = items.next_element()? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> std::result::Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = fields.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return Err(A::Error::custom(format!("the key `{key}` appears twice in an object")));
+            }
+            let Distinct(value) = fields.next_value()?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
 
 /// A value and its path from the root.
 #[derive(Clone)]
@@ -46,6 +117,11 @@ impl<'a> Node<'a> {
         Complaint { path: self.path.clone(), message: message.into() }
     }
 
+    /// The place, from the root.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The value as it stands.
     pub(crate) fn value(&self) -> &'a Value {
         self.value
@@ -69,11 +145,29 @@ impl<'a> Node<'a> {
     pub(crate) fn object(&self, known: &[&str]) -> Result<()> {
         let Value::Object(fields) = self.value else { return Err(self.wrong("an object")) };
         match fields.keys().find(|field| !known.contains(&field.as_str())) {
-            Some(unknown) => {
-                Err(self.complain(format!("unknown field `{unknown}`; expected one of {}", known.join(", "))))
-            }
+            Some(unknown) => Err(self.unknown(unknown, known)),
             None => Ok(()),
         }
+    }
+
+    /// A complaint about a field that this object does not have.
+    fn unknown(&self, field: &str, known: &[&str]) -> Complaint {
+        let guess = did_you_mean(field, known.iter().copied());
+        let expected = known.join(", ");
+        self.complain(match guess.as_str() {
+            "" => format!("unknown field `{field}`; expected one of {expected}"),
+            guess => format!("unknown field `{field}`{guess} The fields are {expected}"),
+        })
+    }
+
+    /// The fields of an object whose keys are names of the author's, in the order of the names.
+    pub(crate) fn named(&self) -> Result<Vec<(&'a str, Self)>> {
+        let Value::Object(fields) = self.value else { return Err(self.wrong("an object")) };
+        let node = |(name, value): (&'a String, &'a Value)| {
+            let path = format!("{}.{name}", self.path);
+            (name.as_str(), Self { value, path })
+        };
+        Ok(fields.iter().map(node).collect())
     }
 
     /// The field of that name, if there is one.

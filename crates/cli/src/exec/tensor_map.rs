@@ -4,7 +4,6 @@
 use warpwright_arch::DataType;
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Fill, Interleave, L2Promotion, Swizzle};
 
-use super::description::TensorMap;
 use super::json::{Complaint, Node};
 use crate::dtype::Dtype;
 
@@ -45,9 +44,8 @@ const PROMOTIONS: [(&str, L2Promotion); 4] = [
 const FILLS: [(&str, Fill); 2] = [("zero", Fill::Zeros), ("nan", Fill::Nan)];
 
 /// Reads and checks a tensor map.
-pub(super) fn parse(node: &Node<'_>) -> Result<TensorMap> {
+pub(super) fn parse(node: &Node<'_>) -> Result<Description> {
     node.object(FIELDS)?;
-    let buffer = node.field("buffer")?.unsigned()? as usize;
     let extents = list(&node.field("dims")?, |item| item.unsigned())?;
     let element = element(&node.field("dtype")?)?;
     let mut description = Description {
@@ -74,7 +72,7 @@ pub(super) fn parse(node: &Node<'_>) -> Result<TensorMap> {
         }
     }
     description.check().map_err(|error| node.complain(error.to_string()))?;
-    Ok(TensorMap { buffer, description })
+    Ok(description)
 }
 
 fn list<T>(node: &Node<'_>, item: impl Fn(&Node<'_>) -> Result<T>) -> Result<Vec<T>> {

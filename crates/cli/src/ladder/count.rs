@@ -30,7 +30,7 @@ impl Counted {
         let launches = kernel::launches(prepared.as_mut(), &emulator.stream()?)?;
         let mut counts = Counts::default();
         emulator.take_counters().iter().for_each(|launch| counts += launch.total().counts);
-        prepared.verify().map_err(Error::from_boxed)?;
+        kernel::verify(prepared.as_mut())?;
         Ok(Self { counts, work: small.workload.work(), resources: resources(&launches)? })
     }
 

@@ -13,6 +13,7 @@ use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing::{self, Timing};
 use crate::conditions::{Conditions, Setting, timed_product};
+use crate::interrupt;
 use crate::kernel::{self, KernelChoice};
 use crate::number;
 use crate::output::Output;
@@ -76,7 +77,11 @@ impl Ladder {
         let setting = Setting::of(&device, ladder.baseline);
         let progress = output.progress(&format!("{name} on {}", device.name()));
         let mut rungs = Vec::new();
+        interrupt::end_in_order();
         for step in &ladder.steps {
+            if interrupt::is_requested() {
+                break;
+            }
             progress.step(*step);
             let mut choice = choice.clone();
             choice.workload.set(ladder.option, step)?;
@@ -88,7 +93,7 @@ impl Ladder {
         let product = &device.properties().product;
         let title = format!("{name} {} on {product}{emulated}", choice.workload.flags_without(ladder.option));
         let record = json!({
-            "status": "ok",
+            "status": if interrupt::is_requested() { "interrupted" } else { "ok" },
             "run": setting.as_json(),
             "kernel": name,
             "options": choice.workload.flags_without(ladder.option),
@@ -105,7 +110,11 @@ impl Ladder {
             let last = conditions
                 .next_back()
                 .map_or(String::new(), |last| format!("\n{}; {last}", setting.as_text()));
-            as_text(&title, &ladder, &rungs) + &last
+            let interrupted = match interrupt::is_requested() {
+                true => format!("\ninterrupted: {} of {} steps", rungs.len(), ladder.steps.len()),
+                false => String::new(),
+            };
+            as_text(&title, &ladder, &rungs) + &last + &interrupted
         });
         output.json(|| record);
         Ok(())
@@ -132,7 +141,7 @@ impl Ladder {
             kernels.push(theirs.as_mut());
         }
         let timings = timing::time(&mut kernels, device, stream, self.batches as usize)?;
-        ours.verify().map_err(anyhow::Error::from_boxed)?;
+        kernel::verify(ours.as_mut())?;
         let (conditions, mut timings) = (timings.conditions, timings.kernels.into_iter());
         let times = timings.next().map(|ours| Times { ours, theirs: timings.next(), conditions });
         let (work, resources) = (choice.workload.work(), count::resources(&launches)?);

@@ -15,11 +15,13 @@ use serde_json::{Value, json};
 use warpwright_arch::{Arch, Capability, KernelResources, Occupancy, OneMore};
 use warpwright_runtime::{Counters, LineCounts, SourceFiles};
 
+use crate::exec;
 use crate::kernel::KernelChoice;
 use crate::number;
 use crate::output::Output;
 use crate::sources;
 use crate::subject::{self, Subject};
+use crate::target::LimitOption;
 use cost::Cost;
 use registers::Assembled;
 
@@ -41,6 +43,8 @@ pub(crate) struct Report {
     /// Write an HTML page with the sources beside their counters.
     #[arg(long, global = true, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    limit: LimitOption,
     #[command(subcommand)]
     choice: Option<KernelChoice>,
 }
@@ -92,10 +96,11 @@ impl Report {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let subject = Subject::named(self.choice.as_ref(), self.launch.as_deref())?;
         let name = subject.name();
-        let progress = output.progress(&name);
+        exec::expect_kept(("--html", self.html.as_deref()), self.launch.as_deref())?;
+        let progress = output.progress(&name).announced();
         progress.step("counting");
         let emulator = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
-        let (counted, launches) = subject.count(&emulator).with_context(|| name.clone())?;
+        let (counted, launches) = subject.count(&emulator, &self.limit).with_context(|| name.clone())?;
         let arch = Arch::named(emulator.trim_start_matches("emu:"))?;
         progress.step("assembling");
         let kernels: Vec<KernelReport> = counted

@@ -14,10 +14,12 @@ use warpwright_arch::{Arch, Bound, Roof};
 use warpwright_runtime::{Counters, Device, Unit};
 
 use crate::bench::timing;
+use crate::exec;
 use crate::file;
-use crate::kernel::KernelChoice;
+use crate::kernel::{self, KernelChoice};
 use crate::output::Output;
 use crate::subject::{self, Subject};
+use crate::target::LimitOption;
 
 /// How many batches are timed; their median counts.
 const BATCHES: usize = 7;
@@ -35,6 +37,8 @@ pub(crate) struct Roofline {
     /// Draw the chart to this SVG file.
     #[arg(long, global = true, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    limit: LimitOption,
     #[command(subcommand)]
     choice: Option<KernelChoice>,
 }
@@ -140,12 +144,14 @@ impl Roofline {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let subject = Subject::named(self.choice.as_ref(), self.launch.as_deref())?;
         let name = subject.name();
+        exec::expect_kept(("--svg", self.svg.as_deref()), self.launch.as_deref())?;
         let device = Device::named(&subject::emulator(self.device.as_deref(), self.launch.as_deref())?)?;
         let arch = arch_of(&device)?;
         let roofs = arch.roofs();
-        let progress = output.progress(&name);
+        let progress = output.progress(&name).announced();
         progress.step("counting");
-        let (counted, _) = subject.count(&format!("emu:{}", arch.name)).with_context(|| name.clone())?;
+        let (counted, _) =
+            subject.count(&format!("emu:{}", arch.name), &self.limit).with_context(|| name.clone())?;
         let place = Place::of(&counted, &roofs);
         progress.step("timing");
         let measured = self.seconds(&device)?;
@@ -171,7 +177,7 @@ impl Roofline {
         };
         let mut prepared = choice.prepare(device)?;
         let timings = timing::time(&mut [prepared.as_mut()], device, &device.stream()?, BATCHES)?;
-        prepared.verify().map_err(anyhow::Error::from_boxed)?;
+        kernel::verify(prepared.as_mut())?;
         Ok(timings.kernels.first().map(timing::Timing::median))
     }
 }
