@@ -10,6 +10,7 @@ mod common;
 mod compiled;
 mod deadlock;
 mod golden;
+mod heap_and_stack;
 mod hostile;
 mod machine;
 mod mbarrier;

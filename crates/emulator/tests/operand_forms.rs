@@ -80,7 +80,7 @@ fn operands_that_the_assembler_refuses_are_refused() {
     let wrong = [
         ("mov.u32 %r0, %tid.x+4;", "`%tid.x` is not declared."),
         ("mov.v2.b32 w, v;", "`mov.v2` takes vectors of 2 elements."),
-        ("mov.v2.u32 w, %tid;", "`%tid` is not declared."),
+        ("mov.v2.u32 w, %tid;", "`mov.v2` takes vectors of 2 elements."),
         ("mov.b32 %r0, w.z;", "`w.z` is not declared."),
         ("mov.pred %q2, %q1+1;", "A number cannot be added to a .pred register."),
         ("call (w), swap, (v);", "has 4 elements, and the function's parameter 2."),
@@ -100,4 +100,40 @@ fn a_report_shows_a_vector_as_it_is_written() {
     let module = load(&mut device("h200"), &text);
     let [listed] = module.kernel("k").unwrap().unsupported() else { panic!("one instruction") };
     assert_eq!(listed.text, "tex.1d.v4.b32.s32 v, [%d1, {%r1}];");
+}
+
+#[test]
+fn eight_bits_are_converted_from_and_to_bf16() {
+    let values = [0.0f32, 1.5, 2.5, -1.5, 127.5, 200.0, 300.0, -300.0, f32::NAN, 254.5];
+    let bits: Vec<u32> = values.iter().map(|value| value.to_bits() >> 16).collect();
+    let text = |instruction: &str| {
+        kernel(
+            1,
+            &format!(
+                ".reg .b8 %b<4>; mad.wide.u32 %d1, %t, 4, %p0; ld.global.b16 %h1, [%d1]; {instruction}
+                 st.global.b16 [%d1], %h2; st.global.b16 [%d1+2], %h3;"
+            ),
+        )
+    };
+    let convert = |instruction: &str| {
+        let done = run(&text(instruction), shape(1, values.len() as u32), &[words(bits.clone())]);
+        done.words(0).iter().map(|word| (*word as u16, (word >> 16) as i16)).collect::<Vec<_>>()
+    };
+    let integers = convert(
+        "cvt.rzi.u8.bf16 %b1, %h1; cvt.u16.u8 %h2, %b1; cvt.rni.s8.bf16 %b2, %h1; cvt.s16.s8 %h3, %b2;",
+    );
+    let rounded = |value: f32| f32::from_bits(value.to_bits() & 0xffff_0000);
+    let expected = values.map(|value| {
+        let value = rounded(value);
+        (u16::from(value as u8), i16::from(value.round_ties_even() as i8))
+    });
+    assert_eq!(integers, expected);
+    let halves = convert(
+        "cvt.u8.u16 %b1, %h1; cvt.rn.bf16.u8 %h2, %b1; cvt.s8.s16 %b2, %h1; cvt.rz.bf16.s8 %h3, %b2;",
+    );
+    let of = |value: f32| (value.to_bits() >> 16) as u16;
+    for (bits, halves) in bits.iter().zip(halves) {
+        let expected = (of(f32::from(*bits as u8)), of(f32::from(*bits as i8)) as i16);
+        assert_eq!(halves, expected, "{bits:#x}");
+    }
 }

@@ -79,7 +79,12 @@ fn errors_of_the_program_are_refused() {
         ),
         ("cvt.u32.f32 %r1, %f1;", "`cvt.u32.f32` does not exist."),
         ("cvt.sat.u32.u16 %r1, %h1;", "The conversions from .u16 to .u32: `cvt.u32.u16`."),
-        ("cvt.rni.u8.bf16 %h1, %h2;", "PTX has no conversion from .bf16 to .u8."),
+        ("cvt.rni.u8.bf16 %h1, %h2;", "`cvt` between bf16 and 8 bits takes a register of 8 bits."),
+        (
+            "cvt.rn.u8.bf16 %h1, %h2;",
+            "The conversions from .bf16 to .u8: `cvt(.rni|.rzi|.rmi|.rpi).u8.bf16`.",
+        ),
+        ("alloca.u64 %d1, %d2, 24;", "The alignment of `alloca` is a power of two."),
         ("ld.param.pred %r1, [p0];", "`ld` does not exist for the type .pred."),
         ("fma.rn.sat.s32 %r1, %r2, %r3, %r4;", "`fma` does not exist for the type .s32."),
     ];

@@ -36,9 +36,12 @@ pub(super) const FORMS: &[Form] = &[
     form("cvt .$integral .sat? .D:$integers8 .S:f16|f64", "D+ = S!"),
     form("cvt .$integral .ftz? .sat? .D:$integers8 .f32", "D+ = f32!"),
     form("cvt .$integral .D:$integers16 .bf16", "D = bf16").since((7, 8), 90),
+    // ptxas takes a register of 8 bits and no wider one.
+    form("cvt .$integral .u8|s8 .bf16", "byte = bf16").since((7, 8), 90),
     form("cvt .$rounding .sat? .D:f16|f64 .S:$integers8", "D = S!+"),
     form("cvt .$rounding .ftz? .sat? .f32 .S:$integers8", "f32 = S!+"),
     form("cvt .$rounding .bf16 .S:$integers16", "bf16 = S!").since((7, 8), 90),
+    form("cvt .$rounding .bf16 .u8|s8", "bf16 = byte!").since((7, 8), 90),
     form("cvt .ftz? .sat? .f32 .f16", "f32 = f16"),
     form("cvt .sat? .f64 .f16", "f64 = f16"),
     form("cvt .ftz? .sat? .f64 .f32", "f64 = f32!"),

@@ -193,6 +193,9 @@ pub(super) const FORMS: &[Form] = &[
     form("red .global|shared .cta|gpu|sys .relaxed|release? .inc|dec .u32", "[], b32"),
     // ... and those that libcu++ and Triton write: the order and scope after the operation, or
     // before it with the space first.
+    form("alloca .T:u32|u64", "T = T!, #?").since((7, 3), 80),
+    form("stacksave .T:u32|u64", "T =").since((7, 3), 80),
+    form("stackrestore .T:u32|u64", "T!").since((7, 3), 80),
     form("atom .and|or|xor|exch .relaxed|acquire|release|acq_rel .cta|gpu|sys .T:b32|b64", "T_ = [], T"),
     form("atom .cas .relaxed|acquire|release|acq_rel .cta|gpu|sys .T:b16|b32|b64", "T_ = [], T, T"),
     form("atom .add .relaxed|acquire|release|acq_rel .cta|gpu|sys .T:u32|s32|u64|f32|f64", "T_ = [], T"),

@@ -517,6 +517,8 @@ fn type_of(word: &str) -> (u32, Kind) {
     match word {
         "pred" => (1, Kind::Opaque),
         "e2m1x2" => (8, Kind::Opaque),
+        // A register of 8 bits, where a 16-bit one does not do.
+        "byte" => (8, Kind::Integer),
         "b8" | "u8" | "s8" | "b16" | "u16" | "s16" => (16, Kind::Integer),
         "b32" | "u32" | "s32" => (32, Kind::Integer),
         "b64" | "u64" | "s64" => (64, Kind::Integer),

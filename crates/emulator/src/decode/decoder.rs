@@ -35,6 +35,8 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     /// The instruction being decoded, until an operation is emitted for it.
     pub(crate) next: Option<events::Instruction>,
     pub(crate) carry: Option<Slot>,
+    /// The top of the stack when the function was entered, if it uses `alloca`.
+    pub(crate) stack: Option<Slot>,
     /// Whether the function declares vectors of registers.
     pub(crate) has_vectors: bool,
     /// The addresses of the variables of the function's body in global and constant memory, in the
@@ -73,6 +75,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             guard: Guard::NONE,
             next: Some(nothing(function.line)),
             carry: None,
+            stack: None,
             has_vectors: false,
             placed: names.variables.of_functions[index as usize].iter(),
             accumulators: HashSet::new(),
@@ -266,6 +269,14 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.operations.push(Operation { kind, guard: self.guard });
         self.instructions.extend(self.next.take());
         self.of_operation.push(self.instructions.len() as u32 - 1);
+    }
+
+    /// Appends the return from the function, which frees what `alloca` has allocated.
+    pub(crate) fn emit_return(&mut self) {
+        if let Some(stack) = self.stack {
+            self.emit(crate::instructions::restore(stack));
+        }
+        self.emit(Kind::Return);
     }
 
     /// The slots of an instruction with one destination, which is first, and up to four sources

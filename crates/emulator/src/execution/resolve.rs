@@ -315,9 +315,7 @@ fn explain_access(
     match space {
         Space::Global | Space::Constant => {
             let memory = execution.launch.memory;
-            let freed = memory
-                .nearest(address)
-                .is_some_and(|region| !region.is_live() && address < region.base + region.size);
+            let freed = memory.is_freed(address);
             let kind = if freed {
                 FaultKind::UseAfterFree
             } else if locate(execution, space, address, address.wrapping_add(size), false).is_some() {

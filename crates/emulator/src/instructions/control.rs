@@ -3,7 +3,7 @@
 use warpwright_events::{FaultKind, Fence};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, StateSpace, Type, Variable};
 
-use super::print;
+use super::provided;
 use super::synchronize::FenceOperation;
 use crate::cta::block::Block;
 use crate::decode::{DecodeError, Decoder, File, Symbol, Words, elements};
@@ -19,7 +19,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "call" => call(d, i, w),
         "ret" => {
             w.take("uni");
-            d.emit(Kind::Return);
+            d.emit_return();
             Ok(())
         }
         "exit" => {
@@ -167,7 +167,7 @@ fn call(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
         Symbol::Function(index) => {
             let function = d.function(index);
             if function.body.is_none() {
-                let effect = print::provided(d, target, results, arguments)?;
+                let effect = provided::effect(d, target, results, arguments)?;
                 d.emit(Kind::Effect(effect));
                 return Ok(());
             }

@@ -282,7 +282,7 @@ pub(super) fn observe_local(
     bytes: u64,
     kind: AccessKind,
 ) {
-    if lanes(mask).all(|lane| execution.local.has(addresses[lane], bytes)) {
+    if lanes(mask).all(|lane| execution.local.has(lane, addresses[lane], bytes)) {
         execution.block.observer.report(Event::Access {
             actor: execution.actor(mask),
             addresses,

@@ -23,9 +23,11 @@ mod mbarrier;
 mod memory_words;
 mod mixed;
 mod print;
+mod provided;
 mod remote;
 mod single_pairs;
 mod small_matrix;
+mod stack;
 mod store;
 mod synchronize;
 mod tensor_copy;
@@ -41,6 +43,7 @@ use warpwright_ptx::syntax::{Instruction, Type};
 use crate::decode::{DecodeError, Decoder, Words};
 
 pub(crate) use mbarrier::settle;
+pub(crate) use stack::{allocates, restore, save};
 pub(crate) use tensor_memory::complete_loads_to;
 pub(crate) use warpgroup_matrix::accumulators;
 
@@ -82,6 +85,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "prefetch" | "prefetchu" | "applypriority" | "discard" | "createpolicy" => {
             memory_words::hint(d, i, w)
         }
+        "alloca" | "stacksave" | "stackrestore" => stack::decode(d, i, w),
         "cp" => copy::decode(d, i, w),
         "tensormap" => tensor_map::decode(d, i, w),
         "mma" => matrix::decode(d, i, w),
@@ -111,7 +115,6 @@ fn unknown(base: &str) -> String {
             "it has no textures and surfaces"
         }
         "multimem" => "it shares no memory between GPUs",
-        "alloca" | "stacksave" | "stackrestore" => "the local memory of its functions has fixed sizes",
         _ => return format!("The emulator does not know the instruction `{base}`."),
     };
     format!("The emulator does not support the instruction `{base}`: {reason}.")

@@ -1,47 +1,19 @@
-//! Functions that CUDA's device runtime provides: `vprintf` and `__assertfail`.
+//! `vprintf` and `__assertfail`.
 
 use std::fmt::Write;
 
 use warpwright_events::{FaultKind, lanes};
-use warpwright_ptx::syntax::{Operand, Type};
 
-use super::control;
-use crate::decode::{DecodeError, Decoder};
+use super::provided::{argument, set_result};
 use crate::execution::effect::{Effect, Execution};
 use crate::launch::failure::Failure;
 use crate::memory::Space;
 use crate::operation::call::Passed;
 
-/// The effect of calling a function that the module declares and does not define.
-pub(super) fn provided(
-    d: Decoder<'_, '_, '_>,
-    name: &str,
-    results: &[Operand],
-    arguments: &[Operand],
-) -> Result<Box<dyn Effect>, DecodeError> {
-    let mut passed = Vec::new();
-    for argument in arguments {
-        passed.push(control::passed(d, argument, Some(Type::B64))?);
-    }
-    match (name, passed.as_slice()) {
-        ("vprintf", &[format, values]) => {
-            let result = match results.first() {
-                Some(result) => control::passed_back(d, result, Some(Type::B32))?,
-                None => None,
-            };
-            Ok(Box::new(Print { format, values, result }))
-        }
-        ("__assertfail", &[message, file, line, function, ..]) => {
-            Ok(Box::new(AssertionFailure { message, file, line, function }))
-        }
-        _ => Err(DecodeError::undefined(name)),
-    }
-}
-
-struct Print {
-    format: Passed,
-    values: Passed,
-    result: Option<Passed>,
+pub(super) struct Print {
+    pub(super) format: Passed,
+    pub(super) values: Passed,
+    pub(super) result: Option<Passed>,
 }
 
 impl Effect for Print {
@@ -51,24 +23,17 @@ impl Effect for Print {
             let values = argument(execution, lane, self.values);
             let (text, conversions) = formatted(execution, lane, &format, values)?;
             execution.block.output.push_str(&text);
-            match self.result {
-                Some(Passed::Word(slot)) => execution.registers.word_mut(slot)[lane] = conversions,
-                Some(Passed::Bytes { offset, .. }) => {
-                    let at = u64::from(execution.registers.base().local + offset);
-                    execution.local.write(lane, at, &conversions.to_le_bytes());
-                }
-                _ => {}
-            }
+            set_result(execution, lane, self.result, conversions.into());
         }
         Ok(())
     }
 }
 
-struct AssertionFailure {
-    message: Passed,
-    file: Passed,
-    line: Passed,
-    function: Passed,
+pub(super) struct AssertionFailure {
+    pub(super) message: Passed,
+    pub(super) file: Passed,
+    pub(super) line: Passed,
+    pub(super) function: Passed,
 }
 
 impl Effect for AssertionFailure {
@@ -82,21 +47,6 @@ impl Effect for AssertionFailure {
         let line = argument(execution, lane, self.line) as u32;
         Err(Failure::new(FaultKind::Assertion, mask, format!("The assertion `{message}` failed."))
             .note(format!("in {function}, {file}:{line}")))
-    }
-}
-
-/// The value of an argument in a lane.
-fn argument(execution: &Execution<'_>, lane: usize, passed: Passed) -> u64 {
-    match passed {
-        Passed::Word(slot) => execution.registers.word(slot)[lane].into(),
-        Passed::Long(slot) => execution.registers.long(slot)[lane],
-        Passed::Predicate(slot) => u64::from(execution.registers.predicate(slot) >> lane & 1),
-        Passed::Bytes { offset, size } => {
-            let mut bytes = [0; 8];
-            let at = u64::from(execution.registers.base().local + offset);
-            execution.local.read(lane, at, &mut bytes[..size.min(8) as usize]);
-            u64::from_le_bytes(bytes)
-        }
     }
 }
 

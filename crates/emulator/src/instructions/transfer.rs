@@ -388,6 +388,11 @@ fn convert_one(
     if too_narrow(source, from.register) || too_narrow(destination, to.register) {
         return Err(DecodeError::new("A register of `cvt` is narrower than its type."));
     }
+    let narrow = [from, to].map(|packed| packed.register.bytes() == 1);
+    let has_bf16 = from.scalar == Scalar::Bf16 || to.scalar == Scalar::Bf16;
+    if has_bf16 && (narrow[0] && source.ty.bytes() > 1 || narrow[1] && destination.ty.bytes() > 1) {
+        return Err(DecodeError::new("`cvt` between bf16 and 8 bits takes a register of 8 bits."));
+    }
     let slots = Operands { d: destination.slot, a: source.slot, ..Operands::default() };
     let plain =
         mode == ConvertMode { rounding: mode.rounding, integral: mode.integral, ..ConvertMode::default() };

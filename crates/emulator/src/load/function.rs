@@ -12,7 +12,7 @@ use crate::decode::kernel_scope::KernelDecoder;
 use crate::decode::names::{File, Register, Scope, Symbol};
 use crate::decode::words::Words;
 use crate::execution::effect::{Effect, Execution};
-use crate::instructions::accumulators;
+use crate::instructions::{accumulators, allocates, save};
 use crate::kernel::image::{CodeFunction, Formal};
 use crate::kernel::special::Special;
 use crate::lanes::{Operands, one};
@@ -133,6 +133,11 @@ impl<'m> FunctionDecoder<'_, 'm> {
         match &function.body {
             Some(body) => {
                 accumulators(body, &mut self.accumulators);
+                if !function.is_entry && allocates(body) {
+                    let top = self.scratch(File::Long);
+                    self.emit(save(top));
+                    self.stack = Some(top);
+                }
                 self.block(body)?;
             }
             None => {
@@ -141,7 +146,7 @@ impl<'m> FunctionDecoder<'_, 'm> {
             }
         }
         self.guard = Guard::NONE;
-        self.emit(Kind::Return);
+        self.emit_return();
         self.resolve_labels();
         self.frame.local = self.frame.local.next_multiple_of(FRAME_ALIGNMENT);
         let register_uses = uses_beside_multiplies(&self.operations, self.register_uses, self.loaded);

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use warpwright_events::InitializedBytes;
 
+use super::heap::{self, Block, Heap, HeapError};
 use super::{CONSTANT_WINDOW, GLOBAL_BASE, host};
 use crate::host::Host;
 
 /// Every allocation starts at a multiple of this, as `cudaMalloc` promises.
 const ALIGNMENT: u64 = 256;
 /// Unused bytes after every allocation, so that an overrun never reaches the next one.
-const RED_ZONE: u64 = 4096;
+pub(super) const RED_ZONE: u64 = 4096;
 /// The content of new memory: NaN as any float, -1 as any integer.
 pub(crate) const POISON: u8 = 0xff;
 
@@ -81,7 +82,7 @@ pub(crate) struct Region {
 const FAR: u64 = 1 << 20;
 
 impl Region {
-    fn layout(size: u64) -> Option<Layout> {
+    pub(super) fn layout(size: u64) -> Option<Layout> {
         Layout::from_size_align(usize::try_from(size.max(1)).ok()?, ALIGNMENT as usize).ok()
     }
 
@@ -109,14 +110,14 @@ impl Region {
 
 /// Memory of the host. The regions of all devices that access it own it together.
 #[derive(Debug)]
-struct HostBytes {
+pub(super) struct HostBytes {
     start: *mut u8,
     layout: Layout,
 }
 
 impl HostBytes {
     /// Memory of zeros, or poisoned; `None` if the host has too little.
-    fn new(layout: Layout, zeroed: bool) -> Option<Self> {
+    pub(super) fn new(layout: Layout, zeroed: bool) -> Option<Self> {
         // SAFETY: the layout is of at least one byte.
         let start = unsafe { if zeroed { alloc_zeroed(layout) } else { alloc(layout) } };
         if start.is_null() {
@@ -127,6 +128,12 @@ impl HostBytes {
             unsafe { start.write_bytes(POISON, layout.size()) };
         }
         Some(Self { start, layout })
+    }
+}
+
+impl HostBytes {
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start
     }
 }
 
@@ -205,6 +212,7 @@ pub struct Memory {
     capacity: u64,
     /// Which bytes have been written, if tracked.
     initialized: Arc<InitializedBytes>,
+    heap: Heap,
 }
 
 // SAFETY: the regions' bytes are only accessed by raw reads and writes inside their bounds, which
@@ -217,7 +225,15 @@ impl Memory {
     /// Empty memory of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
         let (next, next_constant) = (GLOBAL_BASE, CONSTANT_WINDOW);
-        Self { regions: Vec::new(), next, next_constant, used: 0, capacity, initialized: Arc::default() }
+        Self {
+            regions: Vec::new(),
+            next,
+            next_constant,
+            used: 0,
+            capacity,
+            initialized: Arc::default(),
+            heap: Heap::default(),
+        }
     }
 
     /// Bytes in live allocations.
@@ -325,6 +341,27 @@ impl Memory {
         Ok(())
     }
 
+    /// Allocates bytes of the heap during a launch; `None` if it has too few.
+    pub(crate) fn allocate_in_heap(&self, size: u64, alignment: u64) -> Option<u64> {
+        let base = self.heap.allocate(size, alignment)?;
+        self.initialized.allocate(base, size);
+        Some(base)
+    }
+
+    /// Frees a block of the heap. Later accesses to it are reported as use after free.
+    pub(crate) fn free_in_heap(&self, address: u64) -> Result<(), HeapError> {
+        self.heap.free(address)
+    }
+
+    /// Whether an address is of an allocation that was freed.
+    pub(crate) fn is_freed(&self, address: u64) -> bool {
+        if heap::contains(address) {
+            let block = self.heap.nearest(address);
+            return block.is_some_and(|block| !block.is_live() && address < block.base + block.size);
+        }
+        self.nearest(address).is_some_and(|region| !region.is_live() && address < region.end())
+    }
+
     /// The region that contains an address, or the one before it, freed regions included.
     pub(crate) fn nearest(&self, address: u64) -> Option<&Region> {
         let after = self.regions.partition_point(|region| region.base <= address);
@@ -353,6 +390,11 @@ impl Memory {
 
     #[cold]
     fn refill(&self, cache: &mut RegionCache, first: u64, end: u64) -> Option<CachedRegion> {
+        if heap::contains(first) {
+            // Not kept in the cache: another thread may free it.
+            let host = self.heap.locate(first, end)?;
+            return Some(CachedRegion { base: first, end, host, read_only: false });
+        }
         let region = self.nearest(first)?;
         if !region.is_live() || end > region.end() || end < first {
             return None;
@@ -370,20 +412,17 @@ impl Memory {
 
     /// The note of a report for an address in no live allocation.
     pub(crate) fn describe(&self, address: u64) -> String {
+        if heap::contains(address)
+            && let Some(Block { base, size, .. }) = self.heap.nearest(address)
+        {
+            let state = if self.is_freed(address) { ", which was freed" } else { "" };
+            let place = place(address, base, base + size);
+            return format!("it is {place} the {size} bytes that `malloc` returned at {base:#x}{state}");
+        }
         let Some(region) = self.nearest(address) else {
             return "nothing is allocated below it".to_owned();
         };
-        let place = if address < region.end() {
-            match address - region.base {
-                0 => "at the beginning of".to_owned(),
-                bytes => format!("{bytes} bytes into"),
-            }
-        } else {
-            match address - region.end() {
-                0 => "right past the end of".to_owned(),
-                bytes => format!("{bytes} bytes past the end of"),
-            }
-        };
+        let place = place(address, region.base, region.end());
         let past = address.saturating_sub(region.end());
         if past > region.size.max(FAR) {
             return "it is far from every allocation: the index may be negative, or not initialized"
@@ -446,6 +485,21 @@ impl Memory {
         // SAFETY: both ranges are inside live regions; `copy` allows overlap.
         unsafe { std::ptr::copy(source, target, length) };
         Ok(())
+    }
+}
+
+/// Where an address is, relative to the bytes from `base` to `end`.
+fn place(address: u64, base: u64, end: u64) -> String {
+    if address < end {
+        match address - base {
+            0 => "at the beginning of".to_owned(),
+            bytes => format!("{bytes} bytes into"),
+        }
+    } else {
+        match address - end {
+            0 => "right past the end of".to_owned(),
+            bytes => format!("{bytes} bytes past the end of"),
+        }
     }
 }
 

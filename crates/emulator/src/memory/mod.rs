@@ -2,7 +2,7 @@
 //!
 //! | space | where | generic address |
 //! |---|---|---|
-//! | global | [`Memory`]: allocations with red zones, addresses never reused | the same |
+//! | global | [`Memory`]: allocations with red zones, addresses never reused; the [heap](heap) | the same |
 //! | constant | [`Memory`], from [`CONSTANT_WINDOW`] | the same |
 //! | shared | [`SharedMemory`] of the CTAs of the cluster | [`SHARED_WINDOW`] + rank x 2^24 + offset |
 //! | local | [`LocalMemory`] of the warp, interleaved by lane | [`LOCAL_WINDOW`] + offset |
@@ -11,6 +11,7 @@
 
 mod access;
 mod global;
+mod heap;
 mod host;
 
 mod local;
@@ -21,6 +22,7 @@ pub(crate) mod update;
 pub(crate) use access::{common_address, span};
 pub use global::{Memory, MemoryError, SharedRegion};
 pub(crate) use global::{Region, RegionCache};
+pub(crate) use heap::{ALIGNMENT as HEAP_ALIGNMENT, HeapError};
 pub use host::available_host_bytes;
 
 pub(crate) use local::LocalMemory;
