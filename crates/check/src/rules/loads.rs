@@ -98,9 +98,8 @@ pub(crate) fn racing_loads(code: &Code) -> HashMap<u32, Rivals> {
     let leaves_registers = |instruction: &&Instruction| {
         instruction.is_parameter_access || opcode(&instruction.text).contains(".local")
     };
-    let is_update = |instruction: &&Instruction| {
-        matches!(instruction.class, Class::Store | Class::Reduction | Class::Atomic)
-    };
+    // A compare-and-swap confirms the value that it takes.
+    let is_update = |instruction: &&Instruction| matches!(instruction.class, Class::Store | Class::Reduction);
     let updates = || code.instructions.iter().filter(is_update);
     let unknown = sources(&code.instructions, reads(updates().filter(leaves_registers)));
     let used = sources(&code.instructions, reads(updates()));
