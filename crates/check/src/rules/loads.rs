@@ -86,8 +86,9 @@ pub(crate) enum Rivals {
 }
 
 /// The strong loads of a kernel whose values are data whether or not another thread has stored yet.
-/// Lanes of one warp: those that no loop repeats until their value ends it. Other threads: volatile
-/// loads whose value is never tested. A relaxed one may be meant to take any value.
+/// Lanes of one warp: those that no loop repeats until their value ends it; of relaxed ones, which may
+/// be meant to take any value, those whose value is also never tested. Other threads: volatile loads
+/// whose value is never tested.
 pub(crate) fn racing_loads(code: &Code) -> HashMap<u32, Rivals> {
     let loads: Vec<u32> =
         (0..code.of_operation.len() as u32).filter(|pc| is_relaxed(code.instruction(*pc))).collect();
@@ -118,7 +119,11 @@ pub(crate) fn racing_loads(code: &Code) -> HashMap<u32, Rivals> {
             return None;
         }
         let is_volatile = opcode(&instruction.text).contains(".volatile");
-        Some((pc, if is_volatile && trusting.contains(&pc) { Rivals::Cta } else { Rivals::Lanes }))
+        match (is_volatile, trusting.contains(&pc)) {
+            (true, true) => Some((pc, Rivals::Cta)),
+            (false, false) => None,
+            _ => Some((pc, Rivals::Lanes)),
+        }
     };
     loads.into_iter().filter_map(rivals).collect()
 }

@@ -234,7 +234,11 @@ fn volatile_does_not_order_lanes() {
             "{next} {store} [%own], %tid; {load} %r1, [%r2]; setp.lt.u32 %p1, %r1, %tid; @%p1 bra $past;
             {store} [%own], %r1; $past:"
         );
-        found(&largest, one_warp, Race, [load, store]);
+        // A relaxed load may take any value that is then tested.
+        match load.contains("volatile") {
+            true => drop(found(&largest, one_warp, Race, [load, store])),
+            false => clean(&largest, one_warp),
+        }
         // A lane writes what another has read.
         let shift =
             format!("{store} [%own], %tid; bar.warp.sync -1; {load} %r1, [%r2]; {store} [%own], %r1;");
