@@ -3,8 +3,9 @@
 use warpwright_ir::Operand;
 
 use crate::element::Element;
-use crate::operation::{perform, record, refuse};
+use crate::operation::{here, perform, record, refuse};
 use crate::pointer::{Global, Shared};
+use crate::recorder;
 use crate::value::{Reg, Value};
 
 /// Sizes of an asynchronous copy, in bytes.
@@ -94,6 +95,7 @@ pub fn commit_async_copies() {
 /// Waits until at most the `pending` latest groups of this thread are in flight.
 #[track_caller]
 pub fn wait_async_copies(pending: u32) {
+    demand_commit();
     perform("cp.async.wait_group", [Operand::Integer(pending.into())]);
 }
 
@@ -101,4 +103,23 @@ pub fn wait_async_copies(pending: u32) {
 #[track_caller]
 pub fn wait_all_async_copies() {
     perform("cp.async.wait_all", []);
+}
+
+/// Refuses a wait for groups in a kernel that commits none: it would wait for no copy.
+#[track_caller]
+fn demand_commit() {
+    let location = here();
+    recorder::with(|recorder| {
+        recorder.demand_at_end(location, |kernel| {
+            let (mut copies, mut commits) = (false, false);
+            kernel.for_each_instruction(&mut |found| {
+                commits |= found.opcode.starts_with("cp.async.commit_group");
+                copies |= found.opcode.starts_with("cp.async.ca.") || found.opcode.starts_with("cp.async.cg.");
+            });
+            (copies && !commits).then(|| {
+                "this waits for groups of copies, and the kernel commits none: call `commit_async_copies` after the copies"
+                    .to_owned()
+            })
+        });
+    });
 }

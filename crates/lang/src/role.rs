@@ -47,6 +47,23 @@ pub fn warpgroups(count: u32) -> RoleSize {
     RoleSize { warpgroups: count, registers: None }
 }
 
+/// What [`roles`] takes for each role.
+#[diagnostic::on_unimplemented(
+    message = "a role is a number of warpgroups, not a `{Self}`",
+    label = "expected `warpgroups(n)`",
+    note = "write `warpgroups(2)`, or `warpgroups(2).registers(232)` for that many registers per thread"
+)]
+pub trait IntoRoleSize {
+    /// The size.
+    fn into_role_size(self) -> RoleSize;
+}
+
+impl IntoRoleSize for RoleSize {
+    fn into_role_size(self) -> RoleSize {
+        self
+    }
+}
+
 impl RoleSize {
     /// The role with `count` registers per thread: a multiple of 8 from 24 to 256.
     pub fn registers(self, count: u32) -> Self {
@@ -82,7 +99,8 @@ impl RoleSize {
 /// assert_eq!(specialized().unwrap().ir().launch.required_block, Some([384, 1, 1]));
 /// ```
 #[track_caller]
-pub fn roles<const N: usize>(sizes: [RoleSize; N]) -> [Role; N] {
+pub fn roles<const N: usize>(sizes: [impl IntoRoleSize; N]) -> [Role; N] {
+    let sizes = sizes.map(IntoRoleSize::into_role_size);
     let warpgroups: u32 = sizes.iter().map(|size| size.warpgroups).sum();
     let threads = warpgroups * WARPGROUP;
     let registers_at_launch = REGISTERS_PER_SM / threads.max(1) / SETMAXNREG_STEP * SETMAXNREG_STEP;

@@ -92,7 +92,8 @@ pub fn dynamic_shared<T: Element>(elements: impl Length) -> Shared<T> {
     dynamic_shared_by(call, elements, ALIGN.max(T::BYTES))
 }
 
-/// [`dynamic_shared`], aligned to `align` bytes: a swizzled tile needs 128 to 1024.
+/// [`dynamic_shared`], aligned to `align` bytes: memory that TMA fills needs 128, and a swizzled tile the
+/// period of its swizzle, 1024 for the swizzle of 128 bytes.
 #[track_caller]
 pub fn dynamic_shared_aligned<T: Element>(elements: impl Length, align: u32) -> Shared<T> {
     let elements = elements.elements();

@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use warpwright_arch::DataType;
 use warpwright_lang::block::{NamedBarrier, barrier_sync};
-use warpwright_lang::cluster::cluster_rank;
+use warpwright_lang::cluster::{cluster_rank, cluster_sync};
 use warpwright_lang::element::{Element, bf16x2, f16x2};
 use warpwright_lang::matrix::mma_sync;
 use warpwright_lang::mbarrier::{Mbarrier, Mbarriers};
@@ -25,7 +25,7 @@ use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory};
 use warpwright_lang::value::{Reg, constant};
 use warpwright_lang::wmma::{Wmma, WmmaInput, WmmaLayout};
-use warpwright_lang::{async_copy, bulk, device, launch, tma, warp};
+use warpwright_lang::{async_copy, block, bulk, device, launch, tma, warp};
 use warpwright_layout::atom::{Major, MmaAtom};
 use warpwright_layout::{All, Layout, Swizzle};
 
@@ -376,6 +376,23 @@ fn own_ring(barriers: u32, tiles: u32) {
     stages(tiles).slice((All, All, stage));
 }
 
+/// A ring whose producer and consumer count stages by remainders.
+#[track_caller]
+fn ring_indices(barriers: u32, producer: u32, consumer: u32) {
+    let full = Mbarriers::new(barriers);
+    full.at(index() % producer).arrive();
+    full.at(index() % consumer).wait_parity(0);
+}
+
+#[track_caller]
+fn waits_for_groups(commits: bool) {
+    async_copy::copy_async(array(), global(), 4);
+    if commits {
+        async_copy::commit_async_copies();
+    }
+    async_copy::wait_async_copies(0);
+}
+
 /// The pipelines of two operands of 4 stages; the stage is of one, the operand of the same or of the
 /// other.
 #[track_caller]
@@ -394,6 +411,9 @@ const STAGES: &[Row] = rows! {
         => { let (operand, mut consumer) = ring(); warpgroup(WIDE).a_operand(operand.tensor(), 0).slice((All, All, consumer.wait())) };
     two_rings(false) => two_rings(true);
     own_ring(4, 3) => own_ring(4, 4);
+    ring_indices(2, 4, 4) => ring_indices(4, 4, 4);
+    ring_indices(4, 4, 3) => ring_indices(4, 4, 4);
+    waits_for_groups(false) => waits_for_groups(true);
     own_ring(3, 4) => own_ring(3, 3);
 };
 
@@ -446,6 +466,35 @@ const LAUNCHES: &[Row] = rows! {
     { launch::cluster(2, 1, 1); bulk::Load::new(global::<f32>(), 4).multicast(0b101) } => { launch::cluster(2, 1, 1); bulk::Load::new(global::<f32>(), 4).multicast(0b11) };
     { launch::cluster(2, 1, 1); array().map_to_block(2) } => { launch::cluster(2, 1, 1); array().map_to_block(1) };
 };
+
+/// The threads where the condition holds do something together.
+#[device]
+fn together(condition: impl Fn() -> Reg<bool>, together: impl Fn()) {
+    launch::threads(96);
+    for _ in 0..<u32 as KernelParameter>::declare("rounds") {
+        if condition() {
+            together();
+        }
+    }
+}
+
+const COLLECTIVES: &[Row] = rows! {
+    together(|| index().lt(16), || { warp::reduce_sum(index()); }) => together(|| index().lt(32), || { warp::reduce_sum(index()); });
+    together(|| (index() % 32).lt(8), || { index().shuffle(0); }) => together(|| (index() / 32).eq(1), || { index().shuffle(0); });
+    together(|| index().eq(0), || { warp::ballot(index().eq(0), warp::ALL_LANES); }) => together(|| index().ge(0), || { warp::ballot(index().eq(0), warp::ALL_LANES); });
+    together(|| index().lt(48), || warp::sync_warp(warp::ALL_LANES)) => together(|| index().lt(64), || warp::sync_warp(warp::ALL_LANES));
+    together(|| index().lt(20), || warp::sync_warp(0xffff)) => together(|| index().lt(16), || warp::sync_warp(0xffff));
+    together(|| index().lt(32), || block::sync_threads()) => together(|| index().lt(96), || block::sync_threads());
+    together(|| index().lt(8), || { warp::Lanes::first(16).reduce_sum(index()); }) => together(|| index().lt(16), || { warp::Lanes::first(16).reduce_sum(index()); });
+    together(|| index().lt(32), || { block::reduce_sum(index()); }) => together(|| index().lt(96), || { block::reduce_sum(index()); });
+    together(|| index().lt(32), || cluster_sync()) => together(|| index().lt(96), || cluster_sync());
+    together(|| index().lt(32), || { block::sync_threads_count(index().eq(0)); }) => together(|| index().lt(32), || barrier_sync(1, 32));
+};
+
+#[test]
+fn collectives_are_reached_by_their_group() {
+    insta::assert_snapshot!(said("agreement.rs", COLLECTIVES));
+}
 
 /// The threads from one on take part in an MMA of 128.
 #[device]
@@ -563,6 +612,36 @@ fn arrived_at_first(expected: u32) {
     empty.at_rank(0).arrive();
 }
 
+/// Stages that two CTAs fill together; a consumer releases each in its own CTA, or in both.
+#[device]
+fn released_to_own(expected: u32, to_both: bool) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let empty = Mbarriers::new(2);
+    if index() == 0 {
+        empty.iter().for_each(|barrier| barrier.init(expected));
+    }
+    for step in 0..<u32 as KernelParameter>::declare("steps") {
+        if to_both {
+            if index() < 2 {
+                empty.at(step % 2).at_rank(index()).arrive();
+            }
+        } else if index() == 0 {
+            empty.at(step % 2).arrive();
+        }
+    }
+}
+
+/// A thread arrives in a CTA of a pair by a rank that a register holds.
+#[device]
+fn arrived_at(rank: u32) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let full = Mbarrier::new();
+    full.init(64);
+    full.at_rank(constant(rank)).arrive();
+}
+
 const ARRIVALS: &[Row] = rows! {
     released(2, || consumer_warpgroup_leads()) => released(2, || leads_second_or_third());
     released(1, || leads_second_or_third()) => released(2, || leads_second_or_third());
@@ -572,6 +651,8 @@ const ARRIVALS: &[Row] = rows! {
     arrived_by_warps(128) => arrived_by_warps(32);
     announced_twice(1) => announced_twice(2);
     arrived_at_first(32) => arrived_at_first(64);
+    released_to_own(2, false) => released_to_own(2, true);
+    arrived_at(2) => arrived_at(1);
     arrived(1, || index().lt(128)) => arrived(128, || index().lt(128));
     arrived(384, || index().eq(0)) => arrived(384, || index().ge(0));
     arrived(2, || consumer().is_mine()) => arrived(256, || consumer().is_mine());
@@ -812,7 +893,29 @@ const SWIZZLES: &[Row] = rows! {
     read_box_under(0) => read_box_under(3);
     multiplied_under(2) => multiplied_under(3);
     used_again_under(2, 1) => used_again_under(2, 2);
+    read_box_at(64) => read_box_at(512);
+    multiplied_at(64) => multiplied_at(512);
+    { let copy = copy(); let to = swizzled(shared_array(64 * 64), 3); copy.copy_async(&copy.target(&to), &copy.source(&rows_of::<bf16>((64, 64))), |_| None); warpgroup(WIDE).a_operand(&to, 0) }
+        => multiplied_at(0);
 };
+
+/// Loads a box to the element at `start`, and reads it as a tile that begins there.
+#[track_caller]
+fn read_box_at(start: u32) {
+    let map = <&TensorMap as KernelParameter>::declare("map");
+    map.boxes(TmaTile::new::<bf16>((64, 64), Major::K));
+    let memory = dynamic_shared_aligned::<bf16>(2 * 64 * 64, 1024).at(start);
+    tma::load(map, [0, 0], memory, Mbarrier::new());
+    swizzled(memory, 3).get((0, index()));
+}
+
+/// Writes a tile that begins at the element `start`, and multiplies it.
+#[track_caller]
+fn multiplied_at(start: u32) {
+    let tile = swizzled(dynamic_shared_aligned::<bf16>(2 * 64 * 64, 1024).at(start), 3);
+    tile.set((index(), 0), bf16::ZERO);
+    warpgroup(WIDE).a_operand(&tile, 0);
+}
 
 /// Sets every element of the smaller of a fragment of C and a thread's part of C to the one of that
 /// index.

@@ -102,17 +102,17 @@ impl<Args> Compiled<Args> {
 /// [`Compiled::shape`].
 pub trait LaunchShape {
     /// The launch of `kernel` with this shape.
-    fn launch_of<Args>(self, kernel: &Compiled<Args>) -> Launch;
+    fn for_kernel<Args>(self, kernel: &Compiled<Args>) -> Launch;
 }
 
 impl<T: Into<Extents>> LaunchShape for T {
-    fn launch_of<Args>(self, kernel: &Compiled<Args>) -> Launch {
+    fn for_kernel<Args>(self, kernel: &Compiled<Args>) -> Launch {
         kernel.shape(self)
     }
 }
 
 impl LaunchShape for Launch {
-    fn launch_of<Args>(self, _: &Compiled<Args>) -> Launch {
+    fn for_kernel<Args>(self, _: &Compiled<Args>) -> Launch {
         self
     }
 }
@@ -197,7 +197,7 @@ impl<Args: HostParameter> Compiled<Args> {
         shape: impl LaunchShape,
         arguments: Args::Passed<'_>,
     ) -> Result<LaunchCounts> {
-        let launch = shape.launch_of(self);
+        let launch = shape.for_kernel(self);
         self.check_shape(&launch)?;
         let mut appended = Arguments::default();
         Args::append(arguments, &mut appended);

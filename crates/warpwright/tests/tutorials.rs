@@ -15,6 +15,9 @@ mod art_of_slicing;
 #[path = "../examples/checked_kernel.rs"]
 mod checked_kernel;
 #[allow(dead_code)]
+#[path = "../examples/cooperation.rs"]
+mod cooperation;
+#[allow(dead_code)]
 #[path = "../examples/cute_dsl.rs"]
 mod cute_dsl;
 #[allow(dead_code)]
@@ -38,6 +41,9 @@ mod parallel_copy;
 #[allow(dead_code)]
 #[path = "../examples/printing.rs"]
 mod printing;
+#[allow(dead_code)]
+#[path = "../examples/streams.rs"]
+mod streams;
 #[allow(dead_code)]
 #[path = "../examples/05_swizzling.rs"]
 mod swizzling;
@@ -110,6 +116,21 @@ chapters! {
 fn checked_kernel() {
     let page = include_str!("../../../docs/checking.md");
     check(self::checked_kernel::lesson, include_str!("../examples/checked_kernel.rs"), page);
+}
+
+#[test]
+fn streams() {
+    let page = include_str!("../../../docs/streams.md");
+    check(self::streams::lesson, include_str!("../examples/streams.rs"), page);
+}
+
+#[test]
+fn cooperation() {
+    let page = include_str!("../../../docs/cooperation.md");
+    check(self::cooperation::lesson, include_str!("../examples/cooperation.rs"), page);
+    // What the page says of the release and the acquire is what the checkers see.
+    let device = Device::named("emu:h200").and_then(Device::checked).expect("the emulator always starts");
+    self::cooperation::lesson(&device, &mut Vec::new()).expect("the checkers find nothing");
 }
 
 const PRINTING: &str = include_str!("../../../docs/tutorials/printing.md");

@@ -21,7 +21,7 @@ use crate::access::Scope;
 use crate::control::wait_until;
 use crate::index::{ElementOffset, Index};
 use crate::object;
-use crate::operation::{compute, fresh, perform, record, refuse};
+use crate::operation::{compute, fresh, here, perform, record, refuse};
 use crate::pointer::{ClusterShared, Shared};
 use crate::recorder::{self, Stages};
 use crate::requirement::{Feature, require, target};
@@ -352,6 +352,8 @@ impl Mbarriers {
     #[track_caller]
     fn note_stage(self, index: ElementOffset) {
         let ElementOffset::Device { index: Operand::Register(index), .. } = index else { return };
+        let (array, location) = (self.first.parts().0, here());
+        recorder::with(|recorder| recorder.note_ring_index(array, self.count, index, location));
         recorder::with(|recorder| {
             if recorder.stages_of(index).is_none() {
                 recorder.note_stages(index, Stages { count: self.count, pipeline: None });

@@ -7,6 +7,7 @@
 
 mod accesses;
 mod barriers;
+mod collectives;
 mod elements;
 mod end;
 mod facts;
@@ -15,6 +16,7 @@ mod multicasts;
 mod owner;
 mod plans;
 mod region;
+mod rings;
 mod state;
 mod threads;
 mod variable;
@@ -30,9 +32,11 @@ use warpwright_ir::{
     Statement,
 };
 
+use self::collectives::Collective;
 use self::end::End;
 pub(crate) use self::end::Refused;
 use self::multicasts::SharedTile;
+use self::rings::RingIndex;
 pub(crate) use self::state::{
     Allocation, Choice, Columns, CopyAccess, IfResult, NO_REGISTER, PipelineId, Scope, Stages,
     TensorMapOrigin, TileElement, View, number_in_kernel,
@@ -68,6 +72,8 @@ pub struct Recorder {
     demands: Vec<Demand>,
     plans: Vec<PlanIndex>,
     shared_tiles: Vec<SharedTile>,
+    collectives: Vec<Collective>,
+    ring_indices: Vec<RingIndex>,
     errors: Vec<StagingError>,
 }
 
@@ -140,6 +146,8 @@ impl Recorder {
             demands: Vec::new(),
             plans: Vec::new(),
             shared_tiles: Vec::new(),
+            collectives: Vec::new(),
+            ring_indices: Vec::new(),
             errors: Vec::new(),
         };
         recorder.open_kernel(location);
@@ -155,6 +163,8 @@ impl Recorder {
                 self.check_views();
                 self.check_plans();
                 self.check_shared_tiles();
+                self.check_collectives();
+                self.check_ring_indices();
                 self.settle_registers();
                 self.meet_demands();
             }
@@ -268,6 +278,7 @@ impl Recorder {
         }
         self.check_accesses(opcode, operands, *location);
         self.pass_elements_on(&instruction);
+        self.note_collective(&instruction);
         self.push(Statement::Instruction(instruction));
     }
 

@@ -111,12 +111,17 @@ impl Recorder {
         if self.regions.iter().any(|region| leaves(&region.body, &mut Vec::new())) {
             return None;
         }
+        Some(self.branch_conditions())
+    }
+
+    /// The device conditions around what is recorded next, whoever has left before.
+    pub(super) fn branch_conditions(&self) -> Vec<(Register, bool)> {
         let condition = |region: &Region| match region.kind {
             RegionKind::Then { condition } => Some((condition, true)),
             RegionKind::Otherwise { condition, .. } => Some((condition, false)),
             _ => None,
         };
-        Some(self.regions.iter().filter_map(condition).collect())
+        self.regions.iter().filter_map(condition).collect()
     }
 
     /// Refuses what depends on no device value, where the device decides whether it is reached.

@@ -4,7 +4,8 @@
 //! read through a swizzle must therefore be written through it. Memory may be used again: what
 //! counts is that some write has the swizzle of each read.
 
-use warpwright_ir::{Location, Register};
+use rustc_hash::FxHashMap;
+use warpwright_ir::{DYNAMIC_SHARED, Location, Register};
 
 use super::Recorder;
 use super::state::View;
@@ -76,5 +77,51 @@ impl Recorder {
         for (location, message, there) in mistakes {
             self.error_with_notes(location, message, vec![(there, "it is written here".to_owned())]);
         }
+        self.check_starts(&views.by_allocation);
+    }
+
+    /// Refuses tensors whose swizzle counts from another address than the hardware's. TMA and matrix
+    /// descriptors permute by bits of the address (measured on an H200), and so agree with each other at
+    /// every start; a tensor's swizzle counts from its first byte, and agrees where that is a multiple of
+    /// the swizzle's period.
+    fn check_starts(&mut self, by_allocation: &FxHashMap<Register, Vec<(View, Location)>>) {
+        let mut mistakes = Vec::new();
+        for (array, views) in by_allocation {
+            for (view, location) in views.iter().filter(|(view, _)| !view.by_address) {
+                let period = view.period();
+                let is_aligned = self.alignment(*array) >= period
+                    && view.bytes.as_ref().is_none_or(|bytes| bytes.start % period == 0);
+                let by_hardware = |(other, _): &&(View, Location)| {
+                    other.by_address && other.overlaps(view) && other.swizzle == view.swizzle
+                };
+                let Some((_, there)) = views.iter().find(by_hardware).filter(|_| !is_aligned) else {
+                    continue;
+                };
+                let call = self.allocations.get(array).map_or("", |array| array.call.as_ref());
+                let message = format!(
+                    "this accesses `{call}` {}, counted from the tile's first byte, and the hardware counts from a multiple of \
+                     {period}: begin the tile at one, in memory of `dynamic_shared_aligned(elements, {period})`",
+                    view.described()
+                );
+                mistakes.push((*location, message, *there));
+            }
+        }
+        mistakes.sort();
+        for (location, message, there) in mistakes {
+            self.error_with_notes(
+                location,
+                message,
+                vec![(there, "the hardware accesses it here".to_owned())],
+            );
+        }
+    }
+
+    /// What the address of an array is a multiple of; the bytes of views count from there.
+    fn alignment(&self, array: Register) -> i64 {
+        let symbol = self.symbol_in(array).filter(|symbol| *symbol != DYNAMIC_SHARED);
+        let variable =
+            symbol.and_then(|symbol| self.kernel.shared.iter().find(|variable| variable.name == symbol));
+        // Dynamic shared memory begins where the window does.
+        variable.map_or(i64::MAX, |variable| variable.align.into())
     }
 }

@@ -141,12 +141,25 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// Notes that the memory is read or written through this tensor's swizzle.
     #[track_caller]
     pub(super) fn note_view(&self, direction: Direction) {
+        self.note_view_by(direction, false);
+    }
+
+    /// Notes that the hardware reads the memory through this tensor's swizzle, which it applies to
+    /// addresses.
+    #[track_caller]
+    pub(super) fn note_descriptor(&self) {
+        self.note_view_by(Direction::Read, true);
+    }
+
+    #[track_caller]
+    fn note_view_by(&self, direction: Direction, by_address: bool) {
         let Some(swizzle) = self.layout.swizzle().filter(|_| S::NAME == SharedSpace::NAME) else { return };
         let (width, location) = (i64::from(T::BYTES), here());
         let (base, first) = self.pointer.parts();
         let view = View {
             bytes: self.extent.map(|extent| first..first + extent * width),
             swizzle: legal(swizzle.downcast(width), || Swizzle::IDENTITY),
+            by_address,
             is_write: direction == Direction::Write,
         };
         recorder::with(|recorder| recorder.note_view(base, view, location));

@@ -14,7 +14,7 @@ use warpwright_layout::{ComposedLayout, Coordinate, Error, Index, Int, Layout};
 
 use super::legal::legal;
 use super::multiply::{IntoMmaAtom, TiledMma, demand_element_type, extent, letter};
-use super::view::{Direction, Tensor};
+use super::view::Tensor;
 use crate::element::Element;
 use crate::operation::{compute, refuse};
 use crate::pointer::Generic;
@@ -172,7 +172,7 @@ impl MatrixOperand {
         match blocks(block, tile.layout(), bits, (warpgroups, warpgroup)) {
             Ok((descriptor, major, blocks)) => {
                 let fields = if of_tensor_core { descriptor.tensor_core_bits() } else { descriptor.bits() };
-                tile.note_view(Direction::Read);
+                tile.note_descriptor();
                 let start = tile.pointer.address_of_view() >> 4;
                 // The address field has 14 bits: the shared window is 256 KiB. A cluster's rank is
                 // above them.

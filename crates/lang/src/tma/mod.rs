@@ -201,7 +201,7 @@ impl MappedBox {
         let Some((boxes, swizzle)) = boxes.zip(swizzle) else { return memory.operand() };
         let (base, first) = memory.parts();
         let bytes = self.access.boxes() * boxes.row_major(0, &vec![1; boxes.rank()]).shared_bytes() as i64;
-        let view = View { bytes: Some(first..first + bytes), swizzle, is_write };
+        let view = View { bytes: Some(first..first + bytes), swizzle, by_address: true, is_write };
         recorder::with(|recorder| recorder.note_view(base, view, location));
         memory.operand_of_view()
     }

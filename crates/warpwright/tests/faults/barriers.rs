@@ -266,7 +266,8 @@ impl Twin {
             if thread < 64 {
                 output[thread] = sum;
             }
-        } else if thread < 64 {
+        } else if thread < block_dim().x / 2 {
+            // How many threads that are is not known when the kernel is built.
             output[thread] = block::reduce_sum(input[thread]); // (2)
         }
         sync_threads(); // (1)

@@ -80,6 +80,28 @@ Values are `Reg<T>`; where an operation takes one, it also takes a number. Metho
 several types have are in one table with all of them.
 ";
 
+/// The types of a kernel's parameters. A row names each type that the sources implement the trait
+/// `KernelParameter` for.
+const PARAMETERS: &str = "
+## Parameters of a kernel
+
+| Parameter | In the body | At the launch |
+|---|---|---|
+| `T`: `bool`, an integer of 8 to 64 bits, `f16`, `bf16`, `f32`, `f64` | `Reg<T>` | the value |
+| `[T; N]` | `[Reg<T>; N]` | the array |
+| `&Global<T>` | a pointer to global memory that the kernel reads | `&buffer`, of a `Buffer<T>` |
+| `&mut Global<T>` | a pointer to global memory that it reads and writes | `&mut buffer` |
+| `&TensorMap` | a tensor map, `*map`, to load by | `&map`, [made for the kernel](tensor-maps.md) |
+| `&mut TensorMap` | one to store and reduce by, too | `&mut map`, made from a `&mut` buffer |
+| `&TensorMaps<N>`, `&mut TensorMaps<N>` | N tensor maps: `maps.at(index)` | `[&map; N]`, `[&mut map; N]` |
+| `&UntypedTensorMap`, `&mut UntypedTensorMap` | a tensor map that the launch does not check | `&map`, `&mut map` |
+| a struct with `#[derive(Clone, Copy, DeviceValue, KernelParameter)]` | itself | a tuple of what its fields take |
+
+The fields of such a struct are `Reg<T>`, `[Reg<T>; N]`, `Global<T>` (memory that the kernel reads), `TensorMap` (to
+load by), and such structs. What is known when the kernel is built is a field of the struct that the kernel is a
+method of, and no parameter.
+";
+
 impl Operations {
     pub(crate) fn run(&self) -> Result<()> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -106,7 +128,8 @@ fn page(sources: &Path) -> Result<String> {
             bail!("crates/lang/src/{name} belongs to no group of xtask's operations.rs");
         }
     }
-    let mut page = BEGINNING.to_owned();
+    check_parameters(sources)?;
+    let mut page = format!("{BEGINNING}{PARAMETERS}");
     for (title, modules) in GROUPS {
         write!(page, "\n## {title}\n")?;
         for module in modules {
@@ -121,6 +144,21 @@ fn page(sources: &Path) -> Result<String> {
         }
     }
     Ok(page)
+}
+
+/// Returns an error if the table of parameters lacks a type.
+fn check_parameters(sources: &Path) -> Result<()> {
+    for file in files_of(sources)? {
+        let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let types =
+            text.lines().filter_map(|line| line.strip_suffix(" {")?.split_once("KernelParameter for "));
+        for (_, ty) in types.filter(|(_, ty)| !ty.starts_with('$')) {
+            if !PARAMETERS.contains(&format!("`{ty}`")) {
+                bail!("{}: the table of parameters has no `{ty}`", file.display());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The operations of a module, by the types of which they are methods: functions without one first.

@@ -148,11 +148,13 @@ fn too_few(deeds: &[(&Deed, Option<Arrivals>)], initialized: &Initialized) -> Op
             *sums.entry(*barrier).or_default() += count;
         }
     }
-    // An arrival at an unknown mbarrier of the array may be at any of them.
-    let at_unknown: u64 = sums.iter().filter(|((_, offset), _)| offset.is_none()).map(|(_, sum)| sum).sum();
     let mut short: Vec<(Location, u64, u64)> = Vec::new();
-    for ((_, offset), sum) in &sums {
-        let sum = if offset.is_some() { sum + at_unknown } else { sums.values().sum() };
+    for (rank, offset) in sums.keys() {
+        // An arrival at an unknown mbarrier of a CTA's array may be at any of them.
+        let may_be_it = |(of_rank, at): &&(u32, Option<i64>)| {
+            of_rank == rank && (offset.is_none() || at.is_none() || at == offset)
+        };
+        let sum: u64 = sums.keys().filter(may_be_it).map(|barrier| sums[barrier]).sum();
         let Some((expected, at)) = initialized.count(*offset) else { continue };
         if 0 < sum && sum < expected {
             short.push((at, expected, sum));

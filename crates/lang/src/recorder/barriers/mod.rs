@@ -31,9 +31,13 @@ impl Recorder {
         let deeds = Deeds::of(self, &threads);
         let (mut mistakes, miscounted) = deeds.arrival_mistakes();
         mistakes.extend(deeds.byte_mistakes(&miscounted));
+        let outside = deeds.outside_the_cluster();
         mistakes.sort();
         for (location, message, note) in mistakes {
             self.error_with_notes(location, message, vec![note]);
+        }
+        for (location, message) in outside {
+            self.error(location, message);
         }
     }
 }

@@ -439,6 +439,29 @@ fn registers_written(body: &[Statement], written: &mut FxHashSet<Register>) {
     }
 }
 
+impl Deeds<'_> {
+    /// Uses of mbarriers of CTAs that the cluster does not have.
+    pub(super) fn outside_the_cluster(&self) -> Vec<(Location, String)> {
+        let ctas = self.threads.blocks();
+        let outside = |deed: &Deed| {
+            let rank = deed.place.as_ref()?.rank.as_ref()?;
+            let ranks = self.threads.operand(rank)?;
+            let used = ranks.iter().zip(deed.threads.iter()).filter_map(|(rank, uses)| uses.then_some(*rank));
+            let rank = used.filter(|rank| *rank >= ctas).max()?;
+            let message = format!(
+                "this uses the mbarrier of CTA {rank}, and the cluster's {ctas} CTAs have ranks 0 to {}: state the cluster \
+                 by `launch::cluster`, or use a rank inside it",
+                ctas - 1
+            );
+            Some((deed.location, message))
+        };
+        let literal = |deed: &&Deed| {
+            matches!(deed.place.as_ref().and_then(|place| place.rank.as_ref()), Some(Operand::Register(_)))
+        };
+        self.all.iter().filter(literal).filter_map(outside).collect()
+    }
+}
+
 impl Deed {
     /// Whether it is in a loop.
     pub(super) fn repeats(&self) -> bool {

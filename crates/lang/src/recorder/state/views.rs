@@ -13,6 +13,9 @@ pub(crate) struct View {
     pub(crate) bytes: Option<Range<i64>>,
     /// The swizzle of byte addresses.
     pub(crate) swizzle: Swizzle,
+    /// Whether the hardware applies it, to the addresses themselves; else it counts from the view's first
+    /// byte.
+    pub(crate) by_address: bool,
     pub(crate) is_write: bool,
 }
 
@@ -47,6 +50,11 @@ impl View {
             (sources != 0).then(|| (sources, swizzle.shift()))
         };
         effective(self.swizzle) == effective(other.swizzle)
+    }
+
+    /// The bytes after which the swizzle repeats.
+    pub(in crate::recorder) fn period(&self) -> i64 {
+        1 << (i64::BITS - self.swizzle.source_mask().leading_zeros())
     }
 
     /// The end of "it is read ..".

@@ -1,0 +1,168 @@
+//! Operations that all lanes of a warp, or all threads of a block, execute together, in branches that some
+//! of them do not take.
+
+use warpwright_arch::limits::WARP_SIZE;
+use warpwright_ir::{Instruction, Location, Operand, Register};
+
+use super::Recorder;
+use super::jumps::leaves;
+use super::threads::Threads;
+
+/// Who executes an operation together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    /// The lanes of this mask, in each warp.
+    Lanes(u32),
+    /// The lanes of a mask that the kernel computes.
+    LanesOf(Register),
+    /// The threads of the block, if it has as many.
+    Block(Option<u32>),
+    Cluster,
+}
+
+/// An operation that a group executes together.
+pub(super) struct Collective {
+    group: Group,
+    /// The conditions around it, and whether each holds there.
+    conditions: Vec<(Register, bool)>,
+    location: Location,
+}
+
+impl Group {
+    fn of(Instruction { opcode, operands, destinations, .. }: &Instruction) -> Option<Self> {
+        let of_warp = ["shfl.sync.", "vote.sync.", "match.", "redux.sync.", "bar.warp.sync", "elect.sync"];
+        if of_warp.iter().any(|name| opcode.starts_with(name)) {
+            return match operands.last()? {
+                Operand::Integer(mask) => Some(Self::Lanes(*mask as u32)),
+                Operand::Register(mask) => Some(Self::LanesOf(*mask)),
+                _ => None,
+            };
+        }
+        if opcode.starts_with("barrier.cluster.arrive") {
+            return Some(Self::Cluster);
+        }
+        // A barrier of other numbers is a named one.
+        let sources = &operands[*destinations..];
+        let counted = match (opcode.as_ref(), sources) {
+            ("bar.sync", [Operand::Integer(0)]) => None,
+            ("bar.sync", [Operand::Integer(0), Operand::Integer(threads)]) => Some(*threads as u32),
+            (name, [Operand::Integer(0), _]) if name.starts_with("bar.red.") => None,
+            _ => return None,
+        };
+        Some(Self::Block(counted))
+    }
+
+    /// Whether all threads of a block of that many belong to it.
+    fn is_of_block(self, threads: u32) -> bool {
+        match self {
+            Self::Block(counted) => counted.is_none_or(|counted| counted == threads),
+            Self::Cluster => true,
+            Self::Lanes(_) | Self::LanesOf(_) => false,
+        }
+    }
+}
+
+impl Collective {
+    /// The threads that reach it, if they are known.
+    fn reaching(&self, threads: &Threads<'_>) -> Option<Vec<bool>> {
+        let mut reaching = vec![true; threads.count() as usize];
+        for (condition, holds) in &self.conditions {
+            let holding = threads.holding(*condition)?;
+            reaching.iter_mut().zip(holding).for_each(|(reaches, holding)| *reaches &= holding == *holds);
+        }
+        Some(reaching)
+    }
+}
+
+/// What is wrong where the lanes of a mask execute an operation together.
+fn mistake_of_lanes(mask: u32, reaching: &[bool]) -> Option<String> {
+    let lanes = |mask: u32| match mask.count_ones() {
+        1 => "1 lane".to_owned(),
+        count => format!("{count} lanes"),
+    };
+    for (warp, threads) in reaching.chunks(WARP_SIZE as usize).enumerate() {
+        let of = |wanted: &dyn Fn(usize) -> bool| {
+            (0..threads.len()).filter(|lane| wanted(*lane)).map(|lane| 1u32 << lane).sum::<u32>()
+        };
+        let (there, reach) = (of(&|_| true), of(&|lane| threads[lane]));
+        let named = mask & there;
+        if reach != 0 && reach & named != named {
+            return Some(format!(
+                "this waits for {} of a warp, and {} of them reach it in warp {warp}: move it out of the branch, or name the \
+                 lanes that take the branch",
+                lanes(named),
+                lanes(reach & named)
+            ));
+        }
+        if reach & !named != 0 {
+            return Some(format!(
+                "this names {} of a warp, and {} that it does not name execute it in warp {warp}: call it in a branch of the lanes \
+                 that it names",
+                lanes(named),
+                lanes(reach & !named)
+            ));
+        }
+    }
+    None
+}
+
+impl Recorder {
+    /// Notes an operation that a group executes together, where not all of the group may be.
+    pub(super) fn note_collective(&mut self, instruction: &Instruction) {
+        let Some(group) = Group::of(instruction).filter(|_| instruction.guard.is_none()) else { return };
+        let in_branch = self.regions.len() > 1;
+        if !in_branch && matches!(group, Group::Block(_) | Group::Cluster | Group::Lanes(u32::MAX)) {
+            return;
+        }
+        let (conditions, location) = (self.branch_conditions(), instruction.location);
+        let is_known = |known: &Collective| {
+            (known.location, known.group) == (location, group) && known.conditions == conditions
+        };
+        if !self.collectives.last().is_some_and(is_known) {
+            self.collectives.push(Collective { group, conditions, location });
+        }
+    }
+
+    /// Refuses operations that only a part of their group reaches, in a kernel that states its block.
+    pub(super) fn check_collectives(&mut self) {
+        let collectives = std::mem::take(&mut self.collectives);
+        if collectives.is_empty() {
+            return;
+        }
+        // Nobody waits for threads that have returned.
+        let threads = Threads::of_block(&self.kernel);
+        let Some(threads) = threads.filter(|_| !leaves(&self.kernel.body, &mut Vec::new())) else { return };
+        let reached: Vec<_> =
+            collectives.iter().filter_map(|it| Some((it, it.reaching(&threads)?))).collect();
+        // Threads may meet at barriers in different branches.
+        let meets_elsewhere = |of: Group, reaching: &[bool]| {
+            let is_disjoint = |other: &[bool]| other.iter().zip(reaching).all(|(a, b)| !(*a && *b));
+            reached.iter().any(|(it, other)| it.group == of && is_disjoint(other))
+        };
+        let mistake = |(it, reaching): &(&Collective, Vec<bool>)| match it.group {
+            Group::Lanes(mask) => mistake_of_lanes(mask, reaching),
+            Group::LanesOf(mask) => {
+                let masks = threads.value(mask)?;
+                let all_have_one = masks.iter().all(|mask| *mask == masks[0]);
+                mistake_of_lanes(*masks.first().filter(|_| all_have_one)?, reaching)
+            }
+            of => {
+                let (all, reach) = (reaching.len(), reaching.iter().filter(|reaches| **reaches).count());
+                let is_part = of.is_of_block(all as u32) && (1..all).contains(&reach);
+                let (what, instead) = match of {
+                    Group::Cluster => ("of each CTA", "let the other threads arrive, too, in their branch"),
+                    _ => ("of the block", "wait for these threads by a `NamedBarrier`"),
+                };
+                (is_part && !meets_elsewhere(of, reaching)).then(|| {
+                    format!(
+                        "this waits for all {all} threads {what}, and {reach} of them reach it: move it out of the branch, or \
+                         {instead}"
+                    )
+                })
+            }
+        };
+        let mistakes: Vec<_> =
+            reached.iter().filter_map(|reached| Some((reached.0.location, mistake(reached)?))).collect();
+        mistakes.into_iter().for_each(|(location, mistake)| self.error(location, mistake));
+    }
+}

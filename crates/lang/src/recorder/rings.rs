@@ -1,0 +1,74 @@
+//! The indices of mbarriers in their ring, as remainders of a number of stages.
+
+use rustc_hash::FxHashMap;
+use warpwright_ir::{Location, Operand, Register};
+
+use super::Recorder;
+
+/// An index of an mbarrier in a ring.
+pub(super) struct RingIndex {
+    /// The base register of the ring.
+    ring: Register,
+    /// The mbarriers of the ring.
+    count: u32,
+    index: Register,
+    location: Location,
+}
+
+impl Recorder {
+    /// Notes the index of an mbarrier in a ring of `count`.
+    pub(crate) fn note_ring_index(
+        &mut self,
+        ring: Register,
+        count: u32,
+        index: Register,
+        location: Location,
+    ) {
+        self.ring_indices.push(RingIndex { ring, count, index, location });
+    }
+
+    /// Refuses remainders of a number that is not the ring's: of a larger one, and of different ones.
+    pub(super) fn check_ring_indices(&mut self) {
+        let indices = std::mem::take(&mut self.ring_indices);
+        if indices.is_empty() {
+            return;
+        }
+        let remainders = self.remainders();
+        let mut of_ring: FxHashMap<Register, (i128, Location)> = FxHashMap::default();
+        for RingIndex { ring, count, index, location } in indices {
+            let Some(&stages) = remainders.get(&index) else { continue };
+            if stages > count.into() {
+                let message = format!(
+                    "the index is a remainder of {stages}, and there are {count} barriers: count as many stages as there are \
+                     barriers"
+                );
+                self.error(location, message);
+                continue;
+            }
+            let (known, there) = *of_ring.entry(ring).or_insert((stages, location));
+            if known != stages {
+                let message = format!(
+                    "the index is a remainder of {stages}, and another one of these barriers of {known}: count the stages of a \
+                     ring alike everywhere"
+                );
+                self.error_with_notes(location, message, vec![(there, format!("of {known} here"))]);
+            }
+        }
+    }
+
+    /// The numbers that registers are remainders of.
+    fn remainders(&self) -> FxHashMap<Register, i128> {
+        let mut remainders = FxHashMap::default();
+        self.kernel.for_each_instruction(&mut |instruction| {
+            let [Operand::Register(result), _, Operand::Integer(number)] = instruction.operands[..] else {
+                return;
+            };
+            match instruction.opcode.as_ref() {
+                "rem.u32" => remainders.insert(result, number),
+                "and.b32" if (number + 1).count_ones() == 1 => remainders.insert(result, number + 1),
+                _ => return,
+            };
+        });
+        remainders
+    }
+}
