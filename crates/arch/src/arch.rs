@@ -1,6 +1,6 @@
 //! The GPU products: one row each.
 
-use crate::capability::{CAPABILITIES, Capability};
+use crate::capability::{CAPABILITIES, Capability, OTHER_CAPABILITIES};
 
 /// One GPU product.
 #[derive(Debug, PartialEq)]
@@ -57,8 +57,10 @@ const MIB: u64 = 1 << 20;
 /// Sources: the white paper and data sheet of each product. Rates per clock are the dense peak of
 /// the data sheet divided by SMs and clock; a test below multiplies them out. The bandwidth of the
 /// B200 is its memory clock times the bus width that the driver reports (7680 bits at 3996 MHz, two
-/// transfers per clock). `tcgen05` of the B300 has no integers; its data sheet gives the others.
-pub static ARCHITECTURES: [Arch; 10] = [
+/// transfers per clock). `tcgen05` of the B300 has no integers; its data sheet gives the others. The
+/// data sheets of the Thor (Jetson T5000) and of the GB10 (DGX Spark) state the rate of sparse e2m1, and
+/// that of the CUDA cores; the other rates follow from those of the B200 and of the RTX 5090.
+pub static ARCHITECTURES: [Arch; 14] = [
     Arch {
         name: "a100",
         product: "NVIDIA A100-SXM4-80GB",
@@ -199,6 +201,62 @@ pub static ARCHITECTURES: [Arch; 10] = [
         f64_per_sm_clock: 2,
         tensor: TensorRates { f64: 2, tf32: 128, f16: 256, fp8: 512, fp4: 2048, int8: 1024 },
     },
+    Arch {
+        name: "v100",
+        product: "Tesla V100-SXM2-32GB",
+        capability: &OTHER_CAPABILITIES[0],
+        sm_count: 80,
+        global_bytes: 32 * GIB,
+        bytes_per_second: 900e9,
+        l2_bytes: 6 * MIB,
+        boost_mhz: 1530,
+        tensor_mhz: 1530,
+        f32_per_sm_clock: 64,
+        f64_per_sm_clock: 32,
+        tensor: TensorRates { f64: 0, tf32: 0, f16: 512, fp8: 0, fp4: 0, int8: 0 },
+    },
+    Arch {
+        name: "t4",
+        product: "Tesla T4",
+        capability: &OTHER_CAPABILITIES[2],
+        sm_count: 40,
+        global_bytes: 16 * GIB,
+        bytes_per_second: 320e9,
+        l2_bytes: 4 * MIB,
+        boost_mhz: 1590,
+        tensor_mhz: 1590,
+        f32_per_sm_clock: 64,
+        f64_per_sm_clock: 2,
+        tensor: TensorRates { f64: 0, tf32: 0, f16: 512, fp8: 0, fp4: 0, int8: 1024 },
+    },
+    Arch {
+        name: "thor",
+        product: "NVIDIA Thor",
+        capability: &OTHER_CAPABILITIES[6],
+        sm_count: 20,
+        global_bytes: 128 * GIB,
+        bytes_per_second: 273e9,
+        l2_bytes: 32 * MIB,
+        boost_mhz: 1575,
+        tensor_mhz: 1575,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 2,
+        tensor: TensorRates { f64: 2, tf32: 2048, f16: 4096, fp8: 8192, fp4: 16384, int8: 8192 },
+    },
+    Arch {
+        name: "gb10",
+        product: "NVIDIA GB10",
+        capability: &OTHER_CAPABILITIES[7],
+        sm_count: 48,
+        global_bytes: 128 * GIB,
+        bytes_per_second: 273e9,
+        l2_bytes: 24 * MIB,
+        boost_mhz: 2525,
+        tensor_mhz: 2525,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 2,
+        tensor: TensorRates { f64: 2, tf32: 128, f16: 256, fp8: 512, fp4: 2048, int8: 1024 },
+    },
 ];
 
 /// No GPU of that name or target is in the table.
@@ -226,7 +284,7 @@ impl Arch {
     /// memory.
     pub fn for_target(target: &str) -> Result<&'static Self, UnknownArch> {
         let unknown = || UnknownArch { given: target.to_owned() };
-        let capability = Capability::for_target(target).ok_or_else(unknown)?;
+        let capability = Capability::with_limits_of(target).ok_or_else(unknown)?;
         let rows = ARCHITECTURES.iter().filter(|arch| arch.capability == capability);
         rows.max_by_key(|arch| arch.global_bytes).ok_or_else(unknown)
     }
@@ -260,7 +318,8 @@ mod tests {
     fn an_unknown_name_is_told_what_is_known() {
         let message = Arch::named("h300").expect_err("no such GPU").to_string();
         assert!(message.contains("`h300`") && message.contains("h200 (sm_90a)"), "{message}");
-        assert!(Arch::for_target("sm_70").is_err());
+        assert_eq!(Arch::for_target("sm_70").map(|arch| arch.name), Ok("v100"));
+        assert!(Arch::for_target("sm_62").is_err());
     }
 
     #[test]
@@ -278,6 +337,10 @@ mod tests {
             ("b200", 2250.0, 1125.0, 4500.0, 74.5),
             ("b300", 2250.0, 1125.0, 0.0, 75.0),
             ("rtx5090", 209.5, 104.8, 838.0, 104.8),
+            ("v100", 125.0, 0.0, 0.0, 15.7),
+            ("t4", 65.0, 0.0, 130.0, 8.1),
+            ("thor", 258.7, 129.4, 517.5, 8.06),
+            ("gb10", 62.0, 31.0, 248.2, 31.0),
         ];
         assert_eq!(stated.len(), ARCHITECTURES.len());
         for (arch, (name, f16, tf32, int8, f32)) in ARCHITECTURES.iter().zip(stated) {

@@ -1,6 +1,7 @@
 //! The limits of each compute capability.
 
 use crate::limits;
+use crate::target::{Features, Target};
 
 /// The limits of one compute capability.
 ///
@@ -185,8 +186,8 @@ const THOR: Capability = Capability {
     ..SM_80
 };
 
-/// Compute capabilities that serve only [`occupancy`](Capability::occupancy), oldest first. Kernels
-/// are neither built for them nor emulated on them.
+/// Compute capabilities that kernels are not built for, oldest first. Modules of other compilers run on
+/// the emulated GPUs that have them.
 pub static OTHER_CAPABILITIES: [Capability; 8] = [
     SM_70,
     Capability { compute_capability: (7, 2), target: "sm_72", ptx_version: (6, 1), ..SM_70 },
@@ -259,15 +260,10 @@ impl Capability {
     /// exactly its own; one that ends in `f` on its own and later minor versions of the same major.
     /// PTX ISA, `.target`.
     pub fn runs(&self, target: &str) -> bool {
-        let Some(name) = target.strip_prefix("sm_") else { return false };
-        let Ok(number) = name.trim_end_matches(['a', 'f']).parse::<u32>() else { return false };
+        let Some(target) = Target::parse(target) else { return false };
         let (major, minor) = self.compute_capability;
-        let own = major * 10 + minor;
-        match name.as_bytes().last() {
-            Some(b'a') => number == own,
-            Some(b'f') => number / 10 == major && number <= own,
-            _ => number <= own,
-        }
+        let own = Target { number: major * 10 + minor, features: Features::Architecture };
+        own.has_features_of(target)
     }
 
     fn sm_digits(&self) -> &'static str {
@@ -326,5 +322,7 @@ mod tests {
         assert!(runs((10, 0), "sm_100f"));
         assert!(!runs((12, 0), "sm_100f"));
         assert!(!runs((9, 0), "compute_80"));
+        let thor = Capability::with_limits_of("sm_110a").expect("in the table");
+        assert!(thor.runs("sm_101a") && thor.runs("sm_110f") && !thor.runs("sm_100f"));
     }
 }

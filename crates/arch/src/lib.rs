@@ -7,7 +7,8 @@
 //! | [`Arch`] | one product: SMs, clocks, memory, tensor-core rates |
 //! | [`DataType`] | the data types of matrix elements |
 //! | [`mma`], [`tcgen05`] | the shapes and data types of every MMA |
-//! | [`instructions`] | every PTX instruction: spelling, operands, targets |
+//! | [`instructions`] | every PTX instruction: spelling, operands, PTX versions and targets |
+//! | [`Target`], [`SpecialRegister`] | the targets of modules, the special registers |
 //! | [`tensor_map`] | tensor maps and their rules |
 //!
 //! ```
@@ -29,6 +30,8 @@ pub mod limits;
 pub mod mma;
 mod occupancy;
 mod roofs;
+mod special_registers;
+mod target;
 pub mod tcgen05;
 pub mod tensor_map;
 
@@ -37,3 +40,5 @@ pub use capability::{CAPABILITIES, Capability, OTHER_CAPABILITIES};
 pub use data_type::DataType;
 pub use occupancy::{KernelResources, Limiter, Occupancy, OccupancyError, OneMore};
 pub use roofs::{Bound, Roof};
+pub use special_registers::SpecialRegister;
+pub use target::{Features, Target};

@@ -103,7 +103,7 @@ impl Types {
 pub struct MmaRow {
     /// The first architecture: `80` for sm_80.
     pub sm: u32,
-    /// The first PTX ISA version that has it on sm_80 or later, as (major, minor).
+    /// The first PTX ISA version that has it, as (major, minor).
     pub ptx_version: (u32, u32),
     /// The instruction family.
     pub family: Family,
@@ -211,11 +211,11 @@ const INTO_S32: Pairs = &[(S32, S32)];
 /// instruction with sparse matrix A", "... using wmma instructions" and "Asynchronous warpgroup
 /// level matrix multiply-accumulate instructions".
 pub const MMA_TABLE: &[MmaRow] = &[
-    row(70, (7, 0), Family::Quadpair, (8, 8, 4), HALVES, INTO_WIDER_FLOAT),
-    row(75, (7, 0), Family::Warp, (16, 8, 8), HALVES, INTO_FLOAT),
-    row(75, (7, 0), Family::Warp, (8, 8, 16), BYTES, INTO_S32),
-    row(75, (7, 0), Family::Warp, (8, 8, 32), NIBBLES, INTO_S32),
-    row(75, (7, 1), Family::Warp, (8, 8, 128), BITS, INTO_S32),
+    row(70, (6, 4), Family::Quadpair, (8, 8, 4), HALVES, INTO_WIDER_FLOAT),
+    row(75, (6, 5), Family::Warp, (16, 8, 8), HALVES, INTO_FLOAT),
+    row(75, (6, 5), Family::Warp, (8, 8, 16), BYTES, INTO_S32),
+    row(75, (6, 5), Family::Warp, (8, 8, 32), NIBBLES, INTO_S32),
+    row(75, (7, 0), Family::Warp, (8, 8, 128), BITS, INTO_S32),
     row(80, (7, 0), Family::Warp, (16, 8, 16), HALVES, INTO_FLOAT),
     row(80, (7, 0), Family::Warp, (16, 8, 8), BFLOATS, INTO_F32),
     row(80, (7, 0), Family::Warp, (16, 8, 16), BFLOATS, INTO_F32),
@@ -226,8 +226,8 @@ pub const MMA_TABLE: &[MmaRow] = &[
     row(80, (7, 0), Family::Warp, (16, 8, 32), BYTES, INTO_S32),
     row(80, (7, 0), Family::Warp, (16, 8, 32), NIBBLES, INTO_S32),
     row(80, (7, 0), Family::Warp, (16, 8, 64), NIBBLES, INTO_S32),
-    row(80, (7, 1), Family::Warp, (16, 8, 128), BITS, INTO_S32),
-    row(80, (7, 1), Family::Warp, (16, 8, 256), BITS, INTO_S32),
+    row(80, (7, 0), Family::Warp, (16, 8, 128), BITS, INTO_S32),
+    row(80, (7, 0), Family::Warp, (16, 8, 256), BITS, INTO_S32),
     row(89, (8, 4), Family::Warp, (16, 8, 32), FP8, INTO_F32),
     row(89, (8, 7), Family::Warp, (16, 8, 32), FP8, INTO_F16),
     row(89, (8, 7), Family::Warp, (16, 8, 16), FP8, INTO_FLOAT),
@@ -246,14 +246,14 @@ pub const MMA_TABLE: &[MmaRow] = &[
     row(80, (7, 1), Family::SparseWarp, (16, 8, 128), NIBBLES, INTO_S32),
     // Before sm_120, only dense `mma` accumulates products of 8-bit floats in f16.
     row(89, (8, 4), Family::SparseWarp, (16, 8, 64), FP8, INTO_F32),
-    row(70, (7, 0), Family::Wmma, (16, 16, 16), HALVES, INTO_ANY_FLOAT),
-    row(70, (7, 0), Family::Wmma, (32, 8, 16), HALVES, INTO_ANY_FLOAT),
-    row(70, (7, 0), Family::Wmma, (8, 32, 16), HALVES, INTO_ANY_FLOAT),
-    row(72, (7, 0), Family::Wmma, (16, 16, 16), BYTES_OF_ONE_SIGN, INTO_S32),
-    row(72, (7, 0), Family::Wmma, (32, 8, 16), BYTES_OF_ONE_SIGN, INTO_S32),
-    row(72, (7, 0), Family::Wmma, (8, 32, 16), BYTES_OF_ONE_SIGN, INTO_S32),
-    row(75, (7, 0), Family::Wmma, (8, 8, 32), NIBBLES_OF_ONE_SIGN, INTO_S32),
-    row(75, (7, 1), Family::Wmma, (8, 8, 128), BITS, INTO_S32),
+    row(70, (6, 3), Family::Wmma, (16, 16, 16), HALVES, INTO_ANY_FLOAT),
+    row(70, (6, 3), Family::Wmma, (32, 8, 16), HALVES, INTO_ANY_FLOAT),
+    row(70, (6, 3), Family::Wmma, (8, 32, 16), HALVES, INTO_ANY_FLOAT),
+    row(72, (6, 3), Family::Wmma, (16, 16, 16), BYTES_OF_ONE_SIGN, INTO_S32),
+    row(72, (6, 3), Family::Wmma, (32, 8, 16), BYTES_OF_ONE_SIGN, INTO_S32),
+    row(72, (6, 3), Family::Wmma, (8, 32, 16), BYTES_OF_ONE_SIGN, INTO_S32),
+    row(75, (6, 3), Family::Wmma, (8, 8, 32), NIBBLES_OF_ONE_SIGN, INTO_S32),
+    row(75, (6, 3), Family::Wmma, (8, 8, 128), BITS, INTO_S32),
     row(80, (7, 0), Family::Wmma, (16, 16, 16), BFLOATS, INTO_F32),
     row(80, (7, 0), Family::Wmma, (32, 8, 16), BFLOATS, INTO_F32),
     row(80, (7, 0), Family::Wmma, (8, 32, 16), BFLOATS, INTO_F32),

@@ -101,7 +101,8 @@ pub(crate) fn cluster_shape(clusters: u32, ctas: u32, block: u32) -> Shape {
 /// The device that runs a module.
 pub(crate) fn device_of(text: &str) -> &'static str {
     let is_for = |target: &str| text.contains(&format!(".target {target}"));
-    let devices = [("sm_103", "b300"), ("sm_10", "b200"), ("sm_12", "rtx5090")];
+    let devices =
+        [("sm_103", "b300"), ("sm_10", "b200"), ("sm_11", "thor"), ("sm_121", "gb10"), ("sm_12", "rtx5090")];
     devices.into_iter().find(|(target, _)| is_for(target)).map_or("h200", |(_, device)| device)
 }
 

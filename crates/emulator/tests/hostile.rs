@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{device, device_of, launch_checked};
-use crate::table::spelling::{instruction, program, targets, version_of};
+use crate::table::spelling::{instruction, oldest_version, program, targets};
 use warpwright_arch::instructions::forms;
 use warpwright_emulator::{Emulator, Launch};
 
@@ -167,14 +167,15 @@ fn change(share: usize, seed: u64) -> [u32; 2] {
     let mut random = Random(seed);
     let mut counts = [0; 2];
     for form in forms().skip(seed as usize % share).step_by(share) {
-        let target = targets(form).remove(0);
-        let mut device = device(device_of(&format!(".target {target}")));
         for (name, signature) in form.instances(4) {
+            let availability = form.availability(&name);
+            let target = targets(&availability).remove(0);
+            let mut device = device(device_of(&format!(".target {target}")));
             for literals in [false, true] {
                 let changed = random.changed(&instruction(&name, &signature, literals));
                 let mut lines = addresses(&changed);
                 lines.push(changed);
-                let text = program(&target, version_of(&target), &lines);
+                let text = program(&target, oldest_version(&availability, &target), &lines);
                 let start = Instant::now();
                 let answer = execute(&mut device, &text);
                 assert!(start.elapsed() < Duration::from_secs(60), "{:?}: {text}", start.elapsed());

@@ -5,7 +5,8 @@ use crate::common::{Finished, kernel, run, shape, try_run, words};
 use warpwright_emulator::FaultKind;
 
 fn blackwell(pointers: usize, body: &str) -> String {
-    kernel(pointers, body).replace("sm_90a", "sm_100a")
+    // PTX 9.2 has conversions that 9.0 lacks.
+    kernel(pointers, body).replace("sm_90a", "sm_100a").replace(".version 9.0", ".version 9.2")
 }
 
 /// A format: its name, its bits, those of the fraction, its bias, what replaces an overflow without

@@ -5,7 +5,7 @@ pub(crate) mod spelling;
 
 use std::collections::BTreeMap;
 
-use spelling::{SPELLINGS, instruction, program, targets, version_of};
+use spelling::{SPELLINGS, instruction, oldest_version, program, targets};
 use warpwright_arch::Arch;
 use warpwright_arch::instructions::forms;
 use warpwright_emulator::Emulator;
@@ -38,17 +38,23 @@ fn is_absent(line: &str, said: &str) -> bool {
 #[test]
 fn the_emulator_knows_every_row() {
     let mut refused: BTreeMap<String, String> = BTreeMap::new();
+    let mut devices: BTreeMap<&str, Emulator> = BTreeMap::new();
     let mut count = 0;
     for form in forms() {
-        let target = targets(form).remove(0);
-        let name = device_of(&format!(".target {target}"));
-        let mut device = Emulator::with_threads(Arch::named(name).unwrap(), 1).unwrap();
         for (name, signature) in form.instances(SPELLINGS) {
-            let version = form.ptx_version_of(&name).max(version_of(&target));
+            let availability = form.availability(&name);
+            if availability.until.is_some() {
+                continue;
+            }
+            let target = targets(&availability).remove(0);
+            let device = devices
+                .entry(device_of(&format!(".target {target}")))
+                .or_insert_with_key(|name| Emulator::with_threads(Arch::named(name).unwrap(), 1).unwrap());
+            let version = oldest_version(&availability, &target);
             for literals in [false, true] {
                 let line = instruction(&name, &signature, literals);
                 count += 1;
-                let said = refusal(&mut device, &program(&target, version, std::slice::from_ref(&line)));
+                let said = refusal(device, &program(&target, version, std::slice::from_ref(&line)));
                 if let Some(said) = said.filter(|said| !is_absent(&line, said)) {
                     refused.insert(line, said);
                 }

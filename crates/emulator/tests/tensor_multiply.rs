@@ -606,9 +606,13 @@ fn instructions_of_other_targets_are_refused() {
         (
             "sm_100a",
             "tcgen05.ld.red.sync.aligned.32x32b.x2.min.f32 {%r1, %r2}, %r3, [%r4];",
-            "exists on sm_103a",
+            "exists in PTX 8.8 or later on sm_103a or sm_110a,",
         ),
-        ("sm_103a", "tcgen05.mma.cta_group::1.kind::i8 [%r1], %d1, %d2, %r2, %q1;", "exists on sm_100a"),
+        (
+            "sm_103a",
+            "tcgen05.mma.cta_group::1.kind::i8 [%r1], %d1, %d2, %r2, %q1;",
+            "exists in PTX 8.6 or later on sm_100a or sm_110a,",
+        ),
     ];
     for (target, instruction, reason) in wrong {
         let text = kernel(0, instruction).replace("sm_90a", target);

@@ -101,7 +101,9 @@ fn conversions_of_later_targets_are_refused() {
     load(&mut device("h200"), &text);
     let module = warpwright_ptx::parse(&text.replace("sm_90a", "sm_80")).unwrap();
     let error = device("h200").load(&module).expect_err("sm_80 has no such conversion");
-    assert_eq!(error.message, "`cvt.f64.bf16` exists on sm_90 or later, and the module is for sm_80.");
+    let expected =
+        "`cvt.f64.bf16` exists in PTX 7.8 or later on sm_90 or later, and the module is PTX 9.0 for sm_80.";
+    assert_eq!(error.message, expected);
 }
 
 #[test]

@@ -173,11 +173,14 @@ fn what_does_not_exist_does_not_load() {
         ("m64n12k16.f32.bf16.bf16 {%f0, %f1}, %d0, %d0, %q0, 1, 1, 0, 0;", "a multiple of 8"),
         (
             "m64n8k16.f16.bf16.bf16 {%r0, %r1}, %d0, %d0, %q0, 1, 1, 0, 0;",
-            "wgmma from .bf16 and .bf16 into .f16 does not exist",
+            "`wgmma.mma_async.sync.aligned.m64n8k16.f16.bf16.bf16` does not exist",
         ),
-        ("m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2}, %d0, %d0, %q0, 1, 1, 0, 0;", "takes 4"),
+        ("m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2}, %d0, %d0, %q0, 1, 1, 0, 0;", "has 3 elements, not 4"),
         ("m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d0, %d0, %q0, 2, 1, 0, 0;", "1 or -1"),
-        ("m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d0, %d0, %q0, 1, 1, 0;", "8 operands"),
+        (
+            "m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d0, %d0, %q0, 1, 1, 0;",
+            "`%d0` is not a vector of 4 registers",
+        ),
         ("m64n40k32.s32.s8.s8 {%r0}, %d0, %d0, %q0;", "a multiple of 16"),
     ];
     for (rest, words) in wrong {

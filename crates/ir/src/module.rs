@@ -38,7 +38,7 @@ impl Module {
             if seen.insert(instruction.opcode.clone())
                 && let Some(form) = form_of(kernel, instruction, self.capability.target)
             {
-                version = version.max(form.ptx_version_of(&instruction.opcode));
+                version = version.max(form.availability(&instruction.opcode).since.ptx_version);
             }
         });
         version

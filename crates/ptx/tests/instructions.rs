@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::spelling::{SPELLINGS, instruction, program, targets, version_of};
-use warpwright_arch::instructions::{Form, Signature, forms, forms_of};
+use crate::spelling::{SPELLINGS, instruction, oldest_version, program, targets};
+use warpwright_arch::instructions::{Signature, forms, forms_of};
 use warpwright_ptx::parse;
 use warpwright_ptx::syntax::{Instruction, Statement};
 use warpwright_testing::corpus;
@@ -49,10 +49,14 @@ fn every_row_assembles() {
     let Some(assembler) = Assembler::from_environment() else { return };
     let mut programs: BTreeMap<(String, (u32, u32)), Vec<String>> = BTreeMap::new();
     for form in forms() {
-        for target in targets(form) {
-            for (name, signature) in form.instances(SPELLINGS) {
-                let version = form.ptx_version_of(&name).max(version_of(&target));
-                let lines = programs.entry((target.clone(), version)).or_default();
+        for (name, signature) in form.instances(SPELLINGS) {
+            let availability = form.availability(&name);
+            if availability.until.is_some() {
+                continue;
+            }
+            for target in targets(&availability) {
+                let version = oldest_version(&availability, &target);
+                let lines = programs.entry((target, version)).or_default();
                 lines.push(instruction(&name, &signature, false));
                 lines.push(instruction(&name, &signature, true));
             }
@@ -70,40 +74,6 @@ fn every_row_assembles() {
     }
     assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n"));
     println!("{count} instructions assembled");
-}
-
-/// The newest target that is older than the first with a form, and so must refuse it.
-fn target_before(form: &Form) -> Option<&'static str> {
-    match (form.only_on, form.first_sm) {
-        ([], 80) => None,
-        ([], 86) => Some("sm_80"),
-        ([], 89) => Some("sm_86"),
-        ([], 90) => Some("sm_89"),
-        ([], 100) => Some("sm_90a"),
-        (["sm_90a", ..], _) => Some("sm_90"),
-        (["sm_100a", ..], _) => Some("sm_100"),
-        (["sm_103a", ..], _) => Some("sm_100a"),
-        (["sm_120a", ..], _) => Some("sm_120"),
-        other => panic!("no target before {other:?}"),
-    }
-}
-
-#[test]
-fn rows_of_later_architectures_are_refused_by_earlier_ones() {
-    let Some(assembler) = Assembler::from_environment() else { return };
-    let mut programs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for form in forms() {
-        let Some(target) = target_before(form) else { continue };
-        let (name, signature) = form.instances(1).remove(0);
-        programs.entry(target).or_default().push(instruction(&name, &signature, false));
-    }
-    for (target, mut lines) in programs {
-        lines.sort();
-        lines.dedup();
-        let refused = refused(&assembler, target, (9, 0), &lines);
-        let accepted: Vec<&String> = lines.iter().filter(|line| !refused.contains_key(*line)).collect();
-        assert!(accepted.is_empty(), "{target} takes what the table gives to later ones only: {accepted:#?}");
-    }
 }
 
 /// Instructions that only text has: the IR has structured control flow instead.

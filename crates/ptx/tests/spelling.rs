@@ -1,30 +1,31 @@
 //! The rows of the instruction table as text: programs with an instruction of each spelling.
 
-use warpwright_arch::instructions::{Address, AddressWidth, Form, Operand, Scalar, Signature};
+use warpwright_arch::instructions::{Address, AddressWidth, Availability, Kind, Operand, Scalar, Signature};
+use warpwright_arch::{Features, Target};
 
 /// Spellings tried of one row: all of most rows, a spread of those with many.
 pub(crate) const SPELLINGS: usize = 48;
 
 /// The first PTX version that knows a target.
 pub(crate) fn version_of(target: &str) -> (u32, u32) {
-    match target {
-        "sm_80" => (7, 0),
-        "sm_86" => (7, 1),
-        "sm_89" | "sm_90" => (7, 8),
-        "sm_90a" => (8, 0),
-        "sm_100" | "sm_100a" => (8, 6),
-        "sm_103a" => (8, 8),
-        "sm_120a" => (8, 7),
-        other => panic!("no version for {other}"),
-    }
+    let known = Target::parse(target).and_then(Target::ptx_version);
+    known.unwrap_or_else(|| panic!("no version for {target}"))
 }
 
-/// The targets a form must assemble for: the first that has it, or all that it is tied to.
-pub(crate) fn targets(form: &Form) -> Vec<String> {
-    match form.only_on {
-        [] => vec![format!("sm_{}", form.first_sm)],
-        targets => targets.iter().map(|target| (*target).to_owned()).collect(),
+/// The targets that a spelling must assemble for: the first that has it, or all that it is tied to.
+pub(crate) fn targets(availability: &Availability) -> Vec<String> {
+    if !availability.only_on.is_empty() {
+        return availability.only_on.iter().map(|target| (*target).to_owned()).collect();
     }
+    let has_it = |target: &Target| {
+        target.features == Features::Baseline && target.number >= availability.since.sm.max(50)
+    };
+    Target::all().filter(has_it).take(1).map(|target| target.to_string()).collect()
+}
+
+/// The oldest PTX version in which a target has a spelling.
+pub(crate) fn oldest_version(availability: &Availability, target: &str) -> (u32, u32) {
+    availability.since.ptx_version.max(version_of(target))
 }
 
 /// Names operands by class, a different register each time.
@@ -55,14 +56,14 @@ impl Registers {
 
     fn scalar(&mut self, scalar: &Scalar, name: &str, literals: bool) -> String {
         match scalar {
-            Scalar { literal: true, float: true, bits: 64, .. } if literals => {
+            Scalar { literal: true, kind: Kind::Float, bits: 64, .. } if literals => {
                 "0d3FF0000000000000".to_owned()
             }
-            Scalar { literal: true, float: true, .. } if literals => "0f3F800000".to_owned(),
+            Scalar { literal: true, kind: Kind::Float, .. } if literals => "0f3F800000".to_owned(),
             Scalar { literal: true, .. } if literals => self.literal(name),
             Scalar { negatable: true, .. } if literals => format!("!{}", self.name(1)),
             Scalar { sink: true, .. } if literals => "_".to_owned(),
-            Scalar { or_wider: true, bits, .. } if literals => self.name((bits * 2).clamp(32, 64)),
+            Scalar { or_wider: true, bits, .. } if literals => self.name((bits * 2).clamp(32, 64).max(*bits)),
             scalar => self.name(scalar.bits),
         }
     }
@@ -138,13 +139,15 @@ pub(crate) fn instruction(name: &str, signature: &Signature, literals: bool) -> 
 }
 
 pub(crate) fn program(target: &str, version: (u32, u32), lines: &[String]) -> String {
+    let has_quads = Target::parse(target).is_none_or(|target| target.number >= 70);
     let header = format!(
         ".version {}.{}\n.target {target}\n.address_size 64\n.global .b64 global_array[8]; .const .b64 const_array[8]; .visible .entry all() {{ \
-         .reg .pred %p<8>; .reg .b8 %rb<8>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; {} \
+         .reg .pred %p<8>; .reg .b8 %rb<8>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; \
+         .reg .f32 %f<8>; .reg .f64 %fd<8>; .reg .u32 %u<8>; .reg .s32 %s<8>; .reg .f16 %h<8>; {} \
          .shared .b64 shared_array[8]; .local .b64 local_array[8];\n",
         version.0,
         version.1,
-        if version >= (8, 3) { ".reg .b128 %rq<8>;" } else { "" },
+        if version >= (8, 3) && has_quads { ".reg .b128 %rq<8>;" } else { "" },
     );
     format!("{header}{}\nret; }}\n", lines.join("\n"))
 }

@@ -4,92 +4,38 @@
 
 use std::collections::BTreeSet;
 
+use super::availability::{BLACKWELL, GEFORCE, GEFORCE_SCALES, HOPPER};
 use super::{Form, form};
 use crate::DataType::{self, *};
 use crate::mma::{Family, MMA_TABLE, MmaRow, Operand, Shape};
 
-const HOPPER: &[&str] = &["sm_90a"];
-
-/// Where matrices of bytes are loaded and stored transposed (PTX ISA, "ldmatrix" and "stmatrix").
-const BYTE_MATRICES: &[&str] = &["sm_100a", "sm_103a", "sm_120a"];
-
-const GEFORCE: &[&str] = &["sm_120a"];
-
 pub(super) const FORMS: &[Form] = &[
-    form("ldmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "{b32*N} = []"),
-    form("stmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "[], {b32*N}")
-        .since((7, 8), 90),
-    // ptxas takes the count before the shape, too, and CUTLASS writes it so.
-    form("ldmatrix .sync .aligned .N:x1|x2|x4 .trans? .m8n8 .shared|shared::cta? .b16", "{b32*N} = []"),
-    form("stmatrix .sync .aligned .N:x1|x2|x4 .trans? .m8n8 .shared|shared::cta? .b16", "[], {b32*N}")
-        .since((7, 8), 90),
-    form("ldmatrix .sync .aligned .m16n16 .N:x1|x2 .trans .shared|shared::cta? .b8|$decompression", "{b32*N.x*2} = []")
-        .only_on((8, 6), BYTE_MATRICES),
-    form("ldmatrix .sync .aligned .N:x1|x2 .trans .m16n16 .shared|shared::cta? .b8|$decompression", "{b32*N.x*2} = []")
-        .only_on((8, 6), BYTE_MATRICES),
-    form("ldmatrix .sync .aligned .m8n16 .N:x1|x2|x4 .shared|shared::cta? .$decompression", "{b32*N} = []")
-        .only_on((8, 6), BYTE_MATRICES),
-    form("ldmatrix .sync .aligned .N:x1|x2|x4 .m8n16 .shared|shared::cta? .$decompression", "{b32*N} = []")
-        .only_on((8, 6), BYTE_MATRICES),
-    form("stmatrix .sync .aligned .N:x1|x2|x4 .trans .m16n8 .shared|shared::cta? .b8", "[], {b32*N}")
-        .only_on((8, 6), BYTE_MATRICES),
-    form("stmatrix .sync .aligned .m16n8 .N:x1|x2|x4 .trans .shared|shared::cta? .b8", "[], {b32*N}")
-        .only_on((8, 6), BYTE_MATRICES),
-    form("movmatrix .sync .aligned .m8n8 .trans .b16", "b32 = b32!").since((7, 8), 80),
-    // MMAs of small floats, and with scales of blocks. ptxas takes the kind after the shape, and
-    // CUTLASS writes it before.
-    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*2}, {f32*4}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .kind::f8f6f4 .m16n8k32 .row .col .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*2}, {f32*4}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*2}, {b32*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .kind::f8f6f4 .m16n8k32 .row .col .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*2}, {b32*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k32 .row .col .kind::mxf8f6f4.block_scale .scale_vec::1X? .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .kind::mxf8f6f4.block_scale .scale_vec::1X? .m16n8k32 .row .col .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4.block_scale .scale_vec::2X? .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .kind::mxf4.block_scale .scale_vec::2X? .m16n8k64 .row .col .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4nvf4.block_scale .scale_vec::2X .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .kind::mxf4nvf4.block_scale .scale_vec::2X .m16n8k64 .row .col .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .kind::mxf4nvf4.block_scale .scale_vec::4X .m16n8k64 .row .col .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
+    form("ldmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "{b32*N} = []").since((6, 5), 75),
+    form("stmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "[], {b32*N}").since((7, 8), 90),
+    form("ldmatrix .sync .aligned .m16n16 .N:x1|x2 .trans .shared|shared::cta? .b8|$decompression", "{b32*N.x*2} = []").only_on((8, 6), BLACKWELL),
+    form("ldmatrix .sync .aligned .m8n16 .N:x1|x2|x4 .shared|shared::cta? .$decompression", "{b32*N} = []").only_on((8, 6), BLACKWELL),
+    form("stmatrix .sync .aligned .N:x1|x2|x4 .trans .m16n8 .shared|shared::cta? .b8", "[], {b32*N}").only_on((8, 6), BLACKWELL),
+    form("movmatrix .sync .aligned .m8n8 .trans .b16", "b32 = b32!").since((7, 8), 75),
+    // MMAs of small floats, and with scales of blocks.
+    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f32 .e4m3|e5m2 .e4m3|e5m2 .f32", "{f32*4} = {b32*4}, {b32*2}, {f32*4}").only_on((8, 6), BLACKWELL),
+    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*2}, {f32*4}").only_on((8, 7), GEFORCE),
+    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f16 .e4m3|e5m2 .e4m3|e5m2 .f16", "{b32*2} = {b32*4}, {b32*2}, {b32*2}").only_on((8, 7), BLACKWELL),
+    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*2}, {b32*2}").only_on((8, 7), GEFORCE),
+    form("mma .sync .aligned .m16n8k32 .row .col .kind::mxf8f6f4.block_scale .scale_vec::1X? .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
+    form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4.block_scale .scale_vec::2X? .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
+    form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4nvf4.block_scale .scale_vec::2X .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
+    form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
     // A sparse one.
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .kind::f8f6f4 .m16n8k64 .row .col .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*4}, {b32*2}, b32!, #")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .kind::f8f6f4 .m16n8k64 .row .col .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*4}, {b32*2}, b32!, #")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::mxf8f6f4.block_scale .scale_vec::1X? .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .kind::mxf8f6f4.block_scale .scale_vec::1X? .m16n8k64 .row .col .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4.block_scale .scale_vec::2X? .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .kind::mxf4.block_scale .scale_vec::2X? .m16n8k128 .row .col .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::2X .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .kind::mxf4nvf4.block_scale .scale_vec::2X .m16n8k128 .row .col .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .kind::mxf4nvf4.block_scale .scale_vec::4X .m16n8k128 .row .col .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}")
-        .only_on((8, 7), GEFORCE),
-    form("wgmma .fence .sync .aligned", "").only_on((8, 0), HOPPER),
-    form("wgmma .commit_group .sync .aligned", "").only_on((8, 0), HOPPER),
-    form("wgmma .wait_group .sync .aligned", "#").only_on((8, 0), HOPPER),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f32 .e4m3|e5m2 .e4m3|e5m2 .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").only_on((8, 6), BLACKWELL),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*4}, {b32*2}, b32!, #").only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::mxf8f6f4.block_scale .scale_vec::1X? .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4.block_scale .scale_vec::2X? .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE_SCALES),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::2X .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE_SCALES),
+    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE_SCALES),
+    form("wgmma.fence .sync .aligned?", "").only_on((8, 0), HOPPER),
+    form("wgmma.commit_group .sync .aligned?", "").only_on((8, 0), HOPPER),
+    form("wgmma.wait_group .sync .aligned?", "#").only_on((8, 0), HOPPER),
 ];
 
 /// The forms of every MMA in [`MMA_TABLE`], and of the loads and stores of `wmma` fragments. Their
@@ -108,18 +54,30 @@ pub(super) fn mma_forms() -> Vec<Form> {
         }
     }
     let leaked = |text: String| -> &'static str { text.leak() };
-    let forms = forms.into_iter();
+    // Rows share the loads of accumulators; the oldest sorts first.
+    let forms: Vec<Text> = forms.into_iter().collect();
+    let forms = forms.chunk_by(|a, b| (&a.name, &a.operands) == (&b.name, &b.operands));
     forms
-        .map(|Text { name, operands, since }| {
+        .map(|same| {
+            let Text { name, operands, since } = same[0].clone();
             let only_on = if name.starts_with("wgmma") { HOPPER } else { &[] };
             let base = form(leaked(name), leaked(operands));
             Form { only_on, ..base.since(since.0, since.1) }
         })
+        .flat_map(|form| [Some(form), unaligned(&form)].into_iter().flatten())
         .collect()
 }
 
+/// A `wmma` as PTX before 6.3 has it: without `.aligned`, and of f16 only.
+fn unaligned(form: &Form) -> Option<Form> {
+    let is_first = form.name.starts_with("wmma") && form.since.sm == 70;
+    let name = is_first.then(|| form.name.replace(" .aligned", ""))?;
+    let first = if name.contains("m16n16k16") { (6, 0) } else { (6, 1) };
+    Some(Form { name: name.leak(), ..form.since(first, 70).until((6, 3), 70) })
+}
+
 /// A form before its text is leaked.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Text {
     name: String,
     operands: String,
@@ -128,7 +86,7 @@ struct Text {
 
 impl Text {
     fn of(row: &MmaRow, name: String, operands: String) -> Text {
-        Text { name, operands, since: (row.ptx_version, row.sm.max(80)) }
+        Text { name, operands, since: (row.ptx_version, row.sm) }
     }
 }
 
@@ -193,12 +151,12 @@ fn wmma(row: &MmaRow, (c, d): (DataType, DataType)) -> Vec<Text> {
     let (old, new) = (vector(Operand::C, c), vector(Operand::D, d));
     let operands = format!("{new} = {a}, {b}, {old}");
     let orders_of_both = format!(".{} .{}", orders[0], orders[1]);
-    let name = format!("wmma .mma{combination} .sync .aligned {orders_of_both} .{shape} {types}{saturation}");
+    let name = format!("wmma.mma{combination} .sync .aligned {orders_of_both} .{shape} {types}{saturation}");
     let mut forms = vec![Text::of(row, name, operands.clone())];
     if input == F64 {
         // PTX ISA writes the rounding before the types, compilers after them.
         let name =
-            |first, last| format!("wmma .mma .sync .aligned {orders_of_both} .{shape}{first} {types}{last}");
+            |first, last| format!("wmma.mma .sync .aligned {orders_of_both} .{shape}{first} {types}{last}");
         forms = vec![
             Text::of(row, name(" .rn?", ""), operands.clone()),
             Text::of(row, name("", " .rn"), operands),
@@ -206,8 +164,8 @@ fn wmma(row: &MmaRow, (c, d): (DataType, DataType)) -> Vec<Text> {
     }
     let mut memory = |verb: &str, letter: &str, order: &str, data_type: DataType, operands: String| {
         let name =
-            format!("wmma .{verb} .{letter} .sync .aligned .{order} .{shape} .shared|global? .{data_type}");
-        forms.push(Text { name, operands, since: ((7, 0), 80) });
+            format!("wmma.{verb}.{letter} .sync .aligned .{order} .{shape} .shared|global? .{data_type}");
+        forms.push(Text { name, operands, since: (row.ptx_version, row.sm) });
     };
     for &(a_type, b_type) in row.inputs {
         memory("load", "a", orders[0], a_type, format!("{a} = [], b32?"));
@@ -229,7 +187,7 @@ fn warpgroup(row: &MmaRow, (_, d): (DataType, DataType)) -> [Text; 2] {
         _ => "",
     };
     let name = format!(
-        "wgmma .mma_async{sparse} .sync .aligned .M:{} .{d} {}{modifier}",
+        "wgmma.mma_async{sparse} .sync .aligned? .M:{} .{d} {}{modifier}",
         shapes.join("|"),
         inputs(row)
     );

@@ -4,14 +4,16 @@
 //! and its operands with their widths:
 //!
 //! ```text
-//! form("mad .wide .T:u16|s16|u32|s32", "2T = T, T, 2T")
+//! form("mad.wide .T:u16|s16|u32|s32", "2T = T, T, 2T")
 //! form("setp .C:lt|gt .ftz? .f32",      "pred/pred = f32, f32")
 //! ```
 //!
-//! **Names.** The first word may have alternatives (`add|sub`). Each further element begins with a
-//! dot: its alternatives are separated by `|` and may have several words (`.xorsign.abs`),
-//! `$rounding` is a named set of them, a `?` makes the element optional, and a capital letter
-//! before a `:` names it for the operands.
+//! **Names.** The beginning may have alternatives, of one or more words (`mul.lo|mul.hi`). Each further
+//! element begins with a dot: its alternatives are separated by `|` and may have several words
+//! (`.xorsign.abs`), `$rounding` is a named set of them, a `?` makes the element optional, and a
+//! capital letter before a `:` names it for the operands. The words of the beginning come first in this
+//! order; those of the elements come in any order, as ptxas takes them, but types, state spaces,
+//! layouts and priorities in L2 keep theirs.
 //!
 //! **Operands.** Those before `=` are written; those before `+=` are read and written. Each is
 //! - a type (`b32`, `f64`, `pred`), the name of an element that is one (`T`), or twice its width
@@ -32,6 +34,7 @@
 //! - any of these with `?`: optional, with all after it; with `@word`: present if `word` is in the
 //!   name.
 
+mod availability;
 mod convert;
 mod float;
 mod integer;
@@ -45,7 +48,8 @@ mod transfer;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-pub use pattern::{Address, AddressWidth, Operand, Scalar, Signature};
+pub use availability::{Availability, Since};
+pub use pattern::{Address, AddressWidth, Kind, Operand, Scalar, Signature};
 use pattern::{NamePattern, OperandPatterns};
 
 /// One spelling of an instruction with its operands: a row of the table.
@@ -55,56 +59,34 @@ pub struct Form {
     pub name: &'static str,
     /// The operands.
     pub operands: &'static str,
-    /// The first PTX ISA version that has it, as (major, minor).
-    pub ptx_version: (u32, u32),
-    /// The first architecture that has it: `80` for sm_80.
-    pub first_sm: u32,
-    /// The targets that have it, for architecture-specific instructions; empty if all later
-    /// architectures have it.
+    /// The first PTX ISA version and architecture that have it. Some words of a name are newer.
+    pub since: Since,
+    /// The targets whose features include it, for family- and architecture-specific instructions;
+    /// empty if all later architectures have it.
     pub only_on: &'static [&'static str],
+    /// From when on it no longer exists.
+    pub until: Option<Since>,
 }
 
-/// A form that every sm_80 has.
+/// A form that PTX has always had.
 const fn form(name: &'static str, operands: &'static str) -> Form {
-    Form { name, operands, ptx_version: (7, 0), first_sm: 80, only_on: &[] }
+    Form { name, operands, since: Since::ALWAYS, only_on: &[], until: None }
 }
 
 impl Form {
     /// The form with the first PTX version and architecture that have it.
-    const fn since(self, ptx_version: (u32, u32), first_sm: u32) -> Self {
-        Self { ptx_version, first_sm, ..self }
+    const fn since(self, ptx_version: (u32, u32), sm: u32) -> Self {
+        Self { since: Since { ptx_version, sm }, ..self }
     }
 
-    /// The form, restricted to some `a` targets.
+    /// The form, restricted to the features of some `a` and `f` targets.
     const fn only_on(self, ptx_version: (u32, u32), targets: &'static [&'static str]) -> Self {
-        Self { ptx_version, only_on: targets, ..self }
+        Self { since: Since { ptx_version, ..Since::ALWAYS }, only_on: targets, ..self }
     }
 
-    /// The first PTX ISA version that accepts the spelling `name`: some words are newer than their
-    /// forms.
-    pub fn ptx_version_of(&self, name: &str) -> (u32, u32) {
-        let words =
-            name.split('.').flat_map(|word| LATER_WORDS.iter().filter(move |(later, _)| *later == word));
-        words.map(|(_, version)| *version).fold(self.ptx_version, std::cmp::max)
-    }
-
-    /// Whether `target` (`sm_90a`) has it.
-    pub fn exists_on(&self, target: &str) -> bool {
-        if !self.only_on.is_empty() {
-            // What an `f` target has, its `a` target has too.
-            let own = target.replace('f', "a");
-            return self.only_on.contains(&own.as_str());
-        }
-        let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
-        digits.parse::<u32>().is_ok_and(|sm| sm >= self.first_sm)
-    }
-
-    /// The targets that have it, in words: `sm_90 or later`, `sm_90a`.
-    pub fn availability(&self) -> String {
-        match self.only_on {
-            [] => format!("sm_{} or later", self.first_sm),
-            targets => targets.join(" or "),
-        }
+    /// The form, removed from a PTX version and architecture on.
+    const fn until(self, ptx_version: (u32, u32), sm: u32) -> Self {
+        Self { until: Some(Since { ptx_version, sm }), ..self }
     }
 
     /// The spellings of the name with their operands: at most about `limit`, evenly distributed,
@@ -116,16 +98,6 @@ impl Form {
         instances.filter_map(|(name, bound)| Some((name, operands.resolve(&bound)?))).collect()
     }
 }
-
-/// Words that a PTX version added to existing forms, with that version.
-const LATER_WORDS: [(&str, (u32, u32)); 6] = [
-    ("sp::ordered_metadata", (8, 5)),
-    ("shared::cta", (7, 8)),
-    ("L2::cache_hint", (7, 4)),
-    ("L2::64B", (7, 4)),
-    ("L2::128B", (7, 4)),
-    ("L2::256B", (7, 4)),
-];
 
 /// The forms of every instruction but the MMAs, by family.
 const FAMILIES: [&[Form]; 8] = [
@@ -157,8 +129,8 @@ struct ParsedForm {
 static INDEX: LazyLock<HashMap<&'static str, Vec<ParsedForm>>> = LazyLock::new(|| {
     let mut index: HashMap<&'static str, Vec<ParsedForm>> = HashMap::new();
     for form in forms() {
-        for base in NamePattern::parse(form.name).bases {
-            index.entry(base).or_default().push(ParsedForm {
+        for first in NamePattern::parse(form.name).first_words() {
+            index.entry(first).or_default().push(ParsedForm {
                 form,
                 name: NamePattern::parse(form.name),
                 operands: OperandPatterns::parse(form.operands),
@@ -179,30 +151,13 @@ static INDEX: LazyLock<HashMap<&'static str, Vec<ParsedForm>>> = LazyLock::new(|
 /// assert_eq!(forms[0].1.to_string(), "b32 = b16, b16, b32");
 /// ```
 pub fn forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
-    let mut words = opcode.split('.');
-    let base = words.next().unwrap_or("");
-    let words: Vec<&str> = words.collect();
-    let candidates = INDEX.get(base).map_or(&[][..], Vec::as_slice);
+    let words: Vec<&str> = opcode.split('.').collect();
+    let candidates = INDEX.get(words[0]).map_or(&[][..], Vec::as_slice);
     let fitting = candidates.iter().filter_map(|candidate| {
         let bound = candidate.name.matches(&words)?;
         Some((candidate.form, candidate.operands.resolve(&bound)?))
     });
     fitting.collect()
-}
-
-/// The forms with the words of an instruction's dotted name in any order, as ptxas takes them.
-///
-/// ```
-/// let forms = warpwright_arch::instructions::forms_in_any_order("tcgen05.shift.down.cta_group::1");
-/// assert_eq!(forms.len(), 1);
-/// ```
-pub fn forms_in_any_order(opcode: &str) -> Vec<&'static Form> {
-    let mut words = opcode.split('.');
-    let base = words.next().unwrap_or("");
-    let words: Vec<&str> = words.collect();
-    let candidates = INDEX.get(base).map_or(&[][..], Vec::as_slice);
-    let fitting = candidates.iter().filter(|candidate| candidate.name.matches_in_any_order(&words));
-    fitting.map(|candidate| candidate.form).collect()
 }
 
 /// Whether any instruction's first word is `base`.
@@ -212,16 +167,41 @@ pub fn is_known(base: &str) -> bool {
 
 /// Whether any instruction whose first word is `base` has the modifier `word`.
 pub fn has_word(base: &str, word: &str) -> bool {
-    INDEX.get(base).is_some_and(|forms| forms.iter().any(|parsed| parsed.name.has_word(word)))
+    INDEX.get(base).is_some_and(|forms| forms.iter().any(|parsed| parsed.name.has_word(base, word)))
 }
 
 /// The spellings of the instructions whose first word is `base`, in the notation of the PTX ISA
 /// (`{.sat}` is optional), for messages about unknown names.
 pub fn spellings(base: &str) -> Vec<String> {
     let forms = INDEX.get(base).map_or(&[][..], Vec::as_slice);
-    let mut spellings: Vec<String> = forms.iter().map(|parsed| parsed.name.spelling(base)).collect();
+    let mut spellings: Vec<String> = forms.iter().flat_map(|parsed| parsed.name.spellings(base)).collect();
     spellings.dedup();
     spellings
+}
+
+/// The spellings that an instruction's dotted name is closest to, at most `limit`, in the notation of
+/// [`spellings`]: those that have its words and others, else those with its last word, its type.
+///
+/// ```
+/// let near = warpwright_arch::instructions::spellings_near("mul.u32", 1);
+/// assert_eq!(near, ["mul.lo(.u16|.u32|.u64|.s16|.s32|.s64)"]);
+/// ```
+pub fn spellings_near(opcode: &str, limit: usize) -> Vec<String> {
+    let words: Vec<&str> = opcode.split('.').collect();
+    let forms = INDEX.get(words[0]).map_or(&[][..], Vec::as_slice);
+    let having = |wanted: &[&str]| -> Vec<String> {
+        let has_all = |parsed: &&ParsedForm| wanted.iter().all(|word| parsed.name.has_word(words[0], word));
+        let having: Vec<&ParsedForm> = forms.iter().filter(has_all).collect();
+        // Those that need the fewest words beside the given ones.
+        let fewest = having.iter().map(|parsed| parsed.name.least_words()).min();
+        let near = having.into_iter().filter(|parsed| Some(parsed.name.least_words()) == fewest);
+        let mut spelled: Vec<String> = near.flat_map(|parsed| parsed.name.spellings(words[0])).collect();
+        spelled.dedup();
+        spelled.truncate(limit);
+        spelled
+    };
+    let near = having(&words[1..]);
+    if near.is_empty() { having(&words[words.len() - 1..]) } else { near }
 }
 
 /// The spellings of the conversions between two types, in the notation of [`spellings`].
@@ -252,7 +232,7 @@ mod tests {
                 let same = found.iter().filter(|(_, other)| *other == signature).count();
                 assert!(same >= 1, "{name}: {signature}");
                 assert!(signature.destinations <= signature.required, "{name}: {signature}");
-                assert!(form.ptx_version_of(&name) >= form.ptx_version);
+                assert!(form.availability(&name).since >= form.since);
             }
         }
     }
@@ -272,6 +252,8 @@ mod tests {
             "add",
             "add.f23",
             "add.u32.sat",
+            "mad.u16.wide",
+            "cvt.f64.bf16.f32",
             "fma.f32",
             "ld.u24",
             "ld.shared.v4.f64",
@@ -309,14 +291,47 @@ mod tests {
     }
 
     #[test]
-    fn availability_depends_on_the_target() {
-        let row = |name: &str| forms_of(name)[0].0;
-        assert!(row("add.f32").exists_on("sm_80") && row("add.f32").exists_on("sm_120a"));
-        assert!(!row("mapa.u64").exists_on("sm_89") && row("mapa.u64").exists_on("sm_90"));
-        let fence = row("wgmma.fence.sync.aligned");
-        assert!(fence.exists_on("sm_90a") && !fence.exists_on("sm_90") && !fence.exists_on("sm_100a"));
-        assert_eq!(fence.availability(), "sm_90a");
-        assert_eq!(row("mapa.u64").availability(), "sm_90 or later");
-        assert_eq!(row("ld.shared::cta.u32").ptx_version_of("ld.shared::cta.u32"), (7, 8));
+    fn words_come_in_any_order_but_types_in_theirs() {
+        for name in
+            ["add.f32.sat.rn", "ld.v2.u32.global", "tcgen05.shift.down.cta_group::1", "min.abs.xorsign.f32"]
+        {
+            assert_eq!(forms_of(name).len(), 1, "{name}");
+        }
+        assert_eq!(forms_of("cvt.f32.rn.s64")[0].1.to_string(), "b32 = b64");
+    }
+
+    #[test]
+    fn availability_depends_on_version_and_target() {
+        let exists = |name: &str, version, target: &str| {
+            forms_of(name).iter().any(|(form, _)| form.availability(name).exists_on(version, target))
+        };
+        let all = [
+            ("add.f32", (1, 4), "sm_10", true),
+            ("add.f32", (9, 0), "sm_121f", true),
+            ("cvt.rn.f16.f32", (6, 3), "sm_75", true),
+            ("cvt.rn.relu.f16.f32", (9, 0), "sm_75", false),
+            ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", (6, 5), "sm_75", true),
+            ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", (6, 4), "sm_75", false),
+            ("mapa.u64", (7, 8), "sm_89", false),
+            ("mapa.u64", (7, 8), "sm_90", true),
+            ("ld.shared::cta.u32", (7, 7), "sm_80", false),
+            ("ld.acquire.gpu.global.u32", (6, 0), "sm_62", false),
+            ("wgmma.fence.sync.aligned", (8, 0), "sm_90a", true),
+            ("wgmma.fence.sync.aligned", (8, 0), "sm_90", false),
+            ("wgmma.fence.sync.aligned", (8, 6), "sm_100a", false),
+            ("tcgen05.wait::ld.sync.aligned", (8, 8), "sm_103f", true),
+            ("tcgen05.wait::ld.sync.aligned", (9, 0), "sm_120a", false),
+            ("tcgen05.wait::ld.sync.aligned", (8, 6), "sm_101a", true),
+            ("redux.sync.min.f32", (8, 8), "sm_100", false),
+            ("vote.all.pred", (6, 3), "sm_75", true),
+            ("vote.all.pred", (6, 4), "sm_75", false),
+            ("vote.all.pred", (9, 0), "sm_62", true),
+        ];
+        for (name, version, target, expected) in all {
+            assert_eq!(exists(name, version, target), expected, "{name} {version:?} {target}");
+        }
+        let words = |name: &str| forms_of(name)[0].0.availability(name).to_string();
+        assert_eq!(words("wgmma.fence.sync.aligned"), "PTX 8.0 or later on sm_90a");
+        assert_eq!(words("mapa.u64"), "PTX 7.8 or later on sm_90 or later");
     }
 }

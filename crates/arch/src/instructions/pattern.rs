@@ -1,5 +1,6 @@
 //! The patterns of the instruction table: names with alternatives, and operands.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The values of named elements in one instruction, and all words of its name.
@@ -23,7 +24,8 @@ impl Bound {
 
 /// The dotted name of a form.
 pub(super) struct NamePattern {
-    pub(super) bases: Vec<&'static str>,
+    /// The alternatives of the name's beginning, each of one or more words.
+    bases: Vec<&'static str>,
     elements: Vec<Element>,
 }
 
@@ -34,7 +36,7 @@ struct Element {
 }
 
 /// Named sets of alternatives: `$name` in a pattern.
-const SETS: [(&str, &str); 25] = [
+const SETS: [(&str, &str); 29] = [
     ("memory", "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"),
     // Of which four or eight are 256 bits.
     ("wide", "b32|u32|s32|f32|b64|u64|s64|f64"),
@@ -44,24 +46,25 @@ const SETS: [(&str, &str); 25] = [
     ("float_order", "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan"),
     ("unsigned_order", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs"),
     ("signed_order", "eq|ne|lt|le|gt|ge"),
-    // Scope and space that need clusters.
-    (
-        "cluster",
-        "cluster|cluster.global|cluster.shared|cluster.shared::cluster|cta.shared::cluster|gpu.shared::cluster|sys.shared::cluster",
-    ),
+    ("scope", "cta|cluster|gpu|sys"),
+    ("order", "relaxed|acquire|release|acq_rel"),
+    // Shared memory: of the CTA, by either name, or of any CTA of the cluster.
+    ("window", "shared|shared::cta|shared::cluster"),
     ("rounding", "rn|rz|rm|rp"),
     ("integral", "rni|rzi|rmi|rpi"),
     ("satfinite", "satfinite|relu.satfinite|satfinite.relu"),
     ("level1", "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"),
     ("level2", "L2::evict_normal|L2::evict_first|L2::evict_last"),
+    ("policy", "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"),
     ("prefetch", "L2::64B|L2::128B|L2::256B"),
     ("counts", "x1|x2|x4|x8|x16|x32|x64|x128"),
     ("tensor_kinds", "kind::f16|kind::tf32|kind::f8f6f4"),
     ("scaled_kinds", "kind::mxf8f6f4.block_scale.scale_vec::1X|kind::mxf4.block_scale.scale_vec::2X"),
     ("packed_kinds", "kind::mxf4nvf4.block_scale.scale_vec::2X|kind::mxf4nvf4.block_scale.scale_vec::4X"),
+    ("mixed_kinds", "kind::mxf8f6f4.block_scale|kind::mxf8f6f4.block_scale.block32"),
     (
-        "block_kinds",
-        "kind::mxf8f6f4.block_scale|kind::mxf8f6f4.block_scale.block32|kind::mxf4.block_scale|kind::mxf4.block_scale.block32|kind::mxf4nvf4.block_scale.block16|kind::mxf4nvf4.block_scale.block32",
+        "narrow_kinds",
+        "kind::mxf4.block_scale|kind::mxf4.block_scale.block32|kind::mxf4nvf4.block_scale.block16|kind::mxf4nvf4.block_scale.block32",
     ),
     ("small_floats", "e4m3|e5m2|e2m1|e2m3|e3m2"),
     ("collector", "collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard"),
@@ -97,7 +100,11 @@ impl Element {
     /// The element as the PTX ISA writes it: `.f32`, `(.lo|.hi)`, `{.sat}`.
     fn spelling(&self) -> String {
         let alternatives: Vec<String> = self.alternatives.iter().map(|word| format!(".{word}")).collect();
-        let alternatives = alternatives.join("|");
+        let alternatives = match alternatives.as_slice() {
+            // The shapes of `wgmma`.
+            [first, second, .., last] if alternatives.len() > 16 => format!("{first}|{second}|...|{last}"),
+            all => all.join("|"),
+        };
         match (self.optional, self.alternatives.len()) {
             (true, _) => format!("{{{alternatives}}}"),
             (false, 1) => alternatives,
@@ -118,15 +125,34 @@ impl NamePattern {
         Self { bases, elements: parts.map(Element::parse).collect() }
     }
 
-    /// The name as the PTX ISA writes it, with `base` for its first word: `add{.ftz}{.sat}.f32`.
-    pub(super) fn spelling(&self, base: &str) -> String {
-        std::iter::once(base.to_owned()).chain(self.elements.iter().map(Element::spelling)).collect()
+    /// The first words of the names.
+    pub(super) fn first_words(&self) -> impl Iterator<Item = &'static str> {
+        let first: BTreeSet<&str> = self.bases.iter().filter_map(|base| base.split('.').next()).collect();
+        first.into_iter()
     }
 
-    /// Whether an element has the word.
-    pub(super) fn has_word(&self, word: &str) -> bool {
-        let mut alternatives = self.elements.iter().flat_map(|element| &element.alternatives);
-        alternatives.any(|alternative| alternative.split('.').any(|own| own == word))
+    /// The beginnings whose first word is `first`.
+    fn bases_of<'a>(&'a self, first: &'a str) -> impl Iterator<Item = &'static str> + 'a {
+        self.bases.iter().copied().filter(move |base| base.split('.').next() == Some(first))
+    }
+
+    /// The names that begin with `first`, as the PTX ISA writes them: `add{.ftz}{.sat}.f32`.
+    pub(super) fn spellings(&self, first: &str) -> Vec<String> {
+        let rest: String = self.elements.iter().map(Element::spelling).collect();
+        self.bases_of(first).map(|base| format!("{base}{rest}")).collect()
+    }
+
+    /// The words that every name of the pattern has after the first, at least.
+    pub(super) fn least_words(&self) -> usize {
+        let in_base = self.bases.first().map_or(0, |base| base.split('.').count() - 1);
+        in_base + self.elements.iter().filter(|element| !element.optional).count()
+    }
+
+    /// Whether a name that begins with `first` has the word after it.
+    pub(super) fn has_word(&self, first: &str, word: &str) -> bool {
+        let alternatives = self.elements.iter().flat_map(|element| &element.alternatives);
+        let later = self.bases_of(first).filter_map(|base| base.split_once('.')).map(|(_, later)| later);
+        alternatives.copied().chain(later).any(|words| words.split('.').any(|own| own == word))
     }
 
     /// The spelling with `base` and these words for the last elements, if they have them.
@@ -139,19 +165,21 @@ impl NamePattern {
         fits.then(|| spelled.collect())
     }
 
-    /// The values of the elements for a name whose words after the first are `words`; `None` if it
-    /// does not match.
+    /// The values of the elements for a name of these words; `None` if it does not match.
+    ///
+    /// ptxas takes the words of the elements in any order, but for words of one [`Class`], and so does
+    /// this.
     pub(super) fn matches(&self, words: &[&str]) -> Option<Bound> {
+        let rest = self.bases.iter().find_map(|base| {
+            let length = base.split('.').count();
+            (words.len() >= length && base.split('.').eq(words[..length].iter().copied()))
+                .then(|| words[length..].to_vec())
+        })?;
         let mut elements = Vec::new();
-        if !match_elements(&self.elements, words, &mut elements) {
+        if !match_elements(&self.elements, rest, &mut elements) {
             return None;
         }
-        Some(Bound { elements, words: words.iter().map(|word| (*word).to_owned()).collect() })
-    }
-
-    /// Whether the words after the first are those of the name, in any order.
-    pub(super) fn matches_in_any_order(&self, words: &[&str]) -> bool {
-        take_elements(&self.elements, words.to_vec())
+        Some(Bound { elements, words: words[1..].iter().map(|word| (*word).to_owned()).collect() })
     }
 
     /// Names of the pattern with the values of their elements: all, or about `limit`.
@@ -175,7 +203,8 @@ impl NamePattern {
 
     fn instance(&self, choice: &[usize]) -> (String, Bound) {
         let mut name = self.bases[choice[0]].to_owned();
-        let mut bound = Bound::default();
+        let words = name.split('.').skip(1).map(str::to_owned).collect();
+        let mut bound = Bound { words, ..Bound::default() };
         for (element, choice) in self.elements.iter().zip(&choice[1..]) {
             let Some(alternative) = element.alternatives.get(*choice) else { continue };
             name = format!("{name}.{alternative}");
@@ -195,38 +224,115 @@ fn mixed_radix(mut index: usize, radices: &[usize]) -> Vec<usize> {
     digits
 }
 
-fn match_elements(elements: &[Element], words: &[&str], bound: &mut Vec<(char, String)>) -> bool {
+/// Words that mean something by their order among themselves: `.f32.f16` converts to f32.
+#[derive(Clone, Copy, PartialEq)]
+enum Class {
+    Type,
+    Space,
+    /// The order of a matrix in memory.
+    Layout,
+    /// A priority in L2: `createpolicy` takes two.
+    Priority,
+}
+
+const TYPES: [&str; 53] = [
+    "pred",
+    "b1",
+    "b8",
+    "b16",
+    "b32",
+    "b64",
+    "b128",
+    "b1024",
+    "u2",
+    "u4",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "s2",
+    "s4",
+    "s8",
+    "s16",
+    "s32",
+    "s64",
+    "u8x4",
+    "s8x4",
+    "u16x2",
+    "s16x2",
+    "f16",
+    "f16x2",
+    "bf16",
+    "bf16x2",
+    "tf32",
+    "f32",
+    "f32x2",
+    "f64",
+    "e4m3",
+    "e5m2",
+    "e2m1",
+    "e2m3",
+    "e3m2",
+    "ue8m0",
+    "ue4m3",
+    "e4m3x2",
+    "e5m2x2",
+    "e2m1x2",
+    "e2m3x2",
+    "e3m2x2",
+    "ue8m0x2",
+    "e4m3x4",
+    "e5m2x4",
+    "e2m1x4",
+    "e2m3x4",
+    "e3m2x4",
+    "b8x16",
+    "b6x16_p32",
+    "b4x16_p64",
+];
+
+impl Class {
+    fn of(word: &str) -> Option<Self> {
+        match word {
+            "global" | "shared" | "shared::cta" | "shared::cluster" | "local" | "const" | "param" => {
+                Some(Self::Space)
+            }
+            "row" | "col" => Some(Self::Layout),
+            _ if word.starts_with("L2::evict") => Some(Self::Priority),
+            _ if TYPES.contains(&word) => Some(Self::Type),
+            _ => None,
+        }
+    }
+}
+
+/// Removes a word that is not preceded by another of its class.
+fn take_word(words: &mut Vec<&str>, word: &str) -> bool {
+    let Some(at) = words.iter().position(|own| *own == word) else { return false };
+    let class = Class::of(word);
+    if class.is_some() && words[..at].iter().any(|before| Class::of(before) == class) {
+        return false;
+    }
+    words.remove(at);
+    true
+}
+
+/// Whether each of the words is that of an element, with the values of the named ones.
+fn match_elements(elements: &[Element], words: Vec<&str>, bound: &mut Vec<(char, String)>) -> bool {
     let Some((element, later)) = elements.split_first() else {
         return words.is_empty();
     };
     for alternative in &element.alternatives {
-        let length = alternative.split('.').count();
-        if words.len() >= length && alternative.split('.').eq(words[..length].iter().copied()) {
+        let mut rest = words.clone();
+        if alternative.split('.').all(|word| take_word(&mut rest, word)) {
             let before = bound.len();
             bound.extend(element.name.map(|letter| (letter, (*alternative).to_owned())));
-            if match_elements(later, &words[length..], bound) {
+            if match_elements(later, rest, bound) {
                 return true;
             }
             bound.truncate(before);
         }
     }
     element.optional && match_elements(later, words, bound)
-}
-
-/// Whether each word is that of an element.
-fn take_elements(elements: &[Element], words: Vec<&str>) -> bool {
-    let Some((element, later)) = elements.split_first() else {
-        return words.is_empty();
-    };
-    let without = |alternative: &&str| {
-        let mut rest = words.clone();
-        for word in alternative.split('.') {
-            rest.remove(rest.iter().position(|own| *own == word)?);
-        }
-        Some(rest)
-    };
-    element.alternatives.iter().filter_map(without).any(|rest| take_elements(later, rest))
-        || element.optional && take_elements(later, words)
 }
 
 /// The operands an instruction takes.
@@ -276,8 +382,10 @@ pub enum Operand {
 /// A register operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar {
-    /// Its width in bits; 1 is a predicate, and 8-bit values live in 16 bits.
+    /// Its width in bits; 1 is a predicate.
     pub bits: u32,
+    /// The types of register that it accepts.
+    pub kind: Kind,
     /// Whether a wider register is accepted.
     pub or_wider: bool,
     /// Whether a literal is accepted.
@@ -286,8 +394,23 @@ pub struct Scalar {
     pub negatable: bool,
     /// Whether `_` is accepted.
     pub sink: bool,
-    /// Whether the literal is floating-point.
-    pub float: bool,
+}
+
+/// What an instruction's type says of its registers and literals (PTX ISA, "Operand Type Checking").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `pred`.
+    Predicate,
+    /// `b32`: registers of any type.
+    Bits,
+    /// `u32`: registers of integer and bit types.
+    Integer,
+    /// `f32`: registers of floating-point and bit types.
+    Float,
+    /// `f16x2`, of which there are registers; others are of bit types.
+    HalfPair,
+    /// `bf16x2`: registers of bit types.
+    Packed,
 }
 
 /// An address operand.
@@ -488,8 +611,13 @@ fn scalar(pattern: &str, is_source: bool, bound: &Bound) -> Scalar {
         _ => pattern,
     };
     let (bits, kind) = type_of(word);
-    let literal = is_source && !register_only && matches!(kind, Kind::Integer | Kind::Float);
-    Scalar { bits: bits * doubled, or_wider, literal, negatable, sink, float: kind == Kind::Float }
+    let has_literals = match kind {
+        Kind::Bits | Kind::Integer => true,
+        Kind::Float => bits > 16,
+        Kind::Predicate | Kind::HalfPair | Kind::Packed => false,
+    };
+    let literal = is_source && !register_only && has_literals;
+    Scalar { bits: bits * doubled, kind, or_wider, literal, negatable, sink }
 }
 
 fn strip(text: &str, suffix: char) -> (&str, bool) {
@@ -499,38 +627,30 @@ fn strip(text: &str, suffix: char) -> (&str, bool) {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    /// PTX has integer literals of the type.
-    Integer,
-    /// PTX has floating-point literals of the type.
-    Float,
-    /// PTX has no literals of the type.
-    Opaque,
-}
-
-/// The register width and the kind of literal of a type word.
+/// The register width and the kind of a type word.
 ///
 /// # Panics
 /// If the word is not a type. Tests cover every word of the table.
 fn type_of(word: &str) -> (u32, Kind) {
     match word {
-        "pred" => (1, Kind::Opaque),
-        "e2m1x2" => (8, Kind::Opaque),
-        // A register of 8 bits, where a 16-bit one does not do.
-        "byte" => (8, Kind::Integer),
-        "b8" | "u8" | "s8" | "b16" | "u16" | "s16" => (16, Kind::Integer),
-        "b32" | "u32" | "s32" => (32, Kind::Integer),
-        "b64" | "u64" | "s64" => (64, Kind::Integer),
+        "pred" => (1, Kind::Predicate),
+        "e2m1x2" => (8, Kind::Packed),
+        "b8" => (8, Kind::Bits),
+        "u8" | "s8" => (8, Kind::Integer),
+        "b16" => (16, Kind::Bits),
+        "u16" | "s16" => (16, Kind::Integer),
+        "b32" => (32, Kind::Bits),
+        "u32" | "s32" => (32, Kind::Integer),
+        "b64" => (64, Kind::Bits),
+        "u64" | "s64" => (64, Kind::Integer),
+        "f16" => (16, Kind::Float),
         "f32" => (32, Kind::Float),
         "f64" => (64, Kind::Float),
-        "f16" | "bf16" => (16, Kind::Opaque),
-        "e4m3x2" | "e5m2x2" | "e2m3x2" | "e3m2x2" | "ue8m0x2" | "e2m1x4" => (16, Kind::Opaque),
-        "f16x2" | "bf16x2" | "u16x2" | "s16x2" | "tf32" | "e4m3x4" | "e5m2x4" | "e2m3x4" | "e3m2x4" => {
-            (32, Kind::Opaque)
-        }
-        "f32x2" => (64, Kind::Opaque),
-        "b128" => (128, Kind::Opaque),
+        "bf16" | "e4m3x2" | "e5m2x2" | "e2m3x2" | "e3m2x2" | "ue8m0x2" | "e2m1x4" => (16, Kind::Packed),
+        "f16x2" | "u16x2" | "s16x2" => (32, Kind::HalfPair),
+        "bf16x2" | "tf32" | "e4m3x4" | "e5m2x4" | "e2m3x4" | "e3m2x4" => (32, Kind::Packed),
+        "f32x2" => (64, Kind::Packed),
+        "b128" => (128, Kind::Bits),
         other => panic!("`{other}` in the instruction table is not a type"),
     }
 }

@@ -202,11 +202,6 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         }
     }
 
-    /// The module's target.
-    pub(crate) fn target(&self) -> &'m str {
-        self.kernel.names.module.target.first().map_or("sm_80", String::as_str)
-    }
-
     /// A function of the module.
     pub(crate) fn function(&self, index: u32) -> &'m Function {
         &self.kernel.names.module.functions[index as usize]

@@ -3,7 +3,7 @@
 use warpwright_events::{FaultKind, MemorySpace, Strength, Value, lanes};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
-use super::{address, availability};
+use super::address;
 use crate::decode::{DecodeError, Decoder, Words};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::{addresses, resolve_store};
@@ -17,7 +17,6 @@ const UNIT: u64 = 8;
 
 /// `st.bulk{.weak}{.shared::cta} [address], size, 0`
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    availability::check(d, i)?;
     w.take("bulk");
     w.take("weak");
     let is_generic = address::space(w).is_none();

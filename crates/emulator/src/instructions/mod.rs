@@ -5,7 +5,6 @@
 
 mod address;
 mod atomic;
-mod availability;
 mod bits;
 mod bulk;
 mod cluster_launch;
@@ -47,26 +46,8 @@ pub(crate) use stack::{allocates, restore, save};
 pub(crate) use tensor_memory::complete_loads_to;
 pub(crate) use warpgroup_matrix::accumulators;
 
-/// Instructions of which some forms exist on some architectures only, and another cause of a refusal
-/// would hide that.
-const OF_SOME_TARGETS: [&str; 10] = [
-    "clusterlaunchcontrol",
-    "cp",
-    "ldmatrix",
-    "mma",
-    "redux",
-    "setmaxnreg",
-    "stmatrix",
-    "tensormap",
-    "wgmma",
-    "multimem",
-];
-
 /// Decodes one instruction.
 pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if OF_SOME_TARGETS.contains(&i.opcode.base()) {
-        availability::check(d, i)?;
-    }
     match i.opcode.base() {
         "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "abs" | "neg" | "min" | "max" => {
             arithmetic(d, i, w)

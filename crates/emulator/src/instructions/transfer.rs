@@ -1,9 +1,7 @@
 //! `mov` and `cvt` (PTX ISA, "Data Movement and Conversion Instructions").
 
-use warpwright_arch::instructions;
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::availability;
 use crate::decode::{DecodeError, Decoder, File, Register, Words, elements, unsupported};
 use crate::lanes::{Operands, four, one, three, two};
 use crate::numeric::Rounding;
@@ -205,47 +203,7 @@ fn packed(word: &str) -> Option<Packed> {
     })
 }
 
-/// Narrow floats in pairs, and the pairs that PTX 9.1 and 9.2 convert them from and to. The instruction
-/// table is that of PTX 9.0, which has fewer.
-const NARROW: [&str; 5] = ["e4m3x2", "e5m2x2", "e2m1x2", "e2m3x2", "e3m2x2"];
-const HALVES: [&str; 2] = ["f16x2", "bf16x2"];
-
-/// Whether it is a conversion of PTX 9.1 or 9.2 between narrow floats and halves.
-fn is_of_later_ptx(words: &[&str]) -> bool {
-    let [modifiers @ .., to, from] = words else { return false };
-    let is_narrowing = NARROW.contains(to) && HALVES.contains(from);
-    let is_widening = HALVES.contains(to) && NARROW.contains(from);
-    (is_narrowing && modifiers.contains(&"satfinite") || is_widening)
-        && modifiers.first() == Some(&"rn")
-        && modifiers[1..].iter().all(|word| matches!(*word, "relu" | "satfinite"))
-}
-
-/// Refuses a conversion that PTX, or the module's target, does not have. Accepts words that the
-/// instruction table does not have: they may be of later versions of PTX.
-fn check_conversion(d: Decoder<'_, '_, '_>, i: &Instruction) -> Result<(), DecodeError> {
-    let words: Vec<&str> = i.opcode.modifiers().collect();
-    let &[.., to, from] = words.as_slice() else { return Ok(()) };
-    if !words.iter().all(|word| instructions::has_word("cvt", word)) {
-        return Ok(());
-    }
-    if !instructions::forms_of(i.opcode.as_str()).is_empty() {
-        return availability::check(d, i);
-    }
-    if is_of_later_ptx(&words) {
-        return Ok(());
-    }
-    Err(DecodeError::new(match instructions::conversions(to, from).as_slice() {
-        [] => format!("`{}` does not exist: PTX has no conversion from .{from} to .{to}.", i.opcode),
-        spellings => format!(
-            "`{}` does not exist. The conversions from .{from} to .{to}: `{}`.",
-            i.opcode,
-            spellings.join("`, `")
-        ),
-    }))
-}
-
 fn convert_element(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    check_conversion(d, i)?;
     let (rounding, integral) = w
         .choose(&[
             ("rni", (Rounding::NearestEven, true)),

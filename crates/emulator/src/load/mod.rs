@@ -4,6 +4,7 @@ mod function;
 mod kernel;
 
 use warpwright_arch::Arch;
+use warpwright_ptx::VerifyError;
 use warpwright_ptx::syntax::Module;
 
 use crate::decode::{DecodeError, grid_workspace, variables};
@@ -11,7 +12,7 @@ use crate::load_error::LoadError;
 use crate::memory::Memory;
 use crate::program::Program;
 
-/// Decodes a module, and allocates its variables.
+/// Verifies a module, decodes it, and allocates its variables.
 pub(crate) fn load(module: &Module, arch: &'static Arch, memory: &mut Memory) -> Result<Program, LoadError> {
     if let Some(target) = module.target.first()
         && !arch.capability.runs(target)
@@ -21,6 +22,10 @@ pub(crate) fn load(module: &Module, arch: &'static Arch, memory: &mut Memory) ->
             arch.product, arch.capability.target
         ))
         .at(None, 0, String::new()));
+    }
+    if let Some(error) = warpwright_ptx::verify(module).into_iter().next() {
+        let VerifyError { function, line, text, message } = error;
+        return Err(LoadError { function, line, text, message });
     }
     let variables = variables::place(module, memory)?;
     let workspace = grid_workspace::GridWorkspace::place(module, memory)?;

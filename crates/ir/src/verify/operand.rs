@@ -1,7 +1,7 @@
 //! Checks instructions against the instruction table: spelling, operands, target.
 
 use warpwright_arch::Capability;
-use warpwright_arch::instructions::{self, AddressWidth, Form, Operand as Slot, Scalar, Signature};
+use warpwright_arch::instructions::{self, AddressWidth, Form, Kind, Operand as Slot, Scalar, Signature};
 
 use super::fault::Fault;
 use crate::access;
@@ -45,14 +45,15 @@ pub(super) fn check_instruction(
         let found = describe(kernel, instruction);
         return Err(Fault::WrongOperands { opcode: instruction.opcode.to_string(), expected, found });
     }
-    if fitting.iter().any(|(form, _)| form.exists_on(capability.target)) {
+    let exists = |form: &Form| exists_on(form, &instruction.opcode, capability.target);
+    if fitting.iter().any(|(form, _)| exists(form)) {
         return Ok(());
     }
-    let has_others = forms.iter().any(|(form, _)| form.exists_on(capability.target));
+    let has_others = forms.iter().any(|(form, _)| exists(form));
     Err(Fault::NotOnTarget {
         instruction: named(instruction, has_others),
         target: capability.target,
-        availability: fitting[0].0.availability(),
+        availability: fitting[0].0.availability(&instruction.opcode).targets(),
     })
 }
 
@@ -69,11 +70,18 @@ fn named(instruction: &Instruction, has_others: bool) -> String {
     }
 }
 
+/// Whether a target has a form. The module declares the PTX version that it needs.
+fn exists_on(form: &Form, opcode: &str, target: &str) -> bool {
+    let availability = form.availability(opcode);
+    availability.until.is_none() && availability.exists_on(availability.since.ptx_version, target)
+}
+
 /// The row of the table that an instruction of `kernel` is, if it is one on `target`.
 pub(crate) fn form_of(kernel: &Kernel, instruction: &Instruction, target: &str) -> Option<&'static Form> {
     let forms = instructions::forms_of(&instruction.opcode).into_iter();
-    let mut fitting =
-        forms.filter(|(form, signature)| form.exists_on(target) && fits(kernel, instruction, signature));
+    let mut fitting = forms.filter(|(form, signature)| {
+        exists_on(form, &instruction.opcode, target) && fits(kernel, instruction, signature)
+    });
     fitting.next().map(|(form, _)| form)
 }
 
@@ -122,7 +130,7 @@ fn class(kernel: &Kernel, register: Register) -> Option<RegisterClass> {
 
 fn fits_coordinates(kernel: &Kernel, rest: &[Operand], count: usize) -> bool {
     let coordinate =
-        Scalar { bits: 32, or_wider: false, literal: true, negatable: false, sink: false, float: false };
+        Scalar { bits: 32, kind: Kind::Bits, or_wider: false, literal: true, negatable: false, sink: false };
     match rest {
         [] => count == 0,
         [Operand::Vector(coordinates)] => {
@@ -147,9 +155,11 @@ fn fits_scalar(kernel: &Kernel, operand: &Operand, scalar: &Scalar) -> bool {
     match operand {
         Operand::Register(register) => fits_register(kernel, *register, scalar),
         Operand::Not(register) => scalar.negatable && fits_register(kernel, *register, scalar),
-        Operand::Integer(value) => scalar.literal && !scalar.float && fits_bits(*value, scalar.bits),
+        Operand::Integer(value) => {
+            scalar.literal && scalar.kind != Kind::Float && fits_bits(*value, scalar.bits)
+        }
         Operand::F32(_) => scalar.literal && scalar.bits == 32,
-        Operand::F64(_) => scalar.literal && (scalar.bits == 64 || scalar.float),
+        Operand::F64(_) => scalar.literal && (scalar.bits == 64 || scalar.kind == Kind::Float),
         Operand::Sink => scalar.sink,
         _ => false,
     }

@@ -5,14 +5,18 @@ import numpy as np
 from harness import given, made, program, s32
 
 
-@program("assembly", grid=1, block=64)
+# `min.xorsign.abs.f32` exists from sm_86 on.
+VARIANTS = ("sm_86", "sm_90a")
+
+
+@program("assembly", variants=VARIANTS, grid=1, block=64)
 def cache_hints(random):
     x, v = random.standard_normal(64, np.float32), random.standard_normal((64, 4), np.float32)
     out = np.concatenate([x.astype(np.float64) * 22 + v.sum(1, dtype=np.float64), x])
     return [given(x), given(v), made(out.astype(np.float32), rtol=1e-5, atol=1e-5)]
 
 
-@program("assembly", grid=1, block=32)
+@program("assembly", variants=VARIANTS, grid=1, block=32)
 def packed_functions(random):
     x = random.uniform(-3, 3, (32, 2)).astype(np.float16)
     v = x.astype(np.float64)
@@ -24,7 +28,7 @@ def packed_functions(random):
     return [given(x.view(np.uint32)), made(np.stack([*rows, last], 1).astype(np.float16), rtol=2e-3, atol=1e-7)]
 
 
-@program("assembly", grid=1, block=32)
+@program("assembly", variants=VARIANTS, grid=1, block=32)
 def odd_floats(random):
     x = (random.standard_normal(32) * 2).astype(np.float32)
     x[3], x[4], x[5] = np.nan, 1e-40, np.inf
@@ -47,7 +51,7 @@ def nibbles(words, signed):
     return np.where(signed & (parts > 7), parts - 16, parts)
 
 
-@program("assembly", grid=1, block=32)
+@program("assembly", variants=VARIANTS, grid=1, block=32)
 def mma_integers(random):
     a, b = random.integers(0, 2**32, (4, 32), np.uint32), random.integers(0, 2**32, (2, 32), np.uint32)
     group, member = np.arange(32) // 4, np.arange(32) % 4
@@ -80,7 +84,7 @@ def mma_integers(random):
     return [given(a), given(b), made(np.array(out, np.int32))]
 
 
-@program("assembly", grid=1, block=4)
+@program("assembly", variants=VARIANTS, grid=1, block=4)
 def copies(random):
     x = random.integers(0, 128, (4, 37), np.int8)
     out = np.full((4, 64), 7, np.int8)

@@ -12,7 +12,6 @@ mod work;
 use warpwright_events::AsyncKind;
 use warpwright_ptx::syntax::{Instruction, Type};
 
-use super::availability;
 use crate::cta::tensor_memory::copy::CopyShape;
 use crate::decode::{DecodeError, Decoder, Words};
 use crate::memory::Space;
@@ -24,7 +23,6 @@ use moves::{ThreadFence, Wait};
 use work::{Commit, CopyIn, ShiftDown};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    availability::check_whole(d, i)?;
     let group = w.choose(&[("cta_group::1", 1u8), ("cta_group::2", 2)]);
     let kind = if w.take("fence::before_thread_sync") {
         Kind::Effect(Box::new(ThreadFence { after: false }))

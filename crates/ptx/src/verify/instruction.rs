@@ -1,0 +1,272 @@
+//! One instruction against the rows of the instruction table.
+
+use std::rc::Rc;
+
+use warpwright_arch::instructions::{self, Form, Signature};
+use warpwright_arch::{SpecialRegister, Target};
+
+use super::names::Meaning;
+use super::operand::Place;
+use super::statement::Names;
+use crate::syntax::{AddressBase, Instruction, Operand};
+
+/// The newest PTX version whose instructions the table has in full. A module of a later one may have
+/// others.
+const NEWEST: (u32, u32) = (9, 0);
+
+/// Spellings that a message suggests, at most.
+const SUGGESTIONS: usize = 3;
+
+/// What the instruction table says of a name.
+pub(super) enum Spelling {
+    Unknown,
+    /// The module's version or target does not have it.
+    Unavailable(String),
+    Available(Rc<[Signature]>),
+}
+
+impl<'m> Names<'_, 'm> {
+    /// Checks an instruction.
+    pub(super) fn instruction(&mut self, i: &'m Instruction) -> Result<(), String> {
+        if let Some(guard) = &i.guard {
+            self.predicate(&guard.predicate)?;
+        }
+        match i.opcode.base() {
+            "bra" | "brx" => return self.branch(i),
+            "call" => return self.call(i),
+            base if !instructions::is_known(base) => return self.declared(&i.operands),
+            _ => {}
+        }
+        self.declared(&i.operands)?;
+        let opcode = i.opcode.as_str();
+        if !self.spellings.contains_key(opcode) {
+            let spelling = self.spelling(opcode);
+            self.spellings.insert(opcode, spelling);
+        }
+        match &self.spellings[opcode] {
+            Spelling::Unknown => self.unknown_spelling(i),
+            Spelling::Unavailable(message) => Err(message.clone()),
+            Spelling::Available(signatures) => self.operands(i, &Rc::clone(signatures)),
+        }
+    }
+
+    /// What the table says of a name.
+    fn spelling(&self, opcode: &str) -> Spelling {
+        let forms = forms(opcode);
+        let Some((first, _)) = forms.first() else { return Spelling::Unknown };
+        let is_available = |form: &Form| {
+            let availability = form.availability(opcode);
+            self.target.is_none_or(|target| availability.includes(self.version, target))
+        };
+        let message = self.unavailable(opcode, first);
+        let available: Rc<[Signature]> = forms
+            .into_iter()
+            .filter(|(form, _)| is_available(form))
+            .map(|(_, signature)| signature)
+            .collect();
+        if available.is_empty() { Spelling::Unavailable(message) } else { Spelling::Available(available) }
+    }
+
+    fn unavailable(&self, opcode: &str, form: &Form) -> String {
+        let (major, minor) = self.version;
+        let target = self.target.map_or(String::new(), |target| format!(" for {target}"));
+        format!(
+            "`{opcode}` exists in {}, and the module is PTX {major}.{minor}{target}.",
+            form.availability(opcode)
+        )
+    }
+
+    /// Refuses a name made of words that the instruction has, but not together. Others may be of later
+    /// versions of PTX.
+    fn unknown_spelling(&self, i: &Instruction) -> Result<(), String> {
+        let base = i.opcode.base();
+        if self.version > NEWEST || !i.opcode.modifiers().all(|word| instructions::has_word(base, word)) {
+            return Ok(());
+        }
+        let opcode = i.opcode.as_str();
+        let words: Vec<&str> = i.opcode.modifiers().collect();
+        if let ("cvt", [.., to, from]) = (base, words.as_slice()) {
+            let conversions = instructions::conversions(to, from);
+            return Err(match conversions.as_slice() {
+                [] => format!("PTX has no conversion from .{from} to .{to}."),
+                all => format!(
+                    "`{opcode}` does not exist. The conversions from .{from} to .{to}: `{}`.",
+                    all.join("`, `")
+                ),
+            });
+        }
+        let near = instructions::spellings_near(opcode, SUGGESTIONS);
+        Err(match near.as_slice() {
+            [] => format!("`{opcode}` does not exist: PTX does not combine these modifiers of `{base}`."),
+            near => format!("`{opcode}` does not exist. PTX has `{}`.", near.join("`, `")),
+        })
+    }
+
+    /// Refuses operands that no signature has.
+    fn operands(&self, i: &Instruction, signatures: &[Signature]) -> Result<(), String> {
+        let count = i.operands.len();
+        let mut first = None;
+        for signature in signatures {
+            if !(signature.required..=signature.operands.len()).contains(&count) {
+                continue;
+            }
+            let mismatch =
+                i.operands.iter().zip(&signature.operands).enumerate().find_map(|(index, (own, form))| {
+                    let is_destination = index < signature.destinations;
+                    let place = Place { opcode: &i.opcode, is_destination };
+                    Some((index, self.fits(own, form, place).err()?))
+                });
+            match mismatch {
+                None => return Ok(()),
+                // The signature that fits furthest is most probably the one that is meant.
+                Some((index, said)) if first.as_ref().is_none_or(|(furthest, _)| index > *furthest) => {
+                    first = Some((index, said));
+                }
+                Some(_) => {}
+            }
+        }
+        Err(match first {
+            Some((index, said)) => format!("Operand {} of `{}`: {said}", index + 1, i.opcode.as_str()),
+            None => {
+                let mut counts: Vec<String> = signatures.iter().map(count_of).collect();
+                counts.sort();
+                counts.dedup();
+                format!("The instruction takes {} operands, and has {count}.", counts.join(" or "))
+            }
+        })
+    }
+
+    fn predicate(&self, name: &str) -> Result<(), String> {
+        match self.meaning(name) {
+            Some(Meaning::Register(crate::syntax::Type::Pred)) => Ok(()),
+            Some(_) => Err(format!("`{name}` is not a predicate.")),
+            None => Err(format!("`{name}` is not declared.")),
+        }
+    }
+
+    /// Refuses operands that name nothing.
+    fn declared(&self, operands: &[Operand]) -> Result<(), String> {
+        operands.iter().try_for_each(|operand| match operand {
+            Operand::Name(name) | Operand::Not(name) | Operand::Offset(name, _) => self.declared_name(name),
+            Operand::Pair(a, b) => {
+                [a, b].into_iter().try_for_each(|own| self.declared(std::slice::from_ref(own)))
+            }
+            Operand::Vector(all) | Operand::List(all) => self.declared(all),
+            Operand::Address(address) => {
+                if let AddressBase::Name(name) = &address.base {
+                    self.declared_name(name)?;
+                }
+                self.declared(&address.rest)
+            }
+            Operand::Number(_) | Operand::Sink => Ok(()),
+        })
+    }
+
+    fn declared_name(&self, name: &str) -> Result<(), String> {
+        if self.meaning(name).is_some() {
+            return Ok(());
+        }
+        let Some(special) = SpecialRegister::named(name) else {
+            return Err(format!("`{name}` is not declared."));
+        };
+        match self.target {
+            Some(target) if !special.exists_on(self.version, target) => {
+                Err(format!("`{name}` exists in {}.", special.since()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn branch(&self, i: &Instruction) -> Result<(), String> {
+        let target = match (i.opcode.base(), i.operands.as_slice()) {
+            ("bra", [Operand::Name(label)]) => label,
+            ("brx", [_, Operand::Name(targets)]) => targets,
+            ("bra", operands) => {
+                return Err(format!("`bra` takes 1 label, and has {} operands.", operands.len()));
+            }
+            _ => return self.declared(&i.operands),
+        };
+        match (self.meaning(target), i.opcode.base()) {
+            (Some(Meaning::Label), "bra") | (Some(Meaning::BranchTargets), "brx") => Ok(()),
+            (None, _) => Err(format!("`{target}` is not declared.")),
+            (Some(other), "bra") => Err(format!("`{target}` is {}, not a label.", other.describe())),
+            (Some(other), _) => {
+                Err(format!("`{target}` is {}, not a `.branchtargets` list.", other.describe()))
+            }
+        }
+    }
+
+    fn call(&self, i: &Instruction) -> Result<(), String> {
+        self.declared(&i.operands)?;
+        let (returns, rest) = match i.operands.as_slice() {
+            [Operand::List(returns), rest @ ..] => (returns.as_slice(), rest),
+            all => (&[][..], all),
+        };
+        let [Operand::Name(callee), rest @ ..] = rest else {
+            return Err("`call` names a function or a register with the address of one.".to_owned());
+        };
+        let arguments = match rest {
+            [Operand::List(arguments), ..] => arguments.as_slice(),
+            _ => &[][..],
+        };
+        match self.meaning(callee) {
+            Some(Meaning::Function(function)) if function.is_entry => {
+                Err(format!("`{callee}` is a kernel; only functions are called."))
+            }
+            Some(Meaning::Function(function)) => {
+                for (what, own, formal) in
+                    [("arguments", arguments, &function.parameters), ("results", returns, &function.returns)]
+                {
+                    if own.len() != formal.len() {
+                        return Err(format!(
+                            "The call has {} {what}, and `{callee}` has {}.",
+                            own.len(),
+                            formal.len()
+                        ));
+                    }
+                }
+                Ok(())
+            }
+            Some(Meaning::Register(_)) => {
+                match rest.last() {
+                    Some(Operand::Name(_)) => Ok(()),
+                    _ => Err("A call by address names a `.callprototype` or a `.calltargets` list last."
+                        .to_owned()),
+                }
+            }
+            Some(other) => Err(format!("`{callee}` is {}, not a function.", other.describe())),
+            None => Err(format!("`{callee}` is not declared.")),
+        }
+    }
+}
+
+/// The rows that a name has. ptxas takes some words twice, such as `.sat.sat`.
+fn forms(opcode: &str) -> Vec<(&'static Form, Signature)> {
+    let found = instructions::forms_of(opcode);
+    if !found.is_empty() {
+        return found;
+    }
+    let mut once: Vec<&str> = Vec::new();
+    for word in opcode.split('.') {
+        let is_repeated = once.contains(&word) && TWICE.contains(&word);
+        once.extend((!is_repeated).then_some(word));
+    }
+    instructions::forms_of(&once.join("."))
+}
+
+/// Words that ptxas 13.0 takes more than once.
+const TWICE: [&str; 13] =
+    ["NaN", "all", "any", "approx", "ballot", "cc", "oob", "po", "relu", "sat", "shiftamt", "sync", "uni"];
+
+/// The number of operands, in words.
+fn count_of(signature: &Signature) -> String {
+    match (signature.required, signature.operands.len()) {
+        (least, most) if least == most => most.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    }
+}
+
+/// The target of a module whose architecture the table knows.
+pub(super) fn target_of(word: Option<&String>) -> Option<Target> {
+    Target::parse(word?).filter(|target| target.ptx_version().is_some())
+}

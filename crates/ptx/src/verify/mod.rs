@@ -1,0 +1,122 @@
+//! What ptxas refuses in a module that parses.
+//!
+//! Instructions are compared with the rows of the instruction table ([`warpwright_arch::instructions`]):
+//! the spelling, the PTX version and target that have it, and its operands. A name with words that the
+//! table does not have is not an error, since it may be of a later version of PTX. Names, labels,
+//! variables and directives follow the PTX ISA, and ptxas 13.0 where it takes more.
+
+mod declaration;
+mod instruction;
+mod names;
+mod operand;
+mod statement;
+
+use std::fmt;
+
+use crate::syntax::{Function, Linkage, Module};
+use names::{Meaning, Scope};
+use statement::Names;
+
+/// An error in a module.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct VerifyError {
+    /// The function it is in, if it is in one.
+    pub function: Option<String>,
+    /// The line of the text, from 1; 0 where unknown.
+    pub line: u32,
+    /// The instruction or declaration.
+    pub text: String,
+    /// The error, as a sentence.
+    pub message: String,
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {} {}", self.line, self.message, self.text)
+    }
+}
+
+/// The function that is checked, if it is in one.
+#[derive(Clone, Copy, Default)]
+struct Subject<'m>(Option<&'m str>);
+
+impl Subject<'_> {
+    fn error(self, line: u32, text: String, message: String) -> VerifyError {
+        VerifyError { function: self.0.map(str::to_owned), line, text, message }
+    }
+}
+
+/// Checks a module, and returns its errors in the order of the text; none if ptxas takes it.
+///
+/// ```
+/// let module = warpwright_ptx::parse(".version 7.0 .target sm_80 .entry k() { .reg .f32 %f<4>; fma.f32 %f1, %f1, %f2, %f3; }")?;
+/// let errors = warpwright_ptx::verify(&module);
+/// assert_eq!(errors[0].message, "`fma.f32` does not exist. PTX has `fma(.rn|.rz|.rm|.rp){.ftz}{.sat}.f32`.");
+/// # Ok::<(), warpwright_ptx::ParseError>(())
+/// ```
+pub fn verify(module: &Module) -> Vec<VerifyError> {
+    let mut errors = Vec::new();
+    let subject = Subject::default();
+    if let Err(message) = declaration::head(module) {
+        errors.push(subject.error(0, String::new(), message));
+        return errors;
+    }
+    let scope = module_scope(module, &mut errors);
+    for variable in &module.variables {
+        if let Err(message) = declaration::variable(variable, &scope, true) {
+            errors.push(subject.error(variable.line, variable.to_string(), message));
+        }
+    }
+    for (alias, function) in &module.aliases {
+        for name in [alias, function] {
+            if !matches!(scope.get(name), Some(Meaning::Function(_))) {
+                let text = format!(".alias {alias}, {function};");
+                errors.push(subject.error(0, text, format!("`{name}` is not a function of the module.")));
+            }
+        }
+    }
+    let mut names = Names::new(module, &scope, &mut errors);
+    module.functions.iter().for_each(|function| names.function(function));
+    errors
+}
+
+/// The names of a module.
+fn module_scope<'m>(module: &'m Module, errors: &mut Vec<VerifyError>) -> Scope<'m> {
+    let subject = Subject::default();
+    let mut scope = Scope::default();
+    let mut declared: Vec<&Function> = Vec::new();
+    for function in &module.functions {
+        let earlier = declared.iter().find(|earlier| earlier.name == function.name);
+        let said = earlier.and_then(|earlier| redefinition(earlier, function));
+        errors.extend(said.map(|said| subject.error(function.line, String::new(), said)));
+        if earlier.is_none_or(|earlier| earlier.body.is_none()) {
+            // The definition is what its name means.
+            let _ = scope.insert(&function.name, Meaning::Function(function));
+        }
+        declared.push(function);
+    }
+    for variable in &module.variables {
+        // A declaration of what another module defines may stand beside another.
+        if !scope.declare(variable) && variable.linkage != Linkage::Extern {
+            let message = format!("`{}` is declared twice.", variable.name);
+            errors.push(subject.error(variable.line, variable.to_string(), message));
+        }
+    }
+    scope
+}
+
+/// What is wrong with a second function of the same name.
+fn redefinition(earlier: &Function, later: &Function) -> Option<String> {
+    let name = &later.name;
+    if earlier.is_entry != later.is_entry {
+        return Some(format!("`{name}` is both a kernel and a function."));
+    }
+    if earlier.body.is_some() && later.body.is_some() {
+        return Some(format!("`{name}` is defined twice."));
+    }
+    let counts = |function: &Function| (function.parameters.len(), function.returns.len());
+    if counts(earlier) != counts(later) {
+        return Some(format!("The declarations of `{name}` have different parameters."));
+    }
+    None
+}

@@ -1,0 +1,303 @@
+//! Whether an operand is what a row of the instruction table has in its place.
+
+use warpwright_arch::SpecialRegister;
+use warpwright_arch::instructions::{Address as AddressForm, AddressWidth, Kind, Operand as Form, Scalar};
+
+use super::names::Meaning;
+use super::statement::Names;
+use crate::syntax::{Address, AddressBase, Number, Opcode, Operand, StateSpace, Type};
+
+/// Where an operand stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) opcode: &'a Opcode,
+    pub(super) is_destination: bool,
+}
+
+/// What is wrong with an operand.
+pub(super) type Mismatch = String;
+
+impl Names<'_, '_> {
+    /// Compares an operand with its form.
+    pub(super) fn fits(&self, operand: &Operand, form: &Form, place: Place<'_>) -> Result<(), Mismatch> {
+        match (form, operand) {
+            // Compilers write a vector of one element for a scalar.
+            (Form::Scalar(scalar), Operand::Vector(elements)) if elements.len() == 1 => {
+                self.element(&elements[0], scalar, place)
+            }
+            (Form::Scalar(scalar), operand) => self.scalar(operand, scalar, place),
+            (Form::Pair { first, second, .. }, Operand::Pair(a, b)) => {
+                self.scalar(a, first, place)?;
+                self.scalar(b, second, place)
+            }
+            (Form::Pair { first, optional: true, .. }, operand) => self.scalar(operand, first, place),
+            (Form::Pair { .. }, operand) => Err(format!("`{operand}` is not a pair `a|b`.")),
+            (Form::Vector { element, count }, Operand::Vector(elements)) => {
+                if elements.len() != *count {
+                    return Err(format!(
+                        "The vector `{operand}` has {} elements, not {count}.",
+                        elements.len()
+                    ));
+                }
+                elements.iter().try_for_each(|own| self.element(own, element, place))
+            }
+            (Form::Vector { element, count }, Operand::Name(name)) => match self.meaning(name) {
+                Some(Meaning::VectorRegister(ty, own)) if own as usize == *count => {
+                    width_fits(ty, element).then_some(()).ok_or_else(|| wrong_register(name, ty, element))
+                }
+                // A vector of one element, as ptxas takes it.
+                _ if *count == 1 => self.scalar(operand, element, place),
+                _ => Err(format!("`{name}` is not a vector of {count} registers.")),
+            },
+            (Form::Vector { element, count: 1 }, operand) => self.scalar(operand, element, place),
+            (Form::Vector { count, .. }, operand) => {
+                Err(format!("`{operand}` is not a vector of {count} registers, `{{a, b}}`."))
+            }
+            (Form::Address(form), Operand::Address(address)) => self.address(address, form, place),
+            (Form::Address(_), operand) => {
+                Err(format!("`{operand}` is not an address: write `[{operand}]`."))
+            }
+            (Form::Literal, Operand::Number(Number::Integer(_))) => Ok(()),
+            (Form::Literal, operand) => Err(format!("`{operand}` is not an integer literal.")),
+            (Form::Symbol, Operand::Name(name) | Operand::Offset(name, _)) => match self.meaning(name) {
+                Some(Meaning::Variable(_) | Meaning::Function(_) | Meaning::Label) => Ok(()),
+                None if SpecialRegister::named(name).is_some() => {
+                    let ty = place.opcode.modifiers().filter_map(Type::from_word).last();
+                    special_fits(name, ty.map_or(32, |ty| ty.bytes() * 8))
+                }
+                _ => Err(format!("`{name}` is neither a variable nor a special register.")),
+            },
+            (Form::Symbol, operand) => Err(format!("`{operand}` is not a variable.")),
+            (Form::Sink, Operand::Sink) => Ok(()),
+            (Form::Sink, operand) => Err(format!("`{operand}` is not `_`, which this form requires here.")),
+        }
+    }
+
+    fn scalar(&self, operand: &Operand, form: &Scalar, place: Place<'_>) -> Result<(), Mismatch> {
+        match operand {
+            Operand::Name(name) => self.named(name, form, place),
+            Operand::Offset(name, _) if !place.is_destination => match self.meaning(name) {
+                Some(Meaning::Variable(_)) if matches!(form.kind, Kind::Integer | Kind::Bits) => Ok(()),
+                Some(Meaning::Variable(_)) => {
+                    Err(format!("`{operand}` is an address, not {}.", expected(form)))
+                }
+                _ => self.named(name, form, place),
+            },
+            Operand::Number(_) if place.is_destination => {
+                Err(format!("`{operand}` is a literal, and the result needs a register."))
+            }
+            Operand::Number(number) if literal_fits(*number, form) => Ok(()),
+            Operand::Number(_) => Err(format!("`{operand}` is not {}.", expected(form))),
+            Operand::Not(name) if form.kind == Kind::Predicate && !place.is_destination => {
+                self.named(name, form, place)
+            }
+            Operand::Sink if form.sink => Ok(()),
+            Operand::Sink if place.is_destination && matches!(place.opcode.base(), "setp" | "lop3") => Ok(()),
+            operand => Err(format!("`{operand}` is not {}.", expected(form))),
+        }
+    }
+
+    fn named(&self, name: &str, form: &Scalar, place: Place<'_>) -> Result<(), Mismatch> {
+        let base = place.opcode.base();
+        match self.meaning(name) {
+            Some(Meaning::Register(ty)) if register_fits(ty, form) => Ok(()),
+            // `cvt` takes wider registers of bit types also for floating-point values.
+            Some(Meaning::Register(ty))
+                if base == "cvt" && class(ty) == Class::Bits && ty.bytes() * 8 > form.bits =>
+            {
+                Ok(())
+            }
+            Some(Meaning::Register(ty)) => Err(wrong_register(name, ty, form)),
+            Some(Meaning::Function(_)) if !place.is_destination => Ok(()),
+            Some(Meaning::Variable(_) | Meaning::Label)
+                if matches!(base, "mov" | "cvta" | "mapa")
+                    && form.kind != Kind::Float
+                    && !place.is_destination =>
+            {
+                Ok(())
+            }
+            Some(Meaning::Variable(_)) if !place.is_destination => {
+                Err(format!("`{name}` is a variable: move its address to a register with `mov` first."))
+            }
+            Some(other) => Err(format!("`{name}` is {}, not {}.", other.describe(), expected(form))),
+            None => self.special(name, form, place),
+        }
+    }
+
+    fn special(&self, name: &str, form: &Scalar, place: Place<'_>) -> Result<(), Mismatch> {
+        let Some(special) = SpecialRegister::named(name) else { return Ok(()) };
+        if place.is_destination {
+            return Err(format!("`{name}` is a special register, which can only be read."));
+        }
+        if special.is_vector {
+            return Err(format!("`{name}` is a vector: name a component, `{name}.x`."));
+        }
+        match place.opcode.base() {
+            "cvt" => Ok(()),
+            "mov" => special_fits(name, form.bits),
+            _ => Err(format!("`{name}` is a special register: move it to a register with `mov` first.")),
+        }
+    }
+
+    /// An element of a vector, whose register may be of any type of its width.
+    fn element(&self, operand: &Operand, form: &Scalar, place: Place<'_>) -> Result<(), Mismatch> {
+        match operand {
+            Operand::Sink if place.is_destination => Ok(()),
+            Operand::Number(_) if !place.is_destination => Ok(()),
+            Operand::Name(name) => match self.meaning(name) {
+                Some(Meaning::Register(ty)) if width_fits(ty, form) => Ok(()),
+                Some(Meaning::Register(ty)) => Err(wrong_register(name, ty, form)),
+                Some(other) => Err(format!("`{name}` is {}, not {}.", other.describe(), expected(form))),
+                None => Ok(()),
+            },
+            Operand::Offset(..) if !place.is_destination => Ok(()),
+            operand => Err(format!("`{operand}` is not {}.", expected(form))),
+        }
+    }
+
+    fn address(&self, address: &Address, form: &AddressForm, place: Place<'_>) -> Result<(), Mismatch> {
+        let coordinates = match address.rest.as_slice() {
+            [] => 0,
+            [Operand::Vector(elements)] => elements.len(),
+            [_] => 1,
+            _ => return Err("The address has more than a base and coordinates.".to_owned()),
+        };
+        if coordinates != form.coordinates {
+            return Err(format!("The address has {coordinates} coordinates, not {}.", form.coordinates));
+        }
+        let AddressBase::Name(name) = &address.base else { return Ok(()) };
+        match self.meaning(name) {
+            Some(Meaning::Register(ty)) => {
+                let is_integer = !matches!(class(ty), Class::Predicate | Class::Float) && ty != Type::B128;
+                // The registers of coordinates' bases are of any type.
+                match form.width {
+                    _ if form.coordinates > 0 => Ok(()),
+                    AddressWidth::Narrow if ty.bytes() != 4 => Err(format!(
+                        "`{name}` is a .{} register; an address of tensor memory has 32 bits.",
+                        ty.word()
+                    )),
+                    _ if is_integer => Ok(()),
+                    _ => Err(format!(
+                        "`{name}` is a .{} register; an address is a register of an integer or bit type.",
+                        ty.word()
+                    )),
+                }
+            }
+            Some(Meaning::Variable(space)) => check_space(name, space, place.opcode),
+            Some(other) => Err(format!("`{name}` is {}, not an address.", other.describe())),
+            None if SpecialRegister::named(name).is_some() => {
+                Err(format!("`{name}` is a special register: move it to a register with `mov` first."))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Refuses the address of a variable in another space than that of a load, a store or an atomic.
+fn check_space(name: &str, space: StateSpace, opcode: &Opcode) -> Result<(), Mismatch> {
+    if !matches!(opcode.base(), "ld" | "ldu" | "st" | "atom" | "red") || opcode.has("async") {
+        return Ok(());
+    }
+    let word = |modifier: &str| modifier.split("::").next().and_then(StateSpace::from_word);
+    let named: Vec<StateSpace> = opcode.modifiers().filter_map(word).collect();
+    match named.as_slice() {
+        [own] if *own == space => Ok(()),
+        [] if !matches!(space, StateSpace::Constant | StateSpace::Parameter) => Ok(()),
+        [own] => {
+            Err(format!("`{name}` is in .{}, and the instruction accesses .{}.", space.word(), own.word()))
+        }
+        _ => Err(format!(
+            "`{name}` is in .{0}, which generic addresses do not reach: write `.{0}`.",
+            space.word()
+        )),
+    }
+}
+
+/// Whether `mov` of a width reads a special register; one of 16 bits reads those of 32, as ptxas takes
+/// it.
+fn special_fits(name: &str, bits: u32) -> Result<(), Mismatch> {
+    match SpecialRegister::named(name) {
+        Some(special) if special.is_vector => {
+            Err(format!("`{name}` is a vector: name a component, `{name}.x`."))
+        }
+        Some(special) if special.bits != bits && !(bits == 16 && special.bits == 32) => {
+            Err(format!("`{name}` has {} bits, not {bits}.", special.bits))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Class {
+    Predicate,
+    Bits,
+    Integer,
+    Float,
+    HalfPair,
+}
+
+fn class(ty: Type) -> Class {
+    match ty {
+        Type::Pred => Class::Predicate,
+        Type::B8 | Type::B16 | Type::B32 | Type::B64 | Type::B128 => Class::Bits,
+        Type::F16x2 => Class::HalfPair,
+        Type::F16 | Type::Bf16 | Type::F32 | Type::F64 => Class::Float,
+        _ => Class::Integer,
+    }
+}
+
+/// Whether a register of a type has the width of a form.
+fn width_fits(ty: Type, form: &Scalar) -> bool {
+    let bits = if ty == Type::Pred { 1 } else { ty.bytes() * 8 };
+    bits == form.bits || form.or_wider && bits > form.bits
+}
+
+/// Whether a register of a type is what a form takes: PTX ISA, "Operand Type Checking" and "Operand
+/// Size Exceeding Instruction-Type Size"; ptxas 13.0 also takes `.f16x2` registers for integers.
+fn register_fits(ty: Type, form: &Scalar) -> bool {
+    let is_exact = ty.bytes() * 8 == form.bits;
+    let class = class(ty);
+    let has_class = match form.kind {
+        Kind::Predicate => return class == Class::Predicate,
+        Kind::Bits => class != Class::Predicate,
+        Kind::Integer => matches!(class, Class::Bits | Class::Integer | Class::HalfPair),
+        Kind::Float => class == Class::Bits || class == Class::Float && is_exact,
+        Kind::HalfPair => matches!(class, Class::Bits | Class::HalfPair),
+        Kind::Packed => class == Class::Bits,
+    };
+    has_class && width_fits(ty, form)
+}
+
+fn literal_fits(number: Number, form: &Scalar) -> bool {
+    match (number, form.kind) {
+        (Number::Integer(_), Kind::Integer | Kind::Bits | Kind::Predicate) => true,
+        (Number::F32(_) | Number::F64(_), Kind::Float) => form.bits > 16,
+        (Number::F32(_), Kind::Bits) => form.bits == 32,
+        (Number::F64(_), Kind::Bits) => form.bits == 64,
+        _ => false,
+    }
+}
+
+fn wrong_register(name: &str, ty: Type, form: &Scalar) -> Mismatch {
+    format!("`{name}` is a .{} register, not {}.", ty.word(), expected(form))
+}
+
+/// What a form takes, for messages: `a register of type .u32, .s32 or .b32`.
+fn expected(form: &Scalar) -> String {
+    let bits = form.bits;
+    let types = match form.kind {
+        Kind::Predicate => return "a predicate".to_owned(),
+        Kind::Bits => format!("of {bits} bits"),
+        Kind::Integer => format!("of type .u{bits}, .s{bits} or .b{bits}"),
+        Kind::Float => format!("of type .f{bits} or .b{bits}"),
+        Kind::HalfPair => "of type .f16x2 or .b32".to_owned(),
+        Kind::Packed => format!("of type .b{bits}"),
+    };
+    let wider = if form.or_wider { " or wider" } else { "" };
+    let literal = match (form.literal, form.kind) {
+        (true, Kind::Float) => ", or a floating-point literal such as 0f3F800000",
+        (true, _) => ", or an integer literal",
+        _ => "",
+    };
+    format!("a register {types}{wider}{literal}")
+}
