@@ -71,6 +71,9 @@ pub fn wait_until(test: impl FnOnce() -> Reg<bool>) {
 }
 
 /// Stops the kernel with `message` at this line unless `condition` holds.
+///
+/// It is C's `assert` in device code: a GPU's driver prints the message, the line, the block and the thread
+/// to standard error, and the launch returns an error; the emulator's error says the same.
 #[track_caller]
 pub fn device_assert(condition: impl Value<bool>, message: &str) {
     let location = here();

@@ -12,7 +12,7 @@ use crate::runtime::staging;
 use crate::scope::Scope;
 
 /// Macros whose arguments are ordinary expressions.
-const OF_EXPRESSIONS: [&str; 3] = ["device_assert", "printf", "vec"];
+const OF_EXPRESSIONS: [&str; 2] = ["printf", "vec"];
 
 /// Macros of Rust that check their first arguments, and how many.
 const ASSERTIONS: [(&str, usize); 6] = [

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use warpwright_events::{FaultKind, lanes};
+use warpwright_events::{FaultKind, LANES, lanes};
 
 use super::provided::{argument, set_result};
 use crate::execution::effect::{Effect, Execution};
@@ -45,8 +45,13 @@ impl Effect for AssertionFailure {
         };
         let (message, file, function) = (text(self.message)?, text(self.file)?, text(self.function)?);
         let line = argument(execution, lane, self.line) as u32;
-        Err(Failure::new(FaultKind::Assertion, mask, format!("The assertion `{message}` failed."))
-            .note(format!("in {function}, {file}:{line}")))
+        let [width, height, _] = execution.launch.block;
+        let thread = execution.actor(mask).warp * LANES as u32 + lane as u32;
+        let thread = [thread % width, thread / width % height, thread / (width * height)];
+        let indices = |[x, y, z]: [u32; 3]| format!("({x}, {y}, {z})");
+        let (block, thread) = (indices(execution.block.index), indices(thread));
+        Err(Failure::new(FaultKind::Assertion, mask, format!("assertion failed: {message}"))
+            .note(format!("in `{function}`, {file}:{line}: thread {thread} of block {block}")))
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Asserted<V>(pub V);
 #[diagnostic::on_unimplemented(
     message = "`assert!` runs when the kernel is built, and this is a device value",
     label = "its value exists only on the device",
-    note = "to check it there, use `device_assert!(condition, \"message\")`"
+    note = "to check it there, use `device_assert(condition, \"message\")`"
 )]
 pub trait KnownToHost<By> {
     /// The value's type.
@@ -62,7 +62,7 @@ pub fn panics(name: &str) {
     let location = here();
     let message = format!(
         "`{name}` runs when the kernel is built, where both branches of a device-time `if` and the body of a \
-         device-time loop run: to stop the kernel on the device, use `trap()` or `device_assert!`"
+         device-time loop run: to stop the kernel on the device, use `trap()` or `device_assert`"
     );
     if recorder::with(|recorder| recorder.refuse_under_condition(location, &message)) {
         panic::resume_unwind(Box::new(recorder::Refused));

@@ -19,7 +19,7 @@ use crate::syntax::{
 };
 use flow::{Condition, Part, Step, Target};
 use name::{RegisterNames, symbol};
-use system_call::{Argument, Formats, SystemCalls, variable};
+use system_call::{Formats, SystemCalls, variable};
 
 /// The PTX text of a module of kernels.
 ///
@@ -51,7 +51,7 @@ pub fn lower(module: &ir::Module) -> Module {
         target: vec![module.capability.target.to_owned()],
         address_size: 64,
         files: files.by_number(),
-        functions: formats.declaration().into_iter().chain(kernels).collect(),
+        functions: formats.declarations().chain(kernels).collect(),
         variables: dynamic_shared.into_iter().chain(formats.into_variables()).collect(),
         ..Module::default()
     }
@@ -85,6 +85,7 @@ fn lower_kernel(kernel: &Kernel, files: &mut Files, formats: &mut Formats) -> Fu
     tidy::tidy(&mut steps);
 
     let mut writer = KernelWriter {
+        kernel: &kernel.name,
         registers: RegisterNames::new(&kernel.registers),
         arrays: &kernel.dynamic_arrays,
         targets: BTreeMap::new(),
@@ -234,6 +235,7 @@ fn launch_directives(launch: &LaunchBounds) -> Vec<(String, Vec<i64>)> {
 }
 
 struct KernelWriter<'a> {
+    kernel: &'a str,
     registers: RegisterNames<'a>,
     arrays: &'a [ir::DynamicArray],
     /// Construct numbers as the labels show them: counted in the order of the text.
@@ -270,27 +272,26 @@ impl KernelWriter<'_> {
                 self.instruction(*guard, opcode, operands, part, *location);
             }
             Step::Print(format, arguments, location) => {
-                let arguments: Vec<_> =
-                    arguments.iter().map(|(register, _)| Argument::Register(*register)).collect();
+                let arguments: Vec<_> = arguments.iter().map(|(register, _)| *register).collect();
                 self.print(format, &arguments, *location);
             }
             Step::Fail(message, location) => self.fail(message, *location),
         }
     }
 
-    fn print(&mut self, format: &str, arguments: &[Argument], location: Location) {
+    fn print(&mut self, format: &str, arguments: &[ir::Register], location: Location) {
         self.move_to(location);
         let call = self.calls.print(format, arguments, self.formats, &mut self.registers, self.location);
         self.statements.push(call);
     }
 
-    /// Says where and for which thread the assertion failed, then traps.
+    /// Says where and for which thread the assertion failed, and ends the kernel.
     fn fail(&mut self, message: &str, location: Location) {
-        let place = format!("{}:{}:{}", location.file, location.line, location.column);
-        let text = format!("{place}: assertion failed: {message}").replace('%', "%%");
-        let format = format!("{text} (block %u, %u, %u; thread %u, %u, %u)\n");
-        let indices = ["%ctaid.x", "%ctaid.y", "%ctaid.z", "%tid.x", "%tid.y", "%tid.z"];
-        self.print(&format, &indices.map(Argument::Special), location);
+        self.move_to(location);
+        let place = (location.file, location.line);
+        let call = system_call::fail((message, self.kernel), place, self.formats, self.location);
+        self.statements.push(call);
+        // ptxas does not know that the function never returns.
         self.instruction(None, "trap", Vec::new(), None, location);
     }
 

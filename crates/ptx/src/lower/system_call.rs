@@ -1,4 +1,5 @@
-//! `printf` and failed assertions: calls of `vprintf`, which the driver and the emulator provide.
+//! `printf` and failed assertions: calls of `vprintf` and `__assertfail`, which the driver and the
+//! emulator provide.
 
 use std::collections::HashMap;
 
@@ -13,11 +14,17 @@ use crate::syntax::{
 /// The local buffer that a kernel's calls pass their arguments in.
 const ARGUMENTS: &str = "$arguments";
 
-/// Format strings, each written to the module once.
+/// The function behind C's `assert`: it prints where it failed, for which thread, and ends the kernel
+/// with an error (CUDA C++ Programming Guide, "Assertion").
+const ASSERT_FAIL: &str = "__assertfail";
+
+/// The strings that calls pass, each written to the module once, and the functions called.
 #[derive(Default)]
 pub(super) struct Formats {
     numbers: HashMap<String, usize>,
     variables: Vec<Variable>,
+    prints: bool,
+    asserts: bool,
 }
 
 impl Formats {
@@ -40,27 +47,51 @@ impl Formats {
         symbol
     }
 
-    /// The declaration of `vprintf`, if the kernel prints.
-    pub(super) fn declaration(&self) -> Option<Function> {
-        (!self.variables.is_empty()).then(|| Function {
-            is_entry: false,
-            linkage: Linkage::Extern,
-            name: "vprintf".to_owned(),
-            returns: vec![variable(StateSpace::Parameter, Type::B32, "status".to_owned())],
-            parameters: vec![
-                variable(StateSpace::Parameter, Type::B64, "format".to_owned()),
-                variable(StateSpace::Parameter, Type::B64, "arguments".to_owned()),
-            ],
-            attributes: Vec::new(),
-            directives: Vec::new(),
-            objects: Vec::new(),
-            body: None,
-            line: 0,
-        })
+    /// The declarations of `vprintf`, if a kernel prints, and of `__assertfail`, if one asserts.
+    pub(super) fn declarations(&self) -> impl Iterator<Item = Function> {
+        let print = self.prints.then(|| {
+            declaration(
+                "vprintf",
+                &[("status", Type::B32)],
+                &[("format", Type::B64), ("arguments", Type::B64)],
+            )
+        });
+        let fail = self.asserts.then(|| {
+            let parameters = [
+                ("message", Type::B64),
+                ("file", Type::B64),
+                ("line", Type::B32),
+                ("function", Type::B64),
+                ("character_bytes", Type::B64),
+            ];
+            declaration(ASSERT_FAIL, &[], &parameters)
+        });
+        print.into_iter().chain(fail)
     }
 
     pub(super) fn into_variables(self) -> Vec<Variable> {
         self.variables
+    }
+}
+
+/// The declaration of a function that the driver provides.
+fn declaration(name: &str, returns: &[(&str, Type)], parameters: &[(&str, Type)]) -> Function {
+    let declared = |parameters: &[(&str, Type)]| {
+        let declared =
+            parameters.iter().map(|&(name, ty)| variable(StateSpace::Parameter, ty, name.to_owned()));
+        declared.collect()
+    };
+    Function {
+        is_entry: false,
+        linkage: Linkage::Extern,
+        name: name.to_owned(),
+        returns: declared(returns),
+        parameters: declared(parameters),
+        attributes: Vec::new(),
+        directives: Vec::new(),
+        objects: Vec::new(),
+        body: None,
+        line: 0,
     }
 }
 
@@ -80,14 +111,6 @@ pub(super) fn variable(space: StateSpace, ty: Type, name: String) -> Variable {
         initializer: None,
         line: 0,
     }
-}
-
-/// One argument of a call: a register, or a special register read on the spot.
-pub(super) enum Argument {
-    /// A register of the kernel, 32 or 64 bits wide.
-    Register(Register),
-    /// A 32-bit special register.
-    Special(&'static str),
 }
 
 /// Writes the calls of one kernel, and keeps what they need in common.
@@ -110,15 +133,16 @@ impl SystemCalls {
     pub(super) fn print(
         &mut self,
         format: &str,
-        arguments: &[Argument],
+        arguments: &[Register],
         formats: &mut Formats,
         registers: &mut RegisterNames<'_>,
         location: Option<SourceLocation>,
     ) -> Statement {
+        formats.prints = true;
         let mut call = Call { statements: Vec::new(), location };
         call.declare(StateSpace::Register, Type::B64, "%format");
         call.declare(StateSpace::Register, Type::B64, "%arguments");
-        call.declare(StateSpace::Register, Type::B32, "%value");
+        call.declare(StateSpace::Register, Type::B32, "%status");
         call.declare(StateSpace::Parameter, Type::B64, "$format");
         call.declare(StateSpace::Parameter, Type::B64, "$list");
         call.declare(StateSpace::Parameter, Type::B32, "$status");
@@ -143,9 +167,38 @@ impl SystemCalls {
                 Operand::List(vec![name("$format"), name("$list")]),
             ],
         );
-        call.emit("ld.param.b32", [name("%value"), address("$status", 0)]);
+        call.emit("ld.param.b32", [name("%status"), address("$status", 0)]);
         Statement::Block(call.statements)
     }
+}
+
+/// A call of `__assertfail`, in a scope of its own.
+pub(super) fn fail(
+    (message, function): (&str, &str),
+    place: (&str, u32),
+    formats: &mut Formats,
+    location: Option<SourceLocation>,
+) -> Statement {
+    formats.asserts = true;
+    let mut call = Call { statements: Vec::new(), location };
+    call.declare(StateSpace::Register, Type::B64, "%text");
+    let (file, line) = place;
+    let texts = [("$message", message), ("$file", file), ("$function", function)];
+    for (parameter, _) in texts {
+        call.declare(StateSpace::Parameter, Type::B64, parameter);
+    }
+    call.declare(StateSpace::Parameter, Type::B32, "$line");
+    call.declare(StateSpace::Parameter, Type::B64, "$bytes");
+    for (parameter, text) in texts {
+        call.emit("mov.b64", [name("%text"), Operand::Name(formats.symbol(text))]);
+        call.emit("cvta.global.u64", [name("%text"), name("%text")]);
+        call.emit("st.param.b64", [address(parameter, 0), name("%text")]);
+    }
+    call.emit("st.param.b32", [address("$line", 0), Operand::Number(Number::Integer(line.into()))]);
+    call.emit("st.param.b64", [address("$bytes", 0), Operand::Number(Number::Integer(1))]);
+    let arguments = ["$message", "$file", "$line", "$function", "$bytes"].map(name);
+    call.emit("call.uni", [name(ASSERT_FAIL), Operand::List(arguments.to_vec())]);
+    Statement::Block(call.statements)
 }
 
 struct Call {
@@ -172,19 +225,11 @@ impl Call {
 
     /// Stores each argument at the next multiple of its size, like C's variable arguments. Returns
     /// the bytes used.
-    fn store_arguments(&mut self, arguments: &[Argument], registers: &mut RegisterNames<'_>) -> u64 {
+    fn store_arguments(&mut self, arguments: &[Register], registers: &mut RegisterNames<'_>) -> u64 {
         let mut end = 0u64;
         for argument in arguments {
-            let (value, bytes) = match argument {
-                Argument::Special(special) => {
-                    self.emit("mov.b32", [name("%value"), name(special)]);
-                    (name("%value"), 4)
-                }
-                Argument::Register(register) => {
-                    let is_wide = registers.class(*register) == RegisterClass::B64;
-                    (Operand::Name(registers.name(*register)), if is_wide { 8 } else { 4 })
-                }
-            };
+            let bytes = if registers.class(*argument) == RegisterClass::B64 { 8 } else { 4 };
+            let value = Operand::Name(registers.name(*argument));
             let begin = end.next_multiple_of(bytes);
             let opcode = if bytes == 8 { "st.local.b64" } else { "st.local.b32" };
             self.emit(opcode, [address(ARGUMENTS, begin as i64), value]);
