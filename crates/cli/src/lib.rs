@@ -88,6 +88,7 @@ impl Command {
     /// Runs the command.
     fn run(&self) -> Result<Status> {
         let output = self.output();
+        output.select();
         match &self.verb {
             Verb::Check(check) => return check.run(output),
             Verb::Devices(devices) => devices.run(output),

@@ -3,12 +3,13 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use warpwright_runtime::Error;
+use warpwright_runtime::{Device, Error};
 
 use crate::interrupt;
 
@@ -66,7 +67,25 @@ pub(crate) enum Output {
     Json,
 }
 
+/// Whether standard output is for one JSON value.
+static IS_FOR_JSON: AtomicBool = AtomicBool::new(false);
+
+/// The device, whose kernels print to standard error where standard output is for a JSON value. The
+/// driver of a GPU prints to standard output in any case.
+pub(crate) fn printing(device: Device) -> Result<Device, Error> {
+    if !IS_FOR_JSON.load(Ordering::Relaxed) || !device.properties().is_emulated {
+        return Ok(device);
+    }
+    // A reader that is gone does not stop the kernel.
+    device.printing_to(|text| drop(std::io::stderr().write_all(text.as_bytes())))
+}
+
 impl Output {
+    /// Makes this the form of all results of the command.
+    pub(crate) fn select(self) {
+        IS_FOR_JSON.store(self == Self::Json, Ordering::Relaxed);
+    }
+
     /// Prints a result for machines.
     pub(crate) fn json(self, value: impl FnOnce() -> Value) {
         if self == Self::Json {

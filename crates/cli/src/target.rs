@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use warpwright_runtime::{Device, Limit, Schedule};
 
+use crate::output::printing;
 use crate::subject;
 
 /// The device and its schedule.
@@ -31,8 +32,9 @@ pub(crate) struct LimitOption {
 }
 
 impl LimitOption {
-    /// The device with the limit.
+    /// The device with the limit, and with what its kernels print apart from JSON.
     pub(crate) fn apply(&self, device: Device) -> Result<Device> {
+        let device = printing(device)?;
         match self.limit {
             Some(limit) => device.limited(limit).context("--limit"),
             None => Ok(device),

@@ -314,3 +314,22 @@ fn many_arguments_take_no_quadratic_time() {
     // Milliseconds; a quadratic time would be minutes.
     assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
 }
+
+#[test]
+fn what_a_kernel_prints_stands_apart_from_json() {
+    let directory = directory("prints");
+    let kernel = ".version 8.0\n.target sm_80\n.address_size 64\n\
+        .extern .func (.param .b32 status) vprintf(.param .b64 format, .param .b64 arguments);\n\
+        .global .align 1 .b8 text[7] = {104, 101, 108, 108, 111, 10, 0};\n\
+        .visible .entry k() {\n.reg .b64 %rd<3>;\nmov.u64 %rd0, text;\ncvta.global.u64 %rd1, %rd0;\nmov.u64 %rd2, 0;\n\
+        {\n.param .b64 format;\nst.param.b64 [format], %rd1;\n.param .b64 arguments;\nst.param.b64 [arguments], %rd2;\n\
+        .param .b32 status;\ncall.uni (status), vprintf, (format, arguments);\n}\nret;\n}\n";
+    std::fs::write(directory.join("hello.ptx"), kernel).expect("writable");
+    let launch = json!({"ptx": "hello.ptx", "entry": "k", "grid": [1], "block": [1]});
+    let done = exec(&directory, &launch, &[]);
+    assert!(String::from_utf8_lossy(&done.stdout).starts_with("hello\n"), "{done:?}");
+    let done = exec(&directory, &launch, &["--json"]);
+    let report: Value = serde_json::from_slice(&done.stdout).expect("one JSON value");
+    assert_eq!((&report["status"], done.status.code()), (&json!("ok"), Some(0)));
+    assert_eq!(String::from_utf8_lossy(&done.stderr), "hello\n");
+}
