@@ -7,6 +7,8 @@ use crate::Error;
 const DEEPEST: usize = 48;
 /// The largest number of tokens.
 const LONGEST: usize = 1 << 16;
+/// The most letters of a name.
+const LONGEST_NAME: usize = 256;
 
 /// A parsed expression.
 #[derive(Debug)]
@@ -83,6 +85,10 @@ fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, Error> {
             }
             byte if byte.is_ascii_alphabetic() || byte == b'_' => {
                 at = run(at, |byte| byte.is_ascii_alphanumeric() || byte == b'_');
+                if at - start > LONGEST_NAME {
+                    let reason = format!("a name has at most {LONGEST_NAME} letters, not {}", at - start);
+                    return Err(syntax_error(text, start, reason));
+                }
                 tokens.push((Token::Word(&text[start..at]), start));
             }
             byte if byte.is_ascii_graphic() => {
