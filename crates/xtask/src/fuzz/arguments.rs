@@ -16,7 +16,7 @@ const STAGED: u64 = 500;
 /// The first word of such a case.
 const LAUNCH: &str = "launch";
 
-const VERBS: [&str; 13] = [
+const VERBS: [&str; 15] = [
     "devices",
     "kernels",
     "run",
@@ -30,11 +30,14 @@ const VERBS: [&str; 13] = [
     "roofline",
     "layout",
     "occupancy",
+    "completions",
+    "man",
 ];
-const FLAGS: [&str; 34] = [
+const FLAGS: [&str; 35] = [
     "--json",
     "--device",
     "--schedule",
+    "--limit",
     "--explain",
     "--vs",
     "--batches",
@@ -214,6 +217,32 @@ mod tests {
                 // Within a case, the message of a panic is kept for the fuzzer's report.
                 limits.leave(0);
                 assert!(launched.is_ok(), "{} {flag} {value}: {launched:?}", entry.name());
+            }
+        }
+    }
+
+    /// Odd values reach what a device that executes nothing does not: the inputs and the reference.
+    #[test]
+    fn small_odd_values_are_refused_or_compute_what_the_reference_does() {
+        let CommandLines { kernels, .. } = CommandLines::new();
+        let h200 = Device::named("emu:h200").expect("it is in the table");
+        let capability = h200.properties().capability;
+        let cases = kernels.iter().flat_map(|entry| {
+            let specs = entry.workload().specs().into_iter().filter(|spec| spec.form == Form::Integer);
+            specs.flat_map(move |spec| [0, 1, 3, 7, 17, 63, 127].map(|value| (entry, spec.name, value)))
+        });
+        for (entry, option, value) in one_in(SHARE, cases.collect::<Vec<_>>()) {
+            let mut workload = entry.workload();
+            let is_set = workload.set(option, &value.to_string()).is_ok() && workload.supports(capability);
+            let work = workload.work();
+            if !is_set || work.operations > 1e7 || work.bytes > 1e6 {
+                continue;
+            }
+            let Ok(mut prepared) = workload.prepare(&Setup::new(&h200)) else { continue };
+            let stream = h200.stream().expect("the emulator has streams");
+            if prepared.launch(&stream).is_ok() {
+                let verified = prepared.verify();
+                assert!(verified.is_ok(), "{} --{option} {value}: {verified:?}", entry.name());
             }
         }
     }

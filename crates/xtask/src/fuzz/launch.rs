@@ -72,6 +72,19 @@ fn map() -> Value {
     }})
 }
 
+/// Two launches on two streams, ordered by an event, in place of one.
+fn several(launch: Value) -> Value {
+    let (mut first, mut second) = (launch.clone(), launch);
+    first["record"] = json!("done");
+    second["stream"] = json!("side");
+    second["wait"] = json!(["done"]);
+    second["programmatic"] = json!(true);
+    json!({
+        "buffers": {"x": {"dtype": "f32", "shape": [4], "init": {"values": [1, -2.5, "nan", "0x7f800000"]}}},
+        "launches": [first, second],
+    })
+}
+
 impl Target for LaunchFiles {
     fn make(&self, random: &mut Random) -> String {
         let mut root = launch();
@@ -79,6 +92,9 @@ impl Target for LaunchFiles {
             && let Value::Array(arguments) = &mut root["args"]
         {
             arguments.push(map());
+        }
+        if once_in(random, 3) {
+            root = several(root);
         }
         for _ in 0..random.below(4) {
             change(random, &mut root);
