@@ -218,9 +218,7 @@ pub(super) fn read_map(
     let Some(host) = host else {
         let memory = execution.launch.memory;
         let is_global = space == Space::Global;
-        let freed = memory
-            .nearest(address)
-            .is_some_and(|region| is_global && !region.is_live() && address < region.base + region.size);
+        let freed = is_global && memory.is_freed(address);
         let kind = if freed { FaultKind::UseAfterFree } else { FaultKind::OutOfBounds };
         let message = format!("No tensor map exists at {} address {address:#x}.", space.name());
         let failure = Failure::new(kind, 1 << lane, message);
@@ -229,14 +227,13 @@ pub(super) fn read_map(
     let mut encoded = Encoded([0; TENSOR_MAP_BYTES]);
     // SAFETY: the bytes were found above, and do not overlap the copy.
     unsafe { encoded.0.as_mut_ptr().copy_from_nonoverlapping(host, TENSOR_MAP_BYTES) };
-    if encoded.is_marked() {
+    if encoded.is_map() {
         return Ok(encoded);
     }
     failure(
         FaultKind::IllegalInstruction,
         format!(
-            "The 128 bytes at {} address {address:#x} are not a tensor map: they were not encoded for this device, or were \
-             overwritten.",
+            "The 128 bytes at {} address {address:#x} are not a tensor map: they were not encoded as one, or were overwritten.",
             space.name()
         ),
     )

@@ -105,7 +105,7 @@ impl Effect for Replace {
             // SAFETY: `map_bytes` found 128 bytes; any of them are an `Encoded`, which needs no
             // alignment.
             let mut encoded = unsafe { host.read() };
-            if !encoded.is_marked() && !encoded.begin() {
+            if !encoded.is_map() && !encoded.is_blank() {
                 return Err(Failure::new(
                     FaultKind::IllegalInstruction,
                     1 << lane,
@@ -121,14 +121,18 @@ impl Effect for Replace {
                 Value::Long(slot) => execution.registers.long(slot)[lane],
                 Value::Number(number) => number,
             };
-            match self.field {
-                Field::Address => encoded.set_address(value),
-                Field::Box => encoded.set_box(self.axis, value as u32),
-                Field::Extent => encoded.set_extent(self.axis, value as u32),
+            let set = match self.field {
+                Field::Address => Ok(encoded.set_address(value)),
+                Field::Box => encoded.set_box(self.axis, value),
+                Field::Extent => Ok(encoded.set_extent(self.axis, value as u32)),
                 Field::Stride => encoded.set_stride(self.axis, value),
-                Field::ElementStride => encoded.set_element_stride(self.axis, value as u32),
-                Field::Code(code) => encoded.set_code(code, u8::try_from(value).unwrap_or(u8::MAX)),
-            }
+                Field::ElementStride => encoded.set_element_stride(self.axis, value),
+                Field::Code(code) => encoded.set_code(code, value),
+            };
+            set.map_err(|what| {
+                let message = format!("`tensormap.replace` gives the tensor map {what}.");
+                Failure::new(FaultKind::IllegalInstruction, 1 << lane, message)
+            })?;
             observe(execution, self.space, address, 1 << lane, AccessKind::Write);
             // SAFETY: as above.
             unsafe { host.write(encoded) };

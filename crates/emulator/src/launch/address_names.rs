@@ -201,7 +201,7 @@ impl LaunchContext<'_> {
     fn mapped_element(&self, parameter: &KernelParameter, address: u64) -> Option<String> {
         let (start, end) = (parameter.offset as usize, (parameter.offset + parameter.size) as usize);
         let encoded = Encoded(self.parameters.get(start..end)?.try_into().ok()?);
-        let map = encoded.is_marked().then(|| encoded.decode().ok())??;
+        let map = encoded.is_map().then(|| encoded.decode().ok())??;
         let mut past = address.checked_sub(map.address)?;
         let mut coordinate = Vec::new();
         for &stride in map.strides.iter().rev() {

@@ -1,47 +1,92 @@
-//! The emulator's own encoding of a tensor map: 128 bytes, as opaque to programs as the driver's.
+//! Tensor maps in the hardware's 128 bytes, which programs also write themselves.
 //!
-//! | bytes | contents |
+//! What the driver's `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` write for 4,197
+//! descriptions shows the layout (driver 580, H200), in words of 32 bits:
+//!
+//! | word | contents |
 //! |---|---|
-//! | 0-7 | a magic number |
-//! | 8-15 | the tensor's address |
-//! | 16-35 | extents less one, 4 bytes each |
-//! | 36-67 | strides of axes 1 to 4, 8 bytes each |
-//! | 68-77 | box extents, 2 bytes each; of im2col 68-73 and 74-79 the corners, 80-81 channels, 82-83 pixels |
-//! | 84-88 | element strides |
-//! | 89-96 | codes of the element type, swizzle and other choices |
+//! | 0, 1 | the tensor's address |
+//! | 2 | bit 0: im2col; 4-6: rank less one; 7-10: element type; 11-12: interleave; 13-14: swizzle; 15: fill; 16: TensorFloat-32; 17-18: L2 promotion |
+//! | 3-6 | strides of axes 1 to 4 in units of 16 bytes |
+//! | 7 | four more bits of each of them |
+//! | 8-12 | extents less one |
+//! | 13 | element strides less one, 3 bits each; 24-31: box of axis 0, or channels, less one |
+//! | 14 | boxes of axes 1 to 4 less one, 8 bits each; of im2col the lower and the upper corner, a half each |
+//! | 15 | pixels of im2col less one |
+//! | 16, 18 | what follows from the others; other encoders leave it out |
+//!
+//! An H200 has no swizzle of pieces wider than 16 bytes: bits 19 and 20 of word 2, which say which
+//! pieces are exchanged, are the emulator's own.
 
 mod tile;
 
 pub(crate) use tile::{Row, Start, Tensor};
 
 use warpwright_arch::tensor_map::{
-    Access, Description, ElementType, Fill, Interleave, L2Promotion, MOST_AXES, Swizzle, TENSOR_MAP_BYTES,
+    Access, Description, ElementType, Fill, Interleave, L2Promotion, MAX_BOX_EXTENT, MOST_AXES, Swizzle,
+    TENSOR_MAP_BYTES,
 };
 
-const MARK: &[u8; 8] = b"WARPTMAP";
-const ADDRESS: usize = 8;
-const EXTENTS: usize = 16;
-const STRIDES: usize = 36;
-const BOX: usize = 68;
-const UPPER: usize = 74;
-const CHANNELS: usize = 80;
-const PIXELS: usize = 82;
-const ELEMENT_STRIDES: usize = 84;
+const ADDRESS: usize = 0;
+const CHOICES: usize = 2;
+const STRIDES: usize = 3;
+const STRIDES_HIGH: usize = 7;
+const EXTENTS: usize = 8;
+const STEPS: usize = 13;
+const BOX: usize = 14;
+const PIXELS: usize = 15;
+/// Where the box of axis 0 begins in the word of the element strides.
+const FIRST_BOX: u32 = 24;
+/// Words that no encoder writes, and bits of word 2. (CUTLASS sets bit 1.)
+const UNUSED_WORDS: [usize; 14] = [17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31];
+const UNUSED_CHOICES: u32 = !0 << 21 | 0b1100;
 
-/// The fields of one byte, and the position of each. Their values are those of `tensormap.replace`.
+/// The fields that are a code of few bits. Their values are those of `tensormap.replace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    Element = 89,
+    Element,
     /// Less one.
-    Rank = 90,
-    Im2col = 91,
-    Interleave = 92,
-    Swizzle = 93,
+    Rank,
+    Im2col,
+    Interleave,
+    Swizzle,
     /// Which pieces are exchanged.
-    SwizzleAtomicity = 94,
-    L2Promotion = 95,
-    Fill = 96,
+    SwizzleAtomicity,
+    L2Promotion,
+    Fill,
 }
+
+impl Code {
+    /// Its first bit in word 2, and its bits. That of the element type is not all of it.
+    fn place(self) -> (u32, u32) {
+        match self {
+            Code::Im2col => (0, 1),
+            Code::Rank => (4, 3),
+            Code::Element => (7, 4),
+            Code::Interleave => (11, 2),
+            Code::Swizzle => (13, 2),
+            Code::Fill => (15, 1),
+            Code::L2Promotion => (17, 2),
+            Code::SwizzleAtomicity => (19, 2),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Code::Im2col => "mode",
+            Code::Rank => "rank, less one,",
+            Code::Element => "element type",
+            Code::Interleave => "interleave",
+            Code::Swizzle => "swizzle",
+            Code::Fill => "fill",
+            Code::L2Promotion => "L2 promotion",
+            Code::SwizzleAtomicity => "swizzle's atomicity",
+        }
+    }
+}
+
+/// TensorFloat-32 is a type of 32 bits with this bit of word 2.
+const ROUNDS_TO_TF32: u32 = 16;
 
 /// `tensormap.replace` numbers the element types in an order of its own. (PTX ISA,
 /// "tensormap.replace".)
@@ -49,9 +94,11 @@ const ELEMENTS: [ElementType; 16] = {
     use ElementType::*;
     [U8, U16, U32, S32, U64, S64, F16, F32, F32Ftz, F64, Bf16, Tf32, Tf32Ftz, B4x16, B4x16P64, B6x16P32]
 };
+/// The numbers of the TensorFloat-32 types there, and those of the types whose bits they have.
+const TF32: [(u32, u32); 2] = [(11, 7), (12, 8)];
 
 /// Each swizzle's mode and atomicity.
-const SWIZZLES: [(Swizzle, u8, u8); 7] = [
+const SWIZZLES: [(Swizzle, u32, u32); 7] = [
     (Swizzle::None, 0, 0),
     (Swizzle::Bytes32, 1, 0),
     (Swizzle::Bytes64, 2, 0),
@@ -66,187 +113,230 @@ const SWIZZLES: [(Swizzle, u8, u8); 7] = [
 #[repr(transparent)]
 pub(crate) struct Encoded(pub(crate) [u8; TENSOR_MAP_BYTES]);
 
-/// The 128 bytes of a tensor map on an emulated device. The description must satisfy its
-/// [rules](Description::check).
+/// The 128 bytes of a tensor map. The description must satisfy its [rules](Description::check).
 pub fn encode(map: &Description) -> [u8; TENSOR_MAP_BYTES] {
     let mut encoded = Encoded([0; TENSOR_MAP_BYTES]);
-    encoded.put(0, MARK);
-    encoded.set_address(map.address);
-    encoded.set_code(Code::Rank, map.rank() as u8 - 1);
-    for (axis, &extent) in map.extents.iter().enumerate() {
-        // An extent of 2^32 has no 32-bit number of its own, which is why they are kept less one.
-        encoded.put(EXTENTS + 4 * axis, &((extent - 1) as u32).to_le_bytes());
-    }
-    for (index, &stride) in map.strides.iter().enumerate() {
-        encoded.set_stride(index, stride);
-    }
-    for (axis, &step) in map.element_strides.iter().enumerate() {
-        encoded.set_element_stride(axis, step);
-    }
-    match &map.access {
-        Access::Tiled { box_extents } => {
-            for (axis, &extent) in box_extents.iter().enumerate() {
-                encoded.set_box(axis, extent);
-            }
-        }
-        Access::Im2col { lower, upper, channels, pixels } => {
-            encoded.set_code(Code::Im2col, 1);
-            for (start, corner) in [(BOX, lower), (UPPER, upper)] {
-                for (index, &offset) in corner.iter().enumerate() {
-                    encoded.put(start + 2 * index, &(offset as i16).to_le_bytes());
-                }
-            }
-            encoded.put(CHANNELS, &(*channels as u16).to_le_bytes());
-            encoded.put(PIXELS, &(*pixels as u16).to_le_bytes());
-        }
-    }
-    let position = |found: Option<usize>| found.expect("the lists have every value") as u8;
-    encoded.set_code(Code::Element, position(ELEMENTS.iter().position(|&it| it == map.element)));
-    encoded.set_code(Code::Interleave, position(Interleave::ALL.iter().position(|&it| it == map.interleave)));
-    let swizzle = SWIZZLES[position(SWIZZLES.iter().position(|row| row.0 == map.swizzle)) as usize];
-    encoded.set_code(Code::Swizzle, swizzle.1);
-    encoded.set_code(Code::SwizzleAtomicity, swizzle.2);
-    let promotion = position(L2Promotion::ALL.iter().position(|&it| it == map.l2_promotion));
-    encoded.set_code(Code::L2Promotion, promotion);
-    encoded.set_code(Code::Fill, u8::from(map.fill == Fill::Nan));
+    encoded.write(map).expect("a description that satisfies the rules fits its fields");
     encoded.0
 }
 
 impl Encoded {
-    fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.0[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-
-    fn get<const N: usize>(&self, at: usize) -> [u8; N] {
-        std::array::from_fn(|index| self.0[at + index])
-    }
-
-    /// Whether the bytes are a tensor map at all.
-    pub(crate) fn is_marked(&self) -> bool {
-        self.0.starts_with(MARK)
-    }
-
-    /// Initializes a tensor map of zeros, in which every field has yet to be replaced. Returns
-    /// whether it is zeros.
-    pub(crate) fn begin(&mut self) -> bool {
-        let is_blank = self.0.iter().all(|&byte| byte == 0);
-        if is_blank {
-            self.put(0, MARK);
+    fn write(&mut self, map: &Description) -> Result<(), String> {
+        self.set_address(map.address);
+        self.set_code(Code::Rank, map.rank() as u64 - 1)?;
+        for (axis, &extent) in map.extents.iter().enumerate() {
+            self.set_extent(axis, extent as u32);
         }
-        is_blank
+        for (index, &stride) in map.strides.iter().enumerate() {
+            self.set_stride(index, stride)?;
+        }
+        for (axis, &step) in map.element_strides.iter().enumerate() {
+            self.set_element_stride(axis, step.into())?;
+        }
+        match &map.access {
+            Access::Tiled { box_extents } => {
+                for (axis, &extent) in box_extents.iter().enumerate() {
+                    self.set_box(axis, extent.into())?;
+                }
+            }
+            Access::Im2col { lower, upper, channels, pixels } => {
+                self.set_code(Code::Im2col, 1)?;
+                let bits = corner_bits(map.rank());
+                for (start, corner) in [(0, lower), (16, upper)] {
+                    for (index, &offset) in corner.iter().enumerate() {
+                        self.set_bits(BOX, start + bits * index as u32, bits, offset as u32);
+                    }
+                }
+                self.set_bits(STEPS, FIRST_BOX, 8, channels - 1);
+                self.set_bits(PIXELS, 0, 32, pixels - 1);
+            }
+        }
+        let position = |found: Option<usize>| found.expect("the lists have every value") as u64;
+        let element = position(ELEMENTS.iter().position(|&it| it == map.element));
+        self.set_code(Code::Element, element)?;
+        let interleave = position(Interleave::ALL.iter().position(|&it| it == map.interleave));
+        self.set_code(Code::Interleave, interleave)?;
+        let swizzle = SWIZZLES[position(SWIZZLES.iter().position(|row| row.0 == map.swizzle)) as usize];
+        self.set_code(Code::Swizzle, swizzle.1.into())?;
+        self.set_code(Code::SwizzleAtomicity, swizzle.2.into())?;
+        let promotion = position(L2Promotion::ALL.iter().position(|&it| it == map.l2_promotion));
+        self.set_code(Code::L2Promotion, promotion)?;
+        self.set_code(Code::Fill, u64::from(map.fill == Fill::Nan))
+    }
+
+    fn word(&self, index: usize) -> u32 {
+        u32::from_le_bytes(std::array::from_fn(|byte| self.0[4 * index + byte]))
+    }
+
+    fn bits(&self, word: usize, first: u32, bits: u32) -> u32 {
+        self.word(word) >> first & u32::MAX >> (32 - bits)
+    }
+
+    /// Sets bits of a word to the lower ones of a value.
+    fn set_bits(&mut self, word: usize, first: u32, bits: u32, value: u32) {
+        let mask = u32::MAX >> (32 - bits) << first;
+        let changed = self.word(word) & !mask | value << first & mask;
+        self.0[4 * word..4 * word + 4].copy_from_slice(&changed.to_le_bytes());
+    }
+
+    /// Whether all bytes are zeros: a map of which every field has yet to be replaced.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.0.iter().all(|&byte| byte == 0)
+    }
+
+    /// Whether the bytes may be a tensor map: what no encoder writes is zeros.
+    pub(crate) fn is_map(&self) -> bool {
+        !self.is_blank()
+            && UNUSED_WORDS.iter().all(|&word| self.word(word) == 0)
+            && self.word(CHOICES) & UNUSED_CHOICES == 0
     }
 
     pub(crate) fn set_address(&mut self, address: u64) {
-        self.put(ADDRESS, &address.to_le_bytes());
+        self.set_bits(ADDRESS, 0, 32, address as u32);
+        self.set_bits(ADDRESS + 1, 0, 32, (address >> 32) as u32);
     }
 
-    /// Sets an extent; `tensormap.replace` has 32 bits for it, of which 0 is refused when the map
-    /// is used.
+    /// Sets an extent, of which 0 is 2^32.
     pub(crate) fn set_extent(&mut self, axis: usize, extent: u32) {
-        self.put(EXTENTS + 4 * axis, &extent.wrapping_sub(1).to_le_bytes());
+        self.set_bits(EXTENTS + axis, 0, 32, extent.wrapping_sub(1));
     }
 
     /// Sets the stride of axis `index + 1`, in bytes.
-    pub(crate) fn set_stride(&mut self, index: usize, stride: u64) {
-        self.put(STRIDES + 8 * index, &stride.to_le_bytes());
+    pub(crate) fn set_stride(&mut self, index: usize, stride: u64) -> Result<(), String> {
+        if !stride.is_multiple_of(16) || stride >> 40 != 0 {
+            return Err(format!(
+                "a stride of {stride} bytes along axis {}; it must be a multiple of 16 below 2^40",
+                index + 1
+            ));
+        }
+        self.set_bits(STRIDES + index, 0, 32, (stride >> 4) as u32);
+        self.set_bits(STRIDES_HIGH, 4 * index as u32, 4, (stride >> 36) as u32);
+        Ok(())
     }
 
-    pub(crate) fn set_box(&mut self, axis: usize, extent: u32) {
-        // A value that exceeds the field is as illegal as its largest value.
-        self.put(BOX + 2 * axis, &u16::try_from(extent).unwrap_or(u16::MAX).to_le_bytes());
+    pub(crate) fn set_box(&mut self, axis: usize, extent: u64) -> Result<(), String> {
+        if !(1..=u64::from(MAX_BOX_EXTENT)).contains(&extent) {
+            return Err(format!(
+                "a box with an extent of {extent} along axis {axis}; it must be from 1 to {MAX_BOX_EXTENT}"
+            ));
+        }
+        let (word, first) = box_place(axis);
+        self.set_bits(word, first, 8, extent as u32 - 1);
+        Ok(())
     }
 
-    pub(crate) fn set_element_stride(&mut self, axis: usize, step: u32) {
-        self.put(ELEMENT_STRIDES + axis, &[u8::try_from(step).unwrap_or(u8::MAX)]);
+    pub(crate) fn set_element_stride(&mut self, axis: usize, step: u64) -> Result<(), String> {
+        if !(1..=8).contains(&step) {
+            return Err(format!("an element stride of {step} along axis {axis}; it must be from 1 to 8"));
+        }
+        self.set_bits(STEPS, 3 * axis as u32, 3, step as u32 - 1);
+        Ok(())
     }
 
-    pub(crate) fn set_code(&mut self, code: Code, value: u8) {
-        self.0[code as usize] = value;
+    pub(crate) fn set_code(&mut self, code: Code, value: u64) -> Result<(), String> {
+        let (first, bits) = code.place();
+        if value >> bits != 0 {
+            return Err(format!("the code {value} of its {}, which is undefined", code.name()));
+        }
+        let mut value = value as u32;
+        if code == Code::Element {
+            let of_tf32 = TF32.iter().find(|row| row.0 == value);
+            self.set_bits(CHOICES, ROUNDS_TO_TF32, 1, u32::from(of_tf32.is_some()));
+            value = of_tf32.map_or(value, |row| row.1);
+        }
+        self.set_bits(CHOICES, first, bits, value);
+        Ok(())
     }
 
     fn code(&self, code: Code) -> usize {
-        usize::from(self.0[code as usize])
+        let (first, bits) = code.place();
+        self.bits(CHOICES, first, bits) as usize
+    }
+
+    /// The number of the element type in `tensormap.replace`, if its bits are of one.
+    fn element(&self) -> Option<ElementType> {
+        let number = self.code(Code::Element) as u32;
+        let rounds = self.bits(CHOICES, ROUNDS_TO_TF32, 1) != 0;
+        let is_tf32 = TF32.iter().any(|row| row.0 == number);
+        let number = match TF32.iter().find(|row| row.1 == number) {
+            Some(row) if rounds => row.0,
+            _ if rounds || is_tf32 => return None,
+            _ => number,
+        };
+        ELEMENTS.get(number as usize).copied()
     }
 
     /// The decoded description, or an error.
     pub(crate) fn decode(&self) -> Result<Description, String> {
-        let unknown = |what: &str, code: Code| {
-            format!("its {what} has the code {}, which is undefined", self.code(code))
-        };
+        let unknown =
+            |code: Code| format!("its {} has the code {}, which is undefined", code.name(), self.code(code));
         let rank = self.code(Code::Rank) + 1;
         if rank > MOST_AXES {
-            return Err(unknown("rank, less one,", Code::Rank));
+            return Err(unknown(Code::Rank));
         }
-        let halves = |start: usize, count: usize| {
-            (0..count).map(|index| i32::from(i16::from_le_bytes(self.get(start + 2 * index)))).collect()
+        let bits = corner_bits(rank);
+        let corner = |start: u32| {
+            let offset = |index: usize| self.bits(BOX, start + bits * index as u32, bits);
+            (0..rank.saturating_sub(2)).map(|index| signed(offset(index), bits)).collect()
         };
-        let half = |start| u32::from(u16::from_le_bytes(self.get(start)));
+        let box_extent = |axis: usize| {
+            let (word, first) = box_place(axis);
+            self.bits(word, first, 8) + 1
+        };
         let access = if self.code(Code::Im2col) == 0 {
-            Access::Tiled { box_extents: (0..rank).map(|axis| half(BOX + 2 * axis)).collect() }
+            Access::Tiled { box_extents: (0..rank).map(box_extent).collect() }
         } else {
-            let corners = rank.saturating_sub(2);
             Access::Im2col {
-                lower: halves(BOX, corners),
-                upper: halves(UPPER, corners),
-                channels: half(CHANNELS),
-                pixels: half(PIXELS),
+                lower: corner(0),
+                upper: corner(16),
+                channels: box_extent(0),
+                pixels: self.word(PIXELS).wrapping_add(1),
             }
         };
+        let stride = |index: usize| {
+            let high = u64::from(self.bits(STRIDES_HIGH, 4 * index as u32, 4));
+            high << 36 | u64::from(self.word(STRIDES + index)) << 4
+        };
         let swizzle = SWIZZLES.iter().find(|row| {
-            (usize::from(row.1), usize::from(row.2))
-                == (self.code(Code::Swizzle), self.code(Code::SwizzleAtomicity))
+            [row.1, row.2].map(|code| code as usize)
+                == [self.code(Code::Swizzle), self.code(Code::SwizzleAtomicity)]
         });
         Ok(Description {
-            element: *ELEMENTS
-                .get(self.code(Code::Element))
-                .ok_or_else(|| unknown("element type", Code::Element))?,
-            address: u64::from_le_bytes(self.get(ADDRESS)),
-            extents: (0..rank)
-                .map(|axis| u64::from(u32::from_le_bytes(self.get(EXTENTS + 4 * axis))) + 1)
-                .collect(),
-            strides: (0..rank - 1).map(|index| u64::from_le_bytes(self.get(STRIDES + 8 * index))).collect(),
+            element: self.element().ok_or_else(|| unknown(Code::Element))?,
+            address: u64::from(self.word(ADDRESS + 1)) << 32 | u64::from(self.word(ADDRESS)),
+            extents: (0..rank).map(|axis| u64::from(self.word(EXTENTS + axis)) + 1).collect(),
+            strides: (0..rank - 1).map(stride).collect(),
             access,
-            element_strides: (0..rank).map(|axis| u32::from(self.0[ELEMENT_STRIDES + axis])).collect(),
+            element_strides: (0..rank).map(|axis| self.bits(STEPS, 3 * axis as u32, 3) + 1).collect(),
             interleave: *Interleave::ALL
                 .get(self.code(Code::Interleave))
-                .ok_or_else(|| unknown("interleave", Code::Interleave))?,
-            swizzle: swizzle.ok_or_else(|| unknown("swizzle", Code::Swizzle))?.0,
+                .ok_or_else(|| unknown(Code::Interleave))?,
+            swizzle: swizzle.ok_or_else(|| unknown(Code::SwizzleAtomicity))?.0,
             l2_promotion: *L2Promotion::ALL
                 .get(self.code(Code::L2Promotion))
-                .ok_or_else(|| unknown("L2 promotion", Code::L2Promotion))?,
-            fill: match self.code(Code::Fill) {
-                0 => Fill::Zeros,
-                1 => Fill::Nan,
-                _ => return Err(unknown("fill", Code::Fill)),
-            },
+                .ok_or_else(|| unknown(Code::L2Promotion))?,
+            fill: if self.code(Code::Fill) == 0 { Fill::Zeros } else { Fill::Nan },
         })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The word and the first bit of a box's extent.
+fn box_place(axis: usize) -> (usize, u32) {
+    if axis == 0 { (STEPS, FIRST_BOX) } else { (BOX, 8 * (axis as u32 - 1)) }
+}
 
-    #[test]
-    fn what_is_encoded_is_decoded() {
-        let mut map =
-            Description::row_major(ElementType::F32, 0x12_3450, &[3, 5, 7, 64, 1 << 32], &[1, 2, 3, 4, 32]);
-        map.strides = vec![16, 1 << 39, 32, 48];
-        map.element_strides = vec![1, 2, 8, 4, 5];
-        for element in ElementType::ALL {
-            map.element = element;
-            assert_eq!(Encoded(encode(&map)).decode().as_ref(), Ok(&map));
-        }
-        for swizzle in Swizzle::ALL {
-            map.swizzle = swizzle;
-            assert_eq!(Encoded(encode(&map)).decode().as_ref(), Ok(&map));
-        }
-        (map.interleave, map.l2_promotion, map.fill) =
-            (Interleave::Bytes32, L2Promotion::Bytes256, Fill::Nan);
-        map.access =
-            Access::Im2col { lower: vec![-16, 15, 3], upper: vec![-1, 0, 1], channels: 256, pixels: 1024 };
-        let encoded = Encoded(encode(&map));
-        assert!(encoded.is_marked());
-        assert_eq!(encoded.decode(), Ok(map));
+/// Bits of an offset in a corner of im2col, which has two axes less than its tensor.
+fn corner_bits(rank: usize) -> u32 {
+    match rank {
+        5 => 5,
+        4 => 8,
+        _ => 16,
     }
 }
+
+fn signed(value: u32, bits: u32) -> i32 {
+    (value << (32 - bits)) as i32 >> (32 - bits)
+}
+
+#[cfg(test)]
+mod tests;
