@@ -75,7 +75,7 @@ pub(super) const FORMS: &[Form] = &[
     form("red .relaxed|release? .$scope? .global? .add .L2::cache_hint? .V:v2|v4 .f32", "[], {f32*V}, b64!@L2::cache_hint").since((8, 1), 90),
     form("red .relaxed|release? .$scope? .global? .add|min|max .noftz .L2::cache_hint? .V:v2|v4|v8 .T:f16|bf16", "[], {T*V}, b64!@L2::cache_hint").since((8, 1), 90),
     form("red .relaxed|release? .$scope? .global? .add|min|max .noftz .L2::cache_hint? .V:v2|v4 .T:f16x2|bf16x2", "[], {T*V}, b64!@L2::cache_hint").since((8, 1), 90),
-    form("alloca .T:u32|u64", "T = T!, #?").since((7, 3), 80),
-    form("stacksave .T:u32|u64", "T =").since((7, 3), 80),
-    form("stackrestore .T:u32|u64", "T!").since((7, 3), 80),
+    form("alloca .T:u32|u64", "T = T, #?").since((7, 3), 52),
+    form("stacksave .T:u32|u64", "T =").since((7, 3), 52),
+    form("stackrestore .T:u32|u64", "T!").since((7, 3), 52),
 ];
