@@ -31,11 +31,12 @@ fn refused_by_ptxas(
     while let Some(lines) = left.pop() {
         let Err(said) = assembler.read(target, &program(target, version, &lines)) else { continue };
         let is_whole = said.contains("aborted due to errors");
-        let named = said.lines().filter(|_| is_whole).filter_map(|message| {
-            let (before, what) = message.split_once("; error")?;
-            let line: usize = before.rsplit("line ").next()?.parse().ok()?;
-            Some((lines.get(line.checked_sub(HEADER_LINES + 1)?)?.clone(), what.to_owned()))
-        });
+        let named =
+            said.lines().filter(|message| is_whole && !message.contains("<builtin>")).filter_map(|message| {
+                let (before, what) = message.split_once("; error")?;
+                let line: usize = before.rsplit("line ").next()?.parse().ok()?;
+                Some((lines.get(line.checked_sub(HEADER_LINES + 1)?)?.clone(), what.to_owned()))
+            });
         let named: BTreeMap<String, String> = named.collect();
         let rest: Vec<String> = lines.iter().filter(|line| !named.contains_key(*line)).cloned().collect();
         if named.is_empty() && lines.len() == 1 {
@@ -331,7 +332,7 @@ fn changes(seed: u64, share: usize, count: usize) -> Programs {
 #[test]
 fn changed_instructions_are_taken_where_ptxas_takes_them() {
     let Some(differences) = compare(&changes(1, 4, 4)) else { return };
-    differences.report(150);
+    differences.report(100);
 }
 
 #[test]
@@ -339,6 +340,6 @@ fn changed_instructions_are_taken_where_ptxas_takes_them() {
 fn many_changed_instructions_are_taken_where_ptxas_takes_them() {
     for seed in 0..10 {
         let Some(differences) = compare(&changes(seed, 1, 12)) else { return };
-        differences.report(150);
+        differences.report(100);
     }
 }

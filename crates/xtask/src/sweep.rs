@@ -9,7 +9,8 @@ use warpwright_testing::share::SWEEP;
 
 /// Crates whose ignored tests are sweeps, and of whose long lists of cases `cargo test` takes a
 /// share. (Other crates ignore tests that write files.)
-const CRATES: [&str; 4] = ["warpwright-kernels", "warpwright-lang", "warpwright-lessons", "warpwright-cli"];
+const CRATES: [&str; 5] =
+    ["warpwright-kernels", "warpwright-lang", "warpwright-lessons", "warpwright-cli", "warpwright-ptx"];
 
 /// Run the tests that take minutes: many shapes, seeds, architectures and mutants.
 #[derive(Debug, Args)]
