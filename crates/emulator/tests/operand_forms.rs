@@ -95,6 +95,18 @@ fn operands_that_the_assembler_refuses_are_refused() {
 }
 
 #[test]
+fn the_address_of_a_kernel_is_a_value() {
+    let other = ".visible .entry other(.param .u32 n) { .reg .b32 %r; ld.param.u32 %r, [n]; ret; }
+         .global .u64 kernels[1] = {other};";
+    let body = "mov.u64 %d1, other; ld.global.u64 %d2, [kernels]; setp.eq.u64 %q1, %d1, %d2;
+         proto: .callprototype _ (); setp.eq.u32 %q2, %t, 99; @%q2 call %d1, proto;
+         selp.u32 %r0, 1, 0, %q1; st.global.u32 [%p0], %r0;";
+    let text = kernel(1, body) + other;
+    let done = run(&text, shape(1, 1), &[words([7])]);
+    assert_eq!(done.words(0), [1]);
+}
+
+#[test]
 fn a_report_shows_a_vector_as_it_is_written() {
     let text = form("mov.v4.b32 v, {1, 2, 3, 4}; tex.1d.v4.b32.s32 v, [%d1, {%r1}];");
     let module = load(&mut device("h200"), &text);

@@ -217,9 +217,11 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.kernel.reach(function)
     }
 
-    /// A function whose address is taken may be called.
+    /// A device function whose address is taken may be called. A kernel's is for a launch.
     pub(crate) fn mention_function(&mut self, function: u32) {
-        self.kernel.reach(function);
+        if !self.function(function).is_entry {
+            self.kernel.reach(function);
+        }
     }
 
     /// An indirect call may go to any function in a table.

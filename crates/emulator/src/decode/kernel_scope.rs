@@ -191,7 +191,8 @@ impl<'m> KernelDecoder<'m> {
 
     /// Reaches every function that a table of addresses names.
     pub(crate) fn reach_tables(&mut self) {
-        let mut functions: Vec<u32> = self.names.in_tables.iter().copied().collect();
+        let is_called = |function: &u32| !self.names.module.functions[*function as usize].is_entry;
+        let mut functions: Vec<u32> = self.names.in_tables.iter().copied().filter(is_called).collect();
         functions.sort_unstable();
         for function in functions {
             self.reach(function);
