@@ -79,27 +79,15 @@ impl InitializedBytes {
 
     /// The runs of bytes of a range that have not been written, in order.
     pub fn unwritten(&self, first: u64, bytes: u64) -> Vec<Range<u64>> {
-        let mut runs: Vec<Range<u64>> = Vec::new();
-        if !self.keeps() || bytes == 0 {
-            return runs;
+        let range = first..first + bytes;
+        if !self.keeps() || range.is_empty() {
+            return Vec::new();
         }
-        let (pages, end) = (self.pages(), first + bytes);
-        for number in first / PAGE..=(end - 1) / PAGE {
-            let Some(page) = pages.get(&number) else { continue };
-            for (granule, bits) in (number * PAGE..).step_by(GRANULE as usize).zip(page.iter()) {
-                if *bits == u16::MAX {
-                    continue;
-                }
-                for address in first.max(granule)..end.min(granule + GRANULE) {
-                    match runs.last_mut() {
-                        _ if bits >> (address - granule) & 1 != 0 => {}
-                        Some(run) if run.end == address => run.end += 1,
-                        _ => runs.push(address..address + 1),
-                    }
-                }
-            }
-        }
-        runs
+        let pages = self.pages();
+        let numbers = first / PAGE..=(range.end - 1) / PAGE;
+        let of_page =
+            |number: u64| Some((number * PAGE..).step_by(GRANULE as usize).zip(pages.get(&number)?.iter()));
+        unwritten_runs(&range, numbers.filter_map(of_page).flatten().map(|(address, bits)| (address, *bits)))
     }
 
     /// The bits of a page of which any byte has not been written.
@@ -113,6 +101,24 @@ impl InitializedBytes {
             page.iter_mut().zip(bits).for_each(|(held, bits)| *held |= bits);
         }
     }
+}
+
+/// The runs of bytes of a range that are not written, of granules with the bits of their written bytes,
+/// in order.
+pub fn unwritten_runs(range: &Range<u64>, granules: impl Iterator<Item = (u64, u16)>) -> Vec<Range<u64>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    let mut add = |new: Range<u64>| match runs.last_mut() {
+        Some(run) if run.end == new.start => run.end = new.end,
+        _ => runs.push(new),
+    };
+    for (granule, bits) in granules.filter(|(_, bits)| *bits != u16::MAX) {
+        let bytes = range.start.max(granule)..range.end.min(granule + GRANULE);
+        match bits {
+            0 if !bytes.is_empty() => add(bytes),
+            _ => bytes.filter(|byte| bits >> (byte - granule) & 1 == 0).for_each(|byte| add(byte..byte + 1)),
+        }
+    }
+    runs
 }
 
 #[cfg(test)]

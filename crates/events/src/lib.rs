@@ -41,7 +41,7 @@ pub use event::{
     MemorySpace, Proxy, RegisterUse, Scope, Strength, TileOperand, TilePart, VALUE_BYTES, Value,
 };
 pub use fault::{Fault, FaultKind, Label, write_details};
-pub use initialized::{GRANULE, InitializedBytes, PAGE};
+pub use initialized::{GRANULE, InitializedBytes, PAGE, unwritten_runs};
 pub use lanes::{FULL, LANES, lane_list, lanes};
 pub use observer::{AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
 pub use origin::Origins;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
-use warpwright_check::Elements;
+use warpwright_check::{Elements, Finding};
 use warpwright_count::Counters;
 use warpwright_emulator::Limit;
 use warpwright_ptx::syntax;
@@ -76,6 +76,10 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Turns on checking of all later launches. Returns whether the device supports it.
     fn check_launches(&self, predecessor: Predecessor) -> bool;
+    /// The remarks of the checkers since the previous call.
+    fn take_remarks(&self) -> Vec<Finding> {
+        Vec::new()
+    }
     /// Passes what kernels print to a function. Returns whether the device supports it.
     fn print_to(&self, _printer: Printer) -> bool {
         false

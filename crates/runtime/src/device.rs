@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use warpwright_arch::{ARCHITECTURES, Arch, Capability};
+use warpwright_check::Finding;
 use warpwright_count::Counters;
 use warpwright_emulator::{Limit, Schedule, available_host_bytes};
 
@@ -147,6 +148,13 @@ impl Device {
         } else {
             Err(Error::NotCounted { device: self.name().to_owned() })
         }
+    }
+
+    /// The remarks of the checkers since the previous call, in their order: what may be on purpose, such as
+    /// elements of a buffer of [`zeros`](Self::zeros) that no launch writes and the host reads. Each is
+    /// printed to standard error when it is found. Empty unless the device is [`checked`](Self::checked).
+    pub fn take_remarks(&self) -> Vec<Finding> {
+        self.backend.take_remarks()
     }
 
     /// The same device, whose kernels print to a function in place of standard output. It is called when

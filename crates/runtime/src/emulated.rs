@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use warpwright_arch::Arch;
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
-use warpwright_check::{Elements, Finding, HostChecks, LaunchChecks, PreviousLaunch, Transfer};
+use warpwright_check::{Elements, Finding, HostChecks, LaunchChecks, PreviousLaunch, SourceFiles, Transfer};
 use warpwright_count::{Counters, LaunchCounting};
 use warpwright_emulator::{
     self as emulator, Emulator, Fault, LaunchObserver, Limit, MemoryError, Program, Schedule, SharedRegion,
@@ -58,6 +58,8 @@ struct Machine {
     /// Whether launches are counted.
     counted: AtomicBool,
     counters: Mutex<Vec<Counters>>,
+    /// The remarks of the checkers.
+    remarks: Mutex<Vec<Finding>>,
     /// What kernels print goes to it; to standard output if there is none.
     printer: Mutex<Option<Printer>>,
     /// How much a launch may execute.
@@ -128,6 +130,10 @@ impl Machine {
         }
     }
 
+    fn remarks(&self) -> MutexGuard<'_, Vec<Finding>> {
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn printer(&self) -> MutexGuard<'_, Option<Printer>> {
         self.printer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,6 +186,7 @@ impl Emulated {
                 host: Arc::default(),
                 counted: AtomicBool::new(false),
                 counters: Mutex::default(),
+                remarks: Mutex::default(),
                 printer: Mutex::default(),
                 limit: Mutex::default(),
                 previous: Mutex::default(),
@@ -258,6 +265,10 @@ impl Backend for Emulated {
         true
     }
 
+    fn take_remarks(&self) -> Vec<Finding> {
+        std::mem::take(&mut self.machine.remarks())
+    }
+
     fn print_to(&self, printer: Printer) -> bool {
         *self.machine.printer() = Some(printer);
         true
@@ -303,11 +314,17 @@ impl Backend for Emulated {
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
         self.machine.settle_all();
+        if let Some(host) = self.machine.host_checks() {
+            host.written(address, bytes.len() as u64, is_uniform(bytes));
+        }
         self.machine.write().write(address, bytes).map_err(|error| self.memory_error(error))
     }
 
     fn zero(&self, to: &Elements, _call: Call) -> Result<()> {
         self.machine.settle_all();
+        if let Some(host) = self.machine.host_checks() {
+            host.written(to.address(), to.bytes, true);
+        }
         let filled = self.machine.write().fill(to.address(), 0, to.bytes as usize);
         filled.map_err(|error| self.memory_error(error))
     }
@@ -319,9 +336,14 @@ impl Backend for Emulated {
 
     fn expect_written(&self, read: &Elements, call: Call) -> Result<()> {
         let Some(host) = self.machine.host_checks() else { return Ok(()) };
-        let emulator = self.machine.read();
-        let finding = host.unwritten(read, &source(call), emulator.initialized());
-        expect_none(finding.into_iter().collect::<Vec<_>>())
+        let call = source(call);
+        let finding = host.unwritten(read, &call, self.machine.read().initialized());
+        expect_none(finding.into_iter().collect::<Vec<_>>())?;
+        if let Some(remark) = host.left(read, &call) {
+            eprintln!("{}", warpwright_check::render(&remark, &mut SourceFiles::here(), false));
+            self.machine.remarks().push(remark);
+        }
+        Ok(())
     }
 
     fn synchronize(&self) -> Result<()> {
@@ -479,6 +501,11 @@ fn does_not_start(error: StartError) -> Error {
 /// The position of a call, as the checkers name positions.
 fn source(call: Call) -> Source {
     Source { file: call.file().to_owned(), line: call.line(), column: call.column() }
+}
+
+/// Whether bytes are equal elements, of up to 8 bytes.
+fn is_uniform(bytes: &[u8]) -> bool {
+    bytes.len() >= 16 && bytes[8..] == bytes[..bytes.len() - 8]
 }
 
 /// Returns the findings as an error, if there are any.

@@ -4,14 +4,14 @@
 //! the list ([`Backend::instantiate`]); elsewhere a launch of the graph runs the nodes. No code of the
 //! user runs while the driver captures.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::attributes::LaunchCounts;
 use crate::backend::{Backend, LoadedGraph, same_device};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::node::Node;
-use crate::stream::Stream;
+use crate::stream::{Event, Stream};
 
 impl Stream {
     /// Records the work that `work` puts on the stream, in place of running it. The graph runs it at
@@ -56,6 +56,8 @@ pub struct Graph {
     // Before the nodes: it is destroyed first.
     loaded: Option<Box<dyn LoadedGraph>>,
     nodes: Vec<Node>,
+    /// Where its nodes are launched one by one: reached when its last launch is complete.
+    last: Mutex<Option<Event>>,
     backend: Arc<dyn Backend>,
 }
 
@@ -65,7 +67,8 @@ impl Graph {
         kernels.sort_unstable();
         kernels.dedup();
         let enqueue = |stream| nodes.iter().try_for_each(|node| node.enqueue(&**backend, stream).map(drop));
-        Ok(Self { loaded: backend.instantiate(kernels, &enqueue)?, nodes, backend: backend.clone() })
+        let (loaded, last) = (backend.instantiate(kernels, &enqueue)?, Mutex::default());
+        Ok(Self { loaded, nodes, last, backend: backend.clone() })
     }
 
     /// The device of the graph.
@@ -83,7 +86,7 @@ impl Graph {
         self.nodes.is_empty()
     }
 
-    /// Starts all work of the graph on a stream. In a capture of that stream, the work becomes part of
+    /// Starts all work of the graph on a stream, after the previous launch of the graph has ended. In a capture of that stream, the work becomes part of
     /// the graph that is recorded.
     ///
     /// # Errors
@@ -96,10 +99,21 @@ impl Graph {
         }
         match &self.loaded {
             Some(loaded) => loaded.launch(stream.handle).map(|()| LaunchCounts::default()),
-            None => self.nodes.iter().try_fold(LaunchCounts::default(), |counts, node| {
-                Ok(counts + node.run(&self.backend, stream.handle)?)
-            }),
+            None => self.launch_nodes(stream),
         }
+    }
+
+    /// Launches the nodes one by one. As on a GPU, a launch of a graph begins after the one before has
+    /// ended, on whichever stream that was (CUDA driver API, `cuGraphLaunch`).
+    fn launch_nodes(&self, stream: &Stream) -> Result<LaunchCounts> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(event) = &*last {
+            stream.wait(event)?;
+        }
+        let run = |counts, node: &Node| Ok(counts + node.run(&self.backend, stream.handle)?);
+        let launched = self.nodes.iter().try_fold(LaunchCounts::default(), run);
+        *last = Some(stream.record()?);
+        launched
     }
 }
 

@@ -38,6 +38,12 @@ fn fill_matrix(y: &mut Global<f32>, rows: u32, columns: u32) {
     }
 }
 
+#[kernel]
+fn increment(counts: &mut Global<u32>) {
+    launch::threads(64);
+    counts.at(thread_idx().x).reduce_add(1);
+}
+
 #[test]
 fn a_grid_that_is_too_small_is_reported_with_the_elements() -> Result<(), Error> {
     let device = device();
@@ -144,14 +150,37 @@ fn a_copy_of_unwritten_elements_writes_none() -> Result<(), Error> {
 }
 
 #[test]
-fn contents_and_a_part_that_is_written_are_no_finding() -> Result<(), Error> {
+fn a_part_of_a_filled_buffer_is_a_remark() -> Result<(), Error> {
     let device = device();
     let fill = device.compile(&fill().expect("it is staged"))?;
     let stream = device.stream()?;
     for mut y in [device.zeros::<f32>(100)?, device.buffer_from(&[0.0f32; 100])?] {
-        fill.launch(&stream, 1, (&mut y, 64))?;
+        fill.launch(&stream, 1, (&mut y, 100))?;
+        assert_eq!(y.read(0..64)?, [1.0; 64]);
+        assert_eq!(device.take_remarks(), [], "what is read is written");
         assert_eq!(y.to_vec()?.iter().sum::<f32>(), 64.0);
+        assert_eq!(y.read(50..100)?.iter().sum::<f32>(), 14.0);
+        let [remark] = &*device.take_remarks() else { panic!("one remark for a buffer") };
+        assert_eq!(remark.kind.code(), "unwritten");
+        assert_eq!(
+            remark.message,
+            "the host reads 100 elements of f32 of a buffer that it filled, and no launch has written 36 of them since"
+        );
+        assert_eq!(remark.labels[0].text, "elements 64 to 99 are not written");
+        assert!(
+            remark.help.as_ref().is_some_and(|help| help.contains("launch 2 CTAs for 100 elements")),
+            "{remark}"
+        );
     }
+    // Elements that differ are data, and launches that read or count update what there is.
+    let mut data = device.buffer_from(&(0..100).map(|i| i as f32).collect::<Vec<_>>())?;
+    fill.launch(&stream, 1, (&mut data, 64))?;
+    assert_eq!(data.to_vec()?[99], 99.0);
+    let increment = device.compile(&increment().expect("it is staged"))?;
+    let mut counts = device.zeros::<u32>(100)?;
+    increment.launch(&stream, 1, (&mut counts,))?;
+    assert_eq!(counts.to_vec()?.iter().sum::<u32>(), 64);
+    assert_eq!(device.take_remarks(), []);
     assert!(device.uninitialized::<f32>(0)?.to_vec()?.is_empty());
     Ok(())
 }

@@ -276,6 +276,9 @@ impl HostChecks {
     /// A copy or a fill on a stream, by a call. Returns what is wrong with it.
     pub fn transfer(&self, stream: usize, transfer: Transfer, call: Source) -> Vec<Finding> {
         let mut state = self.state();
+        if let Some(to) = transfer.written() {
+            state.outputs.written(to.address(), to.bytes, matches!(transfer, Transfer::Fill(_)));
+        }
         let begun = state.begin(stream, Operation::Transfer(transfer), call);
         let ranges = [(transfer.read(), UseKind::Read), (transfer.written(), UseKind::Write)];
         let uses = ranges.into_iter().filter_map(|(elements, kind)| Some((elements?, kind)));
@@ -301,6 +304,17 @@ impl HostChecks {
         let begun = self.state().begin(stream, Operation::Launch(info.code.clone()), call.clone());
         let words = parameters.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         HostLaunch { checks: self.clone(), begun, call, words }
+    }
+
+    /// The host writes bytes, and has waited for all work before.
+    pub fn written(&self, address: u64, bytes: u64, is_uniform: bool) {
+        self.state().outputs.written(address, bytes, is_uniform);
+    }
+
+    /// The remark for a read by the host of elements that still are what the host filled the buffer
+    /// with, although launches write others. A buffer has one.
+    pub fn left(&self, read: &Elements, call: &Source) -> Option<Finding> {
+        self.state().outputs.left(read, call)
     }
 
     /// The finding for a read by the host of elements that nothing has written.
@@ -346,7 +360,7 @@ impl HostLaunch {
                 state.outputs.note(buffer.start, &output);
             }
         }
-        let mut noted = 0..0;
+        let (mut noted, mut buffer) = (0..0, 0..0);
         for (granule, uses) in accesses.granules() {
             let store = uses.iter().find(|used| used.kind.writes());
             if let Some(store) = store.filter(|_| !noted.contains(&granule)) {
@@ -355,6 +369,10 @@ impl HostLaunch {
                 noted = state.outputs.around(granule).unwrap_or(granule..granule + GRANULE);
                 state.outputs.note(noted.start, &output);
             }
+            if !buffer.contains(&granule) {
+                buffer = state.outputs.around(granule).unwrap_or(granule..granule + GRANULE);
+            }
+            state.outputs.used(buffer.start, granule, uses);
         }
         let uses =
             accesses.granules().flat_map(|(granule, uses)| uses.iter().map(move |&used| (granule, used)));

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use warpwright_events::{InitializedBytes, Label, Source};
+use warpwright_events::{GRANULE, InitializedBytes, Label, Source, unwritten_runs};
 
 use crate::host::operation::{Elements, host_label, shown_indices};
 use crate::report::finding::{Finding, FindingKind};
+use crate::state::footprint::{Use, UseKind};
 
 /// The runs that a report lists.
 const MOST_RUNS: usize = 4;
@@ -22,33 +23,91 @@ pub(crate) struct BufferLaunch {
     pub(crate) store: Option<Label>,
 }
 
-/// The allocations of a device, and the launch that each is the output of.
+/// An allocation.
+#[derive(Debug)]
+struct Allocated {
+    bytes: u64,
+    /// The launch that it is the output of.
+    launch: Option<BufferLaunch>,
+    /// If the host has given it contents that are all alike: the use that launches make of it since.
+    filled: Option<Filled>,
+}
+
+/// The use that launches make of a buffer that the host has filled with equal elements.
+#[derive(Debug, Default)]
+struct Filled {
+    /// The bytes that are written, by granule; empty if none is.
+    written: Vec<u16>,
+    /// Whether a launch has read elements, or used them by atomic operations.
+    is_used: bool,
+    /// Whether its elements have been reported.
+    is_reported: bool,
+}
+
+impl Filled {
+    fn add(&mut self, bytes: u64, past: u64, uses: &[Use]) {
+        let granules = bytes.div_ceil(GRANULE) as usize;
+        for used in uses {
+            self.is_used |= used.kind != UseKind::Write;
+            if used.kind == UseKind::Write {
+                self.written.resize(granules, 0);
+                self.written[(past / GRANULE) as usize] |= used.bytes;
+            }
+        }
+    }
+
+    /// The runs of a range of bytes of the buffer that are not written.
+    fn unwritten(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let granules = (range.start - range.start % GRANULE..range.end).step_by(GRANULE as usize);
+        let bits = |granule: u64| self.written.get((granule / GRANULE) as usize).copied().unwrap_or(0);
+        unwritten_runs(range, granules.map(|granule| (granule, bits(granule))))
+    }
+}
+
+/// The allocations of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
-    allocations: BTreeMap<u64, (u64, Option<BufferLaunch>)>,
+    allocations: BTreeMap<u64, Allocated>,
 }
 
 impl Outputs {
     pub(crate) fn allocated(&mut self, address: u64, bytes: u64) {
-        self.allocations.insert(address, (bytes, None));
+        self.allocations.insert(address, Allocated { bytes, launch: None, filled: None });
     }
 
     pub(crate) fn freed(&mut self, address: u64) {
         self.allocations.remove(&address);
     }
 
+    /// The host, or a copy, writes a range; with equal elements if it `is_uniform`.
+    pub(crate) fn written(&mut self, address: u64, bytes: u64, is_uniform: bool) {
+        if let Some(start) = self.around(address).map(|range| range.start)
+            && let Some(allocated) = self.allocations.get_mut(&start)
+        {
+            let is_whole = start == address && allocated.bytes == bytes;
+            allocated.filled = (is_uniform && is_whole).then(Filled::default);
+        }
+    }
+
     /// The range of the allocation that an address is in.
     pub(crate) fn around(&self, address: u64) -> Option<Range<u64>> {
-        let (&start, (bytes, _)) = self.allocations.range(..=address).next_back()?;
-        Some(start..start + bytes).filter(|range| range.contains(&address) || start == address)
+        let (&start, allocated) = self.allocations.range(..=address).next_back()?;
+        Some(start..start + allocated.bytes).filter(|range| range.contains(&address) || start == address)
     }
 
     /// Records a launch that has the buffer at an address. One that writes it counts more.
     pub(crate) fn note(&mut self, address: u64, launch: &BufferLaunch) {
-        if let Some((_, known)) = self.allocations.get_mut(&address)
+        if let Some(Allocated { launch: known, .. }) = self.allocations.get_mut(&address)
             && (launch.store.is_some() || known.as_ref().is_none_or(|known| known.store.is_none()))
         {
             *known = Some(launch.clone());
+        }
+    }
+
+    /// Records the uses of a granule of the buffer at an address by a launch.
+    pub(crate) fn used(&mut self, address: u64, granule: u64, uses: &[Use]) {
+        if let Some(Allocated { bytes, filled: Some(filled), .. }) = self.allocations.get_mut(&address) {
+            filled.add(*bytes, granule - address, uses);
         }
     }
 
@@ -60,37 +119,43 @@ impl Outputs {
         initialized: &InitializedBytes,
     ) -> Option<Finding> {
         let runs = Runs::of(read, initialized.unwritten(read.address(), read.bytes))?;
-        let launch = self.allocations.get(&read.buffer).and_then(|(_, launch)| launch.as_ref());
-        let mut labels = vec![host_label(call, format!("{} are not written", runs.shown()))];
-        let mut notes = Vec::new();
-        if let Some(BufferLaunch { kernel, grid, block, call, store }) = launch {
-            let does = match store {
-                Some(_) => "writes other elements",
-                None => "writes no element of the buffer",
-            };
-            labels.push(host_label(call, format!("`{kernel}` is launched here, and {does}")));
-            labels.extend(store.clone());
-            notes.push(format!(
-                "the launch of `{kernel}` has a grid of {grid:?} CTAs of {block:?} threads, {} threads",
-                count(grid) * count(block)
-            ));
-        }
-        let (unwritten, all) = (runs.count(), read.count());
-        let which = if unwritten == all { "them".to_owned() } else { format!("{unwritten} of them") };
+        let launch = self.allocations.get(&read.buffer).and_then(|allocated| allocated.launch.as_ref());
+        let which = if runs.count() == read.count() {
+            "them".to_owned()
+        } else {
+            format!("{} of them", runs.count())
+        };
         Some(Finding {
-            kind: FindingKind::Uninitialized,
-            kernel: launch.map_or_else(String::new, |launch| launch.kernel.clone()),
             message: format!(
                 "the host reads {} of {}, and nothing has written {which}",
-                elements(all),
+                elements(read.count()),
                 read.element
             ),
-            labels,
-            memory: Vec::new(),
-            notes,
-            help: Some(runs.help(read, launch)),
-            count: 1,
-            tile: None,
+            ..runs.finding(FindingKind::Uninitialized, read, call, launch)
+        })
+    }
+
+    /// The remark for a read by the host of elements that still have the value that the host filled
+    /// the buffer with, where the launches that have the buffer only write it.
+    pub(crate) fn left(&mut self, read: &Elements, call: &Source) -> Option<Finding> {
+        let Allocated { launch, filled, .. } = self.allocations.get_mut(&read.buffer)?;
+        let (launch, filled) = (launch.as_ref()?, filled.as_mut()?);
+        if filled.is_used || filled.is_reported {
+            return None;
+        }
+        let unwritten = filled.unwritten(&(read.start..read.start + read.bytes));
+        let from_start = |range: Range<u64>| range.start + read.buffer..range.end + read.buffer;
+        let runs = Runs::of(read, unwritten.into_iter().map(from_start).collect())?;
+        filled.is_reported = true;
+        let which = if runs.count() == read.count() { "any".to_owned() } else { format!("{}", runs.count()) };
+        let finding = runs.finding(FindingKind::Unwritten, read, call, Some(launch));
+        Some(Finding {
+            message: format!(
+                "the host reads {} of {} of a buffer that it filled, and no launch has written {which} of them since",
+                elements(read.count()),
+                read.element
+            ),
+            ..finding
         })
     }
 }
@@ -156,9 +221,51 @@ impl Runs {
         format!("{}, {more} more runs, and {}", listed.join(", "), shown_indices(last))
     }
 
+    /// A finding for a read of these elements, without its message.
+    fn finding(
+        &self,
+        kind: FindingKind,
+        read: &Elements,
+        call: &Source,
+        launch: Option<&BufferLaunch>,
+    ) -> Finding {
+        let mut labels = vec![host_label(call, format!("{} are not written", self.shown()))];
+        let mut notes = Vec::new();
+        if let Some(BufferLaunch { kernel, grid, block, call, store }) = launch {
+            let does = match store {
+                Some(_) => "writes other elements",
+                None => "writes no element of the buffer",
+            };
+            labels.push(host_label(call, format!("`{kernel}` is launched here, and {does}")));
+            labels.extend(store.clone());
+            notes.push(format!(
+                "the launch of `{kernel}` has a grid of {grid:?} CTAs of {block:?} threads, {} threads",
+                count(grid) * count(block)
+            ));
+        }
+        Finding {
+            kind,
+            kernel: launch.map_or_else(String::new, |launch| launch.kernel.clone()),
+            message: String::new(),
+            labels,
+            memory: Vec::new(),
+            notes,
+            help: Some(self.help(kind, read, launch)),
+            count: 1,
+            tile: None,
+        }
+    }
+
     /// What to do.
-    fn help(&self, read: &Elements, launch: Option<&BufferLaunch>) -> String {
-        const OTHERWISE: &str = "if the elements need no value, read only the others (`read(range)`), or make the buffer with `zeros`";
+    fn help(&self, kind: FindingKind, read: &Elements, launch: Option<&BufferLaunch>) -> String {
+        let otherwise = match kind {
+            FindingKind::Unwritten => {
+                "if they keep their values on purpose, nothing is wrong: fill the buffer in a launch, or read only the others (`read(range)`)"
+            }
+            _ => {
+                "if the elements need no value, read only the others (`read(range)`), or make the buffer with `zeros`"
+            }
+        };
         let Some(launch) = launch else {
             return "launch a kernel that writes them before the host reads the buffer, or make the buffer with `buffer_from` or `zeros`".to_owned();
         };
@@ -173,25 +280,25 @@ impl Runs {
         let length = (read.start + read.bytes) / read.element_bytes;
         if ctas * count(&launch.block) >= length {
             return format!(
-                "the grid has a thread for each element: check the index that `{kernel}` stores to, the condition that it stores under, and that x and y are not exchanged; {OTHERWISE}"
+                "the grid has a thread for each element: check the index that `{kernel}` stores to, the condition that it stores under, and that x and y are not exchanged; {otherwise}"
             );
         }
         let is_tail = self.0.len() == 1 && self.0[0].end == length && tail > 0;
         if is_tail && tail.is_multiple_of(ctas) {
             let of_cta = tail / ctas;
             return format!(
-                "the grid covers the first {tail} elements, {of_cta} for each CTA: launch {} CTAs for {}, or let the loop of the kernel reach the end; {OTHERWISE}",
+                "the grid covers the first {tail} elements, {of_cta} for each CTA: launch {} CTAs for {}, or let the loop of the kernel reach the end; {otherwise}",
                 length.div_ceil(of_cta),
                 elements(length)
             );
         }
         if is_tail {
             return format!(
-                "the kernel covers the first {tail} elements: check its grid, and the last iteration of its loop, which must handle the rest; {OTHERWISE}"
+                "the kernel covers the first {tail} elements: check its grid, and the last iteration of its loop, which must handle the rest; {otherwise}"
             );
         }
         format!(
-            "check that the grid of `{kernel}` covers every axis, that x and y are not exchanged, and the index that each thread stores to; {OTHERWISE}"
+            "check that the grid of `{kernel}` covers every axis, that x and y are not exchanged, and the index that each thread stores to; {otherwise}"
         )
     }
 }

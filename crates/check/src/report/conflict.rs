@@ -181,6 +181,7 @@ impl Conflict {
             FindingKind::Race
             | FindingKind::Overlap
             | FindingKind::StreamOrder
+            | FindingKind::Unwritten
             | FindingKind::Barrier
             | FindingKind::Divergence
             | FindingKind::Fault(_)
@@ -191,6 +192,7 @@ impl Conflict {
             FindingKind::Race
             | FindingKind::Overlap
             | FindingKind::StreamOrder
+            | FindingKind::Unwritten
             | FindingKind::Barrier
             | FindingKind::Divergence
             | FindingKind::Fault(_) => {

@@ -19,6 +19,8 @@ pub enum FindingKind {
     TensorFence,
     /// A read of memory that nothing has written.
     Uninitialized,
+    /// A remark: the host reads elements that still are what it filled the buffer with.
+    Unwritten,
     /// The kernel ends with asynchronous work in flight.
     Leak,
     /// An access to what the predecessor may still use, before `griddepcontrol.wait`.
@@ -44,6 +46,7 @@ impl FindingKind {
             FindingKind::ProxyFence,
             FindingKind::TensorFence,
             FindingKind::Uninitialized,
+            FindingKind::Unwritten,
             FindingKind::Leak,
             FindingKind::Overlap,
             FindingKind::StreamOrder,
@@ -54,6 +57,11 @@ impl FindingKind {
         found.into_iter().chain(FaultKind::ALL.map(FindingKind::Fault))
     }
 
+    /// Whether it may be on purpose: a remark, and no error.
+    pub fn is_remark(self) -> bool {
+        self == FindingKind::Unwritten
+    }
+
     /// Its code.
     pub fn code(self) -> &'static str {
         match self {
@@ -62,6 +70,7 @@ impl FindingKind {
             FindingKind::ProxyFence => "proxy-fence",
             FindingKind::TensorFence => "tensor-fence",
             FindingKind::Uninitialized => "uninitialized",
+            FindingKind::Unwritten => "unwritten",
             FindingKind::Leak => "leak",
             FindingKind::Overlap => "overlap",
             FindingKind::StreamOrder => "stream-order",

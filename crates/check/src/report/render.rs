@@ -133,10 +133,9 @@ pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> Strin
             files.load(&source.file);
         }
     }
-    let mut group = Level::ERROR
-        .primary_title(&finding.message)
-        .id(finding.kind.code())
-        .elements(snippets(finding, files));
+    let level = if finding.kind.is_remark() { Level::WARNING } else { Level::ERROR };
+    let mut group =
+        level.primary_title(&finding.message).id(finding.kind.code()).elements(snippets(finding, files));
     let inlined: BTreeSet<String> = finding.labels.iter().filter_map(|label| inlined(label, files)).collect();
     for note in finding.notes.iter().chain(&inlined) {
         group = group.element(Level::NOTE.message(note));

@@ -117,7 +117,7 @@ impl RopeWorkload {
             let numbers = |which, count: u32| setup.values::<T>(Values::Normal, seed ^ which, count as usize);
             let position = |random: &mut Random| random.below(POSITIONS.into()) as u32;
             let mut random = Random::new(!seed);
-            let pool = tokens * (this.key_heads * this.head_dim) as usize;
+            let pool = this.tokens * this.key_heads * this.head_dim;
             Ok(Set {
                 qkv: setup.values::<T>(Values::Normal, seed, tokens * this.token() as usize)?,
                 weights: [numbers(1, this.head_dim)?, numbers(2, this.head_dim)?],
@@ -127,7 +127,8 @@ impl RopeWorkload {
                 positions: setup.input(tokens, |_| (0..tokens).map(|_| position(&mut random)).collect())?,
                 slots: setup.input(tokens, |_| this.slots(seed))?,
                 output: setup.output(tokens * (this.query_heads * this.head_dim) as usize)?,
-                caches: [setup.output(pool)?, setup.output(pool)?],
+                // A slot that no token has keeps what it holds.
+                caches: [numbers(3, pool)?, numbers(4, pool)?],
             })
         })?;
         let reference = self.clone();

@@ -76,7 +76,8 @@ impl GradientWorkload {
             stream.synchronize()?;
             let gradients =
                 [setup.output::<T>(q.len())?, setup.output::<T>(k.len())?, setup.output::<T>(v.len())?];
-            let further = (offsets, slopes, (sinks, setup.output::<f32>(heads)?));
+            let sink_gradients = setup.output::<f32>(if attention.sinks { heads } else { 0 })?;
+            let further = (offsets, slopes, (sinks, sink_gradients));
             Ok(([q, k, v, d_o], (o, lse), further, gradients))
         })?;
         Ok(buffers
