@@ -81,7 +81,11 @@ impl Scope {
             assignments.push(self.assign_value(part, quote!(#name), span));
             names.push(quote!(#name));
         }
-        let pattern = if is_tuple { quote!((#(#names,)*)) } else { quote!([#(#names,)*]) };
+        let pattern = if is_tuple {
+            quote_spanned!(span=> (#(#names,)*))
+        } else {
+            quote_spanned!(span=> [#(#names,)*])
+        };
         quote_spanned!(span=> match (#value) { #pattern => { #(#assignments;)* } })
     }
 

@@ -5,6 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprIf, Stmt};
 
+use crate::expression::in_braces;
 use crate::pattern;
 use crate::runtime::{self, staging};
 use crate::scope::Scope;
@@ -109,6 +110,7 @@ impl Scope {
     /// `if let`: patterns are matched at build time.
     fn build_time_choice(&mut self, choice: ExprIf, valued: bool) -> TokenStream {
         let ExprIf { if_token, cond, then_branch, else_branch, attrs } = choice;
+        let brace = then_branch.brace_token;
         self.open_names();
         let condition = self.build_time_condition(*cond);
         let then = self.block(then_branch, valued);
@@ -119,7 +121,8 @@ impl Scope {
             quote!(#token #otherwise)
         });
         let otherwise = otherwise.map(|tokens| tokens.into_token_stream());
-        quote!(#(#attrs)* #if_token #condition { #declarations #then } #otherwise)
+        let then = in_braces(brace, quote!(#declarations #then));
+        quote!(#(#attrs)* #if_token #condition #then #otherwise)
     }
 
     /// A condition with `let`; what its patterns bind is bound, and declared by the second result.

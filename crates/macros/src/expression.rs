@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::token::Brace;
 use syn::{Expr, Token};
 
 use crate::runtime::staging;
@@ -58,7 +59,7 @@ impl Scope {
             }
             Expr::Paren(inner) => {
                 let place = self.place(*inner.expr);
-                quote!((#place))
+                enclosed(|tokens| inner.paren_token.surround(tokens, |tokens| tokens.extend(place)))
             }
             Expr::Group(inner) => self.place(*inner.expr),
             other => self.rewrite(other, true),
@@ -94,12 +95,15 @@ impl Scope {
             Expr::Block(block) if block.label.is_some() => self.labeled_block(block),
             Expr::Block(mut block) => {
                 let attributes = &block.attrs;
+                let brace = block.block.brace_token;
                 let inner = self.block(std::mem::replace(&mut block.block, empty_block()), valued);
-                quote!(#(#attributes)* { #inner })
+                let inner = in_braces(brace, inner);
+                quote!(#(#attributes)* #inner)
             }
             Expr::Unsafe(block) => {
-                let inner = self.block(block.block, valued);
-                quote!(unsafe { #inner })
+                let (keyword, brace) = (block.unsafe_token, block.block.brace_token);
+                let inner = in_braces(brace, self.block(block.block, valued));
+                quote!(#keyword #inner)
             }
             Expr::Assign(assign) => self.assign(assign),
             Expr::Binary(binary) if crate::operator::is_compound(&binary.op) => self.compound_assign(binary),
@@ -121,8 +125,8 @@ impl Scope {
                 }
                 let (function, attributes) = (call.func, call.attrs);
                 let arguments = self.values(call.args);
-                let mut parenthesised = TokenStream::new();
-                call.paren_token.surround(&mut parenthesised, |tokens| tokens.extend(arguments));
+                let parenthesised =
+                    enclosed(|tokens| call.paren_token.surround(tokens, |tokens| tokens.extend(arguments)));
                 quote!(#(#attributes)* #function #parenthesised)
             }
             Expr::MethodCall(call) => self.method_call(call),
@@ -135,11 +139,12 @@ impl Scope {
             Expr::Tuple(tuple) => {
                 let single = (tuple.elems.len() == 1).then(|| quote!(,));
                 let values = self.values(tuple.elems);
-                quote!((#values #single))
+                let values = quote!(#values #single);
+                enclosed(|tokens| tuple.paren_token.surround(tokens, |tokens| tokens.extend(values)))
             }
             Expr::Array(array) => {
                 let values = self.values(array.elems);
-                quote!([#values])
+                enclosed(|tokens| array.bracket_token.surround(tokens, |tokens| tokens.extend(values)))
             }
             Expr::Repeat(mut repeat) => {
                 repeat.expr = self.boxed_value(repeat.expr);
@@ -189,6 +194,19 @@ impl Scope {
             other => other.into_token_stream(),
         }
     }
+}
+
+/// Tokens between delimiters with the author's positions: the compiler reports what is wrong with a
+/// tuple, an array or a block where its delimiters are.
+pub(crate) fn enclosed(surround: impl FnOnce(&mut TokenStream)) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    surround(&mut tokens);
+    tokens
+}
+
+/// [`enclosed`] by the braces of a block.
+pub(crate) fn in_braces(brace: Brace, inner: TokenStream) -> TokenStream {
+    enclosed(|tokens| brace.surround(tokens, |tokens| tokens.extend(inner)))
 }
 
 pub(crate) fn empty_block() -> syn::Block {

@@ -9,6 +9,7 @@ use syn::{
     Type,
 };
 
+use crate::expression::in_braces;
 use crate::parameter::Parameters;
 use crate::pattern;
 use crate::runtime::{self, language, staging};
@@ -218,6 +219,7 @@ impl Scope {
             ReturnType::Default => quote!(_),
         };
         let targets = std::mem::take(&mut self.targets);
+        let brace = body.brace_token;
         let is_kernel_body = std::mem::take(&mut self.is_kernel_body);
         let returning = std::mem::replace(&mut self.returning, Returning::Never);
         self.open_names();
@@ -231,7 +233,7 @@ impl Scope {
         self.is_kernel_body = is_kernel_body;
         self.returning = returning;
         closure.inputs.iter_mut().for_each(pattern::strip_mut);
-        closure.body = Box::new(Expr::Verbatim(quote!({ #note #inner })));
+        closure.body = Box::new(Expr::Verbatim(in_braces(brace, quote!(#note #inner))));
         closure.into_token_stream()
     }
 }

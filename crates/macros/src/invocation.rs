@@ -41,7 +41,11 @@ impl Scope {
             return self.selection(choice, valued);
         }
         let before = self.macro_arguments(&mut invocation.mac);
-        if before.is_empty() { invocation.into_token_stream() } else { quote!({ #before #invocation }) }
+        if before.is_empty() {
+            return invocation.into_token_stream();
+        }
+        let span = invocation.mac.path.span();
+        quote_spanned!(span=> { #before #invocation })
     }
 
     /// Rewrites the arguments of macros that are known to take expressions; those of others are

@@ -13,6 +13,7 @@ mod function;
 mod instruction;
 mod invocation;
 mod jump;
+mod manifest;
 mod operator;
 mod parameter;
 mod pattern;

@@ -7,19 +7,26 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::Lifetime;
 
-/// The path of the kernel language's crate: as itself where a package depends on it, else through
-/// the facade.
+use crate::manifest::{LANGUAGE, Names};
+
+/// The path of the kernel language's crate, under the name by which the package depends on it: as itself,
+/// else through the facade.
 pub(crate) fn language(span: Span) -> TokenStream {
-    static DEPENDS_DIRECTLY: OnceLock<bool> = OnceLock::new();
-    let depends_directly = *DEPENDS_DIRECTLY.get_or_init(|| {
-        let Some(folder) = std::env::var_os("CARGO_MANIFEST_DIR") else { return true };
-        let manifest = std::fs::read_to_string(PathBuf::from(folder).join("Cargo.toml")).unwrap_or_default();
-        manifest.contains("warpwright-lang") || !manifest.contains("warpwright")
+    static NAMES: OnceLock<Names> = OnceLock::new();
+    let Names { language, facade } = NAMES.get_or_init(|| {
+        let folder = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        folder.map_or_else(Names::default, |folder| Names::of_package(&folder))
     });
-    if depends_directly {
-        quote_spanned!(span=> ::warpwright_lang)
-    } else {
-        quote_spanned!(span=> ::warpwright::lang)
+    let ident = |name: &str| Ident::new(&name.replace('-', "_"), span);
+    match (language, facade) {
+        (None, Some(facade)) => {
+            let facade = ident(facade);
+            quote_spanned!(span=> ::#facade::lang)
+        }
+        (language, _) => {
+            let language = ident(language.as_deref().unwrap_or(LANGUAGE));
+            quote_spanned!(span=> ::#language)
+        }
     }
 }
 

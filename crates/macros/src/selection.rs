@@ -1,12 +1,13 @@
 //! `match`: on literals, and constants beside them, a chain of `if`; else Rust's own.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Arm, Block, Expr, ExprBlock, ExprMatch, Lit, Pat, PatIdent, RangeLimits, Stmt, parse_quote_spanned,
 };
 
+use crate::expression::in_braces;
 use crate::pattern;
 use crate::runtime;
 use crate::scope::Scope;
@@ -17,10 +18,11 @@ impl Scope {
         if let Some(chain) = self.chain(&selection) {
             return self.rewrite(chain, valued);
         }
-        let ExprMatch { match_token, expr, arms, attrs, .. } = selection;
+        let ExprMatch { match_token, expr, arms, attrs, brace_token } = selection;
         let scrutinee = if survey::is_place(&expr) { self.place(*expr) } else { self.value(*expr) };
         let arms = arms.into_iter().map(|arm| {
             let Arm { attrs, pat, guard, body, .. } = arm;
+            let body_span = body.span();
             self.open_names();
             let declarations = self.bind_pattern(&pat);
             let pat = pattern::without_mut(pat);
@@ -31,10 +33,11 @@ impl Scope {
             let body =
                 if survey::is_place(&body) || valued { self.value(*body) } else { self.statement(*body) };
             self.close_names();
-            quote!(#(#attrs)* #pat #guard => { #declarations #body })
+            quote_spanned!(body_span=> #(#attrs)* #pat #guard => { #declarations #body })
         });
         let arms: Vec<_> = arms.collect();
-        quote!(#(#attrs)* #match_token #scrutinee { #(#arms)* })
+        let arms = in_braces(brace_token, quote!(#(#arms)*));
+        quote!(#(#attrs)* #match_token #scrutinee #arms)
     }
 
     /// A `match` on literals as a chain of `if`s.
