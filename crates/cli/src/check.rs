@@ -1,11 +1,12 @@
 //! `warpwright check`: runs a kernel with every checker on.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
+use warpwright_ptx::{IgnoredGuard, ignored_guards, parse};
 use warpwright_runtime::{Device, Error, Finding, Label, Schedule, codes, explain, render};
 
 use crate::exec;
@@ -83,8 +84,9 @@ impl Check {
             }
         }
         drop(progress);
-        output.json(|| as_json(&name, &schedules, &told));
-        output.text(|| as_text(&name, &schedules, &told));
+        let remarks = self.launch.as_ref().map_or_else(Vec::new, |launch| remarks(launch));
+        output.json(|| as_json(&name, &schedules, &told, &remarks));
+        output.text(|| as_text(&name, &schedules, &told, &remarks));
         Ok(if told.is_empty() { Status::Done } else { Status::Found })
     }
 
@@ -119,6 +121,22 @@ impl Check {
     }
 }
 
+/// What a GPU does otherwise than the emulator in the PTX of a launch file, which is no finding: the
+/// driver's assembler is at fault.
+fn remarks(launch: &Path) -> Vec<IgnoredGuard> {
+    let texts = exec::ptx(launch).unwrap_or_default();
+    texts.iter().filter_map(|text| parse(text).ok()).flat_map(|module| ignored_guards(&module)).collect()
+}
+
+fn remark_text(remark: &IgnoredGuard) -> String {
+    let IgnoredGuard { function, line, text } = remark;
+    format!(
+        "remark: the driver's assembler ignores the guard of `{text}` (line {line}, in `{function}`): on a GPU \
+         the destination changes even where the guard is false; branch around the instruction, or select its \
+         result with `selp`"
+    )
+}
+
 /// What an error says the checkers found, or what stopped the kernel.
 fn findings_of(error: &anyhow::Error) -> Option<Vec<Finding>> {
     error.chain().find_map(|cause| match cause.downcast_ref::<Error>()? {
@@ -147,11 +165,13 @@ fn shown(schedule: Schedule) -> String {
     }
 }
 
-fn as_text(name: &str, schedules: &[Schedule], told: &[Told]) -> String {
+fn as_text(name: &str, schedules: &[Schedule], told: &[Told], remarks: &[IgnoredGuard]) -> String {
+    let remarks = remarks.iter().map(remark_text);
     if told.is_empty() {
         let run: Vec<String> = schedules.iter().copied().map(shown).collect();
         let interrupted = if interrupt::is_requested() { ", before it was interrupted" } else { "" };
-        return format!("{name}: nothing found at the schedules {}{interrupted}", run.join(", "));
+        let summary = format!("{name}: nothing found at the schedules {}{interrupted}", run.join(", "));
+        return remarks.chain([summary]).collect::<Vec<_>>().join("\n\n");
     }
     let styled = std::io::stdout().is_terminal();
     let rendered = |finding: &Finding, files: &mut _| shortened(&render(finding, files, styled));
@@ -171,13 +191,14 @@ fn as_text(name: &str, schedules: &[Schedule], told: &[Told]) -> String {
             ));
             rendered(&finding, &mut files)
         })
+        .chain(remarks)
         .collect();
     let count = if told.len() == 1 { "1 finding".to_owned() } else { format!("{} findings", told.len()) };
     parts.push(format!("{name}: {count}"));
     parts.join("\n\n")
 }
 
-fn as_json(name: &str, schedules: &[Schedule], told: &[Told]) -> Value {
+fn as_json(name: &str, schedules: &[Schedule], told: &[Told], remarks: &[IgnoredGuard]) -> Value {
     let label = |label: &Label| {
         json!({
             "file": label.source.as_ref().map(|source| &source.file),
@@ -213,5 +234,6 @@ fn as_json(name: &str, schedules: &[Schedule], told: &[Told]) -> Value {
         "checked": name,
         "schedules": schedules.iter().copied().map(shown).collect::<Vec<_>>(),
         "findings": told.iter().map(finding).collect::<Vec<_>>(),
+        "remarks": remarks.iter().map(remark_text).collect::<Vec<_>>(),
     })
 }

@@ -82,6 +82,30 @@ fn our_own_ptx_tells_the_line_the_element_and_the_seed() {
     assert!(place["text"].as_str().is_some_and(|text| text.contains("of this tensor of f32")), "{finding:#}");
 }
 
+/// The driver's assembler is at fault, not the kernel: the command remarks on it and succeeds.
+#[test]
+fn a_guard_that_the_assembler_ignores_is_remarked_on() {
+    let directory = std::env::temp_dir().join(format!("warpwright-remark-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("temporary files can be made");
+    let ptx = ".version 8.7\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n.reg .pred %p<2>;\n.reg .b32 %r;\n\
+               mov.u32 %r, %tid.x;\nsetp.eq.u32 %p0, %r, 0;\nsetp.eq.u32 %p1, %r, 1;\n\
+               @%p0 testp.finite.f32 %p1, %r;\nret;\n}\n";
+    fs::write(directory.join("k.ptx"), ptx).expect("writable");
+    let launch = json!({"ptx": "k.ptx", "entry": "k", "grid": [1, 1, 1], "block": [32, 1, 1], "args": []});
+    let file = directory.join("launch.json");
+    fs::write(&file, launch.to_string()).expect("writable");
+    let file = file.to_str().expect("UTF-8");
+    let output = warpwright(&["check", file, "--seeds", "0"]);
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{told}{}", text(&output.stderr));
+    let remark = "remark: the driver's assembler ignores the guard of `@%p0 testp.finite.f32 %p1, %r;` (line 11, in `k`)";
+    assert!(told.starts_with(remark), "{told}");
+    let output = warpwright(&["check", file, "--seeds", "0", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["remarks"].as_array().map(Vec::len), Some(1), "{report}");
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(0), "{report}");
+}
+
 #[test]
 fn every_code_is_explained() {
     let refused = warpwright(&["check", "--explain", "nonsense"]);

@@ -5,6 +5,7 @@
 //! [`ir::Module`](warpwright_ir::Module), and [`print()`].
 
 mod error;
+mod ignored_guard;
 mod lower;
 mod parser;
 mod print;
@@ -12,6 +13,7 @@ pub mod syntax;
 mod verify;
 
 pub use error::ParseError;
+pub use ignored_guard::{IgnoredGuard, ignored_guards};
 pub use lower::{lower, write};
 pub use parser::parse;
 pub use print::print;
