@@ -1,10 +1,12 @@
 //! `xtask sweep`: the tests that take minutes.
 
+mod sanitizer;
+
 use std::ffi::OsString;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use warpwright_testing::share::SWEEP;
 
 /// Crates whose ignored tests are sweeps, and of whose long lists of cases `cargo test` takes a
@@ -14,15 +16,30 @@ const CRATES: [&str; 5] =
 
 /// Run the tests that take minutes: many shapes, seeds, architectures and mutants.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Sweep {
+    #[command(subcommand)]
+    sanitizer: Option<Sanitized>,
     /// Only tests whose names contain this text.
     filter: Option<String>,
 }
 
+#[derive(Debug, Subcommand)]
+enum Sanitized {
+    /// Run the fuzzers and the emulator's tests under AddressSanitizer.
+    Asan(sanitizer::Sanitizer),
+    /// Run them under ThreadSanitizer, where the toolchain has the standard library's source.
+    Tsan(sanitizer::Sanitizer),
+}
+
 impl Sweep {
     pub(crate) fn run(&self) -> Result<()> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-        let mut command = Command::new(cargo);
+        match &self.sanitizer {
+            Some(Sanitized::Asan(sanitizer)) => return sanitizer.run(&sanitizer::ADDRESS),
+            Some(Sanitized::Tsan(sanitizer)) => return sanitizer.run(&sanitizer::THREAD),
+            None => {}
+        }
+        let mut command = cargo();
         command.arg("test").args(CRATES.iter().flat_map(|name| ["-p", name])).arg("--");
         command.arg("--include-ignored").args(&self.filter).env(SWEEP, "1");
         let status = command.status().context("cargo does not start")?;
@@ -31,4 +48,8 @@ impl Sweep {
         }
         Ok(())
     }
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }

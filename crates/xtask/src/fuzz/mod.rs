@@ -5,6 +5,7 @@
 //! are expected; what they say is tested elsewhere.
 
 mod arguments;
+mod differential;
 mod launch;
 mod layout;
 mod limits;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use warpwright_harness::Random;
 
 use limits::{Limits, MOST_SECONDS};
@@ -42,11 +43,20 @@ const TARGETS: [(&str, MakeTarget); 5] = [
     ("arguments", || Box::new(arguments::CommandLines::new())),
 ];
 
+/// The names of the targets.
+pub(crate) fn targets() -> impl Iterator<Item = &'static str> {
+    TARGETS.iter().map(|(name, _)| *name)
+}
+
 /// Feed the readers of layouts, PTX, launch files, tensor maps and command lines with anything.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Fuzz {
+    #[command(subcommand)]
+    compared: Option<Compared>,
     /// Target: layout, ptx, exec, tensor-map or arguments.
-    target: String,
+    #[arg(required = true)]
+    target: Option<String>,
     /// Number of cases.
     #[arg(long, default_value_t = 100_000)]
     cases: u64,
@@ -62,6 +72,12 @@ pub(crate) struct Fuzz {
     /// Longest time of a case; on a busy machine, give it more.
     #[arg(long, value_name = "SECONDS", default_value_t = MOST_SECONDS)]
     limit: u64,
+}
+
+/// What is compared with another device rather than read.
+#[derive(Debug, Subcommand)]
+enum Compared {
+    Differential(differential::Differential),
 }
 
 /// What some cases came to.
@@ -81,9 +97,13 @@ struct Panicked {
 
 impl Fuzz {
     pub(crate) fn run(&self) -> Result<()> {
-        let Some((_, make)) = TARGETS.iter().find(|(name, _)| *name == self.target) else {
-            let known: Vec<_> = TARGETS.iter().map(|(name, _)| *name).collect();
-            bail!("unknown target `{}`; expected one of {}", self.target, known.join(", "));
+        if let Some(Compared::Differential(differential)) = &self.compared {
+            return differential.run();
+        }
+        let name = self.target.as_deref().unwrap_or_default();
+        let Some((_, make)) = TARGETS.iter().find(|(target, _)| *target == name) else {
+            let known: Vec<_> = targets().collect();
+            bail!("unknown target `{name}`; expected differential or one of {}", known.join(", "));
         };
         if let Some(number) = self.only {
             let mut target = make();
@@ -98,8 +118,7 @@ impl Fuzz {
         let begin = Instant::now();
         let Fuzzed { accepted, panicked } = fuzz(*make, (self.seed, self.cases), self.threads, self.limit);
         println!(
-            "{}: {} cases of seed {} in {:.0} s, {accepted} of them accepted, {} panics",
-            self.target,
+            "{name}: {} cases of seed {} in {:.0} s, {accepted} of them accepted, {} panics",
             self.cases,
             self.seed,
             begin.elapsed().as_secs_f64(),
