@@ -1,6 +1,6 @@
 //! f32 and f64 arithmetic (PTX ISA, "Floating Point Instructions").
 
-use warpwright_ptx::syntax::{Instruction, Type};
+use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::lanes::{one, three, two};
@@ -162,6 +162,8 @@ fn extremum(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Resul
     // Of three operands `.abs` is not `.xorsign.abs`: the result is one of the magnitudes.
     let kept = if i.opcode.has("abs") && !mode.xor_sign { i32::MAX as u32 } else { u32::MAX };
     match (ty, i.operands.len()) {
+        (Type::F32, _) if is_move(i, mode) => d.vector(i, ty, &[ty; 2], two(|a: u32, _: u32| a)),
+        (Type::F64, _) if is_move(i, mode) => d.scalar(i, ty, &[ty; 2], two(|a: u64, _: u64| a)),
         (Type::F64, _) => {
             let maximum = mode.maximum;
             d.scalar(i, ty, &[ty; 2], two(move |a: u64, b: u64| compare::extremum_f64(a, b, maximum)))
@@ -180,6 +182,13 @@ fn extremum(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Resul
         }
         _ => Err(unsupported(i, ty)),
     }
+}
+
+/// Whether ptxas makes a move of `min` or `max`: of a register with itself, which keeps a NaN as it is.
+/// It does so for f32, f64 and f16.
+pub(super) fn is_move(i: &Instruction, mode: ExtremumMode) -> bool {
+    let is_plain = mode == ExtremumMode { maximum: mode.maximum, ..ExtremumMode::default() };
+    is_plain && matches!(i.operands.as_slice(), [_, Operand::Name(a), Operand::Name(b)] if a == b)
 }
 
 /// The modifiers of `min` and `max`.

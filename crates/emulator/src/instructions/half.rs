@@ -96,6 +96,9 @@ fn extremum(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Resul
     let ty = w.ty()?;
     let (format, _) = format(ty);
     let best = move |a: u16, b: u16| compare::extremum(format, a.into(), b.into(), mode) as u16;
+    if ty == Type::F16 && float::is_move(i, mode) {
+        return map2(d, i, ty, |a, _| a);
+    }
     if i.operands.len() == 4 {
         return map3(d, i, ty, move |a, b, c| best(best(a, b), c));
     }

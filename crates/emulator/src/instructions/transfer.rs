@@ -361,7 +361,10 @@ fn convert_one(
         (Type::U64 | Type::S64, Type::U32 | Type::S32) if simple => d.lanes(slots, one(|a: u64| a as u32)),
         (Type::U16, Type::U32 | Type::S32) if simple => d.lanes(slots, one(|a: u16| u32::from(a))),
         (Type::S16, Type::U32 | Type::S32) if simple => d.lanes(slots, one(|a: i16| i32::from(a))),
-        (Type::U32 | Type::S32, Type::U16 | Type::S16) if simple => d.lanes(slots, one(|a: u32| a as u16)),
+        // In a wider register the result is extended.
+        (Type::U32 | Type::S32, Type::U16 | Type::S16) if simple && destination.ty.bytes() == 2 => {
+            d.lanes(slots, one(|a: u32| a as u16));
+        }
         (Type::S32, Type::F32) if simple && mode.rounding == Rounding::NearestEven => {
             d.lanes(slots, one(|a: i32| a as f32));
         }

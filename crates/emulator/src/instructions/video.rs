@@ -150,21 +150,18 @@ impl Video {
     }
 
     fn finished(&self, result: i64, c: u32) -> u32 {
-        let word = result as u32;
-        if self.combine == Combine::AbsoluteDifference && self.count == 1 && self.signed {
-            // A difference of more than 31 bits is compared as the number it is (measured on H200).
-            match self.finish {
-                Finish::Minimum => return result.min(i64::from(c as i32)) as u32,
-                Finish::Maximum => return result.max(i64::from(c as i32)) as u32,
-                Finish::Merge | Finish::Add => {}
-            }
-        }
+        // The driver's sequences compare 64 bits: those of the result, or the sign of a sum of 32
+        // (ptxas 13.0's code; measured on H100).
+        let wide = match self.combine {
+            Combine::Add | Combine::Subtract => i64::from(result as i32),
+            _ => result,
+        };
         match (self.finish, self.signed) {
-            (Finish::Merge | Finish::Add, _) => c.wrapping_add(word),
-            (Finish::Minimum, true) => (word as i32).min(c as i32) as u32,
-            (Finish::Minimum, false) => word.min(c),
-            (Finish::Maximum, true) => (word as i32).max(c as i32) as u32,
-            (Finish::Maximum, false) => word.max(c),
+            (Finish::Merge | Finish::Add, _) => c.wrapping_add(result as u32),
+            (Finish::Minimum, true) => wide.min(i64::from(c as i32)) as u32,
+            (Finish::Minimum, false) => (wide as u64).min(u64::from(c)) as u32,
+            (Finish::Maximum, true) => wide.max(i64::from(c as i32)) as u32,
+            (Finish::Maximum, false) => (wide as u64).max(u64::from(c)) as u32,
         }
     }
 }
@@ -180,9 +177,10 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let combine = combination(name, w).ok_or_else(|| {
         DecodeError::unsupported(format!("The emulator does not know the instruction `{base}`."))
     })?;
-    // A comparison's result is one or zero, and the type of none.
-    let result = if matches!(combine, Combine::Compare(_)) { Type::U32 } else { w.ty()? };
-    let (a_type, b_type) = (w.ty()?, w.ty()?);
+    // A comparison's result is one or zero, of the first source's type.
+    let result = w.ty()?;
+    let a_type = if matches!(combine, Combine::Compare(_)) { result } else { w.ty()? };
+    let b_type = w.ty()?;
     if let Some(wrong) = [result, a_type, b_type].into_iter().find(|ty| !matches!(ty, Type::U32 | Type::S32))
     {
         return Err(unsupported(i, wrong));
@@ -354,5 +352,32 @@ mod tests {
         let masked =
             Video { kept: [false, true, false, true], ..bytes(Combine::Maximum, Finish::Merge, false) };
         assert_eq!(masked.apply(0x0102_0304, 0x0401_0501, 0xaaaa_aaaa), 0x04aa_05aa);
+    }
+
+    /// What an H100 gives (driver 580.159.04): a negative sum is the larger, whatever its bits.
+    #[test]
+    fn the_second_operation_compares_64_bits() {
+        let scalar = |combine, finish, signed| Video {
+            signed,
+            a_signed: true,
+            b_signed: true,
+            count: 1,
+            a: [Part::WHOLE; 4],
+            b: [Part::WHOLE; 4],
+            d: [Part::WHOLE; 4],
+            pairs: false,
+            ..bytes(combine, finish, false)
+        };
+        let (minus, large) = (-0x3aa9i32 as u32, 0xffff_e321);
+        let of = |combine, finish, signed| scalar(combine, finish, signed).apply(minus, 0, large);
+        for combine in [Combine::Add, Combine::Subtract, Combine::Minimum] {
+            assert_eq!(of(combine, Finish::Maximum, false), minus, "{combine:?}");
+            assert_eq!(of(combine, Finish::Minimum, false), large, "{combine:?}");
+            assert_eq!(of(combine, Finish::Maximum, true), large, "{combine:?}");
+        }
+        // A sum keeps 32 bits, a difference's magnitude all.
+        let edges = |combine, finish| scalar(combine, finish, true).apply(i32::MIN as u32, 1, 5);
+        assert_eq!(edges(Combine::AbsoluteDifference, Finish::Maximum), 0x8000_0001);
+        assert_eq!(edges(Combine::Subtract, Finish::Maximum), i32::MAX as u32);
     }
 }

@@ -246,8 +246,8 @@ fn power(magnitude: f64, mode: ConvertMode) -> u64 {
 /// One unit in the last place of a tf32, at its position in the register.
 const TF32_UNIT: u64 = 1 << 13;
 
-/// The NaN that a conversion from or to f64, from bf16, or to tf32 by `.rna` makes of another; all
-/// others make their target's canonical NaN (measured on H200).
+/// The NaN that a conversion from or to f64, from bf16, to tf32 by `.rna`, or to its own type makes of
+/// another; all others make their target's canonical NaN (measured on H200 and H100).
 #[inline(always)]
 fn kept_nan(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> Option<u64> {
     if mode.saturate {
@@ -258,7 +258,11 @@ fn kept_nan(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> Option<u6
             let cut = bits & !(TF32_UNIT - 1);
             Some(if mode.finite { cut - TF32_UNIT } else { cut })
         }
-        (Scalar::Bf16, Scalar::F32) => Some((bits & 0xffff) << 16),
+        // A shift; with `.ftz` an instruction that makes NaN canonical.
+        (Scalar::Bf16, Scalar::F32) if !mode.flush => Some((bits & 0xffff) << 16),
+        // A move.
+        (Scalar::F32, Scalar::F32) if !mode.flush && !mode.integral => Some(bits & 0xffff_ffff),
+        (Scalar::F64, Scalar::F64) if !mode.integral => Some(bits),
         (Scalar::F64, Scalar::F64) => Some(bits | 1 << 51),
         (Scalar::F32, Scalar::F64) if mode.flush => Some(CANONICAL_F32_AS_F64),
         (_, Scalar::F64) => {
@@ -291,6 +295,18 @@ fn saturate_f64(bits: u64) -> u64 {
     if value > 0.0 { value.min(1.0).to_bits() } else { 0 }
 }
 
+/// Whether a value rounded to f32's precision, however small, is less than f32's least normal number.
+/// Such a value `.ftz` flushes, also where f32 itself would round it up to that number (measured on
+/// H100).
+#[inline(always)]
+fn rounds_to_subnormal(value: f64, rounding: Rounding) -> bool {
+    let scaled = Format::F32.encode(value * power_of_two(100), rounding, false) & 0x7fff_ffff;
+    scaled < F32_LEAST_NORMAL_TIMES_2_TO_100
+}
+
+/// 2^-26.
+const F32_LEAST_NORMAL_TIMES_2_TO_100: u32 = (127 - 26) << 23;
+
 #[inline(always)]
 fn finish(value: f64, format: Format, to: Scalar, mode: ConvertMode) -> u64 {
     // The comparisons are false for NaN, which saturates to +0.
@@ -300,7 +316,8 @@ fn finish(value: f64, format: Format, to: Scalar, mode: ConvertMode) -> u64 {
         false => value,
     };
     let encoded = format.encode(value, mode.rounding, mode.finite);
-    let encoded = if mode.flush && to == Scalar::F32 { super::single::flush(encoded) } else { encoded };
+    let is_flushed = mode.flush && to == Scalar::F32 && rounds_to_subnormal(value, mode.rounding);
+    let encoded = if is_flushed { encoded & 1 << 31 } else { encoded };
     let negative = encoded >> (format.width() - 1) & 1 == 1;
     let encoded = if mode.relu && negative { 0 } else { encoded };
     u64::from(if to == Scalar::Tf32 { encoded << 13 } else { encoded })
@@ -336,4 +353,51 @@ pub fn pack(a: u32, b: u32, c: u32, width: u32, signed: bool) -> u32 {
     let clamp = |x: u32| integer_to_integer(i128::from(x as i32), width, signed, true);
     let pair = clamp(a) << width | clamp(b);
     (pair | u64::from(c) << (2 * width)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an H100 gives (driver 580.159.04).
+    #[test]
+    fn ftz_flushes_what_is_subnormal_when_rounded_to_24_bits() {
+        use Rounding::{Down, NearestEven, Up, Zero};
+        const LEAST: u64 = 0x3810_0000_0000_0000;
+        let rows = [
+            // Rounded up to the least normal f32, and flushed.
+            (NearestEven, 0x380f_ffff_e000_0000, 0),
+            (NearestEven, 0x380f_ffff_efff_ffff, 0),
+            (NearestEven, 0x380f_ffff_f000_0000, 0x0080_0000),
+            (NearestEven, LEAST, 0x0080_0000),
+            (Up, 0x380f_ffff_e000_0000, 0),
+            (Up, 0x380f_ffff_e000_0001, 0x0080_0000),
+            (Up, LEAST - 1 | 1 << 63, 0x8000_0000),
+            (Down, LEAST - 1, 0),
+            (Down, 0x380f_ffff_e000_0001 | 1 << 63, 0x8080_0000),
+            (Zero, LEAST - 1, 0),
+            (Zero, LEAST | 1 << 63, 0x8080_0000),
+        ];
+        for (rounding, bits, expected) in rows {
+            for saturate in [false, true] {
+                let mode = ConvertMode { rounding, flush: true, saturate, ..ConvertMode::default() };
+                let expected = if saturate && expected >> 31 == 1 { 0 } else { expected };
+                let found = convert(bits, Scalar::F64, Scalar::F32, mode);
+                assert_eq!(found, expected, "{rounding:?} {bits:#x} {saturate}");
+            }
+        }
+    }
+
+    /// What an H100 gives (driver 580.159.04).
+    #[test]
+    fn a_move_keeps_a_nan_and_ftz_makes_it_canonical() {
+        let plain = ConvertMode::default();
+        let flush = ConvertMode { flush: true, ..plain };
+        assert_eq!(convert(0xff80_0005, Scalar::F32, Scalar::F32, plain), 0xff80_0005);
+        assert_eq!(convert(0xff80_0005, Scalar::F32, Scalar::F32, flush), 0x7fff_ffff);
+        assert_eq!(convert(0xfff0_0000_0000_0005, Scalar::F64, Scalar::F64, plain), 0xfff0_0000_0000_0005);
+        assert_eq!(convert(0xffff, Scalar::Bf16, Scalar::F32, plain), 0xffff_0000);
+        assert_eq!(convert(0xffff, Scalar::Bf16, Scalar::F32, flush), 0x7fff_ffff);
+        assert_eq!(convert(0x0001, Scalar::Bf16, Scalar::F32, flush), 0);
+    }
 }

@@ -270,9 +270,16 @@ impl AlignedSum {
             _ if plain.is_infinite() => plain as f32,
             None => self.round(sum),
             Some(_) if sum.abs() >= OVERFLOW => (sum.signum() * f64::INFINITY) as f32,
-            Some(kept) => f32::from_bits(Format::F32.encode(sum, Rounding::Zero, false) & kept),
+            Some(kept) => without_negative_zero(Format::F32.encode(sum, Rounding::Zero, false) & kept),
         }
     }
+}
+
+/// The hardware's sum is an integer, whose zero has no sign: what is cut to zero is +0 (measured on
+/// H200).
+#[inline(always)]
+fn without_negative_zero(bits: u32) -> f32 {
+    f32::from_bits(if bits << 1 == 0 { 0 } else { bits })
 }
 
 /// The same as `add`, sixteen elements to a vector, and two blocks at once to read A half as often.
