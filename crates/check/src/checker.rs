@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpwright_events::{Actor, BARRIERS, ClusterObserver, Event, MbarrierAddress, TileOperand};
 
 use crate::launch::LaunchState;
-use crate::report::conflict::Conflict;
+use crate::report::conflict::{Conflict, Passed};
 use crate::state::barrier::{BarrierHistory, Meetings};
 use crate::state::clock::Clock;
 use crate::state::knowledge::Knowledge;
@@ -50,6 +50,8 @@ pub(crate) struct Checker {
     pub(crate) mbarriers: HashMap<MbarrierAddress, MbarrierState>,
     /// The offsets between which they are, in any CTA.
     pub(crate) mbarrier_span: (u64, u64),
+    /// By CTA rank and warp: the last wait at an mbarrier that has returned.
+    pub(crate) passed: HashMap<(u32, u32), Passed>,
     /// Strong accesses to shared memory.
     pub(crate) shared_locations: SyncLocations,
     /// The linear indices of the CTAs.
@@ -101,6 +103,7 @@ impl Checker {
             cluster_met: Default::default(),
             mbarriers: HashMap::new(),
             mbarrier_span: (u64::MAX, 0),
+            passed: HashMap::new(),
             shared_locations: SyncLocations::default(),
             cluster: ctas.to_vec(),
             shadows: ctas.iter().map(|_| SharedShadow::of_system_from(system_shared)).collect(),

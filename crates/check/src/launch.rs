@@ -14,11 +14,11 @@ use crate::report::conflict::Conflict;
 use crate::report::finding::{Finding, FindingKind};
 use crate::report::firsts::Firsts;
 use crate::report::guess::Guesses;
-use crate::report::merge::{Merged, distance, merged_races, reported_once};
+use crate::report::merge::{Merged, merged_races, reported_once};
 use crate::report::misuse::Misuse;
 use crate::report::overlap::{Overlap, PreviousLaunch};
 use crate::report::overrun::Overrun;
-use crate::report::parting::Parting;
+use crate::report::parting::{Parting, Skipped, meet_between};
 use crate::rules::loads::{Rivals, non_coherent_loads, racing_loads, trusting_loads};
 use crate::state::barrier::Meetings;
 use crate::state::clock::Clock;
@@ -177,7 +177,7 @@ impl LaunchState {
         self.whole_tiles.lock().unwrap_or_else(PoisonError::into_inner).extend(tiles);
     }
 
-    /// All findings, causes before consequences and then in program order, and the record for a dependent launch.
+    /// All findings in program order, and the record for a dependent launch.
     pub(crate) fn end(&self, names: &dyn AddressNames) -> (Vec<Finding>, PreviousLaunch) {
         let code = &*self.info.code;
         let still_runs = !self.ends_predecessor.load(Ordering::Relaxed);
@@ -244,41 +244,54 @@ impl LaunchState {
         });
         let races = merged_races(code, reported.map(|(_, (conflict, count))| (conflict, *count)));
         let meetings = self.meetings.lock().unwrap_or_else(PoisonError::into_inner);
-        let reported = races.into_iter().map(|Merged { conflict, count, in_both_orders }| {
-            let mut finding = conflict.finding(&self.info, code, count);
-            if let Some(parting) = Parting::of(conflict, &meetings) {
-                parting.explain(code, &mut finding);
-            } else if let Some(help) = finding.help.as_mut().filter(|_| in_both_orders) {
-                help.push_str("; in a loop, also between the second and the first of the next iteration");
-            }
-            (conflict.key(), conflict.at(), finding)
+        let is_contended = |(kind, later, earlier, _): &&(FindingKind, u32, u32, Option<TileOperand>)| {
+            *kind == FindingKind::Race && later == earlier
+        };
+        let contended: BTreeSet<u32> = conflicts.keys().filter(is_contended).map(|&(_, pc, ..)| pc).collect();
+        let reported =
+            races.into_iter().map(|Merged { conflict, reverse, count, in_both_orders, extent }| {
+                // A barrier between the two leaves the other order: that of the next iteration.
+                let asynchronous = conflict.kind == FindingKind::InFlight;
+                let reverse = reverse.filter(|_| asynchronous && meet_between(conflict, code, &meetings));
+                let conflict = reverse.unwrap_or(conflict);
+                let mut finding = conflict.finding(&self.info, code, count, &contended, extent);
+                if let Some(parting) = Parting::of(conflict, &meetings) {
+                    parting.explain(code, &mut finding);
+                } else if let Some(skipped) = Skipped::of(conflict, code, &meetings) {
+                    skipped.explain(code, &mut finding);
+                } else if let Some(help) =
+                    finding.help.as_mut().filter(|help| in_both_orders && help.contains("sync"))
+                {
+                    help.push_str("; in a loop, also between the second and the first of the next iteration");
+                }
+                let (kind, later, earlier, tile) = conflict.key();
+                ((later, earlier, kind, tile), [conflict.at(), conflict.mbarrier()], finding)
+            });
+        let of_no_tile = |(kind, later, earlier)| (later, earlier, kind, None);
+        let misused = misuses.iter().map(|(key, (misuse, count))| {
+            (of_no_tile(*key), [misuse.at(), None], misuse.finding(code, *count))
         });
-        let of_no_tile = |(kind, later, earlier)| (kind, later, earlier, None);
-        let misused = misuses
-            .iter()
-            .map(|(key, (misuse, count))| (of_no_tile(*key), misuse.at(), misuse.finding(code, *count)));
         let overlaps = self.overlaps.lock();
         let overlapping = self.previous.iter().flat_map(|previous| {
             overlaps.iter().map(|(&(later, earlier, _), (overlap, count))| {
                 let finding = overlap.finding(&self.info, code, previous, *count);
-                (of_no_tile((FindingKind::Overlap, later, earlier)), Some(overlap.at()), finding)
+                (of_no_tile((FindingKind::Overlap, later, earlier)), [Some(overlap.at()), None], finding)
             })
         });
         let overrunning = overruns.iter().map(|(&(pc, array), (overrun, count))| {
             let finding = overrun.finding(&self.info, code, names, *count);
-            (of_no_tile((finding.kind, pc, array)), None, finding)
+            (of_no_tile((finding.kind, pc, array)), [None, None], finding)
         });
         let mut findings: Vec<_> = reported.chain(misused).chain(overlapping).chain(overrunning).collect();
-        findings
-            .sort_by_key(|&((kind, later, earlier, tile), ..)| (distance(kind), later, earlier, kind, tile));
+        findings.sort_by_key(|&(key, ..)| key);
         let reported = reported_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));
-        let with_place = |(mut finding, at): (Finding, Option<(MemorySpace, u64)>)| {
-            if let Some((space, address)) = at {
+        let with_places = |(mut finding, at): (Finding, [Option<(MemorySpace, u64)>; 2])| {
+            for (space, address) in at.into_iter().flatten() {
                 names.name(space, address).add_to(&mut finding.memory, &mut finding.notes);
             }
             finding
         };
         let between = self.on_stream.iter().flat_map(|launch| launch.end(&self.info, code, &accesses, names));
-        (reported.into_iter().map(with_place).chain(between).collect(), done)
+        (reported.into_iter().map(with_places).chain(between).collect(), done)
     }
 }

@@ -17,6 +17,7 @@ pub use host::{Elements, HostChecks, HostLaunch, Transfer};
 pub use observer::LaunchChecks;
 pub use report::explain::{codes, explain};
 pub use report::finding::{Finding, FindingKind};
+pub use report::order::ordered;
 pub use report::overlap::PreviousLaunch;
-pub use report::render::{SourceFiles, render};
+pub use report::render::{SourceFiles, render, render_causes};
 pub use warpwright_events::{FaultKind, Label, Source};

@@ -8,6 +8,7 @@ use crate::checker::Checker;
 use crate::host::HostLaunch;
 use crate::launch::LaunchState;
 use crate::report::finding::Finding;
+use crate::report::order::ordered;
 use crate::report::overlap::PreviousLaunch;
 
 /// Finds data races and misuse of barriers, asynchronous copies and memory in a launch.
@@ -33,7 +34,7 @@ impl LaunchChecks {
         Self { state: Arc::new(state), done: OnceLock::new() }
     }
 
-    /// All findings in program order, after the launch has ended.
+    /// All findings after the launch has ended, as [`ordered`] places them.
     pub fn findings(&self) -> &[Finding] {
         self.done.get().map_or(&[], |(findings, _)| findings)
     }
@@ -55,6 +56,6 @@ impl LaunchObserver for LaunchChecks {
 
     fn end(&self, names: &dyn AddressNames) {
         let (findings, done) = self.state.end(names);
-        self.done.get_or_init(|| (findings, Arc::new(done)));
+        self.done.get_or_init(|| (ordered(&findings, None), Arc::new(done)));
     }
 }

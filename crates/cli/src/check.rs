@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
 use warpwright_ptx::{IgnoredGuard, ignored_guards, parse};
-use warpwright_runtime::{Device, Error, Finding, Label, Schedule, codes, explain, render};
+use warpwright_runtime::{Device, Error, Finding, Label, Schedule, codes, explain, ordered, render_causes};
 
 use crate::exec;
 use crate::interrupt;
@@ -71,13 +71,7 @@ impl Check {
             }
             progress.step(shown(schedule));
             for finding in self.findings(&device, schedule)? {
-                let place = |label: &Label| (label.source.clone(), label.ptx_line);
-                let places = |finding: &Finding| finding.labels.iter().map(place).collect::<Vec<_>>();
-                let same = |told: &&mut Told| {
-                    let of = |finding: &Finding| (finding.kind, finding.tile, places(finding));
-                    of(&told.finding) == of(&finding)
-                };
-                match told.iter_mut().find(same) {
+                match told.iter_mut().find(|told| is_same(&told.finding, &finding)) {
                     Some(told) => told.schedules.push(schedule),
                     None => told.push(Told { finding, schedules: vec![schedule] }),
                 }
@@ -85,6 +79,7 @@ impl Check {
         }
         drop(progress);
         let remarks = self.launch.as_ref().map_or_else(Vec::new, |launch| remarks(launch));
+        let told = causes_first(told);
         output.json(|| as_json(&name, &schedules, &told, &remarks));
         output.text(|| as_text(&name, &schedules, &told, &remarks));
         Ok(if told.is_empty() { Status::Done } else { Status::Found })
@@ -137,15 +132,28 @@ fn remark_text(remark: &IgnoredGuard) -> String {
     )
 }
 
-/// What an error says the checkers found, or what stopped the kernel.
+/// What an error says the checkers found, and what stopped the kernel.
 fn findings_of(error: &anyhow::Error) -> Option<Vec<Finding>> {
-    error.chain().find_map(|cause| match cause.downcast_ref::<Error>()? {
-        Error::Findings { findings } => Some(findings.to_vec()),
-        Error::Fault { fault, findings } => {
-            Some(std::iter::once(Finding::from(&**fault)).chain(findings.iter().cloned()).collect())
-        }
-        _ => None,
-    })
+    let findings = error.chain().find_map(|cause| Some(cause.downcast_ref::<Error>()?.findings()));
+    findings.filter(|findings| !findings.is_empty())
+}
+
+/// Whether two schedules show one finding.
+fn is_same(one: &Finding, other: &Finding) -> bool {
+    let place = |label: &Label| (label.source.clone(), label.ptx_line);
+    let places = |finding: &Finding| finding.labels.iter().map(place).collect::<Vec<_>>();
+    let of = |finding: &Finding| (finding.kind, finding.tile, places(finding));
+    of(one) == of(other)
+}
+
+/// The findings of all schedules in one order.
+fn causes_first(told: Vec<Told>) -> Vec<Told> {
+    let findings: Vec<Finding> = told.iter().map(|told| told.finding.clone()).collect();
+    let placed = ordered(&findings, None).into_iter().map(|finding| {
+        let shown = told.iter().find(|told| is_same(&told.finding, &finding));
+        Told { schedules: shown.map(|told| told.schedules.clone()).unwrap_or_default(), finding }
+    });
+    placed.collect()
 }
 
 fn unknown_code(code: &str) -> anyhow::Error {
@@ -174,9 +182,8 @@ fn as_text(name: &str, schedules: &[Schedule], told: &[Told], remarks: &[Ignored
         return remarks.chain([summary]).collect::<Vec<_>>().join("\n\n");
     }
     let styled = std::io::stdout().is_terminal();
-    let rendered = |finding: &Finding, files: &mut _| shortened(&render(finding, files, styled));
     let mut files = sources::files();
-    let mut parts: Vec<String> = told
+    let noted: Vec<Finding> = told
         .iter()
         .map(|told| {
             let mut finding = told.finding.clone();
@@ -189,11 +196,21 @@ fn as_text(name: &str, schedules: &[Schedule], told: &[Told], remarks: &[Ignored
                 shown(told.schedules[0]),
                 finding.kind.code()
             ));
-            rendered(&finding, &mut files)
+            finding
         })
-        .chain(remarks)
         .collect();
-    let count = if told.len() == 1 { "1 finding".to_owned() } else { format!("{} findings", told.len()) };
+    let texts = render_causes(&noted, &mut files, styled);
+    let mut parts: Vec<String> = texts.into_iter().map(|(_, text)| shortened(&text)).collect();
+    let follow = told.len() - parts.len();
+    let count = if parts.len() == 1 { "1 finding".to_owned() } else { format!("{} findings", parts.len()) };
+    let count = match follow {
+        0 => count,
+        _ => format!(
+            "{count}, and {follow} that may follow from {}",
+            if parts.len() == 1 { "it" } else { "them" }
+        ),
+    };
+    parts.extend(remarks);
     parts.push(format!("{name}: {count}"));
     parts.join("\n\n")
 }
@@ -222,6 +239,7 @@ fn as_json(name: &str, schedules: &[Schedule], told: &[Told], remarks: &[Ignored
             "notes": finding.notes,
             "help": finding.help,
             "count": finding.count,
+            "follows_from": finding.cause,
             "schedules": told.schedules.iter().copied().map(shown).collect::<Vec<_>>(),
         })
     };

@@ -150,6 +150,8 @@ pub struct Fault {
     pub help: Option<String>,
     /// What the kernel printed before it, CTA by CTA.
     pub output: String,
+    /// Whether the fault names the mistake itself. Others may follow from findings before them.
+    pub is_cause: bool,
 }
 
 impl Fault {
@@ -172,6 +174,7 @@ impl Fault {
             notes: Vec::new(),
             help: None,
             output: String::new(),
+            is_cause: false,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpwright_arch::UnknownArch;
 use warpwright_arch::tensor_map::{Difference, TensorMapError};
-use warpwright_check::{Finding, SourceFiles, render};
+use warpwright_check::{Finding, SourceFiles, ordered, render_causes};
 use warpwright_emulator::{Fault, LoadError};
 use warpwright_ir::{Location, VerifyError};
 use warpwright_ptx::ParseError;
@@ -300,7 +300,7 @@ pub enum Error {
     },
     /// The emulator stopped the kernel. The device stays usable. The buffers that the kernel could
     /// write are unusable until they are overwritten.
-    #[error("{}", stopped(.fault, .findings))]
+    #[error("{}", rendered(&ordered(.findings, Some(.fault))))]
     Fault {
         /// The fault.
         fault: Arc<Fault>,
@@ -309,7 +309,7 @@ pub enum Error {
     },
     /// The emulator's checkers reported findings in a kernel that ran to its end, or in what the host does
     /// between launches.
-    #[error("{}", rendered(.findings.iter().cloned()))]
+    #[error("{}", rendered(.findings))]
     Findings {
         /// The findings.
         findings: Arc<[Finding]>,
@@ -427,12 +427,15 @@ fn shown_bytes(bytes: u64) -> String {
     format!("{:.1} {}", bytes as f64 / 1000f64.powi(power as i32), UNITS[power - 1])
 }
 
-/// Renders a fault after the findings, which are often its cause.
-fn stopped(fault: &Fault, findings: &[Finding]) -> String {
-    let fault = rendered(std::iter::once(Finding::from(fault)));
-    match findings {
-        [] => fault,
-        _ => format!("{}\n\nThe kernel then stopped:\n\n{fault}", rendered(findings.iter().cloned())),
+impl Error {
+    /// What the checkers found and what stopped the kernel: causes first, each before those that may
+    /// follow from it ([`Finding::cause`]). Empty for other errors.
+    pub fn findings(&self) -> Vec<Finding> {
+        match self {
+            Error::Findings { findings } => findings.to_vec(),
+            Error::Fault { fault, findings } => ordered(findings, Some(fault)),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -442,10 +445,11 @@ impl std::fmt::Debug for Error {
     }
 }
 
-/// Renders findings like compiler diagnostics.
-fn rendered(findings: impl Iterator<Item = Finding>) -> String {
+/// Renders findings like compiler diagnostics, one for each cause.
+fn rendered(findings: &[Finding]) -> String {
     let mut files = SourceFiles::here();
-    let texts: Vec<String> = findings.map(|finding| render(&finding, &mut files, false)).collect();
+    let texts: Vec<String> =
+        render_causes(findings, &mut files, false).into_iter().map(|(_, text)| text).collect();
     texts.join("\n\n")
 }
 

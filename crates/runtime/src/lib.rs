@@ -74,7 +74,9 @@ pub use signature::{Parameter, ParameterKind};
 pub use stream::{Event, Stream};
 pub use tensor_map::{MappedBuffer, TensorMap};
 pub use tile_maps::TileMaps;
-pub use warpwright_check::{Finding, FindingKind, Label, SourceFiles, codes, explain, render};
+pub use warpwright_check::{
+    Finding, FindingKind, Label, SourceFiles, codes, explain, ordered, render, render_causes,
+};
 pub use warpwright_count::{
     CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts, Unit, Work,
 };

@@ -9,6 +9,7 @@ use crate::host::operation::{Operation, Transfer, host_label, shown_indices};
 use crate::host::shadow::OperationUse;
 use crate::report::conflict::byte_count;
 use crate::report::finding::{Finding, FindingKind};
+use crate::report::order::Rank;
 use crate::state::footprint::{Use, UseKind};
 
 /// The uses of the same bytes by an operation and an earlier one.
@@ -147,6 +148,9 @@ impl Clash {
             )),
             count: 1,
             tile: None,
+            cause: None,
+            rank: Rank::of(FindingKind::StreamOrder),
+            gap: None,
         }
     }
 

@@ -7,6 +7,7 @@ use warpwright_events::{GRANULE, InitializedBytes, Label, Source, unwritten_runs
 
 use crate::host::operation::{Elements, host_label, shown_indices};
 use crate::report::finding::{Finding, FindingKind};
+use crate::report::order::Rank;
 use crate::state::footprint::{Use, UseKind};
 
 /// The runs that a report lists.
@@ -253,6 +254,9 @@ impl Runs {
             help: Some(self.help(kind, read, launch)),
             count: 1,
             tile: None,
+            cause: None,
+            rank: Rank::of(kind),
+            gap: None,
         }
     }
 

@@ -1,12 +1,15 @@
 //! Turns conflicts into findings and their messages.
 
+use std::collections::BTreeSet;
+
 use warpwright_events::{
-    AccessKind, AsyncKind, Awaited, Cell, Class, Code, Completion, LaunchInfo, MemorySpace, Proxy, Scope,
-    Strength, TileOperand, split_shared,
+    AccessKind, AsyncKind, Awaited, Cell, Class, Code, Completion, Label, LaunchInfo, MbarrierAddress,
+    MemorySpace, Proxy, Scope, Strength, TileOperand, split_shared,
 };
 
 use crate::report::finding::{Finding, FindingKind};
 use crate::report::group::Group;
+use crate::report::order::{Gap, Rank};
 use crate::report::tile::UnwrittenTile;
 use crate::state::agents::Role;
 use crate::state::mark::{cta_name, who};
@@ -32,8 +35,16 @@ fn two_ctas_write() -> (String, String) {
     )
 }
 
+/// Two copies of a CTA write the same element.
+fn two_copies_write() -> (String, String) {
+    (
+        "two copies write the same elements, and nothing orders them: either value may remain".to_owned(),
+        "let the copies write to different coordinates; or wait for the first (`bulk_commit()`, `bulk_wait(0)`) before the second is issued".to_owned(),
+    )
+}
+
 /// How to keep a buffer until the wgmma that reads it are complete.
-const RELEASE_AFTER_WAIT: &str = "call `wait_multiplications` (`wgmma.wait_group`) in the thread that issues the wgmma before it releases the buffer: before its arrival at the mbarrier, or the barrier, that the copy's issuer waits for";
+const RELEASE_AFTER_WAIT: &str = "release the buffer after `wait_multiplications` (`wgmma.wait_group`) covers the wgmma: by an arrival at an mbarrier, or by a barrier; and let the thread that issues the copy wait for that release before it fills the buffer again";
 
 /// The use that a buffer still has when a copy fills it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +118,50 @@ impl Party {
     }
 }
 
+/// The phase of a copy at an mbarrier, and what a thread has waited for that accesses its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Phases {
+    pub(crate) mbarrier: MbarrierAddress,
+    /// The phase that the copy completes.
+    pub(crate) copy: u32,
+    /// The last phase whose end the thread has observed.
+    pub(crate) seen: Option<u32>,
+    /// The last wait of the thread's warp at an mbarrier that returned.
+    pub(crate) passed: Option<Passed>,
+}
+
+/// A wait at an mbarrier that has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    pub(crate) pc: u32,
+    pub(crate) mbarrier: MbarrierAddress,
+    /// The phase that had ended; `None` for the one before the first.
+    pub(crate) phase: Option<u32>,
+}
+
+impl Phases {
+    /// What the last wait of the thread waited for instead of the copy.
+    fn wait(&self, code: &Code) -> Option<Label> {
+        let Passed { pc, mbarrier, phase } = self.passed?;
+        let text = match phase {
+            _ if mbarrier != self.mbarrier => {
+                format!("this wait is for another mbarrier, at shared address {:#x}", mbarrier.offset)
+            }
+            None => "this wait has returned at once: on a new mbarrier, a wait for parity 1 is for the phase before \
+                     phase 0"
+                .to_owned(),
+            Some(phase) if phase < self.copy => format!(
+                "this wait has returned with the end of phase {phase} (parity {}), and not of phase {} (parity {})",
+                phase % 2,
+                self.copy,
+                self.copy % 2
+            ),
+            Some(_) => return None,
+        };
+        Some(code.label(pc, text))
+    }
+}
+
 /// Two conflicting accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
@@ -118,9 +173,8 @@ pub(crate) struct Conflict {
     pub(crate) earlier: Party,
     /// Of asynchronous work of a group: what its issuer has done towards its completion.
     pub(crate) progress: Option<Progress>,
-    /// For a copy that completes at an mbarrier: its phase, and the last phase whose end the
-    /// accessor has observed.
-    pub(crate) phases: Option<(u32, Option<u32>)>,
+    /// For a copy that completes at an mbarrier: its phase, and what the accessor has waited for.
+    pub(crate) phases: Option<Phases>,
     /// The tile that is read, if it is one of which bytes are not written.
     pub(crate) tile: Option<UnwrittenTile>,
 }
@@ -250,7 +304,7 @@ impl Conflict {
     }
 
     /// The missing ordering, and how to add it.
-    fn missing(&self, code: &Code) -> (String, String) {
+    fn missing(&self, code: &Code, contended: &BTreeSet<u32>, extent: u32) -> (String, String) {
         let (later, earlier) = (&self.later, &self.earlier);
         if let Some(tile) = self.tile.filter(|tile| tile.part.operand != TileOperand::Accumulator) {
             return tile.missing();
@@ -322,11 +376,13 @@ impl Conflict {
                 self.progress == Some(Progress::Awaited) && self.refilled() == Some(Refilled::Read);
             return (missing, if is_released_early { RELEASE_AFTER_WAIT.to_owned() } else { help });
         }
-        if self.is_update(code) {
+        if self.is_update(code, contended) {
             return (
-                "one expression reads the element and writes it: another thread may write it between the two"
+                "several threads update this element: each reads it and writes it, and another thread may write it between \
+                 the two, whatever barrier follows"
                     .to_owned(),
-                "update it by one atomic operation: `atomic_add`, or `reduce_add` if its old value is not needed"
+                "update it by one atomic operation: `atomic_add`, or `reduce_add` if its old value is not needed; or let one \
+                 thread update it"
                     .to_owned(),
             );
         }
@@ -358,13 +414,13 @@ impl Conflict {
                     } else if self.refilled().is_some() {
                         RELEASE_AFTER_WAIT.to_owned()
                     } else {
-                        format!("call `{call}` (`{wait}`) in the issuing thread, then synchronize at a barrier")
+                        format!("call `{call}` (`{wait}`) in the issuing thread, then synchronize at a barrier; or let the {unit} use another buffer than this access")
                     },
                 )
             }
             Role::Mbarrier(_) if self.refilled().is_some() => {
-                let (missing, wait) = self.missing_phase();
-                (missing, format!("before a copy fills a buffer again, wait at the mbarrier at which its readers arrive; or, without readers, {wait}"))
+                let (missing, _) = self.missing_phase();
+                (missing, "before a copy fills a buffer again, wait until its readers have released it: at the mbarrier at which they arrive (`wait_parity`). Without readers, wait for the earlier copy".to_owned())
             }
             Role::Mbarrier(_) => self.missing_phase(),
             Role::Warp(_) if later.proxy.is_some() && later.kind.writes() && !earlier.kind.writes() => (
@@ -404,7 +460,7 @@ impl Conflict {
                 "the threads write different values with the same instruction".to_owned(),
                 "let one thread write, or each to an address of its own".to_owned(),
             ),
-            Role::Warp(_) if later.warp == earlier.warp => (
+            Role::Warp(_) if extent == 2 => (
                 if [later, earlier].iter().all(|party| party.strength != Strength::Weak) {
                     "`.volatile` and `.relaxed` accesses do not make lanes wait for each other, and no bar.warp.sync is between the two"
                 } else {
@@ -413,22 +469,38 @@ impl Conflict {
                 .to_owned(),
                 "call `sync_warp` (`bar.warp.sync`, `__syncwarp`) between the two; shuffles and votes do not order memory".to_owned(),
             ),
+            Role::Warp(_) if later.warp == earlier.warp => (
+                "no barrier is between the threads of the two lines".to_owned(),
+                "call `sync_threads()` (`bar.sync`, `__syncthreads`) between the two; where only some warps of the block come, `NamedBarrier::sync`".to_owned(),
+            ),
             Role::Warp(_) => (
                 "no barrier is between the two warps".to_owned(),
-                "call `sync_threads()` (`bar.sync`, `__syncthreads`) between the two".to_owned(),
+                "call `sync_threads()` (`bar.sync`, `__syncthreads`) between the two; where only some warps of the block come, `NamedBarrier::sync`".to_owned(),
             ),
         }
     }
 
     /// What is missing between the issue of work of a group and its completion.
     fn missing_group(&self, code: &Code) -> Option<(String, String)> {
-        if self.earlier.cta != self.later.cta && self.both_write() && self.space == MemorySpace::Global {
-            return Some(two_ctas_write());
+        if self.both_write() && self.space == MemorySpace::Global {
+            match (self.earlier.cta == self.later.cta, self.later.proxy) {
+                (false, _) => return Some(two_ctas_write()),
+                (true, Some(_)) => return Some(two_copies_write()),
+                (true, None) => {}
+            }
         }
         let Role::Group(_, kind, awaited) = self.earlier.role else { return None };
         let group = Group::of(kind, awaited)?;
+        let is_own = (self.later.cta, self.later.warp) == (self.earlier.cta, self.earlier.warp);
         match self.progress? {
+            Progress::Awaited if self.both_write() && self.later.proxy.is_some() => None,
             Progress::Awaited => Some(group.missing_barrier()),
+            // Another thread runs on meanwhile: it may commit and wait after this access.
+            Progress::Uncommitted { wait: None } | Progress::Committed { early_wait: None }
+                if !is_own && self.kind != FindingKind::Leak =>
+            {
+                None
+            }
             progress => group.missing(progress, code),
         }
     }
@@ -438,26 +510,35 @@ impl Conflict {
         self.later.kind == AccessKind::Write && self.earlier.kind == AccessKind::Write
     }
 
-    /// Whether threads update an element by the same expression, as `counts[i] += 1` does.
-    fn is_update(&self, code: &Code) -> bool {
+    /// Whether threads update an element: each reads it and writes it, as `counts[i] += 1` does. They do
+    /// so in one expression, or are lanes that all read it and then all write it, or write it at one
+    /// line with others that do the same (`contended`).
+    fn is_update(&self, code: &Code, contended: &BTreeSet<u32>) -> bool {
         let (later, earlier) = (&self.later, &self.earlier);
         let source = |party: &Party| code.instruction(party.pc).source.as_ref();
+        let line = |party: &Party| source(party).map(|source| (&source.file, source.line));
         let is_plain = |party: &Party| {
             matches!(party.role, Role::Warp(_)) && party.strength == Strength::Weak && party.proxy.is_none()
         };
         let kinds = [later.kind, earlier.kind];
+        // More lanes than bytes have one address.
+        let is_shared = |party: &Party| u64::from(party.lanes.count_ones()) > self.length;
+        let is_of_lanes = (later.cta, later.warp, later.lanes) == (earlier.cta, earlier.warp, earlier.lanes);
+        let is_of_line = line(later).is_some() && line(later) == line(earlier);
         self.kind == FindingKind::Race
             && is_plain(later)
             && is_plain(earlier)
             && kinds.contains(&AccessKind::Read)
             && kinds.contains(&AccessKind::Write)
-            && source(later).is_some()
-            && source(later) == source(earlier)
+            && (source(later).is_some() && source(later) == source(earlier)
+                || is_of_lanes && is_shared(later)
+                || is_of_line && (is_shared(later) || is_shared(earlier))
+                || is_of_line && [later.pc, earlier.pc].iter().any(|pc| contended.contains(pc)))
     }
 
     /// The note for a copy whose mbarrier phase was not waited for.
     fn missing_phase(&self) -> (String, String) {
-        let Some((phase, seen)) = self.phases else {
+        let Some(Phases { mbarrier, copy, seen, passed }) = self.phases else {
             return (
                 "this thread has not waited for the phase of the mbarrier that the copy completes".to_owned(),
                 "wait on the mbarrier with the parity of the phase that the copy was issued in".to_owned(),
@@ -467,10 +548,25 @@ impl Conflict {
             None => "this thread has observed the end of none of its phases".to_owned(),
             Some(seen) => format!("the last phase whose end this thread has observed is phase {seen}"),
         };
+        let at = format!("the mbarrier at shared address {:#x}", mbarrier.offset);
+        let has_waited = passed.is_some_and(|passed| passed.mbarrier == mbarrier);
+        let parity = copy % 2;
         (
-            format!("the copy completes phase {phase} of its mbarrier, and {seen}"),
-            format!("wait on the mbarrier for phase {phase}, which has the parity {}", phase % 2),
+            format!("the copy completes phase {copy} of {at}, and {seen}"),
+            match has_waited {
+                true => {
+                    format!("wait for phase {copy} of it, which has the parity {parity}, before this access")
+                }
+                false => format!(
+                    "wait on the mbarrier before this access (`wait_parity`): for phase {copy}, which has the parity {parity}"
+                ),
+            },
         )
+    }
+
+    /// The mbarrier that the earlier access completes at.
+    pub(crate) fn mbarrier(&self) -> Option<(MemorySpace, u64)> {
+        self.phases.map(|phases| (MemorySpace::Shared, phases.mbarrier.shared()))
     }
 
     /// The address that the conflict is about; a leak has none.
@@ -478,9 +574,17 @@ impl Conflict {
         (self.length > 0).then_some((self.space, self.address))
     }
 
-    /// The finding.
-    pub(crate) fn finding(&self, launch: &LaunchInfo, code: &Code, count: u64) -> Finding {
-        let (mut missing, mut help) = self.missing(code);
+    /// The finding; `contended` are the instructions by which several threads write the same bytes, and
+    /// `extent` is how far apart the farthest threads are that have this conflict.
+    pub(crate) fn finding(
+        &self,
+        launch: &LaunchInfo,
+        code: &Code,
+        count: u64,
+        contended: &BTreeSet<u32>,
+        extent: u32,
+    ) -> Finding {
+        let (mut missing, mut help) = self.missing(code, contended, extent);
         let mut message = self.message();
         let initializes = |party: &Party| code.instruction(party.pc).class == Class::MbarrierInit;
         if self.kind == FindingKind::Race && (initializes(&self.earlier) || initializes(&self.later)) {
@@ -514,6 +618,9 @@ impl Conflict {
             let before = format!("{}, earlier in this run", text(&self.earlier));
             labels.push(code.label(self.earlier.pc, before));
         }
+        if self.kind == FindingKind::InFlight && matches!(self.earlier.role, Role::Mbarrier(_)) {
+            labels.extend(self.phases.and_then(|phases| phases.wait(code)));
+        }
         Finding {
             kind: self.kind,
             kernel: code.kernel.clone(),
@@ -524,6 +631,35 @@ impl Conflict {
             help: Some(help),
             count,
             tile: self.tile.map(|tile| tile.part.operand),
+            cause: None,
+            rank: self.distance(),
+            gap: self.gap(code),
         }
+    }
+
+    /// How far it is from its cause.
+    fn distance(&self) -> Rank {
+        match self.kind {
+            FindingKind::Race | FindingKind::InFlight if self.tile.is_none() => {
+                match (self.earlier.kind.writes(), self.later.kind.writes()) {
+                    (true, false) => Rank::EarlyRead,
+                    (true, true) => Rank::OverwrittenWrite,
+                    (false, _) => Rank::Overwrite,
+                }
+            }
+            kind => Rank::of(kind),
+        }
+    }
+
+    /// The instructions between which one barrier or fence is missing.
+    fn gap(&self, code: &Code) -> Option<Gap> {
+        let is_of_threads = |party: &Party| matches!(party.role, Role::Warp(_));
+        let has_gap = match self.kind {
+            FindingKind::Race => is_of_threads(&self.earlier) && is_of_threads(&self.later),
+            kind => kind == FindingKind::ProxyFence,
+        };
+        let lines = [self.earlier.pc, self.later.pc].map(|pc| code.instruction(pc).line);
+        let [first, last] = [lines[0].min(lines[1]), lines[0].max(lines[1])];
+        has_gap.then(|| Gap { kind: self.kind, extent: self.extent(), first, last })
     }
 }

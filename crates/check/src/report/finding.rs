@@ -4,6 +4,8 @@ use std::fmt;
 
 use warpwright_events::{Fault, FaultKind, Label, TileOperand, lane_list, write_details};
 
+use crate::report::order::{Gap, Rank};
+
 /// The kinds of finding. Each has a page: `warpwright check --explain CODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -103,6 +105,11 @@ pub struct Finding {
     pub count: u64,
     /// The tile of an MMA that it is about, if any.
     pub tile: Option<TileOperand>,
+    /// The index among the findings of the one that this one may follow from, if any.
+    pub cause: Option<usize>,
+    pub(crate) rank: Rank,
+    /// The instructions between which an order is missing, if it is about two accesses of threads.
+    pub(crate) gap: Option<Gap>,
 }
 
 impl fmt::Display for Finding {
@@ -182,6 +189,9 @@ impl From<&Fault> for Finding {
             help: fault.help.clone().or_else(|| general_help(fault.kind).map(str::to_owned)),
             count: 1,
             tile: None,
+            cause: None,
+            rank: if fault.is_cause { Rank::Protocol } else { Rank::Stop },
+            gap: None,
         }
     }
 }

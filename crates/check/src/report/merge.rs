@@ -1,23 +1,12 @@
-//! One finding for one mistake: findings that have one cause are merged, and causes come first.
+//! One finding for one pair of lines: findings of the same two accesses are merged.
 
 use std::collections::BTreeMap;
 
-use warpwright_events::{Code, FaultKind, Source};
+use warpwright_events::{Code, Source};
 
 use crate::report::conflict::Conflict;
 use crate::report::finding::{Finding, FindingKind};
 use crate::state::agents::Role;
-
-/// How far findings of a kind usually are from the cause. A barrier that some threads do not execute
-/// causes races, an access outside its array conflicts with accesses of the next array, and a missing
-/// wait is found again when the kernel ends.
-pub(crate) fn distance(kind: FindingKind) -> u32 {
-    match kind {
-        FindingKind::Divergence | FindingKind::Barrier | FindingKind::Fault(FaultKind::OutOfBounds) => 0,
-        FindingKind::Leak => 2,
-        _ => 1,
-    }
-}
 
 /// The location of an access: the author's, or the instruction.
 type Location<'c> = Result<&'c Source, u32>;
@@ -25,12 +14,18 @@ type Location<'c> = Result<&'c Source, u32>;
 /// A conflict with those that have the same cause.
 pub(crate) struct Merged<'c> {
     pub(crate) conflict: &'c Conflict,
+    /// The same of the other access first, if that came too.
+    pub(crate) reverse: Option<&'c Conflict>,
     pub(crate) count: u64,
     /// Whether either access came first. In a loop, a barrier on one side of them may be there.
     pub(crate) in_both_orders: bool,
+    /// How far apart the farthest of their threads are.
+    pub(crate) extent: u32,
 }
 
-/// Races of threads at the same two locations are one mistake, whichever access came first.
+/// Races of threads at the same two locations are one mistake, whichever access came first; and so
+/// are those of a thread and asynchronous work of a group, which a schedule may begin before the
+/// thread's access or after it.
 pub(crate) fn merged_races<'c>(
     code: &'c Code,
     conflicts: impl Iterator<Item = (&'c Conflict, u64)>,
@@ -39,11 +34,19 @@ pub(crate) fn merged_races<'c>(
     let mut merged: Vec<Merged<'c>> = Vec::new();
     let mut races: BTreeMap<[Location<'c>; 2], usize> = BTreeMap::new();
     for (conflict, count) in conflicts {
-        let of_threads = [&conflict.later, &conflict.earlier]
-            .iter()
-            .all(|party| matches!(party.role, Role::Warp(_)) && party.proxy.is_none());
-        let alone = Merged { conflict, count, in_both_orders: false };
-        if conflict.kind != FindingKind::Race || !of_threads {
+        let parties = [&conflict.later, &conflict.earlier];
+        let of_threads =
+            parties.iter().all(|party| matches!(party.role, Role::Warp(_)) && party.proxy.is_none());
+        let of_groups = parties.iter().any(|party| matches!(party.role, Role::Group(..)))
+            && parties.iter().any(|party| matches!(party.role, Role::Warp(_)));
+        let is_merged = match conflict.kind {
+            FindingKind::Race => of_threads || of_groups,
+            FindingKind::InFlight => of_groups && conflict.tile.is_none(),
+            _ => false,
+        };
+        let extent = conflict.extent();
+        let alone = Merged { conflict, reverse: None, count, in_both_orders: false, extent };
+        if !is_merged {
             merged.push(alone);
             continue;
         }
@@ -54,13 +57,23 @@ pub(crate) fn merged_races<'c>(
             continue;
         };
         known.count += count;
-        known.in_both_orders |= location(known.conflict.later.pc) != later;
+        known.extent = known.extent.min(extent);
+        known.in_both_orders |= of_threads && location(known.conflict.later.pc) != later;
         let order = |Conflict { later, earlier, .. }: &Conflict| {
             (later.kind.writes() && earlier.kind.writes(), earlier.pc > later.pc)
         };
-        let order = |conflict: &Conflict| (conflict.extent(), order(conflict));
+        let order = |conflict: &Conflict| {
+            let extent = if of_threads { conflict.extent() } else { 0 };
+            (extent, order(conflict))
+        };
+        let is_reverse = location(known.conflict.later.pc) != later;
         if order(conflict) < order(known.conflict) {
-            known.conflict = conflict;
+            let before = std::mem::replace(&mut known.conflict, conflict);
+            if is_reverse {
+                known.reverse = Some(before);
+            }
+        } else if is_reverse {
+            known.reverse.get_or_insert(conflict);
         }
     }
     merged

@@ -3,6 +3,7 @@
 use warpwright_events::{Code, MbarrierAddress, MemorySpace};
 
 use crate::report::finding::{Finding, FindingKind};
+use crate::report::order::Rank;
 use crate::state::mark::Mark;
 
 /// A broken rule, in words.
@@ -48,6 +49,9 @@ impl Misuse {
             help: Some(self.help.clone()),
             count,
             tile: None,
+            cause: None,
+            rank: Rank::of(self.kind),
+            gap: None,
         }
     }
 }

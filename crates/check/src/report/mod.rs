@@ -8,6 +8,7 @@ pub(crate) mod group;
 pub(crate) mod guess;
 pub(crate) mod merge;
 pub(crate) mod misuse;
+pub(crate) mod order;
 pub(crate) mod overlap;
 pub(crate) mod overrun;
 pub(crate) mod parting;

@@ -14,6 +14,7 @@ use warpwright_events::{Class, Code, FULL, LaunchInfo, LoadPath, MemorySpace};
 
 use crate::report::conflict::{Party, byte_count, with_article};
 use crate::report::finding::{Finding, FindingKind};
+use crate::report::order::Rank;
 use crate::state::clock::{Agent, Clock, Time};
 use crate::state::footprint::{Footprint, Use, UseKind};
 use crate::state::shadow::Access;
@@ -180,6 +181,9 @@ impl Overlap {
             help: Some(help.to_owned()),
             count,
             tile: None,
+            cause: None,
+            rank: Rank::of(FindingKind::Overlap),
+            gap: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use warpwright_events::{
 };
 
 use crate::report::finding::{Finding, FindingKind};
+use crate::report::order::Rank;
 use crate::state::mark::Mark;
 
 /// An access whose address is computed from an array, and is outside it.
@@ -49,6 +50,9 @@ impl Overrun {
             help: Some("keep the index below the length of the array, or allocate more elements".to_owned()),
             count,
             tile: None,
+            cause: None,
+            rank: Rank::of(FindingKind::Fault(FaultKind::OutOfBounds)),
+            gap: None,
         };
         // Of an access across the end, the first byte that the array does not have.
         let end = array.start + array.bytes.unwrap_or(0);

@@ -9,6 +9,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use warpwright_events::{Inlining, Label, Source};
 
 use crate::report::finding::Finding;
+use crate::report::order::Rank;
 
 /// The author's source files, read on demand. Paths are as given to the compiler, and are resolved
 /// in a root and in the folders above it.
@@ -126,8 +127,50 @@ fn expression(text: &str, position: usize) -> usize {
     if depth > 0 { text.len() } else { at }
 }
 
+/// The maximum number of findings listed under their cause.
+const MOST_LISTED: usize = 8;
+
+/// Findings that [`ordered`](crate::ordered) has placed, as text: one for each cause, by its index, with a
+/// list of those that may follow from it.
+pub fn render_causes(findings: &[Finding], files: &mut SourceFiles, styled: bool) -> Vec<(usize, String)> {
+    let causes = findings.iter().enumerate().filter(|(_, finding)| finding.cause.is_none());
+    let texts = causes.map(|(index, cause)| {
+        let follows: Vec<&Finding> = findings.iter().filter(|finding| finding.cause == Some(index)).collect();
+        let text = rendered(cause, listed(&follows), files, styled);
+        let stops = index > 0 && cause.rank == Rank::Stop;
+        (index, if stops { format!("The kernel then stopped:\n\n{text}") } else { text })
+    });
+    texts.collect()
+}
+
+/// The findings that may follow from another, as a note.
+fn listed(follows: &[&Finding]) -> Option<String> {
+    if follows.is_empty() {
+        return None;
+    }
+    let place = |finding: &Finding| match finding.labels.first() {
+        Some(Label { source: Some(source), .. }) => format!(" at {}:{}", source.file, source.line),
+        Some(label) => format!(" at PTX line {}", label.ptx_line),
+        None => String::new(),
+    };
+    let line = |finding: &Finding| {
+        let stops = if finding.rank == Rank::Stop { "the kernel stops: " } else { "" };
+        format!("\n{stops}[{}]{}: {}", finding.kind.code(), place(finding), finding.message)
+    };
+    let lines: BTreeSet<(Rank, String)> =
+        follows.iter().map(|finding| (finding.rank, line(finding))).collect();
+    let hidden = lines.len().saturating_sub(MOST_LISTED);
+    let shown: String = lines.into_iter().take(MOST_LISTED).map(|(_, line)| line).collect();
+    let more = if hidden > 0 { format!("\nand {hidden} more") } else { String::new() };
+    Some(format!("correct this one first; these may follow from it:{shown}{more}"))
+}
+
 /// A finding as text; `styled` for a terminal that shows colors.
 pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> String {
+    rendered(finding, None, files, styled)
+}
+
+fn rendered(finding: &Finding, follows: Option<String>, files: &mut SourceFiles, styled: bool) -> String {
     for label in finding.labels.iter().chain(&finding.memory) {
         for source in label.source.iter().chain(&label.inlining.callers) {
             files.load(&source.file);
@@ -145,6 +188,9 @@ pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> Strin
     }
     for note in hidden_calls(finding, files) {
         group = group.element(Level::NOTE.message(note));
+    }
+    if let Some(follows) = &follows {
+        group = group.element(Level::NOTE.message(follows));
     }
     let found = if finding.count > 1 { format!(", found {} times", finding.count) } else { String::new() };
     if !finding.kernel.is_empty() {

@@ -5,7 +5,7 @@ use warpwright_events::{
 };
 
 use crate::checker::Checker;
-use crate::report::conflict::{Conflict, Party};
+use crate::report::conflict::{Conflict, Party, Passed, Phases};
 use crate::report::finding::FindingKind;
 use crate::report::misuse::Misuse;
 use crate::state::agents::Role;
@@ -278,6 +278,10 @@ impl Checker {
         let open = state.phase;
         if ended {
             state.seen = state.seen.max(open - 1);
+            let phase = (open - 1).checked_sub(state.first);
+            let passed = Passed { pc: actor.pc, mbarrier: address, phase };
+            state.passed.insert((actor.rank, actor.warp), passed);
+            self.passed.insert((actor.rank, actor.warp), passed);
         }
         let waiting = state.waiting.entry((actor.rank, actor.warp)).or_insert([0; LANES]);
         let before = std::mem::replace(&mut waiting[lane], if ended { 0 } else { open });
@@ -294,6 +298,9 @@ impl Checker {
             .arrival
             .map(|arrival| (arrival, format!("last arrival, of {}", arrival.who(&self.launch.info))));
         locations.extend(last);
+        let (init, _) = state.initialized;
+        let count = state.count;
+        locations.push((init, format!("initialized for {count} a phase by {}", init.who(&self.launch.info))));
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Barrier,
             message: format!("{} completes two phases while a thread waits for the first", named(address)),
@@ -303,7 +310,10 @@ impl Checker {
                 "phases {missed} and {} ended between two tests of this thread; a wait by parity cannot distinguish phase {tested} from phase {missed}",
                 missed + 1
             ),
-            help: "before the next arrivals, wait until this phase has been observed: by an mbarrier at which the waiting threads arrive, or by a barrier".to_owned(),
+            help: format!(
+                "let {count} arrive in a phase: if several threads release one slot, let one of them arrive, or initialize the \
+                 mbarrier for all; otherwise wait, before the next arrivals, until the waiting threads have observed this phase"
+            ),
         });
     }
 
@@ -369,22 +379,18 @@ impl Checker {
         }
     }
 
-    /// For a copy that completes at an mbarrier: its phase, and the last phase whose end the thread
-    /// has observed.
-    pub(crate) fn phases_of(
-        &self,
-        actor: Actor,
-        conflict: &Conflict,
-        time: Time,
-    ) -> Option<(u32, Option<u32>)> {
+    /// For a copy that completes at an mbarrier: its phase, and what the thread has waited for.
+    pub(crate) fn phases_of(&self, actor: Actor, conflict: &Conflict, time: Time) -> Option<Phases> {
         let Role::Mbarrier(_) = conflict.earlier.role else { return None };
-        let (_, state) = self.mbarriers.iter().find(|(address, state)| {
+        let (&mbarrier, state) = self.mbarriers.iter().find(|(address, state)| {
             state.role == conflict.earlier.role
                 && self.ctas[address.rank as usize].linear == conflict.earlier.cta
         })?;
         let warp = &self.ctas[actor.rank as usize].warps[actor.warp as usize];
         let known = &warp.knowledge(actor.lanes.trailing_zeros()).known;
-        let seen = known.whole(conflict.earlier.cta, state.role.agent());
-        Some((state.number(time), seen.checked_sub(state.first)))
+        let seen = known.whole(conflict.earlier.cta, state.role.agent()).checked_sub(state.first);
+        let warp = (actor.rank, actor.warp);
+        let passed = state.passed.get(&warp).or_else(|| self.passed.get(&warp)).copied();
+        Some(Phases { mbarrier, copy: state.number(time), seen, passed })
     }
 }

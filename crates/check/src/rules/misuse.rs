@@ -1,11 +1,13 @@
 //! Reports of rules that are broken.
 
-use warpwright_events::{Actor, FULL, FaultKind};
+use warpwright_events::{Actor, AsyncKind, Awaited, FULL, FaultKind};
 
 use crate::checker::Checker;
 use crate::report::finding::FindingKind;
+use crate::report::group::Group;
 use crate::report::misuse::{Misuse, Touched};
 use crate::state::mark::{Mark, cta_name};
+use crate::state::work::Progress;
 
 impl Checker {
     pub(crate) fn mark(&self, actor: Actor) -> Mark {
@@ -51,7 +53,13 @@ impl Checker {
     }
 
     /// A register of an MMA in flight is accessed.
-    pub(crate) fn report_register_access(&self, access: Mark, multiply: u32, touched: Touched) {
+    pub(crate) fn report_register_access(
+        &self,
+        access: Mark,
+        multiply: u32,
+        touched: Touched,
+        progress: Option<Progress>,
+    ) {
         let (message, what) = match touched {
             Touched::Read => ("an accumulator is read while the wgmma that writes it is in flight", "read"),
             Touched::Written => ("a register is written while a wgmma that uses it is in flight", "written"),
@@ -64,6 +72,17 @@ impl Checker {
             }
         };
         let issue = Mark { lanes: FULL, pc: multiply, ..access };
+        let group = Group::of(AsyncKind::Multiply, Awaited::Everything);
+        let missing =
+            progress.and_then(|progress| group?.missing(progress, &self.launch.info.code)).unwrap_or_else(|| {
+                (
+                    "no wgmma.wait_group covers the wgmma before this access: neither a barrier nor a fence waits for it"
+                        .to_owned(),
+                    "call `wait_multiplications(0)` (`wgmma.wait_group 0`) before its registers are accessed"
+                        .to_owned(),
+                )
+            });
+        let (note, help) = missing;
         self.launch.report_misuse(Misuse {
             kind: FindingKind::InFlight,
             message: message.to_owned(),
@@ -72,9 +91,8 @@ impl Checker {
                 (issue, "the wgmma is issued here".to_owned()),
             ],
             mbarrier: None,
-            note: "no wgmma.wait_group covers the wgmma before this access: neither a barrier nor a fence \
-             waits for it".to_owned(),
-            help: "call `commit_multiplications()` and `wait_multiplications(0)` (`wgmma.wait_group 0`) before its registers are accessed".to_owned(),
+            note,
+            help,
         });
     }
 }

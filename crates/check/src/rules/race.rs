@@ -423,7 +423,11 @@ impl Checker {
         let is_own = self.ctas[actor.rank as usize].linear == earlier.cta
             && earlier.role == Role::of_work(actor.warp, kind, awaited);
         let issuer = if is_own { actor.warp } else { warp };
-        Some(cta.warps[issuer as usize].progress(earlier.lanes, kind, time, awaited))
+        let agent = Role::Warp(issuer).agent();
+        let known = &self.warp_of(actor).knowledge(actor.lanes.trailing_zeros()).known;
+        let is_same = is_own && (kind.is_of_warp() || actor.lanes == earlier.lanes);
+        let knows = |time| is_same || known.covers(earlier.cta, agent, earlier.lanes, time);
+        Some(cta.warps[issuer as usize].progress(earlier.lanes, (kind, awaited), time, knows))
     }
 
     /// Reports reads of unwritten bytes.

@@ -63,7 +63,7 @@ impl Checker {
             self.report_unfenced(mark, pc, accumulators);
         }
         if let Some((pc, touched)) = touched {
-            self.report_register_access(mark, pc, touched);
+            self.report_register_access(mark, pc, touched, None);
         }
     }
 
@@ -104,9 +104,9 @@ impl Checker {
             let column = base + used.slot;
             loading = state.loading.get(&column).map(|load| (*load, used.writes)).or(loading);
             match state.under_way.get(&column) {
-                Some(flight) if used.writes => touched = Some((flight.pc, Touched::Written)),
+                Some(flight) if used.writes => touched = Some((flight.pc, Touched::Written, flight.time)),
                 Some(flight) if flight.shape.is_some() => {
-                    touched = touched.or(Some((flight.pc, Touched::Read)))
+                    touched = touched.or(Some((flight.pc, Touched::Read, flight.time)))
                 }
                 _ => {}
             }
@@ -115,8 +115,11 @@ impl Checker {
                 state.initialize(column, actor.lanes);
             }
         }
-        if let Some((pc, touched)) = touched {
-            self.report_register_access(mark, pc, touched);
+        if let Some((pc, touched, time)) = touched {
+            let warp = &self.ctas[actor.rank as usize].warps[actor.warp as usize];
+            let group = (AsyncKind::Multiply, Awaited::Everything);
+            let progress = warp.progress(actor.lanes, group, time, |_| true);
+            self.report_register_access(mark, pc, touched, Some(progress));
         }
         if let Some((load, writes)) = loading {
             self.report_loading(mark, load, writes);

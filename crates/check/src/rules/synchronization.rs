@@ -342,7 +342,9 @@ impl Checker {
     }
 
     pub(crate) fn wait(&mut self, actor: Actor, kind: AsyncKind, latest: Option<u32>, awaited: Awaited) {
-        self.warp(actor).1.work(kind).wait(actor.lanes, actor.pc, latest, awaited);
+        let warp = self.warp(actor).1;
+        let now = warp.time;
+        warp.work(kind).wait(actor.lanes, (actor.pc, now), latest, awaited);
         match kind {
             AsyncKind::Multiply => self.registers_awaited(actor),
             AsyncKind::TensorLoad => self.registers_arrived(actor),

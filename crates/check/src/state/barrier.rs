@@ -94,10 +94,19 @@ impl Meetings {
         self.0.insert(warps)
     }
 
+    /// Whether a warp comes to the barrier.
+    pub(crate) fn has(&self, warp: u32) -> bool {
+        self.0.iter().any(|warps| warps >> warp & 1 != 0)
+    }
+
+    /// Whether two warps come to the same generation of the barrier.
+    pub(crate) fn meet(&self, a: u32, b: u32) -> bool {
+        self.0.iter().any(|warps| warps >> a & warps >> b & 1 != 0)
+    }
+
     /// Whether both warps come to the barrier, and never to the same generation.
     pub(crate) fn part(&self, a: u32, b: u32) -> bool {
-        let has = |warp: u32| self.0.iter().any(|warps| warps >> warp & 1 != 0);
-        has(a) && has(b) && !self.0.iter().any(|warps| warps >> a & warps >> b & 1 != 0)
+        self.has(a) && self.has(b) && !self.meet(a, b)
     }
 
     /// The number of warps in a generation, and of all warps that come.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use warpwright_events::{LANES, LaunchInfo, MbarrierAddress, Scope, Strength};
 
+use crate::report::conflict::Passed;
 use crate::state::agents::Role;
 use crate::state::clock::{Agent, Time};
 use crate::state::knowledge::Knowledge;
@@ -65,6 +66,8 @@ pub(crate) struct MbarrierState {
     pub(crate) seen: Time,
     /// By CTA rank and warp: the phases that its lanes last found open.
     pub(crate) waiting: HashMap<(u32, u32), [Time; LANES]>,
+    /// By CTA rank and warp: the last wait at it that has returned.
+    pub(crate) passed: HashMap<(u32, u32), Passed>,
 }
 
 /// `shared address 0x100`
@@ -96,6 +99,7 @@ impl MbarrierState {
             copy_phase: 0,
             seen: 0,
             waiting: HashMap::new(),
+            passed: HashMap::new(),
         }
     }
 

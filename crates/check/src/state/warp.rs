@@ -79,14 +79,22 @@ impl WarpState {
             let awaited = if kind == AsyncKind::Bulk { Awaited::Sources } else { Awaited::Everything };
             let work = &self.work[kind as usize];
             let lanes = work.under_way(awaited);
-            (lanes != 0)
-                .then(|| (lanes, work.last(), kind, work.progress(lanes, work.latest(lanes), awaited)))
+            (lanes != 0).then(|| {
+                (lanes, work.last(), kind, work.progress(lanes, work.latest(lanes), awaited, |_| true))
+            })
         })
     }
 
-    /// What lanes have done towards the completion of work that they issued.
-    pub(crate) fn progress(&self, lanes: u32, kind: AsyncKind, time: Time, awaited: Awaited) -> Progress {
-        self.work[kind as usize].progress(lanes, time, awaited)
+    /// What lanes have done towards the completion of work that they issued at a time, as far as
+    /// someone `knows` who has synchronized with a time of the warp.
+    pub(crate) fn progress(
+        &self,
+        lanes: u32,
+        (kind, awaited): (AsyncKind, Awaited),
+        time: Time,
+        knows: impl Fn(Time) -> bool,
+    ) -> Progress {
+        self.work[kind as usize].progress(lanes, time, awaited, knows)
     }
 
     /// A lane's knowledge of other agents.

@@ -1,5 +1,7 @@
 //! Asynchronous work that a warp's lanes commit to groups and wait for.
 
+use std::collections::VecDeque;
+
 use warpwright_events::{Awaited, LANES, lanes};
 
 use crate::state::clock::Time;
@@ -19,10 +21,16 @@ pub(crate) enum Progress {
     Awaited,
 }
 
-/// The last wait of lanes for their groups.
+/// The waits, and the groups already waited for, that are kept: a thread that runs behind the issuer
+/// has seen fewer of the issuer's waits.
+const KEPT: usize = 8;
+
+/// A wait of lanes for their groups.
 #[derive(Clone, Copy, Debug)]
-struct LastWait {
+struct Wait {
     pc: u32,
+    /// The warp's time then.
+    clock: Time,
     mask: u32,
     /// The groups that may still be in flight.
     allowed: u32,
@@ -46,7 +54,8 @@ pub(crate) struct Work {
     /// For each lane, the last time at which it issued work, and the instruction.
     issued: [Time; LANES],
     last: u32,
-    last_wait: Option<LastWait>,
+    /// The latest waits, the last one at the end.
+    waits: VecDeque<Wait>,
     /// Whether `done` has changed since it was last propagated.
     news: bool,
 }
@@ -59,7 +68,7 @@ impl Work {
             done: [[0; LANES]; 2],
             issued: [0; LANES],
             last: 0,
-            last_wait: None,
+            waits: VecDeque::new(),
             news: false,
         }
     }
@@ -96,10 +105,28 @@ impl Work {
         self.commits.push((mask, time));
     }
 
-    pub(crate) fn wait(&mut self, mask: u32, pc: u32, latest: Option<u32>, awaited: Awaited) {
+    /// Lanes wait, at a time of their warp.
+    pub(crate) fn wait(
+        &mut self,
+        mask: u32,
+        (pc, clock): (u32, Time),
+        latest: Option<u32>,
+        awaited: Awaited,
+    ) {
         let after_issue = lanes(mask).any(|lane| self.issued[lane] == self.time);
-        self.last_wait =
-            latest.map(|allowed| LastWait { pc, mask, allowed, awaited, time: self.time, after_issue });
+        if self.waits.len() == KEPT {
+            self.waits.pop_front();
+        }
+        let time = self.time;
+        self.waits.extend(latest.map(|allowed| Wait {
+            pc,
+            clock,
+            mask,
+            allowed,
+            awaited,
+            time,
+            after_issue,
+        }));
         let closed = if latest.is_none() { self.close() } else { 0 };
         for lane in lanes(mask) {
             let time = match latest {
@@ -117,7 +144,11 @@ impl Work {
         }
         self.news = true;
         let everything = &self.done[0];
-        self.commits.retain(|(mask, time)| lanes(*mask).any(|lane| everything[lane] < *time));
+        let mut newer = self.commits.len();
+        self.commits.retain(|(mask, time)| {
+            newer -= 1;
+            newer < KEPT || lanes(*mask).any(|lane| everything[lane] < *time)
+        });
     }
 
     /// The time up to which a lane knows its work to be complete.
@@ -145,29 +176,36 @@ impl Work {
         lanes(mask).map(|lane| self.issued[lane]).max().unwrap_or(0)
     }
 
-    /// What lanes have done towards the completion of the work that they issued at a time.
-    pub(crate) fn progress(&self, mask: u32, time: Time, awaited: Awaited) -> Progress {
-        if lanes(mask).all(|lane| self.done(lane, awaited) >= time) {
-            return Progress::Awaited;
-        }
-        let Some(lane) = lanes(mask).find(|&lane| self.done(lane, awaited) < time) else {
-            return Progress::Awaited;
-        };
-        let wait = self.last_wait.filter(|wait| {
-            wait.mask >> lane & 1 != 0 && (wait.awaited == Awaited::Everything || awaited == Awaited::Sources)
+    /// What lanes have done towards the completion of the work that they issued at a time, as far as
+    /// someone `knows` who has synchronized with a time of their warp.
+    pub(crate) fn progress(
+        &self,
+        mask: u32,
+        time: Time,
+        awaited: Awaited,
+        knows: impl Fn(Time) -> bool,
+    ) -> Progress {
+        let pending = lanes(mask).find(|&lane| self.done(lane, awaited) < time);
+        let lane = pending.unwrap_or(mask.trailing_zeros() as usize % LANES);
+        let wait = self.waits.iter().rev().find(|wait| {
+            wait.mask >> lane & 1 != 0
+                && (wait.awaited == Awaited::Everything || awaited == Awaited::Sources)
+                && knows(wait.clock)
         });
         let own = self.commits.iter().filter(|(mask, at)| mask >> lane & 1 != 0 && *at >= time);
         let mut own = own.map(|(_, at)| *at);
-        let Some(committed) = own.next() else {
-            let followed = wait.filter(|wait| wait.time > time || wait.time == time && wait.after_issue);
-            return Progress::Uncommitted { wait: followed.map(|wait| wait.pc) };
-        };
-        match wait {
-            Some(wait) if wait.time > committed => {
+        let committed = own.next();
+        match (committed, wait) {
+            (Some(committed), Some(wait)) if wait.time > committed && wait.allowed > 0 => {
                 let needed = own.filter(|at| *at < wait.time).count() as u32;
                 Progress::Left { wait: wait.pc, allowed: wait.allowed, needed }
             }
-            Some(wait) if wait.time == time && wait.after_issue => {
+            _ if pending.is_none() => Progress::Awaited,
+            (None, wait) => {
+                let followed = wait.filter(|wait| wait.time > time || wait.time == time && wait.after_issue);
+                Progress::Uncommitted { wait: followed.map(|wait| wait.pc) }
+            }
+            (Some(_), Some(wait)) if wait.time == time && wait.after_issue => {
                 Progress::Committed { early_wait: Some(wait.pc) }
             }
             _ => Progress::Committed { early_wait: None },

@@ -119,6 +119,34 @@ pub(crate) struct MbarrierRecord {
     /// The copies whose bytes have arrived in the open phase: the instruction that issued them, and
     /// the bytes of one.
     pub(crate) copies: Vec<(u32, u32)>,
+    /// The phases that had ended when a warp's last wait returned.
+    pub(crate) observed: Vec<Observed>,
+}
+
+/// The last wait of a warp at an mbarrier that returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Observed {
+    pub(crate) rank: u32,
+    pub(crate) warp: u32,
+    /// Phases completed then.
+    pub(crate) phases: u64,
+}
+
+impl MbarrierRecord {
+    /// Records a wait of a warp that returns.
+    pub(crate) fn observe(&mut self, rank: u32, warp: u32) {
+        let phases = self.phase;
+        match self.observed.iter_mut().find(|known| (known.rank, known.warp) == (rank, warp)) {
+            Some(known) => known.phases = phases,
+            None => self.observed.push(Observed { rank, warp, phases }),
+        }
+    }
+
+    /// Phases completed when a warp's last wait returned; `None` if none has.
+    pub(crate) fn observed_by(&self, rank: u32, warp: u32) -> Option<u64> {
+        let known = self.observed.iter().find(|known| (known.rank, known.warp) == (rank, warp));
+        known.map(|known| known.phases)
+    }
 }
 
 /// The mbarriers of a CTA that are initialized, by offset.

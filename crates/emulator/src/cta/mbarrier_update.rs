@@ -72,6 +72,7 @@ impl Block {
             *record = MbarrierRecord {
                 initialization: record.initialization,
                 phase: record.phase + 1,
+                observed: std::mem::take(&mut record.observed),
                 arrivals_before,
                 ..MbarrierRecord::default()
             };
@@ -157,11 +158,18 @@ impl Block {
         if before.bytes > 0 {
             failure = failure.note(format!("the phase still waits for {} bytes", before.bytes));
         }
+        let again = record.is_some_and(|record| !record.arrivals.is_empty());
         failure.help = Some(
+            if again && before.bytes > 0 {
+                "let the thread that arrives again wait first until the phase has ended: a producer fills a slot again after the \
+                 wait for its release (`wait_parity` on the mbarrier at which its readers arrive). And let as many threads arrive as \
+                 the mbarrier is initialized for"
+            } else {
             "let as many threads arrive as the mbarrier is initialized for: `arrive` counts one for each thread that \
              executes it, so let one thread execute it (`elect`; in a role, `leads()`), or initialize the mbarrier for \
              all of them; and let a thread that arrives again wait for the phase first"
-                .to_owned(),
+            }
+            .to_owned(),
         );
         failure
     }
@@ -191,8 +199,17 @@ pub(crate) fn running<'b>(
                 address.shared(),
                 address.rank
             );
+            let help = match block.started {
+                true => {
+                    "keep each CTA until its peers have stopped using its mbarriers: call `cluster_sync()` at the end of the kernel, or `tail()` in a pipeline's producer"
+                }
+                false => {
+                    "call `cluster_sync()` (`barrier.cluster`) in all CTAs after the mbarriers are initialized, before any CTA uses those of another"
+                }
+            };
             Err(Failure::new(FaultKind::PeerNotResident, 0, message)
-                .at(MemorySpace::Shared, address.shared()))
+                .at(MemorySpace::Shared, address.shared())
+                .advise(help))
         }
         None => Err(absent(address.rank)),
     }

@@ -338,7 +338,13 @@ fn explain_access(
                 bad,
                 format!("{what} is outside the CTA's shared memory."),
             )
-            .note(format!("the CTA has {size} bytes of it, static and dynamic"));
+            .note(match address as i32 {
+                negative @ ..0 if address >> 32 == 0 => format!(
+                    "the index is negative: as a signed number, the address is {negative}, and the CTA has {size} bytes of \
+                     shared memory"
+                ),
+                _ => format!("the CTA has {size} bytes of it, static and dynamic"),
+            });
             if rank == own || rank >= execution.launch.ctas_per_cluster() {
                 return failure;
             }
@@ -373,9 +379,11 @@ fn bad_cluster_access(execution: &mut Execution<'_>, address: u64, bad: u32, wha
     let own = execution.block.rank;
     match execution.peers.get(rank) {
         Some(peer) if !peer.started => absent(format!("{what} reaches the CTA of rank {rank}, which has not started."))
-            .note("a cluster barrier ensures that all CTAs of the cluster have started"),
+            .note("a cluster barrier ensures that all CTAs of the cluster have started")
+            .advise("call `cluster_sync()` (`barrier.cluster`) in all CTAs of the cluster before the access: `sync_threads()` waits for the threads of one CTA only"),
         Some(peer) if peer.has_exited() => absent(format!("{what} reaches the CTA of rank {rank}, which has exited."))
-            .note("a CTA must not exit while others may still access its shared memory: end the kernel with a cluster barrier"),
+            .note("a CTA must not exit while others may still access its shared memory: end the kernel with a cluster barrier")
+            .advise("call `cluster_sync()` (`barrier.cluster`) in all CTAs after the last access to another CTA's shared memory; in a pipeline, `tail()` in the producer"),
         None if rank != own => outside(format!("{what} names the CTA of rank {rank}, which the cluster does not have."))
             .note(format!("the cluster has {} CTAs", execution.launch.ctas_per_cluster())),
         _ => outside(format!("{what} is outside the shared memory of the CTA of rank {rank}."))

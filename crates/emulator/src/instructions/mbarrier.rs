@@ -392,7 +392,7 @@ impl Test for Instruct {
         let offsets = offsets(execution, &self.address, self.space, mask)?;
         let mut truths = 0;
         execution.polled = true;
-        if execution.block.transfers.is_empty() && execution.block.tensor_pipeline.is_empty() {
+        if execution.block.transfers.is_empty() && !execution.block.tensor_pipeline.may_arrive() {
             execution.changes_nothing();
         }
         for lane in lanes(mask) {
@@ -412,6 +412,9 @@ impl Test for Instruct {
                 ended,
                 acquires: self.orders,
             });
+            if ended && let Some(record) = execution.block.mbarriers.get_mut(&offsets[lane]) {
+                record.observe(object.rank, actor.warp);
+            }
             if !ended {
                 execution.watched = Some(Watched::Mbarrier { address: object, parity: phase });
             }

@@ -18,6 +18,8 @@ pub(crate) struct Failure {
     pub(crate) also: Vec<(u32, String)>,
     /// How to correct it.
     pub(crate) help: Option<String>,
+    /// Whether it names the mistake itself.
+    pub(crate) is_cause: bool,
     /// The addresses that it is about.
     pub(crate) addresses: Vec<(MemorySpace, u64)>,
 }
@@ -33,12 +35,18 @@ impl Failure {
             what: None,
             also: Vec::new(),
             help: None,
+            is_cause: false,
             addresses: Vec::new(),
         })
     }
 
     pub(crate) fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {
         self.notes.push(note.into());
+        self
+    }
+
+    pub(crate) fn advise(mut self: Box<Self>, help: impl Into<String>) -> Box<Self> {
+        self.help = Some(help.into());
         self
     }
 

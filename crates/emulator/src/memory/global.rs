@@ -410,6 +410,20 @@ impl Memory {
         Some(entry)
     }
 
+    /// The allocation that an address is shortly before, and the bytes between them.
+    fn before(&self, address: u64) -> Option<(u64, &Region)> {
+        let index = self.regions.partition_point(|region| region.base <= address);
+        let next = self.regions.get(index)?;
+        let bytes = next.base - address;
+        (bytes <= FAR && next.is_live()).then_some((bytes, next))
+    }
+
+    /// The same of an address that an unsigned 32-bit index below 0 has led to, with elements of 1 to 16
+    /// bytes: it is as many times 4 GiB too high.
+    fn wrapped(&self, address: u64) -> Option<(u64, &Region)> {
+        (0..=4).find_map(|log| self.before(address.checked_sub(1 << (32 + log))?))
+    }
+
     /// The note of a report for an address in no live allocation.
     pub(crate) fn describe(&self, address: u64) -> String {
         if heap::contains(address)
@@ -419,8 +433,24 @@ impl Memory {
             let place = place(address, base, base + size);
             return format!("it is {place} the {size} bytes that `malloc` returned at {base:#x}{state}");
         }
+        let past = self.nearest(address).map(|region| address.saturating_sub(region.end()));
+        if let Some((bytes, region)) = self.before(address)
+            && past.is_none_or(|past| bytes < past)
+        {
+            return format!("it is {bytes} bytes before {}: the index is negative", region.describe());
+        }
+        if let Some((bytes, region)) = self.wrapped(address)
+            && past.is_none_or(|past| past > region.size.max(FAR))
+        {
+            return format!(
+                "the index is negative: an unsigned index below 0 has wrapped to the other end of 32 bits, and it was to be \
+                 {bytes} bytes before {}",
+                region.describe()
+            );
+        }
         let Some(region) = self.nearest(address) else {
-            return "nothing is allocated below it".to_owned();
+            return "it is below every allocation: the pointer is not one of the launch's, or the index is negative"
+                .to_owned();
         };
         let place = place(address, region.base, region.end());
         let past = address.saturating_sub(region.end());
@@ -532,6 +562,18 @@ mod tests {
         assert_eq!(memory.free(second + 8), Err(MemoryError::NotAnAllocation { address: second + 8 }));
         let third = memory.allocate(64).unwrap();
         assert!(third > second, "addresses are never used twice");
+    }
+
+    #[test]
+    fn addresses_before_an_allocation_are_of_negative_indices() {
+        let mut memory = Memory::new(1 << 20);
+        let first = memory.allocate(64).unwrap();
+        let second = memory.allocate(64).unwrap();
+        assert!(memory.describe(first - 4).starts_with("it is 4 bytes before the allocation"));
+        assert!(memory.describe(second - 8).starts_with("it is 8 bytes before the allocation"));
+        let wrapped = memory.describe(first - 4 + (1 << 34));
+        assert!(wrapped.contains("has wrapped") && wrapped.contains("4 bytes before"), "{wrapped}");
+        assert!(memory.describe(second + 64).contains("right past the end"));
     }
 
     #[test]

@@ -246,6 +246,7 @@ impl Cluster {
             notes: failure.notes,
             help: failure.help,
             output: String::new(),
+            is_cause: failure.is_cause,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The report of a deadlock: where each thread waits, for what, and which arrivals are missing.
+//! `diagnosis.rs` finds the wait that is probably the cause.
 
-use warpwright_events::{Fault, FaultKind, LANES, MbarrierAddress, MemorySpace, lane_list};
+use warpwright_events::{Fault, FaultKind, MbarrierAddress, MemorySpace, lane_list};
 
 use crate::cta::block::Block;
 use crate::cta::mbarrier::{Arrivals, Initialization, Mbarrier, arrivals};
@@ -10,6 +11,7 @@ use crate::launch::context::LaunchContext;
 use crate::launch::failure::{Failure, LocatedFailure};
 use crate::operation::kind::{Kind, Operation};
 use crate::scheduling::cluster::{Cluster, Proof};
+use crate::scheduling::diagnosis::Diagnosis;
 use crate::scheduling::path::{Path, Wait};
 use crate::scheduling::warp::Warp;
 
@@ -19,28 +21,26 @@ const MOST_PLACES: usize = 24;
 const MOST_LABELS: usize = 3;
 
 /// Warps of a CTA that wait at the same instruction for the same reason.
-struct Waiting<'a> {
-    rank: usize,
-    warps: Vec<&'a Warp>,
-    path: &'a Path,
+pub(super) struct Waiting<'a> {
+    pub(super) rank: usize,
+    pub(super) warps: Vec<&'a Warp>,
+    pub(super) path: &'a Path,
     reason: String,
 }
 
 impl Waiting<'_> {
-    /// How far the location probably is from the cause. An instruction that needs more lanes of its
-    /// warp keeps the warp from everything that other threads wait for.
-    fn distance(&self) -> u32 {
-        match (self.path.wait, self.path.watched) {
-            (Wait::Together | Wait::Members(_), _) => 0,
-            (_, Some(Watched::Mbarrier { .. })) => 1,
-            _ => 2,
-        }
+    /// What they poll. A path that waits otherwise has polled it before.
+    pub(super) fn watched(&self) -> Option<Watched> {
+        self.path.watched.filter(|_| matches!(self.path.wait, Wait::Ready))
+    }
+
+    /// Whether one warp waits, or one lane.
+    pub(super) fn is_one(&self) -> bool {
+        self.warps.len() == 1 && (self.path.mask == self.warps[0].alive || self.path.mask.count_ones() == 1)
     }
 
     fn verb(&self) -> &'static str {
-        let alone = self.warps.len() == 1
-            && (self.path.mask == self.warps[0].alive || self.path.mask.count_ones() == 1);
-        if alone { "waits" } else { "wait" }
+        if self.is_one() { "waits" } else { "wait" }
     }
 }
 
@@ -70,21 +70,27 @@ impl Cluster {
                  the same holds for the {others} others that are resident."
             ),
         };
-        let distance = |waiting: &&Waiting<'_>| (self.surplus(waiting).is_none(), waiting.distance());
-        let first = places.iter().min_by_key(distance).unwrap_or(&places[0]);
-        let mut failure = Failure::new(FaultKind::Deadlock, first.path.mask, message);
+        let diagnosed = places.iter().map(|waiting| (self.diagnosis(launch, waiting), waiting));
+        let first = diagnosed.min_by_key(|(diagnosis, _)| *diagnosis);
+        let (diagnosis, first) = first.unwrap_or((Diagnosis::Other, &places[0]));
+        let named = self.named(diagnosis, first);
+        let proof =
+            named.is_some().then(|| message.replace("Deadlock: ", "").trim_end_matches('.').to_owned());
+        let mut failure = Failure::new(FaultKind::Deadlock, first.path.mask, named.unwrap_or(message));
+        failure.notes.extend(proof);
+        failure.is_cause = diagnosis.is_cause();
         failure.what = Some(format!("{} {} here", self.who(first), first.verb()));
         for waiting in places.iter().filter(|waiting| waiting.path.pc != first.path.pc).take(MOST_LABELS) {
             failure.also.push((waiting.path.pc, format!("{} {} here", self.who(waiting), waiting.verb())));
         }
-        if let Some(Watched::Mbarrier { address, .. }) = first.path.watched {
+        if let Some(Watched::Mbarrier { address, .. }) = first.watched() {
             failure.also.extend(self.arrival_labels(address));
             failure.also.extend(self.copy_labels(address));
         }
-        failure.help = self.help(first);
+        failure.help = self.help(diagnosis, first);
         // The main location's memory comes first.
         for waiting in std::iter::once(first).chain(&places).take(MOST_PLACES) {
-            failure = match waiting.path.watched {
+            failure = match waiting.watched() {
                 Some(Watched::Mbarrier { address, .. }) => failure.at(MemorySpace::Shared, address.shared()),
                 Some(Watched::Memory { space, address }) => match memory_space(space) {
                     Some(site) => failure.at(site, address),
@@ -141,7 +147,7 @@ impl Cluster {
     }
 
     /// `CTA of rank 1, warps 0-3`, with their lanes unless all wait.
-    fn who(&self, waiting: &Waiting<'_>) -> String {
+    pub(super) fn who(&self, waiting: &Waiting<'_>) -> String {
         let who = format!("{}{}", self.cta_words(waiting.rank), warp_list(&waiting.warps));
         if waiting.warps.iter().all(|warp| warp.alive == waiting.path.mask) {
             who
@@ -180,52 +186,6 @@ impl Cluster {
         let record = block.mbarriers.get(&address.offset).filter(|_| differs);
         let copies = record.iter().flat_map(|record| &record.copies);
         copies.map(|(pc, bytes)| (*pc, format!("{bytes} bytes arrived from a copy issued here"))).collect()
-    }
-
-    /// The warp of which some lanes alone have completed the previous phase of an awaited mbarrier
-    /// that counts several arrivals: other warps may have been meant.
-    fn surplus(&self, waiting: &Waiting<'_>) -> Option<u32> {
-        let Some(Watched::Mbarrier { address, .. }) = waiting.path.watched else { return None };
-        let block = &self.blocks[address.rank as usize];
-        let barrier = block.mbarrier(address.offset).ok()?;
-        let [only] = block.mbarriers.get(&address.offset)?.arrivals_before.as_slice() else { return None };
-        let is_part = (2..LANES as u32).contains(&barrier.expected);
-        (is_part && only.count == barrier.expected && barrier.pending == barrier.expected)
-            .then_some(only.warp)
-    }
-
-    /// Help for what is awaited.
-    fn help(&self, first: &Waiting<'_>) -> Option<String> {
-        if let Wait::Barrier { id, .. } = first.path.wait {
-            return Some(format!(
-                "let every thread that barrier {id} counts execute it, in the same order; or count only \
-                 the threads that execute it"
-            ));
-        }
-        if matches!(first.path.wait, Wait::Together | Wait::Members(_)) {
-            return Some(
-                "let all lanes that the instruction needs execute it: move it out of the branch, \
-             or name in its member mask only the lanes that execute it"
-                    .to_owned(),
-            );
-        }
-        let Some(Watched::Mbarrier { address, .. }) = first.path.watched else { return None };
-        let barrier = self.blocks[address.rank as usize].mbarrier(address.offset).ok()?;
-        if let Some(warp) = self.surplus(first) {
-            return Some(format!(
-                "let one thread arrive for its group: `arrive` counts one for each thread that executes it, and lanes of warp \
-                 {warp} alone have completed the previous phase"
-            ));
-        }
-        Some(match (barrier.pending, barrier.bytes) {
-            (0, _) => "expect (`arrive_and_expect`, `expect_tx`) exactly the bytes of the copies that complete in a phase; a tensor \
-                 copy has the bytes of its map's box"
-                .to_owned(),
-            (pending, _) if pending < barrier.expected => {
-                "initialize the mbarrier with the number of arrivals of a phase; `arrive` counts one for each thread that executes it".to_owned()
-            }
-            _ => "find the threads that should arrive in this phase, and what prevents them; if none should, the wait has the parity of the wrong phase, or of one that has already completed".to_owned(),
-        })
     }
 
     /// The source line of an instruction, or of the PTX with its text.

@@ -3,6 +3,7 @@
 pub(crate) mod cluster;
 pub(crate) mod cta;
 pub(crate) mod deadlock;
+mod diagnosis;
 pub(crate) mod grid;
 pub(crate) mod path;
 pub(crate) mod step;

@@ -117,7 +117,7 @@ impl Twin {
         if self.mended {
             sync_threads();
         } else if thread < 32 {
-            sync_threads();
+            sync_threads(); // (3)
         }
         output[thread] = tile[63 - thread]; // (1)
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use warpwright::arch::Arch;
 use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Error, Extents, Finding, Label, Schedule, SourceFiles, render};
+use warpwright::runtime::{Device, Error, Extents, Finding, Label, Schedule, SourceFiles, render_causes};
 
 use crate::faults::reports;
 
@@ -101,10 +101,7 @@ impl Fault {
         let (mut told, mut told_otherwise) = (None, None);
         for schedule in SCHEDULES {
             let findings = match (self.run)(&checked(self.gpu, schedule), Twin { mended: false }) {
-                Err(Error::Findings { findings }) => findings.to_vec(),
-                Err(Error::Fault { fault, findings }) => {
-                    findings.iter().cloned().chain([Finding::from(&*fault)]).collect()
-                }
+                Err(error @ (Error::Findings { .. } | Error::Fault { .. })) => error.findings(),
                 Err(error) => panic!("the broken `{}` at {schedule:?}:\n{error}", self.name),
                 Ok(()) => panic!("nothing is wrong with the broken `{}` at {schedule:?}", self.name),
             };
@@ -207,9 +204,8 @@ impl KernelText {
         const ALONE: &str = "kernel.rs";
         const CALLED: &str = "called.rs";
         let mut files = SourceFiles::here().with(ALONE, self.text.clone());
-        let mut shown = Vec::new();
-        for finding in findings {
-            let mut finding = finding.clone();
+        let mut findings = findings.to_vec();
+        for finding in &mut findings {
             for label in finding.labels.iter_mut().chain(&mut finding.memory) {
                 let Some(source) = label.source.as_mut().filter(|source| source.file == self.file) else {
                     continue;
@@ -238,9 +234,9 @@ impl KernelText {
                     *note = format!("{before}{CALLED}:{}:{rest}", line - self.paragraph(line).0);
                 }
             }
-            shown.push(render(&finding, &mut files, false));
         }
-        shown.join("\n\n")
+        let shown = render_causes(&findings, &mut files, false);
+        shown.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n\n")
     }
 }
 

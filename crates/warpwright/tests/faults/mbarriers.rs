@@ -295,7 +295,7 @@ impl Twin {
             }
             bulk::load(*input, constant(64u32), tile, full); // (2)
         }
-        full.wait_parity(0);
+        full.wait_parity(0); // (3)
         output[thread] = tile[63 - thread]; // (1)
     }
 
@@ -328,7 +328,7 @@ impl Twin {
             }
             bulk::load(*input, 64, tile, full); // (2)
         }
-        full.wait_parity(0);
+        full.wait_parity(0); // (3)
         output[thread] = tile[63 - thread]; // (1)
     }
 
@@ -341,7 +341,7 @@ impl Twin {
             full.arrive_and_expect(128); // (b)
             bulk::load(*input, 32, tile, full); // (2)
         }
-        full.wait_parity(self.number(1, 0)); // (a)
+        full.wait_parity(self.number(1, 0)); // (3), (a)
         output[thread] = tile[31 - thread]; // (1)
         if !self.mended {
             full.wait_parity(0);
@@ -360,7 +360,7 @@ impl Twin {
                 full.arrive_and_expect(128); // (b)
                 bulk::load(*input, 32, tile, full); // (2)
             }
-            full.wait_parity(parity); // (a)
+            full.wait_parity(parity); // (3), (a)
             sum += tile[31 - thread]; // (1)
             sync_threads();
             if self.mended {
@@ -391,7 +391,7 @@ impl Twin {
             if thread >= 32 {
                 empty.at(slot).wait_parity(parity ^ 1); // (2)
                 ring[slot * 32 + thread - 32] = input[thread - 32];
-                full.at(slot).arrive(); // (3)
+                full.at(slot).arrive();
             } else {
                 full.at(slot).wait_parity(parity); // (1)
                 sum += ring[slot * 32 + thread];

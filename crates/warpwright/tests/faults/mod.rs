@@ -15,6 +15,7 @@ mod build_time;
 mod clusters;
 mod copies;
 mod fault;
+mod first;
 mod global_memory;
 mod launch_control;
 mod launches;

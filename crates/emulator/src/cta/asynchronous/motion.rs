@@ -177,7 +177,14 @@ fn check_shared(
     if rank != own && !block.is_running() {
         let what = if block.started { "has exited" } else { "has not started" };
         let message = format!("A copy reaches the shared memory of the CTA of rank {rank}, which {what}.");
-        return Err(Failure::new(FaultKind::PeerNotResident, lane, message));
+        let help = match block.started {
+            true => {
+                "keep each CTA until its peers have stopped copying to it: in a pipeline, call `tail()` in the producer; otherwise \
+                     `cluster_sync()` at the end of the kernel"
+            }
+            false => "call `cluster_sync()` (`barrier.cluster`) in all CTAs of the cluster before the copy",
+        };
+        return Err(Failure::new(FaultKind::PeerNotResident, lane, message).advise(help));
     }
     if u64::from(address) + u64::from(bytes) <= block.shared.size() {
         return Ok(());

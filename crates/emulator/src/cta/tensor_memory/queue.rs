@@ -56,6 +56,11 @@ impl Pipeline {
         self.stores.iter_mut().for_each(Vec::clear);
     }
 
+    /// Whether work in flight arrives at an mbarrier. MMAs that no thread has committed do not.
+    pub(crate) fn may_arrive(&self) -> bool {
+        self.issued.iter().any(|(_, work)| matches!(work, Work::Commit { .. }))
+    }
+
     /// Whether nothing is in flight in the tensor core.
     pub(crate) fn is_empty(&self) -> bool {
         self.issued.is_empty()

@@ -1,0 +1,286 @@
+//! Common mistakes, and the first finding of each: it names the mistake, at every schedule.
+//!
+//! A kernel has several mistakes, of which a run makes one. The table names the kernel, the mistake, the
+//! code of the first finding, and words of its text. Where a schedule lets another consequence come
+//! first, a second code and its words are given.
+
+mod blackwell;
+mod cluster;
+mod copies;
+mod gemm;
+mod threads;
+
+use warpwright::arch::Arch;
+use warpwright::runtime::{Device, Error, Schedule};
+
+/// A kernel with one mistake, or none (`""`).
+#[derive(Clone, Copy)]
+pub(super) struct Mistaken(&'static str);
+
+impl Mistaken {
+    fn is(self, name: &str) -> bool {
+        self.0 == name
+    }
+
+    fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+/// A kernel: the GPU, and how a launch is tried.
+struct Subject {
+    gpu: &'static str,
+    run: fn(&Device, Mistaken) -> Result<(), Error>,
+}
+
+const GEMM: Subject = Subject { gpu: "h200", run: gemm::run };
+const COUNT: Subject = Subject { gpu: "h200", run: threads::count };
+const REVERSE: Subject = Subject { gpu: "h200", run: threads::reverse };
+const HALVING: Subject = Subject { gpu: "h200", run: threads::halving };
+const NEIGHBORS: Subject = Subject { gpu: "h200", run: threads::neighbors };
+const FLAG: Subject = Subject { gpu: "h200", run: threads::flag };
+const ASSERTED: Subject = Subject { gpu: "h200", run: threads::asserted };
+const RING: Subject = Subject { gpu: "h200", run: copies::ring };
+const DOUBLED: Subject = Subject { gpu: "h200", run: copies::doubled };
+const SHARED_GEMM: Subject = Subject { gpu: "h200", run: cluster::shared_gemm };
+const EXCHANGE: Subject = Subject { gpu: "h200", run: cluster::exchange };
+const PRODUCT: Subject = Subject { gpu: "b200", run: blackwell::product };
+
+/// The code of a finding, and words of its text.
+type Words = (&'static str, &'static str);
+
+/// A mistake, and what its first finding is at some schedule.
+type Mistake = (Subject, &'static str, &'static [Words]);
+
+const MISTAKES: &[Mistake] = &[
+    (GEMM, "full expects two", &[("deadlock", "has 1 of its 2 arrivals")]),
+    (GEMM, "empty expects all threads", &[("deadlock", "has 1 of its 128 arrivals")]),
+    (GEMM, "no barrier after init", &[("race", "initialization of the mbarrier")]),
+    (GEMM, "producer parity", &[("deadlock", "wait for it with the other parity (`parity ^ 1`)")]),
+    (
+        GEMM,
+        "no empty wait",
+        &[
+            ("in-flight", "wait until its readers have released it"),
+            ("barrier", "fills a slot again after the wait for its release"),
+        ],
+    ),
+    (GEMM, "too few bytes", &[("deadlock", "expects 4096 bytes, and its copies bring 16384")]),
+    (
+        GEMM,
+        "one operand's bytes",
+        &[
+            ("barrier", "16384 bytes that no thread expects"),
+            ("barrier", "completes before a copy issued in it"),
+        ],
+    ),
+    (GEMM, "too many bytes", &[("deadlock", "expects 32768 bytes, and its copies bring 16384")]),
+    (
+        GEMM,
+        "no bytes",
+        &[("deadlock", "no thread expects bytes in phase 1"), ("barrier", "0 bytes were expected")],
+    ),
+    (GEMM, "no arrival", &[("deadlock", "and no thread arrives in it")]),
+    (GEMM, "wrong stage", &[("in-flight", "this wait is for another mbarrier")]),
+    (
+        GEMM,
+        "wrong barrier",
+        &[
+            ("deadlock", "expects 16384 bytes, and its copies bring 8192"),
+            ("barrier", "completes before a copy issued in it"),
+        ],
+    ),
+    (GEMM, "one load missing", &[("deadlock", "expects 16384 bytes, and its copies bring 8192")]),
+    (
+        GEMM,
+        "consumer parity",
+        &[
+            ("in-flight", "this wait has returned at once"),
+            ("deadlock", "have not waited for phase 0, which has ended"),
+        ],
+    ),
+    (
+        GEMM,
+        "parity not flipped",
+        &[
+            ("in-flight", "with the end of phase 0 (parity 0), and not of phase 1 (parity 1)"),
+            ("deadlock", "have not waited for phase 1, which has ended"),
+        ],
+    ),
+    (
+        GEMM,
+        "parity flipped each step",
+        &[
+            ("in-flight", "with the end of phase 0 (parity 0), and not of phase 1 (parity 1)"),
+            ("deadlock", "have not waited for phase 0, which has ended"),
+        ],
+    ),
+    (GEMM, "waits for stage 0", &[("in-flight", "this wait is for another mbarrier")]),
+    (GEMM, "no full wait", &[("in-flight", "wait on the mbarrier before this access (`wait_parity`)")]),
+    (
+        GEMM,
+        "reads the other stage",
+        &[
+            ("in-flight", "this wait is for another mbarrier"),
+            ("in-flight", "this wait has returned with the end of phase 0"),
+        ],
+    ),
+    (GEMM, "no multiply fence", &[("in-flight", "call `fence_multiplications()`")]),
+    (GEMM, "no commit", &[("in-flight", "call `commit_multiplications()`")]),
+    (GEMM, "no multiply wait", &[("in-flight", "call `wait_multiplications(0)`")]),
+    (GEMM, "waits for all but one", &[("in-flight", "`wait_multiplications(1)`")]),
+    (GEMM, "every thread releases", &[("barrier", "let one thread arrive for its group")]),
+    (GEMM, "released by each warp", &[("barrier", "if several threads release one slot")]),
+    (GEMM, "no release", &[("deadlock", "release the slot")]),
+    (GEMM, "no store fence", &[("proxy-fence", "call `fence_proxy_async()`")]),
+    (
+        GEMM,
+        "named barrier of too few",
+        &[("race", "`NamedBarrier::new(1, 128)`"), ("in-flight", "`NamedBarrier::new(1, 128)`")],
+    ),
+    (GEMM, "named barrier of too many", &[("deadlock", "barrier 1 waits for 160 threads, of which 128")]),
+    (GEMM, "no named barrier", &[("race", "`NamedBarrier::sync`")]),
+    (GEMM, "stores a column twice", &[("in-flight", "two copies write the same elements")]),
+    (GEMM, "no store commit", &[("leak", "call `bulk_commit()`")]),
+    (GEMM, "no store wait", &[("leak", "call `bulk_wait_read(0)`")]),
+    (COUNT, "lanes update one element", &[("race", "by one atomic operation")]),
+    (COUNT, "lanes update one element by +=", &[("race", "by one atomic operation")]),
+    (COUNT, "warps update one element", &[("race", "by one atomic operation")]),
+    (COUNT, "blocks update one element", &[("race", "by one atomic operation")]),
+    (COUNT, "lanes update a shared counter", &[("race", "by one atomic operation")]),
+    (COUNT, "histogram", &[("race", "by one atomic operation")]),
+    (COUNT, "update in two lines", &[("race", "by one atomic operation")]),
+    (COUNT, "warps write one element", &[("race", "let one thread write")]),
+    (REVERSE, "no write", &[("uninitialized", "write it before it is read")]),
+    (REVERSE, "half of it written", &[("uninitialized", "element 32 of this array")]),
+    (REVERSE, "barrier in a branch", &[("race", "the barrier between them is in a branch")]),
+    (REVERSE, "barrier in half a warp", &[("divergence", "move the barrier out of the branch")]),
+    (REVERSE, "warp barrier for a block", &[("race", "call `sync_threads()`")]),
+    (REVERSE, "fence for a barrier", &[("race", "call `sync_threads()`")]),
+    (REVERSE, "barriers in both branches", &[("barrier", "at two different lines")]),
+    (REVERSE, "named barrier counts half", &[("race", "`NamedBarrier::new(1, 64)`")]),
+    (REVERSE, "different named barriers", &[("deadlock", "barrier 1 waits for 64 threads, of which 32")]),
+    (REVERSE, "no barrier", &[("race", "call `sync_threads()`")]),
+    (REVERSE, "negative shared index", &[("out-of-bounds", "the index is negative")]),
+    (REVERSE, "shared index past the end", &[("out-of-bounds", "right past the end of this array")]),
+    (HALVING, "no barrier before the loop", &[("race", "call `sync_threads()`")]),
+    (
+        HALVING,
+        "barrier inside the branch of the loop",
+        &[("divergence", "move the barrier out of the branch")],
+    ),
+    (HALVING, "no barrier in the loop", &[("race", "call `sync_threads()`")]),
+    (NEIGHBORS, "negative index", &[("out-of-bounds", "the index is negative")]),
+    (NEIGHBORS, "negative signed index", &[("out-of-bounds", "the index is negative")]),
+    (NEIGHBORS, "negative index of a write", &[("out-of-bounds", "the index is negative")]),
+    (NEIGHBORS, "no bounds check", &[("out-of-bounds", "would be element 256 of `x`, which has 256")]),
+    (NEIGHBORS, "bounds off by one", &[("out-of-bounds", "would be element 100 of `y`, which has 100")]),
+    (NEIGHBORS, "stride too large", &[("out-of-bounds", "would be element 256 of `x`")]),
+    (NEIGHBORS, "misaligned vector", &[("misaligned", "must be a multiple of 8")]),
+    (FLAG, "flag without a fence", &[("race", "publish with a release")]),
+    (FLAG, "flag by a plain store", &[("race", "publish with a release")]),
+    (FLAG, "shuffle in a branch", &[("lane-mask", "let all lanes that are read execute the shuffle")]),
+    (FLAG, "neighbor lanes without a warp barrier", &[("race", "call `sync_warp`")]),
+    (ASSERTED, "above the limit", &[("assertion", "assertion failed: an element is above the limit")]),
+    (ASSERTED, "above the limit", &[("assertion", "thread (5, 1, 0) of block (1, 0, 0)")]),
+    (RING, "no commit before the loop", &[("in-flight", "call `commit_async_copies()`")]),
+    (RING, "no commits", &[("in-flight", "call `commit_async_copies()`")]),
+    (RING, "waits for too few", &[("in-flight", "pass 1")]),
+    (RING, "no cp.async wait", &[("in-flight", "call `wait_async_copies`")]),
+    (RING, "no barrier after the wait", &[("in-flight", "put a barrier after the wait")]),
+    (RING, "refills the stage that is read", &[("in-flight", "use another buffer")]),
+    (RING, "last steps commit nothing", &[("in-flight", "commit a group in every round")]),
+    (RING, "reads the next stage", &[("in-flight", "leaves the latest group in flight")]),
+    (DOUBLED, "one thread waits", &[("in-flight", "this thread has observed the end of none of its phases")]),
+    (DOUBLED, "a barrier for the wait", &[("in-flight", "wait on the mbarrier before this access")]),
+    (DOUBLED, "no proxy fence", &[("proxy-fence", "call `fence_proxy_async()`")]),
+    (DOUBLED, "no barrier before the store", &[("race", "call `sync_threads()`")]),
+    (DOUBLED, "store not awaited", &[("leak", "call `bulk_wait_read(0)`")]),
+    (DOUBLED, "overwritten before the store is done", &[("in-flight", "put a barrier after the wait")]),
+    (SHARED_GEMM, "no tail", &[("peer-not-resident", "`tail()`")]),
+    (
+        SHARED_GEMM,
+        "released before the wait",
+        &[("in-flight", "release the buffer after `wait_multiplications`")],
+    ),
+    (SHARED_GEMM, "no release in a cluster", &[("deadlock", "release the slot")]),
+    (EXCHANGE, "block barrier for a cluster", &[("peer-not-resident", "call `cluster_sync()`")]),
+    (EXCHANGE, "one CTA skips the cluster barrier", &[("race", "call `cluster_sync()`")]),
+    (EXCHANGE, "arrives and does not wait", &[("peer-not-resident", "call `cluster_sync()`")]),
+    (EXCHANGE, "no cluster barrier", &[("peer-not-resident", "call `cluster_sync()`")]),
+    (EXCHANGE, "rank past the cluster", &[("out-of-bounds", "which the cluster does not have")]),
+    (EXCHANGE, "no cluster barrier at the end", &[("peer-not-resident", "after the last access")]),
+    (PRODUCT, "one thread allocates", &[("deadlock", "the instruction needs the whole warp")]),
+    (PRODUCT, "no fence of the operands", &[("proxy-fence", "call `fence_proxy_async()`")]),
+    (PRODUCT, "every thread multiplies", &[("tensor-memory", "let one lane issue it")]),
+    (PRODUCT, "first adds", &[("uninitialized", "let the first tcgen05.mma overwrite D")]),
+    (PRODUCT, "no tcgen05 commit", &[("deadlock", "`commit_tensor_core`")]),
+    (PRODUCT, "no wait for the product", &[("in-flight", "wait on its mbarrier before the access")]),
+    (PRODUCT, "no fence after the wait", &[("tensor-fence", "call `tensor_fence_after_sync()`")]),
+    (PRODUCT, "no wait for the load", &[("in-flight", "call `wait_tensor_loads()`")]),
+    (PRODUCT, "never freed", &[("leak", "free")]),
+];
+
+const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(1)];
+
+fn checked(gpu: &str, schedule: Schedule) -> Device {
+    let arch = Arch::named(gpu).expect("it is known");
+    let device = Device::emulated_on_one_thread(arch, schedule).expect("the emulator always starts");
+    device.checked().expect("an emulator checks")
+}
+
+/// The text and the findings of a mistake at a schedule.
+fn told(subject: &Subject, mistake: &'static str, schedule: Schedule) -> (String, Error) {
+    match (subject.run)(&checked(subject.gpu, schedule), Mistaken(mistake)) {
+        Err(error) => (error.to_string(), error),
+        Ok(()) => panic!("nothing is found of `{mistake}` at {schedule:?}"),
+    }
+}
+
+/// The first report of a text.
+fn first_of(text: &str) -> &str {
+    let next = text[1..].find("\n\nerror[").map_or(text.len(), |at| at + 1);
+    &text[..next]
+}
+
+#[test]
+fn the_first_finding_names_the_mistake() {
+    let mut wrong = String::new();
+    for (subject, mistake, expected) in MISTAKES {
+        for schedule in SCHEDULES {
+            let (text, error) = told(subject, mistake, schedule);
+            let (first, findings) = (first_of(&text), error.findings());
+            let says = |(code, words): &Words| findings[0].kind.code() == *code && first.contains(words);
+            if !expected.iter().any(says) {
+                wrong.push_str(&format!("`{mistake}` at {schedule:?}, not {expected:?}, but:\n{text}\n\n"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn one_mistake_is_one_finding() {
+    let mut several = Vec::new();
+    for (subject, mistake, _) in MISTAKES {
+        for schedule in SCHEDULES {
+            let (_, error) = told(subject, mistake, schedule);
+            let causes = error.findings().iter().filter(|finding| finding.cause.is_none()).count();
+            if causes > 1 {
+                several.push(format!("`{mistake}` at {schedule:?} has {causes}"));
+            }
+        }
+    }
+    assert!(several.is_empty(), "{several:?}");
+}
+
+#[test]
+fn nothing_is_found_where_no_mistake_is() {
+    for subject in [GEMM, REVERSE, HALVING, ASSERTED, RING, DOUBLED, SHARED_GEMM, EXCHANGE, PRODUCT] {
+        for schedule in SCHEDULES {
+            if let Err(error) = (subject.run)(&checked(subject.gpu, schedule), Mistaken("")) {
+                panic!("{schedule:?}: {error}");
+            }
+        }
+    }
+}
