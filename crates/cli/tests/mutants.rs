@@ -92,7 +92,7 @@ const MUTANTS: &[Mutant] = &[
     ("triton_persistent_specialised", ("mbarrier.arrive.expect_tx", 0), Delete, "deadlock", ("mbarrier.try_wait", 0)),
     ("matmul_async", ("cp.async.wait_group", 0), Delete, "in-flight", ("cp.async.cg.shared.global", 0)),
     ("matmul_async", ("cp.async.wait_group", 0), Replace("wait_group 1", "wait_group 2"), "in-flight", ("cp.async.cg.shared.global", 0)),
-    ("matmul_async", ("bar.sync", 0), Delete, "race", ("ld.shared.v4.f32", 1)),
+    ("matmul_async", ("bar.sync", 0), Delete, "in-flight", ("ld.shared.v4.f32", 1)),
     ("matmul_async", ("bar.sync", 1), Delete, "race", ("ld.shared.v4.f32", 1)),
     ("matmul_tiled_float", ("bar.sync", 0), Delete, "race", ("ld.shared.f32", 0)),
     ("matmul_tiled_float", ("bar.sync", 1), Delete, "race", ("ld.shared.f32", 7)),

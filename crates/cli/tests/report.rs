@@ -41,7 +41,10 @@ fn the_counters_are_json() {
         found["counts"]["counts"].clone()
     };
     assert_eq!((&line(5)["shared"]["wavefronts"], &line(5)["shared"]["ideal"]), (&4.into(), &2.into()));
-    assert_eq!((&line(5)["global"]["sectors"], &line(5)["global"]["ideal"]), (&64.into(), &8.into()));
+    assert_eq!(
+        (&line(5)["global_loads"]["sectors"], &line(5)["global_loads"]["ideal"]),
+        (&64.into(), &8.into())
+    );
     assert_eq!((&line(8)["divergent_branches"], &line(9)["lanes"]), (&2.into(), &(2 * 7 * 8).into()));
     // The atomic operation after the second barrier may lean on it.
     assert_eq!((&line(6)["idle_barriers"], &line(7)["idle_barriers"]), (&2.into(), &0.into()));

@@ -85,7 +85,7 @@ fn operands_that_the_assembler_refuses_are_refused() {
         ("mov.pred %q2, %q1+1;", "A number cannot be added to a .pred register."),
         ("call (w), swap, (v);", "has 4 elements, and the function's parameter 2."),
         ("call (w), swap, (%r1);", "`%r1` has 1 elements, and the function's parameter 2."),
-        ("add.u32 %r0, !%q1, 1;", "`!%q1` is not a value of type .u32."),
+        ("add.u32 %r0, !%q1, 1;", "`!%q1` is not a register of type .u32"),
     ];
     for (body, reason) in wrong {
         let module = warpwright_ptx::parse(&form(body)).unwrap();

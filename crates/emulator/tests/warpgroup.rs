@@ -181,7 +181,7 @@ fn what_does_not_exist_does_not_load() {
             "m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d0, %d0, %q0, 1, 1, 0;",
             "`%d0` is not a vector of 4 registers",
         ),
-        ("m64n40k32.s32.s8.s8 {%r0}, %d0, %d0, %q0;", "a multiple of 16"),
+        ("m64n40k32.s32.s8.s8 {%r0}, %d0, %d0, %q0;", "does not exist. PTX has"),
     ];
     for (rest, words) in wrong {
         let text = ones(&format!("wgmma.mma_async.sync.aligned.{rest}"));

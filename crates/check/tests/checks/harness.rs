@@ -11,7 +11,7 @@ use warpwright_emulator::{Emulator, Fault, Launch, Schedule};
 pub(crate) fn kernel(body: &str) -> String {
     let mut text = String::from(
         "
-.version 8.5
+.version 8.8
 .target sm_90a
 .address_size 64
 .visible .entry kernel(.param .u64 buffer) {

@@ -219,7 +219,8 @@ fn test(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
         ("normal", Class::Normal),
         ("subnormal", Class::Subnormal),
     ]);
-    let class = class.ok_or_else(|| DecodeError::new("`testp` names no class of numbers."))?;
+    let class =
+        class.ok_or_else(|| DecodeError::unsupported("`testp` names no class of numbers.".to_owned()))?;
     match w.ty()? {
         Type::F32 => d.scalar(i, Type::Pred, &[Type::F32], one(move |a: u32| class.test_f32(a))),
         Type::F64 => d.scalar(i, Type::Pred, &[Type::F64], one(move |a: u64| class.test_f64(a))),

@@ -15,15 +15,18 @@ use crate::value::Value;
 /// ```
 /// use warpwright_lang::access::Scope;
 /// use warpwright_lang::mbarrier::{Arrival, Mbarrier};
-/// use warpwright_lang::{kernel, launch, special::thread_idx};
+/// use warpwright_lang::{block::sync_threads, kernel, launch, special::thread_idx};
 ///
-/// /// A producer that starts its last copies, for readers in the whole cluster, and takes no part in the phases after.
+/// /// Producers that start their last copies, for readers in the whole cluster, and take no part in the phases after.
 /// #[kernel]
 /// fn last_fill(bytes: u32) {
 ///     launch::threads(32);
-///     let full = Mbarrier::new();
-///     if thread_idx().x == 0 {
+///     let (full, thread) = (Mbarrier::new(), thread_idx().x);
+///     if thread == 0 {
 ///         full.init(2);
+///     }
+///     sync_threads();
+///     if thread < 2 {
 ///         full.arrive_as(Arrival::new().dropping().expecting(bytes).releasing(Scope::Cluster));
 ///     }
 /// }

@@ -151,7 +151,7 @@ fn recorded(kernels: &[ir::Kernel]) -> BTreeSet<Found> {
 /// `.relaxed.cta`.
 fn table() -> BTreeSet<Found> {
     let mut table = BTreeSet::new();
-    for form in instructions::forms().filter(|form| form.name.starts_with("mbarrier ")) {
+    for form in instructions::forms().filter(|form| form.name.starts_with("mbarrier.")) {
         let (destination, operands) = match form.operands.split_once('=') {
             None => (Destination::Nothing, form.operands),
             Some((destination, operands)) if destination.trim() == "_" => (Destination::Sink, operands),

@@ -172,11 +172,16 @@ const LACKING: &[(&str, &[&str])] = &[
             "barrier.cta",
             "barrier.red",
             "barrier.sync",
+            "fence.cluster",
             "fence.cta",
             "fence.gpu",
             "fence.sys",
             "membar",
         ],
+    ),
+    (
+        "memory on the stack of a device function, where the language has registers and local arrays",
+        &["alloca", "stackrestore", "stacksave"],
     ),
     (
         "what other operations do: comparisons and selections, wide products, plain loads, the end of the kernel",

@@ -2,7 +2,7 @@
 
 use warpwright_arch::{Features, Target};
 
-use super::names::{Meaning, Scope};
+use super::names::Meaning;
 use crate::syntax::{Function, Initializer, Linkage, Module, Number, StateSpace, Type, Variable};
 
 /// The last minor version of each major version of PTX, from 1.
@@ -55,7 +55,11 @@ pub(super) fn head(module: &Module) -> Result<(), String> {
 }
 
 /// Checks a variable.
-pub(super) fn variable(variable: &Variable, module: &Scope<'_>, at_module_scope: bool) -> Result<(), String> {
+pub(super) fn variable(
+    variable: &Variable,
+    meaning: Meanings<'_, '_>,
+    at_module_scope: bool,
+) -> Result<(), String> {
     let name = &variable.name;
     let space = variable.space;
     if at_module_scope {
@@ -100,11 +104,14 @@ pub(super) fn variable(variable: &Variable, module: &Scope<'_>, at_module_scope:
     }
     match &variable.initializer {
         None => Ok(()),
-        Some(values) => initializer(variable, values, module),
+        Some(values) => initializer(variable, values, meaning),
     }
 }
 
-fn initializer(variable: &Variable, values: &[Initializer], module: &Scope<'_>) -> Result<(), String> {
+/// What a name means where a variable is declared.
+type Meanings<'a, 'm> = &'a dyn Fn(&str) -> Option<Meaning<'m>>;
+
+fn initializer(variable: &Variable, values: &[Initializer], meaning: Meanings<'_, '_>) -> Result<(), String> {
     let name = &variable.name;
     if !matches!(variable.space, StateSpace::Global | StateSpace::Constant | StateSpace::Texture) {
         return Err(format!(
@@ -115,14 +122,14 @@ fn initializer(variable: &Variable, values: &[Initializer], module: &Scope<'_>) 
     if variable.linkage == Linkage::Extern {
         return Err(format!("`{name}` is .extern: its initial value stands at its definition."));
     }
-    values.iter().try_for_each(|value| initial_value(variable, value, module))
+    values.iter().try_for_each(|value| initial_value(variable, value, meaning))
 }
 
-fn initial_value(variable: &Variable, value: &Initializer, module: &Scope<'_>) -> Result<(), String> {
+fn initial_value(variable: &Variable, value: &Initializer, meaning: Meanings<'_, '_>) -> Result<(), String> {
     let name = &variable.name;
     match value {
         Initializer::Group(inner) => {
-            inner.iter().try_for_each(|value| initial_value(variable, value, module))
+            inner.iter().try_for_each(|value| initial_value(variable, value, meaning))
         }
         Initializer::Number(number) => {
             let is_float = matches!(variable.ty, Type::F16 | Type::F32 | Type::F64);
@@ -142,7 +149,7 @@ fn initial_value(variable: &Variable, value: &Initializer, module: &Scope<'_>) -
                 _ => Ok(()),
             }
         }
-        Initializer::Address { symbol, .. } => match module.get(symbol) {
+        Initializer::Address { symbol, .. } => match meaning(symbol) {
             Some(Meaning::Variable(StateSpace::Global | StateSpace::Constant) | Meaning::Function(_)) => {
                 Ok(())
             }

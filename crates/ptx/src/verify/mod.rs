@@ -63,7 +63,7 @@ pub fn verify(module: &Module) -> Vec<VerifyError> {
     }
     let scope = module_scope(module, &mut errors);
     for variable in &module.variables {
-        if let Err(message) = declaration::variable(variable, &scope, true) {
+        if let Err(message) = declaration::variable(variable, &|name| scope.get(name), true) {
             errors.push(subject.error(variable.line, variable.to_string(), message));
         }
     }

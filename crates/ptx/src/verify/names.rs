@@ -77,7 +77,7 @@ impl<'m> Scope<'m> {
         match self.whole(vector)? {
             Meaning::VectorRegister(ty, _) if COMPONENTS.contains(&component) => Some(Meaning::Register(ty)),
             // A part of an operand of a video instruction.
-            Meaning::Register(ty) if PARTS.contains(&component) => Some(Meaning::Register(ty)),
+            Meaning::Register(ty) if is_part(component) => Some(Meaning::Register(ty)),
             _ => None,
         }
     }
@@ -89,8 +89,11 @@ impl<'m> Scope<'m> {
     }
 }
 
-/// The bytes and halves that video instructions select.
-const PARTS: [&str; 6] = ["b0", "b1", "b2", "b3", "h0", "h1"];
+/// Whether a component selects bytes or halves, as video instructions do: `b0`, `h1`, `b7531`.
+pub(super) fn is_part(component: &str) -> bool {
+    let digits = component.strip_prefix(['b', 'h']).unwrap_or("");
+    (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte))
+}
 
 /// The names of a vector's elements.
 const COMPONENTS: [&str; 8] = ["x", "y", "z", "w", "r", "g", "b", "a"];

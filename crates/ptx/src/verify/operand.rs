@@ -27,8 +27,13 @@ impl Names<'_, '_> {
             }
             (Form::Scalar(scalar), operand) => self.scalar(operand, scalar, place),
             (Form::Pair { first, second, .. }, Operand::Pair(a, b)) => {
-                self.scalar(a, first, place)?;
-                self.scalar(b, second, place)
+                // `_` ignores one of two results.
+                let result = |operand: &Operand, scalar| match operand {
+                    Operand::Sink if place.is_destination => Ok(()),
+                    operand => self.scalar(operand, scalar, place),
+                };
+                result(a, first)?;
+                result(b, second)
             }
             (Form::Pair { first, optional: true, .. }, operand) => self.scalar(operand, first, place),
             (Form::Pair { .. }, operand) => Err(format!("`{operand}` is not a pair `a|b`.")),

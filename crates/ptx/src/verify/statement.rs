@@ -110,7 +110,7 @@ impl<'a, 'm> Names<'a, 'm> {
             }
             Statement::Variable(variable) => {
                 self.declare(variable);
-                if let Err(message) = declaration::variable(variable, self.module, false) {
+                if let Err(message) = declaration::variable(variable, &|name| self.meaning(name), false) {
                     self.report(variable.line, variable.to_string(), message);
                 }
             }

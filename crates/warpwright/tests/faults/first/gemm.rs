@@ -21,7 +21,7 @@ fn operand_tile() -> TmaTile {
 impl Mistaken {
     /// C = A * B^T of 64 x 64 x 256.
     #[kernel]
-    fn gemm(&self, a: &TensorMap, b: &TensorMap, c: &TensorMap, k: u32) {
+    fn gemm(&self, a: &TensorMap, b: &TensorMap, c: &mut TensorMap, k: u32) {
         launch::threads(CONSUMERS + 32);
         let thread = thread_idx().x;
         a.boxes(operand_tile().requirement());
@@ -137,7 +137,7 @@ impl Mistaken {
                 NamedBarrier::new(1, CONSUMERS).sync();
             }
             if thread == 0 {
-                c_tile.store(c, (constant(0u32), constant(0u32)), 0);
+                c_tile.store(&mut *c, (constant(0u32), constant(0u32)), 0);
                 c_tile.store(
                     c,
                     (constant(0u32), constant(if self.is("stores a column twice") { 0u32 } else { 32 })),
@@ -162,11 +162,11 @@ pub(super) fn run(device: &Device, mistaken: Mistaken) -> Result<(), Error> {
     let b: Vec<bf16> = (0..TILE * depth).map(|index| element(index + 5)).collect();
     let kernel = device.compile(&mistaken.gemm().expect("it is staged"))?;
     let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
-    let c = device.zeros::<f32>((TILE * TILE) as usize)?;
+    let mut c = device.zeros::<f32>((TILE * TILE) as usize)?;
     let a_map = kernel.tensor_map("a", &a_there, &[TILE.into(), depth.into()])?;
     let b_map = kernel.tensor_map("b", &b_there, &[TILE.into(), depth.into()])?;
-    let c_map = kernel.tensor_map("c", &c, &[TILE.into(), TILE.into()])?;
-    kernel.launch(&device.stream()?, 1, (&a_map, &b_map, &c_map, depth))?;
+    let mut c_map = kernel.tensor_map("c", &mut c, &[TILE.into(), TILE.into()])?;
+    kernel.launch(&device.stream()?, 1, (&a_map, &b_map, &mut c_map, depth))?;
     let found = c.to_vec()?;
     let dot = |row: u32, column: u32| -> f32 {
         (0..depth)
