@@ -161,8 +161,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         operands = rest;
         if *result != Operand::Sink {
             for element in elements(result) {
-                d.destination(&element, ty)?;
-                results.push(d.wide_destination(&element)?);
+                d.destination(element, ty)?;
+                results.push(d.wide_destination(element)?);
             }
         }
     }
@@ -180,7 +180,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let mut values = Vec::new();
     let compare = if compares { Some(typed(d, &operands[1], ty)?) } else { None };
     for element in elements(&operands[1 + usize::from(compares)]) {
-        values.push(typed(d, &element, ty)?);
+        values.push(typed(d, element, ty)?);
     }
     if hinted {
         policy(d, operands.last())?;

@@ -40,7 +40,7 @@ pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) 
             elements.len()
         )));
     }
-    emit(d, i, space, &elements, ty, None)
+    emit(d, i, space, elements, ty, None)
 }
 
 /// `red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.operation.type

@@ -148,7 +148,7 @@ fn tensor_operand(
     };
     let mut slots = Vec::new();
     for coordinate in elements(coordinates) {
-        slots.push(d.source(&coordinate, Type::S32)?);
+        slots.push(d.source(coordinate, Type::S32)?);
     }
     let wanted = if mode == Mode::FourRows { MOST_AXES } else { rank };
     if slots.len() != wanted {
@@ -164,7 +164,7 @@ fn tensor_operand(
 fn offsets(d: Decoder<'_, '_, '_>, operand: &Operand) -> Result<Vec<Slot>, DecodeError> {
     let mut slots = Vec::new();
     for offset in elements(operand) {
-        slots.push(d.source(&offset, Type::U16)?);
+        slots.push(d.source(offset, Type::U16)?);
     }
     Ok(slots)
 }

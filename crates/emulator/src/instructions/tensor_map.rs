@@ -122,9 +122,15 @@ impl Effect for Replace {
                 Value::Number(number) => number,
             };
             let set = match self.field {
-                Field::Address => Ok(encoded.set_address(value)),
+                Field::Address => {
+                    let _: () = encoded.set_address(value);
+                    Ok(())
+                }
                 Field::Box => encoded.set_box(self.axis, value),
-                Field::Extent => Ok(encoded.set_extent(self.axis, value as u32)),
+                Field::Extent => {
+                    let _: () = encoded.set_extent(self.axis, value as u32);
+                    Ok(())
+                }
                 Field::Stride => encoded.set_stride(self.axis, value),
                 Field::ElementStride => encoded.set_element_stride(self.axis, value),
                 Field::Code(code) => encoded.set_code(code, value),

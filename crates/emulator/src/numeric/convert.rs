@@ -372,7 +372,7 @@ mod tests {
             (NearestEven, LEAST, 0x0080_0000),
             (Up, 0x380f_ffff_e000_0000, 0),
             (Up, 0x380f_ffff_e000_0001, 0x0080_0000),
-            (Up, LEAST - 1 | 1 << 63, 0x8000_0000),
+            (Up, (LEAST - 1) | (1 << 63), 0x8000_0000),
             (Down, LEAST - 1, 0),
             (Down, 0x380f_ffff_e000_0001 | 1 << 63, 0x8080_0000),
             (Zero, LEAST - 1, 0),

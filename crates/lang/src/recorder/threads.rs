@@ -234,7 +234,7 @@ impl<'a> Threads<'a> {
             // The PTX ISA leaves the lane open; each warp has one.
             let is_predicate = matches!(destinations, [Operand::Pair(_, elected)] if *elected == destination);
             let size = self.of_a_block();
-            let leads = |thread: u32| u32::from(thread % size % WARP_SIZE == 0);
+            let leads = |thread: u32| u32::from((thread % size).is_multiple_of(WARP_SIZE));
             return (is_predicate && self.are_known()).then(|| self.each(leads));
         }
         if !matches!(kind, "u16" | "b16" | "u32" | "s32" | "b32" | "pred") {

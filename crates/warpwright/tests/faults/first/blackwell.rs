@@ -3,9 +3,9 @@
 use warpwright::arch::DataType;
 use warpwright::lang::pointer::Out;
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Error};
+use warpwright::runtime::Device;
 
-use crate::faults::first::Mistaken;
+use crate::faults::first::{Error, Mistaken};
 use crate::faults::operands::tile_of_ones;
 
 const COLUMNS: u32 = 32;
@@ -72,8 +72,9 @@ type Staged = Result<Kernel<(Out<u32>,)>, StagingErrors>;
 
 pub(super) fn product(device: &Device, mistaken: Mistaken) -> Result<(), Error> {
     let kernel: Staged = mistaken.product();
-    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let kernel = device.compile(&kernel?)?;
     let mut y = device.zeros::<u32>(128)?;
     kernel.launch(&device.stream()?, 1, (&mut y,))?;
-    y.to_vec().map(drop)
+    y.to_vec()?;
+    Ok(())
 }

@@ -3,10 +3,10 @@
 use warpwright::lang::pointer::{In, Out};
 use warpwright::layout::Error as LayoutError;
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Error};
+use warpwright::runtime::Device;
 
 use crate::faults::fault::input;
-use crate::faults::first::Mistaken;
+use crate::faults::first::{Error, Mistaken};
 
 fn tile() -> Result<TmaTile, LayoutError> {
     TmaTile::new::<bf16>((64, 64), Major::K)
@@ -101,22 +101,24 @@ pub(super) fn shared_gemm(device: &Device, mistaken: Mistaken) -> Result<(), Err
     let element = |index: u32| bf16::from_f32((index * 7919 % 17) as f32 - 8.0);
     let a: Vec<bf16> = (0..m * k).map(element).collect();
     let b: Vec<bf16> = (0..n * k).map(|index| element(index + 5)).collect();
-    let kernel = device.compile(&mistaken.shared_gemm().expect("it is staged"))?;
+    let kernel = device.compile(&mistaken.shared_gemm()?)?;
     let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
     let mut c = device.zeros::<f32>((m * n) as usize)?;
     let a_map = kernel.tensor_map("a", &a_there, &[m.into(), k.into()])?;
     let b_map = kernel.tensor_map("b", &b_there, &[n.into(), k.into()])?;
     kernel.launch(&device.stream()?, 2, (&a_map, &b_map, &mut c, k))?;
-    c.to_vec().map(drop)
+    c.to_vec()?;
+    Ok(())
 }
 
 type Staged = Result<Kernel<(In<u32>, Out<u32>)>, StagingErrors>;
 
 pub(super) fn exchange(device: &Device, mistaken: Mistaken) -> Result<(), Error> {
     let kernel: Staged = mistaken.exchange();
-    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let kernel = device.compile(&kernel?)?;
     let x = device.buffer_from(&(0..64).map(input).collect::<Vec<_>>())?;
     let mut y = device.zeros::<u32>(64)?;
     kernel.launch(&device.stream()?, 2, (&x, &mut y))?;
-    y.to_vec().map(drop)
+    y.to_vec()?;
+    Ok(())
 }

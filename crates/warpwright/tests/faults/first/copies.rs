@@ -2,10 +2,10 @@
 
 use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Error};
+use warpwright::runtime::Device;
 
 use crate::faults::fault::input;
-use crate::faults::first::Mistaken;
+use crate::faults::first::{Error, Mistaken};
 
 const STAGES: u32 = 3;
 const STEPS: u32 = 6;
@@ -103,11 +103,12 @@ impl Mistaken {
 type Staged = Result<Kernel<(In<u32>, Out<u32>)>, StagingErrors>;
 
 fn launched(device: &Device, kernel: Staged) -> Result<(), Error> {
-    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let kernel = device.compile(&kernel?)?;
     let x = device.buffer_from(&(0..STEPS * THREADS).map(input).collect::<Vec<_>>())?;
     let mut y = device.zeros::<u32>(THREADS as usize)?;
     kernel.launch(&device.stream()?, 1, (&x, &mut y))?;
-    y.to_vec().map(drop)
+    y.to_vec()?;
+    Ok(())
 }
 
 pub(super) fn ring(device: &Device, mistaken: Mistaken) -> Result<(), Error> {

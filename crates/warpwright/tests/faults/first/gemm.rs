@@ -2,9 +2,9 @@
 //! warpgroup, and a tensor store of the product.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Error};
+use warpwright::runtime::Device;
 
-use crate::faults::first::Mistaken;
+use crate::faults::first::{Error, Mistaken};
 
 /// Rows and columns of the tile of C, and the depth of a stage.
 const TILE: u32 = 64;
@@ -137,7 +137,7 @@ impl Mistaken {
                 NamedBarrier::new(1, CONSUMERS).sync();
             }
             if thread == 0 {
-                c_tile.store(&mut *c, (constant(0u32), constant(0u32)), 0);
+                c_tile.store(*c, (constant(0u32), constant(0u32)), 0);
                 c_tile.store(
                     c,
                     (constant(0u32), constant(if self.is("stores a column twice") { 0u32 } else { 32 })),
@@ -160,7 +160,7 @@ pub(super) fn run(device: &Device, mistaken: Mistaken) -> Result<(), Error> {
     let element = |index: u32| bf16::from_f32((index * 7919 % 17) as f32 - 8.0);
     let a: Vec<bf16> = (0..TILE * depth).map(element).collect();
     let b: Vec<bf16> = (0..TILE * depth).map(|index| element(index + 5)).collect();
-    let kernel = device.compile(&mistaken.gemm().expect("it is staged"))?;
+    let kernel = device.compile(&mistaken.gemm()?)?;
     let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
     let mut c = device.zeros::<f32>((TILE * TILE) as usize)?;
     let a_map = kernel.tensor_map("a", &a_there, &[TILE.into(), depth.into()])?;

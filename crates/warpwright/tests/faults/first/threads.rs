@@ -3,10 +3,10 @@
 use warpwright::lang::access::Ordering;
 use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Error};
+use warpwright::runtime::Device;
 
 use crate::faults::fault::input;
-use crate::faults::first::Mistaken;
+use crate::faults::first::{Error, Mistaken};
 
 /// Elements of the input and of the output.
 const LENGTH: u32 = 256;
@@ -217,11 +217,11 @@ impl Mistaken {
 type Staged = Result<Kernel<(In<u32>, Out<u32>)>, StagingErrors>;
 
 fn launched(device: &Device, kernel: Staged, blocks: u32) -> Result<Vec<u32>, Error> {
-    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let kernel = device.compile(&kernel?)?;
     let x = device.buffer_from(&(0..LENGTH).map(input).collect::<Vec<_>>())?;
     let mut y = device.zeros::<u32>(LENGTH as usize)?;
     kernel.launch(&device.stream()?, blocks, (&x, &mut y))?;
-    y.to_vec()
+    Ok(y.to_vec()?)
 }
 
 pub(super) fn count(device: &Device, mistaken: Mistaken) -> Result<(), Error> {
@@ -243,7 +243,7 @@ pub(super) fn flag(device: &Device, mistaken: Mistaken) -> Result<(), Error> {
 }
 
 pub(super) fn neighbors(device: &Device, mistaken: Mistaken) -> Result<(), Error> {
-    let kernel = device.compile(&mistaken.neighbors().expect("it is staged"))?;
+    let kernel = device.compile(&mistaken.neighbors()?)?;
     let x = device.buffer_from(&(0..LENGTH).map(input).collect::<Vec<_>>())?;
     let length = if mistaken.is("bounds off by one") { 100 } else { LENGTH };
     let mut y = device.zeros::<u32>(length as usize)?;

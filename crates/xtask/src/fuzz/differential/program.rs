@@ -297,12 +297,12 @@ impl<'a> Generator<'a> {
                 let sign = *one(self.random, &["u", "s"]);
                 let operation = *one(self.random, &["div", "rem"]);
                 let temporary = if class == Class::Word { "%t0" } else { "%w0" };
-                return Instruction {
+                Instruction {
                     before: vec![format!("or.b{ty} {temporary}, {b}, 1;")],
                     text: format!("{operation}.{sign}{ty} {low}, {a}, {temporary};"),
                     results: vec![low.clone()],
                     ..Instruction::default()
-                };
+                }
             }
             2 => Instruction {
                 text: format!("add.cc.u{ty} {low}, {a}, {b}; addc.u{ty} {high}, {c}, {d};"),
