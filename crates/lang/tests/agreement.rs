@@ -287,7 +287,7 @@ fn shared_load(along_m: bool, of_a: bool, at: impl Fn(ClusterGrid) -> Reg<u32>) 
     let at = if along_m { (own, zero) } else { (zero, own) };
     let multicast = if of_a { cluster.multicast_a() } else { cluster.multicast_b() };
     if producer.leads() {
-        pipeline.producer().load([operand.load(&map, at, multicast)]);
+        pipeline.producer().load([operand.load(map, at, multicast)]);
     }
 }
 
@@ -643,9 +643,9 @@ fn arrived_at(rank: u32) {
 }
 
 const ARRIVALS: &[Row] = rows! {
-    released(2, || consumer_warpgroup_leads()) => released(2, || leads_second_or_third());
-    released(1, || leads_second_or_third()) => released(2, || leads_second_or_third());
-    released(256, || leads_second_or_third()) => released(256, || index().ge(128));
+    released(2, consumer_warpgroup_leads) => released(2, leads_second_or_third);
+    released(1, leads_second_or_third) => released(2, leads_second_or_third);
+    released(256, leads_second_or_third) => released(256, || index().ge(128));
     released(2, || index().ge(128)) => released(256, || index().ge(128));
     arrived_by_warps(1) => arrived_by_warps(32);
     arrived_by_warps(128) => arrived_by_warps(32);
