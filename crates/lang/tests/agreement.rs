@@ -1004,7 +1004,7 @@ fn filled(twice: bool) {
     let (a, b) = (stages.operand::<bf16>(tile()), stages.operand::<bf16>(tile()));
     let pipeline = stages.connect(consumer, ConsumerSchedule::Cooperative, ClusterGrid::new((1, 1)));
     let map = <&TensorMap as KernelParameter>::declare("map");
-    let load = |operand: &StagedOperand<bf16>| operand.load(&map, (constant(0), constant(0)), None);
+    let load = |operand: &StagedOperand<bf16>| operand.load(map, (constant(0), constant(0)), None);
     if index() == 0 {
         pipeline.producer().load([load(&a), load(if twice { &a } else { &b })]);
     }

@@ -166,7 +166,7 @@ fn load_of(own: bool, tile: TmaTile, multicast: bool) {
     let pipeline = stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
     let operand = if own { mine } else { others };
     let multicast = if multicast { cluster.multicast_b() } else { None };
-    pipeline.producer().load([operand.load(&map(), (input(), input()), multicast)]);
+    pipeline.producer().load([operand.load(map(), (input(), input()), multicast)]);
 }
 
 const ANYWHERE: &[Misuse] = misuses! {
