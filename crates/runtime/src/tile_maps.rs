@@ -88,7 +88,7 @@ impl<T: Storable> TileMaps<T> {
         count.saturating_mul(u64::from(self.description.element.bits())) / 8
     }
 
-    /// The same maps, for buffers that are passed as bytes: [`Buffer::cast`].
+    /// The same maps, for buffers that are passed as bytes: [`Buffer::cast`](crate::Buffer::cast).
     #[must_use]
     pub fn bytes(self) -> TileMaps<u8> {
         TileMaps {
