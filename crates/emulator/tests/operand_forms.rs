@@ -85,6 +85,11 @@ fn operands_that_the_assembler_refuses_are_refused() {
         ("mov.pred %q2, %q1+1;", "A number cannot be added to a .pred register."),
         ("call (w), swap, (v);", "has 4 elements, and the function's parameter 2."),
         ("call (w), swap, (%r1);", "`%r1` has 1 elements, and the function's parameter 2."),
+        ("vadd.s32.s32.s32 %r0.b2, %r1, %r2;", "needs the register that it is merged into"),
+        ("vadd.s32.s32.s32.add %r0.b2, %r1, %r2, %r3;", "excludes a second operation"),
+        ("vadd.s32.s32.s32 %r0.b2, %r1, %r2, %r3, %r4;", "and has 5."),
+        ("vadd.s32.s32.s32 %r0.b2, %r1, %r2, %f1;", "%f1"),
+        ("vmad.s32.s32.s32 %r0.b1, %r1, %r2, %r3;", "A part of the destination"),
         ("add.u32 %r0, !%q1, 1;", "`!%q1` is not a register of type .u32"),
     ];
     for (body, reason) in wrong {

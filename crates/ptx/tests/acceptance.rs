@@ -35,12 +35,15 @@ fn refused_by_ptxas(
             said.lines().filter(|message| is_whole && !message.contains("<builtin>")).filter_map(|message| {
                 let (before, what) = message.split_once("; error")?;
                 let line: usize = before.rsplit("line ").next()?.parse().ok()?;
-                Some((lines.get(line.checked_sub(HEADER_LINES + 1)?)?.clone(), what.to_owned()))
+                let line = lines.get(line.checked_sub(HEADER_LINES + 1)?)?;
+                is_about(what, line).then(|| (line.clone(), what.to_owned()))
             });
         let named: BTreeMap<String, String> = named.collect();
         let rest: Vec<String> = lines.iter().filter(|line| !named.contains_key(*line)).cloned().collect();
         if named.is_empty() && lines.len() == 1 {
-            refused.insert(lines[0].clone(), said);
+            if said.lines().any(|message| message.contains("error") && is_about(message, &lines[0])) {
+                refused.insert(lines[0].clone(), said);
+            }
         } else if named.is_empty() {
             left.extend(rest.chunks(rest.len().div_ceil(2)).map(<[String]>::to_vec));
         } else if !rest.is_empty() {
@@ -49,6 +52,13 @@ fn refused_by_ptxas(
         refused.extend(named);
     }
     refused
+}
+
+/// Whether a message of ptxas can be about a line. ptxas names the lines of its own library like those
+/// of the program, but each message names its instruction.
+fn is_about(message: &str, line: &str) -> bool {
+    let named = message.split_once("for instruction '").and_then(|(_, rest)| rest.split('\'').next());
+    named.is_none_or(|named| line.starts_with(named.split('.').next().unwrap_or(named)))
 }
 
 /// The instructions that do not parse or that [`verify`] refuses, with its messages.
@@ -332,7 +342,7 @@ fn changes(seed: u64, share: usize, count: usize) -> Programs {
 #[test]
 fn changed_instructions_are_taken_where_ptxas_takes_them() {
     let Some(differences) = compare(&changes(1, 4, 4)) else { return };
-    differences.report(100);
+    differences.report(150);
 }
 
 #[test]
@@ -340,6 +350,6 @@ fn changed_instructions_are_taken_where_ptxas_takes_them() {
 fn many_changed_instructions_are_taken_where_ptxas_takes_them() {
     for seed in 0..10 {
         let Some(differences) = compare(&changes(seed, 1, 12)) else { return };
-        differences.report(100);
+        differences.report(150);
     }
 }

@@ -62,25 +62,26 @@ pub(super) const FORMS: &[Form] = &[
     form("selp .T:$registers", "T = T, T, pred"),
     form("slct .T:$registers .s32", "T = T, T, s32"),
     form("slct .ftz? .T:$registers .f32", "T = T, T, f32"),
-    form("vadd|vsub|vabsdiff|vmin|vmax .u32|s32 .u32|s32 .u32|s32 .sat?", "b32 = b32!, b32!"),
+    // The last operand is the register that a part of the destination is merged into.
+    form("vadd|vsub|vabsdiff|vmin|vmax .u32|s32 .u32|s32 .u32|s32 .sat?", "u32 = u32!, u32!, u32!?"),
     form(
         "vadd|vsub|vabsdiff|vmin|vmax .u32|s32 .u32|s32 .u32|s32 .sat? .add|min|max",
-        "b32 = b32!, b32!, b32!",
+        "u32 = u32!, u32!, u32!",
     ),
-    form("vshl|vshr .u32|s32 .u32|s32 .u32 .sat? .clamp|wrap", "b32 = b32!, b32!"),
-    form("vmad .u32 .u32 .u32 .po? .sat? .shr7|shr15?", "b32 = b32!, b32!, b32!"),
-    form("vmad .s32 .u32|s32 .u32|s32 .po? .sat? .shr7|shr15?", "b32 = b32!, b32!, b32!"),
-    form("vset .u32|s32 .u32|s32 .$signed_order", "b32 = b32!, b32!"),
-    form("vset .u32|s32 .u32|s32 .$signed_order .add|min|max", "b32 = b32!, b32!, b32!"),
+    form("vshl|vshr .u32|s32 .u32|s32 .u32 .sat? .clamp|wrap", "u32 = u32!, u32!, u32!?"),
+    form("vmad .u32 .u32 .u32 .po? .sat? .shr7|shr15?", "u32 = u32!, u32!, u32!"),
+    form("vmad .s32 .u32|s32 .u32|s32 .po? .sat? .shr7|shr15?", "u32 = u32!, u32!, u32!"),
+    form("vset .u32|s32 .u32|s32 .$signed_order", "u32 = u32!, u32!, u32!?"),
+    form("vset .u32|s32 .u32|s32 .$signed_order .add|min|max", "u32 = u32!, u32!, u32!"),
     form(
         "vadd2|vsub2|vavrg2|vabsdiff2|vmin2|vmax2 .u32|s32 .u32|s32 .u32|s32 .sat|add?",
-        "b32 = b32!, b32!, b32!",
+        "u32 = u32!, u32!, u32!",
     )
     .since((3, 0), 30),
     form(
         "vadd4|vsub4|vavrg4|vabsdiff4|vmin4|vmax4 .u32|s32 .u32|s32 .u32|s32 .sat|add?",
-        "b32 = b32!, b32!, b32!",
+        "u32 = u32!, u32!, u32!",
     )
     .since((3, 0), 30),
-    form("vset2|vset4 .u32|s32 .u32|s32 .$signed_order .add?", "b32 = b32!, b32!, b32!").since((3, 0), 30),
+    form("vset2|vset4 .u32|s32 .u32|s32 .$signed_order .add?", "u32 = u32!, u32!, u32!").since((3, 0), 30),
 ];

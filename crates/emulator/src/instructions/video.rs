@@ -204,6 +204,13 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let (a, from_a) = selected(d.operand(&i.operands, 1)?);
     let (b, from_b) = selected(d.operand(&i.operands, 2)?);
     if count == 1 {
+        let merges = finish.is_none() && name != "vmad" && i.operands.len() == 4;
+        if to.is_some() && !merges {
+            return Err(DecodeError::new(
+                "A part of the destination needs the register that it is merged into as the last operand, and \
+                 excludes a second operation.",
+            ));
+        }
         video.a[0] = scalar_part(from_a)?;
         video.b[0] = scalar_part(from_b)?;
         video.d[0] = scalar_part(to)?;

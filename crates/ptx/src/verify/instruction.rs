@@ -5,7 +5,7 @@ use std::rc::Rc;
 use warpwright_arch::instructions::{self, Form, Signature};
 use warpwright_arch::{SpecialRegister, Target};
 
-use super::names::{Meaning, is_part};
+use super::names::Meaning;
 use super::operand::Place;
 use super::statement::Names;
 use crate::syntax::{AddressBase, Instruction, Operand};
@@ -104,20 +104,14 @@ impl<'m> Names<'_, 'm> {
 
     /// Refuses operands that no signature has.
     fn operands(&self, i: &Instruction, signatures: &[Signature]) -> Result<(), String> {
-        // A video instruction with a part of its destination has what it merges the part into besides.
-        let merges = i.opcode.base().starts_with('v')
-            && matches!(i.operands.first(), Some(Operand::Name(name))
-                if name.rsplit_once('.').is_some_and(|(_, component)| is_part(component)));
-        let most = signatures.iter().map(|signature| signature.operands.len()).max().unwrap_or(0);
-        let own = if merges { &i.operands[..i.operands.len().min(most)] } else { &i.operands[..] };
-        let count = own.len();
+        let count = i.operands.len();
         let mut first = None;
         for signature in signatures {
             if !(signature.required..=signature.operands.len()).contains(&count) {
                 continue;
             }
             let mismatch =
-                own.iter().zip(&signature.operands).enumerate().find_map(|(index, (own, form))| {
+                i.operands.iter().zip(&signature.operands).enumerate().find_map(|(index, (own, form))| {
                     let is_destination = index < signature.destinations;
                     let place = Place { opcode: &i.opcode, is_destination };
                     Some((index, self.fits(own, form, place).err()?))

@@ -90,7 +90,7 @@ impl<'m> Scope<'m> {
 }
 
 /// Whether a component selects bytes or halves, as video instructions do: `b0`, `h1`, `b7531`.
-pub(super) fn is_part(component: &str) -> bool {
+fn is_part(component: &str) -> bool {
     let digits = component.strip_prefix(['b', 'h']).unwrap_or("");
     (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte))
 }
