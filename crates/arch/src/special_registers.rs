@@ -8,7 +8,7 @@ use crate::target::Target;
 pub struct SpecialRegister {
     /// Its bits; 1 for a predicate.
     pub bits: u32,
-    /// Whether the name is that of a whole vector: `%tid`.
+    /// Whether the register is a whole vector: `%tid`.
     pub is_vector: bool,
     since: Since,
 }

@@ -14,9 +14,9 @@ pub struct Target {
 pub enum Features {
     /// No suffix: those that every later architecture has.
     Baseline,
-    /// `f`: also those of the architecture's family.
+    /// `f`: the instructions of the architecture's family, too.
     Family,
-    /// `a`: also those of this architecture alone.
+    /// `a`: the instructions of this architecture alone, too.
     Architecture,
 }
 

@@ -12,7 +12,7 @@
 //! element begins with a dot: its alternatives are separated by `|` and may have several words
 //! (`.xorsign.abs`), `$rounding` is a named set of them, a `?` makes the element optional, and a
 //! capital letter before a `:` names it for the operands. The words of the beginning come first in this
-//! order; those of the elements come in any order, as ptxas takes them, but types, state spaces,
+//! order; elements come in any order, as ptxas takes them, but types, state spaces,
 //! layouts and priorities in L2 keep theirs.
 //!
 //! **Operands.** Those before `=` are written; those before `+=` are read and written. Each is

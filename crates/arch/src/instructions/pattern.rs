@@ -316,7 +316,7 @@ fn take_word(words: &mut Vec<&str>, word: &str) -> bool {
     true
 }
 
-/// Whether each of the words is that of an element, with the values of the named ones.
+/// Whether each word belongs to an element, with the values of the named elements.
 fn match_elements(elements: &[Element], words: Vec<&str>, bound: &mut Vec<(char, String)>) -> bool {
     let Some((element, later)) = elements.split_first() else {
         return words.is_empty();
@@ -407,7 +407,7 @@ pub enum Kind {
     Integer,
     /// `f32`: registers of floating-point and bit types.
     Float,
-    /// `f16x2`, of which there are registers; others are of bit types.
+    /// `f16x2`, which registers may have as their type; other packed types need registers of bit types.
     HalfPair,
     /// `bf16x2`: registers of bit types.
     Packed,
