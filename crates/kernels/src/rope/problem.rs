@@ -140,7 +140,11 @@ impl RopeShape {
         self.query_heads + 2 * self.key_heads
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    /// Whether the operation takes the heads.
+    ///
+    /// # Errors
+    /// The head or the columns that are rotated are of a number that it does not take.
+    pub fn check(&self) -> Result<()> {
         let refuse = |reason| Err(OperationError::Shape { what: OPERATION, reason });
         let Self { head_dim, rotary_dim, .. } = *self;
         if head_dim == 0 || head_dim > 32 * LANES || !head_dim.is_multiple_of(LANES) {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use warpwright_kernels::rope::Pairing;
+use warpwright_kernels::rows::Gain;
 
 use crate::error::{EngineError, Result};
 use crate::executor::StateType;
@@ -9,8 +10,10 @@ use crate::executor::StateType;
 /// A family of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// Llama 2 and 3, SmolLM2.
+    /// Llama 2 and 3, SmolLM2, Mistral.
     Llama,
+    /// Llama with a bias of Q, K and V.
+    Qwen2,
     /// Llama with RMSNorm of Q and K.
     Qwen3,
     /// Gated delta rule and gated attention.
@@ -71,6 +74,8 @@ pub(crate) struct Config {
     pub(crate) head_dim: u32,
     pub(crate) rotary: Rotary,
     pub(crate) epsilon: f32,
+    /// What normalized values are multiplied by, but for the norm of the delta rule's output.
+    pub(crate) gain: Gain,
     /// Whether the head is the embedding.
     pub(crate) is_tied: bool,
     /// Columns of the MLP; 0 where all layers have experts.
@@ -107,43 +112,80 @@ impl<'l> Fields<'l> {
         self.number_or(name, None)
     }
 
-    /// A number from 1 on.
+    /// A number from 1 to [`MOST`].
     fn number_or(&self, name: &str, default: Option<u32>) -> Result<u32> {
         let Some(value) = self.optional(name) else {
             return default.ok_or_else(|| EngineError::Config(format!("{name} is missing")));
         };
-        let number =
-            value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
-        number.ok_or_else(|| EngineError::Config(format!("{name} is {value}; expected a number from 1 on")))
+        let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+        number.filter(|number| (1..=MOST).contains(number)).ok_or_else(|| unexpected(name, value, NUMBERS))
     }
 
-    fn float_or(&self, name: &str, default: f64) -> f64 {
-        self.optional(name).and_then(Value::as_f64).unwrap_or(default)
+    /// A number above 0.
+    fn float_or(&self, name: &str, default: f64) -> Result<f64> {
+        let Some(value) = self.optional(name) else { return Ok(default) };
+        let number = value.as_f64().filter(|number| *number > 0.0 && number.is_finite());
+        number.ok_or_else(|| unexpected(name, value, "a number above 0"))
     }
 
-    fn flag_or(&self, name: &str, default: bool) -> bool {
-        self.optional(name).and_then(Value::as_bool).unwrap_or(default)
+    fn flag_or(&self, name: &str, default: bool) -> Result<bool> {
+        let Some(value) = self.optional(name) else { return Ok(default) };
+        value.as_bool().ok_or_else(|| unexpected(name, value, "true or false"))
     }
 
-    fn text(&self, name: &str) -> Option<&'l str> {
-        self.optional(name).and_then(Value::as_str)
+    fn text(&self, name: &str) -> Result<Option<&'l str>> {
+        let Some(value) = self.optional(name) else { return Ok(None) };
+        value.as_str().map(Some).ok_or_else(|| unexpected(name, value, "a text"))
     }
+
+    /// A value that is read from an object of the configuration.
+    fn fields(&self, name: &str) -> Result<Option<Self>> {
+        let Some(value) = self.optional(name) else { return Ok(None) };
+        if value.is_object() { Ok(Some(Fields(value))) } else { Err(unexpected(name, value, "an object")) }
+    }
+}
+
+/// The largest extent. Products of two stay within what tensors are indexed by on the host.
+const MOST: u32 = 1 << 24;
+const NUMBERS: &str = "a number from 1 to 16777216";
+/// Layers at most.
+const MOST_LAYERS: u32 = 4096;
+
+fn unexpected(name: &str, value: &Value, expected: &str) -> EngineError {
+    let mut found = value.to_string();
+    if let Some((end, _)) = found.char_indices().nth(40) {
+        found.replace_range(end.., "...");
+    }
+    EngineError::Config(format!("{name} is {found}; expected {expected}"))
+}
+
+/// Columns of all heads.
+fn columns(what: &str, heads: u32, of_head: u32) -> Result<u32> {
+    let columns = heads.checked_mul(of_head).filter(|columns| *columns <= MOST);
+    columns.ok_or_else(|| {
+        EngineError::Config(format!("{heads} {what} of {of_head} elements are more than {MOST} elements"))
+    })
 }
 
 impl Config {
     /// Reads a configuration.
     pub(crate) fn read(json: &Value) -> Result<Self> {
         let root = Fields(json);
-        let text = Fields(root.optional("text_config").unwrap_or(json));
-        let model_type = text.text("model_type").or(root.text("model_type")).unwrap_or_default();
+        let text = root.fields("text_config")?.unwrap_or(root);
+        let model_type = match text.text("model_type")? {
+            Some(model_type) => model_type,
+            None => root.text("model_type")?.unwrap_or_default(),
+        };
         let family = match model_type {
-            "llama" => Family::Llama,
+            "llama" | "mistral" => Family::Llama,
+            "qwen2" => Family::Qwen2,
             "qwen3" => Family::Qwen3,
             "qwen3_5" | "qwen3_5_text" => Family::Qwen35,
             "qwen3_5_moe" | "qwen3_5_moe_text" => Family::Qwen35Moe,
             other => {
                 return Err(EngineError::Config(format!(
-                    "model_type is {other:?}; the engine runs llama, qwen3, qwen3_5 and qwen3_5_moe"
+                    "model_type is {other:?}; the engine runs llama, mistral, qwen2, qwen3, qwen3_5 and \
+                     qwen3_5_moe"
                 )));
             }
         };
@@ -158,28 +200,34 @@ impl Config {
         }
         let default_dim = if is_qwen_3_5 { 256 } else { (hidden / heads).max(1) };
         let head_dim = text.number_or("head_dim", Some(default_dim))?;
+        columns("heads", heads, head_dim)?;
         let delta = is_qwen_3_5.then(|| DeltaHeads::read(text)).transpose()?;
         let experts = (family == Family::Qwen35Moe).then(|| Experts::read(text)).transpose()?;
         // A flag of a VL model stands at the root.
-        let is_tied = text.flag_or("tie_word_embeddings", root.flag_or("tie_word_embeddings", false));
+        let is_tied = text.flag_or("tie_word_embeddings", root.flag_or("tie_word_embeddings", false)?)?;
+        let is_zero_centred = text.flag_or("zero_centred_norms", is_qwen_3_5)?;
+        // Up to the window, every token sees all tokens before it.
+        let window =
+            if model_type == "mistral" { text.number_or("sliding_window", Some(MOST))? } else { MOST };
         let vocabulary = text.number("vocab_size")? as usize;
         Ok(Self {
             family,
             hidden: hidden as usize,
             vocabulary,
             head_rows: vocabulary,
-            layers: layers(text, is_qwen_3_5)?,
+            layers: layers(text, is_qwen_3_5, window < MOST)?,
             heads,
             key_heads,
             head_dim,
             rotary: Rotary::read(text, head_dim, is_qwen_3_5)?,
-            epsilon: text.float_or("rms_norm_eps", 1e-6) as f32,
+            epsilon: text.float_or("rms_norm_eps", 1e-6)? as f32,
+            gain: if is_zero_centred { Gain::ZeroCentred } else { Gain::Weight },
             is_tied,
             intermediate: if experts.is_some() { 0 } else { text.number("intermediate_size")? },
             delta,
             experts,
             has_mtp: false,
-            context: text.number_or("max_position_embeddings", Some(32768))?,
+            context: text.number_or("max_position_embeddings", Some(32768))?.min(window),
             ends: ends(text.optional("eos_token_id").or(root.optional("eos_token_id"))),
         })
     }
@@ -190,7 +238,7 @@ impl Config {
     pub(crate) fn with_mtp(self) -> Result<Self> {
         match self.family {
             Family::Qwen35 | Family::Qwen35Moe => Ok(Self { has_mtp: true, ..self }),
-            Family::Llama | Family::Qwen3 => Err(EngineError::Config(
+            Family::Llama | Family::Qwen2 | Family::Qwen3 => Err(EngineError::Config(
                 "the model has no MTP layer to draft tokens; give 0 drafts".to_owned(),
             )),
         }
@@ -200,24 +248,26 @@ impl Config {
 /// Refuses what would change results and is not computed.
 fn refuse_unsupported(text: Fields<'_>) -> Result<()> {
     for name in ["attention_bias", "mlp_bias", "use_sliding_window"] {
-        if text.flag_or(name, false) {
+        if text.flag_or(name, false)? {
             return Err(EngineError::Config(format!("{name} is true; the engine runs models without it")));
         }
     }
-    match text.text("hidden_act") {
+    match text.text("hidden_act")? {
         None | Some("silu") => Ok(()),
         Some(other) => Err(EngineError::Config(format!("hidden_act is {other:?}; the engine computes silu"))),
     }
 }
 
-/// The mixers: as `layer_types` says, else every `full_attention_interval`-th is attention.
-fn layers(text: Fields<'_>, is_qwen_3_5: bool) -> Result<Vec<Mixer>> {
+/// The mixers: as `layer_types` says, else every `full_attention_interval`-th is attention. Attention has a window only
+/// where sequences end with it.
+fn layers(text: Fields<'_>, is_qwen_3_5: bool, has_window: bool) -> Result<Vec<Mixer>> {
     let count = text.number("num_hidden_layers")?;
-    if !is_qwen_3_5 {
-        return Ok(vec![Mixer::Attention; count as usize]);
+    if count > MOST_LAYERS {
+        let reason = format!("num_hidden_layers is {count}; the engine runs up to {MOST_LAYERS}");
+        return Err(EngineError::Config(reason));
     }
     let Some(types) = text.optional("layer_types").and_then(Value::as_array) else {
-        let interval = text.number_or("full_attention_interval", Some(4))?;
+        let interval = if is_qwen_3_5 { text.number_or("full_attention_interval", Some(4))? } else { 1 };
         let of = |layer: u32| {
             if (layer + 1).is_multiple_of(interval) { Mixer::Attention } else { Mixer::DeltaNet }
         };
@@ -225,10 +275,12 @@ fn layers(text: Fields<'_>, is_qwen_3_5: bool) -> Result<Vec<Mixer>> {
     };
     let of = |kind: &Value| match kind.as_str() {
         Some("full_attention") => Ok(Mixer::Attention),
-        Some("linear_attention") => Ok(Mixer::DeltaNet),
-        _ => Err(EngineError::Config(format!(
-            "layer_types has {kind}; expected full_attention or linear_attention"
-        ))),
+        Some("sliding_attention") if has_window => Ok(Mixer::Attention),
+        Some("linear_attention") if is_qwen_3_5 => Ok(Mixer::DeltaNet),
+        _ => {
+            let all = if is_qwen_3_5 { "full_attention or linear_attention" } else { "full_attention" };
+            Err(unexpected("an entry of layer_types", kind, all))
+        }
     };
     let layers: Vec<Mixer> = types.iter().map(of).collect::<Result<_>>()?;
     if layers.len() != count as usize {
@@ -258,7 +310,11 @@ impl DeltaHeads {
             conv: text.number_or("linear_conv_kernel_dim", Some(4))?,
             state: state_type(text)?,
         };
-        let reason = if !heads.values.is_multiple_of(heads.keys) {
+        let all = 2 * u64::from(columns("key heads", heads.keys, heads.key_dim)?)
+            + u64::from(columns("value heads", heads.values, heads.value_dim)?);
+        let reason = if all > MOST.into() {
+            format!("the heads of the delta rule have {all} elements; the engine runs up to {MOST}")
+        } else if !heads.values.is_multiple_of(heads.keys) {
             format!("{} value heads cannot share {} key heads equally", heads.values, heads.keys)
         } else if heads.state == StateType::Bf16 && !(heads.key_dim * heads.value_dim).is_multiple_of(2) {
             "states in bfloat16 of an odd number of elements; the engine keeps them in float32".to_owned()
@@ -276,7 +332,7 @@ impl DeltaHeads {
 
 /// The type of states; f32 if nothing says it.
 fn state_type(text: Fields<'_>) -> Result<StateType> {
-    let Some(name) = text.text(STATE_TYPE) else { return Ok(StateType::F32) };
+    let Some(name) = text.text(STATE_TYPE)? else { return Ok(StateType::F32) };
     let found = StateType::ALL.into_iter().find(|state| state.config_name() == name);
     found.ok_or_else(|| {
         EngineError::Config(format!(
@@ -299,24 +355,43 @@ impl Experts {
 impl Rotary {
     /// Of `rope_parameters`, or of `rope_theta` and `rope_scaling` as older configurations have them.
     fn read(text: Fields<'_>, head_dim: u32, is_qwen_3_5: bool) -> Result<Self> {
-        let parameters = text.optional("rope_parameters").or(text.optional("rope_scaling")).map(Fields);
-        let number = |name: &str, default: f64| {
-            let given =
-                parameters.map(|parameters| parameters.float_or(name, f64::NAN)).filter(|x| !x.is_nan());
-            given.unwrap_or_else(|| text.float_or(name, default))
+        let parameters = match text.fields("rope_parameters")? {
+            Some(parameters) => Some(parameters),
+            None => text.fields("rope_scaling")?,
         };
-        let factor = number("partial_rotary_factor", if is_qwen_3_5 { 0.25 } else { 1.0 });
-        let dim = (f64::from(head_dim) * factor) as u32;
-        let theta = number("rope_theta", 1e4);
+        let number =
+            |name: &str, default: f64| match parameters.filter(|fields| fields.optional(name).is_some()) {
+                Some(fields) => fields.float_or(name, default),
+                None => text.float_or(name, default),
+            };
+        let factor = number("partial_rotary_factor", if is_qwen_3_5 { 0.25 } else { 1.0 })?;
+        let dim = text.number_or("rotary_dim", Some((f64::from(head_dim) * factor) as u32))?;
+        if dim > head_dim || !dim.is_multiple_of(2) {
+            return Err(EngineError::Config(format!(
+                "{dim} columns of {head_dim} are rotated; the engine rotates an even number of a head's"
+            )));
+        }
+        let theta = number("rope_theta", 1e4)?;
         let frequencies = (0..dim / 2).map(|i| theta.powf(-2.0 * f64::from(i) / f64::from(dim)));
-        let kind = parameters.and_then(|parameters| parameters.text("rope_type").or(parameters.text("type")));
-        let frequencies = match kind {
+        let kind = match parameters {
+            Some(parameters) => parameters.text("rope_type")?.or(parameters.text("type")?),
+            None => None,
+        };
+        let mut frequencies: Vec<f64> = match kind {
             None | Some("default" | "mrope") => frequencies.collect(),
-            Some("linear") => frequencies.map(|f| f / number("factor", 1.0)).collect(),
+            Some("linear") => {
+                let factor = number("factor", 1.0)?;
+                frequencies.map(|f| f / factor).collect()
+            }
             Some("llama3") => {
-                let (low, high) = (number("low_freq_factor", 1.0), number("high_freq_factor", 4.0));
+                let (low, high) = (number("low_freq_factor", 1.0)?, number("high_freq_factor", 4.0)?);
                 let (factor, before) =
-                    (number("factor", 8.0), number("original_max_position_embeddings", 8192.0));
+                    (number("factor", 8.0)?, number("original_max_position_embeddings", 8192.0)?);
+                if low >= high {
+                    let reason =
+                        format!("low_freq_factor is {low}; expected less than high_freq_factor, {high}");
+                    return Err(EngineError::Config(reason));
+                }
                 // The slow frequencies are divided by the factor, the fast ones are kept.
                 let scaled = |f: f64| {
                     let turns = before * f / std::f64::consts::TAU;
@@ -331,8 +406,11 @@ impl Rotary {
                 )));
             }
         };
+        if let Some(divisors) = parameters.and_then(|fields| fields.optional("frequency_divisors")) {
+            divide(&mut frequencies, divisors)?;
+        }
         let pairing =
-            if text.flag_or("rope_interleaved", false) { Pairing::Neighbors } else { Pairing::Halves };
+            if text.flag_or("rope_interleaved", false)? { Pairing::Neighbors } else { Pairing::Halves };
         Ok(Self { dim, pairing, frequencies })
     }
 
@@ -344,4 +422,19 @@ impl Rotary {
         };
         (0..positions).flat_map(row).collect()
     }
+}
+
+/// Divides each frequency by its own factor.
+fn divide(frequencies: &mut [f64], divisors: &Value) -> Result<()> {
+    let divisors: Option<Vec<f64>> =
+        divisors.as_array().and_then(|all| all.iter().map(Value::as_f64).collect());
+    let divisors = divisors.filter(|all| all.len() == frequencies.len() && all.iter().all(|one| *one > 0.0));
+    let divisors = divisors.ok_or_else(|| {
+        EngineError::Config(format!(
+            "rope_freqs.weight has other than {} numbers above 0, one for each pair of rotated columns",
+            frequencies.len()
+        ))
+    })?;
+    frequencies.iter_mut().zip(divisors).for_each(|(frequency, divisor)| *frequency /= divisor);
+    Ok(())
 }

@@ -103,7 +103,7 @@ impl Sharding {
 
     /// The part of a tensor of which the rank has that shape; `None`: all of it.
     pub(crate) fn slice(&self, name: &str, shape: &[usize]) -> Option<Slice> {
-        let name = name.strip_suffix(".weight").unwrap_or(name);
+        let name = name.strip_suffix(".weight").or_else(|| name.strip_suffix(".bias")).unwrap_or(name);
         let last = shape.len() - 1;
         let even = |axis: usize| {
             let own = shape[axis];

@@ -9,7 +9,8 @@ use warpwright_llm_engine::{DataType, Engine, Limits};
 use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Score, Slot, Step, Tokens};
 
 /// The models of `tests/fixtures`.
-pub(crate) const MODELS: [&str; 4] = ["llama", "qwen3", "qwen3_5", "qwen3_5_moe"];
+pub(crate) const MODELS: [&str; 7] =
+    ["llama", "mistral", "qwen2", "qwen3", "qwen3_5", "qwen3_5_narrow", "qwen3_5_moe"];
 
 /// The seed of the oracle.
 const SEED: u64 = 1;

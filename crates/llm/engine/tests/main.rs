@@ -2,6 +2,7 @@
 
 mod drafts;
 mod fixtures;
+mod gguf;
 mod greedy;
 mod plan;
 mod quantized;

@@ -186,20 +186,6 @@ fn saved_weights_are_the_same_model() {
     }
 }
 
-/// Every kind of block has the numbers of GGML's own converter for Python, which wrote them beside the blocks.
-#[test]
-fn blocks_of_every_kind_are_dequantized_exactly() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kinds.gguf");
-    let checkpoint = Checkpoint::open(path).expect("a GGUF file");
-    for kind in ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"] {
-        let numbers = |name: String| checkpoint.numbers(&name, &[]).expect("a tensor of the file");
-        let bits = |numbers: Vec<f32>| numbers.into_iter().map(f32::to_bits).collect::<Vec<_>>();
-        let (found, wanted) = (bits(numbers(kind.to_owned())), bits(numbers(format!("{kind}.numbers"))));
-        assert_eq!(found.len(), 512, "{kind}");
-        assert_eq!(found, wanted, "{kind}");
-    }
-}
-
 #[test]
 fn tensors_that_do_not_fit_are_named() {
     let mut changed = tensors();
@@ -234,16 +220,13 @@ fn files_that_are_cut_off_or_foreign_are_refused() {
         std::fs::write(&path, &bytes[..length]).expect("written");
         // An empty file cannot be mapped.
         let message = Checkpoint::open(&path).expect_err("a refusal").to_string();
-        assert!(
-            length == 0 || message.ends_with("it is no GGUF file of version 2 or 3, or it is cut off"),
-            "{message}"
-        );
+        assert!(length == 0 || message.ends_with("its header ends after the file does"), "{message}");
     }
     std::fs::write(&path, &bytes).expect("written");
     let message = Checkpoint::open(&path).expect_err("a refusal").to_string();
     assert!(
         message.ends_with(
-            "it is a model of the architecture \"gpt2\"; the engine reads llama and qwen3 from GGUF"
+            "it is a model of the architecture \"gpt2\"; the engine reads llama, qwen2, qwen3, qwen35 from GGUF"
         ),
         "{message}"
     );

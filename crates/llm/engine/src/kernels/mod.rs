@@ -4,6 +4,7 @@
 //! layers around them run here; bf16 of common shapes runs in `warpwright_kernels`.
 
 pub(crate) mod attention;
+pub(crate) mod bias;
 pub(crate) mod delta_bulk;
 pub(crate) mod delta_rule;
 mod delta_step;
@@ -14,6 +15,7 @@ pub(crate) mod product;
 pub(crate) mod quantize;
 pub(crate) mod quantized_experts;
 mod quantized_words;
+pub(crate) mod rope;
 pub(crate) mod sequences;
 pub(crate) mod slots;
 pub(crate) mod speculation;

@@ -9,8 +9,9 @@ use super::Pass;
 use super::linear::Linear;
 use super::norm::Norm;
 use super::paged;
-use crate::config::Config;
+use crate::config::{Config, Family};
 use crate::error::Result;
+use crate::kernels::rope::rope;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -60,9 +61,15 @@ impl<T: Number> Attention<T> {
             None => None,
         };
         let (rotary_dim, pairing) = (config.rotary.dim, config.rotary.pairing);
+        let mut projection = Linear::new(loader, &parts, config.hidden)?;
+        if config.family == Family::Qwen2 {
+            let bias = parts.map(|(name, rows)| (name.replace(".weight", ".bias"), rows));
+            let bias: Vec<(&str, usize)> = bias.iter().map(|(name, rows)| (&**name, *rows)).collect();
+            projection = projection.with_bias(loader, &bias)?;
+        }
         Ok(Self {
             shape: RopeShape { query_heads: heads, key_heads, head_dim, rotary_dim, pairing },
-            projection: Linear::new(loader, &parts, config.hidden)?,
+            projection,
             norm,
             has_gate,
             output: Linear::new(loader, &[(&name("o_proj"), config.hidden)], queries)?,
@@ -142,7 +149,7 @@ impl<T: Number> Attention<T> {
             key_cache: &mut cache.keys,
             value_cache: &mut cache.values,
         };
-        pass.operations.rope(pass.stream, &self.shape, buffers)?;
+        rope(pass.on(), &self.shape, buffers)?;
         pass.note("rotation of queries and keys", 2 * projected.bytes(), 0);
         Ok(rotated)
     }

@@ -7,6 +7,7 @@ use super::mlp::swiglu;
 use super::norm::Norm;
 use super::quantized::{Quantized, QuantizedInput};
 use crate::error::Result;
+use crate::kernels::bias;
 use crate::kernels::product::{Epilogue, ProductShape, TURN, has_few_results, product};
 use crate::number::Number;
 use crate::weights::Loader;
@@ -18,6 +19,8 @@ pub(crate) struct Linear<T> {
     /// Empty where they are quantized.
     pub(crate) weights: Buffer<T>,
     quantized: Option<Quantized>,
+    /// (n): what products of [`apply_to_normalized`](Self::apply_to_normalized) are added to.
+    bias: Option<Buffer<T>>,
     /// Whether its rows are gates and values in turns.
     is_gated: bool,
     pub(crate) n: u32,
@@ -58,7 +61,7 @@ impl<T: Number> Linear<T> {
     /// The matrix of those weights.
     fn of(weights: Buffer<T>, parts: &[(&str, usize)], k: usize) -> Self {
         let (n, k) = (rows_of(parts) as u32, k as u32);
-        Self { name: name_of(parts), weights, quantized: None, is_gated: false, n, k }
+        Self { name: name_of(parts), weights, quantized: None, bias: None, is_gated: false, n, k }
     }
 
     /// The gates and the values of [`swiglu`](Self::swiglu), `rows` of each: in turns, which products pair,
@@ -77,6 +80,11 @@ impl<T: Number> Linear<T> {
     /// The same, never quantized: for weights that results depend on more than others, and few bytes.
     pub(crate) fn exact(loader: &mut Loader<'_>, parts: &[(&str, usize)], k: usize) -> Result<Self> {
         Ok(Self::of(loader.matrix(parts, k, rows_of(parts))?, parts, k))
+    }
+
+    /// With a bias for the rows of each part.
+    pub(crate) fn with_bias(self, loader: &mut Loader<'_>, parts: &[(&str, usize)]) -> Result<Self> {
+        Ok(Self { bias: Some(loader.matrix(parts, 1, rows_of(parts))?), ..self })
     }
 
     /// Bytes of the weights.
@@ -192,20 +200,26 @@ impl<T: Number> Linear<T> {
         y: &mut Buffer<U>,
     ) -> Result<()> {
         let shape = self.shape(x);
+        let mut epilogue = Epilogue::Store;
+        if let Some(bias) = &self.bias {
+            bias::fill(pass.on(), bias, y)?;
+            pass.note("bias", y.bytes(), 0);
+            epilogue = Epilogue::Add;
+        }
         if self.quantizes(pass, shape.rows) {
             let (quantized, nothing) = norm.quantize(pass, x, false)?;
-            self.apply_quantized(pass, &quantized, (y, Epilogue::Store))?;
+            self.apply_quantized(pass, &quantized, (y, epilogue))?;
             pass.memory.give(nothing);
             quantized.give(pass);
             return Ok(());
         }
         if shape.rows > T::FEW_ROWS || self.quantized.is_some() {
             let normalized = norm.apply(pass, x)?;
-            self.apply_to(pass, &normalized, (y, Epilogue::Store))?;
+            self.apply_to(pass, &normalized, (y, epilogue))?;
             pass.memory.give(normalized);
             return Ok(());
         }
-        product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (y, Epilogue::Store))?;
+        product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (y, epilogue))?;
         self.note(pass, shape.rows, x.bytes() + y.bytes());
         Ok(())
     }

@@ -19,7 +19,6 @@ use crate::error::Result;
 use crate::kernels::join::JoinColumns;
 use crate::number::Number;
 use crate::weights::Loader;
-use warpwright_kernels::rows::Gain;
 
 /// The weights of the layer.
 pub(crate) struct Mtp<T> {
@@ -31,10 +30,10 @@ pub(crate) struct Mtp<T> {
 }
 
 impl<T: Number> Mtp<T> {
-    pub(crate) fn new(config: &Config, gain: Gain, loader: &mut Loader<'_>, block: Block<T>) -> Result<Self> {
+    pub(crate) fn new(config: &Config, loader: &mut Loader<'_>, block: Block<T>) -> Result<Self> {
         let hidden = config.hidden;
         let norm = |name: &str, loader: &mut Loader<'_>| {
-            Norm::new(loader, &format!("mtp.{name}.weight"), hidden, config.epsilon, gain)
+            Norm::new(loader, &format!("mtp.{name}.weight"), hidden, config.epsilon, config.gain)
         };
         Ok(Self {
             of_embedding: norm("pre_fc_norm_embedding", loader)?,

@@ -1,10 +1,8 @@
-//! Llama 2 and 3, SmolLM2; Qwen 3, which normalizes the heads of Q and K.
+//! Llama 2 and 3, SmolLM2, Mistral; Qwen 2, which adds a bias to Q, K and V; Qwen 3, which normalizes the heads of Q and K.
 //!
 //! ```text
 //! x += attention(norm(x));  x += mlp(norm(x))
 //! ```
-
-use warpwright_kernels::rows::Gain;
 
 use super::decoder;
 use crate::config::{Config, Family};
@@ -17,9 +15,9 @@ use crate::number::Number;
 use crate::weights::Loader;
 
 pub(super) fn build<T: Number>(config: &Config, loader: &mut Loader<'_>) -> Result<Decoder<T>> {
-    let gain = Gain::Weight;
+    let gain = config.gain;
     let head_norm = (config.family == Family::Qwen3).then_some(gain);
-    decoder(config, gain, loader, |layer, _, loader| {
+    decoder(config, loader, |layer, _, loader| {
         let name = |part: &str| format!("{layer}.{part}");
         let norm = |part: &str, loader: &mut Loader<'_>| {
             Norm::new(loader, &name(part), config.hidden, config.epsilon, gain)

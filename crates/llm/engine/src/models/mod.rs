@@ -4,8 +4,6 @@ mod llama;
 mod qwen3_5;
 mod qwen3_5_moe;
 
-use warpwright_kernels::rows::Gain;
-
 use crate::config::{Config, Family, Mixer};
 use crate::error::Result;
 use crate::layers::decoder::{Block, Decoder};
@@ -18,7 +16,7 @@ use crate::weights::Loader;
 /// The decoder that the configuration describes.
 pub(crate) fn build<T: Number>(config: &Config, loader: &mut Loader<'_>) -> Result<Decoder<T>> {
     match config.family {
-        Family::Llama | Family::Qwen3 => llama::build(config, loader),
+        Family::Llama | Family::Qwen2 | Family::Qwen3 => llama::build(config, loader),
         Family::Qwen35 => qwen3_5::build(config, loader),
         Family::Qwen35Moe => qwen3_5_moe::build(config, loader),
     }
@@ -27,7 +25,6 @@ pub(crate) fn build<T: Number>(config: &Config, loader: &mut Loader<'_>) -> Resu
 /// The embedding, the last norm and the head around blocks.
 fn decoder<T: Number>(
     config: &Config,
-    gain: Gain,
     loader: &mut Loader<'_>,
     block: impl Fn(&str, Mixer, &mut Loader<'_>) -> Result<Block<T>>,
 ) -> Result<Decoder<T>> {
@@ -39,13 +36,13 @@ fn decoder<T: Number>(
     if config.is_tied {
         loader.ignore("lm_head.weight");
     }
-    let norm = Norm::new(loader, "norm.weight", hidden, config.epsilon, gain)?;
+    let norm = Norm::new(loader, "norm.weight", hidden, config.epsilon, config.gain)?;
     let layers = config.layers.iter().enumerate();
     let blocks = layers.map(|(layer, mixer)| block(&format!("layers.{layer}"), *mixer, loader));
     let blocks = blocks.collect::<Result<_>>()?;
     let mtp = if config.has_mtp {
         let block = block("mtp.layers.0", Mixer::Attention, loader)?;
-        Some(Mtp::new(config, gain, loader, block)?)
+        Some(Mtp::new(config, loader, block)?)
     } else {
         loader.ignore("mtp.");
         None

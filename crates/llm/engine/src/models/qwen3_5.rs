@@ -1,10 +1,8 @@
 //! Qwen 3.5: three layers of the gated delta rule for each of gated attention.
 //!
 //! ```text
-//! x += mixer(norm(x));  x += mlp(norm(x))        norms are zero-centred
+//! x += mixer(norm(x));  x += mlp(norm(x))        norms are zero-centred, but for those of GGUF
 //! ```
-
-use warpwright_kernels::rows::Gain;
 
 use super::decoder;
 use crate::config::{Config, Mixer};
@@ -16,9 +14,6 @@ use crate::layers::mlp::Mlp;
 use crate::layers::norm::Norm;
 use crate::number::Number;
 use crate::weights::Loader;
-
-/// The gain of all norms but that of the delta rule's output.
-pub(super) const GAIN: Gain = Gain::ZeroCentred;
 
 pub(super) fn build<T: Number>(config: &Config, loader: &mut Loader<'_>) -> Result<Decoder<T>> {
     build_with(config, loader, |name, loader| {
@@ -35,16 +30,17 @@ pub(super) fn build_with<T: Number>(
     let heads = config
         .delta
         .ok_or_else(|| EngineError::Config("the heads of the delta rule are missing".to_owned()))?;
-    decoder(config, GAIN, loader, |layer, mixer, loader| {
+    let gain = config.gain;
+    decoder(config, loader, |layer, mixer, loader| {
         let name = |part: &str| format!("{layer}.{part}");
         let norm = |part: &str, loader: &mut Loader<'_>| {
-            Norm::new(loader, &name(part), config.hidden, config.epsilon, GAIN)
+            Norm::new(loader, &name(part), config.hidden, config.epsilon, gain)
         };
         Ok(Block {
             before_mixing: norm("input_layernorm.weight", loader)?,
             mixing: match mixer {
                 Mixer::Attention => {
-                    Mixing::Attention(Attention::new(config, loader, &name("self_attn"), Some(GAIN), true)?)
+                    Mixing::Attention(Attention::new(config, loader, &name("self_attn"), Some(gain), true)?)
                 }
                 Mixer::DeltaNet => {
                     let (hidden, epsilon) = (config.hidden, config.epsilon);

@@ -125,7 +125,8 @@ impl<'l> Loader<'l> {
     /// Memory for `elements`, which holds anything.
     pub(crate) fn buffer<T: Storable>(&mut self, elements: usize) -> Result<Buffer<T>> {
         if let Some(found) = &mut self.found {
-            found.bytes += (elements * size_of::<T>()) as u64;
+            let bytes = (elements as u64).saturating_mul(size_of::<T>() as u64);
+            found.bytes = found.bytes.saturating_add(bytes);
         }
         Ok(self.device.uninitialized(elements)?)
     }

@@ -81,8 +81,7 @@ impl Checkpoint {
     /// some, for the shape.
     pub fn numbers(&self, name: &str, shape: &[usize]) -> Option<Vec<f32>> {
         let tensor = self.tensor(name, shape)?;
-        let rows = tensor.shape.iter().product::<usize>() / tensor.columns().max(1);
-        Some(tensor.rows::<f32>(0..rows).into_owned())
+        Some(tensor.rows::<f32>(0..tensor.row_count()).into_owned())
     }
 
     /// The tensor of that name. With random weights, every name has one, of the shape that is expected.

@@ -21,6 +21,27 @@ impl Part {
         self.pieces.iter().map(Range::len).sum()
     }
 
+    /// A part of this part, along the same axis.
+    pub(super) fn part(&self, part: &Self) -> Self {
+        let pieces = part.pieces.iter().flat_map(|piece| self.pieces_of(piece.clone())).collect();
+        Self { pieces, ..*self }
+    }
+
+    /// The pieces of the whole axis that consecutive indices of the part are.
+    fn pieces_of(&self, mut indices: Range<usize>) -> Vec<Range<usize>> {
+        let (mut all, mut first) = (vec![], 0);
+        for piece in &self.pieces {
+            let last = first + piece.len();
+            if indices.start < last && !indices.is_empty() {
+                let end = indices.end.min(last);
+                all.push(piece.start + indices.start - first..piece.start + end - first);
+                indices.start = end;
+            }
+            first = last;
+        }
+        all
+    }
+
     /// The numbers of consecutive rows of the part.
     pub(super) fn rows<T: Number>(&self, tensor: &Tensor, rows: Range<usize>) -> Vec<T> {
         if self.stride == 1 {

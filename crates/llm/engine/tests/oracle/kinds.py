@@ -15,12 +15,28 @@ from gguf import GGMLQuantizationType as Kind
 generator = numpy.random.default_rng(1)
 writer = gguf.GGUFWriter(pathlib.Path(__file__).parent.parent / "fixtures/kinds.gguf", "llama")
 # Where the f16 factors of a block are; the other bytes may be anything.
-FACTORS = {Kind.Q8_0: [0], Kind.Q4_0: [0], Kind.Q4_1: [0, 2], Kind.Q4_K: [0, 2], Kind.Q6_K: [208]}
+FACTORS = {
+    Kind.Q8_0: [0],
+    Kind.Q4_0: [0],
+    Kind.Q4_1: [0, 2],
+    Kind.Q5_0: [0],
+    Kind.Q5_1: [0, 2],
+    Kind.Q2_K: [80, 82],
+    Kind.Q3_K: [108],
+    Kind.Q4_K: [0, 2],
+    Kind.Q5_K: [0, 2],
+    Kind.Q6_K: [208],
+    Kind.IQ4_NL: [0],
+    Kind.IQ4_XS: [0],
+    Kind.MXFP4: [],
+}
 
 
 def blocks(kind):
     elements, size = gguf.GGML_QUANT_SIZES[kind]
     blocks = generator.integers(0, 256, (512 // elements, size), dtype=numpy.uint8)
+    if kind == Kind.MXFP4:
+        blocks[:, 0] = generator.integers(0, 250, len(blocks))
     for at in FACTORS[kind]:
         factors = (generator.standard_normal(len(blocks)) / 16).astype(numpy.float16)
         blocks[:, at : at + 2] = factors[:, None].view(numpy.uint8)

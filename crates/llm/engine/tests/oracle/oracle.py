@@ -119,8 +119,9 @@ FUSED = [
 
 
 def quantized(model, quantize):
-    """The model with quantised weights. The embedding stays as it is."""
-    model = copy.deepcopy(model)
+    """The model with quantised weights. The embedding stays as it is, and rows that have no whole groups."""
+    model, in_groups = copy.deepcopy(model), quantize
+    quantize = lambda matrix: matrix.clone() if matrix.shape[-1] % 32 else in_groups(matrix)
     model.lm_head.weight = torch.nn.Parameter(quantize(model.lm_head.weight.detach()))
     for layer in model.model.layers:
         for names in FUSED:
