@@ -7,6 +7,7 @@ mod greedy;
 mod plan;
 mod quantized;
 mod refusals;
+mod shapes;
 mod smollm2;
 mod tensor_parallel;
 mod warm_up;

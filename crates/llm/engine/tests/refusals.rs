@@ -78,6 +78,18 @@ fn configurations_that_are_not_computed_are_refused() {
     }
 }
 
+/// The kernels of all steps are staged while a model is loaded: what none takes is refused before the first step.
+#[test]
+fn a_model_that_no_kernel_takes_is_refused_while_loading() {
+    let message = refused(|config| {
+        config["vocab_size"] = 5_000_000.into();
+        config["hidden_size"] = 8.into();
+        config["num_attention_heads"] = 1.into();
+        config["num_key_value_heads"] = 1.into();
+    });
+    assert_eq!(message, "sampling: a vocabulary of 5000000 tokens; give 1 to 4194304");
+}
+
 #[test]
 fn states_of_another_type_are_refused() {
     let folder = changed("qwen3_5", |config| config["text_config"]["mamba_ssm_dtype"] = "float16".into());

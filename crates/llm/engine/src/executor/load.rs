@@ -42,6 +42,7 @@ impl<T: Number> ModelExecutor<T> {
             communicator: communicator.as_ref(),
             limits,
         };
+        rehearsal.check::<T>(warm_up.is_some())?;
         let rehearsals = warm_up.map(|warm_up| rehearsal.start::<T>(warm_up)).transpose()?;
         let mut loader = Loader::loading(checkpoint, device, format).sharded(sharding);
         let decoder = build::<T>(config, &mut loader)?;
@@ -62,12 +63,31 @@ struct Rehearsal<'l> {
 }
 
 impl Rehearsal<'_> {
+    /// Does steps of every kind once and executes nothing, so that a model that no kernel takes is refused now.
+    /// Kernels are compiled later if a warm-up has other processes for that.
+    fn check<T: Number>(&self, has_warm_up: bool) -> Result<()> {
+        let operations = if has_warm_up {
+            let capability = self.operations.device().properties().capability;
+            Operations::new(&Device::dry_run(capability)?)
+        } else {
+            self.operations.rehearsal()
+        };
+        let mut executor = self.executor::<T>(operations)?;
+        executor.kinds_of_kernels().into_iter().try_for_each(|kind| executor.prepare(kind))
+    }
+
     /// Rehearses all steps, on a thread for each core of the host that a rank has. Steps that are rehearsed in time are
     /// those that the warm-up prepares; ranks prepare all, because they have to prepare the same.
     fn start<T: Number>(&self, warm_up: &WarmUp) -> Result<Rehearsals> {
         let ranks = self.communicator.map_or(1, Communicator::ranks) as usize;
         let number = thread::available_parallelism().map_or(1, usize::from).div_ceil(ranks);
-        let executors = (0..number).map(|_| self.executor::<T>(warm_up)).collect::<Result<Vec<_>>>()?;
+        let executor = |_| {
+            self.executor::<T>(match &warm_up.assemblers {
+                Some(assemblers) => self.operations.rehearsal_with(assemblers.clone()),
+                None => self.operations.rehearsal(),
+            })
+        };
+        let executors = (0..number).map(executor).collect::<Result<Vec<_>>>()?;
         let kinds = executors.first().map(ModelExecutor::kinds).unwrap_or_default();
         let prepare = |mut executor: ModelExecutor<T>| move |kind| executor.prepare(kind);
         let end = (ranks == 1).then(|| Instant::now() + warm_up.time);
@@ -75,11 +95,7 @@ impl Rehearsal<'_> {
     }
 
     /// An executor that executes nothing.
-    fn executor<T: Number>(&self, warm_up: &WarmUp) -> Result<ModelExecutor<T>> {
-        let operations = match &warm_up.assemblers {
-            Some(assemblers) => self.operations.rehearsal_with(assemblers.clone()),
-            None => self.operations.rehearsal(),
-        };
+    fn executor<T: Number>(&self, operations: Operations) -> Result<ModelExecutor<T>> {
         let device = operations.device().clone();
         let communicator = self.communicator.map(|all| rehearsal_of(all, &device)).transpose()?;
         let mut loader = Loader::rehearsing(self.checkpoint, &device, self.format);

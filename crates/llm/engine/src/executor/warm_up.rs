@@ -83,6 +83,19 @@ impl<T: Number> ModelExecutor<T> {
         kinds
     }
 
+    /// Kinds of steps that need every kind of kernel: answers of one sequence and of many, a prompt of one token, of a
+    /// few, and of many behind others.
+    pub(super) fn kinds_of_kernels(&self) -> Vec<Kind> {
+        let answers = self.kinds_of_answers();
+        let longest = self.capacity.tokens.min(self.capacity.context);
+        let prompt = |each, behind| Kind::Prompts { sequences: 1, each, behind };
+        let mut kinds: Vec<Kind> = answers.first().into_iter().chain(answers.last()).copied().collect();
+        kinds.extend([1, SHORT_PROMPT.min(longest), longest].map(|each| prompt(each, 0)));
+        kinds.push(prompt(longest, self.capacity.context - longest));
+        kinds.dedup();
+        kinds
+    }
+
     /// All kinds of steps.
     pub(super) fn kinds(&self) -> Vec<Kind> {
         let mut kinds = self.kinds_of_answers();
