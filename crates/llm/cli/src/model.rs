@@ -270,6 +270,9 @@ impl Alone {
         let chunk = Chunk { slot: Slot(0), position, tokens, pages, sampling, draft, score };
         self.engine.submit(Step { copies: vec![], chunks: vec![chunk] })?;
         let output = self.engine.wait()?.pop().context("a step of one chunk has one output")?;
+        if let Some(reason) = output.failed {
+            bail!("{reason}");
+        }
         self.position += count + (output.sampled.len() as u32).saturating_sub(1);
         Ok(output)
     }

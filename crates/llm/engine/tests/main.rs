@@ -1,6 +1,7 @@
 //! Tests of the engine, in one binary.
 
 mod drafts;
+mod failures;
 mod fixtures;
 mod gguf;
 mod greedy;

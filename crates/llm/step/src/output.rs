@@ -13,6 +13,8 @@ pub struct Output {
     pub sampled: Vec<Sampled>,
     /// The targets of the chunk's [`Score`](crate::Score), in order.
     pub scored: Vec<Sampled>,
+    /// Why the chunk has neither. Its sequence ends: the token that its slot sampled last is none.
+    pub failed: Option<String>,
 }
 
 /// A token, and how probable it was.

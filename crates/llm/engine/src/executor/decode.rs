@@ -8,9 +8,10 @@ use std::collections::hash_map::Entry;
 use rustc_hash::FxHashMap;
 use warpwright::runtime::{Device, Graph, Stream};
 use warpwright_kernels::operations::Operations;
-use warpwright_llm_step::{Capacity, Chunk, Output, sample};
+use warpwright_llm_step::{Capacity, Chunk, Output};
 
 use super::drawing::Drawing;
+use super::failures::sample_finite;
 use super::logits::is_on_host;
 use super::{Model, ModelExecutor, Pending};
 use crate::error::{EngineError, Result};
@@ -65,12 +66,16 @@ impl<T: Number> ModelExecutor<T> {
         let on_host = |sampling: &&warpwright_llm_step::Sampling| is_on_host(sampling);
         for (at, (chunk, sampling)) in chunks.iter().zip(samplings).enumerate() {
             if let (Some(sampling), Some(logits)) = (sampling.filter(on_host), &model.logits) {
-                let of_row = sample(&logits.read(at * vocabulary..(at + 1) * vocabulary)?, sampling);
+                let of_row = sample_finite(&logits.read(at * vocabulary..(at + 1) * vocabulary)?, sampling);
                 model.tokens.last.write_at(chunk.slot.0 as usize, &[of_row.token])?;
                 drawn.on_host.push((at, of_row));
             }
         }
-        Ok(Pending { outputs: vec![Output::default(); chunks.len()], drawn: vec![drawn] })
+        Ok(Pending {
+            outputs: vec![Output::default(); chunks.len()],
+            drawn: vec![drawn],
+            ..Pending::default()
+        })
     }
 }
 

@@ -241,7 +241,11 @@ impl<T: Number> ModelExecutor<T> {
         let rows = of_chunks.flat_map(|(at, chunk)| std::iter::repeat_n((at, wants(chunk)), each)).collect();
         let mut drawn = verification.drawing.read((&device, stream), free, rows)?;
         drawn.count((&device, stream), free, (&verification.counts, each))?;
-        Ok(Pending { outputs: vec![Output::default(); chunks.len()], drawn: vec![drawn] })
+        Ok(Pending {
+            outputs: vec![Output::default(); chunks.len()],
+            drawn: vec![drawn],
+            ..Pending::default()
+        })
     }
 
     /// Drafts the tokens after those that chunks have sampled. All their tokens, with the rows `x` after the last

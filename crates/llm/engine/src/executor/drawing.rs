@@ -157,7 +157,9 @@ impl Drawn {
         for (at, (chunk, wants_log_probability)) in
             rows.into_iter().enumerate().filter(|(at, _)| has_token(*at))
         {
-            let log_probability = if wants_log_probability { log_probabilities[at] } else { 0.0 };
+            let found = log_probabilities[at];
+            // One that is not finite tells of logits that are not.
+            let log_probability = if wants_log_probability || !found.is_finite() { found } else { 0.0 };
             outputs[chunk].sampled.push(Sampled { token: tokens[at], log_probability, top: vec![] });
         }
         for (chunk, sampled) in on_host {

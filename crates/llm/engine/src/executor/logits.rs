@@ -5,9 +5,10 @@ use std::collections::hash_map::Entry;
 use rustc_hash::FxHashMap;
 use warpwright::runtime::{Buffer, Device};
 use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
-use warpwright_llm_step::{Chunk, Output, Sampled, Sampling, log_probabilities, sample};
+use warpwright_llm_step::{Chunk, Output, Sampled, Sampling, log_probabilities};
 
 use super::drawing::{Drawing, Drawn, FreeResults};
+use super::failures::sample_finite;
 use super::in_turn::{InTurn, STEPS};
 use crate::error::Result;
 use crate::kernels::tokens::{SlotTokens, remember};
@@ -194,12 +195,13 @@ fn of_rows<T: Number>(
         results.push(match &row.wanted {
             Wanted::Score(token, top) => log_probabilities(&of_row()?, *token, *top),
             Wanted::Sample(sampling) if is_on_host(sampling) => {
-                let drawn = sample(&of_row()?, sampling);
+                let drawn = sample_finite(&of_row()?, sampling);
                 of_slots.last.write_at(slot(row) as usize, &[drawn.token])?;
                 drawn
             }
             Wanted::Sample(sampling) => {
-                let log_probability = if sampling.log_probabilities.is_some() { of_sampled[at] } else { 0.0 };
+                let wants = sampling.log_probabilities.is_some() || !of_sampled[at].is_finite();
+                let log_probability = if wants { of_sampled[at] } else { 0.0 };
                 Sampled { token: sampled[at], log_probability, top: vec![] }
             }
         });

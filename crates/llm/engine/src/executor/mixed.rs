@@ -36,10 +36,12 @@ impl<T: Number> ModelExecutor<T> {
         let x = model.forward((operations, stream), batch)?;
         let (mut pass, decoder, tokens) = model.pass((operations, stream), batch);
         let pending = match logits::drawn(decoder, &mut pass, (&x, chunks), tokens, (drawings, free))? {
-            Some(drawn) => Pending { outputs: vec![Output::default(); chunks.len()], drawn },
+            Some(drawn) => {
+                Pending { outputs: vec![Output::default(); chunks.len()], drawn, ..Pending::default() }
+            }
             None => {
                 let outputs = logits::outputs(decoder, &mut pass, &x, chunks, tokens)?;
-                Pending { outputs, drawn: vec![] }
+                Pending { outputs, ..Pending::default() }
             }
         };
         match capacity.drafts {

@@ -7,6 +7,7 @@ mod decode;
 mod drafting;
 mod drafts;
 mod drawing;
+mod failures;
 mod in_turn;
 mod load;
 mod logits;
@@ -26,7 +27,7 @@ use warpwright::runtime::{Buffer, Device, Stream};
 use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::communicator::Communicator;
 use warpwright_kernels::operations::Operations;
-use warpwright_llm_step::{Capacity, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
+use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
 
 use crate::config::Config;
 use crate::error::Result;
@@ -42,6 +43,7 @@ use decode::Decode;
 use drafting::Drafting;
 use drafts::{Rounds, Verification};
 use drawing::{Drawn, FreeResults};
+use failures::LastTokens;
 use in_turn::InTurn;
 use logits::Drawings;
 pub use options::{DataType, Limits, StateType, WarmUp};
@@ -206,6 +208,7 @@ struct ModelExecutor<T> {
     verifications: FxHashMap<Shape, Verification>,
     rounds: FxHashMap<Shape, InTurn<Rounds>>,
     pending: VecDeque<Pending>,
+    last_tokens: LastTokens,
     /// Threads that compile kernels of steps.
     rehearsals: Option<Rehearsals>,
 }
@@ -229,6 +232,8 @@ struct Model<T> {
 /// A step whose outputs have not been read.
 #[derive(Default)]
 struct Pending {
+    copies: Vec<CopyState>,
+    chunks: Vec<Chunk>,
     /// The outputs of its chunks, but for the tokens in flight.
     outputs: Vec<Output>,
     drawn: Vec<Drawn>,
@@ -237,7 +242,7 @@ struct Pending {
 impl Pending {
     /// A step of parts, whose chunks have those numbers in it.
     fn of_parts(chunks: usize, parts: [(Vec<usize>, Self); 2]) -> Self {
-        let mut all = Self { outputs: vec![Output::default(); chunks], drawn: vec![] };
+        let mut all = Self { outputs: vec![Output::default(); chunks], ..Self::default() };
         for (numbers, part) in parts {
             numbers.iter().zip(part.outputs).for_each(|(chunk, output)| all.outputs[*chunk] = output);
             for mut drawn in part.drawn {
@@ -294,6 +299,7 @@ impl<T: Number> ModelExecutor<T> {
             verifications: FxHashMap::default(),
             rounds: FxHashMap::default(),
             pending: VecDeque::new(),
+            last_tokens: LastTokens::new(capacity.slots),
             rehearsals: None,
         })
     }
@@ -369,15 +375,16 @@ impl<T: Number> Model<T> {
         (pass, decoder, tokens)
     }
 
-    /// The rows of all tokens after the last block.
-    fn forward(
-        &mut self,
-        (operations, stream): (&Operations, &Stream),
-        batch: &mut Batch,
-    ) -> Result<Buffer<T>> {
+    /// Looks up the tokens of a batch that slots have.
+    fn resolve(&self, on: (&Operations, &Stream), batch: &mut Batch) -> Result<()> {
         let slots = (&*batch.sequences, &*batch.slots);
-        resolve((operations, stream), &batch.given, slots, &self.tokens.last, &mut batch.tokens)?;
-        let (mut pass, decoder, _, caches) = self.parts((operations, stream), batch, None);
+        Ok(resolve(on, &batch.given, slots, &self.tokens.last, &mut batch.tokens)?)
+    }
+
+    /// The rows of all tokens after the last block.
+    fn forward(&mut self, on: (&Operations, &Stream), batch: &mut Batch) -> Result<Buffer<T>> {
+        self.resolve(on, batch)?;
+        let (mut pass, decoder, _, caches) = self.parts(on, batch, None);
         decoder.forward(&mut pass, caches)
     }
 }
@@ -389,17 +396,20 @@ impl<T: Number> Executor for ModelExecutor<T> {
 
     fn submit(&mut self, step: Step) -> Result<(), ExecutorError> {
         let pending = self.run(&step).map_err(ExecutorError::new)?;
-        self.pending.push_back(pending);
+        let Step { copies, chunks } = step;
+        self.pending.push_back(Pending { copies, chunks, ..pending });
         Ok(())
     }
 
     fn wait(&mut self) -> Result<Vec<Output>, ExecutorError> {
-        let Some(Pending { mut outputs, drawn }) = self.pending.pop_front() else {
+        let Some(mut pending) = self.pending.pop_front() else {
             return Err(ExecutorError::new("no step was submitted; submit one before waiting"));
         };
-        for drawn in drawn {
+        let mut outputs = std::mem::take(&mut pending.outputs);
+        for drawn in std::mem::take(&mut pending.drawn) {
             drawn.finish(&mut outputs, &mut self.free).map_err(ExecutorError::new)?;
         }
+        self.find_failures(pending, &mut outputs).map_err(ExecutorError::new)?;
         Ok(outputs)
     }
 }

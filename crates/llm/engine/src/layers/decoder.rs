@@ -103,13 +103,19 @@ impl<T: Number> Decoder<T> {
         self.blocks.iter().chain(of_mtp).map(cache).collect()
     }
 
-    /// The rows of all tokens after the last block.
-    pub(crate) fn forward(&self, pass: &mut Pass<'_, T>, caches: &mut [Cache<T>]) -> Result<Buffer<T>> {
+    /// The rows of all tokens before the first block.
+    pub(crate) fn embed(&self, pass: &mut Pass<'_, T>) -> Result<Buffer<T>> {
         let hidden = self.embedding.k;
         let mut x = pass.rows_of(hidden)?;
         let table = (&self.embedding.weights, hidden);
         pass.operations.gather_rows(pass.stream, table, (&pass.batch.tokens, 0), &mut x)?;
         pass.note("embedding", 2 * x.bytes(), 0);
+        Ok(x)
+    }
+
+    /// The rows of all tokens after the last block.
+    pub(crate) fn forward(&self, pass: &mut Pass<'_, T>, caches: &mut [Cache<T>]) -> Result<Buffer<T>> {
+        let mut x = self.embed(pass)?;
         for (block, cache) in self.blocks.iter().zip(caches) {
             block.add(pass, &mut x, cache)?;
         }
