@@ -35,6 +35,14 @@ pub trait Executor: Send {
     /// Waits for the oldest step whose results have not been read. One output per chunk, in the
     /// order of the chunks.
     fn wait(&mut self) -> Result<Vec<Output>, ExecutorError>;
+
+    /// Makes the executor ready for other steps after one failed: those that were submitted are forgotten.
+    ///
+    /// # Errors
+    /// It runs no further step.
+    fn recover(&mut self) -> Result<(), ExecutorError> {
+        Err(ExecutorError::new("the executor runs no step after one that failed"))
+    }
 }
 
 /// A step failed. What the executor holds is lost: pages, state and steps that were submitted.

@@ -165,6 +165,10 @@ impl Executor for Engine {
     fn wait(&mut self) -> Result<Vec<Output>, ExecutorError> {
         self.executor.wait()
     }
+
+    fn recover(&mut self) -> Result<(), ExecutorError> {
+        self.executor.recover()
+    }
 }
 
 /// The executor of a device.
@@ -411,5 +415,18 @@ impl<T: Number> Executor for ModelExecutor<T> {
         }
         self.find_failures(pending, &mut outputs).map_err(ExecutorError::new)?;
         Ok(outputs)
+    }
+
+    /// A device that is lost refuses. Graphs may have memory of the step that failed: they are made again.
+    fn recover(&mut self) -> Result<(), ExecutorError> {
+        if self.model.communicator.is_some() {
+            return Err(ExecutorError::new("the devices of a model cannot go on after a step that failed"));
+        }
+        self.stream.synchronize().map_err(ExecutorError::new)?;
+        self.pending.clear();
+        self.decodes.clear();
+        self.verifications.clear();
+        self.rounds.clear();
+        Ok(())
     }
 }

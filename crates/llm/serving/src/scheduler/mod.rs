@@ -55,6 +55,16 @@ pub struct Scheduler {
     in_flight: VecDeque<Vec<Flight>>,
     next_id: u64,
     counts: Counts,
+    failed: Vec<Failure>,
+}
+
+/// A sequence that ended because it could not be computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// Why.
+    pub reason: String,
 }
 
 /// A chunk of a submitted step.
@@ -117,6 +127,7 @@ impl Scheduler {
             in_flight: VecDeque::new(),
             next_id: 0,
             counts: Counts::default(),
+            failed: Vec::new(),
         }
     }
 
@@ -157,7 +168,43 @@ impl Scheduler {
         flights.into_iter().zip(outputs).filter_map(|(flight, output)| self.finish(flight, output)).collect()
     }
 
+    /// Takes the sequences that have failed since the last call.
+    pub fn take_failed(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.failed)
+    }
+
+    /// Ends the sequences of all steps in flight, whose executor has lost what it held. All others are computed again.
+    pub fn abandon_steps(&mut self, reason: &str) {
+        for flight in std::mem::take(&mut self.in_flight).into_iter().flatten() {
+            self.fail(flight.sequence, reason);
+        }
+        self.memory.clear();
+        for mut sequence in std::mem::take(&mut self.running) {
+            (sequence.holding, sequence.computed) = (None, 0);
+            let i = self.waiting.partition_point(|other| other.id < sequence.id);
+            self.waiting.insert(i, sequence);
+        }
+    }
+
+    /// Ends a sequence that cannot be computed. Later prompts share nothing of what is wrong.
+    fn fail(&mut self, id: SequenceId, reason: &str) {
+        if let Ok(i) = self.running.binary_search_by_key(&id, |sequence| sequence.id) {
+            self.running.remove(i).holding.into_iter().for_each(|holding| self.memory.release(holding));
+        } else {
+            let others = self.waiting.len();
+            self.waiting.retain(|sequence| sequence.id != id);
+            if self.waiting.len() == others {
+                return;
+            }
+        }
+        self.failed.push(Failure { sequence: id, reason: reason.to_owned() });
+    }
+
     fn finish(&mut self, flight: Flight, output: Output) -> Option<Update> {
+        if let Some(reason) = output.failed {
+            self.fail(flight.sequence, &reason);
+            return None;
+        }
         let sequence = match self.running.binary_search_by_key(&flight.sequence, |sequence| sequence.id) {
             Ok(i) => &mut self.running[i],
             Err(_) => self.waiting.iter_mut().find(|sequence| sequence.id == flight.sequence)?,

@@ -96,7 +96,11 @@ impl From<Refused> for ApiError {
 
 impl From<Failed> for ApiError {
     fn from(failed: Failed) -> ApiError {
-        ApiError::status(StatusCode::SERVICE_UNAVAILABLE, "engine_failed", failed.to_string())
+        let (status, code) = match failed {
+            Failed::Engine(_) => (StatusCode::SERVICE_UNAVAILABLE, "engine_failed"),
+            Failed::Answer(_) => (StatusCode::INTERNAL_SERVER_ERROR, "answer_failed"),
+        };
+        ApiError::status(status, code, failed.to_string())
     }
 }
 

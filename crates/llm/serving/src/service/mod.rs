@@ -27,7 +27,7 @@ pub struct Service {
 #[derive(Debug)]
 pub struct Generation {
     ticket: u64,
-    updates: UnboundedReceiver<Update>,
+    updates: UnboundedReceiver<Result<Update, Failed>>,
     commands: Sender<Command>,
     shared: Arc<Shared>,
 }
@@ -49,10 +49,16 @@ pub enum SubmitError {
     Failed(#[from] Failed),
 }
 
-/// The executor failed, and with it all that ran.
+/// Why something is not generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("The engine stopped: {0}.")]
-pub struct Failed(String);
+pub enum Failed {
+    /// The executor failed, and with it all that ran.
+    #[error("The engine stopped: {0}.")]
+    Engine(String),
+    /// The answer cannot be computed; others go on.
+    #[error("The answer cannot be computed: {0}.")]
+    Answer(String),
+}
 
 /// The state of a service.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +81,7 @@ struct Shared {
 }
 
 enum Command {
-    Add { ticket: u64, request: Request, updates: UnboundedSender<Update> },
+    Add { ticket: u64, request: Request, updates: UnboundedSender<Result<Update, Failed>> },
     Cancel { ticket: u64 },
     Stop,
 }
@@ -173,10 +179,11 @@ impl Generation {
     pub async fn next(&mut self) -> Option<Result<Update, Failed>> {
         match self.updates.recv().await {
             Some(update) => {
-                if update.finished.is_some() {
-                    self.updates.close();
+                if update.as_ref().is_ok_and(|update| update.finished.is_none()) {
+                    return Some(update);
                 }
-                Some(Ok(update))
+                self.updates.close();
+                Some(update)
             }
             // The worker keeps the sender until the last update, which closes the receiver here.
             None if self.updates.is_closed() && self.shared.lock().1.is_none() => None,
@@ -199,6 +206,6 @@ impl Shared {
     }
 
     fn failure(&self) -> Failed {
-        self.lock().1.clone().unwrap_or_else(|| Failed("its thread has ended".to_owned()))
+        self.lock().1.clone().unwrap_or_else(|| Failed::Engine("its thread has ended".to_owned()))
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use warpwright_llm_step::{Executor, ExecutorError};
 
 use super::{Command, Failed, Shared, Status};
-use crate::scheduler::{Request, Scheduler, SequenceId, Update};
+use crate::scheduler::{Failure, Request, Scheduler, SequenceId, Update};
 use crate::trace::{Trace, Traced};
 
 /// Owns the scheduler and the executor.
@@ -20,7 +20,7 @@ pub(super) struct Worker {
     commands: Receiver<Command>,
     shared: Arc<Shared>,
     tickets: HashMap<u64, SequenceId>,
-    sequences: HashMap<SequenceId, (u64, UnboundedSender<Update>)>,
+    sequences: HashMap<SequenceId, (u64, UnboundedSender<Result<Update, Failed>>)>,
     /// Steps in flight, if they are traced.
     submitted: VecDeque<Traced>,
     /// When the last step was found to have ended.
@@ -53,14 +53,19 @@ impl Worker {
         }
     }
 
-    /// Runs until no handle of the service is left, it is stopped, or the executor fails.
+    /// Runs until no handle of the service is left, it is stopped, or the executor fails for good.
     pub(super) fn run(mut self) {
         let failed = FailOnPanic(self.shared.clone());
         while self.receive() {
             if let Err(error) = self.turn() {
-                self.shared.lock().1 = Some(Failed(error.to_string()));
-                break;
+                if self.executor.recover().is_err() {
+                    self.shared.lock().1 = Some(Failed::Engine(error.to_string()));
+                    break;
+                }
+                self.submitted.clear();
+                self.scheduler.abandon_steps(&error.to_string());
             }
+            self.scheduler.take_failed().into_iter().for_each(|failure| self.fail(failure));
             self.shared.lock().0 = Status { usage: self.scheduler.usage(), counts: self.scheduler.counts() };
         }
         drop(failed);
@@ -85,7 +90,7 @@ impl Worker {
         }
     }
 
-    fn add(&mut self, ticket: u64, request: Request, updates: UnboundedSender<Update>) {
+    fn add(&mut self, ticket: u64, request: Request, updates: UnboundedSender<Result<Update, Failed>>) {
         let arrived = json!({ "prompt_tokens": request.prompt.len(), "max_tokens": request.max_tokens });
         // The handle has checked the request. If that was wrong, the dropped sender ends the
         // generation.
@@ -144,11 +149,20 @@ impl Worker {
             }
         }
         // Nobody receives after a drop, which sends a command to cancel.
-        drop(updates.send(update));
+        drop(updates.send(Ok(update)));
         if finished.is_some() {
             self.tickets.remove(&ticket);
             self.sequences.remove(&sequence);
         }
+    }
+
+    fn fail(&mut self, Failure { sequence, reason }: Failure) {
+        let Some((ticket, updates)) = self.sequences.remove(&sequence) else { return };
+        self.tickets.remove(&ticket);
+        if let Some(trace) = &mut self.trace {
+            trace.request("e", ticket, "request", json!({ "failed": reason }));
+        }
+        drop(updates.send(Err(Failed::Answer(reason))));
     }
 
     fn trace_host(&mut self, name: &str, begin: Instant) {
@@ -172,7 +186,7 @@ struct FailOnPanic(Arc<Shared>);
 impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.lock().1 = Some(Failed("its thread has panicked".to_owned()));
+            self.0.lock().1 = Some(Failed::Engine("its thread has panicked".to_owned()));
         }
     }
 }

@@ -91,6 +91,57 @@ async fn a_failed_step_fails_what_runs_and_what_comes() {
     assert_eq!(submit(&service, &wanted(3, 1)).unwrap_err().to_string(), message);
 }
 
+/// Waits for the error of a generation.
+async fn failure(mut generation: Generation) -> String {
+    loop {
+        match generation.next().await {
+            Some(Err(error)) => {
+                assert!(generation.next().await.is_none(), "nothing follows an error");
+                return error.to_string();
+            }
+            Some(Ok(_)) => {}
+            None => panic!("the generation ended"),
+        }
+    }
+}
+
+/// A sequence whose chunk fails gets an error; the others of its step, and those that come, get their answers.
+#[tokio::test]
+async fn a_sequence_that_fails_fails_alone() {
+    let toy = Toy::new(CAPACITY).fails_chunk_of(7);
+    let service = Service::start(Box::new(toy), Options::default(), 100);
+    for _ in 0..3 {
+        let before = submit(&service, &wanted(3, 30)).unwrap();
+        let fails = submit(&service, &Wanted { prompt: vec![1, 7, 2], ..wanted(3, 30) }).unwrap();
+        let after = submit(&service, &wanted(9, 30)).unwrap();
+        assert_eq!(failure(fails).await, "The answer cannot be computed: the toy was built to.");
+        assert_eq!(tokens(before).await, alone(CAPACITY, &wanted(3, 30)));
+        assert_eq!(tokens(after).await, alone(CAPACITY, &wanted(9, 30)));
+    }
+    assert_eq!(service.failed(), None);
+    assert_eq!(service.requests(), 0);
+}
+
+/// A step that fails fails its sequences, and the engine goes on without what it held.
+#[tokio::test]
+async fn a_step_that_fails_does_not_stop_the_engine() {
+    let toy = Toy::new(CAPACITY).fails_step_of(7);
+    let service = Service::start(Box::new(toy), Options::default(), 100);
+    for _ in 0..3 {
+        assert_eq!(tokens(submit(&service, &wanted(3, 30)).unwrap()).await, alone(CAPACITY, &wanted(3, 30)));
+        let fails = submit(&service, &Wanted { prompt: vec![1, 7, 2], ..wanted(3, 30) }).unwrap();
+        let message = "The answer cannot be computed: the toy was built to fail at this token.";
+        assert_eq!(failure(fails).await, message);
+        // The prefix of the first answer is computed again.
+        let waits: Vec<Generation> = (0..9).map(|_| submit(&service, &wanted(3, 30)).unwrap()).collect();
+        for generation in waits {
+            assert_eq!(tokens(generation).await, alone(CAPACITY, &wanted(3, 30)));
+        }
+    }
+    assert_eq!(service.failed(), None);
+    assert_eq!(service.requests(), 0);
+}
+
 #[tokio::test]
 async fn a_trace_has_each_request_and_each_step() {
     let path = std::env::temp_dir().join(format!("warpwright-trace-{}.json", std::process::id()));

@@ -26,6 +26,8 @@ pub struct Toy {
     step_time: Duration,
     steps: u64,
     fails_at: Option<u64>,
+    fails_step_of: Option<Token>,
+    fails_chunk_of: Option<Token>,
 }
 
 impl Toy {
@@ -39,6 +41,8 @@ impl Toy {
             step_time: Duration::ZERO,
             steps: 0,
             fails_at: None,
+            fails_step_of: None,
+            fails_chunk_of: None,
         }
     }
 
@@ -60,6 +64,18 @@ impl Toy {
         self
     }
 
+    /// Steps with this token fail, and those after them do not.
+    pub fn fails_step_of(mut self, token: Token) -> Toy {
+        self.fails_step_of = Some(token);
+        self
+    }
+
+    /// Chunks with this token fail, and the others of their steps do not.
+    pub fn fails_chunk_of(mut self, token: Token) -> Toy {
+        self.fails_chunk_of = Some(token);
+        self
+    }
+
     /// The logits after `tokens`, without pages and slots: what every step must agree with.
     pub fn logits(&self, tokens: &[Token]) -> Vec<f32> {
         let hash = tokens.iter().fold(State::default(), |state, token| state.after(*token)).hash;
@@ -67,6 +83,11 @@ impl Toy {
     }
 
     fn run(&mut self, chunk: &Chunk) -> Result<Output, ExecutorError> {
+        if has(chunk, self.fails_chunk_of) {
+            // The step in flight names a token of the slot still.
+            self.cache.set_last(chunk.slot, 0, chunk.position + chunk.tokens.len());
+            return Ok(Output { failed: Some("the toy was built to".to_owned()), ..Output::default() });
+        }
         let (mut tokens, mut position) = match &chunk.tokens {
             Tokens::Known(tokens) => (VecDeque::from(tokens.clone()), chunk.position),
             Tokens::Last => {
@@ -176,6 +197,9 @@ impl Executor for Toy {
         if self.fails_at.is_some_and(|at| self.steps >= at) {
             return Err(fault("the toy was built to fail at this step".into()));
         }
+        if step.chunks.iter().any(|chunk| has(chunk, self.fails_step_of)) {
+            return Err(fault("the toy was built to fail at this token".into()));
+        }
         self.steps += 1;
         self.check(&step)?;
         for copy in &step.copies {
@@ -190,6 +214,20 @@ impl Executor for Toy {
         std::thread::sleep(self.step_time);
         self.results.pop_front().ok_or_else(|| fault("no step was submitted".into()))
     }
+
+    fn recover(&mut self) -> Result<(), ExecutorError> {
+        self.results.clear();
+        self.cache = Cache::new(&self.capacity);
+        match self.fails_at.is_some_and(|at| self.steps >= at) {
+            true => Err(fault("the toy was built to fail for good".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether a chunk has the token.
+fn has(chunk: &Chunk, token: Option<Token>) -> bool {
+    token.is_some_and(|token| matches!(&chunk.tokens, Tokens::Known(tokens) if tokens.contains(&token)))
 }
 
 fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), ExecutorError> {

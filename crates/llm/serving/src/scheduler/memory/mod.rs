@@ -14,6 +14,7 @@ use warpwright_llm_step::{Capacity, CopyState, Page, Slot, Token};
 
 /// The memory of an executor.
 pub(super) struct Memory {
+    capacity: Capacity,
     page_tokens: usize,
     stateful: bool,
     caching: bool,
@@ -52,6 +53,7 @@ impl Holding {
 impl Memory {
     pub(super) fn new(capacity: &Capacity, caching: bool) -> Memory {
         Memory {
+            capacity: *capacity,
             page_tokens: capacity.page_tokens as usize,
             stateful: capacity.stateful,
             caching,
@@ -60,6 +62,11 @@ impl Memory {
             tree: PrefixTree::new(capacity.page_tokens),
             copies: Vec::new(),
         }
+    }
+
+    /// Forgets all prefixes and what sequences hold.
+    pub(super) fn clear(&mut self) {
+        *self = Memory::new(&self.capacity, self.caching);
     }
 
     /// The copies that the next step begins with.
