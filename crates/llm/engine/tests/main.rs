@@ -1,5 +1,6 @@
 //! Tests of the engine, in one binary.
 
+mod corrupt;
 mod drafts;
 mod failures;
 mod fixtures;
