@@ -207,7 +207,7 @@ impl Model {
         match folder {
             Some(folder) => Ok(Texts::from_folder(name, folder)?),
             None if self.random_weights.is_some() => {
-                Ok(Texts::from_gguf(name, &GgufVocabulary::bytes(), None, None, None)?)
+                Ok(Texts::from_gguf(name, &GgufVocabulary::bytes(), None)?)
             }
             None if metadata.is_empty() => {
                 bail!("the model has no tokenizer.json: give --tokenizer FOLDER")
@@ -219,21 +219,8 @@ impl Model {
 
 /// From the metadata of a GGUF file.
 fn of_metadata(name: &str, metadata: &Map<String, Value>) -> anyhow::Result<Texts> {
-    let of = |key: &str| metadata.get(&format!("tokenizer.{key}"));
-    let text = |key: &str| of(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let list = |key: &str| of(key).and_then(Value::as_array).into_iter().flatten();
-    let texts = |key: &str| list(key).map(|item| item.as_str().unwrap_or_default().to_owned()).collect();
-    let token = |key: &str| of(key).and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
-    let vocabulary = GgufVocabulary {
-        model: text("ggml.model"),
-        pre: text("ggml.pre"),
-        tokens: texts("ggml.tokens"),
-        token_types: list("ggml.token_type").map(|kind| kind.as_i64().unwrap_or(1) as i32).collect(),
-        merges: texts("ggml.merges"),
-    };
-    let template = of("chat_template").and_then(Value::as_str);
-    let (bos, eos) = (token("ggml.bos_token_id"), token("ggml.eos_token_id"));
-    Ok(Texts::from_gguf(name, &vocabulary, template, bos, eos)?)
+    let template = metadata.get("tokenizer.chat_template").and_then(Value::as_str);
+    Ok(Texts::from_gguf(name, &GgufVocabulary::from_metadata(metadata), template)?)
 }
 
 /// One sequence that has the engine to itself.

@@ -68,21 +68,19 @@ impl Model {
         Model::new(name, tokenizer, source.as_deref(), &text("bos_token"), &eos, stops)
     }
 
-    /// From the metadata of a GGUF file: the vocabulary, `tokenizer.chat_template`, and the ids of
-    /// the first and last token.
+    /// From the metadata of a GGUF file: the vocabulary and `tokenizer.chat_template`.
     pub fn from_gguf(
         name: &str,
         vocabulary: &GgufVocabulary,
         template: Option<&str>,
-        bos: Option<Token>,
-        eos: Option<Token>,
     ) -> Result<Model, ModelError> {
         let text = |token: Option<Token>| {
             let text = token.and_then(|token| vocabulary.tokens.get(token as usize));
             text.map_or("", String::as_str)
         };
         let tokenizer = Tokenizer::from_gguf(vocabulary)?;
-        Model::new(name, tokenizer, template, text(bos), text(eos), eos.into_iter().collect())
+        let ends = vocabulary.eos.into_iter().chain(vocabulary.ends.iter().copied()).collect();
+        Model::new(name, tokenizer, template, text(vocabulary.bos), text(vocabulary.eos), ends)
     }
 
     /// From its parts. A missing template is ChatML; the tokens that end every model's answers join

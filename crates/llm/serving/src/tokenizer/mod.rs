@@ -3,20 +3,37 @@
 mod byte_level;
 mod detokenizer;
 mod gguf;
+mod pre_tokenizers;
+mod sentence_piece;
 
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 pub use detokenizer::Detokenizer;
 pub use gguf::GgufVocabulary;
-use tokenizers::DecoderWrapper;
+use sentence_piece::SentencePiece;
+use serde_json::Value;
 use warpwright_llm_step::Token;
 
-/// A byte-level BPE tokenizer: that of Qwen, Llama 3, SmolLM2 and most others since GPT-2.
+/// A tokenizer whose tokens are bytes: byte-level BPE, as Qwen, Llama 3, SmolLM2 and most others since GPT-2 have, or
+/// SentencePiece's BPE or unigrams, as Llama 2, Mistral and Gemma have.
 pub struct Tokenizer {
-    inner: tokenizers::Tokenizer,
+    inner: Inner,
     /// The bytes of each token.
     bytes: Vec<Vec<u8>>,
     special: Vec<bool>,
+    /// Tokens around a plain text that the library does not add.
+    before: Vec<Token>,
+    after: Vec<Token>,
+    /// Whether a text begins with a space that is added.
+    strips_space: bool,
+}
+
+/// What splits text to tokens.
+enum Inner {
+    Library(Box<tokenizers::Tokenizer>),
+    SentencePiece(SentencePiece),
 }
 
 /// Tokens that the parser of answers reads as text, whatever the file says.
@@ -36,8 +53,8 @@ pub enum TokenizerError {
     /// The file is no `tokenizer.json`.
     #[error("the tokenizer is not a valid tokenizer.json: {0}")]
     Format(String),
-    /// The tokenizer is not byte-level BPE.
-    #[error("the tokenizer is not byte-level BPE ({0}): no other kind is supported")]
+    /// The tokenizer is of another kind.
+    #[error("the tokenizer is neither byte-level BPE nor SentencePiece's ({0}): no other kind is supported")]
     Kind(String),
     /// A pre-tokenizer of a GGUF file that is not in the table.
     #[error(
@@ -59,48 +76,68 @@ impl Tokenizer {
 
     /// From the text of a `tokenizer.json`.
     pub fn from_json(json: &[u8]) -> Result<Tokenizer, TokenizerError> {
-        let inner = tokenizers::Tokenizer::from_bytes(json)
-            .map_err(|error| TokenizerError::Format(error.to_string()))?;
-        if !inner.get_decoder().is_some_and(is_byte_level) {
-            return Err(TokenizerError::Kind("its decoder is not ByteLevel".to_owned()));
+        let parsed: Value =
+            serde_json::from_slice(json).map_err(|error| TokenizerError::Format(error.to_string()))?;
+        let pieces = Pieces::of(&parsed["decoder"])?;
+        if growth(&parsed["normalizer"]) > MOST_GROWTH {
+            let reason = format!("its normalizer makes text more than {MOST_GROWTH} times as long");
+            return Err(TokenizerError::Format(reason));
         }
+        let inner = library(json)?;
         let vocabulary = inner.get_vocab(true);
         let length = vocabulary.values().max().map_or(0, |id| *id as usize + 1);
+        // Numbers without a token are few in any model.
+        if length > 2 * vocabulary.len() + MOST_WITHOUT_TOKEN {
+            let reason = format!("{} tokens have numbers up to {length}", vocabulary.len());
+            return Err(TokenizerError::Format(reason));
+        }
         let mut bytes = vec![Vec::new(); length];
         let mut special = vec![false; length];
         let added = inner.get_added_tokens_decoder();
         for (token, id) in &vocabulary {
             bytes[*id as usize] = match added.get(id) {
                 Some(added) => added.content.clone().into_bytes(),
-                None => byte_level::bytes(token)
+                None => pieces
+                    .bytes(token)
                     .ok_or_else(|| TokenizerError::Kind(format!("token {id} is {token:?}")))?,
             };
         }
         for (id, token) in added {
             special[id as usize] = token.special && !TAGS.contains(&token.content.as_str());
         }
-        Ok(Tokenizer { inner, bytes, special })
+        let inner = Inner::Library(Box::new(inner));
+        let strips_space = pieces.strips_space;
+        Ok(Tokenizer { inner, bytes, special, before: Vec::new(), after: Vec::new(), strips_space })
     }
 
     /// From the metadata of a GGUF file.
     pub fn from_gguf(vocabulary: &GgufVocabulary) -> Result<Tokenizer, TokenizerError> {
-        let json = gguf::tokenizer_json(vocabulary)?;
-        Tokenizer::from_json(json.to_string().as_bytes())
+        gguf::tokenizer(vocabulary)
     }
 
     /// The tokens of a text. Special tokens in the text are recognised; `add_special` adds those
     /// that the model expects around a plain text, such as Llama's first token.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<Token>, TokenizerError> {
-        let encoding = self.inner.encode_fast(text, add_special);
-        let encoding = encoding.map_err(|error| TokenizerError::Encode(error.to_string()))?;
-        Ok(encoding.get_ids().to_vec())
+        let tokens = match &self.inner {
+            Inner::SentencePiece(inner) => inner.encode(text),
+            Inner::Library(inner) => {
+                let encode = || inner.encode_fast(text, add_special);
+                let encoding = guarded(encode).map_err(TokenizerError::Encode)?;
+                encoding.get_ids().to_vec()
+            }
+        };
+        Ok(match add_special {
+            true => [&self.before[..], &tokens, &self.after].concat(),
+            false => tokens,
+        })
     }
 
     /// The text of tokens, special ones left out if `skip_special`.
     pub fn decode(&self, tokens: &[Token], skip_special: bool) -> String {
         let kept = tokens.iter().filter(|token| !(skip_special && self.is_special(**token)));
         let bytes: Vec<u8> = kept.flat_map(|token| self.bytes(*token)).copied().collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        let added = usize::from(self.strips_space && bytes.first() == Some(&b' '));
+        String::from_utf8_lossy(&bytes[added..]).into_owned()
     }
 
     /// The bytes of a token: none for a number that no token has.
@@ -115,7 +152,10 @@ impl Tokenizer {
 
     /// The token with exactly this text.
     pub fn token(&self, text: &str) -> Option<Token> {
-        self.inner.token_to_id(text)
+        match &self.inner {
+            Inner::Library(inner) => inner.token_to_id(text),
+            Inner::SentencePiece(inner) => inner.token(text),
+        }
     }
 
     /// Tokens of the vocabulary. A model's own vocabulary may be padded beyond it.
@@ -129,10 +169,90 @@ impl Tokenizer {
     }
 }
 
-fn is_byte_level(decoder: &DecoderWrapper) -> bool {
-    match decoder {
-        DecoderWrapper::ByteLevel(_) => true,
-        DecoderWrapper::Sequence(steps) => steps.get_decoders().iter().any(is_byte_level),
-        _ => false,
+/// The library's tokenizer of a `tokenizer.json`.
+fn library(json: &[u8]) -> Result<tokenizers::Tokenizer, TokenizerError> {
+    guarded(|| tokenizers::Tokenizer::from_bytes(json)).map_err(TokenizerError::Format)
+}
+
+/// Calls the library, which panics on some corrupt files (tokenizers 0.22, `decoders/mod.rs`).
+fn guarded<V, E: Display>(call: impl FnOnce() -> Result<V, E>) -> Result<V, String> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(_) => Err("the library of tokenizers has panicked".to_owned()),
+    }
+}
+
+/// How many times as long a text may become before it is tokenized.
+const MOST_GROWTH: usize = 64;
+
+/// How many times as long the replacements of a normalizer make a text at most.
+fn growth(normalizer: &Value) -> usize {
+    let of_text = |value: &Value| value.as_str().map_or(0, str::len);
+    match normalizer["type"].as_str() {
+        Some("Sequence") => {
+            let steps = normalizer["normalizers"].as_array().map_or(&[][..], Vec::as_slice);
+            steps.iter().map(growth).fold(1, usize::saturating_mul)
+        }
+        // An expression may match a byte, or nothing.
+        Some("Replace") => match of_text(&normalizer["pattern"]["String"]) {
+            0 => 1 + of_text(&normalizer["content"]),
+            pattern => of_text(&normalizer["content"]).div_ceil(pattern).max(1),
+        },
+        _ => 1,
+    }
+}
+
+/// Numbers up to the largest that no token has.
+const MOST_WITHOUT_TOKEN: usize = 1 << 20;
+
+/// What the tokens of a `tokenizer.json` stand for, by its decoder.
+#[derive(Default)]
+struct Pieces {
+    is_byte_level: bool,
+    /// Whether `<0x0A>` is a byte.
+    has_bytes: bool,
+    /// What stands for a space.
+    space: Option<String>,
+    strips_space: bool,
+}
+
+impl Pieces {
+    fn of(decoder: &Value) -> Result<Pieces, TokenizerError> {
+        let mut pieces = Pieces::default();
+        let steps = decoder["decoders"].as_array().map_or(std::slice::from_ref(decoder), Vec::as_slice);
+        for step in steps {
+            match step["type"].as_str() {
+                Some("ByteLevel") => pieces.is_byte_level = true,
+                Some("ByteFallback") => pieces.has_bytes = true,
+                Some("Replace") if step["content"] == " " => {
+                    pieces.space = step["pattern"]["String"].as_str().map(str::to_owned);
+                }
+                Some("Metaspace") => {
+                    pieces.space = step["replacement"].as_str().map(str::to_owned);
+                    pieces.strips_space = step["prepend_scheme"] != "never";
+                }
+                Some("Strip") if step["content"] == " " => pieces.strips_space = step["start"] == 1,
+                Some("Fuse") => {}
+                other => {
+                    let reason = format!("its decoder has the step {}", other.unwrap_or("null"));
+                    return Err(TokenizerError::Kind(reason));
+                }
+            }
+        }
+        match pieces.is_byte_level || pieces.space.is_some() {
+            true => Ok(pieces),
+            false => Err(TokenizerError::Kind("its decoder makes no text of tokens".to_owned())),
+        }
+    }
+
+    fn bytes(&self, token: &str) -> Option<Vec<u8>> {
+        if self.is_byte_level {
+            return byte_level::bytes(token);
+        }
+        if let Some(byte) = sentence_piece::byte(token).filter(|_| self.has_bytes) {
+            return Some(vec![byte]);
+        }
+        let space = self.space.as_deref().unwrap_or(" ");
+        Some(token.replace(space, " ").into_bytes())
     }
 }

@@ -1,5 +1,6 @@
 //! The tests of the serving half.
 
+mod corrupt_tokenizer;
 mod guide;
 mod model;
 mod scheduler;

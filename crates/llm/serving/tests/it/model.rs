@@ -2,7 +2,7 @@
 
 use warpwright_llm_serving::model::Model;
 use warpwright_llm_serving::tokenizer::GgufVocabulary;
-use warpwright_llm_step::{Capacity, Token};
+use warpwright_llm_step::Capacity;
 
 /// The special tokens, from 300 on.
 pub(crate) const SPECIALS: [&str; 7] =
@@ -41,10 +41,11 @@ pub(crate) fn vocabulary() -> GgufVocabulary {
         tokens,
         token_types,
         merges: MERGES.map(str::to_owned).to_vec(),
+        eos: Some(302),
+        ..GgufVocabulary::default()
     }
 }
 
 pub(crate) fn model() -> Model {
-    let eos: Token = 302;
-    Model::from_gguf("toy", &vocabulary(), None, None, Some(eos)).unwrap()
+    Model::from_gguf("toy", &vocabulary(), None).unwrap()
 }

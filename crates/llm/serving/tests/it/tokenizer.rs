@@ -1,6 +1,7 @@
 //! Encoding, decoding, and decoding one token at a time.
 
 use proptest::prelude::*;
+use serde_json::Value;
 use warpwright_llm_serving::tokenizer::{Detokenizer, GgufVocabulary, Tokenizer};
 
 use crate::model::{model, vocabulary};
@@ -54,12 +55,80 @@ proptest! {
 
 #[test]
 fn vocabularies_that_are_not_supported_are_named() {
-    let sentencepiece = GgufVocabulary { model: "llama".to_owned(), ..vocabulary() };
-    let unknown = GgufVocabulary { pre: "tekken".to_owned(), ..vocabulary() };
+    let unigrams = GgufVocabulary { model: "t5".to_owned(), ..vocabulary() };
+    let without_scores = GgufVocabulary { model: "llama".to_owned(), ..vocabulary() };
+    let without_first = GgufVocabulary { add_bos: Some(true), ..vocabulary() };
+    let unknown = GgufVocabulary { pre: "deepseek-llm".to_owned(), ..vocabulary() };
     let message = |vocabulary| Tokenizer::from_gguf(&vocabulary).err().unwrap().to_string();
-    insta::assert_snapshot!(message(sentencepiece), @"the tokenizer is not byte-level BPE (tokenizer.ggml.model is `llama`): no other kind is supported");
-    insta::assert_snapshot!(message(unknown), @"the GGUF file names the pre-tokenizer `tekken`, which is not supported: put the model's tokenizer.json beside it");
+    insta::assert_snapshot!(message(unigrams), @"the tokenizer is neither byte-level BPE nor SentencePiece's (tokenizer.ggml.model is `t5`): no other kind is supported");
+    insta::assert_snapshot!(message(without_scores), @"the tokenizer is neither byte-level BPE nor SentencePiece's (it has 307 tokens and 0 scores): no other kind is supported");
+    insta::assert_snapshot!(message(without_first), @"the tokenizer is neither byte-level BPE nor SentencePiece's (it adds the first token and has none): no other kind is supported");
+    insta::assert_snapshot!(message(unknown), @"the GGUF file names the pre-tokenizer `deepseek-llm`, which is not supported: put the model's tokenizer.json beside it");
     assert!(Tokenizer::from_json(b"{}").is_err());
+    let double = serde_json::json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "aa" });
+    let normalizer = serde_json::json!({ "type": "Sequence", "normalizers": vec![double; 40] });
+    let json = serde_json::json!({ "decoder": { "type": "ByteLevel" }, "normalizer": normalizer });
+    let refused = Tokenizer::from_json(json.to_string().as_bytes()).err().unwrap().to_string();
+    insta::assert_snapshot!(refused, @"the tokenizer is not a valid tokenizer.json: its normalizer makes text more than 64 times as long");
+}
+
+/// What llama.cpp and the Python package tokenizers make of texts: `scripts/tokenizers_fixture.py` writes it.
+fn agree_with_others(fixture: &str) {
+    let fixture: Value = serde_json::from_str(fixture).unwrap();
+    let texts: Vec<String> = serde_json::from_value(fixture["texts"].clone()).unwrap();
+    let of = |value: &Value| -> Vec<Vec<u32>> { serde_json::from_value(value.clone()).unwrap() };
+    for case in fixture["cases"].as_array().unwrap() {
+        let model = case["model"].as_str().unwrap();
+        let vocabulary = &fixture["vocabularies"][model];
+        let mut metadata = serde_json::Map::new();
+        let mut set = |key: &str, value: Value| metadata.insert(format!("tokenizer.ggml.{key}"), value);
+        set("model", model.into());
+        set("pre", case["pre"].clone());
+        for key in ["tokens", "scores", "merges"] {
+            set(key, vocabulary[key].clone());
+        }
+        set("token_type", vocabulary["types"].clone());
+        if model == "gpt2" {
+            let token =
+                |text| vocabulary["tokens"].as_array().unwrap().iter().position(|token| token == text);
+            set("bos_token_id", token("<|begin|>").into());
+            set("eos_token_id", token("<|end|>").into());
+        }
+        case["keys"].as_object().unwrap().iter().for_each(|(key, value)| drop(set(key, value.clone())));
+        let vocabulary = GgufVocabulary::from_metadata(&metadata);
+        let tokenizer = Tokenizer::from_gguf(&vocabulary).unwrap();
+        for (text, tokens) in texts.iter().zip(of(&case["tokens"])) {
+            let what = format!("{model}, {}, {}, {text:?}", case["pre"], case["keys"]);
+            assert_eq!(tokenizer.encode(text, true).unwrap(), tokens, "{what}");
+            let plain = tokenizer.encode(text, false).unwrap();
+            // ▁ is a space there, and a space is added after a special token.
+            let of_sentence_piece = ["▁", "<s>", "</s>", "<|x|>"].iter().any(|part| text.contains(part));
+            if !(text.contains("<unk>") || model == "llama" && of_sentence_piece) {
+                assert_eq!(tokenizer.decode(&plain, false), *text, "{what}");
+            }
+        }
+    }
+    for (kind, file) in fixture["files"].as_object().unwrap() {
+        let tokenizer = Tokenizer::from_json(file["json"].to_string().as_bytes()).unwrap();
+        let decoded: Vec<String> = serde_json::from_value(file["texts"].clone()).unwrap();
+        for (text, (tokens, decoded)) in texts.iter().zip(of(&file["tokens"]).into_iter().zip(decoded)) {
+            assert_eq!(tokenizer.encode(text, false).unwrap(), tokens, "{kind}, {text:?}");
+            assert_eq!(tokenizer.decode(&tokens, false), decoded, "{kind}, {text:?}");
+        }
+    }
+}
+
+#[test]
+fn tokenizers_of_every_kind_agree_with_llama_cpp() {
+    agree_with_others(include_str!("../fixtures/tokenizers.json"));
+}
+
+/// `WARPWRIGHT_TOKENIZERS` names what `scripts/tokenizers_fixture.py TEXTS` writes.
+#[test]
+#[ignore = "needs a file of scripts/tokenizers_fixture.py"]
+fn they_agree_on_random_texts() {
+    let path = std::env::var("WARPWRIGHT_TOKENIZERS").expect("WARPWRIGHT_TOKENIZERS");
+    agree_with_others(&std::fs::read_to_string(path).unwrap());
 }
 
 /// `WARPWRIGHT_TOKENIZER` names a tokenizer.json; `scripts/qwen_fixture.py` writes that of Qwen 3.5
