@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use warpwright::arch::{Arch, Bound};
@@ -202,17 +202,22 @@ impl Bench {
         let mut run = |steps: std::ops::Range<u32>| -> anyhow::Result<(f64, usize)> {
             let begin = Instant::now();
             let (mut ahead, mut tokens) = (VecDeque::new(), 0);
-            let count = |outputs: &[Output]| outputs.iter().map(|output| output.sampled.len()).sum::<usize>();
+            let count = |outputs: Vec<Output>| -> anyhow::Result<usize> {
+                match outputs.iter().find_map(|output| output.failed.as_ref()) {
+                    Some(reason) => bail!("{reason}"),
+                    None => Ok(outputs.iter().map(|output| output.sampled.len()).sum()),
+                }
+            };
             for number in steps {
                 engine.submit(step(number))?;
                 ahead.push_back(number);
                 if ahead.len() > AHEAD {
-                    tokens += count(&engine.wait()?);
+                    tokens += count(engine.wait()?)?;
                     ahead.pop_front();
                 }
             }
             for _ in ahead {
-                tokens += count(&engine.wait().context("a step that was submitted")?);
+                tokens += count(engine.wait().context("a step that was submitted")?)?;
             }
             Ok((begin.elapsed().as_secs_f64(), tokens))
         };

@@ -46,9 +46,19 @@ fn logits_that_are_not_finite_name_their_layer() {
         ("embed_tokens.weight", 300, f32::NAN, "the embedding has such numbers"),
     ];
     let with_list = Sampling { log_probabilities: Some(3), ..Sampling::greedy() };
-    for (name, at, number, reason) in cases {
+    let of_experts = [
+        (
+            "layers.0.mlp.shared_expert.up_proj.weight",
+            0,
+            f32::NAN,
+            "layer 0 is the first that computes such numbers",
+        ),
+        ("layers.2.linear_attn.dt_bias", 1, f32::NAN, "layer 2 is the first that computes such numbers"),
+    ];
+    let cases = cases.map(|case| ("qwen3", case)).into_iter();
+    for (model, (name, at, number, reason)) in cases.chain(of_experts.map(|case| ("qwen3_5_moe", case))) {
         for data_type in [DataType::F32, DataType::Bf16] {
-            let mut engine = engine(("qwen3", data_type), (name, at, number), 1, 0);
+            let mut engine = engine((model, data_type), (name, at, number), 1, 0);
             // 300 is in the row of token 2.
             let chunks = [greedy(), with_list.clone()].map(|sampling| prompt(0, &[3, 2, 1], sampling));
             let score = Some(Score { targets: vec![2, 1], top: 0 });

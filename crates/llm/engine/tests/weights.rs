@@ -226,7 +226,7 @@ fn files_that_are_cut_off_or_foreign_are_refused() {
     let message = Checkpoint::open(&path).expect_err("a refusal").to_string();
     assert!(
         message.ends_with(
-            "it is a model of the architecture \"gpt2\"; the engine reads llama, qwen2, qwen3, qwen35 from GGUF"
+            "it is a model of the architecture \"gpt2\"; the engine reads llama, qwen2, qwen3, qwen35, qwen35moe from GGUF"
         ),
         "{message}"
     );

@@ -107,6 +107,8 @@ pub(crate) enum Numbers {
     },
     /// Computed from other numbers of the file.
     Made(Arc<[f32]>),
+    /// So many rows of the one tensor, and then as many of the other, in turns.
+    InTurns(Arc<[Tensor; 2]>, usize),
     Random(Generator),
 }
 
@@ -160,6 +162,7 @@ impl Tensor {
         match &self.numbers {
             Numbers::Random(generator) => Cow::Owned(generator.numbers(elements)),
             Numbers::Made(numbers) => numbers[elements].iter().map(|number| T::nearest(*number)).collect(),
+            Numbers::InTurns(tensors, turn) => Cow::Owned(in_turns(tensors, *turn, rows)),
             Numbers::Stored { file, range, kind } => {
                 let (block, bytes) = kind.block();
                 let part =
@@ -172,6 +175,19 @@ impl Tensor {
             }
         }
     }
+}
+
+/// The numbers of consecutive rows of two tensors in turns.
+fn in_turns<T: Number>(tensors: &[Tensor; 2], turn: usize, mut rows: Range<usize>) -> Vec<T> {
+    let mut numbers = vec![];
+    while !rows.is_empty() {
+        let (of_turn, within) = (rows.start / turn, rows.start % turn);
+        let run = (turn - within).min(rows.len());
+        let first = of_turn / 2 * turn + within;
+        numbers.extend_from_slice(&tensors[of_turn % 2].whole_rows::<T>(first..first + run));
+        rows.start += run;
+    }
+    numbers
 }
 
 /// The numbers of stored bytes.

@@ -16,7 +16,7 @@ use crate::fixtures::{LIMITS, chunk, expected, folder, generate, greedy, random,
 use writer::{Meta, Stored, convert, gguf, stored};
 
 /// The fixtures that llama.cpp's converter converts to an architecture that the engine reads.
-const MODELS: [&str; 6] = ["llama", "mistral", "qwen2", "qwen3", "qwen3_5", "qwen3_5_narrow"];
+const MODELS: [&str; 7] = ["llama", "mistral", "qwen2", "qwen3", "qwen3_5", "qwen3_5_narrow", "qwen3_5_moe"];
 
 /// The tensors of a fixture's model.
 pub(crate) fn tensors(model: &str) -> BTreeMap<String, (Vec<usize>, Vec<f32>)> {

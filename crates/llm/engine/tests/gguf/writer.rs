@@ -59,7 +59,7 @@ pub(crate) fn stored(name: &str, shape: &[usize], numbers: &[f32]) -> Stored {
 }
 
 /// Names of the tensors of a layer, and llama.cpp's.
-const NAMES: [(&str, &str); 22] = [
+const NAMES: [(&str, &str); 30] = [
     ("input_layernorm.weight", "attn_norm.weight"),
     ("self_attn.q_proj.weight", "attn_q.weight"),
     ("self_attn.k_proj.weight", "attn_k.weight"),
@@ -82,6 +82,14 @@ const NAMES: [(&str, &str); 22] = [
     ("linear_attn.dt_bias", "ssm_dt.bias"),
     ("linear_attn.norm.weight", "ssm_norm.weight"),
     ("linear_attn.out_proj.weight", "ssm_out.weight"),
+    ("mlp.gate.weight", "ffn_gate_inp.weight"),
+    ("mlp.experts.gate_proj", "ffn_gate_exps.weight"),
+    ("mlp.experts.up_proj", "ffn_up_exps.weight"),
+    ("mlp.experts.down_proj", "ffn_down_exps.weight"),
+    ("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"),
+    ("mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"),
+    ("mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"),
+    ("mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"),
 ];
 
 /// llama.cpp's name.
@@ -104,7 +112,8 @@ fn name(canonical: &str, architecture: &str, layers: usize) -> String {
             (layer.parse().expect("a number"), part)
         }
     };
-    let of_norm = if architecture == "qwen35" { "post_attention_norm.weight" } else { "ffn_norm.weight" };
+    let of_norm =
+        if architecture.starts_with("qwen35") { "post_attention_norm.weight" } else { "ffn_norm.weight" };
     let part = match part {
         "post_attention_layernorm.weight" => of_norm,
         part => NAMES.iter().find(|(canonical, _)| *canonical == part).expect(part).1,
@@ -171,6 +180,7 @@ pub(crate) fn convert(
     let architecture = match config["model_type"].as_str().expect("a type") {
         "mistral" => "llama",
         "qwen3_5_text" => "qwen35",
+        "qwen3_5_moe_text" => "qwen35moe",
         "qwen2" => "qwen2",
         "qwen3" => "qwen3",
         other => other,
@@ -191,7 +201,6 @@ pub(crate) fn convert(
         ("block_count", Meta::Number(layers + of_mtp)),
         ("context_length", Meta::Number(number("max_position_embeddings").expect("a context"))),
         ("embedding_length", Meta::Number(hidden)),
-        ("feed_forward_length", Meta::Number(number("intermediate_size").expect("columns"))),
         ("attention.head_count", Meta::Number(heads)),
         ("attention.head_count_kv", Meta::Number(number("num_key_value_heads").expect("heads"))),
         ("attention.key_length", Meta::Number(head_dim)),
@@ -203,14 +212,24 @@ pub(crate) fn convert(
         ("rope.freq_base", Meta::Float(theta as f32)),
         ("rope.dimension_count", Meta::Number(rotary as u32)),
     ];
+    keys.extend(number("intermediate_size").map(|columns| ("feed_forward_length", Meta::Number(columns))));
     if of_mtp > 0 {
         keys.push(("nextn_predict_layers", Meta::Number(1)));
     }
-    if architecture == "qwen35" {
+    if architecture == "qwen35moe" {
+        const KEYS: [(&str, &str); 4] = [
+            ("expert_count", "num_experts"),
+            ("expert_used_count", "num_experts_per_tok"),
+            ("expert_feed_forward_length", "moe_intermediate_size"),
+            ("expert_shared_feed_forward_length", "shared_expert_intermediate_size"),
+        ];
+        keys.extend(KEYS.map(|(key, name)| (key, Meta::Number(number(name).expect("a number")))));
+    }
+    if architecture.starts_with("qwen35") {
         let of = |name: &str| number(name).expect("a number");
         let values = of("linear_num_value_heads");
         keys.extend([
-            ("full_attention_interval", Meta::Number(of("full_attention_interval"))),
+            ("full_attention_interval", Meta::Number(interval(config))),
             ("ssm.conv_kernel", Meta::Number(of("linear_conv_kernel_dim"))),
             ("ssm.state_size", Meta::Number(of("linear_key_head_dim"))),
             ("ssm.group_count", Meta::Number(of("linear_num_key_heads"))),
@@ -225,18 +244,43 @@ pub(crate) fn convert(
         ("tokenizer.ggml.add_bos_token".to_owned(), Meta::Flag(true)),
     ];
     metadata.extend(keys.into_iter().map(|(key, value)| (format!("{architecture}.{key}"), value)));
-    let mut all: Vec<Stored> = tensors
-        .into_iter()
-        .map(|(canonical, (shape, numbers))| {
-            let name = name(&canonical, &architecture, layers as usize);
-            stored(&name, &shape, &converted(&canonical, &shape, numbers, config))
-        })
-        .collect();
+    let mut all: Vec<Stored> = vec![];
+    for (canonical, (shape, numbers)) in tensors {
+        if let Some(layer) = canonical.strip_suffix("mlp.experts.gate_up_proj") {
+            all.extend(gates_and_values(layer, &architecture, layers as usize, (&shape, &numbers)));
+            continue;
+        }
+        let name = name(&canonical, &architecture, layers as usize);
+        all.push(stored(&name, &shape, &converted(&canonical, &shape, numbers, config)));
+    }
     if rope["rope_type"] == "llama3" {
         let factors = divisors(rope, theta, head_dim);
         all.push(stored("rope_freqs.weight", &[factors.len()], &factors));
     }
     (metadata, all)
+}
+
+/// Layers from one of attention to the next.
+fn interval(config: &Value) -> u32 {
+    let of_types = || config["layer_types"].as_array()?.iter().position(|kind| kind == "full_attention");
+    let interval = config["full_attention_interval"].as_u64();
+    interval.unwrap_or_else(|| of_types().expect("a layer of attention") as u64 + 1) as u32
+}
+
+/// The gates of all experts and their values, which a checkpoint has as one tensor.
+fn gates_and_values(
+    layer: &str,
+    architecture: &str,
+    layers: usize,
+    (shape, numbers): (&[usize], &[f32]),
+) -> [Stored; 2] {
+    let half = shape[1] / 2 * shape[2];
+    let of =
+        |part: usize| numbers.chunks(half).skip(part).step_by(2).flatten().copied().collect::<Vec<f32>>();
+    [("mlp.experts.gate_proj", 0), ("mlp.experts.up_proj", 1)].map(|(part, at)| {
+        let name = name(&format!("{layer}{part}"), architecture, layers);
+        stored(&name, &[shape[0], shape[1] / 2, shape[2]], &of(at))
+    })
 }
 
 /// What the frequencies of Llama 3 are divided by.

@@ -78,6 +78,17 @@ const OF_DELTA: [(&str, Use); 7] = [
     ("ssm.inner_size", Read),
 ];
 
+/// Further keys of models with experts.
+const OF_EXPERTS: [(&str, Use); 7] = [
+    ("expert_count", Field("num_experts")),
+    ("expert_used_count", Field("num_experts_per_tok")),
+    ("expert_feed_forward_length", Field("moe_intermediate_size")),
+    ("expert_shared_feed_forward_length", Field("shared_expert_intermediate_size")),
+    ("expert_weights_norm", Only(1.0)),
+    ("expert_weights_scale", Only(1.0)),
+    ("feed_forward_length", Harmless("of layers without experts, which these models have none of")),
+];
+
 /// An architecture of GGUF that the engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Architecture {
@@ -85,10 +96,11 @@ pub(super) enum Architecture {
     Qwen2,
     Qwen3,
     Qwen35,
+    Qwen35Moe,
 }
 
 impl Architecture {
-    const ALL: [Self; 4] = [Self::Llama, Self::Qwen2, Self::Qwen3, Self::Qwen35];
+    const ALL: [Self; 5] = [Self::Llama, Self::Qwen2, Self::Qwen3, Self::Qwen35, Self::Qwen35Moe];
 
     /// The architecture and, in `config.json`, the model's type.
     fn names(self) -> (&'static str, &'static str) {
@@ -97,6 +109,7 @@ impl Architecture {
             Self::Qwen2 => ("qwen2", "qwen2"),
             Self::Qwen3 => ("qwen3", "qwen3"),
             Self::Qwen35 => ("qwen35", "qwen3_5_text"),
+            Self::Qwen35Moe => ("qwen35moe", "qwen3_5_moe_text"),
         }
     }
 
@@ -110,9 +123,20 @@ impl Architecture {
         })
     }
 
+    /// Whether models have a gated delta rule.
+    pub(super) fn has_delta(self) -> bool {
+        matches!(self, Self::Qwen35 | Self::Qwen35Moe)
+    }
+
     fn find(self, key: &str) -> Option<&'static Use> {
-        let of_delta: &[_] = if self == Self::Qwen35 { &OF_DELTA } else { &[] };
-        KEYS.iter().chain(of_delta).find(|(name, _)| *name == key).map(|(_, of_key)| of_key)
+        let of_delta: &[_] = if self.has_delta() { &OF_DELTA } else { &[] };
+        let of_experts: &[_] = if self == Self::Qwen35Moe { &OF_EXPERTS } else { &[] };
+        of_experts
+            .iter()
+            .chain(of_delta)
+            .chain(&KEYS)
+            .find(|(name, _)| *name == key)
+            .map(|(_, of_key)| of_key)
     }
 }
 
@@ -184,7 +208,7 @@ pub(super) fn config(metadata: &Map<String, Value>, architecture: Architecture) 
     // As llama.cpp: a factor without a type is linear.
     let kind = of("rope.scaling.type").cloned().unwrap_or_else(|| "linear".into());
     config["rope_parameters"]["rope_type"] = if kind == "none" { "default".into() } else { kind };
-    if architecture == Architecture::Qwen35 {
+    if architecture.has_delta() {
         of_delta(&mut config, of)?;
     }
     Ok(config)

@@ -24,7 +24,7 @@ use super::tensor::{Kind, Numbers, Tensor};
 use super::{Checkpoint, Tensors};
 use crate::error::{EngineError, Result};
 use keys::Architecture;
-use names::{ROPE_FACTORS, canonical};
+use names::{GATES, GATES_AND_VALUES, ROPE_FACTORS, VALUES, canonical};
 use reader::{Entry, Reader};
 
 /// The configuration in the form of `config.json`, the metadata, and the tensors by canonical name.
@@ -79,10 +79,30 @@ fn read(path: &Path) -> Result<Checkpoint, Refusal> {
     let vocabulary = tensors.get("embed_tokens.weight").and_then(|tensor| tensor.shape.first().copied());
     config["vocab_size"] = vocabulary.into();
     config["tie_word_embeddings"] = (!tensors.contains_key("lm_head.weight")).into();
-    if architecture == Architecture::Qwen35 {
+    join_experts(&mut tensors);
+    if architecture.has_delta() {
         delta::restore(&mut tensors, &config)?;
     }
     Ok(Checkpoint { config, metadata, tensors: Tensors::Stored(tensors) })
+}
+
+/// Joins the gates and the values (experts, intermediate, hidden) of all layers to one tensor each.
+fn join_experts(tensors: &mut BTreeMap<String, Tensor>) {
+    let layers: Vec<String> =
+        tensors.keys().filter_map(|name| name.strip_suffix(GATES)).map(str::to_owned).collect();
+    for layer in layers {
+        let names = [GATES, VALUES].map(|part| format!("{layer}{part}"));
+        let both = [tensors.get(&names[0]), tensors.get(&names[1])];
+        let [Some(gates), Some(values)] = both.map(Option::<&Tensor>::cloned) else { continue };
+        // Other shapes are refused with those that the model does not use.
+        let [experts, turn, hidden] = gates.shape[..] else { continue };
+        if gates.shape == values.shape && turn > 0 {
+            names.iter().for_each(|name| drop(tensors.remove(name)));
+            let numbers = Numbers::InTurns(Arc::new([gates, values]), turn);
+            let joined = Tensor::new(vec![experts, turn.saturating_mul(2), hidden], numbers);
+            tensors.insert(format!("{layer}{GATES_AND_VALUES}"), joined);
+        }
+    }
 }
 
 /// A tensor of the list.

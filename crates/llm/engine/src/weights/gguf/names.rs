@@ -10,7 +10,7 @@ const GLOBAL: [(&str, &str); 3] = [
 ];
 
 /// Tensors of a layer, `blk.N.` before each.
-const OF_LAYER: [(&str, &str); 24] = [
+const OF_LAYER: [(&str, &str); 33] = [
     ("attn_norm.weight", "input_layernorm.weight"),
     ("attn_q.weight", "self_attn.q_proj.weight"),
     ("attn_k.weight", "self_attn.k_proj.weight"),
@@ -35,7 +35,21 @@ const OF_LAYER: [(&str, &str); 24] = [
     ("ssm_dt.bias", "linear_attn.dt_bias"),
     ("ssm_norm.weight", "linear_attn.norm.weight"),
     ("ssm_out.weight", "linear_attn.out_proj.weight"),
+    ("ffn_gate_inp.weight", "mlp.gate.weight"),
+    ("ffn_gate_exps.weight", GATES),
+    ("ffn_up_exps.weight", VALUES),
+    ("ffn_gate_up_exps.weight", GATES_AND_VALUES),
+    ("ffn_down_exps.weight", "mlp.experts.down_proj"),
+    ("ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"),
+    ("ffn_gate_shexp.weight", "mlp.shared_expert.gate_proj.weight"),
+    ("ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"),
+    ("ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight"),
 ];
+
+/// The gates and the values of all experts, which are one tensor elsewhere.
+pub(super) const GATES: &str = "mlp.experts.gate_proj";
+pub(super) const VALUES: &str = "mlp.experts.up_proj";
+pub(super) const GATES_AND_VALUES: &str = "mlp.experts.gate_up_proj";
 
 /// Tensors of the MTP layer beside those of its block.
 const OF_MTP: [(&str, &str); 4] = [
