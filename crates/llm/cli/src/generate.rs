@@ -1,14 +1,19 @@
 //! `generate`: continues a prompt.
 
-use std::io::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
+use warpwright_llm_serving::defaults::Defaults;
+use warpwright_llm_serving::model::Model as Texts;
+use warpwright_llm_serving::scheduler::{Draw, Request};
+use warpwright_llm_serving::service::Service;
 use warpwright_llm_serving::tokenizer::{Detokenizer, Tokenizer};
-use warpwright_llm_step::{Sampled, Sampling, Tokens};
+use warpwright_llm_step::Sampled;
 
 use crate::model::{Model, expect_tokens};
+use crate::sampling::Sampling;
+use crate::terminal;
 
 /// Continues a prompt.
 #[derive(Debug, Args)]
@@ -27,12 +32,8 @@ pub struct Generate {
     /// Take the most probable token each time.
     #[arg(long)]
     greedy: bool,
-    /// Divides the logits.
-    #[arg(long, default_value_t = 1.0)]
-    temperature: f32,
-    /// The seed of random numbers.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    sampling: Sampling,
     /// Continue after a token that ends a text.
     #[arg(long)]
     ignore_eos: bool,
@@ -54,34 +55,35 @@ impl Generate {
             _ => self.ids.clone(),
         };
         expect_tokens(&prompt)?;
-        let mut sequence = self.model.alone(&checkpoint)?;
-        let mut ends = sequence.ends().to_vec();
+        let defaults = texts.as_ref().map_or(Defaults::CHAT, Texts::for_chat);
+        let draw = if self.greedy { Draw::greedy() } else { self.sampling.draw(defaults) };
+        let engine = self.model.engine(&checkpoint, self.model.limits(1, None, 0))?;
+        let mut ends = engine.ends().to_vec();
         ends.extend(texts.iter().flat_map(|texts| &texts.stops));
-        let temperature = if self.greedy { 0.0 } else { self.temperature };
-        let sampling = |offset: usize| Sampling {
-            temperature,
-            seed: self.seed,
-            offset: offset as u64,
+        let service = Service::start(engine.into_executor(), self.model.scheduling(false), 1);
+        let mut generation = service.submit(Request {
+            prompt: prompt.clone(),
+            max_tokens: self.tokens.max(1),
+            min_tokens: 0,
+            stop_tokens: if self.ignore_eos { vec![] } else { ends },
+            draw,
             log_probabilities: Some(0),
-            ..Sampling::greedy()
-        };
+            prompt_log_probabilities: None,
+            guide: None,
+        })?;
         let mut printer = texts.as_ref().filter(|_| !self.json).map(|texts| Printer::new(&texts.tokenizer));
         let begin = Instant::now();
-        let mut generated = sequence.prompt(&prompt, &sampling(0))?.sampled;
-        let prompted = begin.elapsed();
-        let (mut steps, mut printed) = (0, 0);
-        loop {
-            let done = self.is_done(&mut generated, &ends);
+        let runtime = tokio::runtime::Runtime::new()?;
+        let (mut generated, mut prompted) = (Vec::new(), Duration::ZERO);
+        while let Some(update) = runtime.block_on(generation.next()) {
+            let sampled = update?.tokens;
             if let Some(printer) = &mut printer {
-                printer.print(&generated[printed..])?;
-                printed = generated.len();
+                printer.print(&sampled)?;
             }
-            if done {
-                break;
+            if generated.is_empty() {
+                prompted = begin.elapsed();
             }
-            let sampling = sampling(generated.len());
-            generated.extend(sequence.step(Tokens::Last, Some(sampling), None)?.sampled);
-            steps += 1;
+            generated.extend(sampled);
         }
         let tokens: Vec<u32> = generated.iter().map(|sampled| sampled.token).collect();
         if self.json {
@@ -99,21 +101,14 @@ impl Generate {
         }
         let decoded = (begin.elapsed() - prompted).as_secs_f64() / (tokens.len() - 1).max(1) as f64;
         eprintln!(
-            "{} prompt tokens in {:.3} s, {} tokens at {:.1} per second in {steps} steps",
+            "{} prompt tokens in {:.3} s, {} tokens at {:.1} per second in {} steps",
             prompt.len(),
             prompted.as_secs_f64(),
             tokens.len(),
-            1.0 / decoded
+            1.0 / decoded,
+            service.status().counts.steps
         );
         Ok(())
-    }
-
-    /// Whether the text ends. What a step sampled past the end is dropped.
-    fn is_done(&self, generated: &mut Vec<Sampled>, ends: &[u32]) -> bool {
-        let is_end = |sampled: &Sampled| !self.ignore_eos && ends.contains(&sampled.token);
-        let end = generated.iter().position(is_end).map(|at| at + 1);
-        generated.truncate(end.unwrap_or(usize::MAX).min(self.tokens as usize));
-        end.is_some() || generated.len() >= self.tokens as usize
     }
 }
 
@@ -131,8 +126,8 @@ impl<'l> Printer<'l> {
     fn print(&mut self, sampled: &[Sampled]) -> std::io::Result<()> {
         let tokens = sampled.iter().map(|sampled| sampled.token);
         for token in tokens.filter(|token| !self.tokenizer.is_special(*token)) {
-            print!("{}", self.detokenizer.push(self.tokenizer.bytes(token)));
+            terminal::write(&self.detokenizer.push(self.tokenizer.bytes(token)))?;
         }
-        std::io::stdout().flush()
+        Ok(())
     }
 }

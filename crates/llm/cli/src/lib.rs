@@ -6,9 +6,12 @@ mod chat;
 mod generate;
 mod load;
 mod model;
+mod progress;
+mod sampling;
 mod save;
 mod score;
 mod serve;
+mod terminal;
 
 use clap::Parser;
 

@@ -11,12 +11,14 @@ use warpwright::arch::Arch;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits, StateType, WarmUp};
-use warpwright_llm_serving::model::Model as Texts;
+use warpwright_llm_serving::defaults::Defaults;
+use warpwright_llm_serving::model::{Model as Texts, generation_config};
 use warpwright_llm_serving::scheduler::Options;
 use warpwright_llm_serving::tokenizer::GgufVocabulary;
-use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Score, Slot, Step, Tokens};
+use warpwright_llm_step::{Chunk, Executor, Output, Page, Score, Slot, Step, Token, Tokens};
 
 use crate::assemble::assemblers;
+use crate::progress;
 
 /// A model, and where it runs.
 #[derive(Debug, Args)]
@@ -105,7 +107,9 @@ impl Model {
 
     /// Loads the weights.
     pub(crate) fn engine(&self, checkpoint: &Checkpoint, limits: Limits) -> anyhow::Result<Engine> {
-        Ok(Engine::load_parallel(checkpoint, &self.devices()?, self.dtype, limits)?)
+        let devices = self.devices()?;
+        let load = || Engine::load_parallel(checkpoint, &devices, self.dtype, limits);
+        Ok(self.show_progress(checkpoint, load)?)
     }
 
     /// Loads the weights, and makes all that steps need, as far as kernels are compiled after that time. The emulator
@@ -121,7 +125,13 @@ impl Model {
             return self.engine(checkpoint, limits);
         }
         let warm_up = WarmUp { time, assemblers: assemblers(&self.device).map(Arc::new) };
-        Ok(Engine::load_warm(checkpoint, &devices, self.dtype, limits, &warm_up)?)
+        let load = || Engine::load_warm(checkpoint, &devices, self.dtype, limits, &warm_up);
+        Ok(self.show_progress(checkpoint, load)?)
+    }
+
+    fn show_progress<T>(&self, checkpoint: &Checkpoint, load: impl FnOnce() -> T) -> T {
+        let ranks = f64::from(self.tensor_parallel);
+        progress::show(&self.name(), || Some(checkpoint.loaded()? / ranks), load)
     }
 
     fn devices(&self) -> anyhow::Result<Vec<Device>> {
@@ -165,7 +175,7 @@ impl Model {
     pub(crate) fn alone(&self, checkpoint: &Checkpoint) -> anyhow::Result<Alone> {
         let limits = self.limits(1, None, 0);
         let engine = self.engine(checkpoint, limits)?;
-        Ok(Alone { engine, pages: (0..limits.pages).map(Page).collect(), position: 0, drafts: self.drafts })
+        Ok(Alone { engine, pages: (0..limits.pages).map(Page).collect(), position: 0 })
     }
 
     /// The type of the weights.
@@ -204,16 +214,20 @@ impl Model {
             (None, _) => None,
         };
         let metadata = checkpoint.metadata();
-        match folder {
-            Some(folder) => Ok(Texts::from_folder(name, folder)?),
+        let texts = match folder {
+            Some(folder) => Texts::from_folder(name, folder)?,
             None if self.random_weights.is_some() => {
-                Ok(Texts::from_gguf(name, &GgufVocabulary::bytes(), None)?)
+                Texts::from_gguf(name, &GgufVocabulary::bytes(), None)?
             }
             None if metadata.is_empty() => {
                 bail!("the model has no tokenizer.json: give --tokenizer FOLDER")
             }
-            None => of_metadata(name, metadata),
-        }
+            None => of_metadata(name, metadata)?,
+        };
+        // The tokenizer's folder may be another one than the model's.
+        let config = beside.map_or(Ok(Value::Null), generation_config)?;
+        let own = Defaults::from_generation_config(&config)?.or(Defaults::from_gguf(metadata)?);
+        Ok(Texts { defaults: own.or(texts.defaults), ..texts })
     }
 }
 
@@ -228,50 +242,32 @@ pub(crate) struct Alone {
     engine: Engine,
     pages: Vec<Page>,
     position: u32,
-    /// Tokens to draft after one token.
-    drafts: u32,
 }
 
 impl Alone {
-    /// The tokens that end a text.
-    pub(crate) fn ends(&self) -> &[u32] {
-        self.engine.ends()
-    }
-
     /// The most tokens of a step.
     pub(crate) fn step_tokens(&self) -> usize {
         self.engine.capacity().tokens as usize
     }
 
-    /// Adds tokens to the sequence. Those that are sampled before the last one are added, too.
-    pub(crate) fn step(
-        &mut self,
-        tokens: Tokens,
-        sampling: Option<Sampling>,
-        score: Option<Score>,
-    ) -> anyhow::Result<Output> {
-        let (position, count) = (self.position, tokens.len());
-        let room = self.engine.capacity().context.saturating_sub(position + count);
-        let draft = if count == 1 && sampling.is_some() { self.drafts.min(room) } else { 0 };
-        let pages = self.pages.clone();
-        let chunk = Chunk { slot: Slot(0), position, tokens, pages, sampling, draft, score };
+    /// Adds known tokens to the sequence.
+    pub(crate) fn step(&mut self, tokens: Vec<Token>, score: Score) -> anyhow::Result<Output> {
+        let (position, count) = (self.position, tokens.len() as u32);
+        let chunk = Chunk {
+            slot: Slot(0),
+            position,
+            tokens: Tokens::Known(tokens),
+            pages: self.pages.clone(),
+            sampling: None,
+            draft: 0,
+            score: Some(score),
+        };
         self.engine.submit(Step { copies: vec![], chunks: vec![chunk] })?;
         let output = self.engine.wait()?.pop().context("a step of one chunk has one output")?;
         if let Some(reason) = output.failed {
             bail!("{reason}");
         }
-        self.position += count + (output.sampled.len() as u32).saturating_sub(1);
-        Ok(output)
-    }
-
-    /// Adds a prompt. Returns the output of its last chunk.
-    pub(crate) fn prompt(&mut self, tokens: &[u32], sampling: &Sampling) -> anyhow::Result<Output> {
-        let mut output = Output::default();
-        let parts: Vec<&[u32]> = tokens.chunks(self.step_tokens()).collect();
-        for (index, part) in parts.iter().enumerate() {
-            let sampling = (index + 1 == parts.len()).then(|| sampling.clone());
-            output = self.step(Tokens::Known(part.to_vec()), sampling, None)?;
-        }
+        self.position += count;
         Ok(output)
     }
 }

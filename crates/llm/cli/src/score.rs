@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use warpwright_llm_step::{Score as Targets, Tokens};
+use warpwright_llm_step::Score as Targets;
 
 use crate::model::{Model, expect_tokens};
 
@@ -26,8 +26,8 @@ impl Score {
         for first in (0..self.ids.len()).step_by(at_once) {
             let end = self.ids.len().min(first + at_once);
             let targets = self.ids[first + 1..self.ids.len().min(end + 1)].to_vec();
-            let tokens = Tokens::Known(self.ids[first..end].to_vec());
-            let output = sequence.step(tokens, None, Some(Targets { targets, top: 0 }))?;
+            let tokens = self.ids[first..end].to_vec();
+            let output = sequence.step(tokens, Targets { targets, top: 0 })?;
             log_probabilities.extend(output.scored.iter().map(|scored| scored.log_probability));
         }
         println!("{}", json!({ "logprobs": log_probabilities }));

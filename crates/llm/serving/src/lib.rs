@@ -1,5 +1,6 @@
 //! Tokenizer, chat template, scheduler and HTTP server over an executor.
 
+pub mod defaults;
 pub mod guide;
 pub mod model;
 pub mod scheduler;

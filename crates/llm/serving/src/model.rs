@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use warpwright_llm_step::Token;
 
+use crate::defaults::{Defaults, DefaultsError};
 use crate::template::{ChatTemplate, TemplateError};
 use crate::tokenizer::{GgufVocabulary, Tokenizer, TokenizerError};
 
@@ -19,6 +20,8 @@ pub struct Model {
     pub template: ChatTemplate,
     /// The tokens that end an answer.
     pub stops: Vec<Token>,
+    /// What the model's files say of sampling.
+    pub defaults: Defaults,
 }
 
 /// A file of the model is missing or wrong.
@@ -30,6 +33,9 @@ pub enum ModelError {
     /// The chat template.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// What the files recommend.
+    #[error(transparent)]
+    Defaults(#[from] DefaultsError),
     /// A file of JSON.
     #[error("cannot read `{path}`: {reason}")]
     File {
@@ -50,7 +56,7 @@ impl Model {
     pub fn from_folder(name: &str, folder: &Path) -> Result<Model, ModelError> {
         let tokenizer = Tokenizer::from_file(&folder.join("tokenizer.json"))?;
         let config = read_json(&folder.join("tokenizer_config.json"))?;
-        let generation = read_json(&folder.join("generation_config.json"))?;
+        let generation = generation_config(folder)?;
         let source = match read_text(&folder.join("chat_template.jinja"))? {
             Some(source) => Some(source),
             None => named_template(&config["chat_template"]),
@@ -65,7 +71,8 @@ impl Model {
             id => token_id(id).into_iter().collect(),
         };
         stops.extend(tokenizer.token(&eos));
-        Model::new(name, tokenizer, source.as_deref(), &text("bos_token"), &eos, stops)
+        let model = Model::new(name, tokenizer, source.as_deref(), &text("bos_token"), &eos, stops)?;
+        Ok(Model { defaults: Defaults::from_generation_config(&generation)?, ..model })
     }
 
     /// From the metadata of a GGUF file: the vocabulary and `tokenizer.chat_template`.
@@ -100,8 +107,29 @@ impl Model {
             Some(source) => ChatTemplate::new(source, bos, eos)?,
             None => ChatTemplate::chat_ml(),
         };
-        Ok(Model { name: name.to_owned(), tokenizer, template, stops })
+        Ok(Model { name: name.to_owned(), tokenizer, template, stops, defaults: Defaults::default() })
     }
+
+    /// Whether answers may have reasoning.
+    pub fn thinks(&self) -> bool {
+        self.tokenizer.token("</think>").is_some()
+    }
+
+    /// How a conversation is sampled: as the model's files recommend. Where they say nothing, tokens that
+    /// are improbable are not drawn, and the answers of a model that does not think have a bound: small
+    /// models do not always end.
+    pub fn for_chat(&self) -> Defaults {
+        let bound = Defaults { max_tokens: (!self.thinks()).then_some(1024), ..Defaults::CHAT };
+        self.defaults.or(bound)
+    }
+}
+
+/// `generation_config.json` of a folder; null if there is none.
+///
+/// # Errors
+/// It cannot be read, or is not JSON.
+pub fn generation_config(folder: &Path) -> Result<Value, ModelError> {
+    read_json(&folder.join("generation_config.json"))
 }
 
 fn token_id(value: &Value) -> Option<Token> {

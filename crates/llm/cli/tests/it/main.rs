@@ -1,4 +1,5 @@
 //! Tests of the engine and the serving half together.
 
+mod chat;
 mod scheduled;
 mod verbs;

@@ -98,9 +98,12 @@ impl<'l> Loader<'l> {
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Option<Tensor>> {
         let slice = self.sharding.as_ref().and_then(|sharding| sharding.slice(name, shape));
         let whole = slice.as_ref().map_or(shape.to_vec(), |slice| slice.whole(shape));
-        let (tensor, shape) = (self.checkpoint.tensor(name, &whole), &whole[..]);
+        let shape = &whole[..];
         let Some(found) = &mut self.found else {
-            let tensor = tensor.ok_or_else(|| EngineError::Config(format!("{name} is missing")))?;
+            let tensor = self
+                .checkpoint
+                .load(name, shape)
+                .ok_or_else(|| EngineError::Config(format!("{name} is missing")))?;
             return Ok(Some(match slice {
                 Some(slice) => {
                     let (extent, stride) = slice.extent_and_stride(shape);
@@ -111,7 +114,7 @@ impl<'l> Loader<'l> {
         };
         let significant =
             |shape: &[usize]| shape.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
-        match tensor {
+        match self.checkpoint.tensor(name, shape) {
             None => found.differences.missing.push(name.to_owned()),
             Some(tensor) if significant(&tensor.shape) != significant(shape) => {
                 found.differences.misshapen.push((name.to_owned(), shape.to_vec(), tensor.shape));

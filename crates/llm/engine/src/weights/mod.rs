@@ -12,6 +12,7 @@ mod tensor;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Map, Value};
 
@@ -33,6 +34,8 @@ pub struct Checkpoint {
     pub(crate) config: Value,
     metadata: Map<String, Value>,
     tensors: Tensors,
+    /// Tensors that were loaded.
+    loaded: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -51,7 +54,12 @@ impl Checkpoint {
         let path = path.as_ref();
         if path.is_dir() && path.join("config.json").exists() {
             let (config, tensors) = (read_config(path)?, safetensors::open(path)?);
-            return Ok(Self { config, metadata: Map::new(), tensors: Tensors::Stored(tensors) });
+            return Ok(Self {
+                config,
+                metadata: Map::new(),
+                tensors: Tensors::Stored(tensors),
+                loaded: AtomicUsize::new(0),
+            });
         }
         gguf::open(&gguf_of(path)?)
     }
@@ -62,7 +70,7 @@ impl Checkpoint {
     /// `config.json` is missing or no JSON.
     pub fn random(path: impl AsRef<Path>, seed: u64) -> Result<Self> {
         let config = read_config(path.as_ref())?;
-        Ok(Self { config, metadata: Map::new(), tensors: Tensors::Random(seed) })
+        Ok(Self { config, metadata: Map::new(), tensors: Tensors::Random(seed), loaded: AtomicUsize::new(0) })
     }
 
     /// With states of the gated delta rule of that type; models without them ignore it.
@@ -90,6 +98,18 @@ impl Checkpoint {
             Tensors::Stored(tensors) => tensors.get(name).cloned(),
             Tensors::Random(seed) => Some(random::tensor(name, expected, *seed)),
         }
+    }
+
+    /// The tensor of that name for a device, which counts as loaded.
+    pub(crate) fn load(&self, name: &str, expected: &[usize]) -> Option<Tensor> {
+        self.loaded.fetch_add(1, Ordering::Relaxed);
+        self.tensor(name, expected)
+    }
+
+    /// The tensors that models have loaded so far, 1 for all that are stored; `None` with random weights.
+    pub fn loaded(&self) -> Option<f64> {
+        let stored = Some(self.names().count()).filter(|stored| *stored > 0)?;
+        Some(self.loaded.load(Ordering::Relaxed) as f64 / stored as f64)
     }
 
     /// The names of stored tensors.

@@ -20,7 +20,8 @@ use crate::text::{ParserOptions, Tool};
 pub(super) struct ChatFields {
     /// The messages, the oldest first: `{"role": "user", "content": "Hello"}`.
     pub(super) messages: Vec<Map<String, Value>>,
-    /// The most tokens of the answer. The context if left out.
+    /// The most tokens of the answer. Left out, as many as the model's files
+    /// recommend, else what the prompt leaves of the context.
     pub(super) max_completion_tokens: Option<u32>,
     /// The old name of `max_completion_tokens`.
     pub(super) max_tokens: Option<u32>,
@@ -161,7 +162,7 @@ impl ChatFields {
     ) -> Result<(Vec<Answer>, usize), ApiError> {
         sampling.check_model(app)?;
         let prompt = self.prompt(app)?;
-        let thinks = app.model.tokenizer.token("</think>").is_some();
+        let thinks = app.model.thinks();
         let starts_in_reasoning = thinks && prompt.trim_end().ends_with("<think>");
         let choice = self.choice()?;
         let grammar = match (&choice, sampling.grammar()?) {

@@ -158,6 +158,8 @@ async fn models(State(app): State<Arc<App>>) -> Json<Value> {
         "created": app.created,
         "owned_by": "warpwright",
         "max_model_len": app.service.limits().context,
+        // Not OpenAI's: what the page and the terminal take where their users say nothing.
+        "chat_defaults": app.model.for_chat(),
     }] }))
 }
 

@@ -9,6 +9,7 @@ use warpwright_llm_step::Token;
 
 use super::App;
 use super::error::ApiError;
+use crate::defaults::{Defaults, usable_temperature};
 use crate::guide::Grammar;
 use crate::scheduler::Draw;
 use crate::text::StopStrings;
@@ -49,8 +50,8 @@ pub(super) struct StructuredOutputs {
 pub(super) struct SamplingFields {
     /// The model. Left out, the one that is served.
     pub(super) model: Option<String>,
-    /// 0 to 2; 0 takes the most probable token, and what is between 0 and 0.01 counts as 0.01. 1 if
-    /// left out.
+    /// 0 to 2; 0 takes the most probable token, and what is between 0 and 0.01 counts as 0.01. Left out,
+    /// this and the next three are as the model's files recommend, and temperature is 1 where they do not.
     pub(super) temperature: Option<f32>,
     /// Above 0, at most 1.
     pub(super) top_p: Option<f32>,
@@ -96,8 +97,6 @@ pub(super) struct SamplingFields {
 }
 
 const MOST_STOPS: usize = 16;
-/// Temperatures between 0 and this one count as this one, as in vLLM.
-const LEAST_TEMPERATURE: f32 = 0.01;
 
 impl SamplingFields {
     /// Whether the model is the one that is served.
@@ -113,8 +112,10 @@ impl SamplingFields {
         }
     }
 
-    /// How tokens are drawn. Without a seed, one is drawn.
-    pub(super) fn draw(&self) -> Result<Draw, ApiError> {
+    /// How tokens are drawn. What the request leaves out is as the model's files recommend. Without a seed,
+    /// one is drawn.
+    pub(super) fn draw(&self, defaults: &Defaults) -> Result<Draw, ApiError> {
+        let default = defaults.draw(self.seed.map_or_else(random, i64::cast_unsigned));
         let between = |name: &'static str, value: Option<f32>, default: f32, low: f32, high: f32| match value
         {
             None => Ok(default),
@@ -123,29 +124,35 @@ impl SamplingFields {
                 Err(ApiError::invalid(name, format!("`{name}` is {value}, not between {low} and {high}.")))
             }
         };
-        let top_p = between("top_p", self.top_p, 1.0, 0.0, 1.0)?;
+        let top_p = between("top_p", self.top_p, default.top_p, 0.0, 1.0)?;
         if top_p == 0.0 {
             return Err(ApiError::invalid("top_p", "`top_p` is 0: it has to be above 0."));
         }
-        let repetition_penalty = between("repetition_penalty", self.repetition_penalty, 1.0, 0.0, 100.0)?;
+        let repetition_penalty =
+            between("repetition_penalty", self.repetition_penalty, default.repetition_penalty, 0.0, 100.0)?;
         if repetition_penalty == 0.0 {
             let message = "`repetition_penalty` is 0: it has to be above 0.";
             return Err(ApiError::invalid("repetition_penalty", message));
         }
         let top_k = match self.top_k {
-            None | Some(-1) => 0,
+            None => default.top_k,
+            Some(-1) => 0,
             Some(top_k) => u32::try_from(top_k).map_err(|_| {
                 ApiError::invalid("top_k", format!("`top_k` is {top_k}: use -1 to keep all."))
             })?,
         };
-        let temperature = between("temperature", self.temperature, 1.0, 0.0, 2.0)?;
         Ok(Draw {
-            // Smaller ones would overflow logits.
-            temperature: if temperature > 0.0 { temperature.max(LEAST_TEMPERATURE) } else { 0.0 },
+            temperature: usable_temperature(between(
+                "temperature",
+                self.temperature,
+                default.temperature,
+                0.0,
+                2.0,
+            )?),
             top_k,
             top_p,
-            min_p: between("min_p", self.min_p, 0.0, 0.0, 1.0)?,
-            seed: self.seed.map_or_else(random, i64::cast_unsigned),
+            min_p: between("min_p", self.min_p, default.min_p, 0.0, 1.0)?,
+            seed: default.seed,
             presence_penalty: between("presence_penalty", self.presence_penalty, 0.0, -2.0, 2.0)?,
             frequency_penalty: between("frequency_penalty", self.frequency_penalty, 0.0, -2.0, 2.0)?,
             repetition_penalty,

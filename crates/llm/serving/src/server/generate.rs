@@ -27,7 +27,7 @@ pub(super) struct Generate {
 impl Generate {
     /// Begins `n` answers. The seed of each is one more than that of the answer before.
     pub(super) fn start(&self, app: &Arc<App>, sampling: &SamplingFields) -> Result<Vec<Answer>, ApiError> {
-        let draw = sampling.draw()?;
+        let draw = sampling.draw(&app.model.defaults)?;
         let text = TextOptions {
             stops: sampling.stop_strings()?,
             parser: self.parser.clone(),
@@ -48,14 +48,14 @@ impl Generate {
     }
 
     /// The most tokens of an answer: those of the request, which have to fit into the context, or
-    /// all that fit.
+    /// as many as the model's files recommend, or all that fit.
     fn max_tokens(&self, app: &App) -> Result<u32, ApiError> {
         let context = app.service.limits().context;
         let prompt = u32::try_from(self.prompt.len()).unwrap_or(u32::MAX);
         let most = context.saturating_sub(prompt);
         match self.max_tokens {
             // A prompt that fills the context is refused by the scheduler.
-            None => Ok(most.max(1)),
+            None => Ok(app.model.defaults.max_tokens.map_or(most, |tokens| tokens.min(most)).max(1)),
             Some(wanted) if wanted <= most || most == 0 => Ok(wanted),
             Some(wanted) => {
                 let message = format!(

@@ -1,6 +1,7 @@
 //! The tests of the serving half.
 
 mod corrupt_tokenizer;
+mod defaults;
 mod guide;
 mod model;
 mod scheduler;

@@ -15,6 +15,7 @@ mod reader;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use memmap2::Mmap;
 use serde_json::Value;
@@ -83,7 +84,7 @@ fn read(path: &Path) -> Result<Checkpoint, Refusal> {
     if architecture.has_delta() {
         delta::restore(&mut tensors, &config)?;
     }
-    Ok(Checkpoint { config, metadata, tensors: Tensors::Stored(tensors) })
+    Ok(Checkpoint { config, metadata, tensors: Tensors::Stored(tensors), loaded: AtomicUsize::new(0) })
 }
 
 /// Joins the gates and the values (experts, intermediate, hidden) of all layers to one tensor each.

@@ -1,6 +1,7 @@
 //! `/v1/chat/completions`: templates, reasoning, tools and schemas.
 
 use serde_json::{Value, json};
+use warpwright_llm_serving::defaults::Defaults;
 use warpwright_llm_step::log_probabilities;
 use warpwright_llm_step::toy::Toy;
 
@@ -234,4 +235,36 @@ async fn many_conversations_at_once_do_not_mix() {
         let prompt = HELLO.replace("the man", text);
         assert_eq!(found.await.unwrap(), expected(&of_prompt(&prompt, 60)).1.trim_start(), "{text}");
     }
+}
+
+#[tokio::test]
+async fn what_a_request_leaves_out_is_as_the_model_recommends() {
+    let defaults = Defaults {
+        temperature: Some(0.5),
+        top_p: Some(0.8),
+        top_k: Some(9),
+        min_p: Some(0.01),
+        repetition_penalty: Some(1.2),
+        max_tokens: Some(30),
+    };
+    let client = Client::recommending(defaults);
+    let said = |fields: Value| {
+        let mut body = json!({ "messages": [{ "role": "user", "content": "the man" }], "seed": 3 });
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        body
+    };
+    let content = |answer: Value| answer["choices"][0]["message"]["content"].clone();
+    let recommended = client.answer(PATH, &said(json!({}))).await;
+    assert!(recommended["usage"]["completion_tokens"].as_u64().unwrap() <= 30);
+    let fields = json!({ "temperature": 0.5, "top_p": 0.8, "top_k": 9, "min_p": 0.01, "repetition_penalty": 1.2,
+                         "max_tokens": 30 });
+    let explicit = Client::new().answer(PATH, &said(fields)).await;
+    assert_eq!(content(recommended), content(explicit));
+    // A field of the request counts.
+    let plain = json!({ "temperature": 1, "top_p": 1, "top_k": -1, "min_p": 0, "repetition_penalty": 1, "max_tokens": 60 });
+    let asked = client.answer(PATH, &said(plain)).await;
+    let without = Client::new().answer(PATH, &said(json!({ "max_tokens": 60 }))).await;
+    assert_eq!(content(asked), content(without));
+    let models = client.get("/v1/models").await.json();
+    assert_eq!(models["data"][0]["chat_defaults"], serde_json::to_value(defaults).unwrap());
 }

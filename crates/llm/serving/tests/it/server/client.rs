@@ -8,6 +8,8 @@ use axum::http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
+use warpwright_llm_serving::defaults::Defaults;
+use warpwright_llm_serving::model::Model;
 use warpwright_llm_serving::scheduler::{Draw, Options};
 use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
@@ -62,7 +64,17 @@ impl Client {
     }
 
     pub(crate) fn with(service: Service, limits: Limits) -> Client {
-        let server = Server::new(model(), service.clone(), limits).unwrap();
+        Client::serving(model(), service, limits)
+    }
+
+    /// A server of a model whose files recommend this.
+    pub(crate) fn recommending(defaults: Defaults) -> Client {
+        let service = Service::start(Box::new(Toy::new(CAPACITY)), Options::default(), 64);
+        Client::serving(Model { defaults, ..model() }, service, Limits::default())
+    }
+
+    fn serving(model: Model, service: Service, limits: Limits) -> Client {
+        let server = Server::new(model, service.clone(), limits).unwrap();
         Client { router: server.router(), server, service }
     }
 

@@ -1,0 +1,25 @@
+//! How much of a model is loaded, on a terminal.
+
+use std::io::{IsTerminal, stderr};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Shows the fraction that is loaded while `load` runs, unless the messages go to a file or a pipe.
+pub(crate) fn show<T>(name: &str, fraction: impl Fn() -> Option<f64> + Send, load: impl FnOnce() -> T) -> T {
+    if !stderr().is_terminal() {
+        return load();
+    }
+    let (end, ended) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+                let percent = fraction().map(|fraction| format!(": {:.0}%", 100.0 * fraction));
+                eprint!("\rloading {name}{}", percent.unwrap_or_default());
+            }
+            eprint!("\r\x1b[K");
+        });
+        let loaded = load();
+        drop(end);
+        loaded
+    })
+}

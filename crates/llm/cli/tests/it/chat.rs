@@ -1,0 +1,68 @@
+//! `chat` in a pipe, with a tiny model of random weights on the emulator.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+fn chat(input: &str, flags: &str) -> Output {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/qwen3_5");
+    let fixed = ["chat", model, "--random-weights", "1", "--device", "emu:h200", "--dtype", "f32"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_warpwright-llm"))
+        .args(fixed.into_iter().chain(flags.split(' ')))
+        .env("RUST_BACKTRACE", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn error(output: &Output) -> &str {
+    assert!(!output.status.success());
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+#[test]
+fn each_line_of_a_pipe_is_a_message_or_a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("saved.json");
+    let input = format!(
+        "forgotten\n/clear\n\n/system Be brief.\none\\\ntwo\n/regenerate\n/save {0}\n/save {0}\nnever read\n",
+        path.display()
+    );
+    let output = chat(&input, "-n 3 --seed 5");
+    assert!(error(&output).contains("saved.json: File exists"), "{output:?}");
+    // Answers, and nothing else: no prompt, and no note of the second that stands for three.
+    assert!(!output.stdout.starts_with(b">"), "{output:?}");
+    assert!(output.stdout.iter().filter(|byte| **byte == b'\n').count() >= 3, "{output:?}");
+    let saved: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let mut expected = json!([
+        { "role": "system", "content": "Be brief." },
+        { "role": "user", "content": "one\ntwo" },
+    ]);
+    let answer = &saved["messages"][2];
+    assert_eq!(answer["role"], "assistant");
+    expected.as_array_mut().unwrap().push(answer.clone());
+    assert_eq!(saved["messages"], expected);
+}
+
+#[test]
+fn errors_of_a_pipe_are_sentences_and_end_it() {
+    let long = format!("{}\nnever read\n", "long ".repeat(60));
+    let cases = [
+        (
+            "/quiet\n",
+            "error: there is no command /quiet; /help lists them. A space before the slash makes it a message\n",
+        ),
+        ("/regenerate\n", "error: there is no message to answer\n"),
+        (long.as_str(), "but the context is 128 tokens: shorten the prompt.\n"),
+    ];
+    for (input, end) in cases {
+        let output = chat(input, "-n 3 --context 128");
+        assert!(error(&output).ends_with(end), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+}
