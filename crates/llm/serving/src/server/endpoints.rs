@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::fields::SamplingFields;
 use super::responses::ResponsesFields;
 use super::tokens::{DetokenizeFields, TokenizeFields};
-use super::{App, chat, completion, responses, tokens};
+use super::{App, chat, completion, page, responses, tokens};
 
 /// The fields of a body, as schemas that all hold.
 type Body = fn(&mut SchemaGenerator) -> Vec<schemars::Schema>;
@@ -80,7 +80,7 @@ fn endpoints() -> Vec<Endpoint> {
         reads("/metrics", "Metrics for Prometheus", get(metrics)),
         reads("/version", "The version of the server", get(version)),
         reads("/openapi.json", "This description", get(openapi)),
-        reads("/", "A page to chat", get(page)),
+        reads("/", "A page to chat", page::index()),
     ]
 }
 
@@ -91,6 +91,7 @@ pub(super) fn router(app: &Arc<App>) -> Router {
     let routes = endpoints().into_iter();
     let router = routes.fold(Router::new(), |router, endpoint| router.route(endpoint.path, endpoint.handler));
     router
+        .merge(page::files())
         .fallback(|request: Request| async move {
             let message = format!("There is no endpoint {}: see /openapi.json.", request.uri().path());
             ApiError::status(StatusCode::NOT_FOUND, "not_found", message)
@@ -105,7 +106,8 @@ pub(super) fn router(app: &Arc<App>) -> Router {
 
 /// Lets a request pass that has the key, while requests are accepted.
 async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    if OPEN.contains(&request.uri().path()) {
+    let path = request.uri().path();
+    if OPEN.contains(&path) || path.starts_with(page::FOLDER) {
         return next.run(request).await;
     }
     if let Some(key) = &app.limits.api_key {
@@ -161,10 +163,6 @@ async fn models(State(app): State<Arc<App>>) -> Json<Value> {
         // Not OpenAI's: what the page and the terminal take where their users say nothing.
         "chat_defaults": app.model.for_chat(),
     }] }))
-}
-
-async fn page() -> Html<&'static str> {
-    Html(include_str!("page.html"))
 }
 
 async fn openapi() -> Json<Value> {

@@ -12,6 +12,7 @@ mod generate;
 mod listen;
 mod log_probabilities;
 mod metrics;
+mod page;
 mod responses;
 mod sse;
 mod tokens;

@@ -7,6 +7,7 @@ mod errors;
 mod limits;
 mod loopback;
 mod mutations;
+mod page;
 mod responses;
 mod routes;
 mod soak;

@@ -1,0 +1,402 @@
+// The page: the list of conversations, the one that is shown, and the composer.
+
+import * as api from "./api.js";
+import { ask } from "./dialog.js";
+import { element } from "./inline.js";
+import { MessageView, button, copy } from "./message.js";
+import * as settings from "./settings.js";
+import * as store from "./store.js";
+
+const at = selector => document.querySelector(selector);
+const [log, list, form, input, send, status, sidebar] =
+  ["#log", "#list", "#composer", "#composer textarea", "#send", "#status", "#sidebar"].map(at);
+
+let model = null;
+let shown = null;
+// The view of each message of the conversation that is shown.
+let views = [];
+// Answers that are being written: their conversations, and how to stop them.
+const running = new Map();
+const removed = new WeakSet();
+// Whether the end of the conversation stays in sight.
+let following = true;
+
+// --- the model and its key
+
+async function connect() {
+  try {
+    model = await api.model();
+    at("#model").textContent = model.id;
+    document.title = `${model.id} - warpwright`;
+    settings.showDefaults(model);
+    say("");
+  } catch (error) {
+    if (error.status === 401 && (await askForKey("This server wants an API key."))) return connect();
+    say(error.message);
+  }
+}
+
+async function askForKey(why) {
+  const key = await ask(`${why} API key:`, { value: "", action: "Use", type: "password" });
+  if (key === null) return false;
+  api.setKey(key.trim());
+  return true;
+}
+
+// A line beside the composer, which screen readers speak.
+function say(text) {
+  status.textContent = text;
+}
+
+// --- conversations
+
+function show(conversation) {
+  shown = conversation;
+  views = conversation.messages.map(message => new MessageView(message, follow));
+  log.replaceChildren(...views.map(view => view.node));
+  log.toggleAttribute("data-empty", views.length === 0);
+  views.forEach(view => view.finish(actions(view)));
+  drawList();
+  drawComposer();
+  toEnd();
+  sessionStorage.setItem("warpwright/shown", conversation.id);
+}
+
+function drawList() {
+  at("#title").textContent = shown.title;
+  const item = conversation => {
+    const open = button(conversation.title, () => {
+      closeSidebar();
+      show(conversation);
+      input.focus();
+    });
+    open.className = "open";
+    if (conversation.id === shown.id) open.setAttribute("aria-current", "true");
+    const menu = [
+      ["Rename", () => rename(conversation)],
+      ["Export", () => download(conversation)],
+      ["Delete", () => remove(conversation)],
+    ];
+    const tools = menu.map(([label, run]) => {
+      const node = button(label, run);
+      node.setAttribute("aria-label", `${label} ${conversation.title}`);
+      return node;
+    });
+    return element("li", "", open, element("span", "tools", ...tools));
+  };
+  const saved = store.list();
+  list.replaceChildren(...(saved.includes(shown) ? saved : [shown, ...saved]).map(item));
+}
+
+function save(conversation) {
+  if (removed.has(conversation)) return;
+  conversation.updated = Date.now();
+  if (!store.save(conversation)) {
+    say("The browser's storage is full: this conversation lasts until the page is closed. Export it, or delete others.");
+  }
+}
+
+function begin() {
+  closeSidebar();
+  show(store.create(shown?.settings ?? {}));
+  input.focus();
+}
+
+async function rename(conversation) {
+  const title = await ask("Title of the conversation:", { value: conversation.title });
+  if (!title?.trim()) return;
+  conversation.title = title.trim();
+  save(conversation);
+  drawList();
+}
+
+async function remove(conversation) {
+  if (!(await ask(`Delete “${conversation.title}”?`, { action: "Delete" }))) return;
+  removed.add(conversation);
+  running.get(conversation)?.abort();
+  store.remove(conversation.id);
+  if (conversation === shown) show(store.list()[0] ?? store.create(shown.settings));
+  else drawList();
+}
+
+function download(conversation) {
+  const link = element("a");
+  link.href = URL.createObjectURL(store.exportFile(conversation));
+  link.download = `${conversation.title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60)}.json`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+// --- messages
+
+function actions(view) {
+  const { message } = view;
+  const isLast = shown.messages.at(-1) === message;
+  if (running.has(shown) && isLast) return [];
+  const again = message.role === "user"
+    ? message.error ? [["Try again", () => retry(view)]] : []
+    : [["Regenerate", () => retry(view)]];
+  return [["Copy", node => copy(message.content, node)], ["Edit", () => edit(view)], ...again];
+}
+
+function push(conversation, message) {
+  conversation.messages.push(message);
+  if (conversation !== shown) return null;
+  const view = new MessageView(message, follow);
+  views.push(view);
+  log.append(view.node);
+  view.finish(actions(view));
+  log.removeAttribute("data-empty");
+  return view;
+}
+
+// Drops the messages from one on.
+function cut(index) {
+  shown.messages.length = index;
+  views.splice(index).forEach(view => view.node.remove());
+}
+
+function edit(view) {
+  const { message } = view;
+  const done = () => {
+    view.draw();
+    view.finish(actions(view));
+    view.actions.querySelectorAll("button")[1]?.focus();
+  };
+  if (message.role === "assistant") {
+    return view.edit("Save", text => {
+      message.content = text;
+      save(shown);
+      done();
+    }, done);
+  }
+  view.edit("Send", text => {
+    if (isBusy()) return;
+    cut(shown.messages.indexOf(message));
+    push(shown, { role: "user", content: text });
+    answer(shown);
+    input.focus();
+  }, done);
+}
+
+// Answers again: a message that failed, or an answer in the place of one.
+function retry(view) {
+  if (isBusy()) return;
+  const { message } = view;
+  const index = shown.messages.indexOf(message);
+  if (message.role === "user") {
+    cut(index);
+    push(shown, { role: "user", content: message.content });
+    return answer(shown);
+  }
+  cut(index);
+  answer(shown, (message.attempt ?? 0) + 1);
+}
+
+function isBusy() {
+  if (!running.has(shown)) return false;
+  say("An answer is being written. Stop it first.");
+  return true;
+}
+
+// --- answers
+
+// The messages of a request: those that failed had no answer and are left out.
+function requested(conversation) {
+  const system = conversation.settings.system;
+  const kept = conversation.messages.filter(message => !(message.role === "user" && message.error));
+  return [...(system ? [{ role: "system", content: system }] : []), ...kept.map(store.sent)];
+}
+
+async function answer(conversation, attempt = 0) {
+  const controller = new AbortController();
+  const question = conversation.messages.at(-1);
+  const body = { ...settings.fields(conversation.settings, model?.chat_defaults, attempt), messages: requested(conversation) };
+  const message = { role: "assistant", content: "", attempt };
+  if (conversation.messages.length === 1 && conversation.title === "New conversation") {
+    conversation.title = question.content.trim().split("\n")[0].slice(0, 60);
+  }
+  running.set(conversation, controller);
+  save(conversation);
+  push(conversation, message);
+  drawList();
+  drawComposer();
+  toEnd();
+  const times = { begin: performance.now(), saved: performance.now() };
+  try {
+    for await (const chunk of api.answer(body, controller.signal)) {
+      take(message, chunk, times);
+      if (conversation === shown && views.at(-1)?.message === message) views.at(-1).updateSoon();
+      if (performance.now() - times.saved > 2000) {
+        times.saved = performance.now();
+        save(conversation);
+      }
+    }
+    message.note = summary(message, times);
+  } catch (error) {
+    fail(conversation, message, error);
+  }
+  running.delete(conversation);
+  delete message.reason;
+  delete message.tokens;
+  save(conversation);
+  drawList();
+  if (conversation === shown) finish(message);
+}
+
+// Adds a chunk of the stream to a message.
+function take(message, chunk, times) {
+  if (chunk.usage) message.tokens = chunk.usage.completion_tokens;
+  const choice = chunk.choices[0];
+  if (!choice) return;
+  const { content, reasoning_content: reasoning, tool_calls: calls } = choice.delta;
+  if (content || reasoning || calls) {
+    times.first ??= performance.now();
+    times.last = performance.now();
+  }
+  if (content) message.content += content;
+  if (reasoning) message.reasoning = (message.reasoning ?? "") + reasoning;
+  for (const call of calls ?? []) {
+    const known = ((message.calls ??= [])[call.index ?? 0] ??= { id: call.id, name: "", arguments: "" });
+    known.name += call.function?.name ?? "";
+    known.arguments += call.function?.arguments ?? "";
+  }
+  if (choice.finish_reason) message.reason = choice.finish_reason;
+}
+
+const ENDS = { length: "cut by the limit of tokens", abort: "ended by the server" };
+
+function summary({ tokens, reason }, { begin, first, last }) {
+  const parts = [];
+  if (tokens) parts.push(`${tokens} tokens`);
+  if (tokens > 1 && last > first) parts.push(`${((1000 * (tokens - 1)) / (last - first)).toFixed(1)} tok/s`);
+  if (first) parts.push(`first after ${((first - begin) / 1000).toFixed(2)} s`);
+  if (ENDS[reason]) parts.push(ENDS[reason]);
+  return parts.join(" · ");
+}
+
+// An error stays where it happened, and the conversation goes on.
+function fail(conversation, message, error) {
+  if (error.name === "AbortError") {
+    message.note = "stopped";
+    if (!message.content && !message.reasoning) conversation.messages.pop();
+    return;
+  }
+  if (error.status === undefined) console.warn(error);
+  if (message.content || message.reasoning) {
+    message.error = error.message;
+    return;
+  }
+  // Nothing came: the question keeps its text and has the error.
+  conversation.messages.pop();
+  conversation.messages.at(-1).error = error.message;
+  if (error.status === 401) askForKey(error.message);
+}
+
+// The last view of an answer that has ended.
+function finish(message) {
+  if (views.at(-1).message === message && shown.messages.at(-1) !== message) views.pop().node.remove();
+  const last = views.at(-1);
+  last.update();
+  last.finish(actions(last));
+  drawComposer();
+  follow();
+  say(last.message.error ? "The message was not answered." : "The answer is complete.");
+}
+
+function toEnd() {
+  following = true;
+  follow();
+}
+
+// Keeps the end in sight, unless the user has scrolled away from it.
+function follow() {
+  if (following) scrollTo(0, document.body.scrollHeight);
+}
+
+addEventListener("scroll", () => {
+  following = innerHeight + scrollY >= document.documentElement.scrollHeight - 60;
+});
+
+// --- the composer
+
+function drawComposer() {
+  const busy = running.has(shown);
+  send.textContent = busy ? "Stop" : "Send";
+  log.setAttribute("aria-busy", busy);
+  if (busy) say("The answer is being written.");
+}
+
+function stop() {
+  running.get(shown)?.abort();
+}
+
+function submit() {
+  const content = input.value;
+  if (!content.trim() || isBusy()) return;
+  input.value = "";
+  grow();
+  push(shown, { role: "user", content });
+  answer(shown);
+}
+
+// The field is as high as its text, up to a third of the page.
+function grow() {
+  input.style.height = "auto";
+  input.style.height = `${Math.min(input.scrollHeight + 2, innerHeight / 3)}px`;
+}
+
+function closeSidebar() {
+  sidebar.classList.remove("opened");
+  at("#menu").setAttribute("aria-expanded", "false");
+}
+
+form.addEventListener("submit", event => {
+  event.preventDefault();
+  if (running.has(shown)) stop();
+  else submit();
+});
+input.addEventListener("input", grow);
+input.addEventListener("keydown", event => {
+  // Enter sends, and stops nothing: the text waits until the answer has ended.
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  submit();
+});
+document.addEventListener("keydown", event => {
+  if (event.key === "Escape" && sidebar.classList.contains("opened")) closeSidebar();
+  else if (event.key === "Escape" && !at("dialog[open]") && !event.target.closest(".editor")) stop();
+  else if (event.altKey && event.key === "n") begin();
+  else if (event.altKey && event.key === "s") at("#configure").click();
+  else return;
+  event.preventDefault();
+});
+log.addEventListener("click", event => {
+  if (event.target.matches(".copy-code")) copy(event.target.closest("figure").querySelector("pre").textContent, event.target);
+});
+at("#new").addEventListener("click", begin);
+at("#menu").addEventListener("click", event => {
+  const opened = sidebar.classList.toggle("opened");
+  event.target.setAttribute("aria-expanded", opened);
+  if (opened) at("#new").focus();
+});
+at("#configure").addEventListener("click", async () => {
+  const chosen = await settings.edit(shown.settings);
+  if (!chosen) return;
+  shown.settings = chosen;
+  if (shown.messages.length) save(shown);
+});
+at("#key").addEventListener("click", async () => {
+  if (await askForKey("Kept in this browser.")) connect();
+});
+addEventListener("pagehide", () => {
+  for (const conversation of running.keys()) save(conversation);
+});
+store.onChange(id => {
+  if (id !== shown.id || running.has(shown)) drawList();
+  else show(store.get(id) ?? store.create(shown.settings));
+});
+
+store.load();
+show(store.get(sessionStorage.getItem("warpwright/shown")) ?? store.create(store.list()[0]?.settings ?? {}));
+connect();
