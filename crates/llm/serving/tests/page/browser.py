@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).parent
 OUT = pathlib.Path(sys.argv[1])
 PORT, KEYED = 8200, 8201
 # How the large answers of mock.py end.
-END = {"hostile": "</script>", "lines": "line 99999 with some words", "program": "int x99999 = 99999;", "table": "*x*|y|",
+END = {"hostile": "</script>", "lines": "line 99999 with some words", "program": "int x99999 = 99999;", "table": "|y|",
        "list": "item 19999", "one line": "word"}
 
 
@@ -72,8 +72,11 @@ def tour(page, name):
     assert page.locator(".user .error:not([hidden])").count() == 1 and page.locator(".assistant .error:not([hidden])").count() == 1
     assert "(11 messages" in last(page).inner_text(), last(page).inner_text()
     page.screenshot(path=OUT / f"{name}-errors.png")
+    ask(page, "endless")
+    assert "1024 tokens" in last(page, ".note").inner_text() and "cut by" in last(page, ".note").inner_text()
     # Edit, regenerate, copy.
     message = page.locator(".user >> nth=-1")
+    message.scroll_into_view_if_needed()
     message.get_by_text("Edit", exact=True).click()
     message.locator("textarea").fill("edited")
     message.get_by_text("Send", exact=True).click()
@@ -90,10 +93,10 @@ def tour(page, name):
     page.screenshot(path=OUT / f"{name}-settings.png")
     page.click("#settings [value=yes]")
     ask(page, "again")
-    until(page, "document.querySelector('#log').textContent.includes('14 messages, seed 7')")
+    until(page, "document.querySelector('#log').textContent.includes('16 messages, seed 7')")
     # Conversations: kept, renamed, exported, deleted.
     page.reload()
-    until(page, "document.querySelector('#log').textContent.includes('14 messages, seed 7')")
+    until(page, "document.querySelector('#log').textContent.includes('16 messages, seed 7')")
     if page.viewport_size["width"] < 800:
         page.click("#menu")
     page.screenshot(path=OUT / f"{name}-list.png")

@@ -54,12 +54,13 @@ HOSTILE = """<script>window.hacked = 1</script> <img src=x onerror="window.hacke
 
 ANSWERS = {
     "markdown": lambda: re.findall(r"\S*\s*", MARKDOWN),
-    "hostile": lambda: [HOSTILE[i:i + 97] for i in range(0, len(HOSTILE), 97)],
+    "hostile": lambda: [HOSTILE[i:i + 197] for i in range(0, len(HOSTILE), 197)],
     "lines": lambda: ["".join(f"line {i} with *some* words\n\n" for i in range(j, j + 100)) for j in range(0, 100_000, 100)],
     "program": lambda: ["```c\n"] + ["".join(f"int x{i} = {i};\n" for i in range(j, j + 100)) for j in range(0, 100_000, 100)],
     "table": lambda: ["|a|b|c|\n|-|-|-|\n"] + ["".join(f"|{i}|*x*|y|\n" for i in range(j, j + 100)) for j in range(0, 20_000, 100)],
     "list": lambda: ["".join(f"{i + 1}. item {i}\n" for i in range(j, j + 100)) for j in range(0, 20_000, 100)],
-    "one line": lambda: ["word " * 100] * 5000,
+    "endless": lambda: (f"word{i} " for i in range(10**6)),
+    "one line": lambda: ["word " * 1000] * 500,
 }
 
 
@@ -107,6 +108,7 @@ class Handler(BaseHTTPRequestHandler):
             self.chunk({"tool_calls": [{"index": 0, "id": "call-1", "function": {"name": "weather", "arguments": '{"city":'}}]})
             self.chunk({"tool_calls": [{"index": 0, "function": {"arguments": ' "<b>Paris</b>"}'}}]})
             pieces = []
+        number = 0
         for number, piece in enumerate(pieces):
             if asked == "drop" and number == 0:
                 self.chunk({"content": "half of it"})
@@ -114,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
             self.chunk({"content": piece})
             time.sleep(pause)
         self.chunk({}, "length" if asked == "cut" else "stop")
-        self.data({"choices": [], "usage": {"completion_tokens": max(len(pieces), 2)}})
+        self.data({"choices": [], "usage": {"completion_tokens": number + 1}})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def chunk(self, delta, reason=None):

@@ -223,15 +223,21 @@ async function answer(conversation, attempt = 0) {
   drawComposer();
   toEnd();
   const times = { begin: performance.now(), saved: performance.now() };
+  const bound = conversation.settings.max_tokens ? Infinity : (model?.chat_defaults?.max_tokens ?? Infinity);
   try {
     for await (const chunk of api.answer(body, controller.signal)) {
       take(message, chunk, times);
       if (conversation === shown && views.at(-1)?.message === message) views.at(-1).updateSoon();
+      if (message.tokens >= bound) {
+        message.reason = "length";
+        break;
+      }
       if (performance.now() - times.saved > 2000) {
         times.saved = performance.now();
         save(conversation);
       }
     }
+    controller.abort();
     message.note = summary(message, times);
   } catch (error) {
     fail(conversation, message, error);
@@ -251,6 +257,8 @@ function take(message, chunk, times) {
   if (!choice) return;
   const { content, reasoning_content: reasoning, tool_calls: calls } = choice.delta;
   if (content || reasoning || calls) {
+    // As good as exact: the usage at the end corrects it.
+    message.tokens = (message.tokens ?? 0) + 1;
     times.first ??= performance.now();
     times.last = performance.now();
   }
@@ -264,7 +272,7 @@ function take(message, chunk, times) {
   if (choice.finish_reason) message.reason = choice.finish_reason;
 }
 
-const ENDS = { length: "cut by the limit of tokens", abort: "ended by the server" };
+const ENDS = { length: "cut by the limit of tokens, which Settings change", abort: "ended by the server" };
 
 function summary({ tokens, reason }, { begin, first, last }) {
   const parts = [];

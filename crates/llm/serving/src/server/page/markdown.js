@@ -34,6 +34,7 @@ export class Markdown {
 
   add(node) {
     if (!this.section || this.section.childNodes.length >= SECTION) {
+      if (this.section) this.section.className = "full";
       this.section = element("section");
       this.parent.append(this.section);
     }

@@ -47,7 +47,8 @@ form.elements.tools.addEventListener("input", event => {
 export function fields(settings, defaults, attempt) {
   const body = {};
   for (const name of NUMBERS) {
-    const value = settings[name] ?? defaults?.[name];
+    // A bound that nobody asked for is no demand: the server would refuse what does not fit.
+    const value = settings[name] ?? (name === "max_tokens" ? null : defaults?.[name]);
     if (value !== undefined && value !== null) body[name] = value;
   }
   if (body.seed !== undefined) body.seed += attempt;
