@@ -66,7 +66,7 @@ impl Answer {
                     dim(&text)?;
                 }
                 // There are no tools here.
-                Part::ToolCall(_) => {}
+                Part::Call(_) | Part::Arguments(_) => {}
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use super::App;
 use super::error::ApiError;
 use crate::scheduler::{Finished, PromptDone, Request, Update};
 use crate::service::Generation;
-use crate::text::{Parser, ParserOptions, Part, StopStrings};
+use crate::text::{Parser, ParserOptions, Part, StopStrings, ToolCall};
 use crate::tokenizer::Detokenizer;
 
 /// How the tokens of an answer become text.
@@ -23,6 +23,8 @@ pub(super) struct TextOptions {
     pub(super) skip_special: bool,
     /// Whether a token is sent at once, although its text may wait for the next.
     pub(super) sends_tokens: bool,
+    /// Whether the answer ends after its first tool call.
+    pub(super) one_call: bool,
 }
 
 const ABORT: &str = "abort";
@@ -86,6 +88,21 @@ impl Delta {
         self.parts.iter().filter_map(select).collect()
     }
 
+    /// The tool calls of the parts, each with as much of its arguments as there is.
+    pub(super) fn calls(&self) -> Vec<ToolCall> {
+        let mut calls: Vec<ToolCall> = Vec::new();
+        for part in &self.parts {
+            match part {
+                Part::Call(name) => calls.push(ToolCall { name: name.clone(), ..ToolCall::default() }),
+                Part::Arguments(text) => {
+                    calls.iter_mut().last().into_iter().for_each(|call| call.arguments += text)
+                }
+                Part::Reasoning(_) | Part::Content(_) => {}
+            }
+        }
+        calls
+    }
+
     /// The numbers of the tokens.
     pub(super) fn ids(&self) -> Vec<Token> {
         self.tokens.iter().map(|sampled| sampled.token).collect()
@@ -101,9 +118,9 @@ pub(super) struct Answer {
     parser: Parser,
     skip_special: bool,
     sends_tokens: bool,
+    one_call: bool,
     /// What waits for text.
     held: Delta,
-    called: bool,
     ended: bool,
     abort: watch::Receiver<bool>,
     started: Instant,
@@ -123,8 +140,8 @@ impl Answer {
             parser: Parser::new(text.parser),
             skip_special: text.skip_special,
             sends_tokens: text.sends_tokens,
+            one_call: text.one_call,
             held: Delta::default(),
-            called: false,
             ended: false,
             abort: app.abort.subscribe(),
             started: Instant::now(),
@@ -180,10 +197,9 @@ impl Answer {
                 continue;
             }
             let text = self.detokenizer.push(self.app.model.tokenizer.bytes(token));
-            let (text, found) = self.stops.push(&text);
-            self.read(&text);
-            if let Some(stop) = found {
-                return self.end(FinishReason::Stop(stop.into()));
+            let parts = self.parser.push(&text);
+            if let Some(reason) = self.add(parts) {
+                return self.end(reason);
             }
         }
         match update.finished {
@@ -196,35 +212,51 @@ impl Answer {
         }
     }
 
-    fn read(&mut self, text: &str) {
-        let parts = self.parser.push(text);
-        self.add(parts);
+    /// Adds parts up to where the answer ends. Stop strings count in content: not in reasoning and not in calls.
+    fn add(&mut self, parts: Vec<Part>) -> Option<FinishReason> {
+        for part in parts {
+            match part {
+                Part::Content(text) => {
+                    let (text, stop) = self.stops.push(&text);
+                    self.add_content(text);
+                    if let Some(stop) = stop {
+                        return Some(FinishReason::Stop(stop.into()));
+                    }
+                }
+                part => {
+                    let held = self.stops.finish();
+                    self.add_content(held);
+                    self.held.parts.push(part);
+                }
+            }
+        }
+        (self.one_call && self.parser.complete_calls() > 0).then_some(FinishReason::ToolCalls)
     }
 
-    fn add(&mut self, parts: Vec<Part>) {
-        self.called |= parts.iter().any(|part| matches!(part, Part::ToolCall(_)));
-        self.held.parts.extend(parts);
+    fn add_content(&mut self, text: String) {
+        if !text.is_empty() {
+            self.held.parts.push(Part::Content(text));
+        }
     }
 
     /// Ends the answer with what was held back.
     fn finish(&mut self, reason: FinishReason) {
         let rest = self.detokenizer.finish();
-        let (text, found) = self.stops.push(&rest);
-        self.read(&text);
-        if let Some(stop) = found {
-            return self.end(FinishReason::Stop(stop.into()));
+        let mut parts = self.parser.push(&rest);
+        let is_cut = !matches!(reason, FinishReason::Stop(_));
+        parts.extend(if is_cut { self.parser.cut() } else { self.parser.finish() });
+        if let Some(reason) = self.add(parts) {
+            return self.end(reason);
         }
         let held = self.stops.finish();
-        self.read(&held);
+        self.add_content(held);
         self.end(reason);
     }
 
     /// Ends the answer where its text is.
     fn end(&mut self, reason: FinishReason) {
-        let parts = self.parser.finish();
-        self.add(parts);
         let reason = match reason {
-            FinishReason::Stop(_) if self.called => FinishReason::ToolCalls,
+            FinishReason::Stop(_) if self.parser.complete_calls() > 0 => FinishReason::ToolCalls,
             other => other,
         };
         self.app.metrics.finished(reason.label(), self.started.elapsed());

@@ -74,7 +74,7 @@ impl Chat {
     fn choice(&self, index: usize, whole: &Delta) -> Value {
         let text = whole.text(content);
         let thoughts = whole.text(reasoning);
-        let calls: Vec<Value> = calls(&whole.parts).map(|call| call_object(None, call)).collect();
+        let calls: Vec<Value> = whole.calls().into_iter().map(call_object).collect();
         let mut message = json!({
             "role": "assistant",
             "content": if text.is_empty() && !calls.is_empty() { Value::Null } else { text.into() },
@@ -136,9 +136,15 @@ impl Chat {
                 Part::Reasoning(text) if self.reasoning => json!({ "reasoning_content": text }),
                 // Its tokens are listed nevertheless.
                 Part::Reasoning(_) => json!({}),
-                Part::ToolCall(call) => {
+                Part::Call(name) => {
                     *called += 1;
-                    json!({ "tool_calls": [call_object(Some(*called - 1), call)] })
+                    let mut call = call_object(ToolCall { name: name.clone(), ..ToolCall::default() });
+                    call["index"] = (*called - 1).into();
+                    json!({ "tool_calls": [call] })
+                }
+                Part::Arguments(text) => {
+                    let index = called.saturating_sub(1);
+                    json!({ "tool_calls": [{ "index": index, "function": { "arguments": text } }] })
                 }
             };
             chunks.push(self.chunk_choice(index, delta));
@@ -174,19 +180,11 @@ impl Chat {
     }
 }
 
-fn calls(parts: &[Part]) -> impl Iterator<Item = &ToolCall> {
-    parts.iter().filter_map(|part| if let Part::ToolCall(call) = part { Some(call) } else { None })
-}
-
-/// A call as the API has it; in a stream with its number.
-fn call_object(index: Option<usize>, call: &ToolCall) -> Value {
-    let mut object = json!({
+/// A call as the API has it.
+fn call_object(call: ToolCall) -> Value {
+    json!({
         "id": name("call"),
         "type": "function",
         "function": { "name": call.name, "arguments": call.arguments },
-    });
-    if let Some(index) = index {
-        object["index"] = index.into();
-    }
-    object
+    })
 }

@@ -33,6 +33,8 @@ pub(super) struct ChatFields {
     pub(super) tools: Option<Vec<Value>>,
     /// `none`, `auto`, `required`, or a function.
     pub(super) tool_choice: Option<Value>,
+    /// Whether one answer may have several calls. True if left out.
+    pub(super) parallel_tool_calls: Option<bool>,
     /// Variables of the chat template, such as `{"enable_thinking": false}`.
     pub(super) chat_template_kwargs: Option<Map<String, Value>>,
     /// Whether the prompt ends where the assistant begins. True if left out.
@@ -51,6 +53,8 @@ enum ToolChoice {
     Auto,
     /// One of these has to be called.
     Required(Vec<Tool>),
+    /// This one has to be called, once.
+    Named(Tool),
 }
 
 impl ChatFields {
@@ -138,7 +142,7 @@ impl ChatFields {
                 let name =
                     named.pointer("/function/name").or_else(|| named.get("name")).and_then(Value::as_str);
                 match tools.into_iter().find(|tool| Some(tool.name.as_str()) == name) {
-                    Some(tool) => Ok(ToolChoice::Required(vec![tool])),
+                    Some(tool) => Ok(ToolChoice::Named(tool)),
                     None => wrong("`tool_choice` is none, auto, required, or the name of one of the tools."),
                 }
             }
@@ -165,9 +169,11 @@ impl ChatFields {
         let thinks = app.model.thinks();
         let starts_in_reasoning = thinks && prompt.trim_end().ends_with("<think>");
         let choice = self.choice()?;
+        let one_call = matches!(choice, ToolChoice::Named(_)) || self.parallel_tool_calls == Some(false);
         let grammar = match (&choice, sampling.grammar()?) {
-            (ToolChoice::Required(tools), None) => Some(("tools", tool_calls(tools))),
-            (ToolChoice::Required(_), Some(_)) => {
+            (ToolChoice::Required(tools), None) => Some(("tools", tool_calls(tools, !one_call))),
+            (ToolChoice::Named(tool), None) => Some(("tools", tool_calls(std::slice::from_ref(tool), false))),
+            (ToolChoice::Required(_) | ToolChoice::Named(_), Some(_)) => {
                 let message =
                     "`tool_choice` and `response_format` both say what the answer has to be: give one.";
                 return Err(ApiError::invalid("tool_choice", message));
@@ -176,7 +182,7 @@ impl ChatFields {
         };
         let tools = match choice {
             ToolChoice::None => vec![],
-            ToolChoice::Auto | ToolChoice::Required(_) => self.tools()?,
+            ToolChoice::Auto | ToolChoice::Required(_) | ToolChoice::Named(_) => self.tools()?,
         };
         let generate = Generate {
             prompt: app.model.tokenizer.encode(&prompt, false)?,
@@ -185,6 +191,7 @@ impl ChatFields {
             prompt_log_probabilities: None,
             grammar,
             parser: ParserOptions { starts_in_reasoning, reasoning: thinks, tools },
+            one_call,
         };
         if generate.max_tokens == Some(0) {
             let message = "The answer may have no token: allow at least 1.";

@@ -134,6 +134,7 @@ impl Completion {
                 prompt_log_probabilities: fields.prompt_logprobs.or(fields.logprobs.filter(|_| echo)),
                 grammar: sampling.grammar()?,
                 parser: ParserOptions::default(),
+                one_call: false,
             };
             answers.extend(generate.start(&app, &sampling)?);
         }

@@ -22,6 +22,8 @@ pub(super) struct Generate {
     /// The grammar, and the field that gives it.
     pub(super) grammar: Option<(&'static str, Grammar)>,
     pub(super) parser: ParserOptions,
+    /// Whether an answer ends after its first tool call.
+    pub(super) one_call: bool,
 }
 
 impl Generate {
@@ -33,6 +35,7 @@ impl Generate {
             parser: self.parser.clone(),
             skip_special: sampling.skip_special_tokens.unwrap_or(true),
             sends_tokens: sampling.return_token_ids.unwrap_or(false),
+            one_call: self.one_call,
         };
         let max_tokens = self.max_tokens(app)?;
         if sampling.min_tokens.is_some_and(|least| least > max_tokens) {

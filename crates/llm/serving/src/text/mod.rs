@@ -1,10 +1,10 @@
 //! From generated tokens to what a client reads: text, stops, reasoning and tool calls.
 
+mod call;
 mod parser;
 mod stop;
-mod tools;
 
+pub(crate) use call::is_text;
+pub use call::{Tool, ToolCall};
 pub use parser::{Parser, ParserOptions, Part};
 pub use stop::StopStrings;
-pub(crate) use tools::is_text;
-pub use tools::{Tool, ToolCall};

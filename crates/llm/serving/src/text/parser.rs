@@ -1,7 +1,7 @@
 //! Splits an answer into reasoning, content and tool calls while it arrives.
 
+use super::call::{CALL, CALL_END, Call, FUNCTION, Opening, Progress, Tool};
 use super::stop::overlap;
-use super::tools::{self, Tool, ToolCall};
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,8 +10,10 @@ pub enum Part {
     Reasoning(String),
     /// Text for the user.
     Content(String),
-    /// A whole tool call.
-    ToolCall(ToolCall),
+    /// A call of the function of this name begins.
+    Call(String),
+    /// More of the arguments of the last call, as JSON text.
+    Arguments(String),
 }
 
 /// What to look for.
@@ -25,13 +27,27 @@ pub struct ParserOptions {
     pub tools: Vec<Tool>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 enum State {
     /// Before the first character: reasoning may begin here.
     Start,
     Reasoning,
     Content,
-    ToolCall,
+    /// After `<tool_call>`.
+    Opening,
+    Call(Call),
+    /// After a call.
+    Called,
+}
+
+/// White space that is left out where content begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lead {
+    None,
+    /// The line breaks after `</think>`.
+    Lines,
+    /// All between calls.
+    Space,
 }
 
 /// Splits an answer.
@@ -40,17 +56,17 @@ pub struct Parser {
     options: ParserOptions,
     state: State,
     held: String,
-    /// Whether content has begun. White space between the parts belongs to the form.
-    spoken: bool,
+    lead: Lead,
+    /// Whether reasoning is open: a call may be inside of it.
+    thinks: bool,
     thought: bool,
     /// White space that counts only if text follows it.
     space: String,
+    complete_calls: usize,
 }
 
 const THINK: &str = "<think>";
 const THINK_END: &str = "</think>";
-const CALL: &str = "<tool_call>";
-const CALL_END: &str = "</tool_call>";
 
 impl Parser {
     /// A parser at the beginning of an answer.
@@ -60,9 +76,17 @@ impl Parser {
             (true, true) => State::Reasoning,
             (true, false) => State::Start,
         };
-        // Without anything to find, text passes as it is.
-        let spoken = !options.reasoning;
-        Parser { options, state, held: String::new(), spoken, thought: false, space: String::new() }
+        let thinks = matches!(state, State::Reasoning);
+        Parser {
+            options,
+            state,
+            held: String::new(),
+            lead: Lead::None,
+            thinks,
+            thought: false,
+            space: String::new(),
+            complete_calls: 0,
+        }
     }
 
     /// The parts that `text` completes.
@@ -73,92 +97,169 @@ impl Parser {
         parts
     }
 
-    /// The last parts. A tool call that was not finished is content.
+    /// The last parts of an answer that its model ended.
     pub fn finish(&mut self) -> Vec<Part> {
-        let held = std::mem::take(&mut self.held);
+        self.end(false)
+    }
+
+    /// The last parts of an answer that was cut. The beginning of a tag is left out.
+    pub fn cut(&mut self) -> Vec<Part> {
+        self.end(true)
+    }
+
+    fn end(&mut self, is_cut: bool) -> Vec<Part> {
+        let mut held = std::mem::take(&mut self.held);
         let mut parts = Vec::new();
+        // What is held outside of calls is the beginning of a tag. A single `<` is likelier text.
+        if is_cut && held.trim_start().len() > 1 {
+            held.clear();
+        }
         match self.state {
             State::Reasoning => self.think(&held, &mut parts),
-            State::ToolCall => self.say(&format!("{CALL}{held}"), &mut parts),
+            State::Opening if is_cut => {}
+            State::Opening => self.pass(&format!("{CALL}{held}"), &mut parts),
+            // The rest of a call that was not finished.
+            State::Call(_) | State::Called => {}
             State::Start | State::Content => self.say(&held, &mut parts),
         }
-        if self.spoken && self.state != State::Reasoning && !self.space.is_empty() {
+        if !self.thinks && self.lead == Lead::None && !self.space.is_empty() {
             parts.push(Part::Content(std::mem::take(&mut self.space)));
         }
         parts
     }
 
+    /// Calls that are complete.
+    pub fn complete_calls(&self) -> usize {
+        self.complete_calls
+    }
+
     /// Takes in one tag or the text before one. False if more text is needed.
     fn advance(&mut self, parts: &mut Vec<Part>) -> bool {
-        match self.state {
+        let state = std::mem::replace(&mut self.state, State::Content);
+        match state {
             State::Start => {
                 let begun = self.held.trim_start();
                 if let Some(rest) = begun.strip_prefix(THINK) {
                     self.held = rest.to_owned();
+                    self.thinks = true;
                     self.state = State::Reasoning;
                 } else if begun.is_empty() || THINK.starts_with(begun) {
+                    self.state = State::Start;
                     return false;
-                } else {
-                    self.state = State::Content;
                 }
                 true
             }
-            State::Reasoning => {
-                let (text, complete) = self.until(THINK_END);
-                self.think(&text, parts);
-                if complete {
+            State::Reasoning => self.until_tag(State::Reasoning, &[THINK_END, CALL, FUNCTION], parts),
+            State::Content => self.until_tag(State::Content, &[CALL, FUNCTION], parts),
+            State::Opening => match Call::open(&mut self.held, &self.options.tools, parts) {
+                Opening::Unknown => {
+                    self.state = State::Opening;
+                    false
+                }
+                Opening::None => {
+                    self.state = if self.thinks { State::Reasoning } else { State::Content };
+                    self.pass(CALL, parts);
+                    true
+                }
+                Opening::Call(call) => {
                     self.space.clear();
-                    self.state = State::Content;
+                    self.state = State::Call(call);
+                    true
                 }
-                complete
-            }
-            State::Content if self.options.tools.is_empty() => {
-                let text = std::mem::take(&mut self.held);
-                self.say(&text, parts);
-                false
-            }
-            State::Content => {
-                let (text, complete) = self.until(CALL);
-                self.say(&text, parts);
-                if complete {
-                    self.state = State::ToolCall;
+            },
+            State::Call(mut call) => {
+                let is_complete = call.advance(&mut self.held, parts) == Progress::Complete;
+                if is_complete {
+                    self.complete_calls += 1;
+                    self.lead = Lead::Space;
+                    self.state = State::Called;
+                } else {
+                    self.state = State::Call(call);
                 }
-                complete
+                is_complete
             }
-            State::ToolCall => {
-                let Some(end) = self.held.find(CALL_END) else { return false };
-                let rest = self.held.split_off(end + CALL_END.len());
-                let call = std::mem::replace(&mut self.held, rest);
-                match tools::parse(&call[..end], &self.options.tools) {
-                    Some(call) => {
-                        // White space between calls is no content.
-                        self.space.clear();
-                        self.spoken = false;
-                        parts.push(Part::ToolCall(call));
-                    }
-                    None => self.say(&format!("{CALL}{call}"), parts),
-                }
-                self.state = State::Content;
-                true
-            }
+            State::Called => self.after_call(),
         }
     }
 
-    /// The text before `tag`, and whether the tag is there. What may be its beginning is kept.
-    fn until(&mut self, tag: &str) -> (String, bool) {
-        match self.held.find(tag) {
-            Some(at) => {
-                let rest = self.held.split_off(at + tag.len());
-                let mut text = std::mem::replace(&mut self.held, rest);
-                text.truncate(at);
-                (text, true)
-            }
-            None => {
-                let keep = overlap(&self.held, tag);
-                let rest = self.held.split_off(self.held.len() - keep);
-                (std::mem::replace(&mut self.held, rest), false)
-            }
+    /// Passes the text before the first of the tags. The tags of calls count if there are tools.
+    fn until_tag(&mut self, state: State, tags: &[&'static str], parts: &mut Vec<Part>) -> bool {
+        let looks_for = |tag: &&&str| !self.options.tools.is_empty() || **tag == THINK_END;
+        let tags: Vec<&'static str> = tags.iter().filter(looks_for).copied().collect();
+        let found = tags.iter().filter_map(|tag| Some((self.held.find(tag)?, *tag))).min();
+        let Some((at, tag)) = found else {
+            let keep = tags.iter().map(|tag| overlap(&self.held, tag)).max().unwrap_or(0);
+            let rest = self.held.split_off(self.held.len() - keep);
+            let text = std::mem::replace(&mut self.held, rest);
+            self.state = state;
+            self.pass(&text, parts);
+            return false;
+        };
+        if tag == FUNCTION {
+            return self.bare_function(at, state, parts);
         }
+        let rest = self.held.split_off(at + tag.len());
+        let mut text = std::mem::replace(&mut self.held, rest);
+        text.truncate(at);
+        self.state = state;
+        self.pass(&text, parts);
+        if tag == CALL {
+            self.state = State::Opening;
+        } else {
+            self.space.clear();
+            self.thinks = false;
+            self.lead = Lead::Lines;
+            self.state = State::Content;
+        }
+        true
+    }
+
+    /// A call without `<tool_call>` is one if there is a tool of its name.
+    fn bare_function(&mut self, at: usize, state: State, parts: &mut Vec<Part>) -> bool {
+        let rest = self.held.split_off(at);
+        let text = std::mem::replace(&mut self.held, rest);
+        self.state = state;
+        self.pass(&text, parts);
+        let name = &self.held[FUNCTION.len()..];
+        let is_tool =
+            |tool: &Tool| name.strip_prefix(tool.name.as_str()).is_some_and(|rest| rest.starts_with('>'));
+        let may_be = |tool: &Tool| tool.name.starts_with(name);
+        if self.options.tools.iter().any(is_tool) {
+            self.state = State::Opening;
+            return true;
+        }
+        if self.options.tools.iter().any(may_be) {
+            return false;
+        }
+        let rest = self.held.split_off(FUNCTION.len());
+        let tag = std::mem::replace(&mut self.held, rest);
+        self.pass(&tag, parts);
+        true
+    }
+
+    /// Reads what may follow a call: its closing tag, another call, or the end of the reasoning that it is inside of.
+    fn after_call(&mut self) -> bool {
+        self.held = self.held.trim_start().to_owned();
+        let tags: &[&str] = if self.thinks { &[CALL_END, CALL, THINK_END] } else { &[CALL_END, CALL] };
+        if let Some(tag) = tags.iter().find(|tag| self.held.starts_with(**tag)) {
+            self.held.drain(..tag.len());
+            self.thinks &= *tag != THINK_END;
+            self.state = if *tag == CALL { State::Opening } else { State::Called };
+            return true;
+        }
+        if tags.iter().any(|tag| tag.starts_with(self.held.as_str())) {
+            self.state = State::Called;
+            return false;
+        }
+        // Reasoning that a call interrupts has ended.
+        self.thinks = false;
+        self.state = State::Content;
+        true
+    }
+
+    /// Passes text on as what it is in.
+    fn pass(&mut self, text: &str, parts: &mut Vec<Part>) {
+        if self.thinks { self.think(text, parts) } else { self.say(text, parts) }
     }
 
     fn think(&mut self, text: &str, parts: &mut Vec<Part>) {
@@ -175,12 +276,18 @@ impl Parser {
 
     fn say(&mut self, text: &str, parts: &mut Vec<Part>) {
         let text = self.space.clone() + text;
-        let text = if self.spoken { &text } else { text.trim_start() };
+        let text = match self.lead {
+            Lead::None => &text,
+            Lead::Lines => text.trim_start_matches(['\n', '\r']),
+            Lead::Space => text.trim_start(),
+        };
         // Nor is white space before a tool call content.
         let kept = if self.options.tools.is_empty() { text } else { text.trim_end() };
         self.space = text[kept.len()..].to_owned();
+        if !text.is_empty() {
+            self.lead = if self.lead == Lead::Space && kept.is_empty() { Lead::Space } else { Lead::None };
+        }
         if !kept.is_empty() {
-            self.spoken = true;
             parts.push(Part::Content(kept.to_owned()));
         }
     }

@@ -77,7 +77,7 @@ fn required_tool_calls_parse() {
             "city": { "type": "string" }, "days": { "type": "integer" },
         } }),
     };
-    let grammar = tool_calls(std::slice::from_ref(&tool));
+    let grammar = tool_calls(std::slice::from_ref(&tool), true);
     let grammars = grammars();
     for seed in 0..4 {
         let mut guide = grammars.guide(&grammar, false).unwrap();
@@ -86,11 +86,12 @@ fn required_tool_calls_parse() {
         let mut parser = Parser::new(ParserOptions { tools, reasoning: true, starts_in_reasoning: false });
         let mut parts = parser.push(&text);
         parts.extend(parser.finish());
-        assert!(ended && parts.iter().all(|part| matches!(part, Part::ToolCall(_))), "{text:?} {parts:?}");
         assert!(
-            matches!(&parts[0], Part::ToolCall(call) if call.name == "weather" && call.arguments.contains("city")),
-            "{text:?}"
+            ended && parts.iter().all(|part| matches!(part, Part::Call(_) | Part::Arguments(_))),
+            "{text:?} {parts:?}"
         );
+        assert_eq!(parts[0], Part::Call("weather".to_owned()), "{text:?}");
+        assert!(matches!(&parts[1], Part::Arguments(text) if text.contains("city")), "{text:?}");
     }
 }
 
@@ -116,4 +117,107 @@ fn wrong_grammars_are_errors() {
     ] {
         assert!(!grammars.guide(&grammar, false).unwrap_err().to_string().is_empty(), "{grammar:?}");
     }
+}
+
+#[test]
+fn a_pattern_beside_the_property_that_it_matches_leaves_no_trap() {
+    let grammars = grammars();
+    let digit = json!({ "type": "integer", "minimum": 0, "maximum": 9 });
+    for (patterns, begin) in [
+        (json!({ "^n$": { "type": "integer", "minimum": 5 } }), "n"),
+        (json!({ "^(n|m)$": digit }), "n"),
+        (json!({ "^[mn]$": digit, "^n": digit }), "n"),
+        (json!({ "^x[ab]*$": digit }), "x"),
+    ] {
+        let schema = json!({ "type": "object", "properties": { "n": digit, "m": digit }, "required": ["n"],
+            "additionalProperties": false, "patternProperties": patterns });
+        for seed in 0..8 {
+            // Keys and commas are as likely as the end.
+            let mut guide = match grammars.guide(&Grammar::JsonSchema(schema.clone()), false) {
+                Ok(guide) => guide,
+                // Patterns that overlap are refused.
+                Err(error) => {
+                    assert!(patterns.as_object().unwrap().len() > 1, "{error}");
+                    continue;
+                }
+            };
+            let (text, ended) = random_answer(&mut *guide, seed, 400);
+            assert!(ended, "{patterns} {text:?}");
+            let value: Value = serde_json::from_str(&text).unwrap();
+            let fits = |key: &String| ["n", "m"].contains(&key.as_str()) || key.starts_with(begin);
+            assert!(value.as_object().unwrap().keys().all(fits), "{text:?}");
+            if patterns["^n$"].is_object() {
+                assert!(value["n"].as_u64().unwrap() >= 5, "both schemas hold: {text:?}");
+            }
+        }
+    }
+}
+
+/// A model that likes nothing but white space writes no more of it than between the tokens of pretty JSON.
+#[test]
+fn white_space_between_tokens_is_bounded() {
+    let schema = json!({ "type": "object", "required": ["a"], "additionalProperties": false,
+        "properties": { "a": { "type": "array", "items": { "enum": [1] }, "minItems": 1, "maxItems": 2 } } });
+    let model = model();
+    for grammar in [Grammar::JsonSchema(schema), Grammar::Lark("start: %json {\"enum\": [[1]]}".into())]
+        .into_iter()
+        .take(1)
+    {
+        let mut guide = grammars().guide(&grammar, false).unwrap();
+        let likes = |token| {
+            let bytes = model.tokenizer.bytes(token);
+            if !bytes.is_empty() && bytes.iter().all(u8::is_ascii_whitespace) { 50.0 } else { 0.0 }
+        };
+        let logits: Vec<f32> = (0..CAPACITY.vocabulary).map(likes).collect();
+        let mut text = String::new();
+        for offset in 0..600 {
+            let allowed = Some(guide.allowed());
+            let sampling = Sampling { allowed, temperature: 0.5, seed: 1, offset, ..Sampling::greedy() };
+            let token = sample(&logits, &sampling).token;
+            if model.stops.contains(&token) {
+                break;
+            }
+            guide.advance(token);
+            text += &model.tokenizer.decode(&[token], false);
+        }
+        let value =
+            text.split('>').rev().nth(6).map_or(text.as_str(), |value| value.split('<').next().unwrap());
+        assert!(serde_json::from_str::<Value>(value).is_ok(), "{text:?}");
+    }
+}
+
+#[test]
+fn every_one_of_many_choices_can_be_drawn() {
+    let grammars = grammars();
+    let many: Vec<String> = (0..100_000).map(|number| format!("the man {number}")).collect();
+    let begin = std::time::Instant::now();
+    let mut guide = grammars.guide(&Grammar::Choice(many.clone()), false).unwrap();
+    let (text, ended) = random_answer(&mut *guide, 7, 60);
+    assert!(ended && many.contains(&text), "{text:?}");
+    assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
+    let few: Vec<String> = ["a", "ab", "grüße", "grün"].map(str::to_owned).to_vec();
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..200 {
+        let mut guide = grammars.guide(&Grammar::Choice(few.clone()), false).unwrap();
+        let (text, ended) = random_answer(&mut *guide, seed, 60);
+        assert!(ended && few.contains(&text), "{text:?}");
+        seen.insert(text);
+    }
+    assert!(seen.len() > 2, "{seen:?}");
+}
+
+#[test]
+fn errors_of_grammars_say_what_a_client_can_do() {
+    let grammars = grammars();
+    let overlap =
+        json!({ "oneOf": [{ "type": "integer", "minimum": 1 }, { "type": "integer", "maximum": 5 }] });
+    let large =
+        json!({ "enum": (0..200_000).map(|number| format!("{number} {number}")).collect::<Vec<_>>() });
+    let begin = std::time::Instant::now();
+    for (schema, expected) in [(overlap, "anyOf"), (large, "bytes")] {
+        let Err(error) = grammars.guide(&Grammar::JsonSchema(schema), false) else { continue };
+        let error = error.to_string();
+        assert!(error.contains(expected) && !error.contains("panic") && error.len() < 300, "{error}");
+    }
+    assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
 }

@@ -8,24 +8,34 @@ use crate::text::{Part, ToolCall};
 /// An item: all consecutive text of one kind, or a call.
 pub(super) struct Item {
     id: String,
-    part: Part,
+    kind: Kind,
+}
+
+enum Kind {
+    Content(String),
+    Reasoning(String),
+    Call(ToolCall),
 }
 
 impl Item {
     /// An item that begins with a part.
     pub(super) fn new(part: Part) -> Item {
-        let prefix = match part {
-            Part::Content(_) => "msg",
-            Part::Reasoning(_) => "rs",
-            Part::ToolCall(_) => "fc",
+        let (prefix, kind) = match part {
+            Part::Content(text) => ("msg", Kind::Content(text)),
+            Part::Reasoning(text) => ("rs", Kind::Reasoning(text)),
+            Part::Call(name) => ("fc", Kind::Call(ToolCall { name, arguments: String::new() })),
+            // A parser sends arguments after their call.
+            Part::Arguments(arguments) => ("fc", Kind::Call(ToolCall { name: String::new(), arguments })),
         };
-        Item { id: name(prefix), part }
+        Item { id: name(prefix), kind }
     }
 
     /// Appends a part, or returns it if it begins another item.
     pub(super) fn append(&mut self, part: Part) -> Result<(), Part> {
-        match (&mut self.part, part) {
-            (Part::Content(text), Part::Content(more)) | (Part::Reasoning(text), Part::Reasoning(more)) => {
+        match (&mut self.kind, part) {
+            (Kind::Content(text), Part::Content(more))
+            | (Kind::Reasoning(text), Part::Reasoning(more))
+            | (Kind::Call(ToolCall { arguments: text, .. }), Part::Arguments(more)) => {
                 text.push_str(&more);
                 Ok(())
             }
@@ -56,38 +66,42 @@ impl Item {
 
     /// The object before any content.
     pub(super) fn begun(&self) -> Value {
-        match &self.part {
-            Part::ToolCall(call) => self.call("in_progress", &call.name, ""),
+        match &self.kind {
+            Kind::Call(call) => self.call("in_progress", &call.name, ""),
             _ => self.text("in_progress", json!([])),
         }
     }
 
     /// The object with its content.
     pub(super) fn object(&self, status: &str) -> Value {
-        match &self.part {
-            Part::ToolCall(ToolCall { name, arguments }) => self.call(status, name, arguments),
+        match &self.kind {
+            Kind::Call(ToolCall { name, arguments }) => self.call(status, name, arguments),
             _ => self.text(status, json!([self.content().unwrap_or_default()])),
         }
     }
 
     /// The part with the text. A call has none.
     pub(super) fn content(&self) -> Option<Value> {
-        match &self.part {
-            Part::Content(text) => Some(json!({ "type": "output_text", "text": text, "annotations": [] })),
-            Part::Reasoning(text) => Some(json!({ "type": "reasoning_text", "text": text })),
-            Part::ToolCall(_) => None,
+        match &self.kind {
+            Kind::Content(text) => Some(json!({ "type": "output_text", "text": text, "annotations": [] })),
+            Kind::Reasoning(text) => Some(json!({ "type": "reasoning_text", "text": text })),
+            Kind::Call(_) => None,
         }
     }
 
-    /// The events of its text: see [`event`].
+    /// What the events of its text begin with, the key that holds the text, and the text.
     pub(super) fn event(&self) -> (&'static str, &'static str, &str) {
-        event(&self.part)
+        match &self.kind {
+            Kind::Content(text) => ("response.output_text", "text", text),
+            Kind::Reasoning(text) => ("response.reasoning_text", "text", text),
+            Kind::Call(call) => ("response.function_call_arguments", "arguments", &call.arguments),
+        }
     }
 
     fn text(&self, status: &str, content: Value) -> Value {
         let mut object = json!({ "type": "message", "id": self.id, "status": status, "content": content });
-        match self.part {
-            Part::Reasoning(_) => {
+        match self.kind {
+            Kind::Reasoning(_) => {
                 object["type"] = "reasoning".into();
                 object["summary"] = json!([]);
             }
@@ -105,14 +119,5 @@ impl Item {
             "name": name,
             "arguments": arguments,
         })
-    }
-}
-
-/// What the events of a part's text begin with, the key that holds the text, and the text.
-pub(super) fn event(part: &Part) -> (&'static str, &'static str, &str) {
-    match part {
-        Part::Content(text) => ("response.output_text", "text", text),
-        Part::Reasoning(text) => ("response.reasoning_text", "text", text),
-        Part::ToolCall(call) => ("response.function_call_arguments", "arguments", &call.arguments),
     }
 }

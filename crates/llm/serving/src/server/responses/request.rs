@@ -20,6 +20,8 @@ pub(in crate::server) struct ResponsesFields {
     tools: Option<Vec<Value>>,
     /// `none`, `auto`, `required`, or a function.
     tool_choice: Option<Value>,
+    /// Whether the answer may have several calls. True if left out.
+    parallel_tool_calls: Option<bool>,
     /// `{"format": {"type": "json_schema", "schema": ..}}`.
     pub(super) text: Option<Value>,
     /// Not supported: nothing is stored.
@@ -67,6 +69,7 @@ impl ResponsesFields {
             max_completion_tokens: self.max_output_tokens,
             tools,
             tool_choice: self.tool_choice,
+            parallel_tool_calls: self.parallel_tool_calls,
             chat_template_kwargs: self.chat_template_kwargs,
             ..ChatFields::default()
         })

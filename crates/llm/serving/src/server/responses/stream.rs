@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::answer::{Answer, Delta, merge};
 use super::super::sse::Events;
 use super::Response;
-use super::item::{Item, event};
+use super::item::Item;
 use crate::text::Part;
 
 /// A response that is streamed.
@@ -51,8 +51,10 @@ impl Stream {
 
     async fn add(&mut self, delta: Delta) {
         for part in delta.parts {
-            let (event, _, text) = event(&part);
-            let (event, text) = (format!("{event}.delta"), text.to_owned());
+            let text = match &part {
+                Part::Content(text) | Part::Reasoning(text) | Part::Arguments(text) => Some(text.clone()),
+                Part::Call(_) => None,
+            };
             let rest = match &mut self.open {
                 Some(item) => item.append(part),
                 None => Err(part),
@@ -61,8 +63,10 @@ impl Stream {
                 self.end().await;
                 self.begin(part).await;
             }
-            let delta = json!({ "delta": text });
-            self.send_of_item(&event, delta).await;
+            if let (Some(item), Some(text)) = (&self.open, text) {
+                let event = format!("{}.delta", item.event().0);
+                self.send_of_item(&event, json!({ "delta": text })).await;
+            }
         }
     }
 

@@ -1,6 +1,10 @@
 //! Grammars: which tokens keep an answer in a JSON schema, a regular expression or a form of tool
 //! calls.
 
+mod choice;
+mod reasoning;
+mod schema;
+
 use std::sync::Arc;
 
 use llguidance::api::TopLevelGrammar;
@@ -12,6 +16,9 @@ use warpwright_llm_step::{Token, TokenMask};
 use crate::scheduler::Guide;
 use crate::text::{Tool, is_text};
 use crate::tokenizer::Tokenizer;
+use choice::ChoiceGuide;
+use reasoning::AfterReasoning;
+use schema::prepared;
 
 /// Compiles grammars for one vocabulary.
 pub struct Grammars {
@@ -19,6 +26,9 @@ pub struct Grammars {
     vocabulary: u32,
     stops: Arc<[Token]>,
     think_end: Option<Token>,
+    call: Option<Token>,
+    /// All tokens but those that end an answer.
+    free: Arc<TokenMask>,
 }
 
 /// A grammar cannot be compiled.
@@ -39,7 +49,12 @@ pub enum Grammar {
     Choice(Vec<String>),
     /// A grammar in the Lark syntax of llguidance.
     Lark(String),
+    /// Tool calls, in the Lark syntax of llguidance.
+    ToolCalls(String),
 }
+
+/// The most bytes of a grammar. Compiling one takes some seconds per MiB.
+const MOST_BYTES: usize = 512 << 10;
 
 impl Grammars {
     /// For a tokenizer, a model's padded vocabulary, and the tokens that end an answer.
@@ -62,42 +77,88 @@ impl Grammars {
         let mut factory =
             ParserFactory::new_simple(&environment).map_err(|error| GrammarError(error.to_string()))?;
         factory.quiet();
-        Ok(Grammars { factory, vocabulary, stops, think_end: tokenizer.token("</think>") })
+        // A client has the grammar.
+        factory.limits_mut().verbose_errors = false;
+        let free = (0..vocabulary).filter(|token| !stops.contains(token));
+        Ok(Grammars {
+            free: Arc::new(TokenMask::from_tokens(vocabulary, free)),
+            factory,
+            vocabulary,
+            stops,
+            think_end: tokenizer.token("</think>"),
+            call: tokenizer.token("<tool_call>"),
+        })
     }
 
-    /// A guide for one answer. `after_reasoning` lets everything pass until `</think>`.
+    /// A guide for one answer. `after_reasoning` lets everything but the end pass until `</think>`.
     pub fn guide(&self, grammar: &Grammar, after_reasoning: bool) -> Result<Box<dyn Guide>, GrammarError> {
+        let guide = self.of_answer(grammar)?;
+        let is_call = matches!(grammar, Grammar::ToolCalls(_));
+        Ok(match self.think_end.filter(|_| after_reasoning) {
+            None => guide,
+            Some(end) => Box::new(AfterReasoning {
+                guide,
+                end,
+                call: self.call.filter(|_| is_call),
+                free: self.free.clone(),
+                has_ended: false,
+            }),
+        })
+    }
+
+    fn of_answer(&self, grammar: &Grammar) -> Result<Box<dyn Guide>, GrammarError> {
         let top = match grammar {
-            Grammar::JsonSchema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
-            Grammar::JsonObject => TopLevelGrammar::from_json_schema(json!({ "type": "object" })),
+            Grammar::JsonSchema(schema) => TopLevelGrammar::from_json_schema(prepared(schema)),
+            Grammar::JsonObject => TopLevelGrammar::from_json_schema(prepared(&json!({ "type": "object" }))),
             Grammar::Regex(regex) => TopLevelGrammar::from_regex(regex),
-            Grammar::Choice(choices) => TopLevelGrammar::from_lark(lark_choice(choices)),
-            Grammar::Lark(lark) => TopLevelGrammar::from_lark(lark.clone()),
+            Grammar::Choice(choices) => {
+                let environment = self.factory.tok_env().clone();
+                return Ok(Box::new(ChoiceGuide::new(choices, environment, self.stops.clone())));
+            }
+            Grammar::Lark(lark) | Grammar::ToolCalls(lark) => TopLevelGrammar::from_lark(lark.clone()),
         };
+        let bytes = match grammar {
+            Grammar::JsonSchema(schema) => schema.to_string().len(),
+            Grammar::Regex(text) | Grammar::Lark(text) | Grammar::ToolCalls(text) => text.len(),
+            Grammar::JsonObject | Grammar::Choice(_) => 0,
+        };
+        if bytes > MOST_BYTES {
+            return Err(GrammarError(format!("it has {bytes} bytes, and may have {MOST_BYTES}")));
+        }
         let matcher = Matcher::new(self.factory.create_parser(top));
         if let Some(error) = matcher.get_error() {
-            return Err(GrammarError(error));
+            return Err(GrammarError(readable(&error)));
         }
-        let everything = TokenMask::from_words(vec![u32::MAX; self.vocabulary.div_ceil(32) as usize]);
-        Ok(Box::new(MatcherGuide {
-            matcher,
-            vocabulary: self.vocabulary,
-            stops: self.stops.clone(),
-            waits_for: self.think_end.filter(|_| after_reasoning),
-            everything: Arc::new(everything),
-        }))
+        Ok(Box::new(MatcherGuide { matcher, vocabulary: self.vocabulary, stops: self.stops.clone() }))
     }
 }
 
-/// The grammar of at least one call of `tools`, in the form that Qwen 3.5 writes.
-pub fn tool_calls(tools: &[Tool]) -> Grammar {
-    let mut lark = String::from("start: call+\n");
+/// The most characters of an error.
+const LONGEST_ERROR: usize = 500;
+
+/// What an error of the library says to a client.
+fn readable(error: &str) -> String {
+    let line = error.lines().next().unwrap_or_default();
+    if line.contains("coerce_one_of") {
+        return "alternatives of `oneOf` may both fit a value; use `anyOf`, or give each a property with another `const`"
+            .to_owned();
+    }
+    if line.contains("panic") || line.contains("fuel") || line.contains("too large") || line.contains("limit")
+    {
+        return "it is too large".to_owned();
+    }
+    error.chars().take(LONGEST_ERROR).collect()
+}
+
+/// The grammar of one call of `tools`, or of at least one, in the form that Qwen 3.5 writes.
+pub fn tool_calls(tools: &[Tool], several: bool) -> Grammar {
+    let mut lark = format!("start: call{}\n", if several { "+" } else { "" });
     let names: Vec<String> = (0..tools.len()).map(|i| format!("f{i}")).collect();
     lark += &format!("call: \"<tool_call>\\n\" ({}) \"\\n</tool_call>\" \"\\n\"?\n", names.join(" | "));
     for (tool, name) in tools.iter().zip(&names) {
         lark += &function(tool, name);
     }
-    Grammar::Lark(lark)
+    Grammar::ToolCalls(lark)
 }
 
 /// The rules of one function: its parameters in the order of the schema, optional ones optional.
@@ -124,18 +185,13 @@ fn function(tool: &Tool, rule: &str) -> String {
                 format!("({})", values.collect::<Vec<_>>().join(" | "))
             }
             _ => {
-                rules += &format!("{parameter}_v: %json {schema}\n");
+                rules += &format!("{parameter}_v: %json {}\n", prepared(schema));
                 format!("{parameter}_v")
             }
         };
         rules += &format!("{parameter}: {open} {value} \"\\n</parameter>\\n\"\n");
     }
     format!("{body} \"</function>\"\n{rules}")
-}
-
-fn lark_choice(choices: &[String]) -> String {
-    let choices: Vec<String> = choices.iter().map(|choice| lark_text(choice)).collect();
-    format!("start: {}\n", choices.join(" | "))
 }
 
 /// A string literal.
@@ -147,22 +203,16 @@ struct MatcherGuide {
     matcher: Matcher,
     vocabulary: u32,
     stops: Arc<[Token]>,
-    /// The token before which everything is allowed.
-    waits_for: Option<Token>,
-    everything: Arc<TokenMask>,
 }
 
 impl std::fmt::Debug for MatcherGuide {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("MatcherGuide").field("waits_for", &self.waits_for).finish_non_exhaustive()
+        formatter.debug_struct("MatcherGuide").finish_non_exhaustive()
     }
 }
 
 impl Guide for MatcherGuide {
     fn allowed(&mut self) -> Arc<TokenMask> {
-        if self.waits_for.is_some() {
-            return self.everything.clone();
-        }
         let only_stops = || TokenMask::from_tokens(self.vocabulary, self.stops.iter().copied());
         // A matcher that has failed or ended allows the end and nothing else.
         let Ok(mask) = self.matcher.compute_mask_or_eos() else { return Arc::new(only_stops()) };
@@ -179,11 +229,7 @@ impl Guide for MatcherGuide {
     }
 
     fn advance(&mut self, token: Token) {
-        match self.waits_for {
-            Some(end) if end == token => self.waits_for = None,
-            Some(_) => {}
-            // An error stays in the matcher: `allowed` then ends the answer.
-            None => drop(self.matcher.consume_token(token)),
-        }
+        // An error stays in the matcher: `allowed` then ends the answer.
+        drop(self.matcher.consume_token(token));
     }
 }

@@ -1,0 +1,137 @@
+//! Calls as JSON objects.
+
+use super::super::Part;
+use super::super::stop::overlap;
+use super::{CALL_END, Progress};
+
+/// Reads `{"name": NAME, "arguments": ARGUMENTS}`. The arguments pass as they are, without the white space between
+/// their tokens.
+#[derive(Clone, Debug, Default)]
+pub(in crate::text) struct JsonCall {
+    depth: usize,
+    in_string: bool,
+    is_escaped: bool,
+    /// The key whose value is read.
+    key: Option<String>,
+    /// A key, or a value that is needed as a whole.
+    raw: String,
+    name: Option<String>,
+    /// Arguments that wait for the name.
+    arguments: String,
+    has_arguments: bool,
+    is_announced: bool,
+    ended: bool,
+}
+
+impl JsonCall {
+    pub(super) fn is_named(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// Whether the object has ended.
+    pub(super) fn is_complete(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn advance(&mut self, text: &mut String, parts: &mut Vec<Part>) -> Progress {
+        let (end, is_last) = match text.find(CALL_END) {
+            Some(end) => (end, true),
+            None => (text.len() - overlap(text, CALL_END), false),
+        };
+        self.push(&text[..end], parts);
+        text.drain(..end);
+        if self.ended || is_last { Progress::Complete } else { Progress::Open }
+    }
+
+    /// Reads on.
+    pub(super) fn push(&mut self, text: &str, parts: &mut Vec<Part>) {
+        for character in text.chars() {
+            self.read(character);
+        }
+        let Some(name) = &self.name else { return };
+        if !self.is_announced {
+            self.is_announced = true;
+            parts.push(Part::Call(name.clone()));
+        }
+        if !self.arguments.is_empty() {
+            parts.push(Part::Arguments(std::mem::take(&mut self.arguments)));
+        }
+    }
+
+    fn read(&mut self, character: char) {
+        if self.ended {
+            return;
+        }
+        if self.in_string {
+            self.keep(character);
+            match character {
+                _ if self.is_escaped => self.is_escaped = false,
+                '\\' => self.is_escaped = true,
+                '"' => self.in_string = false,
+                _ => {}
+            }
+            return;
+        }
+        match character {
+            character if character.is_whitespace() => {}
+            '"' => {
+                self.in_string = true;
+                self.keep(character);
+            }
+            '{' | '[' => {
+                self.depth += 1;
+                if self.depth > 1 {
+                    self.keep(character);
+                }
+            }
+            '}' | ']' if self.depth <= 1 => {
+                self.end_value();
+                if !self.has_arguments {
+                    self.arguments.push_str("{}");
+                }
+                self.ended = true;
+            }
+            '}' | ']' => {
+                self.keep(character);
+                self.depth -= 1;
+            }
+            ':' if self.depth == 1 && self.key.is_none() => {
+                let key = std::mem::take(&mut self.raw);
+                self.key = Some(serde_json::from_str(&key).unwrap_or(key));
+            }
+            ',' if self.depth == 1 => self.end_value(),
+            character => self.keep(character),
+        }
+    }
+
+    /// Whether the value is that of the arguments.
+    fn is_in_arguments(&self) -> bool {
+        matches!(self.key.as_deref(), Some("arguments" | "parameters"))
+    }
+
+    fn keep(&mut self, character: char) {
+        // An object or a list passes at once; a text or a number is needed as a whole.
+        if self.is_in_arguments() && self.depth > 1 {
+            self.has_arguments = true;
+            self.arguments.push(character);
+        } else {
+            self.raw.push(character);
+        }
+    }
+
+    fn end_value(&mut self) {
+        let raw = std::mem::take(&mut self.raw);
+        if self.is_in_arguments() && !self.has_arguments {
+            // Some models write the arguments as text.
+            self.has_arguments = true;
+            self.arguments += &match serde_json::from_str(&raw) {
+                Ok(serde_json::Value::String(text)) => text,
+                Ok(serde_json::Value::Null) | Err(_) => "{}".to_owned(),
+                Ok(_) => raw,
+            };
+        } else if self.key.as_deref() == Some("name") && self.name.is_none() {
+            self.name = serde_json::from_str(&raw).ok();
+        }
+        self.key = None;
+    }
+}

@@ -1,0 +1,111 @@
+//! Tool calls in the forms that models write, read while they are written.
+
+mod json;
+mod xml;
+
+use serde_json::Value;
+
+use super::Part;
+use json::JsonCall;
+use xml::XmlCall;
+
+/// A tool that the model may call.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    /// The name of the function.
+    pub name: String,
+    /// The JSON schema of its parameters.
+    pub parameters: Value,
+}
+
+/// A call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolCall {
+    /// The name of the function.
+    pub name: String,
+    /// The arguments, as JSON text.
+    pub arguments: String,
+}
+
+/// The tag before a call.
+pub(super) const CALL: &str = "<tool_call>";
+/// The tag after a call.
+pub(super) const CALL_END: &str = "</tool_call>";
+/// The beginning of a call in the XML form.
+pub(super) const FUNCTION: &str = "<function=";
+
+/// A call that is being written.
+#[derive(Clone, Debug)]
+pub(super) enum Call {
+    Json(JsonCall),
+    Xml(XmlCall),
+}
+
+/// Whether text begins a call.
+pub(super) enum Opening {
+    /// More text is needed.
+    Unknown,
+    /// It does not.
+    None,
+    /// It does.
+    Call(Call),
+}
+
+/// Whether a call is complete.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Progress {
+    /// More text is needed.
+    Open,
+    /// The text that follows is none of the call.
+    Complete,
+}
+
+impl Call {
+    /// Takes the beginning of a call off `text`, which follows `<tool_call>`. The XML form (Qwen 3.5) is
+    /// `<function=NAME><parameter=NAME>VALUE</parameter></function>`, the JSON form (Qwen 2.5 and 3)
+    /// `{"name": NAME, "arguments": {}}`.
+    pub(super) fn open(text: &mut String, tools: &[Tool], parts: &mut Vec<Part>) -> Opening {
+        let begun = text.trim_start();
+        if begun.is_empty() || (begun.len() < FUNCTION.len() && FUNCTION.starts_with(begun)) {
+            return Opening::Unknown;
+        }
+        if begun.starts_with(FUNCTION) {
+            return match XmlCall::open(text, tools, parts) {
+                Some(Some(call)) => Opening::Call(Call::Xml(call)),
+                Some(None) => Opening::None,
+                None => Opening::Unknown,
+            };
+        }
+        if !begun.starts_with('{') {
+            return Opening::None;
+        }
+        // Whether an object is a call shows when it has a name.
+        let (end, complete) = match text.find(CALL_END) {
+            Some(end) => (end, true),
+            None => (text.len() - super::stop::overlap(text, CALL_END), false),
+        };
+        let mut call = JsonCall::default();
+        call.push(&text[..end], parts);
+        match (call.is_named(), complete || call.is_complete()) {
+            (true, _) => {
+                text.drain(..end);
+                Opening::Call(Call::Json(call))
+            }
+            (false, true) => Opening::None,
+            (false, false) => Opening::Unknown,
+        }
+    }
+
+    /// Takes what belongs to the call off `text`, and adds the arguments that it has.
+    pub(super) fn advance(&mut self, text: &mut String, parts: &mut Vec<Part>) -> Progress {
+        match self {
+            Call::Json(call) => call.advance(text, parts),
+            Call::Xml(call) => call.advance(text, parts),
+        }
+    }
+}
+
+/// Whether a parameter of this schema is text and nothing else, which is written without quotes.
+pub(crate) fn is_text(schema: &Value) -> bool {
+    schema["type"] == "string" || (schema.get("type").is_none() && schema["enum"][0].is_string())
+}
