@@ -14,6 +14,7 @@ use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits, StateType, War
 use warpwright_llm_serving::defaults::Defaults;
 use warpwright_llm_serving::model::{Model as Texts, generation_config};
 use warpwright_llm_serving::scheduler::Options;
+use warpwright_llm_serving::template::CHAT_ML;
 use warpwright_llm_serving::tokenizer::GgufVocabulary;
 use warpwright_llm_step::{Chunk, Executor, Output, Page, Score, Slot, Step, Token, Tokens};
 
@@ -53,6 +54,9 @@ pub(crate) struct Model {
     /// A folder with tokenizer.json and the chat template. [default: the model's own]
     #[arg(long)]
     tokenizer: Option<PathBuf>,
+    /// A file with a chat template in Jinja, or `chatml`. [default: the model's own]
+    #[arg(long, value_name = "FILE")]
+    chat_template: Option<PathBuf>,
 }
 
 fn data_type(name: &str) -> Result<DataType, String> {
@@ -207,6 +211,19 @@ impl Model {
 
     /// The tokenizer, the chat template and the tokens that end an answer.
     pub(crate) fn texts(&self, name: &str, checkpoint: &Checkpoint) -> anyhow::Result<Texts> {
+        let mut texts = self.own_texts(name, checkpoint)?;
+        if let Some(path) = &self.chat_template {
+            let source = match path.to_str() {
+                Some("chatml") => CHAT_ML.to_owned(),
+                _ => std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read the chat template `{}`", path.display()))?,
+            };
+            texts.template = texts.template.with_source(&source)?;
+        }
+        Ok(texts)
+    }
+
+    fn own_texts(&self, name: &str, checkpoint: &Checkpoint) -> anyhow::Result<Texts> {
         let beside = if self.model.is_dir() { Some(self.model.as_path()) } else { self.model.parent() };
         let folder = match (&self.tokenizer, beside) {
             (Some(folder), _) => Some(folder.as_path()),
@@ -217,7 +234,7 @@ impl Model {
         let texts = match folder {
             Some(folder) => Texts::from_folder(name, folder)?,
             None if self.random_weights.is_some() => {
-                Texts::from_gguf(name, &GgufVocabulary::bytes(), None)?
+                Texts::from_gguf(name, &GgufVocabulary::bytes(), Some(CHAT_ML))?
             }
             None if metadata.is_empty() => {
                 bail!("the model has no tokenizer.json: give --tokenizer FOLDER")

@@ -11,6 +11,7 @@ use warpwright_llm_engine::DecodePlan;
 use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
+use warpwright_llm_serving::template::TemplateError;
 use warpwright_llm_serving::trace::{Cost, Trace};
 use warpwright_llm_step::Chunk;
 
@@ -87,6 +88,9 @@ impl Serve {
         let engine =
             self.model.warm_engine(&checkpoint, limits, Duration::from_secs(self.warm_up_seconds))?;
         eprintln!("loaded {name} in {:.1} s", begin.elapsed().as_secs_f64());
+        if texts.template.is_missing() {
+            eprintln!("warning: {}; until then, conversations are refused", TemplateError::Missing);
+        }
         texts.stops.extend_from_slice(engine.ends());
         let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;
         let options = self.model.scheduling(!self.no_prefix_cache);

@@ -90,7 +90,7 @@ impl Model {
         Model::new(name, tokenizer, template, text(vocabulary.bos), text(vocabulary.eos), ends)
     }
 
-    /// From its parts. A missing template is ChatML; the tokens that end every model's answers join
+    /// From its parts. Without a template, conversations are refused; the tokens that end every model's answers join
     /// `stops`.
     pub fn new(
         name: &str,
@@ -105,7 +105,7 @@ impl Model {
         stops.retain(|stop| seen.insert(*stop));
         let template = match template {
             Some(source) => ChatTemplate::new(source, bos, eos)?,
-            None => ChatTemplate::chat_ml(),
+            None => ChatTemplate::missing(bos, eos),
         };
         Ok(Model { name: name.to_owned(), tokenizer, template, stops, defaults: Defaults::default() })
     }

@@ -1,6 +1,7 @@
 //! A small model for tests: bytes, a few merges, and the special tokens of Qwen.
 
 use warpwright_llm_serving::model::Model;
+use warpwright_llm_serving::template::CHAT_ML;
 use warpwright_llm_serving::tokenizer::GgufVocabulary;
 use warpwright_llm_step::Capacity;
 
@@ -47,5 +48,5 @@ pub(crate) fn vocabulary() -> GgufVocabulary {
 }
 
 pub(crate) fn model() -> Model {
-    Model::from_gguf("toy", &vocabulary(), None).unwrap()
+    Model::from_gguf("toy", &vocabulary(), Some(CHAT_ML)).unwrap()
 }

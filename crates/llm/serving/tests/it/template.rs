@@ -1,7 +1,7 @@
 //! Chat templates as Hugging Face renders them.
 
 use serde_json::{Value, json};
-use warpwright_llm_serving::template::{ChatTemplate, Conversation};
+use warpwright_llm_serving::template::{CHAT_ML, ChatTemplate, Conversation};
 
 fn conversation(messages: Value) -> Conversation {
     Conversation {
@@ -9,6 +9,10 @@ fn conversation(messages: Value) -> Conversation {
         add_generation_prompt: true,
         ..Conversation::default()
     }
+}
+
+fn chat_ml() -> ChatTemplate {
+    ChatTemplate::new(CHAT_ML, "", "<|im_end|>").unwrap()
 }
 
 fn render(source: &str, messages: Value) -> String {
@@ -68,7 +72,7 @@ fn the_built_in_template_writes_tools_and_reasoning() {
     ]));
     conversation.tools = vec![json!({ "type": "function", "function": { "name": "weather" } })];
     conversation.variables.insert("enable_thinking".to_owned(), Value::Bool(true));
-    insta::assert_snapshot!(ChatTemplate::chat_ml().render(&conversation).unwrap());
+    insta::assert_snapshot!(chat_ml().render(&conversation).unwrap());
 }
 
 #[test]
@@ -87,8 +91,17 @@ fn the_last_message_can_be_continued() {
     ]));
     conversation.add_generation_prompt = false;
     conversation.continue_final_message = true;
-    let text = ChatTemplate::chat_ml().render(&conversation).unwrap();
+    let text = chat_ml().render(&conversation).unwrap();
     assert_eq!(text, "<|im_start|>user\nCount.<|im_end|>\n<|im_start|>assistant\nOne, two,");
+}
+
+#[test]
+fn a_model_without_a_template_asks_for_one() {
+    let missing = ChatTemplate::missing("<s>", "</s>");
+    let error = missing.render(&conversation(json!([]))).unwrap_err().to_string();
+    assert!(error.contains("--chat-template"), "{error}");
+    let given = missing.with_source("{{ bos_token }}").unwrap();
+    assert_eq!(given.render(&conversation(json!([]))).unwrap(), "<s>");
 }
 
 #[test]
@@ -96,4 +109,104 @@ fn a_wrong_template_is_an_error() {
     let error = ChatTemplate::new("{% if %}", "", "").err().unwrap().to_string();
     assert!(error.starts_with("the chat template does not compile: "), "{error}");
     assert!(render("{{ messages[0].content.frobnicate() }}", json!([{ "role": "user" }])).contains("fails"));
+}
+
+/// Texts and refusals are those of jinja2, for `jinja.json`, which `scripts/compare_templates.py --table` writes.
+#[test]
+fn expressions_and_statements_are_those_of_jinja2() {
+    let rows: Value = serde_json::from_str(include_str!("jinja.json")).unwrap();
+    let messages = json!([{ "role": "user", "content": "hi" }, { "role": "assistant", "content": "yo" }]);
+    let variables = json!({ "d": { "a": 1, "b": [1] } }).as_object().unwrap().clone();
+    let conversation =
+        Conversation { messages: messages.as_array().unwrap().clone(), variables, ..Conversation::default() };
+    for row in rows.as_array().unwrap() {
+        let source = row["source"].as_str().unwrap();
+        let text =
+            ChatTemplate::new(source, "<s>", "</s>").and_then(|template| template.render(&conversation));
+        assert_eq!(text.as_deref().ok(), row["text"].as_str(), "{source}: {text:?}");
+    }
+}
+
+/// A template that would take hours or all memory is an error after seconds.
+#[test]
+fn a_run_is_bounded() {
+    let doubled = "{% set x = namespace(t='abcdefgh') %}{% for i in range(60) %}";
+    for source in [
+        "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}".to_owned(),
+        "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}".to_owned(),
+        format!("{doubled}{{% set x.t = x.t ~ x.t %}}{{% endfor %}}"),
+        format!("{doubled}{{% set x.t = x.t + x.t %}}{{% endfor %}}"),
+        format!("{doubled}{{% set x.t = x.t.replace('a', 'aa') %}}{{% endfor %}}"),
+        format!("{doubled}{{% set x.t = x.t | replace('a', 'aaaa') %}}{{% endfor %}}"),
+        format!("{doubled}{{% set x.t = [x.t, x.t] | join('') %}}{{% endfor %}}"),
+        format!("{doubled}{{% set x.t = '%s%s' % (x.t, x.t) %}}{{% endfor %}}"),
+        format!("{doubled}{{% set x.t = '{{0}}{{0}}'.format(x.t) %}}{{% endfor %}}"),
+        "{% set x = namespace(t=[1]) %}{% for i in range(60) %}{% set x.t = x.t + x.t %}{% endfor %}"
+            .to_owned(),
+        "{% set x = namespace(t=[1]) %}{% for i in range(100000) %}{% set x.t = [x.t] %}{% endfor %}"
+            .to_owned(),
+        "{{ '%999999999999d' % 1 }}".to_owned(),
+        "{{ '%.999999999999f' % 1 }}".to_owned(),
+        "{{ '{:999999999999}'.format(1) }}".to_owned(),
+        "{{ 'x'.center(999999999999) }}{{ 'x'.zfill(999999999999) }}".to_owned(),
+        "{{ 'x' * 999999999999 }}".to_owned(),
+        "{{ [1] * 999999999999 }}".to_owned(),
+        "{{ 'x' | indent(999999999999, true) }}".to_owned(),
+        "{{ [[[1]]] | tojson(indent=999999999999) }}".to_owned(),
+        "{{ '\t'.expandtabs(999999999999) }}".to_owned(),
+        "{{ 9 ** 9 ** 9 }}{{ range(999999999999) }}".to_owned(),
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}".to_owned(),
+        format!("{{{{ {}1{} }}}}", "(".repeat(100_000), ")".repeat(100_000)),
+        format!("{{{{ 1{} }}}}", " + 1".repeat(100_000)),
+        format!("{}{}", "{% if 1 %}".repeat(100_000), "{% endif %}".repeat(100_000)),
+    ] {
+        let begin = std::time::Instant::now();
+        let result =
+            ChatTemplate::new(&source, "", "").and_then(|template| template.render(&conversation(json!([]))));
+        assert!(result.is_err(), "{}", &source[..source.len().min(120)]);
+        assert!(
+            begin.elapsed().as_secs() < 20,
+            "{:?}: {}",
+            begin.elapsed(),
+            &source[..source.len().min(120)]
+        );
+    }
+}
+
+/// Texts and refusals are those of jinja2, for the cases that `scripts/compare_templates.py` writes.
+#[test]
+#[ignore = "needs WARPWRIGHT_TEMPLATES, which scripts/compare_templates.py writes"]
+fn published_templates_render_as_with_transformers() {
+    let cases = std::fs::read_to_string(std::env::var("WARPWRIGHT_TEMPLATES").unwrap()).unwrap();
+    let mut template = Err(String::new());
+    let (mut count, mut templates, mut wrong) = (0, 0, Vec::new());
+    for line in cases.lines() {
+        let mut case: Value = serde_json::from_str(line).unwrap();
+        if let Some(source) = case["source"].as_str() {
+            templates += 1;
+            template = ChatTemplate::new(source, "<s>", "</s>").map_err(|error| error.to_string());
+        }
+        let Some(variables) = case["variables"].as_object_mut() else {
+            assert!(template.is_err(), "{}", case["name"]);
+            continue;
+        };
+        count += 1;
+        let mut take = |name: &str| variables.remove(name).unwrap_or_default();
+        let conversation = Conversation {
+            messages: take("messages").as_array().unwrap().clone(),
+            tools: take("tools").as_array().cloned().unwrap_or_default(),
+            add_generation_prompt: take("add_generation_prompt") == true,
+            continue_final_message: false,
+            variables: variables.clone(),
+        };
+        let text = match &template {
+            Ok(template) => template.render(&conversation).map_err(|error| error.to_string()),
+            Err(error) => Err(error.clone()),
+        };
+        if text.as_deref().ok() != case["text"].as_str() {
+            wrong.push(format!("{}: {} {}\n  here {text:?}", case["name"], case["text"], case["reason"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
+    println!("{templates} templates, {count} conversations");
 }
