@@ -6,6 +6,7 @@ mod chat;
 mod generate;
 mod load;
 mod model;
+mod output;
 mod progress;
 mod sampling;
 mod save;
@@ -14,6 +15,7 @@ mod serve;
 mod terminal;
 
 use clap::Parser;
+pub use output::{ends_with_output, is_end_of_output};
 
 /// Runs language models on the kernels of warpwright.
 #[derive(Debug, Parser)]

@@ -1,19 +1,16 @@
 //! The `warpwright-llm` command.
 
-use std::io::{Error, ErrorKind};
 use std::process::ExitCode;
 
 use clap::Parser;
-use warpwright_llm_cli::Command;
+use warpwright_llm_cli::{Command, ends_with_output, is_end_of_output};
 
 fn main() -> ExitCode {
+    ends_with_output();
     match Command::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
-        // `| head` has read enough.
-        Err(error) if error.downcast_ref().is_some_and(|e: &Error| e.kind() == ErrorKind::BrokenPipe) => {
-            ExitCode::SUCCESS
-        }
-        // A sentence: a user has no use for a backtrace.
+        // Whoever read the output has what it wanted.
+        Err(error) if is_end_of_output(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, value_parser};
 use serde_json::{Map, Value};
 use warpwright::arch::Arch;
 use warpwright::runtime::Device;
@@ -43,13 +43,13 @@ pub(crate) struct Model {
     #[arg(long, value_name = "SEED")]
     random_weights: Option<u64>,
     /// Tokens of prompts in a step. [default: 512, and 2 for each answer of the step]
-    #[arg(long)]
+    #[arg(long, value_parser = value_parser!(u32).range(1..=1 << 20))]
     chunk: Option<u32>,
     /// Tokens of a sequence at most.
-    #[arg(long, default_value_t = 4096)]
+    #[arg(long, default_value_t = 4096, value_parser = value_parser!(u32).range(1..=1 << 24))]
     context: u32,
     /// Tokens that the model's MTP layer drafts for each step, 0 to 7. They change no token.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u32).range(..=7))]
     drafts: u32,
     /// A folder with tokenizer.json and the chat template. [default: the model's own]
     #[arg(long)]

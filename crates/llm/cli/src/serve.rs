@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, value_parser};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use warpwright_llm_engine::DecodePlan;
@@ -32,54 +32,82 @@ pub struct Serve {
     #[arg(long)]
     name: Option<String>,
     /// The key that requests have to send. [default: none]
-    #[arg(long, env = "WARPWRIGHT_API_KEY", hide_env_values = true)]
+    #[arg(long, env = "WARPWRIGHT_API_KEY", hide_env_values = true, value_parser = api_key)]
     api_key: Option<String>,
+    /// A name of this server that requests may give as their host. Without one, a server without a key on this machine
+    /// takes addresses and localhost, so that no web page can use it by a name of its own.
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// An origin of web pages that may use the server, such as https://example.com; * allows all.
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
     /// Sequences that run together at most.
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = value_parser!(u32).range(1..=65_536))]
     sequences: u32,
     /// Tokens of the KV cache, for all sequences and prefixes. [default: 4 times the context]
-    #[arg(long)]
+    #[arg(long, value_parser = value_parser!(u32).range(1..))]
     cache_tokens: Option<u32>,
     /// Snapshots of recurrent state for cached prefixes.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = value_parser!(u32).range(..=1 << 20))]
     snapshots: u32,
     /// Compute each prompt from its first token.
     #[arg(long)]
     no_prefix_cache: bool,
     /// Seconds in which kernels are compiled before the socket opens; the rest are compiled while requests run.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = value_parser!(u64).range(..=LONGEST))]
     warm_up_seconds: u64,
     /// Answers that run or wait at most; more are refused.
-    #[arg(long, default_value_t = 1024)]
-    requests: usize,
+    #[arg(long, default_value_t = 1024, value_parser = value_parser!(u32).range(1..))]
+    requests: u32,
     /// Answers of one request at most.
-    #[arg(long, default_value_t = 128)]
-    choices: usize,
+    #[arg(long, default_value_t = 128, value_parser = value_parser!(u32).range(1..))]
+    choices: u32,
     /// Connections at most; more wait to be accepted.
-    #[arg(long, default_value_t = 4096)]
-    connections: usize,
+    #[arg(long, default_value_t = 4096, value_parser = value_parser!(u32).range(1..))]
+    connections: u32,
     /// MiB of a body at most.
-    #[arg(long, default_value_t = 16)]
-    body_mib: usize,
+    #[arg(long, default_value_t = 16, value_parser = value_parser!(u32).range(1..=4095))]
+    body_mib: u32,
     /// Seconds in which the head of a request has to arrive, and then its body.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(1..=LONGEST))]
     body_seconds: u64,
     /// Seconds after which an answer ends.
-    #[arg(long, default_value_t = 3600)]
+    #[arg(long, default_value_t = 3600, value_parser = value_parser!(u64).range(1..=LONGEST))]
     answer_seconds: u64,
     /// Seconds that answers have to end after SIGTERM.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(..=LONGEST))]
     grace_seconds: u64,
     /// Write a trace of requests and steps for Perfetto.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
 
+/// The most seconds of a flag: a year.
+const LONGEST: u64 = 365 * 24 * 3600;
+
+/// A key that a header can carry. A file of a secret may end with a line break.
+fn api_key(text: &str) -> Result<String, String> {
+    let key = text.trim_end_matches(['\r', '\n']);
+    if key.trim().is_empty() {
+        return Err("the key is empty: leave it out to serve without one".to_owned());
+    }
+    if key.chars().any(|c| !c.is_ascii_graphic()) {
+        return Err("the key has a character that no header carries: use ASCII without spaces".to_owned());
+    }
+    Ok(key.to_owned())
+}
+
 impl Serve {
     /// Runs the verb.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         // A wrong address is an error before the weights are loaded. The socket opens after that.
-        drop(self.listen()?);
+        let is_local = self.listen()?.local_addr()?.ip().is_loopback();
+        if !is_local && self.api_key.is_none() {
+            eprintln!(
+                "warning: anyone who reaches {}:{} can use the server: give it a key with --api-key",
+                self.host, self.port
+            );
+        }
         let name = self.name.clone().unwrap_or_else(|| self.model.name());
         let checkpoint = self.model.checkpoint()?;
         let mut texts = self.model.texts(&name, &checkpoint)?;
@@ -94,20 +122,26 @@ impl Serve {
         texts.stops.extend_from_slice(engine.ends());
         let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;
         let options = self.model.scheduling(!self.no_prefix_cache);
-        let service = Service::traced(engine.into_executor(), options, self.requests, trace);
-        let server = Server::new(texts, service.clone(), self.limits())?;
-        let result = tokio::runtime::Runtime::new()?.block_on(self.serve(server, &name));
+        let service = Service::traced(engine.into_executor(), options, self.requests as usize, trace);
+        let server = Server::new(texts, service.clone(), self.limits(is_local))?;
+        let runtime = tokio::runtime::Runtime::new()?;
+        let result = runtime.block_on(self.serve(server, &name));
+        // Work on bodies whose clients have left is not waited for.
+        runtime.shutdown_background();
         service.stop();
         result
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self, is_local: bool) -> Limits {
+        let checks_hosts = !self.allow_host.is_empty() || (is_local && self.api_key.is_none());
         Limits {
-            body_bytes: self.body_mib << 20,
+            hosts: checks_hosts.then(|| self.allow_host.clone()),
+            origins: self.allow_origin.clone(),
+            body_bytes: (self.body_mib as usize) << 20,
             body_time: Duration::from_secs(self.body_seconds),
             answer_time: Duration::from_secs(self.answer_seconds),
-            choices: self.choices,
-            connections: self.connections,
+            choices: self.choices as usize,
+            connections: self.connections as usize,
             api_key: self.api_key.clone(),
         }
     }

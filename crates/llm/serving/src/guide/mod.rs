@@ -4,6 +4,7 @@
 mod choice;
 mod reasoning;
 mod schema;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::tokenizer::Tokenizer;
 use choice::ChoiceGuide;
 use reasoning::AfterReasoning;
 use schema::prepared;
+pub use tokens::TokenGuide;
 
 /// Compiles grammars for one vocabulary.
 pub struct Grammars {

@@ -56,6 +56,8 @@ pub struct Scheduler {
     next_id: u64,
     counts: Counts,
     failed: Vec<Failure>,
+    /// Sequences that were admitted for the first time and not asked for.
+    admitted: Vec<SequenceId>,
 }
 
 /// A sequence that ended because it could not be computed.
@@ -89,7 +91,16 @@ pub struct Counts {
     pub prefix_queries: u64,
     /// Those of them that were in the cache.
     pub prefix_hits: u64,
+    /// Steps of sequences that verified drafts.
+    pub drafts: u64,
+    /// Drafted tokens.
+    pub draft_tokens: u64,
+    /// Accepted ones, by their place among the drafts of a step.
+    pub accepted: [u64; MOST_DRAFTS],
 }
+
+/// The most tokens that are drafted for a step.
+pub const MOST_DRAFTS: usize = 7;
 
 /// What is in use now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +139,7 @@ impl Scheduler {
             next_id: 0,
             counts: Counts::default(),
             failed: Vec::new(),
+            admitted: Vec::new(),
         }
     }
 
@@ -213,6 +225,12 @@ impl Scheduler {
         if !flight.samples {
             return None;
         }
+        if flight.draft > 0 {
+            self.counts.drafts += 1;
+            self.counts.draft_tokens += u64::from(flight.draft);
+            let accepted = output.sampled.len().saturating_sub(1);
+            self.counts.accepted.iter_mut().take(accepted).for_each(|count| *count += 1);
+        }
         // Accepted drafts are in the cache, the last token and rejected drafts are not.
         if sequence.holding.is_some() {
             let accepted = (output.sampled.len() as u32).saturating_sub(1);
@@ -241,6 +259,11 @@ impl Scheduler {
         }
         sequence.computed = 0;
         sequence
+    }
+
+    /// Sequences that got memory for the first time since the last call.
+    pub fn take_admitted(&mut self) -> Vec<SequenceId> {
+        std::mem::take(&mut self.admitted)
     }
 
     /// Whether no sequence is left.

@@ -118,6 +118,9 @@ impl Scheduler {
             sequence.holding = Some(holding);
             (prompts, tokens) = (prompts + 1, tokens + sequence.uncomputed().len() as u32);
             let Some(sequence) = self.waiting.pop_front() else { return };
+            if sequence.is_new() {
+                self.admitted.push(sequence.id);
+            }
             let i = self.running.partition_point(|other| other.id < sequence.id);
             self.running.insert(i, sequence);
         }

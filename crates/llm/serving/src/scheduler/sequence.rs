@@ -203,6 +203,11 @@ impl Sequence {
         (accepted, None)
     }
 
+    /// Whether no token of the answer is known.
+    pub(super) fn is_new(&self) -> bool {
+        self.tokens.len() as u32 == self.prompt_tokens
+    }
+
     /// What the prompt came to, once.
     pub(super) fn take_prompt(&mut self) -> Option<PromptDone> {
         self.prompt.take()

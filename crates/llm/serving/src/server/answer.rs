@@ -10,9 +10,10 @@ use warpwright_llm_step::{Sampled, Token};
 
 use super::App;
 use super::error::ApiError;
+use super::metrics::Times;
 use crate::scheduler::{Finished, PromptDone, Request, Update};
 use crate::service::Generation;
-use crate::text::{Parser, ParserOptions, Part, StopStrings, ToolCall};
+use crate::text::{Parser, ParserOptions, Part, Place, StopStrings, ToolCall};
 use crate::tokenizer::Detokenizer;
 
 /// How the tokens of an answer become text.
@@ -71,6 +72,8 @@ pub(super) struct Delta {
     pub(super) parts: Vec<Part>,
     /// The tokens of the parts, and their log-probabilities.
     pub(super) tokens: Vec<Sampled>,
+    /// What each token is a part of.
+    pub(super) places: Vec<Place>,
     pub(super) finished: Option<FinishReason>,
 }
 
@@ -80,6 +83,7 @@ impl Delta {
         self.prompt = next.prompt.or(self.prompt.take());
         self.parts.extend(next.parts);
         self.tokens.extend(next.tokens);
+        self.places.extend(next.places);
         self.finished = next.finished.or(self.finished.take());
     }
 
@@ -103,6 +107,12 @@ impl Delta {
         calls
     }
 
+    /// The tokens of content.
+    pub(super) fn content_tokens(&self) -> Vec<Sampled> {
+        let tokens = self.tokens.iter().zip(&self.places);
+        tokens.filter(|(_, place)| **place == Place::Content).map(|(token, _)| token.clone()).collect()
+    }
+
     /// The numbers of the tokens.
     pub(super) fn ids(&self) -> Vec<Token> {
         self.tokens.iter().map(|sampled| sampled.token).collect()
@@ -123,16 +133,16 @@ pub(super) struct Answer {
     held: Delta,
     ended: bool,
     abort: watch::Receiver<bool>,
-    started: Instant,
-    last_token: Option<Instant>,
+    times: Times,
+    tokens: usize,
 }
 
 impl Answer {
     /// Begins to generate.
     pub(super) fn start(app: &Arc<App>, request: Request, text: TextOptions) -> Result<Answer, ApiError> {
-        let prompt_tokens = request.prompt.len() as u64;
+        let (prompt, most) = (request.prompt.len(), request.max_tokens);
         let generation = app.service.submit(request)?;
-        app.metrics.prompt_tokens.inc_by(prompt_tokens);
+        app.metrics.arrived(prompt, most);
         Ok(Answer {
             generation,
             detokenizer: Detokenizer::default(),
@@ -144,8 +154,8 @@ impl Answer {
             held: Delta::default(),
             ended: false,
             abort: app.abort.subscribe(),
-            started: Instant::now(),
-            last_token: None,
+            times: Times { arrived: Instant::now(), admitted: None, first: None, last: None },
+            tokens: 0,
             app: app.clone(),
         })
     }
@@ -153,7 +163,7 @@ impl Answer {
     /// The next part. `None` after the end.
     pub(super) async fn next(&mut self) -> Option<Result<Delta, ApiError>> {
         while !self.ended {
-            let left = self.app.limits.answer_time.saturating_sub(self.started.elapsed());
+            let left = self.app.limits.answer_time.saturating_sub(self.times.arrived.elapsed());
             let update = tokio::select! {
                 update = self.generation.next() => update,
                 () = tokio::time::sleep(left) => None,
@@ -162,7 +172,7 @@ impl Answer {
             match update {
                 Some(Ok(update)) => self.take(update),
                 Some(Err(failed)) => {
-                    self.app.metrics.finished("error", self.started.elapsed());
+                    self.app.metrics.finished("error", &self.times, self.tokens);
                     self.ended = true;
                     return Some(Err(failed.into()));
                 }
@@ -178,8 +188,9 @@ impl Answer {
     }
 
     fn take(&mut self, update: Update) {
-        if update.prompt.is_some() {
-            self.held.prompt = update.prompt;
+        if let Some(prompt) = update.prompt {
+            self.times.admitted = prompt.admitted;
+            self.held.prompt = Some(prompt);
         }
         self.measure(update.tokens.len());
         let stop = match update.finished {
@@ -193,6 +204,7 @@ impl Answer {
             // The token that ends an answer is no part of its text.
             let silent = (stop.is_some() && i == last)
                 || (self.skip_special && self.app.model.tokenizer.is_special(token));
+            self.held.places.push(if silent { Place::End } else { self.parser.place() });
             if silent {
                 continue;
             }
@@ -259,7 +271,7 @@ impl Answer {
             FinishReason::Stop(_) if self.parser.complete_calls() > 0 => FinishReason::ToolCalls,
             other => other,
         };
-        self.app.metrics.finished(reason.label(), self.started.elapsed());
+        self.app.metrics.finished(reason.label(), &self.times, self.tokens);
         self.held.finished = Some(reason);
         self.ended = true;
     }
@@ -267,15 +279,19 @@ impl Answer {
     fn measure(&mut self, tokens: usize) {
         let metrics = &self.app.metrics;
         metrics.generation_tokens.inc_by(tokens as u64);
+        self.tokens += tokens;
         let now = Instant::now();
         for i in 0..tokens {
-            match self.last_token {
-                None => metrics.time_to_first_token.observe((now - self.started).as_secs_f64()),
+            match self.times.last {
+                None => {
+                    self.times.first = Some(now);
+                    metrics.first_token(&self.times);
+                }
                 Some(last) if i == 0 => metrics.inter_token_latency.observe((now - last).as_secs_f64()),
                 // Tokens of one step come together.
                 Some(_) => metrics.inter_token_latency.observe(0.0),
             }
-            self.last_token = Some(now);
+            self.times.last = Some(now);
         }
     }
 }
@@ -284,7 +300,7 @@ impl Drop for Answer {
     fn drop(&mut self) {
         // The client has disconnected.
         if !self.ended {
-            self.app.metrics.finished(ABORT, self.started.elapsed());
+            self.app.metrics.finished(ABORT, &self.times, self.tokens);
         }
     }
 }
@@ -327,12 +343,15 @@ pub(super) struct Usage {
     pub(super) prompt: usize,
     pub(super) cached: usize,
     pub(super) answer: usize,
+    /// Tokens of the answer that are reasoning.
+    pub(super) reasoning: usize,
 }
 
 impl Usage {
     /// Counts a part of an answer.
     pub(super) fn add(&mut self, delta: &Delta) {
         self.answer += delta.tokens.len();
+        self.reasoning += delta.places.iter().filter(|place| **place == Place::Reasoning).count();
         self.cached += delta.prompt.as_ref().map_or(0, |prompt| prompt.cached as usize);
     }
 
@@ -343,6 +362,7 @@ impl Usage {
             "completion_tokens": self.answer,
             "total_tokens": self.prompt + self.answer,
             "prompt_tokens_details": { "cached_tokens": self.cached },
+            "completion_tokens_details": { "reasoning_tokens": self.reasoning },
         })
     }
 }

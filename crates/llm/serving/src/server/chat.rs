@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, Delta, Usage, collect, content, merge, reasoning};
 use super::chat_request::ChatFields;
+use super::encode::Client;
 use super::error::ApiError;
 use super::fields::SamplingFields;
 use super::sse::{self, Events};
@@ -40,10 +41,10 @@ pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Re
 
 impl Chat {
     /// Begins the answers of a body. Returns whether they are streamed, too.
-    fn begin(app: Arc<App>, body: &Value) -> Result<(Chat, Vec<Answer>, bool), ApiError> {
+    fn begin(app: Arc<App>, body: &Value, client: &Client) -> Result<(Chat, Vec<Answer>, bool), ApiError> {
         let fields: ChatFields = body::fields(body)?;
         let sampling: SamplingFields = body::fields(body)?;
-        let (answers, prompt) = fields.start(&app, &sampling)?;
+        let (answers, prompt) = fields.start(&app, &sampling, client)?;
         let chat = Chat {
             id: name("chatcmpl"),
             created: now(),

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::App;
 use super::answer::Answer;
+use super::encode::{Client, encode};
 use super::error::ApiError;
 use super::fields::SamplingFields;
 use super::generate::Generate;
@@ -150,7 +151,8 @@ impl ChatFields {
     }
 
     /// The number of alternatives to list, if log-probabilities are wanted.
-    fn log_probabilities(&self) -> Result<Option<u32>, ApiError> {
+    fn log_probabilities(&self, app: &App) -> Result<Option<u32>, ApiError> {
+        app.check_alternatives("top_logprobs", self.top_logprobs)?;
         match (self.logprobs.unwrap_or(false), self.top_logprobs) {
             (true, top) => Ok(Some(top.unwrap_or(0))),
             (false, None | Some(0)) => Ok(None),
@@ -163,8 +165,9 @@ impl ChatFields {
         &self,
         app: &Arc<App>,
         sampling: &SamplingFields,
+        client: &Client,
     ) -> Result<(Vec<Answer>, usize), ApiError> {
-        sampling.check_model(app)?;
+        sampling.check(app)?;
         let prompt = self.prompt(app)?;
         let thinks = app.model.thinks();
         let starts_in_reasoning = thinks && prompt.trim_end().ends_with("<think>");
@@ -185,9 +188,9 @@ impl ChatFields {
             ToolChoice::Auto | ToolChoice::Required(_) | ToolChoice::Named(_) => self.tools()?,
         };
         let generate = Generate {
-            prompt: app.model.tokenizer.encode(&prompt, false)?,
+            prompt: encode(app, &prompt, false, app.service.limits().context, client)?,
             max_tokens: self.max_completion_tokens.or(self.max_tokens),
-            log_probabilities: self.log_probabilities()?,
+            log_probabilities: self.log_probabilities(app)?,
             prompt_log_probabilities: None,
             grammar,
             parser: ParserOptions { starts_in_reasoning, reasoning: thinks, tools },

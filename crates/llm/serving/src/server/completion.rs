@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use warpwright_llm_step::Token;
 
 use super::answer::{Answer, Delta, Usage, collect, content, merge};
+use super::encode::{Client, encode};
 use super::error::ApiError;
 use super::fields::SamplingFields;
 use super::generate::Generate;
@@ -74,10 +75,12 @@ impl CompletionFields {
     }
 
     /// The prompts: their texts and tokens.
-    fn prompts(&self, app: &App) -> Result<Vec<(String, Vec<Token>)>, ApiError> {
+    fn prompts(&self, app: &App, client: &Client) -> Result<Vec<(String, Vec<Token>)>, ApiError> {
         let tokenizer = &app.model.tokenizer;
         let add_special = self.add_special_tokens.unwrap_or(true);
-        let of_text = |text: &String| Ok((text.clone(), tokenizer.encode(text, add_special)?));
+        let of_text = |text: &String| {
+            Ok((text.clone(), encode(app, text, add_special, app.service.limits().context, client)?))
+        };
         let of_tokens = |tokens: &Vec<Token>| Ok((tokenizer.decode(tokens, true), tokens.clone()));
         match &self.prompt {
             Prompt::Text(text) => Ok(vec![of_text(text)?]),
@@ -111,13 +114,19 @@ pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Re
 
 impl Completion {
     /// Begins the answers of a body. Returns whether they are streamed, too.
-    fn begin(app: Arc<App>, body: &Value) -> Result<(Completion, Vec<Answer>, bool), ApiError> {
+    fn begin(
+        app: Arc<App>,
+        body: &Value,
+        client: &Client,
+    ) -> Result<(Completion, Vec<Answer>, bool), ApiError> {
         let fields: CompletionFields = body::fields(body)?;
         let sampling: SamplingFields = body::fields(body)?;
-        sampling.check_model(&app)?;
+        sampling.check(&app)?;
+        app.check_alternatives("logprobs", fields.logprobs)?;
+        app.check_alternatives("prompt_logprobs", fields.prompt_logprobs)?;
         let n = sampling.choices(app.limits.choices)?;
         fields.check(n)?;
-        let prompts = fields.prompts(&app)?;
+        let prompts = fields.prompts(&app, client)?;
         let choices = prompts.len() * n;
         if choices == 0 || choices > app.limits.choices {
             let most = app.limits.choices;

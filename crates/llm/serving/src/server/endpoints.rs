@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::fields::SamplingFields;
 use super::responses::ResponsesFields;
 use super::tokens::{DetokenizeFields, TokenizeFields};
-use super::{App, chat, completion, page, responses, tokens};
+use super::{App, chat, completion, guard, page, responses, tokens};
 
 /// The fields of a body, as schemas that all hold.
 type Body = fn(&mut SchemaGenerator) -> Vec<schemars::Schema>;
@@ -75,6 +75,7 @@ fn endpoints() -> Vec<Endpoint> {
             post(tokens::detokenize),
         ),
         reads("/v1/models", "The model that is served", get(models)),
+        reads("/v1/models/{*model}", "One model", get(model)),
         reads("/health", "Whether the engine runs", get(health)),
         reads("/ready", "Whether new requests are accepted", get(ready)),
         reads("/metrics", "Metrics for Prometheus", get(metrics)),
@@ -100,36 +101,16 @@ pub(super) fn router(app: &Arc<App>) -> Router {
             let message = format!("{} has no method {}.", request.uri().path(), request.method());
             ApiError::status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
         })
-        .layer(middleware::from_fn_with_state(app.clone(), guard))
+        .layer(middleware::from_fn_with_state(app.clone(), guard::guard))
         .with_state(app.clone())
 }
 
-/// Lets a request pass that has the key, while requests are accepted.
-async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    if OPEN.contains(&path) || path.starts_with(page::FOLDER) {
-        return next.run(request).await;
-    }
-    if let Some(key) = &app.limits.api_key {
-        let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-        if !equal(given.as_bytes(), key.as_bytes()) {
-            let message = "The API key is missing or wrong: send `Authorization: Bearer KEY`.";
-            return ApiError::status(StatusCode::UNAUTHORIZED, "invalid_api_key", message).into_response();
-        }
-    }
-    if request.method() == Method::POST && *app.draining.borrow() {
-        return draining().into_response();
-    }
-    next.run(request).await
+/// Whether a path needs no key.
+pub(super) fn is_open(path: &str) -> bool {
+    OPEN.contains(&path) || path.starts_with(page::FOLDER)
 }
 
-/// Compares in a time that does not tell where texts differ.
-fn equal(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b)) == 0
-}
-
-fn draining() -> ApiError {
+pub(super) fn draining() -> ApiError {
     ApiError::status(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "The server is shutting down.")
 }
 
@@ -154,7 +135,15 @@ async fn version() -> Json<Value> {
 }
 
 async fn models(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({ "object": "list", "data": [{
+    Json(json!({ "object": "list", "data": [served(&app)] }))
+}
+
+async fn model(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, ApiError> {
+    if name == app.model.name { Ok(Json(served(&app))) } else { Err(app.no_such_model(&name)) }
+}
+
+fn served(app: &App) -> Value {
+    json!({
         "id": app.model.name,
         "object": "model",
         "created": app.created,
@@ -162,7 +151,7 @@ async fn models(State(app): State<Arc<App>>) -> Json<Value> {
         "max_model_len": app.service.limits().context,
         // Not OpenAI's: what the page and the terminal take where their users say nothing.
         "chat_defaults": app.model.for_chat(),
-    }] }))
+    })
 }
 
 async fn openapi() -> Json<Value> {
@@ -190,7 +179,12 @@ async fn openapi() -> Json<Value> {
             } });
         }
         let method = endpoint.method.as_str().to_lowercase();
-        paths.insert(endpoint.path.to_owned(), Value::Object(Map::from_iter([(method, operation)])));
+        let path = endpoint.path.replace("{*", "{");
+        if path.contains('{') {
+            operation["parameters"] =
+                json!([{ "name": "model", "in": "path", "required": true, "schema": { "type": "string" } }]);
+        }
+        paths.insert(path, Value::Object(Map::from_iter([(method, operation)])));
     }
     Json(json!({
         "openapi": "3.0.3",

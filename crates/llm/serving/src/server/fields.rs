@@ -10,8 +10,8 @@ use warpwright_llm_step::Token;
 use super::App;
 use super::error::ApiError;
 use crate::defaults::{Defaults, usable_temperature};
-use crate::guide::Grammar;
-use crate::scheduler::Draw;
+use crate::guide::{Grammar, TokenGuide};
+use crate::scheduler::{Draw, Guide};
 use crate::text::StopStrings;
 
 /// Texts that end an answer.
@@ -69,6 +69,10 @@ pub(super) struct SamplingFields {
     pub(super) seed: Option<i64>,
     /// From token to a bias between -100 and 100.
     pub(super) logit_bias: Option<BTreeMap<String, f32>>,
+    /// The only tokens that the answer may have.
+    allowed_token_ids: Option<Vec<Token>>,
+    /// Texts that the answer may not have, at most 64.
+    bad_words: Option<Vec<String>>,
     /// Texts that end the answer, at most 16.
     stop: Option<Stop>,
     /// Tokens that end the answer.
@@ -97,17 +101,17 @@ pub(super) struct SamplingFields {
 }
 
 const MOST_STOPS: usize = 16;
+const MOST_BAD_WORDS: usize = 64;
 
 impl SamplingFields {
-    /// Whether the model is the one that is served.
-    pub(super) fn check_model(&self, app: &App) -> Result<(), ApiError> {
+    /// Whether the model is the one that is served, and options of a stream come with one.
+    pub(super) fn check(&self, app: &App) -> Result<(), ApiError> {
+        if self.stream_options.is_some() && !self.stream.unwrap_or(false) {
+            let message = "`stream_options` is allowed with `stream` only.";
+            return Err(ApiError::invalid("stream_options", message));
+        }
         match &self.model {
-            Some(name) if *name != app.model.name => {
-                let message =
-                    format!("The model `{name}` does not exist: this server serves `{}`.", app.model.name);
-                Err(ApiError::status(axum::http::StatusCode::NOT_FOUND, "model_not_found", message)
-                    .at("model"))
-            }
+            Some(name) if *name != app.model.name => Err(app.no_such_model(name).at("model")),
             _ => Ok(()),
         }
     }
@@ -198,6 +202,36 @@ impl SamplingFields {
             return Err(ApiError::invalid("stop", message));
         }
         Ok(StopStrings::new(stops, self.include_stop_str_in_output.unwrap_or(false)))
+    }
+
+    /// Whether tokens are forbidden, and the guide that does.
+    pub(super) fn tokens(
+        &self,
+        app: &App,
+        guide: Option<Box<dyn Guide>>,
+    ) -> Result<Option<Box<dyn Guide>>, ApiError> {
+        let allowed = self.allowed_token_ids.as_deref().filter(|tokens| !tokens.is_empty());
+        let vocabulary = app.service.limits().vocabulary;
+        if self.allowed_token_ids.as_ref().is_some_and(Vec::is_empty)
+            || allowed.is_some_and(|tokens| tokens.iter().any(|token| *token >= vocabulary))
+        {
+            let message = format!("`allowed_token_ids` are tokens below {vocabulary}, at least one.");
+            return Err(ApiError::invalid("allowed_token_ids", message));
+        }
+        let words = self.bad_words.as_deref().unwrap_or_default();
+        if words.len() > MOST_BAD_WORDS || words.iter().any(|word| word.trim().is_empty()) {
+            let message = format!("`bad_words` are at most {MOST_BAD_WORDS} texts, none of them empty.");
+            return Err(ApiError::invalid("bad_words", message));
+        }
+        if allowed.is_none() && words.is_empty() {
+            return Ok(guide);
+        }
+        // A word has other tokens after a space.
+        let texts =
+            words.iter().flat_map(|word| [word.trim_start().to_owned(), format!(" {}", word.trim_start())]);
+        let rows = texts.map(|text| app.model.tokenizer.encode(&text, false));
+        let rows: Vec<Vec<Token>> = rows.collect::<Result<_, _>>()?;
+        Ok(Some(Box::new(TokenGuide::new(guide, vocabulary, allowed, rows))))
     }
 
     /// The grammar that the answer has to follow, and the field that gives it.

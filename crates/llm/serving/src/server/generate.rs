@@ -42,7 +42,9 @@ impl Generate {
             let message = format!("`min_tokens` is more than the answer may have: {max_tokens} tokens.");
             return Err(ApiError::invalid("min_tokens", message));
         }
-        (0..sampling.choices(app.limits.choices)?)
+        let choices = sampling.choices(app.limits.choices)?;
+        app.metrics.choices.observe(choices as f64);
+        (0..choices)
             .map(|choice| {
                 let draw = Draw { seed: draw.seed.wrapping_add(choice as u64), ..draw.clone() };
                 Answer::start(app, self.request(app, sampling, draw, max_tokens)?, text.clone())
@@ -92,7 +94,7 @@ impl Generate {
             draw,
             log_probabilities: self.log_probabilities,
             prompt_log_probabilities: self.prompt_log_probabilities,
-            guide: guide.transpose()?,
+            guide: sampling.tokens(app, guide.transpose()?)?,
         })
     }
 }

@@ -5,10 +5,12 @@ mod body;
 mod chat;
 mod chat_request;
 mod completion;
+mod encode;
 mod endpoints;
 mod error;
 mod fields;
 mod generate;
+mod guard;
 mod listen;
 mod log_probabilities;
 mod metrics;
@@ -18,16 +20,19 @@ mod sse;
 mod tokens;
 
 use std::future::Future;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
+use axum::http::StatusCode;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::guide::{GrammarError, Grammars};
 use crate::model::Model;
 use crate::service::Service;
+use error::ApiError;
 use metrics::Metrics;
 
 /// What a server accepts.
@@ -45,6 +50,10 @@ pub struct Limits {
     pub connections: usize,
     /// Clients have to send this key, if there is one.
     pub api_key: Option<String>,
+    /// Names of the server that requests may give as their host, beside addresses and `localhost`. `None` allows all.
+    pub hosts: Option<Vec<String>>,
+    /// Origins of web pages that may use the server, such as `https://example.com`. `*` allows all.
+    pub origins: Vec<String>,
 }
 
 impl Default for Limits {
@@ -56,6 +65,8 @@ impl Default for Limits {
             choices: 128,
             connections: 4096,
             api_key: None,
+            hosts: None,
+            origins: Vec::new(),
         }
     }
 }
@@ -74,11 +85,34 @@ struct App {
     grammars: Grammars,
     limits: Limits,
     metrics: Metrics,
+    /// Bytes of the longest token.
+    longest_token: usize,
+    /// Bodies that are worked on at once.
+    workers: Arc<Semaphore>,
     created: u64,
     /// Whether new requests are turned away.
     draining: watch::Sender<bool>,
     /// Whether running answers end.
     abort: watch::Sender<bool>,
+}
+
+impl App {
+    fn no_such_model(&self, name: &str) -> ApiError {
+        let message = format!("The model `{name}` does not exist: this server serves `{}`.", self.model.name);
+        ApiError::status(StatusCode::NOT_FOUND, "model_not_found", message)
+    }
+
+    /// Whether so many alternatives can be listed beside each log-probability.
+    fn check_alternatives(&self, field: &'static str, wanted: Option<u32>) -> Result<(), ApiError> {
+        let top = self.service.limits().top;
+        match wanted.filter(|wanted| *wanted > top) {
+            Some(wanted) => Err(ApiError::invalid(
+                field,
+                format!("`{field}` is {wanted}: at most {top} alternatives can be listed."),
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A server.
@@ -93,9 +127,13 @@ impl Server {
         // A tokenizer may have tokens that the model lacks.
         let vocabulary = service.limits().vocabulary;
         model.stops.retain(|stop| *stop < vocabulary);
+        let longest = (0..vocabulary).map(|token| model.tokenizer.bytes(token).len()).max();
+        let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
         let app = App {
+            longest_token: longest.unwrap_or(1).max(1),
+            workers: Arc::new(Semaphore::new(workers)),
             grammars: Grammars::new(&model.tokenizer, vocabulary, &model.stops)?,
-            metrics: Metrics::new(&model.name, service.step_tokens()),
+            metrics: Metrics::new(&model.name, &service),
             created: now(),
             draining: watch::Sender::new(false),
             abort: watch::Sender::new(false),

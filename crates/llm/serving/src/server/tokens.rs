@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use warpwright_llm_step::Token;
 
 use super::chat_request::ChatFields;
+use super::encode::encode;
 use super::error::ApiError;
 use super::{App, body};
 
@@ -30,22 +31,25 @@ pub(super) struct DetokenizeFields {
     tokens: Vec<Token>,
 }
 
+/// The longest text that is counted, in contexts.
+const MOST_CONTEXTS: u32 = 8;
+
 pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Body) -> Result<Json<Value>, ApiError> {
-    body::begin(&app, body, |app, body| {
+    body::begin(&app, body, |app, body, client| {
         let fields: TokenizeFields = body::fields(body)?;
         let (text, add_special) = match fields.prompt {
             Some(text) => (text, fields.add_special_tokens.unwrap_or(true)),
             None => (body::fields::<ChatFields>(body)?.prompt(&app)?, false),
         };
-        let tokens = app.model.tokenizer.encode(&text, add_special)?;
         let context = app.service.limits().context;
+        let tokens = encode(&app, &text, add_special, context.saturating_mul(MOST_CONTEXTS), client)?;
         Ok(Json(json!({ "count": tokens.len(), "max_model_len": context, "tokens": tokens })))
     })
     .await
 }
 
 pub(super) async fn detokenize(State(app): State<Arc<App>>, body: Body) -> Result<Json<Value>, ApiError> {
-    body::begin(&app, body, |app, body| {
+    body::begin(&app, body, |app, body, _| {
         let fields: DetokenizeFields = body::fields(body)?;
         let vocabulary = app.service.limits().vocabulary;
         if let Some(token) = fields.tokens.iter().find(|token| **token >= vocabulary) {

@@ -78,6 +78,15 @@ struct Shared {
     status: Mutex<(Status, Option<Failed>)>,
     thread: Mutex<Option<JoinHandle<()>>>,
     step_tokens: Histogram,
+    cache: Cache,
+}
+
+/// What the cache is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cache {
+    pub(crate) page_tokens: u32,
+    pub(crate) pages: u32,
+    pub(crate) prefixes: bool,
 }
 
 enum Command {
@@ -99,7 +108,13 @@ impl Service {
         most_requests: usize,
         trace: Option<Trace>,
     ) -> Service {
-        let scheduler = Scheduler::new(executor.capacity(), options);
+        let capacity = executor.capacity();
+        let cache = Cache {
+            page_tokens: capacity.page_tokens,
+            pages: capacity.pages,
+            prefixes: options.prefix_caching,
+        };
+        let scheduler = Scheduler::new(capacity, options);
         let (commands, receiver) = mpsc::channel();
         let status = Status { usage: scheduler.usage(), counts: scheduler.counts() };
         let shared = Arc::new(Shared {
@@ -110,6 +125,7 @@ impl Service {
             status: Mutex::new((status, None)),
             thread: Mutex::new(None),
             step_tokens: Histogram::new(exponential_buckets(1.0, 2.0, 15)),
+            cache,
         });
         let worker = Worker::new(scheduler, executor, receiver, shared.clone(), trace);
         let thread = std::thread::spawn(move || worker.run());
@@ -166,6 +182,11 @@ impl Service {
     /// The tokens of each step, for metrics.
     pub(crate) fn step_tokens(&self) -> Histogram {
         self.shared.step_tokens.clone()
+    }
+
+    /// What the cache is made of, for metrics.
+    pub(crate) fn cache(&self) -> Cache {
+        self.shared.cache
     }
 
     /// Sequences that run or wait.

@@ -21,6 +21,8 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     tickets: HashMap<u64, SequenceId>,
     sequences: HashMap<SequenceId, (u64, UnboundedSender<Result<Update, Failed>>)>,
+    /// When sequences got memory, until their first token.
+    admitted: HashMap<SequenceId, Instant>,
     /// Steps in flight, if they are traced.
     submitted: VecDeque<Traced>,
     /// When the last step was found to have ended.
@@ -47,6 +49,7 @@ impl Worker {
             shared,
             tickets: HashMap::new(),
             sequences: HashMap::new(),
+            admitted: HashMap::new(),
             submitted: VecDeque::new(),
             ended: Instant::now(),
             trace,
@@ -105,6 +108,7 @@ impl Worker {
     fn cancel(&mut self, ticket: u64) {
         let Some(sequence) = self.tickets.remove(&ticket) else { return };
         self.sequences.remove(&sequence);
+        self.admitted.remove(&sequence);
         self.scheduler.cancel(sequence);
         if let Some(trace) = &mut self.trace {
             trace.request("e", ticket, "request", json!({ "finished": "cancelled" }));
@@ -115,6 +119,9 @@ impl Worker {
     fn turn(&mut self) -> Result<(), ExecutorError> {
         let begin = Instant::now();
         let step = self.scheduler.next_step();
+        for sequence in self.scheduler.take_admitted() {
+            self.admitted.entry(sequence).or_insert(begin);
+        }
         let keep = if step.is_some() { STEPS_IN_FLIGHT - 1 } else { 0 };
         if let Some(step) = step {
             let tokens: u32 = step.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
@@ -129,7 +136,10 @@ impl Worker {
             let outputs = self.executor.wait()?;
             let begin = Instant::now();
             self.trace_step(begin);
-            for update in self.scheduler.finish_step(outputs) {
+            for mut update in self.scheduler.finish_step(outputs) {
+                if let Some(prompt) = &mut update.prompt {
+                    prompt.admitted = self.admitted.remove(&update.sequence);
+                }
                 self.send(update);
             }
             self.trace_host("results", begin);

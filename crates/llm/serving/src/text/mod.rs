@@ -6,5 +6,5 @@ mod stop;
 
 pub(crate) use call::is_text;
 pub use call::{Tool, ToolCall};
-pub use parser::{Parser, ParserOptions, Part};
+pub use parser::{Parser, ParserOptions, Part, Place};
 pub use stop::StopStrings;

@@ -16,6 +16,19 @@ pub enum Part {
     Arguments(String),
 }
 
+/// What the next text is a part of, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Place {
+    /// Before `</think>`.
+    Reasoning,
+    /// For the user.
+    Content,
+    /// A tool call.
+    Call,
+    /// No text: the end of the answer.
+    End,
+}
+
 /// What to look for.
 #[derive(Clone, Debug, Default)]
 pub struct ParserOptions {
@@ -126,6 +139,15 @@ impl Parser {
             parts.push(Part::Content(std::mem::take(&mut self.space)));
         }
         parts
+    }
+
+    /// What the next text is a part of.
+    pub fn place(&self) -> Place {
+        match self.state {
+            State::Reasoning => Place::Reasoning,
+            State::Start | State::Content => Place::Content,
+            State::Opening | State::Call(_) | State::Called => Place::Call,
+        }
     }
 
     /// Calls that are complete.

@@ -9,6 +9,8 @@ use crate::text::{Part, ToolCall};
 pub(super) struct Item {
     id: String,
     kind: Kind,
+    /// Log-probabilities of the text.
+    logprobs: Vec<Value>,
 }
 
 enum Kind {
@@ -27,7 +29,7 @@ impl Item {
             // A parser sends arguments after their call.
             Part::Arguments(arguments) => ("fc", Kind::Call(ToolCall { name: String::new(), arguments })),
         };
-        Item { id: name(prefix), kind }
+        Item { id: name(prefix), kind, logprobs: Vec::new() }
     }
 
     /// Appends a part, or returns it if it begins another item.
@@ -44,7 +46,7 @@ impl Item {
     }
 
     /// The items of all parts of an answer, at least one.
-    pub(super) fn all(parts: Vec<Part>) -> Vec<Item> {
+    pub(super) fn all(parts: Vec<Part>, logprobs: Vec<Value>) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
         for part in parts {
             let rest = match items.last_mut() {
@@ -56,7 +58,26 @@ impl Item {
         if items.is_empty() {
             items.push(Item::new(Part::Content(String::new())));
         }
+        // They are those of all text.
+        if let Some(item) = items.iter_mut().rev().find(|item| item.is_text()) {
+            item.logprobs = logprobs;
+        }
         items
+    }
+
+    /// Whether it is text for the user.
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.kind, Kind::Content(_))
+    }
+
+    /// Adds the log-probabilities of more text.
+    pub(super) fn list(&mut self, logprobs: &[Value]) {
+        self.logprobs.extend_from_slice(logprobs);
+    }
+
+    /// The log-probabilities of the text.
+    pub(super) fn logprobs(&self) -> &[Value] {
+        &self.logprobs
     }
 
     /// The name that events give.
@@ -83,7 +104,9 @@ impl Item {
     /// The part with the text. A call has none.
     pub(super) fn content(&self) -> Option<Value> {
         match &self.kind {
-            Kind::Content(text) => Some(json!({ "type": "output_text", "text": text, "annotations": [] })),
+            Kind::Content(text) => Some(json!({
+                "type": "output_text", "text": text, "annotations": [], "logprobs": self.logprobs,
+            })),
             Kind::Reasoning(text) => Some(json!({ "type": "reasoning_text", "text": text })),
             Kind::Call(_) => None,
         }

@@ -11,10 +11,11 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, FinishReason, Usage, collect};
+use super::answer::{Answer, Delta, FinishReason, Usage, collect};
+use super::encode::Client;
 use super::error::ApiError;
 use super::fields::SamplingFields;
-use super::{App, body, name, now, sse};
+use super::{App, body, log_probabilities, name, now, sse};
 use item::Item;
 pub(super) use request::ResponsesFields;
 use stream::Stream;
@@ -27,6 +28,8 @@ struct Response {
     /// Fields of the request that the response repeats.
     repeated: Value,
     usage: Usage,
+    /// The tokenizer, if the tokens of the text are listed.
+    listed: Option<Arc<App>>,
     /// Finished items.
     output: Vec<Value>,
 }
@@ -67,7 +70,11 @@ pub(super) async fn handle(
 
 impl Response {
     /// Begins the answer of a body. Returns whether it is streamed, too.
-    fn begin(app: Arc<App>, body: &Value) -> Result<(Response, Vec<Answer>, bool), ApiError> {
+    fn begin(
+        app: Arc<App>,
+        body: &Value,
+        client: &Client,
+    ) -> Result<(Response, Vec<Answer>, bool), ApiError> {
         let fields: ResponsesFields = body::fields(body)?;
         let mut sampling: SamplingFields = body::fields(body)?;
         if let Some(format) = fields.text.as_ref().and_then(|text| text.get("format")) {
@@ -76,7 +83,8 @@ impl Response {
         if sampling.choices(app.limits.choices)? != 1 {
             return Err(ApiError::invalid("n", "A response has one answer: `n` is not supported."));
         }
-        let (answers, prompt) = fields.chat()?.start(&app, &sampling).map_err(|error| {
+        let lists = fields.lists_log_probabilities()?;
+        let (answers, prompt) = fields.chat()?.start(&app, &sampling, client).map_err(|error| {
             RENAMED.iter().fold(error, |error, (chat, response)| error.rename(chat, response))
         })?;
         let response = Response {
@@ -85,9 +93,19 @@ impl Response {
             model: app.model.name.clone(),
             repeated: repeated(body),
             usage: Usage { prompt, ..Usage::default() },
+            listed: lists.then(|| app.clone()),
             output: Vec::new(),
         };
         Ok((response, answers, sampling.stream.unwrap_or(false)))
+    }
+
+    /// The log-probabilities of the text of a part of the answer: an empty list if none are wanted.
+    fn logprobs(&self, delta: &Delta) -> Vec<Value> {
+        let Some(app) = &self.listed else { return Vec::new() };
+        match log_probabilities::chat(&app.model.tokenizer, &delta.content_tokens())["content"].take() {
+            Value::Array(tokens) => tokens,
+            _ => Vec::new(),
+        }
     }
 
     fn object(&self, status: &str, incomplete: Option<&str>) -> Value {
@@ -105,6 +123,7 @@ impl Response {
                 "input_tokens": self.usage.prompt,
                 "input_tokens_details": { "cached_tokens": self.usage.cached },
                 "output_tokens": self.usage.answer,
+                "output_tokens_details": { "reasoning_tokens": self.usage.reasoning },
                 "total_tokens": self.usage.prompt + self.usage.answer,
             },
         });
@@ -124,7 +143,8 @@ impl Response {
 
     async fn whole(mut self, answers: Vec<Answer>) -> Result<axum::response::Response, ApiError> {
         let whole = collect(answers, &mut self.usage).await?.pop().unwrap_or_default();
-        self.output = Item::all(whole.parts).iter().map(|item| item.object("completed")).collect();
+        let logprobs = self.logprobs(&whole);
+        self.output = Item::all(whole.parts, logprobs).iter().map(|item| item.object("completed")).collect();
         Ok(axum::Json(self.finished(whole.finished.as_ref())).into_response())
     }
 }

@@ -28,11 +28,26 @@ pub(in crate::server) struct ResponsesFields {
     previous_response_id: Option<String>,
     /// Not supported: the client waits for the answer.
     background: Option<bool>,
+    /// `message.output_text.logprobs` lists the log-probabilities of the text. Others add nothing.
+    include: Option<Vec<String>>,
+    /// The number of alternatives beside each log-probability.
+    top_logprobs: Option<u32>,
     /// Variables of the chat template.
     chat_template_kwargs: Option<Map<String, Value>>,
 }
 
 impl ResponsesFields {
+    /// Whether the tokens of the text are listed.
+    pub(super) fn lists_log_probabilities(&self) -> Result<bool, ApiError> {
+        let include = self.include.iter().flatten();
+        let lists = include.into_iter().any(|name| name == "message.output_text.logprobs");
+        if self.top_logprobs.is_some_and(|top| top > 0) && !lists {
+            let message = "`top_logprobs` needs `include` with `message.output_text.logprobs`.";
+            return Err(ApiError::invalid("top_logprobs", message));
+        }
+        Ok(lists)
+    }
+
     /// The same request as a conversation.
     pub(super) fn chat(self) -> Result<ChatFields, ApiError> {
         if self.previous_response_id.is_some() {
@@ -42,6 +57,7 @@ impl ResponsesFields {
         if self.background.unwrap_or(false) {
             return Err(ApiError::invalid("background", "`background` is not supported."));
         }
+        let lists = self.lists_log_probabilities()?;
         let mut messages: Vec<Map<String, Value>> = Vec::new();
         messages.extend(self.instructions.map(|text| message("system", text.into())));
         match self.input {
@@ -67,6 +83,8 @@ impl ResponsesFields {
         Ok(ChatFields {
             messages,
             max_completion_tokens: self.max_output_tokens,
+            logprobs: Some(lists),
+            top_logprobs: self.top_logprobs.filter(|_| lists),
             tools,
             tool_choice: self.tool_choice,
             parallel_tool_calls: self.parallel_tool_calls,

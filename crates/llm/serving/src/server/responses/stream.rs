@@ -16,11 +16,13 @@ pub(super) struct Stream {
     sequence_number: u64,
     /// The item that is not complete.
     open: Option<Item>,
+    /// Log-probabilities of text that is still to come.
+    logprobs: Vec<Value>,
 }
 
 impl Stream {
     pub(super) fn new(response: Response, events: Events) -> Stream {
-        Stream { response, events, sequence_number: 0, open: None }
+        Stream { response, events, sequence_number: 0, open: None, logprobs: Vec::new() }
     }
 
     /// Sends all events.
@@ -50,6 +52,7 @@ impl Stream {
     }
 
     async fn add(&mut self, delta: Delta) {
+        self.logprobs.extend(self.response.logprobs(&delta));
         for part in delta.parts {
             let text = match &part {
                 Part::Content(text) | Part::Reasoning(text) | Part::Arguments(text) => Some(text.clone()),
@@ -63,9 +66,15 @@ impl Stream {
                 self.end().await;
                 self.begin(part).await;
             }
-            if let (Some(item), Some(text)) = (&self.open, text) {
+            if let (Some(item), Some(text)) = (&mut self.open, text) {
                 let event = format!("{}.delta", item.event().0);
-                self.send_of_item(&event, json!({ "delta": text })).await;
+                let mut data = json!({ "delta": text });
+                if item.is_text() {
+                    let logprobs = std::mem::take(&mut self.logprobs);
+                    item.list(&logprobs);
+                    data["logprobs"] = logprobs.into();
+                }
+                self.send_of_item(&event, data).await;
             }
         }
     }
@@ -76,6 +85,9 @@ impl Stream {
         let begun = item.begun();
         let empty = item.content().map(|mut content| {
             content["text"] = "".into();
+            if content.get("logprobs").is_some() {
+                content["logprobs"] = json!([]);
+            }
             content
         });
         self.open = Some(item);
@@ -89,7 +101,10 @@ impl Stream {
     async fn end(&mut self) {
         let Some(item) = &self.open else { return };
         let (event, key, text) = item.event();
-        let (event, done, content) = (format!("{event}.done"), json!({ key: text }), item.content());
+        let (event, mut done, content) = (format!("{event}.done"), json!({ key: text }), item.content());
+        if item.is_text() {
+            done["logprobs"] = item.logprobs().into();
+        }
         let object = item.object("completed");
         self.send_of_item(&event, done).await;
         if let Some(part) = content {

@@ -235,14 +235,15 @@ async fn usage_counts_tokens_and_what_the_cache_had() {
     let client = Client::new();
     let prompt = "the man and the ".repeat(20);
     let length = greedy(&prompt, 0).prompt.len();
-    let body = json!({ "prompt": prompt, "max_tokens": 7, "temperature": 0, "ignore_eos": true, "n": 1,
-        "stream_options": { "include_usage": true } });
+    let body = json!({ "prompt": prompt, "max_tokens": 7, "temperature": 0, "ignore_eos": true, "n": 1 });
     let usage = client.answer(PATH, &body).await["usage"].clone();
     assert_eq!(
         usage,
         json!({ "prompt_tokens": length, "completion_tokens": 7, "total_tokens": length + 7,
-        "prompt_tokens_details": { "cached_tokens": 0 } })
+        "prompt_tokens_details": { "cached_tokens": 0 }, "completion_tokens_details": { "reasoning_tokens": 0 } })
     );
+    let mut body = body;
+    body["stream_options"] = json!({ "include_usage": true });
     let stream = client.stream(PATH, &body).await;
     let end = stream.last().unwrap();
     assert_eq!(end["choices"], json!([]));
@@ -279,4 +280,27 @@ async fn a_grammar_restricts_the_answer() {
         assert!(pattern.split('|').any(|one| one == text || one == form), "{grammar}: {text:?}");
         assert_eq!(choice["finish_reason"], "stop");
     }
+}
+
+#[tokio::test]
+async fn tokens_are_allowed_and_words_forbidden() {
+    let client = Client::new();
+    let tokenizer = model().tokenizer;
+    let letters: Vec<Token> = "abc".bytes().map(Token::from).collect();
+    let seeds = 0..6;
+    for seed in seeds {
+        let body = json!({ "prompt": "the", "max_tokens": 40, "seed": seed, "allowed_token_ids": letters, "return_token_ids": true });
+        let answer = client.answer("/v1/completions", &body).await;
+        let text = answer["choices"][0]["text"].as_str().unwrap();
+        assert!(text.len() == 40 && text.bytes().all(|byte| b"abc".contains(&byte)), "{text}");
+        let mut body = body;
+        body["bad_words"] = json!(["ab", "c"]);
+        let answer = client.answer("/v1/completions", &body).await;
+        let text = answer["choices"][0]["text"].as_str().unwrap();
+        assert!(text.len() == 40 && !text.contains("ab") && !text.contains('c'), "{text}");
+    }
+    let word = tokenizer.encode(" the", false).unwrap();
+    let body = json!({ "prompt": "the", "max_tokens": 60, "logit_bias": { word[0].to_string(): 100 }, "bad_words": ["the"] });
+    let answer = client.answer("/v1/completions", &body).await;
+    assert!(!answer["choices"][0]["text"].as_str().unwrap().contains("the"), "{answer}");
 }

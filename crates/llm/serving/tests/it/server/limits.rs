@@ -114,6 +114,9 @@ async fn a_key_opens_what_is_not_open() {
         (Some("Bearer secrets"), StatusCode::UNAUTHORIZED),
         (Some("secret"), StatusCode::UNAUTHORIZED),
         (Some("Bearer secret"), StatusCode::OK),
+        (Some("bearer secret"), StatusCode::OK),
+        (Some("BEARER  secret "), StatusCode::OK),
+        (Some("Basic secret"), StatusCode::UNAUTHORIZED),
     ] {
         let mut request = post(PATH, &body);
         if let Some(key) = key {
@@ -233,4 +236,80 @@ async fn a_server_without_grace_aborts_what_runs() {
     assert!(events(&rest).last().is_some());
     served.await.unwrap();
     wait_until_free(&client).await;
+}
+
+#[tokio::test]
+async fn web_pages_of_others_cannot_use_the_server() {
+    let limits = Limits {
+        hosts: Some(vec!["llm.test".to_owned()]),
+        origins: vec!["https://good.test".to_owned()],
+        ..Limits::default()
+    };
+    let client = Client::of(Toy::new(CAPACITY), limits);
+    let body = json!({ "prompt": "the", "max_tokens": 1 });
+    let json_type = "application/json";
+    let curl = "application/x-www-form-urlencoded";
+    for (host, origin, kind, status) in [
+        (None, None, json_type, 200),
+        (Some("localhost:8000"), None, json_type, 200),
+        (Some("127.0.0.1:8000"), None, "application/json; charset=utf-8", 200),
+        (Some("[::1]:8000"), None, curl, 200),
+        (Some("LLM.test"), None, json_type, 200),
+        (Some("evil.test:8000"), None, json_type, 403),
+        (Some("evil.test:8000"), Some("http://evil.test:8000"), json_type, 403),
+        (Some("localhost:8000"), Some("http://localhost:8000"), json_type, 200),
+        (Some("localhost:8000"), Some("http://localhost:3000"), json_type, 403),
+        (Some("localhost:8000"), Some("http://evil.test"), "text/plain", 403),
+        (Some("localhost:8000"), Some("null"), curl, 403),
+        (Some("localhost:8000"), Some("https://good.test"), json_type, 200),
+        (Some("localhost:8000"), None, "text/plain", 415),
+        (Some("localhost:8000"), None, "multipart/form-data; boundary=x", 415),
+    ] {
+        let mut request = post(PATH, &body);
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
+        for (name, value) in [(header::HOST, host), (header::ORIGIN, origin)] {
+            if let Some(value) = value {
+                headers.insert(name, value.parse().unwrap());
+            }
+        }
+        let reply = client.send(request).await;
+        assert_eq!(reply.status.as_u16(), status, "{host:?} {origin:?} {kind}: {}", reply.text);
+        assert_eq!(reply.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+        let allowed = reply.headers.get(header::ACCESS_CONTROL_ALLOW_ORIGIN);
+        assert_eq!(allowed.is_some(), origin == Some("https://good.test"));
+    }
+    // A browser asks first.
+    for (origin, status) in [("https://good.test", 204), ("https://evil.test", 403)] {
+        let request = Request::options(PATH).header(header::ORIGIN, origin);
+        let request = request.header(header::ACCESS_CONTROL_REQUEST_HEADERS, "authorization,x-stainless-os");
+        let reply = client.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(reply.status.as_u16(), status);
+        if status == 204 {
+            assert_eq!(reply.headers[header::ACCESS_CONTROL_ALLOW_HEADERS], "authorization,x-stainless-os");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_text_is_refused_before_it_is_encoded() {
+    let client = Client::of(Toy::new(CAPACITY), Limits { body_bytes: 64 << 20, ..Limits::default() });
+    let begin = Instant::now();
+    for text in ["x".repeat(15 << 20), "the man and the ".repeat(1 << 20), "\u{e9}\n".repeat(4 << 20)] {
+        for (path, body) in [
+            (PATH, json!({ "prompt": text })),
+            ("/v1/chat/completions", json!({ "messages": [{ "role": "user", "content": text }] })),
+            ("/tokenize", json!({ "prompt": text })),
+        ] {
+            let reply = client.post(path, &body).await;
+            assert_eq!(
+                (reply.status.as_u16(), &reply.json()["error"]["code"]),
+                (400, &json!("context_length_exceeded"))
+            );
+        }
+    }
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    // What fits is encoded as a whole, however many bytes it has.
+    let spaces = " the".repeat(1000);
+    assert_eq!(client.answer("/tokenize", &json!({ "prompt": spaces })).await["count"], 1000);
 }

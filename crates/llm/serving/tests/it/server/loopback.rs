@@ -80,3 +80,18 @@ pub(crate) async fn read(mut stream: TcpStream) -> std::io::Result<(u16, String)
     }
     Ok((status, String::from_utf8_lossy(&joined).into_owned()))
 }
+
+/// Serves the toy model until the process is killed, for clients such as those of `scripts/sdk_calls.py`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "serves at WARPWRIGHT_ADDRESS without end"]
+async fn serves_the_toy() {
+    let address = std::env::var("WARPWRIGHT_ADDRESS").unwrap();
+    let listener = TcpListener::bind(address).await.unwrap();
+    let client = Client::new();
+    let interrupt = async {
+        let mut terminate =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap();
+        terminate.recv().await;
+    };
+    client.server.clone().serve(listener, interrupt, Duration::from_secs(2)).await;
+}

@@ -107,3 +107,28 @@ async fn items_of_the_input_are_messages() {
     assert_eq!(whole["output"][0]["content"][0]["text"], answer["choices"][0]["message"]["content"]);
     assert_eq!(whole["usage"]["input_tokens"], answer["usage"]["prompt_tokens"]);
 }
+
+#[tokio::test]
+async fn usage_counts_reasoning_and_log_probabilities_are_listed() {
+    let client = Client::answering("<|im_start|>assistant\n<think>\n", "Hm.\n</think>\n\nYes.");
+    let body = json!({ "input": "x", "chat_template_kwargs": { "enable_thinking": true },
+        "include": ["message.output_text.logprobs"], "top_logprobs": 2 });
+    let (whole, stream) = respond(&client, &body).await;
+    let reasoning = whole["usage"]["output_tokens_details"]["reasoning_tokens"].as_u64().unwrap();
+    let tokens = whole["usage"]["output_tokens"].as_u64().unwrap();
+    assert!(0 < reasoning && reasoning < tokens, "{}", whole["usage"]);
+    let listed = whole["output"][1]["content"][0]["logprobs"].as_array().unwrap();
+    let text: String = listed.iter().filter_map(|entry| entry["token"].as_str()).collect();
+    assert!(
+        text.contains("Yes.")
+            && !text.contains("Hm")
+            && listed[0]["top_logprobs"].as_array().unwrap().len() == 2,
+        "{text}"
+    );
+    let deltas = stream.iter().filter(|event| event["type"] == "response.output_text.delta");
+    let streamed: Vec<&Value> = deltas.flat_map(|event| event["logprobs"].as_array().unwrap()).collect();
+    assert_eq!(streamed, listed.iter().collect::<Vec<_>>());
+    // Without, the lists are there and empty.
+    let (whole, _) = respond(&client, &json!({ "input": "x", "temperature": 0 })).await;
+    assert!(whole["usage"]["output_tokens_details"]["reasoning_tokens"].is_u64());
+}

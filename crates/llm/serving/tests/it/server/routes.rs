@@ -21,13 +21,17 @@ async fn texts_become_tokens_and_texts_again() {
 
 #[tokio::test]
 async fn the_model_is_listed() {
-    let models = Client::new().get("/v1/models").await.json();
+    let client = Client::new();
+    let models = client.get("/v1/models").await.json();
     let model = &models["data"][0];
     assert_eq!((&model["id"], &model["max_model_len"]), (&json!("toy"), &json!(CAPACITY.context)));
+    assert_eq!(client.get("/v1/models/toy").await.json(), *model);
+    let other = client.get("/v1/models/some/other").await;
+    assert_eq!((other.status.as_u16(), &other.json()["error"]["code"]), (404, &json!("model_not_found")));
 }
 
 /// Names as vLLM has them, with the endings that Prometheus sees.
-const METRICS: [&str; 13] = [
+const METRICS: [&str; 24] = [
     "vllm:num_requests_running{model_name=\"toy\"} 0",
     "vllm:num_requests_waiting{model_name=\"toy\"} 0",
     "vllm:kv_cache_usage_perc{model_name=\"toy\"} 0.0",
@@ -40,6 +44,17 @@ const METRICS: [&str; 13] = [
     "vllm:inter_token_latency_seconds_count{model_name=\"toy\"} 4",
     "vllm:e2e_request_latency_seconds_count{model_name=\"toy\"} 1",
     "vllm:iteration_tokens_total_sum{model_name=\"toy\"} 7.0",
+    "vllm:request_prompt_tokens_sum{model_name=\"toy\"} 3.0",
+    "vllm:request_generation_tokens_sum{model_name=\"toy\"} 5.0",
+    "vllm:request_params_max_tokens_sum{model_name=\"toy\"} 5.0",
+    "vllm:request_params_n_sum{model_name=\"toy\"} 1.0",
+    "vllm:request_queue_time_seconds_count{model_name=\"toy\"} 1",
+    "vllm:request_prefill_time_seconds_count{model_name=\"toy\"} 1",
+    "vllm:request_decode_time_seconds_count{model_name=\"toy\"} 1",
+    "vllm:request_inference_time_seconds_count{model_name=\"toy\"} 1",
+    "vllm:request_time_per_output_token_seconds_count{model_name=\"toy\"} 1",
+    "vllm:spec_decode_num_drafts_total{model_name=\"toy\"} 0",
+    "vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",model_name=\"toy\",num_gpu_blocks=\"256\"} 1",
     "vllm:request_success_total{finished_reason=\"length\",model_name=\"toy\"} 1",
 ];
 
@@ -79,6 +94,7 @@ async fn openapi_describes_every_route_and_every_field() {
         "/v1/completions",
         "/v1/responses",
         "/v1/models",
+        "/v1/models/{model}",
         "/tokenize",
         "/detokenize",
         "/health",
@@ -94,7 +110,8 @@ async fn openapi_describes_every_route_and_every_field() {
     assert_eq!(paths.len(), expected.len());
     for (path, operations) in paths {
         for method in operations.as_object().unwrap().keys() {
-            let request = Request::builder().method(method.to_uppercase().as_str()).uri(path);
+            let uri = path.replace("{model}", "toy");
+            let request = Request::builder().method(method.to_uppercase().as_str()).uri(uri);
             let reply = client.send(request.body(Body::empty()).unwrap()).await;
             let is_there = ![StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED].contains(&reply.status);
             assert!(
