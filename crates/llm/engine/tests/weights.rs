@@ -205,6 +205,20 @@ fn tensors_that_do_not_fit_are_named() {
 }
 
 #[test]
+fn shards_outside_of_the_folder_are_refused() {
+    for shard in ["../a.safetensors", "/etc/passwd", "", "..", "a/b.safetensors"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        write(folder.path(), "model.", &tensors());
+        let index = serde_json::json!({ "weight_map": { "model.norm.weight": shard } });
+        std::fs::write(folder.path().join("model.safetensors.index.json"), index.to_string())
+            .expect("written");
+        let message = load(folder.path()).err().expect("a refusal").to_string();
+        let reason = format!("it names the shard {shard:?}, which is no file of the folder");
+        assert!(message.ends_with(&reason), "{message}");
+    }
+}
+
+#[test]
 fn files_that_are_cut_off_or_foreign_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("model.gguf");

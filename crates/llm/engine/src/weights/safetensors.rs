@@ -32,11 +32,14 @@ fn files(folder: &Path) -> Result<BTreeSet<String>> {
         return Ok(BTreeSet::from(["model.safetensors".to_owned()]));
     }
     let text = std::fs::read(&path).map_err(|source| EngineError::File { path: path.clone(), source })?;
-    let index: Index = serde_json::from_slice(&text).map_err(|error| EngineError::Format {
-        path,
-        reason: format!("it is no index of shards: {error}"),
-    })?;
-    Ok(index.weight_map.into_values().collect())
+    let format = |reason| EngineError::Format { path: path.clone(), reason };
+    let index: Index = serde_json::from_slice(&text)
+        .map_err(|error| format(format!("it is no index of shards: {error}")))?;
+    let files: BTreeSet<String> = index.weight_map.into_values().collect();
+    match files.iter().find(|file| Path::new(file).file_name().is_none_or(|name| name != file.as_str())) {
+        Some(file) => Err(format(format!("it names the shard {file:?}, which is no file of the folder"))),
+        None => Ok(files),
+    }
 }
 
 /// Maps a file.

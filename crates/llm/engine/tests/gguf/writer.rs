@@ -218,7 +218,10 @@ pub(crate) fn convert(
     }
     if rope["rope_type"] == "linear" {
         let factor = rope["factor"].as_f64().expect("a number") as f32;
-        keys.extend([("rope.scaling.type", Meta::Text("linear")), ("rope.scaling.factor", Meta::Float(factor))]);
+        keys.extend([
+            ("rope.scaling.type", Meta::Text("linear")),
+            ("rope.scaling.factor", Meta::Float(factor)),
+        ]);
     }
     if architecture == "qwen35moe" {
         const KEYS: [(&str, &str); 4] = [
