@@ -157,6 +157,15 @@ fn byte_level_bpe(vocabulary: &GgufVocabulary) -> Result<Tokenizer, TokenizerErr
         vocabulary.special().filter(|id| !vocabulary.tokens[*id as usize].is_empty()).map(added).collect();
     let ids: Map<String, Value> =
         vocabulary.tokens.iter().enumerate().map(|(id, token)| (token.clone(), id.into())).collect();
+    // Merges to what no token has change no text of a file that merges made.
+    let parts = |merge: &String| {
+        let at = merge.char_indices().skip(1).find(|(_, character)| *character == ' ')?.0;
+        let (left, right) = (&merge[..at], &merge[at + 1..]);
+        let all_are_tokens =
+            [left, right, &format!("{left}{right}")].iter().all(|part| ids.contains_key(*part));
+        all_are_tokens.then(|| json!([left, right]))
+    };
+    let merges: Vec<Value> = vocabulary.merges.iter().filter_map(parts).collect();
     let json = json!({
         "version": "1.0",
         "added_tokens": added,
@@ -165,7 +174,7 @@ fn byte_level_bpe(vocabulary: &GgufVocabulary) -> Result<Tokenizer, TokenizerErr
         "post_processor": null,
         "decoder": byte_level,
         "model": {
-            "type": "BPE", "vocab": ids, "merges": vocabulary.merges, "ignore_merges": pre.ignores_merges,
+            "type": "BPE", "vocab": ids, "merges": merges, "ignore_merges": pre.ignores_merges,
         },
     });
     let inner = library(json.to_string().as_bytes())?;

@@ -53,6 +53,19 @@ proptest! {
     }
 }
 
+/// As with llama.cpp, merges that make no token are no reason to refuse a file.
+#[test]
+fn merges_to_no_token_are_left_out() {
+    let mut with_others = vocabulary();
+    with_others.merges.extend(["x y", "x", "", "x y z", "ĠĠĠ q"].map(str::to_owned));
+    let tokenizer = Tokenizer::from_gguf(&with_others).unwrap();
+    let plain = Tokenizer::from_gguf(&vocabulary()).unwrap();
+    for text in ["the xyz and in", "xy"] {
+        assert_eq!(tokenizer.encode(text, true).unwrap(), plain.encode(text, true).unwrap());
+        round_trip(&tokenizer, text);
+    }
+}
+
 #[test]
 fn vocabularies_that_are_not_supported_are_named() {
     let unigrams = GgufVocabulary { model: "t5".to_owned(), ..vocabulary() };
