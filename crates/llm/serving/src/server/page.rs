@@ -13,10 +13,11 @@ use super::App;
 pub(super) const FOLDER: &str = "/page/";
 
 /// Files, and what they are.
-const FILES: [(&str, &str, &str); 11] = [
+const FILES: [(&str, &str, &str); 12] = [
     ("style.css", "text/css", include_str!("page/style.css")),
     ("icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
     ("main.js", "text/javascript", include_str!("page/main.js")),
+    ("answer.js", "text/javascript", include_str!("page/answer.js")),
     ("api.js", "text/javascript", include_str!("page/api.js")),
     ("code.js", "text/javascript", include_str!("page/code.js")),
     ("dialog.js", "text/javascript", include_str!("page/dialog.js")),

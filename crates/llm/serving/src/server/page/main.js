@@ -1,5 +1,6 @@
 // The page: the list of conversations, the one that is shown, and the composer.
 
+import { summary, take } from "./answer.js";
 import * as api from "./api.js";
 import { ask } from "./dialog.js";
 import { element } from "./inline.js";
@@ -20,6 +21,8 @@ const running = new Map();
 const removed = new WeakSet();
 // Whether the end of the conversation stays in sight.
 let following = true;
+// Whether the browser's storage had no room for the newest change.
+let isFull = false;
 
 // --- the model and its key
 
@@ -45,7 +48,8 @@ async function askForKey(why) {
 
 // A line beside the composer, which screen readers speak.
 function say(text) {
-  status.textContent = text;
+  const full = "The browser's storage is full: export this conversation, or delete others, before you close the page.";
+  status.textContent = isFull ? `${text} ${full}` : text;
 }
 
 // --- conversations
@@ -91,9 +95,7 @@ function drawList() {
 function save(conversation) {
   if (removed.has(conversation)) return;
   conversation.updated = Date.now();
-  if (!store.save(conversation)) {
-    say("The browser's storage is full: this conversation lasts until the page is closed. Export it, or delete others.");
-  }
+  isFull = !store.save(conversation);
 }
 
 function begin() {
@@ -150,10 +152,12 @@ function push(conversation, message) {
   return view;
 }
 
-// Drops the messages from one on.
-function cut(index) {
-  shown.messages.length = index;
-  views.splice(index).forEach(view => view.node.remove());
+// Drops a message that is asked again, and what followed it. One that failed has nothing that follows from it.
+function withdraw({ message }) {
+  const index = shown.messages.indexOf(message);
+  const number = message.role === "user" && message.error ? 1 : Infinity;
+  shown.messages.splice(index, number);
+  views.splice(index, number).forEach(view => view.node.remove());
 }
 
 function edit(view) {
@@ -172,7 +176,7 @@ function edit(view) {
   }
   view.edit("Send", text => {
     if (isBusy()) return;
-    cut(shown.messages.indexOf(message));
+    withdraw(view);
     push(shown, { role: "user", content: text });
     answer(shown);
     input.focus();
@@ -182,15 +186,11 @@ function edit(view) {
 // Answers again: a message that failed, or an answer in the place of one.
 function retry(view) {
   if (isBusy()) return;
-  const { message } = view;
-  const index = shown.messages.indexOf(message);
-  if (message.role === "user") {
-    cut(index);
-    push(shown, { role: "user", content: message.content });
-    return answer(shown);
-  }
-  cut(index);
-  answer(shown, (message.attempt ?? 0) + 1);
+  const { role, content, attempt } = view.message;
+  const kept = role === "assistant" ? shown.messages.slice(shown.messages.indexOf(view.message)) : [];
+  withdraw(view);
+  if (role === "user") push(shown, { role, content });
+  answer(shown, role === "user" ? 0 : (attempt ?? 0) + 1, kept);
 }
 
 function isBusy() {
@@ -208,7 +208,8 @@ function requested(conversation) {
   return [...(system ? [{ role: "system", content: system }] : []), ...kept.map(store.sent)];
 }
 
-async function answer(conversation, attempt = 0) {
+// `kept` comes back if the answer that stands for it never begins.
+async function answer(conversation, attempt = 0, kept = []) {
   const controller = new AbortController();
   const question = conversation.messages.at(-1);
   const body = { ...settings.fields(conversation.settings, model?.chat_defaults, attempt), messages: requested(conversation) };
@@ -240,76 +241,45 @@ async function answer(conversation, attempt = 0) {
     controller.abort();
     message.note = summary(message, times);
   } catch (error) {
-    fail(conversation, message, error);
+    fail(conversation, message, error, kept);
   }
   running.delete(conversation);
   delete message.reason;
   delete message.tokens;
   save(conversation);
   drawList();
-  if (conversation === shown) finish(message);
-}
-
-// Adds a chunk of the stream to a message.
-function take(message, chunk, times) {
-  if (chunk.usage) message.tokens = chunk.usage.completion_tokens;
-  const choice = chunk.choices[0];
-  if (!choice) return;
-  const { content, reasoning_content: reasoning, tool_calls: calls } = choice.delta;
-  if (content || reasoning || calls) {
-    // As good as exact: the usage at the end corrects it.
-    message.tokens = (message.tokens ?? 0) + 1;
-    times.first ??= performance.now();
-    times.last = performance.now();
-  }
-  if (content) message.content += content;
-  if (reasoning) message.reasoning = (message.reasoning ?? "") + reasoning;
-  for (const call of calls ?? []) {
-    const known = ((message.calls ??= [])[call.index ?? 0] ??= { id: call.id, name: "", arguments: "" });
-    known.name += call.function?.name ?? "";
-    known.arguments += call.function?.arguments ?? "";
-  }
-  if (choice.finish_reason) message.reason = choice.finish_reason;
-}
-
-const ENDS = { length: "cut by the limit of tokens, which Settings change", abort: "ended by the server" };
-
-function summary({ tokens, reason }, { begin, first, last }) {
-  const parts = [];
-  if (tokens) parts.push(`${tokens} tokens`);
-  if (tokens > 1 && last > first) parts.push(`${((1000 * (tokens - 1)) / (last - first)).toFixed(1)} tok/s`);
-  if (first) parts.push(`first after ${((first - begin) / 1000).toFixed(2)} s`);
-  if (ENDS[reason]) parts.push(ENDS[reason]);
-  return parts.join(" · ");
+  if (conversation === shown) finish();
 }
 
 // An error stays where it happened, and the conversation goes on.
-function fail(conversation, message, error) {
+function fail(conversation, message, error, kept) {
+  const isBegun = message.content || message.reasoning || message.calls;
   if (error.name === "AbortError") {
-    message.note = "stopped";
-    if (!message.content && !message.reasoning) conversation.messages.pop();
-    return;
-  }
-  if (error.status === undefined) console.warn(error);
-  if (message.content || message.reasoning) {
+    if (isBegun) message.note = "stopped";
+  } else if (isBegun) {
     message.error = error.message;
-    return;
   }
+  if (isBegun) return;
   // Nothing came: the question keeps its text and has the error.
   conversation.messages.pop();
-  conversation.messages.at(-1).error = error.message;
+  const failed = kept[0] ?? conversation.messages.at(-1);
+  failed.error = error.name === "AbortError" ? "Stopped before the answer began." : error.message;
+  conversation.messages.push(...kept);
   if (error.status === 401) askForKey(error.message);
 }
 
-// The last view of an answer that has ended.
-function finish(message) {
-  if (views.at(-1).message === message && shown.messages.at(-1) !== message) views.pop().node.remove();
+// The last view of an answer that has ended, or all of them if it never began.
+function finish() {
   const last = views.at(-1);
-  last.update();
-  last.finish(actions(last));
-  drawComposer();
-  follow();
-  say(last.message.error ? "The message was not answered." : "The answer is complete.");
+  if (views.length === shown.messages.length && last.message === shown.messages.at(-1)) {
+    last.update();
+    last.finish(actions(last));
+    drawComposer();
+    follow();
+  } else {
+    show(shown);
+  }
+  say(shown.messages.at(-1).error ? "The message was not answered." : "The answer is complete.");
 }
 
 function toEnd() {
