@@ -1,7 +1,7 @@
 //! A wait that nothing can end is reported as a deadlock; a wait for what still comes is not.
 
-use crate::common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
-use warpwright_emulator::{FaultKind, Schedule};
+use crate::common::{Shape, cluster_shape, device, kernel, load, run, shape, try_run, words};
+use warpwright_emulator::{FaultKind, Launch, Limit, Schedule};
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(9)];
 
@@ -233,4 +233,24 @@ fn only_the_default_schedule_laps_no_warp_that_waits() {
             }
         }
     }
+}
+
+/// A loop of ordinary loads has no mark of a wait: it is proved to wait in vain once registers repeat,
+/// within few instructions of each warp.
+#[test]
+fn a_loop_that_only_loads_is_proved_to_wait_in_vain_soon() {
+    let text = kernel(1, "wait: ld.global.u32 %r0, [%p0]; setp.eq.u32 %q0, %r0, 0; @%q0 bra wait;");
+    let mut device = device("h200");
+    let program = load(&mut device, &text);
+    let memory = device.allocate(4096).expect("there is room");
+    device.write(memory, &[0; 4096]).expect("it is allocated");
+    let launch = Launch {
+        grid: [16, 1, 1],
+        block: [64, 1, 1],
+        parameters: &memory.to_le_bytes(),
+        limit: Some(Limit::WarpInstructions(1_000_000)),
+        ..Launch::default()
+    };
+    let fault = device.launch(&program, program.kernels().next().unwrap(), &launch).expect_err("it waits");
+    assert_eq!(fault.kind, FaultKind::Deadlock, "{fault}");
 }

@@ -6,7 +6,7 @@
 
 use warpwright_events::LANES;
 
-use crate::cta::mbarrier::{Mbarrier, MbarrierRecord, arrivals};
+use crate::cta::mbarrier::{Arrivals, Mbarrier, MbarrierRecord, arrivals};
 use crate::execution::effect::Watched;
 use crate::launch::context::LaunchContext;
 use crate::scheduling::cluster::Cluster;
@@ -38,6 +38,8 @@ pub(super) enum Diagnosis {
     Slot,
     /// No thread has ever arrived at the mbarrier.
     Never,
+    /// The threads that arrived in the phase before have exited.
+    Exited,
     /// Another wait for an mbarrier.
     Mbarrier,
     /// A barrier of the CTA lacks threads.
@@ -65,6 +67,12 @@ impl Cluster {
         Some((address.offset, barrier, block.mbarriers.get(&address.offset)?))
     }
 
+    /// Whether the warp of an arrival has exited.
+    fn has_exited(&self, arrival: &Arrivals) -> bool {
+        let warps = &self.ctas[arrival.rank as usize].warps;
+        warps.iter().any(|warp| warp.index == arrival.warp && warp.paths.is_empty())
+    }
+
     /// What is wrong with a wait, as far as the state that it waits for tells.
     pub(super) fn diagnosis(&self, launch: &LaunchContext<'_>, waiting: &Waiting<'_>) -> Diagnosis {
         if matches!(waiting.path.wait, Wait::Together | Wait::Members(_)) {
@@ -88,6 +96,11 @@ impl Cluster {
             () if record.phase > observed.unwrap_or(0) => {
                 let missed = record.phase - observed.unwrap_or(0);
                 if missed % 2 == 1 { Diagnosis::Parity } else { Diagnosis::Lapped }
+            }
+            () if !record.arrivals_before.is_empty()
+                && record.arrivals_before.iter().all(|arrival| self.has_exited(arrival)) =>
+            {
+                Diagnosis::Exited
             }
             () if record.phase > 0 => Diagnosis::Mbarrier,
             () if !issues_copies(launch, waiting.path.pc) => Diagnosis::Never,
@@ -143,6 +156,14 @@ impl Cluster {
             }
             Diagnosis::FirstSlot | Diagnosis::Slot | Diagnosis::Never => {
                 format!("Deadlock: {who} {waits} for {object}, at which no thread has ever arrived.")
+            }
+            Diagnosis::Exited => {
+                let [first, others @ ..] = record.arrivals_before.as_slice() else { return None };
+                let arrived = match others {
+                    [] => format!("warp {}, which arrived in phase {}, has", first.warp, phase - 1),
+                    _ => format!("all warps that arrived in phase {} have", phase - 1),
+                };
+                format!("Deadlock: {who} {waits} for {object}, and {arrived} exited.")
             }
             Diagnosis::Surplus
             | Diagnosis::Lanes
@@ -214,6 +235,9 @@ impl Cluster {
                 .to_owned(),
             Diagnosis::Never => "let a thread arrive (`arrive`, `arrive_and_expect`), or commit the MMAs that the wait is for to this \
                                  mbarrier (`commit_tensor_core`); or find what prevents the thread that should arrive"
+                .to_owned(),
+            Diagnosis::Exited => "let the threads that arrive make as many rounds as those that wait: one load for each wait, and one \
+                                  release for each load that follows"
                 .to_owned(),
             Diagnosis::Lanes | Diagnosis::Mbarrier | Diagnosis::Barrier | Diagnosis::Other => "find the threads that should arrive in this phase, and \
                                  what prevents them; if none should, the wait has the parity of the wrong phase, or of one that has \

@@ -59,6 +59,8 @@ pub(crate) struct Path {
     pub(crate) loops: u32,
     /// A hash of the registers when this turn had a certain number of backward branches.
     pub(crate) kept: u64,
+    /// Whether an earlier turn ended because the registers were those of an earlier iteration.
+    pub(crate) repeated: bool,
 }
 
 impl Path {
@@ -76,6 +78,7 @@ impl Path {
             polls: 0,
             loops: 0,
             kept: 0,
+            repeated: false,
         }
     }
 

@@ -24,7 +24,8 @@ const LOOPS_PER_TURN: u32 = 1 << 16;
 /// Iterations of a loop in one turn after which the registers are kept, and after which they are
 /// compared with those. The distance is a multiple of the lengths of short cycles.
 const KEPT_AFTER: u32 = 512;
-const COMPARED_AFTER: u32 = KEPT_AFTER + 480;
+const CYCLE: u32 = 480;
+const COMPARED_AFTER: u32 = KEPT_AFTER + CYCLE;
 
 /// Numbers of executed operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,10 +185,13 @@ impl Step<'_> {
 
     /// Whether the loop at `pc` has come back to registers that it had before: no iteration of this
     /// turn ends it, so the turn is over.
+    ///
+    /// The turn after such a one compares each iteration with the first, so that a loop which waits in
+    /// vain is proved to within few of them.
     #[inline]
     fn repeats(&mut self, pc: u32) -> bool {
-        let loops = self.paths[self.index].loops;
-        (loops == KEPT_AFTER || loops == COMPARED_AFTER) && self.has_kept_registers(pc)
+        let Path { loops, repeated, .. } = self.paths[self.index];
+        (repeated || loops == KEPT_AFTER || loops == COMPARED_AFTER) && self.has_kept_registers(pc)
     }
 
     #[cold]
@@ -195,9 +199,15 @@ impl Step<'_> {
         let mut hasher = DefaultHasher::new();
         (pc, self.mask).hash(&mut hasher);
         self.execution.registers.hash(&mut hasher);
-        let path = &mut self.paths[self.index];
-        let kept = std::mem::replace(&mut path.kept, hasher.finish());
-        path.yielded = path.loops == COMPARED_AFTER && path.kept == kept;
+        let (path, now) = (&mut self.paths[self.index], hasher.finish());
+        let keeps = path.loops == if path.repeated { 1 } else { KEPT_AFTER };
+        if keeps {
+            path.kept = now;
+            return false;
+        }
+        path.yielded = path.kept == now;
+        path.repeated &= path.loops <= CYCLE;
+        path.repeated |= path.yielded;
         path.yielded
     }
 
