@@ -72,9 +72,11 @@ impl Scope {
         let text = ident.to_string();
         let declared = quote_spanned!(type_span=> <#ty as #parameter_trait>::#declare(#text));
         let holder = runtime::variable("parameter", parameters.hosts.len(), at);
+        // Several stores take a tensor map by value. The recorder knows which it may write through.
+        let is_exclusive = pattern::is_exclusive_reference(written) && !is_tensor_map(written);
         parameters.declarations.extend(match written {
             Type::Reference(reference) => {
-                let mutability = &reference.mutability;
+                let mutability = reference.mutability.filter(|_| is_exclusive);
                 quote_spanned! {at=>
                     #[allow(unused_mut)]
                     let mut #holder = #declared;
@@ -86,8 +88,15 @@ impl Scope {
                 quote_spanned!(at=> let #mutability #ident = #declared;)
             }
         });
-        self.bind(ident, name.mutability.is_some(), pattern::is_exclusive_reference(written));
+        self.bind(ident, name.mutability.is_some(), is_exclusive);
     }
+}
+
+/// Whether a type is a reference to one or several tensor maps.
+fn is_tensor_map(ty: &Type) -> bool {
+    let Type::Reference(reference) = ty else { return false };
+    path(pattern::bare(&reference.elem))
+        .is_some_and(|(name, _)| ["TensorMap", "UntypedTensorMap", "TensorMaps"].contains(&name.as_str()))
 }
 
 /// A parameter's type, with `'static` for the lifetime of the reference: in the kernel's own type

@@ -137,7 +137,7 @@ impl Mistaken {
                 NamedBarrier::new(1, CONSUMERS).sync();
             }
             if thread == 0 {
-                c_tile.store(*c, (constant(0u32), constant(0u32)), 0);
+                c_tile.store(c, (constant(0u32), constant(0u32)), 0);
                 c_tile.store(
                     c,
                     (constant(0u32), constant(if self.is("stores a column twice") { 0u32 } else { 32 })),
