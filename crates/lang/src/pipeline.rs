@@ -21,9 +21,9 @@ use crate::element::Element;
 use crate::fence::fence_mbarrier_init;
 use crate::mbarrier::Mbarriers;
 use crate::multicast::ClusterGrid;
-use crate::operation::{compute, refuse};
+use crate::operation::{compute, here, refuse};
 use crate::recorder::PipelineId;
-use crate::recorder::{self, Stages};
+use crate::recorder::{self, StageUse, Stages};
 use crate::role::{Role, WARPGROUP, only_where};
 use crate::special::thread_idx;
 use crate::staging::assign;
@@ -359,6 +359,7 @@ impl Consumer {
     #[track_caller]
     pub fn wait(&mut self) -> Stage {
         let stage = self.peek();
+        self.note_stage_use(StageUse::Wait);
         self.state.advance(self.pipeline.stages);
         stage
     }
@@ -435,7 +436,14 @@ impl Consumer {
     }
 
     #[track_caller]
+    fn note_stage_use(&self, used: StageUse) {
+        let location = here();
+        recorder::with(|recorder| recorder.note_stage_use(self.pipeline.id, used, location));
+    }
+
+    #[track_caller]
     fn advance_oldest(&mut self) {
+        self.note_stage_use(StageUse::Release);
         let next = self.oldest + 1u32;
         assign(&mut self.oldest, next.eq(self.pipeline.stages).select(0u32, next));
     }

@@ -6,6 +6,7 @@ use warpwright_ir::{Instruction, Location, Operand, Register};
 
 use super::Recorder;
 use super::jumps::leaves;
+use super::state::StagingError;
 use super::threads::Threads;
 
 /// Who executes an operation together.
@@ -25,7 +26,26 @@ pub(super) struct Collective {
     group: Group,
     /// The conditions around it, and whether each holds there.
     conditions: Vec<(Register, bool)>,
+    /// How many of the kernel's departures are recorded before it.
+    departures: usize,
     location: Location,
+}
+
+/// A `return` of the kernel.
+pub(super) struct Departure {
+    /// The conditions around it, and whether each holds there.
+    conditions: Vec<(Register, bool)>,
+    location: Location,
+}
+
+/// The threads for which all conditions hold, if they are known.
+fn holding(conditions: &[(Register, bool)], threads: &Threads<'_>) -> Option<Vec<bool>> {
+    let mut all = vec![true; threads.count() as usize];
+    for (condition, holds) in conditions {
+        let holding = threads.holding(*condition)?;
+        all.iter_mut().zip(holding).for_each(|(all, holding)| *all &= holding == *holds);
+    }
+    Some(all)
 }
 
 impl Group {
@@ -59,18 +79,6 @@ impl Group {
             Self::Cluster => true,
             Self::Lanes(_) | Self::LanesOf(_) => false,
         }
-    }
-}
-
-impl Collective {
-    /// The threads that reach it, if they are known.
-    fn reaching(&self, threads: &Threads<'_>) -> Option<Vec<bool>> {
-        let mut reaching = vec![true; threads.count() as usize];
-        for (condition, holds) in &self.conditions {
-            let holding = threads.holding(*condition)?;
-            reaching.iter_mut().zip(holding).for_each(|(reaches, holding)| *reaches &= holding == *holds);
-        }
-        Some(reaching)
     }
 }
 
@@ -110,17 +118,51 @@ impl Recorder {
     /// Notes an operation that a group executes together, where not all of the group may be.
     pub(super) fn note_collective(&mut self, instruction: &Instruction) {
         let Some(group) = Group::of(instruction).filter(|_| instruction.guard.is_none()) else { return };
-        let in_branch = self.regions.len() > 1;
+        let in_branch = self.regions.len() > 1 || !self.departures.is_empty();
         if !in_branch && matches!(group, Group::Block(_) | Group::Cluster | Group::Lanes(u32::MAX)) {
             return;
         }
         let (conditions, location) = (self.branch_conditions(), instruction.location);
+        let departures = self.departures.len();
         let is_known = |known: &Collective| {
-            (known.location, known.group) == (location, group) && known.conditions == conditions
+            (known.location, known.group, known.departures) == (location, group, departures)
+                && known.conditions == conditions
         };
         if !self.collectives.last().is_some_and(is_known) {
-            self.collectives.push(Collective { group, conditions, location });
+            self.collectives.push(Collective { group, conditions, departures, location });
         }
+    }
+
+    /// Notes that threads leave the kernel.
+    pub(crate) fn note_departure(&mut self, location: Location) {
+        self.departures.push(Departure { conditions: self.branch_conditions(), location });
+    }
+
+    /// Refuses operations that count all threads of the block, where some of them have returned before.
+    fn check_departures(&mut self, collectives: &[Collective]) {
+        let Some(threads) = Threads::of_block(&self.kernel) else { return };
+        let all = threads.count();
+        let counts_all = |it: &&Collective| it.group == Group::Block(Some(all)) && it.departures > 0;
+        let mistake = |it: &Collective| {
+            let mut left = vec![false; all as usize];
+            for departure in &self.departures[..it.departures] {
+                let leaving = holding(&departure.conditions, &threads)?;
+                left.iter_mut().zip(leaving).for_each(|(left, leaving)| *left |= leaving);
+            }
+            let gone =
+                holding(&it.conditions, &threads)?.iter().zip(&left).filter(|(a, b)| **a && **b).count();
+            let departure = self.departures[..it.departures].last()?;
+            (gone > 0 && gone < all as usize).then(|| StagingError {
+                location: it.location,
+                message: format!(
+                    "this needs all {all} threads of the block, and {gone} of them have returned before: let all threads stay, \
+                     with a value that changes nothing for those that have none"
+                ),
+                notes: vec![(departure.location, "threads return here".to_owned())],
+            })
+        };
+        let mistakes: Vec<_> = collectives.iter().filter(counts_all).filter_map(mistake).collect();
+        mistakes.into_iter().for_each(|mistake| self.report(mistake));
     }
 
     /// Refuses operations that only a part of their group reaches, in a kernel that states its block.
@@ -129,11 +171,12 @@ impl Recorder {
         if collectives.is_empty() {
             return;
         }
+        self.check_departures(&collectives);
         // Nobody waits for threads that have returned.
         let threads = Threads::of_block(&self.kernel);
         let Some(threads) = threads.filter(|_| !leaves(&self.kernel.body, &mut Vec::new())) else { return };
         let reached: Vec<_> =
-            collectives.iter().filter_map(|it| Some((it, it.reaching(&threads)?))).collect();
+            collectives.iter().filter_map(|it| Some((it, holding(&it.conditions, &threads)?))).collect();
         // Threads may meet at barriers in different branches.
         let meets_elsewhere = |of: Group, reaching: &[bool]| {
             let is_disjoint = |other: &[bool]| other.iter().zip(reaching).all(|(a, b)| !(*a && *b));

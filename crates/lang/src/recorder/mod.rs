@@ -17,6 +17,7 @@ mod owner;
 mod plans;
 mod region;
 mod rings;
+mod rounds;
 mod state;
 mod threads;
 mod variable;
@@ -32,11 +33,13 @@ use warpwright_ir::{
     Statement,
 };
 
-use self::collectives::Collective;
+use self::collectives::{Collective, Departure};
 use self::end::End;
 pub(crate) use self::end::Refused;
 use self::multicasts::SharedTile;
 use self::rings::RingIndex;
+use self::rounds::StageStep;
+pub(crate) use self::rounds::StageUse;
 pub(crate) use self::state::{
     Allocation, Choice, Columns, CopyAccess, IfResult, NO_REGISTER, PipelineId, Scope, Stages,
     TensorMapOrigin, TileElement, View, number_in_kernel,
@@ -73,6 +76,8 @@ pub struct Recorder {
     plans: Vec<PlanIndex>,
     shared_tiles: Vec<SharedTile>,
     collectives: Vec<Collective>,
+    departures: Vec<Departure>,
+    stage_steps: Vec<StageStep>,
     ring_indices: Vec<RingIndex>,
     errors: Vec<StagingError>,
 }
@@ -147,6 +152,8 @@ impl Recorder {
             plans: Vec::new(),
             shared_tiles: Vec::new(),
             collectives: Vec::new(),
+            departures: Vec::new(),
+            stage_steps: Vec::new(),
             ring_indices: Vec::new(),
             errors: Vec::new(),
         };
@@ -165,6 +172,7 @@ impl Recorder {
                 self.check_shared_tiles();
                 self.check_collectives();
                 self.check_ring_indices();
+                self.check_rounds();
                 self.settle_registers();
                 self.meet_demands();
             }

@@ -62,7 +62,7 @@ impl Recorder {
         self.regions[depth.saturating_sub(1)].id
     }
 
-    fn surviving(&self, mut scope: Scope) -> Scope {
+    pub(super) fn surviving(&self, mut scope: Scope) -> Scope {
         while let Some(outer) = self.records[scope.region.index()].dissolved_into {
             scope = outer;
         }
@@ -311,6 +311,9 @@ impl Recorder {
             }
         }
         deciding.into_iter().for_each(|label| self.decide_loop(label));
+        if let Statement::Return(location) = &statement {
+            self.note_departure(*location);
+        }
         self.push(statement);
         self.innermost().ended = true;
     }

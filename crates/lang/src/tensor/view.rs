@@ -94,8 +94,8 @@ impl<T: Element, S: Space> Tensor<T, S> {
     /// The memory at `pointer`, read through a layout that may be an error, which is reported at
     /// the author's line.
     #[track_caller]
-    pub fn with_layout(pointer: Pointer<T, S>, layout: Result<Layout, Error>) -> Self {
-        Self::new(pointer, legal(layout, Layout::unit))
+    pub fn with_layout(pointer: Pointer<T, S>, layout: Result<impl Into<ComposedLayout>, Error>) -> Self {
+        Self::new(pointer, legal(layout.map(Into::into), || Layout::unit().into()))
     }
 
     /// The memory at `pointer`, read through a layout and then a swizzle.

@@ -246,7 +246,8 @@ impl Twin {
         launch::threads(128);
         let thread = thread_idx().x;
         if !self.mended {
-            if thread >= 64 {
+            // The first element is 0: which warps leave is not known when the kernel is built.
+            if thread >= input[0] + 64 {
                 return;
             }
         }
