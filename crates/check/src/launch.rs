@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpwright_events::{
-    AccessKind, AddressNames, Class, Instruction, LANES, LaunchInfo, MemorySpace, Origins, TileOperand,
-    split_shared,
+    AccessKind, AddressNames, Class, Code, Inlining, Instruction, LANES, LaunchInfo, MemorySpace, Origins,
+    TileOperand, split_shared,
 };
 
 use crate::host::HostLaunch;
@@ -42,6 +42,8 @@ pub(crate) struct LaunchState {
     /// Unordered accesses, by kind and pair of lines.
     conflicts: Firsts<(FindingKind, u32, u32, Option<TileOperand>), Conflict>,
     misuses: Firsts<(FindingKind, u32, u32), Misuse>,
+    /// Whether the code is of the kernel language: no compiler has repeated or moved its instructions.
+    pub(crate) is_recorded: bool,
     /// The arrays that addresses are computed from.
     pub(crate) origins: Origins,
     /// By instruction and array.
@@ -78,6 +80,15 @@ pub(crate) struct LaunchState {
 /// The maximum number of locations tracked in this way; further ones are not checked.
 const MAX_OBSERVED: usize = 1 << 16;
 
+/// Whether code has Rust's source lines and no calls that a compiler has inlined.
+fn is_recorded(code: &Code) -> bool {
+    let mut sources =
+        code.instructions.iter().filter_map(|instruction| instruction.source.as_ref()).peekable();
+    sources.peek().is_some()
+        && sources.all(|source| source.file.ends_with(".rs"))
+        && code.instructions.iter().all(|instruction| instruction.inlining == Inlining::default())
+}
+
 impl LaunchState {
     /// The checkers of a launch, which may begin before the `previous` one has ended.
     pub(crate) fn new(
@@ -100,6 +111,7 @@ impl LaunchState {
             guesses: Guesses::default(),
             conflicts: Firsts::default(),
             misuses: Firsts::default(),
+            is_recorded: is_recorded(&launch.code),
             origins: Origins::of(&launch.code),
             overruns: Firsts::default(),
             previous,
@@ -286,6 +298,11 @@ impl LaunchState {
         findings.sort_by_key(|&(key, ..)| key);
         let reported = reported_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));
         let with_places = |(mut finding, at): (Finding, [Option<(MemorySpace, u64)>; 2])| {
+            if let (FindingKind::Uninitialized, Some((MemorySpace::Global, address))) = (finding.kind, at[0])
+                && let Some(launch) = &self.on_stream
+            {
+                launch.explain_unwritten(address, &mut finding);
+            }
             for (space, address) in at.into_iter().flatten() {
                 names.name(space, address).add_to(&mut finding.memory, &mut finding.notes);
             }

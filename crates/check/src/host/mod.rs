@@ -339,6 +339,19 @@ pub struct HostLaunch {
 }
 
 impl HostLaunch {
+    /// Adds to a finding for a read of what nothing has written which earlier launch has written other
+    /// elements of the buffer.
+    pub(crate) fn explain_unwritten(&self, address: u64, finding: &mut Finding) {
+        if let Some(writer) = self.checks.state().outputs.writer(address) {
+            finding.labels.extend(writer.labels());
+            finding.notes.push(writer.note());
+            finding.help = Some(format!(
+                "check that `{}` writes the element: its grid, the index that it stores to, and the condition that it stores under",
+                writer.kernel
+            ));
+        }
+    }
+
     /// The launch has ended with these accesses.
     pub(crate) fn end(
         &self,

@@ -143,8 +143,8 @@ impl Clash {
             memory: streams.into_iter().flatten().collect(),
             notes,
             help: Some(format!(
-                "record an event in stream {} after {first}, and let stream {} wait for it before {second}: `let event = first.record()?; second.wait(&event)?`; or put both on one stream, or let them use different elements",
-                earlier.stream, later.stream
+                "record an event in stream {} after {first}, and let stream {} wait for it before {second}: `let event = stream_{}.record()?; stream_{}.wait(&event)?`; or put both on one stream, or let them use different elements",
+                earlier.stream, later.stream, earlier.stream, later.stream
             )),
             count: 1,
             tile: None,

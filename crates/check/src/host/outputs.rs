@@ -24,6 +24,27 @@ pub(crate) struct BufferLaunch {
     pub(crate) store: Option<Label>,
 }
 
+impl BufferLaunch {
+    /// Where it is launched, and where it writes the buffer.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = Label> {
+        let does = match self.store {
+            Some(_) => "writes other elements",
+            None => "writes no element of the buffer",
+        };
+        let call = host_label(&self.call, format!("`{}` is launched here, and {does}", self.kernel));
+        std::iter::once(call).chain(self.store.clone())
+    }
+
+    /// Its grid and block.
+    pub(crate) fn note(&self) -> String {
+        let Self { kernel, grid, block, .. } = self;
+        format!(
+            "the launch of `{kernel}` has a grid of {grid:?} CTAs of {block:?} threads, {} threads",
+            count(grid) * count(block)
+        )
+    }
+}
+
 /// An allocation.
 #[derive(Debug)]
 struct Allocated {
@@ -103,6 +124,12 @@ impl Outputs {
         {
             *known = Some(launch.clone());
         }
+    }
+
+    /// The last launch that has written the buffer that an address is in.
+    pub(crate) fn writer(&self, address: u64) -> Option<&BufferLaunch> {
+        let start = self.around(address)?.start;
+        self.allocations.get(&start)?.launch.as_ref().filter(|launch| launch.store.is_some())
     }
 
     /// Records the uses of a granule of the buffer at an address by a launch.
@@ -206,7 +233,7 @@ impl Runs {
         let (first, last) = (&self.0[0], &self.0[self.0.len() - 1]);
         if let Some(period) = self.period() {
             let length = first.end - first.start;
-            let of = if length == 1 { "element".to_owned() } else { format!("{length} elements") };
+            let of = if length == 1 { "one element".to_owned() } else { format!("{length} elements") };
             return format!(
                 "{of} of every {period}, from {} to {} ({} runs),",
                 shown_indices(first),
@@ -230,19 +257,12 @@ impl Runs {
         call: &Source,
         launch: Option<&BufferLaunch>,
     ) -> Finding {
-        let mut labels = vec![host_label(call, format!("{} are not written", self.shown()))];
+        let verb = if self.count() == 1 { "is" } else { "are" };
+        let mut labels = vec![host_label(call, format!("{} {verb} not written", self.shown()))];
         let mut notes = Vec::new();
-        if let Some(BufferLaunch { kernel, grid, block, call, store }) = launch {
-            let does = match store {
-                Some(_) => "writes other elements",
-                None => "writes no element of the buffer",
-            };
-            labels.push(host_label(call, format!("`{kernel}` is launched here, and {does}")));
-            labels.extend(store.clone());
-            notes.push(format!(
-                "the launch of `{kernel}` has a grid of {grid:?} CTAs of {block:?} threads, {} threads",
-                count(grid) * count(block)
-            ));
+        if let Some(launch) = launch {
+            labels.extend(launch.labels());
+            notes.push(launch.note());
         }
         Finding {
             kind,
@@ -288,7 +308,9 @@ impl Runs {
             );
         }
         let is_tail = self.0.len() == 1 && self.0[0].end == length && tail > 0;
-        if is_tail && tail.is_multiple_of(ctas) {
+        // A thread of each stores an element, or the same number of them.
+        let is_copied = launch.store.as_ref().is_some_and(|store| store.ptx_text.contains(".async."));
+        if is_tail && !is_copied && tail.is_multiple_of(ctas * count(&launch.block)) {
             let of_cta = tail / ctas;
             return format!(
                 "the grid covers the first {tail} elements, {of_cta} for each CTA: launch {} CTAs for {}, or let the loop of the kernel reach the end; {otherwise}",
@@ -298,7 +320,7 @@ impl Runs {
         }
         if is_tail {
             return format!(
-                "the kernel covers the first {tail} elements: check its grid, and the last iteration of its loop, which must handle the rest; {otherwise}"
+                "the kernel covers the first {tail} elements: check its grid, the coordinates that it stores to, and the last iteration of its loop, which must handle the rest; {otherwise}"
             );
         }
         format!(

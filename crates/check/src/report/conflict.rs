@@ -35,8 +35,15 @@ fn two_ctas_write() -> (String, String) {
     )
 }
 
-/// Two copies of a CTA write the same element.
-fn two_copies_write() -> (String, String) {
+/// Two copies of a CTA write the same element; of `one_line`, two threads issue them there.
+fn two_copies_write(one_line: bool) -> (String, String) {
+    if one_line {
+        return (
+            "several threads execute the copy, and each writes the same elements: nothing orders them".to_owned(),
+            "let one thread issue the copy, for example where the thread's index is 0; or let each copy to coordinates of its own"
+                .to_owned(),
+        );
+    }
     (
         "two copies write the same elements, and nothing orders them: either value may remain".to_owned(),
         "let the copies write to different coordinates; or wait for the first (`bulk_commit()`, `bulk_wait(0)`) before the second is issued".to_owned(),
@@ -126,8 +133,12 @@ pub(crate) struct Phases {
     pub(crate) copy: u32,
     /// The last phase whose end the thread has observed.
     pub(crate) seen: Option<u32>,
-    /// The last wait of the thread's warp at an mbarrier that returned.
+    /// The last wait of the thread's warp at the mbarrier that returned; at any, if none did there.
     pub(crate) passed: Option<Passed>,
+    /// The mbarrier that the warp has waited for since, by the same instruction.
+    pub(crate) passed_since: Option<MbarrierAddress>,
+    /// Whether the accessor is another copy that completes in the same phase.
+    pub(crate) is_shared: bool,
 }
 
 /// A wait at an mbarrier that has returned.
@@ -137,16 +148,39 @@ pub(crate) struct Passed {
     pub(crate) mbarrier: MbarrierAddress,
     /// The phase that had ended; `None` for the one before the first.
     pub(crate) phase: Option<u32>,
+    /// Whether copies were issued in that phase.
+    pub(crate) is_filled: bool,
+    /// The lane whose waits are counted, and its waits at the mbarrier.
+    pub(crate) lane: usize,
+    pub(crate) waits: u32,
+}
+
+impl Passed {
+    /// Whether the warp has waited once for each phase so far, and the last one has brought something.
+    fn is_in_step(&self) -> bool {
+        self.is_filled && self.phase.is_some_and(|phase| self.waits == phase + 1)
+    }
 }
 
 impl Phases {
+    /// Whether the thread has waited for the phase that the copy overwrites, once for each phase: the
+    /// copy comes too early, and not the thread.
+    fn is_refilled_early(&self) -> bool {
+        let own = self.passed.filter(|passed| passed.mbarrier == self.mbarrier && passed.is_in_step());
+        self.passed_since.is_none() && own.is_some_and(|passed| passed.phase < Some(self.copy))
+    }
+
     /// What the last wait of the thread waited for instead of the copy.
     fn wait(&self, code: &Code) -> Option<Label> {
-        let Passed { pc, mbarrier, phase } = self.passed?;
+        let Passed { pc, mbarrier, phase, .. } = self.passed?;
+        let latest = self.passed_since.unwrap_or(mbarrier);
         let text = match phase {
-            _ if mbarrier != self.mbarrier => {
-                format!("this wait is for another mbarrier, at shared address {:#x}", mbarrier.offset)
+            _ if latest != self.mbarrier => {
+                format!("this wait is for another mbarrier, at shared address {:#x}", latest.offset)
             }
+            Some(phase) if self.is_refilled_early() => format!(
+                "this wait has returned with the end of phase {phase} for the first time: what that phase brought is in use"
+            ),
             None => "this wait has returned at once: on a new mbarrier, a wait for parity 1 is for the phase before \
                      phase 0"
                 .to_owned(),
@@ -175,8 +209,31 @@ pub(crate) struct Conflict {
     pub(crate) progress: Option<Progress>,
     /// For a copy that completes at an mbarrier: its phase, and what the accessor has waited for.
     pub(crate) phases: Option<Phases>,
+    /// For a read of threads that a copy overwrites: the arrival of the reader's warp that the issuer of
+    /// the copy has waited for.
+    pub(crate) release: Option<Release>,
     /// The tile that is read, if it is one of which bytes are not written.
     pub(crate) tile: Option<UnwrittenTile>,
+}
+
+/// An arrival at an mbarrier by which the issuer of a copy may have meant to know that a read is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// It precedes the read.
+    Early(u32),
+    /// Another lane of the warp arrives after the read, and the reader has not synchronized with it.
+    OfOtherLanes(u32),
+}
+
+impl Release {
+    fn label(self, code: &Code) -> Label {
+        match self {
+            Self::Early(pc) => code.label(pc, "this arrival precedes the read".to_owned()),
+            Self::OfOtherLanes(pc) => {
+                code.label(pc, "another lane of the reader's warp arrives here".to_owned())
+            }
+        }
+    }
 }
 
 impl Conflict {
@@ -418,15 +475,18 @@ impl Conflict {
                     },
                 )
             }
+            Role::Mbarrier(_) if self.both_write() && self.is_of_one_phase() => (
+                "two copies of one phase of the mbarrier write the same bytes, and nothing orders them".to_owned(),
+                "let each copy write a part of its own; in a cluster, check the masks of the multicasts, too: a copy goes to the same \
+                 offset in every CTA of its mask"
+                    .to_owned(),
+            ),
             Role::Mbarrier(_) if self.refilled().is_some() => {
                 let (missing, _) = self.missing_phase();
                 (missing, "before a copy fills a buffer again, wait until its readers have released it: at the mbarrier at which they arrive (`wait_parity`). Without readers, wait for the earlier copy".to_owned())
             }
             Role::Mbarrier(_) => self.missing_phase(),
-            Role::Warp(_) if later.proxy.is_some() && later.kind.writes() && !earlier.kind.writes() => (
-                "nothing orders the read before the copy".to_owned(),
-                "synchronize the reader with the issuer of the copy, by a barrier or an mbarrier, between the read and the issue; if the read should see this copy's data, wait for the copy first".to_owned(),
-            ),
+            Role::Warp(_) if self.overwrites_a_read() => self.missing_release(),
             Role::Warp(_)
                 if later.cta != earlier.cta
                     && self.space == MemorySpace::Global
@@ -485,7 +545,7 @@ impl Conflict {
         if self.both_write() && self.space == MemorySpace::Global {
             match (self.earlier.cta == self.later.cta, self.later.proxy) {
                 (false, _) => return Some(two_ctas_write()),
-                (true, Some(_)) => return Some(two_copies_write()),
+                (true, Some(_)) => return Some(two_copies_write(self.are_copies_of_one_line(code))),
                 (true, None) => {}
             }
         }
@@ -503,6 +563,60 @@ impl Conflict {
             }
             progress => group.missing(progress, code),
         }
+    }
+
+    /// Whether a copy overwrites what a thread reads.
+    pub(crate) fn overwrites_a_read(&self) -> bool {
+        self.later.proxy.is_some() && self.later.kind.writes() && !self.earlier.kind.writes()
+    }
+
+    /// What is missing between a read of threads and the copy that overwrites the bytes.
+    fn missing_release(&self) -> (String, String) {
+        let (missing, help) = match self.release {
+            Some(Release::OfOtherLanes(_)) => (
+                "the thread that issues the copy has waited for an arrival of another lane, with which the reader has not \
+                 synchronized after the read",
+                "call `sync_warp` (`bar.warp.sync`, `__syncwarp`) between the reads and the arrival; if one thread arrives for several \
+                 warps, a barrier of them",
+            ),
+            Some(Release::Early(_)) => (
+                "the thread that issues the copy has waited for an arrival that precedes the read",
+                "arrive after the last read of the buffer; or let the thread that issues the copy wait for the phase of a later \
+                 arrival",
+            ),
+            None if self.later.cta != self.earlier.cta => (
+                "nothing orders the read before the copy that another CTA issues",
+                "call `cluster_sync()` (`barrier.cluster`) in both CTAs between the read and the copy; or let the reader arrive at an \
+                 mbarrier for which the issuer waits",
+            ),
+            None => (
+                "nothing orders the read before the copy",
+                "synchronize the reader with the issuer of the copy, by a barrier or an mbarrier, between the read and the issue: \
+                 let the issuer wait until its readers have released the buffer; if the read should see this copy's data, wait for \
+                 the copy first",
+            ),
+        };
+        (missing.to_owned(), help.to_owned())
+    }
+
+    /// Whether copies that two threads issue at one line write the same bytes.
+    fn are_copies_of_one_line(&self, code: &Code) -> bool {
+        let thread = |party: &Party| (party.cta, party.warp, party.lanes);
+        let source = |party: &Party| code.instruction(party.pc).source.as_ref();
+        let (later, earlier) = (source(&self.later), source(&self.earlier));
+        let are_of_two_threads = match self.earlier.role {
+            Role::Mbarrier(_) => self.is_of_one_phase(),
+            _ => thread(&self.later) != thread(&self.earlier),
+        };
+        self.both_write()
+            && are_of_two_threads
+            && (self.later.pc == self.earlier.pc || later.is_some() && later == earlier)
+            && [self.later, self.earlier].iter().all(|party| party.proxy.is_some())
+    }
+
+    /// Whether two copies complete in one phase of an mbarrier: none of them fills the buffer again.
+    fn is_of_one_phase(&self) -> bool {
+        self.phases.is_some_and(|phases| phases.is_shared)
     }
 
     /// Whether both accesses are plain writes, by threads or by copies.
@@ -538,12 +652,26 @@ impl Conflict {
 
     /// The note for a copy whose mbarrier phase was not waited for.
     fn missing_phase(&self) -> (String, String) {
-        let Some(Phases { mbarrier, copy, seen, passed }) = self.phases else {
+        let Some(phases) = self.phases else {
             return (
                 "this thread has not waited for the phase of the mbarrier that the copy completes".to_owned(),
                 "wait on the mbarrier with the parity of the phase that the copy was issued in".to_owned(),
             );
         };
+        let Phases { mbarrier, copy, seen, passed, passed_since, .. } = phases;
+        if phases.is_refilled_early() {
+            let phase = passed.and_then(|passed| passed.phase).unwrap_or(0);
+            return (
+                format!(
+                    "the copy fills the buffer again, for phase {copy} of the mbarrier at shared address {:#x}, while this thread \
+                     still uses what phase {phase} brought",
+                    mbarrier.offset
+                ),
+                "let the thread that issues the copy wait until its readers have released the buffer: at the mbarrier at which they \
+                 arrive, for the phase of that use (`wait_parity`); and let each reader arrive there once, after its last read"
+                    .to_owned(),
+            );
+        }
         let seen = match seen {
             None => "this thread has observed the end of none of its phases".to_owned(),
             Some(seen) => format!("the last phase whose end this thread has observed is phase {seen}"),
@@ -554,6 +682,10 @@ impl Conflict {
         (
             format!("the copy completes phase {copy} of {at}, and {seen}"),
             match has_waited {
+                true if passed_since.is_some() => format!(
+                    "access the buffer whose mbarrier the wait is for: one index for both; or wait for phase {copy} of the mbarrier of \
+                     this one, which has the parity {parity}"
+                ),
                 true => {
                     format!("wait for phase {copy} of it, which has the parity {parity}, before this access")
                 }
@@ -618,6 +750,7 @@ impl Conflict {
             let before = format!("{}, earlier in this run", text(&self.earlier));
             labels.push(code.label(self.earlier.pc, before));
         }
+        labels.extend(self.release.map(|release| release.label(code)));
         if self.kind == FindingKind::InFlight && matches!(self.earlier.role, Role::Mbarrier(_)) {
             labels.extend(self.phases.and_then(|phases| phases.wait(code)));
         }
@@ -632,14 +765,15 @@ impl Conflict {
             count,
             tile: self.tile.map(|tile| tile.part.operand),
             cause: None,
-            rank: self.distance(),
+            rank: self.distance(code),
             gap: self.gap(code),
         }
     }
 
     /// How far it is from its cause.
-    fn distance(&self) -> Rank {
+    fn distance(&self, code: &Code) -> Rank {
         match self.kind {
+            FindingKind::InFlight if self.are_copies_of_one_line(code) => Rank::Protocol,
             FindingKind::Race | FindingKind::InFlight if self.tile.is_none() => {
                 match (self.earlier.kind.writes(), self.later.kind.writes()) {
                     (true, false) => Rank::EarlyRead,

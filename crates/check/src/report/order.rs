@@ -79,12 +79,19 @@ struct Cause<'f> {
     index: usize,
     lines: BTreeSet<Line<'f>>,
     mbarriers: BTreeSet<Line<'f>>,
+    arrays: BTreeSet<Line<'f>>,
     gaps: Vec<Gap>,
 }
 
 impl<'f> Cause<'f> {
     fn of(index: usize, finding: &'f Finding) -> Self {
-        let mut cause = Self { index, lines: BTreeSet::new(), mbarriers: BTreeSet::new(), gaps: Vec::new() };
+        let mut cause = Self {
+            index,
+            lines: BTreeSet::new(),
+            mbarriers: BTreeSet::new(),
+            arrays: BTreeSet::new(),
+            gaps: Vec::new(),
+        };
         cause.add(finding);
         cause
     }
@@ -92,6 +99,7 @@ impl<'f> Cause<'f> {
     fn add(&mut self, finding: &'f Finding) {
         self.lines.extend(finding.labels.iter().map(line));
         self.mbarriers.extend(mbarriers(finding));
+        self.arrays.extend(arrays(finding));
         self.gaps.extend(finding.gap);
     }
 
@@ -100,13 +108,21 @@ impl<'f> Cause<'f> {
         let shares_line = finding.labels.iter().any(|label| self.lines.contains(&line(label)));
         let shares_mbarrier = mbarriers(finding).any(|object| self.mbarriers.contains(&object));
         let shares_gap = finding.gap.is_some_and(|gap| self.gaps.iter().any(|other| other.meets(&gap)));
-        shares_line || shares_mbarrier || shares_gap
+        // Copies to the wrong place leave another place unwritten.
+        let is_left =
+            finding.rank == Rank::Unwritten && arrays(finding).any(|array| self.arrays.contains(&array));
+        shares_line || shares_mbarrier || shares_gap || is_left
     }
 }
 
 /// The lines that allocate the mbarriers of a finding.
 fn mbarriers(finding: &Finding) -> impl Iterator<Item = Line<'_>> {
     finding.memory.iter().filter(|label| label.text.contains("mbarrier")).map(line)
+}
+
+/// The lines that allocate the arrays in shared memory of a finding.
+fn arrays(finding: &Finding) -> impl Iterator<Item = Line<'_>> {
+    finding.memory.iter().filter(|label| !label.text.contains("mbarrier")).map(line)
 }
 
 /// Findings and the fault that ended the launch, if one did: causes first, each before the findings

@@ -23,12 +23,13 @@ impl Checker {
     }
 
     /// Whether the author wrote two instructions. A compiler that repeats one keeps its line and the
-    /// calls around it.
+    /// calls around it. The kernel language repeats none: two at one line are of two calls.
     fn are_of_two_lines(&self, a: u32, b: u32) -> bool {
         let code = &self.launch.info.code;
+        let are_of_two_calls = self.launch.is_recorded && a != b;
         let (a, b) = (code.instruction(a), code.instruction(b));
         match (&a.source, &b.source) {
-            (Some(here), Some(there)) => here != there || a.inlining != b.inlining,
+            (Some(here), Some(there)) => here != there || a.inlining != b.inlining || are_of_two_calls,
             (None, None) => true,
             _ => false,
         }
@@ -46,11 +47,7 @@ impl Checker {
         let Some(&first) = arrivals.first() else { return };
         self.warp(first).1.bypasses.clear();
         let Some(apart) = self.apart(arrivals) else { return };
-        self.report_lines_of_an_exchange(
-            apart,
-            "exchange values at two different lines",
-            "each result is of the values of both lines",
-        );
+        self.report_lines_of_an_exchange(apart, "exchange values", "each result is of the values of both");
     }
 
     /// Lanes synchronize. Those of two branches may do so at the synchronization of each, so that is
@@ -72,9 +69,9 @@ impl Checker {
             self.warp(only).1.met_apart = None;
             self.report_lines_of_an_exchange(
                 apart,
-                "synchronize at two different lines",
-                "the lanes of each line go on when those of the other arrive, and their memory is ordered there and not where \
-                 they execute the same line",
+                "synchronize",
+                "the lanes of each go on when those of the other arrive, and their memory is ordered there and not where \
+                 they execute the same one",
             );
         }
     }
@@ -84,17 +81,23 @@ impl Checker {
         warp.bypasses.clear();
         warp.has_mixed_exchanges = true;
         let info = &self.launch.info;
+        let [here, there] = apart.map(|actor| &info.code.instruction(actor.pc).source);
+        let (at, which) = if here.is_some() && here == there {
+            ("in two calls of one line", "of two calls")
+        } else {
+            ("at two different lines", "of both lines")
+        };
         let location = |actor: Actor| {
             let mark = self.mark(actor);
             (mark, format!("executed by {}", mark.who(info)))
         };
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Divergence,
-            message: format!("lanes of one warp {what}"),
+            message: format!("lanes of one warp {what} {at}"),
             locations: apart.map(location).to_vec(),
             mbarrier: None,
             note: format!(
-                "a member mask that names the lanes of both lines makes them wait for each other, whichever line they are at: {effect}"
+                "a member mask that names the lanes {which} makes them wait for each other, whichever they are at: {effect}"
             ),
             help: "move the call out of the branch, so that all lanes of its mask execute it; or name only the lanes that take \
                    the branch in the mask"

@@ -167,6 +167,7 @@ impl Checker {
             progress: None,
             tile: None,
             phases: None,
+            release: None,
         });
     }
 
@@ -229,12 +230,51 @@ impl Checker {
         });
     }
 
+    /// Lanes execute a fence of the cluster, or of the asynchronous proxy.
+    pub(crate) fn mbarriers_fenced(&mut self, actor: Actor) {
+        let mark = self.mark(actor);
+        if self.cluster.len() == 1 {
+            return;
+        }
+        for state in self.mbarriers.values_mut() {
+            let (init, _) = state.initialized;
+            let is_own = (init.cta, init.warp) == (mark.cta, mark.warp) && init.lanes & mark.lanes != 0;
+            state.is_fenced |= is_own;
+        }
+    }
+
+    /// A copy of another CTA completes at an mbarrier: the thread that initialized it must have executed
+    /// a fence before the CTAs synchronized (PTX ISA, "fence.mbarrier_init").
+    fn check_fenced(&self, copy: Mark, address: MbarrierAddress) {
+        let Some(state) = self.mbarriers.get(&address).filter(|state| !state.is_fenced) else { return };
+        let ((init, _), info) = (state.initialized, &self.launch.info);
+        if init.cta == copy.cta {
+            return;
+        }
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::ProxyFence,
+            message: format!("the copy of another CTA may miss the initialization of {}", named(address)),
+            locations: vec![
+                (copy, format!("copy issued by {}", copy.who(info))),
+                (init, format!("initialized by {}", init.who(info))),
+            ],
+            mbarrier: Some(address),
+            note: "no fence of the thread that initializes it is between the initialization and the synchronization of the CTAs"
+                .to_owned(),
+            help: "call `fence_mbarrier_init()` (`fence.mbarrier_init.release.cluster`) in the thread that initializes mbarriers, \
+                   after it and before `cluster_sync()`"
+                .to_owned(),
+        });
+    }
+
     /// A copy is issued that completes at an mbarrier.
     pub(crate) fn mbarrier_expects_copy(&mut self, actor: Actor, address: MbarrierAddress) {
         let mark = self.mark(actor);
+        self.check_fenced(mark, address);
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.copies += 1;
             (state.copy, state.copy_phase) = (Some(mark), state.phase);
+            state.filled = [state.phase, state.filled[usize::from(state.filled[0] == state.phase)]];
         }
     }
 
@@ -279,9 +319,14 @@ impl Checker {
         if ended {
             state.seen = state.seen.max(open - 1);
             let phase = (open - 1).checked_sub(state.first);
-            let passed = Passed { pc: actor.pc, mbarrier: address, phase };
-            state.passed.insert((actor.rank, actor.warp), passed);
-            self.passed.insert((actor.rank, actor.warp), passed);
+            let warp = (actor.rank, actor.warp);
+            let of_lane = |before: &Passed| (before.lane, before.waits);
+            let (counted, waits) = state.passed.get(&warp).map_or((lane, 0), of_lane);
+            let waits = waits + u32::from(counted == lane);
+            let is_filled = state.filled.contains(&(open - 1));
+            let passed = Passed { pc: actor.pc, mbarrier: address, phase, is_filled, lane: counted, waits };
+            state.passed.insert(warp, passed);
+            self.passed.insert(warp, passed);
         }
         let waiting = state.waiting.entry((actor.rank, actor.warp)).or_insert([0; LANES]);
         let before = std::mem::replace(&mut waiting[lane], if ended { 0 } else { open });
@@ -390,7 +435,12 @@ impl Checker {
         let known = &warp.knowledge(actor.lanes.trailing_zeros()).known;
         let seen = known.whole(conflict.earlier.cta, state.role.agent()).checked_sub(state.first);
         let warp = (actor.rank, actor.warp);
-        let passed = state.passed.get(&warp).or_else(|| self.passed.get(&warp)).copied();
-        Some(Phases { mbarrier, copy: state.number(time), seen, passed })
+        let last = self.passed.get(&warp).copied();
+        let passed = state.passed.get(&warp).copied().or(last);
+        let is_since =
+            |last: &Passed| passed.is_some_and(|passed| passed.mbarrier == mbarrier && passed.pc == last.pc);
+        let passed_since = last.filter(is_since).map(|last| last.mbarrier).filter(|last| *last != mbarrier);
+        let is_shared = conflict.later.role == conflict.earlier.role && time == state.phase;
+        Some(Phases { mbarrier, copy: state.number(time), seen, passed, passed_since, is_shared })
     }
 }

@@ -101,6 +101,7 @@ impl Checker {
                 earlier: reader,
                 progress: None,
                 phases: None,
+                release: None,
                 tile: Some(tile_found),
             });
         }

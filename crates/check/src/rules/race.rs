@@ -9,7 +9,7 @@ use warpwright_events::{
 };
 
 use crate::checker::Checker;
-use crate::report::conflict::{Conflict, Party};
+use crate::report::conflict::{Conflict, Party, Release};
 use crate::report::finding::FindingKind;
 use crate::report::overlap::{self, Overlap};
 use crate::rules::loads::Rivals;
@@ -295,6 +295,7 @@ impl Checker {
             earlier: copy,
             progress: None,
             phases: None,
+            release: None,
             tile: None,
         });
     }
@@ -376,6 +377,7 @@ impl Checker {
                         earlier: Party::of(earlier, common, actor.warp, accessor.cta, None),
                         progress: None,
                         phases: None,
+                        release: None,
                         tile: None,
                     };
                     if let Some(conflict) = launch.guesses.hold(conflict) {
@@ -410,6 +412,7 @@ impl Checker {
         for (index, time) in times.into_iter().enumerate() {
             let phases = self.phases_of(actor, &self.conflicts[index], time);
             self.conflicts[index].phases = phases;
+            self.conflicts[index].release = self.release_of(actor, &self.conflicts[index], time);
             self.conflicts[index].progress = self.progress_of(actor, &self.conflicts[index].earlier, time);
         }
         self.report_conflicts();
@@ -425,9 +428,32 @@ impl Checker {
         let issuer = if is_own { actor.warp } else { warp };
         let agent = Role::Warp(issuer).agent();
         let known = &self.warp_of(actor).knowledge(actor.lanes.trailing_zeros()).known;
-        let is_same = is_own && (kind.is_of_warp() || actor.lanes == earlier.lanes);
+        // Lanes that execute this access together have executed the same waits before it.
+        let is_same = is_own && (kind.is_of_warp() || actor.lanes & earlier.lanes == earlier.lanes);
         let knows = |time| is_same || known.covers(earlier.cta, agent, earlier.lanes, time);
         Some(cta.warps[issuer as usize].progress(earlier.lanes, (kind, awaited), time, knows))
+    }
+
+    /// For a copy that overwrites what a thread has read at a time: the last arrival at an mbarrier of
+    /// the reader's warp that the issuer knows of.
+    fn release_of(&self, issuer: Actor, conflict: &Conflict, time: Time) -> Option<Release> {
+        let (earlier, agent) = (&conflict.earlier, conflict.earlier.role.agent());
+        let Role::Warp(reader) = earlier.role else { return None };
+        let is_own = (self.ctas[issuer.rank as usize].linear, issuer.warp) == (earlier.cta, reader);
+        if is_own || !conflict.overwrites_a_read() {
+            return None;
+        }
+        let cta = self.ctas.iter().find(|cta| cta.linear == earlier.cta)?;
+        let known = &self.warp_of(issuer).knowledge(issuer.lanes.trailing_zeros()).known;
+        let covers = |lanes, time| known.covers(earlier.cta, agent, lanes, time);
+        let mut arrivals = cta.warps.get(reader as usize)?.arrivals.iter().rev();
+        let arrival = arrivals.find(|arrival| covers(arrival.lanes, arrival.time))?;
+        let is_latest = !covers(arrival.lanes, arrival.time + 1);
+        match arrival.time >= time {
+            true if arrival.lanes & earlier.lanes == 0 => Some(Release::OfOtherLanes(arrival.pc)),
+            false if is_latest => Some(Release::Early(arrival.pc)),
+            _ => None,
+        }
     }
 
     /// Reports reads of unwritten bytes.
@@ -452,6 +478,7 @@ impl Checker {
                 earlier: reader,
                 progress: None,
                 phases: None,
+                release: None,
                 tile: None,
             });
         }
@@ -484,6 +511,7 @@ impl Checker {
             earlier: reader,
             progress: None,
             phases: None,
+            release: None,
             tile: None,
         });
     }
@@ -521,6 +549,7 @@ impl Checker {
                         earlier: worker,
                         progress: Some(progress),
                         phases: None,
+                        release: None,
                         tile: None,
                     });
                 }

@@ -107,6 +107,14 @@ impl Checker {
     }
 
     pub(crate) fn fence(&mut self, actor: Actor, fence: Fence) {
+        let reaches_peers = match fence {
+            Fence::Memory(scope, _) => scope >= Scope::Cluster,
+            Fence::AsyncProxy => true,
+            _ => false,
+        };
+        if reaches_peers {
+            self.mbarriers_fenced(actor);
+        }
         match fence {
             Fence::Memory(scope, order) => {
                 if order == FenceOrder::Sequential && scope >= Scope::Gpu {
@@ -175,6 +183,7 @@ impl Checker {
     ) {
         self.access_object(actor, address, AccessKind::Atomic, OBJECT);
         self.mbarrier_notes_arrival(actor, address, together);
+        self.warp(actor).1.note_arrival_at_mbarrier(actor.lanes, actor.pc);
         let brought = self.bring(actor, releases);
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrived.join(&brought);

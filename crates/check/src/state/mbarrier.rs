@@ -40,6 +40,8 @@ pub(crate) struct MbarrierState {
     pub(crate) ended: Knowledge,
     /// The initializing thread, and its warp's time then.
     pub(crate) initialized: (Mark, Time),
+    /// Whether the initializing thread has executed a fence since that other CTAs' copies need.
+    pub(crate) is_fenced: bool,
     /// The arrivals of a phase, as it was initialized.
     pub(crate) count: u32,
     /// Whether it has not been invalidated since.
@@ -62,6 +64,8 @@ pub(crate) struct MbarrierState {
     pub(crate) copies: i64,
     pub(crate) copy: Option<Mark>,
     pub(crate) copy_phase: Time,
+    /// The latest phases in which copies were issued.
+    pub(crate) filled: [Time; 2],
     /// The last phase whose end any thread has observed.
     pub(crate) seen: Time,
     /// By CTA rank and warp: the phases that its lanes last found open.
@@ -84,6 +88,7 @@ impl MbarrierState {
             arrived: Knowledge::default(),
             ended: Knowledge::default(),
             initialized,
+            is_fenced: false,
             count: 0,
             valid: false,
             overwritten: None,
@@ -97,6 +102,7 @@ impl MbarrierState {
             copies: 0,
             copy: None,
             copy_phase: 0,
+            filled: [0; 2],
             seen: 0,
             waiting: HashMap::new(),
             passed: HashMap::new(),

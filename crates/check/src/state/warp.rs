@@ -1,5 +1,7 @@
 //! A warp's state in the checkers: its time, the knowledge of its lanes, and its work in flight.
 
+use std::collections::VecDeque;
+
 use warpwright_events::{Actor, AsyncKind, Awaited, FULL, Scope, lanes};
 
 use crate::state::agents::Role;
@@ -18,6 +20,18 @@ struct Group {
     knowledge: Knowledge,
 }
 
+/// An arrival of lanes at an mbarrier.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneArrival {
+    pub(crate) pc: u32,
+    pub(crate) lanes: u32,
+    /// The warp's time then.
+    pub(crate) time: Time,
+}
+
+/// The arrivals of a warp that are kept: those of a ring's stages.
+const KEPT_ARRIVALS: usize = 16;
+
 /// One warp.
 #[derive(Debug)]
 pub(crate) struct WarpState {
@@ -35,6 +49,8 @@ pub(crate) struct WarpState {
     /// a consequence.
     pub(crate) has_mixed_exchanges: bool,
     groups: Vec<Group>,
+    /// The latest arrivals of lanes at mbarriers.
+    pub(crate) arrivals: VecDeque<LaneArrival>,
     work: [Work; AsyncKind::ALL.len()],
     /// What lanes knew at their last fence, for the strong stores after it.
     fences: Vec<(u32, Scope, Knowledge)>,
@@ -53,6 +69,7 @@ impl WarpState {
             bypasses: Vec::new(),
             met_apart: None,
             has_mixed_exchanges: false,
+            arrivals: VecDeque::new(),
             groups: vec![Group { lanes: FULL, knowledge: Knowledge::default() }],
             work: AsyncKind::ALL.map(|_| Work::new()),
             fences: Vec::new(),
@@ -141,6 +158,14 @@ impl WarpState {
             }
         }
         released
+    }
+
+    /// Lanes arrive at an mbarrier.
+    pub(crate) fn note_arrival_at_mbarrier(&mut self, lanes: u32, pc: u32) {
+        if self.arrivals.len() == KEPT_ARRIVALS {
+            self.arrivals.pop_front();
+        }
+        self.arrivals.push_back(LaneArrival { pc, lanes, time: self.time });
     }
 
     /// Adds to the knowledge of each lane.

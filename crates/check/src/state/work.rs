@@ -195,11 +195,18 @@ impl Work {
         let own = self.commits.iter().filter(|(mask, at)| mask >> lane & 1 != 0 && *at >= time);
         let mut own = own.map(|(_, at)| *at);
         let committed = own.next();
+        let left = committed.zip(wait).and_then(|(committed, wait)| {
+            let needed = own.filter(|at| *at < wait.time).count() as u32;
+            (wait.time > committed && wait.allowed > needed).then_some(Progress::Left {
+                wait: wait.pc,
+                allowed: wait.allowed,
+                needed,
+            })
+        });
+        if let Some(left) = left {
+            return left;
+        }
         match (committed, wait) {
-            (Some(committed), Some(wait)) if wait.time > committed && wait.allowed > 0 => {
-                let needed = own.filter(|at| *at < wait.time).count() as u32;
-                Progress::Left { wait: wait.pc, allowed: wait.allowed, needed }
-            }
             _ if pending.is_none() => Progress::Awaited,
             (None, wait) => {
                 let followed = wait.filter(|wait| wait.time > time || wait.time == time && wait.after_issue);
