@@ -21,6 +21,7 @@ mod launch_control;
 mod launches;
 mod mbarriers;
 mod multiplication;
+mod names;
 mod operands;
 mod proxies;
 mod reports;

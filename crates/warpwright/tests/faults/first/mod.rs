@@ -7,7 +7,11 @@
 mod blackwell;
 mod cluster;
 mod copies;
+mod gated;
 mod gemm;
+mod norm;
+mod radix;
+mod stencil;
 mod threads;
 
 use warpwright::arch::Arch;
@@ -66,6 +70,10 @@ const RING: Subject = Subject { gpu: "h200", run: copies::ring };
 const DOUBLED: Subject = Subject { gpu: "h200", run: copies::doubled };
 const SHARED_GEMM: Subject = Subject { gpu: "h200", run: cluster::shared_gemm };
 const EXCHANGE: Subject = Subject { gpu: "h200", run: cluster::exchange };
+const STENCIL: Subject = Subject { gpu: "h200", run: stencil::run };
+const GATED: Subject = Subject { gpu: "h200", run: gated::run };
+const NORM: Subject = Subject { gpu: "h200", run: norm::run };
+const RADIX: Subject = Subject { gpu: "h200", run: radix::run };
 const PRODUCT: Subject = Subject { gpu: "b200", run: blackwell::product };
 
 /// The code of a finding, and words of its text.
@@ -235,6 +243,11 @@ const MISTAKES: &[Mistake] = &[
         "shuffle in a branch",
         &[(REFUSED, "waits for 32 lanes of a warp, and 16 lanes of them reach it")],
     ),
+    (
+        FLAG,
+        "exchange of a function in both branches",
+        &[("divergence", "exchange values in two calls of one line")],
+    ),
     (FLAG, "neighbor lanes without a warp barrier", &[("race", "call `sync_warp`")]),
     (ASSERTED, "above the limit", &[("assertion", "assertion failed: an element is above the limit")]),
     (ASSERTED, "above the limit", &[("assertion", "thread (5, 1, 0) of block (1, 0, 0)")]),
@@ -278,6 +291,64 @@ const MISTAKES: &[Mistake] = &[
     (PRODUCT, "no fence after the wait", &[("tensor-fence", "call `tensor_fence_after_sync()`")]),
     (PRODUCT, "no wait for the load", &[("in-flight", "call `wait_tensor_loads()`")]),
     (PRODUCT, "never freed", &[("leak", "free")]),
+    (STENCIL, "every thread initializes", &[("barrier", "is initialized twice")]),
+    (
+        STENCIL,
+        "producer waits for full",
+        &[
+            ("in-flight", "wait until its readers have released the buffer"),
+            ("race", "let the issuer wait until its readers have released the buffer"),
+        ],
+    ),
+    (STENCIL, "starts one element left", &[("illegal-instruction", "must start at a multiple of 4")]),
+    (STENCIL, "rows counted from the halo", &[("out-of-bounds", "16 bytes past the end of this array")]),
+    (STENCIL, "reads the other stage", &[("in-flight", "one index for both")]),
+    (STENCIL, "released before it is read", &[("race", "this arrival precedes the read")]),
+    (STENCIL, "lane 0 releases without a warp barrier", &[("race", "call `sync_warp`")]),
+    (STENCIL, "others do not wait for the buffer", &[("in-flight", "put a barrier after the wait")]),
+    (STENCIL, "two stores may still read", &[("in-flight", "pass 1")]),
+    (STENCIL, "each warp stores", &[("in-flight", "let one thread issue the copy")]),
+    (STENCIL, "rows left over", &[("uninitialized", "the last iteration of its loop")]),
+    (STENCIL, "one block too few", &[("uninitialized", "32 elements of every 64")]),
+    (GATED, "one load too many", &[("leak", "do not issue the copy")]),
+    (GATED, "one load too few", &[("deadlock", "make as many rounds as those that wait")]),
+    (GATED, "an operand is not loaded", &[("uninitialized", "nothing has written any of its 2048 bytes")]),
+    (GATED, "the consumer does not begin", &[(REFUSED, "nothing calls its `begin()`")]),
+    (
+        GATED,
+        "waits for each operand",
+        &[(REFUSED, "each round of the loop waits for 2 stages of the pipeline and releases 1")],
+    ),
+    (
+        GATED,
+        "released for each operand",
+        &[(REFUSED, "each round of the loop waits for 1 stage of the pipeline and releases 2")],
+    ),
+    (GATED, "fenced by one thread", &[("proxy-fence", "in the threads that wrote")]),
+    (NORM, "leaves before the cluster barrier", &[("peer-not-resident", "which has exited")]),
+    (NORM, "no fence of the initialization", &[("proxy-fence", "call `fence_mbarrier_init()`")]),
+    (NORM, "mask of the row", &[("in-flight", "check the masks of the multicasts")]),
+    (
+        NORM,
+        "expects its own half",
+        &[(REFUSED, "expects 256 bytes here, and the copies that complete on it move 512")],
+    ),
+    (NORM, "expects in the first round alone", &[("deadlock", "no thread expects bytes in phase 1")]),
+    (
+        NORM,
+        "sums at one place",
+        &[("in-flight", "two copies of one phase of the mbarrier write the same bytes")],
+    ),
+    (NORM, "signals its own barrier", &[("illegal-instruction", "they must be in the same")]),
+    (NORM, "block barrier between rounds", &[("race", "call `cluster_sync()`")]),
+    (RADIX, "leaders add plainly", &[("race", "by one atomic operation")]),
+    (RADIX, "leaves before the scan", &[(REFUSED, "28 of them have returned before")]),
+    (RADIX, "no warp barrier after clearing", &[("race", "call `sync_warp`")]),
+    (RADIX, "match in a branch", &[("deadlock", "move it out of the branch")]),
+    (RADIX, "one block too few", &[("uninitialized", "check that `mistaken_histogram` writes the element")]),
+    (RADIX, "one table for both streams", &[("stream-order", "record an event in stream 1")]),
+    (RADIX, "event of before", &[("stream-order", "waits for an event that stream 2 recorded before")]),
+    (RADIX, "copied by the other stream", &[("stream-order", "the copy to the host in stream 2")]),
 ];
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(1)];
@@ -346,7 +417,8 @@ fn one_mistake_is_one_finding() {
 
 #[test]
 fn nothing_is_found_where_no_mistake_is() {
-    for subject in [GEMM, REVERSE, HALVING, ASSERTED, RING, DOUBLED, SHARED_GEMM, EXCHANGE, PRODUCT] {
+    let subjects = [GEMM, REVERSE, HALVING, ASSERTED, RING, DOUBLED, SHARED_GEMM, EXCHANGE, PRODUCT];
+    for subject in subjects.into_iter().chain([STENCIL, GATED, NORM, RADIX]) {
         for schedule in SCHEDULES {
             match (subject.run)(&checked(subject.gpu, schedule), Mistaken("")) {
                 Err(Error::Refused(errors)) => panic!("{errors}"),

@@ -11,6 +11,12 @@ use crate::faults::first::{Error, Mistaken};
 /// Elements of the input and of the output.
 const LENGTH: u32 = 256;
 
+/// The sum of a value and the neighboring lane's.
+#[device]
+fn with_neighbor(value: Reg<u32>) -> Reg<u32> {
+    value + value.shuffle_xor(1)
+}
+
 impl Mistaken {
     /// Counts elements.
     #[kernel]
@@ -194,6 +200,12 @@ impl Mistaken {
                 v = v + v.shuffle_down(16);
             }
             y[thread] = v;
+        } else if self.is("exchange of a function in both branches") {
+            if x[thread] < 500 {
+                y[thread] = with_neighbor(x[thread]);
+            } else {
+                y[thread] = with_neighbor(1000 - x[thread]);
+            }
         } else if self.is("neighbor lanes without a warp barrier") {
             let tile = shared_array::<u32>(32);
             tile[thread] = x[thread];
