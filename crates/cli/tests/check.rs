@@ -134,3 +134,26 @@ fn a_launch_file_is_checked_on_a_gpu_that_its_ptx_is_for() {
         assert!(told.starts_with(&format!("{launch} on {gpu}")), "{told}{}", text(&output.stderr));
     }
 }
+
+#[test]
+fn poison_that_no_kernel_overwrites_counts_as_unwritten() {
+    let directory = std::env::temp_dir().join(format!("warpwright-poison-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("temporary files can be made");
+    let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry fill(.param .u64 p) {
+        .reg .b32 %r; .reg .b64 %d<3>;
+        ld.param.u64 %d0, [p]; mov.u32 %r, %tid.x; mul.wide.u32 %d1, %r, 4; add.u64 %d2, %d0, %d1;
+        st.global.u32 [%d2], %r; ret; }";
+    fs::write(directory.join("fill.ptx"), ptx).expect("writable");
+    let file = directory.join("launch.json");
+    for (threads, is_clean) in [(64, true), (32, false)] {
+        let launch = json!({
+            "ptx": "fill.ptx", "entry": "fill", "grid": [1, 1, 1], "block": [threads, 1, 1],
+            "args": [{"buffer": {"dtype": "u32", "shape": [64], "init": "poison", "save": "out.npy"}}],
+        });
+        fs::write(&file, launch.to_string()).expect("writable");
+        let output = warpwright(&["check", file.to_str().expect("UTF-8"), "--schedule", "eager"]);
+        let told = text(&output.stdout);
+        assert_eq!(output.status.success(), is_clean, "{told}");
+        assert_eq!(told.contains("nothing has written 128 of them"), !is_clean, "{told}");
+    }
+}

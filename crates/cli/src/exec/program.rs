@@ -11,7 +11,9 @@ use warpwright_runtime as runtime;
 use warpwright_runtime::{Buffer, Device, Error, Event, Finding, Module, Stream};
 
 use super::data;
-use super::description::{Argument, DEFAULT_STREAM, Description, Field, Launch, Structure, TensorMap};
+use super::description::{
+    self, Argument, DEFAULT_STREAM, Description, Field, Init, Launch, Structure, TensorMap,
+};
 use super::parameters::unpassed;
 use crate::dtype::Dtype;
 use crate::emulation;
@@ -44,11 +46,8 @@ pub(crate) fn run(
     device.check_memory(description.buffer_bytes()).context(buffers_of(description))?;
     let mut buffers = Vec::new();
     for placed in &description.buffers {
-        let runtime_buffer = &placed.buffer;
-        let bytes =
-            data::initial(runtime_buffer.dtype, &runtime_buffer.shape, &runtime_buffer.init, directory)
-                .with_context(|| format!("{}.init", placed.path))?;
-        buffers.push(device.buffer_from(&bytes)?);
+        buffers
+            .push(make(&placed.buffer, directory, device).with_context(|| format!("{}.init", placed.path))?);
     }
     let variables = set_variables(description, directory, &modules)?;
     emulation::announce(device, description.threads());
@@ -84,6 +83,16 @@ pub(crate) fn run(
         return Err(Error::Findings { findings: queue.findings.into() }.into());
     }
     Ok(Done { seconds, counts, saved })
+}
+
+/// A buffer with its contents. On the emulator, new memory is poison: the checkers know that nothing has
+/// written it.
+fn make(described: &description::Buffer, directory: &Path, device: &Device) -> Result<Buffer<u8>> {
+    if described.init == Init::Poison && device.properties().is_emulated {
+        return Ok(device.uninitialized(described.bytes() as usize)?);
+    }
+    let bytes = data::initial(described.dtype, &described.shape, &described.init, directory)?;
+    Ok(device.buffer_from(&bytes)?)
 }
 
 /// Where a file has its buffers.
