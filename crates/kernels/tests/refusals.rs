@@ -594,6 +594,8 @@ const REFUSALS: &[Refusal] = refusals! {
         => "an attention: the scale of the scores is NaN; use a positive one";
     attention, |b| attend(b, ATTENTION.bounded(-1.0), 0)
         => "an attention: the bound of the scores is -1; use a positive one";
+    attention, |b| attend(b, ATTENTION.bounded(1e5), 0)
+        => "an attention: the bound of the scores is 100000, and they are off by 2^-23 of it; use at most 4096, or none";
     attention, |b| attend(b, Attention::new(1 << 20, 1 << 20, 1 << 10, 64), 0)
         => "an attention: 1048576 sequences of 1048576 queries and 1048576 keys are too many; do the work in parts";
     attention, |b| attend(b, ATTENTION, 1) => "V of an attention: expected a length of 2048, found 2047";
@@ -748,6 +750,8 @@ const REFUSALS: &[Refusal] = refusals! {
         => "decode attention: a window of 0 keys; give 1 or more, or `None` for all";
     decode_attention, |b| decode_with(b, DecodeOptions { softcap: Some(-1.0), ..DecodeOptions::default() })
         => "decode attention: a softcap of -1; give a positive number, or `None` for none";
+    decode_attention, |b| decode_with(b, DecodeOptions { softcap: Some(1e30), ..DecodeOptions::default() })
+        => "decode attention: a softcap of 1000000000000000000000000000000; scores are off by 2^-23 of it: give at most 4096, or `None` for none";
     decode_attention, |b| decode_with(b, DecodeOptions { sink: Some(&b.f32(2)), ..DecodeOptions::default() })
         => "the sink of decode attention: expected a length of 4, found 2";
     decode_attention, |b| decode_grown(b, 0) => "Q of decode attention: expected a length of 1536, found 1537";

@@ -58,6 +58,10 @@ pub enum Mask {
     },
 }
 
+/// The largest bound of scores (softcap). Bounded scores are off by 2^-23 of it, which is to change a
+/// weight by less than a 16-bit float can tell.
+pub(crate) const LARGEST_SOFTCAP: f32 = 4096.0;
+
 /// Which sides of a query's position have a bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, DeviceValue)]
 pub(crate) struct MaskBounds {
@@ -190,7 +194,7 @@ impl Attention {
         Self { strides: Some(strides), ..self }
     }
 
-    /// The same with scores bounded by `bound · tanh(score / bound)` (softcap).
+    /// The same with scores bounded by `bound · tanh(score / bound)` (softcap), at most 4096.
     #[must_use]
     pub fn bounded(self, bound: f32) -> Self {
         Self { bound: Some(bound), ..self }

@@ -3,6 +3,7 @@
 use warpwright::runtime::{Buffer, Storable};
 
 use crate::attention::PagedCache;
+use crate::attention::problem::LARGEST_SOFTCAP;
 use crate::operations::{OperationError, Result, expect_length};
 use crate::rope::HeadRows;
 
@@ -118,7 +119,7 @@ pub struct DecodeOptions<'l> {
     pub scale: Option<f32>,
     /// Sliding window: a query sees its own position and the `window - 1` before it.
     pub window: Option<u32>,
-    /// A score s becomes softcap tanh(s / softcap).
+    /// A score s becomes softcap tanh(s / softcap), to 2^-23 of the softcap, which is at most 4096.
     pub softcap: Option<f32>,
     /// A logit for each query head that joins the denominator, and attends to nothing. LSE contains
     /// it.
@@ -153,6 +154,11 @@ impl DecodeOptions<'_> {
         }
         if let Some(cap) = self.softcap.filter(|cap| !(*cap > 0.0 && cap.is_finite())) {
             return refuse(format!("a softcap of {cap}; give a positive number, or `None` for none"));
+        }
+        if let Some(cap) = self.softcap.filter(|cap| *cap > LARGEST_SOFTCAP) {
+            return refuse(format!(
+                "a softcap of {cap}; scores are off by 2^-23 of it: give at most {LARGEST_SOFTCAP}, or `None` for none"
+            ));
         }
         match self.sink {
             Some(sink) => {

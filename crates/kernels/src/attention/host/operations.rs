@@ -9,7 +9,7 @@ use warpwright::runtime::{self, Buffer, Compiled, LaunchCounts, Storable, Stream
 
 use super::config::Configuration;
 use crate::attention::forward::ForwardKernel;
-use crate::attention::problem::{Attention, AttentionElement, Shape};
+use crate::attention::problem::{Attention, AttentionElement, LARGEST_SOFTCAP, Shape};
 use crate::attention::score::{ScoreOp, ScoredKernel};
 use crate::attention::strides::{HeadMatrix, Strides};
 use crate::gemm::host::config::has_wgmma;
@@ -347,6 +347,10 @@ pub(super) fn expect_supported(attention: &Attention) -> Result<()> {
         format!("the scale of the scores is {scale}; use a positive one")
     } else if !(bound > 0.0 && bound.is_finite()) {
         format!("the bound of the scores is {bound}; use a positive one")
+    } else if bound > LARGEST_SOFTCAP {
+        format!(
+            "the bound of the scores is {bound}, and they are off by 2^-23 of it; use at most {LARGEST_SOFTCAP}, or none"
+        )
     } else {
         return Ok(());
     };
