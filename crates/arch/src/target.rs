@@ -49,7 +49,7 @@ const TARGETS: [Row; 31] = [
     (80, (7, 0), None, None),
     (86, (7, 1), None, None),
     (87, (7, 4), None, None),
-    (88, (9, 0), None, None),
+    (88, (7, 4), None, None),
     (89, (7, 8), None, None),
     (90, (7, 8), Some((8, 0)), None),
     (100, (8, 6), Some((8, 6)), Some((8, 8))),

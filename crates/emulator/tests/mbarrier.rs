@@ -71,7 +71,7 @@ fn bytes_may_come_before_they_are_announced() {
 fn dropped_arrivals_are_missed_by_no_later_phase() {
     let body = format!(
         "mbarrier.arrive_drop.shared.b64 %d0, [%r9]; mbarrier.arrive.shared.b64 %d1, [%r9], 2; {}
-         mbarrier.arrive.shared.b64 %d2, [%r9]; mbarrier.arrive.noComplete.shared.b64 %d3, [%r9], 0;",
+         mbarrier.arrive.shared.b64 %d2, [%r9]; mov.b32 %r30, 0; mbarrier.arrive.noComplete.shared.b64 %d3, [%r9], %r30;",
         test(0, 0),
     );
     assert!(fault(3, &body).contains("An arrival counts 0"));

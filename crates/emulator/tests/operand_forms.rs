@@ -3,7 +3,7 @@
 use crate::common::{device, kernel, load, run, shape, words};
 
 /// Bodies of a kernel of 32 threads that leave a word in `%r0`, with the word of lanes 0 and 1.
-const FORMS: [(&str, [u32; 2]); 35] = [
+const FORMS: [(&str, [u32; 2]); 38] = [
     // Negated predicates as sources: `%q1` holds in lane 0 alone.
     ("selp.u32 %r0, 7, 9, !%q1;", [9, 7]),
     ("selp.f32 %f0, 0f00000001, 0f00000002, !%q1; mov.b32 %r0, %f0;", [2, 1]),
@@ -37,6 +37,10 @@ const FORMS: [(&str, [u32; 2]); 35] = [
     ("mov.b32 s1, 0x00020001; mov.b16 s3.y, s1.x; mov.b16 s3.x, s1.y; mov.b32 %r0, s3;", [0x10002; 2]),
     ("st.shared.v4.b32 [tile], {5, 6, 7, 8}; ld.shared.v4.b32 v, [tile]; mov.v4.b32 u, v;
       st.shared.v4.b32 [tile], u; ld.shared.v2.b32 {_, %r0}, [tile+8];", [8, 8]),
+    // Bytes, and words of 128 bits, in braces; blanks before a modifier.
+    (".reg .b8 b<4>; mov.b32 {b0, b1, b2, b3}, 0x04030201; mov.b32 %r0, {b3, b2, b1, b0};", [0x0102_0304; 2]),
+    (".reg .b128 q; mov.b128 q, {1, 2, %t, 4}; mov.b128 {_, _, %r0, _}, q;", [0, 1]),
+    ("mov .u32 %r1, %gridid; add .u32 %r0, %r1, %t;", [0, 1]),
     ("mov.v2.b32 w, {%t, 9}; call (w), swap, (w); mov.b32 %r0, w.x;", [9, 9]),
     ("mov.v2.b32 w, {%t, 9}; mov.b32 %r0, 4; call (_), swap, (w);", [4, 4]),
     ("mov.b32 %r0, 4; call (_), same, (9); call (%r0), same, (%r0);", [4, 4]),
@@ -79,8 +83,8 @@ fn operands_take_every_form_of_the_assembler() {
 fn operands_that_the_assembler_refuses_are_refused() {
     let wrong = [
         ("mov.u32 %r0, %tid.x+4;", "`%tid.x` is not declared."),
-        ("mov.v2.b32 w, v;", "`mov.v2` takes vectors of 2 elements."),
-        ("mov.v2.u32 w, %tid;", "`mov.v2` takes vectors of 2 elements."),
+        ("mov.v2.b32 w, v;", "`v` is not a vector of 2 registers."),
+        ("mov.v2.u32 w, %tid;", "`%tid` is not a vector of 2 registers."),
         ("mov.b32 %r0, w.z;", "`w.z` is not declared."),
         ("mov.pred %q2, %q1+1;", "A number cannot be added to a .pred register."),
         ("call (w), swap, (v);", "has 4 elements, and the function's parameter 2."),

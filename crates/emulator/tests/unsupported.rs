@@ -9,7 +9,7 @@ const UNSUPPORTED: [(&str, &str); 11] = [
     ("frobnicate.sync.b32 %r1, [%d1], {%r2, 3};", "The emulator does not know the instruction `frobnicate`."),
     ("vnew.u32.u32.u32 %r1, %r2, %r3;", "The emulator does not know the instruction `vnew`."),
     ("frobnicate;", "The emulator does not know the instruction `frobnicate`."),
-    ("add.wide.f32 %f1, %f2, %f3;", "The emulator does not know the modifier `.wide` of `add`."),
+    ("add.wider.f32 %f1, %f2, %f3;", "The emulator does not know the modifier `.wider` of `add`."),
     ("add.f24 %f1, %f2, %f3;", "The emulator does not know the modifier `.f24` of `add`."),
     ("cvt.rq.f16x2.f32 %r1, %f1, %f2;", "The emulator does not know the modifier `.rq` of `cvt`."),
     ("ld.global.L3::keep.u32 %r1, [%p0];", "The emulator does not know the modifier `.L3::keep` of `ld`."),
@@ -85,8 +85,12 @@ fn errors_of_the_program_are_refused() {
             "The conversions from .bf16 to .u8: `cvt(.rni|.rzi|.rmi|.rpi).u8.bf16`.",
         ),
         ("alloca.u64 %d1, %d2, 24;", "The alignment of `alloca` is a power of two."),
-        ("ld.param.pred %r1, [p0];", "`ld` does not exist for the type .pred."),
-        ("fma.rn.sat.s32 %r1, %r2, %r3, %r4;", "`fma` does not exist for the type .s32."),
+        ("ld.param.pred %r1, [p0];", "`ld.param.pred` does not exist: `ld` has no modifier `.pred`."),
+        ("add.wide.f32 %f1, %f2, %f3;", "`add.wide.f32` does not exist: `add` has no modifier `.wide`."),
+        (
+            "fma.rn.sat.s32 %r1, %r2, %r3, %r4;",
+            "`fma.rn.sat.s32` does not exist: `fma` has no modifier `.s32`.",
+        ),
     ];
     for (instruction, reason) in wrong {
         let module = warpwright_ptx::parse(&program(instruction)).unwrap();

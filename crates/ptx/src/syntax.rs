@@ -245,6 +245,24 @@ pub struct Variable {
     pub line: u32,
 }
 
+impl Variable {
+    /// Whether the declaration is of this name, which may be one of a numbered run.
+    pub fn declares(&self, name: &str) -> bool {
+        match self.numbered {
+            None => self.name == name,
+            Some(count) => is_numbered(name, &self.name, count),
+        }
+    }
+}
+
+/// Whether a name is one of the run `prefix<count>`.
+pub(crate) fn is_numbered(name: &str, prefix: &str, count: u32) -> bool {
+    let Some(number) = name.strip_prefix(prefix) else { return false };
+    let is_plain =
+        number == "0" || !number.starts_with('0') && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain && number.parse::<u32>().is_ok_and(|number| number < count)
+}
+
 /// One element of an initializer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Initializer {

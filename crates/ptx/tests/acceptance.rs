@@ -92,12 +92,22 @@ const OF_VALUES: [&str; 4] = ["unexpected value", "out of range", "multiple of",
 
 /// Whether the instruction has what ptxas 13.0 takes against the PTX ISA: a predicate in a vector of
 /// other registers, the bare register of a shared address beside a tensor's coordinates, `red.async`
-/// without its mbarrier, and `.b1` beside the types of an MMA of small floats.
+/// without its mbarrier, `.b1` beside the types of an MMA of small floats, and a negated predicate as the
+/// source of a conversion; and whether it has an address of .global in a register of 32 bits, which ptxas
+/// refuses after it has read the module.
 fn is_slip_of_ptxas(line: &str) -> bool {
     let mut vectors = line.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let is_bare = line.starts_with("cp.async.bulk.tensor") || line.starts_with("cp.reduce.async.bulk.tensor");
     let is_odd_type = line.contains(".kind::") && line.contains(".b1.");
-    vectors.any(|vector| vector.contains("%p")) || is_bare || is_odd_type || line.starts_with("red.async")
+    let is_negated = line.starts_with("cvt") && line.contains("!%p");
+    let is_narrow = ["ld", "st", "atom", "red", "prefetch"].iter().any(|base| line.starts_with(base))
+        && ["[%r", "[%u", "[%s"].iter().any(|narrow| line.contains(narrow) && !line.contains("[%rd"));
+    vectors.any(|vector| vector.contains("%p"))
+        || is_bare
+        || is_odd_type
+        || is_negated
+        || is_narrow
+        || line.starts_with("red.async")
 }
 
 /// Where `verify` and ptxas differ.

@@ -10,7 +10,7 @@ const TARGET: &str = "sm_90a";
 type Case = (&'static str, Option<&'static str>);
 
 /// Statements of a kernel.
-const STATEMENTS: [Case; 70] = [
+const STATEMENTS: [Case; 118] = [
     ("L: add.u32 %r1,%r1,1; L: bra L;", Some("`L` is declared twice in one scope.")),
     ("L: { L: bra L; }", None),
     (".reg .b32 x; .reg .b64 x;", Some("`x` is declared twice")),
@@ -90,10 +90,73 @@ const STATEMENTS: [Case; 70] = [
     ("brx.idx %r1, L; L: add.u32 %r1,%r1,1;", Some("`L` is a label, not a `.branchtargets` list.")),
     ("ts: .branchtargets A, Z; brx.idx %r1, ts; A: add.u32 %r1,%r1,1;", Some("`Z` is not a label.")),
     ("bra E; E:", None),
+    ("ld.acq_rel.gpu.global.u32 %r1,[%rd1];", Some("does not exist: `ld` has no modifier `.acq_rel`.")),
+    ("st.global.nc.u32 [%rd1],%r1;", Some("`st` has no modifier `.nc`.")),
+    ("red.global.exch.b32 [%rd1],%r1;", Some("`red` has no modifier `.exch`.")),
+    ("shfl.sync.idx.u32 %r1,%r1,0,31,-1;", Some("`shfl` has no modifier `.u32`.")),
+    ("membar.gpu;", Some("`membar` has no modifier `.gpu`.")),
+    ("mov .u32 %r1,%r2;", None),
+    ("mov.v2.b32 {%r1,_},{%r2,%f3};", None),
+    ("mov.v4.u32 {%r1,%r2,%r3,%r4},%tid;", None),
+    ("mov.u32 %r1,%gridid;", None),
+    (".reg .b8 b<4>; mov.b32 {b0,b1,b2,b3},%r1; mov.b32 %r1,{b0,b1,b2,b3};", None),
+    (".reg .b128 q; mov.b128 {%r1,%r2,%r3,%r4},q; mov.b128 q,{%r1,%r2,%r3,%r4};", None),
+    ("ret.uni;", None),
+    ("vshr.u32.u32.u32.clamp.add %r1,%r2,%r3,%r4;", None),
+    ("bfi.b32 %r1,%r2,%r3,%f1,%r4;", Some("`%f1` is a .f32 register, not a register of type .u32")),
+    ("bar.sync %f1;", Some("`%f1` is a .f32 register")),
+    ("ld.global.v2.u32 {%r1,%rd2},[%rd1];", Some("`%r1` is a .b32 register and `%rd2` a .b64 register")),
+    ("ld.global.v2.u16 {%r1,%rd2},[%rd1];", Some("those of a vector have one width")),
+    ("ld.global.v2.b32 {%f1,%u2},[%rd1];", Some("`%f1` is a .f32 register and `%u2` a .u32 register")),
+    ("ld.global.v2.u32 {%f1,%f2},[%rd1];", Some("`%f1` is a .f32 register")),
+    ("ld.global.v2.u32 {%f1,%r2},[%rd1];", None),
+    ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r1,[%r1];", Some("`%r1` is not a vector of 1 registers.")),
+    (
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%u1,%u2,%u3,%u4},{%r1,%r2},{%r3},{%f1,%f2,%f3,%f4};",
+        Some("Operand 1 of `mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32`: `%u1` is a .u32 register"),
+    ),
+    ("ld.global.u32 %r1,[%r1];", Some("an address of .global and a generic address have 64 bits.")),
+    ("ld.global.u32 %r1,[16];", Some("A number is an address in .local only")),
+    ("ld.local.u32 %r1,[16];", None),
+    (".shared .b64 s; mbarrier.init.shared.b64 [s],1;", None),
+    (
+        ".shared .b64 s; prefetch.global.L1 [s];",
+        Some("`s` is in .shared, and the instruction accesses .global."),
+    ),
+    (
+        ".global .b64 s; mbarrier.init.b64 [s],1;",
+        Some("`s` is in .global, and the instruction accesses .shared."),
+    ),
+    (
+        ".shared .b64 s; cp.async.ca.shared.global [s],[s],8;",
+        Some("Operand 2 of `cp.async.ca.shared.global`: `s` is in .shared"),
+    ),
+    (".shared .b64 s; cvta.global.u64 %rd1,s;", Some("`s` is in .shared")),
+    (".shared .b64 s; cvta.to.shared.u64 %rd1,s;", Some("`cvta.to` takes a register")),
+    (".global .b64 s; mov.u32 %r1,s;", Some("whose addresses have 64 bits: write `mov.u64`")),
+    (".shared .b64 s; mov.u32 %r1,s;", None),
+    ("st.param.u32 [p1],%r1;", Some("`p1` is a parameter of the function, which can only be read.")),
+    ("mov.u64 %rd1,L; L:", Some("`L` is a label")),
+    ("bar.sync 16;", Some("Operand 1 of `bar.sync` is 16; it may be 0 to 15.")),
+    ("bar.sync 0,33;", Some("a barrier takes a multiple of 32.")),
+    ("bar.arrive 0,0;", Some("`bar.arrive` has no threads")),
+    ("bfe.u32 %r1,%r2,300,4;", Some("Operand 3 of `bfe.u32` is 300; it may be 0 to 255.")),
+    ("pmevent 16;", Some("Operand 1 of `pmevent` is 16")),
+    ("pmevent.mask 65535;", None),
+    ("discard.global.L2 [%rd1],64;", Some("it may be 128.")),
+    ("cp.async.ca.shared.global [%r1],[%rd1],4,5;", Some("it may be 0 to 4.")),
+    ("mbarrier.arrive.shared.b64 %rd1,[%r1],0;", Some("it may be 1 or more.")),
+    ("mbarrier.arrive.expect_tx.shared.b64 %rd1,[%r1],0;", None),
+    (
+        "ts: .branchtargets A; brx.idx %rd1, ts; A:",
+        Some("`%rd1` is a .b64 register, not an index of 32 bits."),
+    ),
+    ("brx.idx %r1, ts; ts: .branchtargets A; A:", Some("`ts` is not declared.")),
+    (".reg .v2 .pred z;", Some("The predicate `z` is a scalar")),
 ];
 
 /// Declarations before a kernel.
-const DECLARATIONS: [Case; 33] = [
+const DECLARATIONS: [Case; 72] = [
     (".global .b32 g; .global .b32 g;", Some("`g` is declared twice.")),
     (".global .b32 g; .extern .global .b32 g;", None),
     (".extern .global .b32 g; .extern .global .b32 g;", None),
@@ -130,10 +193,73 @@ const DECLARATIONS: [Case; 33] = [
         Some("The call has 0 arguments, and `f` has 1."),
     ),
     (".func f() { L: ret; } .entry m() { bra L; }", Some("`L` is not declared.")),
+    (".global .u64 s = t; .global .u32 t;", Some("Declare it before `s`.")),
+    (".global .u64 s = s;", Some("Declare it before `s`.")),
+    (".func f() { ret; } .global .u64 s = f;", None),
+    (".global .u32 t; .global .b64 s = t;", Some("which variables of .u32 and .u64 hold")),
+    (".global .u32 t; .global .u8 s[2] = {0xff(t), 0xff00(t)};", None),
+    (".global .b32 s[2][2] = {1, 2, 3, 4};", Some("`s` has more initial values than elements.")),
+    (".global .b32 s[2][2] = {{1, 2, 3}, {4}};", Some("`s` has more initial values than elements.")),
+    (".global .b32 s[2][2] = {1, {2}};", Some("has fewer braces than it has dimensions.")),
+    (".global .b32 s[2] = {{1}, {2}};", Some("has more braces than it has dimensions.")),
+    (".global .v2 .f32 s[2] = {{1.0, 2.0}, {3.0, 4.0}};", None),
+    (".global .v2 .f32 s = {1.0};", Some("has 1 of 2 elements.")),
+    (".global .b32 s[0] = {};", Some("has no elements, and an initial value.")),
+    (".global .f16 s = 1.0;", Some("which has no initial value")),
+    (".tex .u32 s;", Some("which PTX has before version 1.5")),
+    (".const .texref s;", Some("which only .global variables are.")),
+    (".global .samplerref s;", Some("texmode_independent")),
+    (".const .b8 s[65536]; .const .b8 t;", Some("take 65537 bytes; a module may have 65536.")),
+    (".func f(.reg .b32 a); .func f(.reg .b64 a) { ret; }", Some("have different parameters.")),
+    (
+        ".extern .func f(); .func f() { ret; }",
+        Some("`f` is declared as .extern and defined without a linking"),
+    ),
+    (".weak .func f(); .visible .func f() { ret; }", Some("as .weak and defined as .visible.")),
+    (".visible .func f(); .func f() { ret; }", None),
+    (".extern .func f() { ret; }", Some("its body stands in another module.")),
+    (".entry m();", Some("The kernel `m` is declared and not defined.")),
+    (".extern .entry m();", None),
+    (".func (.param .b32 a, .param .b32 b) f() { ret; }", Some("`f` has several results")),
+    (".entry m(.param .u32 a[]) { ret; }", Some("as only the last parameter of a function may.")),
+    (".func f(.const .b32 a) { ret; }", Some("`a` is in .const; parameters are in .param.")),
+    (".func f(.param .b8 a[]) { ret; }", None),
+    (".entry m(.param .v4 .f32 a) { ret; }", Some("`a` is a vector")),
+    (".func f(); .func a(); .alias a, f;", Some("`f` has no body, and the alias `a` stands for it.")),
+    (
+        ".func f(.param .b32 x) { ret; } .func a(); .alias a, f;",
+        Some("`a` and `f` have different parameters."),
+    ),
+    (
+        ".func f(.param .b32 a) { ret; } .entry m() { .param .b64 x; call f, (x); ret; }",
+        Some("The argument is `.param .b64 x`: `f` has `.param .b32 a` here."),
+    ),
+    (".func f(.param .b32 a) { ret; } .entry m() { .param .f32 x; call f, (x); ret; }", None),
+    (
+        ".func f(.reg .u32 a) { ret; } .entry m() { .reg .f32 x; call f, (x); ret; }",
+        Some("`x` is a .f32 register: `f` has `.reg .u32 a` here."),
+    ),
+    (
+        ".func f(.reg .u32 a) { ret; } .entry m() { call f, (1.0); ret; }",
+        Some("is a literal of another type"),
+    ),
+    (".func f(.reg .u32 a) { ret; } .entry m() { call f, (_); ret; }", Some("`_` passes no value")),
+    (
+        ".func f(.param .align 8 .b8 a[16]) { ret; } .entry m() { .param .align 4 .b8 x[16]; call f, (x); ret; }",
+        Some("The argument is `.param .align 4 .b8 x[16]`"),
+    ),
+    (
+        ".entry m() { .reg .u64 a; P: .callprototype _ (.param .b32 _); call a, P; ret; }",
+        Some("The call has 0 arguments, and `P` has 1."),
+    ),
+    (
+        ".func f() { ret; } .func g(.reg .b32 a) { ret; } .entry m() { .reg .u64 a; T: .calltargets f, g; call a, T; ret; }",
+        Some("The call has 0 arguments, and `T` has 1."),
+    ),
 ];
 
 /// Directives of a kernel.
-const DIRECTIVES: [Case; 14] = [
+const DIRECTIVES: [Case; 20] = [
     (".maxnreg 0", Some("`.maxnreg` takes numbers from 1 on.")),
     (".maxnreg 300", None),
     (".maxntid 0", Some("`.maxntid` takes numbers from 1 on.")),
@@ -151,10 +277,16 @@ const DIRECTIVES: [Case; 14] = [
     ),
     (".noreturn", Some("`.noreturn` is a directive of functions")),
     (".reqntid 32 .reqnctapercluster 2 .blocksareclusters", None),
+    (".maxntid", Some("`.maxntid` takes 1 to 3 numbers, and has 0.")),
+    (".maxntid 1, 2, 3, 4", Some("`.maxntid` takes 1 to 3 numbers, and has 4.")),
+    (".maxnreg 1, 2", Some("`.maxnreg` takes 1 numbers, and has 2.")),
+    (".maxnctapersm 2", Some("write `.minnctapersm`.")),
+    (".abi_preserve 10", Some("`.abi_preserve` is a directive of functions, and `k` is a kernel.")),
+    (".blocksareclusters .reqntid 32", Some("stands with `.reqntid` and `.reqnctapercluster`.")),
 ];
 
 /// Heads of modules.
-const HEADS: [Case; 12] = [
+const HEADS: [Case; 16] = [
     (".version 9.0\n.target sm_90a", None),
     (".version 9.0\n.target sm_90a\n.address_size 64", None),
     (
@@ -173,6 +305,10 @@ const HEADS: [Case; 12] = [
     (".version 3.3\n.target sm_30", Some("PTX has no version 3.3.")),
     (".version 6.3\n.target sm_75", None),
     (".version 4.0\n.target sm_50", None),
+    (".version 9.0\n.target sm_90a\n.target sm_90a\n.address_size 64", None),
+    (".version 9.0\n.target sm_90a, texmode_unified, texmode_independent", Some("remove one.")),
+    (".version 9.0\n.target debug", Some("`.target` names no architecture")),
+    (".version 2.1\n.target sm_20\n.local .b32 l; .reg .b32 r;", None),
 ];
 
 /// A kernel between its parts.
@@ -210,11 +346,41 @@ fn wrong_modules_are_refused_with_a_sentence() {
 #[test]
 fn the_assembler_takes_and_refuses_the_same() {
     let Some(assembler) = Assembler::from_environment() else { return };
+    let mut wrong = Vec::new();
     for (text, expected) in cases() {
         let target = text.lines().find_map(|line| line.strip_prefix(".target ")).unwrap_or(TARGET);
         let target = if target.starts_with("sm_9") { TARGET } else { "sm_75" };
         let answer = assembler.assemble(target, &text);
-        assert_eq!(answer.is_ok(), expected.is_none(), "{text}\n{answer:?}");
+        if answer.is_ok() != expected.is_none() {
+            wrong.push(format!("{text}\n{answer:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Text that does not parse, and what ptxas refuses, too.
+const PARSE_ERRORS: [(&str, &str); 10] = [
+    (".visible .weak .func f() { ret; }", "`.entry`, `.func` or a state space"),
+    (".common .func f() { ret; }", "a variable after `.common`"),
+    (".entry m(.param .u32 a = 5) { ret; }", "a parameter without an initial value"),
+    (".global .b32 s = {1};", "a value without `{`, for a scalar"),
+    (".global .b32 s[2] = 1;", "`{` before the values"),
+    (".global .b32 _;", "the name of a variable"),
+    (".global .b32 WARP_SZ;", "the name of a variable"),
+    (".entry _() { ret; }", "the name of a function"),
+    (".global .f64 s = 1e400;", "a number that PTX can write"),
+    (".address_size 64", "`.entry`, `.func` or a state space"),
+];
+
+#[test]
+fn text_that_is_no_ptx_is_refused_with_what_is_expected() {
+    for (declaration, expected) in PARSE_ERRORS {
+        let text = text(HEADS[1].0, declaration, "", "");
+        let said = parse(&text).expect_err(declaration).to_string();
+        assert!(said.contains(expected), "{declaration}: {said}");
+        if let Some(assembler) = Assembler::from_environment() {
+            assert!(assembler.assemble(TARGET, &text).is_err(), "{declaration}");
+        }
     }
 }
 
@@ -235,6 +401,15 @@ fn older_targets_and_versions_have_fewer_instructions() {
             "sm_75",
             "redux.sync.add.u32 %r1,%r1,-1;",
             Some("on sm_80 or later, and the module is PTX 7.0 for sm_75."),
+        ),
+        ("7.4", "sm_88", "", None),
+        ("7.8", "sm_90", ".reg .b16 h; cvt.rn.satfinite.e4m3x2.f32 h,%f1,%f2;", None),
+        ("8.1", "sm_89", ".reg .b16 h; cvt.rn.satfinite.e4m3x2.f32 h,%f1,%f2;", None),
+        (
+            "8.0",
+            "sm_89",
+            ".reg .b16 h; cvt.rn.satfinite.e4m3x2.f32 h,%f1,%f2;",
+            Some("exists in PTX 8.1 or later on sm_89 or later"),
         ),
         (
             "7.7",

@@ -175,7 +175,6 @@ const LATER: &[Later] = &[
     later(&["mbarrier"], "release.cta|acquire.cta|release.cluster|acquire.cluster", (8, 0), 80),
     later(&["cvta", "isspacep"], "const", (3, 1), 20),
     later(&["cvta", "isspacep"], "param", (7, 7), 70),
-    later(&["cvt"], "satfinite", (8, 1), 20),
     later(&["cvt"], "u4|s4|u2|s2", (6, 5), 75),
     later(&["mad", "madc"], "cc.u64|cc.s64", (4, 3), 20),
     later(&["rsqrt"], "ftz.f64", (4, 0), 20),

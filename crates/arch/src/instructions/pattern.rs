@@ -150,9 +150,14 @@ impl NamePattern {
 
     /// Whether a name that begins with `first` has the word after it.
     pub(super) fn has_word(&self, first: &str, word: &str) -> bool {
+        self.words(first).contains(&word)
+    }
+
+    /// The words that names that begin with `first` may have after it.
+    pub(super) fn words(&self, first: &str) -> Vec<&'static str> {
         let alternatives = self.elements.iter().flat_map(|element| &element.alternatives);
         let later = self.bases_of(first).filter_map(|base| base.split_once('.')).map(|(_, later)| later);
-        alternatives.copied().chain(later).any(|words| words.split('.').any(|own| own == word))
+        alternatives.copied().chain(later).flat_map(|words| words.split('.')).collect()
     }
 
     /// The spelling with `base` and these words for the last elements, if they have them.

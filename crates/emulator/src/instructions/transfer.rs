@@ -17,11 +17,11 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
 }
 
 fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let vector = w.choose(&[("v2", 2), ("v4", 4)]);
+    let is_vector = w.take("v2") || w.take("v4");
     let ty = w.ty()?;
     d.expect_operands(i, 2)?;
-    if let Some(length) = vector {
-        return copy_elements(d, i, ty, length);
+    if is_vector {
+        return copy_elements(d, i, ty);
     }
     if let Operand::Vector(elements) = &i.operands[0] {
         return unpack(d, i, ty, elements);
@@ -46,16 +46,8 @@ fn move_column(d: Decoder<'_, '_, '_>, file: File, from: Slot, to: Slot) {
 }
 
 /// `mov.v2` and `mov.v4`: all sources are read before a destination is written.
-fn copy_elements(
-    d: Decoder<'_, '_, '_>,
-    i: &Instruction,
-    ty: Type,
-    length: usize,
-) -> Result<(), DecodeError> {
+fn copy_elements(d: Decoder<'_, '_, '_>, i: &Instruction, ty: Type) -> Result<(), DecodeError> {
     let (to, from) = (elements(&i.operands[0]), elements(&i.operands[1]));
-    if to.len() != length || from.len() != length {
-        return Err(DecodeError::new(format!("`mov.v{length}` takes vectors of {length} elements.")));
-    }
     let file = File::of(ty);
     let mut copies = Vec::new();
     for operand in from {

@@ -262,7 +262,8 @@ fn literal_value(text: &str) -> Option<Constant> {
     let is_decimal_float =
         text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'));
     let has_float_mark = text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
-    if is_decimal_float && has_float_mark { text.parse().ok().map(Constant::F64) } else { None }
+    let value: f64 = text.parse().ok().filter(|_| is_decimal_float && has_float_mark)?;
+    value.is_finite().then_some(Constant::F64(value))
 }
 
 fn hexadecimal_bits(digits: &str, length: usize) -> Option<u64> {

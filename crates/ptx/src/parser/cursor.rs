@@ -223,6 +223,15 @@ impl<'text> Cursor<'text> {
         }
     }
 
+    /// An identifier that a declaration may make a name.
+    pub(super) fn expect_name(&mut self, what: &str) -> Parsed<&'text str> {
+        let mark = self.mark();
+        match self.word() {
+            Some("_" | "%" | "$" | "WARP_SZ") | None => self.error_at(mark, what),
+            Some(name) => Ok(name),
+        }
+    }
+
     /// A dotted word, without its dot.
     pub(super) fn directive(&mut self) -> Option<&'text str> {
         if self.peek() != b'.' || !self.peek_at(1).is_ascii_alphabetic() {

@@ -14,7 +14,8 @@ impl Parser<'_> {
         let common = self.variable_type(linkage, expected)?;
         let mut variables = Vec::new();
         loop {
-            variables.push(self.variable_name(common.clone())?);
+            let name = self.cursor.expect_name("the name of a variable")?;
+            variables.push(self.variable_name(name, common.clone())?);
             if self.cursor.take(b';') {
                 return Ok(variables);
             }
@@ -31,7 +32,13 @@ impl Parser<'_> {
                 self.cursor.expect(b',', "or `)` after a parameter")?;
             }
             let common = self.variable_type(Linkage::Private, "`.param` or `.reg` before a parameter")?;
-            parameters.push(self.variable_name(common)?);
+            // `_` is the name of one that is not used.
+            let name = self.cursor.expect_word("the name of a parameter")?;
+            let parameter = self.variable_name(name, common)?;
+            if parameter.initializer.is_some() {
+                return self.cursor.error("a parameter without an initial value");
+            }
+            parameters.push(parameter);
         }
         Ok(parameters)
     }
@@ -144,9 +151,9 @@ impl Parser<'_> {
 
     /// Name, numbering, dimensions and initial value, put into a copy of what the declaration has
     /// in common.
-    fn variable_name(&mut self, mut variable: Variable) -> Parsed<Variable> {
+    fn variable_name(&mut self, name: &str, mut variable: Variable) -> Parsed<Variable> {
         variable.line = self.cursor.mark().line();
-        variable.name = self.cursor.expect_word("the name of a variable")?.to_owned();
+        variable.name = name.to_owned();
         if self.cursor.take(b'<') {
             let mark = self.cursor.mark();
             let count = self.count("how many registers are numbered")?;
@@ -170,11 +177,15 @@ impl Parser<'_> {
             self.cursor.expect(b']', "after a dimension")?;
         }
         if self.cursor.take(b'=') {
-            variable.initializer = Some(if self.cursor.peek() == b'{' {
-                self.initializer_group()?
-            } else {
-                vec![self.initializer()?]
-            });
+            let is_group = self.cursor.peek() == b'{';
+            let is_opaque = matches!(variable.ty, Type::TexRef | Type::SamplerRef | Type::SurfRef);
+            if is_group != (!variable.dimensions.is_empty() || variable.vector > 1 || is_opaque) {
+                let expected =
+                    if is_group { "a value without `{`, for a scalar" } else { "`{` before the values" };
+                return self.cursor.error(expected);
+            }
+            variable.initializer =
+                Some(if is_group { self.initializer_group()? } else { vec![self.initializer()?] });
         }
         if !variable.dimensions.is_empty() {
             self.arrays.push((variable.name.clone(), variable.ty.bytes() * variable.vector));

@@ -123,6 +123,12 @@ impl<'text> Parser<'text> {
             return self.cursor.error("`.target` after `.version`");
         }
         self.target()?;
+        while self.cursor.take_directive("target") {
+            self.target()?;
+        }
+        if self.cursor.take_directive("address_size") {
+            self.module.address_size = self.count("32 or 64")?;
+        }
         while !self.cursor.at_end() {
             self.module_item()?;
         }
@@ -165,10 +171,6 @@ impl<'text> Parser<'text> {
         }
         let mark = self.cursor.mark();
         match self.cursor.directive() {
-            Some("address_size") => {
-                self.module.address_size = self.count("32 or 64")?;
-                Ok(())
-            }
             Some("file") => self.file(),
             Some("section") => self.section(),
             Some("loc") => self.location().map(|_| ()),
@@ -221,13 +223,16 @@ impl<'text> Parser<'text> {
         let mut linkage = Linkage::Private;
         loop {
             let mark = self.cursor.mark();
-            match self.cursor.directive() {
-                Some("visible") => linkage = Linkage::Visible,
-                Some("extern") => linkage = Linkage::Extern,
-                Some("weak") => linkage = Linkage::Weak,
-                Some("common") => linkage = Linkage::Common,
-                Some("entry") => return self.function(linkage, true),
-                Some("func") => return self.function(linkage, false),
+            match (linkage, self.cursor.directive()) {
+                (Linkage::Private, Some("visible")) => linkage = Linkage::Visible,
+                (Linkage::Private, Some("extern")) => linkage = Linkage::Extern,
+                (Linkage::Private, Some("weak")) => linkage = Linkage::Weak,
+                (Linkage::Private, Some("common")) => linkage = Linkage::Common,
+                (Linkage::Common, Some("entry" | "func")) => {
+                    return self.cursor.error_at(mark, "a variable after `.common`");
+                }
+                (_, Some("entry")) => return self.function(linkage, true),
+                (_, Some("func")) => return self.function(linkage, false),
                 _ => {
                     self.cursor.return_to(mark);
                     let expected = "`.entry`, `.func` or a state space such as `.global`";
@@ -247,7 +252,7 @@ impl<'text> Parser<'text> {
             attributes = self.attributes()?;
         }
         let returns = if !is_entry && self.cursor.peek() == b'(' { self.parameters()? } else { Vec::new() };
-        let name = self.cursor.expect_word("the name of a function")?.to_owned();
+        let name = self.cursor.expect_name("the name of a function")?.to_owned();
         let parameters = if self.cursor.peek() == b'(' { self.parameters()? } else { Vec::new() };
         let mut pragmas = Vec::new();
         let directives = self.function_directives(&mut pragmas)?;

@@ -126,7 +126,7 @@ impl Parser<'_> {
         let name = word.to_owned();
         let after_word = self.cursor.mark();
         self.cursor.skip_blanks();
-        if self.cursor.take(b':') {
+        if name != "_" && self.cursor.take(b':') {
             return self.label(name, statements);
         }
         self.cursor.return_to(after_word);
@@ -170,6 +170,17 @@ impl Parser<'_> {
         Ok(Statement::CallPrototype { name, returns, parameters, directives })
     }
 
+    /// The cursor is right after the first word of the opcode, which begins at `start`. ptxas takes blanks
+    /// before a modifier.
+    fn opcode(&mut self, start: Mark) -> Opcode {
+        let mut opcode = self.cursor.dotted_from(start).to_owned();
+        while self.cursor.peek() == b'.' && self.cursor.peek_at(1).is_ascii_alphabetic() {
+            let start = self.cursor.mark();
+            opcode += self.cursor.dotted_from(start);
+        }
+        Opcode::new(opcode)
+    }
+
     /// The cursor is right after the first word of the opcode, which begins at `name`.
     fn instruction(
         &mut self,
@@ -178,7 +189,7 @@ impl Parser<'_> {
         guard: Option<Guard>,
         statements: &mut Vec<Statement>,
     ) -> Parsed<()> {
-        let opcode = Opcode::new(self.cursor.dotted_from(name));
+        let opcode = self.opcode(name);
         let style = match opcode.base() {
             "call" => OperandStyle::Call,
             "mov" | "cvta" => OperandStyle::Plain,

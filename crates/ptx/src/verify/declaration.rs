@@ -2,8 +2,10 @@
 
 use warpwright_arch::{Features, Target};
 
-use super::names::Meaning;
-use crate::syntax::{Function, Initializer, Linkage, Module, Number, StateSpace, Type, Variable};
+use super::call::{bytes, is_open};
+use super::initial::{Meanings, initial_values, is_opaque};
+use super::names::{Meaning, Scope};
+use crate::syntax::{Function, Linkage, Module, StateSpace, Type, Variable};
 
 /// The last minor version of each major version of PTX, from 1.
 const LAST_MINOR: [u32; 9] = [5, 3, 2, 3, 1, 5, 8, 8, 5];
@@ -47,6 +49,13 @@ pub(super) fn head(module: &Module) -> Result<(), String> {
             _ => {}
         }
     }
+    let has = |word: &str| module.target.iter().any(|own| own == word);
+    if has("texmode_unified") && has("texmode_independent") {
+        return Err("`.target` has both texmode_unified and texmode_independent: remove one.".to_owned());
+    }
+    if module.target.iter().all(|word| OPTIONS.contains(&word.as_str())) {
+        return Err("`.target` names no architecture, such as sm_90.".to_owned());
+    }
     match module.address_size {
         64 => Ok(()),
         32 => Err("`.address_size 32`: devices have addresses of 64 bits, so write 64.".to_owned()),
@@ -55,24 +64,9 @@ pub(super) fn head(module: &Module) -> Result<(), String> {
 }
 
 /// Checks a variable.
-pub(super) fn variable(
-    variable: &Variable,
-    meaning: Meanings<'_, '_>,
-    at_module_scope: bool,
-) -> Result<(), String> {
+pub(super) fn variable(variable: &Variable, meaning: Meanings<'_, '_>) -> Result<(), String> {
     let name = &variable.name;
     let space = variable.space;
-    if at_module_scope {
-        match space {
-            StateSpace::Register | StateSpace::Local => {
-                return Err(format!(".{} variables are declared in functions.", space.word()));
-            }
-            StateSpace::Parameter => {
-                return Err("A parameter belongs to a function: declare it in its parentheses.".to_owned());
-            }
-            _ => {}
-        }
-    }
     if matches!(variable.ty, Type::Bf16 | Type::Bf16x2 | Type::Tf32 | Type::E4m3 | Type::E5m2) {
         let bits = variable.ty.bytes() * 8;
         return Err(format!(
@@ -82,6 +76,9 @@ pub(super) fn variable(
     }
     if variable.ty == Type::Pred && space != StateSpace::Register {
         return Err(format!("The predicate `{name}` can only be a register."));
+    }
+    if variable.ty == Type::Pred && variable.vector > 1 {
+        return Err(format!("The predicate `{name}` is a scalar: vectors have other registers."));
     }
     if variable.vector > 4 || variable.vector > 1 && variable.vector * variable.ty.bytes() * 8 > VECTOR_BITS {
         return Err(format!("The vector `{name}` has more than {VECTOR_BITS} bits or 4 elements."));
@@ -104,68 +101,84 @@ pub(super) fn variable(
     }
     match &variable.initializer {
         None => Ok(()),
-        Some(values) => initializer(variable, values, meaning),
+        Some(values) => initial_values(variable, values, meaning),
     }
 }
 
-/// What a name means where a variable is declared.
-type Meanings<'a, 'm> = &'a dyn Fn(&str) -> Option<Meaning<'m>>;
+/// Bytes of the .const variables of a module, at most.
+const CONSTANT_BYTES: u64 = 1 << 16;
 
-fn initializer(variable: &Variable, values: &[Initializer], meaning: Meanings<'_, '_>) -> Result<(), String> {
+/// Checks what a variable of the module needs of the whole; `constants` is the bytes of its .const
+/// variables so far.
+pub(super) fn of_module(variable: &Variable, module: &Module, constants: &mut u64) -> Result<(), String> {
     let name = &variable.name;
-    if !matches!(variable.space, StateSpace::Global | StateSpace::Constant | StateSpace::Texture) {
+    match variable.space {
+        // Before functions had stacks, such a variable was of the thread.
+        StateSpace::Register | StateSpace::Local if module.version >= (3, 0) => {
+            return Err(format!(".{} variables are declared in functions.", variable.space.word()));
+        }
+        StateSpace::Parameter => {
+            return Err("A parameter belongs to a function: declare it in its parentheses.".to_owned());
+        }
+        _ => {}
+    }
+    if variable.space == StateSpace::Texture && module.version >= (1, 5) {
         return Err(format!(
-            "`{name}` is in .{}, whose variables have no initial value: store one in the kernel.",
-            variable.space.word()
+            "`{name}` is in .tex, which PTX has before version 1.5: write `.global .texref`."
         ));
     }
-    if variable.linkage == Linkage::Extern {
-        return Err(format!("`{name}` is .extern: its initial value stands at its definition."));
+    if is_opaque(variable.ty) && variable.space != StateSpace::Global {
+        return Err(format!("`{name}` is a .{}, which only .global variables are.", variable.ty.word()));
     }
-    values.iter().try_for_each(|value| initial_value(variable, value, meaning))
+    if variable.ty == Type::SamplerRef && !module.target.iter().any(|word| word == "texmode_independent") {
+        return Err(format!("`{name}` is a sampler, which needs `.target ..., texmode_independent`."));
+    }
+    if variable.space == StateSpace::Constant && variable.linkage != Linkage::Extern {
+        *constants = constants.saturating_add(bytes(variable));
+    }
+    if *constants > CONSTANT_BYTES && variable.space == StateSpace::Constant {
+        return Err(format!(
+            "The .const variables take {constants} bytes; a module may have {CONSTANT_BYTES}."
+        ));
+    }
+    Ok(())
 }
 
-fn initial_value(variable: &Variable, value: &Initializer, meaning: Meanings<'_, '_>) -> Result<(), String> {
-    let name = &variable.name;
-    match value {
-        Initializer::Group(inner) => {
-            inner.iter().try_for_each(|value| initial_value(variable, value, meaning))
-        }
-        Initializer::Number(number) => {
-            let is_float = matches!(variable.ty, Type::F16 | Type::F32 | Type::F64);
-            let is_integer = matches!(
-                variable.ty,
-                Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::S8 | Type::S16 | Type::S32 | Type::S64
-            );
-            match number {
-                Number::Integer(_) if is_float => Err(format!(
-                    "`{name}` has the type .{}, and an integer as initial value.",
-                    variable.ty.word()
-                )),
-                Number::F32(_) | Number::F64(_) if is_integer => Err(format!(
-                    "`{name}` has the type .{}, and a floating-point literal as initial value.",
-                    variable.ty.word()
-                )),
-                _ => Ok(()),
-            }
-        }
-        Initializer::Address { symbol, .. } => match meaning(symbol) {
-            Some(Meaning::Variable(StateSpace::Global | StateSpace::Constant) | Meaning::Function(_)) => {
-                Ok(())
-            }
-            Some(Meaning::Variable(space)) => Err(format!(
-                "The initial value of `{name}` is the address of `{symbol}`, which is in .{} and has none when the \
-                 module is loaded.",
-                space.word()
-            )),
-            _ => Err(format!("The initial value of `{name}` names `{symbol}`, which is not declared.")),
-        },
+/// Checks `.alias alias, function;`.
+pub(super) fn alias(alias: &str, function: &str, scope: &Scope<'_>) -> Result<(), String> {
+    let of = |name: &str| match scope.get(name) {
+        Some(Meaning::Function(function)) => Ok(function),
+        _ => Err(format!("`{name}` is not a function of the module.")),
+    };
+    let (own, other) = (of(alias)?, of(function)?);
+    if own.body.is_some() {
+        return Err(format!("The alias `{alias}` has a body: only declare it."));
     }
+    if other.body.is_none() {
+        return Err(format!("`{function}` has no body, and the alias `{alias}` stands for it."));
+    }
+    if is_same_type(own, other) {
+        Ok(())
+    } else {
+        Err(format!("`{alias}` and `{function}` have different parameters."))
+    }
+}
+
+/// Whether two functions have parameters and results of the same types.
+pub(super) fn is_same_type(a: &Function, b: &Function) -> bool {
+    let is_same = |(a, b): (&Variable, &Variable)| {
+        (a.space, a.ty, a.vector, a.align, &a.dimensions) == (b.space, b.ty, b.vector, b.align, &b.dimensions)
+    };
+    let same = |a: &[Variable], b: &[Variable]| a.len() == b.len() && a.iter().zip(b).all(is_same);
+    same(&a.returns, &b.returns) && same(&a.parameters, &b.parameters)
 }
 
 /// Checks a formal parameter.
 pub(super) fn parameter(variable: &Variable, function: &Function) -> Result<(), String> {
     let name = &variable.name;
+    if !matches!(variable.space, StateSpace::Parameter | StateSpace::Register) {
+        return Err(format!("`{name}` is in .{}; parameters are in .param.", variable.space.word()));
+    }
     if function.is_entry && variable.space == StateSpace::Register {
         return Err(format!(
             "`{name}` is a parameter of a kernel, which is a .param variable, not a register."
@@ -173,6 +186,17 @@ pub(super) fn parameter(variable: &Variable, function: &Function) -> Result<(), 
     }
     if variable.ty == Type::Pred && variable.space != StateSpace::Register {
         return Err(format!("The predicate `{name}` can only be a register."));
+    }
+    if variable.vector > 1 && variable.space == StateSpace::Parameter {
+        return Err(format!(
+            "`{name}` is a vector, which a .param variable is not: write an array of bytes."
+        ));
+    }
+    let is_last = function.parameters.last().is_some_and(|last| std::ptr::eq(last, variable));
+    if is_open(variable) && (function.is_entry || !is_last) {
+        return Err(format!(
+            "The array `{name}` has no extent, as only the last parameter of a function may."
+        ));
     }
     Ok(())
 }
@@ -188,6 +212,20 @@ const OF_KERNELS: [&str; 9] = [
     "maxclusterrank",
     "explicitcluster",
     "blocksareclusters",
+];
+
+/// The numbers that directives take, at least and at most.
+const COUNTS: [(&str, usize, usize); 10] = [
+    ("maxntid", 1, 3),
+    ("reqntid", 1, 3),
+    ("reqnctapercluster", 1, 3),
+    ("maxnreg", 1, 1),
+    ("minnctapersm", 1, 1),
+    ("maxnctapersm", 1, 1),
+    ("maxclusterrank", 1, 1),
+    ("explicitcluster", 0, 0),
+    ("blocksareclusters", 0, 0),
+    ("noreturn", 0, 0),
 ];
 
 /// Directives with numbers that are at least 1.
@@ -211,6 +249,22 @@ pub(super) fn function(
                 function.name
             ));
         }
+        let count = COUNTS.iter().find(|(own, ..)| *own == word);
+        if let Some((_, least, most)) =
+            count.filter(|(_, least, most)| !(*least..=*most).contains(&numbers.len()))
+        {
+            let counts = if least == most { most.to_string() } else { format!("{least} to {most}") };
+            return Err(format!("`.{word}` takes {counts} numbers, and has {}.", numbers.len()));
+        }
+        if word == "maxnctapersm" && version > (2, 0) {
+            return Err("`.maxnctapersm` exists in PTX 2.0 and before: write `.minnctapersm`.".to_owned());
+        }
+        if function.is_entry && word.starts_with("abi_preserve") {
+            return Err(format!(
+                "`.{word}` is a directive of functions, and `{}` is a kernel.",
+                function.name
+            ));
+        }
         if POSITIVE.contains(&word) && numbers.iter().any(|number| *number < 1) {
             return Err(format!("`.{word}` takes numbers from 1 on."));
         }
@@ -224,6 +278,15 @@ pub(super) fn function(
     }
     if function.is_entry && has("noreturn") {
         return Err("`.noreturn` is a directive of functions; a kernel returns to the host.".to_owned());
+    }
+    if has("blocksareclusters") && !(has("reqntid") && has("reqnctapercluster")) {
+        return Err("`.blocksareclusters` stands with `.reqntid` and `.reqnctapercluster`.".to_owned());
+    }
+    if function.returns.len() > 1 && function.returns.iter().any(|own| own.space != StateSpace::Register) {
+        return Err(format!("`{}` has several results, which are registers: write .reg.", function.name));
+    }
+    if function.body.is_some() && function.linkage == Linkage::Extern {
+        return Err(format!("`{}` is .extern: its body stands in another module.", function.name));
     }
     match EXCLUSIVE.iter().find(|(a, b)| has(a) && has(b)) {
         Some((a, b)) => Err(format!("`.{a}` and `.{b}` cannot both be given: remove one.")),

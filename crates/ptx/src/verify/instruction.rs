@@ -6,8 +6,9 @@ use warpwright_arch::instructions::{self, Form, Signature};
 use warpwright_arch::{SpecialRegister, Target};
 
 use super::names::Meaning;
-use super::operand::Place;
+use super::operand::{Class, Place, class};
 use super::statement::Names;
+use super::value;
 use crate::syntax::{AddressBase, Instruction, Operand};
 
 /// The newest PTX version whose instructions the table has in full. A module of a later one may have
@@ -46,7 +47,10 @@ impl<'m> Names<'_, 'm> {
         match &self.spellings[opcode] {
             Spelling::Unknown => self.unknown_spelling(i),
             Spelling::Unavailable(message) => Err(message.clone()),
-            Spelling::Available(signatures) => self.operands(i, &Rc::clone(signatures)),
+            Spelling::Available(signatures) => {
+                self.operands(i, &Rc::clone(signatures))?;
+                value::check(i)
+            }
         }
     }
 
@@ -76,12 +80,18 @@ impl<'m> Names<'_, 'm> {
         )
     }
 
-    /// Refuses a name made of words that the instruction has, but not together. Others may be of later
-    /// versions of PTX.
+    /// Refuses a name made of words that PTX has, but not together. Others may be of later versions of
+    /// PTX.
     fn unknown_spelling(&self, i: &Instruction) -> Result<(), String> {
         let base = i.opcode.base();
-        if self.version > NEWEST || !i.opcode.modifiers().all(|word| instructions::has_word(base, word)) {
+        if self.version > NEWEST || !i.opcode.modifiers().all(instructions::is_word) {
             return Ok(());
+        }
+        if let Some(word) = i.opcode.modifiers().find(|word| !instructions::has_word(base, word)) {
+            return Err(format!(
+                "`{}` does not exist: `{base}` has no modifier `.{word}`.",
+                i.opcode.as_str()
+            ));
         }
         let opcode = i.opcode.as_str();
         let words: Vec<&str> = i.opcode.modifiers().collect();
@@ -113,7 +123,9 @@ impl<'m> Names<'_, 'm> {
             let mismatch =
                 i.operands.iter().zip(&signature.operands).enumerate().find_map(|(index, (own, form))| {
                     let is_destination = index < signature.destinations;
-                    let place = Place { opcode: &i.opcode, is_destination };
+                    let is_address = |operand: &&Operand| matches!(operand, Operand::Address(_));
+                    let address = i.operands[..index].iter().filter(is_address).count();
+                    let place = Place { opcode: &i.opcode, address, is_destination };
                     Some((index, self.fits(own, form, place).err()?))
                 });
             match mismatch {
@@ -145,7 +157,7 @@ impl<'m> Names<'_, 'm> {
     }
 
     /// Refuses operands that name nothing.
-    fn declared(&self, operands: &[Operand]) -> Result<(), String> {
+    pub(super) fn declared(&self, operands: &[Operand]) -> Result<(), String> {
         operands.iter().try_for_each(|operand| match operand {
             Operand::Name(name) | Operand::Not(name) | Operand::Offset(name, _) => self.declared_name(name),
             Operand::Pair(a, b) => {
@@ -177,14 +189,28 @@ impl<'m> Names<'_, 'm> {
         }
     }
 
+    /// Checks the index of `brx.idx`.
+    fn index(&self, index: &Operand) -> Result<(), String> {
+        let Operand::Name(name) = index else { return Ok(()) };
+        self.declared_name(name)?;
+        match self.meaning(name) {
+            Some(Meaning::Register(ty)) if ty.bytes() == 4 && class(ty) != Class::Float => Ok(()),
+            Some(other) => Err(format!("`{name}` is {}, not an index of 32 bits.", other.describe())),
+            None => Ok(()),
+        }
+    }
+
     fn branch(&self, i: &Instruction) -> Result<(), String> {
         let target = match (i.opcode.base(), i.operands.as_slice()) {
             ("bra", [Operand::Name(label)]) => label,
-            ("brx", [_, Operand::Name(targets)]) => targets,
-            ("bra", operands) => {
+            ("brx", [index, Operand::Name(targets)]) => {
+                self.index(index)?;
+                targets
+            }
+            ("brx", _) => return Err("`brx.idx` takes an index and a `.branchtargets` list.".to_owned()),
+            (_, operands) => {
                 return Err(format!("`bra` takes 1 label, and has {} operands.", operands.len()));
             }
-            _ => return self.declared(&i.operands),
         };
         match (self.meaning(target), i.opcode.base()) {
             (Some(Meaning::Label), "bra") | (Some(Meaning::BranchTargets), "brx") => Ok(()),
@@ -193,49 +219,6 @@ impl<'m> Names<'_, 'm> {
             (Some(other), _) => {
                 Err(format!("`{target}` is {}, not a `.branchtargets` list.", other.describe()))
             }
-        }
-    }
-
-    fn call(&self, i: &Instruction) -> Result<(), String> {
-        self.declared(&i.operands)?;
-        let (returns, rest) = match i.operands.as_slice() {
-            [Operand::List(returns), rest @ ..] => (returns.as_slice(), rest),
-            all => (&[][..], all),
-        };
-        let [Operand::Name(callee), rest @ ..] = rest else {
-            return Err("`call` names a function or a register with the address of one.".to_owned());
-        };
-        let arguments = match rest {
-            [Operand::List(arguments), ..] => arguments.as_slice(),
-            _ => &[][..],
-        };
-        match self.meaning(callee) {
-            Some(Meaning::Function(function)) if function.is_entry => {
-                Err(format!("`{callee}` is a kernel; only functions are called."))
-            }
-            Some(Meaning::Function(function)) => {
-                for (what, own, formal) in
-                    [("arguments", arguments, &function.parameters), ("results", returns, &function.returns)]
-                {
-                    if own.len() != formal.len() {
-                        return Err(format!(
-                            "The call has {} {what}, and `{callee}` has {}.",
-                            own.len(),
-                            formal.len()
-                        ));
-                    }
-                }
-                Ok(())
-            }
-            Some(Meaning::Register(_)) => {
-                match rest.last() {
-                    Some(Operand::Name(_)) => Ok(()),
-                    _ => Err("A call by address names a `.callprototype` or a `.calltargets` list last."
-                        .to_owned()),
-                }
-            }
-            Some(other) => Err(format!("`{callee}` is {}, not a function.", other.describe())),
-            None => Err(format!("`{callee}` is not declared.")),
         }
     }
 }
@@ -255,8 +238,22 @@ fn forms(opcode: &str) -> Vec<(&'static Form, Signature)> {
 }
 
 /// Words that ptxas 13.0 takes more than once.
-const TWICE: [&str; 13] =
-    ["NaN", "all", "any", "approx", "ballot", "cc", "oob", "po", "relu", "sat", "shiftamt", "sync", "uni"];
+const TWICE: [&str; 14] = [
+    "NaN",
+    "all",
+    "any",
+    "approx",
+    "ballot",
+    "cc",
+    "oob",
+    "po",
+    "relu",
+    "sat",
+    "satfinite",
+    "shiftamt",
+    "sync",
+    "uni",
+];
 
 /// The number of operands, in words.
 fn count_of(signature: &Signature) -> String {

@@ -5,11 +5,15 @@
 //! table does not have is not an error, since it may be of a later version of PTX. Names, labels,
 //! variables and directives follow the PTX ISA, and ptxas 13.0 where it takes more.
 
+mod call;
 mod declaration;
+mod initial;
 mod instruction;
 mod names;
 mod operand;
+mod space;
 mod statement;
+mod value;
 
 use std::fmt;
 
@@ -62,22 +66,38 @@ pub fn verify(module: &Module) -> Vec<VerifyError> {
         return errors;
     }
     let scope = module_scope(module, &mut errors);
-    for variable in &module.variables {
-        if let Err(message) = declaration::variable(variable, &|name| scope.get(name), true) {
+    let mut constants = 0;
+    for (index, variable) in module.variables.iter().enumerate() {
+        let meaning = |name: &str| declared_before(module, index, name).then(|| scope.get(name)).flatten();
+        let checked = declaration::variable(variable, &meaning)
+            .and_then(|()| declaration::of_module(variable, module, &mut constants));
+        if let Err(message) = checked {
             errors.push(subject.error(variable.line, variable.to_string(), message));
         }
     }
     for (alias, function) in &module.aliases {
-        for name in [alias, function] {
-            if !matches!(scope.get(name), Some(Meaning::Function(_))) {
-                let text = format!(".alias {alias}, {function};");
-                errors.push(subject.error(0, text, format!("`{name}` is not a function of the module.")));
-            }
+        if let Err(message) = declaration::alias(alias, function, &scope) {
+            errors.push(subject.error(0, format!(".alias {alias}, {function};"), message));
+        }
+    }
+    for function in module.functions.iter().filter(|function| function.is_entry) {
+        let is_defined =
+            matches!(scope.get(&function.name), Some(Meaning::Function(own)) if own.body.is_some());
+        if !is_defined && function.linkage != Linkage::Extern {
+            let message = format!("The kernel `{}` is declared and not defined.", function.name);
+            errors.push(subject.error(function.line, String::new(), message));
         }
     }
     let mut names = Names::new(module, &scope, &mut errors);
     module.functions.iter().for_each(|function| names.function(function));
     errors
+}
+
+/// Whether a name is declared before a variable of the module, which may then hold its address.
+fn declared_before(module: &Module, index: usize, name: &str) -> bool {
+    let line = module.variables[index].line;
+    module.variables[..index].iter().any(|variable| variable.name == name)
+        || module.functions.iter().any(|function| function.name == name && function.line <= line)
 }
 
 /// The names of a module.
@@ -114,9 +134,16 @@ fn redefinition(earlier: &Function, later: &Function) -> Option<String> {
     if earlier.body.is_some() && later.body.is_some() {
         return Some(format!("`{name}` is defined twice."));
     }
-    let counts = |function: &Function| (function.parameters.len(), function.returns.len());
-    if counts(earlier) != counts(later) {
+    if !declaration::is_same_type(earlier, later) {
         return Some(format!("The declarations of `{name}` have different parameters."));
     }
-    None
+    let (own, first) = (later.linkage, earlier.linkage);
+    let is_changed = own != first && own != Linkage::Private || first == Linkage::Extern;
+    (later.body.is_some() && is_changed).then(|| {
+        let words = |linkage: Linkage| match linkage {
+            Linkage::Private => "without a linking directive".to_owned(),
+            linkage => format!("as {}", linkage.to_string().trim()),
+        };
+        format!("`{name}` is declared {} and defined {}.", words(first), words(own))
+    })
 }

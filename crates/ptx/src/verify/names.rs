@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::syntax::{Function, StateSpace, Type, Variable};
+use crate::syntax::{Function, StateSpace, Statement, Type, Variable, is_numbered};
 
 /// The meaning of a name.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ pub(super) enum Meaning<'m> {
     /// A `.branchtargets` list.
     BranchTargets,
     /// A `.callprototype` or a `.calltargets` list.
-    Prototype,
+    Prototype(&'m Statement),
 }
 
 impl Meaning<'_> {
@@ -30,7 +30,7 @@ impl Meaning<'_> {
             Self::Function(_) => "a function".to_owned(),
             Self::Label => "a label".to_owned(),
             Self::BranchTargets => "a list of branch targets".to_owned(),
-            Self::Prototype => "a prototype".to_owned(),
+            Self::Prototype(_) => "a prototype".to_owned(),
         }
     }
 }
@@ -39,6 +39,7 @@ impl Meaning<'_> {
 #[derive(Default)]
 pub(super) struct Scope<'m> {
     names: HashMap<String, Meaning<'m>>,
+    variables: HashMap<&'m str, &'m Variable>,
     /// `%r<100>`: prefix, count and meaning of each.
     runs: Vec<(&'m str, u32, Meaning<'m>)>,
 }
@@ -62,11 +63,19 @@ impl<'m> Scope<'m> {
             (StateSpace::Register, count) => Meaning::VectorRegister(variable.ty, count),
             (space, _) => Meaning::Variable(space),
         };
-        let Some(count) = variable.numbered else { return self.insert(name, meaning) };
+        let Some(count) = variable.numbered else {
+            self.variables.insert(name, variable);
+            return self.insert(name, meaning);
+        };
         let has_prefix = self.runs.iter().any(|(prefix, ..)| *prefix == name);
         let is_new = !has_prefix && !self.names.keys().any(|own| is_numbered(own, name, count));
         self.runs.push((name, count, meaning));
         is_new
+    }
+
+    /// The declaration of a variable or register, unless it is one of a run.
+    pub(super) fn variable(&self, name: &str) -> Option<&'m Variable> {
+        self.variables.get(name).copied()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Meaning<'m>> {
@@ -97,11 +106,3 @@ fn is_part(component: &str) -> bool {
 
 /// The names of a vector's elements.
 const COMPONENTS: [&str; 8] = ["x", "y", "z", "w", "r", "g", "b", "a"];
-
-/// Whether a name is one of the run `prefix<count>`.
-fn is_numbered(name: &str, prefix: &str, count: u32) -> bool {
-    let Some(number) = name.strip_prefix(prefix) else { return false };
-    let is_plain =
-        number == "0" || !number.starts_with('0') && number.bytes().all(|byte| byte.is_ascii_digit());
-    is_plain && number.parse::<u32>().is_ok_and(|number| number < count)
-}

@@ -4,6 +4,7 @@ use warpwright_arch::SpecialRegister;
 use warpwright_arch::instructions::{Address as AddressForm, AddressWidth, Kind, Operand as Form, Scalar};
 
 use super::names::Meaning;
+use super::space::Space;
 use super::statement::Names;
 use crate::syntax::{Address, AddressBase, Number, Opcode, Operand, StateSpace, Type};
 
@@ -11,6 +12,8 @@ use crate::syntax::{Address, AddressBase, Number, Opcode, Operand, StateSpace, T
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) opcode: &'a Opcode,
+    /// The addresses before it.
+    pub(super) address: usize,
     pub(super) is_destination: bool,
 }
 
@@ -44,17 +47,24 @@ impl Names<'_, '_> {
                         elements.len()
                     ));
                 }
-                elements.iter().try_for_each(|own| self.element(own, element, place))
+                elements.iter().try_for_each(|own| self.element(own, element, place))?;
+                self.alike(elements, element, place.opcode)
+            }
+            // A special register such as `%tid`.
+            (Form::Vector { count: 4, .. }, Operand::Name(name))
+                if self.meaning(name).is_none()
+                    && SpecialRegister::named(name).is_some_and(|special| special.is_vector)
+                    && place.opcode.base() == "mov"
+                    && !place.is_destination =>
+            {
+                Ok(())
             }
             (Form::Vector { element, count }, Operand::Name(name)) => match self.meaning(name) {
                 Some(Meaning::VectorRegister(ty, own)) if own as usize == *count => {
                     width_fits(ty, element).then_some(()).ok_or_else(|| wrong_register(name, ty, element))
                 }
-                // A vector of one element, as ptxas takes it.
-                _ if *count == 1 => self.scalar(operand, element, place),
                 _ => Err(format!("`{name}` is not a vector of {count} registers.")),
             },
-            (Form::Vector { element, count: 1 }, operand) => self.scalar(operand, element, place),
             (Form::Vector { count, .. }, operand) => {
                 Err(format!("`{operand}` is not a vector of {count} registers, `{{a, b}}`."))
             }
@@ -65,11 +75,9 @@ impl Names<'_, '_> {
             (Form::Literal, Operand::Number(Number::Integer(_))) => Ok(()),
             (Form::Literal, operand) => Err(format!("`{operand}` is not an integer literal.")),
             (Form::Symbol, Operand::Name(name) | Operand::Offset(name, _)) => match self.meaning(name) {
-                Some(Meaning::Variable(_) | Meaning::Function(_) | Meaning::Label) => Ok(()),
-                None if SpecialRegister::named(name).is_some() => {
-                    let ty = place.opcode.modifiers().filter_map(Type::from_word).last();
-                    special_fits(name, ty.map_or(32, |ty| ty.bytes() * 8))
-                }
+                Some(Meaning::Function(_)) => Ok(()),
+                Some(Meaning::Variable(space)) => address_of(name, space, place),
+                None if SpecialRegister::named(name).is_some() => special_fits(name, bits_of(place.opcode)),
                 _ => Err(format!("`{name}` is neither a variable nor a special register.")),
             },
             (Form::Symbol, operand) => Err(format!("`{operand}` is not a variable.")),
@@ -82,7 +90,9 @@ impl Names<'_, '_> {
         match operand {
             Operand::Name(name) => self.named(name, form, place),
             Operand::Offset(name, _) if !place.is_destination => match self.meaning(name) {
-                Some(Meaning::Variable(_)) if matches!(form.kind, Kind::Integer | Kind::Bits) => Ok(()),
+                Some(Meaning::Variable(space)) if matches!(form.kind, Kind::Integer | Kind::Bits) => {
+                    address_of(name, space, place)
+                }
                 Some(Meaning::Variable(_)) => {
                     Err(format!("`{operand}` is an address, not {}.", expected(form)))
                 }
@@ -114,12 +124,12 @@ impl Names<'_, '_> {
             }
             Some(Meaning::Register(ty)) => Err(wrong_register(name, ty, form)),
             Some(Meaning::Function(_)) if !place.is_destination => Ok(()),
-            Some(Meaning::Variable(_) | Meaning::Label)
+            Some(Meaning::Variable(space))
                 if matches!(base, "mov" | "cvta" | "mapa")
                     && form.kind != Kind::Float
                     && !place.is_destination =>
             {
-                Ok(())
+                address_of(name, space, place)
             }
             Some(Meaning::Variable(_)) if !place.is_destination => {
                 Err(format!("`{name}` is a variable: move its address to a register with `mov` first."))
@@ -147,7 +157,8 @@ impl Names<'_, '_> {
     /// An element of a vector, whose register may be of any type of its width.
     fn element(&self, operand: &Operand, form: &Scalar, place: Place<'_>) -> Result<(), Mismatch> {
         match operand {
-            Operand::Sink if place.is_destination => Ok(()),
+            // The accumulators of `wgmma` are read, too.
+            Operand::Sink if place.is_destination && place.opcode.base() != "wgmma" => Ok(()),
             Operand::Number(_) if !place.is_destination => Ok(()),
             Operand::Name(name) => match self.meaning(name) {
                 Some(Meaning::Register(ty)) if width_fits(ty, form) => Ok(()),
@@ -160,6 +171,46 @@ impl Names<'_, '_> {
         }
     }
 
+    /// Refuses a vector whose registers are of two widths, or of integers and of floating-point values, or
+    /// all of another class than its elements. Registers of bit types stand beside any.
+    fn alike(&self, elements: &[Operand], form: &Scalar, opcode: &Opcode) -> Result<(), Mismatch> {
+        let registers: Vec<(&str, Type)> = elements
+            .iter()
+            .filter_map(|element| match element {
+                Operand::Name(name) => match self.meaning(name)? {
+                    Meaning::Register(ty) => Some((name.as_str(), ty)),
+                    _ => None,
+                },
+                _ => None,
+            })
+            .collect();
+        let Some(first) = registers.first() else { return Ok(()) };
+        let of = |wanted: Class| registers.iter().find(|(_, ty)| class(*ty) == wanted);
+        let wider = registers.iter().find(|own| own.1.bytes() != first.1.bytes());
+        let mixed = of(Class::Float).zip(of(Class::Integer)).or(wider.map(|other| (first, other)));
+        if let Some((a, b)) = mixed {
+            return Err(format!(
+                "`{}` is a .{} register and `{}` a .{} register: those of a vector have one width, and are all \
+                 integers or all floating-point.",
+                a.0,
+                a.1.word(),
+                b.0,
+                b.1.word()
+            ));
+        }
+        let is_matrix = matches!(opcode.base(), "mma" | "wmma" | "wgmma");
+        let wrong = match form.kind {
+            Kind::Integer => Class::Float,
+            Kind::Bits if is_matrix => Class::Float,
+            Kind::Float if is_matrix && form.bits == 32 => Class::Integer,
+            _ => return Ok(()),
+        };
+        if registers.iter().all(|(_, ty)| class(*ty) == wrong) {
+            return Err(wrong_register(first.0, first.1, form));
+        }
+        Ok(())
+    }
+
     fn address(&self, address: &Address, form: &AddressForm, place: Place<'_>) -> Result<(), Mismatch> {
         let coordinates = match address.rest.as_slice() {
             [] => 0,
@@ -170,7 +221,16 @@ impl Names<'_, '_> {
         if coordinates != form.coordinates {
             return Err(format!("The address has {coordinates} coordinates, not {}.", form.coordinates));
         }
-        let AddressBase::Name(name) = &address.base else { return Ok(()) };
+        let space = Space::of(place);
+        let is_store = place.opcode.base() == "st";
+        let name = match &address.base {
+            AddressBase::Name(name) => name,
+            AddressBase::Absolute(_) if space == Space::Named(StateSpace::Local) => return Ok(()),
+            AddressBase::Absolute(_) => {
+                return Err("A number is an address in .local only: move it to a register with `mov` first."
+                    .to_owned());
+            }
+        };
         match self.meaning(name) {
             Some(Meaning::Register(ty)) => {
                 let is_integer = !matches!(class(ty), Class::Predicate | Class::Float) && ty != Type::B128;
@@ -181,6 +241,10 @@ impl Names<'_, '_> {
                         "`{name}` is a .{} register; an address of tensor memory has 32 bits.",
                         ty.word()
                     )),
+                    _ if is_integer && ty.bytes() < 8 && space.is_wide(place.opcode.base()) => Err(format!(
+                        "`{name}` is a .{} register; an address of .global and a generic address have 64 bits.",
+                        ty.word()
+                    )),
                     _ if is_integer => Ok(()),
                     _ => Err(format!(
                         "`{name}` is a .{} register; an address is a register of an integer or bit type.",
@@ -188,7 +252,10 @@ impl Names<'_, '_> {
                     )),
                 }
             }
-            Some(Meaning::Variable(space)) => check_space(name, space, place.opcode),
+            Some(Meaning::Variable(StateSpace::Parameter)) if is_store && self.is_formal(name) => {
+                Err(format!("`{name}` is a parameter of the function, which can only be read."))
+            }
+            Some(Meaning::Variable(own)) => space.check(name, own),
             Some(other) => Err(format!("`{name}` is {}, not an address.", other.describe())),
             None if SpecialRegister::named(name).is_some() => {
                 Err(format!("`{name}` is a special register: move it to a register with `mov` first."))
@@ -198,23 +265,27 @@ impl Names<'_, '_> {
     }
 }
 
-/// Refuses the address of a variable in another space than that of a load, a store or an atomic.
-fn check_space(name: &str, space: StateSpace, opcode: &Opcode) -> Result<(), Mismatch> {
-    if !matches!(opcode.base(), "ld" | "ldu" | "st" | "atom" | "red") || opcode.has("async") {
-        return Ok(());
-    }
-    let word = |modifier: &str| modifier.split("::").next().and_then(StateSpace::from_word);
-    let named: Vec<StateSpace> = opcode.modifiers().filter_map(word).collect();
-    match named.as_slice() {
-        [own] if *own == space => Ok(()),
-        [] if !matches!(space, StateSpace::Constant | StateSpace::Parameter) => Ok(()),
-        [own] => {
-            Err(format!("`{name}` is in .{}, and the instruction accesses .{}.", space.word(), own.word()))
+/// The width of the last type that an opcode names.
+fn bits_of(opcode: &Opcode) -> u32 {
+    opcode.modifiers().filter_map(Type::from_word).last().map_or(32, |ty| ty.bytes() * 8)
+}
+
+/// Refuses the address of a variable as a value where the instruction takes none of its space.
+fn address_of(name: &str, space: StateSpace, place: Place<'_>) -> Result<(), Mismatch> {
+    match place.opcode.base() {
+        "cvta" if place.opcode.has("to") => {
+            Err(format!("`{name}` is a variable: `cvta.to` takes a register with a generic address."))
         }
-        _ => Err(format!(
-            "`{name}` is in .{0}, which generic addresses do not reach: write `.{0}`.",
-            space.word()
+        "cvta" | "mapa" => match Space::of(place) {
+            Space::Generic if space != StateSpace::Shared => {
+                Err(format!("`{name}` is in .{}, and `mapa` takes an address of .shared.", space.word()))
+            }
+            own => own.check(name, space),
+        },
+        "mov" if space == StateSpace::Global && bits_of(place.opcode) == 32 => Err(format!(
+            "`{name}` is in .global, whose addresses have 64 bits: write `mov.u64` and a register of 64 bits."
         )),
+        _ => Ok(()),
     }
 }
 
@@ -225,6 +296,8 @@ fn special_fits(name: &str, bits: u32) -> Result<(), Mismatch> {
         Some(special) if special.is_vector => {
             Err(format!("`{name}` is a vector: name a component, `{name}.x`."))
         }
+        // `%gridid` had 32 bits before PTX 3.0.
+        Some(_) if name == "%gridid" && bits == 32 => Ok(()),
         Some(special) if special.bits != bits && !(bits == 16 && special.bits == 32) => {
             Err(format!("`{name}` has {} bits, not {bits}.", special.bits))
         }
@@ -232,8 +305,9 @@ fn special_fits(name: &str, bits: u32) -> Result<(), Mismatch> {
     }
 }
 
+/// What registers of a type hold.
 #[derive(Clone, Copy, PartialEq)]
-enum Class {
+pub(super) enum Class {
     Predicate,
     Bits,
     Integer,
@@ -241,7 +315,7 @@ enum Class {
     HalfPair,
 }
 
-fn class(ty: Type) -> Class {
+pub(super) fn class(ty: Type) -> Class {
     match ty {
         Type::Pred => Class::Predicate,
         Type::B8 | Type::B16 | Type::B32 | Type::B64 | Type::B128 => Class::Bits,

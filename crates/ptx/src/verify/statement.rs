@@ -8,7 +8,7 @@ use super::declaration;
 use super::instruction::Spelling;
 use super::names::{Meaning, Scope};
 use super::{Subject, VerifyError};
-use crate::syntax::{Function, Module, Statement};
+use crate::syntax::{Function, Module, Statement, Variable};
 
 /// The names of instructions met so far.
 pub(super) type Spellings<'m> = HashMap<&'m str, Spelling>;
@@ -21,6 +21,8 @@ pub(super) struct Names<'a, 'm> {
     pub(super) module: &'a Scope<'m>,
     scopes: Vec<Scope<'m>>,
     subject: Subject<'m>,
+    /// The parameters of the function.
+    parameters: &'m [Variable],
     errors: &'a mut Vec<VerifyError>,
 }
 
@@ -35,6 +37,7 @@ impl<'a, 'm> Names<'a, 'm> {
             module: scope,
             scopes: Vec::new(),
             subject: Subject::default(),
+            parameters: &[],
             errors,
         }
     }
@@ -44,6 +47,18 @@ impl<'a, 'm> Names<'a, 'm> {
         self.scopes.iter().rev().chain([self.module]).find_map(|scope| scope.get(name))
     }
 
+    /// The declaration of a variable or register that is known here.
+    pub(super) fn variable(&self, name: &str) -> Option<&'m Variable> {
+        let mut scopes = self.scopes.iter().rev().chain([self.module]);
+        scopes.find(|scope| scope.get(name).is_some())?.variable(name)
+    }
+
+    /// Whether the name means a parameter of the function.
+    pub(super) fn is_formal(&self, name: &str) -> bool {
+        let own = self.variable(name);
+        own.is_some_and(|own| self.parameters.iter().any(|formal| std::ptr::eq(own, formal)))
+    }
+
     fn report(&mut self, line: u32, text: String, message: String) {
         self.errors.push(self.subject.error(line, text, message));
     }
@@ -51,6 +66,7 @@ impl<'a, 'm> Names<'a, 'm> {
     /// Checks a function.
     pub(super) fn function(&mut self, function: &'m Function) {
         self.subject = Subject(Some(&function.name));
+        self.parameters = &function.parameters;
         if let Err(message) = declaration::function(function, self.version, self.target) {
             self.report(function.line, String::new(), message);
         }
@@ -69,7 +85,7 @@ impl<'a, 'm> Names<'a, 'm> {
         self.scopes.last_mut().expect("a function has a scope")
     }
 
-    fn declare(&mut self, variable: &'m crate::syntax::Variable) {
+    fn declare(&mut self, variable: &'m Variable) {
         // `_` is the name of a parameter that is not used.
         if variable.name != "_" && !self.scope().declare(variable) {
             let message = format!("`{}` is declared twice in one scope.", variable.name);
@@ -87,13 +103,8 @@ impl<'a, 'm> Names<'a, 'm> {
     fn statements(&mut self, statements: &'m [Statement]) {
         // A label is known in its whole scope.
         for statement in statements {
-            match statement {
-                Statement::Label(name) => self.name(name, Meaning::Label),
-                Statement::BranchTargets { name, .. } => self.name(name, Meaning::BranchTargets),
-                Statement::CallPrototype { name, .. } | Statement::CallTargets { name, .. } => {
-                    self.name(name, Meaning::Prototype);
-                }
-                _ => {}
+            if let Statement::Label(name) = statement {
+                self.name(name, Meaning::Label);
             }
         }
         for statement in statements {
@@ -110,7 +121,7 @@ impl<'a, 'm> Names<'a, 'm> {
             }
             Statement::Variable(variable) => {
                 self.declare(variable);
-                if let Err(message) = declaration::variable(variable, &|name| self.meaning(name), false) {
+                if let Err(message) = declaration::variable(variable, &|name| self.meaning(name)) {
                     self.report(variable.line, variable.to_string(), message);
                 }
             }
@@ -119,7 +130,11 @@ impl<'a, 'm> Names<'a, 'm> {
                 self.statements(statements);
                 self.scopes.pop();
             }
+            Statement::CallPrototype { name, .. } | Statement::CallTargets { name, .. } => {
+                self.name(name, Meaning::Prototype(statement));
+            }
             Statement::BranchTargets { name, targets } => {
+                self.name(name, Meaning::BranchTargets);
                 for target in targets {
                     if !matches!(self.meaning(target), Some(Meaning::Label)) {
                         self.report(0, format!("{name}:"), format!("`{target}` is not a label."));
