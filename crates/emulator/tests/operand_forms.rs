@@ -103,6 +103,59 @@ fn operands_that_the_assembler_refuses_are_refused() {
     }
 }
 
+/// Modules for targets before sm_70 exchange values without `.sync`: between the lanes of one path.
+#[test]
+fn exchanges_without_sync_are_between_the_lanes_of_a_path() {
+    let text = ".version 6.0 .target sm_60 .address_size 64
+        .visible .entry k(.param .u64 p0) {
+        .reg .pred %q<9>; .reg .b32 %r<9>; .reg .b64 %d<3>;
+        ld.param.u64 %d0, [p0]; mov.u32 %r0, %tid.x; mad.wide.u32 %d0, %r0, 4, %d0;
+        setp.lt.u32 %q1, %r0, 8; setp.eq.u32 %q2, %r0, 3;
+        vote.ballot.b32 %r1, %q1;
+        shfl.down.b32 %r2|%q3, %r0, 1, 31;
+        @!%q1 bra high;
+        vote.any.pred %q4, %q2; vote.ballot.b32 %r3, !%q2; vote.uni.pred %q5, %q1;
+        bra join;
+        high: vote.any.pred %q4, %q2; vote.ballot.b32 %r3, !%q2; vote.all.pred %q5, %q1;
+        join: @%q4 add.u32 %r3, %r3, 1000; @%q5 add.u32 %r3, %r3, 2000;
+        xor.b32 %r1, %r1, %r3; mad.lo.u32 %r1, %r2, 65536, %r1;
+        st.global.u32 [%d0], %r1; ret; }";
+    let done = run(text, shape(1, 32), &[words([0; 32])]);
+    let expected = |lane: u32| {
+        let here: u32 = if lane < 8 { (0xff & !8) + 3000 } else { 0xffff_ff00 };
+        let next = if lane < 31 { lane + 1 } else { lane };
+        (0xff ^ here).wrapping_add(next << 16)
+    };
+    assert_eq!(done.words(0), (0..32).map(expected).collect::<Vec<u32>>());
+}
+
+/// Before PTX 3.0, registers and local variables of the module are of each thread.
+#[test]
+fn old_modules_have_registers_and_local_variables() {
+    let text = ".version 2.3 .target sm_20 .address_size 64
+        .local .align 8 .b64 wide; .local .b32 part[2]; .reg .u32 %m<3>;
+        .func put (.reg .u32 a) { st.local.u32 [part+4], a; ret; }
+        .visible .entry k(.param .u64 p0) {
+        .reg .b32 %r<9>; .reg .b64 %d<9>; .local .b32 own;
+        ld.param.u64 %d0, [p0]; mov.u32 %m1, %tid.x; mad.wide.u32 %d0, %m1, 4, %d0;
+        cvt.u64.u32 %d1, %m1; st.local.u64 [wide], %d1; st.local.u32 [own], 5;
+        mov.u32 %m2, part; st.local.u32 [%m2], 7; add.u32 %r1, %m1, 100;
+        call put, (%r1);
+        ld.local.u32 %r2, [wide]; ld.local.v2.u32 {%r3, %r4}, [part]; ld.local.u32 %r5, [own];
+        mad.lo.u32 %r2, %r2, 1000, %r4; mad.lo.u32 %r3, %r3, 10, %r5; mad.lo.u32 %r2, %r3, 1000000, %r2;
+        st.global.u32 [%d0], %r2; ret; }";
+    let done = run(text, shape(1, 32), &[words([0; 32])]);
+    let expected: Vec<u32> = (0..32).map(|lane| 75_000_000 + lane * 1000 + 100 + lane).collect();
+    assert_eq!(done.words(0), expected);
+    let in_function = text.replace("st.local.u32 [part+4], a;", "mov.u32 %m0, a;");
+    let module = load(&mut device("h200"), &in_function);
+    let [listed] = module.kernel("k").unwrap().unsupported() else { panic!() };
+    assert_eq!(
+        listed.message,
+        "The emulator does not support the register `%m0` of the module in a function."
+    );
+}
+
 #[test]
 fn the_address_of_a_kernel_is_a_value() {
     let other = ".visible .entry other(.param .u32 n) { .reg .b32 %r; ld.param.u32 %r, [n]; ret; }

@@ -23,6 +23,8 @@ pub(crate) struct ModuleNames<'m> {
     pub(crate) module: &'m Module,
     pub(crate) scope: HashMap<&'m str, Symbol>,
     pub(crate) shared: HashMap<&'m str, &'m Variable>,
+    /// Bytes of the module's variables in local memory, which stand below the frame of a kernel.
+    pub(crate) local_bytes: u32,
     pub(crate) variables: &'m PlacedVariables,
     /// Functions whose address an initializer takes.
     pub(crate) in_tables: HashSet<u32>,
@@ -48,10 +50,14 @@ impl<'m> ModuleNames<'m> {
                 scope.insert(alias.as_str(), symbol);
             }
         }
-        let mut shared = HashMap::new();
+        let (mut shared, mut local_bytes) = (HashMap::new(), 0);
         for variable in &module.variables {
             if variable.space == StateSpace::Shared {
                 shared.insert(variable.name.as_str(), variable);
+            } else if variable.space == StateSpace::Local {
+                let offset = u64::from(local_bytes).next_multiple_of(variables::alignment(variable));
+                local_bytes = u32::try_from(offset + variables::size(variable)).unwrap_or(u32::MAX);
+                scope.insert(variable.name.as_str(), Symbol::Global(offset));
             } else if let Some(placed) = variables.of_module.get(&variable.name) {
                 scope.insert(variable.name.as_str(), Symbol::Global(placed.address));
             }
@@ -61,7 +67,7 @@ impl<'m> ModuleNames<'m> {
         for variable in module.variables.iter().chain(in_functions) {
             mentioned(variable.initializer.as_deref().unwrap_or(&[]), &scope, &mut in_tables);
         }
-        Self { module, scope, shared, variables, in_tables, workspace, capability }
+        Self { module, scope, shared, local_bytes, variables, in_tables, workspace, capability }
     }
 }
 
@@ -205,6 +211,17 @@ impl<'m> KernelDecoder<'m> {
             return Ok(symbol.clone());
         }
         let Some((&name, &variable)) = self.names.shared.get_key_value(name) else {
+            if self
+                .names
+                .module
+                .variables
+                .iter()
+                .any(|own| own.space == StateSpace::Register && own.declares(name))
+            {
+                return Err(DecodeError::unsupported(format!(
+                    "The emulator does not support the register `{name}` of the module in a function."
+                )));
+            }
             return Err(DecodeError::new(format!("`{name}` is not declared.")));
         };
         let symbol = self.place_shared(variable)?;

@@ -211,6 +211,23 @@ fn meet(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     Ok(())
 }
 
+/// The member mask: the last operand of a synchronous exchange. One without `.sync`, which modules for
+/// older targets have, is between the lanes that are on this path.
+fn members(
+    d: Decoder<'_, '_, '_>,
+    i: &Instruction,
+    is_synchronous: bool,
+    others: usize,
+) -> Result<Slot, DecodeError> {
+    d.expect_operands(i, others + usize::from(is_synchronous))?;
+    if is_synchronous {
+        return d.source(&i.operands[others], Type::B32);
+    }
+    let slot = d.scratch(File::Word);
+    d.emit(Kind::Effect(Box::new(ActiveMask(slot))));
+    Ok(slot)
+}
+
 /// `shfl.sync.mode.b32 d{|p}, a, b, c, membermask`
 fn shuffle(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let synchronous = w.take("sync");
@@ -222,11 +239,7 @@ fn shuffle(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
     ]);
     let mode = mode.ok_or_else(|| DecodeError::new("`shfl` names no mode."))?;
     w.ty()?;
-    if !synchronous {
-        return Err(DecodeError::new("`shfl` without .sync does not exist from sm_70 on."));
-    }
-    d.expect_operands(i, 5)?;
-    let members = d.source(&i.operands[4], Type::B32)?;
+    let members = members(d, i, synchronous, 4)?;
     let mut collective = blank(Exchange::Shuffle(mode), members);
     (collective.value, collective.predicate) = destinations(d, &i.operands[0])?;
     collective.source = place(d, &i.operands[1], Type::B32)?;
@@ -253,11 +266,7 @@ fn vote(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
         w.choose(&[("all", Vote::All), ("any", Vote::Any), ("uni", Vote::Uniform), ("ballot", Vote::Ballot)]);
     let vote = vote.ok_or_else(|| DecodeError::new("`vote` names no mode."))?;
     let ty = w.ty()?;
-    if !synchronous {
-        return Err(DecodeError::new("`vote` without .sync does not exist from sm_70 on."));
-    }
-    d.expect_operands(i, 3)?;
-    let members = d.source(&i.operands[2], Type::B32)?;
+    let members = members(d, i, synchronous, 2)?;
     let mut collective = blank(Exchange::Vote(vote), members);
     let slot = d.destination(&i.operands[0], ty)?;
     collective.value = if vote == Vote::Ballot { Place::Word(slot) } else { Place::Predicate(slot) };

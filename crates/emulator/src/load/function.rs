@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use warpwright_events::{self as events, Base, FaultKind, RegisterUse};
-use warpwright_ptx::syntax::{Instruction, Operand, Statement, Variable};
+use warpwright_ptx::syntax::{Instruction, Operand, StateSpace, Statement, Variable};
 
 use crate::decode::decoder::FunctionDecoder;
 use crate::decode::description::{describe, for_names};
@@ -115,7 +115,9 @@ impl<'m> FunctionDecoder<'_, 'm> {
     fn decode(mut self) -> Result<DecodedFunction, LoadError> {
         let function = self.function;
         let (mut parameters, mut results) = (Vec::new(), Vec::new());
-        if !function.is_entry {
+        if function.is_entry {
+            self.declare_of_module()?;
+        } else {
             for formal in &function.parameters {
                 parameters
                     .extend(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
@@ -165,6 +167,28 @@ impl<'m> FunctionDecoder<'_, 'm> {
                 results,
             },
         })
+    }
+
+    /// Declares what each thread of a kernel has of the module's variables.
+    fn declare_of_module(&mut self) -> Result<(), LoadError> {
+        let names = self.kernel.names;
+        self.frame.local = names.local_bytes.next_multiple_of(FRAME_ALIGNMENT);
+        let most = names.capability.local_bytes_per_thread;
+        if names.local_bytes > most {
+            let message = format!(
+                "The module has {} bytes of .local variables; a thread has {most}.",
+                names.local_bytes
+            );
+            return Err(DecodeError::new(message).at(
+                Some(&self.function.name),
+                self.function.line,
+                String::new(),
+            ));
+        }
+        for variable in names.module.variables.iter().filter(|own| own.space == StateSpace::Register) {
+            self.declare(variable).map_err(|error| self.declaration_error(variable, error))?;
+        }
+        Ok(())
     }
 
     fn declaration_error(&self, variable: &Variable, error: DecodeError) -> LoadError {
