@@ -295,18 +295,6 @@ fn saturate_f64(bits: u64) -> u64 {
     if value > 0.0 { value.min(1.0).to_bits() } else { 0 }
 }
 
-/// Whether a value rounded to f32's precision, however small, is less than f32's least normal number.
-/// Such a value `.ftz` flushes, also where f32 itself would round it up to that number (measured on
-/// H100).
-#[inline(always)]
-fn rounds_to_subnormal(value: f64, rounding: Rounding) -> bool {
-    let scaled = Format::F32.encode(value * power_of_two(100), rounding, false) & 0x7fff_ffff;
-    scaled < F32_LEAST_NORMAL_TIMES_2_TO_100
-}
-
-/// 2^-26.
-const F32_LEAST_NORMAL_TIMES_2_TO_100: u32 = (127 - 26) << 23;
-
 #[inline(always)]
 fn finish(value: f64, format: Format, to: Scalar, mode: ConvertMode) -> u64 {
     // The comparisons are false for NaN, which saturates to +0.
@@ -316,7 +304,7 @@ fn finish(value: f64, format: Format, to: Scalar, mode: ConvertMode) -> u64 {
         false => value,
     };
     let encoded = format.encode(value, mode.rounding, mode.finite);
-    let is_flushed = mode.flush && to == Scalar::F32 && rounds_to_subnormal(value, mode.rounding);
+    let is_flushed = mode.flush && to == Scalar::F32 && format.rounds_to_subnormal(value, mode.rounding);
     let encoded = if is_flushed { encoded & 1 << 31 } else { encoded };
     let negative = encoded >> (format.width() - 1) & 1 == 1;
     let encoded = if mode.relu && negative { 0 } else { encoded };

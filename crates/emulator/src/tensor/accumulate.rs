@@ -144,9 +144,9 @@ impl FloatSum {
     #[inline(always)]
     fn cut(self, value: f64) -> f64 {
         match self.result {
-            DataType::F16 => self.nearest(value),
+            // A sum that is rounded to zero has no sign (measured on H200).
+            DataType::F16 => self.nearest(value) + 0.0,
             _ if value.abs() >= OVERFLOW => value.signum() * f64::INFINITY,
-            // A sum that is cut to zero has no sign (measured on H200).
             _ => Format::F32.decode(Format::F32.encode(value, Rounding::Zero, false)) + 0.0,
         }
     }

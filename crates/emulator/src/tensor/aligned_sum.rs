@@ -220,7 +220,8 @@ impl AlignedSum {
     #[inline(always)]
     fn round(self, sum: f64) -> f32 {
         let Some(kept) = self.kept else {
-            return Format::F16.decode(Format::F16.encode(sum, Rounding::NearestEven, false)) as f32;
+            // A sum that is rounded to zero has no sign, here and below (measured on H200).
+            return Format::F16.decode(Format::F16.encode(sum, Rounding::NearestEven, false)) as f32 + 0.0;
         };
         // Truncated to 24 bits; sums of ordinary elements are zero or far above the smallest normal
         // f32.
@@ -425,7 +426,8 @@ mod avx512 {
         let bits = _mm256_castps_si256(cut);
         let odd = _mm256_mask_or_epi32(bits, inexact, bits, _mm256_set1_epi32(1));
         let half = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_castsi256_ps(odd));
-        _mm512_castps512_ps256(_mm512_cvtph_ps(_mm256_castsi128_si256(half)))
+        let rounded = _mm512_castps512_ps256(_mm512_cvtph_ps(_mm256_castsi128_si256(half)));
+        _mm256_add_ps(rounded, _mm256_setzero_ps())
     }
 
     /// # Safety
