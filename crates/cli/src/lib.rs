@@ -46,11 +46,12 @@ const VERSION: &str = env!("WARPWRIGHT_VERSION");
 /// The environment variables that the command reads.
 const ENVIRONMENT_HELP: &str = "\
 Environment:
-  WARPWRIGHT_DEVICE  device where `--device` names none [default: auto]
-  WARPWRIGHT_CACHE   folder of the results of `tune` [default: warpwright below XDG_CACHE_HOME or ~/.cache]
-  WARPWRIGHT_PTXAS   assembler that `report` takes registers from [default: ptxas, from the PATH]
-  WARPWRIGHT_CUBLAS  path of libcublasLt.so, for `bench --vs cublas` [default: the system's]
-  WARPWRIGHT_NCCL    path of libnccl.so.2, for `bench all-reduce` [default: the system's]";
+  WARPWRIGHT_DEVICE            device where `--device` names none [default: auto]
+  WARPWRIGHT_CACHE             folder of the results of `tune` [default: warpwright below XDG_CACHE_HOME or ~/.cache]
+  WARPWRIGHT_PTXAS             assembler that `report` takes registers from [default: ptxas, from the PATH]
+  WARPWRIGHT_JIT_OPTIMIZATION  level at which the driver's assembler optimizes, 0 (none) to 4 [default: 4]
+  WARPWRIGHT_CUBLAS            path of libcublasLt.so, for `bench --vs cublas` [default: the system's]
+  WARPWRIGHT_NCCL              path of libnccl.so.2, for `bench all-reduce` [default: the system's]";
 
 /// Write, run, check and time tensor-core GPU kernels, with or without a GPU.
 #[derive(Debug, Parser)]

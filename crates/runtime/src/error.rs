@@ -200,6 +200,12 @@ pub enum Error {
         /// The assembler's log, with the PTX lines and source locations that it names.
         log: String,
     },
+    /// The environment asks for a level of optimization that the driver's assembler does not have.
+    #[error("`WARPWRIGHT_JIT_OPTIMIZATION` is `{value}`; set it to a level from 0 (none) to 4, or unset it")]
+    OptimizationLevel {
+        /// The value of the variable.
+        value: String,
+    },
     /// The module has no kernel of that name.
     #[error("the module has no kernel `{name}`; its kernels are {}", list(.known))]
     NoSuchKernel {

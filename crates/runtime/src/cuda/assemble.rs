@@ -13,6 +13,9 @@ use super::Context;
 use super::driver::{self, jit_option};
 use crate::error::{Error, Result};
 
+/// The highest level of optimization, and the driver's default (CUDA Driver API, `CUjit_option`).
+const HIGHEST_LEVEL: usize = 4;
+
 /// Size of the assembler's log buffer.
 const LOG_BYTES: usize = 64 << 10;
 
@@ -23,8 +26,14 @@ pub(super) fn load(context: &Context, ptx: &str, target: &str) -> Result<driver:
     let mut text = ptx.as_bytes().to_vec();
     text.push(0);
     let mut log = vec![0u8; LOG_BYTES];
-    let mut options = [jit_option::ERROR_LOG, jit_option::ERROR_LOG_BYTES, jit_option::LINE_INFO];
-    let mut values = [log.as_mut_ptr().cast::<c_void>(), word(log.len()), word(1)];
+    let mut options = [
+        jit_option::ERROR_LOG,
+        jit_option::ERROR_LOG_BYTES,
+        jit_option::LINE_INFO,
+        jit_option::OPTIMIZATION_LEVEL,
+    ];
+    let level = optimization_level()?;
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), word(log.len()), word(1), word(level)];
     let mut module = null_mut();
     // SAFETY: options and values have the same length, and they, the text and the log are alive for
     // the call.
@@ -45,6 +54,15 @@ pub(super) fn load(context: &Context, ptx: &str, target: &str) -> Result<driver:
         }
         Error::Assemble { target: target.to_owned(), log: with_source_lines(&log, ptx) }
     })
+}
+
+/// The level at which the driver's assembler optimizes: `WARPWRIGHT_JIT_OPTIMIZATION`, or its default.
+fn optimization_level() -> Result<usize> {
+    let Some(value) = std::env::var_os("WARPWRIGHT_JIT_OPTIMIZATION") else { return Ok(HIGHEST_LEVEL) };
+    let level = value.to_str().and_then(|value| value.parse().ok());
+    level
+        .filter(|level| *level <= HIGHEST_LEVEL)
+        .ok_or_else(|| Error::OptimizationLevel { value: value.to_string_lossy().into_owned() })
 }
 
 /// A number, as the driver's option list stores it.

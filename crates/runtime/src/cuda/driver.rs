@@ -144,6 +144,7 @@ pub(super) mod jit_option {
     use std::ffi::c_int;
     pub(in super::super) const ERROR_LOG: c_int = 5;
     pub(in super::super) const ERROR_LOG_BYTES: c_int = 6;
+    pub(in super::super) const OPTIMIZATION_LEVEL: c_int = 7;
     pub(in super::super) const LINE_INFO: c_int = 13;
 }
 

@@ -6,7 +6,7 @@
 
 use super::super::mutate::{once_in, one};
 use super::forms::Class;
-use super::program::{Generator, Instruction, Place};
+use super::program::{Generator, Instruction, Place, hidden};
 use super::write::{INPUT_BYTES, OWN_BYTES};
 
 pub(super) fn instruction(generator: &mut Generator<'_>, place: Place) -> Instruction {
@@ -104,9 +104,15 @@ fn input(generator: &mut Generator<'_>) -> Instruction {
         ],
         guard: once_in(generator.random, 6).then(|| generator.negatable()),
         text: format!("ld{space}.{ty} {}, [%w0];", vector(&results)),
+        after: hidden_numbers(ty, &results),
         results,
         ..Instruction::default()
     }
+}
+
+/// ptxas takes what a load of a float leaves for a number, wherever the register is read.
+fn hidden_numbers(ty: &str, results: &[String]) -> Vec<String> {
+    if ty.starts_with('f') { results.iter().map(|register| hidden(register)).collect() } else { Vec::new() }
 }
 
 fn load(generator: &mut Generator<'_>) -> Instruction {
@@ -115,16 +121,29 @@ fn load(generator: &mut Generator<'_>) -> Instruction {
     let results = generator.registers(class, count);
     let guard = once_in(generator.random, 6).then(|| generator.negatable());
     let text = format!("ld{space}.{ty} {}, {address};", vector(&results));
-    Instruction { before, guard, text, results, ..Instruction::default() }
+    Instruction { before, guard, text, after: hidden_numbers(ty, &results), results }
 }
 
 fn store(generator: &mut Generator<'_>) -> Instruction {
     let (ty, class, count) = *one(generator.random, &ACCESSES);
-    let (before, space, address) = own(generator, count * element_bytes(ty));
-    let sources = generator.registers(class, count);
+    let (mut before, space, address) = own(generator, count * element_bytes(ty));
+    let mut sources = generator.registers(class, count);
     let guard = once_in(generator.random, 6).then(|| generator.negatable());
-    // ptxas converts the result of an f32 instruction to the integer type of a narrow store, not its bits.
+    // ptxas converts the result of an f32 instruction to the integer type of a narrow store, not its bits, and
+    // later takes a register for what a narrow store of it leaves.
     let ty = ty.replace(['u', 's'], "b");
+    if element_bytes(&ty) * 8 < u64::from(class.bits()) {
+        let bits = class.bits();
+        for (at, source) in sources.iter_mut().enumerate() {
+            let copy = match bits {
+                64 => "%l".to_owned(),
+                32 => format!("%s{at}"),
+                _ => "%u0".to_owned(),
+            };
+            before.push(format!("xor.b{bits} {copy}, {source}, %zero{bits};"));
+            *source = copy;
+        }
+    }
     let text = format!("st{space}.{ty} {address}, {};", vector(&sources));
     Instruction { before, guard, text, ..Instruction::default() }
 }
@@ -344,7 +363,9 @@ fn matrix_load(generator: &mut Generator<'_>) -> Instruction {
     if once_in(generator.random, 3) {
         let (result, from) = (generator.register_of(Class::Word), generator.register_of(Class::Word));
         let text = format!("movmatrix.sync.aligned.m8n8.trans.b16 {result}, {from};");
-        return Instruction { text, results: vec![result], ..Instruction::default() };
+        // ptxas takes the transpose of what all lanes share for shared by all, too.
+        let after = vec![hidden(&result)];
+        return Instruction { text, after, results: vec![result], ..Instruction::default() };
     }
     let count = *one(generator.random, &[1, 2, 4]);
     let results = generator.registers(Class::Word, count);

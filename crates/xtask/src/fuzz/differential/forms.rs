@@ -7,16 +7,22 @@
 //! - `~`: which NaN it gives is up to the assembler, which exchanges operands (f64, where the hardware
 //!   keeps an operand's payload) or replaces the instruction by another (`neg` and `abs` by an addition
 //!   or by a modifier of the next instruction). A program makes such a NaN canonical.
-//! - `!`: the driver's assembler ignores its guard, so a program gives it none.
+//! - `!`: the driver's assembler ignores its guard, or leaves the upper bits of a narrow result as they
+//!   were where there is one, so a program gives it none.
 //!
 //! Left out: scalar `set` to f16 and bf16, whose result ptxas leaves in both halves of the hardware's
-//! register, where a conversion that follows reads them.
+//! register, where a conversion that follows reads them; `mad.hi.sat.s32`, which ptxas does not always
+//! saturate.
 //!
 //! `rem` and `div` are written elsewhere, with a divisor that is not zero.
 
 /// Rows of a kind, drawn `weight` times as often as those of a family of weight one.
 pub(super) struct Family {
     pub(super) weight: u64,
+    /// ptxas assumes more of these results than holds for every value: it takes `abs` for positive, a
+    /// result of f32 for a number wherever the register is read, `.sat` for done. A program makes it
+    /// forget.
+    pub(super) is_hidden: bool,
     pub(super) rows: &'static [&'static str],
 }
 
@@ -107,24 +113,21 @@ impl Class {
     }
 }
 
-pub(super) const FAMILIES: [Family; 16] = [
+pub(super) const FAMILIES: [Family; 17] = [
     // Integers of 32 bits.
     Family {
         weight: 6,
+        is_hidden: false,
         rows: &[
             "{add,sub}.{u32,s32} r r r",
-            "{add,sub}.sat.s32 r r r",
             "mul.{lo,hi}.{u32,s32} r r r",
             "mul.wide.{u32,s32} d r r",
             "mul24.{lo,hi}.{u32,s32} r r r",
             "mad.{lo,hi}.{u32,s32} r r r r",
-            "mad.hi.sat.s32 r r r r",
             "mad.wide.{u32,s32} d r r d",
             "mad24.{lo,hi}.{u32,s32} r r r r",
             "sad.{u32,s32} r r r r",
             "{min,max}.{u32,s32} r r r",
-            "{min,max}.relu.s32 r r r",
-            "{abs,neg}.s32 r r",
             "dp4a.{u32,s32}.{u32,s32} r r r r",
             "dp2a.{lo,hi}.{u32,s32}.{u32,s32} r r r r",
         ],
@@ -132,12 +135,12 @@ pub(super) const FAMILIES: [Family; 16] = [
     // Integers of 16 and 64 bits.
     Family {
         weight: 4,
+        is_hidden: false,
         rows: &[
             "{add,sub}.{u16,s16} h h h",
             "{add,sub}.{u64,s64} d d d",
             "add.{u16x2,s16x2} r r r",
             "{min,max}.{u16x2,s16x2} r r r",
-            "{min,max}.relu.s16x2 r r r",
             "mul.{lo,hi}.{u16,s16} h h h",
             "mul.{lo,hi}.{u64,s64} d d d",
             "mul.wide.{u16,s16} r h h",
@@ -148,20 +151,19 @@ pub(super) const FAMILIES: [Family; 16] = [
             "sad.{u64,s64} d d d d",
             "{min,max}.{u16,s16} h h h",
             "{min,max}.{u64,s64} d d d",
-            "{abs,neg}.s16 h h",
-            "{abs,neg}.s64 d d",
         ],
     },
     // Bits.
     Family {
         weight: 6,
+        is_hidden: false,
         rows: &[
             "{and,or,xor}.b16 h h h",
             "{and,or,xor}.b32 r r r",
             "{and,or,xor}.b64 d d d",
-            "{not,cnot}.b16 h h",
-            "{not,cnot}.b32 r r",
-            "{not,cnot}.b64 d d",
+            "not.b16 h h",
+            "not.b32 r r",
+            "not.b64 d d",
             "lop3.b32 r r r r k",
             "shl.b16 h h n",
             "shl.b32 r r n",
@@ -188,9 +190,26 @@ pub(super) const FAMILIES: [Family; 16] = [
             "prmt.b32.{f4e,b4e,rc8,ecl,ecr,rc16} r r r r",
         ],
     },
+    // Integers whose results have bounds.
+    Family {
+        weight: 1,
+        is_hidden: true,
+        rows: &[
+            "{add,sub}.sat.s32 r r r",
+            "{min,max}.relu.s32 r r r",
+            "{min,max}.relu.s16x2 r r r",
+            "{abs,neg}.s16 h h",
+            "{abs,neg}.s32 r r",
+            "{abs,neg}.s64 d d",
+            "cnot.b16 h h",
+            "cnot.b32 r r",
+            "cnot.b64 d d",
+        ],
+    },
     // Comparisons of integers, and selection.
     Family {
         weight: 6,
+        is_hidden: true,
         rows: &[
             "setp.{eq,ne,lt,le,gt,ge,lo,ls,hi,hs}.u32 p r r",
             "setp.{eq,ne,lt,le,gt,ge}.s32 p|p r r",
@@ -217,6 +236,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // f32.
     Family {
         weight: 6,
+        is_hidden: true,
         rows: &[
             "{add,sub,mul}.{rn,rz,rm,rp}.f32 f f f",
             "{add,sub,mul}.{rn,rz,rm,rp}.{ftz,sat,ftz.sat}.f32 f f f",
@@ -234,6 +254,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // Long sequences of instructions to the assembler.
     Family {
         weight: 1,
+        is_hidden: true,
         rows: &[
             "div.{rn,rz,rm,rp}.f32 f f f",
             "div.{rn,rz}.ftz.f32 f f f",
@@ -247,6 +268,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // Comparisons of f32 and f64.
     Family {
         weight: 4,
+        is_hidden: true,
         rows: &[
             "setp.{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}.f32 p f f",
             "setp.{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}.ftz.f32 p|p f f",
@@ -263,6 +285,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // f64.
     Family {
         weight: 4,
+        is_hidden: true,
         rows: &[
             "~{add,sub,mul}.{rn,rz,rm,rp}.f64 g g g",
             "~fma.{rn,rz,rm,rp}.f64 g g g g",
@@ -275,6 +298,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // f16 and bf16.
     Family {
         weight: 4,
+        is_hidden: true,
         rows: &[
             "{add,sub,mul}.rn.{f16,bf16} e e e",
             "{add,sub,mul}.rn.{ftz,sat,ftz.sat}.f16 e e e",
@@ -293,6 +317,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // Pairs of them.
     Family {
         weight: 4,
+        is_hidden: true,
         rows: &[
             "{add,sub,mul}.rn.{f16x2,bf16x2} x x x",
             "{add,sub,mul}.rn.{ftz,sat,ftz.sat}.f16x2 x x x",
@@ -311,6 +336,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // Integers to integers.
     Family {
         weight: 3,
+        is_hidden: true,
         rows: &[
             "cvt.{u8,s8,u16,s16}.{u32,s32,u16,s16} r r",
             "cvt.{u32,s32}.{u8,s8,u16,s16} r r",
@@ -334,12 +360,16 @@ pub(super) const FAMILIES: [Family; 16] = [
     // Between integers and floats.
     Family {
         weight: 4,
+        is_hidden: true,
         rows: &[
-            "cvt.{rni,rzi,rmi,rpi}.{u32,s32,u8,s8,u16,s16}.f32 r f",
+            "cvt.{rni,rzi,rmi,rpi}.{u32,s32}.f32 r f",
+            "!cvt.{rni,rzi,rmi,rpi}.{u8,s8,u16,s16}.f32 r f",
             "cvt.{rni,rzi,rmi,rpi}.ftz.{u32,s32}.f32 r f",
-            "cvt.{rni,rzi,rmi,rpi}.sat.{u32,s32,u8,s8}.f32 r f",
+            "cvt.{rni,rzi,rmi,rpi}.sat.{u32,s32}.f32 r f",
+            "!cvt.{rni,rzi,rmi,rpi}.sat.{u8,s8}.f32 r f",
             "cvt.{rni,rzi,rmi,rpi}.{u64,s64}.f32 d f",
-            "cvt.{rni,rzi,rmi,rpi}.{u32,s32,u8,s8,u16,s16}.f64 r g",
+            "cvt.{rni,rzi,rmi,rpi}.{u32,s32}.f64 r g",
+            "!cvt.{rni,rzi,rmi,rpi}.{u8,s8,u16,s16}.f64 r g",
             "cvt.{rni,rzi,rmi,rpi}.{u64,s64}.f64 d g",
             "cvt.{rni,rzi,rmi,rpi}.{u32,s32}.f16 r e",
             "cvt.{rni,rzi,rmi,rpi}.{u16,s16}.{f16,bf16} h e",
@@ -359,6 +389,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // Between floats.
     Family {
         weight: 4,
+        is_hidden: true,
         rows: &[
             "cvt.{rn,rz,rm,rp}.f32.f64 f g",
             "cvt.{rn,rz,rm,rp}.{ftz,sat,ftz.sat}.f32.f64 f g",
@@ -389,6 +420,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // To narrow floats and back.
     Family {
         weight: 2,
+        is_hidden: true,
         rows: &[
             "cvt.rna.tf32.f32 f f",
             "cvt.rna.satfinite.tf32.f32 f f",
@@ -406,6 +438,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // Video instructions of a word.
     Family {
         weight: 2,
+        is_hidden: false,
         rows: &[
             "{vadd,vsub,vabsdiff,vmin,vmax}.{u32,s32}.{u32,s32}.{u32,s32} r r r",
             "{vadd,vsub,vabsdiff,vmin,vmax}.{u32,s32}.{u32,s32}.{u32,s32}.{add,min,max} r r r r",
@@ -419,6 +452,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     // Video instructions of halves and bytes.
     Family {
         weight: 2,
+        is_hidden: false,
         rows: &[
             "{vadd2,vsub2,vavrg2,vabsdiff2,vmin2,vmax2}.{u32,s32}.{u32,s32}.{u32,s32} r r r r",
             "{vadd4,vsub4,vavrg4,vabsdiff4,vmin4,vmax4}.{u32,s32}.{u32,s32}.{u32,s32} r r r r",

@@ -4,7 +4,7 @@ use super::program::{Program, Statement, Trips};
 use super::run::{Case, Difference, Pair};
 
 /// Programs tried for one difference: each is assembled.
-const MOST_ATTEMPTS: u32 = 200;
+const MOST_ATTEMPTS: u32 = 100;
 
 /// Removes what the difference does not need.
 pub(super) fn minimize(pair: &Pair, case: Case, difference: Difference) -> (Case, Difference) {

@@ -170,27 +170,32 @@ impl<'a> Generator<'a> {
             drawn = drawn.saturating_sub(family.weight);
             is_drawn
         });
-        let row = one(self.random, family.unwrap_or(&FAMILIES[0]).rows);
-        self.of_row(row)
+        let family = family.unwrap_or(&FAMILIES[0]);
+        let row = one(self.random, family.rows);
+        let mut instruction = self.of_row(row);
+        if family.is_hidden {
+            let results = instruction.results.iter().filter(|register| bits_of(register) > 1);
+            instruction.after.extend(results.map(|register| hidden(register)));
+        }
+        instruction
     }
 
     /// The instruction of a row.
-    pub(super) fn of_row(&mut self, row: &str) -> Instruction {
+    fn of_row(&mut self, row: &str) -> Instruction {
         let mark = row.chars().next().filter(|mark| matches!(mark, '~' | '!'));
         let row = row.trim_start_matches(['~', '!']);
         let (opcode, operands) = row.split_once(' ').unwrap_or((row, ""));
         let opcode = self.alternatives(opcode);
         let mut letters = operands.split(' ');
         let (destination, results) = self.destination(letters.next().unwrap_or("r"));
-        let sources: Vec<_> = letters.map(|letter| self.source(letter, &opcode)).collect();
-        // Of a register with itself ptxas takes `min` as a move, which keeps a NaN, and `copysign` as `abs`.
-        let is_folded = ["min", "max", "copysign"].iter().any(|name| opcode.starts_with(name));
-        let sources = match sources.as_slice() {
-            [a, b] if a == b && is_folded => {
-                vec![a.clone(), neighbour(a)]
-            }
-            _ => sources,
-        };
+        let mut sources: Vec<_> = letters.map(|letter| self.source(letter, &opcode)).collect();
+        // Of a register with itself ptxas takes `min` as a move, which keeps a NaN, and `copysign` as `abs`;
+        // it sees that a selection is a copy.
+        let is_folded =
+            ["min", "max", "copysign", "selp", "slct"].iter().any(|name| opcode.starts_with(name));
+        if is_folded && sources[0] == sources[1] {
+            sources[1] = neighbour(&sources[1]);
+        }
         let text = format!("{opcode} {destination}, {};", sources.join(", "));
         let after = if mark == Some('~') { canonical_nan(&opcode, &results[0]) } else { Vec::new() };
         let guard = (mark != Some('!') && once_in(self.random, 6)).then(|| self.negatable());
@@ -272,16 +277,27 @@ impl<'a> Generator<'a> {
         match class {
             Class::Predicate if letter == 'P' => self.negatable(),
             Class::Table => self.random.below(256).to_string(),
-            // ptxas folds `bfe` and `bfi` wrongly where a literal is no bit of the value.
-            Class::Amount if once_in(self.random, 2) && opcode.starts_with("bf") => {
-                self.random.below(32).to_string()
+            Class::Amount if once_in(self.random, 2) => {
+                // ptxas folds `bfe` and `bfi` wrongly where a literal is no bit of the value.
+                let amounts = if opcode.starts_with("bf") { 32 } else { 65 };
+                self.random.below(amounts).to_string()
             }
-            Class::Amount if once_in(self.random, 2) => self.random.below(65).to_string(),
             Class::Word if immediate => integer(self.random, 32),
             Class::Short if immediate => integer(self.random, 15),
             Class::Long if immediate => integer(self.random, 63),
-            Class::Single if immediate => format!("0f{:08X}", super::values::single(self.random)),
-            Class::Double if immediate => format!("0d{:016X}", super::values::double(self.random)),
+            // ptxas decides the bits of a NaN that it computes with.
+            Class::Single if immediate => loop {
+                let bits = super::values::single(self.random);
+                if !f32::from_bits(bits).is_nan() {
+                    break format!("0f{bits:08X}");
+                }
+            },
+            Class::Double if immediate => loop {
+                let bits = super::values::double(self.random);
+                if !f64::from_bits(bits).is_nan() {
+                    break format!("0d{bits:016X}");
+                }
+            },
             _ => self.register(class),
         }
     }
@@ -344,6 +360,12 @@ impl<'a> Generator<'a> {
         };
         Instruction { text, results, ..Instruction::default() }
     }
+}
+
+/// Changes nothing, but ptxas does not know: it takes the register for any value from then on.
+pub(super) fn hidden(register: &str) -> String {
+    let bits = bits_of(register);
+    format!("xor.b{bits} {register}, {register}, %zero{bits};")
 }
 
 /// The next register of the same class.

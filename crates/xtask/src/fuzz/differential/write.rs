@@ -45,7 +45,8 @@ pub(super) struct Slot {
 }
 
 /// What every module begins with.
-pub(super) const HEADER: &str = ".version 8.7\n.target sm_90\n.address_size 64\n";
+pub(super) const HEADER: &str =
+    ".version 8.7\n.target sm_90\n.address_size 64\n.visible .global .align 8 .b64 zero;\n";
 
 /// The entry of a program.
 pub(super) fn entry(number: u64) -> String {
@@ -142,7 +143,9 @@ fn declare(text: &mut String) {
         let ty = if class == Class::Predicate { "pred".to_owned() } else { format!("b{}", class.bits()) };
         let _ = writeln!(text, ".reg .{ty} {prefix}<{count}>;");
     }
-    text.push_str(".reg .b32 %t<2>;\n.reg .b64 %w<2>;\n.reg .b16 %u<2>;\n.reg .pred %q<3>;\n");
+    text.push_str(".reg .b32 %t<2>, %s<4>;\n.reg .b64 %w<2>, %l;\n.reg .b16 %u<2>;\n.reg .pred %q<3>;\n");
+    text.push_str(".reg .b16 %zero16;\n.reg .b32 %zero32;\n.reg .b64 %zero64;\nld.volatile.global.b64 %zero64, [zero];\n");
+    text.push_str("cvt.u32.u64 %zero32, %zero64; cvt.u16.u64 %zero16, %zero64;\n");
 }
 
 fn write_function(text: &mut String, name: &str, body: &[Instruction]) {
@@ -152,11 +155,12 @@ fn write_function(text: &mut String, name: &str, body: &[Instruction]) {
     for class in Class::STORED {
         let (prefix, count) = class.registers();
         for at in 0..count {
-            let step = 0x9e37_79b9u64.wrapping_mul(at + 1) & 0x7fff_ffff;
+            let step = 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(at + 1);
+            let low = step & 0x7fff_ffff;
             let _ = match class.bits() {
                 1 => writeln!(text, "and.b32 %t1, %t0, {}; setp.ne.u32 {prefix}{at}, %t1, 0;", 1 << at),
-                16 => writeln!(text, "xor.b32 %t1, %t0, {step}; cvt.u16.u32 {prefix}{at}, %t1;"),
-                32 => writeln!(text, "xor.b32 {prefix}{at}, %t0, {step};"),
+                16 => writeln!(text, "xor.b32 %t1, %t0, {low}; cvt.u16.u32 {prefix}{at}, %t1;"),
+                32 => writeln!(text, "xor.b32 {prefix}{at}, %t0, {low};"),
                 _ => writeln!(text, "xor.b64 {prefix}{at}, %w0, {step};"),
             };
         }
