@@ -10,7 +10,7 @@ const TARGET: &str = "sm_90a";
 type Case = (&'static str, Option<&'static str>);
 
 /// Statements of a kernel.
-const STATEMENTS: [Case; 118] = [
+const STATEMENTS: [Case; 121] = [
     ("L: add.u32 %r1,%r1,1; L: bra L;", Some("`L` is declared twice in one scope.")),
     ("L: { L: bra L; }", None),
     (".reg .b32 x; .reg .b64 x;", Some("`x` is declared twice")),
@@ -94,6 +94,9 @@ const STATEMENTS: [Case; 118] = [
     ("st.global.nc.u32 [%rd1],%r1;", Some("`st` has no modifier `.nc`.")),
     ("red.global.exch.b32 [%rd1],%r1;", Some("`red` has no modifier `.exch`.")),
     ("shfl.sync.idx.u32 %r1,%r1,0,31,-1;", Some("`shfl` has no modifier `.u32`.")),
+    ("ld.reg.u32 %r1,[%rd1];", Some("`ld` has no modifier `.reg`.")),
+    ("bra.sys L; L:", Some("`bra` has no modifier `.sys`.")),
+    ("bra.uni L; L:", None),
     ("membar.gpu;", Some("`membar` has no modifier `.gpu`.")),
     ("mov .u32 %r1,%r2;", None),
     ("mov.v2.b32 {%r1,_},{%r2,%f3};", None),
@@ -359,7 +362,7 @@ fn the_assembler_takes_and_refuses_the_same() {
 }
 
 /// Text that does not parse, and what ptxas refuses, too.
-const PARSE_ERRORS: [(&str, &str); 10] = [
+const PARSE_ERRORS: [(&str, &str); 11] = [
     (".visible .weak .func f() { ret; }", "`.entry`, `.func` or a state space"),
     (".common .func f() { ret; }", "a variable after `.common`"),
     (".entry m(.param .u32 a = 5) { ret; }", "a parameter without an initial value"),
@@ -368,6 +371,7 @@ const PARSE_ERRORS: [(&str, &str); 10] = [
     (".global .b32 _;", "the name of a variable"),
     (".global .b32 WARP_SZ;", "the name of a variable"),
     (".entry _() { ret; }", "the name of a function"),
+    (".entry m() { _: ret; }", "a statement: an instruction, a label"),
     (".global .f64 s = 1e400;", "a number that PTX can write"),
     (".address_size 64", "`.entry`, `.func` or a state space"),
 ];

@@ -116,9 +116,11 @@ impl Parser<'_> {
     }
 
     fn labeled_or_instruction(&mut self, start: Mark, statements: &mut Vec<Statement>) -> Parsed<()> {
-        let Some(word) = self.cursor.word_touching() else {
-            return self.cursor.error("a statement: an instruction, a label, `.reg`, `{` or `}`");
-        };
+        let expected = "a statement: an instruction, a label, `.reg`, `{` or `}`";
+        let Some(word) = self.cursor.word_touching() else { return self.cursor.error(expected) };
+        if word == "_" {
+            return self.cursor.error_at(start, expected);
+        }
         let next = self.cursor.peek();
         if next == b'.' {
             return self.instruction(start, start, None, statements);
@@ -126,7 +128,7 @@ impl Parser<'_> {
         let name = word.to_owned();
         let after_word = self.cursor.mark();
         self.cursor.skip_blanks();
-        if name != "_" && self.cursor.take(b':') {
+        if self.cursor.take(b':') {
             return self.label(name, statements);
         }
         self.cursor.return_to(after_word);

@@ -9,7 +9,7 @@ use super::names::Meaning;
 use super::operand::{Class, Place, class};
 use super::statement::Names;
 use super::value;
-use crate::syntax::{AddressBase, Instruction, Operand};
+use crate::syntax::{AddressBase, Instruction, Operand, StateSpace, Type};
 
 /// The newest PTX version whose instructions the table has in full. A module of a later one may have
 /// others.
@@ -33,8 +33,13 @@ impl<'m> Names<'_, 'm> {
             self.predicate(&guard.predicate)?;
         }
         match i.opcode.base() {
-            "bra" | "brx" => return self.branch(i),
-            "call" => return self.call(i),
+            base @ ("bra" | "brx" | "call") => {
+                let own = |word: &str| word == "uni" || word == "idx" && base == "brx";
+                if let Some(word) = i.opcode.modifiers().find(|word| !own(word) && is_word(word)) {
+                    return Err(has_no_modifier(i, word));
+                }
+                return if base == "call" { self.call(i) } else { self.branch(i) };
+            }
             base if !instructions::is_known(base) => return self.declared(&i.operands),
             _ => {}
         }
@@ -84,7 +89,7 @@ impl<'m> Names<'_, 'm> {
     /// PTX.
     fn unknown_spelling(&self, i: &Instruction) -> Result<(), String> {
         let base = i.opcode.base();
-        if self.version > NEWEST || !i.opcode.modifiers().all(instructions::is_word) {
+        if self.version > NEWEST || !i.opcode.modifiers().all(is_word) {
             return Ok(());
         }
         if let Some(word) = i.opcode.modifiers().find(|word| !instructions::has_word(base, word)) {
@@ -150,7 +155,7 @@ impl<'m> Names<'_, 'm> {
 
     fn predicate(&self, name: &str) -> Result<(), String> {
         match self.meaning(name) {
-            Some(Meaning::Register(crate::syntax::Type::Pred)) => Ok(()),
+            Some(Meaning::Register(Type::Pred)) => Ok(()),
             Some(_) => Err(format!("`{name}` is not a predicate.")),
             None => Err(format!("`{name}` is not declared.")),
         }
@@ -221,6 +226,15 @@ impl<'m> Names<'_, 'm> {
             }
         }
     }
+}
+
+/// Whether PTX has the modifier: one of any instruction, a state space or a type.
+fn is_word(word: &str) -> bool {
+    instructions::is_word(word) || StateSpace::from_word(word).is_some() || Type::from_word(word).is_some()
+}
+
+fn has_no_modifier(i: &Instruction, word: &str) -> String {
+    format!("`{}` does not exist: `{}` has no modifier `.{word}`.", i.opcode.as_str(), i.opcode.base())
 }
 
 /// The rows that a name has. ptxas takes some words twice, such as `.sat.sat`.
