@@ -15,7 +15,7 @@ mod serve;
 mod terminal;
 
 use clap::Parser;
-pub use output::{ends_with_output, is_end_of_output};
+pub use output::{ends_with_output, is_end_of_output, sentence};
 
 /// Runs language models on the kernels of warpwright.
 #[derive(Debug, Parser)]

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use warpwright_llm_cli::{Command, ends_with_output, is_end_of_output};
+use warpwright_llm_cli::{Command, ends_with_output, is_end_of_output, sentence};
 
 fn main() -> ExitCode {
     ends_with_output();
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         // Whoever read the output has what it wanted.
         Err(error) if is_end_of_output(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! What happens when nobody reads the output any more, as in `bench --plan | head`.
+//! How a command ends: with an error as one line, or because nobody reads its output, as in `bench --plan | head`.
 
 use std::io;
 
@@ -19,4 +19,13 @@ pub fn ends_with_output() {
 pub fn is_end_of_output(error: &anyhow::Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// An error with its causes, but those that it says itself.
+pub fn sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.is_empty() {
+        true => cause,
+        false if text.contains(&cause) => text,
+        false => format!("{text}: {cause}"),
+    })
 }

@@ -12,7 +12,8 @@ const STEPS: u64 = 100_000;
 /// The same schema with bounded white space, and without patterns that allow no name beside the properties: after a comma
 /// no name would be left to follow.
 pub(super) fn prepared(schema: &Value) -> Value {
-    let mut schema = schema.clone();
+    // `true` allows all, as an empty object does.
+    let mut schema = if *schema == Value::Bool(true) { json!({}) } else { schema.clone() };
     prepare(&mut schema);
     if let Value::Object(object) = &mut schema {
         object.insert("x-guidance".to_owned(), json!({ "whitespace_pattern": SPACE }));
