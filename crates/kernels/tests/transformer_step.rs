@@ -4,6 +4,7 @@
 use warpwright::emulator::Schedule;
 use warpwright::prelude::bf16;
 use warpwright::runtime::Device;
+use warpwright_kernels::moe::{Routing, Scoring};
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
@@ -115,5 +116,21 @@ fn vectors_of_a_gemv_have_any_magnitude() {
         let expected = expected(case);
         let is_right = found == expected || (found.is_nan() && expected.is_nan());
         assert!(is_right, "case {case}: {found} and not {expected}");
+    }
+}
+
+/// A router with a NaN chooses no experts in silence: all weights of a softmax are NaN, renormalized or not.
+#[test]
+fn a_nan_logit_makes_the_weights_of_its_token_nan() {
+    let device = Device::named("emu:h200").unwrap();
+    let (operations, stream) = (Operations::new(&device), device.stream().unwrap());
+    let logits = device.buffer_from(&[0.0f32, f32::NAN, 3.0, 1.0, 0.0, 3.0, 3.0, 1.0]).unwrap();
+    for renormalizes in [false, true] {
+        let (mut experts, mut weights) = (device.uninitialized(4).unwrap(), device.uninitialized(4).unwrap());
+        let routing = Routing { experts: 4, choices: 2, scoring: Scoring::Softmax, renormalizes, scale: 1.0 };
+        operations.route_tokens(&stream, routing, &logits, (&mut experts, &mut weights)).unwrap();
+        let weights: Vec<f32> = weights.to_vec().unwrap();
+        assert!(weights[..2].iter().all(|weight| weight.is_nan()), "{weights:?}");
+        assert!(weights[2..].iter().all(|weight| weight.is_finite()), "{weights:?}");
     }
 }

@@ -3,7 +3,7 @@
 //! The highest logit is found as an integer in the order of logits, by one reduction over the warp,
 //! and then taken out, k times. The lane of a choice's number keeps the expert and its weight.
 
-use warpwright::lang::warp::reduce_min;
+use warpwright::lang::warp::{reduce_min, vote_any};
 use warpwright::prelude::*;
 
 use crate::moe::problem::Scoring;
@@ -65,6 +65,14 @@ impl Route {
         }
         let maximum =
             warp::reduce_max(values.iter().fold(constant(f32::NEG_INFINITY), |most, x| most.max(*x)));
+        // `max` leaves out a NaN, which makes the whole softmax NaN.
+        let maximum = match self.scoring {
+            Scoring::Softmax => {
+                let has_nan = values.iter().fold(constant(false), |any, value| any | value.is_nan());
+                vote_any(has_nan, u32::MAX).select(f32::NAN, maximum)
+            }
+            Scoring::Sigmoid => maximum,
+        };
         let exponential = |logit: Reg<f32>| (logit - maximum).exp();
         let score = |logit: Reg<f32>| match self.scoring {
             Scoring::Softmax => exponential(logit),
