@@ -4,8 +4,8 @@ use llguidance::derivre::{RegexAst, RegexBuilder};
 use serde_json::{Map, Value, json};
 
 /// White space that a value may have between two tokens: a line break with its indentation at most. With more, a model
-/// that likes white space would write nothing else.
-const SPACE: &str = r"[ \t]{1,2}|[ \t]{0,2}\r?\n[ \t]{0,40}";
+/// that likes white space would write nothing else. JSON that is nested deeper is indented less.
+const SPACE: &str = r"[ \t]|\n[ \t]{0,12}";
 /// Steps in which a pattern is compared with names. Patterns of schemas take some hundred.
 const STEPS: u64 = 100_000;
 
