@@ -61,6 +61,12 @@ const MOST_BYTES: usize = 512 << 10;
 impl Grammars {
     /// For a tokenizer, a model's padded vocabulary, and the tokens that end an answer.
     pub fn new(tokenizer: &Tokenizer, vocabulary: u32, stops: &[Token]) -> Result<Grammars, GrammarError> {
+        // A padded tokenizer may have tokens that the model lacks. A model without an end gets one for its grammars.
+        let mut stops: Vec<Token> = stops.iter().copied().filter(|stop| *stop < vocabulary).collect();
+        if stops.is_empty() {
+            stops.push(0);
+        }
+        let stops: Arc<[Token]> = stops.into();
         let words: Vec<Vec<u8>> = (0..vocabulary)
             .map(|token| {
                 let bytes = tokenizer.bytes(token);
@@ -71,8 +77,6 @@ impl Grammars {
                 }
             })
             .collect();
-        // A padded tokenizer may have tokens that the model lacks.
-        let stops: Arc<[Token]> = stops.iter().copied().filter(|stop| *stop < vocabulary).collect();
         let eos = stops.first().copied().unwrap_or(0);
         let trie = TokTrie::from(&TokRxInfo::new(vocabulary, eos), &words);
         let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
@@ -90,6 +94,11 @@ impl Grammars {
             think_end: tokenizer.token("</think>"),
             call: tokenizer.token("<tool_call>"),
         })
+    }
+
+    /// The tokens that end an answer with a grammar.
+    pub fn ends(&self) -> &[Token] {
+        &self.stops
     }
 
     /// A guide for one answer. `after_reasoning` lets everything but the end pass until `</think>`.

@@ -218,7 +218,7 @@ impl Answer {
             None => {}
             Some(Finished::Length) => self.finish(FinishReason::Length),
             Some(Finished::Stop(token)) => {
-                let own = self.app.model.stops.contains(&token);
+                let own = self.app.model.stops.contains(&token) || self.app.grammars.ends().contains(&token);
                 self.finish(FinishReason::Stop(if own { Value::Null } else { token.into() }));
             }
         }

@@ -86,11 +86,13 @@ impl Generate {
         let guide = self.grammar.as_ref().map(|(field, grammar)| {
             app.grammars.guide(grammar, after_reasoning).map_err(|error| ApiError::grammar(field, &error))
         });
+        // What ends a grammar ends the answer, whatever else does.
+        let ends = if guide.is_some() { app.grammars.ends() } else { &[] };
         Ok(Request {
             prompt: self.prompt.clone(),
             max_tokens,
             min_tokens: sampling.min_tokens.unwrap_or(0),
-            stop_tokens: own.iter().chain(given).copied().collect(),
+            stop_tokens: own.iter().chain(given).chain(ends).copied().collect(),
             draw,
             log_probabilities: self.log_probabilities,
             prompt_log_probabilities: self.prompt_log_probabilities,

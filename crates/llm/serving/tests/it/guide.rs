@@ -222,3 +222,17 @@ fn errors_of_grammars_say_what_a_client_can_do() {
     }
     assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
 }
+
+/// A model that has no end of its own ends with its grammar.
+#[test]
+fn a_model_without_an_end_gets_one() {
+    let model = model();
+    let grammars = Grammars::new(&model.tokenizer, CAPACITY.vocabulary, &[]).unwrap();
+    let end = grammars.ends()[0];
+    for grammar in [Grammar::Choice(vec!["a".into()]), Grammar::Regex("a".into())] {
+        let mut guide = grammars.guide(&grammar, false).unwrap();
+        assert!(guide.allowed().allows(Token::from(b'a')) && !guide.allowed().allows(end));
+        guide.advance(Token::from(b'a'));
+        assert!(guide.allowed().allows(end) && !guide.allowed().allows(Token::from(b'a')));
+    }
+}
