@@ -135,12 +135,15 @@ pub(super) struct Answer {
     abort: watch::Receiver<bool>,
     times: Times,
     tokens: usize,
+    /// Tokens that were read, and those whose text no stop string ends.
+    taken: u32,
+    least: u32,
 }
 
 impl Answer {
     /// Begins to generate.
     pub(super) fn start(app: &Arc<App>, request: Request, text: TextOptions) -> Result<Answer, ApiError> {
-        let (prompt, most) = (request.prompt.len(), request.max_tokens);
+        let (prompt, most, least) = (request.prompt.len(), request.max_tokens, request.min_tokens);
         let generation = app.service.submit(request)?;
         app.metrics.arrived(prompt, most);
         Ok(Answer {
@@ -156,6 +159,8 @@ impl Answer {
             abort: app.abort.subscribe(),
             times: Times { arrived: Instant::now(), admitted: None, first: None, last: None },
             tokens: 0,
+            taken: 0,
+            least,
             app: app.clone(),
         })
     }
@@ -201,6 +206,7 @@ impl Answer {
         for (i, sampled) in update.tokens.into_iter().enumerate() {
             let token = sampled.token;
             self.held.tokens.push(sampled);
+            self.taken += 1;
             // The token that ends an answer is no part of its text.
             let silent = (stop.is_some() && i == last)
                 || (self.skip_special && self.app.model.tokenizer.is_special(token));
@@ -224,10 +230,12 @@ impl Answer {
         }
     }
 
-    /// Adds parts up to where the answer ends. Stop strings count in content: not in reasoning and not in calls.
+    /// Adds parts up to where the answer ends. Stop strings count in content after the least tokens, as in
+    /// vLLM: not in reasoning and not in calls.
     fn add(&mut self, parts: Vec<Part>) -> Option<FinishReason> {
         for part in parts {
             match part {
+                Part::Content(text) if self.taken <= self.least => self.add_content(text),
                 Part::Content(text) => {
                     let (text, stop) = self.stops.push(&text);
                     self.add_content(text);

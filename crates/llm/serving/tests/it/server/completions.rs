@@ -154,6 +154,11 @@ async fn stop_strings_end_answers_wherever_tokens_end() {
     let mut body = base;
     body["stop"] = "not in the text".into();
     assert_eq!(complete(&client, &body).await[0]["text"], text);
+    // No stop string counts in the least tokens.
+    body["stop"] = characters[0].to_string().into();
+    body["min_tokens"] = 100.into();
+    let choice = &complete(&client, &body).await[0];
+    assert_eq!((&choice["text"], &choice["finish_reason"]), (&json!(text), &json!("length")));
 }
 
 #[tokio::test]
