@@ -106,7 +106,6 @@ fn input(generator: &mut Generator<'_>) -> Instruction {
         text: format!("ld{space}.{ty} {}, [%w0];", vector(&results)),
         after: hidden_numbers(ty, &results),
         results,
-        ..Instruction::default()
     }
 }
 
