@@ -235,7 +235,7 @@ fn only_the_default_schedule_laps_no_warp_that_waits() {
     }
 }
 
-/// A loop of ordinary loads has no mark of a wait: it is proved to wait in vain once registers repeat,
+/// A loop of ordinary loads has no mark of a wait: it is proved to wait forever once registers repeat,
 /// within few instructions of each warp.
 #[test]
 fn a_loop_that_only_loads_is_proved_to_wait_in_vain_soon() {

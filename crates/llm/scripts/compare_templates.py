@@ -4,8 +4,8 @@
     python compare_templates.py --table > ../serving/tests/it/jinja.json
     WARPWRIGHT_TEMPLATES=CASES.jsonl cargo test -p warpwright-llm-serving --test it -- --ignored published_templates
 
-TEMPLATES has files *.jinja. Needs `pip install jinja2`; the environment is that of transformers'
-`apply_chat_template`. Each line of CASES has the template, the variables and either the text or null, if the template
+TEMPLATES has files *.jinja. Needs `pip install jinja2`; the environment is made as `apply_chat_template` of
+transformers makes it. Each line of CASES has the template, the variables and either the text or null, if the template
 refuses the conversation.
 """
 

@@ -273,7 +273,7 @@ impl Checker {
         self.parts = parts;
     }
 
-    /// Reports a copy to global memory of which nothing is written. Copies may move unwritten bytes
+    /// Reports a copy to global memory that moves only unwritten bytes. Copies may move unwritten bytes
     /// beside written ones: the end of a partial tile.
     fn report_unwritten_store(
         &mut self,

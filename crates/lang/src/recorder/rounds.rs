@@ -22,7 +22,7 @@ pub(super) struct StageStep {
 }
 
 impl StageStep {
-    /// The loop of which each round executes it once, if it is in one without a condition around it.
+    /// The loop whose rounds each execute it once, if it is in one without a condition around it.
     fn innermost_loop(&self) -> Option<RegionId> {
         self.around.last().filter(|(_, is_loop)| *is_loop).map(|(region, _)| *region)
     }

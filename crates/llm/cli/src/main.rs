@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     ends_with_output();
     match Command::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has what it wanted.
+        // The reader of the output has read enough.
         Err(error) if is_end_of_output(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", sentence(&error));

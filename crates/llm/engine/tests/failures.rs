@@ -9,7 +9,7 @@ use crate::fixtures::{LIMITS, chunk, expected, greedy, step};
 use crate::gguf::writer::{convert, gguf};
 use crate::gguf::{config, tensors};
 
-/// A model of which one number of a tensor is another, on some devices.
+/// A model with one number of a tensor replaced, on some devices.
 fn engine(
     (model, data_type): (&str, DataType),
     (name, at, number): (&str, usize, f32),

@@ -1,5 +1,5 @@
-//! The rotary embedding of heads that the library's kernel does not take: a warp for each head, of any length, of which
-//! any even number of columns is rotated.
+//! The rotary embedding of heads that the library's kernel does not take: a warp for each head. A head has any
+//! length, and any even number of its columns is rotated.
 //!
 //! As in the library's, a head of Q or K may be normalized before; K and V go to the cache.
 

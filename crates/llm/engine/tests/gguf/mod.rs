@@ -48,8 +48,8 @@ fn load(path: &Path) -> Result<Engine, EngineError> {
     Engine::load(&Checkpoint::open(path)?, &device, DataType::F32, LIMITS)
 }
 
-/// Every architecture has the tokens of transformers: that of Llama with the scaling of rotary frequencies, which is a
-/// tensor, that of Qwen 3.5 with value heads in another order.
+/// Every architecture has the tokens of transformers: Llama with the scaling of rotary frequencies, which is a
+/// tensor, and Qwen 3.5 with its value heads in another order.
 #[test]
 fn converted_models_have_the_tokens_of_transformers() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -141,7 +141,7 @@ pub struct Update {
 pub struct PromptDone {
     /// Tokens that were found in the cache.
     pub cached: u32,
-    /// When the sequence got memory, if whoever runs the scheduler has a clock.
+    /// When the sequence got memory, if the owner of the scheduler has a clock.
     pub admitted: Option<std::time::Instant>,
     /// The log-probabilities of the prompt's tokens but the first, if the request wants them.
     pub log_probabilities: Vec<Sampled>,

@@ -39,7 +39,7 @@ def last(page, selector=""):
 
 
 def tour(page, name):
-    """Everything that a user does; `name` is that of the screenshots."""
+    """Everything that a user does; `name` begins the names of the screenshots."""
     errors = []
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))

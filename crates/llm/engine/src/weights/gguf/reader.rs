@@ -73,7 +73,7 @@ impl<'l> Reader<'l> {
         usize::try_from(u64::from_le_bytes(self.take()?)).map_err(|_| cut_off())
     }
 
-    /// A count of things of which a file has at most `most`.
+    /// A count of things; a file has at most `most`.
     fn count(&mut self, what: &str, most: usize) -> Result<usize, Refusal> {
         let count = self.long()?;
         if count > most {

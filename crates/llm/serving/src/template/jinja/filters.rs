@@ -524,7 +524,7 @@ impl Interpreter {
         match method.as_str() {
             "common" => match (value.as_int(), usize::try_from(precision)) {
                 (Some(number), Ok(_)) => Ok(Value::Int(number)),
-                // Decimal digits, of which Rust rounds the exact value to even, as Python does.
+                // Rust rounds the exact value of decimal digits to even, as Python does.
                 (_, Ok(digits)) => {
                     let text = format!("{number:.*}", digits.min(400));
                     Ok(Value::Float(text.parse().unwrap_or(number)))

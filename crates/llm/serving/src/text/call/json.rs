@@ -104,7 +104,7 @@ impl JsonCall {
         }
     }
 
-    /// Whether the value is that of the arguments.
+    /// Whether the value belongs to the arguments.
     fn is_in_arguments(&self) -> bool {
         matches!(self.key.as_deref(), Some("arguments" | "parameters"))
     }
