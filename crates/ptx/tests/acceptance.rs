@@ -100,7 +100,9 @@ fn is_slip_of_ptxas(line: &str) -> bool {
     let is_bare = line.starts_with("cp.async.bulk.tensor") || line.starts_with("cp.reduce.async.bulk.tensor");
     let is_odd_type = line.contains(".kind::") && line.contains(".b1.");
     let is_negated = line.starts_with("cvt") && line.contains("!%p");
-    let is_narrow = ["ld", "st", "atom", "red", "prefetch"].iter().any(|base| line.starts_with(base))
+    let has_narrow_space = [".shared", ".local", ".const", ".param"].iter().any(|space| line.contains(space));
+    let is_narrow = !has_narrow_space
+        && ["ld", "st", "atom", "red", "prefetch"].iter().any(|base| line.starts_with(base))
         && ["[%r", "[%u", "[%s"].iter().any(|narrow| line.contains(narrow) && !line.contains("[%rd"));
     vectors.any(|vector| vector.contains("%p"))
         || is_bare
