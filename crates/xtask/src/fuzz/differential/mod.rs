@@ -97,18 +97,16 @@ struct Differing {
 
 impl Differential {
     pub(crate) fn run(&self) -> Result<()> {
-        match self.only {
-            Some(number) if self.worker => {
-                println!("{}", serde_json::to_string(&self.least(number)?)?);
-                return Ok(());
-            }
-            Some(number) => return self.show(number),
-            None if self.worker => {
-                println!("{}", serde_json::to_string(&self.batch(self.first, self.cases)?)?);
-                return Ok(());
-            }
-            None => {}
+        match (self.worker, self.only) {
+            (false, None) => self.summarize(),
+            (false, Some(number)) => self.show(number),
+            (true, None) => print_json(&self.batch(self.first, self.cases)?),
+            (true, Some(number)) => print_json(&self.least(number)?),
         }
+    }
+
+    /// Compares all programs and prints what was found.
+    fn summarize(&self) -> Result<()> {
         let begin = Instant::now();
         let summary = self.processes(begin)?;
         let Summary { cases, differing, failed } = &summary;
@@ -227,18 +225,23 @@ impl Differential {
         std::thread::scope(|scope| {
             for _ in 0..processes {
                 scope.spawn(|| {
-                    while limit.is_none_or(|limit| begin.elapsed() < limit) {
-                        let next = work.lock().expect("no thread panics here").0.pop_front();
+                    loop {
+                        let is_late = limit.is_some_and(|limit| begin.elapsed() >= limit);
+                        let ranges = &mut work.lock().expect("no thread panics here").0;
+                        // A program of a module that failed is compared at any time: otherwise nobody would
+                        // learn of the failure.
+                        let next =
+                            ranges.pop_front_if(|numbers| !is_late || numbers.end - numbers.start == 1);
                         let Some(numbers) = next else { break };
                         let found = self.process(&program, &numbers);
                         let (ranges, summary) = &mut *work.lock().expect("no thread panics here");
                         let first = numbers.start + found.cases;
                         if numbers.end - numbers.start > 1 && first < numbers.end {
                             let last = (first + MODULE).min(numbers.end);
-                            ranges.extend((first..last).map(|number| number..number + 1));
                             if last < numbers.end {
-                                ranges.push_back(last..numbers.end);
+                                ranges.push_front(last..numbers.end);
                             }
+                            (first..last).for_each(|number| ranges.push_front(number..number + 1));
                         } else {
                             summary.failed.extend(found.failed);
                         }
@@ -312,6 +315,11 @@ impl Differential {
         serde_json::from_slice(&output.stdout)
             .map_err(|_| format!("{}; {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
     }
+}
+
+fn print_json(value: &impl Serialize) -> Result<()> {
+    println!("{}", serde_json::to_string(value)?);
+    Ok(())
 }
 
 fn describe(difference: &Difference) -> String {
