@@ -13,11 +13,12 @@ mod effects;
 mod forms;
 mod minimize;
 mod program;
+mod queue;
 mod run;
 mod values;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,6 +33,7 @@ use warpwright_arch::Arch;
 use warpwright_runtime::{Device, Schedule};
 
 use super::limits::Limits;
+use queue::Queue;
 use run::{Case, Difference, Machine, Pair};
 
 /// Programs of one module: the driver takes a module at once.
@@ -219,30 +221,21 @@ impl Differential {
         let limit = self.seconds.map(Duration::from_secs);
         // The last batches are small, so that the processes end at the same time.
         let batch = BATCH.min(self.cases.div_ceil(4 * processes)).max(MODULE);
-        let end = self.first + self.cases;
-        let all = (self.first..end).step_by(batch as usize).map(|first| first..(first + batch).min(end));
-        let work = Mutex::new((all.collect::<VecDeque<_>>(), Summary::default()));
+        let queue = Queue::new(self.first..self.first + self.cases, batch, MODULE);
+        let work = Mutex::new((queue, Summary::default()));
+        let next = || {
+            let is_late = limit.is_some_and(|limit| begin.elapsed() >= limit);
+            work.lock().expect("no thread panics here").0.next(is_late)
+        };
         std::thread::scope(|scope| {
             for _ in 0..processes {
                 scope.spawn(|| {
-                    loop {
-                        let is_late = limit.is_some_and(|limit| begin.elapsed() >= limit);
-                        let ranges = &mut work.lock().expect("no thread panics here").0;
-                        // A program of a module that failed is compared at any time: otherwise nobody would
-                        // learn of the failure.
-                        let next =
-                            ranges.pop_front_if(|numbers| !is_late || numbers.end - numbers.start == 1);
-                        let Some(numbers) = next else { break };
+                    while let Some(numbers) = next() {
                         let found = self.process(&program, &numbers);
-                        let (ranges, summary) = &mut *work.lock().expect("no thread panics here");
-                        let first = numbers.start + found.cases;
-                        if numbers.end - numbers.start > 1 && first < numbers.end {
-                            let last = (first + MODULE).min(numbers.end);
-                            if last < numbers.end {
-                                ranges.push_front(last..numbers.end);
-                            }
-                            (first..last).for_each(|number| ranges.push_front(number..number + 1));
-                        } else {
+                        let (queue, summary) = &mut *work.lock().expect("no thread panics here");
+                        let left = numbers.start + found.cases..numbers.end;
+                        let is_alone = numbers.end - numbers.start == 1;
+                        if !queue.take_back(left, is_alone) {
                             summary.failed.extend(found.failed);
                         }
                         summary.cases += found.cases;
