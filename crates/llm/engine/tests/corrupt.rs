@@ -8,6 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_engine::{DataType, DecodePlan};
+use warpwright_llm_step::random::Random;
 
 use crate::fixtures::{folder, random};
 use crate::gguf::writer::{Meta, convert, gguf, stored};
@@ -20,33 +21,21 @@ const KIBIBYTES: u64 = 900_000;
 /// Opening a file takes milliseconds; this is for busy machines.
 const SECONDS: u64 = 120;
 
-/// Numbers by the finalizer of splitmix64.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) % end.max(1) as u64) as usize
-    }
-}
-
 /// Changes some bytes of the first `header`, or cuts the file off.
-fn mutated(mut bytes: Vec<u8>, header: usize, numbers: &mut Numbers) -> Vec<u8> {
+fn mutated(mut bytes: Vec<u8>, header: usize, random: &mut Random) -> Vec<u8> {
     const WORDS: [u64; 9] = [0, 1, 9, 255, 4_000_000_000, 1 << 32, 1 << 40, u64::MAX / 8, u64::MAX];
-    for _ in 0..1 + numbers.below(3) {
-        let at = numbers.below(header.min(bytes.len()));
-        match numbers.below(6) {
-            0 => bytes[at] = numbers.below(256) as u8,
-            1 => bytes[at] ^= 1 << numbers.below(8),
+    for _ in 0..1 + random.index(3) {
+        let at = random.index(header.min(bytes.len()));
+        match random.index(6) {
+            0 => bytes[at] = random.index(256) as u8,
+            1 => bytes[at] ^= 1 << random.index(8),
             2 | 3 => {
-                let length = [1, 2, 4, 8][numbers.below(4)].min(bytes.len() - at);
-                let word = WORDS[numbers.below(WORDS.len())].to_le_bytes();
+                let length = [1, 2, 4, 8][random.index(4)].min(bytes.len() - at);
+                let word = WORDS[random.index(WORDS.len())].to_le_bytes();
                 bytes[at..at + length].copy_from_slice(&word[..length]);
             }
-            4 => drop(bytes.drain(at..(at + numbers.below(20)).min(bytes.len()))),
-            _ => bytes.truncate(if numbers.below(2) == 0 { at } else { numbers.below(bytes.len()) }),
+            4 => drop(bytes.drain(at..(at + random.index(20)).min(bytes.len()))),
+            _ => bytes.truncate(if random.index(2) == 0 { at } else { random.index(bytes.len()) }),
         }
         if bytes.is_empty() {
             break;
@@ -56,7 +45,7 @@ fn mutated(mut bytes: Vec<u8>, header: usize, numbers: &mut Numbers) -> Vec<u8> 
 }
 
 /// Changes a value of a configuration.
-fn misconfigured(mut config: Value, numbers: &mut Numbers) -> Value {
+fn misconfigured(mut config: Value, random: &mut Random) -> Value {
     let values = [
         json!(0),
         json!(-1),
@@ -74,15 +63,15 @@ fn misconfigured(mut config: Value, numbers: &mut Numbers) -> Value {
         json!([1, [2, [3]]]),
     ];
     let mut object = &mut config;
-    if object["text_config"].is_object() && numbers.below(5) > 0 {
+    if object["text_config"].is_object() && random.index(5) > 0 {
         object = &mut object["text_config"];
     }
-    if object["rope_parameters"].is_object() && numbers.below(4) == 0 {
+    if object["rope_parameters"].is_object() && random.index(4) == 0 {
         object = &mut object["rope_parameters"];
     }
     let names: Vec<String> = object.as_object().expect("an object").keys().cloned().collect();
-    for _ in 0..1 + numbers.below(2) {
-        object[&names[numbers.below(names.len())]] = values[numbers.below(values.len())].clone();
+    for _ in 0..1 + random.index(2) {
+        object[&names[random.index(names.len())]] = values[random.index(values.len())].clone();
     }
     config
 }
@@ -154,7 +143,7 @@ fn hostile_gguf() -> Vec<Vec<u8>> {
 #[test]
 #[ignore = "the process that the test below starts"]
 fn open_corrupt_files() {
-    let (mut numbers, folder_of) = (Numbers(1), tempfile::tempdir().expect("a folder"));
+    let (mut numbers, folder_of) = (Random::new(1), tempfile::tempdir().expect("a folder"));
     let path = folder_of.path().join("model.gguf");
     for bytes in hostile_gguf() {
         std::fs::write(&path, bytes).expect("written");

@@ -8,6 +8,7 @@ mod capacity;
 mod chunk;
 mod executor;
 mod output;
+pub mod random;
 mod sample;
 mod sampling;
 pub mod toy;

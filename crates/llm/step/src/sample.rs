@@ -1,5 +1,6 @@
 //! The reference sampler, on the host.
 
+use crate::random::mix;
 use crate::{Sampled, Sampling, Token};
 
 /// Draws a token from `logits` as [`Sampling`] says. NaN counts as minus infinity.
@@ -102,13 +103,4 @@ fn gumbel(seed: u64, offset: u64, token: u64) -> f32 {
     // 53 bits, and never 0 or 1.
     let uniform = ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     -(-uniform.ln()).ln() as f32
-}
-
-/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a bijection that changes half the
-/// bits.
-pub(crate) fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

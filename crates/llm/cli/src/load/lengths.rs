@@ -1,5 +1,7 @@
 //! The lengths of prompts and answers, and what a request of a steady state has left of its answer.
 
+use warpwright_llm_step::random;
+
 /// The deviations of the logarithms of lengths.
 const PROMPT_SPREAD: f64 = 1.2;
 const ANSWER_SPREAD: f64 = 1.0;
@@ -66,20 +68,18 @@ impl Lengths {
     }
 }
 
-/// splitmix64 (Steele, Lea and Flood, 2014).
-pub(super) struct Random(u64);
+/// The random numbers of a request.
+pub(super) struct Random(random::Random);
 
 impl Random {
     /// The stream of a request.
     pub(super) fn of(seed: u64, number: u32, stream: u64) -> Random {
-        Random(Random(seed ^ (u64::from(number) << 20) ^ (stream << 52)).bits())
+        let seed = random::mix(seed ^ (u64::from(number) << 20) ^ (stream << 52));
+        Random(random::Random::new(seed))
     }
 
     pub(super) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        self.0.bits()
     }
 
     /// A number below `end`.

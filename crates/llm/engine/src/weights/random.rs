@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
+use warpwright_llm_step::random::mix;
 
 use super::tensor::{Numbers, Tensor};
 use crate::number::Number;
@@ -44,14 +45,6 @@ impl Generator {
         let unit = bits as f32 * (1.0 / (1 << 23) as f32) - 1.0;
         self.offset + self.scale * unit
     }
-}
-
-/// The finalizer of splitmix64.
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 /// FNV-1a.

@@ -2,58 +2,47 @@
 
 use serde_json::{Value, json};
 use warpwright_llm_serving::tokenizer::{GgufVocabulary, Tokenizer};
+use warpwright_llm_step::random::Random;
 
 /// Files of each kind.
 const FILES: usize = 120;
 
-/// Numbers by the finalizer of splitmix64.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) % end.max(1) as u64) as usize
+/// Replaces a value somewhere in `value`.
+fn mutate(value: &mut Value, random: &mut Random) {
+    let values = [
+        json!(0),
+        json!(-1),
+        json!(4_000_000_000u64),
+        json!(u64::MAX),
+        json!(1e300),
+        json!("x"),
+        json!(""),
+        json!(null),
+        json!([]),
+        json!({}),
+        json!(true),
+        json!("▁"),
+        json!("<0xFF>"),
+        json!("(("),
+    ];
+    let count = match &*value {
+        Value::Array(all) => all.len(),
+        Value::Object(all) => all.len(),
+        _ => 0,
+    };
+    if count == 0 || random.index(8) == 0 {
+        *value = values[random.index(values.len())].clone();
+        return;
     }
-
-    /// Replaces a value somewhere in `value`.
-    fn mutate(&mut self, value: &mut Value) {
-        let values = [
-            json!(0),
-            json!(-1),
-            json!(4_000_000_000u64),
-            json!(u64::MAX),
-            json!(1e300),
-            json!("x"),
-            json!(""),
-            json!(null),
-            json!([]),
-            json!({}),
-            json!(true),
-            json!("▁"),
-            json!("<0xFF>"),
-            json!("(("),
-        ];
-        let count = match &*value {
-            Value::Array(all) => all.len(),
-            Value::Object(all) => all.len(),
-            _ => 0,
-        };
-        if count == 0 || self.below(8) == 0 {
-            *value = values[self.below(values.len())].clone();
-            return;
-        }
-        let at = self.below(count);
-        match value {
-            Value::Array(all) => self.mutate(&mut all[at]),
-            Value::Object(all) => {
-                if let Some((_, inner)) = all.iter_mut().nth(at) {
-                    self.mutate(inner);
-                }
+    let at = random.index(count);
+    match value {
+        Value::Array(all) => mutate(&mut all[at], random),
+        Value::Object(all) => {
+            if let Some((_, inner)) = all.iter_mut().nth(at) {
+                mutate(inner, random);
             }
-            _ => {}
         }
+        _ => {}
     }
 }
 
@@ -69,16 +58,16 @@ fn run(tokenizer: &Tokenizer) {
 #[test]
 fn corrupt_tokenizers_are_refused_or_run() {
     let fixture: Value = serde_json::from_str(include_str!("../fixtures/tokenizers.json")).unwrap();
-    let mut numbers = Numbers(1);
+    let mut random = Random::new(1);
     let (mut refused, mut of_files) = (0, 0);
     for file in fixture["files"].as_object().unwrap().values() {
         let whole = file["json"].to_string();
         for round in 0..FILES {
             let mut json = file["json"].clone();
-            numbers.mutate(&mut json);
+            mutate(&mut json, &mut random);
             let mut text = if round % 6 == 0 { whole.clone() } else { json.to_string() }.into_bytes();
             if round % 6 == 0 {
-                text.truncate(numbers.below(whole.len()));
+                text.truncate(random.index(whole.len()));
             }
             of_files += 1;
             match Tokenizer::from_json(&text) {
@@ -96,7 +85,7 @@ fn corrupt_tokenizers_are_refused_or_run() {
                 "scores": vocabulary["scores"], "merges": vocabulary["merges"], "bos_token_id": 1, "eos_token_id": 2,
                 "unknown_token_id": 0, "add_bos_token": true,
             });
-            numbers.mutate(&mut all);
+            mutate(&mut all, &mut random);
             let of_key = |(key, value): (&String, &Value)| (format!("tokenizer.ggml.{key}"), value.clone());
             let Some(all) = all.as_object() else { continue };
             let metadata = all.iter().map(of_key).collect();

@@ -1,6 +1,6 @@
 //! Pages and slots that hold what a sequence was.
 
-use crate::sample::mix;
+use crate::random::mix;
 use crate::{Capacity, Chunk, CopyState, Slot, Token};
 
 /// The state of a slot: a hash of the tokens that went into it.

@@ -1,7 +1,7 @@
 //! Logits from hashes, and answers that a test has written.
 
 use crate::Token;
-use crate::sample::mix;
+use crate::random::mix;
 
 pub(super) struct Logits {
     pub(super) vocabulary: u32,

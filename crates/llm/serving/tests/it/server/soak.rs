@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use warpwright_llm_serving::scheduler::{Draw, Options};
 use warpwright_llm_serving::server::Limits;
 use warpwright_llm_serving::service::Service;
+use warpwright_llm_step::random::Random;
 use warpwright_llm_step::toy::Toy;
 use warpwright_llm_step::{Capacity, Token};
 
@@ -40,18 +41,6 @@ struct Tally {
 
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// splitmix64, for choices.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % end
-    }
 }
 
 /// A request, and what the model answers to it alone.
@@ -218,7 +207,7 @@ impl Soak {
     }
 
     async fn client(self: Arc<Self>, number: u64) {
-        let mut random = Random(number);
+        let mut random = Random::new(number);
         while Instant::now() < self.deadline {
             match random.below(20) {
                 0..12 => self.answer(&mut random).await,
