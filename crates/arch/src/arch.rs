@@ -59,7 +59,7 @@ const MIB: u64 = 1 << 20;
 /// B200 is its memory clock times the bus width that the driver reports (7680 bits at 3996 MHz, two
 /// transfers per clock). `tcgen05` of the B300 has no integers; its data sheet gives the others. The
 /// data sheets of the Thor (Jetson T5000) and of the GB10 (DGX Spark) state the rate of sparse e2m1, and
-/// the rate of the CUDA cores; the other rates follow from those of the B200 and of the RTX 5090.
+/// the rate of the CUDA cores; the other rates follow from the B200's and the RTX 5090's.
 pub static ARCHITECTURES: [Arch; 14] = [
     Arch {
         name: "a100",

@@ -103,7 +103,7 @@ fn operands_that_the_assembler_refuses_are_refused() {
     }
 }
 
-/// Modules for targets before sm_70 exchange values without `.sync`: between the lanes of one path.
+/// Modules for targets before sm_70 exchange values without `.sync`, between the lanes of one path.
 #[test]
 fn exchanges_without_sync_are_between_the_lanes_of_a_path() {
     let text = ".version 6.0 .target sm_60 .address_size 64

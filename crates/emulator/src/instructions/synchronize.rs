@@ -211,8 +211,8 @@ fn meet(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     Ok(())
 }
 
-/// The member mask: the last operand of a synchronous exchange. One without `.sync`, which modules for
-/// older targets have, is between the lanes that are on this path.
+/// The member mask: the last operand of a synchronous exchange. Modules for older targets exchange without
+/// `.sync`, between the lanes that are on this path.
 fn members(
     d: Decoder<'_, '_, '_>,
     i: &Instruction,

@@ -59,7 +59,7 @@ pub(crate) struct Path {
     pub(crate) loops: u32,
     /// A hash of the registers when this turn had a certain number of backward branches.
     pub(crate) kept: u64,
-    /// Whether an earlier turn ended because the registers were those of an earlier iteration.
+    /// Whether an earlier turn ended because the registers repeated an earlier iteration's.
     pub(crate) repeated: bool,
 }
 

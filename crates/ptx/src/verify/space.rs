@@ -45,7 +45,7 @@ impl Space {
         }
     }
 
-    /// Whether its addresses have 64 bits also where those of .shared have 32.
+    /// Whether its addresses have 64 bits also where addresses of .shared have 32.
     pub(super) fn is_wide(self, base: &str) -> bool {
         match self {
             Self::Named(space) => space == StateSpace::Global,

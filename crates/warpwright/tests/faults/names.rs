@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Where findings, faults and refusals are written.
 const TEXTS: [&str; 4] = ["check/src", "emulator/src/scheduling", "emulator/src/launch", "lang/src/recorder"];
-/// Where functions are; those of the language, which macros may write, are in `docs/operations.md`, too.
+/// Where functions are; the language's, which macros may write, are in `docs/operations.md`, too.
 const OPERATIONS: &str = "../docs/operations.md";
 /// Words of PTX that look like functions.
 const PTX: [&str; 1] = ["expect_tx"];

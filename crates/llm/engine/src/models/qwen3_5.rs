@@ -1,7 +1,7 @@
 //! Qwen 3.5: three layers of the gated delta rule for each of gated attention.
 //!
 //! ```text
-//! x += mixer(norm(x));  x += mlp(norm(x))        norms are zero-centred, but for those of GGUF
+//! x += mixer(norm(x));  x += mlp(norm(x))        norms are zero-centred, but not in GGUF
 //! ```
 
 use super::decoder;

@@ -16,7 +16,7 @@
 //! IQ4_XS   d, 8 high bits of scales of 2, 4 bytes of low nibbles, 128 bytes      d (s - 32) LEVELS[q], 8 x 32
 //! ```
 //!
-//! The layouts are those of ggml-quants.c.
+//! The layouts are ggml-quants.c's.
 
 use half::f16;
 

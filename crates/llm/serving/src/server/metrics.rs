@@ -53,7 +53,7 @@ pub(super) struct Times {
     pub(super) last: Option<Instant>,
 }
 
-/// Bounds in seconds: those of vLLM, for tokens and for requests.
+/// vLLM's bounds in seconds, for tokens and for requests.
 const OF_FIRST_TOKENS: [f64; 21] = [
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0,
     80.0, 160.0, 640.0,

@@ -12,7 +12,7 @@ use super::App;
 /// The folder of the page's files in addresses. They hold no secret and need no key.
 pub(super) const FOLDER: &str = "/page/";
 
-/// Files, and what they are.
+/// Files, and their types.
 const FILES: [(&str, &str, &str); 12] = [
     ("style.css", "text/css", include_str!("page/style.css")),
     ("icon.svg", "image/svg+xml", include_str!("page/icon.svg")),

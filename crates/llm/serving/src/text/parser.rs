@@ -279,7 +279,7 @@ impl Parser {
         true
     }
 
-    /// Passes text on as what it is in.
+    /// Passes text on as the part that it stands in.
     fn pass(&mut self, text: &str, parts: &mut Vec<Part>) {
         if self.thinks { self.think(text, parts) } else { self.say(text, parts) }
     }

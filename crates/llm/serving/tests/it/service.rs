@@ -122,7 +122,7 @@ async fn a_sequence_that_fails_fails_alone() {
     assert_eq!(service.requests(), 0);
 }
 
-/// A step that fails fails its sequences, and the engine goes on without what it held.
+/// A step that fails ends its sequences, and the engine goes on without their state.
 #[tokio::test]
 async fn a_step_that_fails_does_not_stop_the_engine() {
     let toy = Toy::new(CAPACITY).fails_step_of(7);

@@ -111,7 +111,7 @@ fn a_wrong_template_is_an_error() {
     assert!(render("{{ messages[0].content.frobnicate() }}", json!([{ "role": "user" }])).contains("fails"));
 }
 
-/// Texts and refusals are those of jinja2, for `jinja.json`, which `scripts/compare_templates.py --table` writes.
+/// Texts and refusals agree with jinja2, for `jinja.json`, which `scripts/compare_templates.py --table` writes.
 #[test]
 fn expressions_and_statements_are_those_of_jinja2() {
     let rows: Value = serde_json::from_str(include_str!("jinja.json")).unwrap();
@@ -173,7 +173,7 @@ fn a_run_is_bounded() {
     }
 }
 
-/// Texts and refusals are those of jinja2, for the cases that `scripts/compare_templates.py` writes.
+/// Texts and refusals agree with jinja2, for the cases that `scripts/compare_templates.py` writes.
 #[test]
 #[ignore = "needs WARPWRIGHT_TEMPLATES, which scripts/compare_templates.py writes"]
 fn published_templates_render_as_with_transformers() {

@@ -18,7 +18,7 @@ use super::super::tensor::{Numbers, Tensor};
 
 /// The value heads' axis of a tensor, and what else is on it.
 enum Axis {
-    /// Rows: a head's, behind those of Q and K.
+    /// Rows of a head, behind the rows of Q and K.
     QueriesKeysValues,
     /// Rows or elements of `value_dim` for each head.
     Rows,
@@ -70,7 +70,7 @@ pub(super) fn restore(tensors: &mut BTreeMap<String, Tensor>, config: &Value) ->
     Ok(())
 }
 
-/// Where the heads are, in the order of the checkpoint, after what is in front of them.
+/// Where the heads are, in the order of the checkpoint, after the rows in front of them.
 fn pieces((keys, values): (usize, usize), of_head: usize, behind: usize) -> Vec<Range<usize>> {
     let of_key = values / keys;
     let stored = (0..values).map(|head| head % of_key * keys + head / of_key);

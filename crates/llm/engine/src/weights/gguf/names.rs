@@ -51,7 +51,7 @@ pub(super) const GATES: &str = "mlp.experts.gate_proj";
 pub(super) const VALUES: &str = "mlp.experts.up_proj";
 pub(super) const GATES_AND_VALUES: &str = "mlp.experts.gate_up_proj";
 
-/// Tensors of the MTP layer beside those of its block.
+/// Tensors of the MTP layer beside its block's.
 const OF_MTP: [(&str, &str); 4] = [
     ("nextn.eh_proj.weight", "mtp.fc.weight"),
     ("nextn.enorm.weight", "mtp.pre_fc_norm_embedding.weight"),

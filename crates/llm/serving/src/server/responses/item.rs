@@ -58,7 +58,7 @@ impl Item {
         if items.is_empty() {
             items.push(Item::new(Part::Content(String::new())));
         }
-        // They are those of all text.
+        // All text has them.
         if let Some(item) = items.iter_mut().rev().find(|item| item.is_text()) {
             item.logprobs = logprobs;
         }

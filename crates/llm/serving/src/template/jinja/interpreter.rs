@@ -589,7 +589,7 @@ impl Loop {
         }
     }
 
-    /// Whether these values differ from those of the last call.
+    /// Whether these values differ from the last call's.
     pub(super) fn changed(&self, values: Vec<Value>) -> bool {
         let mut last = self.changed.borrow_mut();
         let is_same = last.as_ref().is_some_and(|last| {

@@ -1,4 +1,4 @@
-//! Values of templates: those of Python that a template can see.
+//! Values of templates: the values of Python that a template can see.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

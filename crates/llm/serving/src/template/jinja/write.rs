@@ -104,7 +104,7 @@ fn quoted(text: &str, out: &mut String) {
             '\0'..='\x1f' | '\x7f'..='\u{a0}' | '\u{ad}' => {
                 out.push_str(&format!("\\x{:02x}", character as u32))
             }
-            // Python escapes what it holds for unprintable: other spaces, formats and private characters.
+            // Python escapes characters that it takes for unprintable: other spaces, formats and private characters.
             '\u{1680}'
             | '\u{2000}'..='\u{200f}'
             | '\u{2028}'..='\u{202f}'

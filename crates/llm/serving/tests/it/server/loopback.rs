@@ -81,7 +81,7 @@ pub(crate) async fn read(mut stream: TcpStream) -> std::io::Result<(u16, String)
     Ok((status, String::from_utf8_lossy(&joined).into_owned()))
 }
 
-/// Serves the toy model until the process is killed, for clients such as those of `scripts/sdk_calls.py`.
+/// Serves the toy model until the process is killed, for clients such as `scripts/sdk_calls.py`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "serves at WARPWRIGHT_ADDRESS without end"]
 async fn serves_the_toy() {
