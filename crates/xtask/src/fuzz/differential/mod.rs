@@ -6,6 +6,10 @@
 //! ISA leaves open is left out where it is made ([`forms`]). With `--device emu:h200` the emulator is
 //! compared with itself under another schedule.
 //!
+//! The driver's assembler does not optimize unless `--optimization` asks for it: its optimizations change
+//! the results of one program in a thousand, or make an illegal instruction of it, and a failed program
+//! costs a process. At another level, programs that differ are compared once more at level 0.
+//!
 //! The driver assembles the programs of a process one by one and takes most of the time, so processes
 //! share the cases: each takes a batch, compares it and prints what it found as JSON.
 
@@ -57,6 +61,9 @@ pub(crate) struct Differential {
     /// Device that is compared with the emulator.
     #[arg(long, default_value = "cuda:0")]
     device: String,
+    /// Optimization level of the driver's assembler; the driver's own default is 4.
+    #[arg(long, default_value_t = 0, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(0..=4))]
+    optimization: u64,
     /// Number of the first program.
     #[arg(long, default_value_t = 0)]
     first: u64,
@@ -90,7 +97,7 @@ struct Summary {
 #[derive(Debug, Serialize, Deserialize)]
 struct Differing {
     difference: Difference,
-    /// Whether the GPU gives the emulator's results if the driver's assembler does not optimize.
+    /// Whether the GPU gives the emulator's results at optimization level 0, and not at the level asked for.
     is_of_optimization: bool,
     /// The least program that differs, and where it does, not optimized; for the first program with this
     /// opcode.
@@ -114,9 +121,10 @@ impl Differential {
         let Summary { cases, differing, failed } = &summary;
         let optimized = differing.iter().filter(|differing| differing.is_of_optimization).count();
         println!(
-            "{cases} programs of seed {} in {:.0} s: {} differ ({optimized} of them only if the assembler optimizes), \
-             {} fail",
+            "{cases} programs of seed {} at optimization level {} in {:.0} s: {} differ ({optimized} of them not at \
+             level 0), {} fail",
             self.seed,
+            self.optimization,
             begin.elapsed().as_secs_f64(),
             differing.len(),
             failed.len()
@@ -140,7 +148,7 @@ impl Differential {
             std::fs::write(folder.join("summary.json"), serde_json::to_string_pretty(&summary)?)?;
         }
         if differing.len() > optimized || !failed.is_empty() {
-            bail!("programs differ where the assembler does not optimize, or fail");
+            bail!("programs differ at optimization level 0, or fail");
         }
         Ok(())
     }
@@ -250,8 +258,8 @@ impl Differential {
         Ok(summary)
     }
 
-    /// Compares what differs once more without the assembler's optimizations, and looks for the least
-    /// programs of what still differs.
+    /// Compares what differs once more at optimization level 0, and looks for the least programs of what
+    /// still differs.
     fn explain(&self, program: &Path, processes: u64, differing: &mut [Differing]) {
         let opcodes = Mutex::new(BTreeSet::new());
         let all = Mutex::new(differing.iter_mut());
@@ -261,14 +269,12 @@ impl Differential {
                     loop {
                         let next = all.lock().expect("no thread panics here").next();
                         let Some(Differing { difference, is_of_optimization, least }) = next else { break };
-                        let alone = [("--first", difference.number), ("--cases", 1)];
-                        let found: Result<Summary, String> = self.worker(program, &alone, false);
-                        let same = |found: Summary| found.differing.is_empty() && found.failed.is_empty();
-                        *is_of_optimization = found.is_ok_and(same);
+                        *is_of_optimization =
+                            self.optimization > 0 && self.is_equal_at_level_0(program, difference.number);
                         let opcode = difference.opcode().to_owned();
                         let is_new = || opcodes.lock().expect("no thread panics here").insert(opcode);
                         if !*is_of_optimization && is_new() {
-                            *least = self.worker(program, &[("--only", difference.number)], false).ok();
+                            *least = self.worker(program, &[("--only", difference.number)], 0).ok();
                         }
                     }
                 });
@@ -276,10 +282,15 @@ impl Differential {
         });
     }
 
+    fn is_equal_at_level_0(&self, program: &Path, number: u64) -> bool {
+        let found: Result<Summary, String> = self.worker(program, &[("--first", number), ("--cases", 1)], 0);
+        found.is_ok_and(|found| found.differing.is_empty() && found.failed.is_empty())
+    }
+
     /// Compares a batch in another process.
     fn process(&self, program: &Path, numbers: &Range<u64>) -> Summary {
         let numbers = [("--first", numbers.start), ("--cases", numbers.end - numbers.start)];
-        self.worker(program, &numbers, true).unwrap_or_else(|reason| {
+        self.worker(program, &numbers, self.optimization).unwrap_or_else(|reason| {
             let [(_, first), (_, cases)] = numbers;
             let failed = format!("programs {first} to {}: {reason}", first + cases - 1);
             Summary { failed: vec![failed], ..Summary::default() }
@@ -291,7 +302,7 @@ impl Differential {
         &self,
         program: &Path,
         options: &[(&str, u64)],
-        optimizes: bool,
+        level: u64,
     ) -> Result<T, String> {
         let mut command = Command::new(program);
         command.args(["fuzz", "differential", "--worker", "--device", &self.device]);
@@ -301,9 +312,7 @@ impl Differential {
         }
         // Each program is assembled once.
         command.env("CUDA_CACHE_DISABLE", "1").stdin(Stdio::null());
-        if !optimizes {
-            command.env("WARPWRIGHT_JIT_OPTIMIZATION", "0");
-        }
+        command.env("WARPWRIGHT_JIT_OPTIMIZATION", level.to_string());
         let output = command.output().map_err(|error| error.to_string())?;
         serde_json::from_slice(&output.stdout)
             .map_err(|_| format!("{}; {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
@@ -333,6 +342,7 @@ mod tests {
         Differential {
             cases: 0,
             seed: 1,
+            optimization: 0,
             device: device.to_owned(),
             first: 0,
             only: None,
