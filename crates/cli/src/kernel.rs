@@ -14,7 +14,7 @@ use crate::output::WrongResult;
 const SEED: u64 = 1;
 
 /// The workloads of the library.
-pub(crate) const LIBRARY: &[Entry] = warpwright_kernels::workloads::WORKLOADS;
+pub(crate) const LIBRARY: &[Entry] = warpwright_workloads::WORKLOADS;
 
 /// The lessons.
 pub(crate) const LESSONS: &[Entry] = warpwright_lessons::WORKLOADS;
@@ -219,7 +219,7 @@ fn flag(entry: &'static Entry, spec: &OptionSpec) -> Arg {
     };
     let help = spec.help.strip_suffix('.').unwrap_or(spec.help);
     let default = format!("[default: {}]", spec.default);
-    match spec.form {
+    match &spec.form {
         Form::Flag => flag.action(ArgAction::SetTrue).help(help),
         Form::Integer => flag.value_name("N").allow_negative_numbers(true).help(format!("{help} {default}")),
         Form::Float => flag.value_name("X").allow_negative_numbers(true).help(format!("{help} {default}")),

@@ -1,8 +1,6 @@
 //! The macros of `warpwright-harness`, which documents them.
 
 mod options;
-mod sources;
-mod value;
 
 use proc_macro::TokenStream;
 use syn::{Attribute, DeriveInput, Expr, Lit, Meta, parse_macro_input};
@@ -12,23 +10,6 @@ use syn::{Attribute, DeriveInput, Expr, Lit, Meta, parse_macro_input};
 #[proc_macro_derive(Options, attributes(option))]
 pub fn derive_options(input: TokenStream) -> TokenStream {
     expanded(options::derive(&parse_macro_input!(input as DeriveInput)))
-}
-
-/// Implements `warpwright_harness::OptionValue` for an enum of unit variants.
-#[proc_macro_derive(OptionValue, attributes(option))]
-pub fn derive_option_value(input: TokenStream) -> TokenStream {
-    expanded(value::derive(&parse_macro_input!(input as DeriveInput)))
-}
-
-/// The files below `src` of the crate that it stands in, as `warpwright_harness::Sources`. It stands in
-/// `src/lib.rs`, whose path the compiler names.
-#[proc_macro]
-pub fn sources(input: TokenStream) -> TokenStream {
-    expanded(parse_nothing(input).and_then(|()| sources::list()))
-}
-
-fn parse_nothing(input: TokenStream) -> syn::Result<()> {
-    syn::parse::<syn::parse::Nothing>(input).map(drop)
 }
 
 fn expanded(tokens: syn::Result<proc_macro2::TokenStream>) -> TokenStream {

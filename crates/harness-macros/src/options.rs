@@ -90,9 +90,9 @@ impl Parts {
         let search =
             arguments.search.map(|search| search.elems.into_iter().collect::<Vec<_>>()).unwrap_or_default();
         self.specs.push(quote! {
-            specs.push(#harness::OptionSpec::new::<#ty>(
+            specs.push(#harness::OptionSpec::new::<#ty, _>(
                 #name, #help, &defaults.#ident, (#min, #max),
-                ::std::vec![#(<#ty as #harness::OptionValue>::fixed(#search)),*],
+                ::std::vec![#(<#ty as #harness::OptionValue<_>>::fixed(#search)),*],
             ));
         });
         self.sets.push(quote! {
@@ -103,7 +103,7 @@ impl Parts {
         });
         self.gets.push(quote! {
             if name == #name {
-                return ::core::option::Option::Some(#harness::OptionValue::json(&self.#ident));
+                return ::core::option::Option::Some(<#ty as #harness::OptionValue<_>>::json(&self.#ident));
             }
         });
         Ok(())

@@ -82,7 +82,7 @@
 //!   is the help text of its flag: a sentence, the default is appended. Field `ctas_per_sm` is
 //!   `--ctas-per-sm`; `#[option(name = "type")]` renames it.
 //! - A field is an integer, a float, a `bool` (a flag without a value), an enum with
-//!   `derive(OptionValue)`, an enum of element types made by [`data_types!`], or an `Option` of one
+//!   strum's `EnumMessage`, `IntoStaticStr` and `VariantArray`, an enum of element types made by [`data_types!`], or an `Option` of one
 //!   of them, which is `auto` by default. `default`, `min`, `max` and `search` (values that `tune`
 //!   tries) are set in `#[option(..)]`. Options that several workloads share are a struct of their
 //!   own with `derive(Options)` in a field with `#[option(flatten)]`.
@@ -107,20 +107,19 @@ mod reference;
 mod resources;
 mod search;
 mod setup;
-mod sources;
 mod work;
 mod workload;
 
 /// The types that [`data_types!`] knows.
-pub mod types {
-    pub use core::primitive::{f32, f64, i8, i16, i32, i64, u8, u16, u32, u64};
-    pub use warpwright::lang::element::{bf16, e4m3, e5m2, f16, tf32};
-}
+#[doc(no_inline)]
+pub use warpwright::lang::element::types;
 
 pub use compare::{Compared, Mismatch, Verified, compare, compare_parallel, compare_parts, exactly, merge};
 pub use error::{Refused, Result};
 pub use number::{HostNumber, Values};
-pub use options::{Form, OptionError, OptionErrorKind, OptionSpec, OptionValue, Options, not_a_choice};
+pub use options::{
+    Automatic, Choice, Form, OptionError, OptionErrorKind, OptionSpec, OptionValue, Options, Plain, words,
+};
 pub use prepared::{Launched, Prepared, Rotation, SharedRotation};
 pub use random::{Random, generate, normal, tiled};
 pub use reference::{Strided, product};
@@ -129,7 +128,7 @@ pub use search::{Candidate, Search};
 #[doc(no_inline)]
 pub use serde_json::Value as Json;
 pub use setup::Setup;
-pub use sources::Sources;
-pub use warpwright_harness_macros::{OptionValue, Options, sources};
+pub use strum;
+pub use warpwright_harness_macros::Options;
 pub use work::Work;
 pub use workload::{DynWorkload, Entry, Ladder, Measure, Workload};

@@ -3,7 +3,6 @@
 use warpwright::lang::element::{bf16, e4m3, e5m2, f16, tf32};
 use warpwright::runtime::Storable;
 
-use crate::OptionValue;
 use crate::random::{generate, tiled};
 
 /// A number on the host.
@@ -103,7 +102,10 @@ integers! { u8 i8 u32 i32 }
 const SPECIAL: [f64; 6] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e-40, 3e38];
 
 /// The distribution of random inputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumMessage, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Values {
     /// Normal with mean 0 and standard deviation 1; of integers, 50.
     #[default]
@@ -167,7 +169,11 @@ macro_rules! data_types {
     (@($dollar:tt) $(#[$meta:meta])* $visibility:vis enum $name:ident by $with:ident { $first:ident $(, $rest:ident)* }) => {
         $(#[$meta])*
         #[allow(non_camel_case_types, missing_docs)] // A variant is the name of its type.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, $crate::OptionValue)]
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, Hash,
+            $crate::strum::Display, $crate::strum::EnumMessage, $crate::strum::IntoStaticStr, $crate::strum::VariantArray,
+        )]
+        #[strum(crate = "warpwright_harness::strum")]
         $visibility enum $name {
             #[default]
             $first,

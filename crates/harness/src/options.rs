@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde_json::Value as Json;
+use strum::{EnumMessage, VariantArray};
 
 /// What an automatic option is set to and shown as.
 const AUTO: &str = "auto";
@@ -103,7 +105,7 @@ pub struct OptionSpec {
 
 impl OptionSpec {
     /// The option of a field of type `T`.
-    pub fn new<T: OptionValue>(
+    pub fn new<T: OptionValue<Kind>, Kind>(
         name: &'static str,
         help: &'static str,
         default: &T,
@@ -114,7 +116,7 @@ impl OptionSpec {
         Self {
             name,
             help,
-            form: T::FORM,
+            form: T::form(),
             is_automatic: T::IS_AUTOMATIC,
             default: default.text(),
             range,
@@ -124,7 +126,7 @@ impl OptionSpec {
 
     /// The words of a choice; none for other forms.
     pub fn choices(&self) -> Vec<&'static str> {
-        match self.form {
+        match &self.form {
             Form::Choice(choices) => choices.iter().map(|(word, _)| *word).collect(),
             _ => Vec::new(),
         }
@@ -132,7 +134,7 @@ impl OptionSpec {
 }
 
 /// The form of an option's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// An integer.
     Integer,
@@ -141,13 +143,25 @@ pub enum Form {
     /// A flag without a value.
     Flag,
     /// One of several words, each with its help text.
-    Choice(&'static [(&'static str, &'static str)]),
+    Choice(Vec<(&'static str, String)>),
 }
 
-/// A type that an option may have.
-pub trait OptionValue: Clone + PartialEq {
+/// The kind of numbers and flags.
+#[derive(Debug)]
+pub enum Plain {}
+
+/// The kind of enums of unit variants.
+#[derive(Debug)]
+pub enum Choice {}
+
+/// The kind of values that may be `auto`.
+#[derive(Debug)]
+pub struct Automatic<Kind>(PhantomData<Kind>);
+
+/// A type that an option may have. `Kind` tells the implementations apart; it is inferred.
+pub trait OptionValue<Kind>: Clone + PartialEq {
     /// The form of its values.
-    const FORM: Form;
+    fn form() -> Form;
     /// Whether it may be `auto`.
     const IS_AUTOMATIC: bool = false;
     /// The type of a value that is not `auto`.
@@ -165,14 +179,6 @@ pub trait OptionValue: Clone + PartialEq {
     /// The value as [`parse`](Self::parse) takes it.
     fn text(&self) -> String;
 
-    /// The words of a choice, in order; none for other forms.
-    fn words() -> Vec<&'static str> {
-        match Self::FORM {
-            Form::Choice(choices) => choices.iter().map(|(word, _)| *word).collect(),
-            _ => Vec::new(),
-        }
-    }
-
     /// The value as JSON: a number, a boolean, a string, or `null` for `auto`.
     fn json(&self) -> Json {
         Json::String(self.text())
@@ -186,8 +192,11 @@ pub trait OptionValue: Clone + PartialEq {
 
 macro_rules! numbers {
     ($form:expr, $expected:literal: $($ty:ty)*) => {
-        $(impl OptionValue for $ty {
-            const FORM: Form = $form;
+        $(impl OptionValue<Plain> for $ty {
+            fn form() -> Form {
+                $form
+            }
+
             type Fixed = Self;
 
             fn fixed(value: Self) -> Self {
@@ -218,8 +227,11 @@ numbers! { Form::Integer, "a non-negative integer": u64 usize }
 numbers! { Form::Integer, "an integer": i32 i64 }
 numbers! { Form::Float, "a number": f64 }
 
-impl OptionValue for f32 {
-    const FORM: Form = Form::Float;
+impl OptionValue<Plain> for f32 {
+    fn form() -> Form {
+        Form::Float
+    }
+
     type Fixed = Self;
 
     fn fixed(value: Self) -> Self {
@@ -244,8 +256,11 @@ impl OptionValue for f32 {
     }
 }
 
-impl OptionValue for bool {
-    const FORM: Form = Form::Flag;
+impl OptionValue<Plain> for bool {
+    fn form() -> Form {
+        Form::Flag
+    }
+
     type Fixed = Self;
 
     fn fixed(value: Self) -> Self {
@@ -265,10 +280,50 @@ impl OptionValue for bool {
     }
 }
 
-impl<T: OptionValue> OptionValue for Option<T> {
-    const FORM: Form = T::FORM;
+impl<T> OptionValue<Choice> for T
+where
+    T: VariantArray + EnumMessage + Clone + PartialEq,
+    for<'a> &'static str: From<&'a T>,
+{
+    type Fixed = Self;
+
+    fn form() -> Form {
+        let choice = |value: &Self| {
+            let help = value.get_documentation().unwrap_or_default();
+            (<&str>::from(value), help.split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        Form::Choice(Self::VARIANTS.iter().map(choice).collect())
+    }
+
+    fn fixed(value: Self) -> Self {
+        value
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let value = Self::VARIANTS.iter().find(|value| <&str>::from(*value) == text);
+        value.cloned().ok_or_else(|| format!("`{text}` is not one of {}", words::<Self>().join(", ")))
+    }
+
+    fn text(&self) -> String {
+        <&str>::from(self).to_owned()
+    }
+}
+
+/// The words of an enum whose values are an option's, in order.
+pub fn words<T: VariantArray>() -> Vec<&'static str>
+where
+    for<'a> &'static str: From<&'a T>,
+{
+    T::VARIANTS.iter().map(<&str>::from).collect()
+}
+
+impl<Kind, T: OptionValue<Kind>> OptionValue<Automatic<Kind>> for Option<T> {
     const IS_AUTOMATIC: bool = true;
     type Fixed = T;
+
+    fn form() -> Form {
+        T::form()
+    }
 
     fn fixed(value: T) -> Self {
         Some(value)
@@ -289,11 +344,6 @@ impl<T: OptionValue> OptionValue for Option<T> {
     fn number(&self) -> Option<f64> {
         self.as_ref().and_then(T::number)
     }
-}
-
-/// The error for a text that is none of an option's words.
-pub fn not_a_choice(text: &str, words: &[&str]) -> String {
-    format!("`{text}` is not one of {}", words.join(", "))
 }
 
 /// An option that cannot be set.
@@ -328,7 +378,7 @@ impl OptionError {
     ///
     /// # Errors
     /// The text stands for no value, or for one outside the range.
-    pub fn checked<T: OptionValue>(
+    pub fn checked<T: OptionValue<Kind>, Kind>(
         name: &str,
         text: &str,
         (min, max): (Option<f64>, Option<f64>),
@@ -365,15 +415,17 @@ impl Error for OptionError {}
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use strum::IntoStaticStr;
 
     use super::*;
 
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, warpwright_harness_macros::OptionValue)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+    #[strum(serialize_all = "kebab-case")]
     enum Order {
         /// Row by row.
         #[default]
         RowMajor,
-        #[option(name = "column")]
+        #[strum(serialize = "column")]
         ColumnMajor,
     }
 
@@ -444,7 +496,8 @@ mod tests {
                 ("threads", "Threads per CTA.", "auto"),
             ]
         );
-        assert_eq!(specs[3].form, Form::Choice(&[("row-major", "Row by row."), ("column", "")]));
+        let orders = vec![("row-major", "Row by row.".to_owned()), ("column", String::new())];
+        assert_eq!(specs[3].form, Form::Choice(orders));
         assert_eq!(
             (specs[4].is_automatic, specs[4].search.as_slice()),
             (true, &["128".to_owned(), "256".to_owned()][..])

@@ -20,7 +20,6 @@ pub mod overlap;
 pub mod reduce;
 pub mod rope;
 pub mod rows;
-pub mod sample;
 pub mod sampling;
 pub mod scan;
 pub mod select;
@@ -30,7 +29,6 @@ pub mod swiglu;
 pub mod transpose;
 pub mod vector;
 pub mod weight_only_gemv;
-pub mod workloads;
 
 /// The sources of the kernels, as they were compiled.
-pub const SOURCES: warpwright_harness::Sources = warpwright_harness::sources!();
+pub const SOURCES: warpwright::Sources = warpwright::Sources::new(warpwright::sources!());

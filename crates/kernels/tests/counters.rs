@@ -2,7 +2,7 @@
 
 use warpwright::runtime::{Device, LineCounts, Unit};
 use warpwright_harness::Setup;
-use warpwright_kernels::workloads::workload;
+use warpwright_workloads::workload;
 
 /// What a launch of a kernel with options given as flags did.
 struct Counted {

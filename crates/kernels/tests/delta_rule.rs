@@ -6,10 +6,10 @@ use warpwright::emulator::Schedule;
 use warpwright::prelude::{Major, TmaTile, bf16};
 use warpwright::runtime::{Argument, Buffer, Device, LaunchRecord, TensorMap};
 use warpwright_harness::Setup;
-use warpwright_kernels::delta_rule::host::layer::{Layer, Tolerance, verify};
 use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState, Precision, Prefill};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
+use warpwright_workloads::delta_rule::layer::{Layer, Tolerance, verify};
 
 use crate::SUITE;
 use crate::emulated::hopper;

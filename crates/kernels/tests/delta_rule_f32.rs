@@ -6,10 +6,10 @@ use warpwright::emulator::Schedule;
 use warpwright::prelude::bf16;
 use warpwright::runtime::Device;
 use warpwright_harness::Setup;
-use warpwright_kernels::delta_rule::host::layer::{Layer, Tolerance, verify};
 use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState, Precision, Prefill};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
+use warpwright_workloads::delta_rule::layer::{Layer, Tolerance, verify};
 
 use crate::SUITE;
 use crate::delta_rule::{HEADS, Mutant, expect_found, prefill, prefill_within};

@@ -3,8 +3,8 @@
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
 use warpwright_harness::{Candidate, Search, Setup};
-use warpwright_kernels::workloads::workload;
 use warpwright_testing::one_in;
+use warpwright_workloads::workload;
 
 fn search(device: &Device, given: &[(&str, &str)]) -> Box<dyn Search> {
     let gemm = workload("gemm").expect("the GEMM is in the library");

@@ -51,7 +51,7 @@ mod transformer_step;
 mod walk;
 mod weight_only_gemv_mutants;
 
-use warpwright_kernels::workloads::WORKLOADS;
+use warpwright_workloads::WORKLOADS;
 
 /// The workloads of the library.
 const SUITE: walk::Suite = walk::Suite {

@@ -16,8 +16,8 @@ use warpwright_kernels::operations::Operations;
 use warpwright_kernels::rope::{HeadRows, NO_SLOT, Pairing, RopeBuffers, RopeShape};
 use warpwright_kernels::rows::Gain;
 use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
-use warpwright_kernels::workloads::workload;
 use warpwright_testing::one_in;
+use warpwright_workloads::workload;
 
 use crate::SUITE;
 use crate::matrices::whole;

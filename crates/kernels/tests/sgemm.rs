@@ -9,7 +9,7 @@ use warpwright_kernels::sgemm::device::double_buffered::DoubleBuffered;
 use warpwright_kernels::sgemm::device::tma::TmaFed;
 use warpwright_kernels::sgemm::tiles::Tiles;
 use warpwright_kernels::sgemm::{Matrices, Method, Scale};
-use warpwright_kernels::workloads::workload;
+use warpwright_workloads::workload;
 
 use crate::walk::{emulators, run_product};
 

@@ -344,3 +344,10 @@ macro_rules! integers {
 }
 
 integers!(u8 => u8, u16 => u16, u32 => u32, u64 => u64, i8 => u8, i16 => u16, i32 => u32, i64 => u64);
+
+/// The element types by their names, for macros that are given one.
+pub mod types {
+    pub use core::primitive::{f32, f64, i8, i16, i32, i64, u8, u16, u32, u64};
+
+    pub use super::{bf16, e4m3, e5m2, f16, tf32};
+}

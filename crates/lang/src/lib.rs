@@ -91,6 +91,7 @@ pub mod requirement;
 pub mod role;
 mod scalar_parameter;
 pub mod shared;
+mod sources;
 pub mod space;
 pub mod special;
 pub mod staging;
@@ -104,7 +105,8 @@ pub mod value;
 pub mod warp;
 pub mod wmma;
 
-pub use warpwright_macros::{DeviceValue, KernelParameter, device, kernel, ptx};
+pub use sources::Sources;
+pub use warpwright_macros::{DeviceValue, KernelParameter, device, kernel, ptx, sources};
 
 pub use kernel::{Kernel, StagingErrors};
 pub use staging::DeviceValue;

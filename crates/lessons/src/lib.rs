@@ -17,10 +17,10 @@ pub mod sort;
 pub mod transpose;
 pub mod vector_add;
 
-use warpwright_harness::{Entry, Refused, Sources};
+use warpwright_harness::{Entry, Refused};
 
 /// The sources of the lessons, as they were compiled.
-pub const SOURCES: Sources = warpwright_harness::sources!();
+pub const SOURCES: warpwright::Sources = warpwright::Sources::new(warpwright::sources!());
 
 /// Every lesson, in reading order.
 pub const WORKLOADS: &[Entry] = &[

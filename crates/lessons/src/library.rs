@@ -1,7 +1,7 @@
 //! The last step of a ladder: the library's workload.
 
 use warpwright_harness::{DynWorkload, Options, Prepared, Result, Setup};
-use warpwright_kernels::workloads::workload;
+use warpwright_workloads::workload;
 
 /// The library's workload of that name, with the options that the lesson shares with it, and
 /// `more`.

@@ -21,6 +21,7 @@ mod repetition;
 mod runtime;
 mod scope;
 mod selection;
+mod sources;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -86,4 +87,14 @@ pub fn derive_kernel_parameter(item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn ptx(input: TokenStream) -> TokenStream {
     instruction::expand(input.into()).into()
+}
+
+/// The path of the crate's `src/lib.rs` as the compiler names it, and the files below `src`, each with its
+/// text: `warpwright_lang::Sources::new` takes them. The macro stands in `src/lib.rs`.
+#[proc_macro]
+pub fn sources(input: TokenStream) -> TokenStream {
+    syn::parse::<syn::parse::Nothing>(input)
+        .and_then(|_| sources::list())
+        .unwrap_or_else(|error| error.to_compile_error())
+        .into()
 }

@@ -30,6 +30,8 @@ pub use warpwright_runtime as runtime;
 
 pub mod compare;
 
+pub use warpwright_lang::{Sources, sources};
+
 /// What a file with kernels imports: the language, layouts, and the devices to run on.
 pub mod prelude {
     pub use warpwright_lang::access::{

@@ -11,11 +11,11 @@ mod problem;
 pub mod score;
 mod strides;
 
+pub use forward::fp8::BLOCK;
 pub use host::{
-    AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, Pages, ScaleGranularity,
-    TransposeV,
+    AttentionBuffers, AttentionScales, Configuration, Fp8AttentionBuffers, GradientBuffers,
+    GradientConfiguration, Pages, ScaleGranularity, TransposeV,
 };
-pub(crate) use host::{AttentionWorkload, GradientWorkload};
 pub use paged_cache::PagedCache;
 pub use problem::{Attention, AttentionElement, Mask, Shape};
-pub use strides::Strides;
+pub use strides::{HeadMatrix, Strides};

@@ -39,7 +39,7 @@ impl PagedCache {
     }
 
     /// Refuses what no kernel takes; `what` is the operation.
-    pub(crate) fn check(&self, what: &'static str) -> Result<()> {
+    pub fn check(&self, what: &'static str) -> Result<()> {
         let page_size = self.page_size;
         let reason = if !PAGE_SIZES.contains(&page_size) {
             format!("pages of {page_size} keys; give one of {PAGE_SIZES:?}")

@@ -79,21 +79,24 @@ pub(crate) struct MaskBounds {
 /// are one. K and V may be in a [paged cache](Self::paged).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
-    pub(crate) shape: Shape,
+    /// The extents.
+    pub shape: Shape,
     /// The queries and keys of all packed sequences.
-    pub(crate) packed: Option<[u32; 2]>,
+    pub packed: Option<[u32; 2]>,
     /// The cache that K and V are in: the queries are packed.
-    pub(crate) cache: Option<PagedCache>,
+    pub cache: Option<PagedCache>,
     /// Those of Q, K, V and O.
-    pub(crate) strides: Option<[Strides; 4]>,
-    pub(crate) mask: Mask,
-    pub(crate) scale: Option<f32>,
+    pub strides: Option<[Strides; 4]>,
+    /// The keys that a query sees.
+    pub mask: Mask,
+    /// What scores are multiplied by; `None` is 1 / sqrt(head_dim).
+    pub scale: Option<f32>,
     /// The bound of the scores (softcap).
-    pub(crate) bound: Option<f32>,
+    pub bound: Option<f32>,
     /// Whether scores have a bias by distance (ALiBi).
-    pub(crate) biased: bool,
+    pub biased: bool,
     /// Whether each head has a sink.
-    pub(crate) sinks: bool,
+    pub sinks: bool,
 }
 
 /// The extents of an attention.
@@ -215,12 +218,13 @@ impl Attention {
         Self { sinks: true, ..self }
     }
 
-    pub(crate) fn is_packed(&self) -> bool {
+    /// Whether sequences of different lengths follow each other without gaps.
+    pub fn is_packed(&self) -> bool {
         self.packed.is_some()
     }
 
     /// The rows of Q and of K: of all sequences.
-    pub(crate) fn rows(&self) -> [usize; 2] {
+    pub fn rows(&self) -> [usize; 2] {
         let Shape { batch, queries, keys, .. } = self.shape;
         let [queries, keys] = match self.packed {
             Some(all) => all.map(|rows| rows as usize),
@@ -236,7 +240,7 @@ impl Attention {
     }
 
     /// The elements of Q, K, V and O without gaps.
-    pub(crate) fn elements(&self) -> [usize; 4] {
+    pub fn elements(&self) -> [usize; 4] {
         let ([queries, keys], shape) = (self.rows(), self.shape);
         let (queries, keys) = (queries * shape.heads as usize, keys * shape.kv_heads as usize);
         let [d, value_d] = [shape.head_dim, shape.value_dim].map(|d| d as usize);
@@ -244,7 +248,7 @@ impl Attention {
     }
 
     /// The scale of the scores.
-    pub(crate) fn scale_or_default(&self) -> f32 {
+    pub fn scale_or_default(&self) -> f32 {
         self.scale.unwrap_or_else(|| 1.0 / (self.shape.head_dim as f32).sqrt())
     }
 }
@@ -269,7 +273,7 @@ impl Mask {
     }
 
     /// The keys that the query at `position` sees, of `keys`.
-    pub(crate) fn visible(self, position: i64, keys: i64) -> std::ops::Range<i64> {
+    pub fn visible(self, position: i64, keys: i64) -> std::ops::Range<i64> {
         let (begin, end) = match self {
             Self::Full => (0, keys),
             Self::Causal => (0, position + 1),

@@ -41,13 +41,15 @@ impl Strides {
 
 /// Q, K, V or O, or one of their gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct HeadMatrix {
+pub struct HeadMatrix {
     /// Sequences, or pages; `None` of packed sequences.
     pub(crate) sequences: Option<u32>,
     /// Rows of a sequence, of a page, or of all packed sequences.
-    pub(crate) rows: u32,
-    pub(crate) heads: u32,
-    pub(crate) d: u32,
+    pub rows: u32,
+    /// Heads of a row.
+    pub heads: u32,
+    /// Elements of a head.
+    pub d: u32,
     pub(crate) strides: Strides,
 }
 
@@ -68,7 +70,7 @@ impl HeadMatrix {
     }
 
     /// The elements from the start of the buffer to the last one.
-    pub(crate) fn reach(&self) -> u64 {
+    pub fn reach(&self) -> u64 {
         if self.axes().iter().any(|(_, extent)| *extent == 0) {
             return 0;
         }
@@ -86,12 +88,12 @@ impl HeadMatrix {
     }
 
     /// The elements without gaps.
-    pub(crate) fn elements(&self) -> usize {
+    pub fn elements(&self) -> usize {
         self.axes().iter().map(|(_, extent)| *extent as usize).product()
     }
 
     /// Every element's index in the buffer, in the order (sequence, row, head, element).
-    pub(crate) fn indices(self) -> impl Iterator<Item = usize> {
+    pub fn indices(self) -> impl Iterator<Item = usize> {
         let [sequences, rows, heads, elements] = self.axes();
         let along = |(stride, extent): (u64, u64)| (0..extent).map(move |index| stride * index);
         let sequences = along(sequences).map(move |offset| self.strides.first + offset);
@@ -144,7 +146,7 @@ impl HeadMatrix {
 
 impl Attention {
     /// Q, K, V and O.
-    pub(crate) fn matrices(&self) -> [HeadMatrix; 4] {
+    pub fn matrices(&self) -> [HeadMatrix; 4] {
         let shape = self.shape;
         let [queries, keys] = self.rows_of_maps();
         let sequences = (!self.is_packed()).then_some(shape.batch);

@@ -10,7 +10,5 @@
 
 mod device;
 mod operations;
-mod workload;
 
-pub use operations::{CausalConv, ConvSequences};
-pub(crate) use workload::{CausalConvDecodeWorkload, CausalConvWorkload};
+pub use operations::{CausalConv, ConvSequences, RUN};

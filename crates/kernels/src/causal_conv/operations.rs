@@ -33,7 +33,7 @@ pub struct ConvSequences<'l, T> {
 }
 
 /// Tokens of a thread of [`Operations::causal_conv`].
-pub(super) const RUN: u32 = 8;
+pub const RUN: u32 = 8;
 /// Channels of such a thread at most. (H200, 8192 tokens of 8192 channels, bf16: 72 us with 4 channels of 8 or 16
 /// tokens, 78 with 8 channels, 86 with 2; with 8 channels and 16 tokens, 101.)
 const RUN_LANES: u32 = 4;
@@ -128,7 +128,7 @@ impl Operations {
     }
 
     /// As [`causal_conv`](Self::causal_conv), with threads of `run` tokens each.
-    pub(super) fn causal_conv_by<T: RowElement + Storable>(
+    pub fn causal_conv_by<T: RowElement + Storable>(
         &self,
         run: u32,
         stream: &Stream,

@@ -14,8 +14,6 @@
 pub mod device;
 pub mod host;
 mod problem;
-pub mod reference;
 
-pub(crate) use host::workload::{DeltaRuleDecodeWorkload, DeltaRuleWorkload};
 pub use host::{DeltaRuleInputs, InitialState, Prefill};
-pub use problem::{CHUNK, HEAD, Heads, Precision, StateElement};
+pub use problem::{CHUNK, EPSILON, HEAD, Heads, Precision, StateElement};

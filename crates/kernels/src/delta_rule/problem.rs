@@ -1,8 +1,8 @@
 //! The extents of the gated delta rule.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::lang::element::Convertible;
 use warpwright::prelude::*;
-use warpwright_harness::OptionValue;
 
 use crate::operations::{OperationError, Result};
 use crate::rows::RowElement;
@@ -12,7 +12,7 @@ pub const HEAD: u32 = 128;
 /// Tokens of a chunk of a prefill.
 pub const CHUNK: u32 = 64;
 /// What is added to the sum of squares of a query or a key before the root.
-pub(crate) const EPSILON: f32 = 1e-6;
+pub const EPSILON: f32 = 1e-6;
 
 /// The heads of a layer.
 ///
@@ -56,7 +56,8 @@ impl Heads {
 }
 
 /// What the products of a prefill multiply. Sums are f32 in both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Precision {
     /// Numbers rounded to bf16. The final state has a relative error of 2e-3 (root mean square), and outputs
     /// one of 3e-3.

@@ -12,7 +12,6 @@
 
 mod kernels;
 mod operations;
-mod workload;
 
 pub use kernels::{Copy, Map, Walk, Zip};
-pub(crate) use workload::{AddWorkload, CopyWorkload, MapWorkload};
+pub use operations::grid;

@@ -7,7 +7,7 @@ use super::kernels::{Copy, Map, Walk, Zip};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// The grid of a walk over `length` elements.
-pub(super) fn grid<T: Storable>(walk: Walk, length: u64) -> Result<u32> {
+pub fn grid<T: Storable>(walk: Walk, length: u64) -> Result<u32> {
     let reason = |_| format!("{length} elements take more CTAs than a grid has; do them in parts");
     let grid = walk.grid::<T>(length).map_err(reason);
     grid.map_err(|reason| OperationError::Shape { what: "an elementwise operation", reason })

@@ -6,7 +6,5 @@
 
 mod kernel;
 mod operations;
-mod workload;
 
 pub use operations::GatedNorm;
-pub(crate) use workload::GatedNormWorkload;

@@ -9,6 +9,5 @@
 
 mod kernel;
 mod operations;
-mod workload;
 
-pub(crate) use workload::GatherWorkload;
+pub use operations::STEPS;

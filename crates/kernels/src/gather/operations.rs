@@ -8,7 +8,7 @@ use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::rows::RowElement;
 
 /// Vectors of a thread: an index is loaded before its row.
-pub(super) const STEPS: u32 = 4;
+pub const STEPS: u32 = 4;
 
 impl Operations {
     /// Row i of `y` = row `indices[i]` - `first` of `table`, which has rows of `columns` elements.
@@ -41,7 +41,7 @@ impl Operations {
     }
 
     /// As [`gather_rows`](Self::gather_rows), with `steps` vectors of each thread.
-    pub(super) fn gather_rows_by<T: RowElement + Storable>(
+    pub fn gather_rows_by<T: RowElement + Storable>(
         &self,
         steps: u32,
         stream: &Stream,

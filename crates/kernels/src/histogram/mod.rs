@@ -10,20 +10,18 @@
 //! (*privatisation*) and adds its counts once, at the end. Where the bins do not fit shared memory,
 //! elements are counted in global memory; with that many bins, conflicts are rare.
 
-mod workload;
-
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::lang::element::Convertible;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
-use warpwright_harness::OptionValue;
 
 use crate::operations::{OperationError, Operations, Result};
 use crate::vector;
-pub(crate) use workload::HistogramWorkload;
 
 /// How bins are given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
-enum Binning {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Binning {
     /// Bins of equal width.
     #[default]
     Even,

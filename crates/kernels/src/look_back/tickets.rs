@@ -26,7 +26,7 @@ pub(crate) struct Ticket {
     /// The tile, or one past the last.
     pub(crate) tile: Reg<u32>,
     /// The index of the launch, shifted above the status.
-    pub(crate) launch: Reg<u32>,
+    pub launch: Reg<u32>,
 }
 
 impl Ticket {

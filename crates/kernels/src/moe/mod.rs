@@ -15,5 +15,4 @@ mod device;
 mod host;
 mod problem;
 
-pub(crate) use host::workload::{CombineWorkload, PermuteWorkload, RouteWorkload};
 pub use problem::{ExpertRows, Routing, Scoring};

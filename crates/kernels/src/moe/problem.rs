@@ -1,7 +1,7 @@
 //! How tokens are routed, and what is refused.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::runtime::Buffer;
-use warpwright_harness::OptionValue;
 
 use crate::operations::{OperationError, Result};
 
@@ -11,7 +11,8 @@ pub(super) const MAX_EXPERTS: u32 = 512;
 pub(super) const MAX_CHOICES: u32 = 32;
 
 /// What a weight is before it is scaled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Scoring {
     /// The softmax over all experts.
     #[default]

@@ -4,9 +4,4 @@
 //! combines the rest. The steps that lead to it are lessons: `warpwright_lessons::reduce`.
 
 mod operations;
-pub mod reference;
 pub mod single_pass;
-mod workload;
-
-pub use workload::By;
-pub(crate) use workload::{ArgMaxWorkload, ReduceWorkload};

@@ -328,7 +328,7 @@ struct ReduceScratch {
 }
 
 /// The grid of a launch for `length` elements.
-pub(super) fn grid_of<T: Storable, M: Monoid<T>>(
+pub fn grid_of<T: Storable, M: Monoid<T>>(
     operations: &Operations,
     configuration: &SinglePass<M>,
     length: u64,
@@ -343,7 +343,7 @@ pub(super) fn grid_of<T: Storable, M: Monoid<T>>(
 }
 
 /// Combines all of `input` into `output[0]`.
-pub(super) fn launch<T: Storable, M: Monoid<T>>(
+pub fn launch<T: Storable, M: Monoid<T>>(
     operations: &Operations,
     stream: &Stream,
     input: &Buffer<T>,

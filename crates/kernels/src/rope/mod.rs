@@ -12,7 +12,5 @@
 mod kernel;
 mod operations;
 mod problem;
-mod workload;
 
 pub use problem::{HeadNorm, HeadRows, NO_SLOT, Pairing, RopeBuffers, RopeShape, rotations};
-pub(crate) use workload::RopeWorkload;

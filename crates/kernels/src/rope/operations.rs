@@ -36,7 +36,7 @@ impl Operations {
     }
 
     /// As [`rope`](Self::rope), with `heads` heads of a token for each thread.
-    pub(super) fn rope_by<T: RowElement + Storable>(
+    pub fn rope_by<T: RowElement + Storable>(
         &self,
         heads: u32,
         stream: &Stream,

@@ -1,7 +1,7 @@
 //! Shapes, buffers, and what is refused.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::runtime::{Buffer, Storable};
-use warpwright_harness::OptionValue;
 
 use crate::operations::{OperationError, Result, expect_length};
 use crate::rows::Gain;
@@ -16,7 +16,8 @@ pub(super) const LANES: u32 = 8;
 pub(super) const OPERATION: &str = "the rotary embedding";
 
 /// Which columns are rotated with each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Pairing {
     /// i and i + `rotary_dim` / 2: GPT-NeoX, Llama, Qwen.
     #[default]

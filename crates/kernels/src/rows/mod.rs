@@ -11,14 +11,10 @@ mod host;
 mod plan;
 
 pub(crate) use device::Chunk;
-pub use device::RowElement;
 pub use device::cross_entropy::{CrossEntropy, IGNORED};
 pub use device::layer_norm::LayerNorm;
 pub use device::rms_norm::{AddRmsNorm, Gain, RmsNorm};
 pub use device::softmax::{Form, Softmax};
-pub use host::MatrixShape;
-pub(crate) use host::workload::{
-    AddRmsNormWorkload, CrossEntropyWorkload, LayerNormWorkload, LogSoftmaxWorkload, RmsNormWorkload,
-    SoftmaxWorkload,
-};
+pub use device::{RowElement, workspace_words};
+pub use host::{MAX_COLUMNS, MatrixShape, launch};
 pub use plan::{Evict, Plan, RowScheduler, Traffic, Tuning};

@@ -1,14 +1,15 @@
 //! The configuration of a row kernel: which threads share a row, and how rows are scheduled.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::lang::element::Element;
 use warpwright::runtime::{Compiled, Launch};
-use warpwright_harness::{OptionValue, Options};
 
 use crate::operations::Result;
 use crate::vector;
 
 /// How rows are scheduled over clusters (a cluster is one CTA where one CTA holds a row).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum RowScheduler {
     /// One cluster per row.
     NonPersistent,
@@ -24,7 +25,8 @@ pub enum RowScheduler {
 }
 
 /// An eviction priority in L2.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Evict {
     /// The default priority.
     #[default]
@@ -34,34 +36,21 @@ pub enum Evict {
 }
 
 /// What a plan shall have; `None` leaves it to the heuristic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tuning {
     /// Threads per CTA of a row.
-    #[option(min = 1, search = [128, 256, 512, 1024])]
     pub threads: Option<u32>,
     /// CTAs per row.
-    #[option(min = 1, search = [1, 2, 4, 8, 16])]
     pub ctas: Option<u32>,
     /// Vectors of a row per thread.
-    #[option(min = 1, search = [1, 2, 4, 8])]
     pub steps: Option<u32>,
     /// CTAs per SM.
-    #[option(min = 1, search = [1, 2, 4])]
     pub ctas_per_sm: Option<u32>,
     /// How clusters are scheduled over the rows.
-    #[option(search = [
-        RowScheduler::NonPersistent,
-        RowScheduler::Persistent,
-        RowScheduler::Pipelined,
-        RowScheduler::Staggered,
-        RowScheduler::Grid,
-    ])]
     pub scheduler: Option<RowScheduler>,
     /// Stages of the rows in shared memory.
-    #[option(min = 1)]
     pub stages: Option<u32>,
     /// Maximum number of resident clusters, for persistent schedulers.
-    #[option(min = 1)]
     pub clusters: Option<u32>,
     /// L2 eviction priority of rows that are copied to shared memory.
     pub evict: Evict,

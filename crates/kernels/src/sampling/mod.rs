@@ -21,5 +21,5 @@ mod problem;
 pub mod reference;
 
 pub(crate) use device::{key_of, logit_of};
-pub(crate) use host::SamplingWorkload;
+pub use host::SamplingTuning;
 pub use problem::{NO_TOKEN, PARAMETER_WORDS, SamplingBuffers, SamplingHistory, SamplingParameters};

@@ -1,6 +1,6 @@
 //! Sampling on the host: the same tokens as on a device, by sorting.
 
-use super::problem::{NO_TOKEN, SamplingParameters};
+use crate::sampling::problem::{NO_TOKEN, SamplingParameters};
 
 /// 2^40: the mass of the most probable token.
 const UNIT: f32 = (1u64 << 40) as f32;

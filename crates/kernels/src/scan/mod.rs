@@ -11,9 +11,6 @@
 //! `warpwright_lessons::scan`.
 
 mod operations;
-pub mod reference;
 pub mod single_pass;
-mod workload;
 
 pub use single_pass::ScanKind;
-pub(crate) use workload::ScanWorkload;

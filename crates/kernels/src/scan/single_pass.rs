@@ -31,12 +31,12 @@
 //! Tiles are loaded by bulk copies or `cp.async` (`tile_pipeline.rs`) and stored by bulk copies or
 //! by the workers.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::arch::Capability;
 use warpwright::lang::bulk::{self, bulk_commit, bulk_wait, bulk_wait_read};
 use warpwright::lang::fence::fence_proxy_async_shared;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
-use warpwright_harness::OptionValue;
 
 use crate::collective::{before_lane, scan_warp};
 use crate::look_back::aggregates::Chain;
@@ -46,7 +46,8 @@ use crate::monoid::Monoid;
 use crate::vector;
 
 /// Whether a result includes its own element.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum ScanKind {
     /// The result includes the element.
     #[default]

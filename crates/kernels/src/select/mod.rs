@@ -9,7 +9,5 @@
 
 mod operations;
 mod single_pass;
-mod workload;
 
 pub use single_pass::Predicate;
-pub(crate) use workload::SelectWorkload;

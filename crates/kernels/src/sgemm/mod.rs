@@ -15,5 +15,4 @@ mod problem;
 pub mod tiles;
 
 pub use host::plan::{Method, Tile};
-pub(crate) use host::workload::SgemmWorkload;
 pub use problem::{Matrices, Product, Scale};

@@ -1,12 +1,13 @@
 //! Sort keys as unsigned numbers in the same order.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::lang::element::Kind;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
-use warpwright_harness::OptionValue;
 
 /// The order of a sort.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Direction {
     /// The smallest key first.
     #[default]

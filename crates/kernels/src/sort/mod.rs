@@ -23,10 +23,6 @@
 mod histogram;
 mod key;
 pub mod radix;
-pub mod reference;
 mod sweep;
-mod workload;
 
 pub use key::{Direction, SortKey, in_direction};
-pub(crate) use workload::SortWorkload;
-pub use workload::ValueType;

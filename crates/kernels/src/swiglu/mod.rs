@@ -8,6 +8,3 @@
 
 mod kernel;
 mod operations;
-mod workload;
-
-pub(crate) use workload::SwigluWorkload;

@@ -62,7 +62,7 @@ impl Operations {
     }
 
     /// As [`swiglu`](Self::swiglu), with `steps` vectors of each thread.
-    pub(super) fn swiglu_by<T: RowElement + Storable>(
+    pub fn swiglu_by<T: RowElement + Storable>(
         &self,
         steps: u32,
         stream: &Stream,

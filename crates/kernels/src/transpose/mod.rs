@@ -6,11 +6,8 @@
 
 mod blocks;
 mod operations;
-pub mod reference;
 pub mod tile;
-mod workload;
 
 pub use blocks::BlockTranspose;
 pub use operations::Method;
 pub use tile::TileTranspose;
-pub(crate) use workload::TransposeWorkload;

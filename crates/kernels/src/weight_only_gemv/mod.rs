@@ -11,7 +11,6 @@ mod kernel;
 mod operations;
 mod problem;
 mod vectors;
-mod workload;
 
+pub use operations::GemvTuning;
 pub use problem::{QuantizedWeights, WeightFormat};
-pub(crate) use workload::GemvWorkload;

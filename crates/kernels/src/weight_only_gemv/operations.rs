@@ -3,7 +3,6 @@
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
-use warpwright_harness::Options;
 
 use super::kernel::{Gemv, TILE, TILES_OF_PARTS};
 use super::problem::{MAX_BATCH, OPERATION, QuantizedWeights, WeightFormat};
@@ -17,23 +16,18 @@ const LONG: u32 = 14_336;
 const MAX_ROUNDS: usize = (1 << 16) - 1;
 
 /// What a configuration shall have; `None` leaves it to the heuristic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
-pub(crate) struct GemvTuning {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GemvTuning {
     /// Warps of a CTA, which share its rows.
-    #[option(min = 1, max = 16, search = [4, 8, 16])]
-    pub(super) warps: Option<u32>,
+    pub warps: Option<u32>,
     /// Stages of a warp.
-    #[option(min = 2, max = 8, search = [2, 3, 4])]
-    pub(super) stages: Option<u32>,
+    pub stages: Option<u32>,
     /// CTAs that share k: a cluster.
-    #[option(min = 1, max = 8, search = [1, 2, 4])]
-    pub(super) cluster: Option<u32>,
+    pub cluster: Option<u32>,
     /// Parts of a CTA's k, of which shared memory holds the vectors of one.
-    #[option(min = 1, max = 1024)]
-    pub(super) parts: Option<u32>,
+    pub parts: Option<u32>,
     /// CTAs of an SM.
-    #[option(min = 1, max = 3, search = [1, 2, 3])]
-    pub(super) ctas: Option<u32>,
+    pub ctas: Option<u32>,
 }
 
 impl GemvTuning {
@@ -173,7 +167,7 @@ impl Operations {
 
     /// As [`weight_only_gemv`](Self::weight_only_gemv), with a configuration of the caller, and added to
     /// `y` if `adds`.
-    pub(super) fn weight_only_gemv_by<S: RowElement + Storable, O: RowElement + Storable>(
+    pub fn weight_only_gemv_by<S: RowElement + Storable, O: RowElement + Storable>(
         &self,
         (tuning, adds): (GemvTuning, bool),
         stream: &Stream,

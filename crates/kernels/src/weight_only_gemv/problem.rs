@@ -1,7 +1,7 @@
 //! The weights, and what is refused.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::runtime::{Buffer, Storable};
-use warpwright_harness::OptionValue;
 
 use crate::operations::{OperationError, Result, expect_length};
 
@@ -11,7 +11,8 @@ pub(super) const OPERATION: &str = "a weight-only GEMV";
 pub(super) const MAX_BATCH: u32 = 8;
 
 /// How a weight is stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum WeightFormat {
     /// Two to a byte, the first along k in the low four bits: 0 to 15, less the zero point, which
     /// is 8 without zero points.
@@ -25,7 +26,7 @@ pub enum WeightFormat {
 
 impl WeightFormat {
     /// Weights of a 32-bit word.
-    pub(super) fn per_word(self) -> u32 {
+    pub fn per_word(self) -> u32 {
         match self {
             WeightFormat::Int4 => 8,
             WeightFormat::Int8 | WeightFormat::E4m3 => 4,

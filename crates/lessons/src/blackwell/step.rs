@@ -1,13 +1,14 @@
 //! The steps of the ladder: their kernels, tensor maps, and the parameters of their launches.
 
 use std::marker::PhantomData;
+use strum::{Display, EnumMessage, IntoStaticStr, VariantArray};
 
 use warpwright::arch::tensor_map::Requirement;
 use warpwright::lang::pointer::{In, Out};
 use warpwright::lang::tensor_map::{OutTensorMap, TensorMap as MapParameter};
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Storable, TensorMap};
-use warpwright_harness::{OptionValue, Result};
+use warpwright_harness::Result;
 use warpwright_kernels::gemm::GemmOutput;
 
 use super::core_matrices::{self, CoreMatrices};
@@ -22,7 +23,8 @@ use super::tma_store::{ROWS, SUBTILE, TmaStored};
 use super::{DEPTH, TILE, tile};
 
 /// A step of the ladder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum BlackwellStep {
     /// Threads copy A and B.
     #[default]

@@ -3,7 +3,7 @@
 use warpwright::arch::Capability;
 use warpwright::runtime::{Buffer, LaunchCounts, Stream, TensorMap as Map};
 use warpwright_harness::{
-    HostNumber, Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload, data_types,
+    HostNumber, Ladder, Measure, Options, Prepared, Result, Setup, Work, Workload, data_types, words,
 };
 use warpwright_kernels::gemm::GemmOutput;
 
@@ -63,7 +63,7 @@ impl BlackwellLadder {
         for (option, extent, reason, multiple) in rules.into_iter().flatten() {
             if !extent.is_multiple_of(multiple) {
                 return Err(LessonError::NotMultiple {
-                    step: self.step.text(),
+                    step: self.step.to_string(),
                     reason,
                     option,
                     multiple,
@@ -145,7 +145,7 @@ impl Workload for BlackwellLadder {
     fn ladder() -> Option<Ladder> {
         Some(Ladder {
             option: "step",
-            steps: BlackwellStep::words(),
+            steps: words::<BlackwellStep>(),
             defaults: &[],
             measure: Measure::MatrixOperations,
             baseline: None,

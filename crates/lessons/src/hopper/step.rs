@@ -1,11 +1,12 @@
 //! The steps of the ladder: their kernels, and the parameters of their launches.
 
 use std::marker::PhantomData;
+use strum::{Display, EnumMessage, IntoStaticStr, VariantArray};
 
 use warpwright::lang::pointer::Out;
 use warpwright::lang::tensor_map::{OutTensorMap, TensorMap as MapParameter};
 use warpwright::prelude::*;
-use warpwright_harness::{OptionValue, Result};
+use warpwright_harness::Result;
 
 use super::cluster::{self, Clustered};
 use super::one_tile::OneTile;
@@ -20,7 +21,8 @@ use crate::error::LessonError;
 use warpwright_kernels::gemm::GemmOutput;
 
 /// A step of the ladder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum HopperStep {
     /// TMA copies A tile by tile.
     #[default]
@@ -116,12 +118,12 @@ impl<C: GemmOutput> Step<C> {
                 Self::storing(pingpong::TILE, kernel).staying().clustered(pingpong::CLUSTER)
             }
             HopperStep::TileCopy | HopperStep::Gemm => {
-                return Err(format!("step {} is not a lesson that multiplies matrices", chosen.text()).into());
+                return Err(format!("step {chosen} is not a lesson that multiplies matrices").into());
             }
         };
         let stores_boxes = matches!(step.kernel, Storing::Boxes(_));
         if stores_boxes && (C::NAME, C::BYTES) != (bf16::NAME, bf16::BYTES) {
-            return Err(LessonError::StoresPairs { step: chosen.text() }.into());
+            return Err(LessonError::StoresPairs { step: chosen.to_string() }.into());
         }
         Ok(step)
     }

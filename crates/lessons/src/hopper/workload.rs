@@ -5,7 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::cublas::{self, CublasMatmul, MatmulShape};
 use warpwright::runtime::{Buffer, LaunchCounts, MappedBuffer, Storable, Stream, TensorMap as Map};
 use warpwright_harness::{
-    HostNumber, Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload, data_types,
+    HostNumber, Ladder, Measure, Options, Prepared, Result, Setup, Work, Workload, data_types, words,
 };
 use warpwright_kernels::gemm::GemmOutput;
 
@@ -210,7 +210,7 @@ impl Workload for HopperLadder {
         Some(Ladder {
             option: "step",
             // The first step multiplies nothing: its speed is in bytes.
-            steps: HopperStep::words().split_off(1),
+            steps: words::<HopperStep>().split_off(1),
             defaults: &[],
             measure: Measure::MatrixOperations,
             baseline: Some("cublas"),

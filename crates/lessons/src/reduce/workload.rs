@@ -1,12 +1,11 @@
 //! The ladder of reductions as a workload: sums of f32.
 
-use warpwright_harness::{
-    Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload, compare,
-};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
+use warpwright_harness::{Ladder, Measure, Options, Prepared, Result, Setup, Work, Workload, compare, words};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::reduce::reference::check_sum;
-use warpwright_kernels::sample::{Sampled, work_of_one_read};
+use warpwright_workloads::reduce::reference::check_sum;
+use warpwright_workloads::sample::{Sampled, work_of_one_read};
 
 use super::stepwise::{Step, Stepwise};
 use crate::library::library;
@@ -25,7 +24,8 @@ pub(crate) struct ReduceLadder {
 }
 
 /// A step of the ladder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 enum ReduceStep {
     /// A tree in shared memory whose active threads are interleaved.
     #[default]
@@ -75,7 +75,7 @@ impl Workload for ReduceLadder {
     fn ladder() -> Option<Ladder> {
         Some(Ladder {
             option: "step",
-            steps: ReduceStep::words(),
+            steps: words::<ReduceStep>(),
             defaults: &[],
             measure: Measure::Bytes,
             baseline: Some("copy"),

@@ -1,14 +1,16 @@
 //! The ladder of scans as a workload.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright_harness::{
     Ladder, Measure, OptionValue, Options, Prepared, Refused, Result, Setup, Work, Workload, data_types,
+    words,
 };
 use warpwright_kernels::monoid::{InPlace, Max, Min, Sum};
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::reduce::By;
-use warpwright_kernels::sample::Sampled;
 use warpwright_kernels::scan::ScanKind;
-use warpwright_kernels::scan::reference::{Reference, work};
+use warpwright_workloads::reduce::By;
+use warpwright_workloads::sample::Sampled;
+use warpwright_workloads::scan::reference::{Reference, work};
 
 use super::segmented::{Method, Segmented};
 use crate::library::library;
@@ -44,7 +46,8 @@ pub(crate) struct ScanLadder {
 }
 
 /// A step of the ladder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 enum ScanStep {
     /// Kogge and Stone's scan of a section.
     #[default]
@@ -108,14 +111,14 @@ impl Workload for ScanLadder {
         };
         match self.by {
             By::Sum => {
-                let element = self.element.text();
+                let element = self.element.into();
                 let refused = |_| {
                     Refused::new(format!(
                         "a sum of {element} is accumulated in f32, which only --step single-pass \
                          supports"
                     ))
                 };
-                with_sum!(SumType::parse(&element).map_err(refused)?, T => {
+                with_sum!(SumType::parse(element).map_err(refused)?, T => {
                     self.in_sections::<T, _>(setup, (Sum, method), Reference::sums())
                 })
             }
@@ -131,7 +134,7 @@ impl Workload for ScanLadder {
     fn ladder() -> Option<Ladder> {
         Some(Ladder {
             option: "step",
-            steps: ScanStep::words(),
+            steps: words::<ScanStep>(),
             defaults: &[],
             measure: Measure::Bytes,
             baseline: Some("copy"),

@@ -1,10 +1,11 @@
 //! The ladder of SGEMM as a workload.
 
-use warpwright_harness::{Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
+use warpwright_harness::{Ladder, Measure, Options, Prepared, Result, Setup, Work, Workload, words};
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sgemm::Tile;
 use warpwright_kernels::sgemm::host::plan;
-use warpwright_kernels::sgemm::host::reference::Problem;
+use warpwright_workloads::sgemm::reference::Problem;
 
 use super::Step;
 use super::thread_tile::ThreadTile;
@@ -28,7 +29,8 @@ pub(crate) struct SgemmLadder {
 }
 
 /// A step of the ladder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 enum SgemmStep {
     /// One thread per element, lanes along a column.
     #[default]
@@ -81,7 +83,7 @@ impl Workload for SgemmLadder {
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let Some(step) = self.step() else {
-            return library("sgemm", self, &[("algorithm", &self.step.text())])?.prepare(setup);
+            return library("sgemm", self, &[("algorithm", self.step.into())])?.prepare(setup);
         };
         let operations = Operations::new(setup.device());
         self.problem.prepare(setup, move |stream, matrices, scale| {
@@ -96,7 +98,7 @@ impl Workload for SgemmLadder {
     fn ladder() -> Option<Ladder> {
         Some(Ladder {
             option: "step",
-            steps: SgemmStep::words(),
+            steps: words::<SgemmStep>(),
             defaults: &[],
             measure: Measure::Operations,
             baseline: Some("cublas"),

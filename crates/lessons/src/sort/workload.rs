@@ -1,11 +1,13 @@
 //! The ladder of sorts as a workload.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::runtime::Storable;
 use warpwright_harness::{
-    Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload, data_types,
+    Ladder, Measure, Options, Prepared, Result, Setup, Work, Workload, data_types, words,
 };
-use warpwright_kernels::sort::reference::{Keys, SortProblem, Stability};
-use warpwright_kernels::sort::{SortKey, ValueType};
+use warpwright_kernels::sort::SortKey;
+use warpwright_workloads::sort::ValueType;
+use warpwright_workloads::sort::reference::{Keys, SortProblem, Stability};
 
 use super::bitonic::{self, Bitonic};
 use super::merge::{self, Merge};
@@ -32,7 +34,8 @@ pub(crate) struct SortLadder {
 }
 
 /// A step of the ladder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 enum SortStep {
     /// Bitonic sort.
     #[default]
@@ -96,7 +99,7 @@ impl Workload for SortLadder {
     fn ladder() -> Option<Ladder> {
         Some(Ladder {
             option: "step",
-            steps: SortStep::words(),
+            steps: words::<SortStep>(),
             defaults: &[],
             measure: Measure::Keys,
             baseline: None,

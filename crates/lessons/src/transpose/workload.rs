@@ -1,12 +1,12 @@
 //! The ladder of transposes as a workload.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright_harness::{
-    HostNumber, Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Values, Work, Workload,
-    data_types,
+    HostNumber, Ladder, Measure, Options, Prepared, Result, Setup, Values, Work, Workload, data_types, words,
 };
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::transpose::reference::{verify, work};
 use warpwright_kernels::transpose::{BlockTranspose, tile};
+use warpwright_workloads::transpose::reference::{verify, work};
 
 use super::tile::{Step, TileLesson};
 use crate::library::library;
@@ -42,7 +42,8 @@ pub(crate) struct TransposeLadder {
 }
 
 /// A step of the ladder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 enum TransposeStep {
     /// Reads rows and writes columns.
     #[default]
@@ -88,7 +89,7 @@ impl Workload for TransposeLadder {
             TransposeStep::Naive => Step::Naive,
             TransposeStep::Shared => Step::Shared,
             TransposeStep::Padded => Step::Padded,
-            step => return library("transpose", self, &[("algorithm", &step.text())])?.prepare(setup),
+            step => return library("transpose", self, &[("algorithm", step.into())])?.prepare(setup),
         };
         with_element!(self.element, T => self.prepare_of::<T>(setup, step))
     }
@@ -96,7 +97,7 @@ impl Workload for TransposeLadder {
     fn ladder() -> Option<Ladder> {
         Some(Ladder {
             option: "step",
-            steps: TransposeStep::words(),
+            steps: words::<TransposeStep>(),
             defaults: &[],
             measure: Measure::Bytes,
             baseline: Some("copy"),

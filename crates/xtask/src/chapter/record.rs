@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
 use warpwright_harness::{DynWorkload, Entry, Ladder, Measure};
-use warpwright_kernels::workloads::WORKLOADS;
+use warpwright_workloads::WORKLOADS;
 
 /// A record of steps, whichever command printed it.
 #[derive(Clone)]

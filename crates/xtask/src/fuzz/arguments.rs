@@ -103,7 +103,7 @@ pub(super) struct CommandLines {
 impl CommandLines {
     pub(super) fn new() -> Self {
         let kernels: Vec<_> =
-            warpwright_kernels::workloads::WORKLOADS.iter().chain(warpwright_lessons::WORKLOADS).collect();
+            warpwright_workloads::WORKLOADS.iter().chain(warpwright_lessons::WORKLOADS).collect();
         let words = VERBS.iter().chain(&FLAGS).chain(&VALUES).map(|word| (*word).to_owned()).collect();
         Self { lines: inputs::CommandLines::default(), kernels, words }
     }

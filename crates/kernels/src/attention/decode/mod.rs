@@ -21,5 +21,5 @@ mod plan;
 mod problem;
 
 pub use device::CacheElement;
-pub(crate) use host::workload::DecodeAttentionWorkload;
+pub use plan::{CacheEviction, CachePromotion, DecodeTuning};
 pub use problem::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};

@@ -8,11 +8,11 @@
 //! rows 16..32  warp 4         warp 5         warp 6         warp 7        where there are more than 16 rows
 //! ```
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::arch::Capability;
 use warpwright::arch::tensor_map::L2Promotion;
 use warpwright::lang::element::Element;
 use warpwright::prelude::L2Eviction;
-use warpwright_harness::{OptionValue, Options};
 
 use super::problem::{DecodeShape, OPERATION};
 use crate::operations::{OperationError, Result};
@@ -25,8 +25,9 @@ pub(super) const MMA_ROWS: u32 = 16;
 pub(super) const PARTIAL_PADDING: u32 = 8;
 
 /// The L2 priority of the cache's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, OptionValue)]
-pub(crate) enum CacheEviction {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum CacheEviction {
     /// The default priority.
     Normal,
     /// Evicted first.
@@ -34,8 +35,9 @@ pub(crate) enum CacheEviction {
 }
 
 /// What L2 fetches at once of K and V.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
-pub(crate) enum CachePromotion {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum CachePromotion {
     /// 256 bytes.
     Bytes256,
     /// 128 bytes.
@@ -56,27 +58,22 @@ impl From<CachePromotion> for L2Promotion {
 }
 
 /// What a plan shall have; `None` leaves it to the heuristic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
-pub(crate) struct DecodeTuning {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct DecodeTuning {
     /// Keys that a warp multiplies at once: 16, 32 or 64.
-    #[option(min = 16, max = 64, search = [16, 32])]
-    pub(super) box_keys: Option<u32>,
+    pub box_keys: Option<u32>,
     /// Warps along the keys of a tile.
-    #[option(min = 1, max = 16, search = [2, 4, 8])]
-    pub(super) key_warps: Option<u32>,
+    pub key_warps: Option<u32>,
     /// Tiles of K and V in shared memory.
-    #[option(min = 2, max = 64, search = [4, 6, 8])]
-    pub(super) stages: Option<u32>,
+    pub stages: Option<u32>,
     /// CTAs per SM.
-    #[option(min = 1, max = 8, search = [1, 2])]
-    pub(super) ctas_per_sm: Option<u32>,
+    pub ctas_per_sm: Option<u32>,
     /// Maximum number of CTAs.
-    #[option(min = 1)]
-    pub(super) ctas: Option<u32>,
+    pub ctas: Option<u32>,
     /// L2 priority of K and V.
-    pub(super) evict: Option<CacheEviction>,
+    pub evict: Option<CacheEviction>,
     /// L2 promotion of the tensor maps of K and V.
-    pub(super) promotion: CachePromotion,
+    pub promotion: CachePromotion,
 }
 
 /// How the threads of a CTA share the keys and the rows.

@@ -126,13 +126,13 @@ enum Backward {
 
 /// What may be chosen of the gradients' kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GradientConfiguration {
+pub struct GradientConfiguration {
     /// Queries of a block: 64 or 128.
-    pub(crate) rows: u32,
+    pub rows: u32,
     /// Heads of K, counted through all sequences, whose units are mixed: at least 1, at most all.
-    pub(crate) section: u32,
+    pub section: u32,
     /// Whether the additions to dQ have a fixed order.
-    pub(crate) deterministic: bool,
+    pub deterministic: bool,
 }
 
 /// Bytes of L2 that Q, dO and dQ in f32 of a section may take: of one head of Q for each head of K,
@@ -141,7 +141,7 @@ const SECTION_BYTES: u64 = 16 << 20;
 
 impl GradientConfiguration {
     /// The fastest configuration known. Blocks have as many queries as there are registers for.
-    pub(crate) fn of(attention: &Attention) -> Self {
+    pub fn of(attention: &Attention) -> Self {
         let Shape { head_dim, value_dim, .. } = attention.shape;
         let rows = if head_dim.max(value_dim) <= 64 { 128 } else { 64 };
         let [queries, _] = attention.packed.unwrap_or([attention.shape.queries, 0]);
@@ -246,7 +246,7 @@ impl Operations {
     }
 
     /// The gradients, by a configuration.
-    pub(crate) fn attention_gradients_as<T: AttentionElement + Storable>(
+    pub fn attention_gradients_as<T: AttentionElement + Storable>(
         &self,
         stream: &Stream,
         attention: &Attention,

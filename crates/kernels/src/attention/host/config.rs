@@ -1,6 +1,6 @@
 //! The forward kernel's configuration for a problem.
 
-use warpwright_harness::OptionValue;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::attention::forward::ForwardKernel;
 use crate::attention::forward::fp8::BLOCK;
@@ -8,7 +8,8 @@ use crate::attention::problem::{Attention, Mask, Shape};
 use crate::operations::{OperationError, Result};
 
 /// Where V of e4m3 is transposed: the tensor cores read it with keys contiguous.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum TransposeV {
     /// In the stream's workspace, of about V's size, by a kernel before the forward kernel: once for all tiles
     /// of queries. Not of a paged cache.
@@ -20,21 +21,21 @@ pub enum TransposeV {
 
 /// What may be chosen of the forward kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Configuration {
+pub struct Configuration {
     /// Consumer warpgroups of a CTA, of 64 queries each.
-    pub(crate) consumers: u32,
+    pub consumers: u32,
     /// Keys of a block.
-    pub(crate) block: u32,
+    pub block: u32,
     /// Tiles of Q in shared memory.
-    pub(crate) q_stages: u32,
+    pub q_stages: u32,
     /// Blocks of K, and of V, in shared memory.
-    pub(crate) stages: u32,
+    pub stages: u32,
     /// CTAs of a cluster: neighboring tiles of a head, which share K and V.
-    pub(crate) cluster: u32,
+    pub cluster: u32,
     /// Heads whose K and V are read at the same time.
-    pub(crate) section: u32,
+    pub section: u32,
     /// Where V is transposed. The kernel for 16-bit types reads V as it is.
-    pub(crate) transpose_v: TransposeV,
+    pub transpose_v: TransposeV,
 }
 
 /// What transposing V before the kernel costs for each block of V, and for each launch: in blocks that a tile
@@ -54,7 +55,7 @@ impl Configuration {
     /// The accumulators of S (block / 2 registers per thread), P (block / 4) and O (value_dim / 2)
     /// fit 240 registers of two consumers, or 160 of three; Q, two blocks of K and two of V fit
     /// into 227 KB of shared memory.
-    pub(crate) fn of(attention: &Attention) -> Self {
+    pub fn of(attention: &Attention) -> Self {
         let Shape { queries, keys, heads, kv_heads, head_dim, value_dim, .. } = attention.shape;
         let full = attention.mask == Mask::Full;
         let (consumers, block) = match head_dim.max(value_dim) {
@@ -81,7 +82,7 @@ impl Configuration {
     ///
     /// Q, K and V take half the shared memory of 16-bit types. Blocks have as many keys as the
     /// squares in which V is transposed.
-    pub(crate) fn of_fp8(attention: &Attention) -> Self {
+    pub fn of_fp8(attention: &Attention) -> Self {
         let Shape { head_dim, value_dim, .. } = attention.shape;
         // S, P and O of 128 columns fit 160 registers of three consumers.
         let (consumers, stages) = if head_dim.max(value_dim) <= 128 { (3, 4) } else { (2, 2) };

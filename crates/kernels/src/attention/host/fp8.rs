@@ -1,11 +1,11 @@
 //! Attention of e4m3 matrices with scales, for programs.
 
 use std::sync::Arc;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream};
-use warpwright_harness::OptionValue;
 
 use super::config::{Configuration, TransposeV};
 use super::operations::{
@@ -17,7 +17,8 @@ use crate::attention::score::{ScoreOp, ScoredKernel};
 use crate::operations::{Operations, Result, expect_length};
 
 /// The elements of Q, K and V that share a scale.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum ScaleGranularity {
     /// Those of a head.
     #[default]
@@ -37,7 +38,7 @@ impl ScaleGranularity {
     }
 
     /// The scales of Q, and those of K and of V.
-    pub(super) fn lengths(self, attention: &Attention) -> [usize; 2] {
+    pub fn lengths(self, attention: &Attention) -> [usize; 2] {
         let shape = attention.shape;
         let length = |heads: u32, rows: u32| {
             (shape.batch as usize * heads as usize).saturating_mul(self.count(rows) as usize)
@@ -174,7 +175,7 @@ impl Operations {
     }
 
     /// [`attention_fp8`](Self::attention_fp8) in a configuration.
-    pub(crate) fn attention_fp8_as<T: AttentionElement + Storable>(
+    pub fn attention_fp8_as<T: AttentionElement + Storable>(
         &self,
         stream: &Stream,
         attention: &Attention,

@@ -180,7 +180,7 @@ impl Operations {
     }
 
     /// Attention in a configuration.
-    pub(crate) fn attention_as<T: AttentionElement + Storable>(
+    pub fn attention_as<T: AttentionElement + Storable>(
         &self,
         stream: &Stream,
         attention: &Attention,

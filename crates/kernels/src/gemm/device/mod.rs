@@ -9,6 +9,6 @@ pub mod quantize;
 pub(crate) mod reduction;
 pub mod schedule;
 pub(crate) mod scheduler;
-pub(crate) mod staging;
+pub mod staging;
 pub(crate) mod store;
 pub(crate) mod unpack;

@@ -24,7 +24,7 @@ use crate::operations::{Operations, Result};
 
 /// A batch as kernels by TMA read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct StagedBatch {
+pub struct StagedBatch {
     /// k is contiguous in what was transposed, and the strides are those of the copies.
     pub(crate) batch: Batch,
     /// The copies of all A and of all B; `None` for an operand that is read in place.
@@ -33,7 +33,7 @@ pub(crate) struct StagedBatch {
 
 impl StagedBatch {
     /// How a problem's operands are read.
-    pub(crate) fn of(problem: &GemmProblem) -> Self {
+    pub fn of(problem: &GemmProblem) -> Self {
         Self::new(problem.batch, problem.types.input_bytes())
     }
 
@@ -66,12 +66,12 @@ impl StagedBatch {
     }
 
     /// Whether nothing is copied.
-    pub(crate) fn is_unstaged(self) -> bool {
+    pub fn is_unstaged(self) -> bool {
         self.copies == [None; 2]
     }
 
     /// A line for each copy.
-    pub(crate) fn describe(self) -> Vec<String> {
+    pub fn describe(self) -> Vec<String> {
         let named = ["A", "B"].into_iter().zip(self.copies);
         named.filter_map(|(operand, copy)| Some(copy?.describe(operand))).collect()
     }

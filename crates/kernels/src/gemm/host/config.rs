@@ -152,7 +152,7 @@ fn multiplies_bytes(capability: &Capability) -> bool {
 }
 
 /// Whether `mma.sync` of GPUs of that capability multiplies with scales: sm_120a.
-pub(crate) fn has_scaled_mma_sync(capability: &Capability) -> bool {
+pub fn has_scaled_mma_sync(capability: &Capability) -> bool {
     capability.target == "sm_120a"
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn has_block_scales(capability: &Capability) -> bool {
 }
 
 /// Whether GPUs of that capability have `wgmma`.
-pub(crate) fn has_wgmma(capability: &Capability) -> bool {
+pub fn has_wgmma(capability: &Capability) -> bool {
     capability.target == "sm_90a"
 }
 

@@ -62,11 +62,7 @@ fn by_key<M, K: PartialEq>(items: impl IntoIterator<Item = M>, key: impl Fn(&M) 
 type PlannedLaunch<'a> = Box<dyn FnOnce(&Operations, &Stream) -> Result<LaunchCounts> + 'a>;
 
 /// Computes all members. Whatever is refused is refused before the first launch.
-pub(crate) fn run<'a>(
-    operations: &Operations,
-    stream: &Stream,
-    members: Vec<Member<'a>>,
-) -> Result<LaunchCounts> {
+pub fn run<'a>(operations: &Operations, stream: &Stream, members: Vec<Member<'a>>) -> Result<LaunchCounts> {
     let (working, idle): (Vec<_>, Vec<_>) =
         members.into_iter().partition(|member| member.problem().has_work());
     let properties = operations.device().properties();

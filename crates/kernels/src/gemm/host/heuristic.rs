@@ -68,7 +68,7 @@ fn sorted(configurations: Vec<Configuration>, problem: &GemmProblem, sms: u32) -
 /// The algorithms for a problem on a device, the cheapest first: on Hopper the `wgmma` ones and on
 /// Blackwell the `tcgen05` ones, unless A or B would have to be copied for TMA and `mma.sync` takes
 /// less time than that. Groups along m have those of groups of equal size.
-pub(crate) fn algorithms(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
+pub fn algorithms(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
     let equal = equal_groups(problem);
     let Some(instruction) = TmaInstruction::of(capability).filter(|_| !equal.batch.is_empty()) else {
         return ordered(&[], &equal, capability, true);
@@ -82,7 +82,7 @@ pub(crate) fn algorithms(problem: &GemmProblem, capability: &Capability, sms: u3
 
 /// The algorithms for problems of unlike extents that all have work, the cheapest first: those of
 /// the average problem that leave tiles whole; and `mma.sync`, a launch for each.
-pub(crate) fn grouped_algorithms(
+pub fn grouped_algorithms(
     problems: &[Problem],
     types: GemmTypes,
     scales: Option<Granularities>,
@@ -121,12 +121,12 @@ fn ordered(
 }
 
 /// The costs of a group of that average problem, the cheapest first: tiles are not split.
-pub(crate) fn rank_grouped(average: &GemmProblem, instruction: TmaInstruction, sms: u32) -> Vec<Cost> {
+pub fn rank_grouped(average: &GemmProblem, instruction: TmaInstruction, sms: u32) -> Vec<Cost> {
     rank(average, instruction, sms).into_iter().filter(|cost| !cost.configuration.splits()).collect()
 }
 
 /// As many problems of their average extents.
-pub(crate) fn average(problems: &[Problem], types: GemmTypes, scales: Option<Granularities>) -> GemmProblem {
+pub fn average(problems: &[Problem], types: GemmTypes, scales: Option<Granularities>) -> GemmProblem {
     let average = |extent: fn(&Problem) -> u32| {
         let sum: u64 = problems.iter().map(|problem| u64::from(extent(problem))).sum();
         sum.div_ceil(problems.len() as u64) as u32
@@ -139,7 +139,7 @@ pub(crate) fn average(problems: &[Problem], types: GemmTypes, scales: Option<Gra
 
 /// For groups along m, a batch of groups of equal problem, for which their algorithm is chosen;
 /// similar row counts have the same.
-pub(crate) fn equal_groups(problem: &GemmProblem) -> GemmProblem {
+pub fn equal_groups(problem: &GemmProblem) -> GemmProblem {
     if !problem.along_m {
         return *problem;
     }
@@ -153,7 +153,7 @@ pub(crate) fn equal_groups(problem: &GemmProblem) -> GemmProblem {
 /// All legal algorithms for a batch: the cheapest of each instruction, then all others, the
 /// cheapest first. The model compares configurations of one instruction better than those of
 /// different ones.
-pub(crate) fn searched(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
+pub fn searched(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec<Algorithm> {
     let by_tma = TmaInstruction::of(capability).into_iter().flat_map(|instruction| {
         let staging = staging_cycles(StagedBatch::of(problem), problem.types, Machine::of(instruction));
         let costs = sorted(Configuration::searched(problem, instruction), problem, sms).into_iter();
@@ -177,7 +177,7 @@ pub(crate) fn searched(problem: &GemmProblem, capability: &Capability, sms: u32)
 }
 
 /// The legal algorithms that differ from one in one parameter.
-pub(crate) fn around(algorithm: Algorithm, problem: &GemmProblem, capability: &Capability) -> Vec<Algorithm> {
+pub fn around(algorithm: Algorithm, problem: &GemmProblem, capability: &Capability) -> Vec<Algorithm> {
     match algorithm {
         Algorithm::MmaSync(configuration) => {
             configuration.around(capability).into_iter().map(Algorithm::MmaSync).collect()
@@ -193,7 +193,7 @@ const SHOWN: usize = 12;
 
 /// What `--explain` prints: the cheapest configurations, the chosen one marked; which operands are
 /// copied; and the choice with its reason. `of` names what they are the configurations of.
-pub(crate) fn explain(
+pub fn explain(
     of: &str,
     costs: &[Cost],
     chosen: Algorithm,
@@ -231,7 +231,7 @@ fn are_twins(a: &Cost, b: &Cost) -> bool {
 }
 
 /// Why the heuristic chooses an algorithm.
-pub(crate) fn reason(algorithm: Algorithm, capability: &Capability) -> &'static str {
+pub fn reason(algorithm: Algorithm, capability: &Capability) -> &'static str {
     match algorithm {
         Algorithm::Wgmma(_) | Algorithm::Tcgen05(_) => "the cheapest by the cost model",
         Algorithm::MmaSync(_) if TmaInstruction::of(capability).is_some() => {

@@ -28,28 +28,35 @@ use crate::gemm::problem::types::{GemmOutput, with_operands, with_output, with_s
 use crate::operations::{OperationError, Operations, Result, Scratch, both};
 
 /// A GEMM with its buffers, whose types are those of `problem`.
-pub(crate) struct Call<'l, E> {
-    pub(crate) problem: GemmProblem,
+pub struct Call<'l, E> {
+    /// What is computed.
+    pub problem: GemmProblem,
     /// The algorithm that the caller chose.
-    pub(crate) algorithm: Option<Algorithm>,
-    pub(crate) buffers: Buffers<'l>,
-    pub(crate) operation: E,
-    pub(crate) epilogue: EpilogueValues<'l>,
+    pub algorithm: Option<Algorithm>,
+    /// The matrices.
+    pub buffers: Buffers<'l>,
+    /// The epilogue that the kernel is staged with.
+    pub operation: E,
+    /// The epilogue's arguments.
+    pub epilogue: EpilogueValues<'l>,
 }
 
 /// The matrices of a GEMM.
-pub(crate) struct Buffers<'l> {
-    pub(crate) a: &'l Buffer<u8>,
-    pub(crate) b: &'l Buffer<u8>,
-    pub(crate) c: &'l mut Buffer<u8>,
+pub struct Buffers<'l> {
+    /// A, in bytes.
+    pub a: &'l Buffer<u8>,
+    /// B, in bytes.
+    pub b: &'l Buffer<u8>,
+    /// C, in bytes.
+    pub c: &'l mut Buffer<u8>,
     /// The scales of A and B.
-    pub(crate) scales: Option<[&'l Buffer<u8>; 2]>,
+    pub scales: Option<[&'l Buffer<u8>; 2]>,
     /// The first row of each group along m, and the number of all rows.
-    pub(crate) offsets: Option<&'l Buffer<u32>>,
+    pub offsets: Option<&'l Buffer<u32>>,
 }
 
 /// Launches a GEMM into C of type `C`.
-pub(crate) fn launch<C: GemmOutput, E: FusedEpilogue<C>>(
+pub fn launch<C: GemmOutput, E: FusedEpilogue<C>>(
     operations: &Operations,
     stream: &Stream,
     call: Call<'_, E>,
@@ -95,7 +102,7 @@ pub(crate) fn choose(
 }
 
 /// Refuses types and block scales that no kernel of the device computes.
-pub(crate) fn expect_kernel(problem: &GemmProblem, capability: &Capability) -> Result<(), GemmError> {
+pub fn expect_kernel(problem: &GemmProblem, capability: &Capability) -> Result<(), GemmError> {
     let target = capability.target;
     let by_tma = TmaInstruction::of(capability).is_some_and(|instruction| instruction.scales(problem));
     match by_tma || mma_sync_computes(problem, capability) {
@@ -107,7 +114,7 @@ pub(crate) fn expect_kernel(problem: &GemmProblem, capability: &Capability) -> R
 }
 
 /// The tuned algorithm of a file, if its kernel is the one that was timed. An emulator has none.
-pub(crate) fn tuned(
+pub fn tuned(
     problem: &GemmProblem,
     properties: &DeviceProperties,
     file: &Path,
@@ -123,11 +130,7 @@ pub(crate) fn tuned(
 }
 
 /// The hash of an algorithm's PTX, without an epilogue and gates.
-pub(crate) fn ptx_hash(
-    problem: &GemmProblem,
-    algorithm: Algorithm,
-    capability: &'static Capability,
-) -> Result<u64> {
+pub fn ptx_hash(problem: &GemmProblem, algorithm: Algorithm, capability: &'static Capability) -> Result<u64> {
     let operations = Operations::new(&Device::dry_run(capability)?);
     let (algorithm, none, present) = (Some(algorithm), LinearParts::default(), Default::default());
     let problem = &GemmProblem { gate: None, ..*problem };

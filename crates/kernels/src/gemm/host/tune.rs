@@ -72,7 +72,7 @@ pub enum TuneError {
 
 impl Key {
     /// For a problem on a device of that name.
-    pub(crate) fn of(device: &str, problem: &GemmProblem) -> Self {
+    pub fn of(device: &str, problem: &GemmProblem) -> Self {
         let GemmProblem { batch, types, scales, vector_scales, .. } = *problem;
         let Problem { m, n, k, a, b } = batch.problem;
         let (own_a, own_b) = batch.own();
@@ -100,7 +100,7 @@ pub(crate) fn hash(ptx: &str) -> u64 {
 }
 
 /// The file in the user's cache.
-pub(crate) fn default_file() -> Result<PathBuf, TuneError> {
+pub fn default_file() -> Result<PathBuf, TuneError> {
     let directory = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let shared = || {
         let home = || directory("HOME").map(|home| home.join(".cache"));
@@ -130,13 +130,7 @@ pub(crate) fn find(
 ///
 /// # Errors
 /// The file cannot be read or written.
-pub(crate) fn keep(
-    file: &Path,
-    key: &Key,
-    algorithm: Algorithm,
-    ptx: u64,
-    seconds: f64,
-) -> Result<(), TuneError> {
+pub fn keep(file: &Path, key: &Key, algorithm: Algorithm, ptx: u64, seconds: f64) -> Result<(), TuneError> {
     let unlike = |source| TuneError::Content { file: file.to_owned(), source };
     let refused = |source| TuneError::File { file: file.to_owned(), source };
     let mut all = entries(file)?;

@@ -81,7 +81,7 @@ impl Batch {
     }
 
     /// Groups along m: `problem.m` rows of one A, and `count` different B.
-    pub(crate) fn along_m(problem: Problem, count: u32) -> Self {
+    pub fn along_m(problem: Problem, count: u32) -> Self {
         Self { a_stride: 0, ..Self::new(problem, count) }
     }
 
@@ -98,7 +98,7 @@ impl Batch {
     }
 
     /// Elements of all A, B and C, gaps included.
-    pub(crate) fn lengths(self) -> [usize; 3] {
+    pub fn lengths(self) -> [usize; 3] {
         let [m, n, k] = [self.problem.m, self.problem.n, self.problem.k].map(u64::from);
         let length = |stride: u64, matrix: u64| match self.count {
             0 => 0,
@@ -114,7 +114,7 @@ impl Batch {
     }
 
     /// The number of different A, and B, and the elements from one to the next.
-    pub(crate) fn matrices(self) -> [(u32, u64); 2] {
+    pub fn matrices(self) -> [(u32, u64); 2] {
         [self.a_stride, self.b_stride].map(|stride| (if stride == 0 { 1 } else { self.count }, stride))
     }
 
@@ -192,7 +192,7 @@ impl GemmProblem {
     }
 
     /// Refuses gates that no kernel has; `adds` if the epilogue adds a matrix with C's layout.
-    pub(crate) fn expect_gate(&self, adds: bool) -> Result<(), GemmError> {
+    pub fn expect_gate(&self, adds: bool) -> Result<(), GemmError> {
         let Problem { n, .. } = self.batch.problem;
         let is_single = self.batch.count == 1 && !self.along_m && self.vector_scales.is_none();
         match self.gate {

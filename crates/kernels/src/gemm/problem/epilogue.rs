@@ -1,7 +1,7 @@
 //! Arguments of the epilogue: of the linear one, and of the caller's.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::runtime::{Buffer, Storable};
-use warpwright_harness::OptionValue;
 
 use super::batching::Batch;
 use crate::operations::{Result, expect_length};
@@ -38,7 +38,7 @@ impl<'a, C: Storable, E> EpilogueArguments<'a, C, E> {
     }
 
     /// The operation, and the arguments without it and without C's type.
-    pub(crate) fn untyped(self) -> (E, EpilogueValues<'a>) {
+    pub fn untyped(self) -> (E, EpilogueValues<'a>) {
         let Self { epilogue, numbers, rows, columns, matrix } = self;
         let matrix = matrix.map(Buffer::cast);
         (epilogue, EpilogueArguments { epilogue: (), numbers, rows, columns, matrix })
@@ -126,11 +126,12 @@ impl<C: Storable, E: Clone> Epilogue<C> for EpilogueArguments<'_, C, E> {
 }
 
 /// Function of each element, before C is added.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Activation {
     /// None.
     #[default]
-    #[option(name = "none")]
+    #[strum(serialize = "none")]
     Identity,
     /// max(x, 0).
     Relu,
@@ -174,7 +175,7 @@ pub struct LinearParts {
 
 impl<'a> Linear<'a> {
     /// The parts, and the arguments of the launch.
-    pub(crate) fn of_type<C: Storable>(self) -> EpilogueArguments<'a, C, LinearParts> {
+    pub fn of_type<C: Storable>(self) -> EpilogueArguments<'a, C, LinearParts> {
         let Self { alpha, beta, activation, .. } = self;
         EpilogueArguments {
             numbers: [alpha, beta, 0.0, 0.0],

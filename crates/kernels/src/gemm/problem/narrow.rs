@@ -20,12 +20,12 @@
 //! bytes              4  4  4  4    4  4  4  4       4  4  4  4      4: the scales of four blocks of a row
 //! ```
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::arch::DataType;
 use warpwright::lang::tensor::{BlockScales as MmaScales, SCALE_BYTES, TmaTile};
 use warpwright::layout::Error;
 use warpwright::layout::atom::Major;
 use warpwright::runtime::Buffer;
-use warpwright_harness::OptionValue;
 
 /// Rows have a multiple of this many elements, zeros behind the last: they are multiples of 16
 /// bytes.
@@ -112,20 +112,21 @@ fn padded_row(k: u32, data_type: DataType) -> u32 {
 }
 
 /// A format of elements and scales.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum NarrowFormat {
     /// MXFP8 of e4m3.
     #[default]
-    #[option(name = "mxfp8")]
+    #[strum(serialize = "mxfp8")]
     Mxfp8E4m3,
     /// MXFP8 of e5m2.
-    #[option(name = "mxfp8-e5m2")]
+    #[strum(serialize = "mxfp8-e5m2")]
     Mxfp8E5m2,
     /// MXFP6 of e2m3.
-    #[option(name = "mxfp6")]
+    #[strum(serialize = "mxfp6")]
     Mxfp6E2m3,
     /// MXFP6 of e3m2.
-    #[option(name = "mxfp6-e3m2")]
+    #[strum(serialize = "mxfp6-e3m2")]
     Mxfp6E3m2,
     /// MXFP4.
     Mxfp4,

@@ -12,9 +12,9 @@
 //! In that layout the scales that a tile needs for a block of k are contiguous in memory.
 
 use std::fmt;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use warpwright::runtime::Buffer;
-use warpwright_harness::OptionValue;
 
 use super::types::{BlockScaledOperand, Operand};
 
@@ -22,14 +22,15 @@ use super::types::{BlockScaledOperand, Operand};
 pub const BLOCK: u32 = 128;
 
 /// The block of an operand's elements that share a scale. The columns of B count as its rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Granularity {
     /// One row and 128 elements along k (1x128): activations, quantized while a model runs.
-    #[option(name = "1x128")]
+    #[strum(serialize = "1x128")]
     Row,
     /// 128 rows and 128 elements along k (128x128): weights.
     #[default]
-    #[option(name = "128x128")]
+    #[strum(serialize = "128x128")]
     Block,
 }
 

@@ -1,21 +1,22 @@
 //! The types of operands and of C. An operand type is one line of `operands!`; below the front door
 //! types are values, [`GemmTypes`], and kernels are staged by `with_operands!`.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::arch::DataType;
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
-use warpwright_harness::OptionValue;
 
 /// The extent of a matrix that is contiguous in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum MatrixLayout {
     /// Rows are contiguous.
     #[default]
-    #[option(name = "row")]
+    #[strum(serialize = "row")]
     RowMajor,
     /// Columns are contiguous.
-    #[option(name = "column")]
+    #[strum(serialize = "column")]
     ColumnMajor,
 }
 
@@ -83,16 +84,18 @@ impl Operand for u8 {
 }
 
 /// Evaluates an expression with `$T` as the operand type of a value.
+#[macro_export]
 macro_rules! with_operand {
     ($data_type:expr, $T:ident => $body:expr) => {
-        $crate::gemm::problem::types::with_type!($data_type, $T in [Bf16 bf16, F16 f16, Tf32 tf32, E4m3 e4m3, E5m2 e5m2] => $body)
+        $crate::with_type!($data_type, $T in [Bf16 bf16, F16 f16, Tf32 tf32, E4m3 e4m3, E5m2 e5m2] => $body)
     };
 }
 
 /// Evaluates an expression with `$T` as the type of C of a value.
+#[macro_export]
 macro_rules! with_output {
     ($data_type:expr, $T:ident => $body:expr) => {
-        $crate::gemm::problem::types::with_type!($data_type, $T in [F32 f32, Bf16 bf16, F16 f16] => $body)
+        $crate::with_type!($data_type, $T in [F32 f32, Bf16 bf16, F16 f16] => $body)
     };
 }
 
@@ -100,7 +103,7 @@ macro_rules! with_output {
 macro_rules! with_operands {
     ($types:expr, $A:ident, $B:ident => $body:expr) => {
         match $types {
-            types if types.a == types.b => $crate::gemm::problem::types::with_operand!(types.a, $A => {
+            types if types.a == types.b => $crate::with_operand!(types.a, $A => {
                 type $B = $A;
                 $body
             }),
@@ -112,18 +115,19 @@ macro_rules! with_operands {
 /// Evaluates an expression with `$A` and `$B` as operand types that may have block scales.
 macro_rules! with_scaled_operands {
     ($types:expr, $A:ident, $B:ident => $body:expr) => {
-        $crate::gemm::problem::types::with_type!($types.a, $A in [E4m3 e4m3, E5m2 e5m2] => {
-            $crate::gemm::problem::types::with_type!($types.b, $B in [E4m3 e4m3, E5m2 e5m2] => $body)
+        $crate::with_type!($types.a, $A in [E4m3 e4m3, E5m2 e5m2] => {
+            $crate::with_type!($types.b, $B in [E4m3 e4m3, E5m2 e5m2] => $body)
         })
     };
 }
 
 /// Evaluates an expression with `$T` as the type of a value that is one of those listed.
+#[macro_export]
 macro_rules! with_type {
     ($data_type:expr, $T:ident in [$($data:ident $ty:ident),+] => $body:expr) => {
         match $data_type {
             $(warpwright::arch::DataType::$data => {
-                type $T = warpwright_harness::types::$ty;
+                type $T = warpwright::lang::element::types::$ty;
                 $body
             })+
             other => unreachable!("{other} is not a type of this matrix"),
@@ -131,7 +135,8 @@ macro_rules! with_type {
     };
 }
 
-pub(crate) use {with_operand, with_operands, with_output, with_scaled_operands, with_type};
+pub use {with_operand, with_output, with_type};
+pub(crate) use {with_operands, with_scaled_operands};
 
 /// The types of a GEMM's matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,7 +166,7 @@ impl GemmTypes {
     }
 
     /// The names of A's and B's type: one name if they are the same.
-    pub(crate) fn inputs(self) -> String {
+    pub fn inputs(self) -> String {
         if self.a == self.b { self.a.to_string() } else { format!("{} x {}", self.a, self.b) }
     }
 

@@ -1,4 +1,3 @@
 //! Launching the kernels.
 
 mod operations;
-pub(super) mod workload;

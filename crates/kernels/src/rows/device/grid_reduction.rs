@@ -37,7 +37,7 @@ const MAX_VALUES: u32 = 2;
 const PAUSE: u32 = 32;
 
 /// Words of the workspace of a launch. They are zero before the first launch.
-pub(in super::super) fn workspace_words(plan: Plan) -> usize {
+pub fn workspace_words(plan: Plan) -> usize {
     match plan.scheduler {
         RowScheduler::Grid => (FIRST + slots(plan) * plan.ctas * MAX_VALUES) as usize,
         _ => 1,

@@ -14,4 +14,4 @@ pub(super) mod softmax;
 
 pub(crate) use chunk::Chunk;
 pub use chunk::RowElement;
-pub(super) use grid_reduction::workspace_words;
+pub use grid_reduction::workspace_words;

@@ -9,8 +9,8 @@
 //! s is rounded to its type before its squares are summed: what is normalized is what the next
 //! layer reads.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::prelude::*;
-use warpwright_harness::OptionValue;
 
 use super::super::plan::Plan;
 use super::chunk::RowElement;
@@ -19,7 +19,8 @@ use super::row::{Broadcast, Partition, Residency, start};
 use super::row_loop::{RowLoop, WorkUnit};
 
 /// What a normalized value is multiplied by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Gain {
     /// 1 + w.
     #[default]

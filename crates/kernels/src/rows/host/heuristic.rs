@@ -143,11 +143,7 @@ impl Plan {
     }
 
     /// The plan by the length of the rows alone.
-    pub(in super::super) fn of_length<T: Element>(
-        columns: u32,
-        traffic: Traffic,
-        capability: &Capability,
-    ) -> Self {
+    pub fn of_length<T: Element>(columns: u32, traffic: Traffic, capability: &Capability) -> Self {
         let lanes = traffic.lanes::<T>(columns);
         let vectors = columns.div_ceil(lanes);
         let (most, cluster) = (capability.threads_per_cta, capability.ctas_per_cluster_opt_in);

@@ -2,6 +2,5 @@
 
 mod heuristic;
 mod operations;
-pub(super) mod workload;
 
-pub use operations::MatrixShape;
+pub use operations::{MAX_COLUMNS, MatrixShape, launch};

@@ -21,7 +21,7 @@ use crate::operations::{OperationError, Operations, Result, Scratch, expect_leng
 pub type MatrixShape = (u32, u32);
 
 /// Columns of a row at most: kernels address a row, and a bit past its end, with 32 bits.
-pub(super) const MAX_COLUMNS: u32 = 1 << 29;
+pub const MAX_COLUMNS: u32 = 1 << 29;
 
 /// The workspace of a stream.
 #[derive(Default)]
@@ -40,7 +40,7 @@ fn expect_row<T: Storable>(what: &'static str, (_, columns): MatrixShape, buffer
 }
 
 /// Launches a kernel over `rows` rows.
-pub(in super::super) fn launch<Args: HostParameter>(
+pub fn launch<Args: HostParameter>(
     kernel: &Compiled<Args>,
     stream: &Stream,
     plan: Plan,

@@ -1,6 +1,5 @@
 //! Launching the kernel.
 
 mod operations;
-mod workload;
 
-pub(crate) use workload::SamplingWorkload;
+pub use operations::SamplingTuning;

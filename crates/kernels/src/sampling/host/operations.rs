@@ -1,7 +1,6 @@
 //! Sampling for programs.
 
 use warpwright::runtime::{LaunchCounts, Storable, Stream};
-use warpwright_harness::Options;
 
 use super::super::device::{FIRST_TILES, Residency, Sample, keys_of_cta};
 use super::super::problem::SamplingBuffers;
@@ -18,16 +17,14 @@ struct SamplingScratch {
 }
 
 /// What a configuration shall have; `None` leaves it to the heuristic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Options)]
-pub(crate) struct SamplingTuning {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SamplingTuning {
     /// CTAs per row: a cluster.
-    #[option(min = 1, max = 16, search = [8, 16])]
-    pub(super) ctas: Option<u32>,
+    pub ctas: Option<u32>,
     /// Threads of a CTA: a multiple of 32 from 64 on.
-    #[option(min = 64, max = 1024, search = [256, 512, 1024])]
-    pub(super) threads: Option<u32>,
+    pub threads: Option<u32>,
     /// Do not keep rows, each of which one CTA reads: for many rows without a history.
-    pub(super) streamed: bool,
+    pub streamed: bool,
 }
 
 /// Keys of a CTA, if that takes no more than [`PORTABLE_CTAS`].
@@ -96,7 +93,7 @@ impl Operations {
     }
 
     /// As [`sample`](Self::sample), with a configuration of the caller.
-    pub(super) fn tuned_sample<T: RowElement + Storable>(
+    pub fn tuned_sample<T: RowElement + Storable>(
         &self,
         stream: &Stream,
         (rows, vocabulary): (u32, u32),

@@ -2,5 +2,3 @@
 
 mod operations;
 pub mod plan;
-pub mod reference;
-pub(crate) mod workload;

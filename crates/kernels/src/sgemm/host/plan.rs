@@ -1,8 +1,8 @@
 //! The algorithms, their configurations, and the heuristic that chooses among them.
 
+use strum::{Display, EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::arch::Capability;
 use warpwright::runtime::DeviceProperties;
-use warpwright_harness::OptionValue;
 
 use super::super::device::double_buffered::DoubleBuffered;
 use super::super::device::tma::TmaFed;
@@ -10,19 +10,20 @@ use super::super::tiles::{Tiles, refuse};
 use crate::operations::Result;
 
 /// A CTA tile of C: rows x columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, OptionValue)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Tile {
     /// 128 x 128.
-    #[option(name = "128x128")]
+    #[strum(serialize = "128x128")]
     T128x128,
     /// 256 x 128.
-    #[option(name = "256x128")]
+    #[strum(serialize = "256x128")]
     T256x128,
     /// 128 x 256.
-    #[option(name = "128x256")]
+    #[strum(serialize = "128x256")]
     T128x256,
     /// 64 x 64.
-    #[option(name = "64x64")]
+    #[strum(serialize = "64x64")]
     T64x64,
 }
 
@@ -52,7 +53,8 @@ const COPIED: &[Configuration] = &[
 const RASTER: u32 = 8;
 
 /// How k-blocks of A and B are copied to shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, OptionValue)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Algorithm {
     /// By all threads, with double buffering.
     DoubleBuffered,
@@ -62,12 +64,12 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The fastest that can read rows of these extents.
-    pub(super) fn fastest(capability: &Capability, extents: (u32, u32, u32)) -> Self {
+    pub fn fastest(capability: &Capability, extents: (u32, u32, u32)) -> Self {
         if tma_reads(capability, extents) { Self::Tma } else { Self::DoubleBuffered }
     }
 
     /// The configurations, the one for large problems first.
-    pub(super) fn configurations(self) -> &'static [Configuration] {
+    pub fn configurations(self) -> &'static [Configuration] {
         match self {
             Self::DoubleBuffered => COPIED,
             Self::Tma => FED,
@@ -75,7 +77,7 @@ impl Algorithm {
     }
 
     /// The kernel with a configuration, for rows of C of `n` elements.
-    pub(super) fn method(self, (_, tiles, ctas_per_sm): Configuration, splits: u32, n: u32) -> Method {
+    pub fn method(self, (_, tiles, ctas_per_sm): Configuration, splits: u32, n: u32) -> Method {
         let raster = RASTER;
         match self {
             Self::DoubleBuffered => {
@@ -151,7 +153,7 @@ const MIN_K_BLOCKS: u32 = 8;
 
 /// The configuration and the splits of k: the first configuration, with the largest tile, that
 /// gives each SM a CTA; or the smallest tile, and k split until each SM has a few CTAs.
-pub(super) fn choose(
+pub fn choose(
     sms: u32,
     configurations: &[Configuration],
     (m, n, k): (u32, u32, u32),

@@ -78,7 +78,7 @@ impl Operations {
     }
 
     /// As [`decode_attention`](Self::decode_attention), with a configuration of the caller.
-    pub(super) fn tuned_decode_attention<T: CacheElement + Storable>(
+    pub fn tuned_decode_attention<T: CacheElement + Storable>(
         &self,
         stream: &Stream,
         shape: &DecodeShape,

@@ -8,7 +8,7 @@ use super::value_transpose::ValueTranspose;
 use crate::attention::forward::configuration::ForwardKernel;
 
 /// Keys of a block, and elements of a row of V: a block of V is transposed in squares.
-pub(crate) const BLOCK: u32 = 128;
+pub const BLOCK: u32 = 128;
 
 /// Columns of O that one product computes: it is added to O beside the next one.
 pub(super) const PART_COLUMNS: u32 = 64;
