@@ -18,6 +18,10 @@ const NAN: u32 = 0x7fff_ffff;
 /// Bits kept below the leading bit of the largest exponent (measured on H200).
 const FRACTION_BITS: i32 = 25;
 
+/// The exponent that terms are aligned to at least (measured on H200): products below it are cut as if
+/// it were the largest.
+pub(super) const LEAST_ALIGNMENT: i32 = -133;
+
 /// The exponent of subnormal f32.
 const LEAST_F32: i32 = -126;
 
@@ -123,7 +127,8 @@ impl FloatSum {
                 largest[column] = largest[column].max(left + exponent(right[column], self.least_exponent));
             }
         }
-        let scale = largest.map(|largest| power_of_two((FRACTION_BITS - largest).clamp(-1000, 1000)));
+        let scale = largest
+            .map(|largest| power_of_two((FRACTION_BITS - largest.max(LEAST_ALIGNMENT)).clamp(-1000, 1000)));
         let mut plain = c;
         let mut aligned: Eight = std::array::from_fn(|column| (c[column] * scale[column]).trunc());
         for k in steps {

@@ -11,6 +11,7 @@
 //! registers: element `l` is of row `l % 32 / 4 + 8 (l / 32)` and column `l % 4` (one of every two
 //! neighbors).
 
+use super::accumulate::LEAST_ALIGNMENT;
 use crate::numeric::Rounding;
 use crate::numeric::format::{Format, power_of_two};
 
@@ -256,7 +257,7 @@ impl AlignedSum {
 
     /// The sum of one element's products, given with their exponents, and its accumulator.
     fn one(self, products: impl Iterator<Item = (f64, i32)> + Clone, held: f32) -> f32 {
-        let start = i32::from(exponent(held, -126));
+        let start = i32::from(exponent(held, -126)).max(LEAST_ALIGNMENT);
         let largest = products.clone().fold(start, |largest, (_, exponent)| largest.max(exponent));
         let scale = power_of_two((self.fraction_bits - largest).clamp(-1000, 1000));
         let held = f64::from(held);
@@ -482,6 +483,17 @@ mod tests {
 
     fn half_of(bits: u16) -> f32 {
         half::f16::from_bits(bits).to_f32()
+    }
+
+    /// As an H200 adds two products of tf32, the second below 2^-158 or not.
+    #[test]
+    fn products_below_the_least_alignment_do_not_count() {
+        let sum = AlignedSum { group: 8, fraction_bits: 25, kept: Some(!0) };
+        let with = |small: i32| {
+            let products = [(-1.125 * power_of_two(-146), -146), (1.0625 * power_of_two(small), small)];
+            sum.one(products.into_iter(), 0.0).to_bits()
+        };
+        assert_eq!([with(-156), with(-162)], [0x8000_0008, 0x8000_0009]);
     }
 
     /// The machine's vectors and the plain loop against the rule in f64.
