@@ -408,7 +408,7 @@ fn help_lists_the_environment_and_the_exit_statuses() {
 
 /// Adds the environment variables of ours that the sources below a folder name, but those of tests.
 fn add_variables(folder: &std::path::Path, names: &mut Vec<String>) {
-    const OF_TESTS: [&str; 2] = ["WARPWRIGHT_REQUIRE_GPU", "WARPWRIGHT_VERSION"];
+    const OF_TESTS: [&str; 3] = ["WARPWRIGHT_REQUIRE_GPU", "WARPWRIGHT_REQUIRE_PTXAS", "WARPWRIGHT_VERSION"];
     for entry in std::fs::read_dir(folder).expect("it can be read") {
         let path = entry.expect("it can be read").path();
         if path.is_dir() {

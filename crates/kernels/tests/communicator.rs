@@ -82,11 +82,7 @@ fn every_rank_has_the_sum_of_all() {
 
 #[test]
 fn gpus_have_the_sum_of_all() {
-    let count = Device::cuda_count().unwrap_or(0);
-    if count < 2 {
-        println!("skipped: two GPUs are needed, and the driver reports {count}");
-        return;
-    }
+    let Some(count) = warpwright_testing::several_gpus(Device::cuda_count().unwrap_or(0)) else { return };
     let devices = Device::peers("cuda:0", count.min(8)).expect("peers");
     let lengths: Vec<usize> = (0..40).flat_map(|_| LENGTHS).collect();
     expect_sums::<f32>(&devices, &lengths);

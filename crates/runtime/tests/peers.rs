@@ -80,12 +80,9 @@ fn emulated_devices_exchange_messages_and_checks_find_nothing() {
 
 #[test]
 fn gpus_exchange_messages() {
-    let count = Device::cuda_count().unwrap_or(0);
-    if count < 2 {
-        println!("skipped: two GPUs are needed, and the driver reports {count}");
-        return;
+    if warpwright_testing::several_gpus(Device::cuda_count().unwrap_or(0)).is_some() {
+        expect_messages(&Device::peers("cuda:0", 2).expect("two GPUs"));
     }
-    expect_messages(&Device::peers("cuda:0", 2).expect("two GPUs"));
 }
 
 /// Waits for a flag that nobody sets.

@@ -8,4 +8,4 @@ pub mod share;
 mod skip;
 
 pub use share::{in_threads, one_in};
-pub use skip::{gpu, skipped};
+pub use skip::{gpu, several_gpus, skipped};

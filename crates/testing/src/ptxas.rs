@@ -13,10 +13,13 @@ pub struct Assembler {
 
 impl Assembler {
     /// The assembler that `WARPWRIGHT_PTXAS` names. `None` reports the test as skipped.
+    ///
+    /// # Panics
+    /// If it names none and `WARPWRIGHT_REQUIRE_PTXAS=1`.
     pub fn from_environment() -> Option<Self> {
         let binary = std::env::var_os("WARPWRIGHT_PTXAS");
         if binary.is_none() {
-            skipped("WARPWRIGHT_PTXAS names no ptxas");
+            skipped("WARPWRIGHT_REQUIRE_PTXAS", 1, "WARPWRIGHT_PTXAS names no ptxas");
         }
         binary.map(|binary| Self { binary })
     }
