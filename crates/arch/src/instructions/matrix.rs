@@ -4,38 +4,39 @@
 
 use std::collections::BTreeSet;
 
+use super::Class::*;
 use super::availability::{BLACKWELL, GEFORCE, GEFORCE_SCALES, HOPPER};
 use super::{Form, form};
 use crate::DataType::{self, *};
 use crate::mma::{Family, MMA_TABLE, MmaRow, Operand, Shape};
 
 pub(super) const FORMS: &[Form] = &[
-    form("ldmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "{b32*N} = []").since((6, 5), 75),
-    form("stmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "[], {b32*N}").since((7, 8), 90),
-    form("ldmatrix .sync .aligned .m16n16 .N:x1|x2 .trans .shared|shared::cta? .b8|$decompression", "{b32*N.x*2} = []").only_on((8, 6), BLACKWELL),
-    form("ldmatrix .sync .aligned .m8n16 .N:x1|x2|x4 .shared|shared::cta? .$decompression", "{b32*N} = []").only_on((8, 6), BLACKWELL),
-    form("stmatrix .sync .aligned .N:x1|x2|x4 .trans .m16n8 .shared|shared::cta? .b8", "[], {b32*N}").only_on((8, 6), BLACKWELL),
-    form("movmatrix .sync .aligned .m8n8 .trans .b16", "b32 = b32!").since((7, 8), 75),
+    form(MatrixLoad, "ldmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "{b32*N} = []").since((6, 5), 75),
+    form(MatrixStore, "stmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "[], {b32*N}").since((7, 8), 90),
+    form(MatrixLoad, "ldmatrix .sync .aligned .m16n16 .N:x1|x2 .trans .shared|shared::cta? .b8|$decompression", "{b32*N.x*2} = []").only_on((8, 6), BLACKWELL),
+    form(MatrixLoad, "ldmatrix .sync .aligned .m8n16 .N:x1|x2|x4 .shared|shared::cta? .$decompression", "{b32*N} = []").only_on((8, 6), BLACKWELL),
+    form(MatrixStore, "stmatrix .sync .aligned .N:x1|x2|x4 .trans .m16n8 .shared|shared::cta? .b8", "[], {b32*N}").only_on((8, 6), BLACKWELL),
+    form(Exchange, "movmatrix .sync .aligned .m8n8 .trans .b16", "b32 = b32!").since((7, 8), 75),
     // MMAs of small floats, and with scales of blocks.
-    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f32 .e4m3|e5m2 .e4m3|e5m2 .f32", "{f32*4} = {b32*4}, {b32*2}, {f32*4}").only_on((8, 6), BLACKWELL),
-    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*2}, {f32*4}").only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f16 .e4m3|e5m2 .e4m3|e5m2 .f16", "{b32*2} = {b32*4}, {b32*2}, {b32*2}").only_on((8, 7), BLACKWELL),
-    form("mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*2}, {b32*2}").only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k32 .row .col .kind::mxf8f6f4.block_scale .scale_vec::1X? .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4.block_scale .scale_vec::2X? .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4nvf4.block_scale .scale_vec::2X .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
-    form("mma .sync .aligned .m16n8k64 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
+    form(Mma, "mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f32 .e4m3|e5m2 .e4m3|e5m2 .f32", "{f32*4} = {b32*4}, {b32*2}, {f32*4}").only_on((8, 6), BLACKWELL),
+    form(Mma, "mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*2}, {f32*4}").only_on((8, 7), GEFORCE),
+    form(Mma, "mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f16 .e4m3|e5m2 .e4m3|e5m2 .f16", "{b32*2} = {b32*4}, {b32*2}, {b32*2}").only_on((8, 7), BLACKWELL),
+    form(Mma, "mma .sync .aligned .m16n8k32 .row .col .kind::f8f6f4 .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*2}, {b32*2}").only_on((8, 7), GEFORCE),
+    form(Mma, "mma .sync .aligned .m16n8k32 .row .col .kind::mxf8f6f4.block_scale .scale_vec::1X? .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
+    form(Mma, "mma .sync .aligned .m16n8k64 .row .col .kind::mxf4.block_scale .scale_vec::2X? .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
+    form(Mma, "mma .sync .aligned .m16n8k64 .row .col .kind::mxf4nvf4.block_scale .scale_vec::2X .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
+    form(Mma, "mma .sync .aligned .m16n8k64 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*2}, {f32*4}, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
     // A sparse one.
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f32 .e4m3|e5m2 .e4m3|e5m2 .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").only_on((8, 6), BLACKWELL),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*4}, {b32*2}, b32!, #").only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::mxf8f6f4.block_scale .scale_vec::1X? .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4.block_scale .scale_vec::2X? .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE_SCALES),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::2X .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE_SCALES),
-    form("mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE_SCALES),
-    form("wgmma.fence .sync .aligned?", "").only_on((8, 0), HOPPER),
-    form("wgmma.commit_group .sync .aligned?", "").only_on((8, 0), HOPPER),
-    form("wgmma.wait_group .sync .aligned?", "#").only_on((8, 0), HOPPER),
+    form(Mma, "mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f32 .e4m3|e5m2 .e4m3|e5m2 .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").only_on((8, 6), BLACKWELL),
+    form(Mma, "mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f32 .$small_floats .$small_floats .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").only_on((8, 7), GEFORCE),
+    form(Mma, "mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::f8f6f4 .f16 .$small_floats .$small_floats .f16", "{b32*2} = {b32*4}, {b32*4}, {b32*2}, b32!, #").only_on((8, 7), GEFORCE),
+    form(Mma, "mma .sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .kind::mxf8f6f4.block_scale .scale_vec::1X? .f32 .$small_floats .$small_floats .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE),
+    form(Mma, "mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4.block_scale .scale_vec::2X? .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE_SCALES),
+    form(Mma, "mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::2X .f32 .e2m1 .e2m1 .f32 .ue8m0", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE_SCALES),
+    form(Mma, "mma .sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .kind::mxf4nvf4.block_scale .scale_vec::4X .f32 .e2m1 .e2m1 .f32 .ue4m3", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #, b32!, {b16*2}, b32!, {b16*2}").only_on((8, 7), GEFORCE_SCALES),
+    form(WarpgroupSync, "wgmma.fence .sync .aligned?", "").only_on((8, 0), HOPPER),
+    form(WarpgroupSync, "wgmma.commit_group .sync .aligned?", "").only_on((8, 0), HOPPER),
+    form(WarpgroupSync, "wgmma.wait_group .sync .aligned?", "#").only_on((8, 0), HOPPER),
 ];
 
 /// The forms of every MMA in [`MMA_TABLE`], and of the loads and stores of `wmma` fragments. Their
@@ -61,11 +62,21 @@ pub(super) fn mma_forms() -> Vec<Form> {
         .map(|same| {
             let Text { name, operands, since } = same[0].clone();
             let only_on = if name.starts_with("wgmma") { HOPPER } else { &[] };
-            let base = form(leaked(name), leaked(operands));
+            let class = class_of(&name);
+            let base = form(class, leaked(name), leaked(operands));
             Form { only_on, ..base.since(since.0, since.1) }
         })
         .flat_map(|form| [Some(form), unaligned(&form)].into_iter().flatten())
         .collect()
+}
+
+fn class_of(name: &str) -> super::Class {
+    match name.split(['.', ' ']).take(2).collect::<Vec<_>>()[..] {
+        ["wmma", "load"] => FragmentLoad,
+        ["wmma", "store"] => FragmentStore,
+        ["wgmma", _] => WarpgroupMma,
+        _ => Mma,
+    }
 }
 
 /// A `wmma` as PTX before 6.3 has it: without `.aligned`, and of f16 only.

@@ -1,12 +1,15 @@
 //! The PTX instructions as data: spelling, operands, and the targets that have them.
 //!
 //! Each row of the table is a [`Form`]: the dotted name of an instruction with its alternatives,
-//! and its operands with their widths:
+//! its operands with their widths:
 //!
 //! ```text
-//! form("mad.wide .T:u16|s16|u32|s32", "2T = T, T, 2T")
-//! form("setp .C:lt|gt .ftz? .f32",      "pred/pred = f32, f32")
+//! form(IntegerMultiply, "mad.wide .T:u16|s16|u32|s32", "2T = T, T, 2T").operations(2)
+//! form(Compare, "setp .C:lt|gt .ftz? .f32", "pred/pred = f32, f32")
 //! ```
+//!
+//! and its [`Class`], the [`Pipe`] that it occupies, its arithmetic operations, and the first PTX version
+//! and target.
 //!
 //! **Names.** The beginning may have alternatives, of one or more words (`mul.lo|mul.hi`). Each further
 //! element begins with a dot: its alternatives are separated by `|` and may have several words
@@ -35,6 +38,7 @@
 //!   name.
 
 mod availability;
+mod class;
 mod convert;
 mod float;
 mod integer;
@@ -49,6 +53,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 pub use availability::{Availability, Since};
+pub use class::{Class, Pipe};
 pub use pattern::{Address, AddressWidth, Kind, Operand, Scalar, Signature};
 use pattern::{NamePattern, OperandPatterns};
 
@@ -66,11 +71,27 @@ pub struct Form {
     pub only_on: &'static [&'static str],
     /// From when on it no longer exists.
     pub until: Option<Since>,
+    /// What kind of instruction it is.
+    pub class: Class,
+    /// The pipeline that it occupies.
+    pub pipe: Pipe,
+    /// Arithmetic operations on each element of a lane: 2 for a multiply-add. Those of MMAs follow from
+    /// their shape.
+    pub operations: u32,
 }
 
 /// A form that PTX has always had.
-const fn form(name: &'static str, operands: &'static str) -> Form {
-    Form { name, operands, since: Since::ALWAYS, only_on: &[], until: None }
+const fn form(class: Class, name: &'static str, operands: &'static str) -> Form {
+    Form {
+        name,
+        operands,
+        since: Since::ALWAYS,
+        only_on: &[],
+        until: None,
+        class,
+        pipe: class.pipe(),
+        operations: class.operations(),
+    }
 }
 
 impl Form {
@@ -87,6 +108,16 @@ impl Form {
     /// The form, removed from a PTX version and architecture on.
     const fn until(self, ptx_version: (u32, u32), sm: u32) -> Self {
         Self { until: Some(Since { ptx_version, sm }), ..self }
+    }
+
+    /// The form on another pipeline than most of its class.
+    const fn on(self, pipe: Pipe) -> Self {
+        Self { pipe, ..self }
+    }
+
+    /// The form with this many arithmetic operations.
+    const fn operations(self, operations: u32) -> Self {
+        Self { operations, ..self }
     }
 
     /// The spellings of the name with their operands: at most about `limit`, evenly distributed,

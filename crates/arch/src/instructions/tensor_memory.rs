@@ -1,32 +1,33 @@
 //! Tensor memory and the matrix engine that works in it (PTX ISA, "TensorCore 5th Generation Family
 //! Instructions").
 
+use super::Class::*;
 use super::availability::{BLOCK_SCALES, BYTE_PRODUCTS, DATACENTER, REDUCING, TENSOR_MEMORY};
 use super::{Form, form};
 
 pub(super) const FORMS: &[Form] = &[
-    form("tcgen05.alloc .cta_group::1|cta_group::2 .sync .aligned .shared::cta? .b32", "[], b32").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.dealloc .cta_group::1|cta_group::2 .sync .aligned .b32", "b32!, b32").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.relinquish_alloc_permit .cta_group::1|cta_group::2 .sync .aligned", "").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.wait::ld|tcgen05.wait::st .sync .aligned", "").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.fence::before_thread_sync|tcgen05.fence::after_thread_sync", "").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.ld .sync .aligned? .32x32b|16x64b .N:$counts .pack::16b? .b32", "{b32*N} = [tensor]").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.ld .sync .aligned? .16x128b .N:x1|x2|x4|x8|x16|x32|x64 .pack::16b? .b32", "{b32*N.x*2} = [tensor]").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.ld .sync .aligned? .16x256b .N:x1|x2|x4|x8|x16|x32 .pack::16b? .b32", "{b32*N.x*4} = [tensor]").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.ld .sync .aligned? .16x32bx2 .N:$counts .pack::16b? .b32", "{b32*N} = [tensor], #").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.st .sync .aligned? .32x32b|16x64b .N:$counts .unpack::16b? .b32", "[tensor], {b32*N}").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.st .sync .aligned? .16x128b .N:x1|x2|x4|x8|x16|x32|x64 .unpack::16b? .b32", "[tensor], {b32*N.x*2}").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.st .sync .aligned? .16x256b .N:x1|x2|x4|x8|x16|x32 .unpack::16b? .b32", "[tensor], {b32*N.x*4}").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.st .sync .aligned? .16x32bx2 .N:$counts .unpack::16b? .b32", "[tensor], #, {b32*N}").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.commit .cta_group::1|cta_group::2 .mbarrier::arrive::one .shared::cluster? .multicast::cluster? .b64", "[], b16!@multicast::cluster").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.cp .cta_group::1|cta_group::2 .128x256b|4x256b|128x128b .$decompression?", "[tensor], b64!").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.cp .cta_group::1|cta_group::2 .64x128b.warpx2::02_13|64x128b.warpx2::01_23|32x128b.warpx4 .$decompression?", "[tensor], b64!").only_on((8, 6), TENSOR_MEMORY),
-    form("tcgen05.shift .cta_group::1|cta_group::2 .down", "[tensor]").only_on((8, 6), BLOCK_SCALES),
+    form(TensorMemoryControl, "tcgen05.alloc .cta_group::1|cta_group::2 .sync .aligned .shared::cta? .b32", "[], b32").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryControl, "tcgen05.dealloc .cta_group::1|cta_group::2 .sync .aligned .b32", "b32!, b32").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryControl, "tcgen05.relinquish_alloc_permit .cta_group::1|cta_group::2 .sync .aligned", "").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemorySync, "tcgen05.wait::ld|tcgen05.wait::st .sync .aligned", "").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemorySync, "tcgen05.fence::before_thread_sync|tcgen05.fence::after_thread_sync", "").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryLoad, "tcgen05.ld .sync .aligned? .32x32b|16x64b .N:$counts .pack::16b? .b32", "{b32*N} = [tensor]").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryLoad, "tcgen05.ld .sync .aligned? .16x128b .N:x1|x2|x4|x8|x16|x32|x64 .pack::16b? .b32", "{b32*N.x*2} = [tensor]").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryLoad, "tcgen05.ld .sync .aligned? .16x256b .N:x1|x2|x4|x8|x16|x32 .pack::16b? .b32", "{b32*N.x*4} = [tensor]").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryLoad, "tcgen05.ld .sync .aligned? .16x32bx2 .N:$counts .pack::16b? .b32", "{b32*N} = [tensor], #").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryStore, "tcgen05.st .sync .aligned? .32x32b|16x64b .N:$counts .unpack::16b? .b32", "[tensor], {b32*N}").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryStore, "tcgen05.st .sync .aligned? .16x128b .N:x1|x2|x4|x8|x16|x32|x64 .unpack::16b? .b32", "[tensor], {b32*N.x*2}").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryStore, "tcgen05.st .sync .aligned? .16x256b .N:x1|x2|x4|x8|x16|x32 .unpack::16b? .b32", "[tensor], {b32*N.x*4}").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryStore, "tcgen05.st .sync .aligned? .16x32bx2 .N:$counts .unpack::16b? .b32", "[tensor], #, {b32*N}").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryControl, "tcgen05.commit .cta_group::1|cta_group::2 .mbarrier::arrive::one .shared::cluster? .multicast::cluster? .b64", "[], b16!@multicast::cluster").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryCopy, "tcgen05.cp .cta_group::1|cta_group::2 .128x256b|4x256b|128x128b .$decompression?", "[tensor], b64!").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryCopy, "tcgen05.cp .cta_group::1|cta_group::2 .64x128b.warpx2::02_13|64x128b.warpx2::01_23|32x128b.warpx4 .$decompression?", "[tensor], b64!").only_on((8, 6), TENSOR_MEMORY),
+    form(TensorMemoryCopy, "tcgen05.shift .cta_group::1|cta_group::2 .down", "[tensor]").only_on((8, 6), BLOCK_SCALES),
     // Also the least, or the greatest, of the registers that each lane loads.
-    form("tcgen05.ld.red .sync .aligned? .32x32b .N:x2|x4|x8|x16|x32|x64|x128 .min|max .u32|s32", "{b32*N}, b32 = [tensor]").only_on((8, 8), REDUCING),
-    form("tcgen05.ld.red .sync .aligned? .32x32b .N:x2|x4|x8|x16|x32|x64|x128 .min|max .abs? .NaN? .f32", "{b32*N}, b32 = [tensor]").only_on((8, 8), REDUCING),
-    form("tcgen05.ld.red .sync .aligned? .16x32bx2 .N:x2|x4|x8|x16|x32|x64|x128 .min|max .u32|s32", "{b32*N}, b32 = [tensor], #").only_on((8, 8), REDUCING),
-    form("tcgen05.ld.red .sync .aligned? .16x32bx2 .N:x2|x4|x8|x16|x32|x64|x128 .min|max .abs? .NaN? .f32", "{b32*N}, b32 = [tensor], #").only_on((8, 8), REDUCING),
+    form(TensorMemoryLoad, "tcgen05.ld.red .sync .aligned? .32x32b .N:x2|x4|x8|x16|x32|x64|x128 .min|max .u32|s32", "{b32*N}, b32 = [tensor]").only_on((8, 8), REDUCING),
+    form(TensorMemoryLoad, "tcgen05.ld.red .sync .aligned? .32x32b .N:x2|x4|x8|x16|x32|x64|x128 .min|max .abs? .NaN? .f32", "{b32*N}, b32 = [tensor]").only_on((8, 8), REDUCING),
+    form(TensorMemoryLoad, "tcgen05.ld.red .sync .aligned? .16x32bx2 .N:x2|x4|x8|x16|x32|x64|x128 .min|max .u32|s32", "{b32*N}, b32 = [tensor], #").only_on((8, 8), REDUCING),
+    form(TensorMemoryLoad, "tcgen05.ld.red .sync .aligned? .16x32bx2 .N:x2|x4|x8|x16|x32|x64|x128 .min|max .abs? .NaN? .f32", "{b32*N}, b32 = [tensor], #").only_on((8, 8), REDUCING),
 ];
 
 /// The kinds of a multiply, whether A may be sparse, the PTX version and the targets that have them,
@@ -53,7 +54,7 @@ pub(super) fn multiply_forms() -> Vec<Form> {
             let matrices = format!("[tensor], {a}, b64!, [tensor]@sp, b32!");
             let mut add = |name: String, rest: &str, targets| {
                 let operands = format!("{matrices}, {rest}");
-                forms.push(form(name.leak(), operands.leak()).only_on(version, targets));
+                forms.push(form(TensorMemoryMma, name.leak(), operands.leak()).only_on(version, targets));
             };
             let name = |kinds: &str, usage: &str| {
                 format!("tcgen05.mma {sparse} .cta_group::1|cta_group::2 .{kinds} .{usage}")
