@@ -17,4 +17,4 @@ pub use ignored_guard::{IgnoredGuard, ignored_guards};
 pub use lower::{lower, write};
 pub use parser::parse;
 pub use print::print;
-pub use verify::{VerifyError, verify};
+pub use verify::{VerifyError, rows, verify};

@@ -10,7 +10,7 @@ const TARGET: &str = "sm_90a";
 type Case = (&'static str, Option<&'static str>);
 
 /// Statements of a kernel.
-const STATEMENTS: [Case; 121] = [
+const STATEMENTS: [Case; 122] = [
     ("L: add.u32 %r1,%r1,1; L: bra L;", Some("`L` is declared twice in one scope.")),
     ("L: { L: bra L; }", None),
     (".reg .b32 x; .reg .b64 x;", Some("`x` is declared twice")),
@@ -91,6 +91,10 @@ const STATEMENTS: [Case; 121] = [
     ("ts: .branchtargets A, Z; brx.idx %r1, ts; A: add.u32 %r1,%r1,1;", Some("`Z` is not a label.")),
     ("bra E; E:", None),
     ("ld.acq_rel.gpu.global.u32 %r1,[%rd1];", Some("does not exist: `ld` has no modifier `.acq_rel`.")),
+    (
+        "mma.sync.aligned.m16n9k16.row.col.f32.f16.f16.f32 {%f1,%f1,%f1,%f1},{%r1,%r1,%r1,%r1},{%r1,%r1},{%f1,%f1,%f1,%f1};",
+        Some("`mma` has no shape .m16n9k16."),
+    ),
     ("st.global.nc.u32 [%rd1],%r1;", Some("`st` has no modifier `.nc`.")),
     ("red.global.exch.b32 [%rd1],%r1;", Some("`red` has no modifier `.exch`.")),
     ("shfl.sync.idx.u32 %r1,%r1,0,31,-1;", Some("`shfl` has no modifier `.u32`.")),

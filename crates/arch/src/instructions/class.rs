@@ -1,6 +1,6 @@
-//! What kind of instruction a row is, and the pipeline of an SM that it occupies.
+//! What kind of instruction a row is, and the pipe of an SM that it occupies.
 
-/// A pipeline of an SM, by its name in Nsight Compute (Kernel Profiling Guide, "Pipelines").
+/// A pipe of an SM, by its name in Nsight Compute (Kernel Profiling Guide, "Pipelines").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pipe {
     /// Address divergence unit: barriers of CTAs and clusters.
@@ -11,7 +11,7 @@ pub enum Pipe {
     Cbu,
     /// f32, and integer multiplications.
     Fma,
-    /// f16 and bf16. From sm_86 on it is part of the FMA pipeline.
+    /// f16 and bf16. From sm_86 on it is part of the FMA pipe.
     Fp16,
     /// f64.
     Fp64,
@@ -46,7 +46,7 @@ impl Pipe {
 
 macro_rules! classes {
     ($($(#[doc = $doc:literal])* $class:ident: $pipe:ident, $operations:literal;)*) => {
-        /// What kind of instruction a row is. Instructions of a class and a pipeline are alike in latency
+        /// What kind of instruction a row is. Instructions of a class and a pipe are alike in latency
         /// and issue.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Class {
@@ -57,7 +57,7 @@ macro_rules! classes {
             /// All of them.
             pub const ALL: &'static [Class] = &[$(Class::$class),*];
 
-            /// The pipeline that most rows of the class occupy.
+            /// The pipe that most rows of the class occupy.
             pub(super) const fn pipe(self) -> Pipe {
                 match self {
                     $(Class::$class => Pipe::$pipe,)*
@@ -74,10 +74,10 @@ macro_rules! classes {
     };
 }
 
-// Source of the pipelines: Nsight Compute, Kernel Profiling Guide, "Pipelines", and, for bits that are
+// Source of the pipes: Nsight Compute, Kernel Profiling Guide, "Pipelines", and, for bits that are
 // counted, CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions". Neither names the
-// pipelines of reductions and matches of a warp, of barriers of a cluster, and of moves of tensor memory;
-// they are not measured here. A division is a sequence: the pipeline is that of most of it.
+// pipes of reductions and matches of a warp, of barriers of a cluster, and of moves of tensor memory;
+// they are not measured here. A division is a sequence: the pipe is that of most of it.
 classes! {
     /// Integer arithmetic without multiplications.
     Integer: Alu, 1;
@@ -187,7 +187,7 @@ mod tests {
     use crate::instructions::{Operand, forms};
 
     #[test]
-    fn every_class_and_every_pipeline_has_rows() {
+    fn every_class_and_every_pipe_has_rows() {
         for class in Class::ALL {
             assert!(forms().any(|form| form.class == *class), "{class:?}");
         }

@@ -117,3 +117,11 @@ pub(super) const FORMS: &[Form] = &[
     form(Address, "getctarank .u64", "u32 = u64!").since((7, 8), 90),
     form(Address, "getctarank .shared::cluster .T:u32|u64", "u32 = T!").since((7, 8), 90),
 ];
+
+/// Conversions of later versions of PTX than ptxas 13.0 has, which nothing is checked against.
+pub(super) const LATER: &[Form] = &[
+    form(Conversion, "cvt .rn .$satfinite .D:e4m3x2|e5m2x2|e2m3x2|e3m2x2|e2m1x2 .bf16x2", "D = bf16x2")
+        .only_on((9, 1), BLACKWELL),
+    form(Conversion, "cvt .rn .relu? .bf16x2 .S:e4m3x2|e5m2x2|e2m3x2|e3m2x2|e2m1x2", "bf16x2 = S")
+        .only_on((9, 1), BLACKWELL),
+];

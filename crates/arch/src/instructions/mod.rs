@@ -73,7 +73,7 @@ pub struct Form {
     pub until: Option<Since>,
     /// What kind of instruction it is.
     pub class: Class,
-    /// The pipeline that it occupies.
+    /// The pipe that it occupies.
     pub pipe: Pipe,
     /// Arithmetic operations on each element of a lane: 2 for a multiply-add. Those of MMAs follow from
     /// their shape.
@@ -110,7 +110,7 @@ impl Form {
         Self { until: Some(Since { ptx_version, sm }), ..self }
     }
 
-    /// The form on another pipeline than most of its class.
+    /// The form on another pipe than most of its class.
     const fn on(self, pipe: Pipe) -> Self {
         Self { pipe, ..self }
     }
@@ -156,16 +156,19 @@ struct ParsedForm {
     operands: OperandPatterns,
 }
 
+impl ParsedForm {
+    fn of(form: &'static Form) -> Self {
+        let (name, operands) = (NamePattern::parse(form.name), OperandPatterns::parse(form.operands));
+        Self { form, name, operands }
+    }
+}
+
 /// The rows by the first word of their names.
 static INDEX: LazyLock<HashMap<&'static str, Vec<ParsedForm>>> = LazyLock::new(|| {
     let mut index: HashMap<&'static str, Vec<ParsedForm>> = HashMap::new();
     for form in forms() {
         for first in NamePattern::parse(form.name).first_words() {
-            index.entry(first).or_default().push(ParsedForm {
-                form,
-                name: NamePattern::parse(form.name),
-                operands: OperandPatterns::parse(form.operands),
-            });
+            index.entry(first).or_default().push(ParsedForm::of(form));
         }
     }
     index
@@ -184,11 +187,22 @@ static INDEX: LazyLock<HashMap<&'static str, Vec<ParsedForm>>> = LazyLock::new(|
 pub fn forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
     let words: Vec<&str> = opcode.split('.').collect();
     let candidates = INDEX.get(words[0]).map_or(&[][..], Vec::as_slice);
-    let fitting = candidates.iter().filter_map(|candidate| {
-        let bound = candidate.name.matches(&words)?;
+    fitting(candidates, &words)
+}
+
+/// The same of the forms of later PTX versions than the table has in full.
+pub fn later_forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
+    static LATER: LazyLock<Vec<ParsedForm>> =
+        LazyLock::new(|| convert::LATER.iter().map(ParsedForm::of).collect());
+    fitting(&LATER, &opcode.split('.').collect::<Vec<_>>())
+}
+
+fn fitting(candidates: &[ParsedForm], words: &[&str]) -> Vec<(&'static Form, Signature)> {
+    let fits = |candidate: &ParsedForm| {
+        let bound = candidate.name.matches(words)?;
         Some((candidate.form, candidate.operands.resolve(&bound)?))
-    });
-    fitting.collect()
+    };
+    candidates.iter().filter_map(fits).collect()
 }
 
 /// Whether any instruction's first word is `base`.

@@ -61,7 +61,7 @@ impl<'m> Names<'_, 'm> {
 
     /// What the table says of a name.
     fn spelling(&self, opcode: &str) -> Spelling {
-        let forms = forms(opcode);
+        let forms = rows(opcode);
         let Some((first, _)) = forms.first() else { return Spelling::Unknown };
         let is_available = |form: &Form| {
             let availability = form.availability(opcode);
@@ -89,7 +89,19 @@ impl<'m> Names<'_, 'm> {
     /// PTX.
     fn unknown_spelling(&self, i: &Instruction) -> Result<(), String> {
         let base = i.opcode.base();
-        if self.version > NEWEST || !i.opcode.modifiers().all(is_word) {
+        if self.version > NEWEST {
+            return Ok(());
+        }
+        if let Some(shape) =
+            i.opcode.modifiers().find(|word| is_shape(word) && !instructions::has_word(base, word))
+        {
+            let rule = if base == "wgmma" { "; n is a multiple of 8 up to 256" } else { "" };
+            return Err(format!(
+                "`{}` does not exist: `{base}` has no shape .{shape}{rule}.",
+                i.opcode.as_str()
+            ));
+        }
+        if !i.opcode.modifiers().all(is_word) {
             return Ok(());
         }
         if let Some(word) = i.opcode.modifiers().find(|word| !instructions::has_word(base, word)) {
@@ -233,12 +245,22 @@ fn is_word(word: &str) -> bool {
     instructions::is_word(word) || StateSpace::from_word(word).is_some() || Type::from_word(word).is_some()
 }
 
+/// Whether a modifier is the shape of an MMA, as `m16n8k16` is.
+fn is_shape(word: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let extents = word.strip_prefix('m').and_then(|rest| rest.split_once('n'));
+    extents
+        .and_then(|(m, rest)| Some((m, rest.split_once('k')?)))
+        .is_some_and(|(m, (n, k))| [m, n, k].into_iter().all(is_number))
+}
+
 fn has_no_modifier(i: &Instruction, word: &str) -> String {
     format!("`{}` does not exist: `{}` has no modifier `.{word}`.", i.opcode.as_str(), i.opcode.base())
 }
 
-/// The rows that a name has. ptxas takes some words twice, such as `.sat.sat`.
-fn forms(opcode: &str) -> Vec<(&'static Form, Signature)> {
+/// The rows of the instruction table that a name has, each with its operands. ptxas takes some words twice,
+/// such as `.sat.sat`.
+pub fn rows(opcode: &str) -> Vec<(&'static Form, Signature)> {
     let found = instructions::forms_of(opcode);
     if !found.is_empty() {
         return found;

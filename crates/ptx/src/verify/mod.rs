@@ -18,6 +18,7 @@ mod value;
 use std::fmt;
 
 use crate::syntax::{Function, Linkage, Module};
+pub use instruction::rows;
 use names::{Meaning, Scope};
 use statement::Names;
 
