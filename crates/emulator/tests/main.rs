@@ -27,3 +27,4 @@ mod tensor_memory;
 mod tensor_multiply;
 mod unsupported;
 mod warpgroup;
+mod written;

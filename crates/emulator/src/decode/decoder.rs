@@ -3,13 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use warpwright_events::{self as events, RegisterUse};
-use warpwright_ptx::syntax::{Function, Instruction, StateSpace, Type, Variable};
+use warpwright_ptx::syntax::{Function, Operand, StateSpace, Type, Variable};
 
 use super::description::nothing;
-use super::error::DecodeError;
+use super::error::{DecodeError, Decoded};
 use super::kernel_scope::KernelDecoder;
 use super::names::{File, Register, RegisterKind, Scope, Symbol, component};
+use super::row::Row;
 use super::variables;
+use crate::execution::effect::Effect;
 use crate::kernel::image::{Preload, PreloadPlace, PreloadValue};
 use crate::lanes::{LaneLoop, Operands, plain, vectored};
 use crate::operation::kind::{Guard, Kind, Operation};
@@ -276,70 +278,56 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.emit(Kind::Return);
     }
 
-    /// The slots of an instruction with one destination, which is first, and up to four sources
+    /// The slots of an instruction whose row has one destination, or a pair, and up to four registers
     /// after it.
-    pub(crate) fn slots(
-        &mut self,
-        instruction: &Instruction,
-        destination: Type,
-        sources: &[Type],
-    ) -> Result<Operands, DecodeError> {
-        self.expect_operands(instruction, 1 + sources.len())?;
-        let mut slots = [0; 4];
-        for (index, ty) in sources.iter().enumerate() {
-            slots[index] = self.source(&instruction.operands[index + 1], *ty)?;
+    pub(crate) fn slots(&mut self, i: &Row<'_>) -> Result<Operands, DecodeError> {
+        let mut slots = Operands::default();
+        let mut sources = [0; 4];
+        let registers = i.signature().destinations..i.operands.len();
+        let registers = registers.filter(|&index| i.operand_type(index).is_some());
+        for (source, index) in sources.iter_mut().zip(registers) {
+            *source = self.source_at(i, index)?;
         }
-        let d = self.destination(&instruction.operands[0], destination)?;
-        let [a, b, c, x] = slots;
-        Ok(Operands { d, a, b, c, x, e: 0 })
+        [slots.a, slots.b, slots.c, slots.x] = sources;
+        (slots.d, slots.e) = match &i.operands[0] {
+            Operand::Pair(first, second) => {
+                let [a, b] = i.pair_types(0);
+                (self.destination(first, a)?, self.destination(second, b)?)
+            }
+            _ => (self.destination_at(i, 0)?, 0),
+        };
+        Ok(slots)
     }
 
     /// Appends a lane operation on such slots, compiled for the machine's vectors.
-    pub(crate) fn vector(
-        &mut self,
-        instruction: &Instruction,
-        destination: Type,
-        sources: &[Type],
-        body: impl LaneLoop,
-    ) -> Result<(), DecodeError> {
-        let operands = self.slots(instruction, destination, sources)?;
-        self.lanes(operands, body);
-        Ok(())
+    pub(crate) fn vector(&mut self, i: &Row<'_>, body: impl LaneLoop) -> Decoded {
+        let operands = self.slots(i)?;
+        self.lanes(operands, body)
     }
 
     /// Appends a lane operation on such slots, compiled once.
-    pub(crate) fn scalar(
-        &mut self,
-        instruction: &Instruction,
-        destination: Type,
-        sources: &[Type],
-        mut body: impl LaneLoop,
-    ) -> Result<(), DecodeError> {
-        body.bind(self.slots(instruction, destination, sources)?);
-        self.emit(Kind::Lanes(plain(body)));
+    pub(crate) fn scalar(&mut self, i: &Row<'_>, body: impl LaneLoop) -> Decoded {
+        let operands = self.slots(i)?;
+        self.plain_lanes(operands, body)
+    }
+
+    /// Appends an effect of each lane by itself.
+    pub(crate) fn effect(&mut self, effect: impl Effect + 'static) -> Decoded {
+        self.emit(Kind::Effect(Box::new(effect)));
         Ok(())
     }
 
     /// Appends a lane operation on the given slots, compiled for the machine's vectors.
-    pub(crate) fn lanes(&mut self, operands: Operands, mut body: impl LaneLoop) {
+    pub(crate) fn lanes(&mut self, operands: Operands, mut body: impl LaneLoop) -> Decoded {
         body.bind(operands);
         self.emit(Kind::Lanes(vectored(body)));
+        Ok(())
     }
 
     /// Appends a lane operation on the given slots, compiled once.
-    pub(crate) fn plain_lanes(&mut self, operands: Operands, mut body: impl LaneLoop) {
+    pub(crate) fn plain_lanes(&mut self, operands: Operands, mut body: impl LaneLoop) -> Decoded {
         body.bind(operands);
         self.emit(Kind::Lanes(plain(body)));
-    }
-
-    /// Refuses an instruction that does not have this many operands.
-    pub(crate) fn expect_operands(&self, instruction: &Instruction, count: usize) -> Result<(), DecodeError> {
-        if instruction.operands.len() == count {
-            return Ok(());
-        }
-        Err(DecodeError::new(format!(
-            "The instruction takes {count} operands, and has {}.",
-            instruction.operands.len()
-        )))
+        Ok(())
     }
 }

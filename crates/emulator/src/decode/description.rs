@@ -1,24 +1,33 @@
 //! The description of an instruction for observers: its class, its registers, and its work.
 
 use smallvec::SmallVec;
-use warpwright_events::{Base, Class, Inlining, Instruction, LoadPath, Source, Unit, Work};
+use warpwright_arch::instructions::{self, Class as Form};
+use warpwright_events::{Base, Class, Inlining, Instruction, LoadPath, Register, Source, Unit, Work};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
+use super::row::Row;
 use crate::tensor::Shape;
 
-/// Describes an instruction of this text and these frames, outermost first. `named` gives the
+/// Describes an instruction of this text and these frames, outermost first, by its row. `named` gives the
 /// register or the array that a name is.
 pub(crate) fn describe(
     instruction: &syntax::Instruction,
+    row: Option<&Row<'_>>,
     text: String,
     frames: Vec<Source>,
     mut named: impl FnMut(&str) -> Base,
 ) -> Instruction {
     let opcode = &instruction.opcode;
+    let written = match (row, opcode.base()) {
+        (Some(row), _) => row.signature().destinations,
+        (None, "call") => usize::from(matches!(instruction.operands.first(), Some(Operand::List(_)))),
+        (None, "bra" | "brx") => 0,
+        // Of an instruction that the table does not have: most have one destination.
+        (None, _) => 1,
+    };
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
     let (mut arrays, mut bases) = (SmallVec::<[u32; 2]>::new(), SmallVec::<[Base; 4]>::new());
     for (index, operand) in instruction.operands.iter().enumerate() {
-        let is_written = index == 0 && writes_first_operand(opcode);
         let mut is_base = match operand {
             Operand::Address(address) => matches!(address.base, AddressBase::Name(_)),
             _ => false,
@@ -27,7 +36,7 @@ pub(crate) fn describe(
             let named = named(name);
             match named {
                 Base::Register(register) => {
-                    if is_written && !in_address { &mut writes } else { &mut reads }.push(register);
+                    if index < written && !in_address { &mut writes } else { &mut reads }.push(register);
                 }
                 Base::Array(array) => arrays.push(array),
                 Base::Other => {}
@@ -38,23 +47,18 @@ pub(crate) fn describe(
             }
         });
     }
-    if opcode.base() == "wgmma" {
+    if row.is_some_and(|row| row.signature().accumulates) {
         reads.extend(&writes);
     }
-    let mut operand = |index: usize| match instruction.operands.get(index) {
-        Some(Operand::Name(name)) => match named(name) {
-            Base::Register(register) => Some(register),
-            _ => None,
-        },
-        _ => None,
-    };
-    let class = match opcode.base() {
-        "selp" => Class::Select([operand(1), operand(2)]),
-        _ => class(opcode),
-    };
-    let guard = instruction.guard.as_ref().and_then(|guard| match named(&guard.predicate) {
+    let mut register = |name: &str| match named(name) {
         Base::Register(register) => Some(register),
         _ => None,
+    };
+    let class = row.map_or(Class::Other, |row| {
+        class(row, |index| match row.operands.get(index) {
+            Some(Operand::Name(name)) => register(name),
+            _ => None,
+        })
     });
     let (source, inlining) = Inlining::of(frames).unzip();
     Instruction {
@@ -64,8 +68,8 @@ pub(crate) fn describe(
         inlining: inlining.unwrap_or_default(),
         class,
         is_parameter_access: opcode.modifiers().any(|word| word.starts_with("param")),
-        work: work(opcode),
-        guard,
+        work: row.map_or(lane(Unit::Control, 0), |row| work(row.form(), opcode)),
+        guard: instruction.guard.as_ref().and_then(|guard| register(&guard.predicate)),
         writes: writes.into(),
         reads: reads.into(),
         arrays: arrays.as_slice().into(),
@@ -91,15 +95,6 @@ pub(crate) fn nothing(line: u32) -> Instruction {
     }
 }
 
-/// Whether registers of the first operand are written, unless they are those of an address.
-fn writes_first_operand(opcode: &Opcode) -> bool {
-    match opcode.base() {
-        "bar" | "barrier" | "nanosleep" | "brx" => false,
-        "tcgen05" => opcode.has("ld"),
-        _ => true,
-    }
-}
-
 /// Visits the names in an operand, and whether each is part of an address.
 pub(crate) fn for_names(operand: &Operand, visit: &mut dyn FnMut(&str, bool)) {
     match operand {
@@ -121,21 +116,23 @@ pub(crate) fn for_names(operand: &Operand, visit: &mut dyn FnMut(&str, bool)) {
     }
 }
 
-/// The class of an instruction, as far as observers distinguish them.
-fn class(opcode: &Opcode) -> Class {
-    match opcode.base() {
-        "ld" if opcode.has("volatile") || opcode.has("relaxed") => Class::Load(LoadPath::Relaxed),
-        "ld" if opcode.has("nc") => Class::Load(LoadPath::NonCoherent),
-        "ld" | "ldu" | "ldmatrix" => Class::Load(LoadPath::Coherent),
-        "st" | "stmatrix" => Class::Store,
-        "atom" => Class::Atomic,
-        "red" => Class::Reduction,
-        "set" | "setp" => Class::Compare,
-        "bar" if !opcode.has("warp") => Class::CtaBarrier { aligned: true },
-        "barrier" if opcode.has("cluster") => Class::ClusterBarrier { aligned: opcode.has("aligned") },
-        "barrier" => Class::CtaBarrier { aligned: opcode.has("aligned") },
-        "mbarrier" if opcode.has("init") => Class::MbarrierInit,
-        "tcgen05" if opcode.has("fence::after_thread_sync") => Class::TensorMemoryFence,
+/// The class of an instruction, as far as observers distinguish them. `operand` gives the register that
+/// an operand is.
+fn class(row: &Row<'_>, mut operand: impl FnMut(usize) -> Option<Register>) -> Class {
+    let aligned = row.base() == "bar" || row.has("aligned");
+    match row.form().class {
+        Form::Load if row.has("volatile") || row.has("relaxed") => Class::Load(LoadPath::Relaxed),
+        Form::Load if row.has("nc") => Class::Load(LoadPath::NonCoherent),
+        Form::Load | Form::MatrixLoad => Class::Load(LoadPath::Coherent),
+        Form::Store | Form::MatrixStore => Class::Store,
+        Form::Atomic => Class::Atomic,
+        Form::Reduction => Class::Reduction,
+        Form::Compare => Class::Compare,
+        Form::Select if row.base() == "selp" => Class::Select([operand(1), operand(2)]),
+        Form::CtaBarrier => Class::CtaBarrier { aligned },
+        Form::ClusterBarrier => Class::ClusterBarrier { aligned },
+        Form::MbarrierInit => Class::MbarrierInit,
+        Form::TensorMemorySync if row.has("fence::after_thread_sync") => Class::TensorMemoryFence,
         _ => Class::Other,
     }
 }
@@ -159,68 +156,45 @@ pub(crate) fn tensor(word: &str) -> Option<Unit> {
     })
 }
 
-/// The work of an instruction, by its opcode.
-fn work(opcode: &Opcode) -> Work {
-    let modifiers: Vec<&str> = opcode.modifiers().collect();
-    let modifiers = modifiers.as_slice();
-    match opcode.base() {
-        base @ ("mma" | "wmma" | "wgmma") => multiply(base, modifiers),
-        "ld" | "ldu" | "st" | "atom" | "red" | "ldmatrix" | "stmatrix" | "cp" | "prefetch" | "prefetchu" => {
+/// The work of an instruction of a row.
+fn work(form: &instructions::Form, opcode: &Opcode) -> Work {
+    let element = opcode.modifiers().filter_map(Type::from_word).last();
+    let operations = form.operations;
+    match form.class {
+        Form::Mma | Form::WarpgroupMma => multiply(opcode),
+        Form::Load | Form::Store | Form::Atomic | Form::Reduction | Form::Prefetch => lane(Unit::Memory, 0),
+        Form::MatrixLoad | Form::MatrixStore | Form::FragmentLoad | Form::FragmentStore => {
             lane(Unit::Memory, 0)
         }
-        "cvt" => lane(Unit::Conversion, 1),
-        "rcp" | "sqrt" | "rsqrt" | "sin" | "cos" | "lg2" | "ex2" | "tanh" => match element(modifiers) {
-            Some(Type::F64) => lane(Unit::F64, 1),
-            _ => lane(Unit::Special, 1),
+        Form::AsyncCopy | Form::BulkCopy | Form::TensorCopy => lane(Unit::Memory, 0),
+        Form::Conversion => lane(Unit::Conversion, operations),
+        Form::Special if element != Some(Type::F64) => lane(Unit::Special, operations),
+        Form::Special | Form::Float | Form::FloatDivide => match element {
+            Some(Type::F64) => lane(Unit::F64, operations),
+            Some(Type::F16 | Type::Bf16) => lane(Unit::F16, operations),
+            Some(Type::F16x2 | Type::Bf16x2) => lane(Unit::F16, 2 * operations),
+            Some(_) => lane(Unit::F32, operations),
+            // Two f32 in one instruction (sm_100).
+            None => lane(Unit::F32, 2 * operations),
         },
-        "add" | "sub" | "mul" | "div" => arithmetic(modifiers, 1),
-        "fma" | "mad" => arithmetic(modifiers, 2),
-        "madc" | "mad24" => lane(Unit::Integer, 2),
-        "dp2a" => lane(Unit::Integer, 4),
-        "dp4a" => lane(Unit::Integer, 8),
-        "addc" | "subc" | "mul24" | "sad" | "rem" | "abs" | "neg" | "min" | "max" | "and" | "or" | "xor"
-        | "not" | "cnot" | "lop3" | "shl" | "shr" | "shf" | "bfe" | "bfi" | "bfind" | "brev" | "clz"
-        | "popc" | "fns" | "bmsk" | "szext" | "prmt" | "setp" | "set" | "selp" | "slct" | "copysign"
-        | "testp" => lane(Unit::Integer, 1),
-        base if base.starts_with('v') && base != "vote" => lane(Unit::Integer, 1),
+        _ if operations > 0 => lane(Unit::Integer, operations),
         _ => lane(Unit::Control, 0),
-    }
-}
-
-/// The type that an instruction names last.
-fn element(modifiers: &[&str]) -> Option<Type> {
-    modifiers.iter().rev().find_map(|word| Type::from_word(word))
-}
-
-/// Additions and multiplications, by their type.
-fn arithmetic(modifiers: &[&str], operations: u32) -> Work {
-    match element(modifiers) {
-        Some(Type::F32) => lane(Unit::F32, operations),
-        Some(Type::F64) => lane(Unit::F64, operations),
-        Some(Type::F16 | Type::Bf16) => lane(Unit::F16, operations),
-        Some(Type::F16x2 | Type::Bf16x2) => lane(Unit::F16, 2 * operations),
-        // Two f32 in one instruction (sm_100).
-        None if modifiers.contains(&"f32x2") => lane(Unit::F32, 2 * operations),
-        _ => lane(Unit::Integer, operations),
     }
 }
 
 /// MMAs, by their shape and the type of A. A sparse A has half the multiply-adds; a warp does a
 /// quarter of its warpgroup's.
-fn multiply(base: &str, modifiers: &[&str]) -> Work {
+fn multiply(opcode: &Opcode) -> Work {
+    let modifiers: Vec<&str> = opcode.modifiers().collect();
     let Some(shape) = modifiers.iter().find_map(|word| Shape::from_word(word)) else {
-        // wgmma.fence, wgmma.commit_group, wgmma.wait_group.
         return lane(Unit::Control, 0);
     };
-    if base == "wmma" && !modifiers.contains(&"mma") {
-        return lane(Unit::Memory, 0);
-    }
     let types: Vec<&str> = modifiers.iter().copied().filter(|word| is_element(word)).collect();
     // D, A, B, C of mma and of integer wmma; D, A, B of wgmma; D and C of wmma, with A and B of
     // f16.
     let a = if types.len() > 2 { types[1] } else { "f16" };
     let sparse = modifiers.iter().any(|word| *word == "sp" || word.starts_with("sp::"));
-    let part = if sparse { 2 } else { 1 } * if base == "wgmma" { 4 } else { 1 };
+    let part = if sparse { 2 } else { 1 } * if opcode.base() == "wgmma" { 4 } else { 1 };
     let unit = if modifiers.iter().any(|word| word.starts_with("kind::mxf4")) {
         Unit::TensorFp4
     } else {
@@ -284,7 +258,9 @@ mod tests {
         ];
         let opcode = |text: &str| text.split(' ').find(|word| !word.starts_with('@')).unwrap().to_owned();
         for (text, unit, by_lane, by_warp) in cases {
-            assert_eq!(work(&Opcode::new(opcode(text))), Work { unit, by_lane, by_warp }, "{text}");
+            let opcode = Opcode::new(opcode(text));
+            let (form, _) = instructions::forms_of(opcode.as_str()).remove(0);
+            assert_eq!(work(form, &opcode), Work { unit, by_lane, by_warp }, "{text}");
         }
     }
 }

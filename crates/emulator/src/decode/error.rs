@@ -1,8 +1,9 @@
 //! Errors in instructions and declarations.
 
-use warpwright_ptx::syntax::{Instruction, Type};
-
 use crate::load_error::LoadError;
+
+/// Whether an instruction could be decoded.
+pub(crate) type Decoded = Result<(), DecodeError>;
 
 /// An error in an instruction or a declaration, before its position is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +38,4 @@ impl DecodeError {
     pub(crate) fn at(self, function: Option<&str>, line: u32, text: String) -> LoadError {
         LoadError { function: function.map(str::to_owned), line, text, message: self.message }
     }
-}
-
-/// Refuses a combination of opcode and type that PTX does not have.
-pub(crate) fn unsupported(i: &Instruction, ty: Type) -> DecodeError {
-    DecodeError::new(format!("`{}` does not exist for the type .{}.", i.opcode.base(), ty.word()))
 }

@@ -4,12 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use warpwright_arch::Capability;
+use warpwright_arch::instructions::later_forms_of;
 use warpwright_events::{Base, MemoryArray, MemorySpace, Register, Source};
 use warpwright_ptx::syntax::{Initializer, Instruction, Module, StateSpace, Variable};
 
 use super::error::DecodeError;
 use super::grid_workspace::GridWorkspace;
 use super::names::Symbol;
+use super::row::Rows;
 use super::variables::{self, PlacedVariables};
 use crate::kernel::image::{SharedVariable, source};
 use crate::load_error::LoadError;
@@ -100,6 +102,8 @@ pub(crate) struct KernelDecoder<'m> {
     registers: HashMap<String, Register>,
     /// The number of the next register.
     next_register: u32,
+    /// The rows of names met so far.
+    rows: HashMap<String, Rows>,
     /// Instructions that fail when they are executed.
     pub(crate) unsupported: Vec<LoadError>,
 }
@@ -116,6 +120,7 @@ impl<'m> KernelDecoder<'m> {
             dynamic_alignment: DYNAMIC_SHARED_ALIGNMENT,
             registers: HashMap::new(),
             next_register: 0,
+            rows: HashMap::new(),
             unsupported: Vec::new(),
         }
     }
@@ -129,6 +134,18 @@ impl<'m> KernelDecoder<'m> {
                 self.reached.len() as u32 - 1
             }
         }
+    }
+
+    /// The rows of the instruction table that a name has.
+    pub(crate) fn rows(&mut self, opcode: &str) -> Rows {
+        if !self.rows.contains_key(opcode) {
+            let mut rows = warpwright_ptx::rows(opcode);
+            if rows.is_empty() {
+                rows = later_forms_of(opcode);
+            }
+            self.rows.insert(opcode.to_owned(), rows.into());
+        }
+        Rows::clone(&self.rows[opcode])
     }
 
     /// Begins a function, whose registers are others than those of the same names before it.

@@ -13,12 +13,12 @@ pub(crate) mod implicit;
 pub(crate) mod kernel_scope;
 pub(crate) mod names;
 pub(crate) mod operand;
+pub(crate) mod row;
 pub(crate) mod variables;
 pub(crate) mod vectors;
-pub(crate) mod words;
 
-pub(crate) use decoder::{Decoder, FunctionDecoder};
-pub(crate) use error::{DecodeError, unsupported};
+pub(crate) use decoder::Decoder;
+pub(crate) use error::{DecodeError, Decoded};
 pub(crate) use names::{File, Register, Symbol};
 pub(crate) use operand::elements;
-pub(crate) use words::Words;
+pub(crate) use row::Row;

@@ -6,6 +6,7 @@ use super::decoder::FunctionDecoder;
 use super::error::DecodeError;
 use super::implicit::{frame_address, read_clock};
 use super::names::{File, Register, Symbol};
+use super::row::Row;
 use super::variables::number_bits;
 use crate::kernel::image::{PreloadPlace, PreloadValue};
 use crate::kernel::special::Special;
@@ -15,15 +16,31 @@ use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
 impl FunctionDecoder<'_, '_> {
-    /// An operand of the instruction, by position.
-    pub(crate) fn operand<'o>(
-        &self,
-        operands: &'o [Operand],
-        index: usize,
-    ) -> Result<&'o Operand, DecodeError> {
-        operands.get(index).ok_or_else(|| {
-            DecodeError::new(format!("The instruction has {} operands, and needs more.", operands.len()))
-        })
+    /// The slot of a destination of the row's type, by position.
+    pub(crate) fn destination_at(&mut self, i: &Row<'_>, index: usize) -> Result<Slot, DecodeError> {
+        self.destination(i.operand(index)?, i.operand_type(index).unwrap_or(Type::B32))
+    }
+
+    /// The slot of a source of the row's type, by position.
+    pub(crate) fn source_at(&mut self, i: &Row<'_>, index: usize) -> Result<Slot, DecodeError> {
+        self.source(i.operand(index)?, i.operand_type(index).unwrap_or(Type::B32))
+    }
+
+    /// The slots of a vector of destinations, or of one.
+    pub(crate) fn destinations_at(&mut self, i: &Row<'_>, index: usize) -> Result<Vec<Slot>, DecodeError> {
+        let ty = i.operand_type(index).unwrap_or(Type::B32);
+        elements(i.operand(index)?).iter().map(|element| self.destination(element, ty)).collect()
+    }
+
+    /// The slots of a vector of sources, or of one.
+    pub(crate) fn sources_at(&mut self, i: &Row<'_>, index: usize) -> Result<Vec<Slot>, DecodeError> {
+        let ty = i.operand_type(index).unwrap_or(Type::B32);
+        elements(i.operand(index)?).iter().map(|element| self.source(element, ty)).collect()
+    }
+
+    /// A memory operand, by position.
+    pub(crate) fn memory_at(&mut self, i: &Row<'_>, index: usize) -> Result<AddressOperand, DecodeError> {
+        self.memory(i.operand(index)?)
     }
 
     /// The register an operand names.
@@ -41,6 +58,11 @@ impl FunctionDecoder<'_, '_> {
     pub(crate) fn destination(&mut self, operand: &Operand, ty: Type) -> Result<Slot, DecodeError> {
         if *operand == Operand::Sink {
             return Ok(self.scratch(File::of(ty)));
+        }
+        if let Operand::Vector(elements) = operand
+            && let [only] = &elements[..]
+        {
+            return self.destination(only, ty);
         }
         let register = self.register(operand)?;
         check_file(operand, register, ty)?;
@@ -68,9 +90,11 @@ impl FunctionDecoder<'_, '_> {
             Operand::Not(name) if ty == Type::Pred => {
                 let plain = self.source(&Operand::Name(name.clone()), ty)?;
                 let operands = Operands { d: self.scratch(File::Predicate), a: plain, ..Operands::default() };
-                self.lanes(operands, one(|a: bool| !a));
+                self.lanes(operands, one(|a: bool| !a))?;
                 Ok(operands.d)
             }
+            // Compilers write a vector of one element for a scalar.
+            Operand::Vector(elements) if elements.len() == 1 => self.source(&elements[0], ty),
             _ => Err(DecodeError::new(format!("`{operand}` is not a value of type .{}.", ty.word()))),
         }
     }
@@ -160,7 +184,7 @@ impl FunctionDecoder<'_, '_> {
                     ty.word()
                 )));
             }
-        }
+        }?;
         Ok(Register { slot: operands.d, ..register })
     }
 

@@ -1,15 +1,15 @@
 //! Addresses: conversion between spaces, and addresses of other CTAs.
 
 use warpwright_events::{shared_base, split_shared};
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
+use warpwright_ptx::syntax::{Operand, Type};
 
-use crate::decode::{DecodeError, Decoder, Words, unsupported};
+use crate::decode::{Decoded, Decoder, Row};
 use crate::lanes::{Operands, one, two};
 use crate::memory::{Space, WINDOW_BYTES};
 
 /// The space that an instruction names.
-pub(super) fn space(w: &mut Words<'_>) -> Option<Space> {
-    w.choose(&[
+pub(super) fn space(i: &Row<'_>) -> Option<Space> {
+    i.choose(&[
         ("global", Space::Global),
         ("const", Space::Constant),
         ("shared", Space::Shared),
@@ -22,43 +22,31 @@ pub(super) fn space(w: &mut Words<'_>) -> Option<Space> {
     ])
 }
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    match i.opcode.base() {
-        "cvta" => convert(d, i, w),
-        "isspacep" => is_in_space(d, i, w),
-        "mapa" => map(d, i, w),
-        _ => rank(d, i, w),
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    match i.base() {
+        "cvta" => convert(d, i),
+        "isspacep" => is_in_space(d, i),
+        "mapa" => map(d, i),
+        _ => rank(d, i),
     }
 }
 
-fn convert(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let to_space = w.take("to");
-    let window = space(w).ok_or_else(|| DecodeError::new("`cvta` names no state space."))?.window();
-    let ty = w.ty()?;
-    if ty != Type::U64 {
-        return Err(unsupported(i, ty));
-    }
-    if to_space {
-        d.vector(i, ty, &[ty], one(move |a: u64| a.wrapping_sub(window)))
+fn convert(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let window = space(i).ok_or_else(|| i.names_no("state space"))?.window();
+    if i.has("to") {
+        d.vector(i, one(move |a: u64| a.wrapping_sub(window)))
     } else {
-        d.vector(i, ty, &[ty], one(move |a: u64| a.wrapping_add(window)))
+        d.vector(i, one(move |a: u64| a.wrapping_add(window)))
     }
 }
 
-fn is_in_space(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let asked = space(w).ok_or_else(|| DecodeError::new("`isspacep` names no state space."))?;
+fn is_in_space(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let asked = space(i).ok_or_else(|| i.names_no("state space"))?;
     if asked != Space::Shared {
-        return d.scalar(i, Type::Pred, &[Type::U64], one(move |a: u64| Space::of(a).0 == asked));
+        return d.scalar(i, one(move |a: u64| Space::of(a).0 == asked));
     }
-    d.expect_operands(i, 2)?;
-    let operands = Operands {
-        d: d.destination(&i.operands[0], Type::Pred)?,
-        a: d.source(&i.operands[1], Type::U64)?,
-        b: d.source(&own_rank(), Type::U32)?,
-        ..Operands::default()
-    };
-    d.lanes(operands, two(is_own_shared));
-    Ok(())
+    let slots = Operands { b: d.source(&own_rank(), Type::U32)?, ..d.slots(i)? };
+    d.lanes(slots, two(is_own_shared))
 }
 
 fn own_rank() -> Operand {
@@ -75,42 +63,21 @@ fn is_own_shared(address: u64, rank: u32) -> bool {
 
 /// `mapa{.shared::cluster}.type d, a, b`: the address in the CTA of rank `b` that corresponds to
 /// `a`.
-fn map(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("shared::cluster");
-    let ty = w.ty()?;
-    d.expect_operands(i, 3)?;
-    let operands = Operands {
-        d: d.destination(&i.operands[0], ty)?,
-        a: d.source(&i.operands[1], ty)?,
-        b: d.source(&i.operands[2], Type::U32)?,
-        ..Operands::default()
-    };
+fn map(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
     // A generic address is its window, which is above all ranks, and the address of
     // `.shared::cluster`.
     const RANKS: u64 = WINDOW_BYTES - 1;
     let mapped = |a: u64, rank: u32| (a & !RANKS) | shared_base(rank) & RANKS | split_shared(a).1;
-    match ty {
-        Type::U32 => d.lanes(operands, two(move |a: u32, rank: u32| mapped(a.into(), rank) as u32)),
-        Type::U64 => d.lanes(operands, two(mapped)),
-        ty => return Err(unsupported(i, ty)),
+    match i.ty()? {
+        Type::U32 => d.vector(i, two(move |a: u32, rank: u32| mapped(a.into(), rank) as u32)),
+        _ => d.vector(i, two(mapped)),
     }
-    Ok(())
 }
 
 /// `getctarank{.shared::cluster}.type d, a`: the rank of the CTA that an address is in.
-fn rank(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("shared::cluster");
-    let ty = w.ty()?;
-    d.expect_operands(i, 2)?;
-    let operands = Operands {
-        d: d.destination(&i.operands[0], Type::U32)?,
-        a: d.source(&i.operands[1], ty)?,
-        ..Operands::default()
-    };
-    match ty {
-        Type::U32 => d.lanes(operands, one(|a: u32| split_shared(a.into()).0)),
-        Type::U64 => d.lanes(operands, one(|a: u64| split_shared(a & (WINDOW_BYTES - 1)).0)),
-        ty => return Err(unsupported(i, ty)),
+fn rank(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    match i.ty()? {
+        Type::U32 => d.vector(i, one(|a: u32| split_shared(a.into()).0)),
+        _ => d.vector(i, one(|a: u64| split_shared(a & (WINDOW_BYTES - 1)).0)),
     }
-    Ok(())
 }

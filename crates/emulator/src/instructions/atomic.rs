@@ -5,22 +5,21 @@
 
 use smallvec::SmallVec;
 use warpwright_events::{AccessKind, LANES, lanes};
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
+use warpwright_ptx::syntax::Operand;
 
-use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
+use super::memory_words::{Ordered, Semantics, ordered, policy, space_of};
 use super::{address, remote};
-use crate::decode::{DecodeError, Decoder, File, Register, Words, elements, unsupported};
+use crate::decode::{DecodeError, Decoded, Decoder, File, Register, Row};
 use crate::execution::effect::{Effect, Execution, Watched};
 use crate::execution::resolve::{Purpose, addresses, resolve_ordered, split_generic};
 use crate::launch::failure::Failure;
 use crate::memory::update::{Combine, Update, combine, combine_global, update};
 use crate::memory::{AddressOperand, Space};
-use crate::operation::kind::Kind;
 use crate::registers::Registers;
 
 /// The operation an instruction names.
-pub(super) fn named_update(w: &mut Words<'_>) -> Result<Update, DecodeError> {
-    let operation = w.choose(&[
+pub(super) fn named_update(i: &Row<'_>) -> Result<Update, DecodeError> {
+    let updates = [
         ("and", Update::And),
         ("or", Update::Or),
         ("xor", Update::Xor),
@@ -31,8 +30,8 @@ pub(super) fn named_update(w: &mut Words<'_>) -> Result<Update, DecodeError> {
         ("dec", Update::Decrement),
         ("min", Update::Minimum),
         ("max", Update::Maximum),
-    ]);
-    operation.ok_or_else(|| DecodeError::new("The instruction names no atomic operation."))
+    ];
+    i.must("atomic operation", &updates)
 }
 
 struct Atomic {
@@ -140,71 +139,38 @@ impl Atomic {
     }
 }
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if w.take("async") && !i.opcode.has("release") {
-        return remote::reduce(d, i, w);
+/// `atom d, [address], value`, `red [address], value`; of a comparison, the value it compares with stands
+/// before the new one.
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    if i.has("async") && !i.has("release") {
+        return remote::reduce(d, i);
     }
-    let returns = i.opcode.base() == "atom";
-    let ordered = ordered(w, Semantics::Relaxed);
-    let named = address::space(w);
-    let hinted = cache_hints(w);
-    let count = vector(w);
-    let operation = named_update(w)?;
-    w.take("noftz");
-    let ty = w.ty()?;
-    let in_shared = combine(operation, ty).ok_or_else(|| unsupported(i, ty))?;
-    let in_global = combine_global(operation, ty).ok_or_else(|| unsupported(i, ty))?;
-    let mut operands = i.operands.as_slice();
+    let (operation, ty) = (named_update(i)?, i.ty()?);
+    let in_shared = combine(operation, ty).ok_or_else(|| i.unsupported())?;
+    let in_global = combine_global(operation, ty).ok_or_else(|| i.unsupported())?;
+    let place = i.signature().destinations;
+    let register = |slot| Register { file: File::of(ty), slot, ty };
     let mut results = Vec::new();
-    if returns {
-        let (result, rest) = operands.split_first().ok_or_else(|| unsupported(i, ty))?;
-        operands = rest;
-        if *result != Operand::Sink {
-            for element in elements(result) {
-                d.destination(element, ty)?;
-                results.push(d.wide_destination(element)?);
-            }
-        }
+    if place > 0 && i.operands[0] != Operand::Sink {
+        results = d.destinations_at(i, 0)?.into_iter().map(register).collect();
     }
+    let address = d.memory_at(i, place)?;
+    let space = space_of(d, address::space(i), &address);
     let compares = operation == Update::CompareAndSwap;
-    let wanted = 2 + usize::from(compares) + usize::from(hinted);
-    if operands.len() != wanted {
-        return Err(DecodeError::new(format!(
-            "The instruction has {} operands, and needs {}.",
-            i.operands.len(),
-            wanted + usize::from(returns)
-        )));
+    let compare = if compares { Some(register(d.source_at(i, place + 1)?)) } else { None };
+    let operands = d.sources_at(i, place + 1 + usize::from(compares))?.into_iter().map(register).collect();
+    if i.has("L2::cache_hint") {
+        policy(d, i)?;
     }
-    let address = d.memory(&operands[0])?;
-    let space = space_of(d, named, &address);
-    let mut values = Vec::new();
-    let compare = if compares { Some(typed(d, &operands[1], ty)?) } else { None };
-    for element in elements(&operands[1 + usize::from(compares)]) {
-        values.push(typed(d, element, ty)?);
-    }
-    if hinted {
-        policy(d, operands.last())?;
-    }
-    if values.len() != count {
-        return Err(DecodeError::new(format!(
-            "The instruction names {} values, and its type has {count}.",
-            values.len()
-        )));
-    }
-    d.emit(Kind::Effect(Box::new(Atomic {
+    d.effect(Atomic {
         address,
         space,
-        ordered,
+        ordered: ordered(i, Semantics::Relaxed),
         size: ty.bytes(),
         combine: in_shared,
         combine_global: in_global,
         compare,
-        operands: values,
+        operands,
         results,
-    })));
-    Ok(())
-}
-
-fn typed(d: Decoder<'_, '_, '_>, operand: &Operand, ty: Type) -> Result<Register, DecodeError> {
-    Ok(Register { file: File::of(ty), slot: d.source(operand, ty)?, ty })
+    })
 }

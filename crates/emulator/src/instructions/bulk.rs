@@ -2,142 +2,107 @@
 //! prefetches).
 
 use warpwright_events::{AsyncKind, Awaited, Event, FaultKind, LANES, MemorySpace, lanes, split_shared};
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
+use warpwright_ptx::syntax::Operand;
 
 use super::atomic::named_update;
+use super::copy::groups;
+use super::mbarrier;
 use super::memory_words::policy;
-use super::{mbarrier, tensor_copy};
 use crate::cta::asynchronous::progress;
 use crate::cta::asynchronous::reduction::Reduction;
 use crate::cta::asynchronous::transfer::{ALL_BYTES, Completion, Global, Issuer, Motion, Signal, Transfer};
-use crate::decode::{DecodeError, Decoder, Words, unsupported};
+use crate::decode::{DecodeError, Decoded, Decoder, Row};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
-use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
-/// `cp.async.bulk...` and `cp.reduce.async.bulk...`, after the words `async` and `bulk`.
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if w.take("commit_group") {
-        d.emit(Kind::Effect(Box::new(Commit)));
-        return Ok(());
+/// `cp.async.bulk...` and `cp.reduce.async.bulk...`
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    if i.has("commit_group") {
+        return d.effect(Commit);
     }
-    if w.take("wait_group") {
-        let only_reads = w.take("read");
-        let latest = match i.operands.as_slice() {
-            [Operand::Number(Number::Integer(latest))] => u32::try_from(*latest).ok(),
-            _ => None,
-        };
-        let latest =
-            latest.ok_or_else(|| DecodeError::new("`cp.async.bulk.wait_group` takes a number of groups."))?;
-        d.emit(Kind::Effect(Box::new(Wait { latest, only_reads })));
-        return Ok(());
+    if i.has("wait_group") {
+        return d.effect(Wait { latest: groups(i)?, only_reads: i.has("read") });
     }
-    if w.take("tensor") {
-        return tensor_copy::decode(d, i, w);
-    }
-    if w.take("prefetch") {
-        return prefetch(d, i, w);
-    }
-    copy(d, i, w)
-}
-
-/// `cp.async.bulk.prefetch.L2.global{.L2::cache_hint} [address], size{, policy}`: only its operands
-/// are decoded.
-fn prefetch(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("L2");
-    w.take("global");
-    let hinted = w.take("L2::cache_hint");
-    let address = d.memory(d.operand(&i.operands, 0)?)?;
-    let size = d.source(d.operand(&i.operands, 1)?, Type::U32)?;
-    if hinted {
-        policy(d, i.operands.get(2))?;
-    }
-    d.expect_operands(i, 2 + usize::from(hinted))?;
-    d.emit(Kind::Effect(Box::new(Prefetch { address, size })));
-    Ok(())
-}
-
-/// The sides of a copy, in the order of the opcode's words.
-fn sides(w: &mut Words<'_>) -> Result<(Space, Space), DecodeError> {
-    let mut side = || {
-        w.choose(&[
-            ("global", Space::Global),
-            ("shared::cluster", Space::ClusterShared),
-            ("shared::cta", Space::Shared),
-        ])
-        .ok_or_else(|| DecodeError::new("A bulk copy names the spaces of its target and its source."))
-    };
-    Ok((side()?, side()?))
-}
-
-/// The modifiers after source and destination: the completion, and the destination CTAs.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Manner {
-    pub(super) on_mbarrier: bool,
-    pub(super) multicast: bool,
-    pub(super) hinted: bool,
-    /// `.cta_group::2`: the mbarrier may be that of the other CTA of the pair.
-    pub(super) of_pair: bool,
-}
-
-pub(super) fn manner(w: &mut Words<'_>) -> Result<Manner, DecodeError> {
-    let on_mbarrier = w.take("mbarrier::complete_tx::bytes");
-    if on_mbarrier == w.take("bulk_group") {
-        return Err(DecodeError::new(
-            "A bulk copy is completed by `.mbarrier::complete_tx::bytes` or by `.bulk_group`.",
-        ));
-    }
-    let of_pair = w.choose(&[("cta_group::1", false), ("cta_group::2", true)]).unwrap_or(false);
-    let (multicast, hinted) = (w.take("multicast::cluster"), w.take("L2::cache_hint"));
-    Ok(Manner { on_mbarrier, multicast, hinted, of_pair })
-}
-
-fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let reduces = i.opcode.has("reduce");
-    let (target_space, source_space) = sides(w)?;
-    let manner = manner(w)?;
-    let route = match (target_space, source_space, manner.on_mbarrier) {
-        (Space::ClusterShared | Space::Shared, Space::Global, true) if !reduces => Route::Load,
-        (Space::Global, Space::Shared, false) => Route::Store,
-        (Space::ClusterShared, Space::Shared, true) => Route::Peer,
-        _ => {
-            return Err(DecodeError::new(
-                "A bulk copy between these spaces with this completion does not \
-         exist.",
-            ));
+    if i.has("prefetch") {
+        // Only its operands are decoded.
+        if i.has("L2::cache_hint") {
+            policy(d, i)?;
         }
+        let prefetch = Prefetch { address: d.memory_at(i, 0)?, size: d.source_at(i, 1)? };
+        return d.effect(prefetch);
+    }
+    copy(d, i)
+}
+
+/// The sides of a copy, in the order of the name's words: its target and its source.
+fn sides(i: &Row<'_>) -> Result<(Space, Space), DecodeError> {
+    let side = |word: &str| match word {
+        "global" => Some(Space::Global),
+        "shared::cluster" => Some(Space::ClusterShared),
+        "shared::cta" => Some(Space::Shared),
+        _ => None,
+    };
+    let mut sides = i.all(side);
+    sides.next().zip(sides.next()).ok_or_else(|| i.names_no("target and source"))
+}
+
+/// Operands after target and source: `{, mbarrier}{, im2col}{, CTAs}{, policy}`.
+pub(super) struct Ending {
+    pub(super) mbarrier: Option<SignalOperand>,
+    /// The offsets of a copy through a tensor map of type im2col.
+    pub(super) offsets: Vec<Slot>,
+    /// The destination CTAs.
+    pub(super) mask: Option<Slot>,
+    /// The position of the next operand.
+    pub(super) next: usize,
+}
+
+/// Decodes the operands from position `next` on.
+pub(super) fn ending(d: Decoder<'_, '_, '_>, i: &Row<'_>, next: usize) -> Result<Ending, DecodeError> {
+    let mut ending = Ending { mbarrier: None, offsets: Vec::new(), mask: None, next };
+    if i.has("mbarrier::complete_tx::bytes") {
+        let (multicast, of_pair) = (i.has("multicast::cluster"), i.has("cta_group::2"));
+        let address = d.memory_at(i, ending.next)?;
+        ending.mbarrier = Some(SignalOperand { address, multicast, of_pair });
+        ending.next += 1;
+    }
+    if let Some(Operand::Vector(_)) = i.operands.get(ending.next) {
+        ending.offsets = d.sources_at(i, ending.next)?;
+        ending.next += 1;
+    }
+    if i.has("multicast::cluster") {
+        ending.mask = Some(d.source_at(i, ending.next)?);
+        ending.next += 1;
+    }
+    if i.has("L2::cache_hint") {
+        d.source_at(i, ending.next)?;
+        ending.next += 1;
+    }
+    Ok(ending)
+}
+
+fn copy(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let route = match sides(i)? {
+        (Space::Global, _) => Route::Store,
+        (_, Space::Global) => Route::Load,
+        _ => Route::Peer,
     };
     let mut reduction = None;
-    if reduces {
-        let operation = named_update(w)?;
-        w.take("noftz");
-        let ty = w.ty()?;
+    if i.has("reduce") {
+        let (operation, ty) = (named_update(i)?, i.ty()?);
         let found = match route {
             Route::Store => Reduction::in_global(operation, ty),
             _ => Reduction::in_shared(operation, ty),
         };
-        reduction = Some(found.ok_or_else(|| unsupported(i, ty))?);
+        reduction = Some(found.ok_or_else(|| i.unsupported())?);
     }
-    let target = d.memory(d.operand(&i.operands, 0)?)?;
-    let source = d.memory(d.operand(&i.operands, 1)?)?;
-    let size = d.source(d.operand(&i.operands, 2)?, Type::U32)?;
-    let mut rest = i.operands[3..].iter();
-    let mut next = || rest.next().ok_or_else(|| DecodeError::new("The copy lacks an operand."));
-    let mbarrier = if manner.on_mbarrier { Some(SignalOperand::new(d, next()?, manner)?) } else { None };
-    let mask = if manner.multicast { Some(d.source(next()?, Type::U16)?) } else { None };
-    if manner.hinted {
-        policy(d, Some(next()?))?;
-    }
-    let is_masked = route == Route::Store && !reduces && w.take("cp_mask");
-    let bytes = if is_masked { Some(d.source(next()?, Type::U16)?) } else { None };
-    if rest.next().is_some() {
-        return Err(DecodeError::new("The copy has too many operands."));
-    }
-    d.emit(Kind::Effect(Box::new(Copy { route, target, source, size, mbarrier, mask, bytes, reduction })));
-    Ok(())
+    let (target, source, size) = (d.memory_at(i, 0)?, d.memory_at(i, 1)?, d.source_at(i, 2)?);
+    let Ending { mbarrier, mask, next, .. } = ending(d, i, 3)?;
+    let bytes = if i.has("cp_mask") { Some(d.source_at(i, next)?) } else { None };
+    d.effect(Copy { route, target, source, size, mbarrier, mask, bytes, reduction })
 }
 
 /// Source and destination.
@@ -261,14 +226,6 @@ pub(super) struct SignalOperand {
 }
 
 impl SignalOperand {
-    pub(super) fn new(
-        d: Decoder<'_, '_, '_>,
-        operand: &Operand,
-        manner: Manner,
-    ) -> Result<Self, DecodeError> {
-        Ok(Self { address: d.memory(operand)?, multicast: manner.multicast, of_pair: manner.of_pair })
-    }
-
     /// PTX ISA, "cp.async.bulk.tensor": the signal of a multicast goes to the same offset in each
     /// destination CTA, or in the CTA of its pair whose rank is even or odd as the operand's.
     fn signal(&self, rank: u32) -> Signal {

@@ -5,18 +5,17 @@
 //! z, and a word that says whether there was such a cluster.
 
 use warpwright_events::{FaultKind, LANES, Proxy, lanes};
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
+use super::address;
 use super::mbarrier::{self, at};
 use crate::cta::asynchronous::progress;
 use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Signal, Transfer};
-use crate::decode::{DecodeError, Decoder, Words, elements};
+use crate::decode::{Decoded, Decoder, Row};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
 use crate::launch::schedule::Schedule;
 use crate::memory::{AddressOperand, Space};
-use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
 const RESPONSE_BYTES: u32 = 16;
@@ -27,48 +26,24 @@ const CANCELED: u32 = FAILED + 1;
 /// that another kernel wants.
 const ONE_FAILS_OF: u32 = 8;
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    d.expect_operands(i, 2)?;
-    let effect: Box<dyn Effect> = if w.take("try_cancel") {
-        w.take("async");
-        let space = if w.take("shared::cta") { Space::Shared } else { Space::Generic };
-        if !w.take("mbarrier::complete_tx::bytes") {
-            return Err(DecodeError::new("try_cancel is completed by `.mbarrier::complete_tx::bytes`."));
-        }
-        let multicast = w.take("multicast::cluster::all");
-        let (response, mbarrier) = (d.memory(&i.operands[0])?, d.memory(&i.operands[1])?);
-        Box::new(TryCancel { response, mbarrier, space, multicast })
-    } else if w.take("query_cancel") {
-        let answer = answer(d, &i.operands[0], w)?;
-        Box::new(Query { response: d.source(&i.operands[1], Type::B128)?, answer })
-    } else {
-        return Err(DecodeError::unsupported(
-            "The emulator does not know this operation on the launch of clusters.",
-        ));
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    if i.has("try_cancel") {
+        let request = TryCancel {
+            response: d.memory_at(i, 0)?,
+            mbarrier: d.memory_at(i, 1)?,
+            space: address::space(i).unwrap_or(Space::Generic),
+            multicast: i.has("multicast::cluster::all"),
+        };
+        return d.effect(request);
+    }
+    let axes = [("get_first_ctaid::x", 0), ("get_first_ctaid::y", 1), ("get_first_ctaid::z", 2)];
+    let answer = match i.choose(&axes) {
+        _ if i.has("is_canceled") => Answer::IsCanceled(d.destination_at(i, 0)?),
+        Some(axis) => Answer::First(vec![(axis, d.destination_at(i, 0)?)]),
+        None => Answer::First(d.destinations_at(i, 0)?.into_iter().enumerate().collect()),
     };
-    w.take("v4");
-    while w.optional_ty().is_some() {}
-    d.emit(Kind::Effect(effect));
-    Ok(())
-}
-
-/// What a query asks for.
-fn answer(d: Decoder<'_, '_, '_>, to: &Operand, w: &mut Words<'_>) -> Result<Answer, DecodeError> {
-    if w.take("is_canceled") {
-        return Ok(Answer::IsCanceled(d.destination(to, Type::Pred)?));
-    }
-    let axis = w.choose(&[("get_first_ctaid::x", 0), ("get_first_ctaid::y", 1), ("get_first_ctaid::z", 2)]);
-    if let Some(axis) = axis {
-        return Ok(Answer::First(vec![(axis, d.destination(to, Type::B32)?)]));
-    }
-    if !w.take("get_first_ctaid") {
-        return Err(DecodeError::new("query_cancel names `.is_canceled` or `.get_first_ctaid`."));
-    }
-    let mut words = Vec::new();
-    for (axis, element) in elements(to).iter().enumerate() {
-        words.push((axis, d.destination(element, Type::B32)?));
-    }
-    Ok(Answer::First(words))
+    let response = d.source_at(i, 1)?;
+    d.effect(Query { response, answer })
 }
 
 struct TryCancel {

@@ -1,8 +1,9 @@
-//! Comparison and selection (PTX ISA, "Comparison and Selection Instructions").
+//! Comparison and selection (PTX ISA, "Comparison and Selection Instructions" and "Half Precision
+//! Comparison Instructions").
 
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
+use warpwright_ptx::syntax::{Operand, Type};
 
-use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
+use crate::decode::{Decoded, Decoder, File, Row};
 use crate::lanes::{Operands, one, three, two};
 use crate::numeric::compare::Comparison;
 use crate::numeric::format::Format;
@@ -38,25 +39,17 @@ enum Combine {
     Xor,
 }
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    match i.opcode.base() {
-        "setp" => set_predicate(d, i, w),
-        "set" => set(d, i, w),
-        "selp" => select(d, i, w),
-        _ => select_by_sign(d, i, w),
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    match i.base() {
+        "setp" => set_predicate(d, i),
+        "set" => set(d, i),
+        "selp" => select(d, i),
+        _ => select_by_sign(d, i),
     }
 }
 
-fn comparison(w: &mut Words<'_>) -> Result<Comparison, DecodeError> {
-    w.choose(&COMPARISONS).ok_or_else(|| DecodeError::new("The instruction names no comparison."))
-}
-
-fn combine(w: &mut Words<'_>) -> Option<Combine> {
-    w.choose(&[("and", Combine::And), ("or", Combine::Or), ("xor", Combine::Xor)])
-}
-
 /// Appends a comparison of two registers. The hot ones are loops of their own.
-fn compare<T: Lane + PartialOrd>(d: Decoder<'_, '_, '_>, slots: Operands, comparison: Comparison) {
+fn compare<T: Lane + PartialOrd>(d: Decoder<'_, '_, '_>, slots: Operands, comparison: Comparison) -> Decoded {
     match comparison {
         Comparison::Equal => d.lanes(slots, two(|a: T, b: T| a == b)),
         Comparison::Less => d.lanes(slots, two(|a: T, b: T| a < b)),
@@ -68,24 +61,15 @@ fn compare<T: Lane + PartialOrd>(d: Decoder<'_, '_, '_>, slots: Operands, compar
     }
 }
 
-/// Appends the comparison of one element into a predicate, given the sources' slots.
-fn compare_as(
-    d: Decoder<'_, '_, '_>,
-    i: &Instruction,
-    ty: Type,
-    comparison: Comparison,
-    flush: bool,
-    slots: Operands,
-) -> Result<(), DecodeError> {
+/// Appends the comparison of values of a type into a predicate, of pairs into two.
+fn compare_as(d: Decoder<'_, '_, '_>, i: &Row<'_>, ty: Type, slots: Operands) -> Decoded {
+    let comparison = i.must("comparison", &COMPARISONS)?;
+    let flush = i.has("ftz");
+    let format = if matches!(ty, Type::F16 | Type::F16x2) { Format::F16 } else { Format::BF16 };
+    let test = move |a: u32, b: u32| half_test(format, a as u16, b as u16, comparison, flush);
     // Integers are ordered, so `ne` is simply `!=` for them.
     let whole = if comparison == Comparison::NotEqual { Comparison::NotEqualUnordered } else { comparison };
     match ty {
-        Type::B16 | Type::U16 => compare::<u16>(d, slots, whole),
-        Type::S16 => compare::<i16>(d, slots, whole),
-        Type::B32 | Type::U32 => compare::<u32>(d, slots, whole),
-        Type::S32 => compare::<i32>(d, slots, whole),
-        Type::B64 | Type::U64 => compare::<u64>(d, slots, whole),
-        Type::S64 => compare::<i64>(d, slots, whole),
         Type::F32 if flush => d.plain_lanes(
             slots,
             two(move |a: u32, b: u32| {
@@ -94,13 +78,12 @@ fn compare_as(
         ),
         Type::F32 => compare::<f32>(d, slots, comparison),
         Type::F64 => compare::<f64>(d, slots, comparison),
-        Type::F16 | Type::Bf16 => {
-            let format = if ty == Type::F16 { Format::F16 } else { Format::BF16 };
-            d.plain_lanes(slots, two(move |a: u16, b: u16| half_test(format, a, b, comparison, flush)));
+        Type::F16 | Type::Bf16 => d.plain_lanes(slots, two(test)),
+        Type::F16x2 | Type::Bf16x2 => {
+            d.plain_lanes(slots, two(move |a: u32, b: u32| (test(a, b), test(a >> 16, b >> 16))))
         }
-        _ => return Err(unsupported(i, ty)),
+        _ => by_type!(i, ty, [i16, i32, i64, u16, u32, u64], compare::<T>(d, slots, whole)),
     }
-    Ok(())
 }
 
 fn half_test(format: Format, a: u16, b: u16, comparison: Comparison, flush: bool) -> bool {
@@ -108,201 +91,105 @@ fn half_test(format: Format, a: u16, b: u16, comparison: Comparison, flush: bool
     comparison.test(value(a), value(b))
 }
 
-/// Appends `p = p combined with c`.
-fn combine_with(d: Decoder<'_, '_, '_>, combine: Combine, slots: Operands, negated: bool) {
-    match combine {
+fn is_pair(ty: Type) -> bool {
+    matches!(ty, Type::F16x2 | Type::Bf16x2)
+}
+
+/// How the instruction combines its results with its last operand: with a predicate, or its negation.
+fn combination(
+    d: Decoder<'_, '_, '_>,
+    i: &Row<'_>,
+) -> Result<Option<(Combine, Slot, bool)>, crate::decode::DecodeError> {
+    let how = i.choose(&[("and", Combine::And), ("or", Combine::Or), ("xor", Combine::Xor)]);
+    let Some(how) = how else { return Ok(None) };
+    let (slot, negated) = d.predicate(i.operand(3)?)?;
+    Ok(Some((how, slot, negated)))
+}
+
+/// Appends `p = p combined with c`, if there is a combination.
+fn combine(d: Decoder<'_, '_, '_>, with: Option<(Combine, Slot, bool)>, p: Slot) -> Decoded {
+    let Some((how, c, negated)) = with else { return Ok(()) };
+    let slots = Operands { d: p, a: p, b: c, ..Operands::default() };
+    match how {
         Combine::And => d.lanes(slots, two(move |p: bool, c: bool| p & (c != negated))),
         Combine::Or => d.lanes(slots, two(move |p: bool, c: bool| p | (c != negated))),
         Combine::Xor => d.lanes(slots, two(move |p: bool, c: bool| p ^ (c != negated))),
     }
 }
 
-/// `setp.CmpOp{.BoolOp}.type p{|q}, a, b{, c}`: p = (a CmpOp b) BoolOp c, q = !(a CmpOp b) BoolOp
-/// c.
-fn set_predicate(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let comparison = comparison(w)?;
-    let combine = combine(w);
-    let flush = w.take("ftz");
-    let ty = w.ty()?;
-    d.expect_operands(i, if combine.is_some() { 4 } else { 3 })?;
-    let a = d.source(&i.operands[1], ty)?;
-    let b = d.source(&i.operands[2], ty)?;
-    if matches!(ty, Type::F16x2 | Type::Bf16x2) {
-        return set_predicate_pair(d, i, ty, comparison, combine, flush, [a, b]);
-    }
+/// `setp.CmpOp{.BoolOp}.type p{|q}, a, b{, c}`: p = (a CmpOp b) BoolOp c, q = !(a CmpOp b) BoolOp c. Of
+/// pairs p is for the low half, q for the high one.
+fn set_predicate(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let ty = i.ty()?;
+    let mut slots = Operands { a: d.source_at(i, 1)?, b: d.source_at(i, 2)?, ..Operands::default() };
     let (p, q) = match &i.operands[0] {
         Operand::Pair(p, q) => (d.destination(p, Type::Pred)?, Some(d.destination(q, Type::Pred)?)),
         p => (d.destination(p, Type::Pred)?, None),
     };
-    let operands = Operands { a, b, ..Operands::default() };
-    if combine.is_none() && q.is_none() {
-        return compare_as(d, i, ty, comparison, flush, Operands { d: p, ..operands });
+    let with = combination(d, i)?;
+    if with.is_none() && q.is_none() {
+        return compare_as(d, i, ty, Operands { d: p, ..slots });
     }
-    let truth = d.scratch(File::Predicate);
-    let with = match combine {
-        Some(combine) => Some((combine, d.predicate(&i.operands[3])?)),
-        None => None,
-    };
-    compare_as(d, i, ty, comparison, flush, Operands { d: truth, ..operands })?;
-    let opposite = q.map(|q| {
-        let slot = d.scratch(File::Predicate);
-        d.lanes(Operands { d: slot, a: truth, ..Operands::default() }, one(|p: bool| !p));
-        (q, slot)
-    });
-    finish(d, with, p, truth, opposite)
-}
-
-/// Writes the results of a comparison, combined with a predicate or as they are.
-fn finish(
-    d: Decoder<'_, '_, '_>,
-    with: Option<(Combine, (Slot, bool))>,
-    p: Slot,
-    truth: Slot,
-    opposite: Option<(Slot, Slot)>,
-) -> Result<(), DecodeError> {
-    let mut results = vec![(p, truth)];
-    results.extend(opposite);
-    // The destinations may include the combined predicate, so both combinations come first.
-    if let Some((combine, (c, negated))) = with {
-        for (_, from) in &results {
-            combine_with(d, combine, Operands { d: *from, a: *from, b: c, ..Operands::default() }, negated);
+    (slots.d, slots.e) = (d.scratch(File::Predicate), d.scratch(File::Predicate));
+    compare_as(d, i, ty, slots)?;
+    let mut results = vec![(p, slots.d)];
+    if let Some(q) = q {
+        if !is_pair(ty) {
+            let opposite = Operands { d: slots.e, a: slots.d, ..Operands::default() };
+            d.lanes(opposite, one(|p: bool| !p))?;
         }
+        results.push((q, slots.e));
     }
-    for (to, from) in results {
-        d.lanes(Operands { d: to, a: from, ..Operands::default() }, one(|p: bool| p));
-    }
-    Ok(())
-}
-
-/// `setp` of a pair: p for the low half, q for the high one.
-fn set_predicate_pair(
-    d: Decoder<'_, '_, '_>,
-    i: &Instruction,
-    ty: Type,
-    comparison: Comparison,
-    combine: Option<Combine>,
-    flush: bool,
-    [a, b]: [Slot; 2],
-) -> Result<(), DecodeError> {
-    let format = if ty == Type::F16x2 { Format::F16 } else { Format::BF16 };
-    let Operand::Pair(p, q) = &i.operands[0] else {
-        return Err(DecodeError::new("A comparison of pairs has two destinations, `p|q`."));
-    };
-    let (p, q) = (d.destination(p, Type::Pred)?, d.destination(q, Type::Pred)?);
-    let (low, high) = (d.scratch(File::Predicate), d.scratch(File::Predicate));
-    let with = match combine {
-        Some(combine) => Some((combine, d.predicate(&i.operands[3])?)),
-        None => None,
-    };
-    d.plain_lanes(
-        Operands { d: low, e: high, a, b, ..Operands::default() },
-        two(move |a: u32, b: u32| {
-            (
-                half_test(format, a as u16, b as u16, comparison, flush),
-                half_test(format, (a >> 16) as u16, (b >> 16) as u16, comparison, flush),
-            )
-        }),
-    );
-    finish(d, with, p, low, Some((q, high)))
+    // The destinations may include the combined predicate, so both combinations come first.
+    results.iter().try_for_each(|(_, from)| combine(d, with, *from))?;
+    results.into_iter().try_for_each(|(to, from)| {
+        d.lanes(Operands { d: to, a: from, ..Operands::default() }, one(|p: bool| p))
+    })
 }
 
 /// `set.CmpOp{.BoolOp}.dtype.stype d, a, b{, c}`: all ones, or 1.0, if it holds.
-fn set(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let comparison = comparison(w)?;
-    let combine = combine(w);
-    let flush = w.take("ftz");
-    let (result, ty) = (w.ty()?, w.ty()?);
-    d.expect_operands(i, if combine.is_some() { 4 } else { 3 })?;
-    let a = d.source(&i.operands[1], ty)?;
-    let b = d.source(&i.operands[2], ty)?;
-    let destination = d.destination(&i.operands[0], result)?;
+fn set(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let (result, ty) = i.two_types()?;
+    let (a, b) = (d.source_at(i, 1)?, d.source_at(i, 2)?);
+    let destination = d.destination_at(i, 0)?;
+    let with = combination(d, i)?;
     let (low, high) = (d.scratch(File::Predicate), d.scratch(File::Predicate));
-    let operands = Operands { d: low, e: high, a, b, ..Operands::default() };
-    let packed = matches!(ty, Type::F16x2 | Type::Bf16x2);
-    if packed {
-        let format = if ty == Type::F16x2 { Format::F16 } else { Format::BF16 };
-        d.plain_lanes(
-            operands,
-            two(move |a: u32, b: u32| {
-                (
-                    half_test(format, a as u16, b as u16, comparison, flush),
-                    half_test(format, (a >> 16) as u16, (b >> 16) as u16, comparison, flush),
-                )
-            }),
-        );
-    } else {
-        compare_as(d, i, ty, comparison, flush, operands)?;
-    }
-    if let Some(combine) = combine {
-        let (c, negated) = d.predicate(&i.operands[3])?;
-        combine_with(d, combine, Operands { d: low, a: low, b: c, ..Operands::default() }, negated);
-        combine_with(d, combine, Operands { d: high, a: high, b: c, ..Operands::default() }, negated);
-    }
+    compare_as(d, i, ty, Operands { d: low, e: high, a, b, ..Operands::default() })?;
+    combine(d, with, low)?;
+    let one: u32 = match result {
+        Type::F32 => 1f32.to_bits(),
+        Type::F16 | Type::F16x2 => 0x3c00,
+        Type::Bf16 | Type::Bf16x2 => 0x3f80,
+        Type::U32 | Type::S32 if !is_pair(ty) => u32::MAX,
+        _ => 0xffff,
+    };
     let slots = Operands { d: destination, a: low, b: high, ..Operands::default() };
-    let word = |truth: u32| move |low: bool, _: bool| if low { truth } else { 0 };
-    match (result, packed) {
-        (Type::U32 | Type::S32, false) => d.lanes(slots, two(word(u32::MAX))),
-        (Type::F32, false) => d.lanes(slots, two(word(1f32.to_bits()))),
-        (Type::U16 | Type::S16, false) => d.lanes(slots, two(word(0xffff))),
-        (Type::F16, false) => d.lanes(slots, two(word(0x3c00))),
-        (Type::Bf16, false) => d.lanes(slots, two(word(0x3f80))),
-        (_, true) => {
-            let one: u32 = match result {
-                Type::F16x2 => 0x3c00,
-                Type::Bf16x2 => 0x3f80,
-                _ => 0xffff,
-            };
-            d.lanes(
-                slots,
-                two(move |low: bool, high: bool| (u32::from(low) * one) | ((u32::from(high) * one) << 16)),
-            );
-        }
-        _ => return Err(unsupported(i, result)),
+    if !is_pair(ty) {
+        return d.lanes(slots, two(move |low: bool, _: bool| if low { one } else { 0 }));
     }
-    Ok(())
+    combine(d, with, high)?;
+    d.lanes(slots, two(move |low: bool, high: bool| (u32::from(low) * one) | (u32::from(high) * one) << 16))
 }
 
-fn select(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let ty = w.ty()?;
-    let types = [ty, ty, Type::Pred];
-    match ty.bytes() {
-        2 | 4 => d.vector(i, ty, &types, three(|a: u32, b: u32, c: bool| if c { a } else { b }))?,
-        8 => d.vector(i, ty, &types, three(|a: u64, b: u64, c: bool| if c { a } else { b }))?,
-        _ => return Err(unsupported(i, ty)),
+fn select(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let slots = d.slots(i)?;
+    match i.ty()?.bytes() {
+        8 => d.lanes(slots, three(|a: u64, b: u64, c: bool| if c { a } else { b }))?,
+        _ => d.lanes(slots, three(|a: u32, b: u32, c: bool| if c { a } else { b }))?,
     }
-    let predicate = d.source(&i.operands[3], Type::Pred)?;
-    d.note_selection(predicate);
+    d.note_selection(slots.c);
     Ok(())
 }
 
 /// `slct`: a if c is not negative, b otherwise. NaN chooses b.
-fn select_by_sign(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let flush = w.take("ftz");
-    let (ty, by) = (w.ty()?, w.ty()?);
-    let types = [ty, ty, by];
+fn select_by_sign(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let (ty, by) = i.two_types()?;
+    let flush = i.has("ftz");
+    let holds = move |c: u32| f32::from_bits(if flush { single::flush(c) } else { c }) >= 0.0;
     match (ty.bytes(), by) {
-        (2 | 4, Type::S32) => {
-            d.vector(i, ty, &types, three(|a: u32, b: u32, c: i32| if c >= 0 { a } else { b }))
-        }
-        (8, Type::S32) => d.vector(i, ty, &types, three(|a: u64, b: u64, c: i32| if c >= 0 { a } else { b })),
-        (2 | 4, Type::F32) => d.scalar(
-            i,
-            ty,
-            &types,
-            three(move |a: u32, b: u32, c: u32| {
-                let c = if flush { single::flush(c) } else { c };
-                if f32::from_bits(c) >= 0.0 { a } else { b }
-            }),
-        ),
-        (8, Type::F32) => d.scalar(
-            i,
-            ty,
-            &types,
-            three(move |a: u64, b: u64, c: u32| {
-                let c = if flush { single::flush(c) } else { c };
-                if f32::from_bits(c) >= 0.0 { a } else { b }
-            }),
-        ),
-        _ => Err(unsupported(i, by)),
+        (8, Type::S32) => d.vector(i, three(|a: u64, b: u64, c: i32| if c >= 0 { a } else { b })),
+        (8, _) => d.scalar(i, three(move |a: u64, b: u64, c: u32| if holds(c) { a } else { b })),
+        (_, Type::S32) => d.vector(i, three(|a: u32, b: u32, c: i32| if c >= 0 { a } else { b })),
+        _ => d.scalar(i, three(move |a: u32, b: u32, c: u32| if holds(c) { a } else { b })),
     }
 }

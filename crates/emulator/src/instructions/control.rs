@@ -1,80 +1,58 @@
 //! Control flow (PTX ISA, "Control Flow Instructions" and "Miscellaneous Instructions").
 
 use warpwright_events::{FaultKind, Fence};
-use warpwright_ptx::syntax::{Instruction, Number, Operand, StateSpace, Type, Variable};
+use warpwright_ptx::syntax::{Instruction, Operand, StateSpace, Type, Variable};
 
 use super::provided;
 use super::synchronize::FenceOperation;
 use crate::cta::block::Block;
-use crate::decode::{DecodeError, Decoder, File, Symbol, Words, elements};
+use crate::decode::{DecodeError, Decoded, Decoder, File, Row, Symbol, elements};
 use crate::execution::effect::{Attempt, Effect, Execution};
 use crate::launch::failure::Failure;
 use crate::operation::call::{Call, Callee, Passed};
 use crate::operation::kind::Kind;
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    match i.opcode.base() {
-        "bra" => branch(d, i, w),
-        "brx" => branch_by_table(d, i, w),
-        "call" => call(d, i, w),
-        "ret" => {
-            w.take("uni");
-            d.emit_return();
-            Ok(())
-        }
-        "exit" => {
-            d.emit(Kind::Exit);
-            Ok(())
-        }
-        "trap" => {
-            d.emit(Kind::Effect(Box::new(Trap("The kernel executed `trap`."))));
-            Ok(())
-        }
-        "brkpt" => {
-            d.emit(Kind::Effect(Box::new(Trap("The kernel executed `brkpt`, and there is no debugger."))));
-            Ok(())
-        }
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    match i.base() {
+        "ret" => d.emit_return(),
+        "exit" => d.emit(Kind::Exit),
+        "trap" => d.effect(Trap("The kernel executed `trap`."))?,
+        "brkpt" => d.effect(Trap("The kernel executed `brkpt`, and there is no debugger."))?,
         "nanosleep" => {
-            w.ty()?;
-            d.source(d.operand(&i.operands, 0)?, Type::U32)?;
-            d.emit(Kind::Effect(Box::new(Sleep)));
-            Ok(())
+            d.source_at(i, 0)?;
+            d.effect(Sleep)?;
         }
-        "setmaxnreg" => set_registers(d, i, w),
+        "setmaxnreg" => set_registers(d, i)?,
         "griddepcontrol" => {
             // Launches run one at a time: a grid's predecessor has ended before it starts (PTX ISA,
             // "griddepcontrol"). Only the checkers track what may overlap.
-            let action = w
-                .choose(&[("launch_dependents", Fence::NextLaunch), ("wait", Fence::PreviousLaunch)])
-                .ok_or_else(|| DecodeError::new("`griddepcontrol` names no action."))?;
-            d.emit(Kind::Effect(Box::new(FenceOperation(action))));
-            Ok(())
+            let fences = [("launch_dependents", Fence::NextLaunch), ("wait", Fence::PreviousLaunch)];
+            d.effect(FenceOperation(i.must("action", &fences)?))?;
         }
-        _ => {
-            w.take("mask");
-            Ok(())
-        }
+        "pmevent" => {}
+        _ => return Err(i.unsupported()),
+    }
+    Ok(())
+}
+
+/// Decodes an instruction whose operands are labels or functions.
+pub(super) fn flow(d: Decoder<'_, '_, '_>, i: &Instruction) -> Decoded {
+    match i.opcode.base() {
+        "bra" => branch(d, i),
+        "brx" => branch_by_table(d, i),
+        _ => call(d, i),
     }
 }
 
 /// `setmaxnreg.inc.sync.aligned.u32 count`, and the same of `.dec`
-fn set_registers(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let raises = w
-        .choose(&[("inc", true), ("dec", false)])
-        .ok_or_else(|| DecodeError::new("`setmaxnreg` names no action, .inc or .dec."))?;
-    w.take("sync");
-    w.take("aligned");
-    w.ty()?;
-    d.expect_operands(i, 1)?;
-    let Operand::Number(Number::Integer(count)) = i.operands[0] else {
-        return Err(DecodeError::new("`setmaxnreg` takes a number."));
-    };
+fn set_registers(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let count = i.literal(0)?;
     if !(24..=256).contains(&count) || count % 8 != 0 {
         return Err(DecodeError::new(format!(
             "`setmaxnreg` takes a multiple of 8 from 24 to 256; {count} is not one."
         )));
     }
-    d.emit(Kind::Attempt(Box::new(SetRegisters { count: count as u32, raises })));
+    d.emit(Kind::Attempt(Box::new(SetRegisters { count: count as u32, raises: i.has("inc") })));
     Ok(())
 }
 
@@ -117,26 +95,23 @@ impl Effect for Sleep {
     }
 }
 
-fn name<'o>(d: Decoder<'_, '_, '_>, i: &'o Instruction, index: usize) -> Result<&'o str, DecodeError> {
-    match d.operand(&i.operands, index)? {
-        Operand::Name(name) => Ok(name),
-        other => Err(DecodeError::new(format!("`{other}` is not a name."))),
+/// An operand that is a name, by position.
+fn name(i: &Instruction, index: usize) -> Result<&str, DecodeError> {
+    match i.operands.get(index) {
+        Some(Operand::Name(name)) => Ok(name),
+        _ => Err(DecodeError::new(format!("Operand {} of `{}` is not a name.", index + 1, i.opcode.base()))),
     }
 }
 
-fn branch(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("uni");
-    let target = name(d, i, 0)?;
-    let label = d.label(target)?;
-    d.emit(Kind::Branch { target: label });
+fn branch(d: Decoder<'_, '_, '_>, i: &Instruction) -> Decoded {
+    let target = d.label(name(i, 0)?)?;
+    d.emit(Kind::Branch { target });
     Ok(())
 }
 
-fn branch_by_table(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("idx");
-    w.take("uni");
-    let index = d.source(d.operand(&i.operands, 0)?, Type::U32)?;
-    let table = name(d, i, 1)?;
+fn branch_by_table(d: Decoder<'_, '_, '_>, i: &Instruction) -> Decoded {
+    let table = name(i, 1)?;
+    let index = d.source(&i.operands[0], Type::U32)?;
     let Symbol::Targets(targets) = d.symbol(table)? else {
         return Err(DecodeError::new(format!("`{table}` is not a .branchtargets list.")));
     };
@@ -145,8 +120,7 @@ fn branch_by_table(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -
 }
 
 /// `call{.uni} (results), function, (arguments){, prototype}`: results and arguments may be absent.
-fn call(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("uni");
+fn call(d: Decoder<'_, '_, '_>, i: &Instruction) -> Decoded {
     let mut operands = i.operands.iter().peekable();
     let results: &[Operand] = match operands.peek() {
         Some(Operand::List(results)) => {

@@ -5,12 +5,12 @@ use warpwright_events::{
     AccessKind, Actor, AsyncKind, Awaited, ByteRange, Completion, Event, FULL, FaultKind, LANES,
     MbarrierAddress, MemorySpace, Proxy, lanes,
 };
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
+use warpwright_ptx::syntax::{Operand, Type};
 
-use super::memory_words::{cache_hints, policy};
-use super::{bulk, mbarrier};
+use super::memory_words::policy;
+use super::{address, mbarrier};
 use crate::cta::asynchronous::lane_copy::{PendingArrival, PendingCopy};
-use crate::decode::{DecodeError, Decoder, File, Words};
+use crate::decode::{DecodeError, Decoded, Decoder, File, Row};
 use crate::execution::effect::{Effect, EffectBody, Execution, vectored_effect};
 use crate::execution::resolve::{Located, Purpose, addresses, resolve};
 use crate::launch::failure::Failure;
@@ -19,64 +19,50 @@ use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("reduce");
-    w.take("async");
-    if w.take("bulk") {
-        return bulk::decode(d, i, w);
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    if i.has("commit_group") {
+        return d.effect(Commit);
     }
-    if w.take("commit_group") {
-        d.emit(Kind::Effect(Box::new(Commit)));
-        return Ok(());
+    if i.has("wait_all") {
+        return d.effect(Wait { latest: None });
     }
-    if w.take("wait_all") {
-        d.emit(Kind::Effect(Box::new(Wait { latest: None })));
-        return Ok(());
+    if i.has("wait_group") {
+        return d.effect(Wait { latest: Some(groups(i)?) });
     }
-    if w.take("wait_group") {
-        let Some(Operand::Number(Number::Integer(latest))) = i.operands.first() else {
-            return Err(DecodeError::new("`cp.async.wait_group` takes a number."));
+    if i.has("mbarrier") {
+        let arrival = ArriveAfterCopies {
+            address: d.memory_at(i, 0)?,
+            space: address::space(i).unwrap_or(Space::Generic),
+            counted: i.has("noinc"),
         };
-        let latest = u32::try_from(*latest)
-            .map_err(|_| DecodeError::new("A number of groups must not be negative."))?;
-        d.emit(Kind::Effect(Box::new(Wait { latest: Some(latest) })));
-        return Ok(());
+        return d.effect(arrival);
     }
-    if w.take("mbarrier") {
-        return arrive(d, i, w);
-    }
-    copy(d, i, w)
+    copy(d, i)
+}
+
+/// A number of groups that may stay in flight.
+pub(super) fn groups(i: &Row<'_>) -> Result<u32, DecodeError> {
+    u32::try_from(i.literal(0)?).map_err(|_| DecodeError::new("A number of groups must not be negative."))
 }
 
 /// `cp.async.ca.shared.global [dst], [src], size{, source size}{, policy}`, or with a predicate
 /// that ignores the source.
-fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.choose(&[("shared", ()), ("shared::cta", ())])
-        .ok_or_else(|| DecodeError::new("`cp.async` must name .shared as its destination."))?;
-    w.take("global");
-    let only_l2 = i.opcode.has("cg");
-    let hinted = cache_hints(w);
-    let target = d.memory(d.operand(&i.operands, 0)?)?;
-    let source = d.memory(d.operand(&i.operands, 1)?)?;
-    let Operand::Number(Number::Integer(bytes)) = *d.operand(&i.operands, 2)? else {
-        return Err(DecodeError::new("The size of a copy must be a number: 4, 8 or 16."));
-    };
-    if !matches!((bytes, only_l2), (16, _) | (4 | 8, false)) {
+fn copy(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let (target, source, bytes) = (d.memory_at(i, 0)?, d.memory_at(i, 1)?, i.literal(2)?);
+    if !matches!((bytes, i.has("cg")), (16, _) | (4 | 8, false)) {
         return Err(DecodeError::new(format!(
             "A copy of {bytes} bytes does not exist: .ca copies 4, 8 or 16 bytes, and .cg copies 16."
         )));
     }
-    let mut rest = &i.operands[3..];
+    let hinted = i.has("L2::cache_hint");
     if hinted {
-        policy(d, rest.last())?;
-        rest = &rest[..rest.len() - 1];
+        policy(d, i)?;
     }
     let (mut source_bytes, mut ignored) = (None, None);
-    match rest {
-        [] => {}
+    match &i.operands[3..i.operands.len() - usize::from(hinted)] {
         [operand] if is_predicate(d, operand) => ignored = Some(d.predicate(operand)?),
         [operand] => source_bytes = Some(d.source(operand, Type::U32)?),
-        _ => return Err(DecodeError::new("`cp.async` has too many operands.")),
+        _ => {}
     }
     d.emit(Kind::Effect(vectored_effect(Copy { target, source, bytes: bytes as u8, source_bytes, ignored })));
     Ok(())
@@ -296,17 +282,6 @@ impl Effect for Wait {
 }
 
 /// `cp.async.mbarrier.arrive{.noinc}{.shared{::cta}}.b64 [mbarrier]`
-fn arrive(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("arrive");
-    let counted = w.take("noinc");
-    let space = super::address::space(w).unwrap_or(Space::Generic);
-    w.ty()?;
-    d.expect_operands(i, 1)?;
-    let address = d.memory(&i.operands[0])?;
-    d.emit(Kind::Effect(Box::new(ArriveAfterCopies { address, space, counted })));
-    Ok(())
-}
-
 struct ArriveAfterCopies {
     address: AddressOperand,
     space: Space,

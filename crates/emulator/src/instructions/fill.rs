@@ -1,34 +1,27 @@
 //! `st.bulk`: zeros for a range of the CTA's shared memory (PTX ISA, "st.bulk").
 
 use warpwright_events::{FaultKind, MemorySpace, Strength, Value, lanes};
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::address;
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoded, Decoder, Row};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::{addresses, resolve_store};
 use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
-use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
 /// The unit of addresses and sizes.
 const UNIT: u64 = 8;
 
 /// `st.bulk{.weak}{.shared::cta} [address], size, 0`
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("bulk");
-    w.take("weak");
-    let is_generic = address::space(w).is_none();
-    d.expect_operands(i, 3)?;
-    if !matches!(i.operands[2], Operand::Number(Number::Integer(0))) {
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    if i.literal(2)? != 0 {
         return Err(DecodeError::new("`st.bulk` stores zeros: its last operand is the constant 0."));
     }
-    let address = d.memory(&i.operands[0])?;
-    let is_generic = is_generic && address.space.is_none();
-    let size = d.source(&i.operands[1], Type::U64)?;
-    d.emit(Kind::Effect(Box::new(Fill { address, is_generic, size })));
-    Ok(())
+    let address = d.memory_at(i, 0)?;
+    let is_generic = address::space(i).is_none() && address.space.is_none();
+    let size = d.source_at(i, 1)?;
+    d.effect(Fill { address, is_generic, size })
 }
 
 struct Fill {

@@ -3,17 +3,15 @@
 use warpwright_arch::mma::Types;
 use warpwright_arch::{DataType, tcgen05};
 use warpwright_events::LANES;
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::small_matrix;
-use crate::decode::{DecodeError, Decoder, FunctionDecoder, Words, elements};
+use crate::decode::{DecodeError, Decoded, Decoder, Row};
 use crate::execution::effect::{EffectBody, Execution, vectored_effect};
 use crate::launch::failure::Failure;
 use crate::operation::kind::Kind;
 use crate::registers::{Slot, blend};
 use crate::tensor::accumulate::IntegerSum;
 use crate::tensor::float_multiply::FloatMultiply;
-use crate::tensor::fragment::Fragment;
 use crate::tensor::half_multiply::{self, Function, Half};
 use crate::tensor::multiply::Multiply;
 use crate::tensor::{Column, Order, Shape, warpgroup};
@@ -21,96 +19,54 @@ use crate::tensor::{Column, Order, Shape, warpgroup};
 /// The most registers of A, B or an accumulator of floats in an MMA of one warp.
 const MOST_REGISTERS: usize = 4;
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let sparse = w.take("sp") || w.take("sp::ordered_metadata");
-    let kind = w.take_first(tcgen05::Kind::from_ptx);
-    if let Some(kind) = kind {
-        return small_matrix::decode(d, i, w, kind, sparse);
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let sparse = i.has("sp") || i.has("sp::ordered_metadata");
+    if let Some(kind) = i.find(tcgen05::Kind::from_ptx) {
+        return small_matrix::decode(d, i, kind, sparse);
     }
-    let (shape, orders) = header(w)?;
-    let integers = integer_sum(w);
-    let types = Types { d: element(w)?, a: element(w)?, b: element(w)?, c: element(w)? };
-    d.expect_operands(i, if sparse { 6 } else { 4 })?;
+    let (shape, orders) = header(i)?;
+    let [result, a, b, c] = data_types(i)[..] else { return Err(i.names_no("types of four matrices")) };
+    let (types, integers) = (Types { d: result, a, b, c }, integer_sum(i));
     let multiply = if sparse {
-        let Operand::Number(Number::Integer(selector)) = i.operands[5] else {
-            return Err(DecodeError::new("The sparsity selector is an integer constant."));
-        };
-        Multiply::sparse(shape, types, integers, usize::try_from(selector).unwrap_or(usize::MAX))
+        Multiply::sparse(shape, types, integers, usize::try_from(i.literal(5)?).unwrap_or(usize::MAX))
     } else {
         Multiply::dense(shape, types, orders, integers)
     };
     let multiply = multiply.map_err(|error| DecodeError::new(error.to_string()))?;
-    let metadata = if sparse { Some(d.source(&i.operands[4], Type::B32)?) } else { None };
-    let slots = operands(d, i, &multiply)?;
+    let metadata = if sparse { Some(d.source_at(i, 4)?) } else { None };
+    let slots = operands(d, i)?;
     d.emit(effect(multiply, slots, metadata));
     Ok(())
 }
 
-/// `.sync.aligned`, the shape and the orders of A and B.
-pub(super) fn header(w: &mut Words<'_>) -> Result<(Shape, (Order, Order)), DecodeError> {
-    w.take("sync");
-    w.take("aligned");
-    let shape = w
-        .take_first(Shape::from_word)
-        .ok_or_else(|| DecodeError::new("The instruction names no shape, such as .m16n8k16."))?;
-    let mut order = || w.choose(&[("row", Order::Row), ("col", Order::Column)]);
-    let orders = (order().unwrap_or(Order::Row), order().unwrap_or(Order::Column));
-    // MMAs of f64 may name their rounding, which has no effect.
-    w.take("rn");
-    Ok((shape, orders))
+/// The shape, and the orders of A and B.
+pub(super) fn header(i: &Row<'_>) -> Result<(Shape, (Order, Order)), DecodeError> {
+    let shape = i.find(Shape::from_word).ok_or_else(|| i.names_no("shape"))?;
+    let mut orders = i.all(|word| match word {
+        "row" => Some(Order::Row),
+        "col" => Some(Order::Column),
+        _ => None,
+    });
+    Ok((shape, (orders.next().unwrap_or(Order::Row), orders.next().unwrap_or(Order::Column))))
 }
 
 /// The modifiers of integer accumulation.
-pub(super) fn integer_sum(w: &mut Words<'_>) -> IntegerSum {
-    let bits = w.choose(&[("xor", IntegerSum::Differing), ("and", IntegerSum::Common)]);
-    w.take("popc");
-    let saturating = w.take("satfinite");
-    bits.unwrap_or(if saturating { IntegerSum::Saturating } else { IntegerSum::Wrapping })
+pub(super) fn integer_sum(i: &Row<'_>) -> IntegerSum {
+    let sums =
+        [("xor", IntegerSum::Differing), ("and", IntegerSum::Common), ("satfinite", IntegerSum::Saturating)];
+    i.choose(&sums).unwrap_or(IntegerSum::Wrapping)
 }
 
-/// The next type.
-pub(super) fn element(w: &mut Words<'_>) -> Result<DataType, DecodeError> {
-    w.take_first(DataType::from_ptx)
-        .ok_or_else(|| DecodeError::new("The instruction names fewer matrix types than it has matrices."))
+/// The types of the matrices, in the order of the name.
+pub(super) fn data_types(i: &Row<'_>) -> Vec<DataType> {
+    i.all(DataType::from_ptx).collect()
 }
 
 /// The slots of the registers of D, A, B and C, which are the first four operands.
-pub(super) fn operands(
-    d: &mut FunctionDecoder<'_, '_>,
-    i: &Instruction,
-    multiply: &Multiply,
-) -> Result<[Box<[Slot]>; 4], DecodeError> {
-    let (fragments, types) = (multiply.fragments(), multiply.types());
-    Ok([
-        registers(d, &i.operands[0], &fragments.d, types.d, true)?,
-        registers(d, &i.operands[1], &fragments.a, types.a, false)?,
-        registers(d, &i.operands[2], &fragments.b, types.b, false)?,
-        registers(d, &i.operands[3], &fragments.c, types.c, false)?,
-    ])
-}
-
-/// The slots of a fragment's registers.
-pub(super) fn registers(
-    d: &mut FunctionDecoder<'_, '_>,
-    operand: &Operand,
-    fragment: &Fragment,
-    element: DataType,
-    written: bool,
-) -> Result<Box<[Slot]>, DecodeError> {
-    let ty = if element == DataType::F64 { Type::B64 } else { Type::B32 };
-    let elements = elements(operand);
-    if elements.len() != fragment.registers() {
-        return Err(DecodeError::new(format!(
-            "`{operand}` names {} registers for a matrix of .{} that takes {}.",
-            elements.len(),
-            element.ptx(),
-            fragment.registers()
-        )));
-    }
-    elements
-        .iter()
-        .map(|element| if written { d.destination(element, ty) } else { d.source(element, ty) })
-        .collect()
+pub(super) fn operands(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Result<[Box<[Slot]>; 4], DecodeError> {
+    let sources = [d.sources_at(i, 1)?, d.sources_at(i, 2)?, d.sources_at(i, 3)?];
+    let [a, b, c] = sources.map(Vec::into_boxed_slice);
+    Ok([d.destinations_at(i, 0)?.into(), a, b, c])
 }
 
 /// The MMA as an operation.

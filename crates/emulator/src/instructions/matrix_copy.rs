@@ -7,10 +7,9 @@
 //! 4 or 6 bits, 16 of which and their padding are a row.
 
 use warpwright_events::{FULL, LANES, Strength, Value, lanes};
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::address;
-use crate::decode::{DecodeError, Decoder, Words, elements};
+use crate::decode::{Decoded, Decoder, Row};
 use crate::execution::effect::{Effect, EffectBody, Execution, vectored_effect};
 use crate::execution::resolve::{Located, Purpose, addresses, resolve, resolve_store, split_generic};
 use crate::launch::failure::Failure;
@@ -24,60 +23,27 @@ const ROW_BYTES: u64 = 16;
 /// A matrix by rows, two elements a word.
 type Matrix = [[u32; 4]; ROWS];
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("sync");
-    w.take("aligned");
-    let load = i.opcode.base() == "ldmatrix";
-    let shapes = ["m8n8", "m8n16", "m16n16", "m16n8"];
-    let shape = w.take_first(|word| shapes.into_iter().find(|shape| *shape == word));
-    let is_transposed = w.take("trans");
-    if i.opcode.base() == "movmatrix" {
-        w.ty()?;
-        d.expect_operands(i, 2)?;
-        let target = d.destination(&i.operands[0], Type::B32)?;
-        let source = d.source(&i.operands[1], Type::B32)?;
-        d.emit(Kind::Aligned(Box::new(Transpose { target, source })));
-        return Ok(());
-    }
-    let count = w.choose(&[("x1", 1), ("x2", 2), ("x4", 4)]).unwrap_or(1);
-    let space = address::space(w).unwrap_or(Space::Generic);
-    let spread = if w.take("b8x16") { w.choose(&[("b6x16_p32", 6), ("b4x16_p64", 4)]) } else { None };
-    let ty = if spread.is_some() { Type::B8 } else { w.ty()? };
-    let arrangement = match (shape.unwrap_or_default(), ty, is_transposed) {
-        ("m8n8", Type::B16, true) => Arrangement::Transposed,
-        ("m8n8", Type::B16, false) => Arrangement::Plain,
-        ("m8n16", Type::B8, false) if load && spread.is_some() => Arrangement::Plain,
-        ("m16n16", Type::B8, true) if load => Arrangement::Bytes { paired: true },
-        ("m16n8", Type::B8, true) if !load && spread.is_none() => Arrangement::Bytes { paired: false },
-        _ => {
-            return Err(DecodeError::new(format!(
-                "`{}` does not exist. Matrices of .b16 are .m8n8; those of .b8 are .m16n16 (ldmatrix) or .m16n8 \
-                 (stmatrix), and transposed; those of 4 and 6 bits are .m8n16, or .m16n16 and transposed (ldmatrix).",
-                i.opcode
-            )));
-        }
+/// `ldmatrix` and `stmatrix`.
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let loads = i.base() == "ldmatrix";
+    let arrangement = match (i.has("m8n8"), i.has("trans")) {
+        (true, true) => Arrangement::Transposed,
+        (_, false) => Arrangement::Plain,
+        (false, true) => Arrangement::Bytes { paired: loads },
     };
-    d.expect_operands(i, 2)?;
-    let (registers, place) = if load { (0, 1) } else { (1, 0) };
-    let elements = elements(&i.operands[registers]);
-    let wanted = if shape == Some("m16n16") { 2 * count } else { count };
-    if elements.len() != wanted || wanted > 4 {
-        return Err(DecodeError::new(format!(
-            "The instruction names {} registers for {count} matrices.",
-            elements.len()
-        )));
-    }
-    let slots: Result<Vec<Slot>, DecodeError> = elements
-        .iter()
-        .map(|element| match element {
-            Operand::Sink => d.destination(element, Type::B32),
-            _ if load => d.destination(element, Type::B32),
-            _ => d.source(element, Type::B32),
-        })
-        .collect();
-    let address = d.memory(&i.operands[place])?;
-    let rows = Rows { address, space, arrangement, spread, slots: slots? };
-    d.emit(Kind::Aligned(if load { vectored_effect(Load(rows)) } else { vectored_effect(Store(rows)) }));
+    let spread = i.choose(&[("b6x16_p32", 6), ("b4x16_p64", 4)]);
+    let slots = if loads { d.destinations_at(i, 0)? } else { d.sources_at(i, 1)? };
+    let address = d.memory_at(i, usize::from(loads))?;
+    let space = address::space(i).unwrap_or(Space::Generic);
+    let rows = Rows { address, space, arrangement, spread, slots };
+    d.emit(Kind::Aligned(if loads { vectored_effect(Load(rows)) } else { vectored_effect(Store(rows)) }));
+    Ok(())
+}
+
+/// `movmatrix`
+pub(super) fn transpose(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let transpose = Transpose { source: d.source_at(i, 1)?, target: d.destination_at(i, 0)? };
+    d.emit(Kind::Aligned(Box::new(transpose)));
     Ok(())
 }
 

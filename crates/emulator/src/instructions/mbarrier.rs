@@ -2,20 +2,21 @@
 //! mbarrier").
 
 use warpwright_events::{Actor, Event, FaultKind, LANES, MbarrierAddress, MemorySpace, lanes, split_shared};
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
+use warpwright_ptx::syntax::Operand;
 
+use super::address;
 use crate::cta::asynchronous::progress;
 use crate::cta::block::Block;
 use crate::cta::mbarrier::{Arrivals, Change, Initialization, MOST_ARRIVALS, Mbarrier};
 use crate::cta::mbarrier_update::{complete_tx, running};
 use crate::cta::tensor_memory::pipeline;
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoded, Decoder, Row};
 use crate::execution::effect::{Effect, Execution, Test, Watched};
 use crate::execution::resolve::addresses;
-use crate::lanes::{Operands, one};
+use crate::lanes::one;
 use crate::launch::failure::Failure;
 use crate::launch::schedule::Schedule;
-use crate::memory::{AddressOperand, BaseOperand, Space};
+use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
@@ -60,111 +61,53 @@ struct Instruct {
     truth: Option<Slot>,
 }
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if w.take("pending_count") {
-        return pending_count(d, i, w);
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    if i.has("pending_count") {
+        return d
+            .scalar(i, one(|state: u64| Mbarrier::from_bits(state).map_or(0, |barrier| barrier.pending)));
     }
-    let action = action(w)?;
-    let orders = w.choose(&[("acquire", true), ("release", true), ("relaxed", false)]).unwrap_or(true);
-    w.choose(&[("cta", ()), ("cluster", ())]);
-    let space = w.choose(&[
-        ("shared", Space::Shared),
-        ("shared::cta", Space::Shared),
-        ("shared::cluster", Space::ClusterShared),
-    ]);
-    let space = space.unwrap_or(Space::Generic);
-    if space == Space::ClusterShared && !action.reaches_peers() {
-        return Err(DecodeError::new("This operation on an mbarrier exists for .shared::cta only."));
-    }
-    w.ty()?;
-    let blank = AddressOperand { base: BaseOperand::Absolute, offset: 0, space: None };
-    let mut instruct =
-        Instruct { action, orders, address: blank, space, word: None, state: None, truth: None };
-    match (action, i.operands.as_slice()) {
-        (Action::Initialize | Action::Expect | Action::Complete, [address, count]) => {
-            instruct.address = d.memory(address)?;
-            instruct.word = Some(d.source(count, Type::U32)?);
-        }
-        (Action::Invalidate, [address]) => instruct.address = d.memory(address)?,
-        (Action::Arrive { complete, expect, .. }, [state, address, rest @ ..])
-            if rest.len() == 1 || (rest.is_empty() && complete && !expect) =>
-        {
-            if *state != Operand::Sink {
-                if space == Space::ClusterShared {
-                    return Err(DecodeError::new(
-                        "An arrival at .shared::cluster returns no state: its destination must be `_`.",
-                    ));
-                }
-                instruct.state = Some(d.destination(state, Type::B64)?);
-            }
-            instruct.address = d.memory(address)?;
-            if let [count] = rest {
-                instruct.word = Some(d.source(count, Type::U32)?);
-            }
-        }
+    let action = action(i)?;
+    let place = i.signature().destinations;
+    let mut instruct = Instruct {
+        action,
+        orders: !i.has("relaxed"),
+        address: d.memory_at(i, place)?,
+        space: address::space(i).unwrap_or(Space::Generic),
+        word: None,
+        state: None,
+        truth: None,
+    };
+    let last = if i.operands.len() > place + 1 { Some(d.source_at(i, place + 1)?) } else { None };
+    if let Action::Test { parity } = action {
+        instruct.truth = Some(d.destination_at(i, 0)?);
+        *(if parity { &mut instruct.word } else { &mut instruct.state }) = last;
         // A third source of `try_wait` is how long it may suspend the thread.
-        (Action::Test { parity }, [truth, address, phase, rest @ ..])
-            if rest.is_empty() || (rest.len() == 1 && i.opcode.has("try_wait")) =>
-        {
-            instruct.truth = Some(d.destination(truth, Type::Pred)?);
-            instruct.address = d.memory(address)?;
-            if parity {
-                instruct.word = Some(d.source(phase, Type::U32)?);
-            } else {
-                instruct.state = Some(d.source(phase, Type::B64)?);
-            }
-            if let [hint] = rest {
-                d.source(hint, Type::U32)?;
-            }
+        if i.operands.len() > 3 {
+            d.source_at(i, 3)?;
         }
-        _ => {
-            return Err(DecodeError::new(
-                "The instruction does not have the operands that this operation takes.",
-            ));
-        }
+        d.emit(Kind::Test(Box::new(instruct)));
+        return Ok(());
     }
-    let is_test = matches!(instruct.action, Action::Test { .. });
-    d.emit(if is_test { Kind::Test(Box::new(instruct)) } else { Kind::Effect(Box::new(instruct)) });
-    Ok(())
+    instruct.word = last;
+    if place > 0 && i.operands[0] != Operand::Sink {
+        instruct.state = Some(d.destination_at(i, 0)?);
+    }
+    d.effect(instruct)
 }
 
-fn action(w: &mut Words<'_>) -> Result<Action, DecodeError> {
-    let parity = w.take("parity");
-    let complete = !w.take("noComplete");
-    let arrival = w.choose(&[("arrive", false), ("arrive_drop", true)]);
-    let expect = w.take("expect_tx");
-    if let Some(drop) = arrival {
-        return Ok(Action::Arrive { drop, complete, expect });
-    }
-    if expect {
-        return Ok(Action::Expect);
-    }
-    let action = w.choose(&[
+fn action(i: &Row<'_>) -> Result<Action, DecodeError> {
+    let (parity, expect, complete) = (i.has("parity"), i.has("expect_tx"), !i.has("noComplete"));
+    let actions = [
+        ("arrive", Action::Arrive { drop: false, complete, expect }),
+        ("arrive_drop", Action::Arrive { drop: true, complete, expect }),
+        ("expect_tx", Action::Expect),
         ("init", Action::Initialize),
         ("inval", Action::Invalidate),
         ("complete_tx", Action::Complete),
         ("test_wait", Action::Test { parity }),
         ("try_wait", Action::Test { parity }),
-    ]);
-    action.ok_or_else(|| {
-        DecodeError::unsupported("The emulator does not support this operation on an mbarrier.")
-    })
-}
-
-/// `mbarrier.pending_count.b64 count, state`
-fn pending_count(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.ty()?;
-    d.expect_operands(i, 2)?;
-    let operands = Operands {
-        d: d.destination(&i.operands[0], Type::U32)?,
-        a: d.source(&i.operands[1], Type::B64)?,
-        ..Operands::default()
-    };
-    d.plain_lanes(
-        operands,
-        one(|state: u64| Mbarrier::from_bits(state).map_or(0, |barrier| barrier.pending)),
-    );
-    Ok(())
+    ];
+    i.must("operation", &actions)
 }
 
 /// The objects that the lanes of a mask name.

@@ -4,10 +4,8 @@ use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering, fence};
 
 use warpwright_events::{AccessKind, Event, FaultKind, LANES, Scope, Strength};
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::address;
-use crate::decode::{DecodeError, Decoder, File, Words};
+use crate::decode::{DecodeError, Decoded, Decoder, File, Row};
 use crate::execution::effect::Execution;
 use crate::execution::resolve::memory_space;
 use crate::lanes::{Operands, one};
@@ -105,8 +103,8 @@ pub(super) const SCOPES: &[(&str, Scope)] =
 
 /// Semantics and scope of a load or store; `unnamed` is the default without explicit semantics. The
 /// host's own ordering holds for every scope.
-pub(super) fn ordered(w: &mut Words<'_>, unnamed: Semantics) -> Ordered {
-    let semantics = w.choose(&[
+pub(super) fn ordered(i: &Row<'_>, unnamed: Semantics) -> Ordered {
+    let semantics = i.choose(&[
         ("weak", Semantics::Weak),
         ("volatile", Semantics::Volatile),
         ("relaxed", Semantics::Relaxed),
@@ -114,15 +112,13 @@ pub(super) fn ordered(w: &mut Words<'_>, unnamed: Semantics) -> Ordered {
         ("release", Semantics::Release),
         ("acq_rel", Semantics::AcquireRelease),
     ]);
-    let mmio = w.take("mmio");
-    let semantics = semantics.unwrap_or(if mmio { Semantics::Volatile } else { unnamed });
-    let scope = w.choose(SCOPES);
+    let semantics = semantics.unwrap_or(unnamed);
     let acquire = matches!(semantics, Semantics::Acquire | Semantics::AcquireRelease);
     let release = matches!(semantics, Semantics::Release | Semantics::AcquireRelease);
     let scope = match semantics {
         Semantics::Volatile => Scope::System,
         // PTX ISA, "atom": without a scope, .gpu applies.
-        _ => scope.unwrap_or(Scope::Gpu),
+        _ => i.choose(SCOPES).unwrap_or(Scope::Gpu),
     };
     let strength = match semantics {
         Semantics::Weak => Strength::Weak,
@@ -144,35 +140,6 @@ pub(super) enum Semantics {
     AcquireRelease,
 }
 
-/// Cache operators and hints, which do not change the access. Returns whether a policy operand
-/// follows.
-pub(super) fn cache_hints(w: &mut Words<'_>) -> bool {
-    const HINTS: &[(&str, ())] = &[
-        ("ca", ()),
-        ("cg", ()),
-        ("cs", ()),
-        ("lu", ()),
-        ("cv", ()),
-        ("wb", ()),
-        ("wt", ()),
-        ("nc", ()),
-        ("unified", ()),
-        ("L1::evict_normal", ()),
-        ("L1::evict_unchanged", ()),
-        ("L1::evict_first", ()),
-        ("L1::evict_last", ()),
-        ("L1::no_allocate", ()),
-        ("L2::evict_normal", ()),
-        ("L2::evict_first", ()),
-        ("L2::evict_last", ()),
-        ("L2::64B", ()),
-        ("L2::128B", ()),
-        ("L2::256B", ()),
-    ];
-    while w.choose(HINTS).is_some() {}
-    w.take("L2::cache_hint")
-}
-
 /// The bytes of an access that only global memory has.
 pub(super) const WIDEST: u64 = 32;
 
@@ -187,11 +154,6 @@ pub(super) fn check_width(space: Space, bytes: u64, lanes: u32) -> Result<(), Bo
     Err(Failure::new(FaultKind::IllegalInstruction, lanes, message))
 }
 
-/// `.v2`, `.v4`, `.v8`
-pub(super) fn vector(w: &mut Words<'_>) -> usize {
-    w.choose(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1)
-}
-
 /// The space of an access: that of the variable it names, or that of the instruction.
 pub(super) fn space_of(d: Decoder<'_, '_, '_>, named: Option<Space>, operand: &AddressOperand) -> Space {
     match (named, operand.space) {
@@ -204,36 +166,16 @@ pub(super) fn space_of(d: Decoder<'_, '_, '_>, named: Option<Space>, operand: &A
     }
 }
 
-/// Checks the policy operand of a hint.
-pub(super) fn policy(d: Decoder<'_, '_, '_>, operand: Option<&Operand>) -> Result<(), DecodeError> {
-    match operand {
-        Some(operand) => d.source(operand, Type::B64).map(|_| ()),
-        None => Err(DecodeError::new("`.L2::cache_hint` needs a policy operand.")),
-    }
+/// Decodes the policy of an instruction with a cache hint, its last operand.
+pub(super) fn policy(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Result<(), DecodeError> {
+    d.source_at(i, i.operands.len() - 1).map(|_| ())
 }
 
-/// Instructions that only advise the caches: their operands are checked, and nothing is executed.
-pub(super) fn hint(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    const WORDS: &[(&str, ())] = &[
-        ("L1", ()),
-        ("L2", ()),
-        ("tensormap", ()),
-        ("fractional", ()),
-        ("range", ()),
-        ("cvt", ()),
-        ("L2::evict_last", ()),
-        ("L2::evict_normal", ()),
-        ("L2::evict_first", ()),
-        ("L2::evict_unchanged", ()),
-    ];
-    address::space(w);
-    while w.choose(WORDS).is_some() {}
-    if i.opcode.base() == "createpolicy" {
-        w.ty()?;
-        let policy = d.bits(0, File::Long);
-        let destination = d.destination(d.operand(&i.operands, 0)?, Type::B64)?;
-        d.lanes(Operands { d: destination, a: policy, ..Operands::default() }, one(|a: u64| a));
-        return Ok(());
+/// Instructions that only advise the caches: their operands are decoded, and nothing is executed.
+pub(super) fn hint(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    if i.base() == "createpolicy" {
+        let slots = Operands { d: d.destination_at(i, 0)?, a: d.bits(0, File::Long), ..Operands::default() };
+        return d.lanes(slots, one(|a: u64| a));
     }
-    d.memory(d.operand(&i.operands, 0)?).map(|_| ())
+    d.memory_at(i, 0).map(|_| ())
 }

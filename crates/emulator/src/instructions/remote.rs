@@ -2,98 +2,47 @@
 //! and reductions there (PTX ISA, "st.async", "red.async").
 
 use warpwright_events::{Actor, Event, FaultKind, Proxy, lanes, split_shared};
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::atomic::{named_update, read};
 use super::mbarrier;
-use super::memory_words::vector;
 use crate::cta::asynchronous::progress;
 use crate::cta::asynchronous::reduction::Reduction;
 use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Signal, Transfer};
 use crate::cta::mbarrier_update::absent;
-use crate::decode::{DecodeError, Decoder, Register, Words, elements, unsupported};
+use crate::decode::{Decoded, Decoder, File, Register, Row};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
-use crate::memory::update::Update;
 use crate::memory::{AddressOperand, Space};
-use crate::operation::kind::Kind;
 
 /// The most bytes of one store.
 const MOST_BYTES: usize = 16;
 
 /// `st.async{.weak}.shared::cluster.mbarrier::complete_tx::bytes{.vec}.type [address], values,
 /// [mbarrier]`
-pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("weak");
-    let space = target_space(w)?;
-    let count = vector(w);
-    let ty = w.ty()?;
-    if !matches!(ty.bytes(), 4 | 8) || ty.bytes() as usize * count > MOST_BYTES {
-        return Err(unsupported(i, ty));
-    }
-    d.expect_operands(i, 3)?;
-    let elements = elements(&i.operands[1]);
-    if elements.len() != count {
-        return Err(DecodeError::new(format!(
-            "The store names {} registers, and its type has {count}.",
-            elements.len()
-        )));
-    }
-    emit(d, i, space, elements, ty, None)
+pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    decode(d, i, None)
 }
 
 /// `red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.operation.type
 /// [address], value, [mbarrier]`
-pub(super) fn reduce(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("relaxed");
-    w.take("cluster");
-    let space = target_space(w)?;
-    let operation = named_update(w)?;
-    let ty = w.ty()?;
-    let exists = match operation {
-        Update::Increment | Update::Decrement => ty == Type::U32,
-        Update::Minimum | Update::Maximum => matches!(ty, Type::U32 | Type::S32),
-        Update::Add => matches!(ty, Type::U32 | Type::S32 | Type::U64 | Type::S64),
-        Update::And | Update::Or | Update::Xor => ty == Type::B32,
-        Update::Exchange | Update::CompareAndSwap => false,
+pub(super) fn reduce(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let reduction = Reduction::in_shared(named_update(i)?, i.ty()?).ok_or_else(|| i.unsupported())?;
+    decode(d, i, Some(reduction))
+}
+
+fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>, reduction: Option<Reduction>) -> Decoded {
+    let ty = i.ty()?;
+    let register = |slot| Register { file: File::of(ty), slot, ty };
+    let remote = Remote {
+        target: d.memory_at(i, 0)?,
+        space: if i.has("shared::cluster") { Space::ClusterShared } else { Space::Generic },
+        mbarrier: d.memory_at(i, 2)?,
+        values: d.sources_at(i, 1)?.into_iter().map(register).collect(),
+        size: ty.bytes() as usize,
+        reduction,
     };
-    let reduction =
-        Reduction::in_shared(operation, ty).filter(|_| exists).ok_or_else(|| unsupported(i, ty))?;
-    d.expect_operands(i, 3)?;
-    emit(d, i, space, &i.operands[1..2], ty, Some(reduction))
-}
-
-fn target_space(w: &mut Words<'_>) -> Result<Space, DecodeError> {
-    let space = if w.take("shared::cluster") { Space::ClusterShared } else { Space::Generic };
-    if !w.take("mbarrier::complete_tx::bytes") {
-        return Err(DecodeError::new(
-            "It is completed by `.mbarrier::complete_tx::bytes`, which it must name.",
-        ));
-    }
-    Ok(space)
-}
-
-fn emit(
-    d: Decoder<'_, '_, '_>,
-    i: &Instruction,
-    space: Space,
-    elements: &[Operand],
-    ty: Type,
-    reduction: Option<Reduction>,
-) -> Result<(), DecodeError> {
-    let mut values = Vec::new();
-    for element in elements {
-        let register = d.wide_source(element, ty)?;
-        if register.ty.bytes() < ty.bytes() {
-            return Err(DecodeError::new(format!("`{element}` is too narrow for .{}.", ty.word())));
-        }
-        values.push(register);
-    }
-    let (target, mbarrier) = (d.memory(&i.operands[0])?, d.memory(&i.operands[2])?);
-    let size = ty.bytes() as usize;
-    d.emit(Kind::Effect(Box::new(Remote { target, space, mbarrier, values, size, reduction })));
-    Ok(())
+    d.effect(remote)
 }
 
 struct Remote {

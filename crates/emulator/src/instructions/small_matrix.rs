@@ -2,12 +2,11 @@
 //! "mma.sp" and "Block Scaling for mma.sync"; sm_120a).
 
 use warpwright_arch::DataType;
-use warpwright_arch::tcgen05::{self, Kind as MmaKind};
+use warpwright_arch::tcgen05::Kind as MmaKind;
 use warpwright_events::LANES;
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
-use super::matrix::{element, header, registers};
-use crate::decode::{DecodeError, Decoder, Words, elements};
+use super::matrix::{data_types, header, operands};
+use crate::decode::{DecodeError, Decoded, Decoder, Row};
 use crate::execution::effect::{EffectBody, Execution, vectored_effect};
 use crate::launch::failure::Failure;
 use crate::operation::kind::Kind;
@@ -43,84 +42,42 @@ struct SmallMultiply {
 }
 
 /// The elements along k that have a scale in common, if the instruction has scales.
-pub(super) fn scale_block(w: &mut Words<'_>, kind: MmaKind) -> Result<Option<u32>, DecodeError> {
-    let has_scales = w.take("block_scale");
-    let block = match has_scales {
-        true => w.take_first(|word| kind.block(Some(word))).or_else(|| kind.block(None)),
-        false => None,
-    };
-    if block.is_some() == kind.scales().is_empty() {
-        return Err(DecodeError::new(format!(
-            "The instruction has {}, which .kind::{} does not take.",
-            if has_scales { "these scales" } else { "no .block_scale" },
-            kind.ptx()
-        )));
-    }
-    Ok(block)
+pub(super) fn scale_block(i: &Row<'_>, kind: MmaKind) -> Option<u32> {
+    let named = || i.find(|word| kind.block(Some(word))).or_else(|| kind.block(None));
+    i.has("block_scale").then(named).flatten()
 }
 
-pub(super) fn decode(
-    d: Decoder<'_, '_, '_>,
-    i: &Instruction,
-    w: &mut Words<'_>,
-    kind: MmaKind,
-    is_sparse: bool,
-) -> Result<(), DecodeError> {
-    let block = scale_block(w, kind)?;
-    let has_scales = block.is_some();
-    let (shape, _) = header(w)?;
-    let types = [element(w)?, element(w)?, element(w)?, element(w)?];
-    let scale_type = w.choose(&[("ue8m0", DataType::Ue8m0), ("ue4m3", DataType::E4m3)]);
-    let [result, a, b, c] = types;
-    let fold = if is_sparse { 2 } else { 1 };
-    let depth = fold * if kind.is_packed() { 64 } else { 32 };
-    let takes = |input| tcgen05::number(kind.inputs(), input).is_some();
-    let is_sum = result == c && tcgen05::number(kind.accumulators(), c).is_some();
-    let is_kind = kind == MmaKind::F8f6f4 || block.is_some();
-    let has_scale_type = scale_type.is_some_and(|scale| tcgen05::number(kind.scales(), scale).is_some());
-    if !(is_kind && takes(a) && takes(b) && is_sum && has_scale_type == has_scales)
-        || shape != Shape::new(16, 8, depth)
-    {
-        return Err(DecodeError::new(format!(
-            "mma of .kind::{} has no such shape, types or scales: see \"mma\" in the PTX ISA.",
-            kind.ptx()
-        )));
-    }
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>, kind: MmaKind, is_sparse: bool) -> Decoded {
+    let (shape, _) = header(i)?;
+    let [result, a, b, c, ..] = data_types(i)[..] else { return Err(i.names_no("types of four matrices")) };
     let first_scale = if is_sparse { 6 } else { 4 };
-    d.expect_operands(i, if has_scales { first_scale + 4 } else { first_scale })?;
-    let metadata = if is_sparse { Some(metadata(d, i)?) } else { None };
+    // All lanes have the metadata of a sparse A.
+    if is_sparse && i.literal(5)? != 0 {
+        return Err(DecodeError::new("The sparsity selector of mma.sp of these types is 0."));
+    }
+    let metadata = if is_sparse { Some(d.source_at(i, 4)?) } else { None };
     let width = if kind.is_packed() { 4 } else { 8 };
+    let fold = if is_sparse { 2 } else { 1 };
     let fragments = [
         Fragment::accumulator(shape.m, result.bits()),
         Fragment::left(shape.m, shape.k / fold, width),
         Fragment::right(shape.k, width),
         Fragment::accumulator(shape.m, c.bits()),
     ];
-    let mut slots = Vec::new();
-    for (index, (fragment, data_type)) in fragments.iter().zip(types).enumerate() {
-        slots.push(registers(d, &i.operands[index], fragment, data_type, index == 0)?);
-    }
-    let slots = slots.try_into().map_err(|_| DecodeError::new("mma has four matrices."))?;
-    let scaling = match (block, scale_type) {
-        (Some(block), Some(element)) => {
-            let mut scales = |index: usize| {
-                let cells = elements(&i.operands[index]);
-                let first = elements(&i.operands[index + 1]);
-                let ([cells], [byte, lanes]) = (cells, first) else {
-                    return Err(DecodeError::new("Scales are a register and a pair, as `%r1, {0, 0}`."));
-                };
-                let first = [d.source(byte, Type::U16)?, d.source(lanes, Type::U16)?];
-                Ok(Scales { cells: d.source(cells, Type::B32)?, first })
-            };
-            let scales = [scales(first_scale)?, scales(first_scale + 2)?];
+    let slots = operands(d, i)?;
+    let scaling = match scale_block(i, kind) {
+        Some(block) => {
+            let element =
+                i.must("type of scales", &[("ue8m0", DataType::Ue8m0), ("ue4m3", DataType::E4m3)])?;
+            let scales = [scales(d, i, first_scale)?, scales(d, i, first_scale + 2)?];
             // A sparse row has as many scales, of blocks that are twice as long.
             Some((Scaling { block: fold * block as usize, element, first: [0, 0] }, scales))
         }
-        _ => None,
+        None => None,
     };
     d.emit(Kind::Aligned(vectored_effect(SmallMultiply {
         shape,
-        types,
+        types: [result, a, b, c],
         slots,
         fragments,
         is_packed: kind.is_packed(),
@@ -130,12 +87,10 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// The register with the metadata of a sparse A, which all lanes have: the selector is 0.
-fn metadata(d: Decoder<'_, '_, '_>, i: &Instruction) -> Result<Slot, DecodeError> {
-    match i.operands[5] {
-        Operand::Number(Number::Integer(0)) => d.source(&i.operands[4], Type::B32),
-        _ => Err(DecodeError::new("The sparsity selector of mma.sp of these types is 0.")),
-    }
+/// The scales of a matrix: a register, and a pair such as `{0, 0}`.
+fn scales(d: Decoder<'_, '_, '_>, i: &Row<'_>, index: usize) -> Result<Scales, DecodeError> {
+    let first = d.sources_at(i, index + 1)?.try_into().map_err(|_| i.unsupported())?;
+    Ok(Scales { cells: d.source_at(i, index)?, first })
 }
 
 impl SmallMultiply {

@@ -1,9 +1,9 @@
 //! `alloca`, `stacksave` and `stackrestore` (PTX ISA, "Stack Manipulation Instructions").
 
 use warpwright_events::{FaultKind, LANES, lanes};
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Statement, Type};
+use warpwright_ptx::syntax::Statement;
 
-use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
+use crate::decode::{DecodeError, Decoded, Decoder, File, Row};
 use crate::execution::effect::{Effect, Execution};
 use crate::launch::failure::Failure;
 use crate::operation::kind::Kind;
@@ -32,42 +32,25 @@ pub(crate) fn restore(from: Slot) -> Kind {
     Kind::Effect(Box::new(Restore(Value { file: File::Long, slot: from })))
 }
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let ty = w.ty()?;
-    if !matches!(ty, Type::U32 | Type::U64) {
-        return Err(unsupported(i, ty));
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let file = File::of(i.ty()?);
+    let operand = |slot| Value { file, slot };
+    if i.base() == "stackrestore" {
+        let top = operand(d.source_at(i, 0)?);
+        return d.effect(Restore(top));
     }
-    let file = File::of(ty);
-    let effect: Box<dyn Effect> = match i.opcode.base() {
-        "stacksave" => {
-            d.expect_operands(i, 1)?;
-            Box::new(Save(Value { file, slot: d.destination(&i.operands[0], ty)? }))
-        }
-        "stackrestore" => {
-            d.expect_operands(i, 1)?;
-            Box::new(Restore(Value { file, slot: d.source(&i.operands[0], ty)? }))
-        }
-        _ => {
-            let size = d.source(d.operand(&i.operands, 1)?, ty)?;
-            let destination = d.destination(&i.operands[0], ty)?;
-            let alignment = alignment(i)?;
-            Box::new(Allocate {
-                size: Value { file, slot: size },
-                alignment,
-                destination: Value { file, slot: destination },
-            })
-        }
-    };
-    d.emit(Kind::Effect(effect));
-    Ok(())
+    let destination = operand(d.destination_at(i, 0)?);
+    if i.base() == "stacksave" {
+        return d.effect(Save(destination));
+    }
+    let size = operand(d.source_at(i, 1)?);
+    d.effect(Allocate { size, alignment: alignment(i)?, destination })
 }
 
-fn alignment(i: &Instruction) -> Result<u64, DecodeError> {
-    match &i.operands[2..] {
-        [] => Ok(DEFAULT_ALIGNMENT),
-        &[Operand::Number(Number::Integer(bytes))] if bytes > 0 && bytes.count_ones() == 1 => {
-            Ok(bytes as u64)
-        }
+fn alignment(i: &Row<'_>) -> Result<u64, DecodeError> {
+    match i.literal(2) {
+        _ if i.operands.len() == 2 => Ok(DEFAULT_ALIGNMENT),
+        Ok(bytes) if bytes > 0 && bytes.count_ones() == 1 => Ok(bytes as u64),
         _ => Err(DecodeError::new("The alignment of `alloca` is a power of two.")),
     }
 }

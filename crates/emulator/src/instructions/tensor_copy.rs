@@ -3,22 +3,20 @@
 
 use std::sync::Arc;
 
-use warpwright_arch::tensor_map::{MOST_AXES, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
+use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_events::{FaultKind, MemorySpace, lanes, split_shared};
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
+use warpwright_ptx::syntax::Type;
 
 use super::atomic::named_update;
-use super::bulk::{SignalOperand, begin, manner, own_offset, target_ranks};
-use super::memory_words::policy;
+use super::bulk::{Ending, SignalOperand, begin, ending, own_offset, target_ranks};
 use crate::cta::asynchronous::reduction::Reduction;
 use crate::cta::asynchronous::transfer::{ALL_BYTES, Global, Motion};
-use crate::decode::{DecodeError, Decoder, Words, elements};
+use crate::decode::{DecodeError, Decoded, Decoder, Row, elements};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
 use crate::memory::update::Update;
 use crate::memory::{AddressOperand, Space};
-use crate::operation::kind::Kind;
 use crate::registers::Slot;
 use crate::tensor_map::{Encoded, Start, Tensor};
 
@@ -26,7 +24,7 @@ use crate::tensor_map::{Encoded, Start, Tensor};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Tile,
-    Im2col { has_offsets: bool },
+    Im2col,
     FourRows,
 }
 
@@ -55,118 +53,38 @@ struct TensorCopy {
     mbarrier: Option<SignalOperand>,
 }
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let rank = w.choose(&[("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)]);
-    let rank = rank.ok_or_else(|| DecodeError::new("A tensor copy names a rank, .1d to .5d."))?;
-    let prefetches = w.take("prefetch");
-    let (target, source) = if prefetches {
-        w.take("L2");
-        (None, w.choose(&[("global", Space::Global)]))
-    } else {
-        const SPACES: &[(&str, Space)] = &[
-            ("global", Space::Global),
-            ("shared::cluster", Space::ClusterShared),
-            ("shared::cta", Space::Shared),
-        ];
-        (w.choose(SPACES), w.choose(SPACES))
-    };
-    if i.opcode.modifiers().any(|word| word.starts_with("im2col::w")) {
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    if i.has("im2col::w") || i.has("im2col::w::128") {
         return Err(DecodeError::unsupported(
             "The emulator does not support im2col along axis 1 alone (`.im2col::w`): it has no such tensor maps.",
         ));
     }
-    let mode = w.choose(&[
+    let rank = i.must("rank", &[("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)])?;
+    let mode = i.choose(&[
         ("tile", Mode::Tile),
-        ("im2col", Mode::Im2col { has_offsets: true }),
-        ("im2col_no_offs", Mode::Im2col { has_offsets: false }),
+        ("im2col", Mode::Im2col),
+        ("im2col_no_offs", Mode::Im2col),
         ("tile::gather4", Mode::FourRows),
         ("tile::scatter4", Mode::FourRows),
     ]);
-    let mode = mode.unwrap_or(Mode::Tile);
-    let is_load = match (prefetches, target, source) {
-        (true, None, Some(Space::Global)) => None,
-        (false, Some(Space::ClusterShared | Space::Shared), Some(Space::Global)) => Some(true),
-        (false, Some(Space::Global), Some(Space::Shared)) => Some(false),
-        _ => return Err(DecodeError::new("A tensor copy between these spaces does not exist.")),
+    let (prefetches, loads) = (i.has("prefetch"), i.has("mbarrier::complete_tx::bytes"));
+    let Ending { mbarrier, offsets, mask, .. } = ending(d, i, if prefetches { 1 } else { 2 })?;
+    let side = if prefetches {
+        Side::Nowhere
+    } else if loads {
+        Side::Load { target: d.memory_at(i, 0)?, mask }
+    } else {
+        let operation = if i.has("reduce") { Some(named_update(i)?) } else { None };
+        Side::Store { source: d.memory_at(i, 1)?, operation }
     };
-    let operation = if i.opcode.has("reduce") { Some(named_update(w)?) } else { None };
-    let mut operands = i.operands.iter();
-    let mut next = || operands.next().ok_or_else(|| DecodeError::new("The copy lacks an operand."));
-    let (side, mbarrier, hinted, tensor) = match is_load {
-        None => {
-            let hinted = w.take("L2::cache_hint");
-            (Side::Nowhere, None, hinted, tensor_operand(d, next()?, rank, mode)?)
-        }
-        Some(true) => {
-            let manner = manner(w)?;
-            let target = d.memory(next()?)?;
-            let tensor = tensor_operand(d, next()?, rank, mode)?;
-            let mbarrier = SignalOperand::new(d, next()?, manner)?;
-            let mut side = Side::Load { target, mask: None };
-            let tensor = match mode {
-                Mode::Im2col { has_offsets: true } => {
-                    TensorOperand { offsets: offsets(d, next()?)?, ..tensor }
-                }
-                _ => tensor,
-            };
-            if manner.multicast {
-                side = Side::Load { target, mask: Some(d.source(next()?, Type::U16)?) };
-            }
-            (side, Some(mbarrier), manner.hinted, tensor)
-        }
-        Some(false) => {
-            let manner = manner(w)?;
-            let tensor = tensor_operand(d, next()?, rank, mode)?;
-            (Side::Store { source: d.memory(next()?)?, operation }, None, manner.hinted, tensor)
-        }
-    };
-    let tensor = match (mode, is_load) {
-        (Mode::Im2col { has_offsets: true }, None) => {
-            TensorOperand { offsets: offsets(d, next()?)?, ..tensor }
-        }
-        _ => tensor,
-    };
-    if hinted {
-        policy(d, Some(next()?))?;
-    }
-    if operands.next().is_some() {
-        return Err(DecodeError::new("The copy has too many operands."));
-    }
-    d.emit(Kind::Effect(Box::new(TensorCopy { tensor, side, mbarrier })));
-    Ok(())
-}
-
-fn tensor_operand(
-    d: Decoder<'_, '_, '_>,
-    operand: &Operand,
-    rank: usize,
-    mode: Mode,
-) -> Result<TensorOperand, DecodeError> {
+    let operand = i.operand(usize::from(loads))?;
     let map = d.memory(operand)?;
-    let [coordinates] = d.address(operand)?.rest.as_slice() else {
-        return Err(DecodeError::new("A tensor is named as `[map, {coordinates}]`."));
-    };
-    let mut slots = Vec::new();
-    for coordinate in elements(coordinates) {
-        slots.push(d.source(coordinate, Type::S32)?);
+    let mut coordinates = Vec::new();
+    for coordinate in d.address(operand)?.rest.iter().flat_map(elements) {
+        coordinates.push(d.source(coordinate, Type::S32)?);
     }
-    let wanted = if mode == Mode::FourRows { MOST_AXES } else { rank };
-    if slots.len() != wanted {
-        return Err(DecodeError::new(format!(
-            "The copy has {} coordinates, and needs {wanted}.",
-            slots.len()
-        )));
-    }
-    Ok(TensorOperand { map, coordinates: slots, offsets: Vec::new(), rank, mode })
-}
-
-/// The offsets of im2col, one for each axis of pixels.
-fn offsets(d: Decoder<'_, '_, '_>, operand: &Operand) -> Result<Vec<Slot>, DecodeError> {
-    let mut slots = Vec::new();
-    for offset in elements(operand) {
-        slots.push(d.source(offset, Type::U16)?);
-    }
-    Ok(slots)
+    let mode = mode.unwrap_or(Mode::Tile);
+    d.effect(TensorCopy { tensor: TensorOperand { map, coordinates, offsets, rank, mode }, side, mbarrier })
 }
 
 /// The address of a lane's tensor map.
@@ -266,7 +184,7 @@ impl TensorOperand {
                 tensor.rank()
             )));
         }
-        if tensor.is_im2col != matches!(self.mode, Mode::Im2col { .. }) {
+        if tensor.is_im2col != (self.mode == Mode::Im2col) {
             let name = |is_im2col| if is_im2col { "im2col" } else { "tiled" };
             return Err(refuse(format!(
                 "The copy is {}, and its tensor map is {}.",

@@ -3,10 +3,11 @@
 
 use warpwright_arch::tensor_map::{MOST_AXES, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_events::{AccessKind, Event, FaultKind, LANES, Strength, lanes};
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
+use warpwright_ptx::syntax::Type;
 
+use super::address;
 use super::memory_words::space_of;
-use crate::decode::{DecodeError, Decoder, File, Words};
+use crate::decode::{DecodeError, Decoded, Decoder, Row};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::{addresses, memory_space};
 use crate::launch::failure::Failure;
@@ -15,14 +16,18 @@ use crate::operation::kind::Kind;
 use crate::registers::Slot;
 use crate::tensor_map::{Code, Encoded};
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if w.take("replace") {
-        return replace(d, i, w);
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    if i.has("replace") {
+        return replace(d, i);
     }
-    if w.take("cp_fenceproxy") {
-        return copy_and_fence(d, i, w);
+    // `tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned
+    // [target], [source], 128`
+    if i.literal(2)? != TENSOR_MAP_BYTES as i64 {
+        return Err(DecodeError::new("A tensor map has 128 bytes."));
     }
-    Err(DecodeError::unsupported("The emulator does not support this operation on a tensor map."))
+    let copy = CopyAndFence { target: d.memory_at(i, 0)?, source: d.memory_at(i, 1)? };
+    d.emit(Kind::Aligned(Box::new(copy)));
+    Ok(())
 }
 
 /// A field of a tensor map.
@@ -46,9 +51,8 @@ enum Value {
 }
 
 /// `tensormap.replace.tile.FIELD{.space}.b1024.type [map], {axis,} value`
-fn replace(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    w.take("tile");
-    let field = w.choose(&[
+fn replace(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let fields = [
         ("global_address", Field::Address),
         ("rank", Field::Code(Code::Rank)),
         ("box_dim", Field::Box),
@@ -60,19 +64,12 @@ fn replace(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
         ("swizzle_mode", Field::Code(Code::Swizzle)),
         ("swizzle_atomicity", Field::Code(Code::SwizzleAtomicity)),
         ("fill_mode", Field::Code(Code::Fill)),
-    ]);
-    let field = field.ok_or_else(|| DecodeError::new("`tensormap.replace` names no field."))?;
-    let named = w.choose(&[("global", Space::Global), ("shared::cta", Space::Shared)]);
-    w.take("b1024");
-    let ty = w.ty()?;
-    let map = d.memory(d.operand(&i.operands, 0)?)?;
-    let space = space_of(d, named, &map);
-    let is_by_axis = matches!(field, Field::Box | Field::Extent | Field::Stride | Field::ElementStride);
-    d.expect_operands(i, 2 + usize::from(is_by_axis))?;
-    let axis = match &i.operands[1] {
-        Operand::Number(Number::Integer(axis)) if is_by_axis => usize::try_from(*axis).unwrap_or(MOST_AXES),
-        _ => 0,
-    };
+    ];
+    let field = i.must("field", &fields)?;
+    let map = d.memory_at(i, 0)?;
+    let space = space_of(d, address::space(i), &map);
+    let is_by_axis = i.operands.len() == 3;
+    let axis = if is_by_axis { usize::try_from(i.literal(1)?).unwrap_or(MOST_AXES) } else { 0 };
     let axes = if field == Field::Stride { MOST_AXES - 1 } else { MOST_AXES };
     if axis >= axes {
         return Err(DecodeError::new(format!(
@@ -80,13 +77,15 @@ fn replace(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
             axes - 1
         )));
     }
-    let value = match &i.operands[1 + usize::from(is_by_axis)] {
-        Operand::Number(Number::Integer(number)) => Value::Number(*number as u64),
-        operand if File::of(ty) == File::Long => Value::Long(d.source(operand, Type::B64)?),
-        operand => Value::Word(d.source(operand, Type::B32)?),
+    let last = i.operands.len() - 1;
+    let value = match i.operand_type(last) {
+        Some(Type::B64) if i.literal(last).is_err() => Value::Long(d.source_at(i, last)?),
+        _ => match i.literal(last) {
+            Ok(number) => Value::Number(number as u64),
+            Err(_) => Value::Word(d.source_at(i, last)?),
+        },
     };
-    d.emit(Kind::Effect(Box::new(Replace { map, space, field, axis, value })));
-    Ok(())
+    d.effect(Replace { map, space, field, axis, value })
 }
 
 struct Replace {
@@ -196,22 +195,6 @@ fn map_bytes(
             format!("The {} address {address:#x} does not start 128 writable bytes.", space.name()),
         ),
     }
-}
-
-/// `tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned
-/// [target], [source], 128`
-fn copy_and_fence(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    for word in ["global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"] {
-        w.take(word);
-    }
-    w.choose(&[("cta", ()), ("cluster", ()), ("gpu", ()), ("sys", ())]);
-    d.expect_operands(i, 3)?;
-    let (target, source) = (d.memory(&i.operands[0])?, d.memory(&i.operands[1])?);
-    if i.operands[2] != Operand::Number(Number::Integer(TENSOR_MAP_BYTES as i64)) {
-        return Err(DecodeError::new("A tensor map has 128 bytes."));
-    }
-    d.emit(Kind::Aligned(Box::new(CopyAndFence { target, source })));
-    Ok(())
 }
 
 struct CopyAndFence {

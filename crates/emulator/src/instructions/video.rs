@@ -5,9 +5,9 @@
 //! result with the third source. One description covers the family; compilers' byte intrinsics use
 //! it.
 
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
+use warpwright_ptx::syntax::{Operand, Type};
 
-use crate::decode::{DecodeError, Decoder, Words, unsupported};
+use crate::decode::{DecodeError, Decoded, Decoder, File, Row};
 use crate::lanes::{Operands, three};
 
 /// The operation on each pair of parts.
@@ -166,33 +166,27 @@ impl Video {
     }
 }
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let base = i.opcode.base();
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let base = i.base();
     let (name, count) = match base.as_bytes().last() {
         Some(b'2') => (&base[..base.len() - 1], 2),
         Some(b'4') => (&base[..base.len() - 1], 4),
         _ => (base, 1),
     };
-    let saturate = w.take("sat");
-    let combine = combination(name, w).ok_or_else(|| {
-        DecodeError::unsupported(format!("The emulator does not know the instruction `{base}`."))
-    })?;
+    let combine = combination(name, i)?;
     // A comparison's result is one or zero, of the first source's type.
-    let result = w.ty()?;
-    let a_type = if matches!(combine, Combine::Compare(_)) { result } else { w.ty()? };
-    let b_type = w.ty()?;
-    if let Some(wrong) = [result, a_type, b_type].into_iter().find(|ty| !matches!(ty, Type::U32 | Type::S32))
-    {
-        return Err(unsupported(i, wrong));
-    }
-    let finish = w.choose(&[("add", Finish::Add), ("min", Finish::Minimum), ("max", Finish::Maximum)]);
+    let types: Vec<Type> = i.types().collect();
+    let (Some(&result), [.., a_type, b_type]) = (types.first(), &types[..]) else {
+        return Err(i.names_no("types of its operands"));
+    };
+    let finish = i.choose(&[("add", Finish::Add), ("min", Finish::Minimum), ("max", Finish::Maximum)]);
     let mut video = Video {
         combine,
         finish: finish.unwrap_or(Finish::Merge),
-        saturate,
+        saturate: i.has("sat"),
         signed: result == Type::S32,
-        a_signed: a_type == Type::S32,
-        b_signed: b_type == Type::S32,
+        a_signed: *a_type == Type::S32,
+        b_signed: *b_type == Type::S32,
         count,
         a: [Part::WHOLE; 4],
         b: [Part::WHOLE; 4],
@@ -200,9 +194,9 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         kept: [true; 4],
         pairs: count > 1,
     };
-    let (destination, to) = selected(d.operand(&i.operands, 0)?);
-    let (a, from_a) = selected(d.operand(&i.operands, 1)?);
-    let (b, from_b) = selected(d.operand(&i.operands, 2)?);
+    let (destination, to) = selected(i.operand(0)?);
+    let (a, from_a) = selected(i.operand(1)?);
+    let (b, from_b) = selected(i.operand(2)?);
     if count == 1 {
         let merges = finish.is_none() && name != "vmad" && i.operands.len() == 4;
         if to.is_some() && !merges {
@@ -224,45 +218,40 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             video.kept = std::array::from_fn(|part| named.contains(&(part as u32)));
         }
     }
-    let c = match i.operands.get(3) {
-        Some(operand) => d.source(operand, result)?,
-        None => d.bits(0, crate::decode::File::Word),
-    };
     let slots = Operands {
-        d: d.destination(&destination, result)?,
-        a: d.source(&a, a_type)?,
-        b: d.source(&b, b_type)?,
-        c,
+        c: if i.operands.len() > 3 { d.source_at(i, 3)? } else { d.bits(0, File::Word) },
+        d: d.destination(&destination, Type::B32)?,
+        a: d.source(&a, Type::B32)?,
+        b: d.source(&b, Type::B32)?,
         ..Operands::default()
     };
-    d.plain_lanes(slots, three(move |a: u32, b: u32, c: u32| video.apply(a, b, c)));
-    Ok(())
+    d.plain_lanes(slots, three(move |a: u32, b: u32, c: u32| video.apply(a, b, c)))
 }
 
-fn combination(name: &str, w: &mut Words<'_>) -> Option<Combine> {
-    let wrap = |w: &mut Words<'_>| w.choose(&[("clamp", false), ("wrap", true)]).unwrap_or(false);
-    Some(match name {
+fn combination(name: &str, i: &Row<'_>) -> Result<Combine, DecodeError> {
+    let comparisons = [
+        ("eq", Comparison::Equal),
+        ("ne", Comparison::NotEqual),
+        ("lt", Comparison::Less),
+        ("le", Comparison::LessOrEqual),
+        ("gt", Comparison::Greater),
+        ("ge", Comparison::GreaterOrEqual),
+    ];
+    Ok(match name {
         "vadd" => Combine::Add,
         "vsub" => Combine::Subtract,
         "vavrg" => Combine::Average,
         "vabsdiff" => Combine::AbsoluteDifference,
         "vmin" => Combine::Minimum,
         "vmax" => Combine::Maximum,
-        "vshl" => Combine::ShiftLeft { wrap: wrap(w) },
-        "vshr" => Combine::ShiftRight { wrap: wrap(w) },
+        "vshl" => Combine::ShiftLeft { wrap: i.has("wrap") },
+        "vshr" => Combine::ShiftRight { wrap: i.has("wrap") },
         "vmad" => Combine::MultiplyAdd {
-            plus_one: w.take("po"),
-            scale: w.choose(&[("shr7", 7), ("shr15", 15)]).unwrap_or(0),
+            plus_one: i.has("po"),
+            scale: i.choose(&[("shr7", 7), ("shr15", 15)]).unwrap_or(0),
         },
-        "vset" => Combine::Compare(w.choose(&[
-            ("eq", Comparison::Equal),
-            ("ne", Comparison::NotEqual),
-            ("lt", Comparison::Less),
-            ("le", Comparison::LessOrEqual),
-            ("gt", Comparison::Greater),
-            ("ge", Comparison::GreaterOrEqual),
-        ])?),
-        _ => return None,
+        "vset" => Combine::Compare(i.must("comparison", &comparisons)?),
+        _ => return Err(i.unsupported()),
     })
 }
 

@@ -4,10 +4,9 @@
 use warpwright_arch::DataType;
 use warpwright_arch::mma::Types;
 use warpwright_events::{FULL, LANES, lanes};
-use warpwright_ptx::syntax::{Instruction, Type};
 
 use super::{address, matrix};
-use crate::decode::{DecodeError, Decoder, Words};
+use crate::decode::{DecodeError, Decoded, Decoder, Row};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::{Purpose, addresses, resolve, split_generic};
 use crate::launch::failure::Failure;
@@ -18,56 +17,41 @@ use crate::tensor::Order;
 use crate::tensor::fragment::Fragment;
 use crate::tensor::warp_matrix::{self, Operand};
 
-pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if w.take("mma") {
-        return multiply(d, i, w);
-    }
-    let loads = w.take("load");
-    if !loads {
-        w.take("store");
-    }
-    let operand = w.choose(&[
-        ("a", Operand::A),
-        ("b", Operand::B),
-        ("c", Operand::Accumulator),
-        ("d", Operand::Accumulator),
-    ]);
-    let operand =
-        operand.ok_or_else(|| DecodeError::new("The instruction does not say which matrix it moves."))?;
-    let (shape, orders) = matrix::header(w)?;
-    let space = address::space(w).unwrap_or(Space::Generic);
-    let element = matrix::element(w)?;
-    let fragment = warp_matrix::in_memory(shape, operand, element);
-    let (registers, place) = if loads { (0, 1) } else { (1, 0) };
-    if !(2..=3).contains(&i.operands.len()) {
-        d.expect_operands(i, 3)?;
-    }
-    let slots = matrix::registers(d, &i.operands[registers], &fragment, element, loads)?;
-    let stride = match i.operands.get(2) {
-        Some(stride) => Some(d.source(stride, Type::U32)?),
-        None => None,
+/// `wmma.load` and `wmma.store`
+pub(super) fn decode_memory(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let operands =
+        [("a", Operand::A), ("b", Operand::B), ("c", Operand::Accumulator), ("d", Operand::Accumulator)];
+    let operand = i.must("matrix", &operands)?;
+    let (shape, (order, _)) = matrix::header(i)?;
+    let element = i.find(DataType::from_ptx).ok_or_else(|| i.names_no("type"))?;
+    let loads = i.has("load");
+    let slots = if loads { d.destinations_at(i, 0)? } else { d.sources_at(i, 1)? };
+    let fragment = Move {
+        loads,
+        address: d.memory_at(i, usize::from(loads))?,
+        space: address::space(i).unwrap_or(Space::Generic),
+        stride: if i.operands.len() > 2 { Some(d.source_at(i, 2)?) } else { None },
+        order,
+        element,
+        fragment: warp_matrix::in_memory(shape, operand, element),
+        slots: slots.into(),
     };
-    let address = d.memory(&i.operands[place])?;
-    let order = orders.0;
-    d.emit(Kind::Aligned(Box::new(Move { loads, address, space, stride, order, element, fragment, slots })));
+    d.emit(Kind::Aligned(Box::new(fragment)));
     Ok(())
 }
 
-fn multiply(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let (shape, _) = matrix::header(w)?;
-    let integers = matrix::integer_sum(w);
-    // MMAs of f64 may name a rounding mode; they always round to nearest.
-    w.take("rn");
-    let (first, second) = (matrix::element(w)?, matrix::element(w)?);
-    // Of f16 only the types of D and C are named.
-    let types = match matrix::element(w) {
-        Ok(b) => Types { d: first, a: second, b, c: matrix::element(w)? },
-        Err(_) => Types { d: first, a: DataType::F16, b: DataType::F16, c: second },
+/// `wmma.mma`
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let (shape, _) = matrix::header(i)?;
+    let types = match matrix::data_types(i)[..] {
+        // Of f16 only the types of D and C are named.
+        [d, c] => Types { d, a: DataType::F16, b: DataType::F16, c },
+        [d, a, b, c] => Types { d, a, b, c },
+        _ => return Err(i.names_no("types of its matrices")),
     };
-    d.expect_operands(i, 4)?;
-    let multiply =
-        warp_matrix::multiply(shape, types, integers).map_err(|error| DecodeError::new(error.to_string()))?;
-    let slots = matrix::operands(d, i, &multiply)?;
+    let multiply = warp_matrix::multiply(shape, types, matrix::integer_sum(i))
+        .map_err(|error| DecodeError::new(error.to_string()))?;
+    let slots = matrix::operands(d, i)?;
     d.emit(matrix::effect(multiply, slots, None));
     Ok(())
 }

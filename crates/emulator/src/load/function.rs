@@ -7,12 +7,12 @@ use warpwright_ptx::syntax::{Instruction, Operand, StateSpace, Statement, Variab
 
 use crate::decode::decoder::FunctionDecoder;
 use crate::decode::description::{describe, for_names};
-use crate::decode::error::DecodeError;
+use crate::decode::error::{DecodeError, Decoded};
 use crate::decode::kernel_scope::KernelDecoder;
 use crate::decode::names::{File, Register, Scope, Symbol};
-use crate::decode::words::Words;
+use crate::decode::row::Row;
 use crate::execution::effect::{Effect, Execution};
-use crate::instructions::{accumulators, allocates, save};
+use crate::instructions::{self, accumulators, allocates, save};
 use crate::kernel::image::{CodeFunction, Formal};
 use crate::kernel::special::Special;
 use crate::lanes::{Operands, one};
@@ -264,22 +264,20 @@ impl<'m> FunctionDecoder<'_, 'm> {
     fn instruction(&mut self, written: &'m Instruction) -> Result<(), LoadError> {
         let expanded = self.expanded(written);
         let instruction = expanded.as_ref();
-        let frames = self.kernel.frames(instruction);
-        self.next =
-            Some(describe(instruction, written.to_string(), frames, |name| match self.symbol(name) {
-                Ok(Symbol::Register(_)) => Base::Register(self.kernel.number(name)),
-                Ok(Symbol::Shared(offset)) => self.kernel.static_array(name, offset),
-                Ok(Symbol::DynamicShared) => self.kernel.dynamic_array(name, instruction.part.as_ref()),
-                // The frames of functions are anywhere.
-                Ok(Symbol::Local { offset, size }) if self.function.is_entry => {
-                    self.kernel.local_array(name, offset, size)
-                }
-                _ => Base::Other,
-            }));
+        let row = Row::of(instruction, self.kernel.rows(instruction.opcode.as_str()));
+        let (frames, text) = (self.kernel.frames(instruction), written.to_string());
+        self.next = Some(describe(instruction, row.as_ref(), text, frames, |name| match self.symbol(name) {
+            Ok(Symbol::Register(_)) => Base::Register(self.kernel.number(name)),
+            Ok(Symbol::Shared(offset)) => self.kernel.static_array(name, offset),
+            Ok(Symbol::DynamicShared) => self.kernel.dynamic_array(name, instruction.part.as_ref()),
+            // The frames of functions are anywhere.
+            Ok(Symbol::Local { offset, size }) if self.function.is_entry => {
+                self.kernel.local_array(name, offset, size)
+            }
+            _ => Base::Other,
+        }));
         let before = (self.operations.len(), self.instructions.len());
-        let mut words = Words::of(&instruction.opcode);
-        let Err(error) = self.operation(instruction, &mut words) else { return Ok(()) };
-        let error = words.cause(instruction.opcode.base(), error);
+        let Err(error) = self.operation(instruction, row.as_ref()) else { return Ok(()) };
         let error =
             if error.is_unsupported() { self.undeclared(instruction).unwrap_or(error) } else { error };
         let is_unsupported = error.is_unsupported();
@@ -314,7 +312,7 @@ impl<'m> FunctionDecoder<'_, 'm> {
         error
     }
 
-    fn operation(&mut self, instruction: &Instruction, words: &mut Words<'_>) -> Result<(), DecodeError> {
+    fn operation(&mut self, instruction: &Instruction, row: Option<&Row<'_>>) -> Decoded {
         self.guard = match &instruction.guard {
             None => Guard::NONE,
             Some(guard) => match self.symbol(&guard.predicate)? {
@@ -324,14 +322,16 @@ impl<'m> FunctionDecoder<'_, 'm> {
                 _ => return Err(DecodeError::new(format!("`{}` is not a predicate.", guard.predicate))),
             },
         };
-        self.keep_guard(instruction);
+        self.keep_guard(instruction)?;
         let moves = self.moves_accumulator(instruction);
         if moves && self.settled != Some(self.operations.len()) {
             self.emit(Kind::Warpgroup(Box::new(WarpgroupOperation::Settle)));
         }
         self.used.clear();
-        crate::instructions::decode(self, instruction, words)?;
-        words.finish()?;
+        match row {
+            Some(row) => instructions::decode(self, row)?,
+            None => instructions::decode_without_row(self, instruction)?,
+        }
         if moves && self.guard == Guard::NONE {
             self.settled = Some(self.operations.len());
         }
@@ -343,19 +343,21 @@ impl<'m> FunctionDecoder<'_, 'm> {
 
     /// Copies the guard of an instruction with two destinations if it is one of them: its operations
     /// write one after another, and each reads the guard.
-    fn keep_guard(&mut self, instruction: &Instruction) {
+    fn keep_guard(&mut self, instruction: &Instruction) -> Decoded {
         let (Some(guard), Some(Operand::Pair(first, second))) =
             (&instruction.guard, instruction.operands.first())
         else {
-            return;
+            return Ok(());
         };
         let is_guard = |operand: &Operand| *operand == Operand::Name(guard.predicate.clone());
         if is_guard(first) || is_guard(second) {
             let held = std::mem::replace(&mut self.guard, Guard::NONE);
             let copy = self.scratch(File::Predicate);
-            self.lanes(Operands { d: copy, a: held.slot(), ..Operands::default() }, one(|guard: bool| guard));
+            let operands = Operands { d: copy, a: held.slot(), ..Operands::default() };
+            self.lanes(operands, one(|guard: bool| guard))?;
             self.guard = held.at(copy);
         }
+        Ok(())
     }
 
     /// Whether it is a `mov` of an accumulator of `wgmma`.

@@ -4,28 +4,65 @@
 //! Operations that Rust's wrapping operations provide (add, sub, the low half of a product, min,
 //! max, logic) are not repeated here.
 
-/// `mul.hi.u32`
-#[inline(always)]
-pub fn mul_hi_u32(a: u32, b: u32) -> u32 {
-    ((u64::from(a) * u64::from(b)) >> 32) as u32
+/// Integers of one width and sign.
+pub trait Integer: Copy {
+    /// Integers of the width without a sign.
+    type Unsigned;
+    /// Integers of twice the width.
+    type Wide;
+    /// `mul.wide`: the whole product.
+    fn mul_wide(self, other: Self) -> Self::Wide;
+    /// `mul.hi`: the upper half of the product.
+    fn mul_hi(self, other: Self) -> Self;
+    /// `div`. By zero: all ones, as from the hardware's sequence.
+    fn quotient(self, divisor: Self) -> Self;
+    /// `rem`. By zero: all ones.
+    fn remainder(self, divisor: Self) -> Self;
+    /// `sad`: `sum` and the distance to `other`, taken without overflow.
+    fn sad(self, other: Self, sum: Self::Unsigned) -> Self::Unsigned;
 }
 
-/// `mul.hi.s32`
-#[inline(always)]
-pub fn mul_hi_s32(a: i32, b: i32) -> i32 {
-    ((i64::from(a) * i64::from(b)) >> 32) as i32
+macro_rules! integers {
+    ($($ty:ty, $unsigned:ty, $wide:ty;)*) => {$(
+        impl Integer for $ty {
+            type Unsigned = $unsigned;
+            type Wide = $wide;
+
+            #[inline(always)]
+            fn mul_wide(self, other: Self) -> $wide {
+                <$wide>::from(self) * <$wide>::from(other)
+            }
+
+            #[inline(always)]
+            fn mul_hi(self, other: Self) -> Self {
+                (self.mul_wide(other) >> Self::BITS) as Self
+            }
+
+            #[inline(always)]
+            fn quotient(self, divisor: Self) -> Self {
+                if divisor == 0 { !0 } else { self.wrapping_div(divisor) }
+            }
+
+            #[inline(always)]
+            fn remainder(self, divisor: Self) -> Self {
+                if divisor == 0 { !0 } else { self.wrapping_rem(divisor) }
+            }
+
+            #[inline(always)]
+            fn sad(self, other: Self, sum: $unsigned) -> $unsigned {
+                sum.wrapping_add(self.abs_diff(other))
+            }
+        }
+    )*};
 }
 
-/// `mul.hi.u64`
-#[inline(always)]
-pub fn mul_hi_u64(a: u64, b: u64) -> u64 {
-    ((u128::from(a) * u128::from(b)) >> 64) as u64
-}
-
-/// `mul.hi.s64`
-#[inline(always)]
-pub fn mul_hi_s64(a: i64, b: i64) -> i64 {
-    ((i128::from(a) * i128::from(b)) >> 64) as i64
+integers! {
+    u16, u16, u32;
+    i16, u16, i32;
+    u32, u32, u64;
+    i32, u32, i64;
+    u64, u64, u128;
+    i64, u64, i128;
 }
 
 /// `mul24.lo` and `mul24.hi`: the low or the high 32 bits of the 48-bit product of the low 24 bits
@@ -37,107 +74,39 @@ pub fn mul24(a: u32, b: u32, signed: bool, high: bool) -> u32 {
     if high { (product >> 16) as u32 } else { product as u32 }
 }
 
-/// `div.u32`. By zero: all ones, as from the hardware's sequence.
-#[inline(always)]
-pub fn div_u32(a: u32, b: u32) -> u32 {
-    a.checked_div(b).unwrap_or(u32::MAX)
+/// Integers that are added and subtracted through the carry flag.
+pub trait Carry: Copy {
+    /// `add.cc` and `addc`: the sum with a carry in, and the carry out.
+    fn add_carry(self, other: Self, carry: bool) -> (Self, bool);
+    /// `sub.cc` and `subc`: the difference, and the carry out of `a + !b + carry`, which is one if no
+    /// borrow occurred.
+    ///
+    /// The manual calls the CC.CF of a subtraction a borrow. The hardware keeps the carry of its
+    /// addition, which `addc` after `sub.cc` exposes (`ptxas` passes on the flag of `IADD3 P0 = a, -b`
+    /// unchanged; the compiler's own 128-bit division relies on it).
+    fn sub_carry(self, other: Self, carry: bool) -> (Self, bool);
 }
 
-/// `div.s32`. By zero: all ones (-1).
-#[inline(always)]
-pub fn div_s32(a: i32, b: i32) -> i32 {
-    if b == 0 { -1 } else { a.wrapping_div(b) }
+macro_rules! carries {
+    ($($ty:ty, $wide:ty;)*) => {$(
+        impl Carry for $ty {
+            #[inline(always)]
+            fn add_carry(self, other: Self, carry: bool) -> (Self, bool) {
+                let sum = <$wide>::from(self) + <$wide>::from(other) + <$wide>::from(carry);
+                (sum as Self, sum >> Self::BITS != 0)
+            }
+
+            #[inline(always)]
+            fn sub_carry(self, other: Self, carry: bool) -> (Self, bool) {
+                self.add_carry(!other, carry)
+            }
+        }
+    )*};
 }
 
-/// `rem.u32`. By zero: all ones.
-#[inline(always)]
-pub fn rem_u32(a: u32, b: u32) -> u32 {
-    a.checked_rem(b).unwrap_or(u32::MAX)
-}
-
-/// `rem.s32`. By zero: all ones.
-#[inline(always)]
-pub fn rem_s32(a: i32, b: i32) -> i32 {
-    if b == 0 { -1 } else { a.wrapping_rem(b) }
-}
-
-/// `div.u64`. By zero: all ones.
-#[inline(always)]
-pub fn div_u64(a: u64, b: u64) -> u64 {
-    a.checked_div(b).unwrap_or(u64::MAX)
-}
-
-/// `div.s64`. By zero: all ones (-1).
-#[inline(always)]
-pub fn div_s64(a: i64, b: i64) -> i64 {
-    if b == 0 { -1 } else { a.wrapping_div(b) }
-}
-
-/// `rem.u64`. By zero: all ones.
-#[inline(always)]
-pub fn rem_u64(a: u64, b: u64) -> u64 {
-    a.checked_rem(b).unwrap_or(u64::MAX)
-}
-
-/// `rem.s64`. By zero: all ones.
-#[inline(always)]
-pub fn rem_s64(a: i64, b: i64) -> i64 {
-    if b == 0 { -1 } else { a.wrapping_rem(b) }
-}
-
-/// `sad`: `c + |a - b|`, the difference taken without overflow.
-#[inline(always)]
-pub fn sad_u32(a: u32, b: u32, c: u32) -> u32 {
-    c.wrapping_add(a.abs_diff(b))
-}
-
-/// `sad.s32`
-#[inline(always)]
-pub fn sad_s32(a: i32, b: i32, c: u32) -> u32 {
-    c.wrapping_add(a.abs_diff(b))
-}
-
-/// `sad.u64`
-#[inline(always)]
-pub fn sad_u64(a: u64, b: u64, c: u64) -> u64 {
-    c.wrapping_add(a.abs_diff(b))
-}
-
-/// `sad.s64`
-#[inline(always)]
-pub fn sad_s64(a: i64, b: i64, c: u64) -> u64 {
-    c.wrapping_add(a.abs_diff(b))
-}
-
-/// `add.cc` and `addc`: the sum with a carry in, and the carry out.
-#[inline(always)]
-pub fn add_carry_u32(a: u32, b: u32, carry: bool) -> (u32, bool) {
-    let sum = u64::from(a) + u64::from(b) + u64::from(carry);
-    (sum as u32, sum >> 32 != 0)
-}
-
-/// `add.cc.u64` and `addc.u64`
-#[inline(always)]
-pub fn add_carry_u64(a: u64, b: u64, carry: bool) -> (u64, bool) {
-    let sum = u128::from(a) + u128::from(b) + u128::from(carry);
-    (sum as u64, sum >> 64 != 0)
-}
-
-/// `sub.cc` and `subc`: the difference, and the carry out of `a + !b + carry`, which is one if no
-/// borrow occurred.
-///
-/// The manual calls the CC.CF of a subtraction a borrow. The hardware keeps the carry of its
-/// addition, which `addc` after `sub.cc` exposes (`ptxas` passes on the flag of `IADD3 P0 = a, -b`
-/// unchanged; the compiler's own 128-bit division relies on it).
-#[inline(always)]
-pub fn sub_carry_u32(a: u32, b: u32, carry: bool) -> (u32, bool) {
-    add_carry_u32(a, !b, carry)
-}
-
-/// `sub.cc.u64` and `subc.u64`
-#[inline(always)]
-pub fn sub_carry_u64(a: u64, b: u64, carry: bool) -> (u64, bool) {
-    add_carry_u64(a, !b, carry)
+carries! {
+    u32, u64;
+    u64, u128;
 }
 
 #[inline(always)]

@@ -40,14 +40,6 @@ impl Shape {
         })
     }
 
-    /// Registers of a lane in the smallest move.
-    pub(crate) fn registers(self) -> u32 {
-        match self {
-            Shape::Fragments { columns } => columns * self.rows() / LANES as u32,
-            _ => 1,
-        }
-    }
-
     /// Rows that it reaches.
     pub(crate) fn rows(self) -> u32 {
         if self == Shape::Rows { 32 } else { 16 }

@@ -4,7 +4,6 @@
 use warpwright_events::{
     AsyncKind, Awaited, Cell, Completion, Event, FULL, FaultKind, Fence, Proxy, RegisterUse, TileOperand,
 };
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::cells::{cell, read, uniform, whole, written};
 use crate::cta::block::Block;
@@ -12,7 +11,7 @@ use crate::cta::tensor_memory::ROWS_OF_WARP;
 use crate::cta::tensor_memory::moves::{Load, Reduced, Reduction, Store};
 use crate::cta::tensor_memory::pipeline::is_at_once;
 use crate::cta::tensor_memory::shape::{Move, Shape};
-use crate::decode::{DecodeError, Decoder, Words, elements, unsupported};
+use crate::decode::{DecodeError, Decoder, Row};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
@@ -20,73 +19,42 @@ use crate::memory::AddressOperand;
 use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
-/// The shape, the count, the packing, and the registers of a move.
-fn moves(
-    d: Decoder<'_, '_, '_>,
-    i: &Instruction,
-    w: &mut Words<'_>,
-    registers: usize,
-) -> Result<(Move, Vec<Operand>), DecodeError> {
-    let shape = w.take_first(Shape::from_word);
-    let mut shape =
-        shape.ok_or_else(|| DecodeError::new("The instruction names no shape, such as .32x32b."))?;
-    let count = w.take_first(|word| word.strip_prefix('x')?.parse::<u32>().ok()).unwrap_or_default();
-    let packed = w.take("pack::16b") || w.take("unpack::16b");
+/// The shape, the packing, and the number of registers of a move.
+fn moves(i: &Row<'_>, registers: usize) -> Result<Move, DecodeError> {
+    let mut shape = i.find(Shape::from_word).ok_or_else(|| i.names_no("shape"))?;
     if let Shape::Halves { apart } = &mut shape {
-        let split = i.operands.iter().find_map(|operand| match operand {
-            Operand::Number(Number::Integer(value)) => u32::try_from(*value).ok(),
-            _ => None,
-        });
+        let split = (0..i.operands.len()).find_map(|index| u32::try_from(i.literal(index).ok()?).ok());
         *apart = split.ok_or_else(|| DecodeError::new("The halves' distance is an integer constant."))?;
     }
-    let registers = match d.operand(&i.operands, registers)? {
-        vector @ Operand::Vector(_) => elements(vector),
-        _ => return Err(DecodeError::new("The instruction takes a vector of registers, also of one.")),
-    };
-    let wanted = count * shape.registers();
-    if registers.len() as u32 != wanted {
-        let has = registers.len();
-        return Err(DecodeError::new(format!("The instruction names {has} registers, and moves {wanted}.")));
-    }
-    Ok((Move { shape, registers: registers.len() as u32, packed }, registers.to_vec()))
+    let packed = i.has("pack::16b") || i.has("unpack::16b");
+    Ok(Move { shape, registers: registers as u32, packed })
 }
 
-pub(super) fn load(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Kind, DecodeError> {
-    let reduces = w.take("red");
-    let (moves, registers) = moves(d, i, w, 0)?;
-    let from = d.memory(d.operand(&i.operands, if reduces { 2 } else { 1 })?)?;
-    let slots: Result<Box<[Slot]>, _> =
-        registers.iter().map(|register| d.destination(register, Type::B32)).collect();
-    let slots = slots?;
+pub(super) fn load(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Result<Kind, DecodeError> {
+    let from = d.memory_at(i, i.signature().destinations)?;
+    let slots = d.destinations_at(i, 0)?;
     d.note_asynchronous(&slots);
-    let reduction = if reduces { Some(reduction(d, i, w)?) } else { None };
-    Ok(Kind::Aligned(Box::new(LoadCells { moves, from, slots, reduction })))
+    let reduction = if i.has("red") { Some(reduction(d, i)?) } else { None };
+    let moves = moves(i, slots.len())?;
+    Ok(Kind::Aligned(Box::new(LoadCells { moves, from, slots: slots.into(), reduction })))
 }
 
 /// The reduction of `tcgen05.ld.red`, whose result is the second operand.
-fn reduction(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Reduction, DecodeError> {
-    let maximum = w.choose(&[("min", false), ("max", true)]);
-    let (absolute, nan) = (w.take("abs"), w.take("NaN"));
-    let of = match w.ty()? {
-        Type::U32 => Reduced::Unsigned,
-        Type::S32 => Reduced::Signed,
-        Type::F32 => Reduced::Float { absolute, nan },
-        ty => return Err(unsupported(i, ty)),
-    };
-    let slot = d.destination(d.operand(&i.operands, 1)?, Type::B32)?;
+fn reduction(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Result<Reduction, DecodeError> {
+    let types = [
+        ("u32", Reduced::Unsigned),
+        ("s32", Reduced::Signed),
+        ("f32", Reduced::Float { absolute: i.has("abs"), nan: i.has("NaN") }),
+    ];
+    let slot = d.destination_at(i, 1)?;
     d.note_asynchronous(&[slot]);
-    let maximum =
-        maximum.ok_or_else(|| DecodeError::new("tcgen05.ld.red names its reduction, .min or .max."))?;
-    Ok(Reduction { of, maximum, slot })
+    Ok(Reduction { of: i.must("type", &types)?, maximum: i.has("max"), slot })
 }
 
-pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Kind, DecodeError> {
-    let values = i.operands.len().saturating_sub(1);
-    let (moves, registers) = moves(d, i, w, values)?;
-    let to = d.memory(d.operand(&i.operands, 0)?)?;
-    let slots: Result<Box<[Slot]>, _> =
-        registers.iter().map(|register| d.source(register, Type::B32)).collect();
-    Ok(Kind::Aligned(Box::new(StoreCells { moves, to, slots: slots? })))
+pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Result<Kind, DecodeError> {
+    let to = d.memory_at(i, 0)?;
+    let slots = d.sources_at(i, i.operands.len() - 1)?;
+    Ok(Kind::Aligned(Box::new(StoreCells { moves: moves(i, slots.len())?, to, slots: slots.into() })))
 }
 
 /// `tcgen05.fence`. A synchronizing thread reports what precedes it; what follows may observe that.

@@ -4,10 +4,8 @@ use warpwright_events::{
     AccessKind, Actor, AsyncKind, ByteRange, Completion, Event, FaultKind, MbarrierAddress, MemorySpace,
     Proxy, TileOperand, TilePart, lanes, shared_base,
 };
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::super::mbarrier::objects;
-use super::super::small_matrix::scale_block;
 use super::cells::{agree, cell, failure, read, written};
 use crate::cta::asynchronous::transfer::Issuer;
 use crate::cta::tensor_memory::copy::{Copy, CopyShape};
@@ -15,94 +13,14 @@ use crate::cta::tensor_memory::multiply::{Left, Multiply};
 use crate::cta::tensor_memory::queue::Work;
 use crate::cta::tensor_memory::shift::Shift;
 use crate::cta::tensor_memory::{ROWS_OF_WARP, partner, pipeline, ranks};
-use crate::decode::{DecodeError, Decoder, Words, elements};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
 use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
-use crate::operation::kind::Kind;
 use crate::registers::Slot;
 use crate::tensor::column_mask::ColumnMask;
 use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
-use crate::tensor::tensor_memory_multiply::{self as multiply, Form, RowLayout, TensorMemoryMultiply};
-
-/// `[d], a-desc or [a], b-desc{, [metadata]}, idesc{, [scales of A], [scales of B]}{, disabled rows},
-/// enable-input-d{, scale-input-d or mask of columns}`
-pub(super) fn multiplication(
-    d: Decoder<'_, '_, '_>,
-    i: &Instruction,
-    w: &mut Words<'_>,
-    group: u8,
-) -> Result<Kind, DecodeError> {
-    let (stationary, sparse) = (w.take("ws"), w.take("sp"));
-    let kind = w.take_first(multiply::Kind::from_ptx);
-    let kind = kind.ok_or_else(|| DecodeError::new("The instruction names no .kind of tcgen05.mma."))?;
-    let shifted = w.take("ashift");
-    // Whether the tensor core keeps a matrix for the next MMA does not change results.
-    w.take_first(|word| word.starts_with("collector::").then_some(()));
-    let block = scale_block(w, kind)?;
-    let mut operands = i.operands.iter();
-    let mut next = || operands.next().ok_or_else(|| DecodeError::new("The instruction needs more operands."));
-    let to = d.memory(next()?)?;
-    let a = match next()? {
-        address @ Operand::Address(_) => Multiplicand::Cells(d.memory(address)?),
-        descriptor => Multiplicand::Shared(d.source(descriptor, Type::B64)?),
-    };
-    let b = d.source(next()?, Type::B64)?;
-    let metadata = if sparse { Some(d.memory(next()?)?) } else { None };
-    let descriptor = d.source(next()?, Type::B32)?;
-    let scales = match block {
-        Some(_) => Some([d.memory(next()?)?, d.memory(next()?)?]),
-        None => None,
-    };
-    let mut disabled = Vec::new();
-    let mut last = next()?;
-    if matches!(last, Operand::Vector(_)) {
-        let words = elements(last);
-        if words.len() != 4 * usize::from(group) {
-            return Err(DecodeError::new(format!("The mask of disabled rows takes {} words.", 4 * group)));
-        }
-        for word in words {
-            disabled.push(d.source(word, Type::B32)?);
-        }
-        last = next()?;
-    }
-    let accumulates = d.predicate(last)?;
-    let (mut shift, mut masked_columns) = (0, None);
-    if let Some(last) = operands.next() {
-        let has_shift = matches!(kind, multiply::Kind::F16 | multiply::Kind::Tf32);
-        match last {
-            last if stationary => masked_columns = Some(d.source(last, Type::B64)?),
-            Operand::Number(Number::Integer(own @ 0..=15)) if has_shift => shift = *own as u32,
-            _ if has_shift => {
-                return Err(DecodeError::new("scale-input-d is an integer constant from 0 to 15."));
-            }
-            _ => return Err(DecodeError::new("Only `.kind::f16` and `.kind::tf32` have a scale-input-d.")),
-        }
-    }
-    if shifted && matches!(a, Multiplicand::Shared(_)) {
-        return Err(DecodeError::new(
-            "`.ashift` shifts the rows of an A in tensor memory, and this one is in shared memory.",
-        ));
-    }
-    if operands.next().is_some() {
-        return Err(DecodeError::new("The instruction has too many operands."));
-    }
-    let form = Form { kind, block, ctas: group.into(), sparse, stationary, shifted };
-    Ok(Kind::Effect(Box::new(IssueMultiply {
-        form,
-        d: to,
-        a,
-        b,
-        descriptor,
-        disabled,
-        metadata,
-        scales,
-        shift,
-        masked_columns,
-        accumulates,
-    })))
-}
+use crate::tensor::tensor_memory_multiply::{Form, RowLayout, TensorMemoryMultiply};
 
 /// A thread of the CTA issues work to its tensor core.
 fn issue(execution: &mut Execution<'_>, lane: usize, work: Work) -> Result<(), Box<Failure>> {
@@ -276,30 +194,30 @@ fn descriptor(what: &str, bits: u64, lane: usize) -> Result<MatrixDescriptor, Bo
     })
 }
 
-enum Multiplicand {
+pub(super) enum Multiplicand {
     /// The slot of its descriptor.
     Shared(Slot),
     Cells(AddressOperand),
 }
 
 /// `tcgen05.mma`
-struct IssueMultiply {
-    form: Form,
-    d: AddressOperand,
-    a: Multiplicand,
-    b: Slot,
-    descriptor: Slot,
-    disabled: Vec<Slot>,
+pub(super) struct IssueMultiply {
+    pub(super) form: Form,
+    pub(super) d: AddressOperand,
+    pub(super) a: Multiplicand,
+    pub(super) b: Slot,
+    pub(super) descriptor: Slot,
+    pub(super) disabled: Vec<Slot>,
     /// The address of the metadata of a sparse A.
-    metadata: Option<AddressOperand>,
+    pub(super) metadata: Option<AddressOperand>,
     /// The addresses of the scales of A and of B.
-    scales: Option<[AddressOperand; 2]>,
+    pub(super) scales: Option<[AddressOperand; 2]>,
     /// D is divided by 2 to this first.
-    shift: u32,
+    pub(super) shift: u32,
     /// Columns of B that count as zeros.
-    masked_columns: Option<Slot>,
+    pub(super) masked_columns: Option<Slot>,
     /// The predicate enable-input-d, and whether it is negated.
-    accumulates: (Slot, bool),
+    pub(super) accumulates: (Slot, bool),
 }
 
 impl Effect for IssueMultiply {
