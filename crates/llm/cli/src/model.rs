@@ -250,8 +250,10 @@ impl Model {
 
 /// From the metadata of a GGUF file.
 fn of_metadata(name: &str, metadata: &Map<String, Value>) -> anyhow::Result<Texts> {
-    let template = metadata.get("tokenizer.chat_template").and_then(Value::as_str);
-    Ok(Texts::from_gguf(name, &GgufVocabulary::from_metadata(metadata), template)?)
+    let template = |key: &str| metadata.get(key).and_then(Value::as_str);
+    let vocabulary = GgufVocabulary::from_metadata(metadata);
+    let texts = Texts::from_gguf(name, &vocabulary, template("tokenizer.chat_template"))?;
+    Ok(texts.with_tool_template(template("tokenizer.chat_template.tool_use"))?)
 }
 
 /// One sequence that has the engine to itself.

@@ -48,7 +48,8 @@ pub enum ModelError {
 
 /// Tokens that end an answer in every model that has them: Qwen's generation stops at both of its
 /// own.
-const ENDS: [&str; 5] = ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "</s>"];
+const ENDS: [&str; 6] =
+    ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "</s>"];
 
 impl Model {
     /// From the folder of a checkpoint: `tokenizer.json`, and if they are there
@@ -57,10 +58,10 @@ impl Model {
         let tokenizer = Tokenizer::from_file(&folder.join("tokenizer.json"))?;
         let config = read_json(&folder.join("tokenizer_config.json"))?;
         let generation = generation_config(folder)?;
-        let source = match read_text(&folder.join("chat_template.jinja"))? {
-            Some(source) => Some(source),
-            None => named_template(&config["chat_template"]),
-        };
+        let named = |name: &str| named_template(&config["chat_template"], name);
+        let source = read_text(&folder.join("chat_template.jinja"))?.or_else(|| named("default"));
+        let with_tools = read_text(&folder.join("additional_chat_templates/tool_use.jinja"))?
+            .or_else(|| named("tool_use"));
         let text = |key: &str| match &config[key] {
             Value::Object(token) => token["content"].as_str().unwrap_or_default().to_owned(),
             token => token.as_str().unwrap_or_default().to_owned(),
@@ -72,6 +73,7 @@ impl Model {
         };
         stops.extend(tokenizer.token(&eos));
         let model = Model::new(name, tokenizer, source.as_deref(), &text("bos_token"), &eos, stops)?;
+        let model = model.with_tool_template(with_tools.as_deref())?;
         Ok(Model { defaults: Defaults::from_generation_config(&generation)?, ..model })
     }
 
@@ -110,6 +112,12 @@ impl Model {
         Ok(Model { name: name.to_owned(), tokenizer, template, stops, defaults: Defaults::default() })
     }
 
+    /// With the template that conversations with tools have, if there is one of their own.
+    pub fn with_tool_template(self, source: Option<&str>) -> Result<Model, ModelError> {
+        let Some(source) = source else { return Ok(self) };
+        Ok(Model { template: self.template.with_tool_source(source)?, ..self })
+    }
+
     /// Whether answers may have reasoning.
     pub fn thinks(&self) -> bool {
         self.tokenizer.token("</think>").is_some()
@@ -136,13 +144,13 @@ fn token_id(value: &Value) -> Option<Token> {
     value.as_u64().and_then(|id| Token::try_from(id).ok())
 }
 
-/// The template of `tokenizer_config.json`: one, or the default of several.
-fn named_template(value: &Value) -> Option<String> {
+/// The template of this name in `tokenizer_config.json`, where one alone is the default.
+fn named_template(value: &Value, name: &str) -> Option<String> {
     match value {
-        Value::String(source) => Some(source.clone()),
+        Value::String(source) if name == "default" => Some(source.clone()),
         Value::Array(named) => {
-            let default = named.iter().find(|named| named["name"] == "default")?;
-            default["template"].as_str().map(str::to_owned)
+            let found = named.iter().find(|named| named["name"] == name)?;
+            found["template"].as_str().map(str::to_owned)
         }
         _ => None,
     }

@@ -189,7 +189,10 @@ impl Talk {
         };
         let reasoning = self.texts.thinks();
         let starts_in_reasoning = reasoning && text.trim_end().ends_with("<think>");
-        Ok((request, Parser::new(ParserOptions { starts_in_reasoning, reasoning, tools: vec![] })))
+        Ok((
+            request,
+            Parser::new(ParserOptions { starts_in_reasoning, reasoning, ..ParserOptions::default() }),
+        ))
     }
 
     /// All messages, the system's first.

@@ -1,6 +1,7 @@
 //! Grammars: which tokens keep an answer in a JSON schema, a regular expression or a form of tool
 //! calls.
 
+mod calls;
 mod choice;
 mod reasoning;
 mod schema;
@@ -15,8 +16,8 @@ use serde_json::{Value, json};
 use warpwright_llm_step::{Token, TokenMask};
 
 use crate::scheduler::Guide;
-use crate::text::{Tool, is_text};
 use crate::tokenizer::Tokenizer;
+pub use calls::tool_calls;
 use choice::ChoiceGuide;
 use reasoning::AfterReasoning;
 use schema::prepared;
@@ -159,55 +160,6 @@ fn readable(error: &str) -> String {
         return "it is too large".to_owned();
     }
     error.chars().take(LONGEST_ERROR).collect()
-}
-
-/// The grammar of one call of `tools`, or of at least one, in the form that Qwen 3.5 writes.
-pub fn tool_calls(tools: &[Tool], several: bool) -> Grammar {
-    let mut lark = format!("start: call{}\n", if several { "+" } else { "" });
-    let names: Vec<String> = (0..tools.len()).map(|i| format!("f{i}")).collect();
-    lark += &format!("call: \"<tool_call>\\n\" ({}) \"\\n</tool_call>\" \"\\n\"?\n", names.join(" | "));
-    for (tool, name) in tools.iter().zip(&names) {
-        lark += &function(tool, name);
-    }
-    Grammar::ToolCalls(lark)
-}
-
-/// The rules of one function: its parameters in the order of the schema, optional ones optional.
-fn function(tool: &Tool, rule: &str) -> String {
-    let required = tool.parameters["required"].as_array();
-    let required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
-    let properties = tool.parameters["properties"].as_object();
-    let mut body = format!("{rule}: {}", lark_text(&format!("<function={}>\n", tool.name)));
-    let mut rules = String::new();
-    for (i, (name, schema)) in properties.into_iter().flatten().enumerate() {
-        let parameter = format!("{rule}_p{i}");
-        let optional = if required(name) { "" } else { "?" };
-        body += &format!(" {parameter}{optional}");
-        let open = lark_text(&format!("<parameter={name}>\n"));
-        let value = match schema["enum"].as_array() {
-            // One lexeme with its closing tag, because lexemes are as long as they can be. A `<` in
-            // a value would begin the tag.
-            None if is_text(schema) => {
-                rules += &format!("{parameter}: {open} /[^<]*\\n<\\/parameter>\\n/\n");
-                continue;
-            }
-            Some(values) if is_text(schema) => {
-                let values = values.iter().filter_map(Value::as_str).map(lark_text);
-                format!("({})", values.collect::<Vec<_>>().join(" | "))
-            }
-            _ => {
-                rules += &format!("{parameter}_v: %json {}\n", prepared(schema));
-                format!("{parameter}_v")
-            }
-        };
-        rules += &format!("{parameter}: {open} {value} \"\\n</parameter>\\n\"\n");
-    }
-    format!("{body} \"</function>\"\n{rules}")
-}
-
-/// A string literal.
-fn lark_text(text: &str) -> String {
-    Value::String(text.to_owned()).to_string()
 }
 
 struct MatcherGuide {

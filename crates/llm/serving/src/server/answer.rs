@@ -208,8 +208,7 @@ impl Answer {
             self.held.tokens.push(sampled);
             self.taken += 1;
             // The token that ends an answer is no part of its text.
-            let silent = (stop.is_some() && i == last)
-                || (self.skip_special && self.app.model.tokenizer.is_special(token));
+            let silent = (stop.is_some() && i == last) || self.is_left_out(token);
             self.held.places.push(if silent { Place::End } else { self.parser.place() });
             if silent {
                 continue;
@@ -228,6 +227,13 @@ impl Answer {
                 self.finish(FinishReason::Stop(if own { Value::Null } else { token.into() }));
             }
         }
+    }
+
+    /// Whether a token is special, and neither wanted nor a part of a call.
+    fn is_left_out(&self, token: Token) -> bool {
+        let tokenizer = &self.app.model.tokenizer;
+        let reads = || self.parser.reads(&String::from_utf8_lossy(tokenizer.bytes(token)));
+        self.skip_special && tokenizer.is_special(token) && !reads()
     }
 
     /// Adds parts up to where the answer ends. Stop strings count in content after the least tokens, as in

@@ -46,7 +46,7 @@ impl Chat {
         let sampling: SamplingFields = body::fields(body)?;
         let (answers, prompt) = fields.start(&app, &sampling, client)?;
         let chat = Chat {
-            id: name("chatcmpl"),
+            id: name("chatcmpl-"),
             created: now(),
             logprobs: fields.logprobs.unwrap_or(false),
             reasoning: fields.include_reasoning.unwrap_or(true),
@@ -75,10 +75,11 @@ impl Chat {
     fn choice(&self, index: usize, whole: &Delta) -> Value {
         let text = whole.text(content);
         let thoughts = whole.text(reasoning);
-        let calls: Vec<Value> = whole.calls().into_iter().map(call_object).collect();
+        let calls: Vec<Value> = whole.calls().into_iter().map(|call| call_object(&self.app, call)).collect();
         let mut message = json!({
             "role": "assistant",
             "content": if text.is_empty() && !calls.is_empty() { Value::Null } else { text.into() },
+            "refusal": null,
         });
         if self.reasoning && !thoughts.is_empty() {
             message["reasoning_content"] = thoughts.into();
@@ -139,7 +140,8 @@ impl Chat {
                 Part::Reasoning(_) => json!({}),
                 Part::Call(name) => {
                     *called += 1;
-                    let mut call = call_object(ToolCall { name: name.clone(), ..ToolCall::default() });
+                    let call = ToolCall { name: name.clone(), ..ToolCall::default() };
+                    let mut call = call_object(&self.app, call);
                     call["index"] = (*called - 1).into();
                     json!({ "tool_calls": [call] })
                 }
@@ -177,14 +179,18 @@ impl Chat {
     }
 
     async fn send(&self, events: &Events, choice: Value) {
-        events.data(&self.object("chat.completion.chunk", vec![choice])).await;
+        let mut object = self.object("chat.completion.chunk", vec![choice]);
+        if self.include_usage {
+            object["usage"] = Value::Null;
+        }
+        events.data(&object).await;
     }
 }
 
 /// A call as the API has it.
-fn call_object(call: ToolCall) -> Value {
+fn call_object(app: &App, call: ToolCall) -> Value {
     json!({
-        "id": name("call"),
+        "id": app.call_id(),
         "type": "function",
         "function": { "name": call.name, "arguments": call.arguments },
     })

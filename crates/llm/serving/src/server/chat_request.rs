@@ -51,7 +51,8 @@ const ROLES: [&str; 5] = ["system", "developer", "user", "assistant", "tool"];
 /// What the model may do with its tools.
 enum ToolChoice {
     None,
-    Auto,
+    /// These may be called.
+    Auto(Vec<Tool>),
     /// One of these has to be called.
     Required(Vec<Tool>),
     /// This one has to be called, once.
@@ -63,7 +64,7 @@ impl ChatFields {
     pub(super) fn prompt(&self, app: &App) -> Result<String, ApiError> {
         let continues = self.continue_final_message.unwrap_or(false);
         let conversation = Conversation {
-            messages: self.checked_messages()?,
+            messages: self.checked_messages(app.model.template.separator())?,
             tools: if matches!(self.choice()?, ToolChoice::None) {
                 vec![]
             } else {
@@ -77,7 +78,7 @@ impl ChatFields {
     }
 
     /// The messages, with contents as text and roles that templates know.
-    fn checked_messages(&self) -> Result<Vec<Value>, ApiError> {
+    fn checked_messages(&self, separator: &str) -> Result<Vec<Value>, ApiError> {
         let wrong = |i: usize, what: &str| {
             Err(ApiError::invalid(None, format!("Message {i} {what}.")).at(&format!("messages[{i}]")))
         };
@@ -95,13 +96,25 @@ impl ChatFields {
             let content = match message.get("content") {
                 None | Some(Value::Null) if message["role"] == "assistant" => Some(String::new()),
                 Some(Value::String(text)) => Some(text.clone()),
-                Some(Value::Array(parts)) => parts.iter().map(|part| part["text"].as_str()).collect(),
+                Some(Value::Array(parts)) => {
+                    let texts: Option<Vec<&str>> = parts.iter().map(|part| part["text"].as_str()).collect();
+                    texts.map(|texts| texts.join(separator))
+                }
                 _ => return wrong(i, "has no content"),
             };
             let Some(content) = content else {
                 return wrong(i, "has a part that is not text: this model reads text only");
             };
             message.insert("content".to_owned(), content.into());
+            for (j, call) in
+                message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
+            {
+                if !read_arguments(call) {
+                    let message = "The arguments of a call are not a JSON object, as text.";
+                    let param = format!("messages[{i}].tool_calls[{j}].function.arguments");
+                    return Err(ApiError::invalid(None, message).at(&param));
+                }
+            }
             messages.push(Value::Object(message));
         }
         Ok(messages)
@@ -111,6 +124,10 @@ impl ChatFields {
         let tools = self.tools.iter().flatten().enumerate();
         tools
             .map(|(i, tool)| {
+                if let Some(kind) = tool["type"].as_str().filter(|kind| *kind != "function") {
+                    let message = format!("Tool {i} is of type {kind:?}: tools are functions.");
+                    return Err(ApiError::invalid(None, message).at(&format!("tools[{i}].type")));
+                }
                 let function = &tool["function"];
                 let name = function["name"].as_str().filter(|name| {
                     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
@@ -128,6 +145,21 @@ impl ChatFields {
     fn choice(&self) -> Result<ToolChoice, ApiError> {
         let tools = self.tools()?;
         let wrong = |message: &str| Err(ApiError::invalid("tool_choice", message));
+        if let Some(allowed) = self.tool_choice.as_ref().filter(|choice| choice["type"] == "allowed_tools") {
+            // The chat endpoint has them one level down, the responses endpoint beside the type.
+            let allowed = allowed.get("allowed_tools").unwrap_or(allowed);
+            let names = allowed["tools"].as_array().into_iter().flatten().map(function_name);
+            let of_name =
+                |name: Option<&str>| tools.iter().find(|tool| Some(tool.name.as_str()) == name).cloned();
+            let chosen: Option<Vec<Tool>> = names.map(of_name).collect();
+            return match (chosen.filter(|chosen| !chosen.is_empty()), allowed["mode"].as_str()) {
+                (Some(chosen), Some("auto")) => Ok(ToolChoice::Auto(chosen)),
+                (Some(chosen), Some("required")) => Ok(ToolChoice::Required(chosen)),
+                _ => wrong(
+                    "`allowed_tools` are names of `tools`, at least one, and the mode `auto` or `required`.",
+                ),
+            };
+        }
         match &self.tool_choice {
             Some(Value::String(choice)) if choice == "none" => Ok(ToolChoice::None),
             Some(Value::String(choice)) if choice == "required" => match tools.is_empty() {
@@ -135,13 +167,12 @@ impl ChatFields {
                 false => Ok(ToolChoice::Required(tools)),
             },
             None | Some(Value::Null) if tools.is_empty() => Ok(ToolChoice::None),
-            None | Some(Value::Null) => Ok(ToolChoice::Auto),
+            None | Some(Value::Null) => Ok(ToolChoice::Auto(tools)),
             Some(Value::String(choice)) if choice == "auto" => {
-                Ok(if tools.is_empty() { ToolChoice::None } else { ToolChoice::Auto })
+                Ok(if tools.is_empty() { ToolChoice::None } else { ToolChoice::Auto(tools) })
             }
             Some(named) => {
-                let name =
-                    named.pointer("/function/name").or_else(|| named.get("name")).and_then(Value::as_str);
+                let name = function_name(named);
                 match tools.into_iter().find(|tool| Some(tool.name.as_str()) == name) {
                     Some(tool) => Ok(ToolChoice::Named(tool)),
                     None => wrong("`tool_choice` is none, auto, required, or the name of one of the tools."),
@@ -173,9 +204,13 @@ impl ChatFields {
         let starts_in_reasoning = thinks && prompt.trim_end().ends_with("<think>");
         let choice = self.choice()?;
         let one_call = matches!(choice, ToolChoice::Named(_)) || self.parallel_tool_calls == Some(false);
+        let form = app.model.template.calls();
+        let calls = |tools: &[Tool], several: bool| {
+            Some(("tools", tool_calls(form, tools, several, &app.model.tokenizer)))
+        };
         let grammar = match (&choice, sampling.grammar()?) {
-            (ToolChoice::Required(tools), None) => Some(("tools", tool_calls(tools, !one_call))),
-            (ToolChoice::Named(tool), None) => Some(("tools", tool_calls(std::slice::from_ref(tool), false))),
+            (ToolChoice::Required(tools), None) => calls(tools, !one_call),
+            (ToolChoice::Named(tool), None) => calls(std::slice::from_ref(tool), false),
             (ToolChoice::Required(_) | ToolChoice::Named(_), Some(_)) => {
                 let message =
                     "`tool_choice` and `response_format` both say what the answer has to be: give one.";
@@ -185,21 +220,46 @@ impl ChatFields {
         };
         let tools = match choice {
             ToolChoice::None => vec![],
-            ToolChoice::Auto | ToolChoice::Required(_) | ToolChoice::Named(_) => self.tools()?,
+            ToolChoice::Auto(tools) | ToolChoice::Required(tools) => tools,
+            ToolChoice::Named(tool) => vec![tool],
         };
+        let of_messages = |error: ApiError| error.or_at("messages");
         let generate = Generate {
-            prompt: encode(app, &prompt, false, app.service.limits().context, client)?,
+            prompt: encode(app, &prompt, false, app.service.limits().context, client).map_err(of_messages)?,
             max_tokens: self.max_completion_tokens.or(self.max_tokens),
             log_probabilities: self.log_probabilities(app)?,
             prompt_log_probabilities: None,
             grammar,
-            parser: ParserOptions { starts_in_reasoning, reasoning: thinks, tools },
+            parser: ParserOptions { starts_in_reasoning, reasoning: thinks, tools, form: form.clone() },
             one_call,
         };
         if generate.max_tokens == Some(0) {
             let message = "The answer may have no token: allow at least 1.";
-            return Err(ApiError::invalid("max_completion_tokens", message));
+            let is_old = self.max_completion_tokens.is_none();
+            return Err(ApiError::invalid(
+                if is_old { "max_tokens" } else { "max_completion_tokens" },
+                message,
+            ));
         }
-        Ok((generate.start(app, sampling)?, generate.prompt.len()))
+        Ok((generate.start(app, sampling).map_err(of_messages)?, generate.prompt.len()))
     }
+}
+
+/// The name of a function, one level down as the chat endpoint has it or not.
+fn function_name(object: &Value) -> Option<&str> {
+    object.pointer("/function/name").or_else(|| object.get("name")).and_then(Value::as_str)
+}
+
+/// Makes the arguments of a call the object that templates read; none are an empty one. False if they are not an object.
+fn read_arguments(call: &mut Value) -> bool {
+    let Some(function) = call.get_mut("function").and_then(Value::as_object_mut) else { return true };
+    let read = match function.get("arguments") {
+        None | Some(Value::Null) => Some(Value::Object(Map::new())),
+        Some(Value::String(text)) if text.trim().is_empty() => Some(Value::Object(Map::new())),
+        Some(Value::String(text)) => serde_json::from_str(text).ok(),
+        Some(other) => Some(other.clone()),
+    };
+    let Some(arguments) = read.filter(Value::is_object) else { return false };
+    function.insert("arguments".to_owned(), arguments);
+    true
 }

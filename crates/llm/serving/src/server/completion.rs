@@ -79,7 +79,8 @@ impl CompletionFields {
         let tokenizer = &app.model.tokenizer;
         let add_special = self.add_special_tokens.unwrap_or(true);
         let of_text = |text: &String| {
-            Ok((text.clone(), encode(app, text, add_special, app.service.limits().context, client)?))
+            let tokens = encode(app, text, add_special, app.service.limits().context, client);
+            Ok((text.clone(), tokens.map_err(|error| error.or_at("prompt"))?))
         };
         let of_tokens = |tokens: &Vec<Token>| Ok((tokenizer.decode(tokens, true), tokens.clone()));
         match &self.prompt {
@@ -145,12 +146,12 @@ impl Completion {
                 parser: ParserOptions::default(),
                 one_call: false,
             };
-            answers.extend(generate.start(&app, &sampling)?);
+            answers.extend(generate.start(&app, &sampling).map_err(|error| error.or_at("prompt"))?);
         }
         let prompt = prompts.iter().map(|(_, tokens)| tokens.len()).sum();
         let completion = Completion {
             app,
-            id: name("cmpl"),
+            id: name("cmpl-"),
             created: now(),
             prompts: prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, n)).cloned().collect(),
             fields,
@@ -187,7 +188,11 @@ impl Completion {
                 Ok(delta) => {
                     self.usage.add(&delta);
                     let choice = self.choice(index, delta, &mut characters[index]);
-                    events.data(&self.object(vec![choice])).await;
+                    let mut object = self.object(vec![choice]);
+                    if self.include_usage {
+                        object["usage"] = Value::Null;
+                    }
+                    events.data(&object).await;
                 }
                 Err(error) => return events.data(&error.body()).await,
             }

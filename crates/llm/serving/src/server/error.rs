@@ -43,6 +43,11 @@ impl ApiError {
         ApiError { param: Some(param.to_owned()), ..self }
     }
 
+    /// The same error; at a field, if it is of the request and names none.
+    pub(super) fn or_at(self, param: &str) -> ApiError {
+        if self.status == StatusCode::BAD_REQUEST && self.param.is_none() { self.at(param) } else { self }
+    }
+
     /// The same error of an endpoint that has another name for a field.
     pub(super) fn rename(mut self, from: &str, to: &str) -> ApiError {
         if let Some(rest) = self.param.as_deref().and_then(|param| param.strip_prefix(from)) {

@@ -11,7 +11,7 @@ use super::App;
 use super::error::ApiError;
 use crate::defaults::{Defaults, usable_temperature};
 use crate::guide::{Grammar, TokenGuide};
-use crate::scheduler::{Draw, Guide};
+use crate::scheduler::{Draw, Guide, Refused};
 use crate::text::StopStrings;
 
 /// Texts that end an answer.
@@ -179,6 +179,18 @@ impl SamplingFields {
             Ok((number, *bias))
         })
         .collect()
+    }
+
+    /// Whether the tokens that the request names exist.
+    pub(super) fn check_tokens(&self, app: &App) -> Result<(), ApiError> {
+        let vocabulary = app.service.limits().vocabulary;
+        let of_bias = self.logit_bias.iter().flatten().filter_map(|(token, _)| token.parse().ok());
+        let of_bias = of_bias.map(|token: Token| ("logit_bias", token));
+        let ends = self.stop_token_ids.iter().flatten().map(|token| ("stop_token_ids", *token));
+        match of_bias.chain(ends).find(|(_, token)| *token >= vocabulary) {
+            None => Ok(()),
+            Some((field, token)) => Err(ApiError::from(Refused::NoSuchToken { token, vocabulary }).at(field)),
+        }
     }
 
     /// The number of answers.

@@ -37,6 +37,7 @@ impl Generate {
             sends_tokens: sampling.return_token_ids.unwrap_or(false),
             one_call: self.one_call,
         };
+        sampling.check_tokens(app)?;
         let max_tokens = self.max_tokens(app)?;
         if sampling.min_tokens.is_some_and(|least| least > max_tokens) {
             let message = format!("`min_tokens` is more than the answer may have: {max_tokens} tokens.");

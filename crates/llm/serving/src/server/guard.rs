@@ -71,6 +71,11 @@ fn check(app: &App, request: &Request, is_allowed_origin: bool) -> Result<(), Ap
         let message = "The body is JSON: send it with `Content-Type: application/json`.";
         return Err(ApiError::status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
     }
+    let is_plain = |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| !is_plain(encoding)) {
+        let message = "The body is compressed: send it without `Content-Encoding`.";
+        return Err(ApiError::status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
+    }
     if endpoints::is_open(request.uri().path()) {
         return Ok(());
     }

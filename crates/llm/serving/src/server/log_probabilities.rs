@@ -31,7 +31,7 @@ pub(super) fn chat(tokenizer: &Tokenizer, tokens: &[Sampled]) -> Value {
             value
         })
         .collect();
-    json!({ "content": content })
+    json!({ "content": content, "refusal": null })
 }
 
 /// `logprobs` of a completion. `unknown` is the first token of an echoed prompt, which follows

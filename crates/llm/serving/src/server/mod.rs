@@ -97,6 +97,12 @@ struct App {
 }
 
 impl App {
+    /// A new identifier of a call, as the chat template takes it back.
+    fn call_id(&self) -> String {
+        let id = name("call_");
+        if self.model.template.has_short_ids() { id[id.len() - SHORT_ID..].to_owned() } else { id }
+    }
+
     fn no_such_model(&self, name: &str) -> ApiError {
         let message = format!("The model `{name}` does not exist: this server serves `{}`.", self.model.name);
         ApiError::status(StatusCode::NOT_FOUND, "model_not_found", message)
@@ -189,5 +195,8 @@ fn now() -> u64 {
 
 /// A new name with this prefix.
 fn name(prefix: &str) -> String {
-    format!("{prefix}-{:016x}{:016x}", fields::random(), fields::random())
+    format!("{prefix}{:016x}{:016x}", fields::random(), fields::random())
 }
+
+/// Letters and digits of an identifier in Mistral's templates.
+const SHORT_ID: usize = 9;

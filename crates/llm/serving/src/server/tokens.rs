@@ -39,6 +39,10 @@ pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Body) -> Result<
         let fields: TokenizeFields = body::fields(body)?;
         let (text, add_special) = match fields.prompt {
             Some(text) => (text, fields.add_special_tokens.unwrap_or(true)),
+            None if body.get("messages").is_none() => {
+                let message = "`prompt` or `messages` is missing.";
+                return Err(ApiError::invalid("prompt", message));
+            }
             None => (body::fields::<ChatFields>(body)?.prompt(&app)?, false),
         };
         let context = app.service.limits().context;

@@ -1,17 +1,27 @@
 //! Chat templates: Jinja as Hugging Face's tokenizers render it.
 
 mod jinja;
+mod probe;
+
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::text::CallForm;
 use jinja::Template;
+use probe::Probe;
 
 /// A chat template.
 pub struct ChatTemplate {
     /// `None` for a model that brings none.
     template: Option<Template>,
+    /// Another one for conversations with tools.
+    with_tools: Option<Template>,
     bos: String,
     eos: String,
+    form: Arc<CallForm>,
+    has_short_ids: bool,
+    separator: String,
 }
 
 /// A template is wrong, or refuses a conversation.
@@ -51,6 +61,9 @@ pub struct Conversation {
 /// The source of ChatML, with the tools and the reasoning of Qwen.
 pub const CHAT_ML: &str = include_str!("chat_ml.jinja");
 
+/// Texts of a content are lines of their own where the template takes no lists, as in vLLM and llama.cpp.
+const SEPARATOR: &str = "\n";
+
 /// The stack of a run: trees are walked by recursion.
 const STACK: usize = 64 << 20;
 
@@ -58,12 +71,37 @@ impl ChatTemplate {
     /// From the source and the texts of the model's first and last token.
     pub fn new(source: &str, bos: &str, eos: &str) -> Result<ChatTemplate, TemplateError> {
         let template = Template::new(source).map_err(|error| TemplateError::Syntax(error.to_string()))?;
-        Ok(ChatTemplate { template: Some(template), bos: bos.to_owned(), eos: eos.to_owned() })
+        let mut template = ChatTemplate { template: Some(template), ..ChatTemplate::missing(bos, eos) };
+        template.learn();
+        Ok(template)
     }
 
     /// For a model that brings no template: conversations are refused until one is given.
     pub fn missing(bos: &str, eos: &str) -> ChatTemplate {
-        ChatTemplate { template: None, bos: bos.to_owned(), eos: eos.to_owned() }
+        ChatTemplate {
+            template: None,
+            with_tools: None,
+            bos: bos.to_owned(),
+            eos: eos.to_owned(),
+            form: Arc::default(),
+            has_short_ids: false,
+            separator: SEPARATOR.to_owned(),
+        }
+    }
+
+    /// With another source for conversations that have tools.
+    pub fn with_tool_source(mut self, source: &str) -> Result<ChatTemplate, TemplateError> {
+        let template = Template::new(source).map_err(|error| TemplateError::Syntax(error.to_string()))?;
+        self.with_tools = Some(template);
+        self.learn();
+        Ok(self)
+    }
+
+    /// Looks what the template expects and writes.
+    fn learn(&mut self) {
+        let Probe { form, has_short_ids, separator } = Probe::of(self);
+        (self.form, self.has_short_ids) = (form.into(), has_short_ids);
+        self.separator = separator.unwrap_or_else(|| SEPARATOR.to_owned());
     }
 
     /// Another source for the same model.
@@ -76,9 +114,25 @@ impl ChatTemplate {
         self.template.is_none()
     }
 
+    /// How the model writes calls.
+    pub fn calls(&self) -> &Arc<CallForm> {
+        &self.form
+    }
+
+    /// Whether identifiers of calls have nine letters and digits.
+    pub fn has_short_ids(&self) -> bool {
+        self.has_short_ids
+    }
+
+    /// What stands between the texts of one content.
+    pub fn separator(&self) -> &str {
+        &self.separator
+    }
+
     /// The prompt of a conversation.
     pub fn render(&self, conversation: &Conversation) -> Result<String, TemplateError> {
-        let Some(template) = &self.template else { return Err(TemplateError::Missing) };
+        let of_tools = self.with_tools.as_ref().filter(|_| !conversation.tools.is_empty());
+        let Some(template) = of_tools.or(self.template.as_ref()) else { return Err(TemplateError::Missing) };
         let messages: Vec<Value> = conversation.messages.iter().map(with_parsed_arguments).collect();
         let tools =
             if conversation.tools.is_empty() { Value::Null } else { conversation.tools.clone().into() };

@@ -1,6 +1,8 @@
 //! Splits an answer into reasoning, content and tool calls while it arrives.
 
-use super::call::{CALL, CALL_END, Call, FUNCTION, Opening, Progress, Tool};
+use std::sync::Arc;
+
+use super::call::{CALL, CALL_END, Call, CallForm, FUNCTION, FUNCTION_END, Opening, Progress, Tool};
 use super::stop::overlap;
 
 /// A part of an answer.
@@ -38,6 +40,8 @@ pub struct ParserOptions {
     pub reasoning: bool,
     /// The tools that may be called. With none, tool calls are content.
     pub tools: Vec<Tool>,
+    /// How the model writes calls. Those in the form of Qwen's are found, too.
+    pub form: Arc<CallForm>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,8 +50,8 @@ enum State {
     Start,
     Reasoning,
     Content,
-    /// After `<tool_call>`.
-    Opening,
+    /// After this mark of a call.
+    Opening(String),
     Call(Call),
     /// After a call.
     Called,
@@ -73,6 +77,8 @@ pub struct Parser {
     /// Whether reasoning is open: a call may be inside of it.
     thinks: bool,
     thought: bool,
+    /// Whether there was content.
+    said: bool,
     /// White space that counts only if text follows it.
     space: String,
     complete_calls: usize,
@@ -97,6 +103,7 @@ impl Parser {
             lead: Lead::None,
             thinks,
             thought: false,
+            said: false,
             space: String::new(),
             complete_calls: 0,
         }
@@ -127,10 +134,13 @@ impl Parser {
         if is_cut && held.trim_start().len() > 1 {
             held.clear();
         }
-        match self.state {
+        match self.state.clone() {
             State::Reasoning => self.think(&held, &mut parts),
-            State::Opening if is_cut => {}
-            State::Opening => self.pass(&format!("{CALL}{held}"), &mut parts),
+            State::Opening(_) if is_cut => {}
+            State::Opening(mark) => {
+                let text = format!("{mark}{held}");
+                self.pass(&text, &mut parts);
+            }
             // The rest of a call that was not finished.
             State::Call(_) | State::Called => {}
             State::Start | State::Content => self.say(&held, &mut parts),
@@ -143,11 +153,17 @@ impl Parser {
 
     /// What the next text is a part of.
     pub fn place(&self) -> Place {
-        match self.state {
+        match &self.state {
             State::Reasoning => Place::Reasoning,
             State::Start | State::Content => Place::Content,
-            State::Opening | State::Call(_) | State::Called => Place::Call,
+            State::Opening(mark) if mark.is_empty() => Place::Content,
+            State::Opening(_) | State::Call(_) | State::Called => Place::Call,
         }
+    }
+
+    /// Whether a special token of this text belongs to a call.
+    pub fn reads(&self, token: &str) -> bool {
+        !self.options.tools.is_empty() && self.options.form.has(token)
     }
 
     /// Calls that are complete.
@@ -171,24 +187,15 @@ impl Parser {
                 }
                 true
             }
-            State::Reasoning => self.until_tag(State::Reasoning, &[THINK_END, CALL, FUNCTION], parts),
-            State::Content => self.until_tag(State::Content, &[CALL, FUNCTION], parts),
-            State::Opening => match Call::open(&mut self.held, &self.options.tools, parts) {
-                Opening::Unknown => {
-                    self.state = State::Opening;
-                    false
-                }
-                Opening::None => {
-                    self.state = if self.thinks { State::Reasoning } else { State::Content };
-                    self.pass(CALL, parts);
-                    true
-                }
-                Opening::Call(call) => {
-                    self.space.clear();
-                    self.state = State::Call(call);
-                    true
-                }
-            },
+            State::Reasoning => self.until_tag(State::Reasoning, &[THINK_END], parts),
+            State::Content if self.may_be_bare() => {
+                let begun = self.held.trim_start();
+                let is_begun = !begun.is_empty();
+                self.state = if is_begun { State::Opening(String::new()) } else { State::Content };
+                is_begun
+            }
+            State::Content => self.until_tag(State::Content, &[], parts),
+            State::Opening(mark) => self.open(mark, parts),
             State::Call(mut call) => {
                 let is_complete = call.advance(&mut self.held, parts) == Progress::Complete;
                 if is_complete {
@@ -204,10 +211,40 @@ impl Parser {
         }
     }
 
-    /// Passes the text before the first of the tags. The tags of calls count if there are tools.
-    fn until_tag(&mut self, state: State, tags: &[&'static str], parts: &mut Vec<Part>) -> bool {
-        let looks_for = |tag: &&&str| !self.options.tools.is_empty() || **tag == THINK_END;
-        let tags: Vec<&'static str> = tags.iter().filter(looks_for).copied().collect();
+    /// Whether the answer begins with an object that may be a call.
+    fn may_be_bare(&self) -> bool {
+        let may_begin = self.held.trim_start().is_empty() || self.held.trim_start().starts_with(['{', '[']);
+        !self.said && !self.options.tools.is_empty() && self.options.form.is_bare() && may_begin
+    }
+
+    /// Reads what follows the mark of a call.
+    fn open(&mut self, mark: String, parts: &mut Vec<Part>) -> bool {
+        let form = (&*self.options.form, mark.is_empty());
+        match Call::open(&mut self.held, &self.options.tools, form, parts) {
+            Opening::Unknown => {
+                self.state = State::Opening(mark);
+                false
+            }
+            Opening::None => {
+                self.state = if self.thinks { State::Reasoning } else { State::Content };
+                self.said = true;
+                self.pass(&mark, parts);
+                true
+            }
+            Opening::Call(call) => {
+                self.space.clear();
+                self.state = State::Call(call);
+                true
+            }
+        }
+    }
+
+    /// Passes the text before the first of the tags and of the marks of calls, which count if there are tools.
+    fn until_tag(&mut self, state: State, tags: &[&str], parts: &mut Vec<Part>) -> bool {
+        let form = self.options.form.clone();
+        let of_calls = [CALL, FUNCTION, form.mark()];
+        let of_calls = of_calls.iter().filter(|tag| !self.options.tools.is_empty() && !tag.is_empty());
+        let tags: Vec<&str> = tags.iter().chain(of_calls).copied().collect();
         let found = tags.iter().filter_map(|tag| Some((self.held.find(tag)?, *tag))).min();
         let Some((at, tag)) = found else {
             let keep = tags.iter().map(|tag| overlap(&self.held, tag)).max().unwrap_or(0);
@@ -225,13 +262,13 @@ impl Parser {
         text.truncate(at);
         self.state = state;
         self.pass(&text, parts);
-        if tag == CALL {
-            self.state = State::Opening;
-        } else {
+        if tag == THINK_END {
             self.space.clear();
             self.thinks = false;
             self.lead = Lead::Lines;
             self.state = State::Content;
+        } else {
+            self.state = State::Opening(tag.to_owned());
         }
         true
     }
@@ -247,7 +284,7 @@ impl Parser {
             |tool: &Tool| name.strip_prefix(tool.name.as_str()).is_some_and(|rest| rest.starts_with('>'));
         let may_be = |tool: &Tool| tool.name.starts_with(name);
         if self.options.tools.iter().any(is_tool) {
-            self.state = State::Opening;
+            self.state = State::Opening(CALL.to_owned());
             return true;
         }
         if self.options.tools.iter().any(may_be) {
@@ -261,15 +298,28 @@ impl Parser {
 
     /// Reads what may follow a call: its closing tag, another call, or the end of the reasoning that it is inside of.
     fn after_call(&mut self) -> bool {
-        self.held = self.held.trim_start().to_owned();
-        let tags: &[&str] = if self.thinks { &[CALL_END, CALL, THINK_END] } else { &[CALL_END, CALL] };
-        if let Some(tag) = tags.iter().find(|tag| self.held.starts_with(**tag)) {
-            self.held.drain(..tag.len());
-            self.thinks &= *tag != THINK_END;
-            self.state = if *tag == CALL { State::Opening } else { State::Called };
+        let form = self.options.form.clone();
+        // The ends of an object and of a list around calls, where a call has ended before them.
+        self.held = self.held.trim_start_matches(|c: char| c.is_whitespace() || "}]".contains(c)).to_owned();
+        let next = self.held.trim_start_matches([',', ';']).trim_start();
+        if next.starts_with('{') {
+            self.held = next.to_owned();
+            self.state = State::Opening(form.mark().to_owned());
             return true;
         }
-        if tags.iter().any(|tag| tag.starts_with(self.held.as_str())) {
+        let [between, end] = form.following();
+        let ends_reasoning = if self.thinks { THINK_END } else { "" };
+        let tags = [ends_reasoning, FUNCTION_END, CALL_END, CALL, form.mark(), between, end];
+        let mut tags = tags.into_iter().filter(|tag| !tag.is_empty());
+        if let Some(tag) = tags.clone().filter(|tag| self.held.starts_with(*tag)).max_by_key(|tag| tag.len())
+        {
+            self.held.drain(..tag.len());
+            self.thinks &= tag != THINK_END;
+            let opens = [CALL, form.mark(), between].contains(&tag);
+            self.state = if opens { State::Opening(tag.to_owned()) } else { State::Called };
+            return true;
+        }
+        if next.is_empty() || tags.any(|tag| tag.starts_with(self.held.as_str())) {
             self.state = State::Called;
             return false;
         }
@@ -310,6 +360,7 @@ impl Parser {
             self.lead = if self.lead == Lead::Space && kept.is_empty() { Lead::Space } else { Lead::None };
         }
         if !kept.is_empty() {
+            self.said = true;
             parts.push(Part::Content(kept.to_owned()));
         }
     }

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use warpwright_llm_serving::guide::{Grammar, Grammars, tool_calls};
+use warpwright_llm_serving::model::Model;
 use warpwright_llm_serving::scheduler::Guide;
-use warpwright_llm_serving::text::{Parser, ParserOptions, Part, Tool};
+use warpwright_llm_serving::text::{CallForm, Parser, ParserOptions, Part, Tool};
 use warpwright_llm_step::{Sampling, Token, sample};
 
 use crate::model::{CAPACITY, model};
@@ -11,7 +12,11 @@ use crate::model::{CAPACITY, model};
 /// An answer of at most `most` tokens, drawn uniformly among what the guide allows, and whether it
 /// ended.
 fn random_answer(guide: &mut dyn Guide, seed: u64, most: u64) -> (String, bool) {
-    let model = model();
+    random_answer_of(&model(), guide, seed, most)
+}
+
+/// The same, of a model.
+pub(crate) fn random_answer_of(model: &Model, guide: &mut dyn Guide, seed: u64, most: u64) -> (String, bool) {
     let mut tokens: Vec<Token> = Vec::new();
     // Prefer the ends of strings and objects, so that answers end.
     let logit = |token| match model.tokenizer.bytes(token) {
@@ -77,13 +82,13 @@ fn required_tool_calls_parse() {
             "city": { "type": "string" }, "days": { "type": "integer" },
         } }),
     };
-    let grammar = tool_calls(std::slice::from_ref(&tool), true);
+    let grammar = tool_calls(&CallForm::Tags, std::slice::from_ref(&tool), true, &model().tokenizer);
     let grammars = grammars();
     for seed in 0..4 {
         let mut guide = grammars.guide(&grammar, false).unwrap();
         let (text, ended) = random_answer(&mut *guide, seed, 2000);
         let tools = vec![tool.clone()];
-        let mut parser = Parser::new(ParserOptions { tools, reasoning: true, starts_in_reasoning: false });
+        let mut parser = Parser::new(ParserOptions { tools, reasoning: true, ..ParserOptions::default() });
         let mut parts = parser.push(&text);
         parts.extend(parser.finish());
         assert!(

@@ -1,5 +1,6 @@
 //! The tests of the serving half.
 
+mod calls;
 mod corrupt_tokenizer;
 mod defaults;
 mod guide;

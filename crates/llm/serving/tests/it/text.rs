@@ -4,7 +4,7 @@ use serde_json::json;
 use warpwright_llm_serving::text::{Parser, ParserOptions, Part, StopStrings, Tool};
 
 /// The text in pieces of `size` characters.
-fn pieces(text: &str, size: usize) -> Vec<String> {
+pub(crate) fn pieces(text: &str, size: usize) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     characters.chunks(size).map(|piece| piece.iter().collect()).collect()
 }
@@ -51,7 +51,12 @@ fn tools() -> Vec<Tool> {
 }
 
 /// The parts, text joined.
-fn parse(options: &ParserOptions, text: &str, size: usize, is_cut: bool) -> Vec<(&'static str, String)> {
+pub(crate) fn parse(
+    options: &ParserOptions,
+    text: &str,
+    size: usize,
+    is_cut: bool,
+) -> Vec<(&'static str, String)> {
     let mut parser = Parser::new(options.clone());
     let mut parts: Vec<Part> = pieces(text, size).iter().flat_map(|piece| parser.push(piece)).collect();
     parts.extend(if is_cut { parser.cut() } else { parser.finish() });
@@ -77,7 +82,12 @@ const CALLED: (&str, &str) = ("call", r#"weather {"city":"Ulm","days":3,"hours":
 
 #[test]
 fn answers_are_split_into_their_parts() {
-    let thinks = ParserOptions { starts_in_reasoning: true, reasoning: true, tools: tools() };
+    let thinks = ParserOptions {
+        starts_in_reasoning: true,
+        reasoning: true,
+        tools: tools(),
+        ..ParserOptions::default()
+    };
     let answers = ParserOptions { starts_in_reasoning: false, ..thinks.clone() };
     let plain = ParserOptions::default();
     let json_call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>";
@@ -117,7 +127,12 @@ const OSLO: (&str, &str) = ("call", r#"weather {"city":"Oslo"}"#);
 
 #[test]
 fn calls_are_found_where_models_leave_tags_out() {
-    let thinks = ParserOptions { starts_in_reasoning: true, reasoning: true, tools: tools() };
+    let thinks = ParserOptions {
+        starts_in_reasoning: true,
+        reasoning: true,
+        tools: tools(),
+        ..ParserOptions::default()
+    };
     let answers = ParserOptions { starts_in_reasoning: false, ..thinks.clone() };
     let bare = UNCLOSED.replace("<tool_call>\n", "").replace("\n</tool_call>", "");
     let half = UNCLOSED.replace("<tool_call>\n", "");
@@ -145,7 +160,7 @@ fn calls_are_found_where_models_leave_tags_out() {
         (
             &answers,
             r#"<function=weather>{"city": "Ulm"}</function>"#,
-            vec![("call", r#"weather {"city": "Ulm"}"#)],
+            vec![("call", r#"weather {"city":"Ulm"}"#)],
         ),
         (&answers, unended, vec![("call", r#"weather {"days":3}"#), ("content", "!")]),
         (&answers, "<tool_call><function=weather></function></tool_call>", vec![("call", "weather {}")]),
@@ -163,7 +178,12 @@ fn calls_are_found_where_models_leave_tags_out() {
 /// Wherever an answer is cut, no tag is content, and what there is begins the whole.
 #[test]
 fn an_answer_that_is_cut_shows_no_tag() {
-    let thinks = ParserOptions { starts_in_reasoning: true, reasoning: true, tools: tools() };
+    let thinks = ParserOptions {
+        starts_in_reasoning: true,
+        reasoning: true,
+        tools: tools(),
+        ..ParserOptions::default()
+    };
     let text = format!("Hm.\n</think>\n\nI look. {CALL}\n{CALL}");
     let whole = parse(&thinks, &text, 1, false);
     for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {

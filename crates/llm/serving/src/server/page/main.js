@@ -279,7 +279,8 @@ function finish() {
   } else {
     show(shown);
   }
-  say(shown.messages.at(-1).error ? "The message was not answered." : "The answer is complete.");
+  const { error, note } = shown.messages.at(-1);
+  say(error ? "The message was not answered." : note === "stopped" ? "The answer was stopped." : "The answer is complete.");
 }
 
 function toEnd() {
@@ -352,6 +353,8 @@ document.addEventListener("keydown", event => {
 log.addEventListener("click", event => {
   if (event.target.matches(".copy-code")) copy(event.target.closest("figure").querySelector("pre").textContent, event.target);
 });
+// A phone has no Escape: beside the list is out of it.
+at("main").addEventListener("click", closeSidebar);
 at("#new").addEventListener("click", begin);
 at("#menu").addEventListener("click", event => {
   const opened = sidebar.classList.toggle("opened");

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::super::name;
+use super::super::{App, name};
 use crate::text::{Part, ToolCall};
 
 /// An item: all consecutive text of one kind, or a call.
 pub(super) struct Item {
     id: String,
+    /// The identifier of a call.
+    call_id: String,
     kind: Kind,
     /// Log-probabilities of the text.
     logprobs: Vec<Value>,
@@ -21,15 +23,15 @@ enum Kind {
 
 impl Item {
     /// An item that begins with a part.
-    pub(super) fn new(part: Part) -> Item {
+    pub(super) fn new(app: &App, part: Part) -> Item {
         let (prefix, kind) = match part {
-            Part::Content(text) => ("msg", Kind::Content(text)),
-            Part::Reasoning(text) => ("rs", Kind::Reasoning(text)),
-            Part::Call(name) => ("fc", Kind::Call(ToolCall { name, arguments: String::new() })),
+            Part::Content(text) => ("msg_", Kind::Content(text)),
+            Part::Reasoning(text) => ("rs_", Kind::Reasoning(text)),
+            Part::Call(name) => ("fc_", Kind::Call(ToolCall { name, arguments: String::new() })),
             // A parser sends arguments after their call.
-            Part::Arguments(arguments) => ("fc", Kind::Call(ToolCall { name: String::new(), arguments })),
+            Part::Arguments(arguments) => ("fc_", Kind::Call(ToolCall { name: String::new(), arguments })),
         };
-        Item { id: name(prefix), kind, logprobs: Vec::new() }
+        Item { id: name(prefix), call_id: app.call_id(), kind, logprobs: Vec::new() }
     }
 
     /// Appends a part, or returns it if it begins another item.
@@ -46,17 +48,17 @@ impl Item {
     }
 
     /// The items of all parts of an answer, at least one.
-    pub(super) fn all(parts: Vec<Part>, logprobs: Vec<Value>) -> Vec<Item> {
+    pub(super) fn all(app: &App, parts: Vec<Part>, logprobs: Vec<Value>) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
         for part in parts {
             let rest = match items.last_mut() {
                 Some(last) => last.append(part),
                 None => Err(part),
             };
-            items.extend(rest.err().map(Item::new));
+            items.extend(rest.err().map(|part| Item::new(app, part)));
         }
         if items.is_empty() {
-            items.push(Item::new(Part::Content(String::new())));
+            items.push(Item::new(app, Part::Content(String::new())));
         }
         // All text has them.
         if let Some(item) = items.iter_mut().rev().find(|item| item.is_text()) {
@@ -137,7 +139,7 @@ impl Item {
         json!({
             "type": "function_call",
             "id": self.id,
-            "call_id": self.id.replacen("fc", "call", 1),
+            "call_id": self.call_id,
             "status": status,
             "name": name,
             "arguments": arguments,

@@ -28,10 +28,19 @@ struct Response {
     /// Fields of the request that the response repeats.
     repeated: Value,
     usage: Usage,
-    /// The tokenizer, if the tokens of the text are listed.
-    listed: Option<Arc<App>>,
+    app: Arc<App>,
+    /// Whether the tokens of the text are listed.
+    lists: bool,
     /// Finished items.
     output: Vec<Value>,
+}
+
+/// Whether an answer is whole.
+fn status(reason: Option<&FinishReason>) -> &'static str {
+    match reason {
+        Some(FinishReason::Length | FinishReason::Abort) => "incomplete",
+        _ => "completed",
+    }
 }
 
 /// Fields of a conversation that have another name here.
@@ -44,8 +53,8 @@ const RENAMED: [(&str, &str); 3] = [
 /// The fields that a response repeats, and what they are if left out.
 fn repeated(body: &Value) -> Value {
     let mut object = json!({
-        "instructions": null, "max_output_tokens": null, "metadata": {}, "temperature": 1.0, "text": {},
-        "tool_choice": "auto", "tools": [], "top_p": 1.0,
+        "instructions": null, "max_output_tokens": null, "metadata": {}, "temperature": 1.0,
+        "text": { "format": { "type": "text" } }, "tool_choice": "auto", "tools": [], "top_p": 1.0, "parallel_tool_calls": true,
     });
     for (key, value) in object.as_object_mut().into_iter().flatten() {
         if let Some(given) = body.get(key).filter(|given| !given.is_null()) {
@@ -88,12 +97,13 @@ impl Response {
             RENAMED.iter().fold(error, |error, (chat, response)| error.rename(chat, response))
         })?;
         let response = Response {
-            id: name("resp"),
+            id: name("resp_"),
             created: now(),
             model: app.model.name.clone(),
             repeated: repeated(body),
             usage: Usage { prompt, ..Usage::default() },
-            listed: lists.then(|| app.clone()),
+            lists,
+            app,
             output: Vec::new(),
         };
         Ok((response, answers, sampling.stream.unwrap_or(false)))
@@ -101,8 +111,10 @@ impl Response {
 
     /// The log-probabilities of the text of a part of the answer: an empty list if none are wanted.
     fn logprobs(&self, delta: &Delta) -> Vec<Value> {
-        let Some(app) = &self.listed else { return Vec::new() };
-        match log_probabilities::chat(&app.model.tokenizer, &delta.content_tokens())["content"].take() {
+        if !self.lists {
+            return Vec::new();
+        }
+        match log_probabilities::chat(&self.app.model.tokenizer, &delta.content_tokens())["content"].take() {
             Value::Array(tokens) => tokens,
             _ => Vec::new(),
         }
@@ -118,7 +130,6 @@ impl Response {
             "output": self.output,
             "incomplete_details": incomplete.map(|reason| json!({ "reason": reason })),
             "error": null,
-            "parallel_tool_calls": true,
             "usage": {
                 "input_tokens": self.usage.prompt,
                 "input_tokens_details": { "cached_tokens": self.usage.cached },
@@ -135,16 +146,21 @@ impl Response {
 
     fn finished(&self, reason: Option<&FinishReason>) -> Value {
         match reason {
-            Some(FinishReason::Length) => self.object("incomplete", Some("max_output_tokens")),
-            Some(FinishReason::Abort) => self.object("incomplete", Some("aborted")),
-            _ => self.object("completed", None),
+            Some(FinishReason::Length) => self.object(status(reason), Some("max_output_tokens")),
+            Some(FinishReason::Abort) => self.object(status(reason), Some("aborted")),
+            _ => self.object(status(reason), None),
         }
     }
 
     async fn whole(mut self, answers: Vec<Answer>) -> Result<axum::response::Response, ApiError> {
         let whole = collect(answers, &mut self.usage).await?.pop().unwrap_or_default();
         let logprobs = self.logprobs(&whole);
-        self.output = Item::all(whole.parts, logprobs).iter().map(|item| item.object("completed")).collect();
+        let items = Item::all(&self.app, whole.parts, logprobs);
+        self.output = items.iter().map(|item| item.object("completed")).collect();
+        // Only the last item can be cut.
+        if let Some(last) = self.output.last_mut() {
+            last["status"] = status(whole.finished.as_ref()).into();
+        }
         Ok(axum::Json(self.finished(whole.finished.as_ref())).into_response())
     }
 }

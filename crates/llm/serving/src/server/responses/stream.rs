@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::super::answer::{Answer, Delta, merge};
 use super::super::sse::Events;
-use super::Response;
 use super::item::Item;
+use super::{Response, status};
 use crate::text::Part;
 
 /// A response that is streamed.
@@ -45,7 +45,7 @@ impl Stream {
         if self.open.is_none() && self.response.output.is_empty() {
             self.begin(Part::Content(String::new())).await;
         }
-        self.end().await;
+        self.end(status(finished.as_ref())).await;
         let object = self.response.finished(finished.as_ref());
         let event = format!("response.{}", object["status"].as_str().unwrap_or_default());
         self.send(&event, json!({ "response": object })).await;
@@ -63,7 +63,7 @@ impl Stream {
                 None => Err(part),
             };
             if let Err(part) = rest {
-                self.end().await;
+                self.end(status(None)).await;
                 self.begin(part).await;
             }
             if let (Some(item), Some(text)) = (&mut self.open, text) {
@@ -81,7 +81,7 @@ impl Stream {
 
     /// Announces an item.
     async fn begin(&mut self, part: Part) {
-        let item = Item::new(part);
+        let item = Item::new(&self.response.app, part);
         let begun = item.begun();
         let empty = item.content().map(|mut content| {
             content["text"] = "".into();
@@ -97,15 +97,15 @@ impl Stream {
         }
     }
 
-    /// Ends the item that is open.
-    async fn end(&mut self) {
+    /// Ends the item that is open, whole or not.
+    async fn end(&mut self, status: &str) {
         let Some(item) = &self.open else { return };
         let (event, key, text) = item.event();
         let (event, mut done, content) = (format!("{event}.done"), json!({ key: text }), item.content());
         if item.is_text() {
             done["logprobs"] = item.logprobs().into();
         }
-        let object = item.object("completed");
+        let object = item.object(status);
         self.send_of_item(&event, done).await;
         if let Some(part) = content {
             self.send_of_item("response.content_part.done", json!({ "part": part })).await;

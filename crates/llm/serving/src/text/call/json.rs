@@ -20,12 +20,28 @@ pub(in crate::text) struct JsonCall {
     arguments: String,
     has_arguments: bool,
     is_announced: bool,
+    /// Whether the object is the arguments themselves.
+    is_arguments: bool,
     ended: bool,
 }
 
+/// Keys of an object that is a call. An object that begins with another one is none.
+const KEYS: [&str; 7] = ["name", "arguments", "parameters", "id", "type", "function", "tool_call_id"];
+
 impl JsonCall {
-    pub(super) fn is_named(&self) -> bool {
-        self.name.is_some()
+    /// A call whose name is known, and whose arguments are the object that follows.
+    pub(super) fn of_arguments() -> JsonCall {
+        let key = Some("arguments".to_owned());
+        JsonCall { depth: 1, key, is_announced: true, is_arguments: true, ..JsonCall::default() }
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether the first key is none of a call.
+    pub(super) fn begins_otherwise(&self) -> bool {
+        self.key.as_deref().is_some_and(|key| !KEYS.contains(&key))
     }
 
     /// Whether the object has ended.
@@ -38,30 +54,32 @@ impl JsonCall {
             Some(end) => (end, true),
             None => (text.len() - overlap(text, CALL_END), false),
         };
-        self.push(&text[..end], parts);
-        text.drain(..end);
+        let taken = self.push(&text[..end], parts);
+        text.drain(..taken);
         if self.ended || is_last { Progress::Complete } else { Progress::Open }
     }
 
-    /// Reads on.
-    pub(super) fn push(&mut self, text: &str, parts: &mut Vec<Part>) {
+    /// Reads on, up to the end of the object. Returns the bytes that were read.
+    pub(super) fn push(&mut self, text: &str, parts: &mut Vec<Part>) -> usize {
+        let mut taken = 0;
         for character in text.chars() {
+            if self.ended {
+                break;
+            }
             self.read(character);
+            taken += character.len_utf8();
         }
-        let Some(name) = &self.name else { return };
-        if !self.is_announced {
+        if let Some(name) = self.name.clone().filter(|_| !self.is_announced) {
             self.is_announced = true;
-            parts.push(Part::Call(name.clone()));
+            parts.push(Part::Call(name));
         }
-        if !self.arguments.is_empty() {
+        if self.is_announced && !self.arguments.is_empty() {
             parts.push(Part::Arguments(std::mem::take(&mut self.arguments)));
         }
+        taken
     }
 
     fn read(&mut self, character: char) {
-        if self.ended {
-            return;
-        }
         if self.in_string {
             self.keep(character);
             match character {
@@ -94,6 +112,7 @@ impl JsonCall {
             '}' | ']' => {
                 self.keep(character);
                 self.depth -= 1;
+                self.ended = self.is_arguments && self.depth == 1;
             }
             ':' if self.depth == 1 && self.key.is_none() => {
                 let key = std::mem::take(&mut self.raw);

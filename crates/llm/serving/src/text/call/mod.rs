@@ -1,12 +1,16 @@
 //! Tool calls in the forms that models write, read while they are written.
 
+mod form;
 mod json;
 mod xml;
 
 use serde_json::Value;
 
 use super::Part;
+pub(crate) use form::ID;
+pub use form::{CallForm, JsonForm};
 use json::JsonCall;
+pub(super) use xml::FUNCTION_END;
 use xml::XmlCall;
 
 /// A tool that the model may call.
@@ -61,10 +65,15 @@ pub(super) enum Progress {
 }
 
 impl Call {
-    /// Takes the beginning of a call off `text`, which follows `<tool_call>`. The XML form (Qwen 3.5) is
-    /// `<function=NAME><parameter=NAME>VALUE</parameter></function>`, the JSON form (Qwen 2.5 and 3)
-    /// `{"name": NAME, "arguments": {}}`.
-    pub(super) fn open(text: &mut String, tools: &[Tool], parts: &mut Vec<Part>) -> Opening {
+    /// Takes the beginning of a call off `text`, which follows `<tool_call>` or the form's own mark. The XML form
+    /// (Qwen 3.5) is `<function=NAME><parameter=NAME>VALUE</parameter></function>`, the JSON form (Qwen 2.5 and 3)
+    /// `{"name": NAME, "arguments": {}}`, which may be in a list. Other forms have their arguments alone as JSON.
+    pub(super) fn open(
+        text: &mut String,
+        tools: &[Tool],
+        (form, is_bare): (&CallForm, bool),
+        parts: &mut Vec<Part>,
+    ) -> Opening {
         let begun = text.trim_start();
         if begun.is_empty() || (begun.len() < FUNCTION.len() && FUNCTION.starts_with(begun)) {
             return Opening::Unknown;
@@ -76,24 +85,47 @@ impl Call {
                 None => Opening::Unknown,
             };
         }
-        if !begun.starts_with('{') {
-            return Opening::None;
+        let in_list = begun.strip_prefix('[').map_or(begun, str::trim_start);
+        if in_list.is_empty() {
+            return Opening::Unknown;
+        }
+        if !in_list.starts_with('{') {
+            return if is_bare { Opening::None } else { Call::open_named(text, form, parts) };
         }
         // Whether an object is a call shows when it has a name.
+        let skipped = text.len() - in_list.len();
         let (end, complete) = match text.find(CALL_END) {
             Some(end) => (end, true),
             None => (text.len() - super::stop::overlap(text, CALL_END), false),
         };
         let mut call = JsonCall::default();
-        call.push(&text[..end], parts);
-        match (call.is_named(), complete || call.is_complete()) {
-            (true, _) => {
-                text.drain(..end);
+        let mut read = Vec::new();
+        let taken = call.push(&text[skipped..end], &mut read);
+        let is_call = |name: &str| !is_bare || tools.iter().any(|tool| tool.name == name);
+        match (call.name(), complete || call.is_complete() || (is_bare && call.begins_otherwise())) {
+            (Some(name), _) if is_call(name) => {
+                parts.append(&mut read);
+                text.drain(..skipped + taken);
                 Opening::Call(Call::Json(call))
             }
-            (false, true) => Opening::None,
-            (false, false) => Opening::Unknown,
+            (None, false) => Opening::Unknown,
+            _ => Opening::None,
         }
+    }
+
+    /// Takes the name and what follows it off `text`, in a form that has the arguments alone as JSON.
+    fn open_named(text: &mut String, form: &CallForm, parts: &mut Vec<Part>) -> Opening {
+        let CallForm::Json(form) = form else { return Opening::None };
+        let Some((first, last)) = form.middle_ends() else { return Opening::None };
+        let end = text.find(first);
+        let name = text[..end.unwrap_or(text.len() - super::stop::overlap(text, first))].trim().to_owned();
+        if name.chars().any(char::is_whitespace) || (end.is_some() && name.is_empty()) {
+            return Opening::None;
+        }
+        let Some(at) = end.and(text.find(last)) else { return Opening::Unknown };
+        text.drain(..at + last.len());
+        parts.push(Part::Call(name));
+        Opening::Call(Call::Json(JsonCall::of_arguments()))
     }
 
     /// Takes what belongs to the call off `text`, and adds the arguments that it has.

@@ -4,9 +4,10 @@ use serde_json::Value;
 
 use super::super::Part;
 use super::super::stop::overlap;
+use super::json::JsonCall;
 use super::{CALL_END, FUNCTION, Progress, Tool, is_text};
 
-const FUNCTION_END: &str = "</function>";
+pub(in crate::text) const FUNCTION_END: &str = "</function>";
 const PARAMETER: &str = "<parameter=";
 const PARAMETER_END: &str = "</parameter>";
 /// The longest name that a tag may have. Longer text is none.
@@ -21,6 +22,8 @@ pub(in crate::text) struct XmlCall {
     parameter: Option<Parameter>,
     /// Parameters that have begun.
     count: usize,
+    /// The arguments, where they are an object: Llama 3 and Functionary.
+    whole: Option<Box<JsonCall>>,
 }
 
 #[derive(Clone, Debug)]
@@ -55,12 +58,20 @@ impl XmlCall {
         *text = rest.to_owned();
         let parameters = tools.iter().find(|tool| tool.name == name).map(|tool| tool.parameters.clone());
         parts.push(Part::Call(name));
-        Some(Some(XmlCall { parameters: parameters.unwrap_or_default(), parameter: None, count: 0 }))
+        Some(Some(XmlCall {
+            parameters: parameters.unwrap_or_default(),
+            parameter: None,
+            count: 0,
+            whole: None,
+        }))
     }
 
     pub(super) fn advance(&mut self, text: &mut String, parts: &mut Vec<Part>) -> Progress {
         let mut arguments = String::new();
         let progress = loop {
+            if let Some(call) = &mut self.whole {
+                return call.advance(text, parts);
+            }
             let step = match self.parameter.take() {
                 Some(parameter) => self.value(parameter, text, &mut arguments),
                 None => self.tag(text, &mut arguments),
@@ -78,14 +89,9 @@ impl XmlCall {
     /// Reads the tag of a parameter or of the end. `None` if there may be more to read.
     fn tag(&mut self, text: &mut String, arguments: &mut String) -> Option<Progress> {
         let begun = text.trim_start();
-        let is_whole = begun.starts_with('{');
-        if is_whole && self.count == 0 {
-            // Llama 3 writes the arguments as an object.
-            let end = begun.find(FUNCTION_END);
-            let Some(end) = end else { return Some(Progress::Open) };
-            *arguments += begun[..end].trim();
-            *text = begun[end + FUNCTION_END.len()..].to_owned();
-            return Some(Progress::Complete);
+        if begun.starts_with('{') && self.count == 0 {
+            self.whole = Some(Box::new(JsonCall::of_arguments()));
+            return None;
         }
         let is_end = begun.starts_with(FUNCTION_END);
         // Some calls lack the tag of their function's end.

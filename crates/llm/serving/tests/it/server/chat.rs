@@ -62,11 +62,11 @@ const HELLO: &str = "<|im_start|>user\nthe man<|im_end|>\n<|im_start|>assistant\
 async fn a_conversation_is_its_template() {
     let client = Client::new();
     let user = json!({ "role": "user", "content": "the man" });
-    let parts = json!({ "role": "user", "content": [{ "type": "text", "text": "the " }, { "type": "text", "text": "man" }] });
+    let parts = json!({ "role": "user", "content": [{ "type": "text", "text": "the" }, { "type": "text", "text": "man" }] });
     let begun = json!({ "role": "assistant", "content": "the and" });
     let cases = [
         (json!({ "messages": [user] }), HELLO.to_owned()),
-        (json!({ "messages": [parts] }), HELLO.to_owned()),
+        (json!({ "messages": [parts] }), HELLO.replace("the man", "the\nman")),
         (
             json!({ "messages": [{ "role": "developer", "content": "in" }, user] }),
             format!("<|im_start|>system\nin<|im_end|>\n{HELLO}"),
@@ -173,6 +173,43 @@ async fn a_required_tool_is_called() {
             let valid = name == "time" || ["Ulm", "Bonn"].contains(&arguments["city"].as_str().unwrap());
             assert!(valid && finish == "tool_calls", "{message}");
         }
+    }
+}
+
+#[tokio::test]
+async fn allowed_tools_are_called_alone() {
+    let client = Client::new();
+    let other = json!({ "type": "function", "function": { "name": "time" } });
+    let body = |allowed: Value| {
+        json!({
+            "messages": [{ "role": "user", "content": "the" }], "tools": [weather(), other], "tool_choice": allowed,
+            "logit_bias": { "302": 100 }, "max_tokens": 400,
+        })
+    };
+    let name = json!({ "type": "function", "function": { "name": "time" } });
+    let allowed =
+        json!({ "type": "allowed_tools", "allowed_tools": { "mode": "required", "tools": [name] } });
+    let (message, _) = chat(&client, &body(allowed)).await;
+    assert_eq!(message["tool_calls"][0]["function"], json!({ "name": "time", "arguments": "{}" }));
+}
+
+/// What OpenAI's client libraries send back: no arguments as an empty text, too.
+#[tokio::test]
+async fn calls_of_the_conversation_have_objects_as_arguments() {
+    let client = Client::new();
+    let body = |arguments: Value| {
+        let call = json!({ "id": "a", "type": "function", "function": { "name": "weather", "arguments": arguments } });
+        let called = json!({ "role": "assistant", "content": null, "tool_calls": [call] });
+        json!({ "messages": [{ "role": "user", "content": "the" }, called, { "role": "tool", "tool_call_id": "a", "content": "x" }] })
+    };
+    let none = client.answer("/tokenize", &body(json!({}))).await["tokens"].take();
+    for same in [json!("{}"), json!(""), json!(null)] {
+        assert_eq!(client.answer("/tokenize", &body(same.clone())).await["tokens"], none, "{same}");
+    }
+    for wrong in [json!("{oops"), json!("[]"), json!("5"), json!([1])] {
+        let reply = client.post("/v1/chat/completions", body(wrong.clone())).await;
+        assert_eq!(reply.status, 400, "{wrong}");
+        assert_eq!(reply.json()["error"]["param"], "messages[1].tool_calls[0].function.arguments");
     }
 }
 

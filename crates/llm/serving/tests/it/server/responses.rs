@@ -16,7 +16,11 @@ fn fixed(mut object: Value) -> Value {
             Value::Object(object) => {
                 for key in ["id", "call_id", "item_id", "created_at"] {
                     if let Some(value) = object.get_mut(key) {
-                        *value = value.as_str().and_then(|id| id.split('-').next()).unwrap_or("time").into();
+                        *value = value
+                            .as_str()
+                            .and_then(|id| id.split(['-', '_']).next())
+                            .unwrap_or("time")
+                            .into();
                     }
                 }
                 // How much of the prompt another answer left in the cache.

@@ -1,0 +1,106 @@
+//! Grammars of calls that are required, in the form that the model writes.
+
+use serde_json::{Value, json};
+
+use super::Grammar;
+use super::schema::prepared;
+use crate::text::{CallForm, ID, JsonForm, Tool, is_text};
+use crate::tokenizer::Tokenizer;
+
+/// The grammar of one call of `tools`, or of at least one where `several` are wanted and the form has them.
+pub fn tool_calls(form: &CallForm, tools: &[Tool], several: bool, tokenizer: &Tokenizer) -> Grammar {
+    Grammar::ToolCalls(match form {
+        CallForm::Tags => of_tags(tools, several),
+        CallForm::Json(form) => of_json(form, tools, several, tokenizer),
+    })
+}
+
+/// Calls whose arguments are JSON objects.
+fn of_json(form: &JsonForm, tools: &[Tool], several: bool, tokenizer: &Tokenizer) -> String {
+    let text = |text: &str| lark_tokens(text, tokenizer);
+    let more = match &form.between {
+        Some(between) if several => format!("({} call)*", text(between)),
+        _ => String::new(),
+    };
+    let names: Vec<String> = (0..tools.len()).map(|i| format!("f{i}")).collect();
+    let mut lark = format!("start: {} call {more} {}\n", text(&form.open), text(&form.close));
+    lark += &format!("call: {}\nid: /[a-zA-Z0-9]{{9}}/\n", names.join(" | "));
+    for (tool, name) in tools.iter().zip(&names) {
+        let any = json!({ "type": "object" });
+        let schema = if tool.parameters.is_object() { &tool.parameters } else { &any };
+        let begin = text(&format!("{}{}", tool.name, form.middle));
+        lark += &format!("{name}: {begin} {name}_arguments\n{name}_arguments: %json {}\n", prepared(schema));
+    }
+    lark
+}
+
+/// A text whose special tokens are tokens, and whose identifier is any.
+fn lark_tokens(text: &str, tokenizer: &Tokenizer) -> String {
+    let mut parts = Vec::new();
+    for (i, part) in text.split(ID).enumerate() {
+        if i > 0 {
+            parts.push("id".to_owned());
+        }
+        // What the tokenizer refuses has no special tokens.
+        let tokens = tokenizer.encode(part, false).unwrap_or_default();
+        let mut rest = part;
+        for token in tokens.into_iter().filter(|token| tokenizer.is_special(*token)) {
+            let name = String::from_utf8_lossy(tokenizer.bytes(token)).into_owned();
+            let Some((before, after)) = rest.split_once(name.as_str()) else { continue };
+            parts.extend([lark_text(before), format!("<[{token}]>")]);
+            rest = after;
+        }
+        parts.push(lark_text(rest));
+    }
+    parts.retain(|part| part != "\"\"");
+    parts.join(" ")
+}
+
+/// Calls in the form that Qwen 3.5 writes.
+fn of_tags(tools: &[Tool], several: bool) -> String {
+    let mut lark = format!("start: call{}\n", if several { "+" } else { "" });
+    let names: Vec<String> = (0..tools.len()).map(|i| format!("f{i}")).collect();
+    lark += &format!("call: \"<tool_call>\\n\" ({}) \"\\n</tool_call>\" \"\\n\"?\n", names.join(" | "));
+    for (tool, name) in tools.iter().zip(&names) {
+        lark += &function(tool, name);
+    }
+    lark
+}
+
+/// The rules of one function: its parameters in the order of the schema, optional ones optional.
+fn function(tool: &Tool, rule: &str) -> String {
+    let required = tool.parameters["required"].as_array();
+    let required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
+    let properties = tool.parameters["properties"].as_object();
+    let mut body = format!("{rule}: {}", lark_text(&format!("<function={}>\n", tool.name)));
+    let mut rules = String::new();
+    for (i, (name, schema)) in properties.into_iter().flatten().enumerate() {
+        let parameter = format!("{rule}_p{i}");
+        let optional = if required(name) { "" } else { "?" };
+        body += &format!(" {parameter}{optional}");
+        let open = lark_text(&format!("<parameter={name}>\n"));
+        let value = match schema["enum"].as_array() {
+            // One lexeme with its closing tag, because lexemes are as long as they can be. A `<` in
+            // a value would begin the tag.
+            None if is_text(schema) => {
+                rules += &format!("{parameter}: {open} /[^<]*\\n<\\/parameter>\\n/\n");
+                continue;
+            }
+            Some(values) if is_text(schema) => {
+                let values = values.iter().filter_map(Value::as_str).map(lark_text);
+                format!("({})", values.collect::<Vec<_>>().join(" | "))
+            }
+            _ => {
+                rules += &format!("{parameter}_v: %json {}\n", prepared(schema));
+                format!("{parameter}_v")
+            }
+        };
+        rules += &format!("{parameter}: {open} {value} \"\\n</parameter>\\n\"\n");
+    }
+    format!("{body} \"</function>\"\n{rules}")
+}
+
+/// A string literal.
+fn lark_text(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}

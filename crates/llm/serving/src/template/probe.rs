@@ -1,0 +1,120 @@
+//! What a chat template expects and writes, seen from what it makes of known conversations.
+
+use serde_json::{Map, Value, json};
+
+use super::{ChatTemplate, Conversation};
+use crate::text::{CallForm, ID, JsonForm, Parser, ParserOptions, Part, Tool};
+
+const NAME: &str = "probe_function";
+const PARAMETER: &str = "probe_parameter";
+const TEXT: &str = "Probe text.";
+/// An identifier as the API makes them.
+const LONG_ID: &str = "call-00112233445566778899aabbccddeeff";
+
+/// What is known of a template.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Probe {
+    /// How it writes calls.
+    pub(super) form: CallForm,
+    /// Whether it refuses identifiers other than of nine letters and digits, as Mistral's templates do.
+    pub(super) has_short_ids: bool,
+    /// What it writes between texts of a content that is a list, if it takes lists.
+    pub(super) separator: Option<String>,
+}
+
+impl Probe {
+    /// Of a template. One that shows no calls, or calls that the parser does not read, has the form of Qwen's.
+    pub(super) fn of(template: &ChatTemplate) -> Probe {
+        let short = turn(template, &[ID]);
+        let has_short_ids = short.is_some() && turn(template, &[LONG_ID]).is_none();
+        let form = short.and_then(|text| form(&text, turn(template, &[ID, ID]).as_deref()));
+        let form = form.filter(is_read).map(CallForm::Json).unwrap_or_default();
+        Probe { form, has_short_ids, separator: separator(template) }
+    }
+}
+
+/// What a template writes between two texts of one content.
+fn separator(template: &ChatTemplate) -> Option<String> {
+    let parts = [TEXT, "Another."].map(|text| json!({ "type": "text", "text": text }));
+    let messages = vec![json!({ "role": "user", "content": parts })];
+    let text = template.render(&Conversation { messages, ..Conversation::default() }).ok()?;
+    let between = text.split_once(TEXT)?.1.split_once("Another.")?.0;
+    // A template that takes no lists writes them as Python does.
+    between.trim().is_empty().then(|| between.to_owned())
+}
+
+/// What the assistant writes in a turn with calls of these identifiers, without the end of the turn.
+fn turn(template: &ChatTemplate, ids: &[&str]) -> Option<String> {
+    let call = |id: &&str| json!({ "id": id, "type": "function", "function": { "name": NAME, "arguments": { PARAMETER: 7 } } });
+    let calls: Vec<Value> = ids.iter().map(call).collect();
+    let message = |content: Value| json!({ "role": "assistant", "content": content, "tool_calls": calls });
+    let render = |last: Option<Value>| {
+        let parameters = json!({
+            "type": "object", "properties": { PARAMETER: { "type": "integer", "description": "a number" } },
+            "required": [PARAMETER],
+        });
+        let function = json!({ "name": NAME, "description": "a function", "parameters": parameters });
+        let first = json!({ "role": "user", "content": "Hello" });
+        let add_generation_prompt = last.is_none();
+        let conversation = Conversation {
+            messages: [first].into_iter().chain(last).collect(),
+            tools: vec![json!({ "type": "function", "function": function })],
+            add_generation_prompt,
+            variables: Map::from_iter([("enable_thinking".to_owned(), false.into())]),
+            ..Conversation::default()
+        };
+        template.render(&conversation).ok()
+    };
+    let whole = render(Some(message("".into()))).or_else(|| render(Some(message(Value::Null))))?;
+    let begin = common(whole.chars(), render(None)?.chars());
+    let said = render(Some(json!({ "role": "assistant", "content": TEXT })))?;
+    let end = common(whole.chars().rev(), said[said.rfind(TEXT)? + TEXT.len()..].chars().rev());
+    let turn = whole.get(begin..whole.len().checked_sub(end)?)?;
+    // Before it may be reasoning without a text.
+    Some(turn.rsplit("</think>").next().unwrap_or(turn).trim().to_owned())
+}
+
+/// The bytes that two texts begin with alike.
+fn common(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> usize {
+    a.zip(b).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
+}
+
+/// The form of a turn with one call, and with two of them where the template allows it.
+fn form(one: &str, two: Option<&str>) -> Option<JsonForm> {
+    let (name, arguments) = places(one, 0)?;
+    let between = two.and_then(|two| {
+        let (_, first) = places(two, 0)?;
+        let (second, _) = places(two, first.1)?;
+        Some(two[first.1..second.0].to_owned())
+    });
+    let middle = one[name.1..arguments.0].to_owned();
+    Some(JsonForm::new(one[..name.0].to_owned(), middle, between, one[arguments.1..].to_owned()))
+}
+
+type Place = (usize, usize);
+
+/// Where the name of the next call is, and where its arguments are, if they are a JSON object.
+fn places(text: &str, from: usize) -> Option<(Place, Place)> {
+    let name = from + text[from..].find(NAME)?;
+    let after = name + NAME.len();
+    let parameter = after + text[after..].find(&format!("\"{PARAMETER}\""))?;
+    let begin = text[..parameter].rfind('{').filter(|at| *at >= after)?;
+    let end = parameter + text[parameter..].find('}')? + 1;
+    let arguments: Value = serde_json::from_str(&text[begin..end]).ok()?;
+    (arguments == json!({ PARAMETER: 7 })).then_some(((name, after), (begin, end)))
+}
+
+/// Whether the parser reads what the template writes: calls alone.
+fn is_read(form: &JsonForm) -> bool {
+    let call = format!("{NAME}{}{{\"{PARAMETER}\": 7}}", form.middle);
+    let between = form.between.iter().map(|between| format!("{between}{call}"));
+    let text: String =
+        [form.open.clone(), call.clone()].into_iter().chain(between).chain([form.close.clone()]).collect();
+    let tools = vec![Tool { name: NAME.to_owned(), parameters: Value::Null }];
+    let form = CallForm::Json(form.clone()).into();
+    let mut parser = Parser::new(ParserOptions { tools, form, ..ParserOptions::default() });
+    let mut parts = parser.push(&text);
+    parts.extend(parser.finish());
+    let expected = [Part::Call(NAME.to_owned()), Part::Arguments(format!("{{\"{PARAMETER}\":7}}"))];
+    !parts.is_empty() && parts.chunks(2).all(|call| call == expected)
+}

@@ -1,0 +1,94 @@
+//! The form in which a model writes calls, as its chat template shows it.
+
+/// Stands for the identifier of a call in the texts of a form. Mistral's templates want nine letters and digits.
+pub(crate) const ID: &str = "q1W2e3R4t";
+
+/// How calls are written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum CallForm {
+    /// Parameters as tags, inside of `<tool_call>`: Qwen 3.5 and Qwen3-Coder.
+    #[default]
+    Tags,
+    /// Arguments as a JSON object.
+    Json(JsonForm),
+}
+
+/// `OPEN NAME MIDDLE ARGUMENTS (BETWEEN NAME MIDDLE ARGUMENTS)* CLOSE`, where the arguments are a JSON object and the
+/// rest are texts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonForm {
+    pub(crate) open: String,
+    pub(crate) middle: String,
+    /// `None` where an answer has one call at most.
+    pub(crate) between: Option<String>,
+    pub(crate) close: String,
+    /// Whether the name is a value of a JSON object, beside the arguments.
+    is_object: bool,
+    /// What tells that a call begins; empty if an answer that begins with an object is one.
+    mark: String,
+    /// What follows the last call.
+    close_mark: String,
+    /// What stands between calls, where no object begins there.
+    next_mark: String,
+}
+
+impl JsonForm {
+    pub(crate) fn new(open: String, middle: String, between: Option<String>, close: String) -> JsonForm {
+        let object = open.find('{');
+        let mark = match object {
+            Some(at) => open[..at].trim().trim_end_matches('[').trim_end(),
+            None => open.trim(),
+        };
+        let after_object =
+            |text: &str| text[text.rfind(['}', ']']).map_or(0, |at| at + 1)..].trim().to_owned();
+        let close_mark = if object.is_some() { after_object(&close) } else { close.trim().to_owned() };
+        let next_mark = match &between {
+            Some(between) if object.is_none() => between.trim().to_owned(),
+            _ => String::new(),
+        };
+        JsonForm {
+            mark: mark.to_owned(),
+            close_mark,
+            next_mark,
+            is_object: object.is_some(),
+            open,
+            middle,
+            between,
+            close,
+        }
+    }
+
+    /// The text between the name and the arguments, where the name is no value of an object: its beginning and its end.
+    pub(super) fn middle_ends(&self) -> Option<(&str, &str)> {
+        let middle = self.middle.trim();
+        let ends = middle.split_once(ID).unwrap_or((middle, middle));
+        (!self.is_object && !ends.0.is_empty() && !ends.1.is_empty()).then_some(ends)
+    }
+}
+
+impl CallForm {
+    /// The text that tells that a call begins, if it is not empty.
+    pub(in crate::text) fn mark(&self) -> &str {
+        if let CallForm::Json(form) = self { &form.mark } else { "" }
+    }
+
+    /// Whether an answer that begins with an object may be a call.
+    pub(in crate::text) fn is_bare(&self) -> bool {
+        matches!(self, CallForm::Json(form) if form.mark.is_empty())
+    }
+
+    /// What may follow a call: the text before the next one, and the text at the end. Both may be empty.
+    pub(in crate::text) fn following(&self) -> [&str; 2] {
+        match self {
+            CallForm::Tags => ["", ""],
+            CallForm::Json(form) => [&form.next_mark, &form.close_mark],
+        }
+    }
+
+    /// Whether a special token of this text is a part of the form.
+    pub(in crate::text) fn has(&self, token: &str) -> bool {
+        let CallForm::Json(form) = self else { return false };
+        let texts = [&form.open, &form.middle, &form.close].into_iter().chain(&form.between);
+        !token.is_empty() && texts.into_iter().any(|text| text.contains(token))
+    }
+}

@@ -1,0 +1,199 @@
+//! Calls in the form of the chat template: what is read, and what is written where a call is required.
+
+use serde_json::{Value, json};
+use warpwright_llm_serving::guide::{Grammars, tool_calls};
+use warpwright_llm_serving::model::Model;
+use warpwright_llm_serving::text::{ParserOptions, Tool};
+
+use crate::guide::random_answer_of;
+use crate::model::{CAPACITY, vocabulary};
+use crate::text::parse;
+
+/// A form: its name, the body of the template's loop over calls, and two calls (one, where the template has one) of
+/// `look` with the city Ulm and of `count` with the number 3 as the template writes them. `{{ args }}` of a body are the
+/// arguments as JSON.
+struct Form {
+    name: &'static str,
+    turn: &'static str,
+    written: &'static str,
+    one_call: bool,
+    short_ids: bool,
+}
+
+const LIST: &str = "{% for c in m.tool_calls %}{{ ', ' if not loop.first }}\
+    {\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson }}}{% endfor %}]";
+
+/// Forms as models write them: Hermes 2 and Qwen 2.5, Llama 3, Mistral Nemo, Mistral Small 3.2 and Devstral, xLAM,
+/// Llama-Nemotron, Apriel, Functionary 3.1, DeepSeek-R1's distillations, and Qwen3-Coder, which has tags.
+const FORMS: [Form; 11] = [
+    Form {
+        name: "hermes",
+        turn: "{% for c in m.tool_calls %}{{ '\\n' if not loop.first }}<tool_call>\n{\"name\": \"{{ c.function.name }}\", \
+            \"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}",
+        written: "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>\n<tool_call>\n\
+            {\"name\": \"count\", \"arguments\": {\"n\": 3}}\n</tool_call>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "llama 3",
+        turn: "{% if m.tool_calls | length != 1 %}{{ raise_exception('one call') }}{% endif %}{% set c = m.tool_calls[0].function %}\
+            {\"name\": \"{{ c.name }}\", \"parameters\": {{ c.arguments | tojson }}}",
+        written: "{\"name\": \"look\", \"parameters\": {\"city\": \"Ulm\"}}",
+        one_call: true,
+        short_ids: false,
+    },
+    Form {
+        name: "mistral nemo",
+        turn: "[TOOL_CALLS][{% for c in m.tool_calls %}{% if c.id | length != 9 %}{{ raise_exception('nine') }}{% endif %}\
+            {{ ', ' if not loop.first }}{\"name\": \"{{ c.function.name }}\", \"arguments\": \
+            {{ c.function.arguments | tojson }}, \"id\": \"{{ c.id }}\"}{% endfor %}]",
+        written: "[TOOL_CALLS][{\"name\": \"look\", \"arguments\": {\"city\": \"Ulm\"}, \"id\": \"012345678\"}, \
+            {\"name\": \"count\", \"arguments\": {\"n\": 3}, \"id\": \"abcdefghi\"}]",
+        one_call: false,
+        short_ids: true,
+    },
+    Form {
+        name: "mistral small 3.2",
+        turn: "{% for c in m.tool_calls %}[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]{{ c.function.arguments | tojson }}{% endfor %}",
+        written: "[TOOL_CALLS]look[CALL_ID]012345678[ARGS]{\"city\": \"Ulm\"}[TOOL_CALLS]count[CALL_ID]012345679[ARGS]{\"n\": 3}",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "devstral",
+        turn: "{% for c in m.tool_calls %}[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}{% endfor %}",
+        written: "[TOOL_CALLS]look[ARGS]{\"city\": \"Ulm\"}[TOOL_CALLS]count[ARGS]{\"n\": 3}",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "xlam",
+        turn: "[LIST",
+        written: "[{\"name\": \"look\", \"arguments\": {\"city\": \"Ulm\"}}, {\"name\": \"count\", \"arguments\": {\"n\": 3}}]",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "llama nemotron",
+        turn: "<TOOLCALL>[LIST</TOOLCALL>",
+        written: "<TOOLCALL>[{\"name\": \"look\", \"arguments\": {\"city\": \"Ulm\"}}, {\"name\": \"count\", \"arguments\": {\"n\": 3}}]</TOOLCALL>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "apriel",
+        turn: "\n<tool_calls>[LIST</tool_calls>",
+        written: "\n<tool_calls>[{\"name\": \"look\", \"arguments\": {\"city\": \"Ulm\"}}, {\"name\": \"count\", \"arguments\": {\"n\": 3}}]</tool_calls>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "functionary",
+        turn: "{% for c in m.tool_calls %}<function={{ c.function.name }}>{{ c.function.arguments | tojson }}</function>{% endfor %}",
+        written: "<function=look>{\"city\": \"Ulm\"}</function><function=count>{\"n\": 3}</function>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "deepseek r1",
+        turn: "<|calls|>{% for c in m.tool_calls %}{{ '\\n' if not loop.first }}<|call|>function<|sep|>{{ c.function.name }}\n```json\n\
+            {{ c.function.arguments | tojson }}\n```<|call end|>{% endfor %}<|calls end|>",
+        written: "<|calls|><|call|>function<|sep|>look\n```json\n{\"city\": \"Ulm\"}\n```<|call end|>\n<|call|>function<|sep|>count\n```json\n\
+            {\"n\": 3}\n```<|call end|><|calls end|>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "tags",
+        turn: "{% for c in m.tool_calls %}<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments | items %}\
+            <parameter={{ k }}>\n{{ v }}\n</parameter>\n{% endfor %}</function>\n</tool_call>\n{% endfor %}",
+        written: "<tool_call>\n<function=look>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>\n\
+            <tool_call>\n<function=count>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>",
+        one_call: false,
+        short_ids: false,
+    },
+];
+
+fn tools() -> Vec<Tool> {
+    let tool = |name: &str, parameter: &str, kind: &str| Tool {
+        name: name.to_owned(),
+        parameters: json!({
+            "type": "object", "properties": { parameter: { "type": kind } }, "required": [parameter], "additionalProperties": false,
+        }),
+    };
+    vec![tool("look", "city", "string"), tool("count", "n", "integer")]
+}
+
+impl Form {
+    /// A model with this template, where Mistral's marks are special tokens.
+    fn model(&self) -> Model {
+        let turn = self.turn.replace("[LIST", &format!("[{LIST}"));
+        let template = format!(
+            "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{% if m.tool_calls %}}{turn}{{% else %}}{{{{ m.content }}}}{{% endif %}}\
+             <|im_end|>\n{{% endfor %}}{{% if add_generation_prompt %}}<|im_start|>assistant\n{{% endif %}}"
+        );
+        let mut vocabulary = vocabulary();
+        for mark in ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"] {
+            vocabulary.tokens.push(mark.to_owned());
+            vocabulary.token_types.push(3);
+        }
+        Model::from_gguf("toy", &vocabulary, Some(&template)).unwrap()
+    }
+
+    fn options(&self, model: &Model) -> ParserOptions {
+        ParserOptions { tools: tools(), form: model.template.calls().clone(), ..ParserOptions::default() }
+    }
+}
+
+#[test]
+fn calls_are_read_in_the_form_of_the_template() {
+    for form in FORMS {
+        let model = form.model();
+        assert_eq!(model.template.has_short_ids(), form.short_ids, "{}", form.name);
+        let options = form.options(&model);
+        let all = [("call", "look {\"city\":\"Ulm\"}".to_owned()), ("call", "count {\"n\":3}".to_owned())];
+        let expected = if form.one_call { &all[..1] } else { &all };
+        for size in 1..form.written.chars().count() {
+            let read = parse(&options, form.written, size, false);
+            assert_eq!(read, expected, "{} in pieces of {size}", form.name);
+        }
+        for text in [
+            "Just a text, [not] a {call}.",
+            "{\"answer\": 1}",
+            "[1, 2]",
+            "{\"name\": \"Ann\"}",
+            "[{\"name\": \"Bob\"}]",
+            "{",
+        ] {
+            for size in 1..=text.len() {
+                let read = parse(&options, text, size, false);
+                assert_eq!(read, [("content", text.to_owned())], "{} in pieces of {size}", form.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn required_calls_have_the_form_of_the_template() {
+    for form in FORMS {
+        let model = form.model();
+        let (options, tools) = (form.options(&model), tools());
+        let grammars = Grammars::new(&model.tokenizer, CAPACITY.vocabulary, &model.stops).unwrap();
+        let begin = form.written.split("look").next().unwrap().trim_start();
+        for (seed, several) in [(0, true), (1, true), (2, false)] {
+            let grammar = tool_calls(model.template.calls(), &tools, several, &model.tokenizer);
+            let (text, ended) =
+                random_answer_of(&model, &mut *grammars.guide(&grammar, false).unwrap(), seed, 4000);
+            assert!(ended && text.starts_with(begin), "{}: {text}", form.name);
+            let read = parse(&options, &text, 3, false);
+            assert!(several || read.len() == 1, "{}: {text}", form.name);
+            for (kind, call) in read {
+                let (name, arguments) = call.split_once(' ').unwrap();
+                let arguments: Value = serde_json::from_str(arguments).unwrap();
+                let parameter = if name == "look" { "city" } else { "n" };
+                assert!(kind == "call" && arguments[parameter] != Value::Null, "{}: {text}", form.name);
+            }
+        }
+    }
+}
