@@ -68,6 +68,9 @@ pub struct Serve {
     /// MiB of a body at most.
     #[arg(long, default_value_t = 16, value_parser = value_parser!(u32).range(1..=4095))]
     body_mib: u32,
+    /// MiB of all bodies that are read or worked on at most, without the first 64 KiB of each; more are refused.
+    #[arg(long, default_value_t = 256, value_parser = value_parser!(u32).range(1..))]
+    bodies_mib: u32,
     /// Seconds in which the head of a request has to arrive, and then its body.
     #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(1..=LONGEST))]
     body_seconds: u64,
@@ -138,6 +141,7 @@ impl Serve {
             hosts: checks_hosts.then(|| self.allow_host.clone()),
             origins: self.allow_origin.clone(),
             body_bytes: (self.body_mib as usize) << 20,
+            all_body_bytes: (self.bodies_mib as usize) << 20,
             body_time: Duration::from_secs(self.body_seconds),
             answer_time: Duration::from_secs(self.answer_seconds),
             choices: self.choices as usize,

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::http::StatusCode;
-use http_body_util::LengthLimitError;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::App;
 use super::encode::Client;
 use super::error::ApiError;
-use super::{App, Limits};
 
 /// Reads a body and begins its answer, on a thread where a long text delays no other request. As many as there are
 /// cores work at once; others wait.
@@ -19,7 +20,7 @@ pub(super) async fn begin<T: Send + 'static>(
     body: Body,
     begin: impl FnOnce(Arc<App>, &Value, &Client) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let bytes = read(body, &app.limits).await?;
+    let (bytes, memory) = read(body, app).await?;
     let client = Client::default();
     // Dropped with this future when the client leaves.
     let _waiting = client.waiting();
@@ -28,7 +29,7 @@ pub(super) async fn begin<T: Send + 'static>(
     };
     let app = app.clone();
     let work = move || {
-        let _worker = worker;
+        let (_worker, _memory) = (worker, memory);
         begin(app, &parse(&bytes)?, &client)
     };
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
@@ -37,21 +38,46 @@ pub(super) async fn begin<T: Send + 'static>(
     })
 }
 
-/// The bytes of a body.
-async fn read(body: Body, limits: &Limits) -> Result<Bytes, ApiError> {
-    let bytes = tokio::time::timeout(limits.body_time, axum::body::to_bytes(body, limits.body_bytes));
-    let bytes = bytes.await.map_err(|_| {
+/// Bytes of a body that count for no bound but its own: connections bound how many bodies there are.
+const UNCOUNTED: usize = 64 << 10;
+
+/// The bytes of a body, and their part of what all bodies together may have.
+async fn read(body: Body, app: &App) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), ApiError> {
+    let limits = &app.limits;
+    let read = tokio::time::timeout(limits.body_time, collect(body, app));
+    read.await.unwrap_or_else(|_| {
         let message = format!("The body did not arrive within {} s.", limits.body_time.as_secs_f64());
-        ApiError::status(StatusCode::REQUEST_TIMEOUT, "timeout", message)
-    })?;
-    bytes.map_err(|error| {
-        let error = error.into_inner();
-        if error.is::<LengthLimitError>() {
-            let message = format!("The body is larger than {} bytes.", limits.body_bytes);
-            return ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message);
-        }
-        ApiError::invalid(None, format!("The body is incomplete: {error}."))
+        Err(ApiError::status(StatusCode::REQUEST_TIMEOUT, "timeout", message))
     })
+}
+
+async fn collect(body: Body, app: &App) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), ApiError> {
+    let most = app.limits.body_bytes;
+    let mut body = Limited::new(body, most);
+    let (mut bytes, mut memory) = (Vec::new(), None::<OwnedSemaphorePermit>);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                let message = format!("The body is larger than {most} bytes.");
+                return ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message);
+            }
+            ApiError::invalid(None, format!("The body is incomplete: {error}."))
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        let counted = |length: usize| length.saturating_sub(UNCOUNTED);
+        let more = counted(bytes.len() + data.len()) - counted(bytes.len());
+        // Who waited for memory would keep what it has from others that wait.
+        let more = app.body_memory.clone().try_acquire_many_owned(more as u32).map_err(|_| {
+            let message = "The bodies of all requests are too large together: try again.";
+            ApiError::status(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+        })?;
+        match &mut memory {
+            Some(memory) => memory.merge(more),
+            None => memory = Some(more),
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok((bytes, memory))
 }
 
 /// The JSON of a body.

@@ -40,6 +40,8 @@ use metrics::Metrics;
 pub struct Limits {
     /// The most bytes of a body.
     pub body_bytes: usize,
+    /// The most bytes of all bodies that are read or worked on, without the first 64 KiB of each.
+    pub all_body_bytes: usize,
     /// The time in which the head of a request has to arrive, and then its body.
     pub body_time: Duration,
     /// The time after which an answer ends, finished or not.
@@ -60,6 +62,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             body_bytes: 16 << 20,
+            all_body_bytes: 256 << 20,
             body_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(3600),
             choices: 128,
@@ -89,6 +92,8 @@ struct App {
     longest_token: usize,
     /// Bodies that are worked on at once.
     workers: Arc<Semaphore>,
+    /// Bytes that bodies may still take.
+    body_memory: Arc<Semaphore>,
     created: u64,
     /// Whether new requests are turned away.
     draining: watch::Sender<bool>,
@@ -138,6 +143,7 @@ impl Server {
         let app = App {
             longest_token: longest.unwrap_or(1).max(1),
             workers: Arc::new(Semaphore::new(workers)),
+            body_memory: Arc::new(Semaphore::new(limits.all_body_bytes.min(Semaphore::MAX_PERMITS))),
             grammars: Grammars::new(&model.tokenizer, vocabulary, &model.stops)?,
             metrics: Metrics::new(&model.name, &service),
             created: now(),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -63,6 +63,26 @@ async fn bodies_have_a_size_and_a_time() {
         (reply.status, &reply.json()["error"]["code"]),
         (StatusCode::REQUEST_TIMEOUT, &json!("timeout"))
     );
+}
+
+#[tokio::test]
+async fn bodies_have_a_size_together() {
+    let limits = Limits { all_body_bytes: 150_000, ..Limits::default() };
+    let client = Client::of(Toy::new(CAPACITY), limits);
+    let large = json!({ "prompt": "x", "max_tokens": 1, "user": "x".repeat(200_000) }).to_string();
+    let part = stream::iter([Ok::<_, std::io::Error>(large.clone().into_bytes())]).chain(stream::pending());
+    let open = Request::post(PATH).body(Body::from_stream(part)).unwrap();
+    let mut stuck = Box::pin(client.send(open));
+    assert!(tokio::time::timeout(Duration::from_millis(20), &mut stuck).await.is_err());
+    let reply = client.post(PATH, &large).await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]["code"]),
+        (StatusCode::TOO_MANY_REQUESTS, &json!("overloaded"))
+    );
+    let small = json!({ "prompt": "x", "max_tokens": 1 });
+    assert_eq!(client.post(PATH, &small).await.status, StatusCode::OK);
+    drop(stuck);
+    assert_eq!(client.post(PATH, &large).await.status, StatusCode::OK);
 }
 
 #[tokio::test]
