@@ -174,7 +174,7 @@ def by_tokenizers(kind, vocabulary):
 CASES = [
     *[("gpt2", pre, {}) for pre in [
         None, "default", "llama-bpe", "smaug-bpe", "qwen2", "qwen35", "tekken", "gpt-2", "smollm", "deepseek-coder",
-        "deepseek-v3", "gpt-4o", "seed-coder", "minicpm5",
+        "deepseek-v3", "gpt-4o", "seed-coder", "minicpm5", "deepseek-llm", "viking",
     ]],
     ("gpt2", "llama-bpe", {"add_bos_token": False}),
     ("gpt2", "qwen2", {"add_bos_token": True, "add_eos_token": True}),

@@ -58,6 +58,10 @@ pub(crate) struct Rotary {
     pub(crate) pairing: Pairing,
     /// The angle of one position for each pair.
     pub(crate) frequencies: Vec<f64>,
+    /// What cosines and sines are multiplied by.
+    pub(crate) scale: f64,
+    /// Positions that a scaling extends the model to; 0 where it says none.
+    pub(crate) extended: u32,
 }
 
 /// A model's configuration.
@@ -210,6 +214,8 @@ impl Config {
         let window =
             if model_type == "mistral" { text.number_or("sliding_window", Some(MOST))? } else { MOST };
         let vocabulary = text.number("vocab_size")? as usize;
+        let rotary = Rotary::read(text, head_dim, is_qwen_3_5)?;
+        let positions = text.number_or("max_position_embeddings", Some(32768))?.max(rotary.extended);
         Ok(Self {
             family,
             hidden: hidden as usize,
@@ -219,7 +225,7 @@ impl Config {
             heads,
             key_heads,
             head_dim,
-            rotary: Rotary::read(text, head_dim, is_qwen_3_5)?,
+            rotary,
             epsilon: text.float_or("rms_norm_eps", 1e-6)? as f32,
             gain: if is_zero_centred { Gain::ZeroCentred } else { Gain::Weight },
             is_tied,
@@ -227,7 +233,7 @@ impl Config {
             delta,
             experts,
             has_mtp: false,
-            context: text.number_or("max_position_embeddings", Some(32768))?.min(window),
+            context: positions.min(window),
             ends: ends(text.optional("eos_token_id").or(root.optional("eos_token_id"))),
         })
     }
@@ -377,6 +383,9 @@ impl Rotary {
             Some(parameters) => parameters.text("rope_type")?.or(parameters.text("type")?),
             None => None,
         };
+        // Of GGUF alone.
+        let mut scale = number("attention_factor_multiplier", 1.0)?;
+        let mut extended = 0;
         let mut frequencies: Vec<f64> = match kind {
             None | Some("default" | "mrope") => frequencies.collect(),
             Some("linear") => {
@@ -400,9 +409,16 @@ impl Rotary {
                 };
                 frequencies.map(scaled).collect()
             }
+            Some("yarn") => {
+                let truncates = parameters.map_or(Ok(true), |fields| fields.flag_or("truncate", true))?;
+                let yarn = Yarn::read(text, truncates, &number)?;
+                scale *= yarn.scale;
+                extended = (yarn.before * yarn.factor).min(f64::from(MOST)) as u32;
+                frequencies.enumerate().map(|(i, f)| yarn.scaled(i, f, theta, dim)).collect()
+            }
             Some(other) => {
                 return Err(EngineError::Config(format!(
-                    "rope_type is {other:?}; the engine computes default, linear and llama3"
+                    "rope_type is {other:?}; the engine computes default, linear, llama3 and yarn"
                 )));
             }
         };
@@ -411,16 +427,67 @@ impl Rotary {
         }
         let pairing =
             if text.flag_or("rope_interleaved", false)? { Pairing::Neighbors } else { Pairing::Halves };
-        Ok(Self { dim, pairing, frequencies })
+        Ok(Self { dim, pairing, frequencies, scale, extended })
     }
 
     /// Cosines, then sines, of each position.
     pub(crate) fn table(&self, positions: u32) -> Vec<f32> {
         let row = |position: u32| {
             let angles = self.frequencies.iter().map(move |frequency| f64::from(position) * frequency);
-            angles.clone().map(|angle| angle.cos() as f32).chain(angles.map(|angle| angle.sin() as f32))
+            let scaled = |value: f64| (self.scale * value) as f32;
+            angles
+                .clone()
+                .map(move |angle| scaled(angle.cos()))
+                .chain(angles.map(move |angle| scaled(angle.sin())))
         };
         (0..positions).flat_map(row).collect()
+    }
+}
+
+/// YaRN (arXiv 2309.00071): pairs that turn often keep their frequency, those that turn seldom have it divided, and
+/// what is between is mixed. As transformers and llama.cpp compute it.
+struct Yarn {
+    factor: f64,
+    /// Positions of the model before it was extended.
+    before: f64,
+    /// Turns within these positions from which a frequency is kept, and up to which it is divided.
+    turns: (f64, f64),
+    /// Whether the bounds between pairs are whole pairs.
+    truncates: bool,
+    /// What cosines and sines are multiplied by.
+    scale: f64,
+}
+
+impl Yarn {
+    fn read(text: Fields<'_>, truncates: bool, number: &impl Fn(&str, f64) -> Result<f64>) -> Result<Self> {
+        let positions = f64::from(text.number_or("max_position_embeddings", Some(32768))?);
+        let before = number("original_max_position_embeddings", positions)?;
+        let factor = number("factor", positions / before)?;
+        let turns = (number("beta_fast", 32.0)?, number("beta_slow", 1.0)?);
+        if turns.0 <= turns.1 {
+            let reason = format!("beta_fast is {}; expected more than beta_slow, {}", turns.0, turns.1);
+            return Err(EngineError::Config(reason));
+        }
+        let of = |multiplier: f64| if factor <= 1.0 { 1.0 } else { 0.1 * multiplier * factor.ln() + 1.0 };
+        // 0 stands for a multiplier that is not there.
+        let (own, all) = (number("mscale", 0.0)?, number("mscale_all_dim", 0.0)?);
+        let default = if own > 0.0 && all > 0.0 { of(own) / of(all) } else { of(1.0) };
+        Ok(Self { factor, before, turns, truncates, scale: number("attention_factor", default)? })
+    }
+
+    /// The frequency of a pair.
+    fn scaled(&self, pair: usize, frequency: f64, theta: f64, dim: u32) -> f64 {
+        let dim = f64::from(dim);
+        // The pair that turns so often within the positions.
+        let pair_of =
+            |turns: f64| dim * (self.before / (turns * std::f64::consts::TAU)).ln() / (2.0 * theta.ln());
+        let (mut low, mut high) = (pair_of(self.turns.0), pair_of(self.turns.1));
+        if self.truncates {
+            (low, high) = (low.floor(), high.ceil());
+        }
+        let (low, high) = (low.max(0.0), high.min(dim - 1.0));
+        let divided = ((pair as f64 - low) / (high - low).max(1e-3)).clamp(0.0, 1.0);
+        (1.0 - divided) * frequency + divided * frequency / self.factor
     }
 }
 

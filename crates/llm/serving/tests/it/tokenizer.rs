@@ -71,12 +71,12 @@ fn vocabularies_that_are_not_supported_are_named() {
     let unigrams = GgufVocabulary { model: "t5".to_owned(), ..vocabulary() };
     let without_scores = GgufVocabulary { model: "llama".to_owned(), ..vocabulary() };
     let without_first = GgufVocabulary { add_bos: Some(true), ..vocabulary() };
-    let unknown = GgufVocabulary { pre: "deepseek-llm".to_owned(), ..vocabulary() };
+    let unknown = GgufVocabulary { pre: "kimi-k2".to_owned(), ..vocabulary() };
     let message = |vocabulary| Tokenizer::from_gguf(&vocabulary).err().unwrap().to_string();
     insta::assert_snapshot!(message(unigrams), @"the tokenizer is neither byte-level BPE nor SentencePiece's (tokenizer.ggml.model is `t5`): no other kind is supported");
     insta::assert_snapshot!(message(without_scores), @"the tokenizer is neither byte-level BPE nor SentencePiece's (it has 307 tokens and 0 scores): no other kind is supported");
     insta::assert_snapshot!(message(without_first), @"the tokenizer is neither byte-level BPE nor SentencePiece's (it adds the first token and has none): no other kind is supported");
-    insta::assert_snapshot!(message(unknown), @"the GGUF file names the pre-tokenizer `deepseek-llm`, which is not supported: put the model's tokenizer.json beside it");
+    insta::assert_snapshot!(message(unknown), @"the GGUF file names the pre-tokenizer `kimi-k2`, which is not supported: put the model's tokenizer.json beside it");
     assert!(Tokenizer::from_json(b"{}").is_err());
     let double = serde_json::json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "aa" });
     let normalizer = serde_json::json!({ "type": "Sequence", "normalizers": vec![double; 40] });

@@ -50,14 +50,14 @@ const KEYS: [(&str, Use); 37] = [
     ("rope.scaling.type", Read),
     ("rope.scaling.factor", Rope("factor")),
     ("rope.scale_linear", Rope("factor")),
-    ("rope.scaling.attn_factor", Only(1.0)),
-    ("rope.scaling.original_context_length", Harmless(OF_YARN)),
+    ("rope.scaling.attn_factor", Rope("attention_factor_multiplier")),
+    ("rope.scaling.original_context_length", Rope("original_max_position_embeddings")),
     ("rope.scaling.finetuned", Harmless("says how the model was trained")),
-    ("rope.scaling.yarn_log_multiplier", Harmless(OF_YARN)),
-    ("rope.scaling.yarn_ext_factor", Harmless(OF_YARN)),
-    ("rope.scaling.yarn_attn_factor", Harmless(OF_YARN)),
-    ("rope.scaling.yarn_beta_fast", Harmless(OF_YARN)),
-    ("rope.scaling.yarn_beta_slow", Harmless(OF_YARN)),
+    ("rope.scaling.yarn_log_multiplier", Only(0.0)),
+    ("rope.scaling.yarn_ext_factor", Only(1.0)),
+    ("rope.scaling.yarn_attn_factor", Only(1.0)),
+    ("rope.scaling.yarn_beta_fast", Rope("beta_fast")),
+    ("rope.scaling.yarn_beta_slow", Rope("beta_slow")),
     ("vocab_size", Harmless("the rows of the embedding say it")),
     ("tensor_data_layout", Harmless("names the order of rows that all files of the architecture have")),
     ("pooling_type", Harmless("of embeddings of texts")),
@@ -65,7 +65,9 @@ const KEYS: [(&str, Use); 37] = [
     ("residual_scale", Only(1.0)),
 ];
 
-const OF_YARN: &str = "of YaRN, which is refused by rope.scaling.type";
+/// Tokens that end an answer: the end of a text, of a turn, and of a message that calls a function.
+const ENDS: [&str; 3] =
+    ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
 
 /// Further keys of models with a gated delta rule.
 const OF_DELTA: [(&str, Use); 7] = [
@@ -161,7 +163,7 @@ pub(super) fn config(metadata: &Map<String, Value>, architecture: Architecture) 
         // Rows of Q and K are stored in the order of neighboring pairs.
         "rope_interleaved": architecture == Architecture::Llama,
         "rope_parameters": {},
-        "eos_token_id": metadata.get("tokenizer.ggml.eos_token_id"),
+        "eos_token_id": ENDS.iter().filter_map(|key| metadata.get(*key)).collect::<Vec<_>>(),
     });
     for (key, value) in metadata {
         let Some(key) = key.strip_prefix(name).and_then(|key| key.strip_prefix('.')) else { continue };
@@ -280,6 +282,19 @@ mod tests {
         }
         let refused = read(&[("attention.scale", 0.5.into())]).expect_err("a refusal");
         assert!(refused.starts_with("it has the key llama.attention.scale, which the engine does not know"));
+    }
+
+    #[test]
+    fn every_end_of_an_answer_is_read() {
+        let mut metadata = metadata(&[]);
+        for (token, key) in ENDS.iter().enumerate() {
+            metadata.insert((*key).to_owned(), token.into());
+        }
+        let architecture = Architecture::of(&metadata).expect("an architecture");
+        assert_eq!(
+            config(&metadata, architecture).expect("a configuration")["eos_token_id"],
+            json!([0, 1, 2])
+        );
     }
 
     #[test]
