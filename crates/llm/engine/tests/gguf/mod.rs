@@ -122,8 +122,8 @@ fn tensors_and_keys_that_are_not_used_are_refused() {
         ),
         (
             "rope.scaling.type",
-            Meta::Text("yarn"),
-            "the model's configuration: rope_type is \"yarn\"; the engine computes default, linear and llama3",
+            Meta::Text("longrope"),
+            "the model's configuration: rope_type is \"longrope\"; the engine computes default, linear, llama3 and yarn",
         ),
     ];
     for (key, value, message) in cases {

@@ -223,6 +223,17 @@ pub(crate) fn convert(
             ("rope.scaling.factor", Meta::Float(factor)),
         ]);
     }
+    if rope["rope_type"] == "yarn" {
+        let number = |name: &str| rope[name].as_f64().expect("a number");
+        keys.extend([
+            ("rope.scaling.type", Meta::Text("yarn")),
+            ("rope.scaling.factor", Meta::Float(number("factor") as f32)),
+            (
+                "rope.scaling.original_context_length",
+                Meta::Number(number("original_max_position_embeddings") as u32),
+            ),
+        ]);
+    }
     if architecture == "qwen35moe" {
         const KEYS: [(&str, &str); 4] = [
             ("expert_count", "num_experts"),
