@@ -2,6 +2,8 @@
 
 use warpwright::prelude::*;
 
+use crate::rows::RowElement;
+
 /// Bytes of the widest access on every GPU.
 pub const WIDEST_BYTES: u32 = 16;
 
@@ -55,6 +57,20 @@ pub fn load_lanes<T: Element, S: Space>(at: Pointer<T, S>, lanes: u32, access: A
         16 => at.load_vector_with::<16>(access).to_vec(),
         _ => vec![at.load_with(access)],
     }
+}
+
+/// Loads 1 to 16 neighboring elements, at most 16 bytes and aligned to their total size, as f32.
+///
+/// The load is coherent, also of weights. `ld.global.nc` is for data that nothing writes while the kernel runs:
+/// ptxas moves it across `griddepcontrol.wait`, from where the predecessor's results are complete to where they are
+/// not. It also moves such loads of weights after the wait. (ptxas 13.0, sm_90a.)
+#[track_caller]
+pub fn load_widened<T: RowElement>(from: Global<T>, lanes: u32) -> Vec<Reg<f32>> {
+    if lanes * T::BYTES < 4 {
+        return vec![from.load().convert()];
+    }
+    let words = lanes * T::BYTES / 4;
+    load_lanes(from.cast::<u32>(), words, Access::new()).into_iter().flat_map(|word| T::widen(word)).collect()
 }
 
 /// Stores elements by one instruction, as [`load_lanes`] loads them.

@@ -6,6 +6,7 @@ use warpwright::emulator::Schedule;
 use warpwright::prelude::{Major, TmaTile, bf16};
 use warpwright::runtime::{Argument, Buffer, Device, LaunchRecord, TensorMap};
 use warpwright_harness::Setup;
+use warpwright_kernels::columns::MatrixColumns;
 use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState, Precision, Prefill};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
@@ -85,9 +86,14 @@ fn decodes_are_right() {
         for command in [
             "delta-rule-decode --sequences 0",
             "delta-rule-decode --key-heads 2 --value-heads 2",
-            "delta-rule-decode --key-heads 2 --value-heads 6 --sequences 1",
-            "delta-rule-decode --state bf16",
-            "delta-rule-decode --sequences 2 --settled-states true",
+            "delta-rule-decode --key-heads 2 --value-heads 6 --sequences 1 --in-place true",
+            "delta-rule-decode --state bf16 --algorithm bulk",
+            "delta-rule-decode --key-heads 2 --value-heads 4 --key-dim 32 --value-dim 64 --algorithm bulk --in-place true",
+            "delta-rule-decode --key-dim 64 --value-dim 32 --width 2 --type f32 --algorithm bulk",
+            "delta-rule-decode --key-heads 2 --value-heads 6 --key-dim 64 --value-dim 64 --width 3 --algorithm clusters",
+            "delta-rule-decode --tokens 3 --type f32 --in-place true",
+            "delta-rule-decode --tokens 4 --value-heads 9 --key-dim 20 --value-dim 33 --state f16 --type f16",
+            "delta-rule-decode --algorithm recurrent --value-heads 3 --key-dim 33 --value-dim 20",
         ] {
             run(&SUITE, &device, command);
         }
@@ -129,7 +135,7 @@ fn decays_to_nothing_are_right() -> warpwright_harness::Result<()> {
     let layer = Layer::random(&setup, HEADS, TOKENS as u32, 9)?;
     let starts = device.buffer_from(&[0u32, TOKENS as u32])?;
     for strong_every in [1, 7] {
-        let mut a = layer.inputs().a.to_vec()?;
+        let mut a = layer.inputs().a.buffer.to_vec()?;
         let strong = bf16::from_f32(1e9);
         a.chunks_mut(HEADS.values as usize).step_by(strong_every).for_each(|gates| gates.fill(strong));
         let mut reference = layer.reference()?;
@@ -138,7 +144,7 @@ fn decays_to_nothing_are_right() -> warpwright_harness::Result<()> {
         let mut states = setup.output::<f32>(HEADS.state())?;
         let mut o = setup.output::<bf16>(TOKENS * (HEADS.values * HEAD) as usize)?;
         let results = (&mut states, InitialState::Zero);
-        let inputs = DeltaRuleInputs { a: &a, ..layer.inputs() };
+        let inputs = DeltaRuleInputs { a: MatrixColumns::all(&a, HEADS.values), ..layer.inputs() };
         operations.delta_rule(&stream, inputs, &starts, results, &mut o)?;
         let sequences = [0..TOKENS; 1];
         let expected = reference.heads(&sequences, &vec![0.0; HEADS.state()]);
@@ -164,8 +170,9 @@ fn neighbors(device: &Device, prefill: Prefill, has_nan: bool) -> (Vec<bf16>, Ve
         }
         device.buffer_from(&elements).expect("it fits")
     };
-    let [qkv, a, b] = [inputs.qkv, inputs.a, inputs.b].map(second);
-    let inputs = DeltaRuleInputs { qkv: &qkv, a: &a, b: &b, ..inputs };
+    let [qkv, a, b] = [inputs.qkv, inputs.a.buffer, inputs.b.buffer].map(second);
+    let [a, b] = [&a, &b].map(|gates| MatrixColumns::all(gates, HEADS.values));
+    let inputs = DeltaRuleInputs { qkv: &qkv, a, b, ..inputs };
     let starts = device.buffer_from(&[0u32, 70, 135, 145]).expect("it fits");
     let mut states = setup.output::<f32>(3 * HEADS.state()).expect("it fits");
     let mut o = setup.output::<bf16>(145 * (HEADS.values * HEAD) as usize).expect("it fits");
@@ -194,35 +201,13 @@ fn a_sequence_of_nan_leaves_its_neighbors_as_they_are() {
     }
 }
 
-/// An f32 state keeps five digits over 32,768 tokens of a decode.
+/// An f32 state keeps its digits over 32,768 tokens.
 #[test]
-#[ignore = "32,768 launches: minutes on the emulator"]
-fn the_state_of_many_decodes_is_right() {
-    const TOKENS: usize = 32_768;
+#[ignore = "32,768 tokens: minutes on the emulator"]
+fn the_state_of_many_tokens_is_right() {
     let device = hopper(Schedule::Eager).expect("an emulated device");
-    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
-    let (setup, heads) = (Setup::new(&device), Heads { keys: 1, values: 1 });
-    let layer = Layer::random(&setup, heads, TOKENS as u32, 5).expect("it fits");
-    let inputs = layer.inputs();
-    let [qkv, a, b] = [inputs.qkv, inputs.a, inputs.b].map(|buffer| buffer.to_vec().expect("readable"));
-    let mut states = device.zeros::<f32>(heads.state()).expect("it fits");
-    let mut o = setup.output::<bf16>(HEAD as usize).expect("it fits");
-    for token in 0..TOKENS {
-        let of_token = |elements: &[bf16]| {
-            let row = elements.len() / TOKENS;
-            device.buffer_from(&elements[token * row..][..row]).expect("it fits")
-        };
-        let (qkv, a, b) = (of_token(&qkv), of_token(&a), of_token(&b));
-        let inputs = DeltaRuleInputs { qkv: &qkv, a: &a, b: &b, ..inputs };
-        operations.delta_rule_decode(&stream, inputs, &mut states, &mut o).expect("it runs");
-    }
-    let reference = layer.reference().expect("readable");
-    let expected = reference.head(0, 0..TOKENS, vec![0.0; heads.state()]).state;
-    let found = states.to_vec().expect("readable");
-    let differences: f64 = found.iter().zip(&expected).map(|(f, e)| (f64::from(*f) - e).powi(2)).sum();
-    let squares: f64 = expected.iter().map(|e| e * e).sum();
-    let error = (differences / squares).sqrt();
-    assert!(error < 1e-5, "{error:e}");
+    let heads = "--key-heads 1 --value-heads 1 --sequences 1";
+    run(&SUITE, &device, &format!("delta-rule-decode --tokens 32768 {heads}"));
 }
 
 /// Tokens of a mutant's only sequence: the pipeline's stages are filled twice, the last chunk in part.
@@ -256,7 +241,10 @@ fn launch_mutant(
     let arguments = if record.kernel.contains("factors") {
         let gates = [&a, &b].map(Argument::buffer);
         let rates = [&a_log, &dt_bias].map(Argument::buffer);
-        let outputs = vec![starts, inverses, scores, factors, Argument::scalar(1u32)];
+        let of_gates: Vec<u8> =
+            [0, values as u32, 0, values as u32].into_iter().flat_map(u32::to_ne_bytes).collect();
+        let of_gates = Argument::bytes(of_gates);
+        let outputs = vec![starts, inverses, scores, factors, of_gates, Argument::scalar(1u32)];
         [qkv].into_iter().chain(gates).chain(rates).chain(outputs).collect::<Vec<_>>()
     } else {
         let results = [Argument::buffer(&state), Argument::buffer(&o), Argument::scalar(1u32)];

@@ -6,6 +6,7 @@ use warpwright::emulator::Schedule;
 use warpwright::prelude::bf16;
 use warpwright::runtime::Device;
 use warpwright_harness::Setup;
+use warpwright_kernels::columns::MatrixColumns;
 use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState, Precision, Prefill};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::one_in;
@@ -75,7 +76,8 @@ fn roundings_of_many_chunks_do_not_add_up_in_f32() -> warpwright_harness::Result
     reference.a_log.fill(-20.0);
     let b = device.buffer_from(&[bf16::from_f32(-12.0); TOKENS])?;
     let a_log = device.buffer_from(&[-20f32])?;
-    let inputs = DeltaRuleInputs { b: &b, a_log: &a_log, ..layer.inputs() };
+    let inputs =
+        DeltaRuleInputs { b: MatrixColumns::all(&b, HEAD_ALONE.values), a_log: &a_log, ..layer.inputs() };
     let initial: Vec<f32> = (0..HEAD_ALONE.state()).map(|at| (at * 37 % 101) as f32 / 100.0 - 0.5).collect();
     let mut states = device.buffer_from(&initial)?;
     let mut o = setup.output::<bf16>(TOKENS * HEAD as usize)?;

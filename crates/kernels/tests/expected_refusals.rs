@@ -31,6 +31,7 @@ pub(crate) const REFUSALS: &[Refusal] = &[
         formats_that_do_not_mix,
         "operands do not multiply: use MXFP8 or MXFP6 for both, or the same 4-bit format",
     ),
+    (&["delta-rule-decode"], steps_of_hopper_elsewhere, "needs sm_90, one token of each sequence"),
     (&["decode-attention"], queries_of_more_than_a_tile, "query heads per key head; give 1 to"),
     (&["gemm"], gates_of_part_tiles, "columns, but 16 at a time are gates and values: pad n to a multiple"),
     (&["gemm"], wgmma_elsewhere, "--instruction wgmma: it needs sm_90a, and the device is sm_"),
@@ -48,6 +49,11 @@ fn gates_of_part_tiles(workload: &dyn DynWorkload, _: &Device) -> bool {
 
 fn is_hopper(device: &Device) -> bool {
     device.properties().capability.compute_capability >= (9, 0)
+}
+
+/// A decode by clusters or bulk copies.
+fn steps_of_hopper_elsewhere(workload: &dyn DynWorkload, device: &Device) -> bool {
+    ["clusters", "bulk"].contains(&text(workload, "algorithm").as_str()) && !is_hopper(device)
 }
 
 fn blocks_of_part_vectors(workload: &dyn DynWorkload, _: &Device) -> bool {

@@ -148,6 +148,8 @@ fn the_gpu_agrees() {
         "layer-norm --rows 333 --columns 777 --values offset",
         "delta-rule-decode --key-heads 16 --value-heads 32 --sequences 5",
         "delta-rule-decode --key-heads 16 --value-heads 32 --sequences 5 --state bf16",
+        "delta-rule-decode --key-heads 16 --value-heads 32 --sequences 2 --in-place true",
+        "delta-rule-decode --key-heads 16 --value-heads 32 --sequences 2 --tokens 3",
         "delta-rule --key-heads 4 --value-heads 8 --sequences 3 --tokens 1000",
         "delta-rule --key-heads 4 --value-heads 8 --sequences 3 --tokens 1000 --consumers 2",
         "delta-rule --key-heads 4 --value-heads 8 --sequences 3 --tokens 1000 --precision f32 --consumers 1",

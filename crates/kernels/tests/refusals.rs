@@ -15,7 +15,9 @@ use warpwright_kernels::attention::{
 };
 use warpwright_kernels::causal_conv::{CausalConv, ConvSequences};
 use warpwright_kernels::columns::MatrixColumns;
-use warpwright_kernels::delta_rule::device::decode::Decode;
+use warpwright_kernels::delta_rule::decode::{
+    Algorithm, DecodeBuffers as DecodeRuleBuffers, DecodeShape as DecodeRule, Sequences,
+};
 use warpwright_kernels::delta_rule::{self, DeltaRuleInputs, InitialState, Precision, Prefill};
 use warpwright_kernels::gated_norm::GatedNorm;
 use warpwright_kernels::moe::{ExpertRows, Routing, Scoring};
@@ -180,21 +182,22 @@ fn gated_norm(bench: &Bench, head_dim: u32, offset: u32, weights: usize, y: usiz
     bench.operations.gated_rms_norm(&bench.stream, norm, x, z, &mut y)
 }
 
-/// A causal convolution of 5 channels and 2 sequences, by the elements of the weights, the bias,
-/// the states and y.
-fn conv_decode(bench: &Bench, width: u32, lengths: [usize; 4]) -> Outcome {
-    let [weights, bias, mut state, mut y] = lengths.map(|length| bench.f32(length));
-    let conv = CausalConv { channels: 5, width, weights: &weights, bias: Some(&bias) };
-    let x = bench.f32(10);
-    let x = (MatrixColumns::all(&x, 5), 2);
-    bench.operations.causal_conv_decode(&bench.stream, conv, x, &mut state, &mut y)
-}
-
 /// A causal convolution of 5 channels and 4 tokens, by the elements of x, the starts, the initial
 /// and the last states, and y.
-fn conv(bench: &Bench, [x, starts, initial, last, y]: [usize; 5]) -> Outcome {
-    let [x, weights, initial, mut last, mut y] = [x, 20, initial, last, y].map(|length| bench.f32(length));
-    let conv = CausalConv { channels: 5, width: 4, weights: &weights, bias: None };
+fn conv(bench: &Bench, lengths: [usize; 5]) -> Outcome {
+    conv_of(bench, 4, [20, 5], lengths)
+}
+
+/// The same by the width, and the elements of the weights and the bias.
+fn conv_of(
+    bench: &Bench,
+    width: u32,
+    filter: [usize; 2],
+    [x, starts, initial, last, y]: [usize; 5],
+) -> Outcome {
+    let [x, initial, mut last, mut y] = [x, initial, last, y].map(|length| bench.f32(length));
+    let [weights, bias] = filter.map(|length| bench.f32(length));
+    let conv = CausalConv { channels: 5, width, weights: &weights, bias: Some(&bias) };
     let sequences = ConvSequences { starts: &bench.of(starts), initial: Some(&initial), last: &mut last };
     let x = (MatrixColumns::all(&x, 5), 4);
     bench.operations.causal_conv(&bench.stream, conv, x, sequences, &mut y)
@@ -320,19 +323,56 @@ fn delta_rule_of(
 ) -> Outcome {
     let (qkv, a, b) = (bench.of(qkv), bench.of(a), bench.of(b));
     let (a_log, dt_bias) = (bench.f32(a_log), bench.f32(dt_bias));
-    let inputs = DeltaRuleInputs { heads, qkv: &qkv, a: &a, b: &b, a_log: &a_log, dt_bias: &dt_bias };
+    let [a, b] = [&a, &b].map(|gates| MatrixColumns::all(gates, heads.values));
+    let inputs = DeltaRuleInputs { heads, qkv: &qkv, a, b, a_log: &a_log, dt_bias: &dt_bias };
     call(bench, inputs, &mut bench.f32(states), &mut bench.of(o))
 }
 
+/// A decode of 2 sequences of a token each with 1 key head and 2 value heads of 4 elements, with `change`, and buffers
+/// with an element more where `grown` says so.
 fn delta_rule_decode(
     bench: &Bench,
-    (keys, values): (u32, u32),
-    inputs: [usize; 5],
-    to: [usize; 2],
+    change: fn(&mut DecodeRule),
+    grown: usize,
+    algorithm: Option<Algorithm>,
 ) -> Outcome {
-    delta_rule_of(bench, delta_rule::Heads { keys, values }, inputs, to, |bench, inputs, states, o| {
-        bench.operations.delta_rule_decode(&bench.stream, inputs, states, o)
-    })
+    let mut shape = DecodeRule { key_heads: 1, value_heads: 2, key_dim: 4, value_dim: 4, width: 2 };
+    change(&mut shape);
+    let of = |index: usize, length: usize| length + usize::from(grown == index);
+    let [x, weights, norm] = [2 * 32, 32, 4].map(|length| bench.f32(length));
+    let [a_log, dt_bias] = [(0, 2), (1, 2)].map(|(index, length)| bench.f32(of(index, length)));
+    let [mut conv_states, mut y] =
+        [(2, 3 * 16), (3, 2 * 8)].map(|(index, length)| bench.f32(of(index, length)));
+    let mut states = bench.f32(of(4, 3 * 32));
+    let (starts, ends, slots) = (bench.of(of(5, 3)), bench.of(of(6, 2)), bench.of(2));
+    let initial = bench.of(of(7, 2));
+    let buffers = DecodeRuleBuffers {
+        x: &x,
+        stride: 32,
+        conv_weights: &weights,
+        z: MatrixColumns { buffer: &x, offset: if grown == 8 { 40 } else { 16 }, stride: 32 },
+        gates: &x,
+        gate_columns: [24, if grown == 9 { 40 } else { 26 }, 32],
+        a_log: &a_log,
+        dt_bias: &dt_bias,
+        norm: &norm,
+        epsilon: 1e-6,
+        conv_states: &mut conv_states,
+        states: &mut states,
+        y: &mut y,
+    };
+    let (starts, ends, initial, slots) = (&starts, &ends, &initial, &slots);
+    let sequences = Sequences { starts, ends, initial, slots, one_token: true };
+    bench.operations.delta_rule_decode_by(algorithm, &bench.stream, &shape, sequences, buffers)
+}
+
+fn prefill_of_zeros(
+    bench: &Bench,
+    inputs: DeltaRuleInputs<'_>,
+    states: &mut Buffer<f32>,
+    o: &mut Buffer<bf16>,
+) -> Outcome {
+    bench.operations.delta_rule(&bench.stream, inputs, &bench.of(3), (states, InitialState::Zero), o)
 }
 
 fn delta_rule(bench: &Bench, starts: usize, to: [usize; 2]) -> Outcome {
@@ -424,30 +464,48 @@ const REFUSALS: &[Refusal] = refusals! {
     zip, |b| b.operations.zip(&b.stream, &b.f32(10), &b.f32(10), &mut b.f32(9), |x, _| x)
         => "the result: expected a length of 10, found 9";
 
-    delta_rule_decode, |b| delta_rule_decode(b, (2, 3), DELTA_RULE, [65536, 512])
+    delta_rule_decode, |b| delta_rule_decode(b, |rule| rule.key_heads = 3, 99, None)
+        => "a decode of the gated delta rule: 2 value heads cannot share 3 key heads equally; pass 1 to 1024 value heads, a multiple of the key heads";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |rule| rule.key_dim = 129, 99, None)
+        => "a decode of the gated delta rule: keys of 129 elements and values of 4; pass 1 to 128 and 1 to 1024";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |rule| rule.width = 1, 99, None)
+        => "a decode of the gated delta rule: a convolution of 1 tokens; pass 2 or more";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |rule| rule.width = 3, 99, None)
+        => "the filters of the convolution: expected a length of 48, found 32";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 99, Some(Algorithm::Bulk))
+        => "a decode of the gated delta rule: Bulk needs sm_90, one token of each sequence, and heads of 32, 64 or 128 elements: pass no algorithm";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 0, None)
+        => "a_log of the gated delta rule: expected a length of 2, found 3";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 1, None)
+        => "dt_bias of the gated delta rule: expected a length of 2, found 3";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 2, None)
+        => "the states of the convolution: expected a length of 48, found 49";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 3, None)
+        => "the output of a decode of the gated delta rule: expected a length of 16, found 17";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 4, None)
+        => "the states of the gated delta rule: expected a length of 96, found 97";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 5, None)
+        => "the starts of sequences: expected a length of 3, found 4";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 6, None)
+        => "the ends of sequences: expected a length of 2, found 3";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 7, None)
+        => "the initial slots of sequences: expected a length of 2, found 3";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 8, None)
+        => "z of the gated delta rule: the last row ends at element 80, and the buffer has 64";
+    delta_rule_decode_by, |b| delta_rule_decode(b, |_| (), 9, None)
+        => "a of the gated delta rule: the last row ends at element 74, and the buffer has 64";
+    delta_rule, |b| delta_rule_of(b, delta_rule::Heads { keys: 2, values: 3 }, DELTA_RULE, [65536, 512], prefill_of_zeros)
         => "the gated delta rule: 3 value heads cannot share 2 key heads equally; pass 1 to 1024 value heads, a multiple of the key heads";
-    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1023, 4, 4, 2, 2], [65536, 512])
-        => "qkv of the gated delta rule: expected a length of 1024, found 1023";
-    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1024, 5, 4, 2, 2], [65536, 512])
-        => "a of the gated delta rule: expected a length of 4, found 5";
-    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1024, 4, 3, 2, 2], [65536, 512])
-        => "b of the gated delta rule: expected a length of 4, found 3";
-    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1024, 4, 4, 1, 2], [65536, 512])
+    delta_rule, |b| delta_rule_of(b, delta_rule::Heads { keys: 1, values: 2 }, [1023, 4, 4, 2, 2], [65536, 512], prefill_of_zeros)
+        => "qkv of the gated delta rule: expected a length of 512, found 1023";
+    delta_rule, |b| delta_rule_of(b, delta_rule::Heads { keys: 1, values: 2 }, [1024, 3, 4, 2, 2], [65536, 512], prefill_of_zeros)
+        => "a of the gated delta rule: the last row ends at element 4, and the buffer has 3";
+    delta_rule, |b| delta_rule_of(b, delta_rule::Heads { keys: 1, values: 2 }, [1024, 4, 3, 2, 2], [65536, 512], prefill_of_zeros)
+        => "b of the gated delta rule: the last row ends at element 4, and the buffer has 3";
+    delta_rule, |b| delta_rule_of(b, delta_rule::Heads { keys: 1, values: 2 }, [1024, 4, 4, 1, 2], [65536, 512], prefill_of_zeros)
         => "a_log of the gated delta rule: expected a length of 2, found 1";
-    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), [1024, 4, 4, 2, 0], [65536, 512])
+    delta_rule, |b| delta_rule_of(b, delta_rule::Heads { keys: 1, values: 2 }, [1024, 4, 4, 2, 0], [65536, 512], prefill_of_zeros)
         => "dt_bias of the gated delta rule: expected a length of 2, found 0";
-    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), DELTA_RULE, [65535, 512])
-        => "the states of the gated delta rule: expected a length of 65536, found 65535";
-    delta_rule_decode, |b| delta_rule_decode(b, (1, 2), DELTA_RULE, [65536, 511])
-        => "the output of the gated delta rule: expected a length of 512, found 511";
-    delta_rule_decode_by, |b| {
-        let heads = delta_rule::Heads { keys: 1, values: 2 };
-        delta_rule_of(b, heads, DELTA_RULE, [65536, 512], |b, inputs, states, o| {
-            let decode = Decode::new(heads, 1, b.operations.device().properties());
-            let decode = Decode { columns: 16, rows: 8, ..decode };
-            b.operations.delta_rule_decode_by(decode, &b.stream, inputs, states, o)
-        })
-    } => "a decode of the gated delta rule: 16 columns of a CTA and 8 rows of a thread; pass 32, 64 or 128 columns and 4, 8 or 16 rows";
     delta_rule, |b| delta_rule(b, 3, [32768, 512])
         => "the states of the gated delta rule: expected a length of 65536, found 32768";
     delta_rule, |b| delta_rule(b, 2, [32768, 0])
@@ -679,16 +737,12 @@ const REFUSALS: &[Refusal] = refusals! {
         => "the weights of gated RMSNorm: expected a length of 64, found 63";
     gated_rms_norm, |b| gated_norm(b, 64, 0, 64, 385)
         => "the output of gated RMSNorm: expected a length of 384, found 385";
-    causal_conv_decode, |b| conv_decode(b, 3, [15, 5, 20, 10])
+    causal_conv, |b| conv_of(b, 3, [15, 5], [20, 2, 10, 10, 20])
         => "a causal convolution: filters of width 3; give 2 or 4";
-    causal_conv_decode, |b| conv_decode(b, 4, [19, 5, 30, 10])
+    causal_conv, |b| conv_of(b, 4, [19, 5], [20, 2, 15, 15, 20])
         => "the weights of a causal convolution: expected a length of 20, found 19";
-    causal_conv_decode, |b| conv_decode(b, 4, [20, 4, 30, 10])
+    causal_conv, |b| conv_of(b, 4, [20, 4], [20, 2, 15, 15, 20])
         => "the bias of a causal convolution: expected a length of 5, found 4";
-    causal_conv_decode, |b| conv_decode(b, 4, [20, 5, 29, 10])
-        => "the state of a causal convolution: expected a length of 30, found 29";
-    causal_conv_decode, |b| conv_decode(b, 4, [20, 5, 30, 9])
-        => "the output of a causal convolution: expected a length of 10, found 9";
     causal_conv, |b| conv(b, [19, 2, 15, 15, 20])
         => "x of a causal convolution: the last row ends at element 20, and the buffer has 19";
     causal_conv, |b| conv(b, [20, 1, 0, 0, 20])

@@ -1,4 +1,4 @@
-//! The causal convolutions as workloads.
+//! The causal convolution as a workload.
 
 use warpwright::runtime::{Buffer, Storable};
 use warpwright_harness::{
@@ -101,90 +101,6 @@ fn verify(results: (&[f64], &[(f64, f64)]), states: (&[f64], &[f64]), channels: 
         tolerance: 0.0,
     });
     Ok(compare(results.chain(states), |index| vec![index as usize / channels, index as usize % channels])?)
-}
-
-/// One token of each sequence of a causal convolution with silu.
-#[derive(Clone, Debug, Options)]
-pub(crate) struct CausalConvDecodeWorkload {
-    /// Sequences.
-    #[option(default = 3, max = 1 << 16)]
-    sequences: u32,
-    /// The filters.
-    #[option(flatten)]
-    filters: Filters,
-}
-
-/// The buffers of a decode, whose state each launch moves on.
-struct DecodeSet<T> {
-    x: Buffer<T>,
-    filters: FilterSet<T>,
-    state: Buffer<T>,
-    y: Buffer<T>,
-    seed: u64,
-    launches: usize,
-}
-
-impl CausalConvDecodeWorkload {
-    fn prepare_of<T: RowElement + HostNumber + Storable>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        let (filters, sequences) = (self.filters.clone(), self.sequences);
-        let (channels, count) = (filters.channels as usize, sequences as usize);
-        let of_state = filters.before() * channels;
-        let initial = move |seed: u64| Values::Normal.numbers::<T>(seed ^ 3, count * of_state);
-        let operations = Operations::new(setup.device());
-        let buffers = setup.buffers(self.work(), |seed| {
-            Ok(DecodeSet {
-                x: setup.values::<T>(Values::Normal, seed, count * channels)?,
-                filters: filters.set(setup, seed)?,
-                state: setup.input(count * of_state, |_| initial(seed))?,
-                y: setup.output(count * channels)?,
-                seed,
-                launches: 0,
-            })
-        })?;
-        let reference = filters.clone();
-        Ok(buffers
-            .launch(move |stream, set: &mut DecodeSet<T>| {
-                set.launches += 1;
-                let x = MatrixColumns::all(&set.x, filters.channels);
-                let conv = filters.conv(&set.filters);
-                Ok(operations.causal_conv_decode(stream, conv, (x, sequences), &mut set.state, &mut set.y)?)
-            })
-            .verify(move |set| {
-                let (x, initial) = (exact(&set.x)?, initial(set.seed));
-                let (mut results, mut states) = (vec![], vec![]);
-                for sequence in 0..count {
-                    let mut columns: Vec<f64> =
-                        initial[sequence * of_state..][..of_state].iter().map(|x| x.exact()).collect();
-                    for _ in 0..set.launches {
-                        columns.extend(&x[sequence * channels..][..channels]);
-                    }
-                    states.extend(&columns[columns.len() - of_state..]);
-                    results.extend(
-                        reference.reference(&set.filters, &columns[columns.len() - of_state - channels..])?,
-                    );
-                }
-                verify((&exact(&set.y)?, &results), (&exact(&set.state)?, &states), channels)
-            }))
-    }
-}
-
-impl Workload for CausalConvDecodeWorkload {
-    const NAME: &'static str = "causal-conv-decode";
-
-    /// States are read and written once, tokens are read and results written once.
-    fn work(&self) -> Work {
-        let Filters { channels, width, element, .. } = self.filters;
-        let columns = f64::from(self.sequences) * f64::from(channels);
-        let bytes = with_conv_type!(element, T => size_of::<T>()) as f64;
-        Work {
-            operations: columns * (2.0 * f64::from(width) + 4.0),
-            bytes: columns * bytes * 2.0 * f64::from(width),
-        }
-    }
-
-    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        with_conv_type!(self.filters.element, T => self.prepare_of::<T>(setup))
-    }
 }
 
 /// The tokens of packed sequences of unlike lengths of a causal convolution with silu.

@@ -51,7 +51,6 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<moe::CombineWorkload>(),
     Entry::of::<rope::RopeWorkload>(),
     Entry::of::<sampling::SamplingWorkload>(),
-    Entry::of::<causal_conv::CausalConvDecodeWorkload>(),
     Entry::of::<causal_conv::CausalConvWorkload>(),
     Entry::of::<delta_rule::DeltaRuleDecodeWorkload>(),
     Entry::of::<delta_rule::DeltaRuleWorkload>(),

@@ -1,5 +1,4 @@
-//! The kernels. A thread has a vector of channels: of one token of a sequence, or of a run of
-//! tokens.
+//! The kernel: a thread has a vector of channels of a run of tokens.
 //!
 //! ```text
 //! run of a thread      x[first - 3] ..  x[first] x[first + 1] ..
@@ -15,7 +14,7 @@ use crate::columns::{VectorGrid, VectorPosition};
 use crate::overlap;
 use crate::rows::{Chunk, RowElement};
 
-/// The kernels and their configuration.
+/// The kernel and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ConvKernel {
     /// Of the channels.
@@ -56,34 +55,6 @@ struct Sequence {
 }
 
 impl ConvKernel {
-    /// One token of each sequence, whose `state` is replaced. `x` is a matrix of `sequences` rows
-    /// of that offset and stride, `weights` is (channels, width), `bias` (channels), `y`
-    /// (sequences, channels).
-    #[kernel]
-    pub(super) fn update<T: RowElement>(
-        &self,
-        x: &Global<T>,
-        weights: &Global<T>,
-        bias: &Global<T>,
-        state: &mut Global<T>,
-        y: &mut Global<T>,
-        of_x: [u32; 2],
-        sequences: u32,
-    ) {
-        for at in self.grid.positions(sequences) {
-            if at.is_inside {
-                let row = |index: u32| self.state_row(*state, at, constant(index));
-                let mut columns: Vec<Chunk<T>> = (0..self.width - 1).map(|i| self.load(row(i))).collect();
-                columns.push(self.load(at.of_columns(*x, of_x)));
-                let result = self.filter(*weights, *bias, at.column).apply(&columns);
-                for (index, column) in columns[1..].iter().enumerate() {
-                    column.store(row(index as u32), Access::new());
-                }
-                result.store(at.of(*y, constant(self.grid.columns)), Access::new());
-            }
-        }
-    }
-
     /// The tokens of packed sequences: sequence i has those from `starts[i]` to `starts[i + 1]`.
     /// `x` is a matrix of `tokens` rows, `y` (tokens, channels); `initial` and `last` are states.
     /// The rows of the grid are the sequences, for their last states, and then the runs.

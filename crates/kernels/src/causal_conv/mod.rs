@@ -6,7 +6,7 @@
 //! state (sequences, width - 1, channels): the last x of each sequence, the oldest first
 //! ```
 //!
-//! `device` has two kernels: the tokens of packed sequences, and one token of each sequence.
+//! A decode convolves in the kernel of the delta rule (`crate::delta_rule::decode`).
 
 mod device;
 mod operations;

@@ -63,52 +63,9 @@ impl<T: Storable> CausalConv<'_, T> {
     fn state(&self, sequences: u32) -> usize {
         sequences as usize * (self.width as usize - 1) * self.channels as usize
     }
-
-    /// The kernel for one token of each sequence.
-    fn kernel(&self, x: &MatrixColumns<'_, T>) -> ConvKernel
-    where
-        T: RowElement,
-    {
-        let grid = VectorGrid::new::<T>(self.channels, &[x.extents()], 1);
-        let (width, has_bias) = (self.width, self.bias.is_some());
-        ConvKernel { grid, width, has_bias, has_initial: true, run: 1, overlaps: false }
-    }
 }
 
 impl Operations {
-    /// One token of each sequence: row i of `x` and of `y`, which is (sequences, channels), is of
-    /// sequence i. `state`, (sequences, width - 1, channels), are the columns before, the oldest
-    /// first, and becomes those before the next token.
-    ///
-    /// Everything is computed in f32, and a result is rounded to `T` once.
-    ///
-    /// # Errors
-    /// The width is neither 2 nor 4, a buffer does not have the length of the shape, or the device
-    /// refuses.
-    pub fn causal_conv_decode<T: RowElement + Storable>(
-        &self,
-        stream: &Stream,
-        conv: CausalConv<'_, T>,
-        (x, sequences): (MatrixColumns<'_, T>, u32),
-        state: &mut Buffer<T>,
-        y: &mut Buffer<T>,
-    ) -> Result<LaunchCounts> {
-        conv.check()?;
-        x.check("x of a causal convolution", (sequences, conv.channels))?;
-        expect_length("the state of a causal convolution", conv.state(sequences), state.len())?;
-        let results = sequences as usize * conv.channels as usize;
-        expect_length("the output of a causal convolution", results, y.len())?;
-        if results == 0 {
-            return Ok(LaunchCounts::default());
-        }
-        let update = conv.kernel(&x);
-        let kernel = self.kernel(update, ConvKernel::update::<T>)?;
-        let ctas = update.grid.grid(self, OPERATION, sequences)?;
-        let bias = conv.bias.unwrap_or(conv.weights);
-        let arguments = (x.buffer, conv.weights, bias, state, y, x.extents(), sequences);
-        Ok(kernel.launch(stream, ctas, arguments)?)
-    }
-
     /// All `tokens` of packed sequences, which are rows of `x` and of `y`, (tokens, channels).
     ///
     /// Everything is computed in f32, and a result is rounded to `T` once.
@@ -156,14 +113,15 @@ impl Operations {
         if state == 0 {
             return Ok(LaunchCounts::default());
         }
-        let of_token = conv.kernel(&x);
-        let grid = VectorGrid { lanes: of_token.grid.lanes.min(RUN_LANES), ..of_token.grid };
-        let (has_initial, overlaps) = (initial.is_some(), overlaps(self));
-        let runs = ConvKernel { grid, has_initial, run, overlaps, ..of_token };
+        let CausalConv { channels, width, bias, .. } = conv;
+        let grid = VectorGrid::new::<T>(channels, &[x.extents()], 1);
+        let grid = VectorGrid { lanes: grid.lanes.min(RUN_LANES), ..grid };
+        let (has_bias, has_initial, overlaps) = (bias.is_some(), initial.is_some(), overlaps(self));
+        let runs = ConvKernel { grid, width, has_bias, has_initial, run, overlaps };
         let kernel = self.kernel(runs, ConvKernel::run::<T>)?;
         let grid_rows = sequences.saturating_add(tokens.div_ceil(run));
         let ctas = runs.grid.grid(self, OPERATION, grid_rows)?;
-        let bias = conv.bias.unwrap_or(conv.weights);
+        let bias = bias.unwrap_or(conv.weights);
         let initial = initial.unwrap_or(conv.weights);
         let inputs = (x.buffer, conv.weights, bias, starts, initial);
         let arguments =

@@ -1,5 +1,5 @@
-//! The gated delta rule, the linear attention of Qwen 3.5: a state of 128 x 128 per head and
-//! sequence, which every token decays, corrects and reads.
+//! The gated delta rule, the linear attention of Qwen 3.5: a state per head and sequence, which every token
+//! decays, corrects and reads.
 //!
 //! ```text
 //! S ← e^g S                        decay, g ≤ 0
@@ -7,13 +7,14 @@
 //! o = Sᵀ q                         what the query reads
 //! ```
 //!
-//! `device/decode.rs` computes one token of each sequence. The two kernels of a prefill compute 64
-//! tokens at a time: `device/chunk_factors.rs` in parallel over the chunks,
-//! `device/chunk_recurrence.rs` from chunk to chunk.
+//! `decode` computes a token, or a few, of each sequence, with what surrounds the rule in a layer. The two
+//! kernels of a prefill compute 64 tokens at a time, for heads of 128 elements: `device/chunk_factors.rs` in
+//! parallel over the chunks, `device/chunk_recurrence.rs` from chunk to chunk.
 
+pub mod decode;
 pub mod device;
 pub mod host;
 mod problem;
 
 pub use host::{DeltaRuleInputs, InitialState, Prefill};
-pub use problem::{CHUNK, EPSILON, HEAD, Heads, Precision, StateElement};
+pub use problem::{CHUNK, EPSILON, HEAD, Heads, Precision};

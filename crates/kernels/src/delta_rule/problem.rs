@@ -1,11 +1,8 @@
 //! The extents of the gated delta rule.
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
-use warpwright::lang::element::Convertible;
-use warpwright::prelude::*;
 
 use crate::operations::{OperationError, Result};
-use crate::rows::RowElement;
 
 /// The extents of a head's keys and values.
 pub const HEAD: u32 = 128;
@@ -78,10 +75,3 @@ impl Precision {
         }
     }
 }
-
-/// A type that states are stored in: f32 or bf16. A state in bf16 is rounded after every token of a
-/// decode, and its error grows with the tokens.
-pub trait StateElement: RowElement + Convertible {}
-
-impl StateElement for f32 {}
-impl StateElement for bf16 {}

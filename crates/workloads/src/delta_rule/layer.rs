@@ -5,6 +5,7 @@ use warpwright::runtime::{Buffer, Storable};
 use warpwright_harness::{Compared, HostNumber, Result, Setup, Values, Verified, compare};
 
 use super::reference::{Head, Inputs};
+use warpwright_kernels::columns::MatrixColumns;
 use warpwright_kernels::delta_rule::DeltaRuleInputs;
 use warpwright_kernels::delta_rule::{Heads, Precision};
 
@@ -46,6 +47,7 @@ impl Layer {
     /// What an operation takes.
     pub fn inputs(&self) -> DeltaRuleInputs<'_> {
         let Self { heads, qkv, a, b, a_log, dt_bias } = self;
+        let [a, b] = [a, b].map(|gates| MatrixColumns::all(gates, heads.values));
         DeltaRuleInputs { heads: *heads, qkv, a, b, a_log, dt_bias }
     }
 

@@ -1,22 +1,26 @@
 //! The gated delta rule as workloads.
 
+mod decode;
+mod decode_reference;
 pub mod layer;
 pub mod reference;
 
 use warpwright::arch::Capability;
 use warpwright::prelude::bf16;
-use warpwright::runtime::{Buffer, Storable};
-use warpwright_harness::{HostNumber, Options, Prepared, Result, Setup, Values, Work, Workload, data_types};
+use warpwright::runtime::Storable;
+use warpwright_harness::{HostNumber, Options, Prepared, Result, Setup, Work, Workload, data_types};
 
 use self::layer::{Layer, Tolerance, verify};
-use warpwright_kernels::delta_rule::device::decode::Decode;
-use warpwright_kernels::delta_rule::{HEAD, Heads, Precision, StateElement};
+use warpwright_kernels::delta_rule::{HEAD, Heads, Precision};
 use warpwright_kernels::delta_rule::{InitialState, Prefill};
 use warpwright_kernels::operations::Operations;
+use warpwright_kernels::rows::RowElement;
+
+pub(crate) use self::decode::DeltaRuleDecodeWorkload;
 
 data_types! {
     /// Types of states.
-    pub(crate) enum StateType by with_state_type { f32, bf16 }
+    pub(crate) enum StateType by with_state_type { f32, bf16, f16 }
 }
 
 /// The heads of a layer.
@@ -45,109 +49,6 @@ fn work(heads: Heads, tokens: f64, state_bytes: f64) -> Work {
     Work { operations, bytes: 2.0 * of_token * tokens + state_bytes }
 }
 
-/// One token of each sequence of a gated delta rule; states are read and written once.
-#[derive(Clone, Debug, Options)]
-pub(crate) struct DeltaRuleDecodeWorkload {
-    /// The heads.
-    #[option(flatten)]
-    layer: LayerHeads,
-    /// Sequences.
-    #[option(default = 3, max = 1 << 10)]
-    sequences: u32,
-    /// Data type of the states.
-    state: StateType,
-    /// Columns of the state of a CTA.
-    #[option(search = [32, 64, 128])]
-    cta_columns: Option<u32>,
-    /// Rows of the state of a thread.
-    #[option(search = [4, 8, 16])]
-    thread_rows: Option<u32>,
-    /// Take the states for complete, and load them before the predecessor ends: with `bench --unchecked`,
-    /// whose launches have buffers of their own in turn.
-    settled_states: bool,
-}
-
-/// Inputs and results of a decode, and how often it was launched on them: each launch continues
-/// from the state that the one before left.
-struct DecodeSet<S> {
-    layer: Layer,
-    states: Buffer<S>,
-    o: Buffer<bf16>,
-    seed: u64,
-    launches: u32,
-}
-
-impl DeltaRuleDecodeWorkload {
-    fn prepare_of<S: StateElement + HostNumber + Storable>(
-        &self,
-        setup: &Setup,
-    ) -> Result<Box<dyn Prepared>> {
-        let (heads, sequences) = (self.layer.heads(), self.sequences);
-        let decode = Decode::new(heads, sequences, setup.device().properties());
-        let decode = Decode {
-            columns: self.cta_columns.unwrap_or(decode.columns),
-            rows: self.thread_rows.unwrap_or(decode.rows),
-            settled_states: self.settled_states,
-            ..decode
-        };
-        let length = sequences as usize * heads.state();
-        let initial = move |seed: u64| Values::Normal.numbers::<S>(!seed, length);
-        let operations = Operations::new(setup.device());
-        let buffers = setup.buffers(self.work(), |seed| {
-            Ok(DecodeSet {
-                layer: Layer::random(setup, heads, sequences, seed)?,
-                states: setup.input(length, |_| initial(seed))?,
-                o: setup.output((sequences * heads.values * HEAD) as usize)?,
-                seed,
-                launches: 0,
-            })
-        })?;
-        Ok(buffers
-            .launch(move |stream, set: &mut DecodeSet<S>| {
-                set.launches += 1;
-                let (states, o) = (&mut set.states, &mut set.o);
-                Ok(operations.delta_rule_decode_by(decode, stream, set.layer.inputs(), states, o)?)
-            })
-            .verify(move |set| {
-                let states: Vec<f64> = initial(set.seed).into_iter().map(S::exact).collect();
-                let reference = set.layer.reference()?;
-                let expected = reference.repeated(&states, set.launches);
-                let sequences: Vec<_> = (0..sequences as usize).map(|token| token..token + 1).collect();
-                // Roundings of a state that decays slowly add up. Every launch has the same token, so that
-                // those of later launches resemble one another: each multiplies by a decay that is off by
-                // 2 ulp and rounds twice, 4 roundings of an element, which is up to 4 times the root mean
-                // square.
-                let steps = f64::from(set.launches);
-                let later = 15.0 * (steps - 1.0).max(0.0) * f32::ROUNDING;
-                let tolerance = Tolerance {
-                    of_size: steps.sqrt() * (2e-6 + 4.0 * narrow::<S>()) + steps * f32::ROUNDING + later,
-                    of_state: S::ROUNDING.max(steps * f32::ROUNDING),
-                    of_states: f64::INFINITY,
-                };
-                Ok(verify(heads, (&set.o, &set.states), &sequences, &expected, tolerance)?.0)
-            }))
-    }
-}
-
-/// The rounding of a type narrower than f32.
-fn narrow<S: HostNumber>() -> f64 {
-    if S::ROUNDING > f32::ROUNDING { S::ROUNDING } else { 0.0 }
-}
-
-impl Workload for DeltaRuleDecodeWorkload {
-    const NAME: &'static str = "delta-rule-decode";
-
-    fn work(&self) -> Work {
-        let (heads, sequences) = (self.layer.heads(), f64::from(self.sequences));
-        let bytes = with_state_type!(self.state, S => size_of::<S>()) as f64;
-        work(heads, sequences, 2.0 * bytes * sequences * heads.state() as f64)
-    }
-
-    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        with_state_type!(self.state, S => self.prepare_of::<S>(setup))
-    }
-}
-
 /// A gated delta rule over the tokens of packed sequences, in chunks of 64.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct DeltaRuleWorkload {
@@ -171,10 +72,7 @@ pub(crate) struct DeltaRuleWorkload {
 }
 
 impl DeltaRuleWorkload {
-    fn prepare_of<S: StateElement + HostNumber + Storable>(
-        &self,
-        setup: &Setup,
-    ) -> Result<Box<dyn Prepared>> {
+    fn prepare_of<S: RowElement + HostNumber + Storable>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let (heads, sequences, tokens) = (self.layer.heads(), self.sequences, self.tokens);
         let starts: Vec<u32> = (0..=sequences).map(|sequence| sequence * tokens).collect();
         let length = sequences as usize * heads.state();

@@ -84,44 +84,6 @@ impl Inputs {
     }
 }
 
-/// A token that follows itself.
-impl Inputs {
-    /// Every value head after each sequence's only token has come `times` times, from `states` on.
-    ///
-    /// The part of the state along the key follows a recurrence of its own, and the rest decays, so
-    /// that many times cost no more than one.
-    pub fn repeated(&self, states: &[f64], times: u32) -> Vec<Head> {
-        let (keys, values) = (self.heads.keys as usize, self.heads.values as usize);
-        let of = |at: usize| {
-            let (token, head) = (at / values, at % values);
-            let key_head = head / self.heads.values_per_key() as usize;
-            let k = normalized(self.vector(token, keys + key_head));
-            let square: f64 = k.iter().map(|k| k * k).sum();
-            let state = &states[at * D * D..][..D * D];
-            let (g, beta) = self.gates(token, head);
-            let before = product(&k, state);
-            let mut recalled = before.clone();
-            for _ in 1..times {
-                for (r, v) in recalled.iter_mut().zip(self.vector(token, 2 * keys + head)) {
-                    *r = g.exp() * *r * (1.0 - square * beta) + square * beta * v;
-                }
-            }
-            let decay = (g * f64::from(times.saturating_sub(1))).exp();
-            let mut last = Vec::with_capacity(D * D);
-            for (row, k) in state.chunks(D).zip(&k) {
-                let along = before.iter().zip(&recalled).map(|(before, now)| (k * before, k * now));
-                last.extend(
-                    row.iter()
-                        .zip(along)
-                        .map(|(s, (before, now))| decay * (s - before / square) + now / square),
-                );
-            }
-            self.head(head, token..token + usize::from(times > 0), last)
-        };
-        (0..states.len() / (D * D)).into_par_iter().map(of).collect()
-    }
-}
-
 /// Sᵀ x.
 fn product(x: &[f64], state: &[f64]) -> Vec<f64> {
     let mut sums = vec![0.0; D];

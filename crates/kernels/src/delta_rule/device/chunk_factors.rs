@@ -58,8 +58,8 @@ impl ChunkFactors {
         if self.heads.values_per_key().is_multiple_of(2) { 2 } else { 1 }
     }
 
-    /// `qkv` is (tokens, [`Heads::columns`]); `a` and `b` are (tokens, value heads); `a_log` and
-    /// `dt_bias` are (value heads). Sequence i has the tokens from `sequence_starts[i]` to
+    /// `qkv` is (tokens, [`Heads::columns`]); `a` and `b` are columns of matrices, with their offsets and strides in
+    /// turn; `a_log` and `dt_bias` are (value heads). Sequence i has the tokens from `sequence_starts[i]` to
     /// `sequence_starts[i + 1]`. `inverses` and `scores` are (chunks, value heads,
     /// parts, [`TRIANGLE`]), where a part is the rounding or what it lost; `factors` is (chunks, value heads, [`FACTORS`]).
     #[kernel]
@@ -74,6 +74,7 @@ impl ChunkFactors {
         inverses: &mut Global<bf16>,
         scores: &mut Global<bf16>,
         factors: &mut Global<f32>,
+        of_gates: [u32; 4],
         sequences: u32,
     ) {
         launch::threads(THREADS);
@@ -111,8 +112,8 @@ impl ChunkFactors {
         // The inputs of the gates of a thread's own head and token arrive during the products.
         let (own, token) = (thread / CHUNK, thread % CHUNK);
         let (last_token, last_head) = (chunk.length - 1, per_cta - 1);
-        let at = (chunk.token + token.min(last_token), head + own.min(last_head), self.heads.values);
-        let gate_inputs = GateInputs::load((*a, *b), (*a_log, *dt_bias), at);
+        let at = (chunk.token + token.min(last_token), head + own.min(last_head));
+        let gate_inputs = GateInputs::load((*a, *b, of_gates), (*a_log, *dt_bias), at);
         sync_threads();
         loaded.wait_parity(0);
         let (warp, lane) = (thread / 32, thread % 32);

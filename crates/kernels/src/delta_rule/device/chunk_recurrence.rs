@@ -22,7 +22,8 @@ use super::head_state::{COLUMNS, HeadState};
 use super::output::Output;
 use super::parts::round;
 use super::stages::Stages;
-use crate::delta_rule::problem::{CHUNK, HEAD, Heads, Precision, StateElement};
+use crate::delta_rule::problem::{CHUNK, HEAD, Heads, Precision};
+use crate::rows::RowElement;
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +49,7 @@ impl ChunkRecurrence {
     /// [`ChunkFactors`](super::chunk_factors::ChunkFactors) of the same precision. `state` is (sequences, value heads, 128
     /// k, 128 v), and `o` (tokens, value heads, 128).
     #[kernel]
-    pub fn run<S: StateElement>(
+    pub fn run<S: RowElement>(
         &self,
         qkv: &TensorMap,
         inverses: &Global<bf16>,

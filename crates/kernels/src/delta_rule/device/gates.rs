@@ -25,17 +25,17 @@ pub(super) struct GateInputs {
 }
 
 impl GateInputs {
-    /// Starts the loads. `a` and `b` are (tokens, `heads`).
+    /// Starts the loads. `of_gates` are the offset of `a` and its elements from token to token, then those of `b`.
     #[track_caller]
     pub(super) fn load(
-        (a, b): (Global<bf16>, Global<bf16>),
+        (a, b, of_gates): (Global<bf16>, Global<bf16>, [Reg<u32>; 4]),
         (a_log, dt_bias): (Global<f32>, Global<f32>),
-        (token, head, heads): (Reg<u32>, Reg<u32>, u32),
+        (token, head): (Reg<u32>, Reg<u32>),
     ) -> Self {
-        let at = token.convert::<u64>() * u64::from(heads) + head.convert::<u64>();
+        let [of_a, stride_of_a, of_b, stride_of_b] = of_gates;
         Self {
-            a: a.at(at).load(),
-            b: b.at(at).load(),
+            a: a.at(token.mul_wide(stride_of_a)).at(of_a + head).load(),
+            b: b.at(token.mul_wide(stride_of_b)).at(of_b + head).load(),
             a_log: a_log.at(head).load(),
             dt_bias: dt_bias.at(head).load(),
         }

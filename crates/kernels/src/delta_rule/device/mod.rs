@@ -3,7 +3,6 @@
 pub mod chunk;
 pub mod chunk_factors;
 pub mod chunk_recurrence;
-pub mod decode;
 mod gates;
 mod head_state;
 mod output;

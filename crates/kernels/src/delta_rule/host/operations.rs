@@ -5,11 +5,12 @@ use warpwright::runtime::{Buffer, DeviceProperties, LaunchCounts, Storable, Stre
 
 use super::super::device::chunk_factors::ChunkFactors;
 use super::super::device::chunk_recurrence::ChunkRecurrence;
-use super::super::device::decode::Decode;
 use super::super::device::token_factors::FACTORS;
 use super::super::device::triangle::TRIANGLE;
-use super::super::problem::{CHUNK, HEAD, Heads, Precision, StateElement};
+use super::super::problem::{CHUNK, HEAD, Heads, Precision};
+use crate::columns::MatrixColumns;
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
+use crate::rows::RowElement;
 
 /// The inputs of a gated delta rule, of tokens one after another.
 #[derive(Clone, Copy)]
@@ -20,9 +21,9 @@ pub struct DeltaRuleInputs<'a> {
     /// value heads. Queries and keys are normalized by the kernels.
     pub qkv: &'a Buffer<bf16>,
     /// (tokens, value heads): the log-decay is -exp(`a_log`) · softplus(`a` + `dt_bias`).
-    pub a: &'a Buffer<bf16>,
+    pub a: MatrixColumns<'a, bf16>,
     /// (tokens, value heads): β is the sigmoid of `b`.
-    pub b: &'a Buffer<bf16>,
+    pub b: MatrixColumns<'a, bf16>,
     /// (value heads): the logarithm of the decay's rate.
     pub a_log: &'a Buffer<f32>,
     /// (value heads): what is added to `a`.
@@ -36,17 +37,18 @@ impl DeltaRuleInputs<'_> {
     /// A buffer has another length than the heads and the tokens need.
     fn tokens(&self) -> Result<u32> {
         self.heads.check()?;
-        let values = self.heads.values as usize;
-        let tokens = self.a.len() / values;
-        expect_length("a of the gated delta rule", tokens * values, self.a.len())?;
-        expect_length("b of the gated delta rule", self.a.len(), self.b.len())?;
-        expect_length("qkv of the gated delta rule", tokens * self.heads.columns() as usize, self.qkv.len())?;
-        expect_length("a_log of the gated delta rule", values, self.a_log.len())?;
-        expect_length("dt_bias of the gated delta rule", values, self.dt_bias.len())?;
-        u32::try_from(tokens).ok().filter(|tokens| *tokens <= MAX_TOKENS).ok_or_else(|| {
+        let (values, columns) = (self.heads.values, self.heads.columns() as usize);
+        let tokens = self.qkv.len() / columns;
+        expect_length("qkv of the gated delta rule", tokens * columns, self.qkv.len())?;
+        expect_length("a_log of the gated delta rule", values as usize, self.a_log.len())?;
+        expect_length("dt_bias of the gated delta rule", values as usize, self.dt_bias.len())?;
+        let tokens = u32::try_from(tokens).ok().filter(|tokens| *tokens <= MAX_TOKENS).ok_or_else(|| {
             let reason = format!("{tokens} tokens are more than {MAX_TOKENS}; pass them in parts");
             OperationError::Shape { what: "the gated delta rule", reason }
-        })
+        })?;
+        self.a.check("a of the gated delta rule", (tokens, values))?;
+        self.b.check("b of the gated delta rule", (tokens, values))?;
+        Ok(tokens)
     }
 }
 
@@ -92,54 +94,6 @@ struct ChunkScratch {
 }
 
 impl Operations {
-    /// One token of each sequence: `o` = the rows that the queries read, and `states` (sequences,
-    /// value heads, 128 k, 128 v), in f32 or bf16, are updated in place.
-    ///
-    /// # Errors
-    /// A buffer does not have the length that the heads and the sequences need, or the device
-    /// refuses.
-    pub fn delta_rule_decode<S: StateElement + Storable>(
-        &self,
-        stream: &Stream,
-        inputs: DeltaRuleInputs<'_>,
-        states: &mut Buffer<S>,
-        o: &mut Buffer<bf16>,
-    ) -> Result<LaunchCounts> {
-        let decode = Decode::new(inputs.heads, inputs.tokens()?, self.device().properties());
-        self.delta_rule_decode_by(decode, stream, inputs, states, o)
-    }
-
-    /// [`delta_rule_decode`](Self::delta_rule_decode) by a kernel of a given shape.
-    ///
-    /// # Errors
-    /// As [`delta_rule_decode`](Self::delta_rule_decode).
-    pub fn delta_rule_decode_by<S: StateElement + Storable>(
-        &self,
-        decode: Decode,
-        stream: &Stream,
-        inputs: DeltaRuleInputs<'_>,
-        states: &mut Buffer<S>,
-        o: &mut Buffer<bf16>,
-    ) -> Result<LaunchCounts> {
-        let (heads, sequences) = (inputs.heads, inputs.tokens()?);
-        decode.check()?;
-        expect_length(
-            "the states of the gated delta rule",
-            sequences as usize * heads.state(),
-            states.len(),
-        )?;
-        expect_output(heads, sequences, o)?;
-        if sequences == 0 {
-            return Ok(LaunchCounts::default());
-        }
-        let kernel = self.kernel(decode, Decode::run::<S>)?;
-        let grid = self.grid("a decode of the gated delta rule", decode.ctas(sequences))?;
-        let shape = kernel.shape(grid);
-        let shape = if decode.dependent_launch { shape.overlapping() } else { shape };
-        let DeltaRuleInputs { qkv, a, b, a_log, dt_bias, .. } = inputs;
-        Ok(kernel.launch(stream, shape, (qkv, a, b, a_log, dt_bias, states, o))?)
-    }
-
     /// The tokens of packed sequences: sequence i has those from `sequence_starts[i]` to
     /// `sequence_starts[i + 1]`, the first of which is 0 and the last the number of tokens. `o` =
     /// the rows that the queries read, (tokens, value heads, 128), and `states` (sequences, value
@@ -152,7 +106,7 @@ impl Operations {
     /// # Errors
     /// A buffer does not have the length that the heads, the tokens and the sequences need, the
     /// device is not of sm_90a, or it refuses.
-    pub fn delta_rule<S: StateElement + Storable>(
+    pub fn delta_rule<S: RowElement + Storable>(
         &self,
         stream: &Stream,
         inputs: DeltaRuleInputs<'_>,
@@ -170,7 +124,7 @@ impl Operations {
     ///
     /// # Errors
     /// As [`delta_rule`](Self::delta_rule).
-    pub fn delta_rule_by<S: StateElement + Storable>(
+    pub fn delta_rule_by<S: RowElement + Storable>(
         &self,
         prefill: Prefill,
         stream: &Stream,
@@ -217,11 +171,23 @@ impl Operations {
             let chunk_factors = ChunkFactors { heads, precision };
             let kernel = self.kernel(chunk_factors, ChunkFactors::run)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;
-            let gates = (a, b, a_log, dt_bias);
+            let gates = (a.buffer, b.buffer, a_log, dt_bias);
+            let of_gates = [a.offset, a.stride, b.offset, b.stride];
             let to = (&mut *inverses, &mut *scores, &mut *factors);
             let grid = self.grid("the gated delta rule", chunk_factors.ctas(chunks))?;
-            let arguments =
-                (&map, gates.0, gates.1, gates.2, gates.3, sequence_starts, to.0, to.1, to.2, sequences);
+            let arguments = (
+                &map,
+                gates.0,
+                gates.1,
+                gates.2,
+                gates.3,
+                sequence_starts,
+                to.0,
+                to.1,
+                to.2,
+                of_gates,
+                sequences,
+            );
             let first = kernel.launch(stream, kernel.shape(grid).overlapping(), arguments)?;
             let kernel = self.kernel(recurrence, ChunkRecurrence::run::<S>)?;
             let map = kernel.tensor_map("qkv", qkv, &extents)?;

@@ -1,6 +1,7 @@
 //! Vectors of f32, f16 or bf16, loaded and stored as 32-bit words, computed in f32.
 
 use warpwright::lang::conversion::bit_cast;
+use warpwright::lang::element::Convertible;
 use warpwright::lang::memory::MemoryElement;
 use warpwright::lang::pointer::Pointer;
 use warpwright::lang::space::Space;
@@ -9,7 +10,7 @@ use warpwright::prelude::*;
 use crate::vector;
 
 /// A data type of rows.
-pub trait RowElement: MemoryElement {
+pub trait RowElement: MemoryElement + Convertible {
     /// A word of negative infinities.
     const NEGATIVE_INFINITIES: u32;
 

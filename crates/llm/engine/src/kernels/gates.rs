@@ -50,43 +50,6 @@ impl HeadGates {
     }
 }
 
-/// The columns b and a of a fused projection, each (tokens, heads) without gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SplitGates {
-    pub(crate) heads: u32,
-    /// The first columns of b and a, and elements from row to row.
-    pub(crate) of_b: u32,
-    pub(crate) of_a: u32,
-    pub(crate) stride: u32,
-}
-
-impl SplitGates {
-    #[kernel]
-    fn run<T: Number>(&self, projection: &Global<T>, b: &mut Global<T>, a: &mut Global<T>, count: u32) {
-        launch::threads(THREADS);
-        let at = block_idx().x * THREADS + thread_idx().x;
-        if at < count {
-            let row = projection.at((at / self.heads).mul_wide(self.stride)).at(at % self.heads);
-            b.at(at).store(row.at(self.of_b).load());
-            a.at(at).store(row.at(self.of_a).load());
-        }
-    }
-
-    /// Copies the columns of all rows.
-    pub(crate) fn launch<T: Number>(
-        self,
-        (operations, stream): (&Operations, &Stream),
-        projection: &Buffer<T>,
-        [b, a]: [&mut Buffer<T>; 2],
-    ) -> Result<()> {
-        let kernel = operations.kernel(self, Self::run::<T>)?;
-        let grid = operations.grid("the gates of tokens", (b.len() as u64).div_ceil(THREADS.into()))?;
-        let count = b.len() as u32;
-        kernel.launch(stream, grid, (projection, b, a, count))?;
-        Ok(())
-    }
-}
-
 /// y += routed + sigmoid(gate of the token) · shared, of rows of that many columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SharedExpert {

@@ -5,9 +5,6 @@
 
 pub(crate) mod attention;
 pub(crate) mod bias;
-pub(crate) mod delta_bulk;
-pub(crate) mod delta_rule;
-mod delta_step;
 pub(crate) mod gates;
 pub(crate) mod int4_product;
 pub(crate) mod join;
@@ -16,8 +13,6 @@ pub(crate) mod quantize;
 pub(crate) mod quantized_experts;
 mod quantized_words;
 pub(crate) mod rope;
-pub(crate) mod sequences;
 pub(crate) mod slots;
 pub(crate) mod speculation;
 pub(crate) mod tokens;
-mod vectors;

@@ -23,9 +23,8 @@ use warpwright_kernels::gemm::problem::epilogue::GATED_COLUMNS;
 use warpwright_kernels::operations::{Operations, Result, expect_length};
 use warpwright_kernels::overlap::{self, overlaps};
 use warpwright_kernels::rows::Gain;
-use warpwright_kernels::vector;
+use warpwright_kernels::vector::{self, load_widened as load};
 
-use super::vectors::load;
 use crate::number::Number;
 
 /// Rows of x of a CTA at most.

@@ -8,10 +8,9 @@ use warpwright_kernels::gemm::problem::scales::Granularity;
 use warpwright_kernels::operations::{Operations, Result, expect_length};
 use warpwright_kernels::overlap::{self, overlaps};
 use warpwright_kernels::rows::{Gain, RowElement};
-use warpwright_kernels::vector;
+use warpwright_kernels::vector::{self, load_widened as load};
 
 use super::product::InputNorm;
-use super::vectors::load;
 use crate::weights::Format;
 
 /// Rows of e4m3 with a scale for each 128 of a row, as the GEMM takes them.

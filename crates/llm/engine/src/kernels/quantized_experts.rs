@@ -8,9 +8,8 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::operations::{Operations, Result, expect_length};
 use warpwright_kernels::overlap::{self, overlaps};
-use warpwright_kernels::vector;
+use warpwright_kernels::vector::{self, load_widened as load};
 
-use super::vectors::load;
 use crate::weights::Format;
 
 /// The kernel and its configuration.

@@ -2,10 +2,10 @@
 
 use warpwright::runtime::{Buffer, Device, Stream};
 use warpwright_kernels::attention::PagedCache;
+use warpwright_kernels::delta_rule::decode::Sequences;
 use warpwright_llm_step::{Chunk, Tokens};
 
 use crate::error::Result;
-use crate::kernels::sequences::Sequences;
 use crate::kernels::tokens::LAST;
 use crate::upload::Upload;
 
@@ -265,7 +265,14 @@ impl Batch {
 
     /// The sequences, for kernels whose states are in slots.
     pub(crate) fn packed(&self) -> Sequences<'_> {
-        Sequences { starts: &self.starts, ends: &self.ends, initial: &self.initial, slots: &self.slots }
+        let one_token = self.shape.is_decode();
+        Sequences {
+            starts: &self.starts,
+            ends: &self.ends,
+            initial: &self.initial,
+            slots: &self.slots,
+            one_token,
+        }
     }
 }
 

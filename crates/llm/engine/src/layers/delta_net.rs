@@ -9,7 +9,8 @@ use warpwright::prelude::bf16;
 use warpwright::runtime::Buffer;
 use warpwright_kernels::causal_conv::{CausalConv, ConvSequences};
 use warpwright_kernels::columns::MatrixColumns;
-use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState, StateElement};
+use warpwright_kernels::delta_rule::decode::{DecodeBuffers, DecodeShape, Sequences};
+use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState};
 use warpwright_kernels::gated_norm::GatedNorm;
 use warpwright_kernels::rows::Gain;
 
@@ -20,10 +21,6 @@ use super::pass::Projected;
 use crate::config::DeltaHeads;
 use crate::error::Result;
 use crate::executor::StateType;
-use crate::kernels::delta_bulk::BulkDeltaStep;
-use crate::kernels::delta_rule::{DeltaConv, DeltaGates, SlotDeltaRule};
-use crate::kernels::gates::SplitGates;
-use crate::kernels::sequences::Sequences;
 use crate::kernels::slots::scatter_rows;
 use crate::number::Number;
 use crate::weights::Loader;
@@ -33,7 +30,7 @@ const MANY_TOKENS: u32 = 16;
 
 /// The weights of a layer.
 pub(crate) struct DeltaNet<T> {
-    rule: SlotDeltaRule,
+    shape: DecodeShape,
     state: StateType,
     epsilon: f32,
     /// [qkv | z | b | a]; [qkv | z] where it is quantized.
@@ -56,12 +53,6 @@ pub(crate) struct DeltaStates<T> {
     pub(crate) rule: Buffer<f32>,
 }
 
-/// A type of states.
-trait StateNumber: Number + StateElement {}
-
-impl StateNumber for f32 {}
-impl StateNumber for bf16 {}
-
 impl<T: Number> DeltaNet<T> {
     pub(crate) fn new(
         loader: &mut Loader<'_>,
@@ -71,20 +62,20 @@ impl<T: Number> DeltaNet<T> {
         epsilon: f32,
     ) -> Result<Self> {
         let DeltaHeads { keys, values, key_dim, value_dim, conv, state } = heads;
-        let rule = SlotDeltaRule { key_heads: keys, value_heads: values, key_dim, value_dim, width: conv };
+        let shape = DecodeShape { key_heads: keys, value_heads: values, key_dim, value_dim, width: conv };
         let name = |part: &str| format!("{name}.{part}");
         let (of_values, values) = ((values * value_dim) as usize, values as usize);
         let parts = [
-            (&*name("in_proj_qkv.weight"), rule.columns() as usize),
+            (&*name("in_proj_qkv.weight"), shape.columns() as usize),
             (&name("in_proj_z.weight"), of_values),
             (&name("in_proj_b.weight"), values),
             (&name("in_proj_a.weight"), values),
         ];
         let (large, small) =
             if loader.format.is_some() { (&parts[..2], &parts[2..]) } else { (&parts[..], &[][..]) };
-        let conv_weights = loader.all(&name("conv1d.weight"), &[rule.columns() as usize, conv as usize])?;
+        let conv_weights = loader.all(&name("conv1d.weight"), &[shape.columns() as usize, conv as usize])?;
         Ok(Self {
-            rule,
+            shape,
             state,
             epsilon,
             projection: Linear::new(loader, large, hidden)?,
@@ -99,7 +90,7 @@ impl<T: Number> DeltaNet<T> {
 
     /// Elements of a slot of the convolution, and words of one of the rule.
     pub(crate) fn state_lengths(&self) -> (usize, usize) {
-        (self.rule.conv_state(), self.rule.state() * self.state.bytes() / size_of::<f32>())
+        (self.shape.conv_state(), self.shape.state() * self.state.bytes() / size_of::<f32>())
     }
 
     /// Bytes of the weights.
@@ -167,24 +158,24 @@ impl<T: Number> DeltaNet<T> {
         pass.note(
             "convolution and delta rule",
             bytes,
-            7 * u64::from(shape.tokens) * self.rule.state() as u64,
+            7 * u64::from(shape.tokens) * self.shape.state() as u64,
         );
     }
 
     /// The buffer of b and a, their first columns, and elements from row to row.
     fn gates<'l>(&self, projected: &'l Projected<T>) -> (&'l Buffer<T>, [u32; 3]) {
-        let heads = self.rule.value_heads;
+        let heads = self.shape.value_heads;
         match (&projected.gates, &self.gates) {
             (Some(buffer), Some(gates)) => (buffer, [0, heads, gates.n]),
             _ => {
-                let of_b = self.rule.columns() + heads * self.rule.value_dim;
+                let of_b = self.shape.columns() + heads * self.shape.value_dim;
                 (&projected.rows, [of_b, of_b + heads, self.projection.n])
             }
         }
     }
 
     /// norm(o) · silu(z) of all tokens, with states of type `S`.
-    fn mix<S: StateNumber>(
+    fn mix<S: Number>(
         &self,
         pass: &mut Pass<'_, T>,
         projected: &Projected<T>,
@@ -198,53 +189,52 @@ impl<T: Number> DeltaNet<T> {
     }
 
     /// One token after another: a decode, f32, and heads that the library lacks.
-    fn by_tokens<S: StateNumber>(
+    fn by_tokens<S: Number>(
         &self,
         pass: &mut Pass<'_, T>,
         projected: &Projected<T>,
         sequences: Sequences<'_>,
         states: &mut DeltaStates<T>,
     ) -> Result<Buffer<T>> {
-        let SlotDeltaRule { value_heads, value_dim, .. } = self.rule;
+        let DecodeShape { value_heads, value_dim, .. } = self.shape;
         let stride = self.projection.n;
         let mut gated = pass.rows_of(value_heads * value_dim)?;
-        let conv = DeltaConv { x: &projected.rows, stride, weights: &self.conv_weights };
-        let (buffer, columns) = self.gates(projected);
-        let gates = DeltaGates {
-            z: MatrixColumns { buffer: &projected.rows, offset: self.rule.columns(), stride },
-            gates: buffer,
-            columns,
+        let (gates, gate_columns) = self.gates(projected);
+        let buffers = DecodeBuffers {
+            x: &projected.rows,
+            stride,
+            conv_weights: &self.conv_weights,
+            z: MatrixColumns { buffer: &projected.rows, offset: self.shape.columns(), stride },
+            gates,
+            gate_columns,
             a_log: &self.a_log,
             dt_bias: &self.dt_bias,
             norm: &self.norm,
             epsilon: self.epsilon,
+            conv_states: &mut states.conv,
+            states: states.rule.cast_mut::<S>(),
+            y: &mut gated,
         };
-        let slots = (&mut states.conv, states.rule.cast_mut::<S>());
-        let is_step = pass.batch.shape.is_decode();
-        let count = sequences.slots.len();
-        match BulkDeltaStep::new::<S>(pass.operations, self.rule, count as u32).filter(|_| is_step) {
-            Some(step) => step.launch(pass.on(), (conv, gates), sequences, slots, &mut gated)?,
-            None => self.rule.launch(pass.on(), conv, gates, (sequences, is_step), slots, &mut gated)?,
-        }
+        pass.operations.delta_rule_decode(pass.stream, &self.shape, sequences, buffers)?;
         Ok(gated)
     }
 
     /// Whether the library's kernels, which multiply chunks of tokens, take the layer and the tokens.
     fn has_chunks(&self, pass: &Pass<'_, T>) -> bool {
-        let SlotDeltaRule { key_dim, value_dim, width, .. } = self.rule;
+        let DecodeShape { key_dim, value_dim, width, .. } = self.shape;
         let is_layer = (key_dim, value_dim, width) == (HEAD, HEAD, 4);
         T::IS_BF16 && pass.has_wgmma() && is_layer && pass.batch.longest >= MANY_TOKENS
     }
 
     /// Chunks of tokens at once. States are gathered from their slots and go back to them.
-    fn by_chunks<S: StateNumber>(
+    fn by_chunks<S: Number>(
         &self,
         pass: &mut Pass<'_, T>,
         projected: &Projected<T>,
         states: &mut DeltaStates<T>,
     ) -> Result<Buffer<T>> {
-        let SlotDeltaRule { key_heads, value_heads, value_dim, width, .. } = self.rule;
-        let (channels, values, stride) = (self.rule.columns(), value_heads * value_dim, self.projection.n);
+        let DecodeShape { key_heads, value_heads, value_dim, width, .. } = self.shape;
+        let (channels, values, stride) = (self.shape.columns(), value_heads * value_dim, self.projection.n);
         let (batch, on) = (pass.batch, pass.on());
         let (sequences, tokens) = (batch.shape.sequences as usize, batch.shape.tokens);
         let (of_conv, of_rule) = self.state_lengths();
@@ -259,17 +249,16 @@ impl<T: Number> DeltaNet<T> {
         on.0.causal_conv(on.1, conv, (of_qkv, tokens), packed, &mut qkv)?;
         scatter_rows(on, (&last, &batch.slots), &mut states.conv, of_conv)?;
 
-        let (mut b, mut a) = (pass.rows_of(value_heads)?, pass.rows_of(value_heads)?);
         let (buffer, [of_b, of_a, stride]) = self.gates(projected);
-        SplitGates { heads: value_heads, of_b, of_a, stride }.launch(on, buffer, [&mut b, &mut a])?;
+        let [a, b] = [of_a, of_b].map(|offset| MatrixColumns { buffer: buffer.cast(), offset, stride });
         let mut rule = pass.floats.take(sequences * of_rule)?;
         on.0.gather_rows(on.1, (&states.rule, of_rule as u32), (&batch.initial, 0), &mut rule)?;
         let mut o = pass.rows_of(values)?;
         let inputs = DeltaRuleInputs {
             heads: Heads { keys: key_heads, values: value_heads },
             qkv: qkv.cast(),
-            a: a.cast(),
-            b: b.cast(),
+            a,
+            b,
             a_log: &self.a_log,
             dt_bias: &self.dt_bias,
         };
@@ -294,7 +283,7 @@ impl<T: Number> DeltaNet<T> {
         let z = MatrixColumns { offset: channels, ..of_qkv };
         on.0.gated_rms_norm(on.1, norm, MatrixColumns::all(&o, values), z, &mut gated)?;
         pass.floats.give(rule);
-        [before, last, qkv, a, b, o].into_iter().for_each(|buffer| pass.memory.give(buffer));
+        [before, last, qkv, o].into_iter().for_each(|buffer| pass.memory.give(buffer));
         Ok(gated)
     }
 }

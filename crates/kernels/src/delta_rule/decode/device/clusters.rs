@@ -1,5 +1,4 @@
-//! The gated delta rule of [`super::delta_rule`] for one token of each sequence: a CTA has some columns of
-//! a head's state, a thread 8 rows of 4 columns.
+//! One token of each sequence: a CTA has some columns of a head's state, a thread 8 rows of 4 columns.
 //!
 //! ```text
 //! state (key_dim, value_dim) of a head   a CTA: `columns`        a thread: 8 rows, 16 bytes
@@ -22,37 +21,40 @@
 //! first stores when all have read those before; the CTAs of a value head add up the squares of o.
 
 use warpwright::prelude::*;
-use warpwright_kernels::overlap;
-use warpwright_kernels::vector;
 
-use super::delta_rule::{CLUSTER, ConvInputs, EPSILON, GateInputs, SlotDeltaRule, convolved, moved};
-use super::sequences::SequenceInputs;
-use super::vectors::load;
-use crate::number::Number;
+use super::convolution::{convolved, moved};
+use super::inputs::{ConvInputs, GateInputs, SequenceInputs};
+use crate::delta_rule::decode::problem::DecodeShape;
+use crate::delta_rule::problem::EPSILON;
+use crate::overlap;
+use crate::rows::RowElement;
+use crate::vector;
 
 /// The kernel and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct DeltaStep {
-    rule: SlotDeltaRule,
+pub(crate) struct Clusters {
+    shape: DecodeShape,
     /// Columns of the state of a CTA.
     columns: u32,
 }
 
+/// CTAs of a cluster on every GPU that has clusters.
+pub(super) const CLUSTER: u32 = 8;
 /// Rows and columns of a thread.
 const ROWS: u32 = 8;
 const LANES: u32 = 4;
 
-impl DeltaStep {
+impl Clusters {
     /// The kernel for that many sequences; `None` if it does not take the heads.
-    pub(super) fn new(rule: SlotDeltaRule, sequences: u32, sm_count: u32) -> Option<Self> {
-        let heads = sequences * rule.value_heads;
+    pub(crate) fn new(shape: DecodeShape, sequences: u32, sm_count: u32) -> Option<Self> {
+        let heads = sequences * shape.value_heads;
         // Smaller CTAs, to occupy every SM.
-        let columns = if heads * (rule.value_dim / 64).max(1) < 2 * sm_count { [32, 64] } else { [64, 32] };
-        columns.into_iter().map(|columns| Self { rule, columns }).find(Self::is_possible)
+        let columns = if heads * (shape.value_dim / 64).max(1) < 2 * sm_count { [32, 64] } else { [64, 32] };
+        columns.into_iter().map(|columns| Self { shape, columns }).find(Self::is_possible)
     }
 
     fn is_possible(&self) -> bool {
-        let SlotDeltaRule { key_dim, value_dim, .. } = self.rule;
+        let DecodeShape { key_dim, value_dim, .. } = self.shape;
         value_dim.is_multiple_of(self.columns)
             && key_dim.is_multiple_of(ROWS)
             && self.threads().is_multiple_of(32)
@@ -62,17 +64,17 @@ impl DeltaStep {
 
     /// CTAs of a head.
     fn parts(&self) -> u32 {
-        self.rule.value_dim / self.columns
+        self.shape.value_dim / self.columns
     }
 
     /// CTAs of a cluster.
     fn cluster(&self) -> u32 {
-        self.rule.group() * self.parts()
+        self.shape.group() * self.parts()
     }
 
     /// CTAs of a sequence.
-    pub(super) fn ctas(&self) -> u32 {
-        self.rule.value_heads * self.parts()
+    pub(crate) fn ctas(&self) -> u32 {
+        self.shape.value_heads * self.parts()
     }
 
     /// Threads side by side along the columns.
@@ -81,18 +83,18 @@ impl DeltaStep {
     }
 
     fn threads(&self) -> u32 {
-        self.along_columns() * (self.rule.key_dim / ROWS)
+        self.along_columns() * (self.shape.key_dim / ROWS)
     }
 
     /// What a CTA convolves: a query, a key, and its columns of a value.
     fn channels(&self) -> u32 {
-        2 * self.rule.key_dim + self.columns
+        2 * self.shape.key_dim + self.columns
     }
 
     /// `conv_states` is (slots, width - 1, columns), `states` (slots, value heads, key_dim, value_dim), `y`
     /// (sequences, value heads, value_dim).
     #[kernel]
-    pub(super) fn run<T: Number, S: Number>(
+    pub(crate) fn run<T: RowElement, S: RowElement>(
         &self,
         conv: ConvInputs<T>,
         inputs: GateInputs<T>,
@@ -104,7 +106,7 @@ impl DeltaStep {
         launch::threads(self.threads());
         launch::cluster(self.cluster(), 1, 1);
         cluster_arrive_relaxed();
-        let SlotDeltaRule { value_heads, key_dim, value_dim, .. } = self.rule;
+        let DecodeShape { value_heads, key_dim, value_dim, .. } = self.shape;
         let (sequence, thread) = (block_idx().y, thread_idx().x);
         let (head, part) = (block_idx().x / self.parts(), block_idx().x % self.parts());
         let column = part * self.columns + thread % self.along_columns() * LANES;
@@ -135,9 +137,10 @@ impl DeltaStep {
         let mut filters = vec![];
         for (channel, _) in &channels {
             let column = self.column(*channel);
-            windows
-                .push(self.rule.window(self.rule.slot_of_conv(*conv_states, initial).at(column), has_zeros));
-            filters.push(self.rule.filter(conv.weights, column));
+            windows.push(
+                self.shape.window(self.shape.slot_of_conv(*conv_states, initial).at(column), has_zeros),
+            );
+            filters.push(self.shape.filter(conv.weights, column));
         }
         let rate = -inputs.a_log[head].exp();
         let bias = inputs.dt_bias[head];
@@ -149,7 +152,7 @@ impl DeltaStep {
         let [b, a] = inputs.gates_of(sequence, head);
         let first_of_head = head * value_dim + column;
         let z = inputs.z.at(sequence.mul_wide(inputs.z_stride)).at(inputs.z_column + first_of_head);
-        let z = load(z, LANES);
+        let z = vector::load_widened(z, LANES);
         overlap::launch(true);
 
         // q, k and this CTA's columns of v.
@@ -222,15 +225,15 @@ impl DeltaStep {
         let is_first = cluster_rank().eq(0u32);
         for (index, (channel, is_mine)) in channels.iter().enumerate() {
             if *is_mine & (is_first | channel.ge(2 * key_dim)) {
-                let to = self.rule.slot_of_conv(*conv_states, after).at(self.column(*channel));
-                self.rule.store(to, &moved(&windows[index], newest[index]));
+                let to = self.shape.slot_of_conv(*conv_states, after).at(self.column(*channel));
+                self.shape.store(to, &moved(&windows[index], newest[index]));
             }
         }
     }
 }
 
 #[device]
-impl DeltaStep {
+impl Clusters {
     /// The channels that the thread convolves, and whether there are such. Others are the last one.
     fn channels_of_thread(&self) -> Vec<(Reg<u32>, Reg<bool>)> {
         let mut channels = vec![];
@@ -243,9 +246,9 @@ impl DeltaStep {
 
     /// The column of the projection of a channel.
     fn column(&self, channel: Reg<u32>) -> Reg<u32> {
-        let SlotDeltaRule { key_heads, key_dim, value_dim, .. } = self.rule;
+        let DecodeShape { key_heads, key_dim, value_dim, .. } = self.shape;
         let (head, part) = (block_idx().x / self.parts(), block_idx().x % self.parts());
-        let key_head = head / self.rule.group();
+        let key_head = head / self.shape.group();
         let of_q = key_head * key_dim + channel;
         // A channel of k is `key_dim` from that of q, its column all queries.
         let of_k = of_q + (key_heads - 1) * key_dim;

@@ -1,4 +1,4 @@
-//! The gated delta rule of one token of each of many sequences: a CTA has the state of a head in shared
+//! One token of each of many sequences: a CTA has the state of a head in shared
 //! memory, which bulk copies load and store.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! +-------------+
 //! ```
 //!
-//! The products are those of [`super::delta_step`], whose registers hold the state while the CTAs of a
+//! The products are those of [`super::clusters`], whose registers hold the state while the CTAs of a
 //! cluster wait for one another. Here copies of one CTA of an SM are in flight while another computes,
 //! and a CTA has all columns that the norm adds up.
 //!
@@ -22,26 +22,21 @@ use warpwright::lang::fence::{fence_mbarrier_init, fence_proxy_async_shared};
 use warpwright::lang::mbarrier::Mbarrier;
 use warpwright::lang::warp::sync_warp;
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Stream};
-use warpwright_kernels::collective::sum_group;
-use warpwright_kernels::operations::{Operations, Result, Scratch};
-use warpwright_kernels::overlap::{self, overlaps};
-use warpwright_kernels::vector;
 
-use super::delta_rule::{ConvInputs, DeltaConv, DeltaGates, EPSILON, GateInputs, SlotDeltaRule, convolved};
-use super::sequences::{SequenceInputs, Sequences};
-use super::vectors::load;
-use crate::number::Number;
+use super::convolution::convolved;
+use super::inputs::{ConvInputs, GateInputs, SequenceInputs};
+use crate::collective::sum_group;
+use crate::delta_rule::decode::problem::DecodeShape;
+use crate::delta_rule::problem::EPSILON;
+use crate::overlap;
+use crate::rows::RowElement;
+use crate::vector;
 
 /// The kernel and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct BulkDeltaStep {
-    rule: SlotDeltaRule,
+pub(crate) struct Bulk {
+    shape: DecodeShape,
 }
-
-/// The workspace of a stream: counts of readers, zero between launches.
-#[derive(Default)]
-struct Readers(Scratch<u32>);
 
 /// Warps of a CTA.
 const WARPS: u32 = 8;
@@ -54,58 +49,25 @@ const fn ctas_per_sm<S: Element>() -> u32 {
     if S::BYTES == 4 { 3 } else { 4 }
 }
 
-impl BulkDeltaStep {
-    /// The kernel for that many sequences; `None` if another one is faster, or it does not take the
-    /// heads.
-    pub(crate) fn new<S: Number>(
-        operations: &Operations,
-        rule: SlotDeltaRule,
-        sequences: u32,
-    ) -> Option<Self> {
-        // H200, 32 heads: 4 sequences take as long by the clusters, 8 are 3 % of a decode slower.
-        let is_fast = sequences * rule.value_heads >= operations.device().properties().sm_count;
-        Some(Self { rule }).filter(|step| is_fast && step.takes::<S>(operations))
-    }
-
-    fn takes<S: Number>(&self, operations: &Operations) -> bool {
-        let SlotDeltaRule { key_dim, value_dim, .. } = self.rule;
+impl Bulk {
+    /// The kernel, if it takes the heads with states of type `S`.
+    pub(crate) fn new<S: Element>(shape: DecodeShape) -> Option<Self> {
+        let DecodeShape { key_dim, value_dim, .. } = shape;
         let dims_fit = [key_dim, value_dim].iter().all(|dim| matches!(dim, 32 | 64 | 128));
         // A lane has whole words of a row.
-        overlaps(operations) && dims_fit && value_dim / 32 * S::BYTES >= 4
+        (dims_fit && value_dim / 32 * S::BYTES >= 4).then_some(Self { shape })
     }
 
     /// What a CTA convolves: a query, a key and a value.
     fn channels(&self) -> u32 {
-        2 * self.rule.key_dim + self.rule.value_dim
-    }
-
-    /// y = norm(o) · silu(z) of a token of each sequence.
-    pub(crate) fn launch<T: Number, S: Number>(
-        self,
-        (operations, stream): (&Operations, &Stream),
-        (conv, gates): (DeltaConv<'_, T>, DeltaGates<'_, T>),
-        sequences: Sequences<'_>,
-        (conv_states, states): (&mut Buffer<T>, &mut Buffer<S>),
-        y: &mut Buffer<T>,
-    ) -> Result<()> {
-        let count = sequences.slots.len() as u32;
-        let kernel = operations.kernel(self, Self::run::<T, S>)?;
-        let shape = overlap::shape(kernel.shape((self.rule.value_heads, count)), true);
-        let (conv, gates) = (conv.inputs(), gates.inputs());
-        operations.with_scratch(stream, |scratch: &mut Readers| {
-            let readers = scratch.0.at_least_kept(stream, (count * self.rule.key_heads) as usize)?;
-            let states = (conv_states, states, readers);
-            let arguments = (conv, gates, sequences.inputs(), states.0, states.1, states.2, y);
-            kernel.launch(stream, shape, arguments)?;
-            Ok(())
-        })
+        2 * self.shape.key_dim + self.shape.value_dim
     }
 
     /// `conv_states` is (slots, width - 1, columns), `states` (slots, value heads, key_dim, value_dim), `y`
     /// (sequences, value heads, value_dim). `readers` is (sequences, key heads): the CTAs that have read
     /// what q and k are convolved from, zero before and after.
     #[kernel]
-    pub(super) fn run<T: Number, S: Number>(
+    pub(crate) fn run<T: RowElement, S: RowElement>(
         &self,
         conv: ConvInputs<T>,
         inputs: GateInputs<T>,
@@ -117,7 +79,7 @@ impl BulkDeltaStep {
     ) {
         launch::threads(32 * WARPS);
         launch::blocks_per_sm(ctas_per_sm::<S>());
-        let SlotDeltaRule { value_heads, key_dim, value_dim, .. } = self.rule;
+        let DecodeShape { value_heads, key_dim, value_dim, .. } = self.shape;
         let (head, sequence) = (block_idx().x, block_idx().y);
         let (thread, warp, lane) = (thread_idx().x, thread_idx().x / 32, lane_id());
         let (rows, lanes) = (key_dim / WARPS, value_dim / 32);
@@ -144,8 +106,8 @@ impl BulkDeltaStep {
         let channel = (thread * PAIR).min(self.channels() - PAIR);
         let is_mine = thread.lt(self.channels() / PAIR);
         let conv_column = self.column(channel);
-        let window = self.window(self.rule.slot_of_conv(*conv_states, initial).at(conv_column), has_zeros);
-        let filters = self.filters(conv.weights.at(conv_column * self.rule.width));
+        let window = self.window(self.shape.slot_of_conv(*conv_states, initial).at(conv_column), has_zeros);
+        let filters = self.filters(conv.weights.at(conv_column * self.shape.width));
         let rate = -inputs.a_log[head].exp();
         let bias = inputs.dt_bias[head];
         let weights = vector::load_lanes(inputs.norm.at(column), lanes, Access::new());
@@ -154,7 +116,7 @@ impl BulkDeltaStep {
         let [b, a] = inputs.gates_of(sequence, head);
         let first_of_head = head * value_dim + column;
         let z = inputs.z.at(sequence.mul_wide(inputs.z_stride)).at(inputs.z_column + first_of_head);
-        let z = load(z, lanes);
+        let z = vector::load_widened(z, lanes);
         overlap::launch(true);
 
         // q, k and v.
@@ -172,7 +134,7 @@ impl BulkDeltaStep {
         // Every thread has read what it convolves; the CTA learns the answer at the next barrier.
         let is_last = shared_array::<u32>(1);
         if thread == 0 {
-            is_last.store(self.is_last_reader(readers.at(sequence * self.rule.key_heads)));
+            is_last.store(self.is_last_reader(readers.at(sequence * self.shape.key_heads)));
         }
         let of_lane = |first: u32| {
             let count = key_dim / 32;
@@ -270,9 +232,9 @@ impl BulkDeltaStep {
             }
         }
         if is_mine & (is_last.load().ne(0u32) | channel.ge(2 * key_dim)) {
-            let to = self.rule.slot_of_conv(*conv_states, after).at(conv_column);
+            let to = self.shape.slot_of_conv(*conv_states, after).at(conv_column);
             for (at, words) in window[1..].iter().chain([&newest]).enumerate() {
-                let to = to.at(at as u32 * self.rule.columns()).cast::<u32>();
+                let to = to.at(at as u32 * self.shape.columns()).cast::<u32>();
                 vector::store_lanes(to, words, Access::new());
             }
         }
@@ -283,20 +245,20 @@ impl BulkDeltaStep {
 }
 
 #[device]
-impl BulkDeltaStep {
+impl Bulk {
     /// 1 in the last CTA of a key head's to call this, which sets the count of the calls back; else 0.
     /// Called by a thread that has synchronized with those that have read.
     fn is_last_reader(&self, readers: Global<u32>) -> Reg<u32> {
-        let (last, count) = (self.rule.group() - 1, readers.at(block_idx().x / self.rule.group()));
+        let (last, count) = (self.shape.group() - 1, readers.at(block_idx().x / self.shape.group()));
         let counting = Atomicity::new(AtomicOrdering::AcquireRelease, Scope::Device);
         count.atomic_increment(last, counting).eq(last).select(1u32, 0u32)
     }
 
     /// The column of the projection of a channel.
     fn column(&self, channel: Reg<u32>) -> Reg<u32> {
-        let SlotDeltaRule { key_heads, key_dim, value_dim, .. } = self.rule;
+        let DecodeShape { key_heads, key_dim, value_dim, .. } = self.shape;
         let head = block_idx().x;
-        let of_q = head / self.rule.group() * key_dim + channel;
+        let of_q = head / self.shape.group() * key_dim + channel;
         // A channel of k is `key_dim` from that of q, its column all queries.
         let of_k = of_q + (key_heads - 1) * key_dim;
         let of_v = head * value_dim + channel + 2 * (key_heads - 1) * key_dim;
@@ -304,16 +266,16 @@ impl BulkDeltaStep {
     }
 
     /// The tokens of two columns before the newest one, as words.
-    fn window<T: Number>(&self, from: Global<T>, has_zeros: Reg<bool>) -> Vec<Vec<Reg<u32>>> {
-        let token = |at: u32| load_pair(from.at(at * self.rule.columns()));
+    fn window<T: RowElement>(&self, from: Global<T>, has_zeros: Reg<bool>) -> Vec<Vec<Reg<u32>>> {
+        let token = |at: u32| load_pair(from.at(at * self.shape.columns()));
         let or_zeros =
             |words: Vec<Reg<u32>>| words.iter().map(|word| has_zeros.select(0u32, *word)).collect();
-        (0..self.rule.width - 1).map(|at| or_zeros(token(at))).collect()
+        (0..self.shape.width - 1).map(|at| or_zeros(token(at))).collect()
     }
 
     /// The filters of two columns.
-    fn filters<T: Number>(&self, from: Global<T>) -> Vec<Vec<Reg<f32>>> {
-        let width = self.rule.width;
+    fn filters<T: RowElement>(&self, from: Global<T>) -> Vec<Vec<Reg<f32>>> {
+        let width = self.shape.width;
         let weights: Vec<_> = (0..width).flat_map(|at| widen::<T>(&load_pair(from.at(at * PAIR)))).collect();
         weights.chunks(width as usize).map(<[_]>::to_vec).collect()
     }
@@ -321,102 +283,12 @@ impl BulkDeltaStep {
 
 /// The words of two neighboring elements.
 #[track_caller]
-fn load_pair<T: Number>(from: Global<T>) -> Vec<Reg<u32>> {
+fn load_pair<T: RowElement>(from: Global<T>) -> Vec<Reg<u32>> {
     vector::load_lanes(from.cast::<u32>(), PAIR * T::BYTES / 4, Access::new())
 }
 
 /// The elements of words.
 #[track_caller]
-fn widen<T: Number>(words: &[Reg<u32>]) -> Vec<Reg<f32>> {
+fn widen<T: RowElement>(words: &[Reg<u32>]) -> Vec<Reg<f32>> {
     words.iter().flat_map(|word| T::widen(*word)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use warpwright::emulator::Schedule;
-    use warpwright::runtime::Device;
-    use warpwright_kernels::columns::MatrixColumns;
-
-    use super::*;
-
-    /// Random numbers between -0.5 and 0.5.
-    fn random(device: &Device, length: usize, seed: u32) -> Buffer<f32> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
-        };
-        device.buffer_from(&(0..length).map(|_| next()).collect::<Vec<_>>()).expect("memory")
-    }
-
-    /// The states and results of [`super::super::delta_step`], for slots in any order, one of them of
-    /// zeros.
-    fn compare<S: Number + Into<f32>>(rule: SlotDeltaRule, tolerance: f32) {
-        let device = Device::with_schedule("emu:h200", Schedule::Random(3)).and_then(Device::checked);
-        let device = device.expect("an emulator with checkers");
-        let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
-        let (on, count, slots) = ((&operations, &stream), 3, 4);
-        let values = rule.value_heads * rule.value_dim;
-        let first_of_gates = rule.columns() + values;
-        let stride = (first_of_gates + 2 * rule.value_heads).next_multiple_of(8);
-        let x = random(&device, count * stride as usize, 1);
-        let weights = random(&device, (rule.width * rule.columns()) as usize, 2);
-        let [a_log, dt_bias] = [3, 4].map(|seed| random(&device, rule.value_heads as usize, seed));
-        let norm = random(&device, rule.value_dim as usize, 5);
-        let starts = device.buffer_from(&[0u32, 1, 2, 3]).expect("memory");
-        let ends = device.buffer_from(&[1u32, 2, 3]).expect("memory");
-        let initial = device.buffer_from(&[2i32, -1, 0]).expect("memory");
-        let after = device.buffer_from(&[2u32, 3, 1]).expect("memory");
-        let sequences = Sequences { starts: &starts, ends: &ends, initial: &initial, slots: &after };
-        let conv = DeltaConv { x: &x, stride, weights: &weights };
-        let gates = DeltaGates {
-            z: MatrixColumns { buffer: &x, offset: rule.columns(), stride },
-            gates: &x,
-            columns: [first_of_gates, first_of_gates + rule.value_heads, stride],
-            a_log: &a_log,
-            dt_bias: &dt_bias,
-            norm: &norm,
-            epsilon: 1e-6,
-        };
-        let results = |is_bulk: bool| {
-            let mut conv_states = random(&device, slots * rule.conv_state(), 6);
-            let states = random(&device, slots * rule.state(), 7).to_vec().expect("values");
-            let states: Vec<S> = states.into_iter().map(S::nearest).collect();
-            let mut states = device.buffer_from(&states).expect("memory");
-            let mut y = device.zeros::<f32>(count * values as usize).expect("memory");
-            let of_slots = (&mut conv_states, &mut states);
-            if is_bulk {
-                let step = BulkDeltaStep { rule };
-                assert!(step.takes::<S>(&operations));
-                step.launch(on, (conv, gates), sequences, of_slots, &mut y)
-            } else {
-                rule.launch(on, conv, gates, (sequences, true), of_slots, &mut y)
-            }
-            .expect("a step");
-            let states = states.to_vec().expect("values").into_iter().map(S::into).collect();
-            [conv_states.to_vec().expect("values"), states, y.to_vec().expect("values")]
-        };
-        for (found, expected) in results(true).iter().flatten().zip(results(false).iter().flatten()) {
-            assert!((found - expected).abs() <= tolerance, "{found}, not {expected}");
-        }
-    }
-
-    #[test]
-    fn heads_of_any_size_have_the_results_of_the_kernel_with_clusters() {
-        let rule = SlotDeltaRule { key_heads: 2, value_heads: 4, key_dim: 32, value_dim: 64, width: 4 };
-        let of_128 = SlotDeltaRule { key_heads: 1, value_heads: 2, key_dim: 128, value_dim: 128, width: 4 };
-        compare::<f32>(rule, 1e-5);
-        compare::<f32>(
-            SlotDeltaRule { key_heads: 1, value_heads: 1, key_dim: 64, value_dim: 32, width: 2 },
-            1e-5,
-        );
-        compare::<f32>(
-            SlotDeltaRule { key_heads: 2, value_heads: 6, key_dim: 64, value_dim: 64, width: 3 },
-            1e-5,
-        );
-        compare::<f32>(of_128, 1e-5);
-        // The last bit of states up to 1.
-        compare::<bf16>(rule, 4e-3);
-        compare::<bf16>(of_128, 4e-3);
-    }
 }

@@ -1,0 +1,3 @@
+//! The operation.
+
+pub(super) mod operations;
