@@ -11,6 +11,7 @@ pub mod elementwise;
 pub mod gated_norm;
 pub mod gather;
 pub mod gemm;
+pub mod head_gates;
 pub mod histogram;
 mod look_back;
 pub mod moe;

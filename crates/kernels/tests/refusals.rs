@@ -158,6 +158,20 @@ fn rotate(bench: &Bench, head_dim: u32, rotary_dim: u32, slots: usize, output: u
     bench.operations.rope(&bench.stream, &shape, buffers)
 }
 
+/// Gates of 2 tokens of 2 heads of 3 elements, by the elements of x, the projection [head | gate] and y.
+fn gate_heads(bench: &Bench, [x, projection, y]: [usize; 3]) -> Outcome {
+    let (x, projection) = (bench.f32(x), bench.f32(projection));
+    let gates = HeadRows { buffer: &projection, offset: 3, token_stride: 12, head_stride: 6 };
+    bench.operations.gate_heads(&bench.stream, (2, 2, 3), &x, gates, &mut bench.f32(y))
+}
+
+/// The sum of experts of 3 rows of 5 columns, by the elements of the routed ones, the shared one, gates and y.
+fn add_shared_expert(bench: &Bench, [routed, shared, gates, y]: [usize; 4]) -> Outcome {
+    let (routed, shared, gates) = (bench.f32(routed), bench.f32(shared), bench.f32(gates));
+    let from = (&routed, &shared, &gates);
+    bench.operations.add_shared_expert(&bench.stream, (3, 5), from, &mut bench.f32(y))
+}
+
 /// SwiGLU of 3 rows of 5 columns.
 fn swiglu(bench: &Bench, gates: usize, offset: u32, y: usize) -> Outcome {
     let (gates, mut y) = (bench.f32(gates), bench.f32(y));
@@ -716,10 +730,43 @@ const REFUSALS: &[Refusal] = refusals! {
     sample, |b| sample(b, 0, 0, 2) => "sampling: a vocabulary of 0 tokens; give 1 to 4194304";
     sample, |b| sample(b, 5, 9, 2) => "the logits of sampling: expected a length of 10, found 9";
     sample, |b| sample(b, 5, 10, 1) => "the tokens of sampling: expected a length of 2, found 1";
-    rope, |b| rotate(b, 20, 8, 3, 120)
-        => "the rotary embedding: heads of 20 elements; give a multiple of 8 up to 256";
+    rope, |b| rotate(b, 5000, 8, 3, 30_000)
+        => "the rotary embedding: heads of 5000 elements; give 1 to 4096";
+    rope, |b| rotate(b, 20, 7, 3, 120)
+        => "the rotary embedding: 7 rotated columns of 20; give an even number up to the head";
     rope, |b| rotate(b, 64, 64, 2, 384) => "the slots of the rotary embedding: expected a length of 3, found 2";
     rope, |b| rotate(b, 64, 64, 3, 383) => "the output of the rotary embedding: expected a length of 384, found 383";
+
+    scatter_rows, |b| b.operations.scatter_rows(&b.stream, &b.f32(6), &b.of(2), (&mut b.f32(10), 3))
+        => "a scatter of rows: a table of 10 elements has no whole rows of 3";
+    scatter_rows, |b| b.operations.scatter_rows(&b.stream, &b.f32(7), &b.of(2), (&mut b.f32(9), 3))
+        => "the rows of a scatter: expected a length of 6, found 7";
+    scatter_rows, |b| b.operations.scatter_rows(&b.stream, &b.f32(65_536), &b.of(65_536), (&mut b.f32(9), 1))
+        => "a scatter of rows: 65536 rows are 65,536 or more; do the work in parts";
+    copy_row, |b| b.operations.copy_row(&b.stream, (&mut b.f32(9), 3), (0, 3))
+        => "a copy of a row: rows 0 and 3 of 3; give rows of the table";
+    copy_row, |b| b.operations.copy_row(&b.stream, (&mut b.f32(9), 0), (0, 1))
+        => "a copy of a row: a table of 9 elements has no whole rows of 0";
+    concatenate_rows, |b| b.operations.concatenate_rows(&b.stream, ([&b.f32(9), &b.f32(6)], 3), &mut b.f32(18))
+        => "the second rows of a concatenation: expected a length of 9, found 6";
+    concatenate_rows, |b| b.operations.concatenate_rows(&b.stream, ([&b.f32(9), &b.f32(9)], 3), &mut b.f32(17))
+        => "the concatenated rows: expected a length of 18, found 17";
+    concatenate_rows, |b| b.operations.concatenate_rows(&b.stream, ([&b.f32(9), &b.f32(9)], 2), &mut b.f32(18))
+        => "a concatenation of rows: a table of 9 elements has no whole rows of 2";
+    gate_heads, |b| gate_heads(b, [12, 24, 13])
+        => "the gated heads: expected a length of 12, found 13";
+    gate_heads, |b| gate_heads(b, [11, 24, 12])
+        => "the heads to gate: expected a length of 12, found 11";
+    gate_heads, |b| gate_heads(b, [12, 23, 12])
+        => "the gates of heads: the last head ends at element 24, and the buffer has 23";
+    add_shared_expert, |b| add_shared_expert(b, [14, 15, 3, 15])
+        => "the rows of routed experts: expected a length of 15, found 14";
+    add_shared_expert, |b| add_shared_expert(b, [15, 14, 3, 15])
+        => "the rows of the shared expert: expected a length of 15, found 14";
+    add_shared_expert, |b| add_shared_expert(b, [15, 15, 4, 15])
+        => "the gates of the shared expert: expected a length of 3, found 4";
+    add_shared_expert, |b| add_shared_expert(b, [15, 15, 3, 16])
+        => "the rows that experts are added to: expected a length of 15, found 16";
 
     swiglu, |b| swiglu(b, 24, 5, 15) => "the gates of SwiGLU: the last row ends at element 25, and the buffer has 24";
     swiglu, |b| swiglu(b, 30, 6, 15) => "the values of SwiGLU: the last row ends at element 31, and the buffer has 30";

@@ -8,6 +8,7 @@ mod elementwise;
 mod gated_norm;
 mod gather;
 mod gemm;
+mod head_gates;
 mod histogram;
 mod moe;
 mod narrow;
@@ -45,11 +46,16 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<rows::LayerNormWorkload>(),
     Entry::of::<rows::CrossEntropyWorkload>(),
     Entry::of::<gather::GatherWorkload>(),
+    Entry::of::<gather::ScatterWorkload>(),
+    Entry::of::<gather::CopyRowWorkload>(),
+    Entry::of::<gather::ConcatenateWorkload>(),
     Entry::of::<swiglu::SwigluWorkload>(),
     Entry::of::<moe::RouteWorkload>(),
     Entry::of::<moe::PermuteWorkload>(),
     Entry::of::<moe::CombineWorkload>(),
+    Entry::of::<moe::SharedExpertWorkload>(),
     Entry::of::<rope::RopeWorkload>(),
+    Entry::of::<head_gates::HeadGatesWorkload>(),
     Entry::of::<sampling::SamplingWorkload>(),
     Entry::of::<causal_conv::CausalConvWorkload>(),
     Entry::of::<delta_rule::DeltaRuleDecodeWorkload>(),

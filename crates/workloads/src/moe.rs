@@ -298,3 +298,82 @@ impl Workload for CombineWorkload {
         with_moe_type!(self.element, T => self.prepare_of::<T>(setup))
     }
 }
+
+/// Adds the routed experts and the gated shared one to a residual.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct SharedExpertWorkload {
+    /// Tokens.
+    #[option(default = 5, max = 1 << 16)]
+    tokens: u32,
+    /// Columns.
+    #[option(default = 1000, max = 1 << 16)]
+    hidden: u32,
+    /// Data type of the rows.
+    #[option(name = "type")]
+    element: MoeType,
+}
+
+/// The buffers of a sum, and how often it was launched on them.
+struct SumSet<T> {
+    routed: Buffer<T>,
+    shared: Buffer<T>,
+    gates: Buffer<T>,
+    y: Buffer<T>,
+    seed: u64,
+    launches: u32,
+}
+
+impl SharedExpertWorkload {
+    fn prepare_of<T: RowElement + HostNumber + Storable>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let (shape, columns) = ((self.tokens, self.hidden), self.hidden as usize);
+        let elements = self.tokens as usize * columns;
+        let operations = Operations::new(setup.device());
+        let buffers = setup.buffers(self.work(), |seed| {
+            let numbers = |which: u64, count| setup.values::<T>(Values::Normal, seed ^ which, count);
+            Ok(SumSet {
+                routed: numbers(1, elements)?,
+                shared: numbers(2, elements)?,
+                gates: numbers(3, self.tokens as usize)?,
+                y: numbers(4, elements)?,
+                seed,
+                launches: 0,
+            })
+        })?;
+        Ok(buffers
+            .launch(move |stream, set: &mut SumSet<T>| {
+                set.launches += 1;
+                let from = (&set.routed, &set.shared, &set.gates);
+                Ok(operations.add_shared_expert(stream, shape, from, &mut set.y)?)
+            })
+            .verify(move |set| {
+                let (routed, shared, gates) =
+                    (set.routed.to_vec()?, set.shared.to_vec()?, set.gates.to_vec()?);
+                let before = Values::Normal.numbers::<T>(set.seed ^ 4, elements);
+                let times = f64::from(set.launches);
+                let compared = set.y.to_vec()?.into_iter().enumerate().map(|(at, found)| {
+                    let gate = 1.0 / (1.0 + (-gates[at / columns].exact()).exp());
+                    let (routed, shared) = (routed[at].exact(), gate * shared[at].exact());
+                    let expected = before[at].exact() + times * (routed + shared);
+                    let size = before[at].exact().abs() + times * (routed.abs() + shared.abs());
+                    let tolerance = times * (1.01 * T::ROUNDING + 1e-6) * size + T::SMALLEST;
+                    Compared { found: found.exact(), expected, tolerance }
+                });
+                Ok(compare(compared, |index| vec![index as usize / columns, index as usize % columns])?)
+            }))
+    }
+}
+
+impl Workload for SharedExpertWorkload {
+    const NAME: &'static str = "moe-shared-expert";
+
+    /// Rows are read once and written once.
+    fn work(&self) -> Work {
+        let elements = f64::from(self.tokens) * f64::from(self.hidden);
+        let bytes = with_moe_type!(self.element, T => size_of::<T>()) as f64;
+        Work { operations: 3.0 * elements, bytes: 4.0 * bytes * elements }
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        with_moe_type!(self.element, T => self.prepare_of::<T>(setup))
+    }
+}

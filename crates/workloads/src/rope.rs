@@ -64,7 +64,7 @@ pub(crate) struct RopeWorkload {
     /// Data type of Q, K and V.
     #[option(name = "type")]
     element: HeadType,
-    /// Heads of a thread; 0: what the operation chooses.
+    /// Heads of a thread, where they are vectors; 0: what the operation chooses.
     #[option(default = 0, max = 8, search = [1, 2, 4])]
     heads: u32,
 }

@@ -1,4 +1,6 @@
-//! Rows of a table by their indices: an embedding, or the rows of tokens in the order of experts.
+//! Rows of a table by their indices: an embedding, the rows of tokens in the order of experts, or the states of
+//! sequences in slots. A scatter writes rows to their indices, a copy writes one row to another, and rows of two matrices
+//! are concatenated.
 //!
 //! ```text
 //! y (rows, columns)   row i = row indices[i] - first of the table; zeros where the table has none
@@ -9,5 +11,6 @@
 
 mod kernel;
 mod operations;
+mod rows;
 
 pub use operations::STEPS;

@@ -3,7 +3,8 @@
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::kernel::Gather;
-use crate::columns::VectorGrid;
+use super::rows::{Concatenate, CopyRows};
+use crate::columns::{THREADS, VectorGrid};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::rows::RowElement;
 
@@ -50,10 +51,7 @@ impl Operations {
         y: &mut Buffer<T>,
     ) -> Result<LaunchCounts> {
         let refuse = |reason| Err(OperationError::Shape { what: "a gather of rows", reason });
-        let entries = table.len() / (columns as usize).max(1);
-        if entries == 0 || columns == 0 || entries * columns as usize != table.len() {
-            return refuse(format!("a table of {} elements has no whole rows of {columns}", table.len()));
-        }
+        let entries = rows_of("a gather of rows", table, columns)?;
         let (Ok(entries), Ok(rows)) = (u32::try_from(entries), u32::try_from(indices.len())) else {
             return refuse("there are 2^32 rows or more; do the work in parts".to_owned());
         };
@@ -66,4 +64,84 @@ impl Operations {
         let ctas = grid.grid(self, "a gather of rows", rows)?;
         Ok(kernel.launch(stream, ctas, (table, indices, y, first, entries, rows))?)
     }
+
+    /// Row `indices[i]` of `table`, which has rows of `columns` elements, = row i of `rows`. Indices are read when the
+    /// kernel runs; two that are the same leave one of their rows.
+    ///
+    /// # Errors
+    /// The table has no whole rows, `rows` has another length than rows for all indices, there are 65,536 indices or
+    /// more, or the device refuses.
+    pub fn scatter_rows<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        rows: &Buffer<T>,
+        indices: &Buffer<u32>,
+        (table, columns): (&mut Buffer<T>, u32),
+    ) -> Result<LaunchCounts> {
+        const WHAT: &str = "a scatter of rows";
+        rows_of(WHAT, table, columns)?;
+        expect_length("the rows of a scatter", indices.len() * columns as usize, rows.len())?;
+        let count = u32::try_from(indices.len()).ok().filter(|count| *count < 1 << 16);
+        let count = count.ok_or_else(|| OperationError::Shape {
+            what: WHAT,
+            reason: format!("{} rows are 65,536 or more; do the work in parts", indices.len()),
+        })?;
+        if count == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let kernel = self.kernel(CopyRows, CopyRows::scatter::<T>)?;
+        Ok(kernel.launch(stream, (columns.div_ceil(THREADS), count), (rows, indices, table, columns))?)
+    }
+
+    /// Row `to` of `table`, which has rows of `columns` elements, = row `from`.
+    ///
+    /// # Errors
+    /// The table has no whole rows or not these, or the device refuses.
+    pub fn copy_row<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        (table, columns): (&mut Buffer<T>, u32),
+        (from, to): (u32, u32),
+    ) -> Result<LaunchCounts> {
+        const WHAT: &str = "a copy of a row";
+        let entries = rows_of(WHAT, table, columns)?;
+        if from.max(to) as usize >= entries {
+            let reason = format!("rows {from} and {to} of {entries}; give rows of the table");
+            return Err(OperationError::Shape { what: WHAT, reason });
+        }
+        let kernel = self.kernel(CopyRows, CopyRows::copy::<T>)?;
+        Ok(kernel.launch(stream, columns.div_ceil(THREADS), (table, from, to, columns))?)
+    }
+
+    /// Row i of `joined`, (rows, 2 columns), = row i of `a` and then row i of `b`, (rows, columns).
+    ///
+    /// # Errors
+    /// `a` has no whole rows, a buffer does not have the length of the shape, or the device refuses.
+    pub fn concatenate_rows<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        ([a, b], columns): ([&Buffer<T>; 2], u32),
+        joined: &mut Buffer<T>,
+    ) -> Result<LaunchCounts> {
+        const WHAT: &str = "a concatenation of rows";
+        expect_length("the second rows of a concatenation", a.len(), b.len())?;
+        expect_length("the concatenated rows", 2 * a.len(), joined.len())?;
+        if a.is_empty() {
+            return Ok(LaunchCounts::default());
+        }
+        rows_of(WHAT, a, columns)?;
+        let kernel = self.kernel(Concatenate { columns }, Concatenate::run::<T>)?;
+        let grid = self.grid(WHAT, (a.len() as u64).div_ceil(THREADS.into()))?;
+        Ok(kernel.launch(stream, grid, (a, b, joined, a.len() as u32))?)
+    }
+}
+
+/// The rows of a table; at least one.
+fn rows_of<T: Storable>(what: &'static str, table: &Buffer<T>, columns: u32) -> Result<usize> {
+    let rows = table.len() / (columns as usize).max(1);
+    if rows == 0 || columns == 0 || rows * columns as usize != table.len() {
+        let reason = format!("a table of {} elements has no whole rows of {columns}", table.len());
+        return Err(OperationError::Shape { what, reason });
+    }
+    Ok(rows)
 }

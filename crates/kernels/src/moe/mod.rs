@@ -7,6 +7,7 @@
 //! gather    tokens (tokens, columns)    one row for each choice       crate::gather
 //! products  of the rows of each expert  Gemm::along_m(offsets)        crate::gemm
 //! combine   results (rows, columns)     the weighted sum of each token's rows
+//! sum       both (tokens, columns)      with the gated shared expert, added to the residual
 //! ```
 //!
 //! Everything that depends on the tokens stays on the device.

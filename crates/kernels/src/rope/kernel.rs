@@ -23,21 +23,21 @@ pub(super) struct Rope {
 /// What the kernel reads.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
 pub(super) struct RopeInputs<T: Element> {
-    queries: Global<T>,
-    keys: Global<T>,
-    values: Global<T>,
+    pub(super) queries: Global<T>,
+    pub(super) keys: Global<T>,
+    pub(super) values: Global<T>,
     /// Offset, token stride and head stride of each.
-    of_queries: [Reg<u32>; 3],
-    of_keys: [Reg<u32>; 3],
-    of_values: [Reg<u32>; 3],
-    query_weights: Global<T>,
-    key_weights: Global<T>,
-    rotations: Global<f32>,
-    positions: Global<u32>,
-    slots: Global<u32>,
+    pub(super) of_queries: [Reg<u32>; 3],
+    pub(super) of_keys: [Reg<u32>; 3],
+    pub(super) of_values: [Reg<u32>; 3],
+    pub(super) query_weights: Global<T>,
+    pub(super) key_weights: Global<T>,
+    pub(super) rotations: Global<f32>,
+    pub(super) positions: Global<u32>,
+    pub(super) slots: Global<u32>,
     /// Tokens, positions and slots.
-    limits: [Reg<u32>; 3],
-    epsilon: Reg<f32>,
+    pub(super) limits: [Reg<u32>; 3],
+    pub(super) epsilon: Reg<f32>,
 }
 
 /// Threads of a CTA.

@@ -7,10 +7,11 @@
 //! v   a copy                                                                        | cache of V
 //! ```
 //!
-//! Everything is read once and written once.
+//! `kernel` reads and writes everything once, by vectors of 8 columns; `scalar` takes heads that are no whole vectors.
 
 mod kernel;
 mod operations;
 mod problem;
+mod scalar;
 
 pub use problem::{HeadNorm, HeadRows, NO_SLOT, Pairing, RopeBuffers, RopeShape, rotations};

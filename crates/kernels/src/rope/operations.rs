@@ -4,6 +4,7 @@ use warpwright::runtime::{LaunchCounts, Storable, Stream};
 
 use super::kernel::Rope;
 use super::problem::{OPERATION, RopeBuffers, RopeShape};
+use super::scalar::ScalarRope;
 use crate::operations::{Operations, Result};
 use crate::overlap::{self, overlaps};
 use crate::rows::RowElement;
@@ -23,8 +24,8 @@ impl Operations {
     /// Everything is computed in f32, and a result is rounded to `T` once.
     ///
     /// # Errors
-    /// A buffer does not have the length that the shape needs, heads or strides are not multiples
-    /// of 8, or the device refuses.
+    /// A buffer does not have the length that the shape needs, an odd number of columns or more than the
+    /// head's are rotated, or the device refuses.
     pub fn rope<T: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -47,11 +48,7 @@ impl Operations {
         if limits[0] == 0 || shape.heads() == 0 {
             return Ok(LaunchCounts::default());
         }
-        let overlaps = overlaps(self);
-        let rope = Rope { shape: *shape, norm: buffers.norm.map(|norm| norm.gain), heads, overlaps };
-        let kernel = self.kernel(rope, Rope::run::<T>)?;
-        let grid = self.grid(OPERATION, rope.ctas(limits[0]))?;
-        let launch = overlap::shape(kernel.shape(grid), overlaps);
+        let has_vectors = buffers.has_vectors(shape);
         let RopeBuffers { queries, keys, values, norm, rotations, positions, slots, .. } = buffers;
         let (query_weights, key_weights, epsilon) = match &norm {
             Some(norm) => (norm.query_weights, norm.key_weights, norm.epsilon),
@@ -74,6 +71,16 @@ impl Operations {
             epsilon,
         );
         let RopeBuffers { output, key_cache, value_cache, .. } = buffers;
-        Ok(kernel.launch(stream, launch, (inputs, output, key_cache, value_cache))?)
+        let (norm, arguments) = (norm.map(|norm| norm.gain), (inputs, output, key_cache, value_cache));
+        if !has_vectors {
+            let kernel = self.kernel(ScalarRope { shape: *shape, norm }, ScalarRope::run::<T>)?;
+            let grid = self.grid(OPERATION, u64::from(limits[0]) * u64::from(shape.heads()))?;
+            return Ok(kernel.launch(stream, grid, arguments)?);
+        }
+        let overlaps = overlaps(self);
+        let rope = Rope { shape: *shape, norm, heads, overlaps };
+        let kernel = self.kernel(rope, Rope::run::<T>)?;
+        let grid = self.grid(OPERATION, rope.ctas(limits[0]))?;
+        Ok(kernel.launch(stream, overlap::shape(kernel.shape(grid), overlaps), arguments)?)
     }
 }

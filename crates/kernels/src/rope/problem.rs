@@ -9,8 +9,10 @@ use crate::rows::Gain;
 /// The slot of a token whose key and value are not written, such as padding of a batch.
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// Elements of a thread, by which heads and what is rotated are divisible.
+/// Elements of a vector.
 pub(super) const LANES: u32 = 8;
+/// Elements of a head at most.
+const MAX_HEAD_DIM: u32 = 4096;
 
 /// The operation's name in errors.
 pub(super) const OPERATION: &str = "the rotary embedding";
@@ -33,9 +35,10 @@ pub struct RopeShape {
     pub query_heads: u32,
     /// Heads of K and of V.
     pub key_heads: u32,
-    /// Elements of a head: a multiple of 8 up to 256.
+    /// Elements of a head, up to 4096. Multiples of 8 up to 256 are vectors.
     pub head_dim: u32,
-    /// Columns that are rotated, from the first on: a multiple of 16; 0 rotates none.
+    /// Columns that are rotated, from the first on: an even number, of which multiples of 16 are vectors; 0
+    /// rotates none.
     pub rotary_dim: u32,
     /// Which columns are rotated with each other.
     pub pairing: Pairing,
@@ -46,7 +49,7 @@ pub struct RopeShape {
 pub struct HeadRows<'l, T> {
     /// The matrix.
     pub buffer: &'l Buffer<T>,
-    /// The first element; multiples of 8, as the strides are.
+    /// The first element. It and the strides are multiples of 8 for vectors.
     pub offset: u32,
     /// Elements from token to token.
     pub token_stride: u32,
@@ -64,11 +67,19 @@ impl<'l, T: Storable> HeadRows<'l, T> {
         [self.offset, self.token_stride, self.head_stride]
     }
 
+    /// Refuses offsets and strides that vectors do not have.
+    pub(crate) fn check_vectors(&self, what: &'static str) -> Result<()> {
+        match self.strides().into_iter().find(|stride| !stride.is_multiple_of(LANES)) {
+            Some(stride) => {
+                let reason = format!("an offset or a stride of {stride} elements; give multiples of {LANES}");
+                Err(OperationError::Shape { what, reason })
+            }
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn check(&self, what: &'static str, (tokens, heads, head_dim): (u32, u32, u32)) -> Result<()> {
         let refuse = |reason| Err(OperationError::Shape { what, reason });
-        if let Some(stride) = self.strides().into_iter().find(|stride| !stride.is_multiple_of(LANES)) {
-            return refuse(format!("an offset or a stride of {stride} elements; give multiples of {LANES}"));
-        }
         if tokens == 0 || heads == 0 {
             return Ok(());
         }
@@ -141,26 +152,39 @@ impl RopeShape {
         self.query_heads + 2 * self.key_heads
     }
 
-    /// Whether the operation takes the heads.
+    /// Refuses heads that the operation does not take.
     ///
     /// # Errors
     /// The head or the columns that are rotated are of a number that it does not take.
     pub fn check(&self) -> Result<()> {
         let refuse = |reason| Err(OperationError::Shape { what: OPERATION, reason });
         let Self { head_dim, rotary_dim, .. } = *self;
-        if head_dim == 0 || head_dim > 32 * LANES || !head_dim.is_multiple_of(LANES) {
-            return refuse(format!("heads of {head_dim} elements; give a multiple of {LANES} up to 256"));
+        if !(1..=MAX_HEAD_DIM).contains(&head_dim) {
+            return refuse(format!("heads of {head_dim} elements; give 1 to {MAX_HEAD_DIM}"));
         }
-        if rotary_dim > head_dim || !rotary_dim.is_multiple_of(2 * LANES) {
+        if rotary_dim > head_dim || !rotary_dim.is_multiple_of(2) {
             return refuse(format!(
-                "{rotary_dim} rotated columns of {head_dim}; give a multiple of 16 up to the head"
+                "{rotary_dim} rotated columns of {head_dim}; give an even number up to the head"
             ));
         }
         Ok(())
     }
+
+    /// Whether heads, and what is rotated, are whole vectors of a warp at most.
+    fn has_vectors(&self) -> bool {
+        self.head_dim <= 32 * LANES
+            && self.head_dim.is_multiple_of(LANES)
+            && self.rotary_dim.is_multiple_of(2 * LANES)
+    }
 }
 
 impl<T: Storable> RopeBuffers<'_, T> {
+    /// Whether all heads are whole vectors.
+    pub(super) fn has_vectors(&self, shape: &RopeShape) -> bool {
+        let mut rows = [&self.queries, &self.keys, &self.values].into_iter();
+        shape.has_vectors() && rows.all(|rows| rows.check_vectors(OPERATION).is_ok())
+    }
+
     /// The tokens, positions and slots.
     ///
     /// # Errors

@@ -201,6 +201,7 @@ impl<T: Storable> DecodeBuffers<'_, T> {
         if let Some(gates) = &self.gates {
             let Heads { query_heads, head_dim, .. } = shape.heads;
             let tokens = shape.batch * shape.queries;
+            gates.check_vectors("the gates of decode attention")?;
             gates.check("the gates of decode attention", (tokens, query_heads, head_dim))?;
         }
         expect_length("the output of decode attention", shape.query_elements(), self.output.len())?;

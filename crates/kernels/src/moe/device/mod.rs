@@ -3,3 +3,4 @@
 pub(super) mod combine;
 pub(super) mod permute;
 pub(super) mod route;
+pub(super) mod shared_expert;

@@ -5,8 +5,9 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use super::super::device::combine::Combine;
 use super::super::device::permute::{Permute, RUN};
 use super::super::device::route::{Route, TOKENS};
+use super::super::device::shared_expert::SharedExpert;
 use super::super::problem::{ExpertRows, Routing, check};
-use crate::columns::VectorGrid;
+use crate::columns::{THREADS, VectorGrid};
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 use crate::rows::{MatrixShape, RowElement};
 use crate::vector;
@@ -151,5 +152,35 @@ impl Operations {
         let kernel = self.kernel(combine, Combine::run::<T>)?;
         let ctas = combine.grid.grid(self, WHAT, tokens)?;
         Ok(kernel.launch(stream, ctas, (x, rows, weights, y, tokens))?)
+    }
+
+    /// y += routed + sigmoid(gates) · shared, of rows (tokens, columns) with a gate for each token: the sum of the routed
+    /// experts and of the shared one, in f32.
+    ///
+    /// # Errors
+    /// A buffer does not have the length of the shape, there are 2^32 elements or more, or the device refuses.
+    pub fn add_shared_expert<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        (tokens, columns): MatrixShape,
+        (routed, shared, gates): (&Buffer<T>, &Buffer<T>, &Buffer<T>),
+        y: &mut Buffer<T>,
+    ) -> Result<LaunchCounts> {
+        const WHAT: &str = "the shared expert";
+        let elements = tokens as usize * columns as usize;
+        expect_length("the rows of routed experts", elements, routed.len())?;
+        expect_length("the rows of the shared expert", elements, shared.len())?;
+        expect_length("the gates of the shared expert", tokens as usize, gates.len())?;
+        expect_length("the rows that experts are added to", elements, y.len())?;
+        let count = u32::try_from(elements).map_err(|_| OperationError::Shape {
+            what: WHAT,
+            reason: format!("{elements} elements are 2^32 or more; do the work in parts"),
+        })?;
+        if count == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let kernel = self.kernel(SharedExpert { columns }, SharedExpert::run::<T>)?;
+        let grid = self.grid(WHAT, u64::from(count).div_ceil(THREADS.into()))?;
+        Ok(kernel.launch(stream, grid, (routed, shared, gates, y, count))?)
     }
 }

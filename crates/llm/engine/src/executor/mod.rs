@@ -31,7 +31,6 @@ use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, O
 
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::slots::copy_slot;
 use crate::kernels::tokens::{SlotTokens, resolve};
 use crate::layers::decoder::{Cache, Decoder};
 use crate::layers::{Batch, Cost, Memory, Pass, Shape, Verified};
@@ -310,16 +309,17 @@ impl<T: Number> ModelExecutor<T> {
 
     /// Copies of state, in order.
     fn copy(&mut self, CopyState { from, to }: CopyState) -> Result<()> {
-        let (on, slots) = ((&self.operations, &self.stream), (from.0, to.0));
+        let (operations, stream, slots) = (&self.operations, &self.stream, (from.0, to.0));
         let Model { decoder, caches, tokens, .. } = &mut self.model;
         for (cache, block) in caches.iter_mut().zip(&decoder.blocks) {
             if let (Cache::States(states), Some((conv, rule))) = (cache, block.state_lengths()) {
-                copy_slot(on, &mut states.conv, slots, conv)?;
-                copy_slot(on, &mut states.rule, slots, rule)?;
+                operations.copy_row(stream, (&mut states.conv, conv as u32), slots)?;
+                operations.copy_row(stream, (&mut states.rule, rule as u32), slots)?;
             }
         }
-        copy_slot(on, tokens.last.cast_mut::<f32>(), slots, 1)?;
-        Ok(copy_slot(on, tokens.positions.cast_mut::<f32>(), slots, 1)?)
+        operations.copy_row(stream, (tokens.last.cast_mut::<f32>(), 1), slots)?;
+        operations.copy_row(stream, (tokens.positions.cast_mut::<f32>(), 1), slots)?;
+        Ok(())
     }
 
     fn run(&mut self, step: &Step) -> Result<Pending> {

@@ -5,14 +5,10 @@
 
 pub(crate) mod attention;
 pub(crate) mod bias;
-pub(crate) mod gates;
 pub(crate) mod int4_product;
-pub(crate) mod join;
 pub(crate) mod product;
 pub(crate) mod quantize;
 pub(crate) mod quantized_experts;
 mod quantized_words;
-pub(crate) mod rope;
-pub(crate) mod slots;
 pub(crate) mod speculation;
 pub(crate) mod tokens;

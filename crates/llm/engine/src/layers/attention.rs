@@ -11,7 +11,6 @@ use super::norm::Norm;
 use super::paged;
 use crate::config::{Config, Family};
 use crate::error::Result;
-use crate::kernels::rope::rope;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -149,7 +148,7 @@ impl<T: Number> Attention<T> {
             key_cache: &mut cache.keys,
             value_cache: &mut cache.values,
         };
-        rope(pass.on(), &self.shape, buffers)?;
+        pass.operations.rope(pass.stream, &self.shape, buffers)?;
         pass.note("rotation of queries and keys", 2 * projected.bytes(), 0);
         Ok(rotated)
     }

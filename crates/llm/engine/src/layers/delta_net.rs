@@ -21,7 +21,6 @@ use super::pass::Projected;
 use crate::config::DeltaHeads;
 use crate::error::Result;
 use crate::executor::StateType;
-use crate::kernels::slots::scatter_rows;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -247,7 +246,7 @@ impl<T: Number> DeltaNet<T> {
         let of_qkv = MatrixColumns { buffer: &projected.rows, offset: 0, stride };
         let packed = ConvSequences { starts: &batch.starts, initial: Some(&before), last: &mut last };
         on.0.causal_conv(on.1, conv, (of_qkv, tokens), packed, &mut qkv)?;
-        scatter_rows(on, (&last, &batch.slots), &mut states.conv, of_conv)?;
+        on.0.scatter_rows(on.1, &last, &batch.slots, (&mut states.conv, of_conv as u32))?;
 
         let (buffer, [of_b, of_a, stride]) = self.gates(projected);
         let [a, b] = [of_a, of_b].map(|offset| MatrixColumns { buffer: buffer.cast(), offset, stride });
@@ -269,7 +268,7 @@ impl<T: Number> DeltaNet<T> {
             (rule.cast_mut::<S>(), InitialState::Given),
             o.cast_mut(),
         )?;
-        scatter_rows(on, (&rule, &batch.slots), &mut states.rule, of_rule)?;
+        on.0.scatter_rows(on.1, &rule, &batch.slots, (&mut states.rule, of_rule as u32))?;
 
         let mut gated = pass.rows_of(values)?;
         let norm = GatedNorm {

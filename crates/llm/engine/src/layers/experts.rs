@@ -19,7 +19,6 @@ use super::norm::Norm;
 use super::quantized::Quantized;
 use crate::config::Experts;
 use crate::error::Result;
-use crate::kernels::gates::SharedExpert;
 use crate::kernels::product::{Epilogue, ProductShape, expert_product};
 use crate::number::Number;
 use crate::weights::Loader;
@@ -175,13 +174,15 @@ impl<T: Number> MixtureOfExperts<T> {
         [experts, weights].into_iter().for_each(|buffer| pass.floats.give(buffer));
 
         let (shared, gates) = (self.shared.apply(pass, x)?, self.shared_gate.apply(pass, x)?);
-        let experts = SharedExpert { columns: self.hidden };
+        let (shape, experts) = ((tokens, self.hidden), (&routed, &shared, &gates));
         match pass.communicator {
-            None => experts.launch(pass.on(), (&routed, &shared, &gates), residual)?,
+            None => {
+                pass.operations.add_shared_expert(pass.stream, shape, experts, residual)?;
+            }
             Some(communicator) => {
                 let mut part = pass.memory.take(x.len())?;
                 pass.stream.fill_zero(&mut part)?;
-                experts.launch(pass.on(), (&routed, &shared, &gates), &mut part)?;
+                pass.operations.add_shared_expert(pass.stream, shape, experts, &mut part)?;
                 pass.add_of_all_ranks(communicator, &part, residual)?;
                 pass.memory.give(part);
             }

@@ -16,7 +16,6 @@ use super::linear::Linear;
 use super::norm::Norm;
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::join::JoinColumns;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -59,7 +58,8 @@ impl<T: Number> Mtp<T> {
         let of_embedding = self.of_embedding.apply(pass, &embedded)?;
         let of_hidden = self.of_hidden.apply(pass, hidden)?;
         let mut pairs = pass.rows_of(2 * columns)?;
-        JoinColumns { columns }.launch(pass.on(), [&of_embedding, &of_hidden], &mut pairs)?;
+        let rows = ([&of_embedding, &of_hidden], columns);
+        pass.operations.concatenate_rows(pass.stream, rows, &mut pairs)?;
         let mut x = self.joined.apply(pass, &pairs)?;
         self.block.add(pass, &mut x, cache)?;
         let normalized = self.norm.apply(pass, &x)?;

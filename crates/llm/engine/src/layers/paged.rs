@@ -16,7 +16,6 @@ use super::Pass;
 use super::attention::KeyValues;
 use crate::error::Result;
 use crate::kernels::attention::{AttentionBuffers, PagedAttention};
-use crate::kernels::gates::HeadGates;
 use crate::number::Number;
 
 /// Attention of all queries, (tokens, query heads, head_dim), to the keys up to their positions, times the sigmoid of
@@ -113,13 +112,13 @@ fn decode<T: Number>(
 /// Multiplies attended heads by the sigmoid of their gates.
 fn multiply_by_gates<T: Number>(
     pass: &mut Pass<'_, T>,
-    Heads { query_heads: heads, head_dim, .. }: Heads,
-    HeadRows { buffer, offset, token_stride, head_stride }: HeadRows<'_, T>,
+    Heads { query_heads, head_dim, .. }: Heads,
+    gates: HeadRows<'_, T>,
     output: &mut Buffer<T>,
 ) -> Result<()> {
     let mut gated = pass.memory.take(output.len())?;
-    let gates = HeadGates { heads, head_dim, token_stride, head_stride, offset };
-    gates.launch(pass.on(), (output, buffer), &mut gated)?;
+    let shape = (pass.batch.shape.tokens, query_heads, head_dim);
+    pass.operations.gate_heads(pass.stream, shape, output, gates, &mut gated)?;
     std::mem::swap(output, &mut gated);
     pass.memory.give(gated);
     Ok(())
