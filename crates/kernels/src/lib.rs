@@ -11,6 +11,8 @@ pub mod elementwise;
 pub mod gated_norm;
 pub mod gather;
 pub mod gemm;
+pub mod gemv;
+pub mod group_quantize;
 pub mod head_gates;
 pub mod histogram;
 mod look_back;
@@ -26,9 +28,11 @@ pub mod scan;
 pub mod select;
 pub mod sgemm;
 pub mod sort;
+pub mod speculation;
 pub mod swiglu;
 pub mod transpose;
 pub mod vector;
+pub mod weight_only_gemm;
 pub mod weight_only_gemv;
 
 /// The sources of the kernels, as they were compiled.

@@ -31,6 +31,16 @@ pub(crate) const REFUSALS: &[Refusal] = &[
         formats_that_do_not_mix,
         "operands do not multiply: use MXFP8 or MXFP6 for both, or the same 4-bit format",
     ),
+    (
+        &["dequantize-weights", "weight-only-expert-gemv"],
+        e4m3_before_ada,
+        "weights of e4m3 need sm_89 or later",
+    ),
+    (
+        &["dequantize-weights", "weight-only-expert-gemv"],
+        zero_points_of_floats,
+        "weights of e4m3 have no zero points",
+    ),
     (&["delta-rule-decode"], steps_of_hopper_elsewhere, "needs sm_90, one token of each sequence"),
     (&["decode-attention"], queries_of_more_than_a_tile, "query heads per key head; give 1 to"),
     (&["gemm"], gates_of_part_tiles, "columns, but 16 at a time are gates and values: pad n to a multiple"),
@@ -49,6 +59,14 @@ fn gates_of_part_tiles(workload: &dyn DynWorkload, _: &Device) -> bool {
 
 fn is_hopper(device: &Device) -> bool {
     device.properties().capability.compute_capability >= (9, 0)
+}
+
+fn e4m3_before_ada(workload: &dyn DynWorkload, device: &Device) -> bool {
+    text(workload, "format") == "e4m3" && device.properties().capability.compute_capability < (8, 9)
+}
+
+fn zero_points_of_floats(workload: &dyn DynWorkload, _: &Device) -> bool {
+    text(workload, "format") == "e4m3" && text(workload, "zero-points") == "true"
 }
 
 /// A decode by clusters or bulk copies.

@@ -8,6 +8,7 @@ use std::path::Path;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
+use warpwright_kernels::attention::paged::{PagedAttention, PagedAttentionBuffers};
 use warpwright_kernels::attention::score::{self, Pair};
 use warpwright_kernels::attention::{
     Attention, AttentionBuffers, AttentionScales, Fp8AttentionBuffers, GradientBuffers, PagedCache, Pages,
@@ -20,6 +21,8 @@ use warpwright_kernels::delta_rule::decode::{
 };
 use warpwright_kernels::delta_rule::{self, DeltaRuleInputs, InitialState, Precision, Prefill};
 use warpwright_kernels::gated_norm::GatedNorm;
+use warpwright_kernels::gemv::{Epilogue, GemvShape, InputNorm};
+use warpwright_kernels::group_quantize::QuantizedRows;
 use warpwright_kernels::moe::{ExpertRows, Routing, Scoring};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::{OperationError, Operations};
@@ -29,6 +32,7 @@ use warpwright_kernels::sampling::SamplingBuffers;
 use warpwright_kernels::select::Predicate;
 use warpwright_kernels::sort::Direction::{self, Ascending, Descending};
 use warpwright_kernels::sort::radix::{self, Radix};
+use warpwright_kernels::speculation::{self, Accepted, NextRows, Rows, SlotTokens, Speculation};
 use warpwright_kernels::transpose::{BlockTranspose, Method, TileTranspose};
 use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
@@ -172,6 +176,144 @@ fn add_shared_expert(bench: &Bench, [routed, shared, gates, y]: [usize; 4]) -> O
     bench.operations.add_shared_expert(&bench.stream, (3, 5), from, &mut bench.f32(y))
 }
 
+/// A GEMV of 2 rows of 3 elements with 5 results, by the elements of the weights, x, the gains and y.
+fn gemv(bench: &Bench, epilogue: Epilogue, [weights, x, gains, y]: [usize; 4]) -> Outcome {
+    let (weights, x, gains) = (bench.f32(weights), bench.f32(x), bench.f32(gains));
+    let norm = InputNorm { gains: &gains, gain: Gain::Weight, epsilon: 1e-6 };
+    let shape = GemvShape { rows: 2, n: 5, k: 3 };
+    bench.operations.gemv(&bench.stream, shape, &weights, (&x, Some(norm)), (&mut bench.f32(y), epilogue))
+}
+
+/// The same of experts, by the choices, and the elements of the weights, x, the experts and y.
+fn expert_gemv(bench: &Bench, choices: u32, [weights, x, experts, y]: [usize; 4]) -> Outcome {
+    let (shape, from) = ((GemvShape { rows: 2, n: 5, k: 3 }, choices), (&bench.f32(x), &bench.of(experts)));
+    bench.operations.expert_gemv(&bench.stream, shape, &bench.f32(weights), from, &mut bench.f32(y))
+}
+
+/// Weights (6, 32) in a group of 32 each.
+fn quantized(
+    bench: &Bench,
+    format: WeightFormat,
+    call: impl FnOnce(&Bench, QuantizedWeights<'_, bf16>) -> Outcome,
+) -> Outcome {
+    let bytes = if format == WeightFormat::Int4 { 96 } else { 192 };
+    let (weights, scales, zeros) = (bench.of(bytes), bench.of(6), bench.of(6));
+    let (weights, scales, zero_points) = (&weights, &scales, Some(&zeros));
+    let (n, k, group) = (6, 32, 32);
+    call(bench, QuantizedWeights { n, k, format, weights, group, scales, zero_points, constant: true })
+}
+
+/// By the rows of an expert and the choices of a vector, and the elements of x, the experts and y.
+fn expert_weight_only_gemv(bench: &Bench, (n, choices): (u32, u32), [x, experts, y]: [usize; 3]) -> Outcome {
+    quantized(bench, WeightFormat::Int4, |bench, weights| {
+        let from = (&bench.of(x), &bench.of(experts), choices);
+        bench.operations.expert_weight_only_gemv(&bench.stream, (weights, n), from, &mut bench.of(y))
+    })
+}
+
+fn weight_only_gemm(bench: &Bench, format: WeightFormat, x: usize, y: usize) -> Outcome {
+    quantized(bench, format, |bench, weights| {
+        bench.operations.weight_only_gemm(&bench.stream, weights, &bench.of(x), (&mut bench.f32(y), false))
+    })
+}
+
+/// By the elements of x and the gains, and those of the quantized values.
+fn quantize_normalized(bench: &Bench, x: usize, gains: usize, values: usize) -> Outcome {
+    let gains = bench.of(gains);
+    let norm = InputNorm { gains: &gains, gain: Gain::Weight, epsilon: 1e-6 };
+    let to = QuantizedRows { values: &mut bench.of(values), scales: &mut bench.f32(4) };
+    bench.operations.quantize_normalized(&bench.stream, &bench.of(x), norm, to, &mut bench.of(0))
+}
+
+/// Two tokens of a sequence, by the query and key heads and their elements, and the elements of the queries, the pool of
+/// keys, the sequences and the table.
+fn paged_attention(
+    bench: &Bench,
+    (query_heads, key_heads): (u32, u32),
+    head_dim: u32,
+    [queries, keys, sequences, table]: [usize; 4],
+) -> Outcome {
+    let (queries, keys, values) = (bench.f32(queries), bench.f32(keys), bench.f32(keys));
+    let mut output = bench.f32(32);
+    let buffers = PagedAttentionBuffers {
+        queries: &queries,
+        keys: &keys,
+        values: &values,
+        positions: &bench.of(2),
+        sequences: &bench.of(sequences),
+        table: &bench.of(table),
+        entries: 2,
+        output: &mut output,
+    };
+    let attention = PagedAttention { query_heads, key_heads, head_dim, page_size: 4 };
+    bench.operations.paged_attention(&bench.stream, attention, buffers)
+}
+
+/// Three slots with a draft each.
+fn slot_tokens(bench: &Bench, slots: usize) -> SlotTokens {
+    SlotTokens { last: bench.of(slots), positions: bench.of(slots), drafts: bench.of(slots) }
+}
+
+/// What verifies drafts of two sequences, with a block table of that many entries.
+fn speculate(
+    bench: &Bench,
+    table: usize,
+    call: impl FnOnce(&Bench, &speculation::Sequences<'_>) -> Outcome,
+) -> Outcome {
+    let sequences = speculation::Sequences {
+        given: &bench.of(2),
+        positions: &bench.of(2),
+        limits: &bench.of(2),
+        slots: &bench.of(2),
+        table: &bench.of(table),
+        parameters: &bench.of(24),
+    };
+    call(bench, &sequences)
+}
+
+/// By the rows of a sequence, and the elements of tokens, lengths and the table.
+fn prepare_drafts(bench: &Bench, each: u32, [tokens, lengths, table]: [usize; 3]) -> Outcome {
+    speculate(bench, table, |bench, sequences| {
+        let rows = Rows {
+            tokens: &mut bench.of(tokens),
+            positions: &mut bench.of(4),
+            keys: &mut bench.of(4),
+            lengths: &mut bench.of(lengths),
+            parameters: &mut bench.of(48),
+        };
+        let speculation = Speculation { each, page_size: 4 };
+        bench.operations.prepare_drafts(&bench.stream, speculation, sequences, &slot_tokens(bench, 3), rows)
+    })
+}
+
+/// By the elements of sampled tokens, counts and next tokens.
+fn accept_drafts(bench: &Bench, [sampled, counts, next]: [usize; 3]) -> Outcome {
+    speculate(bench, 4, |bench, sequences| {
+        let accepted = Accepted {
+            counts: &mut bench.of(counts),
+            ends: &mut bench.of(2),
+            last_rows: &mut bench.of(2),
+            next: &mut bench.of(next),
+        };
+        let rows = (&bench.of(4), &bench.of(4), &bench.of(sampled));
+        let (speculation, slots) = (Speculation { each: 2, page_size: 4 }, &mut slot_tokens(bench, 3));
+        bench.operations.accept_drafts(&bench.stream, speculation, sequences, rows, slots, accepted)
+    })
+}
+
+/// By the number of the draft, and the elements of drafted and next tokens.
+fn keep_drafts(bench: &Bench, number: u32, [drafted, next]: [usize; 2]) -> Outcome {
+    let rows = NextRows {
+        next: &mut bench.of(next),
+        positions: &mut bench.of(2),
+        keys: &mut bench.of(2),
+        lengths: &mut bench.of(2),
+    };
+    let (drafted, of) = ((&bench.of(drafted), number, 10), (&bench.of(2), &bench.of(2), &bench.of(4)));
+    let (speculation, slots) = (Speculation { each: 2, page_size: 4 }, &mut slot_tokens(bench, 3));
+    bench.operations.keep_drafts(&bench.stream, speculation, drafted, of, slots, rows)
+}
+
 /// SwiGLU of 3 rows of 5 columns.
 fn swiglu(bench: &Bench, gates: usize, offset: u32, y: usize) -> Outcome {
     let (gates, mut y) = (bench.f32(gates), bench.f32(y));
@@ -240,7 +382,11 @@ fn combine(bench: &Bench, [x, rows, weights, y]: [usize; 4]) -> Outcome {
 
 /// A GEMV of weights (3, 64) in groups of 32, by what is changed of them, and the elements of x and
 /// y.
-fn gemv(bench: &Bench, change: fn(&mut QuantizedWeights<'_, f32>), lengths: [usize; 5]) -> Outcome {
+fn weight_only_gemv(
+    bench: &Bench,
+    change: fn(&mut QuantizedWeights<'_, f32>),
+    lengths: [usize; 5],
+) -> Outcome {
     gemv_by(bench, Operations::weight_only_gemv, change, lengths)
 }
 
@@ -768,6 +914,99 @@ const REFUSALS: &[Refusal] = refusals! {
     add_shared_expert, |b| add_shared_expert(b, [15, 15, 3, 16])
         => "the rows that experts are added to: expected a length of 15, found 16";
 
+    gemv, |b| gemv(b, Epilogue::Store, [14, 6, 3, 10]) => "the weights of a GEMV: expected a length of 15, found 14";
+    gemv, |b| gemv(b, Epilogue::Store, [15, 7, 3, 10]) => "the input of a GEMV: expected a length of 6, found 7";
+    gemv, |b| gemv(b, Epilogue::Store, [15, 6, 4, 10]) => "the gains of a GEMV: expected a length of 3, found 4";
+    gemv, |b| gemv(b, Epilogue::Add, [15, 6, 3, 11]) => "the output of a GEMV: expected a length of 10, found 11";
+    gemv, |b| gemv(b, Epilogue::Swiglu, [30, 6, 3, 10])
+        => "a GEMV: 5 gates and values, in turns of 8; give whole turns";
+    expert_gemv, |b| expert_gemv(b, 3, [30, 6, 2, 10])
+        => "a GEMV of experts: 2 rows of 3 choices each; give a multiple";
+    expert_gemv, |b| expert_gemv(b, 1, [29, 6, 2, 10]) => "the weights of experts: expected a length of 15, found 29";
+    expert_gemv, |b| expert_gemv(b, 2, [30, 4, 2, 10]) => "the input of experts: expected a length of 3, found 4";
+    expert_gemv, |b| expert_gemv(b, 2, [30, 3, 3, 10]) => "the experts of rows: expected a length of 2, found 3";
+    expert_weight_only_gemv, |b| expert_weight_only_gemv(b, (4, 2), [128, 2, 24])
+        => "a weight-only GEMV of experts: 6 rows of weights are no whole experts of 4";
+    expert_weight_only_gemv, |b| expert_weight_only_gemv(b, (3, 4), [128, 2, 24])
+        => "a weight-only GEMV of experts: 2 rows of 4 choices each; give a multiple";
+    expert_weight_only_gemv, |b| expert_weight_only_gemv(b, (3, 1), [63, 2, 6])
+        => "the input of experts: expected a length of 64, found 63";
+    expert_weight_only_gemv, |b| expert_weight_only_gemv(b, (3, 1), [64, 2, 5])
+        => "the output of experts: expected a length of 6, found 5";
+    dequantize_weights, |b| {
+        quantized(b, WeightFormat::Int8, |b, weights| {
+            b.operations.dequantize_weights(&b.stream, weights, &mut b.of(191))
+        })
+    } => "dequantized weights: expected a length of 192, found 191";
+    weight_only_gemm, |b| weight_only_gemm(b, WeightFormat::Int8, 32, 6)
+        => "a weight-only GEMM: weights of Int8 in groups of 32; give int4 with zero points in groups of 32";
+    weight_only_gemm, |b| weight_only_gemm(b, WeightFormat::Int4, 32, 6)
+        => "a weight-only GEMM: 1 rows of 32 elements; it needs sm_90a, 128 rows at most, and a multiple of 128";
+    weight_only_gemm, |b| weight_only_gemm(b, WeightFormat::Int4, 33, 6)
+        => "the input of a weight-only GEMM: expected a length of 32, found 33";
+    weight_only_gemm, |b| weight_only_gemm(b, WeightFormat::Int4, 32, 7)
+        => "the output of a weight-only GEMM: expected a length of 6, found 7";
+    quantize_rows, |b| {
+        let to = QuantizedRows { values: &mut b.of(12), scales: &mut b.f32(4) };
+        b.operations.quantize_rows(&b.stream, (&b.of(12), 6), to)
+    } => "quantized rows: rows of 6 elements; give a multiple of 4";
+    quantize_rows, |b| {
+        let to = QuantizedRows { values: &mut b.of(16), scales: &mut b.f32(5) };
+        b.operations.quantize_rows(&b.stream, (&b.of(16), 8), to)
+    } => "the scales of rows: expected a length of 4, found 5";
+    quantize_rows, |b| {
+        let to = QuantizedRows { values: &mut b.of(16), scales: &mut b.f32(4) };
+        b.operations.quantize_rows(&b.stream, (&b.of(17), 8), to)
+    } => "the rows to quantize: expected a length of 16, found 17";
+    quantize_swiglu, |b| {
+        let to = QuantizedRows { values: &mut b.of(16), scales: &mut b.f32(4) };
+        b.operations.quantize_swiglu(&b.stream, (&b.of(24), 12, 8), to)
+    } => "the quantized rows of SwiGLU: rows of 12 elements for 8 gates and values; give a multiple of 4";
+    quantize_normalized, |b| quantize_normalized(b, 17, 8, 16)
+        => "the rows to normalize: expected a length of 16, found 17";
+    quantize_normalized, |b| quantize_normalized(b, 16, 8, 17) => "quantized rows: expected a length of 16, found 17";
+    quantize_normalized, |b| quantize_normalized(b, 16, 0, 16)
+        => "quantized rows of RMSNorm: rows of 0 elements; give 1 to 65536";
+    paged_attention, |b| paged_attention(b, (3, 2), 8, [24, 24, 2, 2])
+        => "paged attention: 3 query heads cannot share 2 key heads equally; give a multiple of the key heads";
+    paged_attention, |b| paged_attention(b, (2, 1), 0, [16, 24, 2, 2])
+        => "paged attention: heads of 0 elements and pages of 4 keys; give 1 to 4096, and at least 1";
+    paged_attention, |b| paged_attention(b, (2, 1), 8, [33, 64, 2, 2])
+        => "the queries of paged attention: expected a length of 32, found 33";
+    paged_attention, |b| paged_attention(b, (2, 1), 8, [32, 65, 2, 2])
+        => "the pool of keys: expected a length of 64, found 65";
+    paged_attention, |b| paged_attention(b, (2, 1), 8, [32, 64, 3, 2])
+        => "the sequences of tokens: expected a length of 2, found 3";
+    paged_attention, |b| paged_attention(b, (2, 1), 8, [32, 64, 2, 3])
+        => "the pages of sequences: expected a length of 2, found 3";
+    resolve_tokens, |b| b.operations.resolve_tokens(&b.stream, &b.of(2), (&b.of(3), &b.of(1)), &b.of(1), &mut b.of(2))
+        => "the sequences of tokens: expected a length of 2, found 3";
+    resolve_tokens, |b| b.operations.resolve_tokens(&b.stream, &b.of(2), (&b.of(2), &b.of(1)), &b.of(1), &mut b.of(1))
+        => "the resolved tokens: expected a length of 2, found 1";
+    follow_tokens, |b| {
+        let packed = (&b.of(2), &b.of(3), &b.of(1));
+        b.operations.follow_tokens(&b.stream, &b.of(2), packed, &b.of(1), &mut b.of(2))
+    } => "the starts of sequences: expected a length of 2, found 3";
+    follow_tokens, |b| {
+        let packed = (&b.of(2), &b.of(2), &b.of(1));
+        b.operations.follow_tokens(&b.stream, &b.of(2), packed, &b.of(1), &mut b.of(1))
+    } => "the next tokens: expected a length of 2, found 1";
+    remember_tokens, |b| b.operations.remember_tokens(&b.stream, &b.of(2), (&b.of(3), &b.of(2)), &mut slot_tokens(b, 3))
+        => "the slots of sampled tokens: expected a length of 2, found 3";
+    remember_tokens, |b| b.operations.remember_tokens(&b.stream, &b.of(2), (&b.of(2), &b.of(1)), &mut slot_tokens(b, 3))
+        => "the positions of sampled tokens: expected a length of 2, found 1";
+    prepare_drafts, |b| prepare_drafts(b, 0, [4, 1, 4]) => "speculative decoding: 0 rows of a sequence and pages of 4 tokens; give 1 or more";
+    prepare_drafts, |b| prepare_drafts(b, 3, [4, 1, 4]) => "the drafts of slots: expected a length of 6, found 3";
+    prepare_drafts, |b| prepare_drafts(b, 2, [5, 2, 4]) => "the tokens of drafts: expected a length of 4, found 5";
+    prepare_drafts, |b| prepare_drafts(b, 2, [4, 3, 4]) => "the keys of sequences: expected a length of 2, found 3";
+    prepare_drafts, |b| prepare_drafts(b, 2, [4, 2, 5]) => "the pages of sequences: expected a length of 4, found 5";
+    accept_drafts, |b| accept_drafts(b, [5, 2, 4]) => "the sampled tokens: expected a length of 4, found 5";
+    accept_drafts, |b| accept_drafts(b, [4, 3, 4]) => "the counts of accepted tokens: expected a length of 2, found 3";
+    accept_drafts, |b| accept_drafts(b, [4, 2, 3]) => "the next tokens: expected a length of 4, found 3";
+    keep_drafts, |b| keep_drafts(b, 0, [3, 2]) => "the drafted tokens: expected a length of 2, found 3";
+    keep_drafts, |b| keep_drafts(b, 0, [2, 3]) => "the next tokens: expected a length of 2, found 3";
+    keep_drafts, |b| keep_drafts(b, 1, [2, 2]) => "the drafts of a sequence: expected a length of 2, found 1";
+
     swiglu, |b| swiglu(b, 24, 5, 15) => "the gates of SwiGLU: the last row ends at element 25, and the buffer has 24";
     swiglu, |b| swiglu(b, 30, 6, 15) => "the values of SwiGLU: the last row ends at element 31, and the buffer has 30";
     swiglu, |b| swiglu(b, 30, 5, 16) => "the output of SwiGLU: expected a length of 15, found 16";
@@ -817,20 +1056,20 @@ const REFUSALS: &[Refusal] = refusals! {
     combine_rows, |b| combine(b, [30, 7, 6, 15]) => "the rows of choices: expected a length of 6, found 7";
     combine_rows, |b| combine(b, [30, 6, 5, 15]) => "the weights of experts: expected a length of 6, found 5";
     combine_rows, |b| combine(b, [29, 6, 6, 15]) => "the rows to combine: expected a length of 30, found 29";
-    weight_only_gemv, |b| gemv(b, |w| w.group = 16, [96, 6, 6, 64, 3])
+    weight_only_gemv, |b| weight_only_gemv(b, |w| w.group = 16, [96, 6, 6, 64, 3])
         => "a weight-only GEMV: groups of 16 weights; give 32, 64 or 128";
-    weight_only_gemv, |b| gemv(b, |w| w.k = 80, [96, 6, 6, 64, 3])
+    weight_only_gemv, |b| weight_only_gemv(b, |w| w.k = 80, [96, 6, 6, 64, 3])
         => "a weight-only GEMV: rows of 80 weights; give a multiple of the group, 32, up to 2^20";
-    weight_only_gemv, |b| gemv(b, |w| w.format = WeightFormat::E4m3, [192, 6, 6, 64, 3])
+    weight_only_gemv, |b| weight_only_gemv(b, |w| w.format = WeightFormat::E4m3, [192, 6, 6, 64, 3])
         => "a weight-only GEMV: weights of e4m3 have no zero points";
-    weight_only_gemv, |b| gemv(b, |_| (), [95, 6, 6, 64, 3]) => "quantized weights: expected a length of 96, found 95";
-    weight_only_gemv, |b| gemv(b, |_| (), [96, 7, 6, 64, 3])
+    weight_only_gemv, |b| weight_only_gemv(b, |_| (), [95, 6, 6, 64, 3]) => "quantized weights: expected a length of 96, found 95";
+    weight_only_gemv, |b| weight_only_gemv(b, |_| (), [96, 7, 6, 64, 3])
         => "the scales of weights: expected a length of 6, found 7";
-    weight_only_gemv, |b| gemv(b, |_| (), [96, 6, 5, 64, 3])
+    weight_only_gemv, |b| weight_only_gemv(b, |_| (), [96, 6, 5, 64, 3])
         => "the zero points of weights: expected a length of 6, found 5";
-    weight_only_gemv, |b| gemv(b, |_| (), [96, 6, 6, 64, 4])
+    weight_only_gemv, |b| weight_only_gemv(b, |_| (), [96, 6, 6, 64, 4])
         => "the results of a weight-only GEMV: expected a length of 3, found 4";
-    weight_only_gemv, |b| gemv(b, |_| (), [96, 6, 6, 65, 3])
+    weight_only_gemv, |b| weight_only_gemv(b, |_| (), [96, 6, 6, 65, 3])
         => "the vectors of a weight-only GEMV: expected a length of 64, found 65";
     add_weight_only_gemv, |b| gemv_by(b, Operations::add_weight_only_gemv, |_| (), [96, 6, 6, 64, 4])
         => "the results of a weight-only GEMV: expected a length of 3, found 4";
@@ -884,7 +1123,8 @@ fn every_operation_refuses_what_does_not_fit() {
 
 /// Operations that take any shape: what they are given has one buffer at most, and that of any
 /// length.
-const TAKE_ANYTHING: &[&str] = &["reduce", "reduce_rounding_steps", "scan_rounding_steps"];
+const TAKE_ANYTHING: &[&str] =
+    &["reduce", "reduce_rounding_steps", "scan_rounding_steps", "takes_weight_only_gemm"];
 
 /// The table above has every operation: it is read off the sources of all families but the
 /// products'.

@@ -9,6 +9,7 @@ use warpwright_kernels::operations::Operations;
 use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
 use crate::SUITE;
+use crate::emulated::hopper;
 use crate::walk::run;
 
 /// Whole vectors and not, of each type; no elements; several vectors of a thread; sequences of no
@@ -73,9 +74,61 @@ const CASES: &[&str] = &[
     "weight-only-gemv --inputs 2304 --outputs 70 --batch 3 --warps 2 --cluster 2 --output f32",
     "weight-only-gemv --format int8 --inputs 2560 --outputs 17 --warps 2 --cluster 4 --parts 2 --batch 8",
     "weight-only-gemv --format e4m3 --inputs 1408 --outputs 2200 --warps 1 --cluster 3 --fresh-weights",
+    "gemv",
+    "gemv --batch 0",
+    "gemv --outputs 33 --inputs 40 --batch 3 --type f32 --output bf16 --epilogue add --norm weight",
+    "gemv --outputs 24 --inputs 100 --batch 9 --epilogue swiglu --norm zero-centred",
+    "gemv --outputs 601 --inputs 1031 --batch 2 --type f16 --output f16",
+    "gemv --experts 5 --batch 3 --outputs 40 --inputs 136 --type f32",
+    "gemv --experts 3 --batch 2 --outputs 17 --inputs 72",
+    "weight-only-expert-gemv",
+    "weight-only-expert-gemv --batch 0",
+    "weight-only-expert-gemv --format int8 --group 32 --inputs 96 --outputs 9 --zero-points true --choices 1",
+    "dequantize-weights",
+    "dequantize-weights --outputs 0",
+    "dequantize-weights --format int8 --group 64 --inputs 64 --zero-points true",
+    "paged-attention",
+    "paged-attention --sequences 3 --tokens 1 --length 33 --head-dim 20 --query-heads 3 --key-heads 1 --page-size 8 --type f32",
+    "paged-attention --tokens 5 --length 3 --head-dim 256 --key-heads 4 --type f16",
+    "paged-attention --sequences 0",
+    "last-tokens",
+    "last-tokens --kernel remember --sequences 200",
+    "last-tokens --kernel follow --tokens 1",
+    "last-tokens --sequences 0",
+    "drafts",
+    "drafts --drafts 1 --page-size 1 --sequences 70",
+    "drafts --kernel accept",
+    "drafts --kernel accept --drafts 7 --sequences 90",
+    "drafts --kernel keep",
+    "drafts --kernel keep --drafts 1 --page-size 2 --sequences 140",
+    "drafts --sequences 0",
     "weight-only-gemv --batch 0",
     "weight-only-gemv --outputs 0",
 ];
+
+/// Those of sm_89 and of sm_90a.
+const CASES_OF_HOPPER: &[&str] = &[
+    "group-quantize",
+    "group-quantize --of swiglu --tokens 9 --hidden 136",
+    "group-quantize --of weight --tokens 3 --hidden 1028 --keep true",
+    "group-quantize --of zero-centred --tokens 2 --hidden 4",
+    "group-quantize --tokens 0",
+    "weight-only-expert-gemv --format e4m3 --group 64 --inputs 192 --outputs 33",
+    "dequantize-weights --format e4m3 --group 32 --inputs 96",
+    "weight-only-gemm",
+    "weight-only-gemm --batch 0",
+    "weight-only-gemm --batch 16 --outputs 64 --inputs 1920 --add true --output f32",
+    "weight-only-gemm --batch 40 --outputs 200 --output f16",
+    "weight-only-gemm --batch 100 --outputs 65 --inputs 1152 --add true",
+];
+
+#[test]
+fn kernels_of_hopper_are_right_and_check_clean() {
+    for schedule in [Schedule::Latest, Schedule::Random(5)] {
+        let device = hopper(schedule).and_then(Device::checked).expect("an emulated device");
+        CASES_OF_HOPPER.iter().for_each(|case| run(&SUITE, &device, case));
+    }
+}
 
 #[test]
 fn every_element_is_right_and_checks_clean() {

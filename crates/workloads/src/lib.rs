@@ -8,6 +8,8 @@ mod elementwise;
 mod gated_norm;
 mod gather;
 mod gemm;
+mod gemv;
+mod group_quantize;
 mod head_gates;
 mod histogram;
 mod moe;
@@ -21,8 +23,10 @@ pub mod scan;
 mod select;
 pub mod sgemm;
 pub mod sort;
+mod speculation;
 mod swiglu;
 pub mod transpose;
+mod weight_only_gemm;
 mod weight_only_gemv;
 
 use warpwright_harness::{DynWorkload, Entry};
@@ -57,11 +61,18 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<rope::RopeWorkload>(),
     Entry::of::<head_gates::HeadGatesWorkload>(),
     Entry::of::<sampling::SamplingWorkload>(),
+    Entry::of::<speculation::LastTokensWorkload>(),
+    Entry::of::<speculation::DraftsWorkload>(),
     Entry::of::<causal_conv::CausalConvWorkload>(),
     Entry::of::<delta_rule::DeltaRuleDecodeWorkload>(),
     Entry::of::<delta_rule::DeltaRuleWorkload>(),
     Entry::of::<gated_norm::GatedNormWorkload>(),
-    Entry::of::<weight_only_gemv::GemvWorkload>(),
+    Entry::of::<gemv::GemvWorkload>(),
+    Entry::of::<weight_only_gemv::WeightOnlyGemvWorkload>(),
+    Entry::of::<weight_only_gemv::ExpertGemvWorkload>(),
+    Entry::of::<weight_only_gemv::DequantizeWorkload>(),
+    Entry::of::<weight_only_gemm::WeightOnlyGemmWorkload>(),
+    Entry::of::<group_quantize::GroupQuantizeWorkload>(),
     Entry::of::<sgemm::SgemmWorkload>(),
     Entry::of::<gemm::GemmWorkload>(),
     Entry::of::<narrow::QuantizeWorkload>(),
@@ -69,6 +80,7 @@ pub const WORKLOADS: &[Entry] = &[
     Entry::of::<attention::AttentionWorkload>(),
     Entry::of::<attention::GradientWorkload>(),
     Entry::of::<attention::DecodeAttentionWorkload>(),
+    Entry::of::<attention::PagedAttentionWorkload>(),
 ];
 
 /// The workload of that name, with its defaults.

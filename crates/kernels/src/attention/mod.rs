@@ -6,6 +6,7 @@ pub mod decode;
 mod forward;
 mod host;
 mod packed_blocks;
+pub mod paged;
 mod paged_cache;
 mod problem;
 pub mod score;

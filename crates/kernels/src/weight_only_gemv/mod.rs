@@ -4,13 +4,18 @@
 //!
 //! The time is that of reading the weights. Each is read once, and takes part in one `mma.sync`
 //! whose other operand is the batch, so that 8 vectors cost as many instructions as one.
-//! `dequantize` has the formats, `vectors` the batch in shared memory, `kernel` the product.
+//! `dequantize` has the formats, `vectors` the batch in shared memory, `kernel` the product. `experts` multiplies each
+//! vector with a matrix of its own, and `matrix` makes a matrix of bf16 for a GEMM.
 
 mod dequantize;
+mod experts;
 mod kernel;
+mod matrix;
+mod matrix_operations;
 mod operations;
 mod problem;
 mod vectors;
+mod words;
 
 pub use operations::GemvTuning;
 pub use problem::{QuantizedWeights, WeightFormat};

@@ -64,7 +64,7 @@ impl<S: Storable> QuantizedWeights<'_, S> {
         self.k / self.format.per_word() * 4
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let Self { n, k, group, .. } = *self;
         let refuse = |reason| Err(OperationError::Shape { what: OPERATION, reason });
         if !matches!(group, 32 | 64 | 128) {

@@ -3,7 +3,6 @@
 mod config;
 mod error;
 mod executor;
-mod kernels;
 mod layers;
 mod models;
 mod number;

@@ -5,10 +5,9 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Storable, Stream};
 use warpwright_kernels::gemm::problem::epilogue::Activation;
 use warpwright_kernels::gemm::{Gemm, GemmOutput};
+use warpwright_kernels::gemv::{Epilogue, GemvShape, MAX_ROWS};
 use warpwright_kernels::operations::{Operations, Result};
 use warpwright_kernels::rows::RowElement;
-
-use crate::kernels::product::{Epilogue, MAX_ROWS, ProductShape, product};
 
 /// A type of activations and weights: f32 or bf16.
 pub(crate) trait Number: RowElement + Storable + Convertible + GemmOutput {
@@ -16,13 +15,13 @@ pub(crate) trait Number: RowElement + Storable + Convertible + GemmOutput {
     fn nearest(value: f32) -> Self;
     /// Whether it is bf16, which the library's kernels of tensor cores take.
     const IS_BF16: bool;
-    /// The most rows for which [`product`] is the fastest, or the only one.
+    /// The most rows for which the GEMV is the fastest, or the only one.
     const FEW_ROWS: u32;
 
-    /// [`product`] of more rows than few.
+    /// The product of more rows than few.
     fn product_of_many<U: Number>(
         on: (&Operations, &Stream),
-        shape: ProductShape,
+        shape: GemvShape,
         weights: &Buffer<Self>,
         x: &Buffer<Self>,
         to: (&mut Buffer<U>, Epilogue),
@@ -39,12 +38,13 @@ impl Number for f32 {
 
     fn product_of_many<U: Number>(
         on: (&Operations, &Stream),
-        shape: ProductShape,
+        shape: GemvShape,
         weights: &Buffer<Self>,
         x: &Buffer<Self>,
         to: (&mut Buffer<U>, Epilogue),
     ) -> Result<()> {
-        product(on, shape, weights, (x, None), to)
+        on.0.gemv(on.1, shape, weights, (x, None), to)?;
+        Ok(())
     }
 }
 
@@ -54,12 +54,12 @@ impl Number for bf16 {
     }
 
     const IS_BF16: bool = true;
-    // H200, a decode of Qwen 3.5-9B: 2 rows take 4.98 ms by `product`, 4 take 4.45 ms by the GEMM.
+    // H200, a decode of Qwen 3.5-9B: 2 rows take 4.98 ms by the GEMV, 4 take 4.45 ms by the GEMM.
     const FEW_ROWS: u32 = 1;
 
     fn product_of_many<U: Number>(
         on: (&Operations, &Stream),
-        ProductShape { rows, n, k }: ProductShape,
+        GemvShape { rows, n, k }: GemvShape,
         weights: &Buffer<Self>,
         x: &Buffer<Self>,
         (y, epilogue): (&mut Buffer<U>, Epilogue),

@@ -8,9 +8,11 @@ mod gradient_reference;
 mod gradients;
 mod matrices;
 mod options;
+mod paged;
 mod pages;
 mod reference;
 
 pub(crate) use decode::DecodeAttentionWorkload;
 pub(crate) use forward::AttentionWorkload;
 pub(crate) use gradients::GradientWorkload;
+pub(crate) use paged::PagedAttentionWorkload;

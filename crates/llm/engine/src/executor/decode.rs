@@ -15,7 +15,6 @@ use super::failures::sample_finite;
 use super::logits::is_on_host;
 use super::{Model, ModelExecutor, Pending};
 use crate::error::{EngineError, Result};
-use crate::kernels::tokens::remember;
 use crate::layers::{Batch, Shape, padded};
 use crate::number::Number;
 
@@ -112,7 +111,8 @@ impl<T: Number> Model<T> {
             let (mut pass, decoder, tokens) = self.pass((operations, stream), batch);
             decoder.logits(&mut pass, &x, None, &mut logits)?;
             drawing.draw((operations, stream), &logits)?;
-            remember((operations, stream), &drawing.sampled, (&*batch.slots, &*batch.lengths), tokens)?;
+            let slots = (&*batch.slots, &*batch.lengths);
+            operations.remember_tokens(stream, &drawing.sampled, slots, tokens)?;
             pass.note_sampling(logits.bytes());
             self.memory.give(x);
             Ok::<_, EngineError>(())

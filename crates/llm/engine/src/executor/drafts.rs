@@ -19,6 +19,7 @@ use std::collections::hash_map::Entry;
 use warpwright::runtime::{Buffer, Device, Graph, Stream};
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sampling::{PARAMETER_WORDS, SamplingBuffers, SamplingParameters};
+use warpwright_kernels::speculation::{Accepted, LAST, NextRows, PADDING, Rows, Sequences, Speculation};
 use warpwright_llm_step::{Capacity, Chunk, Output, Slot, Step, Token, Tokens};
 
 use super::chunks::{is_decode, some_of};
@@ -28,8 +29,6 @@ use super::in_turn::{InTurn, STEPS};
 use super::logits::{is_on_host, parameters};
 use super::{Model, ModelExecutor, Pending};
 use crate::error::{EngineError, Result};
-use crate::kernels::speculation::{Accepted, PADDING, Rows, Sequences, Speculation};
-use crate::kernels::tokens::{LAST, follow};
 use crate::layers::{Batch, Shape, Verified, end};
 use crate::number::Number;
 use crate::upload::Upload;
@@ -260,7 +259,7 @@ impl<T: Number> ModelExecutor<T> {
         model.memory.give(x);
         let mut next = model.floats.take(shape.tokens as usize)?;
         let of_tokens = (&*batch.sequences, &*batch.starts, &*batch.slots);
-        follow(on, &batch.tokens, of_tokens, &model.tokens.last, next.cast_mut())?;
+        on.0.follow_tokens(on.1, &batch.tokens, of_tokens, &model.tokens.last, next.cast_mut())?;
         let rows = model.mtp_rows(on, batch, (next.cast(), &hidden))?;
         model.floats.give(next);
         model.memory.give(hidden);
@@ -317,7 +316,7 @@ impl<T: Number> Model<T> {
         };
         let sequences =
             Sequences { given, positions, limits, slots: &batch.slots, table: &batch.table, parameters };
-        speculation.prepare_rows(on, &sequences, &self.tokens, rows)?;
+        on.0.prepare_drafts(on.1, speculation, &sequences, &self.tokens, rows)?;
 
         let mut projected = vec![];
         let verified = Verified { projected: &mut projected, nobody };
@@ -330,7 +329,7 @@ impl<T: Number> Model<T> {
         pass.floats.give(logits);
         let of_rows = (&batch.tokens, &*batch.positions, &drawing.sampled);
         let accepted = Accepted { counts, ends, last_rows, next };
-        speculation.accept_drafts(on, &sequences, of_rows, &mut self.tokens, accepted)?;
+        on.0.accept_drafts(on.1, speculation, &sequences, of_rows, &mut self.tokens, accepted)?;
 
         let (mut pass, decoder, _, caches) = self.parts(on, batch, None);
         decoder.repeat(&mut pass, (projected, ends), caches)?;
@@ -389,13 +388,14 @@ impl<T: Number> Model<T> {
             pass.note_sampling(logits.bytes());
             pass.floats.give(logits);
             let of_batch = (&*batch.slots, &**held, &*batch.table);
-            let to = (
-                &mut *next,
-                batch.positions.device_mut(),
-                batch.keys.device_mut(),
-                batch.lengths.device_mut(),
-            );
-            speculation.keep_drafts(on, (drafted, number, vocabulary), of_batch, &mut self.tokens, to)?;
+            let rows = NextRows {
+                next: &mut *next,
+                positions: batch.positions.device_mut(),
+                keys: batch.keys.device_mut(),
+                lengths: batch.lengths.device_mut(),
+            };
+            let drafted = (&*drafted, number, vocabulary);
+            on.0.keep_drafts(on.1, speculation, drafted, of_batch, &mut self.tokens, rows)?;
         }
         self.memory.give(rows);
         Ok(())

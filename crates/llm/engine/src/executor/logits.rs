@@ -5,13 +5,13 @@ use std::collections::hash_map::Entry;
 use rustc_hash::FxHashMap;
 use warpwright::runtime::{Buffer, Device};
 use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
+use warpwright_kernels::speculation::SlotTokens;
 use warpwright_llm_step::{Chunk, Output, Sampled, Sampling, log_probabilities};
 
 use super::drawing::{Drawing, Drawn, FreeResults};
 use super::failures::sample_finite;
 use super::in_turn::{InTurn, STEPS};
 use crate::error::Result;
-use crate::kernels::tokens::{SlotTokens, remember};
 use crate::layers::decoder::Decoder;
 use crate::layers::{Pass, end, padded};
 use crate::number::Number;
@@ -105,7 +105,8 @@ pub(super) fn drawn<T: Number>(
         let mut logits = pass.floats.take(count * vocabulary as usize)?;
         decoder.logits(pass, x, Some(&kept.tokens), &mut logits)?;
         kept.drawing.draw(pass.on(), &logits)?;
-        remember(pass.on(), &kept.drawing.sampled, (&kept.slots, &kept.ends), of_slots)?;
+        let slots = (&*kept.slots, &*kept.ends);
+        pass.operations.remember_tokens(pass.stream, &kept.drawing.sampled, slots, of_slots)?;
         pass.floats.give(logits);
         let wants = |row: &Row| row.wanted.sampling().is_some_and(|one| one.log_probabilities.is_some());
         let rows = rows.iter().map(|row| (row.chunk, wants(row))).collect();
@@ -186,7 +187,7 @@ fn of_rows<T: Number>(
     let slot = |row: &Row| row.wanted.sampling().map_or(nobody, |_| chunks[row.chunk].slot.0);
     let slots = device.buffer_from(&rows.iter().map(slot).collect::<Vec<_>>())?;
     let ends = device.buffer_from(&rows.iter().map(|row| end(&chunks[row.chunk])).collect::<Vec<_>>())?;
-    remember(pass.on(), &sampled, (&slots, &ends), of_slots)?;
+    pass.operations.remember_tokens(pass.stream, &sampled, (&slots, &ends), of_slots)?;
 
     let (sampled, of_sampled) = (sampled.to_vec()?, of_sampled.to_vec()?);
     let mut results = vec![];

@@ -27,11 +27,11 @@ use warpwright::runtime::{Buffer, Device, Stream};
 use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::communicator::Communicator;
 use warpwright_kernels::operations::Operations;
+use warpwright_kernels::speculation::SlotTokens;
 use warpwright_llm_step::{Capacity, Chunk, CopyState, Executor, ExecutorError, Output, Slot, Step, Token};
 
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::tokens::{SlotTokens, resolve};
 use crate::layers::decoder::{Cache, Decoder};
 use crate::layers::{Batch, Cost, Memory, Pass, Shape, Verified};
 use crate::number::Number;
@@ -382,7 +382,8 @@ impl<T: Number> Model<T> {
     /// Looks up the tokens of a batch that slots have.
     fn resolve(&self, on: (&Operations, &Stream), batch: &mut Batch) -> Result<()> {
         let slots = (&*batch.sequences, &*batch.slots);
-        Ok(resolve(on, &batch.given, slots, &self.tokens.last, &mut batch.tokens)?)
+        on.0.resolve_tokens(on.1, &batch.given, slots, &self.tokens.last, &mut batch.tokens)?;
+        Ok(())
     }
 
     /// The rows of all tokens after the last block.

@@ -3,10 +3,10 @@
 use warpwright::runtime::{Buffer, Device, Stream};
 use warpwright_kernels::attention::PagedCache;
 use warpwright_kernels::delta_rule::decode::Sequences;
+use warpwright_kernels::speculation::LAST;
 use warpwright_llm_step::{Chunk, Tokens};
 
 use crate::error::Result;
-use crate::kernels::tokens::LAST;
 use crate::upload::Upload;
 
 /// The extents of a step's buffers. Steps of fewer tokens are padded, so that few extents exist: memory

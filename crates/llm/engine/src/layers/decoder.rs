@@ -1,6 +1,7 @@
 //! The decoder: blocks of a mixer and a feed-forward layer around a residual stream.
 
 use warpwright::runtime::{Buffer, Device};
+use warpwright_kernels::gemv::Epilogue;
 
 use super::Pass;
 use super::attention::{Attention, KeyValues};
@@ -12,7 +13,6 @@ use super::mtp::Mtp;
 use super::norm::Norm;
 use super::pass::Projected;
 use crate::error::Result;
-use crate::kernels::product::Epilogue;
 use crate::number::Number;
 
 /// A model.
@@ -178,7 +178,7 @@ impl<T: Number> Decoder<T> {
 
     fn logits_of_rows(&self, pass: &mut Pass<'_, T>, x: &Buffer<T>, logits: &mut Buffer<f32>) -> Result<()> {
         self.gather_logits(pass, logits, |pass, logits| {
-            self.head().store_of_normalized(pass, &self.norm, x, logits)
+            self.head().apply_after_norm(pass, &self.norm, x, (logits, Epilogue::Store))
         })
     }
 

@@ -10,6 +10,7 @@
 use warpwright::prelude::bf16;
 use warpwright::runtime::Buffer;
 use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemv::GemvShape;
 use warpwright_kernels::moe::{ExpertRows, Routing, Scoring};
 
 use super::Pass;
@@ -19,7 +20,6 @@ use super::norm::Norm;
 use super::quantized::Quantized;
 use crate::config::Experts;
 use crate::error::Result;
-use crate::kernels::product::{Epilogue, ProductShape, expert_product};
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -76,13 +76,12 @@ impl<T: Number> ExpertMatrix<T> {
         pass: &mut Pass<'_, T>,
         experts: u32,
         (x, chosen, choices): (&Buffer<T>, &Buffer<u32>, u32),
-        shape: ProductShape,
+        shape: GemvShape,
     ) -> Result<Buffer<T>> {
         let mut y = pass.memory.take(shape.rows as usize * shape.n as usize)?;
         match self {
             Self::Exact(weights) => {
-                let to = (&mut y, Epilogue::Store);
-                expert_product(pass.on(), (shape, choices), weights, (x, chosen), to)?;
+                pass.operations.expert_gemv(pass.stream, (shape, choices), weights, (x, chosen), &mut y)?;
             }
             Self::Quantized(weights) => {
                 weights.multiply_experts(pass, experts, (x.cast(), chosen, choices), y.cast_mut())?;
@@ -96,7 +95,7 @@ impl<T: Number> ExpertMatrix<T> {
         &self,
         pass: &mut Pass<'_, T>,
         (x, offsets): (&Buffer<T>, &Buffer<u32>),
-        ProductShape { rows, n, k }: ProductShape,
+        GemvShape { rows, n, k }: GemvShape,
     ) -> Result<Buffer<T>> {
         let mut y = pass.memory.take(rows as usize * n as usize)?;
         let gemm = Gemm::new(rows, n, k).along_m(offsets);
@@ -145,7 +144,7 @@ impl<T: Number> MixtureOfExperts<T> {
         pass: &mut Pass<'_, T>,
         operation: &str,
         weights: &ExpertMatrix<T>,
-        ProductShape { rows, n, k }: ProductShape,
+        GemvShape { rows, n, k }: GemvShape,
     ) {
         let read = weights.bytes() / self.experts.count as usize * rows.min(self.experts.count) as usize;
         pass.note(operation, read, 2 * u64::from(rows) * u64::from(n) * u64::from(k));
@@ -201,12 +200,12 @@ impl<T: Number> MixtureOfExperts<T> {
     ) -> Result<Buffer<T>> {
         let Experts { count, chosen: choices, intermediate, .. } = self.experts;
         let (tokens, rows) = ((x.len() / self.hidden as usize) as u32, chosen.len() as u32);
-        let shape = ProductShape { rows, n: 2 * intermediate, k: self.hidden };
+        let shape = GemvShape { rows, n: 2 * intermediate, k: self.hidden };
         let gate_up = self.gate_up.multiply(pass, count, (x, chosen, choices), shape)?;
         self.note(pass, "experts.gate_up_proj", &self.gate_up, shape);
         let activated = swiglu(pass, &gate_up, intermediate, 2 * intermediate)?;
         pass.memory.give(gate_up);
-        let shape = ProductShape { rows, n: self.hidden, k: intermediate };
+        let shape = GemvShape { rows, n: self.hidden, k: intermediate };
         let results = self.down.multiply(pass, count, (&activated, chosen, 1), shape)?;
         self.note(pass, "experts.down_proj", &self.down, shape);
         pass.memory.give(activated);
@@ -243,11 +242,11 @@ impl<T: Number> MixtureOfExperts<T> {
         pass.operations.gather_rows(pass.stream, from, (of_rows.cast(), 0), &mut gathered)?;
         pass.note("rows of experts", 2 * gathered.bytes(), 0);
 
-        let shape = ProductShape { rows, n: 2 * intermediate, k: self.hidden };
+        let shape = GemvShape { rows, n: 2 * intermediate, k: self.hidden };
         let gate_up = self.gate_up.multiply_groups(pass, (&gathered, offsets.cast()), shape)?;
         self.note(pass, "experts.gate_up_proj", &self.gate_up, shape);
         let activated = swiglu(pass, &gate_up, intermediate, 2 * intermediate)?;
-        let shape = ProductShape { rows, n: self.hidden, k: intermediate };
+        let shape = GemvShape { rows, n: self.hidden, k: intermediate };
         let results = self.down.multiply_groups(pass, (&activated, offsets.cast()), shape)?;
         self.note(pass, "experts.down_proj", &self.down, shape);
         let mut routed = pass.memory.take(x.len())?;

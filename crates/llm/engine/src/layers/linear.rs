@@ -1,16 +1,18 @@
 //! Products with weights: y = x Wᵀ.
 
 use warpwright::runtime::Buffer;
+use warpwright_kernels::gemv::{Epilogue, GemvShape, TURN, has_few_results};
 
 use super::Pass;
 use super::mlp::swiglu;
 use super::norm::Norm;
 use super::quantized::{Quantized, QuantizedInput};
 use crate::error::Result;
-use crate::kernels::bias;
-use crate::kernels::product::{Epilogue, ProductShape, TURN, has_few_results, product};
 use crate::number::Number;
 use crate::weights::Loader;
+
+/// The indices of the rows of a bias, which are kept for each count.
+struct OfBias;
 
 /// Weights (n, k). Several projections of one input are one matrix.
 pub(crate) struct Linear<T> {
@@ -93,8 +95,8 @@ impl<T: Number> Linear<T> {
     }
 
     /// The product of `rows` rows with `n` results.
-    fn shape(&self, x: &Buffer<T>) -> ProductShape {
-        ProductShape { rows: (x.len() / self.k as usize) as u32, n: self.n, k: self.k }
+    fn shape(&self, x: &Buffer<T>) -> GemvShape {
+        GemvShape { rows: (x.len() / self.k as usize) as u32, n: self.n, k: self.k }
     }
 
     /// y of the rows of `x`.
@@ -135,7 +137,7 @@ impl<T: Number> Linear<T> {
         match &self.quantized {
             Some(quantized) => quantized.multiply(pass, x.cast(), (to.0, to.1 == Epilogue::Add))?,
             None if shape.rows <= T::FEW_ROWS || has_few_results(shape) => {
-                product(pass.on(), shape, &self.weights, (x, None), to)?
+                pass.operations.gemv(pass.stream, shape, &self.weights, (x, None), to)?;
             }
             None => T::product_of_many(pass.on(), shape, &self.weights, x, to)?,
         }
@@ -186,26 +188,31 @@ impl<T: Number> Linear<T> {
         norm: &Norm<T>,
         x: &Buffer<T>,
     ) -> Result<Buffer<T>> {
-        let mut y = pass.memory.take(x.len() / self.k as usize * self.n as usize)?;
-        self.store_of_normalized(pass, norm, x, &mut y)?;
+        let rows = self.shape(x).rows;
+        let mut y = pass.memory.take(rows as usize * self.n as usize)?;
+        let mut epilogue = Epilogue::Store;
+        if let Some(bias) = &self.bias {
+            // Every row is row 0 of the bias.
+            let zeros = pass.operations.remembered::<OfBias, _, _>(rows, |rows| {
+                Ok(pass.operations.device().zeros::<i32>(*rows as usize)?)
+            })?;
+            pass.operations.gather_rows(pass.stream, (bias, self.n), (&zeros, 0), &mut y)?;
+            pass.note("bias", y.bytes(), 0);
+            epilogue = Epilogue::Add;
+        }
+        self.apply_after_norm(pass, norm, x, (&mut y, epilogue))?;
         Ok(y)
     }
 
-    /// The same in a buffer of any type.
-    pub(crate) fn store_of_normalized<U: Number>(
+    /// y of the normalized rows of `x` in a buffer of any type, or added to what it holds.
+    pub(crate) fn apply_after_norm<U: Number>(
         &self,
         pass: &mut Pass<'_, T>,
         norm: &Norm<T>,
         x: &Buffer<T>,
-        y: &mut Buffer<U>,
+        (y, epilogue): (&mut Buffer<U>, Epilogue),
     ) -> Result<()> {
         let shape = self.shape(x);
-        let mut epilogue = Epilogue::Store;
-        if let Some(bias) = &self.bias {
-            bias::fill(pass.on(), bias, y)?;
-            pass.note("bias", y.bytes(), 0);
-            epilogue = Epilogue::Add;
-        }
         if self.quantizes(pass, shape.rows) {
             let (quantized, nothing) = norm.quantize(pass, x, false)?;
             self.apply_quantized(pass, &quantized, (y, epilogue))?;
@@ -219,7 +226,8 @@ impl<T: Number> Linear<T> {
             pass.memory.give(normalized);
             return Ok(());
         }
-        product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (y, epilogue))?;
+        let normalized = (x, Some(norm.of_input()));
+        pass.operations.gemv(pass.stream, shape, &self.weights, normalized, (y, epilogue))?;
         self.note(pass, shape.rows, x.bytes() + y.bytes());
         Ok(())
     }
@@ -253,7 +261,7 @@ impl<T: Number> Linear<T> {
         x: &Buffer<T>,
         columns: u32,
     ) -> Result<Buffer<T>> {
-        let shape = ProductShape { n: columns, ..self.shape(x) };
+        let shape = GemvShape { n: columns, ..self.shape(x) };
         if shape.rows > T::FEW_ROWS || !self.is_gated {
             let normalized = norm.apply(pass, x)?;
             let y = self.swiglu(pass, &normalized, columns)?;
@@ -261,7 +269,8 @@ impl<T: Number> Linear<T> {
             return Ok(y);
         }
         let mut y = pass.memory.take(shape.rows as usize * columns as usize)?;
-        product(pass.on(), shape, &self.weights, (x, Some(norm.of_input())), (&mut y, Epilogue::Swiglu))?;
+        let (normalized, to) = ((x, Some(norm.of_input())), (&mut y, Epilogue::Swiglu));
+        pass.operations.gemv(pass.stream, shape, &self.weights, normalized, to)?;
         self.note(pass, shape.rows, x.bytes() + y.bytes());
         Ok(y)
     }
@@ -274,11 +283,13 @@ impl<T: Number> Linear<T> {
             pass.memory.give(both);
             return Ok(y);
         }
-        let shape = ProductShape { n: columns, ..self.shape(x) };
+        let shape = GemvShape { n: columns, ..self.shape(x) };
         let mut y = pass.memory.take(shape.rows as usize * columns as usize)?;
         let to = (&mut y, Epilogue::Swiglu);
         match shape.rows <= T::FEW_ROWS {
-            true => product(pass.on(), shape, &self.weights, (x, None), to)?,
+            true => {
+                pass.operations.gemv(pass.stream, shape, &self.weights, (x, None), to)?;
+            }
             false => T::product_of_many(pass.on(), shape, &self.weights, x, to)?,
         }
         self.note(pass, shape.rows, x.bytes() + y.bytes());

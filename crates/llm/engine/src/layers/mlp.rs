@@ -8,7 +8,6 @@ use super::linear::Linear;
 use super::norm::Norm;
 use super::quantized::QuantizedInput;
 use crate::error::Result;
-use crate::kernels::quantize::QuantizeRows;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -41,7 +40,7 @@ impl<T: Number> Mlp<T> {
             let both = self.gate_up.apply_to_normalized(pass, norm, x)?;
             let (columns, stride) = (self.down.k, self.gate_up.n);
             let activated = QuantizedInput::new(pass, (rows, columns), |on, to| {
-                QuantizeRows::of_swiglu(on.0, columns, stride).launch(on, both.cast(), to)
+                on.0.quantize_swiglu(on.1, (both.cast(), stride, columns), to)
             })?;
             pass.note("swiglu", both.bytes() + activated.bytes(), 7 * u64::from(rows) * u64::from(columns));
             pass.memory.give(both);

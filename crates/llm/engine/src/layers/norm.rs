@@ -1,13 +1,12 @@
 //! RMSNorm, alone and as a part of the product after it.
 
 use warpwright::runtime::Buffer;
+use warpwright_kernels::gemv::InputNorm;
 use warpwright_kernels::rows::Gain;
 
 use super::Pass;
 use super::quantized::QuantizedInput;
 use crate::error::Result;
-use crate::kernels::product::InputNorm;
-use crate::kernels::quantize::QuantizeNormalized;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -57,7 +56,7 @@ impl<T: Number> Norm<T> {
         let norm = InputNorm { gains: self.weights.cast(), gain: self.gain, epsilon: self.epsilon };
         let shape = ((x.len() / columns) as u32, columns as u32);
         let quantized = QuantizedInput::new(pass, shape, |on, to| {
-            QuantizeNormalized::launch(on, x.cast(), norm, to, kept.cast_mut())
+            on.0.quantize_normalized(on.1, x.cast(), norm, to, kept.cast_mut())
         })?;
         let bytes = x.bytes() + quantized.bytes() + if is_kept { kept.bytes() } else { 0 };
         pass.note("norm", bytes, 6 * x.len() as u64);

@@ -3,19 +3,19 @@
 //! ```text
 //! the same few tokens of each sequence, bf16    decode attention of the library
 //! more tokens, bf16                             attention of the library
-//! f32, and heads that those lack                the engine's own kernel
+//! f32, and heads that those lack                paged attention of the library, without tensor cores
 //! ```
 
 use warpwright::prelude::bf16;
 use warpwright::runtime::Buffer;
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
+use warpwright_kernels::attention::paged::{PagedAttention, PagedAttentionBuffers};
 use warpwright_kernels::attention::{self, Attention, Mask, PagedCache, Pages};
 use warpwright_kernels::rope::HeadRows;
 
 use super::Pass;
 use super::attention::KeyValues;
 use crate::error::Result;
-use crate::kernels::attention::{AttentionBuffers, PagedAttention};
 use crate::number::Number;
 
 /// Attention of all queries, (tokens, query heads, head_dim), to the keys up to their positions, times the sigmoid of
@@ -63,7 +63,7 @@ fn attend_without_gates<T: Number>(
     }
     let Heads { query_heads, key_heads, head_dim } = heads;
     let attention = PagedAttention { query_heads, key_heads, head_dim, page_size: paged.page_size };
-    let buffers = AttentionBuffers {
+    let buffers = PagedAttentionBuffers {
         queries,
         keys: &cache.keys,
         values: &cache.values,
@@ -73,7 +73,8 @@ fn attend_without_gates<T: Number>(
         entries: shape.entries,
         output,
     };
-    Ok(attention.launch(pass.operations, pass.stream, buffers)?)
+    pass.operations.paged_attention(pass.stream, attention, buffers)?;
+    Ok(())
 }
 
 /// The same few queries of each sequence.

@@ -3,24 +3,22 @@
 //! ```text
 //! a few rows               GEMV of the library, which reads the weights once for each 8 rows
 //! more rows, fp8, sm_90a   x is quantized, too, with its norm or SwiGLU before; GEMM with block scales of the library
-//! up to 128, int4, sm_90a  the engine's own kernel, by the tensor cores
+//! up to 128, int4, sm_90a  weight-only GEMM of the library, by the tensor cores
 //! more rows otherwise      the weights are dequantized for a GEMM in bf16
-//! experts of rows          the engine's own kernel; of many rows, the weights are dequantized
+//! experts of rows          GEMV of experts of the library; of many rows, the weights are dequantized
 //! ```
 
 use warpwright::lang::element::e4m3;
 use warpwright::prelude::bf16;
-use warpwright::runtime::{Buffer, Stream};
+use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::problem::scales::{Granularity, Scaled};
+use warpwright_kernels::group_quantize::QuantizedRows;
 use warpwright_kernels::operations::{self as kernels, Operations};
 use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
 use super::Pass;
 use crate::error::Result;
-use crate::kernels::int4_product::{self, Int4Weights};
-use crate::kernels::quantize::{Dequantize, QuantizeRows, QuantizedRows};
-use crate::kernels::quantized_experts::{ExpertWeights, quantized_expert_product};
 use crate::number::Number;
 use crate::weights::{BLOCK, Format, Loader, QuantizedNumbers};
 
@@ -58,7 +56,7 @@ impl<T: Number> QuantizedInput<T> {
     pub(crate) fn new(
         pass: &mut Pass<'_, T>,
         (rows, k): (u32, u32),
-        launch: impl FnOnce((&Operations, &Stream), QuantizedRows<'_>) -> kernels::Result<()>,
+        launch: impl FnOnce((&Operations, &Stream), QuantizedRows<'_>) -> kernels::Result<LaunchCounts>,
     ) -> Result<Self> {
         let bytes = rows as usize * k as usize;
         let mut values = pass.memory.take(bytes.div_ceil(size_of::<T>()).max(1))?;
@@ -126,6 +124,21 @@ impl Quantized {
         Ok(Some(matrix))
     }
 
+    /// The weights, as the library takes them.
+    fn weights(&self) -> QuantizedWeights<'_, bf16> {
+        let is_fp8 = self.format == Format::Fp8;
+        QuantizedWeights {
+            n: self.n,
+            k: self.k,
+            format: if is_fp8 { WeightFormat::E4m3 } else { WeightFormat::Int4 },
+            weights: &self.weights,
+            group: self.group,
+            scales: &self.scales,
+            zero_points: (!is_fp8).then_some(&self.zero_points),
+            constant: true,
+        }
+    }
+
     /// Bytes that a product of a few rows reads.
     pub(crate) fn bytes(&self) -> usize {
         self.weights.bytes() + self.scales.bytes() + self.zero_points.bytes()
@@ -139,18 +152,15 @@ impl Quantized {
         (x, chosen, choices): (&Buffer<bf16>, &Buffer<u32>, u32),
         y: &mut Buffer<bf16>,
     ) -> Result<()> {
-        let Self { format, k, group, weights, scales, zero_points, .. } = self;
-        let (format, n, k, group) = (*format, self.n / experts, *k, *group);
-        let weights = ExpertWeights { format, group, n, k, weights, scales, zero_points };
-        Ok(quantized_expert_product(pass.on(), weights, (x, chosen, choices), y)?)
+        let weights = (self.weights(), self.n / experts);
+        pass.operations.expert_weight_only_gemv(pass.stream, weights, (x, chosen, choices), y)?;
+        Ok(())
     }
 
     /// The weights in bf16.
     pub(crate) fn dequantized<T: Number>(&self, pass: &mut Pass<'_, T>) -> Result<Buffer<T>> {
         let mut weights = pass.memory.take(self.n as usize * self.k as usize)?;
-        let dequantize = Dequantize { format: self.format, group: self.group };
-        let from = (&self.weights, &self.scales, &self.zero_points);
-        dequantize.launch(pass.on(), from, weights.cast_mut::<bf16>())?;
+        pass.operations.dequantize_weights(pass.stream, self.weights(), weights.cast_mut())?;
         Ok(weights)
     }
 
@@ -169,13 +179,13 @@ impl Quantized {
         let rows = (x.len() / self.k as usize) as u32;
         if self.quantizes(pass, rows) {
             let x = QuantizedInput::new(pass, (rows, self.k), |on, to| {
-                QuantizeRows::new(on.0, self.k).launch(on, x, to)
+                on.0.quantize_rows(on.1, (x, self.k), to)
             })?;
             self.multiply_quantized(pass, &x, (y, adds))?;
             x.give(pass);
             return Ok(());
         }
-        let by_int4 = self.format == Format::Int4 && int4_product::takes(pass.operations, rows, self.k);
+        let by_int4 = self.format == Format::Int4 && pass.operations.takes_weight_only_gemm(rows, self.k);
         let few = if (self.format == Format::Fp8 && pass.has_wgmma()) || by_int4 {
             FEW_ROWS
         } else {
@@ -185,9 +195,8 @@ impl Quantized {
             return self.multiply_few(pass, x, (y, adds));
         }
         if by_int4 {
-            let Self { n, k, weights, scales, zero_points, .. } = self;
-            let weights = Int4Weights { n: *n, k: *k, weights, scales, zero_points };
-            return Ok(int4_product::int4_product(pass.on(), weights, x, (y, adds))?);
+            pass.operations.weight_only_gemm(pass.stream, self.weights(), x, (y, adds))?;
+            return Ok(());
         }
         let weights = self.dequantized(pass)?;
         let gemm = self.gemm(rows, adds);
@@ -219,20 +228,9 @@ impl Quantized {
         x: &Buffer<bf16>,
         (y, adds): (&mut Buffer<U>, bool),
     ) -> Result<()> {
-        let is_fp8 = self.format == Format::Fp8;
-        let weights = QuantizedWeights {
-            n: self.n,
-            k: self.k,
-            format: if is_fp8 { WeightFormat::E4m3 } else { WeightFormat::Int4 },
-            weights: &self.weights,
-            group: self.group,
-            scales: &self.scales,
-            zero_points: (!is_fp8).then_some(&self.zero_points),
-            constant: true,
-        };
         match adds {
-            true => pass.operations.add_weight_only_gemv(pass.stream, weights, x, y)?,
-            false => pass.operations.weight_only_gemv(pass.stream, weights, x, y)?,
+            true => pass.operations.add_weight_only_gemv(pass.stream, self.weights(), x, y)?,
+            false => pass.operations.weight_only_gemv(pass.stream, self.weights(), x, y)?,
         };
         Ok(())
     }

@@ -165,7 +165,7 @@ impl Bulk {
         }
         let row_of_lane = |i: u32| -> Vec<Reg<f32>> {
             let words = vector::load_lanes(mine.at(i * words_of_row), words, Access::new());
-            words.into_iter().flat_map(S::widen).collect()
+            words.into_iter().flat_map(|word| S::widen(word)).collect()
         };
 
         let mut recalled = vec![constant(0f32); lanes as usize];
@@ -205,7 +205,8 @@ impl Bulk {
                 let row = row_of_lane(i);
                 let row: Vec<Reg<f32>> =
                     row.iter().zip(&delta).map(|(s, delta)| key.mul_add(*delta, decay * *s)).collect();
-                let words: Vec<Reg<u32>> = row.chunks(4 / S::BYTES as usize).map(S::narrow).collect();
+                let words: Vec<Reg<u32>> =
+                    row.chunks(4 / S::BYTES as usize).map(|values| S::narrow(values)).collect();
                 vector::store_lanes(mine.at(i * words_of_row), &words, Access::new());
             }
         }

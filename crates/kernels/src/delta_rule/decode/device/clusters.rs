@@ -210,7 +210,8 @@ impl Clusters {
             let key = k[i] * of_key;
             let after: Vec<Reg<f32>> =
                 (0..LANES as usize).map(|lane| key.mul_add(delta[lane], decay * s[lane])).collect();
-            let words: Vec<Reg<u32>> = after.chunks(4 / S::BYTES as usize).map(S::narrow).collect();
+            let words: Vec<Reg<u32>> =
+                after.chunks(4 / S::BYTES as usize).map(|values| S::narrow(values)).collect();
             vector::store_lanes(to.at(i as u32 * value_dim).cast::<u32>(), &words, Access::new());
         }
         cluster_wait();

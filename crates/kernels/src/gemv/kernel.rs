@@ -1,87 +1,48 @@
-//! y (rows, n) = x (rows, k) · Wᵀ with W (n, k), for a few rows: a warp for two rows of W.
+//! The kernel: a warp for two rows of W.
 //!
 //! ```text
 //! a row of W    | lane 0 | lane 1 | .. | lane 31 | lane 0 | ..     16 bytes each
 //! rows of x     every lane multiplies its part by the same part of up to 8 rows
 //! ```
 //!
-//! W is read once for all rows of a CTA, so a few rows take the time of reading W. A step of one token
-//! has few kernels, because this one includes what surrounds a product:
-//!
-//! ```text
-//! norm          x is normalized first: every warp reads whole rows, and adds up their squares
-//! activation    rows of W are gates and values in turns: y = silu(gate) · value
-//! residual      y is added to what it holds
-//! experts       each row of x has a matrix of its own
-//! ```
-//!
 //! The first loads of W are in flight before the previous kernel ends: weights depend on no kernel.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Stream};
-use warpwright_kernels::gemm::problem::epilogue::GATED_COLUMNS;
-use warpwright_kernels::operations::{Operations, Result, expect_length};
-use warpwright_kernels::overlap::{self, overlaps};
-use warpwright_kernels::rows::Gain;
-use warpwright_kernels::vector::{self, load_widened as load};
 
-use crate::number::Number;
+use super::problem::{Epilogue, FEW_RESULTS, GemvShape, MAX_ROWS, TURN, has_few_results};
+use crate::operations::Operations;
+use crate::overlap::{self, overlaps};
+use crate::rows::{Gain, RowElement};
+use crate::vector;
 
-/// Rows of x of a CTA at most.
-pub(crate) const MAX_ROWS: u32 = 8;
 /// Warps of a CTA.
-const WARPS: u32 = 4;
-/// Rows of W that occupy few SMs, and leave registers for more loads.
-const FEW_RESULTS: u32 = 512;
-/// Rows of x for which [`product`] reads few results' weights again and again. (H200, the 64 gates of a
-/// layer of Qwen 3.5-9B: 1.8 us for a row, 7 to 9 by the GEMM for 16 and 64 rows.)
-const MAX_ROWS_OF_FEW_RESULTS: u32 = 128;
+pub(super) const WARPS: u32 = 4;
 /// CTAs along the rows of x that fill the GPU with few results.
 const CTAS_OF_FEW_RESULTS: u32 = 32;
 
-/// Rows of gates, and of values after them, of weights that have both: in the columns of y that they
-/// give, the library's GEMM pairs them.
-pub(crate) const TURN: u32 = GATED_COLUMNS / 2;
-
-/// Whether [`product`] is the fastest for few results, of bf16.
-pub(crate) fn has_few_results(ProductShape { rows, n, .. }: ProductShape) -> bool {
-    n <= FEW_RESULTS && rows <= MAX_ROWS_OF_FEW_RESULTS
-}
-
-/// What a kernel computes beside the product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Epilogue {
-    /// y is the product.
-    Store,
-    /// The product is added to y.
-    Add,
-    /// y = silu(gate) · value of weights whose rows are gates and values in turns of [`TURN`].
-    Swiglu,
-}
-
 /// The kernel and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Product {
-    k: u32,
+pub(super) struct Gemv {
+    pub(super) k: u32,
     /// Rows of x of a CTA.
-    rows: u32,
+    pub(super) rows: u32,
     /// Rows of W of a warp.
-    columns: u32,
+    pub(super) columns: u32,
     /// Elements of a load.
-    lanes: u32,
+    pub(super) lanes: u32,
     /// Loads of a row of W in flight.
-    loads: u32,
+    pub(super) loads: u32,
     /// Rows of y for each row of x, each with its own expert.
-    choices: Option<u32>,
-    norm: Option<Gain>,
-    epilogue: Epilogue,
-    overlaps: bool,
+    pub(super) choices: Option<u32>,
+    pub(super) norm: Option<Gain>,
+    pub(super) epilogue: Epilogue,
+    pub(super) overlaps: bool,
 }
 
-impl Product {
+impl Gemv {
     /// For `n` rows of W. With few of them, all loads of a row are in flight at once.
-    fn new<T: Number>(device: &Operations, shape: ProductShape) -> Self {
-        let ProductShape { rows, n, k } = shape;
+    pub(super) fn new<T: RowElement>(device: &Operations, shape: GemvShape) -> Self {
+        let GemvShape { rows, n, k } = shape;
         let lanes = vector::widest(k.into(), T::BYTES);
         // A CTA has few rows of x, where W is small.
         let rows = if has_few_results(shape) { rows.div_ceil(CTAS_OF_FEW_RESULTS) } else { rows };
@@ -121,7 +82,7 @@ impl Product {
 
     /// `weights` is (n, k), gates and values (2 n, k), or (experts, n, k); `gains` is (k).
     #[kernel]
-    fn run<T: Number, U: Number>(
+    pub(super) fn run<T: RowElement, U: RowElement>(
         &self,
         weights: &Global<T>,
         x: &Global<T>,
@@ -166,17 +127,19 @@ impl Product {
         overlap::wait(self.overlaps && self.choices.is_none() && !loads_in_all_lanes);
         for start in (lane * self.lanes..self.k).step_by(step * self.loads) {
             let parts: Vec<Vec<Vec<Reg<f32>>>> = (0..self.loads)
-                .map(|at| of_w.iter().map(|w| load(w.at(start).at(at * step), self.lanes)).collect())
+                .map(|at| {
+                    of_w.iter().map(|w| vector::load_widened(w.at(start).at(at * step), self.lanes)).collect()
+                })
                 .collect();
             overlap::wait(self.overlaps && loads_in_all_lanes);
             for (at, parts) in parts.iter().enumerate() {
                 let at = at as u32 * step;
                 let mut gain = vec![];
                 if self.norm.is_some() {
-                    gain = load(gains.at(start).at(at), self.lanes);
+                    gain = vector::load_widened(gains.at(start).at(at), self.lanes);
                 }
                 for (row, x) in of_x.iter().enumerate() {
-                    let mut x = load(x.at(start).at(at), self.lanes);
+                    let mut x = vector::load_widened(x.at(start).at(at), self.lanes);
                     if let Some(norm) = self.norm {
                         squares[row] = x.iter().fold(squares[row], |sum, x| x.mul_add(*x, sum));
                         x = x
@@ -230,7 +193,7 @@ impl Product {
     }
 
     /// Columns of y of a warp.
-    fn results(&self) -> u32 {
+    pub(super) fn results(&self) -> u32 {
         if self.epilogue == Epilogue::Swiglu { 1 } else { self.columns }
     }
 }
@@ -263,87 +226,4 @@ fn weighted(norm: Gain, x: Reg<f32>, gain: Reg<f32>) -> Reg<f32> {
         Gain::Weight => x * gain,
         Gain::ZeroCentred => x.mul_add(gain, x),
     }
-}
-
-/// A product: rows of x, columns of y, and of x.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ProductShape {
-    pub(crate) rows: u32,
-    pub(crate) n: u32,
-    pub(crate) k: u32,
-}
-
-/// The norm before a product: gains (k).
-#[derive(Clone, Copy)]
-pub(crate) struct InputNorm<'l, T> {
-    pub(crate) gains: &'l Buffer<T>,
-    pub(crate) gain: Gain,
-    pub(crate) epsilon: f32,
-}
-
-/// y = x · Wᵀ, of the normalized x and with the epilogue.
-pub(crate) fn product<T: Number, U: Number>(
-    on: (&Operations, &Stream),
-    shape: ProductShape,
-    weights: &Buffer<T>,
-    (x, norm): (&Buffer<T>, Option<InputNorm<'_, T>>),
-    (y, epilogue): (&mut Buffer<U>, Epilogue),
-) -> Result<()> {
-    let ProductShape { rows, n, k } = shape;
-    let of_w = if epilogue == Epilogue::Swiglu { 2 * n } else { n };
-    expect_length("the weights of a product", of_w as usize * k as usize, weights.len())?;
-    expect_length("the input of a product", rows as usize * k as usize, x.len())?;
-    let product = Product { epilogue, norm: norm.map(|norm| norm.gain), ..Product::new::<T>(on.0, shape) };
-    launch(on, shape, product, Inputs { weights, x, norm, experts: x.cast() }, y)
-}
-
-/// Row r of y = row r / `choices` of x · W(experts[r])ᵀ, of weights (experts, n, k).
-pub(crate) fn expert_product<T: Number>(
-    on: (&Operations, &Stream),
-    (shape, choices): (ProductShape, u32),
-    weights: &Buffer<T>,
-    (x, experts): (&Buffer<T>, &Buffer<u32>),
-    (y, epilogue): (&mut Buffer<T>, Epilogue),
-) -> Result<()> {
-    let ProductShape { rows, n, k } = shape;
-    expect_length("the input of experts", rows as usize / choices as usize * k as usize, x.len())?;
-    expect_length("the experts of rows", rows as usize, experts.len())?;
-    let product = Product {
-        choices: Some(choices),
-        epilogue,
-        ..Product::new::<T>(on.0, ProductShape { rows: 1, n: n * rows, k })
-    };
-    launch(on, shape, product, Inputs { weights, x, norm: None, experts }, y)
-}
-
-/// What a product reads.
-struct Inputs<'l, T> {
-    weights: &'l Buffer<T>,
-    x: &'l Buffer<T>,
-    norm: Option<InputNorm<'l, T>>,
-    /// Any buffer where there are no experts.
-    experts: &'l Buffer<u32>,
-}
-
-fn launch<T: Number, U: Number>(
-    (operations, stream): (&Operations, &Stream),
-    ProductShape { rows, n, .. }: ProductShape,
-    product: Product,
-    Inputs { weights, x, norm, experts }: Inputs<'_, T>,
-    y: &mut Buffer<U>,
-) -> Result<()> {
-    expect_length("the output of a product", rows as usize * n as usize, y.len())?;
-    if rows == 0 || n == 0 {
-        return Ok(());
-    }
-    let kernel = operations.kernel(product, Product::run::<T, U>)?;
-    let (columns, rows_of_ctas) = (n.div_ceil(WARPS * product.results()), rows.div_ceil(product.rows));
-    let grid = match product.choices {
-        Some(_) => (rows_of_ctas, columns),
-        None => (columns, rows_of_ctas),
-    };
-    let (gains, epsilon) = norm.map_or((weights, 0.0), |norm| (norm.gains, norm.epsilon));
-    let shape = overlap::shape(kernel.shape(grid), product.overlaps);
-    kernel.launch(stream, shape, (weights, x, gains, experts, y, n, rows, epsilon))?;
-    Ok(())
 }

@@ -1,42 +1,14 @@
-//! Attention over a paged cache for any head dimension: a warp for each query of each head.
-//!
-//! A lane has every 32nd element of the head. Keys follow one another with a running softmax.
+//! The kernel: a warp for each query of each head. A lane has every 32nd element of the head, and keys follow one
+//! another with a running softmax.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Stream};
-use warpwright_kernels::operations::{Operations, Result, expect_length};
 
-use crate::number::Number;
-
-/// The heads of a layer and the cache that they read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PagedAttention {
-    pub(crate) query_heads: u32,
-    pub(crate) key_heads: u32,
-    pub(crate) head_dim: u32,
-    pub(crate) page_size: u32,
-}
-
-/// The buffers of a call.
-pub(crate) struct AttentionBuffers<'l, T> {
-    /// (tokens, query heads, head_dim).
-    pub(crate) queries: &'l Buffer<T>,
-    /// The pools (pages, page size, key heads, head_dim).
-    pub(crate) keys: &'l Buffer<T>,
-    pub(crate) values: &'l Buffer<T>,
-    /// (tokens): the position of each, and its sequence. A token sees the keys up to its position.
-    pub(crate) positions: &'l Buffer<u32>,
-    pub(crate) sequences: &'l Buffer<u32>,
-    /// (sequences, entries): the pages.
-    pub(crate) table: &'l Buffer<u32>,
-    pub(crate) entries: u32,
-    /// As the queries.
-    pub(crate) output: &'l mut Buffer<T>,
-}
+use super::PagedAttention;
+use crate::rows::RowElement;
 
 impl PagedAttention {
     #[kernel]
-    fn run<T: Number>(
+    pub(super) fn run<T: RowElement>(
         &self,
         queries: &Global<T>,
         keys: &Global<T>,
@@ -85,24 +57,5 @@ impl PagedAttention {
                 output.at(at).at(*column).store((sum / total).convert::<T>());
             }
         }
-    }
-
-    /// Attention of packed tokens of several sequences.
-    pub(crate) fn launch<T: Number>(
-        self,
-        operations: &Operations,
-        stream: &Stream,
-        buffers: AttentionBuffers<'_, T>,
-    ) -> Result<()> {
-        let AttentionBuffers { queries, keys, values, positions, sequences, table, entries, output } =
-            buffers;
-        let tokens = positions.len();
-        let elements = tokens * (self.query_heads * self.head_dim) as usize;
-        expect_length("the queries of attention", elements, queries.len())?;
-        expect_length("the output of attention", elements, output.len())?;
-        let kernel = operations.kernel(self, Self::run::<T>)?;
-        let grid = operations.grid("attention", tokens as u64 * u64::from(self.query_heads))?;
-        kernel.launch(stream, grid, (queries, keys, values, positions, sequences, table, output, entries))?;
-        Ok(())
     }
 }

@@ -1,76 +1,16 @@
-//! Speculative decoding on the device: the tokens to verify, those that count, and where drafts go.
-//!
-//! ```text
-//! rows (sequences, each)     last | drafts ..
-//! sampled after each row     t1   | t2 ..        t1 counts; t2 counts if t1 is the first draft, and so on
-//! ```
+//! The kernels of drafts.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Stream};
-use warpwright_kernels::operations::{Operations, Result};
-use warpwright_kernels::rope::NO_SLOT;
-use warpwright_kernels::sampling::PARAMETER_WORDS;
 
-use super::tokens::{LAST, SlotTokens};
-
-/// The kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Speculation {
-    /// Rows of each sequence: a token and its drafts.
-    pub(crate) each: u32,
-    /// Tokens of a page.
-    pub(crate) page_size: u32,
-}
-
-/// The sequences of a step, as the host knows them.
-pub(crate) struct Sequences<'l> {
-    /// The last token of each, or [`LAST`]: it and its position are those of the slot.
-    pub(crate) given: &'l Buffer<i32>,
-    /// Positions of the tokens, as far as they are known.
-    pub(crate) positions: &'l Buffer<u32>,
-    /// Drafts of each that may count; [`PADDING`] for what is none.
-    pub(crate) limits: &'l Buffer<i32>,
-    pub(crate) slots: &'l Buffer<u32>,
-    /// (sequences, entries): pages.
-    pub(crate) table: &'l Buffer<u32>,
-    /// (sequences, words): how the first token of each is drawn.
-    pub(crate) parameters: &'l Buffer<u32>,
-}
-
-/// Rows to verify.
-pub(crate) struct Rows<'l> {
-    pub(crate) tokens: &'l mut Buffer<i32>,
-    pub(crate) positions: &'l mut Buffer<u32>,
-    /// The keys that they write.
-    pub(crate) keys: &'l mut Buffer<u32>,
-    /// (sequences): keys of each.
-    pub(crate) lengths: &'l mut Buffer<u32>,
-    /// (rows, words): how tokens are drawn.
-    pub(crate) parameters: &'l mut Buffer<u32>,
-}
-
-/// What counts.
-pub(crate) struct Accepted<'l> {
-    /// (sequences): sampled tokens that count.
-    pub(crate) counts: &'l mut Buffer<u32>,
-    /// (sequences): the row after the last one that counts, and that one.
-    pub(crate) ends: &'l mut Buffer<u32>,
-    pub(crate) last_rows: &'l mut Buffer<i32>,
-    /// (rows): the token after each row that counts.
-    pub(crate) next: &'l mut Buffer<i32>,
-}
-
-/// The limit of a sequence that is padding, and writes no key.
-pub(crate) const PADDING: i32 = -1;
+use super::problem::{LAST, Speculation, THREADS};
+use crate::rope::NO_SLOT;
+use crate::sampling::PARAMETER_WORDS;
 
 /// Words of the offset of a draw: the low one and the high one.
 const OFFSET_WORDS: [u32; 2] = [10, 11];
 
-/// Threads of a CTA.
-const THREADS: u32 = 128;
-
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
-struct SequenceInputs {
+pub(super) struct SequenceInputs {
     given: Global<i32>,
     positions: Global<u32>,
     limits: Global<i32>,
@@ -82,7 +22,7 @@ struct SequenceInputs {
 impl Speculation {
     /// A thread for each row.
     #[kernel]
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         sequences: SequenceInputs,
         last: &Global<u32>,
@@ -142,7 +82,7 @@ impl Speculation {
 
     /// A thread for each sequence.
     #[kernel]
-    fn accept(
+    pub(super) fn accept(
         &self,
         slots: &Global<u32>,
         limits: &Global<i32>,
@@ -184,7 +124,7 @@ impl Speculation {
     /// Draft number `number` of each sequence, and where the MTP layer computes it: a thread for each sequence.
     /// `held` are the positions that pages of the sequence hold.
     #[kernel]
-    fn keep(
+    pub(super) fn keep(
         &self,
         drafted: &Global<u32>,
         slots: &Global<u32>,
@@ -220,82 +160,5 @@ impl Speculation {
             keys[sequence] = key;
             lengths[sequence] = position + 1;
         }
-    }
-}
-
-impl Speculation {
-    /// The rows of the sequences.
-    pub(crate) fn prepare_rows(
-        self,
-        (operations, stream): (&Operations, &Stream),
-        sequences: &Sequences<'_>,
-        slots: &SlotTokens,
-        rows: Rows<'_>,
-    ) -> Result<()> {
-        let Sequences { given, positions, limits, slots: of_sequences, table, parameters } = sequences;
-        let (count, entries) = (rows.tokens.len() as u32, (table.len() / given.len()) as u32);
-        let inputs = (*given, *positions, *limits, *of_sequences, *table, *parameters);
-        let SlotTokens { last, positions: of_slots, drafts } = slots;
-        let kernel = operations.kernel(self, Self::prepare)?;
-        let Rows { tokens, positions, keys, lengths, parameters } = rows;
-        kernel.launch(
-            stream,
-            count.div_ceil(THREADS),
-            (inputs, last, of_slots, drafts, tokens, positions, keys, lengths, parameters, entries, count),
-        )?;
-        Ok(())
-    }
-
-    /// Which sampled tokens count, and the last token of each slot.
-    pub(crate) fn accept_drafts(
-        self,
-        (operations, stream): (&Operations, &Stream),
-        sequences: &Sequences<'_>,
-        (tokens, positions, sampled): (&Buffer<i32>, &Buffer<u32>, &Buffer<u32>),
-        SlotTokens { last, positions: of_slots, .. }: &mut SlotTokens,
-        accepted: Accepted<'_>,
-    ) -> Result<()> {
-        let count = sequences.slots.len() as u32;
-        let Accepted { counts, ends, last_rows, next } = accepted;
-        let from = (sequences.slots, sequences.limits);
-        let kernel = operations.kernel(self, Self::accept)?;
-        kernel.launch(
-            stream,
-            count.div_ceil(THREADS),
-            (
-                from.0, from.1, tokens, positions, sampled, last, of_slots, counts, ends, last_rows, next,
-                count,
-            ),
-        )?;
-        Ok(())
-    }
-
-    /// Keeps draft number `number` of each sequence, and prepares the rows of the next one.
-    pub(crate) fn keep_drafts(
-        self,
-        (operations, stream): (&Operations, &Stream),
-        (drafted, number, vocabulary): (&Buffer<u32>, u32, u32),
-        (slots, held, table): (&Buffer<u32>, &Buffer<u32>, &Buffer<u32>),
-        SlotTokens { positions: of_slots, drafts, .. }: &mut SlotTokens,
-        (next, positions, keys, lengths): (
-            &mut Buffer<i32>,
-            &mut Buffer<u32>,
-            &mut Buffer<u32>,
-            &mut Buffer<u32>,
-        ),
-    ) -> Result<()> {
-        let (count, entries) = (slots.len() as u32, (table.len() / slots.len()) as u32);
-        let kernel = operations.kernel(self, Self::keep)?;
-        let from = (drafted, slots, held, table, &*of_slots);
-        let to = (drafts, next, positions, keys, lengths);
-        kernel.launch(
-            stream,
-            count.div_ceil(THREADS),
-            (
-                from.0, from.1, from.2, from.3, from.4, to.0, to.1, to.2, to.3, to.4, entries, number,
-                vocabulary, count,
-            ),
-        )?;
-        Ok(())
     }
 }

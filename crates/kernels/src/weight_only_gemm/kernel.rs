@@ -1,5 +1,4 @@
-//! y (rows, n) = x (rows, k) · Wᵀ with int4 weights W (n, k), by the tensor cores of sm_90a: for more rows
-//! than a GEMV takes.
+//! The kernel: y (rows, n) = x (rows, k) · Wᵀ with int4 weights W (n, k), by the tensor cores of sm_90a.
 //!
 //! ```text
 //! producer      TMA: 128 weights of each of 64 rows of W, and the same k of all rows of x
@@ -14,18 +13,15 @@
 use warpwright::layout::Error;
 use warpwright::layout::atom::{Major, SharedSwizzle};
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Launch, Stream, TileMaps};
-use warpwright_kernels::gemm::problem::error::GemmError;
-use warpwright_kernels::operations::{Operations, Result, expect_length};
 
-use crate::number::Number;
+use crate::rows::RowElement;
 
 /// Rows of W of a CTA.
-const TILE: u32 = 64;
+pub(super) const TILE: u32 = 64;
 /// Weights of a row in a stage.
-const DEPTH: u32 = 128;
+pub(super) const DEPTH: u32 = 128;
 /// Weights of a row that share a scale: those of 16 bytes.
-const GROUP: u32 = 32;
+pub(super) const GROUP: u32 = 32;
 /// Groups of a stage.
 const GROUPS: u32 = DEPTH / GROUP;
 /// Words of a group.
@@ -35,7 +31,7 @@ const CONSUMERS: u32 = 2;
 /// Threads of a warpgroup.
 const WARPGROUP: u32 = 128;
 /// The most rows of x.
-pub(crate) const MAX_ROWS: u32 = 128;
+pub(super) const MAX_ROWS: u32 = 128;
 /// Rows of x with which an SM has registers for two CTAs (72 and 96 a thread for 16 and 64 rows, ptxas 13.0).
 const ROWS_OF_TWO: u32 = 32;
 /// Shared memory of an SM for stages.
@@ -51,7 +47,7 @@ const PAIR_OF_128: u32 = 0x4300_4300;
 
 /// The kernel and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Int4Product {
+pub(super) struct Int4Gemm {
     /// Rows of x, padded.
     columns: u32,
     stages: u32,
@@ -66,8 +62,8 @@ struct Factors {
     zero_points: Reg<u32>,
 }
 
-impl Int4Product {
-    fn new(rows: u32, adds: bool) -> Self {
+impl Int4Gemm {
+    pub(super) fn new(rows: u32, adds: bool) -> Self {
         let columns = rows.next_power_of_two().clamp(16, MAX_ROWS);
         let (stage, exchanged) = (TILE * DEPTH / 2 + columns * DEPTH * 2, TILE * columns * 4);
         let available = if columns <= ROWS_OF_TWO { SHARED_BYTES / 2 } else { SHARED_BYTES };
@@ -75,18 +71,18 @@ impl Int4Product {
     }
 
     /// Bytes of W in a stage.
-    fn weight_tile() -> Result<TmaTile, Error> {
+    pub(super) fn weight_tile() -> Result<TmaTile, Error> {
         TmaTile::with_swizzle::<u8>((TILE, DEPTH / 2), Major::K, SharedSwizzle::Bytes64)
     }
 
     /// The rows of x in a stage.
-    fn x_tile(&self) -> Result<TmaTile, Error> {
+    pub(super) fn x_tile(&self) -> Result<TmaTile, Error> {
         TmaTile::new::<bf16>((self.columns, DEPTH), Major::K)
     }
 
     /// `scales` and `zero_points` are (n, k / 32), `y` (rows, n).
     #[kernel]
-    fn run<U: Number>(
+    pub(super) fn run<U: RowElement>(
         &self,
         weights: &TensorMap,
         x: &TensorMap,
@@ -222,101 +218,4 @@ impl Factors {
 fn pair_of(word: Reg<u32>, byte: Reg<u32>) -> Reg<bf16x2> {
     let byte = word.prmt(0u32, byte + 0x4440u32);
     (byte * 0x1001u32).lop3(0x000f_000fu32, PAIR_OF_128, AND_OR).bit_cast()
-}
-
-/// Whether the kernel multiplies that many rows of x with rows of `k` weights.
-pub(crate) fn takes(operations: &Operations, rows: u32, k: u32) -> bool {
-    let has_wgmma = operations.device().properties().capability.target == "sm_90a";
-    has_wgmma && rows <= MAX_ROWS && k.is_multiple_of(DEPTH)
-}
-
-/// Weights (n, k) with a scale and a zero point for each 32.
-#[derive(Clone, Copy)]
-pub(crate) struct Int4Weights<'l> {
-    pub(crate) n: u32,
-    pub(crate) k: u32,
-    pub(crate) weights: &'l Buffer<u8>,
-    pub(crate) scales: &'l Buffer<bf16>,
-    pub(crate) zero_points: &'l Buffer<u8>,
-}
-
-/// y = x Wᵀ, or y += x Wᵀ, where the kernel [takes] the shape.
-pub(crate) fn int4_product<U: Number>(
-    (operations, stream): (&Operations, &Stream),
-    Int4Weights { n, k, weights, scales, zero_points }: Int4Weights<'_>,
-    x: &Buffer<bf16>,
-    (y, adds): (&mut Buffer<U>, bool),
-) -> Result<()> {
-    let rows = (x.len() / k as usize) as u32;
-    expect_length("the output of a product", rows as usize * n as usize, y.len())?;
-    if rows == 0 || n == 0 {
-        return Ok(());
-    }
-    let product = Int4Product::new(rows, adds);
-    let weights =
-        TileMaps::new((n.into(), (k / 2).into()), &Int4Product::weight_tile().map_err(GemmError::from)?)?
-            .of(weights)?;
-    let x = TileMaps::new((rows.into(), k.into()), &product.x_tile().map_err(GemmError::from)?)?.of(x)?;
-    let kernel = operations.kernel(product, Int4Product::run::<U>)?;
-    let shape: Launch = kernel.shape(n.div_ceil(TILE)).overlapping();
-    kernel.launch(stream, shape, (&weights, &x, scales, zero_points, y, n, k, rows))?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use warpwright::emulator::Schedule;
-    use warpwright::runtime::Device;
-
-    use super::*;
-
-    /// Any numbers of rows and of results, one stage and several rounds of stages, stored and added.
-    #[test]
-    fn products_are_those_of_dequantized_weights() {
-        for (rows, n, k, adds) in
-            [(9, 72, 128, false), (16, 64, 1920, true), (40, 200, 384, false), (100, 65, 1152, true)]
-        {
-            let device = Device::with_schedule("emu:h200", Schedule::Random(5)).expect("an emulator");
-            let device = device.checked().expect("checkers");
-            let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
-            assert!(takes(&operations, rows, k));
-            let mut state = 7u32;
-            let mut random = || {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                state >> 16
-            };
-            let [rows, n, k] = [rows, n, k].map(|extent| extent as usize);
-            let weights: Vec<u8> = (0..n * k / 2).map(|_| random() as u8).collect();
-            let scale = |_| bf16::from_f32((random() % 7 + 1) as f32 / 64.0);
-            let scales: Vec<bf16> = (0..n * k / 32).map(scale).collect();
-            let zero_points: Vec<u8> = (0..n * k / 32).map(|_| (random() % 16) as u8).collect();
-            let x: Vec<bf16> = (0..rows * k).map(|_| bf16::from_f32(random() as f32 % 9.0 - 4.0)).collect();
-            let weight = |row: usize, column: usize| {
-                let (at, group) = (row * k + column, (row * k + column) / 32);
-                let stored = weights[at / 2] >> (at % 2 * 4) & 15;
-                scales[group].to_f32() * (f32::from(stored) - f32::from(zero_points[group]))
-            };
-            let mut y = device.buffer_from(&vec![1f32; rows * n]).expect("memory");
-            let [of_weights, of_zeros] =
-                [&weights, &zero_points].map(|bytes| device.buffer_from(bytes).expect("memory"));
-            let (of_scales, of_x) =
-                (device.buffer_from(&scales).expect("memory"), device.buffer_from(&x).expect("memory"));
-            let matrix = Int4Weights {
-                n: n as u32,
-                k: k as u32,
-                weights: &of_weights,
-                scales: &of_scales,
-                zero_points: &of_zeros,
-            };
-            int4_product((&operations, &stream), matrix, &of_x, (&mut y, adds)).expect("a product");
-            for (at, found) in y.to_vec().expect("results").into_iter().enumerate() {
-                let (row, column) = (at / n, at % n);
-                let product = |i: usize| f64::from(weight(column, i) * x[row * k + i].to_f32());
-                let sum: f64 = (0..k).map(product).sum();
-                let expected = sum + if adds { 1.0 } else { 0.0 };
-                // Products are exact, and sums of few bits.
-                assert!((f64::from(found) - expected).abs() <= 1e-3, "{at}: {found}, not {expected}");
-            }
-        }
-    }
 }

@@ -5,46 +5,30 @@
 //! ```
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Stream};
-use warpwright_kernels::operations::{Operations, Result, expect_length};
-use warpwright_kernels::overlap::{self, overlaps};
-use warpwright_kernels::vector::{self, load_widened as load};
 
-use crate::weights::Format;
+use super::problem::WeightFormat;
+use crate::overlap;
+use crate::vector;
 
 /// The kernel and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct QuantizedExperts {
-    format: Format,
+pub(super) struct ExpertGemv {
+    pub(super) format: WeightFormat,
+    pub(super) has_zero_points: bool,
     /// Weights of a row that share a scale.
-    group: u32,
-    k: u32,
+    pub(super) group: u32,
+    pub(super) k: u32,
     /// Rows of y for each row of x, each with its own expert.
-    choices: u32,
-    overlaps: bool,
-}
-
-/// The weights of all experts, (experts, n, k).
-#[derive(Clone, Copy)]
-pub(crate) struct ExpertWeights<'l> {
-    pub(crate) format: Format,
-    pub(crate) group: u32,
-    /// Rows of an expert, and their weights.
-    pub(crate) n: u32,
-    pub(crate) k: u32,
-    pub(crate) weights: &'l Buffer<u8>,
-    /// (experts, n, k / group).
-    pub(crate) scales: &'l Buffer<bf16>,
-    /// The same of int4; empty of fp8.
-    pub(crate) zero_points: &'l Buffer<u8>,
+    pub(super) choices: u32,
+    pub(super) overlaps: bool,
 }
 
 /// Warps of a CTA.
-const WARPS: u32 = 4;
+pub(super) const WARPS: u32 = 4;
 /// Words of a lane's load at most.
 const WORDS: u32 = 4;
 
-impl QuantizedExperts {
+impl ExpertGemv {
     /// Words of a lane's load: those of a group at most.
     fn words(&self) -> u32 {
         WORDS.min(self.group / self.format.per_word())
@@ -52,7 +36,7 @@ impl QuantizedExperts {
 
     /// `y` is (rows, n), `experts` (rows), `x` (rows / choices, k).
     #[kernel]
-    fn run(
+    pub(super) fn run(
         &self,
         weights: &Global<u8>,
         scales: &Global<bf16>,
@@ -77,9 +61,10 @@ impl QuantizedExperts {
                 let group = groups + (start / self.group).convert::<u64>();
                 let from = words.at(start / self.format.per_word());
                 let words = vector::load_lanes(from, self.words(), Access::new());
-                let zero = self.format.zero_point(*zero_points, group);
+                let zero = self.format.zero_of_group(self.has_zero_points.then_some(*zero_points), group);
                 let parts = (0..of_lane).step_by(8);
-                let x: Vec<Reg<f32>> = parts.flat_map(|part| load(x.at(start + part), 8)).collect();
+                let x: Vec<Reg<f32>> =
+                    parts.flat_map(|part| vector::load_widened(x.at(start + part), 8)).collect();
                 let numbers: Vec<Reg<f32>> =
                     words.iter().flat_map(|word| self.format.numbers(*word, zero)).collect();
                 let products = numbers.iter().zip(&x);
@@ -93,22 +78,4 @@ impl QuantizedExperts {
             }
         }
     }
-}
-
-/// Row r of y = row r / `choices` of x · W(experts[r])ᵀ.
-pub(crate) fn quantized_expert_product(
-    (operations, stream): (&Operations, &Stream),
-    ExpertWeights { format, group, n, k, weights, scales, zero_points }: ExpertWeights<'_>,
-    (x, experts, choices): (&Buffer<bf16>, &Buffer<u32>, u32),
-    y: &mut Buffer<bf16>,
-) -> Result<()> {
-    let rows = experts.len();
-    expect_length("the input of experts", rows / choices as usize * k as usize, x.len())?;
-    expect_length("the output of experts", rows * n as usize, y.len())?;
-    let kernel = QuantizedExperts { format, group, k, choices, overlaps: overlaps(operations) };
-    let compiled = operations.kernel(kernel, QuantizedExperts::run)?;
-    let shape = overlap::shape(compiled.shape((rows as u32, n.div_ceil(WARPS))), kernel.overlaps);
-    let zero_points = if zero_points.is_empty() { weights } else { zero_points };
-    compiled.launch(stream, shape, (weights, scales, zero_points, x, experts, y, n))?;
-    Ok(())
 }
