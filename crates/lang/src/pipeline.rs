@@ -11,6 +11,7 @@
 //! released the stage. The pipeline derives the stage, the parity, the transaction bytes and the
 //! arrival counts from the roles and the copies. CUTLASS: `PipelineTmaAsync`.
 
+use warpwright_arch::limits::WARP_SIZE;
 use warpwright_layout::{Error, Int};
 
 use crate::DeviceValue;
@@ -32,9 +33,8 @@ use crate::tensor_memory::{commit_tensor_core, commit_tensor_core_to};
 use crate::value::{Reg, constant};
 use crate::warp::{ALL_LANES, sync_warp};
 
-/// Threads of a warp, and warps of a warpgroup.
-const WARP: u32 = 32;
-const WARPGROUP_WARPS: u32 = WARPGROUP / WARP;
+/// Warps of a warpgroup.
+const WARPGROUP_WARPS: u32 = WARPGROUP / WARP_SIZE;
 
 /// How the warpgroups of a consumer role share the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl PipelineStages {
             full: Mbarriers::called("`full` mbarrier", count),
             empty: Mbarriers::called("`empty` mbarrier", count),
             stages: count,
-            releasing_threads: WARP * releasing_warps,
+            releasing_threads: WARP_SIZE * releasing_warps,
             releases: warpgroups * WARPGROUP_WARPS / releasing_warps,
             ctas: group.ctas(),
             consumer,
@@ -404,7 +404,7 @@ impl Consumer {
     /// ([`release_by_warps`](PipelineStages::release_by_warps)).
     #[track_caller]
     pub fn release(&mut self) {
-        if self.pipeline.releasing_threads == WARP {
+        if self.pipeline.releasing_threads == WARP_SIZE {
             sync_warp(ALL_LANES);
         }
         let empty = self.pipeline.empty.at(copy_of(self.oldest));

@@ -10,6 +10,7 @@
 //!
 //! Weights depend on no kernel: the first stages have them before the predecessor ends.
 
+use warpwright::arch::limits::WARPGROUP_SIZE;
 use warpwright::layout::Error;
 use warpwright::layout::atom::{Major, SharedSwizzle};
 use warpwright::prelude::*;
@@ -28,8 +29,6 @@ const GROUPS: u32 = DEPTH / GROUP;
 const WORDS: u32 = GROUP / 8;
 /// Warpgroups that multiply.
 const CONSUMERS: u32 = 2;
-/// Threads of a warpgroup.
-const WARPGROUP: u32 = 128;
 /// The most rows of x.
 pub(super) const MAX_ROWS: u32 = 128;
 /// Rows of x with which an SM has registers for two CTAs (72 and 96 a thread for 16 and 64 rows, ptxas 13.0).
@@ -130,7 +129,7 @@ impl Int4Gemm {
             launch::grid_dependency_launch();
             let mut pipeline = pipeline.consumer();
             let mma = TiledMma::warpgroups(format!("SM90_64x{}x16_F32BF16BF16_RS", self.columns).as_str(), 1);
-            let (thread, turn) = (consumer.thread() % WARPGROUP, consumer.warpgroup());
+            let (thread, turn) = (consumer.thread() % WARPGROUP_SIZE, consumer.warpgroup());
             let part = mma.thread(thread);
             let mut accumulators: Fragment<f32> = part.c_fragment((TILE, self.columns));
             let mut a: Fragment<bf16> = part.a_fragment((TILE, DEPTH));
@@ -180,7 +179,7 @@ impl Int4Gemm {
             let exchanged = exchanged.at(thread);
             if turn.ne(0u32) {
                 for i in 0..accumulators.len() {
-                    exchanged.at(i * WARPGROUP).store(accumulators.get(i));
+                    exchanged.at(i * WARPGROUP_SIZE).store(accumulators.get(i));
                 }
             }
             consumer.sync();
@@ -190,7 +189,7 @@ impl Int4Gemm {
                     let column = thread % 4 * 2 + (i / 4 * 8 + i % 2);
                     if row.lt(n) & column.lt(rows) {
                         let to = y.at(column.mul_wide(n)).at(row);
-                        let mut sum = accumulators.get(i) + exchanged.at(i * WARPGROUP).load();
+                        let mut sum = accumulators.get(i) + exchanged.at(i * WARPGROUP_SIZE).load();
                         if self.adds {
                             sum = sum + to.load().convert::<f32>();
                         }

@@ -11,6 +11,7 @@
 //! goes through global memory: [`reduction`](super::reduction) needs a fence and an atomic
 //! operation of the device, and one CTA adds all parts of a tile.
 
+use warpwright::arch::limits::WARPGROUP_SIZE;
 use warpwright::prelude::*;
 
 use super::schedule::Schedule;
@@ -36,9 +37,6 @@ pub(crate) struct ClusterSplit {
 
 /// Accumulators that one instruction moves.
 const VECTOR: u32 = 4;
-
-/// Threads of a warpgroup.
-const WARPGROUP: u32 = 128;
 
 /// Rows that one `wgmma` computes.
 const BLOCK_ROWS: u32 = 64;
@@ -68,7 +66,7 @@ impl ClusterSplit {
             arrived.arrive_and_expect(received_bytes(tile, ctas));
             fence_mbarrier_init();
         }
-        let length = tile.0 * tile.1 / ctas / (warpgroups * WARPGROUP);
+        let length = tile.0 * tile.1 / ctas / (warpgroups * WARPGROUP_SIZE);
         Self { received, arrived, ctas, length, warpgroups, rank: cluster_rank() }
     }
 
@@ -83,7 +81,7 @@ impl ClusterSplit {
         let thread = tile.role.thread();
         let address = |part: Reg<u32>, vector: u32| {
             let vectors = part * (self.length / VECTOR) + vector;
-            self.received.at((vectors * (self.warpgroups * WARPGROUP) + thread) * VECTOR)
+            self.received.at((vectors * (self.warpgroups * WARPGROUP_SIZE) + thread) * VECTOR)
         };
         for slice in 0..self.ctas {
             if self.rank != slice {

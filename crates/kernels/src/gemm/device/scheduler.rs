@@ -21,6 +21,7 @@
 //! tile 4: the last problem whose first tile is at or before it is number 2, where it is tile 4 - 3 = 1
 //! ```
 
+use warpwright::arch::limits::WARP_SIZE;
 use warpwright::prelude::*;
 
 use super::mainloop::tma::StreamK;
@@ -258,9 +259,6 @@ struct TileTable {
     problems: Reg<u32>,
 }
 
-/// Lanes of a warp.
-const WARP: u32 = 32;
-
 #[device]
 impl TileTable {
     /// A table of up to `capacity` problems, of which there are `problems`.
@@ -271,9 +269,9 @@ impl TileTable {
     /// Fills it: all threads of the CTA call this, with the number of tiles of a problem.
     fn fill(&self, tiles_of: impl Fn(Reg<u32>) -> Reg<u32>) {
         let lane = thread_idx().x;
-        if lane < WARP {
+        if lane < WARP_SIZE {
             let mut before = constant(0u32);
-            for first in (0..self.problems).step_by(WARP) {
+            for first in (0..self.problems).step_by(WARP_SIZE) {
                 let problem = first + lane;
                 let is_one = problem.lt(self.problems);
                 let tiles = tiles_of(is_one.select(problem, first));
@@ -285,7 +283,7 @@ impl TileTable {
                 if is_one {
                     self.firsts.at(problem + 1u32).store(before + sum);
                 }
-                before += sum.shuffle(WARP - 1);
+                before += sum.shuffle(WARP_SIZE - 1);
             }
             if lane == 0 {
                 self.firsts.store(0u32);

@@ -15,6 +15,7 @@
 //! TMA fills what a box has beyond the extents with zeros. Buffers begin at multiples of 256 bytes
 //! on every device.
 
+use warpwright::arch::limits::WARP_SIZE;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
@@ -160,9 +161,6 @@ impl OperandCopy {
     }
 }
 
-/// Threads of a warp, neighbors in a row.
-const LANES: u32 = 32;
-
 /// Rows of a CTA that pads: a warp each.
 const ROWS: u32 = 8;
 
@@ -171,7 +169,7 @@ const ROWS: u32 = 8;
 const ELEMENTS: u32 = 16;
 
 /// Elements of a row that a warp copies.
-const SEGMENT: u32 = LANES * ELEMENTS;
+const SEGMENT: u32 = WARP_SIZE * ELEMENTS;
 
 /// Copies rows to where TMA can read them.
 ///
@@ -190,7 +188,7 @@ impl PadRows {
         pitch: u32,
         strides: [u64; 2],
     ) {
-        launch::required_block(LANES, ROWS, 1);
+        launch::required_block(WARP_SIZE, ROWS, 1);
         let segments = (columns + (SEGMENT - 1)) / SEGMENT;
         let (from, to, tile_index) = matrices((*from, *to), strides, (rows + (ROWS - 1)) / ROWS * segments);
         let row = tile_index / segments * ROWS + thread_idx().y;
@@ -201,15 +199,15 @@ impl PadRows {
             if columns - start >= SEGMENT {
                 let mut values = Vec::new();
                 for step in 0..ELEMENTS {
-                    values.push(from.at(step * LANES).load());
+                    values.push(from.at(step * WARP_SIZE).load());
                 }
                 for step in 0..ELEMENTS {
-                    to.at(step * LANES).store(values[step as usize]);
+                    to.at(step * WARP_SIZE).store(values[step as usize]);
                 }
             } else {
                 for step in 0..ELEMENTS {
-                    if start + thread_idx().x + step * LANES < columns {
-                        to.at(step * LANES).store(from.at(step * LANES).load());
+                    if start + thread_idx().x + step * WARP_SIZE < columns {
+                        to.at(step * WARP_SIZE).store(from.at(step * WARP_SIZE).load());
                     }
                 }
             }
@@ -246,7 +244,7 @@ impl TransposeToRows {
         pitch: u32,
         strides: [u64; 2],
     ) {
-        launch::required_block(LANES, WARPS, 1);
+        launch::required_block(WARP_SIZE, WARPS, 1);
         let longer = SIDE + (4 / T::BYTES).max(1);
         let memory = shared_array::<T>(SIDE * longer);
         let tile = Tensor::with_layout(memory, Layout::new((SIDE, SIDE), (longer, 1)));
@@ -255,7 +253,7 @@ impl TransposeToRows {
         let (first_row, first_column) = (tile_index / across * SIDE, tile_index % across * SIDE);
         let (lane, warp) = (thread_idx().x, thread_idx().y);
         for row in (0..SIDE).step_by(WARPS as usize) {
-            for column in (0..SIDE).step_by(LANES as usize) {
+            for column in (0..SIDE).step_by(WARP_SIZE as usize) {
                 let (row, column) = (warp + row, lane + column);
                 if first_row + row < rows && first_column + column < columns {
                     tile.set((row, column), at(from, first_row + row, columns, first_column + column).load());
@@ -264,7 +262,7 @@ impl TransposeToRows {
         }
         sync_threads();
         for column in (0..SIDE).step_by(WARPS as usize) {
-            for row in (0..SIDE).step_by(LANES as usize) {
+            for row in (0..SIDE).step_by(WARP_SIZE as usize) {
                 let (row, column) = (lane + row, warp + column);
                 if first_row + row < rows && first_column + column < columns {
                     at(to, first_column + column, pitch, first_row + row).store(tile.get((row, column)));

@@ -2,6 +2,7 @@
 //! registers.
 
 use warpwright::arch::DataType;
+use warpwright::arch::limits::{WARP_SIZE, WARPGROUP_SIZE};
 use warpwright::lang::tensor::MappedMatrix;
 use warpwright::layout::Error;
 use warpwright::layout::atom::{MmaAtom, Types};
@@ -35,9 +36,6 @@ pub(crate) struct AccumulatorTile {
     gated: Option<MatrixLayout>,
 }
 
-/// Threads of a warpgroup.
-const WARPGROUP: u32 = 128;
-
 /// Rows of a block, 16 for each warp: those of C that one `wgmma` computes.
 const BLOCK_ROWS: u32 = 64;
 
@@ -46,7 +44,6 @@ const WARP_ROWS: u32 = 16;
 
 /// Warps of a warpgroup, and lanes of a warp.
 const WARPS: u32 = 4;
-const LANES: u32 = 32;
 
 /// Rows of tensor memory that a warp reads: 16 of each of two blocks.
 pub(crate) const TENSOR_MEMORY_ROWS: (u32, u32) = (32, 16);
@@ -147,14 +144,14 @@ impl AccumulatorTile {
 
     /// A thread's accumulators of a block of 64 rows.
     fn block_accumulators(&self) -> u32 {
-        self.columns * self.warp_rows() / LANES
+        self.columns * self.warp_rows() / WARP_SIZE
     }
 
     /// The row and column in C of this thread's accumulator `index`. A warp has 16 rows of a block,
     /// of which a lane has two, lane/4 and 8 below; and of every 8 columns the pair at 2*(lane%4).
     /// (PTX ISA, "wgmma.mma_async", the fragment of D.) It has 8 rows if half of them were gates.
     pub(crate) fn coordinate(&self, index: u32) -> (Reg<u32>, Reg<u32>) {
-        let lane = self.role.thread() % WARPGROUP;
+        let lane = self.role.thread() % WARPGROUP_SIZE;
         let (block, value) = (index / self.block_accumulators(), index % self.block_accumulators());
         let (warp_stride, block_stride) = self.row_strides;
         let rows = self.warp_rows() / 8;
@@ -341,7 +338,7 @@ impl<C: GemmOutput> TmaStore<C> {
         // Any atom of this width has its accumulators where the tile's are.
         let atom = MmaAtom::wgmma(self.width, Types::new(DataType::Bf16, DataType::F32));
         let copy = TiledCopy::from_c::<C>(self.copy(), &TiledMma::warpgroups(atom, 1));
-        let copy = copy.thread(role.thread() % WARPGROUP);
+        let copy = copy.thread(role.thread() % WARPGROUP_SIZE);
         let (target, atom) = (copy.target(to), copy.retile(&rounded.slice((All, All, All, 0))));
         match C::BYTES {
             2 => copy.store_matrix(&target, &atom),
@@ -354,8 +351,8 @@ impl<C: GemmOutput> TmaStore<C> {
         // Any atom of 8 x 8 has its accumulators where the tile's are.
         let mma = TiledMma::atom("SM75_8x8x16_S32S8S8S32_TN");
         let atom = if C::BYTES == 2 { "SM90_U16x2_STSM_T" } else { "UniversalCopy<32>" };
-        let copy = TiledCopy::from_c::<C>(atom, &mma).thread(role.thread() % LANES);
-        let warp = role.thread() % WARPGROUP / LANES;
+        let copy = TiledCopy::from_c::<C>(atom, &mma).thread(role.thread() % WARP_SIZE);
+        let warp = role.thread() % WARPGROUP_SIZE / WARP_SIZE;
         for matrix in 0..self.width / 8 {
             let target = copy.target(&to.local_tile((8, 8), (warp, matrix)));
             let pair = copy.retile(&rounded.slice((All, All, All, matrix)));
