@@ -2,10 +2,10 @@
 
 use warpwright_runtime::SourceFiles;
 
-/// The sources of the library and of the lessons as they were compiled, which an installed program
+/// The sources of the library, its workloads and the lessons as they were compiled, which an installed program
 /// has too, and the files below the current folder and those above it.
 pub(crate) fn files() -> SourceFiles {
-    let embedded = [warpwright_kernels::SOURCES, warpwright_lessons::SOURCES];
+    let embedded = [warpwright_kernels::SOURCES, warpwright_workloads::SOURCES, warpwright_lessons::SOURCES];
     embedded
         .iter()
         .flat_map(|sources| sources.iter())

@@ -389,9 +389,9 @@ pub(crate) fn walk_lines(suite: &Suite) {
                 }
                 for launch in launches {
                     let files = launch.ptx.lines().filter(|line| line.trim_start().starts_with(".file"));
-                    for file in files.filter(|file| {
-                        !file.contains("crates/kernels/src/") && !file.contains("crates/lessons/src/")
-                    }) {
+                    let folders =
+                        ["kernels", "workloads", "lessons"].map(|name| format!("crates/{name}/src/"));
+                    for file in files.filter(|file| !folders.iter().any(|folder| file.contains(folder))) {
                         let path = file.rsplit_once(' ').map_or(file, |(_, name)| name);
                         strange.entry(path.to_owned()).or_insert(workload.to_string());
                     }

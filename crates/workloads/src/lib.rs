@@ -31,6 +31,9 @@ mod weight_only_gemv;
 
 use warpwright_harness::{DynWorkload, Entry};
 
+/// The sources of what workloads give to kernels, as they were compiled.
+pub const SOURCES: warpwright::Sources = warpwright::Sources::new(warpwright::sources!());
+
 /// Every workload of the library, in the order in which a reader best meets them.
 pub const WORKLOADS: &[Entry] = &[
     Entry::of::<elementwise::CopyWorkload>(),
