@@ -49,29 +49,33 @@ fn turn(template: &ChatTemplate, ids: &[&str]) -> Option<String> {
     let calls: Vec<Value> = ids.iter().map(call).collect();
     let message = |content: Value| json!({ "role": "assistant", "content": content, "tool_calls": calls });
     let render = |last: Option<Value>| {
+        let add_generation_prompt = last.is_none();
         let parameters = json!({
             "type": "object", "properties": { PARAMETER: { "type": "integer", "description": "a number" } },
             "required": [PARAMETER],
         });
         let function = json!({ "name": NAME, "description": "a function", "parameters": parameters });
         let first = json!({ "role": "user", "content": "Hello" });
-        let add_generation_prompt = last.is_none();
         let conversation = Conversation {
             messages: [first].into_iter().chain(last).collect(),
-            tools: vec![json!({ "type": "function", "function": function })],
             add_generation_prompt,
+            tools: vec![json!({ "type": "function", "function": function })],
             variables: Map::from_iter([("enable_thinking".to_owned(), false.into())]),
             ..Conversation::default()
         };
         template.render(&conversation).ok()
     };
     let whole = render(Some(message("".into()))).or_else(|| render(Some(message(Value::Null))))?;
-    let begin = common(whole.chars(), render(None)?.chars());
     let said = render(Some(json!({ "role": "assistant", "content": TEXT })))?;
+    let begin = [&said, &render(None)?].map(|other| common(whole.chars(), other.chars()));
+    // Where turns begin alike, and not inside of a tag, which may begin like another one.
+    let begin = whole.get(..begin[0].max(begin[1]))?;
+    let begin = begin.rfind('<').filter(|at| !begin[*at..].contains('>')).unwrap_or(begin.len());
     let end = common(whole.chars().rev(), said[said.rfind(TEXT)? + TEXT.len()..].chars().rev());
     let turn = whole.get(begin..whole.len().checked_sub(end)?)?;
-    // Before it may be reasoning without a text.
-    Some(turn.rsplit("</think>").next().unwrap_or(turn).trim().to_owned())
+    // Another end of the turn than that of texts may end alike.
+    let cut = turn.rfind('<').filter(|at| !turn[*at..].contains('>')).unwrap_or(turn.len());
+    Some(turn[..cut].trim().to_owned())
 }
 
 /// The bytes that two texts begin with alike.

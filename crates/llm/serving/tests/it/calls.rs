@@ -129,9 +129,11 @@ impl Form {
     /// A model with this template, where Mistral's marks are special tokens.
     fn model(&self) -> Model {
         let turn = self.turn.replace("[LIST", &format!("[{LIST}"));
+        // The prompt may end with a beginning of the form, and a turn with calls may end as no other does.
         let template = format!(
-            "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{% if m.tool_calls %}}{turn}{{% else %}}{{{{ m.content }}}}{{% endif %}}\
-             <|im_end|>\n{{% endfor %}}{{% if add_generation_prompt %}}<|im_start|>assistant\n{{% endif %}}"
+            "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{% if m.tool_calls %}}{turn}<|im_out|>{{% else %}}\
+             {{{{ m.content }}}}<|im_end|>{{% endif %}}\n{{% endfor %}}{{% if add_generation_prompt %}}<|im_start|>assistant\n\
+             <think>\n{{% endif %}}"
         );
         let mut vocabulary = vocabulary();
         for mark in ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"] {

@@ -66,6 +66,7 @@ def tour(page, name):
     page.keyboard.press("Escape")
     until(page, "document.querySelector('#send').textContent === 'Send'")
     assert "stopped" in last(page, ".note").inner_text() and page.input_value("#composer textarea") == "kept"
+    assert page.inner_text("#status") == "The answer was stopped.", page.inner_text("#status")
     # An error stays in its place, and the conversation goes on.
     for text in ["too long " * 400, "drop", "and on"]:
         ask(page, text)
@@ -128,6 +129,10 @@ def tour(page, name):
     assert page.locator(".message").count() == 0
     ask(page, "second")
     if page.viewport_size["width"] < 800:
+        page.click("#menu")
+        # A phone closes the list by what is beside it.
+        page.mouse.click(page.viewport_size["width"] - 20, 400)
+        until(page, "!document.querySelector('#sidebar').classList.contains('opened')")
         page.click("#menu")
     page.locator("#list li >> nth=0").get_by_text("Delete").click()
     page.click("#question [value=yes]")
