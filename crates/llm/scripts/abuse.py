@@ -60,7 +60,7 @@ async def stuck():
 
 
 async def huge():
-    text = random.choice(["x", "the man ", "é\\n", "[", "\\ud83d\\ude00"]) * random.randint(1, 3_000_000)
+    text = random.choice(["x", "the man ", "é\\n", "[", "\\ud83d\\ude00"]) * random.randint(10_000, 3_000_000)
     body = ('{"prompt": "' + text[:15_000_000] + '"}').encode()
     status, answer = await request(body)
     if status not in (400, 413):
