@@ -1,10 +1,14 @@
 //! What a chat template expects and writes, seen from what it makes of known conversations.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Map, Value, json};
 
 use super::{ChatTemplate, Conversation};
 use crate::text::{CallForm, ID, JsonForm, Parser, ParserOptions, Part, Tool};
 
+/// The time of a run after which no other is made.
+const LONGEST: Duration = Duration::from_secs(1);
 const NAME: &str = "probe_function";
 const PARAMETER: &str = "probe_parameter";
 const TEXT: &str = "Probe text.";
@@ -25,11 +29,17 @@ pub(super) struct Probe {
 impl Probe {
     /// Of a template. One that shows no calls, or calls that the parser does not read, has the form of Qwen's.
     pub(super) fn of(template: &ChatTemplate) -> Probe {
+        let begin = Instant::now();
+        let separator = separator(template);
+        // A template that runs until its bound would do so each time.
+        if begin.elapsed() > LONGEST {
+            return Probe { separator, ..Probe::default() };
+        }
         let short = turn(template, &[ID]);
         let has_short_ids = short.is_some() && turn(template, &[LONG_ID]).is_none();
         let form = short.and_then(|text| form(&text, turn(template, &[ID, ID]).as_deref()));
         let form = form.filter(is_read).map(CallForm::Json).unwrap_or_default();
-        Probe { form, has_short_ids, separator: separator(template) }
+        Probe { form, has_short_ids, separator }
     }
 }
 
