@@ -1024,3 +1024,12 @@ fn what_d_holds_may_be_divided() {
     let finished = ran(&text, launch(1, Schedule::Latest), &[words([0; 128])]);
     assert_eq!(finished.floats(0), [0.75; 128]);
 }
+
+#[test]
+fn a_commit_to_a_cta_that_no_cluster_has_is_a_fault() {
+    let body = ".shared .align 8 .b64 object; setp.eq.u32 %q1, %t, 0; mov.u32 %r1, 0x14000000;
+        @%q1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r1];";
+    let fault = try_run(&blackwell(1, body), shape(1, 32), &[words([0])]).err().unwrap();
+    assert_eq!((fault.kind, fault.lanes), (FaultKind::OutOfBounds, 1), "{fault}");
+    assert!(fault.message.contains("The cluster has no CTA of rank 20."), "{fault}");
+}

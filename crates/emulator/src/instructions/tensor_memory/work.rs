@@ -8,6 +8,7 @@ use warpwright_events::{
 use super::super::mbarrier::objects;
 use super::cells::{agree, cell, failure, read, written};
 use crate::cta::asynchronous::transfer::Issuer;
+use crate::cta::mbarrier_update::absent;
 use crate::cta::tensor_memory::copy::{Copy, CopyShape};
 use crate::cta::tensor_memory::multiply::{Left, Multiply};
 use crate::cta::tensor_memory::queue::Work;
@@ -58,7 +59,10 @@ impl Effect for Commit {
         for lane in lanes(mask) {
             let ranks = match self.ranks {
                 Some(slot) => execution.registers.word(slot)[lane] as u16,
-                None => 1 << objects[lane].rank,
+                None => {
+                    let rank = objects[lane].rank;
+                    1u16.checked_shl(rank).ok_or_else(|| at(lane)(absent(rank)))?
+                }
             };
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             for rank in (0..16).filter(|rank| ranks >> rank & 1 != 0) {
