@@ -7,7 +7,7 @@
 //! | [`Arch`] | one product: SMs, clocks, memory, tensor-core rates |
 //! | [`DataType`] | the data types of matrix elements |
 //! | [`mma`], [`tcgen05`] | the shapes and data types of every MMA |
-//! | [`instructions`] | every PTX instruction: spelling, operands, PTX versions and targets |
+//! | [`instructions`] | every PTX instruction: spelling, operands, class, pipe, PTX versions and targets |
 //! | [`Target`], [`SpecialRegister`] | the targets of modules, the special registers |
 //! | [`tensor_map`] | tensor maps and their rules |
 //!

@@ -2,7 +2,8 @@
 
 use crate::load_error::LoadError;
 
-/// Whether an instruction could be decoded.
+/// Whether an instruction could be decoded. What appends an operation returns it too, so that a decoder ends
+/// with that.
 pub(crate) type Decoded = Result<(), DecodeError>;
 
 /// An error in an instruction or a declaration, before its position is known.

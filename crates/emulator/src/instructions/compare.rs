@@ -3,7 +3,7 @@
 
 use warpwright_ptx::syntax::{Operand, Type};
 
-use crate::decode::{Decoded, Decoder, File, Row};
+use crate::decode::{DecodeError, Decoded, Decoder, File, Row};
 use crate::lanes::{Operands, one, three, two};
 use crate::numeric::compare::Comparison;
 use crate::numeric::format::Format;
@@ -96,10 +96,7 @@ fn is_pair(ty: Type) -> bool {
 }
 
 /// How the instruction combines its results with its last operand: with a predicate, or its negation.
-fn combination(
-    d: Decoder<'_, '_, '_>,
-    i: &Row<'_>,
-) -> Result<Option<(Combine, Slot, bool)>, crate::decode::DecodeError> {
+fn combination(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Result<Option<(Combine, Slot, bool)>, DecodeError> {
     let how = i.choose(&[("and", Combine::And), ("or", Combine::Or), ("xor", Combine::Xor)]);
     let Some(how) = how else { return Ok(None) };
     let (slot, negated) = d.predicate(i.operand(3)?)?;

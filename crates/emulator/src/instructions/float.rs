@@ -2,7 +2,7 @@
 
 use warpwright_ptx::syntax::{Operand, Type};
 
-use crate::decode::{Decoded, Decoder, Row};
+use crate::decode::{DecodeError, Decoded, Decoder, Row};
 use crate::lanes::{one, three, two};
 use crate::numeric::compare::{self, Class, ExtremumMode};
 use crate::numeric::format::Format;
@@ -145,7 +145,7 @@ pub(super) fn extremum_mode(i: &Row<'_>) -> ExtremumMode {
 }
 
 /// The class of numbers that `testp` tests for.
-fn tested(i: &Row<'_>) -> Result<Class, crate::decode::DecodeError> {
+fn tested(i: &Row<'_>) -> Result<Class, DecodeError> {
     i.must(
         "class of numbers",
         &[
