@@ -8,7 +8,7 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
     let allowed = |known: &str| 1 + known.chars().count().max(letters) / 4;
     let measured = known.into_iter().filter_map(|known| {
         let is_close = known.chars().count().abs_diff(letters) <= allowed(known);
-        let distance = is_close.then(|| distance(word, known))?;
+        let distance = is_close.then(|| strsim::osa_distance(word, known))?;
         (distance > 0 && distance <= allowed(known)).then_some((distance, known))
     });
     measured.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
@@ -17,26 +17,6 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
 /// `; did you mean `word`?` if a known word is near, and nothing otherwise.
 pub(crate) fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     nearest(word, known).map_or(String::new(), |known| format!("; did you mean `{known}`?"))
-}
-
-/// The number of letters to insert, delete, replace or exchange with a neighbor (optimal string
-/// alignment).
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let mut rows = vec![(0..=to.len()).collect::<Vec<_>>()];
-    for i in 1..=from.len() {
-        let mut row = vec![i];
-        for j in 1..=to.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(from[i - 1] != to[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[from.len()][to.len()]
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ fn long_and_deep_text_is_answered_soon() {
         (format!(".global .b32 s[] = {};", "{".repeat(100_000)), false),
         (format!(".global .b32 s{};", "[1]".repeat(100_000)), true),
         (format!("/*{}", "*".repeat(1_000_000)), false),
-        (format!(".entry k() {{ mov{}; }}", ".x".repeat(100_000)), true),
+        (format!(".entry k() {{ mov{}; }}", ".x".repeat(100_000)), false),
     ] {
         let start = Instant::now();
         let said = answer(&mut device("h200"), &format!("{HEAD}{text}"));

@@ -10,7 +10,7 @@ const TARGET: &str = "sm_90a";
 type Case = (&'static str, Option<&'static str>);
 
 /// Statements of a kernel.
-const STATEMENTS: [Case; 122] = [
+const STATEMENTS: [Case; 135] = [
     ("L: add.u32 %r1,%r1,1; L: bra L;", Some("`L` is declared twice in one scope.")),
     ("L: { L: bra L; }", None),
     (".reg .b32 x; .reg .b64 x;", Some("`x` is declared twice")),
@@ -101,6 +101,19 @@ const STATEMENTS: [Case; 122] = [
     ("ld.reg.u32 %r1,[%rd1];", Some("`ld` has no modifier `.reg`.")),
     ("bra.sys L; L:", Some("`bra` has no modifier `.sys`.")),
     ("bra.uni L; L:", None),
+    ("bra.unj L; L:", Some("`bra` has no modifier `.unj`.")),
+    ("selep.b32 %r1,%r1,%r2,%p1;", Some("PTX 9.0 has no instruction `selep`. Did you mean `selp`?")),
+    ("frobnicate.sync.b32 %r1,[%rd1],{%r2,3};", Some("PTX 9.0 has no instruction `frobnicate`.")),
+    ("fma.arn.f32 %f1,%f1,%f1,%f1;", Some("`fma` has no modifier `.arn`. Did you mean `.rn`?")),
+    ("setp.gt.s3 %p1,%r1,2;", Some("`setp` has no modifier `.s3`. Did you mean `.s32`?")),
+    ("ld.global.v2.u32.neg {%r1,%r2},[%rd1];", Some("`ld` has no modifier `.neg`.")),
+    ("st.param::entry.u32 [%rd1],%r1;", Some("`st` has no modifier `.param::entry`.")),
+    ("@%p1 st.param.b32 [p1],%r1;", Some("can only be read.")),
+    (".param .b32 x; @%p1 st.param.b32 [x],%r1;", Some("`x` is an argument or a result of calls")),
+    (".param .b32 x; @%p1 ld.param.b32 %r1,[x];", Some("takes no guard: branch around it.")),
+    (".global .samplerref s;", Some("`s` is a .samplerref, which a module declares")),
+    (".global .texref s;", Some("`s` is a .texref, which a module declares")),
+    (".tex .u32 t;", Some("`t` is in .tex, whose variables are declared outside of functions.")),
     ("membar.gpu;", Some("`membar` has no modifier `.gpu`.")),
     ("mov .u32 %r1,%r2;", None),
     ("mov.v2.b32 {%r1,_},{%r2,%f3};", None),
@@ -293,7 +306,7 @@ const DIRECTIVES: [Case; 20] = [
 ];
 
 /// Heads of modules.
-const HEADS: [Case; 16] = [
+const HEADS: [Case; 17] = [
     (".version 9.0\n.target sm_90a", None),
     (".version 9.0\n.target sm_90a\n.address_size 64", None),
     (
@@ -314,6 +327,7 @@ const HEADS: [Case; 16] = [
     (".version 4.0\n.target sm_50", None),
     (".version 9.0\n.target sm_90a\n.target sm_90a\n.address_size 64", None),
     (".version 9.0\n.target sm_90a, texmode_unified, texmode_independent", Some("remove one.")),
+    (".version 9.0\n.target sm_90a, map_f64_to_f32", Some("`map_f64_to_f32` is for targets without f64")),
     (".version 9.0\n.target debug", Some("`.target` names no architecture")),
     (".version 2.1\n.target sm_20\n.local .b32 l; .reg .b32 r;", None),
 ];

@@ -100,14 +100,14 @@ pub(super) const FORMS: &[Form] = &[
     form(Conversion, "cvt.pack .sat .u8|s8|u4|s4|u2|s2 .s32 .b32", "b32 = s32!, s32!, b32!")
         .on(Alu)
         .since((6, 5), 72),
-    form(Address, "cvta .global|shared|local|const|param .u64", "u64 = u64!"),
+    form(Address, "cvta .global|shared|local|const|param|param::entry .u64", "u64 = u64!"),
     form(Address, "cvta .global|shared|local|const .u64", "u64 = sym"),
-    form(Address, "cvta.to .global|shared|local|const|param .u64", "u64 = u64!"),
+    form(Address, "cvta.to .global|shared|local|const|param|param::entry .u64", "u64 = u64!"),
     form(Address, "cvta .shared::cta .u64", "u64 = u64!").since((7, 8), 20),
     form(Address, "cvta .shared::cluster .u64", "u64 = u64!").since((7, 8), 90),
     form(Address, "cvta.to .shared::cta .u64", "u64 = u64!").since((7, 8), 20),
     form(Address, "cvta.to .shared::cluster .u64", "u64 = u64!").since((7, 8), 90),
-    form(Address, "isspacep .global|shared|local|const|param", "pred = u64!"),
+    form(Address, "isspacep .global|shared|local|const|param|param::entry", "pred = u64!"),
     form(Address, "isspacep .shared::cta", "pred = u64!").since((7, 8), 20),
     form(Address, "isspacep .shared::cluster", "pred = u64!").since((7, 8), 90),
     form(Address, "mapa .u64", "u64 = u64!, u32").since((7, 8), 90),

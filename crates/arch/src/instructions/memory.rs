@@ -5,7 +5,7 @@ use super::Class::*;
 use super::{Form, form};
 
 pub(super) const FORMS: &[Form] = &[
-    form(Load, "ld .weak? .$window|local|const|param .ca|cg|cs|lu|cv? .V:v2|v4? .T:$memory|b128", "{T+*V:128} = []"),
+    form(Load, "ld .weak? .$window|local|const|param|param::entry|param::func .ca|cg|cs|lu|cv? .V:v2|v4? .T:$memory|b128", "{T+*V:128} = []"),
     form(Load, "ld .weak? .global? .ca|cg|cs|lu|cv .L2::cache_hint? .$prefetch? .V:v2|v4? .T:$memory|b128", "{T+*V:128} = [], u64!@L2::cache_hint"),
     form(Load, "ld .weak? .global? .$level1? .L2::cache_hint? .$prefetch? .V:v2|v4? .T:$memory|b128", "{T+*V:128} = [], u64!@L2::cache_hint"),
     form(Load, "ld .global .ca|cg|cs .nc .L2::cache_hint? .$prefetch? .V:v2|v4? .T:$memory|b128", "{T+*V:128} = [], u64!@L2::cache_hint").since((3, 1), 32),
@@ -23,7 +23,7 @@ pub(super) const FORMS: &[Form] = &[
     form(Load, "ld .volatile .global? .$level2? .$prefetch? .V:v4|v8 .T:$wide", "{T+*V:256!} = []").since((8, 8), 100),
     form(Load, "ld .relaxed|acquire .$scope .global? .$level1? .$level2? .L2::cache_hint? .$prefetch? .V:v4|v8 .T:$wide", "{T+*V:256!} = [], u64!@L2::cache_hint").since((8, 8), 100),
     form(Load, "ldu .global? .V:v2|v4? .T:$memory", "{T+*V:128} = []"),
-    form(Store, "st .weak? .$window|local|param .wb|cg|cs|wt? .V:v2|v4? .T:$memory|b128", "[], {T+*V:128}"),
+    form(Store, "st .weak? .$window|local|param|param::func .wb|cg|cs|wt? .V:v2|v4? .T:$memory|b128", "[], {T+*V:128}"),
     form(Store, "st .weak? .global? .wb|cg|cs|wt .L2::cache_hint? .V:v2|v4? .T:$memory|b128", "[], {T+*V:128}, u64!@L2::cache_hint"),
     form(Store, "st .weak? .global? .$level1? .L2::cache_hint? .V:v2|v4? .T:$memory|b128", "[], {T+*V:128}, u64!@L2::cache_hint"),
     form(Store, "st .volatile .global|$window? .V:v2|v4? .T:$memory|b128", "[], {T+*V:128}"),

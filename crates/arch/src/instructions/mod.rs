@@ -49,7 +49,7 @@ mod synchronize;
 mod tensor_memory;
 mod transfer;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub use availability::{Availability, Since};
@@ -215,15 +215,21 @@ pub fn has_word(base: &str, word: &str) -> bool {
     INDEX.get(base).is_some_and(|forms| forms.iter().any(|parsed| parsed.name.has_word(base, word)))
 }
 
-/// Whether any instruction has the modifier `word`.
-pub fn is_word(word: &str) -> bool {
-    static WORDS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
-        INDEX
-            .iter()
-            .flat_map(|(base, forms)| forms.iter().flat_map(|parsed| parsed.name.words(base)))
-            .collect()
-    });
-    WORDS.contains(word)
+/// Instructions of PTX without rows: branches, which have labels; textures, surfaces and `multimem`; and
+/// one that ptxas takes without documentation.
+pub const WITHOUT_ROWS: [&str; 13] = [
+    "bra", "brx", "call", "cctl", "istypep", "multimem", "suld", "suq", "sured", "sust", "tex", "tld4", "txq",
+];
+
+/// The first words of all instructions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    INDEX.keys().copied().chain(WITHOUT_ROWS)
+}
+
+/// The modifiers of the instructions whose first word is `base`.
+pub fn words(base: &str) -> impl Iterator<Item = &'static str> {
+    let forms = INDEX.get(base).map_or(&[][..], Vec::as_slice);
+    forms.iter().flat_map(move |parsed| parsed.name.words(base))
 }
 
 /// The spellings of the instructions whose first word is `base`, in the notation of the PTX ISA
@@ -276,6 +282,8 @@ pub fn conversions(to: &str, from: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]

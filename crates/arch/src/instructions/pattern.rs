@@ -299,9 +299,8 @@ const TYPES: [&str; 53] = [
 impl Class {
     fn of(word: &str) -> Option<Self> {
         match word {
-            "global" | "shared" | "shared::cta" | "shared::cluster" | "local" | "const" | "param" => {
-                Some(Self::Space)
-            }
+            "global" | "shared" | "shared::cta" | "shared::cluster" | "local" | "const" | "param"
+            | "param::entry" | "param::func" => Some(Self::Space),
             "row" | "col" => Some(Self::Layout),
             _ if word.starts_with("L2::evict") => Some(Self::Priority),
             _ if TYPES.contains(&word) => Some(Self::Type),
@@ -557,7 +556,8 @@ fn operand(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
 }
 
 /// State spaces whose addresses fit 32 bits.
-const NARROW_SPACES: [&str; 6] = ["shared", "shared::cta", "shared::cluster", "local", "param", "const"];
+const NARROW_SPACES: [&str; 8] =
+    ["shared", "shared::cta", "shared::cluster", "local", "param", "param::entry", "param::func", "const"];
 
 /// The inside of `{element*count}`, `{element*count:most_bits}` or `{element*count:bits!}`.
 fn vector(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {

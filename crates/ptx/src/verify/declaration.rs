@@ -16,6 +16,9 @@ const NEWEST: (u32, u32) = (9, 0);
 /// Words of `.target` beside an architecture.
 const OPTIONS: [&str; 4] = ["texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"];
 
+/// The first architecture with f64: sm_13.
+const FIRST_WITH_F64: u32 = 13;
+
 /// Bits of a vector variable, at most.
 const VECTOR_BITS: u32 = 128;
 
@@ -52,6 +55,14 @@ pub(super) fn head(module: &Module) -> Result<(), String> {
     let has = |word: &str| module.target.iter().any(|own| own == word);
     if has("texmode_unified") && has("texmode_independent") {
         return Err("`.target` has both texmode_unified and texmode_independent: remove one.".to_owned());
+    }
+    if let Some(word) = module.target.first().filter(|_| has("map_f64_to_f32"))
+        && let Some(target) = Target::parse(&word.replacen("compute_", "sm_", 1))
+        && target.architecture() >= FIRST_WITH_F64
+    {
+        return Err(format!(
+            "`map_f64_to_f32` is for targets without f64, before sm_13, and the module is for {target}."
+        ));
     }
     if module.target.iter().all(|word| OPTIONS.contains(&word.as_str())) {
         return Err("`.target` names no architecture, such as sm_90.".to_owned());
@@ -107,6 +118,21 @@ pub(super) fn variable(variable: &Variable, meaning: Meanings<'_, '_>) -> Result
 
 /// Bytes of the .const variables of a module, at most.
 const CONSTANT_BYTES: u64 = 1 << 16;
+
+/// Checks that a function may have a variable.
+pub(super) fn of_function(variable: &Variable) -> Result<(), String> {
+    match variable.space {
+        StateSpace::Texture => {
+            Err(format!("`{}` is in .tex, whose variables are declared outside of functions.", variable.name))
+        }
+        _ if is_opaque(variable.ty) => Err(format!(
+            "`{}` is a .{}, which a module declares, or a kernel as a parameter.",
+            variable.name,
+            variable.ty.word()
+        )),
+        _ => Ok(()),
+    }
+}
 
 /// Checks what a variable of the module needs of the whole; `constants` is the bytes of its .const
 /// variables so far.

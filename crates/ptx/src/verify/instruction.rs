@@ -9,11 +9,14 @@ use super::names::Meaning;
 use super::operand::{Class, Place, class};
 use super::statement::Names;
 use super::value;
-use crate::syntax::{AddressBase, Instruction, Operand, StateSpace, Type};
+use crate::syntax::{Address, AddressBase, Instruction, Operand, StateSpace, Type};
 
 /// The newest PTX version whose instructions the table has in full. A module of a later one may have
 /// others.
 const NEWEST: (u32, u32) = (9, 0);
+
+/// Letters of an instruction's name that a message shows, at most.
+const OPCODE_SHOWN: usize = 200;
 
 /// Spellings that a message suggests, at most.
 const SUGGESTIONS: usize = 3;
@@ -31,16 +34,21 @@ impl<'m> Names<'_, 'm> {
     pub(super) fn instruction(&mut self, i: &'m Instruction) -> Result<(), String> {
         if let Some(guard) = &i.guard {
             self.predicate(&guard.predicate)?;
+            self.unguarded(i)?;
         }
         match i.opcode.base() {
             base @ ("bra" | "brx" | "call") => {
                 let own = |word: &str| word == "uni" || word == "idx" && base == "brx";
-                if let Some(word) = i.opcode.modifiers().find(|word| !own(word) && is_word(word)) {
+                if let Some(word) = i.opcode.modifiers().find(|word| !own(word) && self.version <= NEWEST) {
                     return Err(has_no_modifier(i, word));
                 }
                 return if base == "call" { self.call(i) } else { self.branch(i) };
             }
-            base if !instructions::is_known(base) => return self.declared(&i.operands),
+            base if !instructions::is_known(base) => {
+                self.declared(&i.operands)?;
+                let exists = self.version > NEWEST || instructions::WITHOUT_ROWS.contains(&base);
+                return if exists { Ok(()) } else { Err(self.no_instruction(base)) };
+            }
             _ => {}
         }
         self.declared(&i.operands)?;
@@ -85,8 +93,15 @@ impl<'m> Names<'_, 'm> {
         )
     }
 
-    /// Refuses a name made of words that PTX has, but not together. Others may be of later versions of
-    /// PTX.
+    /// Refuses an instruction that no version of PTX has so far.
+    fn no_instruction(&self, base: &str) -> String {
+        let (major, minor) = self.version;
+        let near = nearest(base, instructions::names());
+        let hint = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+        format!("PTX {major}.{minor} has no instruction `{base}`.{hint}")
+    }
+
+    /// Refuses a name that the table does not have. It may be of a later version of PTX.
     fn unknown_spelling(&self, i: &Instruction) -> Result<(), String> {
         let base = i.opcode.base();
         if self.version > NEWEST {
@@ -101,14 +116,8 @@ impl<'m> Names<'_, 'm> {
                 i.opcode.as_str()
             ));
         }
-        if !i.opcode.modifiers().all(is_word) {
-            return Ok(());
-        }
         if let Some(word) = i.opcode.modifiers().find(|word| !instructions::has_word(base, word)) {
-            return Err(format!(
-                "`{}` does not exist: `{base}` has no modifier `.{word}`.",
-                i.opcode.as_str()
-            ));
+            return Err(has_no_modifier(i, word));
         }
         let opcode = i.opcode.as_str();
         let words: Vec<&str> = i.opcode.modifiers().collect();
@@ -170,6 +179,26 @@ impl<'m> Names<'_, 'm> {
             Some(Meaning::Register(Type::Pred)) => Ok(()),
             Some(_) => Err(format!("`{name}` is not a predicate.")),
             None => Err(format!("`{name}` is not declared.")),
+        }
+    }
+
+    /// Refuses a guard of a load or store of a call's arguments, which the call makes in any case.
+    fn unguarded(&self, i: &Instruction) -> Result<(), String> {
+        if !matches!(i.opcode.base(), "ld" | "st") {
+            return Ok(());
+        }
+        let named = i.operands.iter().find_map(|operand| match operand {
+            Operand::Address(Address { base: AddressBase::Name(name), .. }) => Some(name),
+            _ => None,
+        });
+        let is_argument = |name: &&String| {
+            !self.is_formal(name) && self.variable(name).is_some_and(|own| own.space == StateSpace::Parameter)
+        };
+        match named.filter(is_argument) {
+            Some(name) => Err(format!(
+                "`{name}` is an argument or a result of calls, and such a load or store takes no guard: branch around it."
+            )),
+            None => Ok(()),
         }
     }
 
@@ -240,9 +269,11 @@ impl<'m> Names<'_, 'm> {
     }
 }
 
-/// Whether PTX has the modifier: one of any instruction, a state space or a type.
-fn is_word(word: &str) -> bool {
-    instructions::is_word(word) || StateSpace::from_word(word).is_some() || Type::from_word(word).is_some()
+fn has_no_modifier(i: &Instruction, word: &str) -> String {
+    let (opcode, base) = (i.opcode.as_str(), i.opcode.base());
+    let near = nearest(word, instructions::words(base));
+    let hint = near.map_or(String::new(), |near| format!(" Did you mean `.{near}`?"));
+    format!("`{opcode:.OPCODE_SHOWN$}` does not exist: `{base}` has no modifier `.{word}`.{hint}")
 }
 
 /// Whether a modifier is the shape of an MMA, as `m16n8k16` is.
@@ -254,8 +285,11 @@ fn is_shape(word: &str) -> bool {
         .is_some_and(|(m, (n, k))| [m, n, k].into_iter().all(is_number))
 }
 
-fn has_no_modifier(i: &Instruction, word: &str) -> String {
-    format!("`{}` does not exist: `{}` has no modifier `.{word}`.", i.opcode.as_str(), i.opcode.base())
+/// The name that one with a typing error was most probably meant to be.
+fn nearest<'n>(wrong: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let distance = |name: &str| strsim::osa_distance(wrong, name);
+    let near = names.filter(|name| distance(name) == 1 && name.len() > 1);
+    near.min_by_key(|name| (name.len().abs_diff(wrong.len()), *name))
 }
 
 /// The rows of the instruction table that a name has, each with its operands. ptxas takes some words twice,

@@ -121,7 +121,9 @@ impl<'a, 'm> Names<'a, 'm> {
             }
             Statement::Variable(variable) => {
                 self.declare(variable);
-                if let Err(message) = declaration::variable(variable, &|name| self.meaning(name)) {
+                let checked = declaration::of_function(variable)
+                    .and_then(|()| declaration::variable(variable, &|name| self.meaning(name)));
+                if let Err(message) = checked {
                     self.report(variable.line, variable.to_string(), message);
                 }
             }
