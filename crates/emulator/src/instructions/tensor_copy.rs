@@ -193,7 +193,10 @@ impl TensorOperand {
             )));
         }
         match tensor.refuses(&start) {
-            Some(reason) => Err(refuse(reason)),
+            Some(reason) => Err(match tensor.aligned_start(&start) {
+                Some(help) => refuse(reason).advise(help),
+                None => refuse(reason),
+            }),
             None => Ok((tensor, start)),
         }
     }

@@ -13,7 +13,11 @@
 //! | 13 | element strides less one, 3 bits each; 24-31: box of axis 0, or channels, less one |
 //! | 14 | boxes of axes 1 to 4 less one, 8 bits each; of im2col the lower and the upper corner, a half each |
 //! | 15 | pixels of im2col less one |
-//! | 16, 18 | what follows from the others; other encoders leave it out |
+//! | 16, 18 | what follows from the others |
+//! | 17, 19-31 | zeros |
+//!
+//! Words 0 to 15 ([`WORDS`]) are all of it: CuTe DSL's host code writes no others, and leaves there what its stack
+//! held.
 //!
 //! An H200 has no swizzle of pieces wider than 16 bytes: bits 19 and 20 of word 2, which say which
 //! pieces are exchanged, are the emulator's own.
@@ -37,9 +41,10 @@ const BOX: usize = 14;
 const PIXELS: usize = 15;
 /// Where the box of axis 0 begins in the word of the element strides.
 const FIRST_BOX: u32 = 24;
-/// Words that no encoder writes, and bits of word 2. (CUTLASS sets bit 1.)
-const UNUSED_WORDS: [usize; 14] = [17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31];
-const UNUSED_CHOICES: u32 = !0 << 21 | 0b1100;
+/// The words of a map.
+const WORDS: usize = 16;
+/// Bits that no encoder sets, by word. (CUTLASS sets bit 1 of word 2, and CuTe DSL bit 21 for stores.)
+const UNUSED: [(usize, u32); 2] = [(CHOICES, !0 << 22 | 0b1100), (STEPS, 0x1ff << 15)];
 
 /// The fields that are a code of few bits. Their values are those of `tensormap.replace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,11 +189,13 @@ impl Encoded {
         self.0.iter().all(|&byte| byte == 0)
     }
 
-    /// Whether the bytes may be a tensor map: what no encoder writes is zeros.
+    /// Whether the bytes may be a tensor map: what no encoder sets is zeros. With other bytes behind its
+    /// words, it must be one that copies can use.
     pub(crate) fn is_map(&self) -> bool {
+        let is_usable = || self.decode().is_ok_and(|map| map.check().is_ok());
         !self.is_blank()
-            && UNUSED_WORDS.iter().all(|&word| self.word(word) == 0)
-            && self.word(CHOICES) & UNUSED_CHOICES == 0
+            && UNUSED.iter().all(|&(word, bits)| self.word(word) & bits == 0)
+            && (self.0[4 * WORDS..].iter().all(|&byte| byte == 0) || is_usable())
     }
 
     pub(crate) fn set_address(&mut self, address: u64) {

@@ -241,6 +241,16 @@ fn maps_are_those_of_the_driver() {
     }
 }
 
+/// CuTe DSL's host code leaves the second half of the 128 bytes as its stack was.
+#[test]
+fn the_second_half_may_hold_anything() {
+    let map = Description::row_major(ElementType::F16, 0x1000, &[512, 256], &[64, 128]);
+    let mut bytes = encode(&map);
+    bytes[TENSOR_MAP_BYTES / 2..].fill(0xa5);
+    assert!(Encoded(bytes).is_map());
+    assert_eq!(Encoded(bytes).decode(), Ok(map));
+}
+
 #[test]
 fn other_bytes_are_no_map() {
     for bytes in [[0; TENSOR_MAP_BYTES], [0xff; TENSOR_MAP_BYTES], [1; TENSOR_MAP_BYTES]] {

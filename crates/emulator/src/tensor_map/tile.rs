@@ -138,11 +138,29 @@ impl Tensor {
         self.row_pitch * self.rows(start)
     }
 
+    /// For a copy whose first coordinate the hardware traps on: where its box may start instead.
+    pub(crate) fn aligned_start(&self, start: &Start) -> Option<String> {
+        let at = start.coordinates[0];
+        let past = (self.first == 0).then(|| at.rem_euclid(self.start_multiple()))?;
+        (past != 0).then(|| {
+            format!(
+                "start the box at element {}, {past} before, and use its rows from there on: a box with a halo is wider \
+                 than its tile by 16 bytes at least",
+                at - past
+            )
+        })
+    }
+
+    /// What the first coordinate of a copy is a multiple of: 16 bytes.
+    fn start_multiple(&self) -> i32 {
+        if self.element.is_padded() { 128 } else { 128 / self.element.bits() as i32 }
+    }
+
     /// The copies that the hardware traps on, as a message (measured on H200).
     pub(crate) fn refuses(&self, start: &Start) -> Option<String> {
         let coordinates = &start.coordinates[..self.rank];
         if self.first == 0 {
-            let multiple = if self.element.is_padded() { 128 } else { 128 / self.element.bits() as i32 };
+            let multiple = self.start_multiple();
             if coordinates[0] % multiple != 0 {
                 let at = coordinates[0];
                 return Some(format!(
