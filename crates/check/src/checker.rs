@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use warpwright_events::{Actor, BARRIERS, ClusterObserver, Event, MbarrierAddress, TileOperand};
+use smallvec::SmallVec;
+use warpwright_events::{Actor, BARRIERS, ByteRange, ClusterObserver, Event, MbarrierAddress, TileOperand};
 
 use crate::launch::LaunchState;
 use crate::report::conflict::{Conflict, Passed};
@@ -47,6 +48,8 @@ pub(crate) struct Checker {
     pub(crate) cluster_completed: Knowledge,
     /// The same of all that threads did before they arrived, `.relaxed` or not.
     pub(crate) cluster_met: [Clock; 2],
+    /// What a thread has known when it released, or executed a fence, for threads of other CTAs.
+    pub(crate) published: Clock,
     pub(crate) mbarriers: HashMap<MbarrierAddress, MbarrierState>,
     /// The offsets between which they are, in any CTA.
     pub(crate) mbarrier_span: (u64, u64),
@@ -62,6 +65,8 @@ pub(crate) struct Checker {
     pub(crate) tensor: Vec<TensorShadow>,
     /// Instructions that accessed memory.
     pub(crate) serial: u32,
+    /// The last lane that has issued a `cp.async`, the number of its access, and the bytes.
+    pub(crate) last_copy: (Actor, u32, SmallVec<[ByteRange; 2]>),
     /// The parts of an access. Kept for its allocation.
     pub(crate) parts: Vec<Part>,
     /// Accesses that conflict with the most recent one.
@@ -101,6 +106,7 @@ impl Checker {
             cluster_arrived: Knowledge::default(),
             cluster_completed: Knowledge::default(),
             cluster_met: Default::default(),
+            published: Clock::default(),
             mbarriers: HashMap::new(),
             mbarrier_span: (u64::MAX, 0),
             passed: HashMap::new(),
@@ -109,6 +115,7 @@ impl Checker {
             shadows: ctas.iter().map(|_| SharedShadow::of_system_from(system_shared)).collect(),
             tensor: ctas.iter().map(|_| TensorShadow::default()).collect(),
             serial: 0,
+            last_copy: Default::default(),
             parts: Vec::new(),
             conflicts: Vec::new(),
             unwritten: Unwritten::default(),
@@ -178,8 +185,8 @@ impl ClusterObserver for Checker {
                 self.mbarrier_initialize(actor, mbarrier, count)
             }
             Event::MbarrierInvalidate { actor, mbarrier } => self.mbarrier_invalidate(actor, mbarrier),
-            Event::MbarrierArrive { actor, mbarrier, releases, together } => {
-                self.mbarrier_arrive(actor, mbarrier, releases, together);
+            Event::MbarrierArrive { actor, mbarrier, release, together } => {
+                self.mbarrier_arrive(actor, mbarrier, release, together);
             }
             Event::MbarrierRelease { actor, mbarrier } => self.mbarrier_hears(actor, mbarrier),
             Event::MbarrierTrack { actor, mbarrier, kind } => {

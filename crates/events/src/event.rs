@@ -27,7 +27,7 @@ pub const VALUE_BYTES: usize = GRANULE as usize;
 pub type Value = [u8; VALUE_BYTES];
 
 /// Lanes of one warp at one instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Actor {
     /// The rank in its cluster of the CTA.
     pub rank: u32,
@@ -356,9 +356,9 @@ pub enum Event<'a> {
     MbarrierInit { actor: Actor, mbarrier: MbarrierAddress, count: u32 },
     /// A lane invalidates an mbarrier.
     MbarrierInvalidate { actor: Actor, mbarrier: MbarrierAddress },
-    /// A lane arrives at an mbarrier, or adds expected bytes; `releases` unless it is `.relaxed`.
-    /// The lanes of `together` execute the instruction, each with an event of its own.
-    MbarrierArrive { actor: Actor, mbarrier: MbarrierAddress, releases: bool, together: u32 },
+    /// A lane arrives at an mbarrier, or adds expected bytes; it releases at a scope unless it is
+    /// `.relaxed`. The lanes of `together` execute the instruction, each with an event of its own.
+    MbarrierArrive { actor: Actor, mbarrier: MbarrierAddress, release: Option<Scope>, together: u32 },
     /// A lane has issued a store that completes at an mbarrier of the cluster, which is a release.
     MbarrierRelease { actor: Actor, mbarrier: MbarrierAddress },
     /// `cp.async.mbarrier.arrive` and `tcgen05.commit`: the mbarrier tracks the asynchronous work

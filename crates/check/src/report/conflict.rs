@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use warpwright_events::{
-    AccessKind, AsyncKind, Awaited, Cell, Class, Code, Completion, Label, LaunchInfo, MbarrierAddress,
-    MemorySpace, Proxy, Scope, Strength, TileOperand, split_shared,
+    AccessKind, AsyncKind, Awaited, Cell, Class, Code, Completion, Instruction, Label, LaunchInfo,
+    MbarrierAddress, MemorySpace, Proxy, Scope, Strength, TileOperand, split_shared,
 };
 
 use crate::report::finding::{Finding, FindingKind};
@@ -52,6 +52,10 @@ fn two_copies_write(one_line: bool) -> (String, String) {
 
 /// How to keep a buffer until the wgmma that reads it are complete.
 const RELEASE_AFTER_WAIT: &str = "release the buffer after `wait_multiplications` (`wgmma.wait_group`) covers the wgmma: by an arrival at an mbarrier, or by a barrier; and let the thread that issues the copy wait for that release before it fills the buffer again";
+
+/// A wait that a new mbarrier does not block.
+const RETURNED_AT_ONCE: &str =
+    "this wait has returned at once: on a new mbarrier, a wait for parity 1 is for the phase before phase 0";
 
 /// The use that a buffer still has when a copy fills it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,9 +185,7 @@ impl Phases {
             Some(phase) if self.is_refilled_early() => format!(
                 "this wait has returned with the end of phase {phase} for the first time: what that phase brought is in use"
             ),
-            None => "this wait has returned at once: on a new mbarrier, a wait for parity 1 is for the phase before \
-                     phase 0"
-                .to_owned(),
+            None => RETURNED_AT_ONCE.to_owned(),
             Some(phase) if phase < self.copy => format!(
                 "this wait has returned with the end of phase {phase} (parity {}), and not of phase {} (parity {})",
                 phase % 2,
@@ -210,19 +212,24 @@ pub(crate) struct Conflict {
     /// For a copy that completes at an mbarrier: its phase, and what the accessor has waited for.
     pub(crate) phases: Option<Phases>,
     /// For a read of threads that a copy overwrites: the arrival of the reader's warp that the issuer of
-    /// the copy has waited for.
+    /// the copy has waited for. For an access to what a thread of another CTA has written: the arrival
+    /// of that CTA, if its scope is too narrow.
     pub(crate) release: Option<Release>,
     /// The tile that is read, if it is one of which bytes are not written.
     pub(crate) tile: Option<UnwrittenTile>,
 }
 
-/// An arrival at an mbarrier by which the issuer of a copy may have meant to know that a read is over.
+/// An arrival at an mbarrier that was meant to order two accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
     /// It precedes the read.
     Early(u32),
     /// Another lane of the warp arrives after the read, and the reader has not synchronized with it.
     OfOtherLanes(u32),
+    /// It releases to the threads of its own CTA, and the waiter is in another one.
+    Narrow(u32),
+    /// The wait for it, which has returned with the phase before the first.
+    NotAwaited(u32),
 }
 
 impl Release {
@@ -232,6 +239,11 @@ impl Release {
             Self::OfOtherLanes(pc) => {
                 code.label(pc, "another lane of the reader's warp arrives here".to_owned())
             }
+            Self::NotAwaited(pc) => code.label(pc, RETURNED_AT_ONCE.to_owned()),
+            Self::Narrow(pc) => code.label(
+                pc,
+                "this arrival at the other CTA's mbarrier releases at the scope of its own CTA".to_owned(),
+            ),
         }
     }
 }
@@ -486,7 +498,21 @@ impl Conflict {
                 (missing, "before a copy fills a buffer again, wait until its readers have released it: at the mbarrier at which they arrive (`wait_parity`). Without readers, wait for the earlier copy".to_owned())
             }
             Role::Mbarrier(_) => self.missing_phase(),
-            Role::Warp(_) if self.overwrites_a_read() => self.missing_release(),
+            Role::Warp(_) if matches!(self.release, Some(Release::Narrow(_))) => (
+                "an arrival publishes what its thread has written to the CTA that waits only if its scope is the cluster's: \
+                 `.release.cta`, the default, does not wait until the writes are visible there"
+                    .to_owned(),
+                "arrive with `arrive_in(Scope::Cluster)` (`mbarrier.arrive.release.cluster`) after the writes, and wait with \
+                 `wait_parity_in` at the same scope; or call `cluster_sync()` between the two"
+                    .to_owned(),
+            ),
+            Role::Warp(_) if matches!(self.release, Some(Release::NotAwaited(_))) => (
+                "this thread has not waited for the arrivals at the mbarrier that follow the other access".to_owned(),
+                "wait for the phase of the arrivals: the first one has the parity 0".to_owned(),
+            ),
+            Role::Warp(_) if self.overwrites_a_read() || matches!(self.release, Some(Release::OfOtherLanes(_))) => {
+                self.missing_release()
+            }
             Role::Warp(_)
                 if later.cta != earlier.cta
                     && self.space == MemorySpace::Global
@@ -516,7 +542,7 @@ impl Conflict {
                 "no barrier.cluster and no mbarrier is between the two CTAs".to_owned(),
                 "call `cluster_sync()` (`barrier.cluster`) in both CTAs between the two".to_owned(),
             ),
-            Role::Warp(_) if later.pc == earlier.pc && later.kind == AccessKind::Write => (
+            Role::Warp(_) if self.both_write() && self.is_of_one_line(code) => (
                 "the threads write different values with the same instruction".to_owned(),
                 "let one thread write, or each to an address of its own".to_owned(),
             ),
@@ -574,7 +600,7 @@ impl Conflict {
     fn missing_release(&self) -> (String, String) {
         let (missing, help) = match self.release {
             Some(Release::OfOtherLanes(_)) => (
-                "the thread that issues the copy has waited for an arrival of another lane, with which the reader has not \
+                "the thread that overwrites the bytes has waited for an arrival of another lane, with which the reader has not \
                  synchronized after the read",
                 "call `sync_warp` (`bar.warp.sync`, `__syncwarp`) between the reads and the arrival; if one thread arrives for several \
                  warps, a barrier of them",
@@ -584,12 +610,12 @@ impl Conflict {
                 "arrive after the last read of the buffer; or let the thread that issues the copy wait for the phase of a later \
                  arrival",
             ),
-            None if self.later.cta != self.earlier.cta => (
+            _ if self.later.cta != self.earlier.cta => (
                 "nothing orders the read before the copy that another CTA issues",
                 "call `cluster_sync()` (`barrier.cluster`) in both CTAs between the read and the copy; or let the reader arrive at an \
                  mbarrier for which the issuer waits",
             ),
-            None => (
+            _ => (
                 "nothing orders the read before the copy",
                 "synchronize the reader with the issuer of the copy, by a barrier or an mbarrier, between the read and the issue: \
                  let the issuer wait until its readers have released the buffer; if the read should see this copy's data, wait for \
@@ -602,15 +628,13 @@ impl Conflict {
     /// Whether copies that two threads issue at one line write the same bytes.
     fn are_copies_of_one_line(&self, code: &Code) -> bool {
         let thread = |party: &Party| (party.cta, party.warp, party.lanes);
-        let source = |party: &Party| code.instruction(party.pc).source.as_ref();
-        let (later, earlier) = (source(&self.later), source(&self.earlier));
         let are_of_two_threads = match self.earlier.role {
             Role::Mbarrier(_) => self.is_of_one_phase(),
             _ => thread(&self.later) != thread(&self.earlier),
         };
         self.both_write()
             && are_of_two_threads
-            && (self.later.pc == self.earlier.pc || later.is_some() && later == earlier)
+            && self.is_of_one_line(code)
             && [self.later, self.earlier].iter().all(|party| party.proxy.is_some())
     }
 
@@ -624,6 +648,21 @@ impl Conflict {
         self.later.kind == AccessKind::Write && self.earlier.kind == AccessKind::Write
     }
 
+    /// Whether both accesses are of one instruction, or of instructions that a loop repeats.
+    fn is_of_one_line(&self, code: &Code) -> bool {
+        let source = |party: &Party| code.instruction(party.pc).source.as_ref();
+        let (later, earlier) = (source(&self.later), source(&self.earlier));
+        self.later.pc == self.earlier.pc || later.is_some() && later == earlier
+    }
+
+    /// Whether the line of the later access also loads from its space.
+    fn is_of_loading_line(&self, code: &Code) -> bool {
+        let line = |at: &Instruction| at.source.as_ref().map(|source| (source.file.clone(), source.line));
+        let own = line(code.instruction(self.later.pc));
+        let loads = |at: &&Instruction| matches!(at.class, Class::Load(_)) && at.text.contains(".global");
+        own.is_some() && code.instructions.iter().filter(loads).any(|at| line(at) == own)
+    }
+
     /// Whether threads update an element: each reads it and writes it, as `counts[i] += 1` does. They do
     /// so in one expression, or are lanes that all read it and then all write it, or write it at one
     /// line with others that do the same (`contended`).
@@ -631,9 +670,7 @@ impl Conflict {
         let (later, earlier) = (&self.later, &self.earlier);
         let source = |party: &Party| code.instruction(party.pc).source.as_ref();
         let line = |party: &Party| source(party).map(|source| (&source.file, source.line));
-        let is_plain = |party: &Party| {
-            matches!(party.role, Role::Warp(_)) && party.strength == Strength::Weak && party.proxy.is_none()
-        };
+        let is_plain = |party: &Party| matches!(party.role, Role::Warp(_)) && party.proxy.is_none();
         let kinds = [later.kind, earlier.kind];
         // More lanes than bytes have one address.
         let is_shared = |party: &Party| u64::from(party.lanes.count_ones()) > self.length;
@@ -774,6 +811,14 @@ impl Conflict {
     fn distance(&self, code: &Code) -> Rank {
         match self.kind {
             FindingKind::InFlight if self.are_copies_of_one_line(code) => Rank::Protocol,
+            FindingKind::Race
+                if self.space == MemorySpace::Global
+                    && self.both_write()
+                    && self.is_of_one_line(code)
+                    && !self.is_of_loading_line(code) =>
+            {
+                Rank::Protocol
+            }
             FindingKind::Race | FindingKind::InFlight if self.tile.is_none() => {
                 match (self.earlier.kind.writes(), self.later.kind.writes()) {
                     (true, false) => Rank::EarlyRead,

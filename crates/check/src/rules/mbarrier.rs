@@ -233,9 +233,6 @@ impl Checker {
     /// Lanes execute a fence of the cluster, or of the asynchronous proxy.
     pub(crate) fn mbarriers_fenced(&mut self, actor: Actor) {
         let mark = self.mark(actor);
-        if self.cluster.len() == 1 {
-            return;
-        }
         for state in self.mbarriers.values_mut() {
             let (init, _) = state.initialized;
             let is_own = (init.cta, init.warp) == (mark.cta, mark.warp) && init.lanes & mark.lanes != 0;

@@ -30,6 +30,7 @@ struct Accessor<'a> {
     knowledge: &'a Knowledge,
     /// The linear indices of the cluster's CTAs.
     cluster: &'a [u32],
+    published: &'a Clock,
     fences_tensor_memory: bool,
     /// Loads that rely on an order.
     trusting: &'a HashSet<u32>,
@@ -108,6 +109,31 @@ impl Accessor<'_> {
             && self.racing.get(&load).is_some_and(|rivals| *rivals == Rivals::Cta || same_warp)
     }
 
+    /// Whether no release at the scope of the cluster is between a write of another CTA's thread and
+    /// this access: an arrival at an mbarrier with the scope of the CTA is all that orders the two. That
+    /// is enough for reads, after which such a barrier releases a buffer.
+    fn misses_publication(&self, earlier: &Access, access: &Access) -> bool {
+        let is_of_thread = |access: &Access| {
+            access.proxy.is_none()
+                && access.kind != AccessKind::Object
+                && access.strength != OBJECT
+                && matches!(Role::of(access.agent), Role::Warp(_))
+        };
+        let are_strong = [earlier, access].iter().all(|access| access.strength != Strength::Weak);
+        earlier.cta != self.cta
+            && earlier.kind.writes()
+            && self.cluster.contains(&earlier.cta)
+            && is_of_thread(earlier)
+            && is_of_thread(access)
+            && !are_strong
+            && !self.published.covers(
+                earlier.cta,
+                earlier.agent,
+                earlier.lanes_of(access.bytes),
+                earlier.time,
+            )
+    }
+
     /// Compares an earlier access with this one, and returns the kind of conflict. `seen` are the
     /// bytes of the granule that threads have read since the last write.
     fn judge(&self, earlier: &Access, access: &Access, seen: u16) -> (Verdict, FindingKind) {
@@ -137,6 +163,9 @@ impl Accessor<'_> {
                 && !self.knowledge.tensor.covers(earlier.cta, agent, required, earlier.time)
             {
                 return (Verdict::Wrong, FindingKind::TensorFence);
+            }
+            if self.misses_publication(earlier, access) {
+                return (Verdict::Wrong, FindingKind::Race);
             }
             // Writes through the generic proxy need a fence before another proxy uses them.
             let fences = match access.proxy {
@@ -244,7 +273,9 @@ impl Checker {
             }
         }
         self.check_tiles(actor, completion, proxy, ranges);
-        self.serial += 1;
+        if completion != Completion::Group(AsyncKind::Copy) || !self.repeats_copy(actor, ranges) {
+            self.serial += 1;
+        }
         let mut parts = std::mem::take(&mut self.parts);
         for alike in ranges.chunk_by(|a, b| (a.space, a.kind) == (b.space, b.kind)) {
             let range = alike[0];
@@ -271,6 +302,21 @@ impl Checker {
             }
         }
         self.parts = parts;
+    }
+
+    /// Whether a lane copies the same bytes to the same place as the lane before it of the same
+    /// instruction. CuTe DSL loads a scale so.
+    fn repeats_copy(&mut self, actor: Actor, ranges: &[ByteRange]) -> bool {
+        let before = std::mem::replace(&mut self.last_copy, (actor, self.serial, ranges.into()));
+        let (lane, serial, copied) = &before;
+        let repeats = (lane.rank, lane.warp, lane.pc) == (actor.rank, actor.warp, actor.pc)
+            && lane.lanes < actor.lanes
+            && *serial == self.serial
+            && copied.as_slice() == ranges;
+        if !repeats {
+            self.last_copy.1 += 1;
+        }
+        repeats
     }
 
     /// Reports a copy to global memory that moves only unwritten bytes. Copies may move unwritten bytes
@@ -327,7 +373,7 @@ impl Checker {
             self.check_overwritten_mbarriers(actor, parts, &blank);
         }
         let mut times = SmallVec::<[Time; 2]>::new();
-        let Self { ctas, shadows, tensor, launch, cluster, conflicts, unwritten, .. } = self;
+        let Self { ctas, shadows, tensor, launch, cluster, conflicts, unwritten, published, .. } = self;
         let cta = &ctas[actor.rank as usize];
         let warp = &cta.warps[actor.warp as usize];
         let knowledge = warp.knowledge(actor.lanes.trailing_zeros());
@@ -338,6 +384,7 @@ impl Checker {
             warp,
             knowledge,
             cluster: cluster.as_slice(),
+            published,
             fences_tensor_memory: launch.fences_tensor_memory,
             trusting: &launch.trusting,
             racing: &launch.racing,
@@ -435,23 +482,43 @@ impl Checker {
     }
 
     /// For a copy that overwrites what a thread has read at a time: the last arrival at an mbarrier of
-    /// the reader's warp that the issuer knows of.
+    /// the reader's warp that the issuer knows of. For an access to what another CTA's thread has
+    /// written: the arrival that orders the two, if its scope is too narrow.
     fn release_of(&self, issuer: Actor, conflict: &Conflict, time: Time) -> Option<Release> {
         let (earlier, agent) = (&conflict.earlier, conflict.earlier.role.agent());
         let Role::Warp(reader) = earlier.role else { return None };
+        let known = &self.warp_of(issuer).knowledge(issuer.lanes.trailing_zeros()).known;
+        if conflict.kind == FindingKind::Race && known.covers(earlier.cta, agent, earlier.lanes, time) {
+            let own = self.mbarriers.iter().filter(|(address, _)| address.rank == issuer.rank);
+            let arrivals = own.filter_map(|(_, state)| state.narrow_arrival);
+            let arrival =
+                arrivals.filter(|arrival| arrival.cta == earlier.cta).map(|arrival| arrival.pc).min()?;
+            return Some(Release::Narrow(arrival));
+        }
+        if conflict.kind == FindingKind::Race
+            && conflict.space == MemorySpace::Shared
+            && let Some(passed) = self.passed.get(&(issuer.rank, issuer.warp))
+            && passed.phase.is_none()
+            && let Some(state) = self.mbarriers.get(&passed.mbarrier)
+            && state
+                .arrival
+                .is_some_and(|arrival| arrival.cta == earlier.cta && earlier.cta != conflict.later.cta)
+        {
+            return Some(Release::NotAwaited(passed.pc));
+        }
         let is_own = (self.ctas[issuer.rank as usize].linear, issuer.warp) == (earlier.cta, reader);
-        if is_own || !conflict.overwrites_a_read() {
+        let overwrites = conflict.later.kind.writes() && !conflict.earlier.kind.writes();
+        if is_own || !overwrites {
             return None;
         }
         let cta = self.ctas.iter().find(|cta| cta.linear == earlier.cta)?;
-        let known = &self.warp_of(issuer).knowledge(issuer.lanes.trailing_zeros()).known;
         let covers = |lanes, time| known.covers(earlier.cta, agent, lanes, time);
         let mut arrivals = cta.warps.get(reader as usize)?.arrivals.iter().rev();
         let arrival = arrivals.find(|arrival| covers(arrival.lanes, arrival.time))?;
         let is_latest = !covers(arrival.lanes, arrival.time + 1);
         match arrival.time >= time {
             true if arrival.lanes & earlier.lanes == 0 => Some(Release::OfOtherLanes(arrival.pc)),
-            false if is_latest => Some(Release::Early(arrival.pc)),
+            false if is_latest && conflict.overwrites_a_read() => Some(Release::Early(arrival.pc)),
             _ => None,
         }
     }

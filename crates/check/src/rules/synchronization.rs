@@ -76,6 +76,7 @@ impl Checker {
     pub(crate) fn cluster_arrive(&mut self, actor: Actor, releases: bool) {
         self.arrive_together(actor);
         let brought = self.bring(actor, releases);
+        self.published.join(&brought.known);
         self.cluster_arrived.join(&brought);
         let done = if releases { brought.known } else { self.release(actor).known };
         self.cluster_met[0].join(&done);
@@ -86,6 +87,7 @@ impl Checker {
         self.cluster_met[1] = std::mem::take(&mut self.cluster_met[0]);
         // Threads that have exited do not arrive; it waited for their exits.
         self.ctas.iter().for_each(|cta| self.cluster_completed.join(&cta.exited));
+        self.published.join(&self.cluster_completed.known);
     }
 
     pub(crate) fn cluster_leave(&mut self, actor: Actor) {
@@ -112,8 +114,10 @@ impl Checker {
             Fence::AsyncProxy => true,
             _ => false,
         };
-        if reaches_peers {
+        if reaches_peers && self.cluster.len() > 1 {
             self.mbarriers_fenced(actor);
+            let known = self.release(actor).known;
+            self.published.join(&known);
         }
         match fence {
             Fence::Memory(scope, order) => {
@@ -178,15 +182,22 @@ impl Checker {
         &mut self,
         actor: Actor,
         address: MbarrierAddress,
-        releases: bool,
+        release: Option<Scope>,
         together: u32,
     ) {
         self.access_object(actor, address, AccessKind::Atomic, OBJECT);
         self.mbarrier_notes_arrival(actor, address, together);
         self.warp(actor).1.note_arrival_at_mbarrier(actor.lanes, actor.pc);
-        let brought = self.bring(actor, releases);
+        let brought = self.bring(actor, release.is_some());
+        let mark = self.mark(actor);
+        if release == Some(Scope::Cluster) {
+            self.published.join(&brought.known);
+        }
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrived.join(&brought);
+            if address.rank != actor.rank && release != Some(Scope::Cluster) {
+                state.narrow_arrival = Some(mark);
+            }
         }
     }
 
@@ -195,6 +206,7 @@ impl Checker {
     /// knows.
     pub(crate) fn mbarrier_hears(&mut self, actor: Actor, address: MbarrierAddress) {
         let brought = self.bring(actor, true);
+        self.published.join(&brought.known);
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrived.join(&brought);
         }
@@ -269,6 +281,9 @@ impl Checker {
             releases.extend(self.warp(actor).1.sequenced(lane, cta, scope));
             if release {
                 let knowledge = self.release(actor);
+                if scope >= Scope::Cluster {
+                    self.published.join(&knowledge.known);
+                }
                 releases.push(Releases { cta, scope, knowledge });
             }
             // A store ends the release sequence; an atomic continues it (PTX ISA, "Release and

@@ -54,6 +54,8 @@ pub(crate) struct MbarrierState {
     pub(crate) announced: u64,
     pub(crate) expectation: Option<Mark>,
     pub(crate) arrival: Option<Mark>,
+    /// The last arrival of another CTA that does not release for this one.
+    pub(crate) narrow_arrival: Option<Mark>,
     /// The lanes that executed the instruction of the last arrival.
     pub(crate) together: u32,
     /// The last arrival of the last completed phase, and those lanes.
@@ -96,6 +98,7 @@ impl MbarrierState {
             announced: 0,
             expectation: None,
             arrival: None,
+            narrow_arrival: None,
             together: 0,
             completion: None,
             has_surplus: false,

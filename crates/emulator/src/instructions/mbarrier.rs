@@ -1,7 +1,9 @@
 //! `mbarrier` instructions (PTX ISA, "Parallel Synchronization and Communication Instructions:
 //! mbarrier").
 
-use warpwright_events::{Actor, Event, FaultKind, LANES, MbarrierAddress, MemorySpace, lanes, split_shared};
+use warpwright_events::{
+    Actor, Event, FaultKind, LANES, MbarrierAddress, MemorySpace, Scope, lanes, split_shared,
+};
 use warpwright_ptx::syntax::Operand;
 
 use super::address;
@@ -52,6 +54,8 @@ struct Instruct {
     action: Action,
     /// Whether arrivals release and waits acquire: unless they are `.relaxed`.
     orders: bool,
+    /// The scope at which they do.
+    scope: Scope,
     address: AddressOperand,
     space: Space,
     /// The count of arrivals or bytes, or the parity.
@@ -71,6 +75,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
     let mut instruct = Instruct {
         action,
         orders: !i.has("relaxed"),
+        // PTX ISA, "mbarrier.arrive": without a scope, .cta applies.
+        scope: if i.has("cluster") { Scope::Cluster } else { Scope::Cta },
         address: d.memory_at(i, place)?,
         space: address::space(i).unwrap_or(Space::Generic),
         word: None,
@@ -295,7 +301,7 @@ impl Instruct {
         execution.block.observer.report(Event::MbarrierArrive {
             actor,
             mbarrier: object,
-            releases: self.orders && arrives,
+            release: (self.orders && arrives).then_some(self.scope),
             together,
         });
         if let Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } = change

@@ -9,6 +9,7 @@ faults! {
     peer_that_has_exited: [22], "peer-not-resident", run(2, 32, |i| input(i ^ 32));
     arrival_at_a_peers_mbarrier_too_early: [22, 10], "barrier", run(2, 32, |i| input(i ^ 32));
     arrival_for_the_cta_alone: [22, 25], "race", run(2, 32, |i| input(i ^ 32));
+    arrival_that_releases_to_its_own_cta: [22, 25], "race", run(2, 32, |i| input(i ^ 32));
     cluster_barrier_that_orders_nothing: [22], "race", run(2, 32, |i| input(i ^ 32));
     peers_slot_overwritten: [22, 16], "race", run(2, 32, |i| 2 * input(i ^ 32) + 1);
     multicast_that_one_peer_does_not_expect: [22, 12], "barrier", run(2, 32, |i| input(i % 32));
@@ -90,6 +91,28 @@ impl Twin {
         }
         arrived.wait_parity_in(0, Scope::Cluster);
         output[rank * 32 + thread] = row[thread]; // (2)
+        cluster_sync();
+    }
+
+    /// Each CTA writes to the other one and then arrives there, with PTX's default scope.
+    #[kernel]
+    fn arrival_that_releases_to_its_own_cta(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        launch::cluster(2, 1, 1);
+        let (row, arrived) = (shared_array::<u32>(32), Mbarrier::new());
+        let (thread, rank) = (thread_idx().x, cluster_rank());
+        if thread == 0 {
+            arrived.init(32);
+            fence_mbarrier_init();
+        }
+        cluster_sync();
+        row.map_to_block(rank ^ 1)[thread] = input[rank * 32 + thread]; // (2)
+        if self.mended {
+            arrived.at_rank(rank ^ 1).arrive_in(Scope::Cluster);
+        } else {
+            arrived.at_rank(rank ^ 1).arrive(); // (2)
+        }
+        arrived.wait_parity_in(0, Scope::Cluster);
+        output[rank * 32 + thread] = row[thread]; // (1)
         cluster_sync();
     }
 
