@@ -110,6 +110,7 @@ impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Some(source) => write!(f, "{source}{}: {}", self.inlining, self.text),
+            None if self.ptx_text.is_empty() => write!(f, "{}", self.text),
             None => write!(f, "PTX line {} (`{}`): {}", self.ptx_line, self.ptx_text, self.text),
         }
     }

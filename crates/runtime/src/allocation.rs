@@ -21,6 +21,10 @@ impl ElementType {
     pub(crate) fn of<T: Element>() -> Self {
         Self(T::NAME, size_of::<T>() as u64)
     }
+
+    pub(crate) fn named(name: &'static str, bytes: u64) -> Self {
+        Self(name, bytes)
+    }
 }
 
 /// Device memory, freed when its last owner is dropped.

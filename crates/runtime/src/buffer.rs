@@ -215,16 +215,22 @@ impl<T: Storable> Buffer<T> {
     #[track_caller]
     pub fn read(&self, range: Range<usize>) -> Result<Vec<T>> {
         expect_no_capture("Buffer::read")?;
+        self.read_as(range, ElementType::of::<T>(), Location::caller())
+    }
+
+    /// The elements in a range; reports count those of a type.
+    fn read_as(&self, range: Range<usize>, element: ElementType, call: Call) -> Result<Vec<T>> {
         let range = self.checked(range)?;
         let mut elements = vec![T::zeroed(); range.len()];
         let (start, bytes) = (range.start * size_of::<T>(), range.len() * size_of::<T>());
-        let read = Elements { start: start as u64, bytes: bytes as u64, ..self.elements() };
+        let all = self.allocation.elements(element);
+        let read = Elements { start: start as u64, bytes: bytes as u64, ..all };
         let backend = self.allocation.backend();
         self.allocation.check()?;
         backend.download(read.address(), bytemuck::cast_slice_mut(&mut elements))?;
         // The download waited for earlier kernels; one of them may have failed.
         self.allocation.check()?;
-        backend.expect_written(&read, Location::caller())?;
+        backend.expect_written(&read, call)?;
         Ok(elements)
     }
 
@@ -238,6 +244,19 @@ impl<T: Storable> Buffer<T> {
             return Ok(range);
         }
         Err(Error::Range { start: range.start, end: range.end, length: self.len() })
+    }
+}
+
+impl Buffer<u8> {
+    /// All bytes of a buffer whose elements have a type of that name and size: what a checked device
+    /// reports of unwritten elements counts those.
+    ///
+    /// # Errors
+    /// As [`to_vec`](Self::to_vec).
+    #[track_caller]
+    pub fn to_bytes_of(&self, element: &'static str, element_bytes: u64) -> Result<Vec<u8>> {
+        expect_no_capture("Buffer::to_bytes_of")?;
+        self.read_as(0..self.len(), ElementType::named(element, element_bytes), Location::caller())
     }
 }
 

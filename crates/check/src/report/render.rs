@@ -150,8 +150,8 @@ fn listed(follows: &[&Finding]) -> Option<String> {
     }
     let place = |finding: &Finding| match finding.labels.first() {
         Some(Label { source: Some(source), .. }) => format!(" at {}:{}", source.file, source.line),
-        Some(label) => format!(" at PTX line {}", label.ptx_line),
-        None => String::new(),
+        Some(label) if !is_of_host(label) => format!(" at PTX line {}", label.ptx_line),
+        _ => String::new(),
     };
     let line = |finding: &Finding| {
         let stops = if finding.rank == Rank::Stop { "the kernel stops: " } else { "" };
@@ -216,12 +216,12 @@ fn is_of_host(label: &Label) -> bool {
     label.ptx_line == 0 && label.ptx_text.is_empty()
 }
 
-/// The lines of the host's program that no snippet shows.
+/// The lines of the host's program that no snippet shows, and what such a program did at no line.
 fn hidden_calls(finding: &Finding, files: &SourceFiles) -> Vec<String> {
     let labels = finding.labels.iter().chain(&finding.memory).filter(|label| is_of_host(label));
     let hidden = labels.filter_map(|label| {
-        let source = label.source.as_ref()?;
-        files.text(&source.file).is_none().then(|| format!("{source}: {}", label.text))
+        let is_shown = label.source.as_ref().is_some_and(|source| files.text(&source.file).is_some());
+        (!is_shown).then(|| label.to_string())
     });
     hidden.collect()
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use warpwright_runtime as runtime;
-use warpwright_runtime::{Buffer, Device, Error, Event, Finding, Module, Stream};
+use warpwright_runtime::{Buffer, Device, Error, Event, Finding, Label, Module, Stream};
 
 use super::data;
 use super::description::{
@@ -66,14 +66,17 @@ pub(crate) fn run(
     let of_buffers = description.buffers.iter().zip(&buffers);
     let of_buffers = of_buffers.map(|(placed, buffer)| {
         let described = &placed.buffer;
-        (described.dtype, &described.shape, described.save.as_ref(), buffer)
+        (placed.path.clone(), described.dtype, &described.shape, described.save.as_ref(), buffer)
     });
     let of_symbols = description.symbols.iter().zip(&variables);
-    let of_symbols =
-        of_symbols.map(|(symbol, variable)| (symbol.dtype, &symbol.shape, symbol.save.as_ref(), variable));
-    for (dtype, shape, save, buffer) in of_buffers.chain(of_symbols) {
+    let of_symbols = of_symbols.map(|(symbol, variable)| {
+        let path = format!("symbols.{}", symbol.name);
+        (path, symbol.dtype, &symbol.shape, symbol.save.as_ref(), variable)
+    });
+    for (path, dtype, shape, save, buffer) in of_buffers.chain(of_symbols) {
         let Some(file) = save else { continue };
-        let Some(bytes) = queue.keep_findings(buffer.to_vec())? else { continue };
+        let read = buffer.to_bytes_of(dtype.name(), dtype.bytes() as u64);
+        let Some(bytes) = queue.keep_findings(&path, read)? else { continue };
         if saving == Saving::Files {
             data::save(dtype, shape, bytes, &directory.join(file))?;
             saved.push(file.clone());
@@ -165,18 +168,19 @@ impl Queue<'_> {
     }
 
     /// Keeps findings of an operation whose result is complete, so that later ones are found as
-    /// well. `None`: it had some.
-    fn keep_findings<T>(&mut self, outcome: runtime::Result<T>) -> runtime::Result<Option<T>> {
+    /// well. `None`: it had some. `path` is the operation's place in the file.
+    fn keep_findings<T>(&mut self, path: &str, outcome: runtime::Result<T>) -> runtime::Result<Option<T>> {
+        let in_file = |finding: &Finding| in_file(path, finding.clone());
         match outcome {
             Ok(value) => Ok(Some(value)),
             Err(Error::Findings { findings }) => {
-                self.findings.extend(findings.iter().cloned());
+                self.findings.extend(findings.iter().map(in_file));
                 Ok(None)
             }
             // What was found in the launches before a fault is told with it.
             Err(Error::Fault { fault, findings }) => {
                 let before = std::mem::take(&mut self.findings);
-                let findings = before.into_iter().chain(findings.iter().cloned()).collect();
+                let findings = before.into_iter().chain(findings.iter().map(in_file)).collect();
                 Err(Error::Fault { fault, findings })
             }
             Err(error) => Err(error),
@@ -206,12 +210,27 @@ impl Queue<'_> {
         if launch.programmatic {
             shape = shape.overlapping();
         }
-        let counts = self.keep_findings(function.launch(&stream, shape, arguments.as_slice()))?;
+        let counts =
+            self.keep_findings(&launch.path, function.launch(&stream, shape, arguments.as_slice()))?;
         if let Some(event) = &launch.record {
             self.events.insert(event.clone(), stream.record()?);
         }
         Ok(counts.unwrap_or_default())
     }
+}
+
+/// A finding that names places in the file. The host's program is this one, whose lines say nothing to a
+/// reader.
+fn in_file(path: &str, mut finding: Finding) -> Finding {
+    let is_own = |label: &&mut Label| label.source.as_ref().is_some_and(|source| source.file == file!());
+    let own = finding.labels.iter_mut().chain(&mut finding.memory).filter(is_own);
+    for (index, label) in own.enumerate() {
+        label.source = None;
+        if index == 0 && !path.is_empty() {
+            label.text = format!("{path}: {}", label.text);
+        }
+    }
+    finding
 }
 
 /// The tensor maps of each argument, in order.
