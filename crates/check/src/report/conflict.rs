@@ -374,71 +374,11 @@ impl Conflict {
 
     /// The missing ordering, and how to add it.
     fn missing(&self, code: &Code, contended: &BTreeSet<u32>, extent: u32) -> (String, String) {
-        let (later, earlier) = (&self.later, &self.earlier);
         if let Some(tile) = self.tile.filter(|tile| tile.part.operand != TileOperand::Accumulator) {
             return tile.missing();
         }
-        if self.kind == FindingKind::Uninitialized {
-            let whose = match self.space {
-                MemorySpace::Shared => {
-                    "shared memory is not zeroed for a CTA: it holds what an earlier CTA left"
-                }
-                MemorySpace::Local => {
-                    "a thread's local memory (arrays indexed by device values, and spilled registers) is not initialized"
-                }
-                MemorySpace::Global => "new memory is not initialized: the emulator fills it with 0xff",
-                MemorySpace::Tensor => {
-                    return (
-                        "tensor-memory columns are not zeroed when they are allocated".to_owned(),
-                        "let the first tcgen05.mma overwrite D (enable-input-d false), or write the columns with `tcgen05.st` or `tcgen05.cp`".to_owned(),
-                    );
-                }
-            };
-            return (whose.to_owned(), "write it before it is read".to_owned());
-        }
-        if let (FindingKind::Leak, Role::Group(_, kind, _)) = (self.kind, earlier.role) {
-            let is_covered_late = matches!(self.progress, Some(Progress::Left { .. }));
-            if let Some(missing) = self.missing_group(code).filter(|_| !is_covered_late) {
-                return missing;
-            }
-            let wait = match kind {
-                AsyncKind::Copy => "call `wait_all_async_copies()` (`cp.async.wait_all`)",
-                AsyncKind::Bulk => "call `bulk_wait_read(0)` (`cp.async.bulk.wait_group.read 0`)",
-                AsyncKind::Multiply => "call `wait_multiplications(0)` (`wgmma.wait_group 0`)",
-                AsyncKind::TensorCore => {
-                    "call `commit_tensor_core` (`tcgen05.commit`) and wait on its mbarrier"
-                }
-                AsyncKind::TensorLoad => "call `wait_tensor_loads()` (`tcgen05.wait::ld`)",
-                AsyncKind::TensorStore => "call `wait_tensor_stores()` (`tcgen05.wait::st`)",
-            };
-            return (
-                "no wait covers it: the memory that it accesses may belong to another CTA by then".to_owned(),
-                format!("{wait} before the threads exit"),
-            );
-        }
-        if self.kind == FindingKind::ProxyFence && later.proxy == Some(Proxy::Tensormap) {
-            return (
-                "no fence.proxy.tensormap is between the two: the copy may use the old tensor map".to_owned(),
-                "call `fence_tensor_map_acquire` (`fence.proxy.tensormap::generic.acquire`) in the thread that issues the copy".to_owned(),
-            );
-        }
-        if self.kind == FindingKind::NonCoherent {
-            return (
-                "`ld.global.nc` reads what does not change while the kernel runs: it may miss the write, whatever synchronization is between the two".to_owned(),
-                "load without the path: `load()` (`ld.global`)".to_owned(),
-            );
-        }
-        if self.kind == FindingKind::TensorFence {
-            return (
-                "the threads have synchronized, with no tcgen05.fence::after_thread_sync afterwards: tcgen05 is asynchronous, and may begin before the synchronization".to_owned(),
-                "call `tensor_fence_after_sync()` (`tcgen05.fence::after_thread_sync`) between the wait or barrier and this instruction; and `tensor_fence_before_sync()` before the arrival, if that is not a tcgen05.commit".to_owned(),
-            );
-        }
-        if self.kind == FindingKind::ProxyFence {
-            return (
-                "no fence.proxy.async is between the two".to_owned(),
-                "call `fence_proxy_async()` (`fence.proxy.async`) in the threads that wrote, after the write and before the barrier that precedes the copy".to_owned(),
-            );
+        if let Some(missing) = self.missing_for_kind(code) {
+            return missing;
         }
         if let Some((missing, help)) = self.missing_group(code) {
             let is_released_early =
@@ -455,38 +395,12 @@ impl Conflict {
                     .to_owned(),
             );
         }
-        let reaches =
-            |party: &Party| matches!(party.strength, Strength::Strong { scope, .. } if scope >= Scope::Gpu);
-        match earlier.role {
+        match self.earlier.role {
             Role::Group(_, AsyncKind::TensorCore, _) | Role::Issuer(_) => (
                 "the tensor core is asynchronous: this thread has waited for no mbarrier to which a tcgen05.commit reports this work".to_owned(),
                 "call `commit_tensor_core` (`tcgen05.commit`) in the issuing thread, and wait on its mbarrier before the access".to_owned(),
             ),
-            Role::Group(_, kind, awaited) => {
-                let (wait, call, unit) = match (kind, awaited) {
-                    (AsyncKind::Copy, _) => ("cp.async.wait_group", "wait_async_copies", "copy"),
-                    (AsyncKind::Bulk, Awaited::Sources) => ("cp.async.bulk.wait_group.read", "bulk_wait_read", "bulk copy"),
-                    (AsyncKind::Bulk, Awaited::Everything) => ("cp.async.bulk.wait_group", "bulk_wait", "bulk copy"),
-                    (AsyncKind::TensorLoad, _) => ("tcgen05.wait::ld", "wait_tensor_loads", "load"),
-                    (AsyncKind::TensorStore, _) => ("tcgen05.wait::st", "wait_tensor_stores", "store"),
-                    (AsyncKind::Multiply | AsyncKind::TensorCore, _) => ("wgmma.wait_group", "wait_multiplications", "wgmma"),
-                };
-                let same_thread =
-                    (later.cta, later.warp, later.lanes) == (earlier.cta, earlier.warp, earlier.lanes);
-                let whom = if same_thread { "this thread" } else { "the thread that issued it" };
-                (
-                    format!("no {wait} by {whom} covers the {unit} before this access"),
-                    if matches!(kind, AsyncKind::TensorLoad | AsyncKind::TensorStore) && same_thread {
-                        format!("call `{call}()` (`{wait}`) between the two")
-                    } else if same_thread {
-                        format!("call `{call}` (`{wait}`) for the group of the {unit}")
-                    } else if self.refilled().is_some() {
-                        RELEASE_AFTER_WAIT.to_owned()
-                    } else {
-                        format!("call `{call}` (`{wait}`) in the issuing thread, then synchronize at a barrier; or let the {unit} use another buffer than this access")
-                    },
-                )
-            }
+            Role::Group(_, kind, awaited) => self.missing_wait(kind, awaited),
             Role::Mbarrier(_) if self.both_write() && self.is_of_one_phase() => (
                 "two copies of one phase of the mbarrier write the same bytes, and nothing orders them".to_owned(),
                 "let each copy write a part of its own; in a cluster, check the masks of the multicasts, too: a copy goes to the same \
@@ -498,7 +412,116 @@ impl Conflict {
                 (missing, "before a copy fills a buffer again, wait until its readers have released it: at the mbarrier at which they arrive (`wait_parity`). Without readers, wait for the earlier copy".to_owned())
             }
             Role::Mbarrier(_) => self.missing_phase(),
-            Role::Warp(_) if matches!(self.release, Some(Release::Narrow(_))) => (
+            Role::Warp(_) => self.missing_between_threads(code, extent),
+        }
+    }
+
+    /// What the kind of the finding says is missing.
+    fn missing_for_kind(&self, code: &Code) -> Option<(String, String)> {
+        let (missing, help) = match (self.kind, self.earlier.role) {
+            (FindingKind::Uninitialized, _) => return Some(self.missing_write()),
+            (FindingKind::Leak, Role::Group(_, kind, _)) => {
+                return Some(self.missing_wait_before_exit(code, kind));
+            }
+            (FindingKind::ProxyFence, _) if self.later.proxy == Some(Proxy::Tensormap) => (
+                "no fence.proxy.tensormap is between the two: the copy may use the old tensor map",
+                "call `fence_tensor_map_acquire` (`fence.proxy.tensormap::generic.acquire`) in the thread that issues the copy",
+            ),
+            (FindingKind::NonCoherent, _) => (
+                "`ld.global.nc` reads what does not change while the kernel runs: it may miss the write, whatever synchronization is between the two",
+                "load without the path: `load()` (`ld.global`)",
+            ),
+            (FindingKind::TensorFence, _) => (
+                "the threads have synchronized, with no tcgen05.fence::after_thread_sync afterwards: tcgen05 is asynchronous, and may begin before the synchronization",
+                "call `tensor_fence_after_sync()` (`tcgen05.fence::after_thread_sync`) between the wait or barrier and this instruction; and `tensor_fence_before_sync()` before the arrival, if that is not a tcgen05.commit",
+            ),
+            (FindingKind::ProxyFence, _) => (
+                "no fence.proxy.async is between the two",
+                "call `fence_proxy_async()` (`fence.proxy.async`) in the threads that wrote, after the write and before the barrier that precedes the copy",
+            ),
+            _ => return None,
+        };
+        Some((missing.to_owned(), help.to_owned()))
+    }
+
+    /// A write before the read of memory that holds nothing.
+    fn missing_write(&self) -> (String, String) {
+        let whose = match self.space {
+            MemorySpace::Shared => "shared memory is not zeroed for a CTA: it holds what an earlier CTA left",
+            MemorySpace::Local => {
+                "a thread's local memory (arrays indexed by device values, and spilled registers) is not initialized"
+            }
+            MemorySpace::Global => "new memory is not initialized: the emulator fills it with 0xff",
+            MemorySpace::Tensor => {
+                return (
+                    "tensor-memory columns are not zeroed when they are allocated".to_owned(),
+                    "let the first tcgen05.mma overwrite D (enable-input-d false), or write the columns with `tcgen05.st` or `tcgen05.cp`".to_owned(),
+                );
+            }
+        };
+        return (whose.to_owned(), "write it before it is read".to_owned());
+    }
+
+    /// A wait for work in flight before the threads exit.
+    fn missing_wait_before_exit(&self, code: &Code, kind: AsyncKind) -> (String, String) {
+        let is_covered_late = matches!(self.progress, Some(Progress::Left { .. }));
+        if let Some(missing) = self.missing_group(code).filter(|_| !is_covered_late) {
+            return missing;
+        }
+        let wait = match kind {
+            AsyncKind::Copy => "call `wait_all_async_copies()` (`cp.async.wait_all`)",
+            AsyncKind::Bulk => "call `bulk_wait_read(0)` (`cp.async.bulk.wait_group.read 0`)",
+            AsyncKind::Multiply => "call `wait_multiplications(0)` (`wgmma.wait_group 0`)",
+            AsyncKind::TensorCore => "call `commit_tensor_core` (`tcgen05.commit`) and wait on its mbarrier",
+            AsyncKind::TensorLoad => "call `wait_tensor_loads()` (`tcgen05.wait::ld`)",
+            AsyncKind::TensorStore => "call `wait_tensor_stores()` (`tcgen05.wait::st`)",
+        };
+        return (
+            "no wait covers it: the memory that it accesses may belong to another CTA by then".to_owned(),
+            format!("{wait} before the threads exit"),
+        );
+    }
+
+    /// A wait for the group of an access.
+    fn missing_wait(&self, kind: AsyncKind, awaited: Awaited) -> (String, String) {
+        let (later, earlier) = (&self.later, &self.earlier);
+        let (wait, call, unit) = match (kind, awaited) {
+            (AsyncKind::Copy, _) => ("cp.async.wait_group", "wait_async_copies", "copy"),
+            (AsyncKind::Bulk, Awaited::Sources) => {
+                ("cp.async.bulk.wait_group.read", "bulk_wait_read", "bulk copy")
+            }
+            (AsyncKind::Bulk, Awaited::Everything) => ("cp.async.bulk.wait_group", "bulk_wait", "bulk copy"),
+            (AsyncKind::TensorLoad, _) => ("tcgen05.wait::ld", "wait_tensor_loads", "load"),
+            (AsyncKind::TensorStore, _) => ("tcgen05.wait::st", "wait_tensor_stores", "store"),
+            (AsyncKind::Multiply | AsyncKind::TensorCore, _) => {
+                ("wgmma.wait_group", "wait_multiplications", "wgmma")
+            }
+        };
+        let same_thread = (later.cta, later.warp, later.lanes) == (earlier.cta, earlier.warp, earlier.lanes);
+        let whom = if same_thread { "this thread" } else { "the thread that issued it" };
+        (
+            format!("no {wait} by {whom} covers the {unit} before this access"),
+            if matches!(kind, AsyncKind::TensorLoad | AsyncKind::TensorStore) && same_thread {
+                format!("call `{call}()` (`{wait}`) between the two")
+            } else if same_thread {
+                format!("call `{call}` (`{wait}`) for the group of the {unit}")
+            } else if self.refilled().is_some() {
+                RELEASE_AFTER_WAIT.to_owned()
+            } else {
+                format!(
+                    "call `{call}` (`{wait}`) in the issuing thread, then synchronize at a barrier; or let the {unit} use another buffer than this access"
+                )
+            },
+        )
+    }
+
+    /// Synchronization between two accesses that threads make themselves.
+    fn missing_between_threads(&self, code: &Code, extent: u32) -> (String, String) {
+        let (later, earlier) = (&self.later, &self.earlier);
+        let reaches =
+            |party: &Party| matches!(party.strength, Strength::Strong { scope, .. } if scope >= Scope::Gpu);
+        match self.release {
+            Some(Release::Narrow(_)) => (
                 "an arrival publishes what its thread has written to the CTA that waits only if its scope is the cluster's: \
                  `.release.cta`, the default, does not wait until the writes are visible there"
                     .to_owned(),
@@ -506,14 +529,13 @@ impl Conflict {
                  `wait_parity_in` at the same scope; or call `cluster_sync()` between the two"
                     .to_owned(),
             ),
-            Role::Warp(_) if matches!(self.release, Some(Release::NotAwaited(_))) => (
+            Some(Release::NotAwaited(_)) => (
                 "this thread has not waited for the arrivals at the mbarrier that follow the other access".to_owned(),
                 "wait for the phase of the arrivals: the first one has the parity 0".to_owned(),
             ),
-            Role::Warp(_) if self.overwrites_a_read() || matches!(self.release, Some(Release::OfOtherLanes(_))) => {
-                self.missing_release()
-            }
-            Role::Warp(_)
+            Some(Release::OfOtherLanes(_)) => self.missing_release(),
+            _ if self.overwrites_a_read() => self.missing_release(),
+            _
                 if later.cta != earlier.cta
                     && self.space == MemorySpace::Global
                     && reaches(later)
@@ -522,7 +544,7 @@ impl Conflict {
                 "this thread has observed a later write, with no fence between the two writes: it may still read the old value here".to_owned(),
                 "call `fence_device()` (`fence.acq_rel.gpu`, `__threadfence`) after the write and before the one that publishes it; or publish with a release".to_owned(),
             ),
-            Role::Warp(_) if later.cta != earlier.cta && self.space == MemorySpace::Global => {
+            _ if later.cta != earlier.cta && self.space == MemorySpace::Global => {
                 let strong = |party: &Party| party.strength != Strength::Weak;
                 if strong(later) && strong(earlier) {
                     (
@@ -538,15 +560,15 @@ impl Conflict {
                     )
                 }
             }
-            Role::Warp(_) if later.cta != earlier.cta => (
+            _ if later.cta != earlier.cta => (
                 "no barrier.cluster and no mbarrier is between the two CTAs".to_owned(),
                 "call `cluster_sync()` (`barrier.cluster`) in both CTAs between the two".to_owned(),
             ),
-            Role::Warp(_) if self.both_write() && self.is_of_one_line(code) => (
+            _ if self.both_write() && self.is_of_one_line(code) => (
                 "the threads write different values with the same instruction".to_owned(),
                 "let one thread write, or each to an address of its own".to_owned(),
             ),
-            Role::Warp(_) if extent == 2 => (
+            _ if extent == 2 => (
                 if [later, earlier].iter().all(|party| party.strength != Strength::Weak) {
                     "`.volatile` and `.relaxed` accesses do not make lanes wait for each other, and no bar.warp.sync is between the two"
                 } else {
@@ -555,11 +577,11 @@ impl Conflict {
                 .to_owned(),
                 "call `sync_warp` (`bar.warp.sync`, `__syncwarp`) between the two; shuffles and votes do not order memory".to_owned(),
             ),
-            Role::Warp(_) if later.warp == earlier.warp => (
+            _ if later.warp == earlier.warp => (
                 "no barrier is between the threads of the two lines".to_owned(),
                 "call `sync_threads()` (`bar.sync`, `__syncthreads`) between the two; where only some warps of the block come, `NamedBarrier::sync`".to_owned(),
             ),
-            Role::Warp(_) => (
+            _ => (
                 "no barrier is between the two warps".to_owned(),
                 "call `sync_threads()` (`bar.sync`, `__syncthreads`) between the two; where only some warps of the block come, `NamedBarrier::sync`".to_owned(),
             ),
