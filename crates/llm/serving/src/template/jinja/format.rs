@@ -107,51 +107,7 @@ pub(super) fn printf(run: &mut Interpreter, text: &str, value: &Value, is_safe: 
             None if used_names => return fail("a format has too few values"),
             None => next()?,
         };
-        let written = match kind {
-            's' | 'r' | 'a' => {
-                let value = if is_safe { operators::escape(run, &value)? } else { value };
-                let mut text = String::new();
-                match kind {
-                    's' => text = write::string(run, &value)?,
-                    _ => write::repr(run, &value, &mut text)?,
-                }
-                if let Some(precision) = form.precision {
-                    text = text.chars().take(precision).collect();
-                }
-                form.has_zeros = false;
-                text
-            }
-            'c' => match (value.as_int(), value.as_text()) {
-                (Some(code), _) => match u32::try_from(code).ok().and_then(char::from_u32) {
-                    Some(character) => character.to_string(),
-                    None => return fail("a character does not exist"),
-                },
-                (None, Some(text)) if text.chars().count() == 1 => text.to_string(),
-                _ => return fail("`%c` needs a character"),
-            },
-            'd' | 'i' | 'u' => {
-                let whole = match (&value, value.as_int()) {
-                    (_, Some(number)) => number,
-                    (Value::Float(number), _) if number.is_finite() => number.trunc() as i128,
-                    _ => return fail(format!("`%d` needs a number, not {}", value.kind())),
-                };
-                let digits = whole.unsigned_abs().to_string();
-                run.room(form.precision.unwrap_or(0))?;
-                let zeros = "0".repeat(form.precision.unwrap_or(0).saturating_sub(digits.len()));
-                sign(whole < 0, form.sign) + &zeros + &digits
-            }
-            'x' | 'X' | 'o' => {
-                let Some(whole) = value.as_int() else { return fail(format!("`%{kind}` needs an integer")) };
-                sign(whole < 0, form.sign) + &digits(whole.unsigned_abs(), kind, form.is_alternate)
-            }
-            'e' | 'E' | 'f' | 'F' | 'g' | 'G' => {
-                let Some(number) = value.as_float() else {
-                    return fail(format!("`%{kind}` needs a number, not {}", value.kind()));
-                };
-                decimal(run, number, kind, &form)?
-            }
-            _ => return fail(format!("there is no format `%{kind}`")),
-        };
+        let written = converted(run, value, kind, &mut form, is_safe)?;
         let is_number = !matches!(kind, 's' | 'r' | 'a' | 'c');
         padded(run, &written, &form, is_number, '>', &mut out)?;
     }
@@ -161,6 +117,61 @@ pub(super) fn printf(run: &mut Interpreter, text: &str, value: &Value, is_safe: 
         return fail("a format has too many values");
     }
     Ok(out)
+}
+
+/// A value as a conversion of `printf` writes it, without its padding.
+fn converted(
+    run: &mut Interpreter,
+    value: Value,
+    kind: char,
+    form: &mut Form,
+    is_safe: bool,
+) -> Result<String> {
+    Ok(match kind {
+        's' | 'r' | 'a' => {
+            let value = if is_safe { operators::escape(run, &value)? } else { value };
+            let mut text = String::new();
+            match kind {
+                's' => text = write::string(run, &value)?,
+                _ => write::repr(run, &value, &mut text)?,
+            }
+            if let Some(precision) = form.precision {
+                text = text.chars().take(precision).collect();
+            }
+            form.has_zeros = false;
+            text
+        }
+        'c' => match (value.as_int(), value.as_text()) {
+            (Some(code), _) => match u32::try_from(code).ok().and_then(char::from_u32) {
+                Some(character) => character.to_string(),
+                None => return fail("a character does not exist"),
+            },
+            (None, Some(text)) if text.chars().count() == 1 => text.to_string(),
+            _ => return fail("`%c` needs a character"),
+        },
+        'd' | 'i' | 'u' => {
+            let whole = match (&value, value.as_int()) {
+                (_, Some(number)) => number,
+                (Value::Float(number), _) if number.is_finite() => number.trunc() as i128,
+                _ => return fail(format!("`%d` needs a number, not {}", value.kind())),
+            };
+            let digits = whole.unsigned_abs().to_string();
+            run.room(form.precision.unwrap_or(0))?;
+            let zeros = "0".repeat(form.precision.unwrap_or(0).saturating_sub(digits.len()));
+            sign(whole < 0, form.sign) + &zeros + &digits
+        }
+        'x' | 'X' | 'o' => {
+            let Some(whole) = value.as_int() else { return fail(format!("`%{kind}` needs an integer")) };
+            sign(whole < 0, form.sign) + &digits(whole.unsigned_abs(), kind, form.is_alternate)
+        }
+        'e' | 'E' | 'f' | 'F' | 'g' | 'G' => {
+            let Some(number) = value.as_float() else {
+                return fail(format!("`%{kind}` needs a number, not {}", value.kind()));
+            };
+            decimal(run, number, kind, form)?
+        }
+        _ => return fail(format!("there is no format `%{kind}`")),
+    })
 }
 
 /// `text.format(..)`.

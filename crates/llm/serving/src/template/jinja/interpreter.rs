@@ -423,17 +423,7 @@ impl Interpreter {
                 let (left, right) = (self.value(left, scope)?, self.value(right, scope)?);
                 operators::binary(self, *operator, &left, &right)?
             }
-            Expression::Compare(left, rest) => {
-                let mut left = self.value(left, scope)?;
-                for (comparison, right) in rest {
-                    let right = self.value(right, scope)?;
-                    if !self.compare(*comparison, &left, &right)? {
-                        return Ok(Value::Bool(false));
-                    }
-                    left = right;
-                }
-                Value::Bool(true)
-            }
+            Expression::Compare(left, rest) => Value::Bool(self.holds(left, rest, scope)?),
             Expression::And(left, right) => {
                 let left = self.value(left, scope)?;
                 if left.is_true() { self.value(right, scope)? } else { left }
@@ -461,6 +451,24 @@ impl Interpreter {
                 }
             }
         })
+    }
+
+    /// Whether all comparisons of a chain hold: `a < b < c`.
+    fn holds(
+        &mut self,
+        left: &Expression,
+        rest: &[(Comparison, Expression)],
+        scope: &Rc<Scope>,
+    ) -> Result<bool> {
+        let mut left = self.value(left, scope)?;
+        for (comparison, right) in rest {
+            let right = self.value(right, scope)?;
+            if !self.compare(*comparison, &left, &right)? {
+                return Ok(false);
+            }
+            left = right;
+        }
+        Ok(true)
     }
 
     fn values(&mut self, expressions: &[Expression], scope: &Rc<Scope>) -> Result<Vec<Value>> {

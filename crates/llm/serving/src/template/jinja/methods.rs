@@ -75,6 +75,37 @@ fn fail<T>(message: impl Into<String>) -> Result<T> {
     Err(Error::Failed(message.into()))
 }
 
+/// The arguments of a method of a text.
+struct Arguments<'a> {
+    method: &'a str,
+    given: &'a Given,
+}
+
+impl<'a> Arguments<'a> {
+    /// The argument at a position or of a name, unless it is none.
+    fn argument(&self, position: usize, name: &str) -> Option<&'a Value> {
+        let named = self.given.named.iter().find(|(found, _)| found == name).map(|(_, value)| value);
+        self.given.positional.get(position).or(named).filter(|value| !matches!(value, Value::None))
+    }
+
+    fn text(&self, position: usize) -> Result<&'a str> {
+        match self.given.positional.get(position) {
+            Some(Value::Text(text)) => Ok(&text.text),
+            Some(other) => fail(format!("`{}` needs a text, not {}", self.method, other.kind())),
+            None => fail(format!("`{}` lacks an argument", self.method)),
+        }
+    }
+
+    fn integer(&self, position: usize, name: &str, default: i128) -> Result<i128> {
+        match self.argument(position, name) {
+            None => Ok(default),
+            Some(value) => {
+                value.as_int().map_or_else(|| fail(format!("`{}` needs an integer", self.method)), Ok)
+            }
+        }
+    }
+}
+
 impl Interpreter {
     pub(super) fn method(&mut self, value: &Value, name: &str, given: Given) -> Result<Value> {
         match value {
@@ -146,23 +177,14 @@ impl Interpreter {
 
     fn text_method(&mut self, text: &str, name: &str, given: Given) -> Result<Value> {
         self.spend(text.len() / 16)?;
-        let arguments = &given.positional;
-        let argument = |position: usize, name: &str| {
-            let named = given.named.iter().find(|(found, _)| found == name).map(|(_, value)| value);
-            arguments.get(position).or(named).filter(|value| !matches!(value, Value::None))
-        };
-        let is_text = |position: usize| match arguments.get(position) {
-            Some(Value::Text(text)) => Ok(&text.text),
-            Some(other) => fail(format!("`{name}` needs a text, not {}", other.kind())),
-            None => fail(format!("`{name}` lacks an argument")),
-        };
-        let is_int = |position: usize, name: &str, default: i128| match argument(position, name) {
-            None => Ok(default),
-            Some(value) => value.as_int().map_or_else(|| fail(format!("`{name}` needs an integer")), Ok),
-        };
+        self.cased(text, &Arguments { method: name, given: &given })
+    }
+
+    /// Methods that change the case of letters, and tests.
+    fn cased(&mut self, text: &str, arguments: &Arguments) -> Result<Value> {
         let truth = |holds: bool| Ok(Value::Bool(holds));
         let all = |test: fn(char) -> bool| truth(!text.is_empty() && text.chars().all(test));
-        match name {
+        match arguments.method {
             "upper" => self.made(text.to_uppercase()),
             "lower" => self.made(text.to_lowercase()),
             "casefold" => self.made(text.to_lowercase().replace('ß', "ss")),
@@ -174,10 +196,33 @@ impl Interpreter {
                 });
                 self.made(swapped.collect())
             }
+            "isdigit" | "isdecimal" | "isnumeric" => {
+                all(|c| c.is_ascii_digit() || (!c.is_ascii() && c.is_numeric()))
+            }
+            "isalpha" => all(char::is_alphabetic),
+            "isalnum" => all(char::is_alphanumeric),
+            "isspace" => all(is_space),
+            "isascii" => truth(text.is_ascii()),
+            "isprintable" => truth(text.chars().all(|c| !c.is_control())),
+            "isupper" => truth(text.chars().any(char::is_uppercase) && !text.chars().any(char::is_lowercase)),
+            "islower" => truth(text.chars().any(char::is_lowercase) && !text.chars().any(char::is_uppercase)),
+            "istitle" => truth(text.chars().any(char::is_alphabetic) && titled(text) == text),
+            "isidentifier" => {
+                let begins = text.starts_with(|c: char| c == '_' || c.is_alphabetic());
+                truth(begins && text.chars().all(|c| c == '_' || c.is_alphanumeric()))
+            }
+            _ => self.divided(text, arguments),
+        }
+    }
+
+    /// Methods that take a text apart.
+    fn divided(&mut self, text: &str, arguments: &Arguments) -> Result<Value> {
+        let name = arguments.method;
+        match arguments.method {
             "strip" | "lstrip" | "rstrip" => {
-                let characters = match argument(0, "chars") {
+                let characters = match arguments.argument(0, "chars") {
                     None => None,
-                    Some(_) => Some(is_text(0)?),
+                    Some(_) => Some(arguments.text(0)?),
                 };
                 let strips = |c: char| characters.map_or(is_space(c), |characters| characters.contains(c));
                 let mut kept = text;
@@ -190,8 +235,8 @@ impl Interpreter {
                 self.made(kept.to_owned())
             }
             "split" | "rsplit" => {
-                let most = usize::try_from(is_int(1, "maxsplit", -1)?).unwrap_or(usize::MAX);
-                let parts = match argument(0, "sep") {
+                let most = usize::try_from(arguments.integer(1, "maxsplit", -1)?).unwrap_or(usize::MAX);
+                let parts = match arguments.argument(0, "sep") {
                     None => split_spaces(text, most, name == "rsplit"),
                     Some(Value::Text(separator)) if separator.text.is_empty() => {
                         return fail("a separator is empty");
@@ -211,45 +256,50 @@ impl Interpreter {
                 self.texts(parts)
             }
             "splitlines" => {
-                let keeps = argument(0, "keepends").is_some_and(Value::is_true);
+                let keeps = arguments.argument(0, "keepends").is_some_and(Value::is_true);
                 self.texts(lines(text, keeps))
             }
             "partition" | "rpartition" => {
-                let separator = is_text(0)?;
+                let separator = arguments.text(0)?;
                 if separator.is_empty() {
                     return fail("a separator is empty");
                 }
                 let found = if name == "partition" {
-                    text.split_once(separator.as_ref())
+                    text.split_once(separator)
                 } else {
-                    text.rsplit_once(separator.as_ref())
+                    text.rsplit_once(separator)
                 };
                 let parts = match (found, name) {
-                    (Some((before, after)), _) => [before, separator.as_ref(), after],
+                    (Some((before, after)), _) => [before, separator, after],
                     (None, "partition") => [text, "", ""],
                     (None, _) => ["", "", text],
                 };
                 Value::tuple(parts.into_iter().map(Value::text).collect()).map_err(Error::Failed)
             }
-            "join" => {
-                let Some(items) = arguments.first() else { return fail("`join` needs a list") };
-                let items = self.items(items)?;
-                self.joined(&items, text, false)
-            }
-            "replace" => {
-                let (old, new) = (is_text(0)?, is_text(1)?);
-                let most = usize::try_from(is_int(2, "count", -1)?).unwrap_or(usize::MAX);
-                self.replaced(text, old, new, most)
-            }
+            "removeprefix" => self.made(text.strip_prefix(arguments.text(0)?).unwrap_or(text).to_owned()),
+            "removesuffix" => self.made(text.strip_suffix(arguments.text(0)?).unwrap_or(text).to_owned()),
+            _ => self.searched(text, arguments),
+        }
+    }
+
+    /// Methods that look for a part.
+    fn searched(&mut self, text: &str, arguments: &Arguments) -> Result<Value> {
+        let name = arguments.method;
+        let truth = |holds: bool| Ok(Value::Bool(holds));
+        match arguments.method {
             "startswith" | "endswith" => {
-                let part = part(text, is_int(1, "start", 0)?, argument(2, "end").and_then(Value::as_int));
+                let part = part(
+                    text,
+                    arguments.integer(1, "start", 0)?,
+                    arguments.argument(2, "end").and_then(Value::as_int),
+                );
                 let Some(part) = part else { return truth(false) };
                 let fits = |affix: &Value| match affix {
                     Value::Text(affix) if name == "startswith" => Ok(part.starts_with(affix.text.as_ref())),
                     Value::Text(affix) => Ok(part.ends_with(affix.text.as_ref())),
                     other => fail(format!("`{name}` needs a text, not {}", other.kind())),
                 };
-                match arguments.first() {
+                match arguments.given.positional.first() {
                     Some(Value::Tuple(affixes)) => {
                         for affix in &affixes.items {
                             if fits(affix)? {
@@ -263,21 +313,20 @@ impl Interpreter {
                 }
             }
             "find" | "rfind" | "index" | "rindex" | "count" => {
-                let wanted = is_text(0)?;
-                let start = is_int(1, "start", 0)?;
-                let within = part(text, start, argument(2, "end").and_then(Value::as_int));
+                let wanted = arguments.text(0)?;
+                let start = arguments.integer(1, "start", 0)?;
+                let within = part(text, start, arguments.argument(2, "end").and_then(Value::as_int));
                 if name == "count" {
                     let count = match (within, wanted.is_empty()) {
                         (None, _) => 0,
                         (Some(within), true) => within.chars().count() + 1,
-                        (Some(within), false) => within.matches(wanted.as_ref()).count(),
+                        (Some(within), false) => within.matches(wanted).count(),
                     };
                     return Ok(Value::Int(count as i128));
                 }
                 let is_last = name.starts_with('r');
                 let found = within.and_then(|within| {
-                    let at =
-                        if is_last { within.rfind(wanted.as_ref()) } else { within.find(wanted.as_ref()) }?;
+                    let at = if is_last { within.rfind(wanted) } else { within.find(wanted) }?;
                     let before = within.as_ptr() as usize - text.as_ptr() as usize + at;
                     Some(text[..before].chars().count() as i128)
                 });
@@ -287,18 +336,37 @@ impl Interpreter {
                     None => fail("the text is not in the other"),
                 }
             }
+            _ => self.filled(text, arguments),
+        }
+    }
+
+    /// Methods that add to a text.
+    fn filled(&mut self, text: &str, arguments: &Arguments) -> Result<Value> {
+        match arguments.method {
+            "join" => {
+                let Some(items) = arguments.given.positional.first() else {
+                    return fail("`join` needs a list");
+                };
+                let items = self.items(items)?;
+                self.joined(&items, text, false)
+            }
+            "replace" => {
+                let (old, new) = (arguments.text(0)?, arguments.text(1)?);
+                let most = usize::try_from(arguments.integer(2, "count", -1)?).unwrap_or(usize::MAX);
+                self.replaced(text, old, new, most)
+            }
             "zfill" => {
-                let width = usize::try_from(is_int(0, "width", 0)?).unwrap_or(0);
+                let width = usize::try_from(arguments.integer(0, "width", 0)?).unwrap_or(0);
                 let missing = width.saturating_sub(text.chars().count());
                 self.room(text.len().saturating_add(missing))?;
                 let signed = usize::from(text.starts_with(['+', '-']));
                 self.made(format!("{}{}{}", &text[..signed], "0".repeat(missing), &text[signed..]))
             }
             "center" | "ljust" | "rjust" => {
-                let width = usize::try_from(is_int(0, "width", 0)?).unwrap_or(0);
-                let fill = match argument(1, "fillchar") {
+                let width = usize::try_from(arguments.integer(0, "width", 0)?).unwrap_or(0);
+                let fill = match arguments.argument(1, "fillchar") {
                     None => ' ',
-                    Some(_) => match is_text(1)?.chars().collect::<Vec<_>>()[..] {
+                    Some(_) => match arguments.text(1)?.chars().collect::<Vec<_>>()[..] {
                         [fill] => fill,
                         _ => return fail("a filling is one character"),
                     },
@@ -306,7 +374,7 @@ impl Interpreter {
                 let missing = width.saturating_sub(text.chars().count());
                 self.room(text.len().saturating_add(missing.saturating_mul(fill.len_utf8())))?;
                 // Python's middle.
-                let before = match name {
+                let before = match arguments.method {
                     "ljust" => 0,
                     "rjust" => missing,
                     _ => missing / 2 + (missing & width & 1),
@@ -314,18 +382,16 @@ impl Interpreter {
                 let fill = |number: usize| fill.to_string().repeat(number);
                 self.made(fill(before) + text + &fill(missing - before))
             }
-            "removeprefix" => self.made(text.strip_prefix(is_text(0)?.as_ref()).unwrap_or(text).to_owned()),
-            "removesuffix" => self.made(text.strip_suffix(is_text(0)?.as_ref()).unwrap_or(text).to_owned()),
             "expandtabs" => {
-                let size = usize::try_from(is_int(0, "tabsize", 8)?).unwrap_or(0);
+                let size = usize::try_from(arguments.integer(0, "tabsize", 8)?).unwrap_or(0);
                 self.expanded(text, size)
             }
             "format" => {
-                let text = format::braces(self, text, &given)?;
+                let text = format::braces(self, text, arguments.given)?;
                 self.made(text)
             }
             "format_map" => {
-                let Some(Value::Dict(dict)) = arguments.first() else {
+                let Some(Value::Dict(dict)) = arguments.given.positional.first() else {
                     return fail("`format_map` needs a dictionary");
                 };
                 let names = dict
@@ -336,22 +402,7 @@ impl Interpreter {
                 let text = format::braces(self, text, &given)?;
                 self.made(text)
             }
-            "isdigit" | "isdecimal" | "isnumeric" => {
-                all(|c| c.is_ascii_digit() || (!c.is_ascii() && c.is_numeric()))
-            }
-            "isalpha" => all(char::is_alphabetic),
-            "isalnum" => all(char::is_alphanumeric),
-            "isspace" => all(is_space),
-            "isascii" => truth(text.is_ascii()),
-            "isprintable" => truth(text.chars().all(|c| !c.is_control())),
-            "isupper" => truth(text.chars().any(char::is_uppercase) && !text.chars().any(char::is_lowercase)),
-            "islower" => truth(text.chars().any(char::is_lowercase) && !text.chars().any(char::is_uppercase)),
-            "istitle" => truth(text.chars().any(char::is_alphabetic) && titled(text) == text),
-            "isidentifier" => {
-                let begins = text.starts_with(|c: char| c == '_' || c.is_alphabetic());
-                truth(begins && text.chars().all(|c| c == '_' || c.is_alphanumeric()))
-            }
-            _ => fail(format!("a text has no method `{name}`")),
+            name => fail(format!("a text has no method `{name}`")),
         }
     }
 
