@@ -225,18 +225,8 @@ impl ClusterObserver for Checker {
             Event::End => self.finish(),
             Event::Shuffle { actor, from, undefined } => self.shuffled(actor, from, undefined),
             Event::Executed { actor, end } => self.executed(actor, end),
-            Event::PredicatedOff { actor } => {
-                let registers = &mut self.warp(actor).1.undefined;
-                if !registers.is_empty() {
-                    registers.predicated_off.push((actor.pc, actor.lanes));
-                }
-            }
-            Event::Select { actor, first } => {
-                let registers = &mut self.warp(actor).1.undefined;
-                if !registers.is_empty() {
-                    registers.selections.push((actor.pc, first));
-                }
-            }
+            Event::PredicatedOff { actor } => self.warp(actor).1.undefined.guarded_off(actor),
+            Event::Select { actor, first } => self.warp(actor).1.undefined.selecting(actor, first),
             Event::FrameCopy { actor, from, to, bytes } => {
                 self.warp(actor).1.undefined.local.pass(actor.lanes, from, to, bytes);
             }

@@ -119,16 +119,7 @@ impl Scope {
                 inner.into_token_stream()
             }
             Expr::Group(inner) => self.value(*inner.expr),
-            Expr::Call(mut call) => {
-                if !matches!(*call.func, Expr::Path(_)) {
-                    call.func = Box::new(Expr::Verbatim(self.place(*call.func)));
-                }
-                let (function, attributes) = (call.func, call.attrs);
-                let arguments = self.values(call.args);
-                let parenthesised =
-                    enclosed(|tokens| call.paren_token.surround(tokens, |tokens| tokens.extend(arguments)));
-                quote!(#(#attributes)* #function #parenthesised)
-            }
+            Expr::Call(call) => self.call(call),
             Expr::MethodCall(call) => self.method_call(call),
             Expr::Reference(mut reference) => {
                 let inner = *reference.expr;
@@ -150,18 +141,7 @@ impl Scope {
                 repeat.expr = self.boxed_value(repeat.expr);
                 repeat.into_token_stream()
             }
-            Expr::Struct(mut literal) => {
-                for field in &mut literal.fields {
-                    let value = std::mem::replace(&mut field.expr, Expr::Verbatim(TokenStream::new()));
-                    let is_read = !survey::is_place(&value) || self.needs_reading(&value);
-                    if field.colon_token.is_none() && is_read {
-                        field.colon_token = Some(Token![:](value.span()));
-                    }
-                    field.expr = Expr::Verbatim(self.value(value));
-                }
-                literal.rest = literal.rest.map(|rest| self.boxed_value(rest));
-                literal.into_token_stream()
-            }
+            Expr::Struct(literal) => self.struct_literal(literal),
             Expr::Range(mut range) => {
                 range.start = range.start.map(|bound| self.boxed_value(bound));
                 range.end = range.end.map(|bound| self.boxed_value(bound));
@@ -193,6 +173,30 @@ impl Scope {
             other if survey::is_place(&other) => self.place(other),
             other => other.into_token_stream(),
         }
+    }
+
+    fn call(&mut self, mut call: syn::ExprCall) -> TokenStream {
+        if !matches!(*call.func, Expr::Path(_)) {
+            call.func = Box::new(Expr::Verbatim(self.place(*call.func)));
+        }
+        let (function, attributes) = (call.func, call.attrs);
+        let arguments = self.values(call.args);
+        let parenthesised =
+            enclosed(|tokens| call.paren_token.surround(tokens, |tokens| tokens.extend(arguments)));
+        quote!(#(#attributes)* #function #parenthesised)
+    }
+
+    fn struct_literal(&mut self, mut literal: syn::ExprStruct) -> TokenStream {
+        for field in &mut literal.fields {
+            let value = std::mem::replace(&mut field.expr, Expr::Verbatim(TokenStream::new()));
+            let is_read = !survey::is_place(&value) || self.needs_reading(&value);
+            if field.colon_token.is_none() && is_read {
+                field.colon_token = Some(Token![:](value.span()));
+            }
+            field.expr = Expr::Verbatim(self.value(value));
+        }
+        literal.rest = literal.rest.map(|rest| self.boxed_value(rest));
+        literal.into_token_stream()
     }
 }
 

@@ -456,13 +456,18 @@ impl Checker {
             }
             MemorySpace::Local => {}
         }
-        for (index, time) in times.into_iter().enumerate() {
+        self.complete_conflicts(actor, &times);
+        self.report_conflicts();
+    }
+
+    /// Adds to each conflict what the threads knew at the time of its earlier access.
+    fn complete_conflicts(&mut self, actor: Actor, times: &[Time]) {
+        for (index, &time) in times.iter().enumerate() {
             let phases = self.phases_of(actor, &self.conflicts[index], time);
             self.conflicts[index].phases = phases;
             self.conflicts[index].release = self.release_of(actor, &self.conflicts[index], time);
             self.conflicts[index].progress = self.progress_of(actor, &self.conflicts[index].earlier, time);
         }
-        self.report_conflicts();
     }
 
     /// For asynchronous work of a group: what its issuer has done towards its completion.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use warpwright_events::{Base, Class, Instruction, LANES, Register};
+use warpwright_events::{Actor, Base, Class, Instruction, LANES, Register};
 
 use crate::state::undefined_local::UndefinedLocal;
 
@@ -56,6 +56,20 @@ pub(crate) struct UndefinedRegisters {
 impl UndefinedRegisters {
     pub(crate) fn is_empty(&self) -> bool {
         self.registers.is_empty() && self.unwritten_loads.is_empty() && self.local.is_empty()
+    }
+
+    /// Keeps the lanes whose guard turned an instruction off.
+    pub(crate) fn guarded_off(&mut self, actor: Actor) {
+        if !self.is_empty() {
+            self.predicated_off.push((actor.pc, actor.lanes));
+        }
+    }
+
+    /// Keeps the lanes that took the first source of a selection.
+    pub(crate) fn selecting(&mut self, actor: Actor, first: u32) {
+        if !self.is_empty() {
+            self.selections.push((actor.pc, first));
+        }
     }
 
     /// What is undefined in these lanes of any of some registers.
