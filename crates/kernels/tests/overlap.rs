@@ -49,7 +49,13 @@ fn every_kernel_waits_for_any_predecessor() -> Outcome {
     let device = Device::with_schedule("emu:h200", schedule)?.checked_behind_writers()?;
     let mut walk = Walk::new(&SUITE);
     for mut workload in one_in(3, choices_of_all(&SUITE, SHAPES, 1)) {
-        for (option, value) in [("fresh-weights", "true"), ("preload-b", "false"), ("settled", "false")] {
+        let settings = [
+            ("fresh-weights", "true"),
+            ("fresh-states", "true"),
+            ("preload-b", "false"),
+            ("settled", "false"),
+        ];
+        for (option, value) in settings {
             if workload.get(option).is_some() {
                 workload.set(option, value)?;
             }

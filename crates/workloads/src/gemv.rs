@@ -58,6 +58,8 @@ pub(crate) struct GemvWorkload {
     norm: Norm,
     /// What becomes of the product; of experts, it is stored.
     epilogue: Epilogue,
+    /// Weights that the predecessor on the stream may write: read none before it ends.
+    fresh_weights: bool,
     /// Data type of weights and vectors.
     #[option(name = "type")]
     element: GemvType,
@@ -142,7 +144,13 @@ impl GemvWorkload {
                     )?);
                 }
                 let norm = this.norm.gain().map(|gain| InputNorm { gains, gain, epsilon: EPSILON });
-                Ok(operations.gemv(stream, shape, weights, (x, norm), (y, this.epilogue()))?)
+                Ok(operations.gemv(
+                    stream,
+                    shape,
+                    (weights, !this.fresh_weights),
+                    (x, norm),
+                    (y, this.epilogue()),
+                )?)
             })
             .verify(move |set| reference.verify(set)))
     }

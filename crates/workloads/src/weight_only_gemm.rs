@@ -31,6 +31,8 @@ pub(crate) struct WeightOnlyGemmWorkload {
     batch: u32,
     /// Add the products to the results.
     add: bool,
+    /// Weights that the predecessor on the stream may write: read none before it ends.
+    fresh_weights: bool,
     /// Data type of the results.
     output: ResultType,
 }
@@ -82,7 +84,7 @@ impl WeightOnlyGemmWorkload {
                     group: GROUP as u32,
                     scales: &set.scales,
                     zero_points: Some(&set.zero_points),
-                    constant: true,
+                    constant: !this.fresh_weights,
                 };
                 Ok(operations.weight_only_gemm(stream, weights, &set.x, (&mut set.y, adds))?)
             })

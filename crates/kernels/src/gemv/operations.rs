@@ -15,12 +15,15 @@ struct Inputs<'l, T> {
     norm: Option<InputNorm<'l, T>>,
     /// Any buffer where there are no experts.
     experts: &'l Buffer<u32>,
+    /// Whether the weights are constant. With experts, the kernel waits before it reads any.
+    constant: bool,
 }
 
 impl Operations {
     /// y = x · Wᵀ, of rows of x that are normalized first if there is a norm, and with the epilogue: x (rows, k),
-    /// weights (n, k) and y (rows, n). The weights are read for each 8 rows. On sm_90, the kernel reads them before
-    /// its predecessor on the stream ends: that must not be what writes them.
+    /// weights (n, k) and y (rows, n). The weights are read for each 8 rows. They are constant if what writes
+    /// them is complete when the product is launched: the kernel then reads them before its predecessor on the
+    /// stream ends.
     ///
     /// Everything is computed in f32, and a result is rounded to `U` once.
     ///
@@ -30,7 +33,7 @@ impl Operations {
         &self,
         stream: &Stream,
         shape: GemvShape,
-        weights: &Buffer<T>,
+        (weights, constant): (&Buffer<T>, bool),
         (x, norm): (&Buffer<T>, Option<InputNorm<'_, T>>),
         (y, epilogue): (&mut Buffer<U>, Epilogue),
     ) -> Result<LaunchCounts> {
@@ -43,7 +46,8 @@ impl Operations {
             expect_length("the gains of a GEMV", k as usize, norm.gains.len())?;
         }
         let gemv = Gemv { epilogue, norm: norm.map(|norm| norm.gain), ..Gemv::new::<T>(self, shape) };
-        self.launch_gemv(stream, shape, gemv, Inputs { weights, x, norm, experts: x.cast() }, y)
+        let inputs = Inputs { weights, x, norm, experts: x.cast(), constant };
+        self.launch_gemv(stream, shape, gemv, inputs, y)
     }
 
     /// Row r of y = row r / `choices` of x · W(experts[r])ᵀ, of weights (experts, n, k). Experts are read when the kernel
@@ -71,7 +75,7 @@ impl Operations {
         expect_length("the experts of rows", rows as usize, experts.len())?;
         let of_one = GemvShape { rows: 1, n: n.saturating_mul(rows), k };
         let gemv = Gemv { choices: Some(choices), ..Gemv::new::<T>(self, of_one) };
-        self.launch_gemv(stream, shape, gemv, Inputs { weights, x, norm: None, experts }, y)
+        self.launch_gemv(stream, shape, gemv, Inputs { weights, x, norm: None, experts, constant: true }, y)
     }
 
     fn launch_gemv<T: RowElement + Storable, U: RowElement + Storable>(
@@ -79,7 +83,7 @@ impl Operations {
         stream: &Stream,
         GemvShape { rows, n, .. }: GemvShape,
         gemv: Gemv,
-        Inputs { weights, x, norm, experts }: Inputs<'_, T>,
+        Inputs { weights, x, norm, experts, constant }: Inputs<'_, T>,
         y: &mut Buffer<U>,
     ) -> Result<LaunchCounts> {
         expect_length("the output of a GEMV", rows as usize * n as usize, y.len())?;
@@ -93,7 +97,7 @@ impl Operations {
             None => (columns, rows_of_ctas),
         };
         let (gains, epsilon) = norm.map_or((weights, 0.0), |norm| (norm.gains, norm.epsilon));
-        let launch = overlap::shape(kernel.shape(grid), gemv.overlaps);
+        let launch = overlap::shape(kernel.shape(grid), gemv.overlaps && constant);
         Ok(kernel.launch(stream, launch, (weights, x, gains, experts, y, n, rows, epsilon))?)
     }
 }

@@ -6,6 +6,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream, TileMaps};
 use super::kernel::{DEPTH, GROUP, Int4Gemm, MAX_ROWS, TILE};
 use crate::gemm::problem::error::GemmError;
 use crate::operations::{OperationError, Operations, Result, expect_length};
+use crate::overlap;
 use crate::rows::RowElement;
 use crate::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
@@ -39,7 +40,7 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         weights.check()?;
         let refuse = |reason| Err(OperationError::Shape { what: OPERATION, reason });
-        let QuantizedWeights { n, k, format, group, weights, scales, zero_points, .. } = weights;
+        let QuantizedWeights { n, k, format, group, weights, scales, zero_points, constant, .. } = weights;
         let Some(zero_points) = zero_points.filter(|_| (format, group) == (WeightFormat::Int4, GROUP)) else {
             return refuse(format!(
                 "weights of {format:?} in groups of {group}; give int4 with zero points in groups of {GROUP}"
@@ -61,7 +62,7 @@ impl Operations {
         let weights = TileMaps::new((n.into(), (k / 2).into()), &of_weights)?.of(weights)?;
         let x = TileMaps::new((rows.into(), k.into()), &gemm.x_tile().map_err(GemmError::from)?)?.of(x)?;
         let kernel = self.kernel(gemm, Int4Gemm::run::<U>)?;
-        let launch = kernel.shape(n.div_ceil(TILE)).overlapping();
+        let launch = overlap::shape(kernel.shape(n.div_ceil(TILE)), constant);
         Ok(kernel.launch(stream, launch, (&weights, &x, scales, zero_points, y, n, k, rows))?)
     }
 }

@@ -43,7 +43,7 @@ impl Number for f32 {
         x: &Buffer<Self>,
         to: (&mut Buffer<U>, Epilogue),
     ) -> Result<()> {
-        on.0.gemv(on.1, shape, weights, (x, None), to)?;
+        on.0.gemv(on.1, shape, (weights, true), (x, None), to)?;
         Ok(())
     }
 }

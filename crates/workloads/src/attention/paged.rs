@@ -26,7 +26,7 @@ pub(crate) struct PagedAttentionWorkload {
     tokens: u32,
     /// Keys of a sequence, its tokens included.
     #[option(default = 40, min = 1, max = 1 << 18)]
-    length: u32,
+    keys: u32,
     /// Query heads.
     #[option(default = 4, max = 1 << 8)]
     query_heads: u32,
@@ -60,12 +60,12 @@ fn exact<T: HostNumber>(buffer: &Buffer<T>) -> Result<Vec<f64>> {
 
 impl PagedAttentionWorkload {
     fn entries(&self) -> u32 {
-        self.length.div_ceil(self.page_size.max(1))
+        self.keys.div_ceil(self.page_size.max(1))
     }
 
     /// The position of a token of a sequence.
     fn position(&self, token: u32) -> u32 {
-        (self.length + token).saturating_sub(self.tokens).min(self.length - 1)
+        (self.keys + token).saturating_sub(self.tokens).min(self.keys - 1)
     }
 
     /// The pages of all sequences, in random order.
@@ -161,9 +161,9 @@ impl Workload for PagedAttentionWorkload {
     fn work(&self) -> Work {
         let bytes = with_head_type!(self.element, T => size_of::<T>()) as f64;
         let rows = f64::from(self.sequences) * f64::from(self.tokens) * f64::from(self.query_heads);
-        let keys = f64::from(self.sequences) * f64::from(self.length) * f64::from(self.key_heads);
+        let keys = f64::from(self.sequences) * f64::from(self.keys) * f64::from(self.key_heads);
         let d = f64::from(self.head_dim);
-        Work { operations: 4.0 * rows * f64::from(self.length) * d, bytes: 2.0 * bytes * d * (rows + keys) }
+        Work { operations: 4.0 * rows * f64::from(self.keys) * d, bytes: 2.0 * bytes * d * (rows + keys) }
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {

@@ -51,6 +51,8 @@ pub(crate) struct DeltaRuleDecodeWorkload {
     algorithm: Option<Algorithm>,
     /// Write a state to the slot that it was read from, so that each launch continues the one before.
     in_place: bool,
+    /// States and slots that the predecessor on the stream may write: read none before it ends.
+    fresh_states: bool,
 }
 
 const EPSILON: f32 = 1e-6;
@@ -172,8 +174,14 @@ impl DeltaRuleDecodeWorkload {
                     y: &mut set.y,
                 };
                 let one_token = this.tokens == 1;
-                let sequences =
-                    Sequences { starts: &starts, ends: &ends, initial: &initial, slots: &slots, one_token };
+                let sequences = Sequences {
+                    starts: &starts,
+                    ends: &ends,
+                    initial: &initial,
+                    slots: &slots,
+                    one_token,
+                    settled: !this.fresh_states,
+                };
                 Ok(operations.delta_rule_decode_by(this.algorithm, stream, &shape, sequences, buffers)?)
             })
             .verify(move |set| reference.verify(set)))

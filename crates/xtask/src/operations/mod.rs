@@ -43,7 +43,7 @@ const GROUPS: [(&str, &[&str]); 17] = [
 ];
 
 /// Modules without operations that a kernel calls by name.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 18] = [
     "arithmetic",
     "element",
     "index",
@@ -58,6 +58,7 @@ const OTHERS: [&str; 17] = [
     "recorder",
     "requirement",
     "scalar_parameter",
+    "sources",
     "space",
     "staging",
     "tensor_map_boxes",

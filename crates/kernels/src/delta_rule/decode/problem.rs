@@ -87,6 +87,9 @@ pub struct Sequences<'l> {
     pub slots: &'l Buffer<u32>,
     /// Whether each has one token, the one of its number.
     pub one_token: bool,
+    /// Whether what writes these buffers, the states, filters and gains is complete when the kernel is
+    /// launched. The kernel then reads them before its predecessor on the stream ends.
+    pub settled: bool,
 }
 
 /// The buffers of a call.

@@ -272,6 +272,7 @@ impl Batch {
             initial: &self.initial,
             slots: &self.slots,
             one_token,
+            settled: true,
         }
     }
 }

@@ -137,7 +137,7 @@ impl<T: Number> Linear<T> {
         match &self.quantized {
             Some(quantized) => quantized.multiply(pass, x.cast(), (to.0, to.1 == Epilogue::Add))?,
             None if shape.rows <= T::FEW_ROWS || has_few_results(shape) => {
-                pass.operations.gemv(pass.stream, shape, &self.weights, (x, None), to)?;
+                pass.operations.gemv(pass.stream, shape, (&self.weights, true), (x, None), to)?;
             }
             None => T::product_of_many(pass.on(), shape, &self.weights, x, to)?,
         }
@@ -227,7 +227,7 @@ impl<T: Number> Linear<T> {
             return Ok(());
         }
         let normalized = (x, Some(norm.of_input()));
-        pass.operations.gemv(pass.stream, shape, &self.weights, normalized, (y, epilogue))?;
+        pass.operations.gemv(pass.stream, shape, (&self.weights, true), normalized, (y, epilogue))?;
         self.note(pass, shape.rows, x.bytes() + y.bytes());
         Ok(())
     }
@@ -270,7 +270,7 @@ impl<T: Number> Linear<T> {
         }
         let mut y = pass.memory.take(shape.rows as usize * columns as usize)?;
         let (normalized, to) = ((x, Some(norm.of_input())), (&mut y, Epilogue::Swiglu));
-        pass.operations.gemv(pass.stream, shape, &self.weights, normalized, to)?;
+        pass.operations.gemv(pass.stream, shape, (&self.weights, true), normalized, to)?;
         self.note(pass, shape.rows, x.bytes() + y.bytes());
         Ok(y)
     }
@@ -288,7 +288,7 @@ impl<T: Number> Linear<T> {
         let to = (&mut y, Epilogue::Swiglu);
         match shape.rows <= T::FEW_ROWS {
             true => {
-                pass.operations.gemv(pass.stream, shape, &self.weights, (x, None), to)?;
+                pass.operations.gemv(pass.stream, shape, (&self.weights, true), (x, None), to)?;
             }
             false => T::product_of_many(pass.on(), shape, &self.weights, x, to)?,
         }

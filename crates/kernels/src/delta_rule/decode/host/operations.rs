@@ -72,9 +72,6 @@ impl Operations {
     /// Slots and ends are read when the kernel runs, so that a CUDA graph may be replayed with others. A
     /// sequence may begin with any slot that no other one writes.
     ///
-    /// On sm_90, the kernel reads the states before its predecessor on the stream ends: that must not be
-    /// what writes them.
-    ///
     /// Everything is computed in f32. A state of f16 or bf16 is rounded when it is stored, and loses digits
     /// with every call.
     ///
@@ -124,6 +121,7 @@ impl Operations {
         let conv = (x, stride, conv_weights);
         let inputs =
             (z.buffer, z.offset, z.stride, gates, gate_columns, a_log, dt_bias, norm, buffers.epsilon);
+        let settled = sequences.settled;
         let sequences = (sequences.starts, sequences.ends, sequences.initial, sequences.slots);
         let DecodeBuffers { conv_states, states, y, .. } = buffers;
         match choice {
@@ -134,13 +132,13 @@ impl Operations {
             }
             Choice::Clusters(clusters) => {
                 let kernel = self.kernel(clusters, Clusters::run::<T, S>)?;
-                let launch = overlap::shape(kernel.shape((clusters.ctas(), count)), true);
+                let launch = overlap::shape(kernel.shape((clusters.ctas(), count)), settled);
                 Ok(kernel.launch(stream, launch, (conv, inputs, sequences, conv_states, states, y))?)
             }
             Choice::Bulk(bulk) => self.with_scratch(stream, |scratch: &mut Readers| {
                 let readers = scratch.0.at_least_kept(stream, (count * shape.key_heads) as usize)?;
                 let kernel = self.kernel(bulk, Bulk::run::<T, S>)?;
-                let launch = overlap::shape(kernel.shape((shape.value_heads, count)), true);
+                let launch = overlap::shape(kernel.shape((shape.value_heads, count)), settled);
                 let arguments = (conv, inputs, sequences, conv_states, states, readers, y);
                 Ok(kernel.launch(stream, launch, arguments)?)
             }),
