@@ -459,7 +459,7 @@ impl Conflict {
                 );
             }
         };
-        return (whose.to_owned(), "write it before it is read".to_owned());
+        (whose.to_owned(), "write it before it is read".to_owned())
     }
 
     /// A wait for work in flight before the threads exit.
@@ -476,10 +476,10 @@ impl Conflict {
             AsyncKind::TensorLoad => "call `wait_tensor_loads()` (`tcgen05.wait::ld`)",
             AsyncKind::TensorStore => "call `wait_tensor_stores()` (`tcgen05.wait::st`)",
         };
-        return (
+        (
             "no wait covers it: the memory that it accesses may belong to another CTA by then".to_owned(),
             format!("{wait} before the threads exit"),
-        );
+        )
     }
 
     /// A wait for the group of an access.
