@@ -16,7 +16,7 @@
 //! | 16, 18 | what follows from the others |
 //! | 17, 19-31 | zeros |
 //!
-//! Words 0 to 15 ([`WORDS`]) are all of it: CuTe DSL's host code writes no others, and leaves there what its stack
+//! Words 0 to 15 (`WORDS`) are all of it: CuTe DSL's host code writes no others, and leaves there what its stack
 //! held.
 //!
 //! An H200 has no swizzle of pieces wider than 16 bytes: bits 19 and 20 of word 2, which say which

@@ -50,7 +50,7 @@ impl Operations {
         self.launch_gemv(stream, shape, gemv, inputs, y)
     }
 
-    /// Row r of y = row r / `choices` of x · W(experts[r])ᵀ, of weights (experts, n, k). Experts are read when the kernel
+    /// Row r of y = row r / `choices` of x · (matrix of its expert)ᵀ, of weights (experts, n, k). Experts are read when the kernel
     /// runs.
     ///
     /// # Errors
