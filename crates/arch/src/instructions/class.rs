@@ -77,7 +77,7 @@ macro_rules! classes {
 // Source of the pipes: Nsight Compute, Kernel Profiling Guide, "Pipelines", and, for bits that are
 // counted, CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions". Neither names the
 // pipes of reductions and matches of a warp, of barriers of a cluster, and of moves of tensor memory;
-// they are not measured here. A division is a sequence: the pipe is that of most of it.
+// they are not measured here. A division is a sequence of instructions, most of them on the pipe given.
 classes! {
     /// Integer arithmetic without multiplications.
     Integer: Alu, 1;

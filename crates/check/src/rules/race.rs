@@ -273,8 +273,12 @@ impl Checker {
             }
         }
         self.check_tiles(actor, completion, proxy, ranges);
-        if completion != Completion::Group(AsyncKind::Copy) || !self.repeats_copy(actor, ranges) {
+        let is_copy = completion == Completion::Group(AsyncKind::Copy);
+        if !is_copy || !self.repeats_copy(actor, ranges) {
             self.serial += 1;
+        }
+        if is_copy {
+            self.last_copy = (actor, self.serial, ranges.into());
         }
         let mut parts = std::mem::take(&mut self.parts);
         for alike in ranges.chunk_by(|a, b| (a.space, a.kind) == (b.space, b.kind)) {
@@ -306,17 +310,12 @@ impl Checker {
 
     /// Whether a lane copies the same bytes to the same place as the lane before it of the same
     /// instruction. CuTe DSL loads a scale so.
-    fn repeats_copy(&mut self, actor: Actor, ranges: &[ByteRange]) -> bool {
-        let before = std::mem::replace(&mut self.last_copy, (actor, self.serial, ranges.into()));
-        let (lane, serial, copied) = &before;
-        let repeats = (lane.rank, lane.warp, lane.pc) == (actor.rank, actor.warp, actor.pc)
+    fn repeats_copy(&self, actor: Actor, ranges: &[ByteRange]) -> bool {
+        let (lane, serial, copied) = &self.last_copy;
+        (lane.rank, lane.warp, lane.pc) == (actor.rank, actor.warp, actor.pc)
             && lane.lanes < actor.lanes
             && *serial == self.serial
-            && copied.as_slice() == ranges;
-        if !repeats {
-            self.last_copy.1 += 1;
-        }
-        repeats
+            && copied.as_slice() == ranges
     }
 
     /// Reports a copy to global memory that moves only unwritten bytes. Copies may move unwritten bytes

@@ -113,8 +113,9 @@ impl Operations {
         let inputs = (*given, *known, *limits, *of_sequences, *table, *drawn);
         let SlotTokens { last, positions: of_slots, drafts } = slots;
         let kernel = self.kernel(speculation, Speculation::prepare)?;
-        let to = (tokens, positions, keys, lengths, parameters);
-        let arguments = (inputs, last, of_slots, drafts, to.0, to.1, to.2, to.3, to.4, entries, all as u32);
+        let arguments = (
+            inputs, last, of_slots, drafts, tokens, positions, keys, lengths, parameters, entries, all as u32,
+        );
         Ok(kernel.launch(stream, self.grid_of_tokens(all)?, arguments)?)
     }
 
@@ -147,13 +148,12 @@ impl Operations {
         }
         let SlotTokens { last, positions: of_slots, .. } = slots;
         let kernel = self.kernel(speculation, Speculation::accept)?;
-        let from = (sequences.slots, sequences.limits, tokens, positions, sampled);
         let arguments = (
-            from.0,
-            from.1,
-            from.2,
-            from.3,
-            from.4,
+            sequences.slots,
+            sequences.limits,
+            tokens,
+            positions,
+            sampled,
             last,
             of_slots,
             counts,
@@ -196,19 +196,17 @@ impl Operations {
         }
         let SlotTokens { positions: known, drafts, .. } = of_slots;
         let kernel = self.kernel(speculation, Speculation::keep)?;
-        let from = (drafted, slots, held, table, &*known);
-        let to = (drafts, next, positions, keys, lengths);
         let arguments = (
-            from.0,
-            from.1,
-            from.2,
-            from.3,
-            from.4,
-            to.0,
-            to.1,
-            to.2,
-            to.3,
-            to.4,
+            drafted,
+            slots,
+            held,
+            table,
+            &*known,
+            drafts,
+            next,
+            positions,
+            keys,
+            lengths,
             entries,
             number,
             vocabulary,

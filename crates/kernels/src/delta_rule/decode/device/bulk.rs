@@ -86,10 +86,7 @@ impl Bulk {
         let (row, column) = (warp * rows, lane * lanes);
         let (initial, has_zeros) = sequences.initial(sequence);
         let after = sequences.slot(sequence);
-        let of_slot = |slot: Reg<u32>| {
-            let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
-            states.at(head * u64::from(key_dim * value_dim))
-        };
+        let of_slot = |slot: Reg<u32>| self.shape.slot_of_head(*states, slot, head);
 
         // What the predecessor does not write: weights, and the states that the step before left.
         let state = dynamic_shared::<S>(key_dim * value_dim);

@@ -113,10 +113,8 @@ impl Clusters {
         let row = thread / self.along_columns() * ROWS;
         let (initial, has_zeros) = sequences.initial(sequence);
         let after = sequences.slot(sequence);
-        let of_slot = |slot: Reg<u32>| {
-            let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
-            states.at(head * u64::from(key_dim * value_dim)).at(row * value_dim + column)
-        };
+        let of_slot =
+            |slot: Reg<u32>| self.shape.slot_of_head(*states, slot, head).at(row * value_dim + column);
 
         // What the predecessor does not write: weights, and the states that the step before left. A step
         // ends with kernels that wait for all before them.

@@ -1,4 +1,4 @@
-//! The causal convolution of the newest token of a column.
+//! The causal convolution of the newest token of a column, and the states in slots.
 
 use warpwright::prelude::*;
 
@@ -10,6 +10,18 @@ impl DecodeShape {
     #[track_caller]
     pub(super) fn slot_of_conv<T: RowElement>(&self, states: Global<T>, slot: Reg<u32>) -> Global<T> {
         states.at(slot.mul_wide((self.width - 1) * self.columns()))
+    }
+
+    /// The state of a value head in a slot.
+    #[track_caller]
+    pub(super) fn slot_of_head<S: RowElement>(
+        &self,
+        states: Global<S>,
+        slot: Reg<u32>,
+        head: Reg<u32>,
+    ) -> Global<S> {
+        let head = slot.convert::<u64>() * u64::from(self.value_heads) + head.convert::<u64>();
+        states.at(head * u64::from(self.key_dim * self.value_dim))
     }
 
     /// The filter of a column.

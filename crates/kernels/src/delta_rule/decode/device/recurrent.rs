@@ -77,10 +77,7 @@ impl Recurrent {
             for index in 0..self.heads() {
                 let head = block_idx().x * self.heads() + index;
                 let key_head = head / self.shape.group();
-                let of_slot = |slot: Reg<u32>| {
-                    let head = slot.convert::<u64>() * u64::from(value_heads) + head.convert::<u64>();
-                    states.at(head * u64::from(key_dim * value_dim)).at(column)
-                };
+                let of_slot = |slot: Reg<u32>| self.shape.slot_of_head(*states, slot, head).at(column);
                 let before = of_slot(initial);
                 let rate = -inputs.a_log[head].exp();
                 let bias = inputs.dt_bias[head];
