@@ -29,7 +29,7 @@ impl ElementType {
 
 /// Device memory, freed when its last owner is dropped.
 pub(crate) struct Allocation {
-    backend: Arc<dyn Backend>,
+    backend: Arc<Backend>,
     address: u64,
     bytes: usize,
     /// The allocation that this one is the beginning of.
@@ -45,21 +45,21 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
-    pub(crate) fn new(backend: &Arc<dyn Backend>, length: usize, element_bytes: usize) -> Result<Arc<Self>> {
+    pub(crate) fn new(backend: &Arc<Backend>, length: usize, element_bytes: usize) -> Result<Arc<Self>> {
         let out_of_memory =
-            || Error::OutOfMemory { bytes: u64::MAX, device: backend.properties().name.clone() };
+            || Error::OutOfMemory { bytes: u64::MAX, device: backend.properties.name.clone() };
         let bytes = length.checked_mul(element_bytes).ok_or_else(out_of_memory)?;
-        Ok(Self::at(backend, backend.allocate(bytes)?, bytes))
+        Ok(Self::at(backend, backend.memory.allocate(bytes)?, bytes))
     }
 
     /// Memory that was allocated at an address.
-    pub(crate) fn at(backend: &Arc<dyn Backend>, address: u64, bytes: usize) -> Arc<Self> {
+    pub(crate) fn at(backend: &Arc<Backend>, address: u64, bytes: usize) -> Arc<Self> {
         Arc::new(Self::over(backend.clone(), address, bytes, None))
     }
 
     /// The memory of a module's variable.
     pub(crate) fn of_module(
-        backend: &Arc<dyn Backend>,
+        backend: &Arc<Backend>,
         module: &Arc<dyn LoadedModule>,
         address: u64,
         bytes: usize,
@@ -80,7 +80,7 @@ impl Allocation {
         Arc::new(part)
     }
 
-    fn over(backend: Arc<dyn Backend>, address: u64, bytes: usize, whole: Option<Arc<Self>>) -> Self {
+    fn over(backend: Arc<Backend>, address: u64, bytes: usize, whole: Option<Arc<Self>>) -> Self {
         Self {
             backend,
             address,
@@ -98,7 +98,7 @@ impl Allocation {
         self.whole.as_ref().unwrap_or(self)
     }
 
-    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+    pub(crate) fn backend(&self) -> &Arc<Backend> {
         &self.backend
     }
 
@@ -128,7 +128,7 @@ impl Allocation {
     pub(crate) fn mark_after_fault<'a, T>(
         outcome: Result<T>,
         written: impl Iterator<Item = &'a Arc<Self>>,
-        (backend, kernel): (&Arc<dyn Backend>, &str),
+        (backend, kernel): (&Arc<Backend>, &str),
     ) -> Result<T> {
         if matches!(outcome, Err(Error::Fault { .. })) {
             written.for_each(|allocation| allocation.mark(kernel));
@@ -138,7 +138,7 @@ impl Allocation {
     }
 
     /// Marks every allocation of a device whose address was returned to the caller.
-    fn mark_exposed(backend: &Arc<dyn Backend>, kernel: &str) {
+    fn mark_exposed(backend: &Arc<Backend>, kernel: &str) {
         let exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
         let alive: Vec<_> = exposed.iter().filter_map(Weak::upgrade).collect();
         drop(exposed);
@@ -177,7 +177,7 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         if self.whole.is_none() && self.module.is_none() {
-            self.backend.free(self.address);
+            self.backend.memory.free(self.address);
         }
     }
 }

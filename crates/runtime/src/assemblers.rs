@@ -3,12 +3,42 @@
 use std::io::{self, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use warpwright_ptx::syntax;
+
+use crate::backend::{LoadedModule, Loader};
 use crate::device::Device;
 use crate::error::Result;
 use crate::module::Module;
+use crate::signature;
+
+impl Device {
+    /// A [rehearsal](Self::rehearsal) whose kernels other processes assemble before they are loaded here.
+    pub fn rehearsal_with(&self, assemblers: Arc<Assemblers>) -> Self {
+        let loader = self.backend.loader.clone();
+        self.rehearsal_loading_by(Arc::new(AssembledBefore { assemblers, loader }))
+    }
+}
+
+/// Loads modules after other processes have assembled their kernels.
+struct AssembledBefore {
+    assemblers: Arc<Assemblers>,
+    loader: Arc<dyn Loader>,
+}
+
+impl Loader for AssembledBefore {
+    fn load(self: Arc<Self>, ptx: &str, parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>> {
+        self.assemblers.load(ptx, || {
+            let module = self.loader.clone().load(ptx, parsed)?;
+            // A driver may assemble a kernel when it is needed first.
+            let mut entries = parsed.into_iter().flat_map(signature::entries);
+            entries.try_for_each(|entry| module.clone().kernel(&entry.name).map(drop))?;
+            Ok(module)
+        })
+    }
+}
 
 /// Processes that assemble the kernels of a [rehearsal](Device::rehearsal_with).
 ///
@@ -61,7 +91,9 @@ impl Assemblers {
             let mut text = String::new();
             requests.by_ref().take(u64::from_le_bytes(bytes)).read_to_string(&mut text)?;
             // The process that asks loads the kernel, too, and reports what is wrong with it.
-            drop(Module::load_kernels(&device.backend, &text));
+            let load =
+                |module: Module| module.kernels().iter().try_for_each(|name| module.function(name).map(drop));
+            drop(device.load_ptx(&text).and_then(load));
             replies.write_all(&[DONE])?;
             replies.flush()?;
         }
@@ -154,7 +186,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;

@@ -35,10 +35,9 @@ impl Device {
     ///
     /// # Errors
     /// There is not enough memory.
-    #[track_caller]
     pub fn zeros<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
         let mut buffer = self.uninitialized(length)?;
-        buffer.upload_zeros(Location::caller())?;
+        buffer.upload_zeros()?;
         Ok(buffer)
     }
 
@@ -161,7 +160,7 @@ impl<T: Storable> Buffer<T> {
                 given: elements.len(),
             });
         }
-        self.allocation.backend().upload(self.allocation.address(), bytemuck::cast_slice(elements))?;
+        self.allocation.backend().memory.upload(self.allocation.address(), bytemuck::cast_slice(elements))?;
         self.allocation.unmark();
         Ok(())
     }
@@ -170,18 +169,17 @@ impl<T: Storable> Buffer<T> {
     ///
     /// # Errors
     /// The device is lost.
-    #[track_caller]
     pub fn fill_zero(&mut self) -> Result<()> {
         expect_no_capture("Buffer::fill_zero")?;
-        self.upload_zeros(Location::caller())
+        self.upload_zeros()
     }
 
     /// As [`fill_zero`](Self::fill_zero), also inside a capture: of a new buffer.
-    pub(crate) fn upload_zeros(&mut self, call: Call) -> Result<()> {
+    pub(crate) fn upload_zeros(&mut self) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }
-        self.allocation.backend().zero(&self.elements(), call)?;
+        self.allocation.backend().memory.zero(&self.elements())?;
         self.allocation.unmark();
         Ok(())
     }
@@ -194,7 +192,7 @@ impl<T: Storable> Buffer<T> {
         expect_no_capture("Buffer::write_at")?;
         let range = self.checked(start..start.saturating_add(elements.len()))?;
         let address = self.allocation.address() + (range.start * size_of::<T>()) as u64;
-        self.allocation.backend().upload(address, bytemuck::cast_slice(elements))
+        self.allocation.backend().memory.upload(address, bytemuck::cast_slice(elements))
     }
 
     /// All elements.
@@ -227,10 +225,10 @@ impl<T: Storable> Buffer<T> {
         let read = Elements { start: start as u64, bytes: bytes as u64, ..all };
         let backend = self.allocation.backend();
         self.allocation.check()?;
-        backend.download(read.address(), bytemuck::cast_slice_mut(&mut elements))?;
+        backend.memory.download(read.address(), bytemuck::cast_slice_mut(&mut elements))?;
         // The download waited for earlier kernels; one of them may have failed.
         self.allocation.check()?;
-        backend.expect_written(&read, call)?;
+        backend.memory.expect_written(&read, call)?;
         Ok(elements)
     }
 

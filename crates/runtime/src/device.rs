@@ -2,24 +2,17 @@
 
 use std::sync::Arc;
 
-use warpwright_arch::{ARCHITECTURES, Arch, Capability};
 use warpwright_check::Finding;
 use warpwright_count::Counters;
-use warpwright_emulator::{Limit, Schedule, available_host_bytes};
+use warpwright_emulator::{Limit, available_host_bytes};
 
-use crate::assemblers::Assemblers;
-use crate::backend::{Backend, Predecessor, Printer};
+use crate::backend::{Backend, Observation, Predecessor, Printer};
 use crate::capture::expect_no_capture;
-use crate::cuda::Cuda;
-use crate::dry_run::DryRun;
-use crate::emulated::Emulated;
+use crate::cuda::nvml::Nvml;
 use crate::error::{Error, Result};
 use crate::launch_log::LaunchRecord;
 use crate::properties::DeviceProperties;
 use crate::reading::Reading;
-
-/// The environment variable that names the default device.
-const DEVICE_VARIABLE: &str = "WARPWRIGHT_DEVICE";
 
 /// A GPU or an emulated GPU. Clones are cheap and refer to the same device.
 ///
@@ -33,62 +26,12 @@ const DEVICE_VARIABLE: &str = "WARPWRIGHT_DEVICE";
 /// ```
 #[derive(Clone)]
 pub struct Device {
-    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) backend: Arc<Backend>,
 }
 
 impl Device {
-    /// The device named by `WARPWRIGHT_DEVICE`, or `auto` if the variable is not set.
-    ///
-    /// # Errors
-    /// As [`named`](Self::named).
-    #[allow(clippy::should_implement_trait)] // Opening a device can fail, which `Default` has no room for.
-    pub fn default() -> Result<Self> {
-        match std::env::var(DEVICE_VARIABLE) {
-            Ok(name) if !name.is_empty() => Self::named(&name),
-            _ => Self::named("auto"),
-        }
-    }
-
-    /// The device of that name: `cuda:0` is the first GPU, `emu:h200` an emulated H200. `auto` is
-    /// the first GPU, or an emulated H200 if no driver is installed.
-    ///
-    /// # Errors
-    /// The name is unknown, or the GPU does not exist.
-    pub fn named(name: &str) -> Result<Self> {
-        Self::with_schedule(name, Schedule::Eager)
-    }
-
-    /// The device of that name, with a schedule for the emulator. A GPU ignores the schedule.
-    ///
-    /// # Errors
-    /// As [`named`](Self::named).
-    pub fn with_schedule(name: &str, schedule: Schedule) -> Result<Self> {
-        let unknown = || Error::UnknownDevice { name: name.to_owned(), known: emulated_names() };
-        if name == "auto" {
-            return Self::cuda(0).or_else(|_| Self::emulated(Arch::named("h200")?, schedule));
-        }
-        match name.split_once(':') {
-            Some(("cuda", ordinal)) => Self::cuda(ordinal.parse().map_err(|_| unknown())?),
-            Some(("emu", gpu)) => Self::emulated(Arch::named(gpu).map_err(|_| unknown())?, schedule),
-            _ => Err(unknown()),
-        }
-    }
-
-    /// An emulated GPU.
-    ///
-    /// # Errors
-    /// The emulator's threads cannot be started.
-    pub fn emulated(arch: &'static Arch, schedule: Schedule) -> Result<Self> {
-        Ok(Self { backend: Arc::new(Emulated::new(arch, schedule, 0)?) })
-    }
-
-    /// An emulated GPU that runs on one host thread. CTAs are scheduled in a fixed order, so that
-    /// two runs are identical even if the kernel's result depends on the order of CTAs.
-    ///
-    /// # Errors
-    /// The emulator's thread cannot be started.
-    pub fn emulated_on_one_thread(arch: &'static Arch, schedule: Schedule) -> Result<Self> {
-        Ok(Self { backend: Arc::new(Emulated::new(arch, schedule, 1)?) })
+    pub(crate) fn of(backend: Backend) -> Self {
+        Self { backend: Arc::new(backend) }
     }
 
     /// The same device with all checkers on. A launch with findings returns [`Error::Findings`],
@@ -117,11 +60,7 @@ impl Device {
     }
 
     fn checked_behind(self, predecessor: Predecessor) -> Result<Self> {
-        if self.backend.check_launches(predecessor) {
-            Ok(self)
-        } else {
-            Err(Error::NotChecked { device: self.name().to_owned() })
-        }
+        self.observed(|device| Error::NotChecked { device }, |on| on.check_launches(predecessor))
     }
 
     /// The same device with counting on: per instruction, executions, shared-memory passes and
@@ -143,18 +82,28 @@ impl Device {
     /// # Errors
     /// The device is a GPU. Counters need the emulator.
     pub fn counted(self) -> Result<Self> {
-        if self.backend.count_launches() {
-            Ok(self)
-        } else {
-            Err(Error::NotCounted { device: self.name().to_owned() })
-        }
+        self.observed(|device| Error::NotCounted { device }, |on| on.count_launches())
     }
 
     /// The remarks of the checkers since the previous call, in their order: what may be on purpose, such as
     /// elements of a buffer of [`zeros`](Self::zeros) that no launch writes and the host reads. Each is
     /// printed to standard error when it is found. Empty unless the device is [`checked`](Self::checked).
     pub fn take_remarks(&self) -> Vec<Finding> {
-        self.backend.take_remarks()
+        self.observation().map(|on| on.take_remarks()).unwrap_or_default()
+    }
+
+    fn observation(&self) -> Option<&dyn Observation> {
+        self.backend.observation.as_deref()
+    }
+
+    /// The same device after a setting of its observation, or an error if it has none.
+    fn observed(
+        self,
+        refused: impl FnOnce(String) -> Error,
+        set: impl FnOnce(&dyn Observation),
+    ) -> Result<Self> {
+        set(self.observation().ok_or_else(|| refused(self.name().to_owned()))?);
+        Ok(self)
     }
 
     /// The same device, whose kernels print to a function in place of standard output. It is called when
@@ -182,11 +131,8 @@ impl Device {
     /// # Errors
     /// The device is a GPU, whose driver prints to the standard output of the process.
     pub fn printing_to(self, print: impl FnMut(&str) + Send + 'static) -> Result<Self> {
-        if self.backend.print_to(Printer(Box::new(print))) {
-            Ok(self)
-        } else {
-            Err(Error::PrintsToStandardOutput { device: self.name().to_owned() })
-        }
+        let printer = Printer(Box::new(print));
+        self.observed(|device| Error::PrintsToStandardOutput { device }, |on| on.print_to(printer))
     }
 
     /// The same device, on which each launch is stopped when it has executed this much:
@@ -202,80 +148,19 @@ impl Device {
     /// # Errors
     /// The device is a GPU, which runs a launch to its end.
     pub fn limited(self, limit: Limit) -> Result<Self> {
-        if self.backend.limit_launches(limit) {
-            Ok(self)
-        } else {
-            Err(Error::NotLimited { device: self.name().to_owned() })
-        }
+        self.observed(|device| Error::NotLimited { device }, |on| on.limit_launches(limit))
     }
 
     /// The counters of the launches since the previous call, in the order in which each kernel was
     /// first launched. Launches of one kernel with the same extents are added up. Empty unless the
     /// device is [`counted`](Self::counted).
     pub fn take_counters(&self) -> Vec<Counters> {
-        self.backend.take_counters()
-    }
-
-    /// A device of a compute capability that loads kernels and validates launches like a GPU, and
-    /// executes nothing. It has the SM count of an H200, and its memory reads as zero.
-    /// [`log_launches`](Self::log_launches) returns the launches.
-    ///
-    /// ```
-    /// # use warpwright_arch::Capability;
-    /// # use warpwright_runtime::{Device, Launch};
-    /// # let ptx = include_str!("../tests/ptx/vector.ptx");
-    /// let device = Device::dry_run(Capability::for_target("sm_120a").ok_or("unknown target")?)?;
-    /// let add = device.load_ptx(ptx)?.function("add")?;
-    /// let x = device.uninitialized::<f32>(1 << 40)?;
-    /// let stream = device.stream()?;
-    /// let (launched, log) =
-    ///     device.log_launches(|| add.launch(&stream, Launch::new(1, 128), (&x, &x, &x, 128u32)));
-    /// launched?;
-    /// assert_eq!(&*log[0].kernel, "add");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The table of GPUs lacks the H200.
-    pub fn dry_run(capability: &'static Capability) -> Result<Self> {
-        Ok(Self { backend: Arc::new(DryRun::new(capability)?) })
-    }
-
-    /// A device like this one whose memory takes no space and whose launches execute nothing. The kernels that
-    /// are compiled for it are loaded on this device, and run there: a program that does its work on a rehearsal,
-    /// in several threads perhaps, need not wait for kernels later.
-    ///
-    /// ```
-    /// # use warpwright_runtime::{Device, Error, Launch};
-    /// # let ptx = include_str!("../tests/ptx/vector.ptx");
-    /// let device = Device::named("emu:h200")?;
-    /// let rehearsal = device.rehearsal();
-    /// let add = rehearsal.load_ptx(ptx)?.function("add")?;
-    /// for device in [rehearsal, device] {
-    ///     let x = device.buffer_from(&[1.0f32; 128])?;
-    ///     let mut sum = device.zeros::<f32>(128)?;
-    ///     add.launch(&device.stream()?, Launch::new(1, 128), (&x, &x, &mut sum, 128u32))?;
-    ///     assert_eq!(sum.to_vec()?[0], if device.is_dry_run() { 0.0 } else { 2.0 });
-    /// }
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn rehearsal(&self) -> Self {
-        Self { backend: Arc::new(DryRun::rehearsal(&self.backend, None)) }
-    }
-
-    /// A [rehearsal](Self::rehearsal) whose kernels other processes assemble before they are loaded here.
-    pub fn rehearsal_with(&self, assemblers: Arc<Assemblers>) -> Self {
-        Self { backend: Arc::new(DryRun::rehearsal(&self.backend, Some(assemblers))) }
-    }
-
-    /// Whether launches execute nothing: a [dry run](Self::dry_run), or a [rehearsal](Self::rehearsal).
-    pub fn is_dry_run(&self) -> bool {
-        self.backend.is_dry_run()
+        self.observation().map(|on| on.take_counters()).unwrap_or_default()
     }
 
     /// Runs `work`. Returns its result and the launches on the device during it, in order.
     pub fn log_launches<R>(&self, work: impl FnOnce() -> R) -> (R, Vec<LaunchRecord>) {
-        let log = self.backend.launch_log();
+        let log = &self.backend.log;
         log.begin();
         let result = work();
         (result, log.end())
@@ -283,39 +168,24 @@ impl Device {
 
     /// The number of launches so far within [`log_launches`](Self::log_launches).
     pub fn logged_launches(&self) -> usize {
-        self.backend.launch_log().len()
-    }
-
-    /// A GPU, by ordinal.
-    ///
-    /// # Errors
-    /// The driver is not installed, or the GPU does not exist.
-    pub fn cuda(ordinal: u32) -> Result<Self> {
-        Ok(Self { backend: Arc::new(Cuda::open(ordinal)?) })
-    }
-
-    /// The number of GPUs that the driver reports.
-    ///
-    /// # Errors
-    /// The driver is not installed.
-    pub fn cuda_count() -> Result<u32> {
-        Cuda::count()
+        self.backend.log.len()
     }
 
     /// The properties of the device.
     pub fn properties(&self) -> &DeviceProperties {
-        self.backend.properties()
+        &self.backend.properties
     }
 
     /// The current clocks, power and temperature of a GPU; empty on the emulator.
     pub fn reading(&self) -> Reading {
-        self.backend.reading()
+        let bus_id = self.properties().pci_bus_id.as_deref();
+        bus_id.zip(Nvml::get()).map(|(bus_id, nvml)| nvml.reading(bus_id)).unwrap_or_default()
     }
 
     /// The version of the installed driver, such as `580.65.06`; `None` on the emulator and without
     /// NVIDIA's management library.
     pub fn driver_version(&self) -> Option<String> {
-        self.backend.driver_version()
+        self.properties().driver.and_then(|_| Nvml::get()?.driver_version())
     }
 
     /// The name that selects it: `cuda:0`, `emu:h200`.
@@ -346,7 +216,7 @@ impl Device {
         if bytes > properties.global_bytes {
             return Err(Error::OutOfMemory { bytes, device: device() });
         }
-        if self.is_dry_run() {
+        if self.backend.is_dry_run {
             return Ok(());
         }
         let copies = if properties.is_emulated { 2 } else { 1 };
@@ -364,7 +234,7 @@ impl Device {
     /// A kernel failed.
     pub fn synchronize(&self) -> Result<()> {
         expect_no_capture("Device::synchronize")?;
-        self.backend.synchronize()
+        self.backend.streams.synchronize()
     }
 }
 
@@ -372,8 +242,4 @@ impl std::fmt::Debug for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Device({})", self.name())
     }
-}
-
-fn emulated_names() -> String {
-    ARCHITECTURES.iter().map(|arch| arch.name).collect::<Vec<_>>().join(", ")
 }

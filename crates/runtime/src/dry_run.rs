@@ -1,26 +1,23 @@
-//! A device that loads and validates like a GPU of any compute capability, and executes nothing. One that rehearses for
-//! another device loads kernels there.
+//! Devices whose launches execute nothing: what a caller does is checked as for a GPU, and goes no further.
 
-use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_arch::{ARCHITECTURES, Arch, Capability};
 use warpwright_check::Elements;
-use warpwright_count::Counters;
 use warpwright_emulator::tensor_map;
 use warpwright_ptx::syntax::{Linkage, Module, StateSpace, Statement, Variable};
 
-use crate::assemblers::Assemblers;
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, Call, Handle, LoadedKernel, LoadedModule, Packed, Predecessor, of_one_kind};
-use crate::emulated::{allocate_host, free_host};
+use crate::backend::{
+    Backend, Call, Handle, LoadedKernel, LoadedModule, Loader, Memory, Packed, Streams, of_one_kind,
+};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
-use crate::launch_log::LaunchLog;
 use crate::properties::DeviceProperties;
 use crate::signature::type_bytes;
 
@@ -31,92 +28,113 @@ const ALIGNMENT: u64 = 256;
 /// sizes fit in 64 bits.
 const MAX_BYTES: u64 = 1 << 60;
 
-/// Addresses that are handed out. They are never read or written.
-pub(crate) struct DryRun {
-    properties: DeviceProperties,
+/// The handle of every stream and event: nothing is in flight.
+const HANDLE: Handle = Handle(0);
+
+impl Device {
+    /// A device of a compute capability that loads kernels and validates launches like a GPU, and
+    /// executes nothing. It has the SM count of an H200, and its memory reads as zero.
+    /// [`log_launches`](Self::log_launches) returns the launches.
+    ///
+    /// ```
+    /// # use warpwright_arch::Capability;
+    /// # use warpwright_runtime::{Device, Launch};
+    /// # let ptx = include_str!("../tests/ptx/vector.ptx");
+    /// let device = Device::dry_run(Capability::for_target("sm_120a").ok_or("unknown target")?)?;
+    /// let add = device.load_ptx(ptx)?.function("add")?;
+    /// let x = device.uninitialized::<f32>(1 << 40)?;
+    /// let stream = device.stream()?;
+    /// let (launched, log) =
+    ///     device.log_launches(|| add.launch(&stream, Launch::new(1, 128), (&x, &x, &x, 128u32)));
+    /// launched?;
+    /// assert_eq!(&*log[0].kernel, "add");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The table of GPUs lacks the H200.
+    pub fn dry_run(capability: &'static Capability) -> Result<Self> {
+        let properties = properties(capability)?;
+        let seams = Arc::new(DryRun::new(&properties));
+        Ok(Self::of(Backend { is_dry_run: true, ..Backend::new(properties, seams) }))
+    }
+
+    /// A device like this one whose memory takes no space and whose launches execute nothing. The kernels that
+    /// are compiled for it are loaded on this device, and run there: a program that does its work on a rehearsal,
+    /// in several threads perhaps, need not wait for kernels later.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Error, Launch};
+    /// # let ptx = include_str!("../tests/ptx/vector.ptx");
+    /// let device = Device::named("emu:h200")?;
+    /// let rehearsal = device.rehearsal();
+    /// let add = rehearsal.load_ptx(ptx)?.function("add")?;
+    /// for device in [rehearsal, device] {
+    ///     let x = device.buffer_from(&[1.0f32; 128])?;
+    ///     let mut sum = device.zeros::<f32>(128)?;
+    ///     add.launch(&device.stream()?, Launch::new(1, 128), (&x, &x, &mut sum, 128u32))?;
+    ///     assert_eq!(sum.to_vec()?[0], if device.is_dry_run() { 0.0 } else { 2.0 });
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn rehearsal(&self) -> Self {
+        self.rehearsal_loading_by(self.backend.loader.clone())
+    }
+
+    /// A [rehearsal](Self::rehearsal) whose kernels are loaded by a loader of this device.
+    pub(crate) fn rehearsal_loading_by(&self, loader: Arc<dyn Loader>) -> Self {
+        let Backend { properties, rehearses, .. } = &*self.backend;
+        let dry = Backend::new(properties.clone(), Arc::new(DryRun::new(properties)));
+        let rehearses = Some(rehearses.as_ref().unwrap_or(&self.backend).clone());
+        Self::of(Backend { loader, is_dry_run: true, rehearses, ..dry })
+    }
+
+    /// Whether launches execute nothing: a [dry run](Self::dry_run), or a [rehearsal](Self::rehearsal).
+    pub fn is_dry_run(&self) -> bool {
+        self.backend.is_dry_run
+    }
+}
+
+fn properties(capability: &'static Capability) -> Result<DeviceProperties> {
+    let usual = Arch::named("h200")?;
+    let arch = ARCHITECTURES.iter().find(|arch| arch.capability == capability).unwrap_or(usual);
+    Ok(DeviceProperties {
+        name: format!("dry-run:{}", capability.target),
+        product: format!("a GPU of {}", capability.target),
+        is_emulated: true,
+        capability,
+        target: capability.target.to_owned(),
+        // The SM count is that of an H200, for every capability.
+        sm_count: usual.sm_count,
+        global_bytes: MAX_BYTES,
+        l2_bytes: arch.l2_bytes,
+        boost_mhz: arch.boost_mhz,
+        bytes_per_second: arch.bytes_per_second,
+        driver: None,
+        ordinal: None,
+        pci_bus_id: None,
+    })
+}
+
+/// Addresses that are given out. Memory reads as zero, and every stream is idle.
+struct DryRun {
+    name: String,
+    threads_per_cta: u32,
     next_address: AtomicU64,
-    next_handle: AtomicUsize,
-    log: LaunchLog,
-    /// Where kernels are loaded.
-    rehearses: Option<Arc<dyn Backend>>,
-    /// What assembles them before.
-    assemblers: Option<Arc<Assemblers>>,
 }
 
 impl DryRun {
-    pub(crate) fn new(capability: &'static Capability) -> Result<Self> {
-        let usual = Arch::named("h200")?;
-        let arch = ARCHITECTURES.iter().find(|arch| arch.capability == capability).unwrap_or(usual);
-        let properties = DeviceProperties {
-            name: format!("dry-run:{}", capability.target),
-            product: format!("a GPU of {}", capability.target),
-            is_emulated: true,
-            capability,
-            target: capability.target.to_owned(),
-            // The SM count is that of an H200, for every capability.
-            sm_count: usual.sm_count,
-            global_bytes: MAX_BYTES,
-            l2_bytes: arch.l2_bytes,
-            boost_mhz: arch.boost_mhz,
-            bytes_per_second: arch.bytes_per_second,
-            driver: None,
-        };
-        Ok(Self::with_properties(properties, None))
-    }
-
-    /// A device like `backend`, which loads the kernels.
-    pub(crate) fn rehearsal(backend: &Arc<dyn Backend>, assemblers: Option<Arc<Assemblers>>) -> Self {
-        let rehearsal = Self::with_properties(backend.properties().clone(), Some(backend.clone()));
-        Self { assemblers, ..rehearsal }
-    }
-
-    fn with_properties(properties: DeviceProperties, rehearses: Option<Arc<dyn Backend>>) -> Self {
-        let (next_address, next_handle) = (AtomicU64::new(ALIGNMENT), AtomicUsize::new(1));
-        Self { properties, next_address, next_handle, log: LaunchLog::default(), rehearses, assemblers: None }
-    }
-
-    fn new_handle(&self) -> Handle {
-        Handle(self.next_handle.fetch_add(1, Ordering::Relaxed))
+    fn new(properties: &DeviceProperties) -> Self {
+        let threads_per_cta = properties.capability.threads_per_cta;
+        Self { name: properties.name.clone(), threads_per_cta, next_address: AtomicU64::new(ALIGNMENT) }
     }
 }
 
-impl Backend for DryRun {
-    fn properties(&self) -> &DeviceProperties {
-        &self.properties
-    }
-
-    fn is_dry_run(&self) -> bool {
-        true
-    }
-
-    fn rehearses(&self) -> Option<&Arc<dyn Backend>> {
-        self.rehearses.as_ref()
-    }
-
-    fn assemblers(&self) -> Option<&Assemblers> {
-        self.assemblers.as_deref()
-    }
-
-    fn launch_log(&self) -> &LaunchLog {
-        &self.log
-    }
-
-    fn check_launches(&self, _: Predecessor) -> bool {
-        false
-    }
-
-    fn count_launches(&self) -> bool {
-        false
-    }
-
-    fn take_counters(&self) -> Vec<Counters> {
-        Vec::new()
-    }
-
+impl Memory for DryRun {
     fn allocate(&self, bytes: usize) -> Result<u64> {
         let bytes = bytes as u64;
         if bytes > MAX_BYTES {
-            return Err(Error::OutOfMemory { bytes, device: self.properties.name.clone() });
+            return Err(Error::OutOfMemory { bytes, device: self.name.clone() });
         }
         let bytes = bytes.max(1).next_multiple_of(ALIGNMENT);
         Ok(self.next_address.fetch_add(bytes, Ordering::Relaxed))
@@ -124,15 +142,15 @@ impl Backend for DryRun {
 
     fn free(&self, _address: u64) {}
 
-    fn share(&self, others: &[&dyn Backend], bytes: usize) -> Result<Option<u64>> {
+    fn share(&self, others: &[Arc<dyn Memory>], bytes: usize) -> Result<Option<u64>> {
         of_one_kind::<Self>(others).map(|_| self.allocate(bytes)).transpose()
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
+    fn upload(&self, _address: u64, _bytes: &[u8]) -> Result<()> {
+        Ok(())
     }
 
-    fn upload(&self, _address: u64, _bytes: &[u8]) -> Result<()> {
+    fn zero(&self, _to: &Elements) -> Result<()> {
         Ok(())
     }
 
@@ -141,21 +159,18 @@ impl Backend for DryRun {
         Ok(())
     }
 
+    fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]> {
+        Ok(tensor_map::encode(map))
+    }
+}
+
+impl Streams for DryRun {
     fn synchronize(&self) -> Result<()> {
         Ok(())
     }
 
-    fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>> {
-        allocate_host(bytes)
-    }
-
-    unsafe fn free_host(&self, pointer: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller passes a pointer from `allocate_host(bytes)`.
-        unsafe { free_host(pointer, bytes) }
-    }
-
     fn create_stream(&self, _call: Call) -> Result<Handle> {
-        Ok(self.new_handle())
+        Ok(HANDLE)
     }
 
     fn destroy_stream(&self, _stream: Handle) {}
@@ -201,7 +216,7 @@ impl Backend for DryRun {
     }
 
     fn create_event(&self) -> Result<Handle> {
-        Ok(self.new_handle())
+        Ok(HANDLE)
     }
 
     fn destroy_event(&self, _event: Handle) {}
@@ -221,14 +236,12 @@ impl Backend for DryRun {
     fn elapsed(&self, _start: Handle, _end: Handle) -> Result<Duration> {
         Ok(Duration::ZERO)
     }
+}
 
-    fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]> {
-        Ok(tensor_map::encode(map))
-    }
-
-    fn load(&self, _ptx: &str, parsed: Option<&Module>) -> Result<Arc<dyn LoadedModule>> {
+impl Loader for DryRun {
+    fn load(self: Arc<Self>, _ptx: &str, parsed: Option<&Module>) -> Result<Arc<dyn LoadedModule>> {
         let module = parsed.expect("text that does not parse is refused for emulated devices").clone();
-        Ok(Arc::new(DryModule { module, threads_per_cta: self.properties.capability.threads_per_cta }))
+        Ok(Arc::new(DryModule { module, threads_per_cta: self.threads_per_cta }))
     }
 }
 

@@ -58,16 +58,16 @@ pub struct Graph {
     nodes: Vec<Node>,
     /// Where its nodes are launched one by one: reached when its last launch is complete.
     last: Mutex<Option<Event>>,
-    backend: Arc<dyn Backend>,
+    backend: Arc<Backend>,
 }
 
 impl Graph {
-    fn new(backend: &Arc<dyn Backend>, nodes: Vec<Node>) -> Result<Self> {
+    fn new(backend: &Arc<Backend>, nodes: Vec<Node>) -> Result<Self> {
         let mut kernels: Vec<_> = nodes.iter().filter_map(Node::kernel_name).cloned().collect();
         kernels.sort_unstable();
         kernels.dedup();
-        let enqueue = |stream| nodes.iter().try_for_each(|node| node.enqueue(&**backend, stream).map(drop));
-        let (loaded, last) = (backend.instantiate(kernels, &enqueue)?, Mutex::default());
+        let enqueue = |stream| nodes.iter().try_for_each(|node| node.enqueue(backend, stream).map(drop));
+        let (loaded, last) = (backend.streams.clone().instantiate(kernels, &enqueue)?, Mutex::default());
         Ok(Self { loaded, nodes, last, backend: backend.clone() })
     }
 

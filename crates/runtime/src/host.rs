@@ -36,7 +36,12 @@ impl Stream {
         // SAFETY: the host buffer is not written or freed before the event recorded next is
         // reached.
         unsafe {
-            self.backend.copy_to_device(self.handle, &to.elements(), from.pointer, Location::caller())?;
+            self.backend.streams.copy_to_device(
+                self.handle,
+                &to.elements(),
+                from.pointer,
+                Location::caller(),
+            )?;
         }
         to.allocation.unmark();
         from.used_by(self)
@@ -54,11 +59,11 @@ impl Stream {
         same_length(to.len(), from.len())?;
         from.allocation.check()?;
         let call = Location::caller();
-        self.backend.expect_written(&from.elements(), call)?;
+        self.backend.memory.expect_written(&from.elements(), call)?;
         // SAFETY: the host buffer is not accessed or freed before the event recorded next is
         // reached.
         unsafe {
-            self.backend.copy_to_host(self.handle, to.pointer, &from.elements(), call)?;
+            self.backend.streams.copy_to_host(self.handle, to.pointer, &from.elements(), call)?;
         }
         to.used_by(self)
     }
@@ -68,7 +73,7 @@ impl Stream {
 ///
 /// Accessing the elements waits for the copies in flight.
 pub struct HostBuffer<T: Storable> {
-    backend: Arc<dyn Backend>,
+    backend: Arc<Backend>,
     pointer: NonNull<u8>,
     length: usize,
     /// Elements that there is memory for.
@@ -85,11 +90,11 @@ unsafe impl<T: Storable> Send for HostBuffer<T> {}
 unsafe impl<T: Storable> Sync for HostBuffer<T> {}
 
 impl<T: Storable> HostBuffer<T> {
-    fn new(backend: &Arc<dyn Backend>, length: usize) -> Result<Self> {
+    fn new(backend: &Arc<Backend>, length: usize) -> Result<Self> {
         let bytes = length
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Error::OutOfMemory { bytes: u64::MAX, device: "the host".to_owned() })?;
-        let pointer = backend.allocate_host(bytes.max(1))?;
+        let pointer = backend.memory.allocate_host(bytes.max(1))?;
         // SAFETY: the allocation has at least `bytes` bytes and nothing else knows of it.
         unsafe { pointer.write_bytes(0, bytes) };
         let (backend, under_way) = (backend.clone(), Vec::new());
@@ -176,7 +181,7 @@ impl<T: Storable> Drop for HostBuffer<T> {
         // After a failure the device does no more work, including the copy.
         let _ = self.wait();
         // SAFETY: the pointer is from `allocate_host` of the same size, and no copy is in flight.
-        unsafe { self.backend.free_host(self.pointer, (self.capacity * size_of::<T>()).max(1)) };
+        unsafe { self.backend.memory.free_host(self.pointer, (self.capacity * size_of::<T>()).max(1)) };
     }
 }
 

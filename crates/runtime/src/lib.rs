@@ -26,6 +26,7 @@ mod backend;
 mod buffer;
 mod capture;
 mod compile;
+pub mod cublas;
 mod cuda;
 mod device;
 mod dry_run;
@@ -36,7 +37,9 @@ mod host;
 mod launch;
 mod launch_log;
 mod module;
+pub mod nccl;
 mod node;
+mod open;
 mod peers;
 mod properties;
 mod reading;
@@ -45,16 +48,6 @@ mod stream;
 mod tensor_map;
 mod tensor_map_parameter;
 mod tile_maps;
-
-/// cuBLAS, as a baseline for benchmarks.
-pub mod cublas {
-    pub use crate::cuda::cublas::{CublasMatmul, MatmulShape, MatrixLayout, version};
-}
-
-/// NCCL, as a baseline for benchmarks.
-pub mod nccl {
-    pub use crate::cuda::nccl::{NcclRank, version};
-}
 
 pub use arguments::{Argument, Arguments, AsArgument, KernelArguments};
 pub use assemblers::Assemblers;

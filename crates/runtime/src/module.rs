@@ -28,18 +28,22 @@ impl Device {
     /// # Errors
     /// The text is not valid PTX, or the device cannot run it. The message names the lines.
     pub fn load_ptx(&self, text: &str) -> Result<Module> {
-        let backend = self.backend.rehearses().unwrap_or(&self.backend);
-        match self.backend.assemblers() {
-            Some(assemblers) => assemblers.load(text, || Module::load_kernels(backend, text)),
-            None => Module::load(backend, text),
-        }
+        let backend = self.backend.rehearses.as_ref().unwrap_or(&self.backend);
+        let parsed = match warpwright_ptx::parse(text) {
+            Ok(module) => Some(Arc::new(module)),
+            // The driver may be newer than this parser, and decides what is valid PTX.
+            Err(_) if !backend.properties.is_emulated => None,
+            Err(error) => return Err(error.into()),
+        };
+        let loaded = self.backend.loader.clone().load(text, parsed.as_deref())?;
+        Ok(Module { backend: backend.clone(), loaded, ptx: text.into(), parsed })
     }
 }
 
 /// PTX loaded on a device.
 #[derive(Clone)]
 pub struct Module {
-    backend: Arc<dyn Backend>,
+    backend: Arc<Backend>,
     loaded: Arc<dyn LoadedModule>,
     ptx: Arc<str>,
     /// Absent if only the driver can parse the text.
@@ -47,24 +51,6 @@ pub struct Module {
 }
 
 impl Module {
-    pub(crate) fn load(backend: &Arc<dyn Backend>, text: &str) -> Result<Self> {
-        let parsed = match warpwright_ptx::parse(text) {
-            Ok(module) => Some(Arc::new(module)),
-            // The driver may be newer than this parser, and decides what is valid PTX.
-            Err(_) if !backend.properties().is_emulated => None,
-            Err(error) => return Err(error.into()),
-        };
-        let loaded = backend.load(text, parsed.as_deref())?;
-        Ok(Self { backend: backend.clone(), loaded, ptx: text.into(), parsed })
-    }
-
-    /// A module all of whose kernels are loaded: a driver may assemble a kernel when it is needed first.
-    pub(crate) fn load_kernels(backend: &Arc<dyn Backend>, text: &str) -> Result<Self> {
-        let module = Self::load(backend, text)?;
-        module.kernels().iter().try_for_each(|name| module.function(name).map(drop))?;
-        Ok(module)
-    }
-
     /// The device it is loaded on.
     pub fn device(&self) -> Device {
         Device { backend: self.backend.clone() }
@@ -76,8 +62,7 @@ impl Module {
     }
 
     fn entries(&self) -> impl Iterator<Item = &syntax::Function> {
-        let functions = self.parsed.iter().flat_map(|module| &module.functions);
-        functions.filter(|function| function.is_entry && function.body.is_some())
+        self.parsed.iter().flat_map(|module| signature::entries(module))
     }
 
     /// One of its kernels.
@@ -209,7 +194,7 @@ impl Function {
             registers_per_thread: self.attributes().registers_per_thread,
             shared_bytes: self.attributes().shared_bytes + launch.dynamic_shared_bytes,
         };
-        let capability = self.module.backend.properties().capability;
+        let capability = self.module.backend.properties.capability;
         capability
             .occupancy(&resources)
             .map_err(|error| Error::BadLaunch { kernel: self.name.to_string(), reason: error.to_string() })
@@ -224,13 +209,13 @@ impl Function {
     pub fn resident_clusters(&self, launch: &Launch) -> Result<u32> {
         let ctas: u32 = launch.cluster.0.iter().product();
         let by_occupancy =
-            self.occupancy(launch)?.ctas_per_sm * self.module.backend.properties().sm_count / ctas;
+            self.occupancy(launch)?.ctas_per_sm * self.module.backend.properties.sm_count / ctas;
         Ok(self.loaded.resident_clusters(launch)?.unwrap_or(by_occupancy).max(1))
     }
 
     /// Returns an error if not all CTAs of the grid can be resident.
     fn expect_resident(&self, launch: &Launch) -> Result<()> {
-        let sms = self.module.backend.properties().sm_count;
+        let sms = self.module.backend.properties.sm_count;
         let (ctas, fit) = (launch.ctas(), u64::from(self.occupancy(launch)?.ctas_per_sm) * u64::from(sms));
         if ctas <= fit {
             return Ok(());
@@ -287,7 +272,7 @@ impl Function {
                 allocation.check()
             })
         })?;
-        launch.check(&self.name, backend.properties().capability, self.attributes())?;
+        launch.check(&self.name, backend.properties.capability, self.attributes())?;
         if launch.is_cooperative {
             self.expect_resident(&launch)?;
         }
@@ -301,12 +286,12 @@ impl Function {
                 Packed { bytes, align }
             })
             .collect();
-        backend.launch_log().add(|| self.record(launch));
+        backend.log.add(|| self.record(launch));
         if let Some(recording) = stream.recording() {
             recording.add(Node::launch((&self.name, &self.loaded), launch, arguments, &packed, call));
             return Ok(LaunchCounts::default());
         }
-        if backend.is_dry_run() {
+        if backend.is_dry_run {
             return Ok(LaunchCounts::default());
         }
         let written = arguments.iter().flat_map(Argument::written);
@@ -327,7 +312,7 @@ impl Function {
                 directives.filter(|(word, _)| word == "maxnreg").find_map(|(_, numbers)| numbers.first());
             attributes.registers_per_thread = most.map_or(0, |most| *most as u32);
         }
-        let capability = self.module.backend.properties().capability;
+        let capability = self.module.backend.properties.capability;
         LaunchRecord {
             kernel: self.name.clone(),
             ptx: self.module.ptx.clone(),

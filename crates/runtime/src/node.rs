@@ -50,9 +50,9 @@ impl Node {
     }
 
     /// Puts the operation on a stream, unless it reads what a failed kernel left half-written.
-    pub(crate) fn run(&self, backend: &Arc<dyn Backend>, stream: Handle) -> Result<LaunchCounts> {
+    pub(crate) fn run(&self, backend: &Arc<Backend>, stream: Handle) -> Result<LaunchCounts> {
         self.read().iter().try_for_each(|allocation| allocation.check())?;
-        let outcome = self.enqueue(&**backend, stream);
+        let outcome = self.enqueue(backend, stream);
         match self {
             Self::Kernel(kernel) => {
                 Allocation::mark_after_fault(outcome, kernel.written.iter(), (backend, &kernel.name))
@@ -62,15 +62,15 @@ impl Node {
     }
 
     /// Puts the operation on a stream.
-    pub(crate) fn enqueue(&self, backend: &dyn Backend, stream: Handle) -> Result<LaunchCounts> {
+    pub(crate) fn enqueue(&self, backend: &Backend, stream: Handle) -> Result<LaunchCounts> {
         match self {
-            Self::Kernel(_) if backend.is_dry_run() => {}
+            Self::Kernel(_) if backend.is_dry_run => {}
             Self::Kernel(kernel) => return kernel.enqueue(stream),
             Self::Copy { to, from, element, call } => {
-                backend.copy(stream, &to.elements(*element), &from.elements(*element), call)?;
+                backend.streams.copy(stream, &to.elements(*element), &from.elements(*element), call)?;
             }
             Self::Fill { buffer, byte, element, call } => {
-                backend.fill(stream, &buffer.elements(*element), *byte, call)?;
+                backend.streams.fill(stream, &buffer.elements(*element), *byte, call)?;
             }
         }
         Ok(LaunchCounts::default())

@@ -5,17 +5,13 @@
 //! (`cuCtxEnablePeerAccess`), an allocation may wait for kernels of the peers, and a kernel that waits
 //! for another device then never ends.
 
-use std::panic::Location;
-use std::sync::Arc;
-
 use warpwright_arch::Arch;
 use warpwright_emulator::Schedule;
 
 use crate::allocation::Allocation;
 use crate::buffer::{Buffer, Storable};
-use crate::cuda::Cuda;
 use crate::device::Device;
-use crate::emulated::Emulated;
+use crate::emulated;
 use crate::error::{Error, Result};
 
 impl Device {
@@ -39,10 +35,10 @@ impl Device {
     /// As [`named`](Self::named), for each device.
     pub fn peers(name: &str, count: u32) -> Result<Vec<Self>> {
         let first = Self::named(name)?;
-        match first.backend.as_any().downcast_ref::<Cuda>() {
-            Some(cuda) => {
-                let others = (1..count).map(|index| Self::cuda(cuda.ordinal() + index));
-                std::iter::once(Ok(first.clone())).chain(others).collect()
+        match first.properties().ordinal {
+            Some(ordinal) => {
+                let others = (1..count).map(|index| Self::cuda(ordinal + index));
+                std::iter::once(Ok(first)).chain(others).collect()
             }
             None => {
                 let gpu = first.name().strip_prefix("emu:").unwrap_or_default();
@@ -56,8 +52,7 @@ impl Device {
     /// # Errors
     /// The emulator's threads cannot be started.
     pub fn emulated_peers(arch: &'static Arch, schedule: Schedule, count: u32) -> Result<Vec<Self>> {
-        let devices = Emulated::peers(arch, schedule, count as usize)?;
-        Ok(devices.into_iter().map(|device| Self { backend: Arc::new(device) }).collect())
+        Ok(emulated::peers(arch, schedule, count as usize)?.into_iter().map(Self::of).collect())
     }
 
     /// A buffer of `length` elements on each device, filled with zero bytes. Kernels of all these
@@ -75,20 +70,18 @@ impl Device {
     ///
     /// # Errors
     /// A device cannot access the memory of another one, or there is not enough memory.
-    #[track_caller]
     pub fn peer_buffers<T: Storable>(devices: &[Self], length: usize) -> Result<Vec<Buffer<T>>> {
         let names = || devices.iter().map(Self::name).collect::<Vec<_>>().join(", ");
         let refuse = || Error::NoPeerAccess { devices: names() };
         let bytes = length
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Error::OutOfMemory { bytes: u64::MAX, device: names() })?;
-        let call = Location::caller();
         let buffer = |(index, device): (usize, &Self)| {
             let others = devices.iter().enumerate().filter(|(other, _)| *other != index);
-            let others: Vec<_> = others.map(|(_, other)| other.backend.as_ref()).collect();
-            let address = device.backend.share(&others, bytes)?.ok_or_else(refuse)?;
+            let others: Vec<_> = others.map(|(_, other)| other.backend.memory.clone()).collect();
+            let address = device.backend.memory.share(&others, bytes)?.ok_or_else(refuse)?;
             let mut buffer = Buffer::over(Allocation::at(&device.backend, address, bytes));
-            buffer.upload_zeros(call)?;
+            buffer.upload_zeros()?;
             Ok(buffer)
         };
         devices.iter().enumerate().map(buffer).collect()

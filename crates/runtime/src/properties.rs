@@ -28,4 +28,8 @@ pub struct DeviceProperties {
     pub bytes_per_second: f64,
     /// The CUDA version of the driver, as (major, minor); `None` on the emulator.
     pub driver: Option<(u32, u32)>,
+    /// Its number among the GPUs of the driver, from 0; `None` on the emulator.
+    pub ordinal: Option<u32>,
+    /// The address of the GPU on the PCI bus, such as `00000000:65:00.0`; `None` on the emulator.
+    pub pci_bus_id: Option<String>,
 }

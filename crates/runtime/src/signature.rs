@@ -1,7 +1,7 @@
 //! Kernel parameters, as the PTX declares them.
 
 use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
-use warpwright_ptx::syntax::{Function, Type, Variable};
+use warpwright_ptx::syntax::{Function, Module, Type, Variable};
 
 /// A kernel's parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +87,11 @@ impl Parameter {
             ParameterKind::Bits => format!("`{name}` is {bytes} bytes"),
         }
     }
+}
+
+/// The kernels that a module defines.
+pub(crate) fn entries(module: &Module) -> impl Iterator<Item = &Function> {
+    module.functions.iter().filter(|function| function.is_entry && function.body.is_some())
 }
 
 /// The parameters of an entry, in order.

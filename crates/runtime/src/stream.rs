@@ -36,19 +36,19 @@ impl Device {
 ///
 /// The emulator completes each operation before the call returns.
 pub struct Stream {
-    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) backend: Arc<Backend>,
     pub(crate) handle: Handle,
     id: u64,
     pub(crate) capture: Recording,
 }
 
 impl Stream {
-    pub(crate) fn new(backend: &Arc<dyn Backend>, call: Call) -> Result<Self> {
+    pub(crate) fn new(backend: &Arc<Backend>, call: Call) -> Result<Self> {
         static STREAMS: AtomicU64 = AtomicU64::new(0);
         let id = STREAMS.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             backend: backend.clone(),
-            handle: backend.create_stream(call)?,
+            handle: backend.streams.create_stream(call)?,
             id,
             capture: Recording::default(),
         })
@@ -91,7 +91,7 @@ impl Stream {
     /// A kernel failed.
     pub fn synchronize(&self) -> Result<()> {
         self.expect_no_capture("Stream::synchronize")?;
-        self.backend.synchronize_stream(self.handle)
+        self.backend.streams.synchronize_stream(self.handle)
     }
 
     /// Whether all work on the stream is complete.
@@ -100,7 +100,7 @@ impl Stream {
     /// A kernel failed.
     pub fn is_idle(&self) -> Result<bool> {
         self.expect_no_capture("Stream::is_idle")?;
-        self.backend.stream_is_idle(self.handle)
+        self.backend.streams.stream_is_idle(self.handle)
     }
 
     /// A new event that is reached when all work on the stream so far is complete.
@@ -120,7 +120,7 @@ impl Stream {
     pub fn record_into(&self, event: &Event) -> Result<()> {
         self.expect_no_capture("Stream::record")?;
         same_device("the event", &event.backend, &self.backend)?;
-        self.backend.record(event.handle, self.handle)
+        self.backend.streams.record(event.handle, self.handle)
     }
 
     /// Makes later work on the stream wait for an event.
@@ -130,7 +130,7 @@ impl Stream {
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.expect_no_capture("Stream::wait")?;
         same_device("the event", &event.backend, &self.backend)?;
-        self.backend.wait_for_event(self.handle, event.handle)
+        self.backend.streams.wait_for_event(self.handle, event.handle)
     }
 
     /// Copies all elements of `from` to `to`.
@@ -180,25 +180,25 @@ pub(crate) fn same_length(expected: usize, given: usize) -> Result<()> {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.backend.destroy_stream(self.handle);
+        self.backend.streams.destroy_stream(self.handle);
     }
 }
 
 impl std::fmt::Debug for Stream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Stream of {}", self.backend.properties().name)
+        write!(f, "Stream of {}", self.backend.properties.name)
     }
 }
 
 /// A point in the work of a stream, with the time when it was reached.
 pub struct Event {
-    backend: Arc<dyn Backend>,
+    backend: Arc<Backend>,
     handle: Handle,
 }
 
 impl Event {
-    pub(crate) fn new(backend: &Arc<dyn Backend>) -> Result<Self> {
-        Ok(Self { backend: backend.clone(), handle: backend.create_event()? })
+    pub(crate) fn new(backend: &Arc<Backend>) -> Result<Self> {
+        Ok(Self { backend: backend.clone(), handle: backend.streams.create_event()? })
     }
 
     /// Waits until the event is reached. An event that was never recorded counts as reached.
@@ -206,7 +206,7 @@ impl Event {
     /// # Errors
     /// An earlier kernel failed.
     pub fn synchronize(&self) -> Result<()> {
-        self.backend.synchronize_event(self.handle)
+        self.backend.streams.synchronize_event(self.handle)
     }
 
     /// Whether the event is reached.
@@ -214,7 +214,7 @@ impl Event {
     /// # Errors
     /// An earlier kernel failed.
     pub fn is_reached(&self) -> Result<bool> {
-        self.backend.event_is_reached(self.handle)
+        self.backend.streams.event_is_reached(self.handle)
     }
 
     /// The time from `start` to this event. On a GPU it is measured by the device's clock, with a
@@ -224,18 +224,18 @@ impl Event {
     /// One of the two events is not recorded or not reached.
     pub fn since(&self, start: &Event) -> Result<Duration> {
         same_device("the event", &start.backend, &self.backend)?;
-        self.backend.elapsed(start.handle, self.handle)
+        self.backend.streams.elapsed(start.handle, self.handle)
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        self.backend.destroy_event(self.handle);
+        self.backend.streams.destroy_event(self.handle);
     }
 }
 
 impl std::fmt::Debug for Event {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Event of {}", self.backend.properties().name)
+        write!(f, "Event of {}", self.backend.properties.name)
     }
 }

@@ -1,7 +1,8 @@
 //! Tensor maps: descriptors of a tensor in a buffer for TMA copies.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use rustc_hash::FxHashMap;
 use warpwright_arch::tensor_map::{
     Access, Description, ElementType, L2Promotion, Requirement, Swizzle, TENSOR_MAP_BYTES,
 };
@@ -14,7 +15,6 @@ use warpwright_layout::{ComposedLayout, Layout};
 use crate::allocation::Allocation;
 use crate::buffer::{Buffer, Storable};
 use crate::error::{Error, Result};
-use crate::tensor_map_parameter::BoxesNumber;
 
 /// A tensor in a buffer and the box of one TMA copy, encoded for the buffer's device.
 ///
@@ -96,6 +96,20 @@ impl Encoding {
     }
 }
 
+/// A number for all equal requirements of the process: a launch compares it in place of the lists
+/// of extents, which would take a hundredth of its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BoxesNumber(u32);
+
+impl BoxesNumber {
+    pub(crate) fn of(boxes: &Requirement) -> Self {
+        static KNOWN: LazyLock<Mutex<FxHashMap<Requirement, u32>>> = LazyLock::new(Mutex::default);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = known.len() as u32;
+        Self(*known.entry(boxes.clone()).or_insert(next))
+    }
+}
+
 impl TensorMap {
     /// Encodes a description whose address is an offset from the start of the buffer.
     ///
@@ -113,18 +127,17 @@ impl TensorMap {
     ) -> Result<Self> {
         let buffer = buffer.mapped();
         let allocation = buffer.allocation.clone();
-        let properties = allocation.backend().properties();
         let offset = description.address;
         // Allocations are aligned far beyond the rules' alignments, so checking the offset
         // suffices.
         description.check()?;
-        description.check_on(properties.capability)?;
+        description.check_on(allocation.backend().properties.capability)?;
         let end = offset.saturating_add(tensor_bytes(&description));
         if end > buffer.bytes() as u64 {
             return Err(Error::TensorOutside { bytes: end, buffer_bytes: buffer.bytes() as u64 });
         }
         description.address = allocation.address() + offset;
-        let bytes = allocation.backend().encode_tensor_map(&description)?;
+        let bytes = allocation.backend().memory.encode_tensor_map(&description)?;
         let format = format.filter(|_| description.element == ElementType::U8);
         let boxes = Requirement::of(&description).named(format);
         let number = BoxesNumber::of(&boxes);

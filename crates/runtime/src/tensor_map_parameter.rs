@@ -1,14 +1,11 @@
 //! The tensor maps that a kernel takes, compared with those that a launch passes.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
-
-use rustc_hash::FxHashMap;
 use warpwright_arch::tensor_map::{Difference, Requirement};
 use warpwright_ir::{self as ir, Location, ParameterType, TensorMapNeeds};
 
 use crate::arguments::Argument;
 use crate::error::{Error, Result, TensorMapMismatch};
-use crate::tensor_map::Encoding;
+use crate::tensor_map::{BoxesNumber, Encoding};
 
 /// A parameter of a kernel that takes tensor maps, and what the kernel needs of each.
 #[derive(Debug)]
@@ -24,20 +21,6 @@ pub(crate) struct TensorMapParameter {
 struct NumberedNeeds {
     needs: TensorMapNeeds,
     boxes: Option<BoxesNumber>,
-}
-
-/// A number for all equal requirements of the process: a launch compares it in place of the lists
-/// of extents, which would take a hundredth of its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BoxesNumber(u32);
-
-impl BoxesNumber {
-    pub(crate) fn of(boxes: &Requirement) -> Self {
-        static KNOWN: LazyLock<Mutex<FxHashMap<Requirement, u32>>> = LazyLock::new(Mutex::default);
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = known.len() as u32;
-        Self(*known.entry(boxes.clone()).or_insert(next))
-    }
 }
 
 /// The parameters of a kernel that take tensor maps.

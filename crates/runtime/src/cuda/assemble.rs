@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::ptr::null_mut;
 
-use super::Context;
+use super::context::Context;
 use super::driver::{self, jit_option};
 use crate::error::{Error, Result};
 

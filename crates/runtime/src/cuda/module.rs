@@ -8,18 +8,26 @@ use warpwright_arch::limits::{PORTABLE_CTAS_PER_CLUSTER, STATIC_SHARED_BYTES};
 
 use smallvec::SmallVec;
 use warpwright_arch::Capability;
+use warpwright_ptx::syntax;
 
+use super::assemble;
+use super::context::Context;
 use super::driver::{self, Driver, Failure, LaunchAttribute, LaunchConfig, function_attribute, status};
-use super::{Context, assemble, raw};
 use crate::arguments::MANY_ARGUMENTS;
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Call, Handle, LoadedKernel, LoadedModule, Packed};
+use crate::backend::{Call, Handle, LoadedKernel, LoadedModule, Loader, Packed};
 use crate::error::Result;
 use crate::launch::Launch;
-use crate::properties::DeviceProperties;
+
+impl Loader for Context {
+    fn load(self: Arc<Self>, ptx: &str, _parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>> {
+        let handle = assemble::load(&self, ptx, &self.properties.target)?;
+        Ok(Arc::new(CudaModule { limits: self.properties.capability, context: self, handle }))
+    }
+}
 
 /// A module in a GPU's context.
-pub(super) struct CudaModule {
+struct CudaModule {
     context: Arc<Context>,
     handle: driver::Handle,
     limits: &'static Capability,
@@ -50,12 +58,6 @@ unsafe impl Send for CudaKernel {}
 unsafe impl Sync for CudaKernel {}
 
 impl CudaModule {
-    /// Assembles PTX for the GPU and loads it.
-    pub(super) fn load(context: Arc<Context>, ptx: &str, properties: &DeviceProperties) -> Result<Self> {
-        let handle = assemble::load(&context, ptx, &properties.target)?;
-        Ok(Self { context, handle, limits: properties.capability })
-    }
-
     /// The function of that name, or `None`.
     fn find(&self, name: &str) -> Result<Option<driver::Handle>> {
         let Ok(name) = CString::new(name) else { return Ok(None) };
@@ -179,7 +181,7 @@ impl LoadedKernel for CudaKernel {
             grid: launch.grid.0,
             block: launch.block.0,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
-            stream: raw(stream),
+            stream: stream.pointer(),
             attributes: attributes.as_mut_ptr(),
             attribute_count: attributes.len() as u32,
         };

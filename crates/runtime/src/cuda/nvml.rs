@@ -2,7 +2,7 @@
 //! driver. It is loaded on first use and is optional: without it, or for a value it does not
 //! report, the answer is `None`.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
@@ -23,7 +23,7 @@ const VERSION_BYTES: usize = 80;
 
 /// The NVML functions in use, with their types from `nvml.h`; `None` if the library lacks one. Each
 /// returns 0 on success.
-pub(super) struct Nvml {
+pub(crate) struct Nvml {
     driver_version: Option<unsafe extern "C" fn(*mut c_char, c_uint) -> c_int>,
     device_at: Option<unsafe extern "C" fn(*const c_char, *mut Handle) -> c_int>,
     clock: Option<unsafe extern "C" fn(Handle, c_int, *mut c_uint) -> c_int>,
@@ -37,7 +37,7 @@ pub(super) struct Nvml {
 
 impl Nvml {
     /// The library, loaded and initialized once per process.
-    pub(super) fn get() -> Option<&'static Self> {
+    pub(crate) fn get() -> Option<&'static Self> {
         static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
         NVML.get_or_init(Self::open).as_ref()
     }
@@ -68,7 +68,7 @@ impl Nvml {
     }
 
     /// The version of the installed driver: `580.65.06`.
-    pub(super) fn driver_version(&self) -> Option<String> {
+    pub(crate) fn driver_version(&self) -> Option<String> {
         let ask = self.driver_version?;
         let mut text = [0; VERSION_BYTES];
         // SAFETY: the buffer has the length passed.
@@ -78,8 +78,9 @@ impl Nvml {
     }
 
     /// The current state of the GPU at a PCI bus address.
-    pub(super) fn reading(&self, bus_id: &CStr) -> Reading {
-        let Some(device) = self.device(bus_id) else { return Reading::default() };
+    pub(crate) fn reading(&self, bus_id: &str) -> Reading {
+        let bus_id = CString::new(bus_id).unwrap_or_default();
+        let Some(device) = self.device(&bus_id) else { return Reading::default() };
         // `answer` passes an out-pointer that is valid for the call.
         // SAFETY: the device is the library's, and the constants are those of nvml.h.
         let clock = |which| answer(|out| unsafe { self.clock?(device, which, out) }.into());

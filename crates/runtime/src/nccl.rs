@@ -12,7 +12,6 @@ use std::sync::{Arc, OnceLock};
 use half::bf16;
 use libloading::Library;
 
-use super::{Cuda, raw};
 use crate::backend::{Backend, same_device};
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -109,7 +108,7 @@ pub fn version() -> Result<String> {
 pub struct NcclRank {
     nccl: &'static Nccl,
     communicator: Communicator,
-    backend: Arc<dyn Backend>,
+    backend: Arc<Backend>,
 }
 
 // SAFETY: a communicator may be used from any thread, from one at a time; `all_reduce` takes the
@@ -123,9 +122,10 @@ impl NcclRank {
     /// NCCL is not installed or refuses, or a device is no GPU.
     pub fn of_devices(devices: &[Device]) -> Result<Vec<Self>> {
         let nccl = Nccl::get()?;
-        let ordinal = |device: &Device| match device.backend.as_any().downcast_ref::<Cuda>() {
-            Some(cuda) => Ok(cuda.ordinal() as c_int),
-            None => Err(Error::NoNccl { reason: format!("{} is no GPU", device.name()) }),
+        let no_gpu = |device: &Device| Error::NoNccl { reason: format!("{} is no GPU", device.name()) };
+        let ordinal = |device: &Device| {
+            let ordinal = device.properties().ordinal.filter(|_| !device.is_dry_run());
+            ordinal.map(|ordinal| ordinal as c_int).ok_or_else(|| no_gpu(device))
         };
         let ordinals = devices.iter().map(ordinal).collect::<Result<Vec<_>>>()?;
         let mut communicators = vec![null_mut(); devices.len()];
@@ -163,7 +163,7 @@ impl NcclRank {
                 BF16,
                 SUM,
                 self.communicator,
-                raw(stream.handle),
+                stream.handle.pointer(),
             )
         };
         self.nccl.check("ncclAllReduce", enqueued)

@@ -8,8 +8,7 @@ use std::sync::{Arc, OnceLock};
 use libloading::Library;
 
 use crate::allocation::Allocation;
-use crate::backend::Backend;
-use crate::backend::same_device;
+use crate::backend::{Backend, same_device};
 use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -233,7 +232,7 @@ pub struct CublasMatmul<In, Out> {
     algorithm: Candidate,
     workspace: Arc<Allocation>,
     shape: MatmulShape,
-    backend: Arc<dyn Backend>,
+    backend: Arc<Backend>,
     elements: std::marker::PhantomData<(In, Out)>,
 }
 
@@ -252,11 +251,11 @@ impl<In: Storable, Out: Storable> CublasMatmul<In, Out> {
         c: &mut Buffer<Out>,
     ) -> Result<Self> {
         let backend = stream.backend.clone();
-        if backend.properties().is_emulated {
+        if backend.properties.is_emulated {
             return Err(Error::NoCublas { reason: "it needs a GPU, and the device is emulated".to_owned() });
         }
         // The library works in the context that is current on this thread.
-        backend.synchronize()?;
+        backend.streams.synchronize()?;
         let lt = Lt::get()?;
         let MatmulShape { m, n, k, .. } = shape;
         let (input, output) = (data_type::<In>()?, data_type::<Out>()?);
@@ -440,7 +439,7 @@ impl<In: Storable, Out: Storable> CublasMatmul<In, Out> {
                 &self.algorithm,
                 self.workspace.address(),
                 WORKSPACE_BYTES,
-                super::raw(stream.handle),
+                stream.handle.pointer(),
             )
         }
     }

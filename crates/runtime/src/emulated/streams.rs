@@ -1,0 +1,154 @@
+//! The streams and events of an emulated device.
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use warpwright_check::{Elements, Transfer};
+
+use super::{Machine, expect_none, source};
+use crate::backend::{Call, Handle, Streams};
+use crate::error::{Error, Result};
+
+impl Streams for Machine {
+    fn synchronize(&self) -> Result<()> {
+        self.settle_all();
+        Ok(())
+    }
+
+    fn create_stream(&self, call: Call) -> Result<Handle> {
+        let stream = self.new_handle();
+        if let Some(host) = self.host_checks() {
+            host.stream_made(stream.0, source(call));
+        }
+        Ok(stream)
+    }
+
+    fn destroy_stream(&self, stream: Handle) {
+        self.settle(stream);
+        if let Some(host) = self.host_checks() {
+            host.stream_dropped(stream.0);
+        }
+    }
+
+    fn synchronize_stream(&self, stream: Handle) -> Result<()> {
+        self.settle(stream);
+        if let Some(host) = self.host_checks() {
+            host.stream_synchronized(stream.0);
+        }
+        Ok(())
+    }
+
+    fn stream_is_idle(&self, stream: Handle) -> Result<bool> {
+        self.synchronize_stream(stream).map(|()| true)
+    }
+
+    fn wait_for_event(&self, stream: Handle, event: Handle) -> Result<()> {
+        self.settle(stream);
+        if let Some(host) = self.host_checks() {
+            host.event_awaited(stream.0, event.0);
+        }
+        Ok(())
+    }
+
+    fn fill(&self, stream: Handle, to: &Elements, byte: u8, call: Call) -> Result<()> {
+        self.settle(stream);
+        let filled = self.write().fill(to.address(), byte, to.bytes as usize);
+        filled.map_err(|error| self.memory_error(error))?;
+        self.check_transfer(stream, Transfer::Fill(*to), call)
+    }
+
+    fn copy(&self, stream: Handle, to: &Elements, from: &Elements, call: Call) -> Result<()> {
+        self.settle(stream);
+        let copied = self.write().copy(from.address(), to.address(), from.bytes as usize);
+        copied.map_err(|error| self.memory_error(error))?;
+        self.check_transfer(stream, Transfer::Copy { to: *to, from: *from }, call)
+    }
+
+    unsafe fn copy_to_device(
+        &self,
+        stream: Handle,
+        to: &Elements,
+        from: NonNull<u8>,
+        call: Call,
+    ) -> Result<()> {
+        self.settle(stream);
+        // SAFETY: the caller passes live host memory of the elements' size that is not written during
+        // the call.
+        let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), to.bytes as usize) };
+        let written = self.write().write(to.address(), bytes);
+        written.map_err(|error| self.memory_error(error))?;
+        self.check_transfer(stream, Transfer::ToDevice(*to), call)
+    }
+
+    unsafe fn copy_to_host(
+        &self,
+        stream: Handle,
+        to: NonNull<u8>,
+        from: &Elements,
+        call: Call,
+    ) -> Result<()> {
+        self.settle(stream);
+        // SAFETY: the caller passes live host memory of the elements' size that is not accessed during
+        // the call.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), from.bytes as usize) };
+        let read = self.read().read(from.address(), bytes);
+        read.map_err(|error| self.memory_error(error))?;
+        self.check_transfer(stream, Transfer::ToHost(*from), call)
+    }
+
+    fn create_event(&self) -> Result<Handle> {
+        let event = self.new_handle();
+        self.events().insert(event.0, None);
+        Ok(event)
+    }
+
+    fn destroy_event(&self, event: Handle) {
+        self.events().remove(&event.0);
+        if let Some(host) = self.host_checks() {
+            host.event_dropped(event.0);
+        }
+    }
+
+    fn record(&self, event: Handle, stream: Handle) -> Result<()> {
+        self.settle(stream);
+        self.events().insert(event.0, Some(Instant::now()));
+        if let Some(host) = self.host_checks() {
+            host.event_recorded(event.0, stream.0);
+        }
+        Ok(())
+    }
+
+    fn synchronize_event(&self, event: Handle) -> Result<()> {
+        if let Some(host) = self.host_checks() {
+            host.event_reached(event.0);
+        }
+        Ok(())
+    }
+
+    fn event_is_reached(&self, event: Handle) -> Result<bool> {
+        self.synchronize_event(event).map(|()| true)
+    }
+
+    fn elapsed(&self, start: Handle, end: Handle) -> Result<Duration> {
+        let events = self.events();
+        let time = |event: Handle| events.get(&event.0).copied().flatten().ok_or(Error::EventNotReached);
+        let elapsed = time(end)?.saturating_duration_since(time(start)?);
+        drop(events);
+        // The driver measures only between events that are reached.
+        self.synchronize_event(start).and_then(|()| self.synchronize_event(end)).map(|()| elapsed)
+    }
+}
+
+impl Machine {
+    /// Checks a copy or a fill, which has been done.
+    fn check_transfer(&self, stream: Handle, transfer: Transfer, call: Call) -> Result<()> {
+        let findings = self.host_checks().map(|host| host.transfer(stream.0, transfer, source(call)));
+        expect_none(findings.unwrap_or_default())
+    }
+
+    fn events(&self) -> MutexGuard<'_, HashMap<usize, Option<Instant>>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
