@@ -204,7 +204,8 @@ impl<'a> Argument<'a> {
         }
     }
 
-    fn fits(&self, parameter: &Parameter) -> bool {
+    /// Whether a parameter accepts it.
+    pub(crate) fn fits(&self, parameter: &Parameter) -> bool {
         match &self.value {
             Value::Buffer { .. } => parameter.takes_address(),
             Value::Scalar { is_float, .. } => parameter.takes_scalar(self.as_bytes().len(), *is_float),
@@ -214,7 +215,16 @@ impl<'a> Argument<'a> {
         }
     }
 
-    fn describe(&self) -> String {
+    /// The type of its elements, if it is a buffer.
+    pub(crate) fn element(&self) -> Option<&'static str> {
+        match &self.value {
+            Value::Buffer { element, .. } => Some(element),
+            _ => None,
+        }
+    }
+
+    /// A description for messages: `a buffer of f32`.
+    pub(crate) fn describe(&self) -> String {
         match &self.value {
             Value::Buffer { element, .. } => format!("a buffer of {element}"),
             Value::Scalar { element, .. } => format!("a scalar {element}"),
@@ -225,51 +235,6 @@ impl<'a> Argument<'a> {
             }
         }
     }
-}
-
-/// Returns an error if the arguments differ from the parameters in number, size or kind.
-pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argument<'_>]) -> Result<()> {
-    if parameters.len() != arguments.len() {
-        let described: Vec<_> = parameters.iter().map(Parameter::describe).collect();
-        return Err(Error::ArgumentCount {
-            kernel: kernel.to_owned(),
-            expected: parameters.len(),
-            given: arguments.len(),
-            parameters: if described.is_empty() { "it takes none".to_owned() } else { described.join(", ") },
-        });
-    }
-    let misfit = parameters.iter().zip(arguments).position(|(parameter, argument)| !argument.fits(parameter));
-    misfit.map_or(Ok(()), |position| {
-        Err(Error::ArgumentType {
-            kernel: kernel.to_owned(),
-            position,
-            parameter: parameters[position].describe(),
-            given: arguments[position].describe(),
-        })
-    })
-}
-
-/// Returns an error if a buffer has elements of another type than the pointer that it is passed
-/// for. `elements` are the types of the pointers among the parameters, where they are known.
-pub(crate) fn check_elements(
-    kernel: &str,
-    parameters: &[Parameter],
-    elements: &[Option<&'static str>],
-    arguments: &[Argument<'_>],
-) -> Result<()> {
-    for (position, (element, argument)) in elements.iter().zip(arguments).enumerate() {
-        if let (Some(needed), Value::Buffer { element, .. }) = (element, &argument.value)
-            && needed != element
-        {
-            return Err(Error::ArgumentType {
-                kernel: kernel.to_owned(),
-                position,
-                parameter: format!("`{}` is a pointer to {needed}", parameters[position].name),
-                given: argument.describe(),
-            });
-        }
-    }
-    Ok(())
 }
 
 /// A value that can be passed to a kernel: a reference to a buffer or a tensor map, a scalar, or an

@@ -20,6 +20,7 @@ use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::launch::{Extents, Launch};
+use crate::launch_check::StatedShape;
 use crate::module::Function;
 use crate::stream::Stream;
 use crate::tensor_map::{MappedBuffer, TensorMap};
@@ -50,15 +51,7 @@ impl Device {
     /// As [`ptx`](crate::ptx) and [`load_ptx`](Self::load_ptx).
     pub fn compile<Args>(&self, kernel: &Kernel<Args>) -> Result<Compiled<Args>> {
         let function = self.compile_ir(kernel.ir())?;
-        let ir::Kernel { launch, dynamic_shared_bytes, planned_threads, .. } = kernel.ir();
-        Ok(Compiled {
-            function,
-            block: launch.required_block.map(Extents),
-            cluster: Extents(launch.cluster.unwrap_or([1; 3])),
-            dynamic_shared_bytes: *dynamic_shared_bytes,
-            planned_threads: *planned_threads,
-            arguments: PhantomData,
-        })
+        Ok(Compiled { function, stated: StatedShape::of(kernel.ir()), arguments: PhantomData })
     }
 
     /// The part of [`compile`](Self::compile) that does not depend on the argument types.
@@ -75,12 +68,7 @@ impl Device {
 /// value.
 pub struct Compiled<Args> {
     function: Function,
-    /// The block size that the kernel states.
-    block: Option<Extents>,
-    cluster: Extents,
-    dynamic_shared_bytes: u32,
-    /// The most threads along x that its plans have, and where.
-    planned_threads: Option<(u32, ir::Location)>,
+    stated: StatedShape,
     arguments: PhantomData<fn(Args)>,
 }
 
@@ -93,8 +81,7 @@ impl<Args> Compiled<Args> {
     /// A launch of `grid` CTAs with the block size, cluster size and dynamic shared memory that the
     /// kernel states.
     pub fn shape(&self, grid: impl Into<Extents>) -> Launch {
-        let block = self.block.unwrap_or(Launch::NO_BLOCK);
-        Launch::new(grid, block).cluster(self.cluster.0).dynamic_shared(self.dynamic_shared_bytes)
+        self.stated.launch(grid)
     }
 }
 
@@ -176,7 +163,7 @@ impl<Args> Compiled<Args> {
     /// # Errors
     /// The kernel states no boxes of a tensor map `name`.
     pub fn boxes(&self, name: &str) -> Result<&Requirement> {
-        tensor_map_parameter::boxes(self.function.name(), self.function.tensor_maps(), name)
+        tensor_map_parameter::boxes(self.function.name(), self.function.requirements().tensor_maps(), name)
     }
 }
 
@@ -198,45 +185,10 @@ impl<Args: HostParameter> Compiled<Args> {
         arguments: Args::Passed<'_>,
     ) -> Result<LaunchCounts> {
         let launch = shape.for_kernel(self);
-        self.check_shape(&launch)?;
+        self.stated.check(self.function.name(), &launch)?;
         let mut appended = Arguments::default();
         Args::append(arguments, &mut appended);
         self.function.launch_with(stream, launch, &appended, Location::caller())
-    }
-
-    /// Returns an error if the launch differs from what the kernel states.
-    fn check_shape(&self, launch: &Launch) -> Result<()> {
-        let Launch { block, cluster, dynamic_shared_bytes, .. } = *launch;
-        let reason = match self.block {
-            Some(stated) if stated != block => format!(
-                "the launch has a block of {:?} threads, and the kernel states {:?}: omit the block size \
-                 in the launch",
-                block.0, stated.0
-            ),
-            None if block == Launch::NO_BLOCK => {
-                "the kernel states no block: call `launch::threads(n)` in its body, or launch \
-                 `kernel.shape(grid).block(n)`"
-                    .to_owned()
-            }
-            _ if self.cluster != Extents([1; 3]) && self.cluster != cluster => format!(
-                "the launch has clusters of {:?} CTAs, and the kernel states {:?}: omit the cluster in the launch",
-                cluster.0, self.cluster.0
-            ),
-            _ if dynamic_shared_bytes < self.dynamic_shared_bytes => format!(
-                "the launch has {dynamic_shared_bytes} bytes of dynamic shared memory, and the kernel allocates {}: \
-                 launch `kernel.shape(grid)`",
-                self.dynamic_shared_bytes
-            ),
-            _ => match self.planned_threads.filter(|(threads, _)| block.0[0] > *threads) {
-                Some((threads, ir::Location { file, line, column })) => format!(
-                    "the launch has a block of {:?} threads, and a `TiledMma` or `TiledCopy` that all of them take part in has \
-                     {threads} ({file}:{line}:{column}): launch `kernel.shape(grid).block({threads})`",
-                    block.0
-                ),
-                None => return Ok(()),
-            },
-        };
-        Err(Error::BadLaunch { kernel: self.function.name().to_owned(), reason })
     }
 }
 

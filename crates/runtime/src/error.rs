@@ -434,6 +434,11 @@ fn shown_bytes(bytes: u64) -> String {
 }
 
 impl Error {
+    /// A launch of `kernel` that a rule forbids.
+    pub(crate) fn bad_launch(kernel: &str, reason: impl std::fmt::Display) -> Self {
+        Self::BadLaunch { kernel: kernel.to_owned(), reason: reason.to_string() }
+    }
+
     /// What the checkers found and what stopped the kernel: causes first, each before those that may
     /// follow from it ([`Finding::cause`]). Empty for other errors.
     pub fn findings(&self) -> Vec<Finding> {

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpwright_arch::{Capability, KernelResources, Occupancy};
+use warpwright_arch::{Capability, Occupancy};
 
 use crate::attributes::KernelAttributes;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::launch::Launch;
 
 /// A launch of a kernel.
@@ -36,13 +36,7 @@ impl LaunchRecord {
     /// # Errors
     /// No CTA fits an SM.
     pub fn occupancy(&self) -> Result<Occupancy> {
-        let resources = KernelResources {
-            threads_per_cta: self.launch.block.0.iter().product(),
-            registers_per_thread: self.attributes.registers_per_thread,
-            shared_bytes: self.shared_bytes(),
-        };
-        let refused = |reason: String| Error::BadLaunch { kernel: self.kernel.to_string(), reason };
-        self.capability.occupancy(&resources).map_err(|error| refused(error.to_string()))
+        self.launch.occupancy(&self.kernel, &self.attributes, self.capability)
     }
 }
 

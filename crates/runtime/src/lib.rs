@@ -35,6 +35,7 @@ mod error;
 mod graph;
 mod host;
 mod launch;
+mod launch_check;
 mod launch_log;
 mod module;
 pub mod nccl;

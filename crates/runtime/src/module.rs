@@ -4,23 +4,23 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use warpwright_arch::{KernelResources, Occupancy};
+use warpwright_arch::Occupancy;
 use warpwright_ir as ir;
 use warpwright_ptx::syntax;
 
 use crate::allocation::Allocation;
-use crate::arguments::{self, Argument, KernelArguments, MANY_ARGUMENTS};
+use crate::arguments::{Argument, KernelArguments, MANY_ARGUMENTS};
 use crate::attributes::{KernelAttributes, LaunchCounts};
-use crate::backend::{Backend, Call, LoadedKernel, LoadedModule, Packed, loads_kernels_of, same_device};
+use crate::backend::{Backend, Call, LoadedKernel, LoadedModule, Packed};
 use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::launch::{Launch, RequiredExtents};
+use crate::launch::Launch;
+use crate::launch_check::Requirements;
 use crate::launch_log::LaunchRecord;
 use crate::node::Node;
 use crate::signature::{self, Parameter};
 use crate::stream::Stream;
-use crate::tensor_map_parameter::{self, TensorMapParameter};
 
 impl Device {
     /// Loads PTX text.
@@ -73,17 +73,8 @@ impl Module {
         let no_such_kernel = || Error::NoSuchKernel { name: name.to_owned(), known: self.kernels() };
         let loaded = self.loaded.clone().kernel(name)?.ok_or_else(no_such_kernel)?;
         let entry = self.entries().find(|entry| entry.name == name);
-        let parameters = entry.map(|entry| signature::parameters(entry).into());
-        let required = entry.map(RequiredExtents::of).unwrap_or_default();
-        Ok(Function {
-            module: self.clone(),
-            name: name.into(),
-            loaded,
-            parameters,
-            required,
-            tensor_maps: [].into(),
-            elements: [].into(),
-        })
+        let requirements = entry.map(Requirements::of).unwrap_or_default();
+        Ok(Function { module: self.clone(), name: name.into(), loaded, requirements })
     }
 
     /// A `.global` or `.const` variable as a buffer: `__device__` and `__constant__` variables of
@@ -136,12 +127,7 @@ pub struct Function {
     module: Module,
     name: Arc<str>,
     loaded: Arc<dyn LoadedKernel>,
-    parameters: Option<Arc<[Parameter]>>,
-    required: RequiredExtents,
-    /// The parameters that take tensor maps; none if the kernel is known by its PTX alone.
-    tensor_maps: Arc<[TensorMapParameter]>,
-    /// The element type of each parameter that is a pointer, where it is known.
-    elements: Arc<[Option<&'static str>]>,
+    requirements: Requirements,
 }
 
 impl Function {
@@ -167,21 +153,16 @@ impl Function {
 
     /// Its parameters; `None` if only the driver can parse the text.
     pub fn parameters(&self) -> Option<&[Parameter]> {
-        self.parameters.as_deref()
+        self.requirements.parameters()
     }
 
     /// The same kernel, with what its description says that its PTX does not.
     pub(crate) fn described_by(self, kernel: &ir::Kernel) -> Self {
-        let element = |parameter: &ir::Parameter| match parameter.ty {
-            ir::ParameterType::Pointer { element, .. } => Some(element),
-            _ => None,
-        };
-        let elements = kernel.parameters.iter().map(element).collect();
-        Self { tensor_maps: tensor_map_parameter::of_kernel(kernel).into(), elements, ..self }
+        Self { requirements: self.requirements.described_by(kernel), ..self }
     }
 
-    pub(crate) fn tensor_maps(&self) -> &[TensorMapParameter] {
-        &self.tensor_maps
+    pub(crate) fn requirements(&self) -> &Requirements {
+        &self.requirements
     }
 
     /// The number of CTAs per SM for a launch, and what limits it.
@@ -189,15 +170,7 @@ impl Function {
     /// # Errors
     /// No CTA fits an SM.
     pub fn occupancy(&self, launch: &Launch) -> Result<Occupancy> {
-        let resources = KernelResources {
-            threads_per_cta: launch.block.0.iter().product(),
-            registers_per_thread: self.attributes().registers_per_thread,
-            shared_bytes: self.attributes().shared_bytes + launch.dynamic_shared_bytes,
-        };
-        let capability = self.module.backend.properties.capability;
-        capability
-            .occupancy(&resources)
-            .map_err(|error| Error::BadLaunch { kernel: self.name.to_string(), reason: error.to_string() })
+        launch.occupancy(&self.name, self.attributes(), self.module.backend.properties.capability)
     }
 
     /// The maximum number of clusters that are resident at the same time for a launch. A cluster
@@ -211,20 +184,6 @@ impl Function {
         let by_occupancy =
             self.occupancy(launch)?.ctas_per_sm * self.module.backend.properties.sm_count / ctas;
         Ok(self.loaded.resident_clusters(launch)?.unwrap_or(by_occupancy).max(1))
-    }
-
-    /// Returns an error if not all CTAs of the grid can be resident.
-    fn expect_resident(&self, launch: &Launch) -> Result<()> {
-        let sms = self.module.backend.properties.sm_count;
-        let (ctas, fit) = (launch.ctas(), u64::from(self.occupancy(launch)?.ctas_per_sm) * u64::from(sms));
-        if ctas <= fit {
-            return Ok(());
-        }
-        let reason = format!(
-            "a cooperative grid of {ctas} CTAs exceeds the {fit} CTAs that can be resident; use a grid of \
-             at most {fit}"
-        );
-        Err(Error::BadLaunch { kernel: self.name.to_string(), reason })
     }
 
     /// Starts the kernel on a stream.
@@ -244,10 +203,7 @@ impl Function {
     ) -> Result<LaunchCounts> {
         let call = Location::caller();
         let arguments = arguments.arguments();
-        if let Some(parameters) = &self.parameters {
-            arguments::check_elements(&self.name, parameters, &self.elements, &arguments)?;
-        }
-        self.required.check(&self.name, &launch)?;
+        self.requirements.check_typed(&self.name, &launch, &arguments)?;
         self.launch_with(stream, launch, &arguments, call)
     }
 
@@ -261,28 +217,15 @@ impl Function {
         call: Call,
     ) -> Result<LaunchCounts> {
         let backend = &stream.backend;
-        loads_kernels_of(&self.module.backend, backend)?;
-        if let Some(parameters) = &self.parameters {
-            arguments::check(&self.name, parameters, arguments)?;
-        }
-        tensor_map_parameter::check(&self.name, &self.tensor_maps, arguments)?;
-        arguments.iter().try_for_each(|argument| {
-            argument.allocations().try_for_each(|allocation| {
-                same_device("a buffer among the arguments", allocation.backend(), backend)?;
-                allocation.check()
-            })
-        })?;
-        launch.check(&self.name, backend.properties.capability, self.attributes())?;
-        if launch.is_cooperative {
-            self.expect_resident(&launch)?;
-        }
+        let loaded = (&self.module.backend, self.attributes());
+        self.requirements.check(&self.name, &launch, arguments, loaded, backend)?;
+        let parameters = self.parameters();
         let packed: SmallVec<[Packed<'_>; MANY_ARGUMENTS]> = arguments
             .iter()
             .enumerate()
             .map(|(index, argument)| {
                 let bytes = argument.as_bytes();
-                let align =
-                    self.parameters.as_ref().map_or(bytes.len(), |parameters| parameters[index].align);
+                let align = parameters.map_or(bytes.len(), |parameters| parameters[index].align);
                 Packed { bytes, align }
             })
             .collect();
