@@ -300,7 +300,7 @@ impl KernelArguments for () {
 }
 
 macro_rules! tuples {
-    ($($name:ident)*) => {
+    (@of $($name:ident)*) => {
         #[allow(non_snake_case)] // Each type's name is also its value's.
         impl<$($name: AsArgument),*> KernelArguments for ($($name,)*) {
             fn arguments(&self) -> Arguments<'_> {
@@ -311,21 +311,11 @@ macro_rules! tuples {
             }
         }
     };
+    ($first:ident $($rest:ident)*) => {
+        tuples! { @of $first $($rest)* }
+        tuples! { $($rest)* }
+    };
+    () => {};
 }
 
-tuples! { A }
-tuples! { A B }
-tuples! { A B C }
-tuples! { A B C D }
-tuples! { A B C D E }
-tuples! { A B C D E F }
-tuples! { A B C D E F G }
-tuples! { A B C D E F G H }
-tuples! { A B C D E F G H I }
-tuples! { A B C D E F G H I J }
-tuples! { A B C D E F G H I J K }
-tuples! { A B C D E F G H I J K L }
-tuples! { A B C D E F G H I J K L M }
-tuples! { A B C D E F G H I J K L M N }
-tuples! { A B C D E F G H I J K L M N O }
 tuples! { A B C D E F G H I J K L M N O P }
