@@ -4,8 +4,8 @@ use serde_json::Value;
 use warpwright_kernels::rope::Pairing;
 use warpwright_kernels::rows::Gain;
 
+use crate::data_type::StateType;
 use crate::error::{EngineError, Result};
-use crate::executor::StateType;
 
 /// A family of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

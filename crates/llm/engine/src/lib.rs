@@ -1,6 +1,7 @@
 //! Models, weights and the executor of language models on the kernel library.
 
 mod config;
+mod data_type;
 mod error;
 mod executor;
 mod layers;
@@ -10,5 +11,6 @@ mod sharding;
 mod upload;
 pub mod weights;
 
+pub use data_type::{DataType, StateType};
 pub use error::{EngineError, Result, WeightsError};
-pub use executor::{DataType, DecodePlan, Engine, Limits, OperationCost, StateType, WarmUp};
+pub use executor::{DecodePlan, Engine, Limits, OperationCost, WarmUp};

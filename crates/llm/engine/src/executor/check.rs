@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use warpwright_llm_step::{Chunk, Slot, Step, Tokens};
 
-use super::ModelExecutor;
+use super::model_executor::ModelExecutor;
 use crate::error::{EngineError, Result};
 use crate::number::Number;
 

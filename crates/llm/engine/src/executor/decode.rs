@@ -6,35 +6,19 @@
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
-use warpwright::runtime::{Device, Graph, Stream};
+use warpwright::runtime::{Device, Stream};
 use warpwright_kernels::operations::Operations;
 use warpwright_llm_step::{Capacity, Chunk, Output};
 
-use super::drawing::Drawing;
 use super::failures::sample_finite;
+use super::kept::Decode;
 use super::logits::is_on_host;
-use super::{Model, ModelExecutor, Pending};
+use super::model::Model;
+use super::model_executor::ModelExecutor;
+use super::pending::Pending;
 use crate::error::{EngineError, Result};
-use crate::layers::{Batch, Shape, padded};
+use crate::layers::{Shape, padded};
 use crate::number::Number;
-
-/// What is kept for decodes of a shape.
-pub(super) struct Decode {
-    batch: Batch,
-    drawing: Drawing,
-    graph: Option<Graph>,
-}
-
-impl Decode {
-    fn new(device: &Device, shape: Shape, vocabulary: u32) -> Result<Self> {
-        let count = shape.sequences as usize;
-        Ok(Self {
-            batch: Batch::new(device, shape)?,
-            drawing: Drawing::new(device, count, vocabulary)?,
-            graph: None,
-        })
-    }
-}
 
 impl<T: Number> ModelExecutor<T> {
     /// Makes the graph of decodes of a shape.

@@ -16,22 +16,23 @@
 
 use std::collections::hash_map::Entry;
 
-use warpwright::runtime::{Buffer, Device, Graph, Stream};
+use warpwright::runtime::{Buffer, Stream};
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::sampling::{PARAMETER_WORDS, SamplingBuffers, SamplingParameters};
-use warpwright_kernels::speculation::{Accepted, LAST, NextRows, PADDING, Rows, Sequences, Speculation};
+use warpwright_kernels::sampling::SamplingBuffers;
+use warpwright_kernels::speculation::{Accepted, NextRows, Rows, Sequences, Speculation};
 use warpwright_llm_step::{Capacity, Chunk, Output, Slot, Step, Token, Tokens};
 
 use super::chunks::{is_decode, some_of};
 use super::drafting::Drafting;
-use super::drawing::Drawing;
 use super::in_turn::{InTurn, STEPS};
-use super::logits::{is_on_host, parameters};
-use super::{Model, ModelExecutor, Pending};
+use super::kept::{Rounds, Verification};
+use super::logits::is_on_host;
+use super::model::Model;
+use super::model_executor::ModelExecutor;
+use super::pending::Pending;
 use crate::error::{EngineError, Result};
-use crate::layers::{Batch, Shape, Verified, end};
+use crate::layers::{Batch, Shape, Verified};
 use crate::number::Number;
-use crate::upload::Upload;
 
 impl<T: Number> Drafting for ModelExecutor<T> {
     fn warm_up(&mut self) -> Result<()> {
@@ -59,113 +60,6 @@ impl<T: Number> Drafting for ModelExecutor<T> {
         let tokens = &tokens[..tokens.len().min(count)];
         Ok(self.model.tokens.drafts.write_at(slot.0 as usize * count, tokens)?)
     }
-}
-
-/// What is kept for steps of answers of a shape.
-pub(super) struct Verification {
-    batch: Batch,
-    /// (sequences): what the host knows of each.
-    given: Upload<i32>,
-    positions: Upload<u32>,
-    limits: Upload<i32>,
-    parameters: Upload<u32>,
-    /// (sequences): the slot that nobody reads.
-    nobody: Upload<u32>,
-    drawing: Drawing,
-    counts: Buffer<u32>,
-    ends: Buffer<u32>,
-    last_rows: Buffer<i32>,
-    next: Buffer<i32>,
-    rounds: Rounds,
-    graph: Option<Graph>,
-}
-
-/// What is kept for the drafts of sequences: rounds of one token of each.
-pub(super) struct Rounds {
-    batch: Batch,
-    /// (sequences): positions that the pages of each hold.
-    held: Upload<u32>,
-    /// (sequences): after a prompt, the row of its last token.
-    rows: Upload<i32>,
-    greedy: Upload<u32>,
-    drafted: Buffer<u32>,
-    next: Buffer<i32>,
-}
-
-impl Verification {
-    fn new(device: &Device, shape: Shape, capacity: &Capacity) -> Result<Self> {
-        let (rows, sequences) = (shape.tokens as usize, shape.sequences as usize);
-        Ok(Self {
-            batch: Batch::new(device, shape)?,
-            given: Upload::new(device, sequences)?,
-            positions: Upload::new(device, sequences)?,
-            limits: Upload::new(device, sequences)?,
-            parameters: Upload::new(device, sequences * PARAMETER_WORDS)?,
-            nobody: Upload::new(device, sequences)?,
-            drawing: Drawing::new(device, rows, capacity.vocabulary)?,
-            counts: device.uninitialized(sequences)?,
-            ends: device.uninitialized(sequences)?,
-            last_rows: device.uninitialized(sequences)?,
-            next: device.uninitialized(rows)?,
-            rounds: Rounds::new(device, shape.of_single_tokens())?,
-            graph: None,
-        })
-    }
-
-    /// The chunks of a step.
-    fn fill(&mut self, stream: &Stream, chunks: &[Chunk], capacity: &Capacity) -> Result<()> {
-        let nobody = capacity.slots;
-        self.batch.fill_sequences(stream, chunks, nobody)?;
-        let sequences = self.given.len();
-        fn of<V: Clone>(chunks: &[Chunk], count: usize, padding: V, value: impl Fn(&Chunk) -> V) -> Vec<V> {
-            chunks.iter().map(value).chain(std::iter::repeat(padding)).take(count).collect()
-        }
-        let given = |chunk: &Chunk| match &chunk.tokens {
-            Tokens::Known(tokens) => tokens[0].cast_signed(),
-            Tokens::Last => LAST,
-        };
-        let limit = |chunk: &Chunk| {
-            let room = held(chunk, capacity).saturating_sub(end(chunk));
-            chunk.draft.min(room).cast_signed()
-        };
-        self.given.set(stream, &of(chunks, sequences, 0, given))?;
-        self.positions.set(stream, &of(chunks, sequences, 0, |chunk| chunk.position))?;
-        self.limits.set(stream, &of(chunks, sequences, PADDING, limit))?;
-        self.nobody.set(stream, &vec![nobody; sequences])?;
-        let words = |chunk: &Chunk| parameters(chunk.sampling.as_ref()).words();
-        let of_padding = parameters(None).words();
-        self.parameters.set(stream, &of(chunks, sequences, of_padding, words).concat())?;
-        self.rounds.fill(stream, chunks, capacity)
-    }
-}
-
-impl Rounds {
-    fn new(device: &Device, shape: Shape) -> Result<Self> {
-        let sequences = shape.sequences as usize;
-        Ok(Self {
-            batch: Batch::new(device, shape)?,
-            held: Upload::new(device, sequences)?,
-            rows: Upload::new(device, sequences)?,
-            greedy: Upload::new(device, sequences * PARAMETER_WORDS)?,
-            drafted: device.uninitialized(sequences)?,
-            next: device.uninitialized(sequences)?,
-        })
-    }
-
-    /// The sequences of the chunks.
-    fn fill(&mut self, stream: &Stream, chunks: &[Chunk], capacity: &Capacity) -> Result<()> {
-        self.batch.fill_sequences(stream, chunks, capacity.slots)?;
-        let sequences = self.held.len();
-        let held = chunks.iter().map(|chunk| held(chunk, capacity)).chain(std::iter::repeat(0));
-        self.held.set(stream, &held.take(sequences).collect::<Vec<_>>())?;
-        let greedy = SamplingParameters { temperature: 0.0, ..Default::default() };
-        self.greedy.set(stream, &greedy.words().repeat(sequences))
-    }
-}
-
-/// Positions that the pages of a chunk hold.
-fn held(chunk: &Chunk, capacity: &Capacity) -> u32 {
-    capacity.context.min(chunk.pages.len() as u32 * capacity.page_tokens)
 }
 
 impl<T: Number> ModelExecutor<T> {
@@ -355,7 +249,7 @@ impl<T: Number> Model<T> {
         let (Some(mtp), Some(of_mtp)) = (&decoder.mtp, caches.last_mut()) else {
             return Err(EngineError::Config("the model has no MTP layer to draft".to_owned()));
         };
-        mtp.forward(&mut pass, decoder, (next, hidden), of_mtp)
+        mtp.forward(&mut pass, &decoder.embedding, (next, hidden), of_mtp)
     }
 
     /// Drafts tokens of sequences whose last rows of the MTP layer are `rows`.

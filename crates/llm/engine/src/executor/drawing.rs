@@ -7,7 +7,6 @@ use warpwright_kernels::sampling::{PARAMETER_WORDS, SamplingBuffers, SamplingPar
 use warpwright_llm_step::{Output, Sampled, Sampling};
 
 use super::in_turn::STEPS;
-use super::logits::parameters;
 use crate::error::{EngineError, Result};
 use crate::upload::Upload;
 
@@ -170,5 +169,21 @@ impl Drawn {
             free.counts.entry(counts.len()).or_default().push(counts);
         }
         Ok(())
+    }
+}
+
+/// What the device reads. Of a row that is not sampled, it takes the most probable token.
+pub(super) fn parameters(sampling: Option<&Sampling>) -> SamplingParameters {
+    let Some(sampling) = sampling else {
+        return SamplingParameters { temperature: 0.0, ..Default::default() };
+    };
+    SamplingParameters {
+        temperature: sampling.temperature,
+        top_k: sampling.top_k,
+        top_p: sampling.top_p,
+        min_p: sampling.min_p,
+        seed: sampling.seed,
+        position: sampling.offset,
+        ..Default::default()
     }
 }

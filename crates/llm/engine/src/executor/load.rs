@@ -7,8 +7,9 @@ use warpwright::runtime::Device;
 use warpwright_kernels::communicator::Communicator;
 use warpwright_kernels::operations::Operations;
 
+use super::model_executor::ModelExecutor;
+use super::options::{Limits, WarmUp};
 use super::rehearsals::Rehearsals;
-use super::{Limits, ModelExecutor, WarmUp};
 use crate::config::Config;
 use crate::error::Result;
 use crate::models::build;

@@ -4,11 +4,11 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 use warpwright::runtime::{Buffer, Device};
-use warpwright_kernels::sampling::{SamplingBuffers, SamplingParameters};
+use warpwright_kernels::sampling::SamplingBuffers;
 use warpwright_kernels::speculation::SlotTokens;
 use warpwright_llm_step::{Chunk, Output, Sampled, Sampling, log_probabilities};
 
-use super::drawing::{Drawing, Drawn, FreeResults};
+use super::drawing::{Drawing, Drawn, FreeResults, parameters};
 use super::failures::sample_finite;
 use super::in_turn::{InTurn, STEPS};
 use crate::error::Result;
@@ -215,20 +215,4 @@ pub(super) fn is_on_host(sampling: &Sampling) -> bool {
     sampling.allowed.is_some()
         || !sampling.adjustments.is_empty()
         || sampling.log_probabilities.is_some_and(|top| top > 0)
-}
-
-/// What the device reads. Of a row that is not sampled, it takes the most probable token.
-pub(super) fn parameters(sampling: Option<&Sampling>) -> SamplingParameters {
-    let Some(sampling) = sampling else {
-        return SamplingParameters { temperature: 0.0, ..Default::default() };
-    };
-    SamplingParameters {
-        temperature: sampling.temperature,
-        top_k: sampling.top_k,
-        top_p: sampling.top_p,
-        min_p: sampling.min_p,
-        seed: sampling.seed,
-        position: sampling.offset,
-        ..Default::default()
-    }
 }

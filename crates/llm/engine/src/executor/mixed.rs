@@ -3,7 +3,9 @@
 use warpwright_llm_step::{Chunk, Output};
 
 use super::chunks::{is_decode, some_of};
-use super::{ModelExecutor, Pending, batches, logits};
+use super::model_executor::ModelExecutor;
+use super::pending::Pending;
+use super::{batches, logits};
 use crate::error::Result;
 use crate::layers::Shape;
 use crate::number::Number;

@@ -8,15 +8,17 @@ use warpwright_kernels::communicator::Communicator;
 use warpwright_kernels::operations::Operations;
 use warpwright_llm_step::{Chunk, Page, Sampling, Slot, Tokens};
 
-use super::{DataType, Limits, ModelExecutor, format_of};
+use super::model_executor::ModelExecutor;
+use super::options::Limits;
 use crate::config::Config;
+use crate::data_type::DataType;
 use crate::error::Result;
-use crate::layers::decoder::Cache;
+use crate::layers::cache::Cache;
 use crate::layers::{Cost, Shape};
 use crate::models::build;
 use crate::number::Number;
 use crate::sharding::Sharding;
-use crate::weights::{Checkpoint, Loader};
+use crate::weights::{Checkpoint, Format, Loader};
 
 /// The launches of a decode, and the bytes that it has to move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,7 +101,7 @@ fn plan<T: Number>(
     (batch, context): (u32, u32),
 ) -> Result<DecodePlan> {
     let config = &sharding.as_ref().map_or(Ok(config.clone()), Sharding::of_rank)?;
-    let mut check = Loader::checking(checkpoint, format_of(data_type))?.sharded(sharding.clone());
+    let mut check = Loader::checking(checkpoint, Format::of(data_type))?.sharded(sharding.clone());
     let decoder = build::<T>(config, &mut check)?;
     let device = check.device().clone();
     check.finish()?;

@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use warpwright_llm_step::{Chunk, Executor, Page, Sampling, Slot, Step, Tokens};
 
-use super::ModelExecutor;
+use super::model_executor::ModelExecutor;
 use super::rehearsals::{Kind, Rehearsals};
 use crate::error::{EngineError, Result};
 use crate::layers::{Shape, all_padded};

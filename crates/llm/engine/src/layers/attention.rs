@@ -5,10 +5,11 @@ use warpwright_kernels::attention::decode::Heads;
 use warpwright_kernels::rope::{HeadNorm, HeadRows, RopeBuffers, RopeShape};
 use warpwright_kernels::rows::Gain;
 
-use super::Pass;
+use super::cache::KeyValues;
 use super::linear::Linear;
 use super::norm::Norm;
 use super::paged;
+use super::pass::Pass;
 use crate::config::{Config, Family};
 use crate::error::Result;
 use crate::number::Number;
@@ -29,12 +30,6 @@ struct HeadNorms<T> {
     keys: Buffer<T>,
     epsilon: f32,
     gain: Gain,
-}
-
-/// The pools of keys and values of a layer.
-pub(crate) struct KeyValues<T> {
-    pub(crate) keys: Buffer<T>,
-    pub(crate) values: Buffer<T>,
 }
 
 impl<T: Number> Attention<T> {

@@ -14,13 +14,13 @@ use warpwright_kernels::delta_rule::{DeltaRuleInputs, HEAD, Heads, InitialState}
 use warpwright_kernels::gated_norm::GatedNorm;
 use warpwright_kernels::rows::Gain;
 
-use super::Pass;
+use super::cache::DeltaStates;
 use super::linear::Linear;
 use super::norm::Norm;
-use super::pass::Projected;
+use super::pass::{Pass, Projected};
 use crate::config::DeltaHeads;
+use crate::data_type::StateType;
 use crate::error::Result;
-use crate::executor::StateType;
 use crate::number::Number;
 use crate::weights::Loader;
 
@@ -42,14 +42,6 @@ pub(crate) struct DeltaNet<T> {
     dt_bias: Buffer<f32>,
     norm: Buffer<f32>,
     output: Linear<T>,
-}
-
-/// The states of all slots.
-pub(crate) struct DeltaStates<T> {
-    /// (slots, conv - 1, channels).
-    pub(crate) conv: Buffer<T>,
-    /// (slots, value heads, key_dim, value_dim) of the states' type, in words of 32 bits.
-    pub(crate) rule: Buffer<f32>,
 }
 
 impl<T: Number> DeltaNet<T> {

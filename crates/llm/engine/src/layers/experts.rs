@@ -13,11 +13,12 @@ use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemv::GemvShape;
 use warpwright_kernels::moe::{ExpertRows, Routing, Scoring};
 
-use super::Pass;
 use super::linear::Linear;
-use super::mlp::{Mlp, swiglu};
+use super::mlp::Mlp;
 use super::norm::Norm;
+use super::pass::Pass;
 use super::quantized::Quantized;
+use super::swiglu::swiglu;
 use crate::config::Experts;
 use crate::error::Result;
 use crate::number::Number;

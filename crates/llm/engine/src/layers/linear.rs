@@ -3,10 +3,10 @@
 use warpwright::runtime::Buffer;
 use warpwright_kernels::gemv::{Epilogue, GemvShape, TURN, has_few_results};
 
-use super::Pass;
-use super::mlp::swiglu;
 use super::norm::Norm;
+use super::pass::Pass;
 use super::quantized::{Quantized, QuantizedInput};
+use super::swiglu::swiglu;
 use crate::error::Result;
 use crate::number::Number;
 use crate::weights::Loader;

@@ -1,11 +1,10 @@
 //! The MLP: down(silu(gate(x)) · up(x)).
 
 use warpwright::runtime::Buffer;
-use warpwright_kernels::columns::MatrixColumns;
 
-use super::Pass;
 use super::linear::Linear;
 use super::norm::Norm;
+use super::pass::Pass;
 use super::quantized::QuantizedInput;
 use crate::error::Result;
 use crate::number::Number;
@@ -61,20 +60,4 @@ impl<T: Number> Mlp<T> {
         pass.memory.give(activated);
         Ok(y)
     }
-}
-
-/// silu(gate) · up of rows [gate | up] of `stride` elements.
-pub(super) fn swiglu<T: Number>(
-    pass: &mut Pass<'_, T>,
-    gate_up: &Buffer<T>,
-    columns: u32,
-    stride: u32,
-) -> Result<Buffer<T>> {
-    let rows = (gate_up.len() / stride as usize) as u32;
-    let mut y = pass.memory.take(rows as usize * columns as usize)?;
-    let gate = MatrixColumns { buffer: gate_up, offset: 0, stride };
-    let up = MatrixColumns { offset: columns, ..gate };
-    pass.operations.swiglu(pass.stream, (rows, columns), gate, up, &mut y)?;
-    pass.note("swiglu", 3 * y.bytes(), 5 * y.len() as u64);
-    Ok(y)
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod attention;
 mod batch;
+pub(crate) mod block;
+pub(crate) mod cache;
 mod cost;
 pub(crate) mod decoder;
 pub(crate) mod delta_net;
@@ -13,6 +15,7 @@ pub(crate) mod norm;
 mod paged;
 mod pass;
 mod quantized;
+mod swiglu;
 
 pub(crate) use batch::{Batch, Shape, all_padded, end, padded};
 pub(crate) use cost::Cost;

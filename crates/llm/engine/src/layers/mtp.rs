@@ -10,10 +10,11 @@
 
 use warpwright::runtime::Buffer;
 
-use super::Pass;
-use super::decoder::{Block, Cache, Decoder};
+use super::block::Block;
+use super::cache::Cache;
 use super::linear::Linear;
 use super::norm::Norm;
+use super::pass::Pass;
 use crate::config::Config;
 use crate::error::Result;
 use crate::number::Number;
@@ -47,13 +48,13 @@ impl<T: Number> Mtp<T> {
     pub(crate) fn forward(
         &self,
         pass: &mut Pass<'_, T>,
-        decoder: &Decoder<T>,
+        embedding: &Linear<T>,
         (next, hidden): (&Buffer<i32>, &Buffer<T>),
         cache: &mut Cache<T>,
     ) -> Result<Buffer<T>> {
-        let columns = decoder.embedding.k;
+        let columns = embedding.k;
         let mut embedded = pass.rows_of(columns)?;
-        let table = (&decoder.embedding.weights, columns);
+        let table = (&embedding.weights, columns);
         pass.operations.gather_rows(pass.stream, table, (next, 0), &mut embedded)?;
         let of_embedding = self.of_embedding.apply(pass, &embedded)?;
         let of_hidden = self.of_hidden.apply(pass, hidden)?;

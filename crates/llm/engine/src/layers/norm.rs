@@ -4,7 +4,7 @@ use warpwright::runtime::Buffer;
 use warpwright_kernels::gemv::InputNorm;
 use warpwright_kernels::rows::Gain;
 
-use super::Pass;
+use super::pass::Pass;
 use super::quantized::QuantizedInput;
 use crate::error::Result;
 use crate::number::Number;

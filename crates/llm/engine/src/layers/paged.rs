@@ -13,8 +13,8 @@ use warpwright_kernels::attention::paged::{PagedAttention, PagedAttentionBuffers
 use warpwright_kernels::attention::{self, Attention, Mask, PagedCache, Pages};
 use warpwright_kernels::rope::HeadRows;
 
-use super::Pass;
-use super::attention::KeyValues;
+use super::cache::KeyValues;
+use super::pass::Pass;
 use crate::error::Result;
 use crate::number::Number;
 

@@ -115,4 +115,18 @@ impl<'l, T: Number> Pass<'l, T> {
     pub(crate) fn rows_of(&mut self, columns: u32) -> Result<Buffer<T>> {
         self.memory.take(self.batch.shape.tokens as usize * columns as usize)
     }
+
+    /// Notes what was launched since the last note, if notes are kept.
+    pub(super) fn note(&mut self, operation: &str, bytes: usize, flops: u64) {
+        let launches = || self.operations.device().logged_launches();
+        if let Some(costs) = &mut self.costs {
+            let operation = operation.to_owned();
+            costs.push(Cost { operation, launches: launches(), bytes: bytes as u64, flops });
+        }
+    }
+
+    /// Notes the drawing of tokens from logits.
+    pub(crate) fn note_sampling(&mut self, bytes_of_logits: usize) {
+        self.note("sampling", bytes_of_logits, 0);
+    }
 }

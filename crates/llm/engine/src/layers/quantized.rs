@@ -17,7 +17,7 @@ use warpwright_kernels::group_quantize::QuantizedRows;
 use warpwright_kernels::operations::{self as kernels, Operations};
 use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
-use super::Pass;
+use super::pass::Pass;
 use crate::error::Result;
 use crate::number::Number;
 use crate::weights::{BLOCK, Format, Loader, QuantizedNumbers};

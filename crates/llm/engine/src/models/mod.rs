@@ -6,7 +6,8 @@ mod qwen3_5_moe;
 
 use crate::config::{Config, Family, Mixer};
 use crate::error::Result;
-use crate::layers::decoder::{Block, Decoder};
+use crate::layers::block::Block;
+use crate::layers::decoder::Decoder;
 use crate::layers::linear::Linear;
 use crate::layers::mtp::Mtp;
 use crate::layers::norm::Norm;

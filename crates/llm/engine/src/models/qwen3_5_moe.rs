@@ -3,7 +3,8 @@
 use super::qwen3_5;
 use crate::config::Config;
 use crate::error::{EngineError, Result};
-use crate::layers::decoder::{Decoder, FeedForward};
+use crate::layers::block::FeedForward;
+use crate::layers::decoder::Decoder;
 use crate::layers::experts::MixtureOfExperts;
 use crate::number::Number;
 use crate::weights::Loader;

@@ -20,7 +20,7 @@
 
 use half::f16;
 
-use super::tensor::Kind;
+use super::kind::Kind;
 
 /// The numbers of IQ4's nibbles.
 const LEVELS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];

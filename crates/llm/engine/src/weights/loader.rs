@@ -11,8 +11,10 @@ use rayon::prelude::*;
 use warpwright::arch::Capability;
 use warpwright::runtime::{Buffer, Device, Storable};
 
+use super::checkpoint::Checkpoint;
 use super::part::Part;
-use super::{Checkpoint, Format, QuantizedNumbers, Tensor};
+use super::quantize::{Format, QuantizedNumbers};
+use super::tensor::Tensor;
 use crate::error::{EngineError, Result, WeightsError};
 use crate::number::Number;
 use crate::sharding::Sharding;

@@ -1,7 +1,9 @@
 //! Weights: files, their tensors by name, and how they reach the device.
 
 mod blocks;
+mod checkpoint;
 mod gguf;
+mod kind;
 mod loader;
 mod part;
 mod quantize;
@@ -10,152 +12,8 @@ mod safetensors;
 mod save;
 mod tensor;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use serde_json::{Map, Value};
-
-use crate::config::set_state_type;
-use crate::error::{EngineError, Result};
-use crate::executor::StateType;
-
+pub use checkpoint::Checkpoint;
+pub use kind::Kind;
 pub(crate) use loader::Loader;
 pub(crate) use quantize::{BLOCK, Format, QuantizedNumbers};
-pub use tensor::{Kind, Tensor};
-
-/// A model's files: its configuration and its tensors. Their bytes are mapped, not read.
-///
-/// Names are those of transformers without the prefix `model.` or `model.language_model.`. Tensors of the
-/// vision tower are left out.
-#[derive(Debug)]
-pub struct Checkpoint {
-    /// The configuration in the form of `config.json`.
-    pub(crate) config: Value,
-    metadata: Map<String, Value>,
-    tensors: Tensors,
-    /// Tensors that were loaded.
-    loaded: AtomicUsize,
-}
-
-#[derive(Debug)]
-enum Tensors {
-    Stored(BTreeMap<String, Tensor>),
-    /// Any tensor exists, with numbers that its name and the seed give.
-    Random(u64),
-}
-
-impl Checkpoint {
-    /// A `.gguf` file, or a folder with `config.json` and safetensors, or with one `.gguf` file.
-    ///
-    /// # Errors
-    /// A file is missing or not of its format.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        if path.is_dir() && path.join("config.json").exists() {
-            let (config, tensors) = (read_config(path)?, safetensors::open(path)?);
-            return Ok(Self {
-                config,
-                metadata: Map::new(),
-                tensors: Tensors::Stored(tensors),
-                loaded: AtomicUsize::new(0),
-            });
-        }
-        gguf::open(&gguf_of(path)?)
-    }
-
-    /// The configuration of a folder, with random weights.
-    ///
-    /// # Errors
-    /// `config.json` is missing or no JSON.
-    pub fn random(path: impl AsRef<Path>, seed: u64) -> Result<Self> {
-        let config = read_config(path.as_ref())?;
-        Ok(Self { config, metadata: Map::new(), tensors: Tensors::Random(seed), loaded: AtomicUsize::new(0) })
-    }
-
-    /// With states of the gated delta rule of that type; models without them ignore it.
-    #[must_use]
-    pub fn with_states(mut self, state: StateType) -> Self {
-        set_state_type(&mut self.config, state);
-        self
-    }
-
-    /// The metadata of a GGUF file by key. Empty for other files.
-    pub fn metadata(&self) -> &Map<String, Value> {
-        &self.metadata
-    }
-
-    /// The numbers of a tensor in f32; `None` if there is none of that name. With random weights, every name has
-    /// some, for the shape.
-    pub fn numbers(&self, name: &str, shape: &[usize]) -> Option<Vec<f32>> {
-        let tensor = self.tensor(name, shape)?;
-        Some(tensor.rows::<f32>(0..tensor.row_count()).into_owned())
-    }
-
-    /// The tensor of that name. With random weights, every name has one, of the shape that is expected.
-    pub(crate) fn tensor(&self, name: &str, expected: &[usize]) -> Option<Tensor> {
-        match &self.tensors {
-            Tensors::Stored(tensors) => tensors.get(name).cloned(),
-            Tensors::Random(seed) => Some(random::tensor(name, expected, *seed)),
-        }
-    }
-
-    /// The tensor of that name for a device, which counts as loaded.
-    pub(crate) fn load(&self, name: &str, expected: &[usize]) -> Option<Tensor> {
-        self.loaded.fetch_add(1, Ordering::Relaxed);
-        self.tensor(name, expected)
-    }
-
-    /// The tensors that models have loaded so far, 1 for all that are stored; `None` with random weights.
-    pub fn loaded(&self) -> Option<f64> {
-        let stored = Some(self.names().count()).filter(|stored| *stored > 0)?;
-        Some(self.loaded.load(Ordering::Relaxed) as f64 / stored as f64)
-    }
-
-    /// The names of stored tensors.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        let stored = match &self.tensors {
-            Tensors::Stored(tensors) => Some(tensors),
-            Tensors::Random(_) => None,
-        };
-        stored.into_iter().flat_map(|tensors| tensors.keys().map(String::as_str))
-    }
-}
-
-/// The name without the model's prefix; `None` for tensors of other parts.
-fn canonical(name: &str) -> Option<&str> {
-    const OTHER_PARTS: [&str; 2] = ["model.visual.", "visual."];
-    if OTHER_PARTS.iter().any(|part| name.starts_with(part)) || name.ends_with("rotary_emb.inv_freq") {
-        return None;
-    }
-    let prefixes = ["model.language_model.", "language_model.model.", "model."];
-    Some(prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name))
-}
-
-fn read_config(folder: &Path) -> Result<Value> {
-    let path = folder.join("config.json");
-    let text = std::fs::read(&path).map_err(|source| EngineError::File { path: path.clone(), source })?;
-    serde_json::from_slice(&text)
-        .map_err(|error| EngineError::Format { path, reason: format!("it is no JSON: {error}") })
-}
-
-/// The file itself, or the only `.gguf` file of a folder.
-fn gguf_of(path: &Path) -> Result<std::path::PathBuf> {
-    if !path.is_dir() {
-        return Ok(path.to_owned());
-    }
-    let file = |source| EngineError::File { path: path.to_owned(), source };
-    let entries = std::fs::read_dir(path).map_err(file)?;
-    let is_gguf = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "gguf");
-    let files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_gguf).collect();
-    match files.as_slice() {
-        [file] => Ok(file.clone()),
-        files => Err(EngineError::Format {
-            path: path.to_owned(),
-            reason: format!(
-                "the folder has no config.json and {} .gguf files; name a folder with config.json or one .gguf file",
-                files.len()
-            ),
-        }),
-    }
-}
+pub use tensor::Tensor;

@@ -10,6 +10,8 @@
 use half::bf16;
 use rayon::prelude::*;
 
+use crate::data_type::DataType;
+
 /// How weights are quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Format {
@@ -37,6 +39,15 @@ pub(crate) struct QuantizedNumbers {
 }
 
 impl Format {
+    /// How weights of the type are quantized.
+    pub(crate) fn of(data_type: DataType) -> Option<Self> {
+        match data_type {
+            DataType::Fp8 => Some(Self::Fp8),
+            DataType::Int4 => Some(Self::Int4),
+            DataType::F32 | DataType::Bf16 => None,
+        }
+    }
+
     /// Weights of a row that share a scale, if rows of `k` weights have groups.
     pub(crate) fn group(self, k: usize) -> Option<usize> {
         let groups: &[usize] = if self == Self::Fp8 { &[BLOCK, 64, 32] } else { &[INT4_GROUP] };

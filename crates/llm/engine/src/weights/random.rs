@@ -11,7 +11,6 @@ use std::ops::Range;
 use rayon::prelude::*;
 use warpwright_llm_step::random::mix;
 
-use super::tensor::{Numbers, Tensor};
 use crate::number::Number;
 
 /// The generator of a tensor.
@@ -26,6 +25,21 @@ pub(crate) struct Generator {
 const PERIOD: usize = 1 << 22;
 
 impl Generator {
+    /// The generator of the tensor of that name.
+    pub(super) fn new(name: &str, shape: &[usize], seed: u64) -> Self {
+        let columns = shape.last().copied().unwrap_or(1) as f32;
+        let (scale, offset) = match name {
+            // Gates of every kind: decays of one token from none to almost all.
+            _ if name.ends_with("A_log") || name.ends_with("dt_bias") => (1.0, 0.0),
+            // Norms: around one in any family, zero-centred or not.
+            _ if name.ends_with("norm.weight") || name.ends_with("layernorm.weight") => (0.5, 1.0),
+            _ if name.ends_with("conv1d.weight") => (0.5, 0.0),
+            // Rows of unit length.
+            _ => ((3.0 / columns).sqrt(), 0.0),
+        };
+        Self { key: mix(hash(name) ^ seed), scale, offset }
+    }
+
     /// Consecutive numbers of the tensor.
     pub(super) fn numbers<T: Number>(&self, range: Range<usize>) -> Vec<T> {
         let made = range.len().min(PERIOD);
@@ -51,20 +65,4 @@ impl Generator {
 fn hash(name: &str) -> u64 {
     name.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}
-
-/// The tensor of that name.
-pub(super) fn tensor(name: &str, shape: &[usize], seed: u64) -> Tensor {
-    let columns = shape.last().copied().unwrap_or(1) as f32;
-    let (scale, offset) = match name {
-        // Gates of every kind: decays of one token from none to almost all.
-        _ if name.ends_with("A_log") || name.ends_with("dt_bias") => (1.0, 0.0),
-        // Norms: around one in any family, zero-centred or not.
-        _ if name.ends_with("norm.weight") || name.ends_with("layernorm.weight") => (0.5, 1.0),
-        _ if name.ends_with("conv1d.weight") => (0.5, 0.0),
-        // Rows of unit length.
-        _ => ((3.0 / columns).sqrt(), 0.0),
-    };
-    let generator = Generator { key: mix(hash(name) ^ seed), scale, offset };
-    Tensor::new(shape.to_vec(), Numbers::Random(generator))
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors};
 
-use super::canonical;
-use super::tensor::{Kind, Numbers, Tensor};
+use super::kind::Kind;
+use super::tensor::{Numbers, Tensor};
 use crate::error::{EngineError, Result};
 
 /// The tensors of a folder, by canonical name.
@@ -75,4 +75,14 @@ fn add(path: &Path, tensors: &mut BTreeMap<String, Tensor>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The name without the model's prefix; `None` for tensors of other parts.
+fn canonical(name: &str) -> Option<&str> {
+    const OTHER_PARTS: [&str; 2] = ["model.visual.", "visual."];
+    if OTHER_PARTS.iter().any(|part| name.starts_with(part)) || name.ends_with("rotary_emb.inv_freq") {
+        return None;
+    }
+    let prefixes = ["model.language_model.", "language_model.model.", "model."];
+    Some(prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name))
 }

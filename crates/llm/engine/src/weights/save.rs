@@ -6,7 +6,9 @@ use std::path::Path;
 use half::bf16;
 use safetensors::{Dtype, View};
 
-use super::{Checkpoint, Loader, Tensor};
+use super::checkpoint::Checkpoint;
+use super::loader::Loader;
+use super::tensor::Tensor;
 use crate::config::Config;
 use crate::error::{EngineError, Result};
 use crate::models::build;

@@ -15,21 +15,28 @@ mod reader;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use memmap2::Mmap;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::kind::Kind;
 use super::safetensors::map;
-use super::tensor::{Kind, Numbers, Tensor};
-use super::{Checkpoint, Tensors};
+use super::tensor::{Numbers, Tensor};
 use crate::error::{EngineError, Result};
 use keys::Architecture;
 use names::{GATES, GATES_AND_VALUES, ROPE_FACTORS, VALUES, canonical};
 use reader::{Entry, Reader};
 
-/// The configuration in the form of `config.json`, the metadata, and the tensors by canonical name.
-pub(super) fn open(path: &Path) -> Result<Checkpoint> {
+/// What a file has.
+pub(super) struct GgufFile {
+    /// The configuration in the form of `config.json`.
+    pub(super) config: Value,
+    pub(super) metadata: Map<String, Value>,
+    /// The tensors by canonical name.
+    pub(super) tensors: BTreeMap<String, Tensor>,
+}
+
+pub(super) fn open(path: &Path) -> Result<GgufFile> {
     read(path).map_err(|refusal| match refusal {
         Refusal::File(error) => error,
         Refusal::Format(reason) => EngineError::Format { path: path.to_owned(), reason },
@@ -51,7 +58,7 @@ impl<R: Into<String>> From<R> for Refusal {
     }
 }
 
-fn read(path: &Path) -> Result<Checkpoint, Refusal> {
+fn read(path: &Path) -> Result<GgufFile, Refusal> {
     let file = map(path).map_err(Refusal::File)?;
     let header = Reader::new(&file).header()?;
     let metadata = header.metadata;
@@ -84,7 +91,7 @@ fn read(path: &Path) -> Result<Checkpoint, Refusal> {
     if architecture.has_delta() {
         delta::restore(&mut tensors, &config)?;
     }
-    Ok(Checkpoint { config, metadata, tensors: Tensors::Stored(tensors), loaded: AtomicUsize::new(0) })
+    Ok(GgufFile { config, metadata, tensors })
 }
 
 /// Joins the gates and the values (experts, intermediate, hidden) of all layers to one tensor each.
