@@ -34,6 +34,7 @@ mod special_registers;
 mod target;
 pub mod tcgen05;
 pub mod tensor_map;
+pub mod timing;
 
 pub use arch::{ARCHITECTURES, Arch, TensorRates, UnknownArch};
 pub use capability::{CAPABILITIES, Capability, OTHER_CAPABILITIES};

@@ -23,6 +23,7 @@ fn instruction(text: &str, class: Class) -> Instruction {
         text: text.into(),
         source: None,
         inlining: Inlining::default(),
+        form: None,
         class,
         is_parameter_access: false,
         guard: None,
@@ -44,6 +45,7 @@ fn findings(events: &[Event<'_>]) -> Vec<FindingKind> {
             instruction("ld.shared.u32", Class::Load(LoadPath::Coherent)),
         ],
         of_operation: vec![0, 1, 2],
+        register_words: Vec::new(),
         arrays: Vec::new(),
         branches: Vec::new(),
     };

@@ -29,6 +29,7 @@ mod sources;
 mod subject;
 mod suggestion;
 mod target;
+mod time;
 mod tune;
 
 use std::ffi::OsString;
@@ -78,6 +79,7 @@ enum Verb {
     Exec(exec::Exec),
     Check(check::Check),
     Report(report::Report),
+    Time(time::Time),
     Roofline(roofline::Roofline),
     Layout(layout::Layout),
     Occupancy(occupancy::Occupancy),
@@ -101,6 +103,7 @@ impl Command {
             Verb::Ptx(ptx) => ptx.run(output),
             Verb::Exec(exec) => exec.run(output),
             Verb::Report(report) => report.run(output),
+            Verb::Time(time) => time.run(output),
             Verb::Roofline(roofline) => roofline.run(output),
             Verb::Layout(layout) => layout.run(output),
             Verb::Occupancy(occupancy) => occupancy.run(output),

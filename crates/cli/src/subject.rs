@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use warpwright_arch::{ARCHITECTURES, Arch};
 use warpwright_harness::Entry;
-use warpwright_runtime::{Counters, Device, LaunchRecord};
+use warpwright_runtime::{Counters, Device, LaunchRecord, Prediction};
 
 use crate::exec;
 use crate::kernel::{self, KernelChoice};
@@ -78,19 +78,30 @@ impl<'a> Subject<'a> {
         limit: &LimitOption,
     ) -> Result<(Vec<Counters>, Vec<LaunchRecord>)> {
         let device = limit.apply(Device::named(device)?.counted()?)?;
-        let launches = match self {
+        let launches = self.launch(&device, || drop(device.take_counters()))?;
+        Ok((device.take_counters(), launches))
+    }
+
+    /// Runs it once on an emulator: the predicted times of its launches, in their order.
+    pub(crate) fn time(&self, device: &str, limit: &LimitOption) -> Result<Vec<Prediction>> {
+        let device = limit.apply(Device::named(device)?.timed()?)?;
+        self.launch(&device, || drop(device.take_predictions()))?;
+        Ok(device.take_predictions())
+    }
+
+    /// Runs it once. Launches of the preparation are not part of the run: `prepared` is called after them.
+    fn launch(&self, device: &Device, prepared: impl FnOnce()) -> Result<Vec<LaunchRecord>> {
+        match self {
             Self::Kernel(choice) => {
-                let mut prepared = choice.prepare(&device)?;
-                // Launches of the preparation are not part of the run.
-                device.take_counters();
-                kernel::launches(prepared.as_mut(), &device.stream()?)?
+                let mut work = choice.prepare(device)?;
+                prepared();
+                kernel::launches(work.as_mut(), &device.stream()?)
             }
             Self::Launch(launch) => {
-                let (outcome, launches) = device.log_launches(|| exec::check(launch, &device));
+                let (outcome, launches) = device.log_launches(|| exec::check(launch, device));
                 outcome?;
-                launches
+                Ok(launches)
             }
-        };
-        Ok((device.take_counters(), launches))
+        }
     }
 }

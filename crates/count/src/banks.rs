@@ -17,22 +17,24 @@ const BANK_BYTES: u64 = limits::BANK_BYTES as u64;
 
 /// Passes of an access, and the minimum for its lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Passes {
-    pub(crate) wavefronts: u64,
-    pub(crate) ideal: u64,
+pub struct Passes {
+    /// The passes.
+    pub wavefronts: u64,
+    /// As many as the bytes need without conflicts.
+    pub ideal: u64,
 }
 
 /// Whether lanes may go together with others that want the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sharing {
+pub enum Sharing {
     /// Loads.
     Pairs,
     /// Stores, atomics, matrices.
     Nothing,
 }
 
-/// The passes of lanes that access `size` bytes each.
-pub(crate) fn passes(addresses: &[u64; LANES], mask: u32, size: u64, sharing: Sharing) -> Passes {
+/// The passes of lanes that access `size` bytes of shared memory each, at these addresses.
+pub fn passes(addresses: &[u64; LANES], mask: u32, size: u64, sharing: Sharing) -> Passes {
     let mut together = (BANKS * BANK_BYTES / size.max(BANK_BYTES)).max(1) as usize;
     if together < LANES && sharing == Sharing::Pairs {
         let alike = |apart: usize| {

@@ -12,6 +12,8 @@ mod counters;
 mod narrow;
 mod sectors;
 
+pub use banks::{Passes, Sharing, passes};
 pub use counter::LaunchCounting;
 pub use counters::{CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts};
+pub use sectors::{interleaved, ranges};
 pub use warpwright_events::{Unit, Work};

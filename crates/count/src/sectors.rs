@@ -13,7 +13,7 @@ const PAGE_SECTORS: u64 = 128;
 
 /// Bytes of an access, as sorted ranges that do not overlap; lanes that follow each other are one
 /// range.
-pub(crate) fn ranges(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64, u64)> {
+pub fn ranges(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(LANES);
     for lane in lanes(mask) {
         let (start, end) = (addresses[lane], addresses[lane] + size);
@@ -40,7 +40,7 @@ fn merge(ranges: &mut Vec<(u64, u64)>) {
 
 /// Words of local memory are adjacent for the 32 lanes of a warp (CUDA C++ Programming Guide,
 /// "Local Memory"). Returns the interleaved ranges of an access.
-pub(crate) fn interleaved(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64, u64)> {
+pub fn interleaved(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64, u64)> {
     const WORD: u64 = 4;
     let mut ranges = Vec::with_capacity(LANES);
     for lane in lanes(mask) {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use warpwright_arch::instructions::Form;
+
 use crate::event::MemorySpace;
 use crate::fault::Label;
 use crate::source::{Inlining, Source};
@@ -16,6 +18,8 @@ pub struct Code {
     pub instructions: Vec<Instruction>,
     /// The instruction of each operation. An instruction may be decoded to several operations.
     pub of_operation: Vec<u32>,
+    /// The size of each register in 32-bit registers of the hardware: 0 for a predicate.
+    pub register_words: Vec<u8>,
     /// The arrays that instructions name: in shared memory, and in the kernel's own local memory.
     pub arrays: Vec<MemoryArray>,
     /// The branches, in the order of the operations.
@@ -93,6 +97,8 @@ pub struct Instruction {
     pub source: Option<Source>,
     /// The calls around that position and inside it.
     pub inlining: Inlining,
+    /// Its row in the table of instructions; `None` for branches, calls, and what the table lacks.
+    pub form: Option<&'static Form>,
     /// Its class, as far as observers distinguish instructions.
     pub class: Class,
     /// Whether it accesses the `.param` space. Parameters of device functions are in the emulator's

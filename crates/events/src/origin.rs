@@ -151,6 +151,7 @@ mod tests {
             text: text.into(),
             source: None,
             inlining: Inlining::default(),
+            form: None,
             class: Class::Other,
             is_parameter_access: false,
             guard: None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use warpwright_check::Finding;
 use warpwright_count::Counters;
 use warpwright_emulator::{Limit, available_host_bytes};
+use warpwright_time::Prediction;
 
 use crate::backend::{Backend, Observation, Predecessor, Printer};
 use crate::capture::expect_no_capture;
@@ -83,6 +84,34 @@ impl Device {
     /// The device is a GPU. Counters need the emulator.
     pub fn counted(self) -> Result<Self> {
         self.observed(|device| Error::NotCounted { device }, |on| on.count_launches())
+    }
+
+    /// The same device with a model of time: how long each launch takes on the GPU, and what its warps
+    /// wait for. [`take_predictions`](Self::take_predictions) returns the predictions.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Launch};
+    /// # let ptx = include_str!("../tests/ptx/vector.ptx");
+    /// let device = Device::named("emu:h200")?.timed()?;
+    /// let add = device.load_ptx(ptx)?.function("add")?;
+    /// let x = device.buffer_from(&[1.0f32; 128])?;
+    /// let mut sum = device.uninitialized::<f32>(128)?;
+    /// add.launch(&device.stream()?, Launch::new(1, 128), (&x, &x, &mut sum, 128u32))?;
+    /// let time = &device.take_predictions()[0];
+    /// assert!(time.microseconds > 1.0 && time.microseconds < 5.0);
+    /// # Ok::<(), warpwright_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The device is a GPU, whose launches are timed with [`events`](Stream::record).
+    pub fn timed(self) -> Result<Self> {
+        self.observed(|device| Error::NotTimed { device }, |on| on.time_launches())
+    }
+
+    /// The predictions of the launches since the previous call, in their order. Empty unless the device is
+    /// [`timed`](Self::timed).
+    pub fn take_predictions(&self) -> Vec<Prediction> {
+        self.observation().map(|on| on.take_predictions()).unwrap_or_default()
     }
 
     /// The remarks of the checkers since the previous call, in their order: what may be on purpose, such as

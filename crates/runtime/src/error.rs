@@ -326,6 +326,14 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// The device does not predict times.
+    #[error(
+        "{device} predicts no times; use an emulated device, such as `emu:h200`, or measure with `bench`"
+    )]
+    NotTimed {
+        /// The device.
+        device: String,
+    },
     /// The device cannot count what kernels execute.
     #[error("{device} cannot count what kernels execute; use an emulated device, such as `emu:h200`")]
     NotCounted {

@@ -10,7 +10,7 @@ use warpwright_ptx::syntax::{Initializer, Instruction, Module, StateSpace, Varia
 
 use super::error::DecodeError;
 use super::grid_workspace::GridWorkspace;
-use super::names::Symbol;
+use super::names::{File, Symbol};
 use super::row::Rows;
 use super::variables::{self, PlacedVariables};
 use crate::kernel::image::{SharedVariable, source};
@@ -100,8 +100,8 @@ pub(crate) struct KernelDecoder<'m> {
     pub(crate) dynamic_alignment: u64,
     /// Numbers of registers of the function that is decoded, by name.
     registers: HashMap<String, Register>,
-    /// The number of the next register.
-    next_register: u32,
+    /// The size of each register, by its number.
+    pub(crate) register_words: Vec<u8>,
     /// The rows of names met so far.
     rows: HashMap<String, Rows>,
     /// Instructions that fail when they are executed.
@@ -119,7 +119,7 @@ impl<'m> KernelDecoder<'m> {
             shared_bytes: 0,
             dynamic_alignment: DYNAMIC_SHARED_ALIGNMENT,
             registers: HashMap::new(),
-            next_register: 0,
+            register_words: Vec::new(),
             rows: HashMap::new(),
             unsupported: Vec::new(),
         }
@@ -153,13 +153,13 @@ impl<'m> KernelDecoder<'m> {
         self.registers.clear();
     }
 
-    /// The number of a register.
-    pub(crate) fn number(&mut self, name: &str) -> Register {
+    /// The number of a register of a file.
+    pub(crate) fn number(&mut self, name: &str, file: File) -> Register {
         if let Some(number) = self.registers.get(name) {
             return *number;
         }
-        let number = Register(self.next_register);
-        self.next_register += 1;
+        let number = Register(self.register_words.len() as u32);
+        self.register_words.push(file.words());
         self.registers.insert(name.to_owned(), number);
         number
     }

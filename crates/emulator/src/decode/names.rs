@@ -27,6 +27,16 @@ impl File {
             _ => File::Word,
         }
     }
+
+    /// The size of its registers in 32-bit registers of the hardware.
+    pub(crate) fn words(self) -> u8 {
+        match self {
+            File::Predicate => 0,
+            File::Word => 1,
+            File::Long => 2,
+            File::Quad => 4,
+        }
+    }
 }
 
 /// A register.

@@ -267,7 +267,7 @@ impl<'m> FunctionDecoder<'_, 'm> {
         let row = Row::of(instruction, self.kernel.rows(instruction.opcode.as_str()));
         let (frames, text) = (self.kernel.frames(instruction), written.to_string());
         self.next = Some(describe(instruction, row.as_ref(), text, frames, |name| match self.symbol(name) {
-            Ok(Symbol::Register(_)) => Base::Register(self.kernel.number(name)),
+            Ok(Symbol::Register(register)) => Base::Register(self.kernel.number(name, register.file)),
             Ok(Symbol::Shared(offset)) => self.kernel.static_array(name, offset),
             Ok(Symbol::DynamicShared) => self.kernel.dynamic_array(name, instruction.part.as_ref()),
             // The frames of functions are anywhere.

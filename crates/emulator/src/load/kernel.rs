@@ -84,6 +84,7 @@ impl KernelDecoder<'_> {
         kernel.static_shared_bytes = self.shared_bytes as u32;
         kernel.dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_alignment) as u32;
         code.arrays = self.arrays(kernel.dynamic_shared_offset);
+        code.register_words = std::mem::take(&mut self.register_words);
         kernel.code = Arc::new(code);
         kernel.shared = self.placed;
         kernel.unsupported = self.unsupported;

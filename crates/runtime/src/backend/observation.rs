@@ -3,6 +3,7 @@
 use warpwright_check::Finding;
 use warpwright_count::Counters;
 use warpwright_emulator::Limit;
+use warpwright_time::Prediction;
 
 /// What the checkers assume of the predecessor that a launch may overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(crate) enum Predecessor {
 /// Receives what kernels print.
 pub(crate) struct Printer(pub(crate) Box<dyn FnMut(&str) + Send>);
 
-/// Checks, counts, limits and prints. Each setting holds for all later launches.
+/// Checks, counts, times, limits and prints. Each setting holds for all later launches.
 pub(crate) trait Observation: Send + Sync {
     /// Turns on checking.
     fn check_launches(&self, predecessor: Predecessor);
@@ -29,6 +30,10 @@ pub(crate) trait Observation: Send + Sync {
     /// The counters of the launches since the previous call. Launches of one kernel with the same
     /// extents are added up.
     fn take_counters(&self) -> Vec<Counters>;
+    /// Turns on the prediction of times.
+    fn time_launches(&self);
+    /// The predictions of the launches since the previous call, in their order.
+    fn take_predictions(&self) -> Vec<Prediction>;
     /// Sets how much each launch may execute.
     fn limit_launches(&self, limit: Limit);
 }

@@ -7,6 +7,7 @@ use warpwright_check::LaunchChecks;
 use warpwright_count::LaunchCounting;
 use warpwright_emulator::{self as emulator, Fault, LaunchObserver, Program};
 use warpwright_ptx::syntax;
+use warpwright_time::LaunchTiming;
 
 use super::{Machine, expect_none, source};
 use crate::attributes::{KernelAttributes, LaunchCounts};
@@ -91,7 +92,10 @@ impl LoadedKernel for EmulatedKernel {
         let counting = machine.counted.load(Ordering::Relaxed).then(|| LaunchCounting::new(&info));
         let checks_observe = checks.as_ref().map(|checks| checks as &dyn LaunchObserver);
         let counting_observes = counting.as_ref().map(|counting| counting as &dyn LaunchObserver);
-        let observers: Vec<_> = checks_observe.into_iter().chain(counting_observes).collect();
+        let timing = machine.timed.load(Ordering::Relaxed).then(|| LaunchTiming::new(&info, emulator.arch()));
+        let timing_observes = timing.as_ref().map(|timing| timing as &dyn LaunchObserver);
+        let observers: Vec<_> =
+            [checks_observe, counting_observes, timing_observes].into_iter().flatten().collect();
         let launch = emulator::Launch { observers: &observers, ..launch };
         let report = emulator.launch(program, &self.name, &launch);
         drop(emulator);
@@ -105,6 +109,9 @@ impl LoadedKernel for EmulatedKernel {
         }
         if let Some(counting) = counting {
             machine.keep(counting.counters());
+        }
+        if let Some(timing) = timing {
+            machine.predictions().push(timing.prediction(None));
         }
         expect_none(findings)?;
         Ok(LaunchCounts {

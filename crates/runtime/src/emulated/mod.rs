@@ -15,6 +15,7 @@ use warpwright_arch::Arch;
 use warpwright_check::{Finding, HostChecks, PreviousLaunch};
 use warpwright_count::Counters;
 use warpwright_emulator::{Emulator, Limit, Schedule, SharedRegion, Source, StartError};
+use warpwright_time::Prediction;
 
 use crate::backend::{Backend, Call, Handle, Printer};
 use crate::error::{Error, Result};
@@ -44,6 +45,8 @@ fn backend(emulator: Emulator, schedule: Schedule) -> Backend {
         host: Arc::default(),
         counted: AtomicBool::new(false),
         counters: Mutex::default(),
+        timed: AtomicBool::new(false),
+        predictions: Mutex::default(),
         remarks: Mutex::default(),
         printer: Mutex::default(),
         limit: Mutex::default(),
@@ -92,6 +95,9 @@ struct Machine {
     /// Whether launches are counted.
     counted: AtomicBool,
     counters: Mutex<Vec<Counters>>,
+    /// Whether the times of launches are predicted.
+    timed: AtomicBool,
+    predictions: Mutex<Vec<Prediction>>,
     /// The remarks of the checkers.
     remarks: Mutex<Vec<Finding>>,
     /// What kernels print goes to it; to standard output if there is none.

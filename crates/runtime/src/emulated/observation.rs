@@ -1,4 +1,4 @@
-//! What an emulated device checks, counts, limits and prints.
+//! What an emulated device checks, counts, times, limits and prints.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -7,6 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use warpwright_check::Finding;
 use warpwright_count::Counters;
 use warpwright_emulator::Limit;
+use warpwright_time::Prediction;
 
 use super::Machine;
 use crate::backend::{Observation, Predecessor, Printer};
@@ -37,9 +38,21 @@ impl Observation for Machine {
     fn take_counters(&self) -> Vec<Counters> {
         std::mem::take(&mut self.counters())
     }
+
+    fn time_launches(&self) {
+        self.timed.store(true, Ordering::Relaxed);
+    }
+
+    fn take_predictions(&self) -> Vec<Prediction> {
+        std::mem::take(&mut self.predictions())
+    }
 }
 
 impl Machine {
+    pub(super) fn predictions(&self) -> MutexGuard<'_, Vec<Prediction>> {
+        self.predictions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn counters(&self) -> MutexGuard<'_, Vec<Counters>> {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,0 +1,263 @@
+//! Latencies, issue intervals and bandwidths: what a timing model needs to know of a GPU.
+
+use crate::arch::Arch;
+use crate::instructions::{Class, Form, Pipe};
+
+/// A figure and its source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// The value; the field says its unit.
+    pub value: f64,
+    /// The measurement or the publication that it is from.
+    pub source: &'static str,
+}
+
+/// The execution of an instruction by one warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// Instructions of the hardware that ptxas makes of it. 0: none, as of most moves.
+    pub instructions: u32,
+    /// Cycles for which each occupies the pipe of its SM partition.
+    pub interval: u32,
+    /// Cycles from its issue to the issue of an instruction that reads its result, without accesses to
+    /// memory.
+    pub latency: u32,
+}
+
+/// A row of the table below.
+struct Row {
+    class: Class,
+    /// Words of the name, one of which it must have; empty: any name.
+    words: &'static [&'static str],
+    execution: Execution,
+}
+
+const fn row(
+    class: Class,
+    words: &'static [&'static str],
+    [instructions, interval, latency]: [u32; 3],
+) -> Row {
+    Row { class, words, execution: Execution { instructions, interval, latency } }
+}
+
+const LONG: &[&str] = &["u64", "s64", "b64"];
+
+/// Instructions, interval and latency by class; the first row whose words fit counts.
+///
+/// Sources: intervals are 32 lanes by the lanes of a partition for compute capability 9.0 (CUDA C++
+/// Programming Guide, "Throughput of Native Arithmetic Instructions"); latencies and the sequences of
+/// instructions are measured on an H200 (docs/results/2026-11-28-probe-h200.json) and read in the SASS
+/// that ptxas 13.0 makes for sm_90a.
+const EXECUTIONS: &[Row] = &[
+    row(Class::Integer, LONG, [2, 2, 6]),
+    row(Class::Integer, &[], [1, 2, 4]),
+    row(Class::IntegerMultiply, &["wide"], [1, 4, 5]),
+    row(Class::IntegerMultiply, LONG, [4, 2, 12]),
+    row(Class::IntegerMultiply, &["hi"], [1, 4, 5]),
+    row(Class::IntegerMultiply, &[], [1, 2, 4]),
+    row(Class::IntegerDivide, LONG, [70, 2, 280]),
+    row(Class::IntegerDivide, &[], [18, 2, 90]),
+    row(Class::Logic, LONG, [2, 2, 6]),
+    row(Class::Logic, &[], [1, 2, 4]),
+    row(Class::BitCount, &[], [1, 8, 14]),
+    row(Class::Compare, &["f64"], [1, 2, 16]),
+    row(Class::Compare, LONG, [2, 2, 8]),
+    row(Class::Compare, &[], [1, 2, 5]),
+    row(Class::Select, LONG, [2, 2, 6]),
+    row(Class::Select, &[], [1, 2, 4]),
+    row(Class::Float, &["f64"], [1, 2, 8]),
+    row(Class::Float, &["f32x2"], [2, 1, 4]),
+    row(Class::Float, &[], [1, 1, 4]),
+    row(Class::FloatDivide, &["f64"], [30, 2, 240]),
+    row(Class::FloatDivide, &["approx", "full"], [3, 2, 40]),
+    row(Class::FloatDivide, &[], [10, 1, 60]),
+    row(Class::FloatCompare, &["f64"], [2, 2, 10]),
+    row(Class::FloatCompare, &[], [1, 2, 4]),
+    row(Class::Special, &["f64"], [25, 2, 200]),
+    row(Class::Special, &["rn", "rz", "rm", "rp"], [9, 1, 50]),
+    row(Class::Special, &["ftz", "f16", "f16x2", "bf16", "bf16x2", "tanh"], [1, 8, 18]),
+    row(Class::Special, &["ex2", "lg2", "rsqrt", "sqrt"], [3, 3, 28]),
+    row(Class::Special, &[], [1, 8, 18]),
+    row(Class::Conversion, &["f64", "s64", "u64"], [1, 8, 18]),
+    row(Class::Conversion, &[], [1, 2, 6]),
+    row(Class::Move, &[], [0, 1, 0]),
+    row(Class::Address, &[], [0, 1, 0]),
+    row(Class::Load, &[], [1, 1, 0]),
+    row(Class::Store, &[], [1, 1, 0]),
+    row(Class::Atomic, &[], [1, 1, 0]),
+    row(Class::Reduction, &[], [1, 1, 0]),
+    row(Class::Prefetch, &[], [1, 1, 0]),
+    row(Class::CacheControl, &[], [1, 1, 0]),
+    row(Class::MatrixLoad, &[], [1, 1, 0]),
+    row(Class::MatrixStore, &[], [1, 1, 0]),
+    row(Class::FragmentLoad, &[], [4, 1, 0]),
+    row(Class::FragmentStore, &[], [4, 1, 0]),
+    row(Class::AsyncCopy, &["commit_group", "wait_group", "wait_all"], [1, 1, 4]),
+    row(Class::AsyncCopy, &[], [1, 1, 0]),
+    row(Class::BulkCopy, &[], [2, 1, 0]),
+    row(Class::TensorCopy, &[], [2, 1, 0]),
+    row(Class::TensorMap, &[], [1, 1, 0]),
+    row(Class::Mma, &[], [1, 1, 18]),
+    row(Class::WarpgroupMma, &[], [2, 1, 0]),
+    row(Class::WarpgroupSync, &[], [1, 1, 2]),
+    row(Class::TensorMemoryMma, &[], [4, 1, 0]),
+    row(Class::TensorMemoryCopy, &[], [2, 1, 0]),
+    row(Class::TensorMemoryLoad, &[], [1, 1, 30]),
+    row(Class::TensorMemoryStore, &[], [1, 1, 0]),
+    row(Class::TensorMemorySync, &[], [1, 1, 4]),
+    row(Class::TensorMemoryControl, &[], [2, 1, 0]),
+    row(Class::Exchange, &["movmatrix"], [1, 4, 33]),
+    row(Class::Exchange, &[], [1, 2, 23]),
+    row(Class::Vote, &["activemask"], [1, 2, 10]),
+    row(Class::Vote, &[], [1, 2, 12]),
+    row(Class::Match, &[], [1, 16, 30]),
+    row(Class::WarpReduction, &[], [1, 16, 14]),
+    row(Class::WarpBarrier, &[], [1, 1, 4]),
+    row(Class::CtaBarrier, &[], [1, 1, 0]),
+    row(Class::ClusterBarrier, &[], [1, 1, 0]),
+    row(Class::MbarrierInit, &[], [1, 1, 0]),
+    row(Class::Mbarrier, &[], [1, 1, 0]),
+    row(Class::Fence, &[], [1, 1, 0]),
+    row(Class::ClusterLaunch, &[], [1, 1, 0]),
+    row(Class::Branch, &[], [1, 1, 6]),
+    row(Class::Control, &[], [1, 1, 6]),
+];
+
+/// The execution of an instruction without a row: branches and calls.
+pub const BRANCH: Execution = Execution { instructions: 1, interval: 1, latency: 8 };
+
+impl Form {
+    /// How a warp executes an instruction of the row, given its dotted name.
+    ///
+    /// ```
+    /// use warpwright_arch::instructions::forms_of;
+    /// let (form, _) = &forms_of("fma.rn.f32")[0];
+    /// assert_eq!(form.execution("fma.rn.f32").interval, 1);
+    /// let (form, _) = &forms_of("add.s64")[0];
+    /// assert_eq!(form.execution("add.s64").instructions, 2);
+    /// ```
+    pub fn execution(&self, name: &str) -> Execution {
+        let has = |word: &&str| name.split('.').any(|own| own == *word);
+        let fits = |row: &&Row| {
+            row.class == self.class && (row.words.is_empty() || row.words.iter().any(|word| has(word)))
+        };
+        let found = EXECUTIONS.iter().find(fits).expect("the table ends each class with a row for any name");
+        found.execution
+    }
+}
+
+/// Cycles for which an instruction on a pipe of an SM partition occupies it at least, whatever its class.
+pub fn least_interval(pipe: Pipe) -> u32 {
+    match pipe {
+        Pipe::Xu => 8,
+        Pipe::Alu | Pipe::Fp64 => 2,
+        _ => 1,
+    }
+}
+
+/// Memory, clocks and launches of a GPU. Latencies are in SM cycles, rates in bytes a cycle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// From a load of shared memory to an instruction that reads it.
+    pub shared_latency: Figure,
+    /// The same of a shared-memory access of another CTA of the cluster.
+    pub cluster_shared_latency: Figure,
+    /// The same of a load that hits the L1 cache.
+    pub l1_latency: Figure,
+    /// The same of a load that hits the L2 cache, the mean of its near and far partitions.
+    pub l2_latency: Figure,
+    /// The same of a load of device memory.
+    pub device_latency: Figure,
+    /// Between the L2 cache and one SM.
+    pub l2_bytes_per_sm: Figure,
+    /// Of the L2 cache to all SMs.
+    pub l2_bytes: Figure,
+    /// The part of the data sheet's bandwidth of device memory that a kernel can reach.
+    pub device_efficiency: Figure,
+    /// From a copy's issue until the first of its requests, by the tensor memory accelerator.
+    pub tma_latency: Figure,
+    /// Of the tensor memory accelerator of an SM.
+    pub tma_bytes: Figure,
+    /// From a warpgroup's MMA to the end of a wait for it, without its cycles on the tensor cores.
+    pub wgmma_latency: Figure,
+    /// From an mbarrier's last arrival to the next instruction of a warp that waits.
+    pub mbarrier_latency: Figure,
+    /// From the last arrival at a barrier of the CTA to the next instruction.
+    pub barrier_latency: Figure,
+    /// The same of the barrier of a cluster.
+    pub cluster_barrier_latency: Figure,
+    /// From a launch to the first instruction, and from the last to the next launch of the stream.
+    pub launch_microseconds: Figure,
+    /// From a CTA's end to the first instruction of the next CTA in its place.
+    pub cta_latency: Figure,
+    /// The part of the highest clock that SMs keep when the tensor cores are always busy.
+    pub clock_when_multiplying: Figure,
+}
+
+const SURVEY: &str = "H800, arXiv 2501.12084";
+const PROBE: &str = "H200, docs/results/2026-11-28-probe-h200.json";
+const B200_SURVEY: &str = "B200, published microbenchmarks (see docs/timing.md)";
+
+const fn figure(value: f64, source: &'static str) -> Figure {
+    Figure { value, source }
+}
+
+/// Hopper.
+const HOPPER: Timing = Timing {
+    shared_latency: figure(29.0, SURVEY),
+    cluster_shared_latency: figure(190.0, SURVEY),
+    l1_latency: figure(33.0, SURVEY),
+    l2_latency: figure(273.0, PROBE),
+    device_latency: figure(640.0, SURVEY),
+    l2_bytes_per_sm: figure(64.0, PROBE),
+    l2_bytes: figure(4472.0, SURVEY),
+    device_efficiency: figure(0.93, PROBE),
+    tma_latency: figure(170.0, PROBE),
+    tma_bytes: figure(128.0, PROBE),
+    wgmma_latency: figure(43.0, PROBE),
+    mbarrier_latency: figure(20.0, PROBE),
+    barrier_latency: figure(20.0, PROBE),
+    cluster_barrier_latency: figure(190.0, PROBE),
+    launch_microseconds: figure(1.2, PROBE),
+    cta_latency: figure(300.0, PROBE),
+    clock_when_multiplying: figure(0.78, PROBE),
+};
+
+/// Blackwell of data centers.
+const BLACKWELL: Timing = Timing {
+    l1_latency: figure(39.6, B200_SURVEY),
+    l2_latency: figure(290.0, B200_SURVEY),
+    device_latency: figure(840.0, B200_SURVEY),
+    l2_bytes_per_sm: figure(90.0, B200_SURVEY),
+    l2_bytes: figure(13_300.0, B200_SURVEY),
+    device_efficiency: figure(0.88, B200_SURVEY),
+    ..HOPPER
+};
+
+impl Arch {
+    /// The figures of the GPU's architecture; of the nearest that has any, if it has none.
+    pub fn timing(&self) -> &'static Timing {
+        match self.capability.compute_capability.0 {
+            10 => &BLACKWELL,
+            _ => &HOPPER,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instructions::forms;
+
+    #[test]
+    fn every_instruction_has_an_execution() {
+        for form in forms() {
+            for (name, _) in form.instances(50) {
+                let execution = form.execution(&name);
+                assert!(execution.interval >= 1, "{name}");
+                let is_free = matches!(form.class, Class::Move | Class::Address);
+                assert_eq!(execution.instructions == 0, is_free, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `warpwright time`: the predicted time of a kernel, and what its warps wait for.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::{Value, json};
+use warpwright_runtime::{Prediction, SourceFiles, Stall};
+
+use crate::kernel::KernelChoice;
+use crate::number;
+use crate::output::Output;
+use crate::sources;
+use crate::subject::{self, Subject};
+use crate::target::LimitOption;
+
+/// Predict how long a kernel takes on a GPU, and what its warps wait for, without the GPU.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Time {
+    /// Launch file, as for `exec`, instead of a kernel.
+    launch: Option<PathBuf>,
+    /// Emulated GPU [default: emu:h200, or a GPU that runs the launch file's PTX].
+    #[arg(long, global = true, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Number of source lines in the table, the most costly first.
+    #[arg(long, global = true, default_value_t = 12, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<usize>(0..=u64::from(u32::MAX)))]
+    lines: usize,
+    #[command(flatten)]
+    limit: LimitOption,
+    #[command(subcommand)]
+    choice: Option<KernelChoice>,
+}
+
+/// The error that is stated with a prediction: the 90th percentile over the kernels of docs/timing.md.
+const ERROR_ESTIMATE: f64 = 0.5;
+
+/// Warp cycles at a line of the source.
+struct Line {
+    file: Option<String>,
+    line: u32,
+    text: String,
+    stalls: BTreeMap<Stall, u64>,
+}
+
+impl Line {
+    fn cycles(&self) -> u64 {
+        self.stalls.values().sum()
+    }
+
+    /// A line as people name it: the name of the file, and the line.
+    fn place(&self) -> String {
+        let file = self.file.as_deref().map_or("ptx", |file| file.rsplit(['/', '\\']).next().unwrap_or(file));
+        format!("{file}:{}", self.line)
+    }
+
+    /// The reasons for most of its cycles, as parts of them.
+    fn reasons(&self) -> String {
+        let mut reasons: Vec<_> = self.stalls.iter().collect();
+        reasons.sort_by_key(|(_, cycles)| std::cmp::Reverse(**cycles));
+        let part = |cycles: u64| 100.0 * cycles as f64 / self.cycles().max(1) as f64;
+        let shown = reasons.iter().take(3).filter(|(_, cycles)| part(**cycles) >= 5.0);
+        let words = shown.map(|(stall, cycles)| format!("{} {:.0} %", stall.name(), part(**cycles)));
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The lines of a prediction, the most costly first.
+fn lines(prediction: &Prediction, files: &mut SourceFiles) -> Vec<Line> {
+    let mut lines: BTreeMap<(Option<String>, u32), Line> = BTreeMap::new();
+    for instruction in &prediction.instructions {
+        let (file, number) = match &instruction.source {
+            Some(source) => (Some(source.file.clone()), source.line),
+            None => (None, instruction.ptx_line),
+        };
+        let line = lines.entry((file.clone(), number)).or_insert_with(|| Line {
+            text: match &file {
+                Some(file) => files.line(file, number).unwrap_or_default().trim().to_owned(),
+                None => instruction.text.clone(),
+            },
+            file,
+            line: number,
+            stalls: BTreeMap::new(),
+        });
+        for (stall, cycles) in &instruction.stalls {
+            *line.stalls.entry(*stall).or_default() += cycles;
+        }
+    }
+    let mut lines: Vec<Line> = lines.into_values().collect();
+    // Ties stay in the order of the source.
+    lines.sort_by_key(|line| std::cmp::Reverse(line.cycles()));
+    lines
+}
+
+impl Time {
+    pub(crate) fn run(&self, output: Output) -> Result<()> {
+        let subject = Subject::named(self.choice.as_ref(), self.launch.as_deref())?;
+        let name = subject.name();
+        let progress = output.progress(&name).announced();
+        progress.step("timing");
+        let emulator = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
+        let predictions = subject.time(&emulator, &self.limit).with_context(|| name.clone())?;
+        drop(progress);
+        output.json(|| as_json(&name, &emulator, &predictions));
+        output.text(|| {
+            let mut files = sources::files();
+            let total: f64 = predictions.iter().map(|prediction| prediction.microseconds).sum();
+            let title = format!("{name} on {emulator}: {}, predicted", duration(total));
+            let parts = predictions.iter().map(|prediction| self.text(prediction, &mut files));
+            std::iter::once(title).chain(parts).collect::<Vec<_>>().join("\n\n")
+        });
+        Ok(())
+    }
+
+    fn text(&self, prediction: &Prediction, files: &mut SourceFiles) -> String {
+        let [x, y, z] = prediction.grid;
+        let [bx, by, bz] = prediction.block;
+        let mut text = vec![
+            format!(
+                "{}: {}, {} cycles at {:.0} MHz; {x} x {y} x {z} CTAs of {} threads, {} on an SM \
+                 ({} registers per thread, estimated)",
+                prediction.kernel,
+                duration(prediction.microseconds),
+                prediction.cycles,
+                prediction.clock_mhz,
+                bx * by * bz,
+                prediction.ctas_per_sm,
+                prediction.registers_per_thread,
+            ),
+            format!(
+                "tensor cores busy {:.1} %; device memory {}, L2 {}",
+                100.0 * prediction.tensor_busy,
+                rate(prediction.device_bytes, prediction.microseconds),
+                rate(prediction.l2_bytes, prediction.microseconds),
+            ),
+        ];
+        if prediction.released > 0 {
+            text.push(format!(
+                "{} waits had no end in the model and were cut short: the time is too low",
+                prediction.released
+            ));
+        }
+        let lines = lines(prediction, files);
+        let all: u64 = lines.iter().map(Line::cycles).sum();
+        text.push(format!("{:>7}  {:<24} {}", "cycles", "line", "stalls"));
+        for line in lines.iter().take(self.lines) {
+            let part = 100.0 * line.cycles() as f64 / all.max(1) as f64;
+            text.push(format!("{part:>6.1}%  {:<24} {}", line.place(), line.reasons()));
+            text.push(format!("{:>9}{}", "", line.text));
+        }
+        text.join("\n")
+    }
+}
+
+/// A time with its unit.
+fn duration(microseconds: f64) -> String {
+    if microseconds < 1000.0 {
+        format!("{microseconds:.2} us")
+    } else {
+        format!("{:.3} ms", microseconds / 1000.0)
+    }
+}
+
+/// Bytes, and their rate.
+fn rate(bytes: u64, microseconds: f64) -> String {
+    format!("{:.1} MB at {:.2} TB/s", bytes as f64 / 1e6, bytes as f64 / microseconds / 1e6)
+}
+
+fn as_json(name: &str, device: &str, predictions: &[Prediction]) -> Value {
+    let microseconds: f64 = predictions.iter().map(|prediction| prediction.microseconds).sum();
+    let cycles: u64 = predictions.iter().map(|prediction| prediction.cycles).sum();
+    json!({
+        "status": "ok",
+        "timed": name,
+        "device": device,
+        "microseconds": microseconds,
+        "cycles": cycles,
+        "error_estimate": ERROR_ESTIMATE,
+        "launches": predictions,
+    })
+}

@@ -1,0 +1,16 @@
+//! Predicts how long a launch takes on a GPU, and what its warps wait for.
+//!
+//! [`LaunchTiming`] observes a launch of the emulator and records a trace of each warp: the operations
+//! that it executes, the lines of memory that it accesses, and the moments of barriers that it waits for.
+//! [`LaunchTiming::prediction`] then simulates the SMs, the caches and the memory of a GPU on these traces.
+//! `docs/timing.md` says what is modelled, with the source of each figure.
+
+mod model;
+mod prediction;
+mod program;
+mod recorder;
+mod registers;
+mod trace;
+
+pub use prediction::{LaunchTiming, Prediction, Stall, TimedInstruction};
+pub use registers::estimated_registers;

@@ -1,0 +1,399 @@
+//! The issue of an instruction, and what follows from it for its warp.
+
+use warpwright_arch::instructions::{Class, Pipe};
+use warpwright_events::AsyncKind;
+
+use super::sm::{Groups, NEVER, Warp};
+use super::{Simulation, Stall};
+use crate::program::{Action, Operation};
+use crate::trace::{Detail, Direction, LineRange, Moment, Record};
+
+/// Bytes of shared memory that a cycle reads or writes.
+const SHARED_BYTES: u32 = 128;
+
+impl Groups {
+    fn of(warp: &mut Warp, kind: AsyncKind) -> &mut Self {
+        match kind {
+            AsyncKind::Copy => &mut warp.lane_copies,
+            AsyncKind::Bulk => &mut warp.bulk_copies,
+            _ => &mut warp.multiplications,
+        }
+    }
+}
+
+/// The results of an instruction that its details decide.
+#[derive(Clone, Copy, Debug, Default)]
+struct Results {
+    /// The cycle at which its registers are there, and why not before.
+    at: u64,
+    stall: Stall,
+    /// The moment that the warp waits for.
+    awaits: Option<Moment>,
+}
+
+impl Simulation<'_> {
+    /// Moves a warp on to its next instruction that takes a slot. Returns whether there is one.
+    pub(super) fn advance(&mut self, index: u32) -> bool {
+        let program = self.program;
+        loop {
+            let warp = &mut self.warps[index as usize];
+            if warp.pc == warp.end {
+                let cluster = self.clusters[warp.cluster as usize].as_ref().expect("it runs");
+                let records = &cluster.trace.warps[warp.trace as usize];
+                let Some(Record::Run { from, end, .. }) = records.get(warp.cursor) else { return false };
+                let first = warp.cursor + 1;
+                let details =
+                    records[first..].iter().take_while(|record| matches!(record, Record::Detail(..)));
+                warp.details = first..first + details.count();
+                warp.cursor = warp.details.end;
+                (warp.pc, warp.end) = (*from, *end);
+            }
+            let operation = &program.operations[warp.pc as usize];
+            let (mut ready, mut stall) = warp.not_before;
+            for &register in program.of(&operation.reads) {
+                let (at, why) = warp.registers[register as usize];
+                if at > ready {
+                    (ready, stall) = (at, why);
+                }
+            }
+            if operation.slots == 0 {
+                let value = match operation.action {
+                    Action::Rename => {
+                        let sources = program.of(&operation.reads).iter();
+                        sources
+                            .map(|&register| warp.registers[register as usize])
+                            .max_by_key(|(at, _)| *at)
+                            .unwrap_or((0, Stall::Wait))
+                    }
+                    // A further part of an instruction that has been issued: its registers are known.
+                    _ => {
+                        warp.pc += 1;
+                        continue;
+                    }
+                };
+                for &register in program.of(&operation.writes) {
+                    warp.registers[register as usize] = value;
+                }
+                warp.pc += 1;
+                continue;
+            }
+            // In order: a result is not overwritten before it is there.
+            for &register in program.of(&operation.writes) {
+                let (at, why) = warp.registers[register as usize];
+                if at > ready && why != Stall::Wait {
+                    (ready, stall) = (at, why);
+                }
+            }
+            (warp.ready, warp.stall, warp.pipe) = (ready, stall, operation.pipe as u8);
+            let (partition, ready) = (warp.partition, warp.ready);
+            self.wake(partition, ready);
+            return true;
+        }
+    }
+
+    /// A warp that waits for a moment goes on: it happened at a cycle.
+    pub(super) fn resume(&mut self, index: u32, at: u64) {
+        let warp = &mut self.warps[index as usize];
+        warp.awaits = None;
+        let (latency, stall) = self.wait_of(self.warps[index as usize].pc - 1);
+        let warp = &mut self.warps[index as usize];
+        let from = warp.not_before.0;
+        warp.not_before = if at + latency > from { (at + latency, stall) } else { warp.not_before };
+        if !self.advance(index) {
+            let at = self.warps[index as usize].not_before.0;
+            self.end(index, at);
+        }
+    }
+
+    /// The latency from the moment that an instruction waits for to the next one, and the reason of the stall.
+    fn wait_of(&self, pc: u32) -> (u64, Stall) {
+        let timing = self.arch.timing();
+        let (latency, stall) = match self.program.operations[pc as usize].waits {
+            Some(Class::CtaBarrier) => (timing.barrier_latency, Stall::Barrier),
+            Some(Class::ClusterBarrier) => (timing.cluster_barrier_latency, Stall::Barrier),
+            _ => (timing.mbarrier_latency, Stall::Mbarrier),
+        };
+        (latency.value as u64, stall)
+    }
+
+    /// Issues the next instruction of a warp. Returns whether its CTA ended with it.
+    pub(super) fn issue(&mut self, index: u32, now: u64) -> bool {
+        let program = self.program;
+        let warp = &self.warps[index as usize];
+        let pc = warp.pc;
+        let operation = &program.operations[pc as usize];
+        self.account(index, now);
+        let results = self.execute(index, operation, now);
+        let slots = u64::from(operation.slots);
+        let partitions = self.arch.capability.partitions_per_sm;
+        let partition = self.warps[index as usize].partition;
+        let sm = &mut self.sms[(partition / partitions) as usize];
+        let state = &mut sm.partitions[(partition % partitions) as usize];
+        state.free_at = now + slots;
+        let pipe = &mut state.pipes[operation.pipe as usize];
+        *pipe = (*pipe).max(now) + u64::from(operation.interval);
+        let warp = &mut self.warps[index as usize];
+        warp.since = now + slots;
+        for &register in program.of(&operation.writes) {
+            warp.registers[register as usize] = (results.at, results.stall);
+        }
+        let next = now + slots;
+        let bubble =
+            if operation.action == Action::Branch { next + u64::from(operation.latency) } else { next };
+        if bubble > warp.not_before.0 {
+            let stall = if bubble > next { Stall::BranchResolving } else { Stall::Selected };
+            warp.not_before = (bubble, stall);
+        }
+        warp.pc += 1;
+        if let Some(moment) = results.awaits {
+            warp.awaits = Some(moment);
+            warp.ready = NEVER;
+            let cluster = warp.cluster;
+            let state =
+                &mut self.clusters[cluster as usize].as_mut().expect("it runs").moments[moment as usize];
+            if state.left > 0 {
+                state.waiting.push(index);
+            } else {
+                let at = state.at;
+                self.resume(index, at);
+            }
+            return false;
+        }
+        if self.advance(index) {
+            return false;
+        }
+        self.end(index, next)
+    }
+
+    /// Adds the cycles since a warp's last instruction to the reasons for which it did not issue.
+    fn account(&mut self, index: u32, now: u64) {
+        let warp = &self.warps[index as usize];
+        let partitions = self.arch.capability.partitions_per_sm;
+        let sm = &self.sms[(warp.partition / partitions) as usize];
+        let pipe = sm.partitions[(warp.partition % partitions) as usize].pipes[warp.pipe as usize];
+        let slots = u64::from(self.program.operations[warp.pc as usize].slots);
+        let stalls = &mut self.outcome.stalls[warp.pc as usize];
+        stalls[Stall::Selected as usize] += slots;
+        let ready = warp.ready.clamp(warp.since, now);
+        stalls[warp.stall as usize] += ready - warp.since;
+        let free = pipe.clamp(ready, now);
+        let throttled =
+            if warp.pipe == Pipe::Lsu as u8 { Stall::MioThrottle } else { Stall::MathPipeThrottle };
+        stalls[throttled as usize] += free - ready;
+        stalls[Stall::NotSelected as usize] += now - free;
+        self.outcome.issued[warp.pc as usize] += slots;
+    }
+
+    /// Executes an instruction: its registers' cycle, and its effect on memory, barriers and tensor cores.
+    fn execute(&mut self, index: u32, operation: &Operation, now: u64) -> Results {
+        let stall = match operation.pipe {
+            Pipe::Xu | Pipe::Lsu => Stall::ShortScoreboard,
+            _ => Stall::Wait,
+        };
+        let slots = u64::from(operation.slots);
+        let mut results = Results { at: now + slots - 1 + u64::from(operation.latency), stall, awaits: None };
+        self.act(index, operation, now, &mut results);
+        let warp = &self.warps[index as usize];
+        let (details, pc, trace, slot) = (warp.details.clone(), warp.pc, warp.trace, warp.cluster);
+        for at in details {
+            let cluster = self.clusters[slot as usize].as_ref().expect("it runs");
+            match cluster.trace.warps[trace as usize][at] {
+                Record::Detail(of, detail) if of == pc => self.detail(index, detail, now, &mut results),
+                Record::Detail(of, _) if of > pc => break,
+                _ => {}
+            }
+        }
+        results
+    }
+
+    /// The effect that follows from the instruction alone.
+    fn act(&mut self, index: u32, operation: &Operation, now: u64, results: &mut Results) {
+        let partitions = self.arch.capability.partitions_per_sm;
+        let timing = self.arch.timing();
+        let warp = &mut self.warps[index as usize];
+        let sm = &mut self.sms[(warp.partition / partitions) as usize];
+        let partition = &mut sm.partitions[(warp.partition % partitions) as usize];
+        match operation.action {
+            Action::Compute | Action::Rename | Action::Load | Action::Branch => {}
+            Action::WarpgroupMma { cycles, passes } => {
+                sm.shared_free = sm.shared_free.max(now) + u64::from(passes);
+                let start =
+                    partition.tensor_free.max(now).max(sm.shared_free.saturating_sub(u64::from(cycles)));
+                partition.tensor_free = start + u64::from(cycles);
+                self.outcome.tensor_cycles += u64::from(cycles);
+                let end = partition.tensor_free + timing.wgmma_latency.value as u64;
+                warp.multiplications.add(end);
+                // Registers of accumulators are ordered by the waits.
+                results.at = now;
+            }
+            Action::Mma { cycles } => {
+                let start = partition.tensor_free.max(now);
+                partition.tensor_free = start + u64::from(cycles);
+                let pipe = &mut partition.pipes[operation.pipe as usize];
+                *pipe = (*pipe).max(start + u64::from(cycles) - 1);
+                self.outcome.tensor_cycles += u64::from(cycles);
+                results.at = start + u64::from(cycles) + u64::from(operation.latency);
+            }
+            Action::Commit(kind) => Groups::of(warp, kind).commit(),
+            Action::WaitGroups { kind, latest } => {
+                let end = Groups::of(warp, kind).wait(latest);
+                let stall = if kind == AsyncKind::Multiply { Stall::Gmma } else { Stall::LongScoreboard };
+                warp.hold(end, stall);
+            }
+            Action::WaitTensorMemory => {
+                let end = warp.tensor_memory;
+                warp.hold(end, Stall::LongScoreboard);
+            }
+            Action::TensorMemory { bytes, loads } => {
+                let end = now + 30 + u64::from(bytes) / 64;
+                warp.tensor_memory = warp.tensor_memory.max(end);
+                if loads {
+                    (results.at, results.stall) = (end, Stall::LongScoreboard);
+                }
+            }
+            Action::Fence => {
+                let end = now + self.memory.latencies.l2;
+                warp.hold(end, Stall::Membar);
+            }
+        }
+    }
+
+    /// The effect of one detail.
+    fn detail(&mut self, index: u32, detail: Detail, now: u64, results: &mut Results) {
+        let timing = self.arch.timing();
+        let partitions = self.arch.capability.partitions_per_sm;
+        let warp = &self.warps[index as usize];
+        let (sm_index, slot) = ((warp.partition / partitions) as usize, warp.cluster);
+        match detail {
+            Detail::Shared { passes, remote } => {
+                let start = self.shared(sm_index, now, u32::from(passes));
+                let latency = if remote { timing.cluster_shared_latency } else { timing.shared_latency };
+                let at = start + u64::from(passes).saturating_sub(1) + latency.value as u64;
+                (results.at, results.stall) = (results.at.max(at), Stall::ShortScoreboard);
+            }
+            Detail::Local { sectors } => {
+                let start = self.load_store(sm_index, now, u64::from(sectors).div_ceil(4));
+                let at = start + self.memory.latencies.l1;
+                (results.at, results.stall) = (results.at.max(at), Stall::LongScoreboard);
+            }
+            Detail::Global { direction, lines } => {
+                let at = self.global(sm_index, slot, direction, lines, now);
+                (results.at, results.stall) = (results.at.max(at), Stall::LongScoreboard);
+            }
+            Detail::LaneCopy { lines, passes } => {
+                let end = self.global(sm_index, slot, Direction::Load, lines, now);
+                let end = self.shared(sm_index, end, u32::from(passes)).max(end);
+                self.warps[index as usize].lane_copies.add(end);
+            }
+            Detail::Copy { direction, lines, bytes, arrives } => {
+                let end = self.copy(sm_index, slot, direction, lines, bytes, now);
+                match arrives {
+                    Some(moment) => self.arrive(slot, moment, 1, end),
+                    None => self.warps[index as usize].bulk_copies.add(end),
+                }
+                self.last_copy = end;
+            }
+            Detail::Multicast { arrives, .. } => {
+                let end = self.last_copy;
+                self.arrive(slot, arrives, 1, end);
+            }
+            Detail::Arrive { at, count } => self.arrive(slot, at, u32::from(count), now + ARRIVAL),
+            Detail::Track { at, kind } => {
+                let end = match kind {
+                    AsyncKind::Copy => self.warps[index as usize].lane_copies.end(),
+                    _ => self.sms[sm_index].tensor_queue_free + timing.wgmma_latency.value as u64,
+                };
+                self.arrive(slot, at, 1, end.max(now + ARRIVAL));
+            }
+            Detail::Wait { until } => results.awaits = Some(until),
+            Detail::TensorMultiply { operations } => {
+                let sm = &mut self.sms[sm_index];
+                let unit = self.program.operations[self.warps[index as usize].pc as usize].tensor_rate;
+                let cycles = u64::from(operations / 2 / unit.max(1));
+                sm.tensor_queue_free = sm.tensor_queue_free.max(now) + cycles;
+                self.outcome.tensor_cycles += cycles * u64::from(partitions);
+            }
+        }
+    }
+
+    /// An access of shared memory takes passes. Returns the cycle of the first.
+    fn shared(&mut self, sm: usize, now: u64, passes: u32) -> u64 {
+        let sm = &mut self.sms[sm];
+        let start = sm.shared_free.max(now);
+        sm.shared_free = start + u64::from(passes);
+        start
+    }
+
+    /// An access takes cycles of the load/store unit. Returns the first.
+    fn load_store(&mut self, sm: usize, now: u64, cycles: u64) -> u64 {
+        let sm = &mut self.sms[sm];
+        let start = sm.load_store_free.max(now);
+        sm.load_store_free = start + cycles;
+        start
+    }
+
+    /// An access to global memory. Returns the cycle of its end: of a store, at which it has left.
+    fn global(&mut self, sm: usize, slot: u32, direction: Direction, range: LineRange, now: u64) -> u64 {
+        let cluster = self.clusters[slot as usize].take().expect("it runs");
+        let lines = &cluster.trace.lines[range.first as usize..(range.first + range.count) as usize];
+        let count: u64 = lines.iter().map(|lines| u64::from(lines.count)).sum();
+        let start = self.load_store(sm, now, count);
+        let port = &mut self.sms[sm].port;
+        let end = match direction {
+            Direction::Load => self.memory.load(port, lines, start),
+            Direction::Store => {
+                self.memory.write(port, lines, start);
+                start
+            }
+            Direction::Update { conflicts } => {
+                let served = self.memory.write(port, lines, start);
+                served + self.memory.latencies.l2 + 2 * u64::from(conflicts)
+            }
+        };
+        self.clusters[slot as usize] = Some(cluster);
+        end
+    }
+
+    /// A copy of the tensor memory accelerator. Returns the cycle of its end.
+    fn copy(
+        &mut self,
+        sm: usize,
+        slot: u32,
+        direction: Direction,
+        range: LineRange,
+        bytes: u32,
+        now: u64,
+    ) -> u64 {
+        let timing = self.arch.timing();
+        let cluster = self.clusters[slot as usize].take().expect("it runs");
+        let lines = &cluster.trace.lines[range.first as usize..(range.first + range.count) as usize];
+        let count: u64 = lines.iter().map(|lines| u64::from(lines.count)).sum();
+        let interval = f64::from(SHARED_BYTES) / timing.tma_bytes.value;
+        let state = &mut self.sms[sm];
+        let start = state.tma_free.max(now);
+        state.tma_free =
+            start + (count as f64 * interval).ceil().max(f64::from(bytes) / timing.tma_bytes.value) as u64;
+        // The copy takes passes of shared memory when its data arrive.
+        state.shared_free = state.shared_free.max(now) + u64::from(bytes.div_ceil(SHARED_BYTES));
+        let first = start + timing.tma_latency.value as u64;
+        let end = match direction {
+            _ if count == 0 => first + timing.cluster_shared_latency.value as u64,
+            Direction::Load => self.memory.copy(&mut state.port, lines, first, interval),
+            _ => self.memory.write(&mut state.port, lines, first),
+        };
+        self.clusters[slot as usize] = Some(cluster);
+        end
+    }
+}
+
+/// From an arrival's issue to its effect (H200, docs/results/2026-11-28-probe-h200.json).
+const ARRIVAL: u64 = 6;
+
+impl Warp {
+    /// The warp does not go on before a cycle, for a reason.
+    fn hold(&mut self, until: u64, stall: Stall) {
+        if until > self.not_before.0 {
+            self.not_before = (until, stall);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The memory behind the SMs: L1 caches, the L2 cache, and device memory.
+
+use warpwright_arch::Arch;
+
+use super::bandwidth::Bandwidth;
+use super::cache::Cache;
+use crate::trace::Lines;
+
+/// Cycles that a cached access takes on the way from the L1 cache to the L2 cache and back are part of the
+/// L2 latency; those of a copy by the tensor memory accelerator are not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Latencies {
+    pub(super) l1: u64,
+    pub(super) l2: u64,
+    pub(super) device: u64,
+}
+
+/// The memory of a GPU.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) latencies: Latencies,
+    l2: Cache,
+    l2_bandwidth: Bandwidth,
+    device_bandwidth: Bandwidth,
+    /// Sectors that device memory has read and written.
+    pub(super) device_sectors: u64,
+    /// Sectors that the L2 cache has served.
+    pub(super) l2_sectors: u64,
+}
+
+/// The way of one SM to memory.
+#[derive(Debug)]
+pub(super) struct Port {
+    l1: Cache,
+    loads: Bandwidth,
+    stores: Bandwidth,
+}
+
+impl Port {
+    /// With an L1 cache of these bytes.
+    pub(super) fn new(l1_bytes: u64, bytes_per_cycle: f64) -> Self {
+        Self {
+            l1: Cache::new(l1_bytes),
+            loads: Bandwidth::new(bytes_per_cycle),
+            stores: Bandwidth::new(bytes_per_cycle),
+        }
+    }
+}
+
+const SECTOR_BYTES: f64 = 32.0;
+
+impl Memory {
+    /// At a clock of the SMs, in Hz.
+    pub(super) fn new(arch: &Arch, clock: f64) -> Self {
+        let timing = arch.timing();
+        let cycles = |figure: warpwright_arch::timing::Figure| figure.value as u64;
+        Self {
+            latencies: Latencies {
+                l1: cycles(timing.l1_latency),
+                l2: cycles(timing.l2_latency),
+                device: cycles(timing.device_latency),
+            },
+            l2: Cache::new(arch.l2_bytes),
+            l2_bandwidth: Bandwidth::new(timing.l2_bytes.value),
+            device_bandwidth: Bandwidth::new(arch.bytes_per_second * timing.device_efficiency.value / clock),
+            device_sectors: 0,
+            l2_sectors: 0,
+        }
+    }
+
+    /// Loads lines through the L1 cache. Returns the cycle at which the last is there.
+    pub(super) fn load(&mut self, port: &mut Port, lines: &[Lines], at: u64) -> u64 {
+        let (mut end, mut step) = (at, 0);
+        for lines in lines {
+            for line in lines.each() {
+                let found = port.l1.access(line, lines.sectors);
+                let arrives = if found.missing == 0 {
+                    found.filled.max(at + step + self.latencies.l1)
+                } else {
+                    let arrives = self.read(port, line, found.missing, at + step);
+                    port.l1.fill(line, arrives);
+                    arrives
+                };
+                end = end.max(arrives);
+                step += 1;
+            }
+        }
+        end
+    }
+
+    /// Loads lines without the L1 cache, as copies do, one each `interval` cycles. Returns the cycle at which
+    /// the last is there.
+    pub(super) fn copy(&mut self, port: &mut Port, lines: &[Lines], at: u64, interval: f64) -> u64 {
+        let (mut end, mut step) = (at, 0.0);
+        for lines in lines {
+            for line in lines.each() {
+                end = end.max(self.read(port, line, lines.sectors, at + step as u64));
+                step += interval;
+            }
+        }
+        end
+    }
+
+    /// Reads sectors of a line from the L2 cache. Returns the cycle at which they reach the SM.
+    fn read(&mut self, port: &mut Port, line: u64, sectors: u8, at: u64) -> u64 {
+        let count = sectors.count_ones();
+        let bytes = SECTOR_BYTES * f64::from(count);
+        self.l2_sectors += u64::from(count);
+        let served = self.l2_bandwidth.serve(at, bytes);
+        let found = self.l2.access(line, sectors);
+        let mut arrives = (served + self.latencies.l2).max(found.filled);
+        if found.missing != 0 {
+            let missing = found.missing.count_ones();
+            self.device_sectors += u64::from(missing);
+            let read = self.device_bandwidth.serve(served, SECTOR_BYTES * f64::from(missing));
+            arrives = arrives.max(read + self.latencies.device);
+            self.l2.fill(line, arrives);
+        }
+        // The way back to the SM is as wide as its port.
+        port.loads.serve(arrives, bytes)
+    }
+
+    /// Writes lines. Returns the cycle at which the L2 cache has them.
+    pub(super) fn write(&mut self, port: &mut Port, lines: &[Lines], at: u64) -> u64 {
+        let mut end = at;
+        for lines in lines {
+            let bytes = f64::from(lines.bytes_of_line());
+            for line in lines.each() {
+                let sent = port.stores.serve(at, bytes);
+                let served = self.l2_bandwidth.serve(sent, bytes);
+                let found = self.l2.access(line, lines.sectors);
+                self.l2_sectors += u64::from(lines.sectors.count_ones());
+                if found.missing != 0 {
+                    // The cache writes back what it replaces; in a steady state as much as it takes in.
+                    self.device_sectors += u64::from(found.missing.count_ones());
+                    self.device_bandwidth.serve(served, SECTOR_BYTES * f64::from(found.missing.count_ones()));
+                }
+                end = end.max(served);
+            }
+        }
+        end
+    }
+}

@@ -1,0 +1,286 @@
+//! The model of a GPU: SMs with their schedulers and pipes, and the memory behind them.
+//!
+//! Each partition of an SM issues an instruction a cycle at most, of the oldest warp that can issue. A
+//! warp issues in the order of its trace, once the registers that an instruction reads are there
+//! (scoreboard) and its pipe is free. Partitions are simulated in the order of their next cycles; memory,
+//! shared memory, the tensor memory accelerator and the tensor cores are resources with a bandwidth and a
+//! latency, which answer a request at once with the cycle of its end.
+
+mod bandwidth;
+mod cache;
+mod issue;
+mod memory;
+mod placement;
+mod sm;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use warpwright_arch::Arch;
+
+use self::memory::Memory;
+use self::sm::{NEVER, Sm, Warp};
+use crate::program::Program;
+use crate::trace::{ClusterTrace, Moment};
+
+/// Why a warp does not issue: the stall reasons of Nsight Compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stall {
+    /// It issues.
+    #[default]
+    Selected,
+    /// It waits for the fixed latency of an instruction before.
+    Wait,
+    /// It waits for global or local memory.
+    LongScoreboard,
+    /// It waits for shared memory, an exchange between lanes, or a special function.
+    ShortScoreboard,
+    /// It waits at a barrier of its CTA or of its cluster.
+    Barrier,
+    /// It waits for the phase of an mbarrier: for a copy, or for another warp.
+    Mbarrier,
+    /// It waits for MMAs of its warpgroup.
+    Gmma,
+    /// The pipe of its instruction is busy.
+    MathPipeThrottle,
+    /// The queue of the load/store unit is full.
+    MioThrottle,
+    /// It waits for a fence of memory.
+    Membar,
+    /// It waits for a branch.
+    BranchResolving,
+    /// Another warp issues.
+    NotSelected,
+}
+
+impl Stall {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Selected,
+        Self::Wait,
+        Self::LongScoreboard,
+        Self::ShortScoreboard,
+        Self::Barrier,
+        Self::Mbarrier,
+        Self::Gmma,
+        Self::MathPipeThrottle,
+        Self::MioThrottle,
+        Self::Membar,
+        Self::BranchResolving,
+        Self::NotSelected,
+    ];
+
+    /// Its name in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Selected => "selected",
+            Self::Wait => "wait",
+            Self::LongScoreboard => "long scoreboard",
+            Self::ShortScoreboard => "short scoreboard",
+            Self::Barrier => "barrier",
+            Self::Mbarrier => "mbarrier",
+            Self::Gmma => "wgmma",
+            Self::MathPipeThrottle => "math pipe throttle",
+            Self::MioThrottle => "MIO throttle",
+            Self::Membar => "membar",
+            Self::BranchResolving => "branch resolving",
+            Self::NotSelected => "not selected",
+        }
+    }
+}
+
+/// The number of stall reasons.
+pub(crate) const STALLS: usize = Stall::ALL.len();
+
+/// A moment of a cluster in the simulation.
+#[derive(Debug, Default)]
+struct MomentState {
+    /// Arrivals that have not happened.
+    left: u32,
+    /// The cycle of the last arrival so far.
+    at: u64,
+    /// Warps that wait for it.
+    waiting: Vec<u32>,
+}
+
+/// A cluster that runs.
+#[derive(Debug)]
+struct Cluster {
+    trace: ClusterTrace,
+    moments: Vec<MomentState>,
+    /// Warps of each CTA that have not ended.
+    left: Vec<u32>,
+    /// The SM of each CTA.
+    sms: Vec<u32>,
+}
+
+/// The result of a simulation.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Cycles from the first instruction to the end of the last warp.
+    pub(crate) cycles: u64,
+    /// Cycles of warps by operation and stall reason.
+    pub(crate) stalls: Vec<[u64; STALLS]>,
+    /// Instructions issued by operation.
+    pub(crate) issued: Vec<u64>,
+    /// Cycles in which the tensor cores were busy, of all partitions.
+    pub(crate) tensor_cycles: u64,
+    /// Bytes that device memory has read and written.
+    pub(crate) device_bytes: u64,
+    /// Bytes that the L2 cache has served.
+    pub(crate) l2_bytes: u64,
+    /// Warps that waited for a moment that the model never reached, and were let go.
+    pub(crate) released: u64,
+}
+
+/// A simulation of a launch.
+struct Simulation<'a> {
+    program: &'a Program,
+    arch: &'static Arch,
+    memory: Memory,
+    sms: Vec<Sm>,
+    /// Partitions with the cycle at which each looks for a warp to issue.
+    queue: BinaryHeap<Reverse<(u64, u32)>>,
+    warps: Vec<Warp>,
+    /// Warps that have ended, by index, for reuse.
+    spare: Vec<u32>,
+    clusters: Vec<Option<Cluster>>,
+    /// The end of the last copy, whose data other CTAs may get, too.
+    last_copy: u64,
+    outcome: Outcome,
+}
+
+/// Simulates the clusters of a launch, in the order of the grid, with this many CTAs an SM, and this shared
+/// memory a CTA.
+pub(crate) fn simulate(
+    program: &Program,
+    arch: &'static Arch,
+    clock: f64,
+    traces: Vec<ClusterTrace>,
+    ctas_per_sm: u32,
+    shared_bytes: u64,
+) -> Outcome {
+    let l1 = u64::from(arch.capability.shared_bytes_per_sm) + 28 * 1024;
+    let l1 = l1.saturating_sub(shared_bytes * u64::from(ctas_per_sm)).max(16 * 1024);
+    let partitions = arch.capability.partitions_per_sm;
+    let port = arch.timing().l2_bytes_per_sm.value;
+    let sms = (0..arch.sm_count).map(|_| Sm::new(partitions, ctas_per_sm, l1, port)).collect();
+    let operations = program.operations.len();
+    let mut simulation = Simulation {
+        program,
+        arch,
+        memory: Memory::new(arch, clock),
+        sms,
+        queue: BinaryHeap::new(),
+        warps: Vec::new(),
+        spare: Vec::new(),
+        clusters: Vec::new(),
+        last_copy: 0,
+        outcome: Outcome {
+            cycles: 0,
+            stalls: vec![[0; STALLS]; operations],
+            issued: vec![0; operations],
+            tensor_cycles: 0,
+            device_bytes: 0,
+            l2_bytes: 0,
+            released: 0,
+        },
+    };
+    simulation.run(traces);
+    let sectors = |sectors: u64| 32 * sectors;
+    let Simulation { memory, mut outcome, .. } = simulation;
+    outcome.device_bytes = sectors(memory.device_sectors);
+    outcome.l2_bytes = sectors(memory.l2_sectors);
+    outcome
+}
+
+impl Simulation<'_> {
+    fn run(&mut self, traces: Vec<ClusterTrace>) {
+        let mut pending = traces.into_iter().peekable();
+        self.place(&mut pending, 0);
+        loop {
+            while let Some(Reverse((now, partition))) = self.queue.pop() {
+                if self.step(now, partition) {
+                    let later = now + self.arch.timing().cta_latency.value as u64;
+                    self.place(&mut pending, later);
+                }
+            }
+            // Arrivals that the trace does not have, as of threads of a kernel that failed.
+            if !self.release() {
+                break;
+            }
+        }
+    }
+
+    /// A partition issues an instruction if a warp can. Returns whether a CTA ended.
+    fn step(&mut self, now: u64, partition: u32) -> bool {
+        let partitions = self.arch.capability.partitions_per_sm;
+        let (sm, index) = (partition / partitions, (partition % partitions) as usize);
+        let state = &mut self.sms[sm as usize].partitions[index];
+        if state.wakes_at != now {
+            return false;
+        }
+        state.wakes_at = NEVER;
+        let mut earliest = NEVER;
+        let mut chosen = None;
+        for &warp in &state.warps {
+            let Warp { ready, pipe, .. } = self.warps[warp as usize];
+            let at = ready.max(state.pipes[pipe as usize]);
+            if at <= now {
+                chosen = Some(warp);
+                break;
+            }
+            earliest = earliest.min(at);
+        }
+        let Some(warp) = chosen else {
+            self.wake(partition, earliest);
+            return false;
+        };
+        let slots = u64::from(self.program.operations[self.warps[warp as usize].pc as usize].slots);
+        let ended = self.issue(warp, now);
+        self.wake(partition, now + slots);
+        ended
+    }
+
+    /// A partition looks for a warp to issue at a cycle, or earlier.
+    fn wake(&mut self, partition: u32, at: u64) {
+        let partitions = self.arch.capability.partitions_per_sm;
+        let state =
+            &mut self.sms[(partition / partitions) as usize].partitions[(partition % partitions) as usize];
+        let at = at.max(state.free_at);
+        if at < state.wakes_at {
+            state.wakes_at = at;
+            self.queue.push(Reverse((at, partition)));
+        }
+    }
+
+    /// Lets warps go whose moments cannot come. Returns whether there were any.
+    fn release(&mut self) -> bool {
+        let mut waiting = Vec::new();
+        for cluster in self.clusters.iter_mut().flatten() {
+            for moment in &mut cluster.moments {
+                waiting.extend(moment.waiting.drain(..));
+            }
+        }
+        self.outcome.released += waiting.len() as u64;
+        for &warp in &waiting {
+            let now = self.outcome.cycles;
+            self.resume(warp, now);
+        }
+        !waiting.is_empty()
+    }
+
+    /// Arrivals at a moment of a cluster happen at a cycle.
+    fn arrive(&mut self, cluster: u32, moment: Moment, count: u32, at: u64) {
+        let state = &mut self.clusters[cluster as usize].as_mut().expect("it runs").moments[moment as usize];
+        state.left = state.left.saturating_sub(count);
+        state.at = state.at.max(at);
+        if state.left == 0 {
+            let (at, waiting) = (state.at, std::mem::take(&mut state.waiting));
+            for warp in waiting {
+                self.resume(warp, at);
+            }
+        }
+    }
+}

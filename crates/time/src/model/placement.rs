@@ -1,0 +1,123 @@
+//! The placement of clusters on SMs.
+
+use std::iter::Peekable;
+
+use super::sm::Warp;
+use super::{Cluster, MomentState, Simulation, Stall};
+use crate::trace::ClusterTrace;
+
+/// SMs of a GPC at most, on Hopper and Blackwell. The CTAs of a cluster are in one GPC.
+const SMS_PER_GPC: usize = 18;
+
+impl Simulation<'_> {
+    /// Starts pending clusters while there is room.
+    pub(super) fn place(&mut self, pending: &mut Peekable<impl Iterator<Item = ClusterTrace>>, at: u64) {
+        while let Some(next) = pending.peek() {
+            let Some(sms) = self.room(next.ctas as usize) else { return };
+            let trace = pending.next().expect("one was peeked at");
+            self.start(trace, sms, at);
+        }
+    }
+
+    /// SMs for the CTAs of a cluster: of the SMs of one GPC, those with the most room.
+    fn room(&self, ctas: usize) -> Option<Vec<u32>> {
+        if ctas == 1 {
+            let most = self.sms.iter().enumerate().max_by_key(|(index, sm)| (sm.room, usize::MAX - index));
+            return most.filter(|(_, sm)| sm.room > 0).map(|(index, _)| vec![index as u32]);
+        }
+        let gpcs = self.sms.len().div_ceil(SMS_PER_GPC).max(1);
+        // GPCs differ in their SMs by pairs, the two SMs of a TPC.
+        let size = (self.sms.len() / gpcs).max(2) & !1;
+        let mut best: Option<(u32, Vec<u32>)> = None;
+        let mut first = 0;
+        for gpc in 0..gpcs {
+            let extra = if (self.sms.len() - size * gpcs) / 2 > gpc { 2 } else { 0 };
+            let end = (first + size + extra).min(self.sms.len());
+            let mut rooms: Vec<(u32, u32)> =
+                (first..end).map(|sm| (self.sms[sm].room, sm as u32)).filter(|(room, _)| *room > 0).collect();
+            first = end;
+            rooms.sort_by_key(|&(room, sm)| (std::cmp::Reverse(room), sm));
+            let total: u32 = rooms.iter().map(|(room, _)| room).sum();
+            if (total as usize) < ctas || best.as_ref().is_some_and(|(most, _)| *most >= total) {
+                continue;
+            }
+            let mut sms: Vec<u32> = Vec::with_capacity(ctas);
+            while sms.len() < ctas {
+                let taken = |sm: u32| sms.iter().filter(|&&other| other == sm).count() as u32;
+                let next = rooms
+                    .iter()
+                    .max_by_key(|&&(room, sm)| (room - taken(sm).min(room), std::cmp::Reverse(sm)));
+                sms.push(next.expect("there is room").1);
+            }
+            best = Some((total, sms));
+        }
+        best.map(|(_, sms)| sms)
+    }
+
+    /// Starts a cluster on these SMs.
+    fn start(&mut self, trace: ClusterTrace, sms: Vec<u32>, at: u64) {
+        let ctas = trace.ctas as usize;
+        let per_cta = trace.warps.len() / ctas.max(1);
+        let slot = self.clusters.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.clusters.push(None);
+            self.clusters.len() - 1
+        });
+        let moments = trace.arrivals.iter().map(|&left| MomentState { left, ..MomentState::default() });
+        let cluster =
+            Cluster { moments: moments.collect(), left: vec![per_cta as u32; ctas], sms: sms.clone(), trace };
+        self.clusters[slot] = Some(cluster);
+        let partitions = self.arch.capability.partitions_per_sm;
+        for rank in 0..ctas {
+            let sm = sms[rank];
+            self.sms[sm as usize].room -= 1;
+            for index in 0..per_cta {
+                let placed = &mut self.sms[sm as usize].placed;
+                // Warps of a CTA are on the partitions in turn; `wgmma` needs that.
+                let local = index as u32 % partitions;
+                *placed += 1;
+                let warp = self.spare.pop().unwrap_or_else(|| {
+                    self.warps.push(Warp::default());
+                    self.warps.len() as u32 - 1
+                });
+                let mut registers = std::mem::take(&mut self.warps[warp as usize].registers);
+                registers.clear();
+                registers.resize(self.program.register_count, (0, Stall::Wait));
+                self.warps[warp as usize] = Warp {
+                    cluster: slot as u32,
+                    rank: rank as u32,
+                    partition: sm * partitions + local,
+                    trace: (rank * per_cta + index) as u32,
+                    not_before: (at, Stall::Selected),
+                    since: at,
+                    registers,
+                    ..Warp::default()
+                };
+                self.sms[sm as usize].partitions[local as usize].warps.push(warp);
+                if !self.advance(warp) {
+                    self.end(warp, at);
+                }
+            }
+        }
+    }
+
+    /// A warp has ended. Returns whether its CTA has.
+    pub(super) fn end(&mut self, warp: u32, at: u64) -> bool {
+        self.outcome.cycles = self.outcome.cycles.max(at);
+        let Warp { cluster: slot, rank, partition, .. } = self.warps[warp as usize];
+        let partitions = self.arch.capability.partitions_per_sm;
+        let sm = &mut self.sms[(partition / partitions) as usize];
+        sm.partitions[(partition % partitions) as usize].warps.retain(|&other| other != warp);
+        self.spare.push(warp);
+        let cluster = self.clusters[slot as usize].as_mut().expect("it runs");
+        cluster.left[rank as usize] -= 1;
+        if cluster.left[rank as usize] > 0 {
+            return false;
+        }
+        sm.room += 1;
+        debug_assert_eq!(cluster.sms[rank as usize], partition / partitions);
+        if cluster.left.iter().all(|left| *left == 0) {
+            self.clusters[slot as usize] = None;
+        }
+        true
+    }
+}

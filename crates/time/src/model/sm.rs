@@ -1,0 +1,142 @@
+//! The state of SMs and of their warps.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::Stall;
+use super::memory::Port;
+use crate::trace::Moment;
+
+/// A cycle that does not come.
+pub(super) const NEVER: u64 = u64::MAX;
+/// Pipes of a partition, by their order in [`Pipe::ALL`](warpwright_arch::instructions::Pipe::ALL).
+pub(super) const PIPES: usize = warpwright_arch::instructions::Pipe::ALL.len();
+
+/// A partition of an SM.
+#[derive(Debug)]
+pub(super) struct Partition {
+    /// Its warps, the oldest first.
+    pub(super) warps: Vec<u32>,
+    /// The cycle from which on each pipe is free.
+    pub(super) pipes: [u64; PIPES],
+    /// The cycle from which on its tensor core is free.
+    pub(super) tensor_free: u64,
+    /// The cycle from which on it may issue.
+    pub(super) free_at: u64,
+    /// The cycle of its entry in the queue that counts.
+    pub(super) wakes_at: u64,
+}
+
+/// An SM.
+#[derive(Debug)]
+pub(super) struct Sm {
+    pub(super) partitions: Vec<Partition>,
+    pub(super) port: Port,
+    /// CTAs that it has room for.
+    pub(super) room: u32,
+    /// Warps that have been placed on it, to spread them over partitions.
+    pub(super) placed: u32,
+    /// The cycle from which on the load/store unit is free.
+    pub(super) load_store_free: u64,
+    /// The cycle from which on shared memory is free.
+    pub(super) shared_free: u64,
+    /// The cycle from which on the tensor memory accelerator is free.
+    pub(super) tma_free: u64,
+    /// The cycle from which on the queue of `tcgen05` work is empty.
+    pub(super) tensor_queue_free: u64,
+}
+
+impl Sm {
+    pub(super) fn new(partitions: u32, ctas: u32, l1_bytes: u64, port_bytes: f64) -> Self {
+        let partition = || Partition {
+            warps: Vec::new(),
+            pipes: [0; PIPES],
+            tensor_free: 0,
+            free_at: 0,
+            wakes_at: NEVER,
+        };
+        Self {
+            partitions: (0..partitions).map(|_| partition()).collect(),
+            port: Port::new(l1_bytes, port_bytes),
+            room: ctas,
+            placed: 0,
+            load_store_free: 0,
+            shared_free: 0,
+            tma_free: 0,
+            tensor_queue_free: 0,
+        }
+    }
+}
+
+/// The asynchronous work of one kind of a warp.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Groups {
+    /// The end of the work that is in no group yet.
+    pub(super) open: u64,
+    /// The ends of groups, oldest first.
+    pub(super) committed: VecDeque<u64>,
+}
+
+impl Groups {
+    pub(super) fn add(&mut self, end: u64) {
+        self.open = self.open.max(end);
+    }
+
+    pub(super) fn commit(&mut self) {
+        self.committed.push_back(std::mem::take(&mut self.open));
+    }
+
+    /// The cycle at which at most `latest` groups are in flight.
+    pub(super) fn wait(&mut self, latest: u32) -> u64 {
+        let mut end = 0;
+        while self.committed.len() > latest as usize {
+            end = end.max(self.committed.pop_front().unwrap_or(0));
+        }
+        end
+    }
+
+    /// The end of all work.
+    pub(super) fn end(&self) -> u64 {
+        self.committed.iter().copied().fold(self.open, u64::max)
+    }
+}
+
+/// A warp on an SM.
+#[derive(Debug, Default)]
+pub(super) struct Warp {
+    /// The cluster, among those that run.
+    pub(super) cluster: u32,
+    /// The rank of its CTA.
+    pub(super) rank: u32,
+    /// Its partition, among those of all SMs.
+    pub(super) partition: u32,
+    /// Its trace in the cluster's.
+    pub(super) trace: u32,
+    /// The record after its run's details.
+    pub(super) cursor: usize,
+    /// The details of its run.
+    pub(super) details: Range<usize>,
+    /// The next operation, and the end of the run.
+    pub(super) pc: u32,
+    pub(super) end: u32,
+    /// The cycle at which the next operation can issue, as far as its registers decide; `NEVER` if it waits for
+    /// a moment.
+    pub(super) ready: u64,
+    /// The reason that it cannot issue before.
+    pub(super) stall: Stall,
+    /// The pipe of the next operation.
+    pub(super) pipe: u8,
+    /// The cycle after its last instruction.
+    pub(super) since: u64,
+    /// The cycle before which it does not go on, and why.
+    pub(super) not_before: (u64, Stall),
+    /// The cycle at which each register is there, and the reason that it is not before.
+    pub(super) registers: Vec<(u64, Stall)>,
+    /// The moment that it waits for.
+    pub(super) awaits: Option<Moment>,
+    pub(super) lane_copies: Groups,
+    pub(super) bulk_copies: Groups,
+    pub(super) multiplications: Groups,
+    /// The end of its last load or store of tensor memory.
+    pub(super) tensor_memory: u64,
+}

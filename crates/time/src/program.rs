@@ -1,0 +1,242 @@
+//! The operations of a kernel as the model executes them.
+
+use std::ops::Range;
+
+use warpwright_arch::Arch;
+use warpwright_arch::instructions::{Class, Pipe};
+use warpwright_arch::timing::{BRANCH, least_interval};
+use warpwright_events::{AsyncKind, Code, Instruction, Unit};
+
+/// Registers of an operation: its own part of the program's list.
+pub(crate) type Registers = Range<u32>;
+
+/// What an operation does beside its writes of registers, as far as its name says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Nothing.
+    Compute,
+    /// A move that ptxas removes: the result is there when the source is.
+    Rename,
+    /// A load, whose result comes from memory.
+    Load,
+    /// A branch, a call or a return, after which the warp fetches instructions.
+    Branch,
+    /// A warp's part of a `wgmma`: cycles of its tensor core, and passes of shared memory.
+    WarpgroupMma { cycles: u32, passes: u32 },
+    /// A warp's `mma`, in cycles of its tensor core.
+    Mma { cycles: u32 },
+    /// The work that the lanes have issued becomes a group.
+    Commit(AsyncKind),
+    /// The lanes wait until at most `latest` groups are in flight.
+    WaitGroups { kind: AsyncKind, latest: u32 },
+    /// The lanes wait for all their loads or stores of tensor memory.
+    WaitTensorMemory,
+    /// A load or store of tensor memory of these bytes.
+    TensorMemory { bytes: u32, loads: bool },
+    /// A fence of memory at a scope wider than the CTA.
+    Fence,
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    /// Slots of its scheduler.
+    pub(crate) slots: u32,
+    pub(crate) pipe: Pipe,
+    /// Cycles of the pipe in all.
+    pub(crate) interval: u32,
+    pub(crate) latency: u32,
+    pub(crate) action: Action,
+    /// The kind of barrier that it may wait at.
+    pub(crate) waits: Option<Class>,
+    /// Multiply-adds of an SM in a cycle, of its unit.
+    pub(crate) tensor_rate: u32,
+    /// The registers that it reads, with its guard.
+    pub(crate) reads: Registers,
+    pub(crate) writes: Registers,
+}
+
+/// A kernel.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) operations: Vec<Operation>,
+    /// The registers of all operations.
+    pub(crate) registers: Vec<u32>,
+    /// The number of registers.
+    pub(crate) register_count: usize,
+}
+
+impl Program {
+    pub(crate) fn new(code: &Code, arch: &Arch) -> Self {
+        let mut program = Self {
+            operations: Vec::with_capacity(code.of_operation.len()),
+            registers: Vec::new(),
+            register_count: code.register_words.len(),
+        };
+        let mut before = None;
+        for &index in &code.of_operation {
+            let instruction = &code.instructions[index as usize];
+            let mut operation = program.operation(instruction, arch);
+            // An instruction may be decoded to several operations.
+            if before == Some(index) {
+                (operation.slots, operation.interval) = (0, 0);
+            }
+            before = Some(index);
+            program.operations.push(operation);
+        }
+        program
+    }
+
+    fn operation(&mut self, instruction: &Instruction, arch: &Arch) -> Operation {
+        let name = opcode(&instruction.text);
+        let reads = self.add(instruction.reads.iter().chain(&instruction.guard).map(|register| register.0));
+        let writes = self.add(instruction.writes.iter().map(|register| register.0));
+        let Some(form) = instruction.form else {
+            let (execution, action) = (BRANCH, Action::Branch);
+            let (slots, interval, latency) = (execution.instructions, execution.interval, execution.latency);
+            return Operation {
+                slots,
+                pipe: Pipe::Cbu,
+                interval,
+                latency,
+                action,
+                waits: None,
+                tensor_rate: 1,
+                reads,
+                writes,
+            };
+        };
+        let execution = form.execution(name);
+        let mut slots = execution.instructions;
+        let action = match form.class {
+            Class::Load if instruction.is_parameter_access => Action::Rename,
+            Class::Move if !instruction.text.contains('%') || reads.is_empty() => Action::Rename,
+            Class::Move | Class::Address => Action::Rename,
+            Class::Load | Class::MatrixLoad | Class::FragmentLoad | Class::Atomic => Action::Load,
+            Class::Branch => Action::Branch,
+            Class::WarpgroupMma => warpgroup_mma(instruction, arch),
+            Class::Mma => Action::Mma { cycles: mma_cycles(instruction, arch) },
+            Class::WarpgroupSync if name.contains("commit_group") => Action::Commit(AsyncKind::Multiply),
+            Class::WarpgroupSync if name.contains("wait_group") => {
+                Action::WaitGroups { kind: AsyncKind::Multiply, latest: literal(&instruction.text) }
+            }
+            Class::AsyncCopy | Class::BulkCopy | Class::TensorCopy => {
+                let kind = if form.class == Class::AsyncCopy { AsyncKind::Copy } else { AsyncKind::Bulk };
+                match name {
+                    _ if name.contains("commit_group") => Action::Commit(kind),
+                    _ if name.contains("wait_group") => {
+                        Action::WaitGroups { kind, latest: literal(&instruction.text) }
+                    }
+                    _ if name.contains("wait_all") => Action::WaitGroups { kind, latest: 0 },
+                    _ => Action::Compute,
+                }
+            }
+            Class::TensorMemoryLoad => {
+                Action::TensorMemory { bytes: 128 * instruction.writes.len() as u32, loads: true }
+            }
+            Class::TensorMemoryStore => {
+                Action::TensorMemory { bytes: 128 * instruction.reads.len() as u32, loads: false }
+            }
+            Class::TensorMemorySync if name.contains("wait") => Action::WaitTensorMemory,
+            Class::Fence if !name.contains("cta") && !name.contains("proxy") => Action::Fence,
+            _ => Action::Compute,
+        };
+        if action == Action::Rename {
+            slots = 0;
+        }
+        let each = execution.interval.max(if slots == 1 { least_interval(form.pipe) } else { 1 });
+        Operation {
+            slots,
+            pipe: form.pipe,
+            interval: slots * each,
+            latency: execution.latency,
+            action,
+            waits: matches!(form.class, Class::CtaBarrier | Class::ClusterBarrier | Class::Mbarrier)
+                .then_some(form.class),
+            tensor_rate: rate(instruction.work.unit, arch),
+            reads,
+            writes,
+        }
+    }
+
+    fn add(&mut self, registers: impl Iterator<Item = u32>) -> Registers {
+        let start = self.registers.len() as u32;
+        self.registers.extend(registers);
+        start..self.registers.len() as u32
+    }
+
+    pub(crate) fn of(&self, registers: &Registers) -> &[u32] {
+        &self.registers[registers.start as usize..registers.end as usize]
+    }
+}
+
+/// The dotted name in the text of an instruction.
+pub(crate) fn opcode(text: &str) -> &str {
+    let text = match text.strip_prefix('@') {
+        Some(guarded) => guarded.split_once(' ').map_or("", |(_, rest)| rest.trim_start()),
+        None => text,
+    };
+    text.split([' ', ';']).next().unwrap_or_default()
+}
+
+/// The last integer of a text, 0 without one.
+fn literal(text: &str) -> u32 {
+    let end = text.trim_end_matches([';', ' ']);
+    let digits = end.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    digits.parse().unwrap_or(0)
+}
+
+/// Dense multiply-adds of an SM in a cycle.
+fn rate(unit: Unit, arch: &Arch) -> u32 {
+    let rates = &arch.tensor;
+    let rate = match unit {
+        Unit::TensorF64 => rates.f64,
+        Unit::TensorTf32 => rates.tf32,
+        Unit::TensorFp8 => rates.fp8,
+        Unit::TensorFp4 => rates.fp4,
+        Unit::TensorInt8 | Unit::TensorInt4 | Unit::TensorBinary => rates.int8,
+        _ => rates.f16,
+    };
+    rate.max(1)
+}
+
+/// Cycles of a tensor core for a warp's multiply-adds at the full rate.
+fn tensor_cycles(instruction: &Instruction, arch: &Arch) -> f64 {
+    let each = f64::from(rate(instruction.work.unit, arch)) / f64::from(arch.capability.partitions_per_sm);
+    f64::from(instruction.work.by_warp) / 2.0 / each
+}
+
+/// `mma` reaches 62 % of the rate of `wgmma` on Hopper (arXiv 2501.12084).
+fn mma_cycles(instruction: &Instruction, arch: &Arch) -> u32 {
+    let part = if arch.capability.compute_capability.0 >= 9 { 0.62 } else { 1.0 };
+    (tensor_cycles(instruction, arch) / part).ceil().max(1.0) as u32
+}
+
+/// A `wgmma` reads B, and A unless it is in registers, from shared memory. Each warp is charged a quarter.
+fn warpgroup_mma(instruction: &Instruction, arch: &Arch) -> Action {
+    let cycles = tensor_cycles(instruction, arch).ceil() as u32;
+    let name = opcode(&instruction.text);
+    let shape = name.split('.').find_map(|word| {
+        let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
+        let (n, k) = rest.split_once('k')?;
+        Some((m.parse::<u32>().ok()?, n.parse::<u32>().ok()?, k.parse::<u32>().ok()?))
+    });
+    let (m, n, k) = shape.unwrap_or((64, 8, 16));
+    let bits = if k == 0 { 16 } else { 256 / k };
+    let from_registers = instruction.text.matches('{').count() > 1;
+    let bytes = (n + if from_registers { 0 } else { m }) * k * bits / 8;
+    Action::WarpgroupMma { cycles, passes: bytes.div_ceil(128 * 4) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_literals_are_read_from_the_text() {
+        assert_eq!(opcode("@!%p1 add.f64 %fd1, %fd2, %fd3;"), "add.f64");
+        assert_eq!(opcode("ret;"), "ret");
+        assert_eq!(literal("wgmma.wait_group.sync.aligned 3;"), 3);
+        assert_eq!(literal("cp.async.wait_all;"), 0);
+    }
+}

@@ -1,0 +1,376 @@
+//! The observer that records the traces of a launch.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpwright_arch::limits::WARP_SIZE;
+use warpwright_count::{Sharing, interleaved, passes, ranges};
+use warpwright_events::{
+    AccessKind, Actor, AsyncKind, ByteRange, ClusterObserver, Completion, Event, LANES, LaunchInfo,
+    LaunchObserver, MbarrierAddress, MemorySpace, Proxy, lanes, split_shared,
+};
+
+use crate::trace::{ClusterTrace, Detail, Direction, LineRange, Moment, Record, push_lines};
+
+/// Records the traces of a launch's clusters.
+#[derive(Debug)]
+pub(crate) struct LaunchRecorder(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    launch: LaunchInfo,
+    warps_per_cta: u32,
+    traces: Mutex<Vec<ClusterTrace>>,
+}
+
+impl LaunchRecorder {
+    pub(crate) fn new(launch: &LaunchInfo) -> Self {
+        Self(Arc::new(Shared {
+            warps_per_cta: launch.threads_per_cta().div_ceil(WARP_SIZE),
+            launch: launch.clone(),
+            traces: Mutex::default(),
+        }))
+    }
+
+    pub(crate) fn launch(&self) -> &LaunchInfo {
+        &self.0.launch
+    }
+
+    /// The traces of the clusters that have ended, in the order of the grid.
+    pub(crate) fn take(&self) -> Vec<ClusterTrace> {
+        let mut traces = std::mem::take(&mut *self.0.traces.lock().unwrap_or_else(PoisonError::into_inner));
+        traces.sort_by_key(|trace| trace.first_cta);
+        traces
+    }
+}
+
+impl LaunchObserver for LaunchRecorder {
+    fn wants_instructions(&self) -> bool {
+        true
+    }
+
+    fn cluster(&self, ctas: &[u32]) -> Box<dyn ClusterObserver> {
+        let warps = ctas.len() * self.0.warps_per_cta as usize;
+        Box::new(Recorder {
+            shared: self.0.clone(),
+            trace: ClusterTrace {
+                first_cta: ctas[0],
+                ctas: ctas.len() as u32,
+                warps: vec![Vec::new(); warps],
+                ..ClusterTrace::default()
+            },
+            warps: vec![WarpState::default(); warps],
+            phases: HashMap::new(),
+        })
+    }
+}
+
+/// A barrier of any kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Barrier {
+    Mbarrier(MbarrierAddress),
+    Cta { rank: u32, number: u32 },
+    Cluster,
+}
+
+/// The state of the recording of a warp.
+#[derive(Clone, Debug, Default)]
+struct WarpState {
+    /// The details of operations whose run is not reported yet.
+    details: Vec<(u32, Detail)>,
+    /// The operation that tests an mbarrier in vain in the run that is not reported yet, and its lanes.
+    failed: Option<(u32, u32)>,
+    /// The test that lanes repeat.
+    polling: Option<(u32, u32)>,
+    /// The end of the last run.
+    end: u32,
+}
+
+/// Records the trace of one cluster.
+struct Recorder {
+    shared: Arc<Shared>,
+    trace: ClusterTrace,
+    warps: Vec<WarpState>,
+    /// The phases of each barrier that have passed, and the moment at which the current one ends.
+    phases: HashMap<Barrier, Phase>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Phase {
+    previous: Option<Moment>,
+    current: Moment,
+}
+
+impl Recorder {
+    fn index(&self, rank: u32, warp: u32) -> usize {
+        (rank * self.shared.warps_per_cta + warp) as usize
+    }
+
+    fn warp(&mut self, actor: Actor) -> &mut WarpState {
+        let index = self.index(actor.rank, actor.warp);
+        &mut self.warps[index]
+    }
+
+    fn phase(&mut self, barrier: Barrier) -> &mut Phase {
+        let arrivals = &mut self.trace.arrivals;
+        self.phases.entry(barrier).or_insert_with(|| {
+            arrivals.push(0);
+            Phase { previous: None, current: arrivals.len() as Moment - 1 }
+        })
+    }
+
+    /// The moment at which the current phase of a barrier ends.
+    fn current(&mut self, barrier: Barrier) -> Moment {
+        self.phase(barrier).current
+    }
+
+    /// A phase ends.
+    fn pass(&mut self, barrier: Barrier) {
+        let ended = self.current(barrier);
+        self.trace.arrivals.push(0);
+        let current = self.trace.arrivals.len() as Moment - 1;
+        self.phases.insert(barrier, Phase { previous: Some(ended), current });
+    }
+
+    /// The operation of the run that the warp is in has a detail.
+    fn detail(&mut self, actor: Actor, detail: Detail) {
+        self.warp(actor).details.push((actor.pc, detail));
+    }
+
+    /// The same of an operation that ends a run which is reported already.
+    fn late_detail(&mut self, actor: Actor, detail: Detail) {
+        let index = self.index(actor.rank, actor.warp);
+        if self.warps[index].end == actor.pc + 1 && self.warps[index].polling.is_none() {
+            self.keep(index, actor.pc, detail);
+        } else {
+            self.warps[index].details.push((actor.pc, detail));
+        }
+    }
+
+    fn keep(&mut self, warp: usize, pc: u32, detail: Detail) {
+        let (at, count) = match detail {
+            Detail::Arrive { at, count } => (Some(at), u32::from(count)),
+            Detail::Track { at, .. } | Detail::Multicast { arrives: at, .. } => (Some(at), 1),
+            Detail::Copy { arrives, .. } => (arrives, 1),
+            _ => (None, 0),
+        };
+        if let Some(at) = at {
+            self.trace.arrivals[at as usize] += count;
+        }
+        self.trace.warps[warp].push(Record::Detail(pc, detail));
+    }
+
+    /// Keeps a part of a run, with its details.
+    fn keep_run(&mut self, warp: usize, from: u32, end: u32, lanes: u32) {
+        let mut details = std::mem::take(&mut self.warps[warp].details);
+        if from < end {
+            self.trace.warps[warp].push(Record::Run { from, end, lanes });
+            self.warps[warp].end = end;
+            for &(pc, detail) in details.iter().filter(|(pc, _)| (from..end).contains(pc)) {
+                self.keep(warp, pc, detail);
+            }
+        }
+        details.clear();
+        self.warps[warp].details = details;
+    }
+
+    /// Lanes have executed the operations up to `end`.
+    fn ran(&mut self, actor: Actor, end: u32) {
+        let (from, lanes) = (actor.pc, actor.lanes);
+        if from == end {
+            return;
+        }
+        let index = self.index(actor.rank, actor.warp);
+        let failed = self.warps[index].failed.take();
+        let polling = self.warps[index].polling;
+        if let Some((pc, among)) = polling.filter(|(_, among)| among & lanes != 0) {
+            let waits = |&(at, detail): &(u32, Detail)| at == pc && matches!(detail, Detail::Wait { .. });
+            if failed.is_none() && self.warps[index].details.iter().any(waits) {
+                self.warps[index].polling = None;
+                self.keep_run(index, pc, end, lanes);
+            } else {
+                self.warps[index].polling = failed.or(Some((pc, among)));
+                self.warps[index].details.clear();
+            }
+        } else if let Some((pc, among)) = failed {
+            self.keep_run(index, from, pc, lanes);
+            self.warps[index].polling = Some((pc, among));
+        } else {
+            self.keep_run(index, from, end, lanes);
+        }
+    }
+
+    fn lines(&mut self, ranges: impl Iterator<Item = (u64, u64)>) -> LineRange {
+        push_lines(&mut self.trace.lines, ranges)
+    }
+
+    fn access(
+        &mut self,
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &[u64; LANES],
+        bytes: u64,
+        kind: AccessKind,
+    ) {
+        if self.shared.launch.code.instruction(actor.pc).is_parameter_access {
+            return;
+        }
+        let mask = actor.lanes;
+        let detail = match space {
+            MemorySpace::Shared => {
+                let sharing = if kind == AccessKind::Read { Sharing::Pairs } else { Sharing::Nothing };
+                let first = addresses[mask.trailing_zeros() as usize % LANES];
+                Detail::Shared {
+                    passes: passes(addresses, mask, bytes, sharing).wavefronts as u16,
+                    remote: split_shared(first).0 != actor.rank,
+                }
+            }
+            MemorySpace::Global => {
+                let lines = self.lines(ranges(addresses, mask, bytes).into_iter());
+                let direction = match kind {
+                    AccessKind::Read | AccessKind::ReadTile => Direction::Load,
+                    AccessKind::Write | AccessKind::Object => Direction::Store,
+                    AccessKind::Atomic => Direction::Update { conflicts: conflicts(addresses, mask) },
+                };
+                Detail::Global { direction, lines }
+            }
+            MemorySpace::Local => {
+                let bytes: u64 =
+                    interleaved(addresses, mask, bytes).iter().map(|(first, end)| end - first).sum();
+                Detail::Local { sectors: bytes.div_ceil(32) as u16 }
+            }
+            MemorySpace::Tensor => return,
+        };
+        self.detail(actor, detail);
+    }
+
+    /// Bulk and tensor copies. `wgmma` and `cp.async` are known by their instructions.
+    fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[ByteRange]) {
+        let arrives = match completion {
+            Completion::Mbarrier(address) => Some(self.current(Barrier::Mbarrier(address))),
+            Completion::Group(AsyncKind::Bulk) => None,
+            Completion::Group(_) => return,
+        };
+        if proxy == Proxy::Tensormap || proxy == Proxy::Generic && arrives.is_none() {
+            return;
+        }
+        let shared = |range: &&ByteRange| range.space == MemorySpace::Shared;
+        let written = ranges.iter().filter(shared).filter(|range| range.kind.writes());
+        let bytes = written.map(|range| range.bytes as u32).sum::<u32>();
+        let global = ranges.iter().filter(|range| range.space == MemorySpace::Global && range.bytes > 0);
+        if let (Some(arrives), [range]) = (arrives, ranges)
+            && range.space == MemorySpace::Shared
+            && self.warp(actor).details.last().is_some_and(|(pc, last)| {
+                *pc == actor.pc && matches!(last, Detail::Copy { .. } | Detail::Multicast { .. })
+            })
+        {
+            return self.detail(actor, Detail::Multicast { bytes, arrives });
+        }
+        let direction = match global.clone().next().map(|range| range.kind) {
+            Some(AccessKind::Write | AccessKind::Object) => Direction::Store,
+            Some(AccessKind::Atomic) => Direction::Update { conflicts: 1 },
+            _ => Direction::Load,
+        };
+        let read: u32 = ranges.iter().filter(shared).map(|range| range.bytes as u32).sum();
+        let lines = self.lines(global.map(|range| (range.first, range.first + range.bytes)));
+        self.detail(actor, Detail::Copy { direction, lines, bytes: bytes.max(read), arrives });
+    }
+
+    fn tests(&mut self, actor: Actor, mbarrier: MbarrierAddress, ended: bool) {
+        if !ended {
+            let warp = self.warp(actor);
+            let lanes = warp.failed.map_or(0, |(_, lanes)| lanes) | actor.lanes;
+            warp.failed = Some((actor.pc, lanes));
+            return;
+        }
+        // A phase that was complete from the start has nothing to wait for.
+        if let Some(until) = self.phase(Barrier::Mbarrier(mbarrier)).previous {
+            let wait = Detail::Wait { until };
+            if self.warp(actor).details.last() != Some(&(actor.pc, wait)) {
+                self.detail(actor, wait);
+            }
+        } else if self.warp(actor).polling.is_some() {
+            self.warp(actor).polling = None;
+        }
+    }
+}
+
+/// The most lanes that update one address.
+fn conflicts(addresses: &[u64; LANES], mask: u32) -> u8 {
+    let most =
+        lanes(mask).map(|lane| lanes(mask).filter(|&other| addresses[other] == addresses[lane]).count());
+    most.max().unwrap_or(1) as u8
+}
+
+impl ClusterObserver for Recorder {
+    fn event(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Executed { actor, end } => self.ran(actor, end),
+            Event::Access { actor, space, addresses, bytes, kind, .. } => {
+                self.access(actor, space, addresses, bytes, kind);
+            }
+            Event::LaneCopies { actor, sources, targets, bytes, reading } => {
+                let lines = self.lines(ranges(sources, reading, bytes).into_iter());
+                let passes = passes(targets, actor.lanes, bytes, Sharing::Nothing).wavefronts as u16;
+                self.detail(actor, Detail::LaneCopy { lines, passes });
+            }
+            Event::AsyncIssue { actor, proxy, completion, ranges } => {
+                self.issue(actor, proxy, completion, ranges)
+            }
+            Event::TensorMultiply { actor, operations, .. } => {
+                self.detail(actor, Detail::TensorMultiply { operations: operations as u32 });
+            }
+            Event::MbarrierArrive { actor, mbarrier, .. } => {
+                let at = self.current(Barrier::Mbarrier(mbarrier));
+                if let Some((pc, Detail::Arrive { at: same, count })) = self.warp(actor).details.last_mut()
+                    && (*pc, *same) == (actor.pc, at)
+                {
+                    *count += 1;
+                    return;
+                }
+                self.detail(actor, Detail::Arrive { at, count: 1 });
+            }
+            Event::MbarrierTrack { actor, mbarrier, kind } => {
+                let at = self.current(Barrier::Mbarrier(mbarrier));
+                self.detail(actor, Detail::Track { at, kind });
+            }
+            Event::MbarrierPhaseEnd { mbarrier } => self.pass(Barrier::Mbarrier(mbarrier)),
+            Event::MbarrierInit { mbarrier, .. } | Event::MbarrierInvalidate { mbarrier, .. } => {
+                self.phases.remove(&Barrier::Mbarrier(mbarrier));
+            }
+            Event::MbarrierTest { actor, mbarrier, ended, .. } => self.tests(actor, mbarrier, ended),
+            Event::BarrierArrive { actor, barrier, generation, .. } => {
+                self.arrives(actor, barrier, generation)
+            }
+            Event::ClusterArrive { actor, .. } => {
+                let at = self.current(Barrier::Cluster);
+                self.detail(actor, Detail::Arrive { at, count: 1 });
+            }
+            Event::ClusterComplete => self.pass(Barrier::Cluster),
+            Event::ClusterLeave { actor } => {
+                if let Some(until) = self.phase(Barrier::Cluster).previous {
+                    self.late_detail(actor, Detail::Wait { until });
+                }
+            }
+            Event::End => {
+                let mut traces = self.shared.traces.lock().unwrap_or_else(PoisonError::into_inner);
+                traces.push(std::mem::take(&mut self.trace));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Recorder {
+    /// Lanes arrive at a barrier of the CTA, and wait unless it is `bar.arrive`.
+    fn arrives(&mut self, actor: Actor, number: u32, generation: u32) {
+        // Generations follow one another: the barrier has passed as often as this says.
+        let barrier = Barrier::Cta { rank: actor.rank, number: number | generation << 8 };
+        let at = self.current(barrier);
+        self.late_detail(actor, Detail::Arrive { at, count: 1 });
+        let waits = !self.shared.launch.code.instruction(actor.pc).text.contains(".arrive");
+        if waits {
+            self.late_detail(actor, Detail::Wait { until: at });
+        }
+    }
+}
