@@ -100,6 +100,26 @@ impl Emulator {
         self.memory.remove_shared(region);
     }
 
+    /// Lets kernels access memory of the host at its own address. Its bytes count as written.
+    ///
+    /// # Safety
+    /// `bytes` bytes at `address` are allocated, and stay so until they are [released](Self::release). While a kernel
+    /// runs that accesses them, the host does not, except by atomic operations.
+    pub unsafe fn adopt(&mut self, address: u64, bytes: u64) -> Result<(), MemoryError> {
+        // SAFETY: the caller keeps the bytes allocated.
+        unsafe { self.memory.adopt(address, bytes) }
+    }
+
+    /// Ends the access to memory of the host that was [adopted](Self::adopt) at this address.
+    pub fn release(&mut self, address: u64) {
+        self.memory.release(address);
+    }
+
+    /// Whether a range is inside one live allocation, or inside adopted memory.
+    pub fn is_inside_allocation(&self, address: u64, bytes: u64) -> bool {
+        self.memory.is_inside(address, bytes)
+    }
+
     /// Tracks which bytes of the memory allocated from now on have been written, so that checked
     /// launches can report reads of unwritten bytes. The record takes an eighth of the memory's
     /// size.

@@ -27,15 +27,24 @@ impl ElementType {
     }
 }
 
+/// What frees device memory.
+enum Owner {
+    /// The allocation itself.
+    Itself,
+    /// The allocation that this one is the beginning of.
+    Whole(Arc<Allocation>),
+    /// The module of which it is a variable, and which it keeps loaded.
+    Module { _loaded: Arc<dyn LoadedModule> },
+    /// Another library.
+    Foreign,
+}
+
 /// Device memory, freed when its last owner is dropped.
 pub(crate) struct Allocation {
     backend: Arc<Backend>,
     address: u64,
     bytes: usize,
-    /// The allocation that this one is the beginning of.
-    whole: Option<Arc<Self>>,
-    /// The module of which it is a variable, and which frees it.
-    module: Option<Arc<dyn LoadedModule>>,
+    owner: Owner,
     /// The kernel whose failure left the contents undefined.
     half_written_by: Mutex<Option<String>>,
     /// Whether `half_written_by` is set. Every launch reads this flag without taking the lock.
@@ -54,7 +63,7 @@ impl Allocation {
 
     /// Memory that was allocated at an address.
     pub(crate) fn at(backend: &Arc<Backend>, address: u64, bytes: usize) -> Arc<Self> {
-        Arc::new(Self::over(backend.clone(), address, bytes, None))
+        Arc::new(Self::over(backend.clone(), address, bytes, Owner::Itself))
     }
 
     /// The memory of a module's variable.
@@ -64,9 +73,17 @@ impl Allocation {
         address: u64,
         bytes: usize,
     ) -> Arc<Self> {
-        let mut variable = Self::over(backend.clone(), address, bytes, None);
-        variable.module = Some(module.clone());
-        Arc::new(variable)
+        Arc::new(Self::over(backend.clone(), address, bytes, Owner::Module { _loaded: module.clone() }))
+    }
+
+    /// Memory that another library owns.
+    ///
+    /// # Safety
+    /// As [`Memory::adopt`](crate::backend::Memory::adopt); the allocation releases it.
+    pub(crate) unsafe fn adopted(backend: &Arc<Backend>, address: u64, bytes: usize) -> Result<Arc<Self>> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { backend.memory.adopt(address, bytes) }?;
+        Ok(Arc::new(Self::over(backend.clone(), address, bytes, Owner::Foreign)))
     }
 
     /// The first `bytes` of an allocation. A kernel's failure marks both.
@@ -75,18 +92,17 @@ impl Allocation {
             return whole.clone();
         }
         let mark = whole.half_written_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let part = Self::over(whole.backend.clone(), whole.address, bytes, Some(whole.clone()));
+        let part = Self::over(whole.backend.clone(), whole.address, bytes, Owner::Whole(whole.clone()));
         mark.iter().for_each(|kernel| part.mark(kernel));
         Arc::new(part)
     }
 
-    fn over(backend: Arc<Backend>, address: u64, bytes: usize, whole: Option<Arc<Self>>) -> Self {
+    fn over(backend: Arc<Backend>, address: u64, bytes: usize, owner: Owner) -> Self {
         Self {
             backend,
             address,
             bytes,
-            whole,
-            module: None,
+            owner,
             half_written_by: Mutex::new(None),
             is_half_written: AtomicBool::new(false),
             is_exposed: AtomicBool::new(false),
@@ -95,7 +111,10 @@ impl Allocation {
 
     /// The allocation that this one is the beginning of, or itself.
     pub(crate) fn whole(self: &Arc<Self>) -> &Arc<Self> {
-        self.whole.as_ref().unwrap_or(self)
+        match &self.owner {
+            Owner::Whole(whole) => whole,
+            _ => self,
+        }
     }
 
     pub(crate) fn backend(&self) -> &Arc<Backend> {
@@ -163,7 +182,9 @@ impl Allocation {
         let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
         *mark = Some(kernel.to_owned());
         self.is_half_written.store(true, Ordering::Release);
-        self.whole.iter().for_each(|whole| whole.mark(kernel));
+        if let Owner::Whole(whole) = &self.owner {
+            whole.mark(kernel);
+        }
     }
 
     /// Records that the whole buffer was overwritten.
@@ -176,8 +197,10 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.whole.is_none() && self.module.is_none() {
-            self.backend.memory.free(self.address);
+        match self.owner {
+            Owner::Itself => self.backend.memory.free(self.address),
+            Owner::Foreign => self.backend.memory.release(self.address),
+            Owner::Whole(_) | Owner::Module { .. } => {}
         }
     }
 }

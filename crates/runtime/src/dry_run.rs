@@ -146,6 +146,10 @@ impl Memory for DryRun {
         of_one_kind::<Self>(others).map(|_| self.allocate(bytes)).transpose()
     }
 
+    unsafe fn adopt(&self, _address: u64, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
     fn upload(&self, _address: u64, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }
@@ -174,6 +178,10 @@ impl Streams for DryRun {
     }
 
     fn destroy_stream(&self, _stream: Handle) {}
+
+    unsafe fn adopt_stream(&self, _stream: Handle) -> Result<()> {
+        Ok(())
+    }
 
     fn synchronize_stream(&self, _stream: Handle) -> Result<()> {
         Ok(())

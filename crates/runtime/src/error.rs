@@ -398,6 +398,22 @@ pub enum Error {
         /// Size of the buffer, in bytes.
         buffer_bytes: u64,
     },
+    /// Memory of another owner that is no memory of the device.
+    #[error("the memory at {address:#x} cannot be a buffer of {device}: {reason}")]
+    ForeignMemory {
+        /// Where it begins.
+        address: u64,
+        /// The device.
+        device: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// No context of a GPU is current on the thread, or one that cannot be shared.
+    #[error("the current context of this thread cannot be used: {reason}")]
+    CurrentContext {
+        /// Why, and what to do.
+        reason: String,
+    },
     /// Tensor maps do not support the element type.
     #[error(
         "tensor maps do not support elements of type {element}; view the buffer as integers of the \

@@ -32,6 +32,7 @@ mod device;
 mod dry_run;
 mod emulated;
 mod error;
+mod foreign;
 mod graph;
 mod host;
 mod launch;

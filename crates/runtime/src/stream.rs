@@ -38,20 +38,21 @@ impl Device {
 pub struct Stream {
     pub(crate) backend: Arc<Backend>,
     pub(crate) handle: Handle,
+    /// Whether another library destroys it.
+    is_foreign: bool,
     id: u64,
     pub(crate) capture: Recording,
 }
 
 impl Stream {
     pub(crate) fn new(backend: &Arc<Backend>, call: Call) -> Result<Self> {
+        Ok(Self::over(backend, backend.streams.create_stream(call)?, false))
+    }
+
+    pub(crate) fn over(backend: &Arc<Backend>, handle: Handle, is_foreign: bool) -> Self {
         static STREAMS: AtomicU64 = AtomicU64::new(0);
         let id = STREAMS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self {
-            backend: backend.clone(),
-            handle: backend.streams.create_stream(call)?,
-            id,
-            capture: Recording::default(),
-        })
+        Self { backend: backend.clone(), handle, is_foreign, id, capture: Recording::default() }
     }
 
     /// A number that is unique among all streams of this process, as a key for data kept per
@@ -180,7 +181,9 @@ pub(crate) fn same_length(expected: usize, given: usize) -> Result<()> {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.backend.streams.destroy_stream(self.handle);
+        if !self.is_foreign {
+            self.backend.streams.destroy_stream(self.handle);
+        }
     }
 }
 

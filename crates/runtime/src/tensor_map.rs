@@ -128,15 +128,13 @@ impl TensorMap {
         let buffer = buffer.mapped();
         let allocation = buffer.allocation.clone();
         let offset = description.address;
-        // Allocations are aligned far beyond the rules' alignments, so checking the offset
-        // suffices.
+        description.address = allocation.address().saturating_add(offset);
         description.check()?;
         description.check_on(allocation.backend().properties.capability)?;
         let end = offset.saturating_add(tensor_bytes(&description));
         if end > buffer.bytes() as u64 {
             return Err(Error::TensorOutside { bytes: end, buffer_bytes: buffer.bytes() as u64 });
         }
-        description.address = allocation.address() + offset;
         let bytes = allocation.backend().memory.encode_tensor_map(&description)?;
         let format = format.filter(|_| description.element == ElementType::U8);
         let boxes = Requirement::of(&description).named(format);

@@ -4,6 +4,7 @@ mod cublas;
 mod device;
 mod dry_run;
 mod faults;
+mod foreign;
 mod graph;
 mod hopper;
 mod language;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpwright_events::InitializedBytes;
 
 use super::heap::{self, Block, Heap, HeapError};
-use super::{CONSTANT_WINDOW, GLOBAL_BASE, host};
+use super::{CONSTANT_WINDOW, GLOBAL_BASE, Space, host};
 use crate::host::Host;
 
 /// Every allocation starts at a multiple of this, as `cudaMalloc` promises.
@@ -51,6 +51,16 @@ pub enum MemoryError {
     FreedTwice {
         /// The address.
         address: u64,
+    },
+    /// Memory of the host is at addresses that the device uses for something else.
+    #[error("bytes {address:#x} to {end:#x} of the host are at addresses of {taken}")]
+    NotAdopted {
+        /// First byte of the range.
+        address: u64,
+        /// One past its last byte.
+        end: u64,
+        /// What the device has there.
+        taken: String,
     },
     /// A copy or a fill accesses bytes outside every live allocation.
     #[error("bytes {address:#x} to {end:#x} are not inside a live allocation: {near}")]
@@ -327,6 +337,41 @@ impl Memory {
         }
     }
 
+    /// Adds memory of the host, at its own address. Its bytes count as written, and take nothing of the capacity.
+    ///
+    /// # Safety
+    /// The bytes stay allocated until they are [released](Self::release), at the earliest when all launches have ended.
+    pub(crate) unsafe fn adopt(&mut self, address: u64, size: u64) -> Result<(), MemoryError> {
+        let end = address.saturating_add(size);
+        let refused = |taken: String| Err(MemoryError::NotAdopted { address, end, taken });
+        let last = end.saturating_sub(1);
+        if [address, last]
+            .iter()
+            .any(|&address| Space::of(address).0 != Space::Global || heap::contains(address))
+        {
+            return refused("the windows of other state spaces".to_owned());
+        }
+        if let Some(region) = self.nearest(last).filter(|region| region.end() > address) {
+            return refused(region.describe());
+        }
+        let host = std::ptr::with_exposed_provenance_mut(address as usize);
+        self.insert(Region { base: address, size, host, bytes: None, name: None, read_only: false });
+        Ok(())
+    }
+
+    /// Removes memory of the host.
+    pub(crate) fn release(&mut self, address: u64) {
+        if let Ok(index) = self.regions.binary_search_by_key(&address, |region| region.base) {
+            self.regions.remove(index);
+        }
+    }
+
+    /// Whether a range is inside one live allocation.
+    pub(crate) fn is_inside(&self, address: u64, size: u64) -> bool {
+        let region = self.nearest(address).filter(|region| region.is_live());
+        region.is_some_and(|region| address.saturating_add(size) <= region.end())
+    }
+
     /// Frees an allocation. Later accesses to it are reported as use after free.
     pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
         let Ok(index) = self.regions.binary_search_by_key(&address, |region| region.base) else {
@@ -535,6 +580,8 @@ fn place(address: u64, base: u64, end: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
     use super::*;
 
     #[test]
@@ -583,5 +630,26 @@ mod tests {
         assert!(matches!(memory.allocate(500), Err(MemoryError::OutOfMemory { free: 400, .. })));
         memory.free(address).unwrap();
         memory.allocate(500).unwrap();
+    }
+
+    #[test]
+    fn memory_of_the_host_is_where_the_host_has_it() {
+        static BYTES: [AtomicU8; 64] = [const { AtomicU8::new(7) }; 64];
+        let address = BYTES.as_ptr().expose_provenance() as u64;
+        let mut memory = Memory::new(1000);
+        // SAFETY: the bytes are never freed, and no other test uses them.
+        let adopt = |memory: &mut Memory, from, size| unsafe { memory.adopt(from, size) };
+        adopt(&mut memory, address, 32).unwrap();
+        memory.fill(address + 4, 9, 2).unwrap();
+        assert_eq!([3, 4, 5, 6].map(|index: usize| BYTES[index].load(Ordering::Relaxed)), [7, 9, 9, 7]);
+        assert!(memory.is_inside(address + 8, 24) && !memory.is_inside(address + 8, 25));
+        assert!(matches!(memory.read(address + 30, &mut [0; 4]), Err(MemoryError::OutOfBounds { .. })));
+        let overlap = adopt(&mut memory, address + 31, 2).unwrap_err().to_string();
+        assert!(overlap.contains("the allocation of 32 bytes"), "{overlap}");
+        let window = adopt(&mut memory, CONSTANT_WINDOW - 8, 16).unwrap_err().to_string();
+        assert!(window.contains("other state spaces"), "{window}");
+        memory.release(address);
+        assert!(!memory.is_inside(address, 1) && memory.used() == 0);
+        adopt(&mut memory, address + 31, 33).unwrap();
     }
 }

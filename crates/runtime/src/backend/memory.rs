@@ -23,6 +23,15 @@ pub(crate) trait Memory: Any + Send + Sync {
     /// Allocates memory of this device that these others access, too; `None` if they cannot.
     fn share(&self, others: &[Arc<dyn Memory>], bytes: usize) -> Result<Option<u64>>;
 
+    /// Makes memory of another owner accessible, until it is [released](Self::release) as often.
+    ///
+    /// # Safety
+    /// `bytes` bytes at `address` are allocated: on this GPU, or on the emulator, which takes memory of the host, too.
+    /// They stay so until they are released and all work that uses them is complete.
+    unsafe fn adopt(&self, address: u64, bytes: usize) -> Result<()>;
+    /// Ends one adoption of memory at this address.
+    fn release(&self, _address: u64) {}
+
     /// Waits for all work on the device, then copies.
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()>;
     /// Waits for all work on the device, then sets bytes to zero.

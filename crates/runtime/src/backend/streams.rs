@@ -36,6 +36,11 @@ pub(crate) trait Streams: Send + Sync {
 
     fn create_stream(&self, call: Call) -> Result<Handle>;
     fn destroy_stream(&self, stream: Handle);
+    /// Returns an error if a stream of another owner is not one of this device.
+    ///
+    /// # Safety
+    /// It is a stream.
+    unsafe fn adopt_stream(&self, stream: Handle) -> Result<()>;
     fn synchronize_stream(&self, stream: Handle) -> Result<()>;
     fn stream_is_idle(&self, stream: Handle) -> Result<bool>;
     fn wait_for_event(&self, stream: Handle, event: Handle) -> Result<()>;

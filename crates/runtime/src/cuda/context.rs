@@ -76,6 +76,11 @@ impl Context {
         })
     }
 
+    /// Whether it is this context of the driver.
+    pub(super) fn is(&self, handle: *mut c_void) -> bool {
+        self.handle == handle
+    }
+
     /// Makes the context current on this thread, unless a fault made it unusable.
     pub(super) fn enter(&self) -> Result<&'static Driver> {
         if let Some(error) = self.lost.get() {

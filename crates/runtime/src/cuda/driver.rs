@@ -139,6 +139,9 @@ pub(super) mod function_attribute {
     pub(in super::super) const NON_PORTABLE_CLUSTER: c_int = 14;
 }
 
+/// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`, an `int`.
+pub(super) const POINTER_ORDINAL: c_int = 9;
+
 /// `CUjit_option`.
 pub(super) mod jit_option {
     use std::ffi::c_int;
@@ -151,6 +154,7 @@ pub(super) mod jit_option {
 /// `CUresult` values that the runtime distinguishes.
 pub(super) mod status {
     use std::ffi::c_int;
+    pub(in super::super) const INVALID_VALUE: c_int = 1;
     pub(in super::super) const OUT_OF_MEMORY: c_int = 2;
     pub(in super::super) const INVALID_HANDLE: c_int = 400;
     pub(in super::super) const NOT_FOUND: c_int = 500;
@@ -232,8 +236,12 @@ driver! {
     cuDeviceTotalMem_v2(bytes: *mut usize, device: DeviceHandle);
     cuDevicePrimaryCtxRetain(context: *mut Handle, device: DeviceHandle);
     cuDevicePrimaryCtxRelease_v2(device: DeviceHandle);
+    cuDevicePrimaryCtxGetState(device: DeviceHandle, flags: *mut c_uint, is_active: *mut c_int);
     cuCtxSetCurrent(context: Handle);
+    cuCtxGetCurrent(context: *mut Handle);
+    cuCtxGetDevice(device: *mut DeviceHandle);
     cuCtxSynchronize();
+    cuPointerGetAttribute(value: *mut c_void, attribute: c_int, address: Address);
     cuMemAlloc_v2(address: *mut Address, bytes: usize);
     cuMemFree_v2(address: Address);
     cuMemGetAllocationGranularity(granularity: *mut usize, properties: *const MemoryProperties, option: c_uint);
@@ -254,6 +262,7 @@ driver! {
     cuMemsetD8Async(to: Address, byte: u8, bytes: usize, stream: Handle);
     cuStreamCreate(stream: *mut Handle, flags: c_uint);
     cuStreamDestroy_v2(stream: Handle);
+    cuStreamGetCtx(stream: Handle, context: *mut Handle);
     cuStreamSynchronize(stream: Handle);
     cuStreamQuery(stream: Handle);
     cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint);

@@ -3,6 +3,7 @@
 //! What other GPUs access is allocated by the driver's virtual memory management:
 //! `cuCtxEnablePeerAccess` would map all memory. Here, only one allocation is mapped on its peers.
 
+use std::ffi::c_int;
 use std::panic::Location;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, PoisonError};
@@ -43,6 +44,31 @@ impl Memory for Context {
 
     fn share(&self, others: &[Arc<dyn Memory>], bytes: usize) -> Result<Option<u64>> {
         of_one_kind(others).map_or(Ok(None), |others| self.share_with(&others, bytes))
+    }
+
+    unsafe fn adopt(&self, address: u64, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let refused = |reason: String| {
+            Err(Error::ForeignMemory { address, device: self.properties.name.clone(), reason })
+        };
+        let driver = self.enter()?;
+        let mut ordinal: c_int = -1;
+        // SAFETY: the attribute is an int, and the driver accepts every address.
+        let known = unsafe {
+            driver.cuPointerGetAttribute((&raw mut ordinal).cast(), driver::POINTER_ORDINAL, address)
+        };
+        match known {
+            Err(Failure { code: status::INVALID_VALUE, .. }) => {
+                refused("the driver does not know it; pass memory of the GPU that is not freed".to_owned())
+            }
+            other => match self.check(other).map(|()| u32::try_from(ordinal).ok())? {
+                ordinal if ordinal == self.properties.ordinal => Ok(()),
+                Some(other) => refused(format!("it is memory of cuda:{other}")),
+                None => refused("it is memory of no GPU".to_owned()),
+            },
+        }
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {

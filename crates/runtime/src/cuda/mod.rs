@@ -11,6 +11,7 @@ mod streams;
 mod tensor_map;
 
 use std::ffi::{CStr, c_char, c_int};
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 use warpwright_arch::{CAPABILITIES, Capability};
@@ -37,18 +38,56 @@ pub(crate) fn open(ordinal: u32) -> Result<Backend> {
         return Err(Error::NoSuchGpu { ordinal, count });
     }
     let driver = open_driver()?;
+    let context = context(driver, ordinal, device(driver, ordinal)?)?;
+    Ok(Backend::new(context.properties.clone(), Arc::new(context)))
+}
+
+/// The GPU whose primary context is current on this thread.
+pub(crate) fn current() -> Result<Backend> {
+    let driver = open_driver()?;
     let start = |failure| start_error(driver, failure);
+    let refused = |reason: &str| Err(Error::CurrentContext { reason: reason.to_owned() });
+    let (mut current, mut of_current) = (null_mut(), 0);
+    // SAFETY: the out-pointer is valid for the call.
+    unsafe { driver.cuCtxGetCurrent(&mut current) }.map_err(start)?;
+    if current.is_null() {
+        return refused("there is none; open the GPU by its name, or make a context current before");
+    }
+    // SAFETY: the out-pointer is valid for the call, and a context is current.
+    unsafe { driver.cuCtxGetDevice(&mut of_current) }.map_err(start)?;
+    let (mut flags, mut is_active) = (0, 0);
+    // SAFETY: the out-pointers are valid for the call, and the device is the driver's.
+    unsafe { driver.cuDevicePrimaryCtxGetState(of_current, &mut flags, &mut is_active) }.map_err(start)?;
+    let mut ordinals =
+        (0..count()?).filter(|ordinal| device(driver, *ordinal).is_ok_and(|it| it == of_current));
+    if let Some(ordinal) = ordinals.next().filter(|_| is_active != 0) {
+        let context = context(driver, ordinal, of_current)?;
+        if context.is(current) {
+            return Ok(Backend::new(context.properties.clone(), Arc::new(context)));
+        }
+    }
+    refused(
+        "it is not the primary context of its GPU; make that one current (`cuDevicePrimaryCtxRetain`, as CUDA's runtime does)",
+    )
+}
+
+fn device(driver: &Driver, ordinal: u32) -> Result<DeviceHandle> {
     let mut device = 0;
-    // SAFETY: the out-pointer is valid for the call, and the ordinal was checked.
-    unsafe { driver.cuDeviceGet(&mut device, ordinal as c_int) }.map_err(start)?;
+    // SAFETY: the out-pointer is valid for the call, and the driver has the ordinal.
+    let found = unsafe { driver.cuDeviceGet(&mut device, ordinal as c_int) };
+    found.map(|()| device).map_err(|failure| start_error(driver, failure))
+}
+
+/// The primary context of a GPU, retained.
+fn context(driver: &'static Driver, ordinal: u32, device: DeviceHandle) -> Result<Context> {
+    let start = |failure| start_error(driver, failure);
     let (properties, (major, minor)) = properties(driver, ordinal, device).map_err(start)?;
     let properties = DeviceProperties {
         capability: nearest_capability(major, minor)
             .ok_or(Error::TooOld { product: properties.product.clone(), capability: (major, minor) })?,
         ..properties
     };
-    let context = Context::retain(driver, device, properties.clone())?;
-    Ok(Backend::new(properties, Arc::new(context)))
+    Context::retain(driver, device, properties)
 }
 
 fn open_driver() -> Result<&'static Driver> {
@@ -81,8 +120,8 @@ fn properties(
     unsafe { driver.cuDriverGetVersion(&mut version) }?;
     let mut bus_id: [c_char; 32] = [0; 32];
     // SAFETY: the buffer has the length passed.
-    unsafe { driver.cuDeviceGetPCIBusId(bus_id.as_mut_ptr(), bus_id.len() as c_int, device) }?;
-    // SAFETY: the driver ends the text with a zero inside the buffer.
+    let known = unsafe { driver.cuDeviceGetPCIBusId(bus_id.as_mut_ptr(), bus_id.len() as c_int, device) };
+    // SAFETY: the driver ends the text with a zero inside the buffer, which has one anyway.
     let bus_id = unsafe { CStr::from_ptr(bus_id.as_ptr()) }.to_string_lossy().into_owned();
     let (major, minor) = (attribute(device_attribute::MAJOR)?, attribute(device_attribute::MINOR)?);
     let version = u32::try_from(version).unwrap_or(0);
@@ -102,7 +141,7 @@ fn properties(
         bytes_per_second: 2.0 * memory_hertz * bus_bytes,
         driver: Some((version / 1000, version % 1000 / 10)),
         ordinal: Some(ordinal),
-        pci_bus_id: Some(bus_id),
+        pci_bus_id: known.is_ok().then_some(bus_id),
     };
     Ok((properties, (major, minor)))
 }

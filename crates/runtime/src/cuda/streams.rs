@@ -35,6 +35,18 @@ impl Streams for Context {
         let _ = self.check(unsafe { driver.cuStreamDestroy_v2(stream.pointer()) });
     }
 
+    unsafe fn adopt_stream(&self, stream: Handle) -> Result<()> {
+        let driver = self.enter()?;
+        let mut context = null_mut();
+        // SAFETY: the out-pointer is valid for the call, and the caller passes a stream.
+        self.check(unsafe { driver.cuStreamGetCtx(stream.pointer(), &mut context) })?;
+        if self.is(context) {
+            return Ok(());
+        }
+        let on = self.properties.name.clone();
+        Err(Error::WrongDevice { what: "the stream", of: "another context".to_owned(), on })
+    }
+
     fn synchronize_stream(&self, stream: Handle) -> Result<()> {
         let driver = self.enter()?;
         // SAFETY: the stream is alive.

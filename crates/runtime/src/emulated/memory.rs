@@ -1,12 +1,13 @@
 //! The memory of an emulated device.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_check::{Elements, SourceFiles};
 use warpwright_emulator::{MemoryError, tensor_map};
 
-use super::{Machine, SharedRegions, expect_none, source};
+use super::{Adopted, Machine, SharedRegions, expect_none, source};
 use crate::backend::{Call, Memory, of_one_kind};
 use crate::error::{Error, Result};
 
@@ -33,6 +34,32 @@ impl Memory for Machine {
 
     fn share(&self, others: &[Arc<dyn Memory>], bytes: usize) -> Result<Option<u64>> {
         of_one_kind(others).map_or(Ok(None), |others| self.share_with(others, bytes))
+    }
+
+    unsafe fn adopt(&self, address: u64, bytes: usize) -> Result<()> {
+        let (mut adopted, bytes) = (self.adopted(), bytes as u64);
+        if self.read().is_inside_allocation(address, bytes) {
+            containing(&mut adopted, address).into_iter().for_each(|(_, memory)| memory.users += 1);
+            return Ok(());
+        }
+        // SAFETY: the caller passes allocated bytes, which stay so until they are released.
+        let outcome = unsafe { self.write().adopt(address, bytes) };
+        outcome.map_err(|error| self.memory_error(error))?;
+        adopted.insert(address, Adopted { bytes, users: 1 });
+        Ok(())
+    }
+
+    fn release(&self, address: u64) {
+        let mut adopted = self.adopted();
+        let Some((start, memory)) = containing(&mut adopted, address) else { return };
+        memory.users -= 1;
+        if memory.users == 0 {
+            adopted.remove(&start);
+            self.write().release(start);
+            if let Some(host) = self.host_checks() {
+                host.freed(start);
+            }
+        }
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
@@ -93,6 +120,10 @@ impl Machine {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn adopted(&self) -> MutexGuard<'_, BTreeMap<u64, Adopted>> {
+        self.adopted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn memory_error(&self, error: MemoryError) -> Error {
         match error {
             MemoryError::OutOfMemory { requested, .. } => {
@@ -101,6 +132,11 @@ impl Machine {
             MemoryError::HostOutOfMemory { requested, available } => {
                 Error::OutOfHostMemory { bytes: requested, available, device: self.name.clone() }
             }
+            MemoryError::NotAdopted { address, taken, .. } => Error::ForeignMemory {
+                address,
+                device: self.name.clone(),
+                reason: format!("the emulator has {taken} there"),
+            },
             other => Error::Driver {
                 call: "emulator",
                 name: "memory error".to_owned(),
@@ -108,6 +144,12 @@ impl Machine {
             },
         }
     }
+}
+
+/// The adopted memory that contains an address, and where it begins.
+fn containing(adopted: &mut BTreeMap<u64, Adopted>, address: u64) -> Option<(u64, &mut Adopted)> {
+    let (start, memory) = adopted.range_mut(..=address).next_back()?;
+    (address < start + memory.bytes).then_some((*start, memory))
 }
 
 /// Whether bytes are equal elements, of up to 8 bytes.

@@ -6,7 +6,7 @@ mod memory;
 mod observation;
 mod streams;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
@@ -41,6 +41,7 @@ fn backend(emulator: Emulator, schedule: Schedule) -> Backend {
         next_handle: AtomicUsize::new(1),
         events: Mutex::default(),
         shared: Mutex::default(),
+        adopted: Mutex::default(),
         checked: AtomicBool::new(false),
         host: Arc::default(),
         counted: AtomicBool::new(false),
@@ -77,6 +78,12 @@ fn properties(arch: &'static Arch) -> DeviceProperties {
 /// Regions by their address, with the devices that access them beside their own.
 type SharedRegions = HashMap<u64, (SharedRegion, Vec<Arc<Machine>>)>;
 
+/// Memory of the host that kernels access, and how often it is adopted.
+struct Adopted {
+    bytes: u64,
+    users: usize,
+}
+
 /// A running emulator.
 struct Machine {
     emulator: RwLock<Emulator>,
@@ -88,6 +95,8 @@ struct Machine {
     events: Mutex<HashMap<usize, Option<Instant>>>,
     /// Its memory that other devices access.
     shared: Mutex<SharedRegions>,
+    /// Memory of the host, by its address.
+    adopted: Mutex<BTreeMap<u64, Adopted>>,
     /// Whether launches, and what the host does between them, are checked.
     checked: AtomicBool,
     /// What the host does between launches.

@@ -32,6 +32,11 @@ impl Streams for Machine {
         }
     }
 
+    unsafe fn adopt_stream(&self, _stream: Handle) -> Result<()> {
+        // Streams are numbers, and a new number is a new stream.
+        Ok(())
+    }
+
     fn synchronize_stream(&self, stream: Handle) -> Result<()> {
         self.settle(stream);
         if let Some(host) = self.host_checks() {
