@@ -1,7 +1,7 @@
 //! Why a launch is refused: every rule that holds on each device, in the order in which it is checked.
 //!
 //! 1. [`StatedShape`]: the block, cluster and shared memory that a kernel of the language states.
-//! 2. [`Requirements::check_typed`]: the element types and the extents that the PTX requires, of a launch whose argument
+//! 2. [`Requirements::check_types`]: the element types and the extents that the PTX requires, of a launch whose argument
 //!    types the compiler has not checked.
 //! 3. [`Requirements::check`]: the device of the kernel; number and types of the arguments; tensor maps
 //!    ([`tensor_map_parameter`]); devices of the buffers, and whether they are half-written; the limits of the device and
@@ -62,7 +62,7 @@ impl Requirements {
 
     /// Returns an error if a launch, whose argument types the compiler has not checked, has other element types or
     /// extents.
-    pub(crate) fn check_typed(
+    pub(crate) fn check_types(
         &self,
         kernel: &str,
         launch: &Launch,

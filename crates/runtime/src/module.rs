@@ -203,7 +203,7 @@ impl Function {
     ) -> Result<LaunchCounts> {
         let call = Location::caller();
         let arguments = arguments.arguments();
-        self.requirements.check_typed(&self.name, &launch, &arguments)?;
+        self.requirements.check_types(&self.name, &launch, &arguments)?;
         self.launch_with(stream, launch, &arguments, call)
     }
 

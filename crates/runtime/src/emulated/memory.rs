@@ -13,17 +13,13 @@ use crate::error::{Error, Result};
 
 impl Memory for Machine {
     fn allocate(&self, bytes: usize) -> Result<u64> {
-        let address = self.write().allocate(bytes as u64).map_err(|error| self.memory_error(error))?;
-        if let Some(host) = self.host_checks() {
-            host.allocated(address, bytes as u64);
-        }
+        let address = self.result(self.write().allocate(bytes as u64))?;
+        self.note(|host| host.allocated(address, bytes as u64));
         Ok(address)
     }
 
     fn free(&self, address: u64) {
-        if let Some(host) = self.host_checks() {
-            host.freed(address);
-        }
+        self.note(|host| host.freed(address));
         let shared = self.shared().remove(&address);
         if let Some((region, machines)) = shared {
             machines.iter().for_each(|machine| machine.write().detach(&region));
@@ -43,8 +39,7 @@ impl Memory for Machine {
             return Ok(());
         }
         // SAFETY: the caller passes allocated bytes, which stay so until they are released.
-        let outcome = unsafe { self.write().adopt(address, bytes) };
-        outcome.map_err(|error| self.memory_error(error))?;
+        self.result(unsafe { self.write().adopt(address, bytes) })?;
         adopted.insert(address, Adopted { bytes, users: 1 });
         Ok(())
     }
@@ -56,32 +51,25 @@ impl Memory for Machine {
         if memory.users == 0 {
             adopted.remove(&start);
             self.write().release(start);
-            if let Some(host) = self.host_checks() {
-                host.freed(start);
-            }
+            self.note(|host| host.freed(start));
         }
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
         self.settle_all();
-        if let Some(host) = self.host_checks() {
-            host.written(address, bytes.len() as u64, is_uniform(bytes));
-        }
-        self.write().write(address, bytes).map_err(|error| self.memory_error(error))
+        self.note(|host| host.written(address, bytes.len() as u64, is_uniform(bytes)));
+        self.result(self.write().write(address, bytes))
     }
 
     fn zero(&self, to: &Elements) -> Result<()> {
         self.settle_all();
-        if let Some(host) = self.host_checks() {
-            host.written(to.address(), to.bytes, true);
-        }
-        let filled = self.write().fill(to.address(), 0, to.bytes as usize);
-        filled.map_err(|error| self.memory_error(error))
+        self.note(|host| host.written(to.address(), to.bytes, true));
+        self.result(self.write().fill(to.address(), 0, to.bytes as usize))
     }
 
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         self.settle_all();
-        self.read().read(address, bytes).map_err(|error| self.memory_error(error))
+        self.result(self.read().read(address, bytes))
     }
 
     fn expect_written(&self, read: &Elements, call: Call) -> Result<()> {
@@ -109,7 +97,7 @@ impl Machine {
             return Ok(None);
         }
         drop(own);
-        let region = self.write().share(bytes as u64).map_err(|error| self.memory_error(error))?;
+        let region = self.result(self.write().share(bytes as u64))?;
         others.iter().for_each(|machine| machine.write().attach(&region));
         let address = region.address();
         self.shared().insert(address, (region, others));
@@ -124,8 +112,8 @@ impl Machine {
         self.adopted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn memory_error(&self, error: MemoryError) -> Error {
-        match error {
+    pub(super) fn result<T>(&self, outcome: Result<T, MemoryError>) -> Result<T> {
+        outcome.map_err(|error| match error {
             MemoryError::OutOfMemory { requested, .. } => {
                 Error::OutOfMemory { bytes: requested, device: self.name.clone() }
             }
@@ -142,7 +130,7 @@ impl Machine {
                 name: "memory error".to_owned(),
                 description: other.to_string(),
             },
-        }
+        })
     }
 }
 

@@ -133,10 +133,17 @@ impl Machine {
         self.checked.load(Ordering::Relaxed).then_some(&self.host)
     }
 
+    /// Tells the checks what the host does, if launches are checked.
+    fn note(&self, act: impl FnOnce(&HostChecks)) {
+        if let Some(host) = self.host_checks() {
+            act(host);
+        }
+    }
+
     /// Called when the host waits for the device: no launch overlaps an earlier one.
     fn settle_all(&self) {
         self.previous().clear();
-        self.host_checks().into_iter().for_each(|host| host.synchronized());
+        self.note(|host| host.synchronized());
     }
 
     /// Called when a stream gets work other than a launch, or is synchronized: the next launch

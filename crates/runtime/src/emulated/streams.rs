@@ -19,17 +19,13 @@ impl Streams for Machine {
 
     fn create_stream(&self, call: Call) -> Result<Handle> {
         let stream = self.new_handle();
-        if let Some(host) = self.host_checks() {
-            host.stream_made(stream.0, source(call));
-        }
+        self.note(|host| host.stream_made(stream.0, source(call)));
         Ok(stream)
     }
 
     fn destroy_stream(&self, stream: Handle) {
         self.settle(stream);
-        if let Some(host) = self.host_checks() {
-            host.stream_dropped(stream.0);
-        }
+        self.note(|host| host.stream_dropped(stream.0));
     }
 
     unsafe fn adopt_stream(&self, _stream: Handle) -> Result<()> {
@@ -39,9 +35,7 @@ impl Streams for Machine {
 
     fn synchronize_stream(&self, stream: Handle) -> Result<()> {
         self.settle(stream);
-        if let Some(host) = self.host_checks() {
-            host.stream_synchronized(stream.0);
-        }
+        self.note(|host| host.stream_synchronized(stream.0));
         Ok(())
     }
 
@@ -51,23 +45,19 @@ impl Streams for Machine {
 
     fn wait_for_event(&self, stream: Handle, event: Handle) -> Result<()> {
         self.settle(stream);
-        if let Some(host) = self.host_checks() {
-            host.event_awaited(stream.0, event.0);
-        }
+        self.note(|host| host.event_awaited(stream.0, event.0));
         Ok(())
     }
 
     fn fill(&self, stream: Handle, to: &Elements, byte: u8, call: Call) -> Result<()> {
         self.settle(stream);
-        let filled = self.write().fill(to.address(), byte, to.bytes as usize);
-        filled.map_err(|error| self.memory_error(error))?;
+        self.result(self.write().fill(to.address(), byte, to.bytes as usize))?;
         self.check_transfer(stream, Transfer::Fill(*to), call)
     }
 
     fn copy(&self, stream: Handle, to: &Elements, from: &Elements, call: Call) -> Result<()> {
         self.settle(stream);
-        let copied = self.write().copy(from.address(), to.address(), from.bytes as usize);
-        copied.map_err(|error| self.memory_error(error))?;
+        self.result(self.write().copy(from.address(), to.address(), from.bytes as usize))?;
         self.check_transfer(stream, Transfer::Copy { to: *to, from: *from }, call)
     }
 
@@ -82,8 +72,7 @@ impl Streams for Machine {
         // SAFETY: the caller passes live host memory of the elements' size that is not written during
         // the call.
         let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), to.bytes as usize) };
-        let written = self.write().write(to.address(), bytes);
-        written.map_err(|error| self.memory_error(error))?;
+        self.result(self.write().write(to.address(), bytes))?;
         self.check_transfer(stream, Transfer::ToDevice(*to), call)
     }
 
@@ -98,8 +87,7 @@ impl Streams for Machine {
         // SAFETY: the caller passes live host memory of the elements' size that is not accessed during
         // the call.
         let bytes = unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), from.bytes as usize) };
-        let read = self.read().read(from.address(), bytes);
-        read.map_err(|error| self.memory_error(error))?;
+        self.result(self.read().read(from.address(), bytes))?;
         self.check_transfer(stream, Transfer::ToHost(*from), call)
     }
 
@@ -111,24 +99,18 @@ impl Streams for Machine {
 
     fn destroy_event(&self, event: Handle) {
         self.events().remove(&event.0);
-        if let Some(host) = self.host_checks() {
-            host.event_dropped(event.0);
-        }
+        self.note(|host| host.event_dropped(event.0));
     }
 
     fn record(&self, event: Handle, stream: Handle) -> Result<()> {
         self.settle(stream);
         self.events().insert(event.0, Some(Instant::now()));
-        if let Some(host) = self.host_checks() {
-            host.event_recorded(event.0, stream.0);
-        }
+        self.note(|host| host.event_recorded(event.0, stream.0));
         Ok(())
     }
 
     fn synchronize_event(&self, event: Handle) -> Result<()> {
-        if let Some(host) = self.host_checks() {
-            host.event_reached(event.0);
-        }
+        self.note(|host| host.event_reached(event.0));
         Ok(())
     }
 
