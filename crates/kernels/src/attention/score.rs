@@ -60,6 +60,20 @@ impl<F: Fn(Reg<f32>, Pair) -> Reg<f32>> ScoreOp for F {
     }
 }
 
+/// The score as it is.
+impl ScoreOp for () {
+    fn apply(&self, score: Reg<f32>, _: Pair) -> Reg<f32> {
+        score
+    }
+}
+
+impl DifferentiableScoreOp for () {
+    #[track_caller]
+    fn differentiate(&self, score: Reg<f32>, _: Pair) -> (Reg<f32>, Reg<f32>) {
+        (score, constant(1.0))
+    }
+}
+
 /// A function, then another: [`ScoreOp::then`].
 #[derive(Clone, Copy, Debug)]
 pub struct Then<A, B> {
@@ -148,22 +162,39 @@ pub(crate) fn of_attention(
     }
 }
 
-/// A kernel with a function of the scores, which its type identifies.
+/// A kernel, and the function of the scores if it is a closure: its type identifies it.
 #[derive(Clone, Copy)]
-pub(crate) struct ScoredKernel<K, S> {
+pub(crate) struct AttentionKernel<K, S> {
     pub(crate) kernel: K,
-    pub(crate) score: S,
+    pub(crate) score: Option<S>,
 }
 
-impl<K: PartialEq, S> PartialEq for ScoredKernel<K, S> {
+impl<K, S: ScoreOp> AttentionKernel<K, S> {
+    /// The closure, or the function of the attention's bound and slopes.
+    pub(crate) fn score_or<'s>(&'s self, of_attention: Option<&'s dyn ScoreOp>) -> Option<&'s dyn ScoreOp> {
+        self.score.as_ref().map(|score| score as &dyn ScoreOp).or(of_attention)
+    }
+}
+
+impl<K, S: DifferentiableScoreOp> AttentionKernel<K, S> {
+    /// As [`score_or`](Self::score_or), with the derivative.
+    pub(crate) fn differentiable_or<'s>(
+        &'s self,
+        of_attention: Option<&'s dyn DifferentiableScoreOp>,
+    ) -> Option<&'s dyn DifferentiableScoreOp> {
+        self.score.as_ref().map(|score| score as &dyn DifferentiableScoreOp).or(of_attention)
+    }
+}
+
+impl<K: PartialEq, S> PartialEq for AttentionKernel<K, S> {
     fn eq(&self, other: &Self) -> bool {
         self.kernel == other.kernel
     }
 }
 
-impl<K: Eq, S> Eq for ScoredKernel<K, S> {}
+impl<K: Eq, S> Eq for AttentionKernel<K, S> {}
 
-impl<K: Hash, S> Hash for ScoredKernel<K, S> {
+impl<K: Hash, S> Hash for AttentionKernel<K, S> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.kernel.hash(state);
     }

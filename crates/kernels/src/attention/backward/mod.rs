@@ -31,7 +31,7 @@ use warpwright::prelude::*;
 
 use super::accumulator::atom;
 use super::problem::AttentionElement;
-use super::score::{DifferentiableScoreOp, ScoredKernel};
+use super::score::{AttentionKernel, DifferentiableScoreOp};
 pub(crate) use configuration::{BackwardKernel, GradientForm, KEYS};
 use configuration::{CONSUMERS, WARPGROUP_KEYS};
 use consumer::{Products, Registers, Stages, Warpgroup};
@@ -61,8 +61,7 @@ fn transposed(layout: &ComposedLayout) -> Result<ComposedLayout, Error> {
     layout.map_inner(|tile| Ok(Layout::of_modes([tile.mode(1)?, tile.mode(0)?, tile.mode(2)?])))
 }
 
-#[device]
-impl BackwardKernel {
+impl<S: DifferentiableScoreOp> AttentionKernel<BackwardKernel, S> {
     /// dK and dV, (batch, key, kv_head, d), and dQ added to zeros: (batch, head, block of queries),
     /// in each block in the order of the threads' registers, 4 of a thread next to each other.
     ///
@@ -84,10 +83,14 @@ impl BackwardKernel {
         problem: BackwardProblem,
     ) {
         let results = Results { dq: *dq, turns: *turns, dk: *dk, dv: *dv };
-        let function = self.form.function(problem);
-        self.compute([q, k, v, gradient, lse, delta], results, problem, function.as_deref());
+        let of_attention = self.kernel.form.function(problem);
+        let function = self.differentiable_or(of_attention.as_deref());
+        self.kernel.compute([q, k, v, gradient, lse, delta], results, problem, function);
     }
+}
 
+#[device]
+impl BackwardKernel {
     /// The CTA's unit, each score through `function`.
     fn compute<T: AttentionElement>(
         &self,
@@ -256,27 +259,5 @@ impl BackwardKernel {
             rows.store(&registers.dk, problem.scale, (results.dk, problem.dk_strides, d));
             rows.store(&registers.dv, constant(1.0f32), (results.dv, problem.dv_strides, value_d));
         }
-    }
-}
-
-impl<S: DifferentiableScoreOp> ScoredKernel<BackwardKernel, S> {
-    /// As [`BackwardKernel::backward`], each score through the function.
-    #[kernel]
-    pub(crate) fn backward<T: AttentionElement>(
-        &self,
-        q: &TensorMap,
-        k: &TensorMap,
-        v: &TensorMap,
-        gradient: &TensorMap,
-        lse: &TensorMap,
-        delta: &TensorMap,
-        dq: &mut Global<f32>,
-        turns: &mut Global<u32>,
-        dk: &mut Global<T>,
-        dv: &mut Global<T>,
-        problem: BackwardProblem,
-    ) {
-        let results = Results { dq: *dq, turns: *turns, dk: *dk, dv: *dv };
-        self.kernel.compute([q, k, v, gradient, lse, delta], results, problem, Some(&self.score));
     }
 }

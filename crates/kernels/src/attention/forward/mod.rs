@@ -26,7 +26,7 @@ use warpwright::prelude::*;
 
 use super::accumulator::atom;
 use super::problem::AttentionElement;
-use super::score::{self, ScoreOp, ScoredKernel};
+use super::score::{self, AttentionKernel, ScoreOp};
 pub(crate) use configuration::ForwardKernel;
 use consumer::{Products, Registers, Stages, Warpgroup};
 use keys::Keys;
@@ -41,8 +41,7 @@ pub(super) struct Results<T> {
     pub(super) taken: Global<u32>,
 }
 
-#[device]
-impl ForwardKernel {
+impl<S: ScoreOp> AttentionKernel<ForwardKernel, S> {
     /// O = softmax(scale · Q·Kᵀ)·V, and the logarithm of each row's sum of exponentials, (sequence,
     /// head, query). `taken` is zero before and after.
     #[kernel]
@@ -57,10 +56,14 @@ impl ForwardKernel {
         problem: ForwardProblem,
     ) {
         let results = Results { o: *o, lse: *lse, taken: *taken };
-        let score = self.score(problem);
-        self.compute((q, k, v), results, problem, score.as_deref());
+        let of_attention = self.kernel.score(problem);
+        let score = self.score_or(of_attention.as_deref());
+        self.kernel.compute((q, k, v), results, problem, score);
     }
+}
 
+#[device]
+impl ForwardKernel {
     /// The function of softcap and ALiBi.
     fn score(&self, problem: ForwardProblem) -> Option<Box<dyn ScoreOp>> {
         let (bound, slopes) = (self.capped.then_some(problem.bound), self.biased.then_some(problem.slopes));
@@ -200,23 +203,5 @@ impl ForwardKernel {
     fn matrix(&self, map: &TensorMap, tile: &Tile, head: Reg<u32>) -> MappedMatrix {
         let matrix = MappedMatrix::from(map).batch(head);
         if self.packed { matrix } else { matrix.batch(tile.sequence.number) }
-    }
-}
-
-impl<S: ScoreOp> ScoredKernel<ForwardKernel, S> {
-    /// As [`ForwardKernel::forward`], each score through the function.
-    #[kernel]
-    pub(crate) fn forward<T: AttentionElement>(
-        &self,
-        q: &TensorMap,
-        k: &TensorMap,
-        v: &TensorMap,
-        o: &mut Global<T>,
-        lse: &mut Global<f32>,
-        taken: &mut Global<u32>,
-        problem: ForwardProblem,
-    ) {
-        let results = Results { o: *o, lse: *lse, taken: *taken };
-        self.kernel.compute((q, k, v), results, problem, Some(&self.score));
     }
 }

@@ -15,7 +15,7 @@ use crate::attention::backward::{
     row_tile,
 };
 use crate::attention::problem::{Attention, AttentionElement, Shape};
-use crate::attention::score::{DifferentiableScoreOp, ScoredKernel};
+use crate::attention::score::{AttentionKernel, DifferentiableScoreOp};
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 
 /// The matrices of an attention's gradients. A gradient has the strides of its matrix.
@@ -116,12 +116,6 @@ struct Plan<T> {
     ctas: u64,
     /// The kernel of the gradients of sinks.
     sinks: Option<Arc<Compiled<SinkArguments>>>,
-}
-
-/// The backward kernel for the width of the heads.
-enum Backward {
-    Narrow(BackwardKernel),
-    Wide(WideBackwardKernel),
 }
 
 /// What may be chosen of the gradients' kernels.
@@ -229,20 +223,7 @@ impl Operations {
         const { assert!(size_of::<S>() == 0, "a function of scores is known by its type: it captures nothing") }
         expect_function(attention)?;
         let configuration = GradientConfiguration::of(attention);
-        self.launch_gradients::<T, S>(
-            stream,
-            attention,
-            (configuration, true),
-            buffers,
-            |kernel| match kernel {
-                Backward::Narrow(kernel) => self
-                    .kernel(ScoredKernel { kernel, score }, ScoredKernel::<BackwardKernel, S>::backward::<T>),
-                Backward::Wide(kernel) => self.kernel(
-                    ScoredKernel { kernel, score },
-                    ScoredKernel::<WideBackwardKernel, S>::wide_backward::<T>,
-                ),
-            },
-        )
+        self.launch_gradients(stream, attention, configuration, buffers, Some(score))
     }
 
     /// The gradients, by a configuration.
@@ -253,24 +234,22 @@ impl Operations {
         configuration: GradientConfiguration,
         buffers: GradientBuffers<'_, T>,
     ) -> Result<LaunchCounts> {
-        self.launch_gradients::<T, ()>(stream, attention, (configuration, false), buffers, |kernel| {
-            match kernel {
-                Backward::Narrow(kernel) => self.kernel(kernel, BackwardKernel::backward::<T>),
-                Backward::Wide(kernel) => self.kernel(kernel, WideBackwardKernel::backward::<T>),
-            }
-        })
+        self.launch_gradients(stream, attention, configuration, buffers, None::<()>)
     }
 
-    /// Launches the backward kernel that `compile` compiles, for a function of scores of type `S`, and
-    /// the kernels before and after it.
-    fn launch_gradients<T: AttentionElement + Storable, S: 'static>(
+    /// Launches the backward kernel, and the kernels before and after it.
+    fn launch_gradients<T, S>(
         &self,
         stream: &Stream,
         attention: &Attention,
-        (configuration, scored): (GradientConfiguration, bool),
+        configuration: GradientConfiguration,
         buffers: GradientBuffers<'_, T>,
-        compile: impl FnOnce(Backward) -> Result<Arc<Compiled<BackwardArguments<T>>>>,
-    ) -> Result<LaunchCounts> {
+        score: Option<S>,
+    ) -> Result<LaunchCounts>
+    where
+        T: AttentionElement + Storable,
+        S: DifferentiableScoreOp + Copy + Send + Sync + 'static,
+    {
         expect_supported(attention)?;
         expect_gradients(attention, configuration)?;
         expect_buffers(attention, &buffers)?;
@@ -290,13 +269,13 @@ impl Operations {
             packed: attention.is_packed(),
             capped: attention.bound.is_some(),
             biased: attention.biased,
-            scored,
+            scored: score.is_some(),
             deterministic: configuration.deterministic,
         };
         let extents = (attention.shape, attention.packed, attention.strides);
         let key = (extents, attention.sinks, configuration, form);
         let plan = self.remembered::<(Plan<T>, S), _, _>(key, |_| {
-            self.gradient_plan::<T>(attention, configuration, form, compile)
+            self.gradient_plan::<T, S>(attention, configuration, form, score)
         })?;
         let [q_maps, k_maps, v_maps, gradient_maps] = &plan.maps;
         let (q, k, v) = (q_maps.of(q)?, k_maps.of(k)?, v_maps.of(v)?);
@@ -364,13 +343,17 @@ impl Operations {
         })
     }
 
-    fn gradient_plan<T: AttentionElement + Storable>(
+    fn gradient_plan<T, S>(
         &self,
         attention: &Attention,
         configuration: GradientConfiguration,
         form: GradientForm,
-        compile: impl FnOnce(Backward) -> Result<Arc<Compiled<BackwardArguments<T>>>>,
-    ) -> Result<Plan<T>> {
+        score: Option<S>,
+    ) -> Result<Plan<T>>
+    where
+        T: AttentionElement + Storable,
+        S: DifferentiableScoreOp + Copy + Send + Sync + 'static,
+    {
         let Shape { batch, queries, keys, heads, kv_heads, head_dim, value_dim } = attention.shape;
         let GradientConfiguration { rows, deterministic, .. } = configuration;
         let refused = |error: Error| OperationError::Shape {
@@ -382,14 +365,19 @@ impl Operations {
         let (backward, tiles, columns, part, ctas) = if is_wide(attention) {
             let (head_dim, value_dim) = (256, value_dim.next_multiple_of(128));
             let kernel = WideBackwardKernel { head_dim, value_dim, stored, form };
-            let tiles = kernel.tiles::<T>();
-            (Backward::Wide(kernel), tiles, head_dim, kernel.dq_columns(), WideBackwardKernel::CTAS)
+            let tiles = kernel.tiles::<T>().map_err(refused)?;
+            let scored = AttentionKernel { kernel, score };
+            let compiled = self.kernel(scored, AttentionKernel::<WideBackwardKernel, S>::backward::<T>)?;
+            (compiled, tiles, head_dim, kernel.dq_columns(), WideBackwardKernel::CTAS)
         } else {
             let head_dim = head_dim.next_power_of_two().max(32);
             let kernel = BackwardKernel { head_dim, value_dim, stored, rows, q_stages: 3, stages: 2, form };
-            (Backward::Narrow(kernel), kernel.tiles::<T>(), head_dim, kernel.dq_columns(), 1)
+            let tiles = kernel.tiles::<T>().map_err(refused)?;
+            let scored = AttentionKernel { kernel, score };
+            let compiled = self.kernel(scored, AttentionKernel::<BackwardKernel, S>::backward::<T>)?;
+            (compiled, tiles, head_dim, kernel.dq_columns(), 1)
         };
-        let [q, k, v, gradient] = tiles.map_err(refused)?;
+        let [q, k, v, gradient] = tiles;
         // Packed sequences are one line of each head, and begin with blocks of their own.
         let (lines, line_blocks, units) = match attention.packed {
             Some([queries, keys]) => (heads, queries / rows + batch, u64::from(keys / KEYS + batch)),
@@ -408,7 +396,7 @@ impl Operations {
         let [of_q, of_k, of_v, of_o] = attention.matrices();
         Ok(Plan {
             prepare: self.kernel(prepare, PrepareRows::prepare::<T>)?,
-            backward: compile(backward)?,
+            backward,
             finish: self.kernel(finish, FinishGradient::finish::<T>)?,
             sinks: attention.sinks.then(|| self.kernel(SinkGradients, SinkGradients::sum)).transpose()?,
             maps: [

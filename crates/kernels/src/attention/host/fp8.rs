@@ -1,11 +1,10 @@
 //! Attention of e4m3 matrices with scales, for programs.
 
-use std::sync::Arc;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::config::{Configuration, TransposeV};
 use super::operations::{
@@ -13,7 +12,7 @@ use super::operations::{
 };
 use crate::attention::forward::fp8::{BLOCK, Fp8Kernel};
 use crate::attention::problem::{Attention, AttentionElement};
-use crate::attention::score::{ScoreOp, ScoredKernel};
+use crate::attention::score::{AttentionKernel, ScoreOp};
 use crate::operations::{Operations, Result, expect_length};
 
 /// The elements of Q, K and V that share a scale.
@@ -169,9 +168,7 @@ impl Operations {
         const { assert!(size_of::<S>() == 0, "a function of scores is known by its type: it captures nothing") }
         expect_function(attention)?;
         let configuration = Configuration::of_fp8(attention);
-        self.launch_attention_fp8::<T, S>(stream, attention, configuration, buffers, |kernel| {
-            self.kernel(ScoredKernel { kernel, score }, ScoredKernel::<_, S>::fp8_forward::<T>)
-        })
+        self.launch_attention_fp8(stream, attention, configuration, buffers, Some(score))
     }
 
     /// [`attention_fp8`](Self::attention_fp8) in a configuration.
@@ -182,19 +179,16 @@ impl Operations {
         configuration: Configuration,
         buffers: Fp8AttentionBuffers<'_, T>,
     ) -> Result<LaunchCounts> {
-        self.launch_attention_fp8::<T, ()>(stream, attention, configuration, buffers, |kernel| {
-            self.kernel(kernel, Fp8Kernel::forward::<T>)
-        })
+        self.launch_attention_fp8(stream, attention, configuration, buffers, None::<()>)
     }
 
-    /// Launches the kernel that `compile` compiles, for a function of scores of type `S`.
-    fn launch_attention_fp8<T: AttentionElement + Storable, S: 'static>(
+    fn launch_attention_fp8<T: AttentionElement + Storable, S: ScoreOp + Copy + Send + Sync + 'static>(
         &self,
         stream: &Stream,
         attention: &Attention,
         configuration: Configuration,
         buffers: Fp8AttentionBuffers<'_, T>,
-        compile: impl FnOnce(Fp8Kernel) -> Result<Arc<Compiled<Fp8Arguments<T>>>>,
+        score: Option<S>,
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
         configuration.check_fp8(attention)?;
@@ -218,7 +212,9 @@ impl Operations {
         let plan = self.remembered::<(Fp8Arguments<T>, S), _, _>(key, |_| {
             let v_tile = if v_transposed { kernel.value_transpose().tile() } else { kernel.v_tile() };
             let tiles = [kernel.q_tile(), kernel.k_tile(), v_tile];
-            self.attention_plan::<e4m3, _>(attention, kernel.forward, tiles, || compile(kernel))
+            self.attention_plan(attention, kernel.forward, tiles, || {
+                self.kernel(AttentionKernel { kernel, score }, AttentionKernel::<Fp8Kernel, S>::forward::<T>)
+            })
         })?;
         let [q, k, v] = self.attention_maps(stream, attention, &plan.maps, [q, k, v])?;
         let counts = [shape.queries, shape.keys].map(|rows| granularity.count(rows));

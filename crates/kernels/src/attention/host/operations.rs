@@ -10,7 +10,7 @@ use warpwright::runtime::{self, Buffer, Compiled, LaunchCounts, Storable, Stream
 use super::config::Configuration;
 use crate::attention::forward::ForwardKernel;
 use crate::attention::problem::{Attention, AttentionElement, LARGEST_SOFTCAP, Shape};
-use crate::attention::score::{ScoreOp, ScoredKernel};
+use crate::attention::score::{AttentionKernel, ScoreOp};
 use crate::attention::strides::{HeadMatrix, Strides};
 use crate::gemm::host::config::has_wgmma;
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
@@ -174,9 +174,7 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         const { assert!(size_of::<S>() == 0, "a function of scores is known by its type: it captures nothing") }
         expect_function(attention)?;
-        self.launch_attention::<T, S>(stream, attention, Configuration::of(attention), buffers, |kernel| {
-            self.kernel(ScoredKernel { kernel, score }, ScoredKernel::<_, S>::forward::<T>)
-        })
+        self.launch_attention(stream, attention, Configuration::of(attention), buffers, Some(score))
     }
 
     /// Attention in a configuration.
@@ -187,19 +185,16 @@ impl Operations {
         configuration: Configuration,
         buffers: AttentionBuffers<'_, T>,
     ) -> Result<LaunchCounts> {
-        self.launch_attention::<T, ()>(stream, attention, configuration, buffers, |kernel| {
-            self.kernel(kernel, ForwardKernel::forward::<T>)
-        })
+        self.launch_attention(stream, attention, configuration, buffers, None::<()>)
     }
 
-    /// Launches the kernel that `compile` compiles, for a function of scores of type `S`.
-    fn launch_attention<T: AttentionElement + Storable, S: 'static>(
+    fn launch_attention<T: AttentionElement + Storable, S: ScoreOp + Copy + Send + Sync + 'static>(
         &self,
         stream: &Stream,
         attention: &Attention,
         configuration: Configuration,
         buffers: AttentionBuffers<'_, T>,
-        compile: impl FnOnce(ForwardKernel) -> Result<Arc<Compiled<ForwardArguments<T>>>>,
+        score: Option<S>,
     ) -> Result<LaunchCounts> {
         expect_supported(attention)?;
         configuration.check()?;
@@ -214,7 +209,12 @@ impl Operations {
         let key = (attention.shape, attention.packed, attention.cache, attention.strides, kernel);
         let plan = self.remembered::<(ForwardArguments<T>, S), _, _>(key, |_| {
             let tiles = [kernel.q_tile::<T>(), kernel.k_tile::<T>(), kernel.v_tile::<T>()];
-            self.attention_plan::<T, _>(attention, kernel, tiles, || compile(kernel))
+            self.attention_plan(attention, kernel, tiles, || {
+                self.kernel(
+                    AttentionKernel { kernel, score },
+                    AttentionKernel::<ForwardKernel, S>::forward::<T>,
+                )
+            })
         })?;
         let [q, k, v] = self.attention_maps(stream, attention, &plan.maps, [q, k, v])?;
         let grid = plan.kernel.shape(plan.ctas).overlapping();

@@ -41,7 +41,7 @@ use super::unit::Unit;
 use super::{Maps, Results, transposed};
 use crate::attention::accumulator::atom;
 use crate::attention::problem::AttentionElement;
-use crate::attention::score::{DifferentiableScoreOp, ScoredKernel};
+use crate::attention::score::{AttentionKernel, DifferentiableScoreOp};
 
 /// Keys of a CTA, and queries of a block: the rows of a `wgmma`.
 const KEYS: u32 = 64;
@@ -106,9 +106,8 @@ impl WideBackwardKernel {
     }
 }
 
-#[device]
-impl WideBackwardKernel {
-    /// As [`BackwardKernel::backward`](super::BackwardKernel::backward).
+impl<S: DifferentiableScoreOp> AttentionKernel<WideBackwardKernel, S> {
+    /// As `backward` of [`BackwardKernel`](super::BackwardKernel).
     #[kernel]
     pub(crate) fn backward<T: AttentionElement>(
         &self,
@@ -125,10 +124,14 @@ impl WideBackwardKernel {
         problem: BackwardProblem,
     ) {
         let results = Results { dq: *dq, turns: *turns, dk: *dk, dv: *dv };
-        let function = self.form.function(problem);
-        self.compute([q, k, v, gradient, lse, delta], results, problem, function.as_deref());
+        let of_attention = self.kernel.form.function(problem);
+        let function = self.differentiable_or(of_attention.as_deref());
+        self.kernel.compute([q, k, v, gradient, lse, delta], results, problem, function);
     }
+}
 
+#[device]
+impl WideBackwardKernel {
     /// The cluster's unit, each score through `function`.
     fn compute<T: AttentionElement>(
         &self,
@@ -272,27 +275,5 @@ impl WideBackwardKernel {
             }
             kv_stage.release();
         }
-    }
-}
-
-impl<S: DifferentiableScoreOp> ScoredKernel<WideBackwardKernel, S> {
-    /// As [`WideBackwardKernel::backward`], each score through the function.
-    #[kernel]
-    pub(crate) fn wide_backward<T: AttentionElement>(
-        &self,
-        q: &TensorMap,
-        k: &TensorMap,
-        v: &TensorMap,
-        gradient: &TensorMap,
-        lse: &TensorMap,
-        delta: &TensorMap,
-        dq: &mut Global<f32>,
-        turns: &mut Global<u32>,
-        dk: &mut Global<T>,
-        dv: &mut Global<T>,
-        problem: BackwardProblem,
-    ) {
-        let results = Results { dq: *dq, turns: *turns, dk: *dk, dv: *dv };
-        self.kernel.compute([q, k, v, gradient, lse, delta], results, problem, Some(&self.score));
     }
 }

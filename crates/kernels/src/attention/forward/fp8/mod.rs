@@ -29,7 +29,7 @@ use super::keys::Keys;
 use super::scheduler::{ForwardProblem, TileScheduler};
 use crate::attention::accumulator::atom;
 use crate::attention::problem::AttentionElement;
-use crate::attention::score::{ScoreOp, ScoredKernel};
+use crate::attention::score::{AttentionKernel, ScoreOp};
 pub use configuration::BLOCK;
 pub(crate) use configuration::Fp8Kernel;
 use configuration::PART_COLUMNS;
@@ -50,8 +50,7 @@ pub(crate) struct ScaleArrays {
     pub(crate) counts: [Reg<u32>; 2],
 }
 
-#[device]
-impl Fp8Kernel {
+impl<S: ScoreOp> AttentionKernel<Fp8Kernel, S> {
     /// O = softmax(scale · Q·Kᵀ)·V, and the logarithm of each row's sum of exponentials, (sequence,
     /// head, query). `taken` is zero before and after.
     #[kernel]
@@ -67,10 +66,14 @@ impl Fp8Kernel {
         scales: ScaleArrays,
     ) {
         let results = Results { o: *o, lse: *lse, taken: *taken };
-        let score = self.forward.score(problem);
-        self.compute((q, k, v), results, (problem, scales), score.as_deref());
+        let of_attention = self.kernel.forward.score(problem);
+        let score = self.score_or(of_attention.as_deref());
+        self.kernel.compute((q, k, v), results, (problem, scales), score);
     }
+}
 
+#[device]
+impl Fp8Kernel {
     /// The CTA's tiles, each score through `score`.
     fn compute<T: AttentionElement>(
         &self,
@@ -236,24 +239,5 @@ impl Fp8Kernel {
                 stages.v.release();
             }
         }
-    }
-}
-
-impl<S: ScoreOp> ScoredKernel<Fp8Kernel, S> {
-    /// As [`Fp8Kernel::forward`], each score through the function.
-    #[kernel]
-    pub(crate) fn fp8_forward<T: AttentionElement>(
-        &self,
-        q: &TensorMap,
-        k: &TensorMap,
-        v: &TensorMap,
-        o: &mut Global<T>,
-        lse: &mut Global<f32>,
-        taken: &mut Global<u32>,
-        problem: ForwardProblem,
-        scales: ScaleArrays,
-    ) {
-        let results = Results { o: *o, lse: *lse, taken: *taken };
-        self.kernel.compute((q, k, v), results, (problem, scales), Some(&self.score));
     }
 }
