@@ -12,7 +12,7 @@ mod problem;
 pub mod score;
 mod strides;
 
-pub use forward::fp8::BLOCK;
+pub use forward::BLOCK;
 pub use host::{
     AttentionBuffers, AttentionScales, Configuration, Fp8AttentionBuffers, GradientBuffers,
     GradientConfiguration, Pages, ScaleGranularity, TransposeV,

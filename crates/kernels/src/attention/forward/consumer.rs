@@ -1,18 +1,10 @@
-//! A consumer warpgroup's part: S, P and O of 64 queries.
-//!
-//! ```text
-//! a step:   start S of block n + 1       tensor cores   | S n+1 | P·V n |
-//!           start O += P·V of block n    this warpgroup          | softmax of n+1 | rescale O |
-//!           softmax of S, rescale O      the other      its own step, half a step later
-//! ```
+//! A consumer warpgroup's part of a tile, as it is for every type of Q, K and V.
 
 use warpwright::arch::limits::WARPGROUP_SIZE;
 use warpwright::prelude::*;
 
-use super::Results;
 use super::configuration::{ForwardKernel, WARPGROUP_ROWS};
 use super::scheduler::{ForwardProblem, Tile, TileScheduler};
-use super::softmax::{OnlineSoftmax, rescale};
 use crate::attention::accumulator::{column_of, row_of};
 use crate::attention::problem::AttentionElement;
 use crate::attention::score::{Pair, ScoreOp};
@@ -26,19 +18,33 @@ pub(super) struct Products {
     pub(super) v: MatrixOperand,
 }
 
-/// A thread's scores of a block, their weights as operand A of P·V, and its part of O.
-pub(super) struct Registers<T> {
-    pub(super) scores: Fragment<f32>,
-    pub(super) weights: Fragment<T>,
-    pub(super) out: Fragment<f32>,
-}
-
 /// The consumer's ends of the pipelines.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Stages {
     pub(super) q: Consumer,
     pub(super) k: Consumer,
     pub(super) v: Consumer,
+    /// If the kernel transposes V.
+    pub(super) transposed: Option<Consumer>,
+}
+
+/// A thread's scores of a block, their weights as operand A of P·V, products that are computed apart from O,
+/// and parts of O: fragments of neighboring columns.
+pub(super) struct Registers<E> {
+    /// The stages of V as copies fill them.
+    pub(super) values: Tensor<E, SharedSpace>,
+    pub(super) scores: Fragment<f32>,
+    pub(super) weights: Fragment<E>,
+    pub(super) products: Vec<Fragment<f32>>,
+    pub(super) out: Vec<Fragment<f32>>,
+}
+
+/// Where the results go, and the counter of tiles.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Results<O> {
+    pub(super) o: Global<O>,
+    pub(super) lse: Global<f32>,
+    pub(super) taken: Global<u32>,
 }
 
 /// A thread's part of a tile.
@@ -52,6 +58,22 @@ pub(super) struct Part {
     pub(super) visible: [(Reg<i32>, Reg<i32>); 2],
     /// The blocks that all rows of the warpgroup see whole.
     pub(super) whole: (Reg<u32>, Reg<u32>),
+}
+
+/// A block of keys of a thread's part, with the scales of the tile's heads. `masked`: some row of the
+/// warpgroup does not see all its keys.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'p, S> {
+    pub(super) part: &'p Part,
+    pub(super) scales: &'p S,
+    pub(super) number: Reg<u32>,
+    pub(super) masked: bool,
+}
+
+impl<'p, S> Block<'p, S> {
+    pub(super) fn new((part, scales): &'p (Part, S), number: Reg<u32>, masked: bool) -> Self {
+        Self { part, scales, number, masked }
+    }
 }
 
 /// What a consumer knows.
@@ -109,112 +131,22 @@ impl Warpgroup<'_> {
         }
     }
 
-    /// The softmax of a tile before its first block.
-    pub(super) fn softmax(&self, part: &Part) -> OnlineSoftmax {
-        // A function of the scores gets them scaled.
-        let scale = if self.score.is_some() { constant(1.0f32) } else { self.problem.scale };
-        let softmax = OnlineSoftmax::new(scale);
-        if self.kernel.sinks {
-            softmax.with_sink(self.problem.sinks.at(part.tile.head).load())
-        } else {
-            softmax
-        }
-    }
-
     /// Starts S of the next block.
-    pub(super) fn start_scores<T: AttentionElement>(
-        &self,
-        registers: &mut Registers<T>,
-        stages: &mut Stages,
-    ) {
+    pub(super) fn start_scores<E: Element>(&self, registers: &mut Registers<E>, stages: &mut Stages) {
         let q = self.products.q.slice((All, All, stages.q.oldest()));
         let k = self.products.k.slice((All, All, stages.k.wait()));
         multiply(&self.products.scores, &mut registers.scores, &q, &k, Accumulate::No);
     }
 
-    /// Starts O += P·V of the oldest block.
-    pub(super) fn start_out<T: AttentionElement>(&self, registers: &mut Registers<T>, stages: &mut Stages) {
-        let v = self.products.v.slice((All, All, stages.v.wait()));
-        multiply(&self.products.out, &mut registers.out, &registers.weights, &v, Accumulate::Yes);
-    }
-
-    /// S of a tile's first block becomes P, and O zero.
-    pub(super) fn finish_first_scores<T: AttentionElement>(
-        &self,
-        part: &Part,
-        registers: &mut Registers<T>,
-        stages: &mut Stages,
-        softmax: &mut OnlineSoftmax,
-        values: &Tensor<T, SharedSpace>,
-    ) {
-        wait_multiplications(0);
-        stages.k.release();
-        let block = (part, part.tile.end - 1u32, true);
-        self.map_scores(block, self.problem.scale, &mut registers.scores);
-        softmax.update(&mut registers.scores);
-        weights_as_a(registers);
-        registers.out.clear();
-        if self.kernel.packed {
-            self.clear_absent_values(part, stages, values);
-        }
-    }
-
-    /// Zeros for the values past the end of a sequence, in the tile's last block: there are those of
-    /// the next sequence, or anything in a page, also NaN, which a weight of 0 does not hide. (Past the
-    /// end of sequences that are not packed, the copies give zeros.) `values` is the memory of V: (d,
-    /// key, stage).
-    fn clear_absent_values<T: AttentionElement>(
-        &self,
-        part: &Part,
-        stages: &Stages,
-        values: &Tensor<T, SharedSpace>,
-    ) {
-        let first = (part.tile.end - 1u32) * self.kernel.block;
-        let present = part.tile.sequence.lengths[1] - first;
-        if present < self.kernel.block {
-            let values = values.slice((All, All, stages.v.peek()));
-            let vectors = self.kernel.value_dim / 4;
-            let begin = present * vectors + self.role.thread();
-            for vector in (begin..self.kernel.block * vectors).step_by(self.role.threads()) {
-                values.set_vector((vector % vectors * 4, vector / vectors), [constant(T::ZERO); 4]);
-            }
-            fence_proxy_async_shared();
-            self.role.sync();
-        }
-    }
-
-    /// S of a block becomes P, beside P·V of the block before. `masked`: some row of the warpgroup
-    /// does not see all its keys.
-    pub(super) fn step<T: AttentionElement>(
-        &self,
-        block: (&Part, Reg<u32>, bool),
-        registers: &mut Registers<T>,
-        stages: &mut Stages,
-        softmax: &mut OnlineSoftmax,
-    ) {
-        self.wait_turn();
-        self.start_scores(registers, stages);
-        self.start_out(registers, stages);
-        self.pass_turn();
-        wait_multiplications(1);
-        stages.k.release();
-        self.map_scores(block, self.problem.scale, &mut registers.scores);
-        let factors = softmax.update(&mut registers.scores);
-        wait_multiplications(0);
-        stages.v.release();
-        rescale(&mut registers.out, factors);
-        weights_as_a(registers);
-    }
-
     /// The scores of a block, scaled, through the function of scores; minus infinity where the key
     /// is not seen. Without a function they stay as they are.
-    pub(super) fn map_scores(
+    pub(super) fn map_scores<S>(
         &self,
-        (part, block, masked): (&Part, Reg<u32>, bool),
+        Block { part, number, masked, .. }: Block<'_, S>,
         scale: Reg<f32>,
         scores: &mut Fragment<f32>,
     ) {
-        let first = (block * self.kernel.block) as i32 + part.column;
+        let first = (number * self.kernel.block) as i32 + part.column;
         if let Some(score) = self.score {
             let [queries, keys] = part.tile.sequence.lengths;
             for i in 0..scores.len() {
@@ -239,12 +171,12 @@ impl Warpgroup<'_> {
     }
 
     /// Stores a thread's part of O, fragments of neighboring columns, and the logarithms.
-    pub(super) fn store<T: AttentionElement>(
+    pub(super) fn store<O: AttentionElement>(
         &self,
         part: &Part,
         logarithms: [Reg<f32>; 2],
         out: &[Fragment<f32>],
-        results: Results<T>,
+        results: Results<O>,
     ) {
         let (head, heads, sequence) = (part.tile.head, self.problem.heads[0], part.tile.sequence);
         let [origin, o_sequence, o_row, o_head] = self.problem.o_strides;
@@ -264,7 +196,7 @@ impl Warpgroup<'_> {
                     let first = first * columns_of(out);
                     let mine = (0..out.len()).step_by(2).filter(|i| row_of(*i) == half);
                     for i in mine.filter(|i| first + column_of(*i) < self.kernel.value_dim) {
-                        words.at((first + column_of(i)) / 2).store(T::pack(out.get(i), out.get(i + 1)));
+                        words.at((first + column_of(i)) / 2).store(O::pack(out.get(i), out.get(i + 1)));
                     }
                 }
                 if part.column == 0 {
@@ -279,14 +211,4 @@ impl Warpgroup<'_> {
 /// The columns of an accumulator of a warpgroup's rows.
 fn columns_of(accumulator: &Fragment<f32>) -> u32 {
     accumulator.len() * WARPGROUP_SIZE / WARPGROUP_ROWS
-}
-
-/// The weights as operand A of P·V: a thread has the same elements of an accumulator (m, n) and of
-/// an operand A (m, k) with k = n, in the same order.
-#[device]
-fn weights_as_a<T: AttentionElement>(registers: &mut Registers<T>) {
-    for i in (0..registers.scores.len()).step_by(2) {
-        let word = T::pack(registers.scores.get(i), registers.scores.get(i + 1));
-        registers.weights.set_word(i, word);
-    }
 }

@@ -11,9 +11,12 @@
 use warpwright::lang::control::trap;
 use warpwright::prelude::*;
 
-use super::ForwardKernel;
+use super::configuration::{ForwardKernel, ValueLayout};
 use super::scheduler::{ForwardProblem, Sequence, Tile};
 use crate::attention::packed_blocks::first_block;
+
+/// The parts of a block of K or V: the matrix of each, and where it begins there.
+pub(super) type Parts = Vec<(MappedMatrix, (Reg<u32>, Reg<u32>))>;
 
 /// The keys of a tile's sequence.
 #[derive(Clone, Copy, DeviceValue)]
@@ -55,8 +58,30 @@ impl Keys {
         (self.sequence.lengths[1].max(before) - before).min(self.kernel.block)
     }
 
+    /// A block of K.
+    pub(super) fn keys(&self, k: &TensorMap, block: Reg<u32>) -> Parts {
+        self.parts(k, block)
+            .into_iter()
+            .map(|(matrix, key)| (matrix, (key, constant(0u32))))
+            .collect::<Vec<_>>()
+    }
+
+    /// A block of V.
+    pub(super) fn values(&self, v: &TensorMap, block: Reg<u32>) -> Parts {
+        let layout = self.kernel.values();
+        let parts = match layout {
+            ValueLayout::TransposedBefore => vec![self.transposed(v, block)],
+            _ => self.parts(v, block),
+        };
+        let place = |key| match layout {
+            ValueLayout::TransposedInside => (key, constant(0u32)),
+            _ => (constant(0u32), key),
+        };
+        parts.into_iter().map(|(matrix, key)| (matrix, place(key))).collect::<Vec<_>>()
+    }
+
     /// The matrix of K or V, and the row in it, of each part of a block.
-    pub(super) fn parts(&self, map: &TensorMap, block: Reg<u32>) -> Vec<(MappedMatrix, Reg<u32>)> {
+    fn parts(&self, map: &TensorMap, block: Reg<u32>) -> Vec<(MappedMatrix, Reg<u32>)> {
         let matrix = MappedMatrix::from(map).batch(self.head);
         let first = block * self.kernel.block;
         match self.kernel.page_size {
@@ -78,7 +103,7 @@ impl Keys {
 
     /// The matrix of V transposed, (d, key), and the key in it, of a block. A packed sequence begins with a
     /// block of its own there.
-    pub(super) fn transposed(&self, map: &TensorMap, block: Reg<u32>) -> (MappedMatrix, Reg<u32>) {
+    fn transposed(&self, map: &TensorMap, block: Reg<u32>) -> (MappedMatrix, Reg<u32>) {
         let matrix = MappedMatrix::from(map).batch(self.head);
         let (rows, sequence) = (self.kernel.block, self.sequence);
         match self.kernel.packed {

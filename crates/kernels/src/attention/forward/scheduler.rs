@@ -17,7 +17,8 @@
 use warpwright::lang::access::{Access, Ordering, Scope};
 use warpwright::prelude::*;
 
-use super::ForwardKernel;
+use super::configuration::ForwardKernel;
+use crate::attention::score::{self, ScoreOp};
 
 /// What a launch computes.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
@@ -50,6 +51,12 @@ pub(crate) struct ForwardProblem {
 
 #[device]
 impl ForwardProblem {
+    /// The function of softcap and ALiBi.
+    pub(super) fn score(&self, kernel: &ForwardKernel) -> Option<Box<dyn ScoreOp>> {
+        let (bound, slopes) = (kernel.capped.then_some(self.bound), kernel.biased.then_some(self.slopes));
+        score::of_attention(bound, slopes).map(|score| -> Box<dyn ScoreOp> { score })
+    }
+
     /// The queries of all packed sequences.
     pub(crate) fn packed_rows(&self) -> Reg<u32> {
         self.query_offsets.at(self.heads[2]).load()
@@ -80,6 +87,13 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
+    /// The matrix of the head of Q: a map's third axis are heads, its fourth sequences that are not packed.
+    #[track_caller]
+    pub(super) fn matrix(&self, q: &TensorMap, packed: bool) -> MappedMatrix {
+        let matrix = MappedMatrix::from(q).batch(self.head);
+        if packed { matrix } else { matrix.batch(self.sequence.number) }
+    }
+
     /// Whether it has rows: of packed sequences, tiles past the end of a short one have none.
     #[track_caller]
     pub(crate) fn has_rows(&self, packed: bool) -> Reg<bool> {

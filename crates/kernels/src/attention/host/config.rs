@@ -2,8 +2,7 @@
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::attention::forward::ForwardKernel;
-use crate::attention::forward::fp8::BLOCK;
+use crate::attention::forward::{BLOCK, ForwardKernel};
 use crate::attention::problem::{Attention, Mask, Shape};
 use crate::operations::{OperationError, Result};
 
@@ -140,6 +139,7 @@ impl Configuration {
             capped: attention.bound.is_some(),
             biased: attention.biased,
             sinks: attention.sinks,
+            fp8: None,
         }
     }
 }

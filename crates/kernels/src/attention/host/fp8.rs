@@ -10,7 +10,7 @@ use super::config::{Configuration, TransposeV};
 use super::operations::{
     Extras, Pages, PassedProblem, expect_extras, expect_function, expect_matrices, expect_supported,
 };
-use crate::attention::forward::fp8::{BLOCK, Fp8Kernel};
+use crate::attention::forward::{BLOCK, ForwardKernel, Fp8Form};
 use crate::attention::problem::{Attention, AttentionElement};
 use crate::attention::score::{AttentionKernel, ScoreOp};
 use crate::operations::{Operations, Result, expect_length};
@@ -207,13 +207,18 @@ impl Operations {
         }
         let block_scales = granularity == ScaleGranularity::Block;
         let v_transposed = configuration.transpose_v == TransposeV::Before;
-        let kernel = Fp8Kernel { forward: configuration.kernel(attention), block_scales, v_transposed };
+        let fp8 = Some(Fp8Form { block_scales, v_transposed });
+        let kernel = ForwardKernel { fp8, ..configuration.kernel(attention) };
         let key = (shape, attention.packed, attention.cache, attention.strides, kernel);
         let plan = self.remembered::<(Fp8Arguments<T>, S), _, _>(key, |_| {
-            let v_tile = if v_transposed { kernel.value_transpose().tile() } else { kernel.v_tile() };
-            let tiles = [kernel.q_tile(), kernel.k_tile(), v_tile];
-            self.attention_plan(attention, kernel.forward, tiles, || {
-                self.kernel(AttentionKernel { kernel, score }, AttentionKernel::<Fp8Kernel, S>::forward::<T>)
+            let [q_tile, k_tile, v_tile] = kernel.tiles::<e4m3>();
+            let v_tile = if v_transposed { kernel.value_transpose().tile() } else { v_tile };
+            let tiles = [q_tile, k_tile, v_tile];
+            self.attention_plan(attention, kernel, tiles, || {
+                self.kernel(
+                    AttentionKernel { kernel, score },
+                    AttentionKernel::<ForwardKernel, S>::fp8_forward::<T>,
+                )
             })
         })?;
         let [q, k, v] = self.attention_maps(stream, attention, &plan.maps, [q, k, v])?;

@@ -208,8 +208,7 @@ impl Operations {
         let kernel = configuration.kernel(attention);
         let key = (attention.shape, attention.packed, attention.cache, attention.strides, kernel);
         let plan = self.remembered::<(ForwardArguments<T>, S), _, _>(key, |_| {
-            let tiles = [kernel.q_tile::<T>(), kernel.k_tile::<T>(), kernel.v_tile::<T>()];
-            self.attention_plan(attention, kernel, tiles, || {
+            self.attention_plan(attention, kernel, kernel.tiles::<T>(), || {
                 self.kernel(
                     AttentionKernel { kernel, score },
                     AttentionKernel::<ForwardKernel, S>::forward::<T>,

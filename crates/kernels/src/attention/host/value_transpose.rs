@@ -8,7 +8,7 @@ use warpwright::layout::Error;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, Compiled, LaunchCounts, Stream, TileMaps};
 
-use crate::attention::forward::fp8::{BLOCK, Fp8Kernel, ValueTranspose};
+use crate::attention::forward::{BLOCK, ForwardKernel, ValueTranspose};
 use crate::attention::problem::{Attention, Shape};
 use crate::operations::{OperationError, Operations, Result, Scratch, both};
 
@@ -38,7 +38,7 @@ impl Operations {
         &self,
         stream: &Stream,
         attention: &Attention,
-        forward: Fp8Kernel,
+        forward: ForwardKernel,
         (v, offsets): (&runtime::TensorMap, &Buffer<u32>),
         launch: impl FnOnce(&runtime::TensorMap) -> Result<LaunchCounts>,
     ) -> Result<LaunchCounts> {
@@ -56,7 +56,7 @@ impl Operations {
         })
     }
 
-    fn transpose_plan(&self, attention: &Attention, forward: Fp8Kernel) -> Result<TransposePlan> {
+    fn transpose_plan(&self, attention: &Attention, forward: ForwardKernel) -> Result<TransposePlan> {
         let Shape { batch, kv_heads, value_dim, .. } = attention.shape;
         let keys = attention.rows_of_maps()[1];
         // Without keys there is a block of zeros. A packed sequence leaves at most one block empty.
@@ -75,11 +75,12 @@ impl Operations {
             Ok(if attention.is_packed() { maps } else { maps.batched(sequences.into(), of_sequence) })
         };
         let transpose = forward.value_transpose();
+        let [_, _, v_tile] = forward.tiles::<e4m3>();
         let ctas = u64::from(blocks) * u64::from(sequences) * u64::from(kv_heads);
         Ok(TransposePlan {
             kernel: self.kernel(transpose, ValueTranspose::run)?,
             stored: maps(transpose.transposed_tile())?,
-            loaded: maps(forward.v_tile())?,
+            loaded: maps(v_tile)?,
             blocks,
             grid: self.grid("an attention", ctas)?,
             elements: (head as usize).saturating_mul(kv_heads as usize).saturating_mul(sequences as usize),

@@ -17,7 +17,7 @@ const LARGEST_EXPONENT: f32 = 8.0;
 
 /// What a block's scores and values are multiplied by.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Scales {
+pub(super) struct BlockScales {
     /// Makes scores exponents of two.
     pub(super) exponent: Reg<f32>,
     pub(super) value: Reg<f32>,
@@ -54,7 +54,7 @@ impl Fp8Softmax {
     }
 
     /// Replaces the scores of a block by their weights.
-    pub(super) fn update(&mut self, scores: &mut Fragment<f32>, scales: Scales) {
+    pub(super) fn update(&mut self, scores: &mut Fragment<f32>, scales: BlockScales) {
         // O is zero before the first block, whatever the factor.
         let units = self.unit * fast::recip(scales.value);
         for row in 0..2 {

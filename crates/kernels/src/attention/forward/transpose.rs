@@ -22,8 +22,11 @@
 
 use warpwright::prelude::*;
 
+/// Keys of a block, and elements of a row of V: a block of V is transposed in squares.
+pub const BLOCK: u32 = 128;
+
 /// The side of a square in bytes: the swizzle's span.
-pub(super) const SQUARE: u32 = 128;
+pub(super) const SQUARE: u32 = BLOCK;
 
 /// The keys of a stage without a block: no block follows.
 pub(super) const NO_BLOCK: u32 = u32::MAX;

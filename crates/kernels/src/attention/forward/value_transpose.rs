@@ -18,8 +18,7 @@
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use super::configuration::BLOCK;
-use super::transpose::{SQUARE, Transposer, WARPS};
+use super::transpose::{BLOCK, SQUARE, Transposer, WARPS};
 use crate::attention::packed_blocks::PackedBlocks;
 
 /// The named barrier of the CTA: 0 is that of `sync_threads`.
