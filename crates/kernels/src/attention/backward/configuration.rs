@@ -14,6 +14,9 @@ pub(super) const WARPGROUP_KEYS: u32 = 64;
 pub(super) const CONSUMERS: u32 = 2;
 pub(crate) const KEYS: u32 = CONSUMERS * WARPGROUP_KEYS;
 
+/// The tensor maps of Q, K, V, dO, lse and delta.
+pub(super) type Maps<'k> = [&'k TensorMap; 6];
+
 /// The backward kernel for a head dimension and a kind of mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, DeviceValue)]
 pub(crate) struct BackwardKernel {

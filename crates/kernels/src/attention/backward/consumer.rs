@@ -12,6 +12,7 @@
 use warpwright::prelude::*;
 
 use super::configuration::{BackwardKernel, CONSUMERS};
+use super::query_stages::{QueryOperands, Stages};
 use super::results::QuerySums;
 use super::scores::{QueryBlock, Weighting, as_accumulator, pair_of, score_gradients, store_scores};
 use crate::attention::problem::AttentionElement;
@@ -24,11 +25,7 @@ pub(super) struct Products {
     pub(super) dq: TiledMma,
     pub(super) k: MatrixOperand,
     pub(super) v: MatrixOperand,
-    /// Q and dO as (query, d), and as (d, query).
-    pub(super) q: MatrixOperand,
-    pub(super) gradient: MatrixOperand,
-    pub(super) q_transposed: MatrixOperand,
-    pub(super) gradient_transposed: MatrixOperand,
+    pub(super) queries: QueryOperands,
     /// dS as (query, key), and the warpgroup's columns of K as (d, key).
     pub(super) ds: MatrixOperand,
     pub(super) k_transposed: MatrixOperand,
@@ -45,13 +42,6 @@ pub(super) struct Registers<T> {
     pub(super) dq: Fragment<f32>,
     pub(super) dk: Fragment<f32>,
     pub(super) dv: Fragment<f32>,
-}
-
-/// The consumer's ends of the pipelines of Q and dO.
-#[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Stages {
-    pub(super) q: Consumer,
-    pub(super) gradient: Consumer,
 }
 
 /// What a consumer knows.
@@ -116,7 +106,7 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
     /// Starts Sᵀ of the next block.
     pub(super) fn start_scores(&self, registers: &mut Registers<T>, stages: &mut Stages) -> Stage {
         let stage = stages.q.wait();
-        let q = self.products.q.slice((All, All, stage));
+        let q = self.products.queries.q.slice((All, All, stage));
         multiply(&self.products.scores, &mut registers.scores, &self.products.k, &q, Accumulate::No);
         stage
     }
@@ -126,7 +116,7 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         let products = self.products;
         let ds = products.ds.slice((All, All, progress.buffer));
         multiply(&products.dq, &mut registers.dq, &ds, &products.k_transposed, Accumulate::No);
-        let q = products.q_transposed.slice((All, All, progress.stage));
+        let q = products.queries.q_transposed.slice((All, All, progress.stage));
         multiply(&products.dk, &mut registers.dk, &registers.ds, &q, Accumulate::Yes);
     }
 
@@ -139,9 +129,9 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
         follows: bool,
     ) {
         let (products, stage) = (self.products, stages.gradient.wait());
-        let gradient = products.gradient.slice((All, All, stage));
+        let gradient = products.queries.gradient.slice((All, All, stage));
         multiply(&products.scores, &mut registers.dp, &products.v, &gradient, Accumulate::No);
-        let gradient = products.gradient_transposed.slice((All, All, stage));
+        let gradient = products.queries.gradient_transposed.slice((All, All, stage));
         multiply(&products.dv, &mut registers.dv, &registers.weights, &gradient, Accumulate::Yes);
         wait_multiplications(1);
         if follows {
@@ -160,29 +150,11 @@ impl<T: AttentionElement> Warpgroup<'_, T> {
     /// Sᵀ becomes P, and that operand A of dV.
     fn weights(&self, registers: &mut Registers<T>, stage: Stage, (block, masked): (QueryBlock, bool)) {
         let part = self.weighting.part(self.role.thread() % 128, block);
-        let (thread, scale) = (self.role.thread(), self.weighting.unit.problem.scale);
+        let thread = self.role.thread();
         let lse = |i| pair_of(self.lse, stage, thread, i);
         let Registers { scores, weights, slopes, .. } = registers;
-        if let (Some(function), Some(slopes)) = (self.weighting.function, slopes) {
-            self.weighting.weights_by(function, scores, (part, masked), lse, (weights, slopes));
-            return;
-        }
-        if masked {
-            part.mask(scores);
-        }
-        let scale = scale * std::f32::consts::LOG2_E;
-        for i in (0..scores.len()).step_by(4) {
-            let lse = lse(i);
-            let values = [0, 1, 2, 3].map(|j: u32| {
-                let weight = fast::exp2(scores.get(i + j) * scale - lse[(j % 2) as usize]);
-                if self.kernel.keeps_scores() {
-                    scores.set(i + j, weight);
-                }
-                weight
-            });
-            weights.set_word(i, T::pack(values[0], values[1]));
-            weights.set_word(i + 2, T::pack(values[2], values[3]));
-        }
+        let operands = (weights, slopes.as_mut());
+        self.weighting.weights(scores, self.kernel.keeps_scores(), (part, masked), lse, operands);
     }
 
     /// dSᵀ, as operand A of dK.

@@ -18,7 +18,7 @@
 
 mod configuration;
 mod consumer;
-mod loads;
+mod query_stages;
 mod range;
 mod results;
 mod rows;
@@ -26,40 +26,22 @@ mod scores;
 mod unit;
 mod wide;
 
-use warpwright::layout::{ComposedLayout, Error, Layout};
 use warpwright::prelude::*;
 
 use super::accumulator::atom;
 use super::problem::AttentionElement;
 use super::score::{AttentionKernel, DifferentiableScoreOp};
 pub(crate) use configuration::{BackwardKernel, GradientForm, KEYS};
-use configuration::{CONSUMERS, WARPGROUP_KEYS};
-use consumer::{Products, Registers, Stages, Warpgroup};
-use loads::QueryLoads;
+use configuration::{CONSUMERS, Maps, WARPGROUP_KEYS};
+use consumer::{Products, Registers, Warpgroup};
+use query_stages::{QueryStages, transposed};
 pub(crate) use range::BackwardProblem;
 use range::{Keys, Range};
-use results::{KeyRows, QuerySums, Turns};
+use results::{KeyRows, QuerySums, Results};
 pub(crate) use rows::{FinishGradient, PrepareRows, SinkGradients, row_tile};
 use scores::{QueryBlock, Weighting};
 use unit::Unit;
 pub(crate) use wide::WideBackwardKernel;
-
-/// The tensor maps of Q, K, V, dO, lse and delta.
-type Maps<'k> = [&'k TensorMap; 6];
-
-/// Where dQ in f32, its turns, dK and dV go.
-#[derive(Clone, Copy, DeviceValue)]
-struct Results<T> {
-    dq: Global<f32>,
-    turns: Global<u32>,
-    dk: Global<T>,
-    dv: Global<T>,
-}
-
-/// A tile with its first two modes exchanged.
-fn transposed(layout: &ComposedLayout) -> Result<ComposedLayout, Error> {
-    layout.map_inner(|tile| Ok(Layout::of_modes([tile.mode(1)?, tile.mode(0)?, tile.mode(2)?])))
-}
 
 impl<S: DifferentiableScoreOp> AttentionKernel<BackwardKernel, S> {
     /// dK and dV, (batch, key, kv_head, d), and dQ added to zeros: (batch, head, block of queries),
@@ -105,14 +87,8 @@ impl BackwardKernel {
         let k_tiles = kv_stages.operand::<T>(self.k_tile::<T>());
         let v_tiles = kv_stages.operand::<T>(self.v_tile::<T>());
         let kv_pipeline = kv_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
-        let mut q_stages = Pipeline::stages(self.q_stages);
-        let q_tiles = q_stages.operand::<T>(self.q_tile::<T>());
-        let lse_tiles = q_stages.operand::<f32>(row_tile(self.rows));
-        let q_pipeline = q_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
-        let mut gradient_stages = Pipeline::stages(self.stages);
-        let gradient_tiles = gradient_stages.operand::<T>(self.gradient_tile::<T>());
-        let delta_tiles = gradient_stages.operand::<f32>(row_tile(self.rows));
-        let gradient_pipeline = gradient_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
+        let tiles = [self.q_tile::<T>(), self.gradient_tile::<T>()];
+        let queries = QueryStages::<T>::new(tiles, [self.q_stages, self.stages], self.rows, consumer, alone);
         // Two: one is written while the products of the block before still read the other.
         let ds_tiles = StoreBuffers::<T>::new(self.scores_tile::<T>(), 2);
         launch::grid_dependency_wait();
@@ -134,17 +110,7 @@ impl BackwardKernel {
                     k_tiles.load(k, (row, constant(0)), None),
                     v_tiles.load(v, (row, constant(0)), None),
                 ]);
-                let loads = QueryLoads {
-                    maps: [q, gradient, lse, delta],
-                    q: &q_tiles,
-                    gradient: &gradient_tiles,
-                    lse: &lse_tiles,
-                    delta: &delta_tiles,
-                    cluster: alone,
-                    rows: self.rows,
-                };
-                let (q_stage, gradient_stage) = (q_pipeline.producer(), gradient_pipeline.producer());
-                loads.load(q_stage, gradient_stage, unit, range);
+                queries.load([q, gradient, lse, delta], unit, range);
             }
         } else {
             consumer.begin();
@@ -182,10 +148,7 @@ impl BackwardKernel {
             let products = Products {
                 k: scores.a_operand(k_tiles.tensor(), warpgroup).slice((All, All, 0)),
                 v: scores.a_operand(v_tiles.tensor(), warpgroup).slice((All, All, 0)),
-                q: scores.b_operand(q_tiles.tensor()),
-                gradient: scores.b_operand(gradient_tiles.tensor()),
-                q_transposed: dk_mma.b_operand(&q_tiles.tensor().map(transposed)),
-                gradient_transposed: dv_mma.b_operand(&gradient_tiles.tensor().map(transposed)),
+                queries: queries.operands(&scores, &dk_mma, &dv_mma),
                 ds: dq_mma.a_operand(&ds_tiles.tensor().map(transposed), dq_rank),
                 k_transposed: halves.slice((All, All, half)),
                 scores,
@@ -193,7 +156,7 @@ impl BackwardKernel {
                 dk: dk_mma,
                 dq: dq_mma,
             };
-            let mut stages = Stages { q: q_pipeline.consumer(), gradient: gradient_pipeline.consumer() };
+            let mut stages = queries.consumer();
             let mut kv_stage = kv_pipeline.consumer();
             registers.dk.clear();
             registers.dv.clear();
@@ -203,26 +166,15 @@ impl BackwardKernel {
                 role: consumer,
                 products: &products,
                 weighting: Weighting { function, mask: form.mask, rows: self.rows, unit, first_key },
-                lse: lse_tiles.tensor(),
-                delta: delta_tiles.tensor(),
+                lse: queries.lse_tiles.tensor(),
+                delta: queries.delta_tiles.tensor(),
                 ds: ds_tiles.tensor(),
             };
             let own = Keys { first: first_key, count: WARPGROUP_KEYS };
             let range = Range::new(problem, form.mask, self.rows, all, own);
             kv_stage.wait();
-            let first_block = unit.first_block();
-            let sums = QuerySums {
-                sums: results.dq.at(first_block as u64 * u64::from(self.rows * self.head_dim)),
-                elements: self.rows * self.head_dim,
-                threads: CONSUMERS * 128,
-                turns: form.deterministic.then(|| Turns {
-                    counters: results.turns.at(first_block * CONSUMERS),
-                    parts: CONSUMERS,
-                    rows: self.rows,
-                    unit,
-                    mask: form.mask,
-                }),
-            };
+            let tile = (self.rows, self.head_dim);
+            let sums = QuerySums::new(results, (unit, form), tile, CONSUMERS);
             let left = (range.end - range.begin) * group;
             if left > 0u32 {
                 let head = unit.kv_head * group;

@@ -1,27 +1,59 @@
 //! How consumers write dQ, dK and dV to global memory.
 
+use warpwright::arch::limits::WARPGROUP_SIZE;
 use warpwright::lang::control::wait_until;
 use warpwright::prelude::*;
 
-use super::KEYS;
+use super::configuration::{GradientForm, KEYS};
 use super::unit::Unit;
 use crate::attention::accumulator::{column_of, row_of};
 use crate::attention::problem::{AttentionElement, MaskBounds};
+
+/// Where dQ in f32, its turns, dK and dV go.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Results<T> {
+    pub(super) dq: Global<f32>,
+    pub(super) turns: Global<u32>,
+    pub(super) dk: Global<T>,
+    pub(super) dv: Global<T>,
+}
 
 /// dQ in f32 of the heads of Q that share the unit's head of K: blocks of queries, each in the order
 /// of the threads' registers, 4 elements of a thread next to each other.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct QuerySums {
-    pub(super) sums: Global<f32>,
+    sums: Global<f32>,
     /// Elements of a block, and the threads that have them.
-    pub(super) elements: u32,
-    pub(super) threads: u32,
+    elements: u32,
+    threads: u32,
     /// Who adds when, if the order is fixed.
     pub(super) turns: Option<Turns>,
 }
 
 #[device]
 impl QuerySums {
+    /// dQ of a unit: blocks of `rows` queries by `columns`, of which a warpgroup has one of `parts`.
+    pub(super) fn new<T: AttentionElement>(
+        results: Results<T>,
+        (unit, form): (Unit, GradientForm),
+        (rows, columns): (u32, u32),
+        parts: u32,
+    ) -> Self {
+        let (first_block, elements) = (unit.first_block(), rows * columns);
+        Self {
+            sums: results.dq.at(first_block as u64 * u64::from(elements)),
+            elements,
+            threads: parts * WARPGROUP_SIZE,
+            turns: form.deterministic.then(|| Turns {
+                counters: results.turns.at(first_block * parts),
+                parts,
+                rows,
+                unit,
+                mask: form.mask,
+            }),
+        }
+    }
+
     /// Adds the warpgroup's part of block `number`; `thread` is the index among all `threads`.
     pub(super) fn add(self, part: &Fragment<f32>, number: Reg<u32>, thread: Reg<u32>, role: Role) {
         if let Some(turns) = self.turns {
@@ -46,12 +78,12 @@ impl QuerySums {
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Turns {
     /// The number of units that have added: (block of queries, part of the columns).
-    pub(super) counters: Global<u32>,
-    pub(super) parts: u32,
+    counters: Global<u32>,
+    parts: u32,
     /// Queries of a block.
-    pub(super) rows: u32,
-    pub(super) unit: Unit,
-    pub(super) mask: MaskBounds,
+    rows: u32,
+    unit: Unit,
+    mask: MaskBounds,
 }
 
 #[device]

@@ -42,9 +42,47 @@ impl Weighting<'_> {
         ScorePart { keys: [first, first + 8], pair, count: keys, window, mask: self.mask }
     }
 
+    /// Sᵀ becomes P, as operand A; and in `slopes`, if they are given, what dP is multiplied by to become
+    /// the gradient of the scores: P, or P times the derivative of a function. P `stays` in the scores too.
+    /// `masked`: some query does not see all keys.
+    pub(super) fn weights<T: AttentionElement>(
+        &self,
+        scores: &mut Fragment<f32>,
+        stays: bool,
+        (part, masked): (ScorePart, bool),
+        lse: impl Fn(u32) -> [Reg<f32>; 2],
+        (weights, mut slopes): (&mut Fragment<T>, Option<&mut Fragment<T>>),
+    ) {
+        if let (Some(function), Some(slopes)) = (self.function, &mut slopes) {
+            self.weights_by(function, scores, (part, masked), lse, (weights, slopes));
+            return;
+        }
+        if masked {
+            part.mask(scores);
+        }
+        let scale = self.unit.problem.scale * std::f32::consts::LOG2_E;
+        for i in (0..scores.len()).step_by(4) {
+            let lse = lse(i);
+            let values = [0, 1, 2, 3].map(|j: u32| {
+                let weight = fast::exp2(scores.get(i + j) * scale - lse[(j % 2) as usize]);
+                if stays {
+                    scores.set(i + j, weight);
+                }
+                weight
+            });
+            for (i, pair) in [(i, [values[0], values[1]]), (i + 2, [values[2], values[3]])] {
+                let word = T::pack(pair[0], pair[1]);
+                weights.set_word(i, word);
+                if let Some(slopes) = &mut slopes {
+                    slopes.set_word(i, word);
+                }
+            }
+        }
+    }
+
     /// The weights of a block's scores, by the function; and the weights times its derivative, with
     /// which dP becomes the gradient of the scores. `masked`: some query does not see all keys.
-    pub(super) fn weights_by<T: AttentionElement>(
+    fn weights_by<T: AttentionElement>(
         &self,
         function: &dyn DifferentiableScoreOp,
         scores: &Fragment<f32>,

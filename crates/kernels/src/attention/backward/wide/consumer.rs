@@ -21,9 +21,9 @@
 
 use warpwright::prelude::*;
 
+use super::configuration::{GRADIENTS_BARRIER, WEIGHTS_BARRIER};
 use super::exchange::Exchange;
-use super::{GRADIENTS_BARRIER, WEIGHTS_BARRIER};
-use crate::attention::backward::consumer::Stages;
+use crate::attention::backward::query_stages::{QueryOperands, Stages};
 use crate::attention::backward::range::Range;
 use crate::attention::backward::results::QuerySums;
 use crate::attention::backward::scores::{
@@ -42,11 +42,7 @@ pub(super) struct Products {
     pub(super) dq: TiledMma,
     pub(super) k: MatrixOperand,
     pub(super) v: MatrixOperand,
-    /// Q and dO as (query, d), and as (d, query).
-    pub(super) q: MatrixOperand,
-    pub(super) gradient: MatrixOperand,
-    pub(super) q_transposed: MatrixOperand,
-    pub(super) gradient_transposed: MatrixOperand,
+    pub(super) queries: QueryOperands,
     /// dS as (query, key), and the warpgroup's columns of K as (d, key): of this CTA's keys, and of
     /// the other's.
     pub(super) ds: [MatrixOperand; 2],
@@ -231,13 +227,13 @@ impl<T: AttentionElement> Consumers<'_, T> {
 
     fn start_scores(&self, registers: &mut Registers<T>, stage: Stage) {
         let products = self.products;
-        let q = products.q.slice((All, All, stage));
+        let q = products.queries.q.slice((All, All, stage));
         multiply(&products.scores, &mut registers.scores, &products.k, &q, Accumulate::No);
     }
 
     fn start_dp(&self, registers: &mut Registers<T>, stage: Stage) {
         let products = self.products;
-        let gradient = products.gradient.slice((All, All, stage));
+        let gradient = products.queries.gradient.slice((All, All, stage));
         multiply(&products.scores, &mut registers.scores, &products.v, &gradient, Accumulate::No);
     }
 
@@ -245,7 +241,7 @@ impl<T: AttentionElement> Consumers<'_, T> {
     fn start_dv(&self, registers: &mut Registers<T>, stages: &mut Stages) {
         let products = self.products;
         let stage = stages.gradient.wait();
-        let gradient = products.gradient_transposed.slice((All, All, stage));
+        let gradient = products.queries.gradient_transposed.slice((All, All, stage));
         multiply(&products.dv, &mut registers.dv, &registers.operand, &gradient, Accumulate::Yes);
     }
 
@@ -253,7 +249,7 @@ impl<T: AttentionElement> Consumers<'_, T> {
     fn start_dk(&self, registers: &mut Registers<T>, stages: &mut Stages) {
         let products = self.products;
         let stage = stages.q.wait();
-        let q = products.q_transposed.slice((All, All, stage));
+        let q = products.queries.q_transposed.slice((All, All, stage));
         multiply(&products.dk, &mut registers.dk, &registers.operand, &q, Accumulate::Yes);
     }
 
@@ -308,26 +304,10 @@ impl<T: AttentionElement> Consumers<'_, T> {
     /// P of a block, from Sᵀ.
     fn weights(&self, registers: &mut Registers<T>, stage: Stage, (block, masked): (QueryBlock, bool)) {
         let Registers { scores, operand, slopes, .. } = registers;
-        let (thread, weighting) = (self.thread(), self.weighting);
-        let part = weighting.part(thread, block);
+        let thread = self.thread();
+        let part = self.weighting.part(thread, block);
         let lse = |i| pair_of(self.lse, stage, thread, i);
-        if let Some(function) = weighting.function {
-            weighting.weights_by(function, scores, (part, masked), lse, (operand, slopes));
-            return;
-        }
-        if masked {
-            part.mask(scores);
-        }
-        let scale = weighting.unit.problem.scale * std::f32::consts::LOG2_E;
-        for i in (0..scores.len()).step_by(4) {
-            let lse = lse(i);
-            let [a, b, c, d] =
-                [0, 1, 2, 3].map(|j: u32| fast::exp2(scores.get(i + j) * scale - lse[(j % 2) as usize]));
-            for (i, word) in [(i, T::pack(a, b)), (i + 2, T::pack(c, d))] {
-                operand.set_word(i, word);
-                slopes.set_word(i, word);
-            }
-        }
+        self.weighting.weights(scores, false, (part, masked), lse, (operand, Some(slopes)));
     }
 
     /// Stores P for dS, when dQ of the block before is computed.

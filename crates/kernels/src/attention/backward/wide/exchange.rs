@@ -11,7 +11,7 @@
 use warpwright::lang::bulk;
 use warpwright::prelude::*;
 
-use super::{KEYS, ROWS};
+use super::configuration::{KEYS, ROWS};
 use crate::attention::problem::AttentionElement;
 
 /// The tiles and the barriers of the exchange.

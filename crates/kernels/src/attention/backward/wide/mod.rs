@@ -22,89 +22,25 @@
 //! | registers of a thread | dK or dV 128; S or dP 32; a quarter of dQ 32; P or dS as operand A 16 |
 //! | L2 | Q and dO 32 KB, dQ 32 KB |
 
+mod configuration;
 mod consumer;
 mod exchange;
 
-use warpwright::layout::Error;
 use warpwright::prelude::*;
 
+pub(crate) use self::configuration::WideBackwardKernel;
+use self::configuration::{CTAS, KEYS, PARTS, ROWS};
 use self::consumer::{Consumers, Products, Registers};
 use self::exchange::Exchange;
-use super::configuration::GradientForm;
-use super::consumer::Stages;
-use super::loads::QueryLoads;
+use super::configuration::Maps;
+use super::query_stages::{QueryStages, transposed};
 use super::range::{BackwardProblem, Keys, Range};
-use super::results::{KeyRows, QuerySums, Turns};
-use super::rows::row_tile;
+use super::results::{KeyRows, QuerySums, Results};
 use super::scores::Weighting;
 use super::unit::Unit;
-use super::{Maps, Results, transposed};
 use crate::attention::accumulator::atom;
 use crate::attention::problem::AttentionElement;
 use crate::attention::score::{AttentionKernel, DifferentiableScoreOp};
-
-/// Keys of a CTA, and queries of a block: the rows of a `wgmma`.
-const KEYS: u32 = 64;
-const ROWS: u32 = 64;
-
-/// CTAs of a cluster, and the parts of dQ's columns: one for each of its consumer warpgroups.
-const CTAS: u32 = 2;
-const PARTS: u32 = 2 * CTAS;
-
-/// The named barriers of the consumers; those of the roles come before.
-const WEIGHTS_BARRIER: u32 = 7;
-const GRADIENTS_BARRIER: u32 = 8;
-
-/// The backward kernel for wide heads and a kind of mask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, DeviceValue)]
-pub(crate) struct WideBackwardKernel {
-    /// Columns of the tiles of Q and K (256), and of V and dO (128 or 256).
-    pub(crate) head_dim: u32,
-    pub(crate) value_dim: u32,
-    /// Elements of a head of K and of V in memory.
-    pub(crate) stored: [u32; 2],
-    pub(crate) form: GradientForm,
-}
-
-impl WideBackwardKernel {
-    /// CTAs of a cluster.
-    pub(crate) const CTAS: u32 = CTAS;
-
-    /// Columns of dQ that a consumer warpgroup has.
-    pub(crate) fn dq_columns(&self) -> u32 {
-        self.head_dim / PARTS
-    }
-
-    /// The tiles of Q, K, V and dO.
-    pub(crate) fn tiles<T: AttentionElement>(&self) -> Result<[TmaTile; 4], Error> {
-        Ok([self.q_tile::<T>()?, self.k_tile::<T>()?, self.v_tile::<T>()?, self.gradient_tile::<T>()?])
-    }
-
-    /// A block of Q: (query, d).
-    fn q_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
-        Ok(TmaTile::new::<T>((ROWS, self.head_dim), Major::K)?.sliced(CTAS))
-    }
-
-    /// A block of dO: (query, d).
-    fn gradient_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
-        Ok(TmaTile::new::<T>((ROWS, self.value_dim), Major::K)?.sliced(CTAS))
-    }
-
-    /// The CTA's K: (key, d).
-    fn k_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
-        TmaTile::new::<T>((KEYS, self.head_dim), Major::K)
-    }
-
-    /// The CTA's columns of the other CTA's K: (key, d).
-    fn peer_k_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
-        TmaTile::new::<T>((KEYS, self.head_dim / CTAS), Major::K)
-    }
-
-    /// The CTA's V: (key, d).
-    fn v_tile<T: AttentionElement>(&self) -> Result<TmaTile, Error> {
-        TmaTile::new::<T>((KEYS, self.value_dim), Major::K)
-    }
-}
 
 impl<S: DifferentiableScoreOp> AttentionKernel<WideBackwardKernel, S> {
     /// As `backward` of [`BackwardKernel`](super::BackwardKernel).
@@ -149,14 +85,8 @@ impl WideBackwardKernel {
         let v_tiles = kv_stages.operand::<T>(self.v_tile::<T>());
         let kv_pipeline = kv_stages.connect(consumer, ConsumerSchedule::Cooperative, alone);
         let exchange = Exchange::<T>::new(rank ^ 1u32);
-        let mut q_stages = Pipeline::stages(2);
-        let q_tiles = q_stages.operand::<T>(self.q_tile::<T>());
-        let lse_tiles = q_stages.operand::<f32>(row_tile(ROWS));
-        let q_pipeline = q_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
-        let mut gradient_stages = Pipeline::stages(2);
-        let gradient_tiles = gradient_stages.operand::<T>(self.gradient_tile::<T>());
-        let delta_tiles = gradient_stages.operand::<f32>(row_tile(ROWS));
-        let gradient_pipeline = gradient_stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
+        let tiles = [self.q_tile::<T>(), self.gradient_tile::<T>()];
+        let queries = QueryStages::<T>::new(tiles, [2, 2], ROWS, consumer, cluster);
         launch::grid_dependency_wait();
         launch::grid_dependency_launch();
 
@@ -180,17 +110,7 @@ impl WideBackwardKernel {
                     peer_k_tiles.load(k, (peer_row, rank * (self.head_dim / CTAS)), None),
                     v_tiles.load(v, (row, constant(0)), None),
                 ]);
-                let loads = QueryLoads {
-                    maps: [q, gradient, lse, delta],
-                    q: &q_tiles,
-                    gradient: &gradient_tiles,
-                    lse: &lse_tiles,
-                    delta: &delta_tiles,
-                    cluster,
-                    rows: ROWS,
-                };
-                let (q_stage, gradient_stage) = (q_pipeline.producer(), gradient_pipeline.producer());
-                loads.load(q_stage, gradient_stage, unit, range);
+                queries.load([q, gradient, lse, delta], unit, range);
             }
         } else {
             consumer.begin();
@@ -219,10 +139,7 @@ impl WideBackwardKernel {
             let products = Products {
                 k: scores.a_operand(k_tiles.tensor(), 0).slice((All, All, 0)),
                 v: scores.a_operand(v_tiles.tensor(), 0).slice((All, All, 0)),
-                q: scores.b_operand(q_tiles.tensor()),
-                gradient: scores.b_operand(gradient_tiles.tensor()),
-                q_transposed: dk_mma.b_operand(&q_tiles.tensor().map(transposed)),
-                gradient_transposed: dv_mma.b_operand(&gradient_tiles.tensor().map(transposed)),
+                queries: queries.operands(&scores, &dk_mma, &dv_mma),
                 ds: [ds.slice((All, All, 0)), ds.slice((All, All, 1))],
                 k_columns: [columns_of(k_tiles.tensor(), part), columns_of(peer_k_tiles.tensor(), warpgroup)],
                 scores,
@@ -230,28 +147,16 @@ impl WideBackwardKernel {
                 dk: dk_mma,
                 dq: dq_mma,
             };
-            let stages = Stages { q: q_pipeline.consumer(), gradient: gradient_pipeline.consumer() };
+            let stages = queries.consumer();
             let mut kv_stage = kv_pipeline.consumer();
-            let first_block = unit.first_block();
-            let sums = QuerySums {
-                sums: results.dq.at(first_block as u64 * u64::from(ROWS * self.head_dim)),
-                elements: ROWS * self.head_dim,
-                threads: PARTS * 128,
-                turns: form.deterministic.then(|| Turns {
-                    counters: results.turns.at(first_block * PARTS),
-                    parts: PARTS,
-                    rows: ROWS,
-                    unit,
-                    mask: form.mask,
-                }),
-            };
+            let sums = QuerySums::new(results, (unit, form), (ROWS, self.head_dim), PARTS);
             let consumers = Consumers {
                 role: consumer,
                 products: &products,
                 exchange: &exchange,
                 weighting: Weighting { function, mask: form.mask, rows: ROWS, unit, first_key },
-                lse: lse_tiles.tensor(),
-                delta: delta_tiles.tensor(),
+                lse: queries.lse_tiles.tensor(),
+                delta: queries.delta_tiles.tensor(),
                 sums,
                 part,
                 range,
