@@ -1,12 +1,10 @@
 //! Python's two ways to format: `'%s' % value`, and `'{}'.format(value)`.
 
-use super::interpreter::{Given, Interpreter};
+use super::callable::Given;
+use super::error::{Result, fail};
+use super::interpreter::Interpreter;
 use super::value::Value;
-use super::{Error, Result, operators, write};
-
-fn fail<T>(message: impl Into<String>) -> Result<T> {
-    Err(Error::Failed(message.into()))
-}
+use super::{attributes, write};
 
 /// How a value is written.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +127,7 @@ fn converted(
 ) -> Result<String> {
     Ok(match kind {
         's' | 'r' | 'a' => {
-            let value = if is_safe { operators::escape(run, &value)? } else { value };
+            let value = if is_safe { write::escape(run, &value)? } else { value };
             let mut text = String::new();
             match kind {
                 's' => text = write::string(run, &value)?,
@@ -247,12 +245,12 @@ fn argument(path: &str, given: &Given, automatic: &mut usize) -> Result<Value> {
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('.') {
             let end = after.find(['.', '[']).unwrap_or(after.len());
-            value = operators::attribute(&value, &after[..end])?;
+            value = attributes::attribute(&value, &after[..end])?;
             rest = &after[end..];
         } else {
             let Some((key, after)) = rest[1..].split_once(']') else { return fail("a format has no `]`") };
             let key = key.parse().map_or_else(|_| Value::text(key), Value::Int);
-            value = operators::item(&value, &key)?;
+            value = attributes::item(&value, &key)?;
             rest = after;
         }
     }

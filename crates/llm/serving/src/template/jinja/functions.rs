@@ -5,19 +5,17 @@ use std::rc::Rc;
 
 use indexmap::IndexMap;
 
-use super::interpreter::{Callable, Given, Interpreter};
+use super::callable::{Callable, Given};
+use super::error::{Error, Result, fail};
+use super::interpreter::Interpreter;
 use super::value::{Key, Value};
-use super::{Error, Result, write};
+use super::write;
 
 const GLOBALS: [&str; 7] =
     ["range", "dict", "namespace", "cycler", "joiner", "raise_exception", "strftime_now"];
 
 /// The most numbers of a `range` in jinja2's sandbox.
 const LONGEST_RANGE: i128 = 100_000;
-
-fn fail<T>(message: impl Into<String>) -> Result<T> {
-    Err(Error::Failed(message.into()))
-}
 
 /// The function of this name, or nothing.
 pub(super) fn global(name: &str) -> Value {

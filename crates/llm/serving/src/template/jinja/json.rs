@@ -1,8 +1,10 @@
 //! `tojson`: Python's `json.dumps` with the options that transformers passes on.
 
-use super::interpreter::{Given, Interpreter};
+use super::callable::Given;
+use super::error::{Error, Result};
+use super::interpreter::Interpreter;
 use super::value::{Key, Value};
-use super::{Error, Result, write};
+use super::write;
 
 /// How JSON is written.
 struct Style {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::Wrong;
+use super::error::Wrong;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {

@@ -1,79 +1,11 @@
 //! Methods of texts, lists and dictionaries. Those that would change a value are refused, as in jinja2's immutable
 //! sandbox.
 
-use super::interpreter::{Callable, Given, Interpreter};
+use super::callable::{Callable, Given};
+use super::error::{Error, Result, fail};
+use super::interpreter::Interpreter;
 use super::value::{Items, Value};
-use super::{Error, Result, format, operators, write};
-
-const OF_TEXTS: [&str; 43] = [
-    "capitalize",
-    "casefold",
-    "center",
-    "count",
-    "endswith",
-    "expandtabs",
-    "find",
-    "format",
-    "format_map",
-    "index",
-    "isalnum",
-    "isalpha",
-    "isascii",
-    "isdecimal",
-    "isdigit",
-    "isidentifier",
-    "islower",
-    "isnumeric",
-    "isprintable",
-    "isspace",
-    "istitle",
-    "isupper",
-    "join",
-    "ljust",
-    "lower",
-    "lstrip",
-    "partition",
-    "removeprefix",
-    "removesuffix",
-    "replace",
-    "rfind",
-    "rindex",
-    "rjust",
-    "rpartition",
-    "rsplit",
-    "rstrip",
-    "split",
-    "splitlines",
-    "startswith",
-    "strip",
-    "swapcase",
-    "title",
-    "upper",
-];
-const OF_LISTS: [&str; 11] =
-    ["append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "sort"];
-const OF_DICTS: [&str; 9] =
-    ["clear", "copy", "get", "items", "keys", "pop", "popitem", "setdefault", "update"];
-
-/// Whether a value has a method of this name.
-pub(super) fn has(value: &Value, name: &str) -> bool {
-    match value {
-        Value::Text(_) => OF_TEXTS.contains(&name) || name == "zfill",
-        Value::List(_) => OF_LISTS.contains(&name),
-        Value::Tuple(_) => ["count", "index"].contains(&name),
-        Value::Dict(_) => OF_DICTS.contains(&name) || name == "values",
-        Value::Loop(_) => ["cycle", "changed"].contains(&name),
-        Value::Float(_) => name == "is_integer",
-        Value::Callable(callable) => {
-            matches!(**callable, Callable::Cycler(..)) && ["next", "reset"].contains(&name)
-        }
-        _ => false,
-    }
-}
-
-fn fail<T>(message: impl Into<String>) -> Result<T> {
-    Err(Error::Failed(message.into()))
-}
+use super::{format, write};
 
 /// The arguments of a method of a text.
 struct Arguments<'a> {
@@ -561,15 +493,4 @@ fn lines(text: &str, keeps_ends: bool) -> Vec<String> {
         rest = &rest[end + width..];
     }
     lines
-}
-
-/// The value at a path such as `function.name` or `0`, which filters take as `attribute`.
-pub(super) fn at_path(value: &Value, path: &Value) -> Result<Value> {
-    let Some(text) = path.as_text() else { return operators::item(value, path) };
-    let mut value = value.clone();
-    for part in text.split('.') {
-        let key = part.parse().map_or_else(|_| Value::text(part), Value::Int);
-        value = operators::item(&value, &key)?;
-    }
-    Ok(value)
 }

@@ -2,6 +2,10 @@
 //!
 //! A run has bounds of steps and of bytes, because a template comes with a model that somebody else made.
 
+mod attributes;
+mod callable;
+mod error;
+mod expressions;
 mod filters;
 mod format;
 mod functions;
@@ -11,32 +15,17 @@ mod lexer;
 mod methods;
 mod operators;
 mod parser;
+mod statements;
 mod syntax;
 mod tests;
 mod value;
 mod write;
 
-use interpreter::{Interpreter, Scope};
+use callable::Scope;
+use error::Result;
+pub(super) use error::{Error, Wrong};
+use interpreter::Interpreter;
 use value::Value;
-
-/// A template is no Jinja.
-#[derive(Debug, thiserror::Error)]
-#[error("line {line}: {message}")]
-pub(super) struct Wrong {
-    line: usize,
-    message: String,
-}
-
-/// Why a run ended early.
-#[derive(Debug)]
-pub(super) enum Error {
-    /// The template called `raise_exception`.
-    Raised(String),
-    /// It failed.
-    Failed(String),
-}
-
-type Result<T> = std::result::Result<T, Error>;
 
 /// A template that was read.
 #[derive(Debug)]

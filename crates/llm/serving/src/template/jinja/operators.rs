@@ -1,80 +1,12 @@
 //! Operators, attributes and items, as Python has them.
 
 use std::cmp::Ordering;
-use std::rc::Rc;
 
-use super::interpreter::{Callable, Interpreter};
+use super::error::{Error, Result, fail};
+use super::interpreter::Interpreter;
 use super::syntax::{Binary, Comparison};
 use super::value::Value;
-use super::{Error, Result, format, methods, write};
-
-fn fail<T>(message: impl Into<String>) -> Result<T> {
-    Err(Error::Failed(message.into()))
-}
-
-/// `value.name`: a method, or else an item.
-pub(super) fn attribute(value: &Value, name: &str) -> Result<Value> {
-    if matches!(value, Value::Undefined) {
-        return fail(format!("`.{name}` is asked of a value that is undefined"));
-    }
-    if let Some(found) = own_attribute(value, name)? {
-        return Ok(found);
-    }
-    Ok(match value {
-        Value::Dict(dict) => dict.get(name).cloned().unwrap_or(Value::Undefined),
-        _ => Value::Undefined,
-    })
-}
-
-/// A method or a field.
-fn own_attribute(value: &Value, name: &str) -> Result<Option<Value>> {
-    if methods::has(value, name) {
-        return Ok(Some(Value::Callable(Rc::new(Callable::Method(value.clone(), name.to_owned())))));
-    }
-    Ok(match value {
-        Value::Namespace(namespace) => {
-            Some(namespace.map.borrow().get(name).cloned().unwrap_or(Value::Undefined))
-        }
-        Value::Loop(of_loop) => of_loop.attribute(name),
-        Value::Callable(callable) => match (&**callable, name) {
-            (Callable::Macro(definition, _), "name") => Some(Value::text(definition.name.as_str())),
-            (Callable::Cycler(items, at), "current") => items.get(at.get()).cloned(),
-            _ => None,
-        },
-        _ => None,
-    })
-}
-
-/// `value[key]`: an item, or else an attribute.
-pub(super) fn item(value: &Value, key: &Value) -> Result<Value> {
-    let found = match value {
-        Value::Undefined => return fail("an item is asked of a value that is undefined"),
-        Value::Dict(dict) => key.key().ok().and_then(|key| dict.map.get(&key).cloned()),
-        Value::List(items) | Value::Tuple(items) => {
-            key.as_int().and_then(|index| Some(items.items[position(index, items.items.len())?].clone()))
-        }
-        Value::Text(text) => key.as_int().and_then(|index| {
-            let position = if text.text.is_ascii() {
-                position(index, text.text.len())
-            } else {
-                position(index, text.text.chars().count())
-            };
-            text.text.chars().nth(position?).map(|character| Value::text(character.to_string()))
-        }),
-        _ => None,
-    };
-    match (found, key.as_text()) {
-        (Some(found), _) => Ok(found),
-        (None, Some(name)) => Ok(own_attribute(value, name)?.unwrap_or(Value::Undefined)),
-        (None, None) => Ok(Value::Undefined),
-    }
-}
-
-/// The place of an index that may count from the end.
-fn position(index: i128, length: usize) -> Option<usize> {
-    let index = if index < 0 { index + length as i128 } else { index };
-    usize::try_from(index).ok().filter(|index| *index < length)
-}
+use super::{format, write};
 
 /// `value[start:end:step]`.
 pub(super) fn slice(run: &mut Interpreter, value: &Value, bounds: &[Value; 3]) -> Result<Value> {
@@ -151,7 +83,7 @@ pub(super) fn binary(run: &mut Interpreter, operator: Binary, left: &Value, righ
                 return Ok(if a.is_safe { Value::markup(text) } else { Value::text(text) });
             }
             let escape = |text: &super::value::Text| {
-                if text.is_safe { text.text.to_string() } else { escaped(&text.text) }
+                if text.is_safe { text.text.to_string() } else { write::escaped(&text.text) }
             };
             Ok(Value::markup(escape(a) + &escape(b)))
         }
@@ -319,35 +251,6 @@ pub(super) fn contains(run: &mut Interpreter, container: &Value, value: &Value) 
             value => Ok(dict.map.contains_key(&value.key().map_err(Error::Failed)?)),
         },
         other => Ok(run.items(other)?.iter().any(|item| item.equals(value))),
-    }
-}
-
-/// The text with HTML's special characters escaped.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&#34;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(character),
-        }
-    }
-    out
-}
-
-/// A value as Markup.
-pub(super) fn escape(run: &mut Interpreter, value: &Value) -> Result<Value> {
-    match value {
-        Value::Text(text) if text.is_safe => Ok(value.clone()),
-        other => {
-            let text = write::string(run, other)?;
-            let text = escaped(&text);
-            run.room(text.len())?;
-            Ok(Value::markup(text))
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Wrong;
+use super::error::Wrong;
 use super::lexer::Token;
 use super::syntax::{
     Arguments, Binary, Body, Comparison, Expression, Filter, For, Macro, Node, Statement, Target,

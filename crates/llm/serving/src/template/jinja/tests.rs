@@ -1,9 +1,11 @@
 //! Tests: what may follow `is`.
 
-use super::interpreter::{Given, Interpreter};
+use super::callable::Given;
+use super::error::{Error, Result};
+use super::interpreter::Interpreter;
 use super::syntax::{Binary, Comparison};
 use super::value::Value;
-use super::{Error, Result, operators, write};
+use super::{operators, write};
 
 impl Interpreter {
     pub(super) fn test(&mut self, name: &str, value: &Value, given: Given) -> Result<bool> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::interpreter::{Callable, Loop};
+use super::callable::{Callable, Loop};
 
 /// A value.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Values as text: Python's `str` and `repr`.
 
+use super::error::{Error, Result};
 use super::interpreter::Interpreter;
 use super::value::{Key, Value};
-use super::{Error, Result};
 
 /// `str(value)`. The text of a text is itself.
 pub(super) fn string(run: &mut Interpreter, value: &Value) -> Result<String> {
@@ -137,4 +137,33 @@ pub(super) fn float(number: f64) -> String {
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+/// The text with HTML's special characters escaped.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+/// A value as Markup.
+pub(super) fn escape(run: &mut Interpreter, value: &Value) -> Result<Value> {
+    match value {
+        Value::Text(text) if text.is_safe => Ok(value.clone()),
+        other => {
+            let text = string(run, other)?;
+            let text = escaped(&text);
+            run.room(text.len())?;
+            Ok(Value::markup(text))
+        }
+    }
 }

@@ -4,12 +4,14 @@ use std::cmp::Ordering;
 
 use indexmap::IndexMap;
 
-use super::super::interpreter::{Given, Interpreter};
-use super::super::methods::at_path;
+use super::super::attributes::at_path;
+use super::super::callable::Given;
+use super::super::error::{Error, Result, fail};
+use super::super::interpreter::Interpreter;
+use super::super::operators;
 use super::super::syntax::Binary;
 use super::super::value::Value;
-use super::super::{Error, Result, operators};
-use super::{fail, list};
+use super::list;
 
 impl Interpreter {
     /// Filters of lists and other values with items.

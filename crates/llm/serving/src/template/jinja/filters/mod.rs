@@ -2,10 +2,12 @@
 
 mod items;
 
-use super::interpreter::{Given, Interpreter};
+use super::callable::Given;
+use super::error::{Error, Result, fail};
+use super::interpreter::Interpreter;
 use super::methods::{capitalized, is_space};
 use super::value::Value;
-use super::{Error, Result, format, json, operators, write};
+use super::{attributes, format, json, write};
 
 /// All filters.
 pub(super) const NAMES: [&str; 47] = [
@@ -58,10 +60,6 @@ pub(super) const NAMES: [&str; 47] = [
     "wordcount",
 ];
 
-fn fail<T>(message: impl Into<String>) -> Result<T> {
-    Err(Error::Failed(message.into()))
-}
-
 fn list(items: Vec<Value>) -> Result<Value> {
     Value::list(items).map_err(Error::Failed)
 }
@@ -78,7 +76,7 @@ impl Interpreter {
             "attr" => match given.positional.first().and_then(Value::as_text) {
                 // Items do not count.
                 Some(_) if matches!(value, Value::Dict(_)) => Ok(Value::Undefined),
-                Some(name) => operators::attribute(&value, name),
+                Some(name) => attributes::attribute(&value, name),
                 None => fail("`attr` needs a name"),
             },
             "abs" => match (&value, value.as_int()) {
@@ -183,10 +181,10 @@ impl Interpreter {
                 });
                 self.made(encoded.collect())
             }
-            "escape" | "e" => operators::escape(self, &value),
+            "escape" | "e" => write::escape(self, &value),
             "forceescape" => {
                 let text = self.text_of(&value)?;
-                operators::escape(self, &Value::text(text))
+                write::escape(self, &Value::text(text))
             }
             "safe" => {
                 let text = self.text_of(&value)?;
