@@ -33,30 +33,25 @@ struct HeadNorms<T> {
 }
 
 impl<T: Number> Attention<T> {
-    pub(crate) fn new(
-        config: &Config,
-        loader: &mut Loader<'_>,
-        name: &str,
-        head_norm: Option<Gain>,
-        has_gate: bool,
-    ) -> Result<Self> {
-        let Config { heads, key_heads, head_dim, .. } = *config;
+    pub(crate) fn new(config: &Config, loader: &mut Loader<'_>, name: &str) -> Result<Self> {
+        let Config { heads, key_heads, head_dim, gain, .. } = *config;
+        let Family { has_bias, has_head_norm, has_gate, .. } = *config.family;
         let name = |part: &str| format!("{name}.{part}.weight");
         let (queries, keys) = ((heads * head_dim) as usize, (key_heads * head_dim) as usize);
         let of_q = if has_gate { 2 * queries } else { queries };
         let parts = [(&*name("q_proj"), of_q), (&name("k_proj"), keys), (&name("v_proj"), keys)];
-        let norm = match head_norm {
-            Some(gain) => Some(HeadNorms {
+        let norm = match has_head_norm {
+            true => Some(HeadNorms {
                 queries: loader.vector(&name("q_norm"), head_dim as usize)?,
                 keys: loader.vector(&name("k_norm"), head_dim as usize)?,
                 epsilon: config.epsilon,
                 gain,
             }),
-            None => None,
+            false => None,
         };
         let (rotary_dim, pairing) = (config.rotary.dim, config.rotary.pairing);
         let mut projection = Linear::new(loader, &parts, config.hidden)?;
-        if config.family == Family::Qwen2 {
+        if has_bias {
             let bias = parts.map(|(name, rows)| (name.replace(".weight", ".bias"), rows));
             let bias: Vec<(&str, usize)> = bias.iter().map(|(name, rows)| (&**name, *rows)).collect();
             projection = projection.with_bias(loader, &bias)?;

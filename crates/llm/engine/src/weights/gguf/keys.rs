@@ -4,6 +4,9 @@
 //! tokenizer: llama.cpp's computation reads none of them.
 
 use serde_json::{Map, Value, json};
+use warpwright_kernels::rope::Pairing;
+
+use crate::config::{FAMILIES, Family};
 
 /// What a key is for.
 enum Use {
@@ -91,55 +94,22 @@ const OF_EXPERTS: [(&str, Use); 7] = [
     ("feed_forward_length", Harmless("of layers without experts, which these models have none of")),
 ];
 
-/// An architecture of GGUF that the engine runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Architecture {
-    Llama,
-    Qwen2,
-    Qwen3,
-    Qwen35,
-    Qwen35Moe,
+/// The family of a file, and its name in keys.
+pub(super) fn family_of(metadata: &Map<String, Value>) -> Result<&'static Family, String> {
+    let name = metadata.get("general.architecture").and_then(Value::as_str).unwrap_or_default();
+    let architecture = |family: &Family| family.gguf.map(|(architecture, _)| architecture);
+    FAMILIES.iter().find(|family| architecture(family) == Some(name)).ok_or_else(|| {
+        let all = FAMILIES.iter().filter_map(architecture).collect::<Vec<_>>().join(", ");
+        format!("it is a model of the architecture {name:?}; the engine reads {all} from GGUF")
+    })
 }
 
-impl Architecture {
-    const ALL: [Self; 5] = [Self::Llama, Self::Qwen2, Self::Qwen3, Self::Qwen35, Self::Qwen35Moe];
-
-    /// The architecture and, in `config.json`, the model's type.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Llama => ("llama", "llama"),
-            Self::Qwen2 => ("qwen2", "qwen2"),
-            Self::Qwen3 => ("qwen3", "qwen3"),
-            Self::Qwen35 => ("qwen35", "qwen3_5_text"),
-            Self::Qwen35Moe => ("qwen35moe", "qwen3_5_moe_text"),
-        }
-    }
-
-    /// The architecture of a file.
-    pub(super) fn of(metadata: &Map<String, Value>) -> Result<Self, String> {
-        let name = metadata.get("general.architecture").and_then(Value::as_str).unwrap_or_default();
-        let found = Self::ALL.into_iter().find(|architecture| architecture.names().0 == name);
-        found.ok_or_else(|| {
-            let all = Self::ALL.map(|architecture| architecture.names().0).join(", ");
-            format!("it is a model of the architecture {name:?}; the engine reads {all} from GGUF")
-        })
-    }
-
-    /// Whether models have a gated delta rule.
-    pub(super) fn has_delta(self) -> bool {
-        matches!(self, Self::Qwen35 | Self::Qwen35Moe)
-    }
-
-    fn find(self, key: &str) -> Option<&'static Use> {
-        let of_delta: &[_] = if self.has_delta() { &OF_DELTA } else { &[] };
-        let of_experts: &[_] = if self == Self::Qwen35Moe { &OF_EXPERTS } else { &[] };
-        of_experts
-            .iter()
-            .chain(of_delta)
-            .chain(&KEYS)
-            .find(|(name, _)| *name == key)
-            .map(|(_, of_key)| of_key)
-    }
+/// What the engine makes of a key of a family.
+fn find(family: &Family, key: &str) -> Option<&'static Use> {
+    let of_delta: &[_] = if family.has_delta() { &OF_DELTA } else { &[] };
+    let of_experts: &[_] = if family.has_experts { &OF_EXPERTS } else { &[] };
+    let mut all = of_experts.iter().chain(of_delta).chain(&KEYS);
+    all.find(|(name, _)| *name == key).map(|(_, of_key)| of_key)
 }
 
 /// A number, or a list of equal numbers: one for each layer.
@@ -155,19 +125,19 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// `config.json` of the metadata, without what tensors say.
-pub(super) fn config(metadata: &Map<String, Value>, architecture: Architecture) -> Result<Value, String> {
-    let (name, model_type) = architecture.names();
+pub(super) fn config(metadata: &Map<String, Value>, family: &Family) -> Result<Value, String> {
+    let (name, pairing) = family.gguf.unwrap_or_default();
     let of = |key: &str| metadata.get(&format!("{name}.{key}"));
     let mut config = json!({
-        "model_type": model_type,
+        "model_type": family.model_types.last(),
         // Rows of Q and K are stored in the order of neighboring pairs.
-        "rope_interleaved": architecture == Architecture::Llama,
+        "rope_interleaved": pairing == Pairing::Neighbors,
         "rope_parameters": {},
         "eos_token_id": ENDS.iter().filter_map(|key| metadata.get(*key)).collect::<Vec<_>>(),
     });
     for (key, value) in metadata {
         let Some(key) = key.strip_prefix(name).and_then(|key| key.strip_prefix('.')) else { continue };
-        let Some(of_key) = architecture.find(key) else {
+        let Some(of_key) = find(family, key) else {
             return Err(format!(
                 "it has the key {name}.{key}, which the engine does not know; use its safetensors"
             ));
@@ -210,7 +180,7 @@ pub(super) fn config(metadata: &Map<String, Value>, architecture: Architecture) 
     // As llama.cpp: a factor without a type is linear.
     let kind = of("rope.scaling.type").cloned().unwrap_or_else(|| "linear".into());
     config["rope_parameters"]["rope_type"] = if kind == "none" { "default".into() } else { kind };
-    if architecture.has_delta() {
+    if family.has_delta() {
         of_delta(&mut config, of)?;
     }
     Ok(config)
@@ -254,7 +224,7 @@ mod tests {
 
     fn read(of_architecture: &[(&str, Value)]) -> Result<Value, String> {
         let metadata = metadata(of_architecture);
-        config(&metadata, Architecture::of(&metadata)?)
+        config(&metadata, family_of(&metadata)?)
     }
 
     #[test]
@@ -290,11 +260,8 @@ mod tests {
         for (token, key) in ENDS.iter().enumerate() {
             metadata.insert((*key).to_owned(), token.into());
         }
-        let architecture = Architecture::of(&metadata).expect("an architecture");
-        assert_eq!(
-            config(&metadata, architecture).expect("a configuration")["eos_token_id"],
-            json!([0, 1, 2])
-        );
+        let family = family_of(&metadata).expect("a family");
+        assert_eq!(config(&metadata, family).expect("a configuration")["eos_token_id"], json!([0, 1, 2]));
     }
 
     #[test]

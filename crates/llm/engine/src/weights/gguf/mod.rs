@@ -23,7 +23,6 @@ use super::kind::Kind;
 use super::safetensors::map;
 use super::tensor::{Numbers, Tensor};
 use crate::error::{EngineError, Result};
-use keys::Architecture;
 use names::{GATES, GATES_AND_VALUES, ROPE_FACTORS, VALUES, canonical};
 use reader::{Entry, Reader};
 
@@ -65,8 +64,8 @@ fn read(path: &Path) -> Result<GgufFile, Refusal> {
     if metadata.get("split.count").and_then(Value::as_u64).is_some_and(|count| count > 1) {
         return Err("it is one of several files of a model; join them with llama-gguf-split --merge".into());
     }
-    let architecture = Architecture::of(&metadata)?;
-    let mut config = keys::config(&metadata, architecture)?;
+    let family = keys::family_of(&metadata)?;
+    let mut config = keys::config(&metadata, family)?;
     let layers = config["num_hidden_layers"].as_u64().unwrap_or(0);
     let layers = usize::try_from(layers).unwrap_or(usize::MAX);
     let mut tensors = BTreeMap::new();
@@ -88,7 +87,7 @@ fn read(path: &Path) -> Result<GgufFile, Refusal> {
     config["vocab_size"] = vocabulary.into();
     config["tie_word_embeddings"] = (!tensors.contains_key("lm_head.weight")).into();
     join_experts(&mut tensors);
-    if architecture.has_delta() {
+    if family.has_delta() {
         delta::restore(&mut tensors, &config)?;
     }
     Ok(GgufFile { config, metadata, tensors })

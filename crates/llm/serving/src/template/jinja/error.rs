@@ -3,14 +3,14 @@
 /// A template is no Jinja.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
-pub(in crate::template) struct Wrong {
+pub(crate) struct Wrong {
     pub(super) line: usize,
     pub(super) message: String,
 }
 
 /// Why a run ended early.
 #[derive(Debug)]
-pub(in crate::template) enum Error {
+pub(crate) enum Error {
     /// The template called `raise_exception`.
     Raised(String),
     /// It failed.
