@@ -94,9 +94,9 @@ impl Bench {
         let prefill = self.prefill.iter().copied().max().unwrap_or(0);
         let context = self.tokens_of_sequence().max(prefill);
         let pages = (batch * self.tokens_of_sequence().div_ceil(PAGE)).max(context.div_ceil(PAGE));
-        let drafts = self.model.drafts();
-        let tokens = prefill.max(self.prompt).max(batch * (1 + drafts));
-        Limits { page_tokens: PAGE, pages, slots: batch, sequences: batch, tokens, context, drafts }
+        let limits = self.model.limits(batch, None, 0);
+        let tokens = prefill.max(self.prompt).max(batch * (1 + limits.drafts));
+        Limits { page_tokens: PAGE, pages, tokens, context, ..limits }
     }
 
     /// Prints a figure as a text, or as JSON with what it is of.

@@ -31,6 +31,7 @@ pub(super) struct ModelExecutor<T> {
     pub(super) operations: Operations,
     pub(super) stream: Stream,
     pub(super) model: Model<T>,
+    pub(super) limits: Limits,
     pub(super) capacity: Capacity,
     pub(super) batches: Batches,
     /// What is kept for the extents of steps.
@@ -82,6 +83,7 @@ impl<T: Number> ModelExecutor<T> {
             stream: device.stream()?,
             operations,
             model,
+            limits,
             capacity,
             batches: Batches::default(),
             decodes: FxHashMap::default(),

@@ -108,8 +108,15 @@ fn plan<T: Number>(
     let communicator = sharding.map(|sharding| first_of(&device, sharding.ranks())).transpose()?;
     let pages = context.div_ceil(PAGE);
     let (pool, tokens) = (pages * batch, batch.max(1));
-    let limits =
-        Limits { page_tokens: PAGE, pages: pool, slots: batch, sequences: batch, tokens, context, drafts: 0 };
+    let limits = Limits {
+        page_tokens: PAGE,
+        pages: pool,
+        slots: batch,
+        sequences: batch,
+        tokens,
+        context,
+        ..Limits::default()
+    };
     let mut executor = ModelExecutor::new(decoder, config, (Operations::new(&device), communicator), limits)?;
     let chunk = |sequence: u32| Chunk {
         slot: Slot(sequence),

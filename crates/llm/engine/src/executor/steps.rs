@@ -33,7 +33,7 @@ impl<T: Number> ModelExecutor<T> {
         if step.chunks.is_empty() {
             return Ok(Pending::default());
         }
-        if self.capacity.drafts > 0 {
+        if self.limits.drafts > 0 {
             return self.speculate(&step.chunks);
         }
         let shape = Shape::of(&step.chunks, self.model.cache);
