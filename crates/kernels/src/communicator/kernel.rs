@@ -171,6 +171,26 @@ impl AbortKernel {
     }
 }
 
+/// Begins the counts of all ranks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ResetKernel {
+    pub(super) ranks: u32,
+}
+
+impl ResetKernel {
+    /// One CTA, while no rank executes anything.
+    #[kernel]
+    pub(super) fn run(&self, workspaces: [u64; MAX_RANKS]) {
+        launch::threads(THREADS);
+        for workspace in &workspaces[..self.ranks as usize] {
+            let counts = Global::<u32>::from_address_mut(*workspace);
+            for at in (thread_idx().x..words(self.ranks)).step_by(THREADS) {
+                counts.at(at).store(0u32);
+            }
+        }
+    }
+}
+
 #[device]
 impl CollectiveKernel {
     /// Publishes what the CTA has written in the round, and waits for the same of the other ranks.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 
 use super::kernel::{
-    AbortKernel, Collective, CollectiveKernel, MAX_CTAS, MAX_RANKS, THREADS, VECTORS, workspace_bytes,
+    AbortKernel, Collective, CollectiveKernel, MAX_CTAS, MAX_RANKS, ResetKernel, THREADS, VECTORS,
+    workspace_bytes,
 };
 use crate::operations::{OperationError, Operations, Result, expect_length};
 use crate::rows::RowElement;
@@ -128,13 +129,24 @@ impl Communicator {
     }
 
     /// Ends the waits of other ranks for this one, which cannot make its next call. Results that they wait
-    /// for hold anything, and the communicators of all ranks are of no further use.
+    /// for hold anything, and no rank makes a further call before one of them [resets](Self::reset) all.
     ///
     /// # Errors
     /// The device refuses.
     pub fn abort(&self, operations: &Operations, stream: &Stream) -> Result<()> {
         let kernel = operations.kernel(AbortKernel { ranks: self.ranks() }, AbortKernel::run)?;
         kernel.launch(stream, 1, (self.addresses, self.rank))?;
+        Ok(())
+    }
+
+    /// Makes the communicators of all ranks as new after an [abort](Self::abort). One rank calls it, and waits for the
+    /// stream, while the streams of all ranks are idle.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn reset(&self, operations: &Operations, stream: &Stream) -> Result<()> {
+        let kernel = operations.kernel(ResetKernel { ranks: self.ranks() }, ResetKernel::run)?;
+        kernel.launch(stream, 1, (self.addresses,))?;
         Ok(())
     }
 

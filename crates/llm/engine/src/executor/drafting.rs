@@ -12,6 +12,8 @@ pub(super) trait Drafting: Executor {
     fn expect_step(&self, step: &Step) -> Result<()>;
     /// Ends the waits of other ranks for this one, which has failed.
     fn abort(&self);
+    /// Makes the collective operations of all ranks as new, after all have recovered.
+    fn rejoin(&self) -> Result<()>;
     /// The tokens that follow the last one of a slot, perhaps.
     fn drafted(&self, slot: Slot) -> Result<Vec<Token>>;
     /// Replaces the first ones of them.

@@ -50,6 +50,14 @@ impl<T: Number> Drafting for ModelExecutor<T> {
         }
     }
 
+    fn rejoin(&self) -> Result<()> {
+        if let Some(communicator) = &self.model.communicator {
+            communicator.reset(&self.operations, &self.stream)?;
+            self.stream.synchronize()?;
+        }
+        Ok(())
+    }
+
     fn drafted(&self, slot: Slot) -> Result<Vec<Token>> {
         let count = self.capacity.drafts as usize;
         Ok(self.model.tokens.drafts.read(slot.0 as usize * count..(slot.0 as usize + 1) * count)?)

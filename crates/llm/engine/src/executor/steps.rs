@@ -70,9 +70,6 @@ impl<T: Number> Executor for ModelExecutor<T> {
 
     /// A device that is lost refuses. Graphs may have memory of the step that failed: they are made again.
     fn recover(&mut self) -> Result<(), ExecutorError> {
-        if self.model.communicator.is_some() {
-            return Err(ExecutorError::new("the devices of a model cannot go on after a step that failed"));
-        }
         self.stream.synchronize().map_err(ExecutorError::new)?;
         self.pending.clear();
         self.decodes.clear();
