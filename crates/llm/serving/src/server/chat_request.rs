@@ -125,7 +125,9 @@ impl ChatFields {
         tools
             .map(|(i, tool)| {
                 if let Some(kind) = tool["type"].as_str().filter(|kind| *kind != "function") {
-                    let message = format!("Tool {i} is of type {kind:?}: tools are functions.");
+                    let message = format!(
+                        "Tool {i} is of type {kind:?}: hosted tools are not supported, give tools of the type `function`."
+                    );
                     return Err(ApiError::invalid(None, message).at(&format!("tools[{i}].type")));
                 }
                 let function = &tool["function"];

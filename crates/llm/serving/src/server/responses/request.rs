@@ -72,7 +72,9 @@ impl ResponsesFields {
         // Functions are one level deeper in a conversation.
         let tools = self.tools.map(|tools| {
             let wrap = |tool: Value| {
-                if tool.get("function").is_some() {
+                // Hosted tools stay as they are, and are refused by their type.
+                let is_hosted = tool["type"].as_str().is_some_and(|kind| kind != "function");
+                if is_hosted || tool.get("function").is_some() {
                     tool
                 } else {
                     json!({ "type": "function", "function": tool })

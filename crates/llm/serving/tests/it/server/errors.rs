@@ -130,6 +130,8 @@ fn of_chats() -> Vec<Value> {
 
 fn of_responses() -> Vec<Value> {
     vec![
+        json!({ "tools": [{ "type": "web_search" }] }),
+        json!({ "tools": [{ "type": "function", "name": "f" }, { "type": "code_interpreter", "container": {} }] }),
         json!({ "input": "LEFT OUT" }),
         json!({ "input": 5 }),
         json!({ "input": [] }),
