@@ -1,10 +1,10 @@
 //! Grammars of calls that are required, in the form that the model writes.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Grammar;
 use super::schema::prepared;
-use crate::text::{CallForm, ID, JsonForm, Tool, is_text};
+use crate::text::{CallForm, ID, JsonForm, PythonForm, Tool, is_text};
 use crate::tokenizer::Tokenizer;
 
 /// The grammar of one call of `tools`, or of at least one where `several` are wanted and the form has them.
@@ -12,6 +12,7 @@ pub fn tool_calls(form: &CallForm, tools: &[Tool], several: bool, tokenizer: &To
     Grammar::ToolCalls(match form {
         CallForm::Tags => of_tags(tools, several),
         CallForm::Json(form) => of_json(form, tools, several, tokenizer),
+        CallForm::Python(form) => of_python(form, tools, several, tokenizer),
     })
 }
 
@@ -32,6 +33,45 @@ fn of_json(form: &JsonForm, tools: &[Tool], several: bool, tokenizer: &Tokenizer
         lark += &format!("{name}: {begin} {name}_arguments\n{name}_arguments: %json {}\n", prepared(schema));
     }
     lark
+}
+
+/// Calls of Python, whose values are JSON: numbers, texts and lists are the same in both.
+fn of_python(form: &PythonForm, tools: &[Tool], several: bool, tokenizer: &Tokenizer) -> String {
+    let text = |text: &str| lark_tokens(text, tokenizer);
+    let more = match &form.between {
+        Some(between) if several => format!("({} call)*", text(between)),
+        _ => String::new(),
+    };
+    let names: Vec<String> = (0..tools.len()).map(|i| format!("f{i}")).collect();
+    let mut lark = format!("start: {} call {more} {}\n", text(&form.open), text(&form.close));
+    lark += &format!("call: {}\n", names.join(" | "));
+    for (tool, name) in tools.iter().zip(&names) {
+        lark += &python_function(tool, name);
+    }
+    lark
+}
+
+/// The rules of one function: `RULE_I` has the parameters from number I on, `RULE_m_I` the same after a comma.
+fn python_function(tool: &Tool, rule: &str) -> String {
+    let properties = tool.parameters["properties"].as_object();
+    let mut lark = format!("{rule}: {} {rule}_0 \")\"\n", lark_text(&format!("{}(", tool.name)));
+    let count = properties.map_or(0, Map::len);
+    for (i, (name, schema)) in properties.into_iter().flatten().enumerate() {
+        let (next, argument) = (i + 1, lark_text(&format!("{name}=")));
+        let skipped =
+            |rule: &str| if requires(tool, name) { String::new() } else { format!(" | {rule}_{next}") };
+        lark += &format!("{rule}_v_{i}: %json {}\n", prepared(schema));
+        lark += &format!("{rule}_{i}: {argument} {rule}_v_{i} {rule}_m_{next}{}\n", skipped(rule));
+        let more = format!("{rule}_m");
+        lark += &format!("{more}_{i}: \", \" {argument} {rule}_v_{i} {more}_{next}{}\n", skipped(&more));
+    }
+    lark + &format!("{rule}_{count}: \"\"\n{rule}_m_{count}: \"\"\n")
+}
+
+/// Whether a parameter has to be given.
+fn requires(tool: &Tool, name: &str) -> bool {
+    let required = tool.parameters["required"].as_array();
+    required.is_some_and(|names| names.iter().any(|other| other == name))
 }
 
 /// A text whose special tokens are tokens, and whose identifier is any.
@@ -69,14 +109,12 @@ fn of_tags(tools: &[Tool], several: bool) -> String {
 
 /// The rules of one function: its parameters in the order of the schema, optional ones optional.
 fn function(tool: &Tool, rule: &str) -> String {
-    let required = tool.parameters["required"].as_array();
-    let required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
     let properties = tool.parameters["properties"].as_object();
     let mut body = format!("{rule}: {}", lark_text(&format!("<function={}>\n", tool.name)));
     let mut rules = String::new();
     for (i, (name, schema)) in properties.into_iter().flatten().enumerate() {
         let parameter = format!("{rule}_p{i}");
-        let optional = if required(name) { "" } else { "?" };
+        let optional = if requires(tool, name) { "" } else { "?" };
         body += &format!(" {parameter}{optional}");
         let open = lark_text(&format!("<parameter={name}>\n"));
         let value = match schema["enum"].as_array() {

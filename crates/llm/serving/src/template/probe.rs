@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::{ChatTemplate, Conversation};
-use crate::text::{CallForm, ID, JsonForm, Parser, ParserOptions, Part, Tool};
+use crate::text::{CallForm, ID, JsonForm, Parser, ParserOptions, Part, PythonForm, Tool};
 
 /// The time of a run after which no other is made.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -37,8 +37,11 @@ impl Probe {
         }
         let short = turn(template, &[ID]);
         let has_short_ids = short.is_some() && turn(template, &[LONG_ID]).is_none();
-        let form = short.and_then(|text| form(&text, turn(template, &[ID, ID]).as_deref()));
-        let form = form.filter(is_read).map(CallForm::Json).unwrap_or_default();
+        let form = short.and_then(|one| {
+            let two = turn(template, &[ID, ID]);
+            form(&one, two.as_deref()).or_else(|| python_form(&one, two.as_deref())).filter(is_read)
+        });
+        let form = form.unwrap_or_default();
         Probe { form, has_short_ids, separator }
     }
 }
@@ -94,7 +97,7 @@ fn common(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> usize
 }
 
 /// The form of a turn with one call, and with two of them where the template allows it.
-fn form(one: &str, two: Option<&str>) -> Option<JsonForm> {
+fn form(one: &str, two: Option<&str>) -> Option<CallForm> {
     let (name, arguments) = places(one, 0)?;
     let between = two.and_then(|two| {
         let (_, first) = places(two, 0)?;
@@ -102,7 +105,16 @@ fn form(one: &str, two: Option<&str>) -> Option<JsonForm> {
         Some(two[first.1..second.0].to_owned())
     });
     let middle = one[name.1..arguments.0].to_owned();
-    Some(JsonForm::new(one[..name.0].to_owned(), middle, between, one[arguments.1..].to_owned()))
+    let (open, close) = (one[..name.0].to_owned(), one[arguments.1..].to_owned());
+    Some(CallForm::Json(JsonForm::new(open, middle, between, close)))
+}
+
+/// The same of calls as Python writes them.
+fn python_form(one: &str, two: Option<&str>) -> Option<CallForm> {
+    let call = format!("{NAME}({PARAMETER}=7)");
+    let (open, close) = one.split_once(&call)?;
+    let between = two.and_then(|two| Some(two.split_once(&call)?.1.split_once(&call)?.0.to_owned()));
+    Some(CallForm::Python(PythonForm::new(open.to_owned(), between, close.to_owned())))
 }
 
 type Place = (usize, usize);
@@ -119,13 +131,19 @@ fn places(text: &str, from: usize) -> Option<(Place, Place)> {
 }
 
 /// Whether the parser reads what the template writes: calls alone.
-fn is_read(form: &JsonForm) -> bool {
-    let call = format!("{NAME}{}{{\"{PARAMETER}\": 7}}", form.middle);
-    let between = form.between.iter().map(|between| format!("{between}{call}"));
-    let text: String =
-        [form.open.clone(), call.clone()].into_iter().chain(between).chain([form.close.clone()]).collect();
+fn is_read(form: &CallForm) -> bool {
+    let (open, call, between, close) = match form {
+        CallForm::Tags => return false,
+        CallForm::Json(form) => {
+            let call = format!("{NAME}{}{{\"{PARAMETER}\": 7}}", form.middle);
+            (&form.open, call, &form.between, &form.close)
+        }
+        CallForm::Python(form) => (&form.open, format!("{NAME}({PARAMETER}=7)"), &form.between, &form.close),
+    };
+    let more = between.iter().map(|between| format!("{between}{call}")).collect::<String>();
+    let text = format!("{open}{call}{more}{close}");
     let tools = vec![Tool { name: NAME.to_owned(), parameters: Value::Null }];
-    let form = CallForm::Json(form.clone()).into();
+    let form = form.clone().into();
     let mut parser = Parser::new(ParserOptions { tools, form, ..ParserOptions::default() });
     let mut parts = parser.push(&text);
     parts.extend(parser.finish());

@@ -24,8 +24,9 @@ const LIST: &str = "{% for c in m.tool_calls %}{{ ', ' if not loop.first }}\
     {\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson }}}{% endfor %}]";
 
 /// Forms as models write them: Hermes 2 and Qwen 2.5, Llama 3, Mistral Nemo, Mistral Small 3.2 and Devstral, xLAM,
-/// Llama-Nemotron, Apriel, Functionary 3.1, DeepSeek-R1's distillations, and Qwen3-Coder, which has tags.
-const FORMS: [Form; 11] = [
+/// Llama-Nemotron, Apriel, Functionary 3.1, DeepSeek-R1's distillations, Qwen3-Coder, which has tags, and Llama 4 and LFM 2,
+/// which have calls of Python.
+const FORMS: [Form; 13] = [
     Form {
         name: "hermes",
         turn: "{% for c in m.tool_calls %}{{ '\\n' if not loop.first }}<tool_call>\n{\"name\": \"{{ c.function.name }}\", \
@@ -113,7 +114,25 @@ const FORMS: [Form; 11] = [
         one_call: false,
         short_ids: false,
     },
+    Form {
+        name: "llama 4",
+        turn: "[PYTHON]",
+        written: "[look(city=\"Ulm\"), count(n=3)]",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "lfm 2",
+        turn: "<|calls|>[PYTHON]<|calls end|>",
+        written: "<|calls|>[look(city='Ulm'), count(n=3)]<|calls end|>",
+        one_call: false,
+        short_ids: false,
+    },
 ];
+
+const PYTHON: &str = "{% for c in m.tool_calls %}{{ ', ' if not loop.first }}{{ c.function.name }}(\
+    {% for k, v in c.function.arguments | items %}{{ ', ' if not loop.first }}{{ k }}={{ v | tojson }}{% endfor %})\
+    {% endfor %}";
 
 fn tools() -> Vec<Tool> {
     let tool = |name: &str, parameter: &str, kind: &str| Tool {
@@ -128,7 +147,7 @@ fn tools() -> Vec<Tool> {
 impl Form {
     /// A model with this template, where Mistral's marks are special tokens.
     fn model(&self) -> Model {
-        let turn = self.turn.replace("[LIST", &format!("[{LIST}"));
+        let turn = self.turn.replace("[LIST", &format!("[{LIST}")).replace("PYTHON", PYTHON);
         // The prompt may end with a beginning of the form, and a turn with calls may end as no other does.
         let template = format!(
             "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{% if m.tool_calls %}}{turn}<|im_out|>{{% else %}}\
@@ -196,6 +215,32 @@ fn required_calls_have_the_form_of_the_template() {
                 let parameter = if name == "look" { "city" } else { "n" };
                 assert!(kind == "call" && arguments[parameter] != Value::Null, "{}: {text}", form.name);
             }
+        }
+    }
+}
+
+#[test]
+fn arguments_of_python_are_read_as_json() {
+    let form = FORMS.iter().find(|form| form.name == "llama 4").expect("a form");
+    let options = form.options(&form.model());
+    let table = [
+        ("[look()]", "look {}"),
+        ("[look(\"Ulm\")]", r#"look {"city":"Ulm"}"#),
+        ("[look( city = 'a, b) \\'c\\' \\u00e9' , )]", r#"look {"city":"a, b) 'c' é"}"#),
+        (
+            "[count(n=-2.5, on=True, off=False, no=None)]",
+            r#"count {"n":-2.5,"on":true,"off":false,"no":null}"#,
+        ),
+        (
+            "[count(n=[1, (2, 3)], d={'k': {\"l\": [True,]}, 4: 'v'})]",
+            r#"count {"n":[1,[2,3]],"d":{"k":{"l":[true]},"4":"v"}}"#,
+        ),
+        ("[count(n=today() + 1)]", r#"count {"n":"today() + 1"}"#),
+    ];
+    for (text, expected) in table {
+        for size in 1..=text.chars().count() {
+            let read = parse(&options, text, size, false);
+            assert_eq!(read, [("call", expected.to_owned())], "{text} in pieces of {size}");
         }
     }
 }

@@ -11,6 +11,8 @@ pub enum CallForm {
     Tags,
     /// Arguments as a JSON object.
     Json(JsonForm),
+    /// Arguments as those of a function of Python: Llama 4, LFM 2 and ToolACE.
+    Python(PythonForm),
 }
 
 /// `OPEN NAME MIDDLE ARGUMENTS (BETWEEN NAME MIDDLE ARGUMENTS)* CLOSE`, where the arguments are a JSON object and the
@@ -66,15 +68,47 @@ impl JsonForm {
     }
 }
 
+/// `OPEN NAME(PARAMETER=VALUE, ..) (BETWEEN NAME(..))* CLOSE`, where the rest are texts. The calls are a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PythonForm {
+    pub(crate) open: String,
+    /// `None` where an answer has one call at most.
+    pub(crate) between: Option<String>,
+    pub(crate) close: String,
+    /// What tells that a call begins; empty if an answer that begins with a list of calls is one.
+    mark: String,
+    /// What follows the list.
+    close_mark: String,
+    /// What stands between calls.
+    next_mark: String,
+}
+
+impl PythonForm {
+    pub(crate) fn new(open: String, between: Option<String>, close: String) -> PythonForm {
+        PythonForm {
+            mark: open.trim().trim_end_matches('[').trim_end().to_owned(),
+            close_mark: close.trim().trim_start_matches(']').trim_start().to_owned(),
+            next_mark: between.as_deref().unwrap_or_default().trim().to_owned(),
+            open,
+            between,
+            close,
+        }
+    }
+}
+
 impl CallForm {
     /// The text that tells that a call begins, if it is not empty.
     pub(in crate::text) fn mark(&self) -> &str {
-        if let CallForm::Json(form) = self { &form.mark } else { "" }
+        match self {
+            CallForm::Tags => "",
+            CallForm::Json(form) => &form.mark,
+            CallForm::Python(form) => &form.mark,
+        }
     }
 
-    /// Whether an answer that begins with an object may be a call.
+    /// Whether an answer that begins with an object or a list may be a call.
     pub(in crate::text) fn is_bare(&self) -> bool {
-        matches!(self, CallForm::Json(form) if form.mark.is_empty())
+        *self != CallForm::Tags && self.mark().is_empty()
     }
 
     /// What may follow a call: the text before the next one, and the text at the end. Both may be empty.
@@ -82,13 +116,17 @@ impl CallForm {
         match self {
             CallForm::Tags => ["", ""],
             CallForm::Json(form) => [&form.next_mark, &form.close_mark],
+            CallForm::Python(form) => [&form.next_mark, &form.close_mark],
         }
     }
 
     /// Whether a special token of this text is a part of the form.
     pub(in crate::text) fn has(&self, token: &str) -> bool {
-        let CallForm::Json(form) = self else { return false };
-        let texts = [&form.open, &form.middle, &form.close].into_iter().chain(&form.between);
-        !token.is_empty() && texts.into_iter().any(|text| text.contains(token))
+        let (texts, between) = match self {
+            CallForm::Tags => return false,
+            CallForm::Json(form) => (vec![&form.open, &form.middle, &form.close], &form.between),
+            CallForm::Python(form) => (vec![&form.open, &form.close], &form.between),
+        };
+        !token.is_empty() && texts.into_iter().chain(between).any(|text| text.contains(token))
     }
 }

@@ -2,14 +2,16 @@
 
 mod form;
 mod json;
+mod python;
 mod xml;
 
 use serde_json::Value;
 
 use super::Part;
 pub(crate) use form::ID;
-pub use form::{CallForm, JsonForm};
+pub use form::{CallForm, JsonForm, PythonForm};
 use json::JsonCall;
+use python::PythonCall;
 pub(super) use xml::FUNCTION_END;
 use xml::XmlCall;
 
@@ -42,6 +44,7 @@ pub(super) const FUNCTION: &str = "<function=";
 #[derive(Clone, Debug)]
 pub(super) enum Call {
     Json(JsonCall),
+    Python(PythonCall),
     Xml(XmlCall),
 }
 
@@ -67,7 +70,8 @@ pub(super) enum Progress {
 impl Call {
     /// Takes the beginning of a call off `text`, which follows `<tool_call>` or the form's own mark. The XML form
     /// (Qwen 3.5) is `<function=NAME><parameter=NAME>VALUE</parameter></function>`, the JSON form (Qwen 2.5 and 3)
-    /// `{"name": NAME, "arguments": {}}`, which may be in a list. Other forms have their arguments alone as JSON.
+    /// `{"name": NAME, "arguments": {}}`, which may be in a list. Other forms have their arguments alone as JSON, or are
+    /// calls of Python.
     pub(super) fn open(
         text: &mut String,
         tools: &[Tool],
@@ -90,6 +94,9 @@ impl Call {
             return Opening::Unknown;
         }
         if !in_list.starts_with('{') {
+            if let CallForm::Python(_) = form {
+                return PythonCall::open(text, tools, is_bare, parts);
+            }
             return if is_bare { Opening::None } else { Call::open_named(text, form, parts) };
         }
         // Whether an object is a call shows when it has a name.
@@ -132,6 +139,7 @@ impl Call {
     pub(super) fn advance(&mut self, text: &mut String, parts: &mut Vec<Part>) -> Progress {
         match self {
             Call::Json(call) => call.advance(text, parts),
+            Call::Python(call) => call.advance(text, parts),
             Call::Xml(call) => call.advance(text, parts),
         }
     }
