@@ -1,7 +1,7 @@
 //! Latencies, issue intervals and bandwidths: what a timing model needs to know of a GPU.
 
 use crate::arch::Arch;
-use crate::instructions::{Class, Form, Pipe};
+use crate::instructions::{Class, Form};
 
 /// A figure and its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,37 +49,42 @@ const LONG: &[&str] = &["u64", "s64", "b64"];
 /// instructions are measured on an H200 (docs/results/2026-11-28-probe-h200.json) and read in the SASS
 /// that ptxas 13.0 makes for sm_90a.
 const EXECUTIONS: &[Row] = &[
-    row(Class::Integer, LONG, [2, 2, 6]),
-    row(Class::Integer, &[], [1, 2, 4]),
-    row(Class::IntegerMultiply, &["wide"], [1, 4, 5]),
-    row(Class::IntegerMultiply, LONG, [4, 2, 12]),
-    row(Class::IntegerMultiply, &["hi"], [1, 4, 5]),
+    row(Class::Integer, LONG, [2, 1, 4]),
+    row(Class::Integer, &["min", "max"], [1, 2, 4]),
+    row(Class::Integer, &[], [1, 1, 4]),
+    row(Class::IntegerMultiply, &["wide"], [1, 4, 6]),
+    row(Class::IntegerMultiply, LONG, [4, 2, 14]),
+    row(Class::IntegerMultiply, &["hi"], [1, 4, 9]),
     row(Class::IntegerMultiply, &[], [1, 2, 4]),
     row(Class::IntegerDivide, LONG, [70, 2, 280]),
-    row(Class::IntegerDivide, &[], [18, 2, 90]),
+    row(Class::IntegerDivide, &[], [30, 2, 108]),
     row(Class::Logic, LONG, [2, 2, 6]),
+    row(Class::Logic, &["bfe"], [2, 2, 8]),
+    row(Class::Logic, &["bfi"], [3, 3, 10]),
     row(Class::Logic, &[], [1, 2, 4]),
-    row(Class::BitCount, &[], [1, 8, 14]),
-    row(Class::Compare, &["f64"], [1, 2, 16]),
-    row(Class::Compare, LONG, [2, 2, 8]),
-    row(Class::Compare, &[], [1, 2, 5]),
+    row(Class::BitCount, &[], [1, 8, 12]),
+    row(Class::Compare, &["f64"], [1, 2, 8]),
+    row(Class::Compare, LONG, [2, 2, 6]),
+    row(Class::Compare, &[], [1, 2, 4]),
     row(Class::Select, LONG, [2, 2, 6]),
     row(Class::Select, &[], [1, 2, 4]),
     row(Class::Float, &["f64"], [1, 2, 8]),
     row(Class::Float, &["f32x2"], [2, 1, 4]),
+    row(Class::Float, &["f16", "f16x2", "bf16", "bf16x2"], [1, 1, 6]),
     row(Class::Float, &[], [1, 1, 4]),
     row(Class::FloatDivide, &["f64"], [30, 2, 240]),
-    row(Class::FloatDivide, &["approx", "full"], [3, 2, 40]),
-    row(Class::FloatDivide, &[], [10, 1, 60]),
+    row(Class::FloatDivide, &["approx", "full"], [2, 4, 30]),
+    row(Class::FloatDivide, &[], [15, 2, 57]),
     row(Class::FloatCompare, &["f64"], [2, 2, 10]),
     row(Class::FloatCompare, &[], [1, 2, 4]),
     row(Class::Special, &["f64"], [25, 2, 200]),
-    row(Class::Special, &["rn", "rz", "rm", "rp"], [9, 1, 50]),
-    row(Class::Special, &["ftz", "f16", "f16x2", "bf16", "bf16x2", "tanh"], [1, 8, 18]),
+    row(Class::Special, &["rn", "rz", "rm", "rp"], [17, 2, 66]),
+    row(Class::Special, &["f16x2", "bf16x2"], [2, 8, 22]),
+    row(Class::Special, &["ftz", "f16", "bf16", "tanh"], [1, 8, 18]),
     row(Class::Special, &["ex2", "lg2", "rsqrt", "sqrt"], [3, 3, 28]),
     row(Class::Special, &[], [1, 8, 18]),
-    row(Class::Conversion, &["f64", "s64", "u64"], [1, 8, 18]),
-    row(Class::Conversion, &[], [1, 2, 6]),
+    row(Class::Conversion, &["f64", "s64", "u64", "rni", "rzi", "rmi", "rpi"], [1, 8, 12]),
+    row(Class::Conversion, &[], [1, 2, 4]),
     row(Class::Move, &[], [0, 1, 0]),
     row(Class::Address, &[], [0, 1, 0]),
     row(Class::Load, &[], [1, 1, 0]),
@@ -97,7 +102,7 @@ const EXECUTIONS: &[Row] = &[
     row(Class::BulkCopy, &[], [2, 1, 0]),
     row(Class::TensorCopy, &[], [2, 1, 0]),
     row(Class::TensorMap, &[], [1, 1, 0]),
-    row(Class::Mma, &[], [1, 1, 18]),
+    row(Class::Mma, &[], [1, 1, 17]),
     row(Class::WarpgroupMma, &[], [2, 1, 0]),
     row(Class::WarpgroupSync, &[], [1, 1, 2]),
     row(Class::TensorMemoryMma, &[], [4, 1, 0]),
@@ -106,18 +111,19 @@ const EXECUTIONS: &[Row] = &[
     row(Class::TensorMemoryStore, &[], [1, 1, 0]),
     row(Class::TensorMemorySync, &[], [1, 1, 4]),
     row(Class::TensorMemoryControl, &[], [2, 1, 0]),
-    row(Class::Exchange, &["movmatrix"], [1, 4, 33]),
+    row(Class::Exchange, &["movmatrix"], [1, 2, 33]),
     row(Class::Exchange, &[], [1, 2, 23]),
     row(Class::Vote, &["activemask"], [1, 2, 10]),
-    row(Class::Vote, &[], [1, 2, 12]),
+    row(Class::Vote, &[], [1, 2, 13]),
     row(Class::Match, &[], [1, 16, 30]),
-    row(Class::WarpReduction, &[], [1, 16, 14]),
+    row(Class::WarpReduction, &[], [1, 8, 14]),
     row(Class::WarpBarrier, &[], [1, 1, 4]),
     row(Class::CtaBarrier, &[], [1, 1, 0]),
     row(Class::ClusterBarrier, &[], [1, 1, 0]),
     row(Class::MbarrierInit, &[], [1, 1, 0]),
+    row(Class::Mbarrier, &["test_wait", "try_wait"], [1, 1, 38]),
     row(Class::Mbarrier, &[], [1, 1, 0]),
-    row(Class::Fence, &[], [1, 1, 0]),
+    row(Class::Fence, &[], [1, 1, 8]),
     row(Class::ClusterLaunch, &[], [1, 1, 0]),
     row(Class::Branch, &[], [1, 1, 6]),
     row(Class::Control, &[], [1, 1, 6]),
@@ -146,15 +152,6 @@ impl Form {
     }
 }
 
-/// Cycles for which an instruction on a pipe of an SM partition occupies it at least, whatever its class.
-pub fn least_interval(pipe: Pipe) -> u32 {
-    match pipe {
-        Pipe::Xu => 8,
-        Pipe::Alu | Pipe::Fp64 => 2,
-        _ => 1,
-    }
-}
-
 /// Memory, clocks and launches of a GPU. Latencies are in SM cycles, rates in bytes a cycle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
@@ -172,8 +169,10 @@ pub struct Timing {
     pub l2_bytes_per_sm: Figure,
     /// Of the L2 cache to all SMs.
     pub l2_bytes: Figure,
-    /// The part of the data sheet's bandwidth of device memory that a kernel can reach.
-    pub device_efficiency: Figure,
+    /// The part of the data sheet's bandwidth of device memory that a kernel which only reads can reach.
+    pub device_reads: Figure,
+    /// The same of writes between reads: a copy reaches the harmonic mean of both.
+    pub device_writes: Figure,
     /// From a copy's issue until the first of its requests, by the tensor memory accelerator.
     pub tma_latency: Figure,
     /// Of the tensor memory accelerator of an SM.
@@ -182,7 +181,7 @@ pub struct Timing {
     pub wgmma_latency: Figure,
     /// From an mbarrier's last arrival to the next instruction of a warp that waits.
     pub mbarrier_latency: Figure,
-    /// From the last arrival at a barrier of the CTA to the next instruction.
+    /// From the last arrival at a barrier of the CTA to the next instruction, without 2 cycles for each warp.
     pub barrier_latency: Figure,
     /// The same of the barrier of a cluster.
     pub cluster_barrier_latency: Figure,
@@ -204,21 +203,22 @@ const fn figure(value: f64, source: &'static str) -> Figure {
 
 /// Hopper.
 const HOPPER: Timing = Timing {
-    shared_latency: figure(29.0, SURVEY),
+    shared_latency: figure(23.0, PROBE),
     cluster_shared_latency: figure(190.0, SURVEY),
     l1_latency: figure(33.0, SURVEY),
     l2_latency: figure(273.0, PROBE),
     device_latency: figure(640.0, SURVEY),
     l2_bytes_per_sm: figure(64.0, PROBE),
     l2_bytes: figure(4472.0, SURVEY),
-    device_efficiency: figure(0.93, PROBE),
+    device_reads: figure(0.977, "H200, a sum of 2^30 f32 (docs/results/2026-11-21-reduce-scan.md)"),
+    device_writes: figure(0.817, "H200, a copy of 2^30 bytes (docs/results/2026-11-21-memory-bound.md)"),
     tma_latency: figure(170.0, PROBE),
     tma_bytes: figure(128.0, PROBE),
     wgmma_latency: figure(43.0, PROBE),
-    mbarrier_latency: figure(20.0, PROBE),
-    barrier_latency: figure(20.0, PROBE),
+    mbarrier_latency: figure(33.0, PROBE),
+    barrier_latency: figure(12.0, PROBE),
     cluster_barrier_latency: figure(190.0, PROBE),
-    launch_microseconds: figure(1.2, PROBE),
+    launch_microseconds: figure(2.6, PROBE),
     cta_latency: figure(300.0, PROBE),
     clock_when_multiplying: figure(0.78, PROBE),
 };
@@ -230,7 +230,8 @@ const BLACKWELL: Timing = Timing {
     device_latency: figure(840.0, B200_SURVEY),
     l2_bytes_per_sm: figure(90.0, B200_SURVEY),
     l2_bytes: figure(13_300.0, B200_SURVEY),
-    device_efficiency: figure(0.88, B200_SURVEY),
+    device_reads: figure(0.88, B200_SURVEY),
+    device_writes: figure(0.88, B200_SURVEY),
     ..HOPPER
 };
 

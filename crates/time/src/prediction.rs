@@ -144,6 +144,10 @@ impl LaunchObserver for LaunchTiming {
         true
     }
 
+    fn orders_strong_accesses(&self) -> bool {
+        true
+    }
+
     fn cluster(&self, ctas: &[u32]) -> Box<dyn ClusterObserver> {
         self.recorder.cluster(ctas)
     }

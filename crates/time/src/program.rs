@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use warpwright_arch::Arch;
 use warpwright_arch::instructions::{Class, Pipe};
-use warpwright_arch::timing::{BRANCH, least_interval};
+use warpwright_arch::timing::BRANCH;
 use warpwright_events::{AsyncKind, Code, Instruction, Unit};
 
 /// Registers of an operation: its own part of the program's list.
@@ -35,6 +35,8 @@ pub(crate) enum Action {
     TensorMemory { bytes: u32, loads: bool },
     /// A fence of memory at a scope wider than the CTA.
     Fence,
+    /// An exchange between lanes, which takes a pass of shared memory.
+    Exchange,
 }
 
 /// An operation.
@@ -139,16 +141,16 @@ impl Program {
             }
             Class::TensorMemorySync if name.contains("wait") => Action::WaitTensorMemory,
             Class::Fence if !name.contains("cta") && !name.contains("proxy") => Action::Fence,
+            Class::Exchange => Action::Exchange,
             _ => Action::Compute,
         };
         if action == Action::Rename {
             slots = 0;
         }
-        let each = execution.interval.max(if slots == 1 { least_interval(form.pipe) } else { 1 });
         Operation {
             slots,
             pipe: form.pipe,
-            interval: slots * each,
+            interval: slots * execution.interval,
             latency: execution.latency,
             action,
             waits: matches!(form.class, Class::CtaBarrier | Class::ClusterBarrier | Class::Mbarrier)
@@ -206,10 +208,19 @@ fn tensor_cycles(instruction: &Instruction, arch: &Arch) -> f64 {
     f64::from(instruction.work.by_warp) / 2.0 / each
 }
 
-/// `mma` reaches 62 % of the rate of `wgmma` on Hopper (arXiv 2501.12084).
+/// Cycles that an `mma` of Hopper takes beside those at the rate of `wgmma` (H200,
+/// docs/results/2026-11-28-probe-h200.md).
+const MMA_OVERHEAD: f64 = 2.0;
+/// Hopper has no `mma` of 8-bit floats: ptxas converts them and multiplies in f16 (the same).
+const CONVERTED_MMA: u32 = 28;
+
 fn mma_cycles(instruction: &Instruction, arch: &Arch) -> u32 {
-    let part = if arch.capability.compute_capability.0 >= 9 { 0.62 } else { 1.0 };
-    (tensor_cycles(instruction, arch) / part).ceil().max(1.0) as u32
+    let full = tensor_cycles(instruction, arch);
+    match (arch.capability.compute_capability.0, instruction.work.unit) {
+        (9, Unit::TensorFp8) => CONVERTED_MMA,
+        (9.., _) => (full + MMA_OVERHEAD).ceil() as u32,
+        _ => full.ceil().max(1.0) as u32,
+    }
 }
 
 /// A `wgmma` reads B, and A unless it is in registers, from shared memory. Each warp is charged a quarter.

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpwright_arch::limits::WARP_SIZE;
 use warpwright_count::{Sharing, interleaved, passes, ranges};
 use warpwright_events::{
-    AccessKind, Actor, AsyncKind, ByteRange, ClusterObserver, Completion, Event, LANES, LaunchInfo,
-    LaunchObserver, MbarrierAddress, MemorySpace, Proxy, lanes, split_shared,
+    AccessKind, Actor, AsyncKind, ByteRange, Class, ClusterObserver, Completion, Event, LANES, LaunchInfo,
+    LaunchObserver, LoadPath, MbarrierAddress, MemorySpace, Proxy, Strength, lanes, split_shared,
 };
 
-use crate::trace::{ClusterTrace, Detail, Direction, LineRange, Moment, Record, push_lines};
+use crate::trace::{ClusterTrace, Detail, Direction, LineRange, Moment, Publication, Record, push_lines};
 
 /// Records the traces of a launch's clusters.
 #[derive(Debug)]
@@ -21,6 +21,15 @@ struct Shared {
     launch: LaunchInfo,
     warps_per_cta: u32,
     traces: Mutex<Vec<ClusterTrace>>,
+    published: Mutex<Published>,
+}
+
+/// What strong stores to global memory have published.
+#[derive(Debug, Default)]
+struct Published {
+    count: Publication,
+    /// The last publication at each address, and the first CTA of its cluster.
+    last: HashMap<u64, (Publication, u32)>,
 }
 
 impl LaunchRecorder {
@@ -29,6 +38,7 @@ impl LaunchRecorder {
             warps_per_cta: launch.threads_per_cta().div_ceil(WARP_SIZE),
             launch: launch.clone(),
             traces: Mutex::default(),
+            published: Mutex::default(),
         }))
     }
 
@@ -46,6 +56,10 @@ impl LaunchRecorder {
 
 impl LaunchObserver for LaunchRecorder {
     fn wants_instructions(&self) -> bool {
+        true
+    }
+
+    fn orders_strong_accesses(&self) -> bool {
         true
     }
 
@@ -84,6 +98,9 @@ struct WarpState {
     polling: Option<(u32, u32)>,
     /// The end of the last run.
     end: u32,
+    /// The last run with strong loads of global memory, and its place in the trace, while only such runs
+    /// follow: it is left out if the lanes execute it again.
+    spin: Option<(Record, usize)>,
 }
 
 /// Records the trace of one cluster.
@@ -164,7 +181,11 @@ impl Recorder {
     fn keep_run(&mut self, warp: usize, from: u32, end: u32, lanes: u32) {
         let mut details = std::mem::take(&mut self.warps[warp].details);
         if from < end {
-            self.trace.warps[warp].push(Record::Run { from, end, lanes });
+            let run = Record::Run { from, end, lanes };
+            self.warps[warp].details = details;
+            self.collapse_spin(warp, run);
+            details = std::mem::take(&mut self.warps[warp].details);
+            self.trace.warps[warp].push(run);
             self.warps[warp].end = end;
             for &(pc, detail) in details.iter().filter(|(pc, _)| (from..end).contains(pc)) {
                 self.keep(warp, pc, detail);
@@ -244,6 +265,77 @@ impl Recorder {
         self.detail(actor, detail);
     }
 
+    /// A strong access to global memory publishes what it stores, or observes what others have published.
+    fn publish(&mut self, actor: Actor, addresses: &[u64; LANES], kind: AccessKind) {
+        let mut published = self.shared.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = self.trace.first_cta;
+        let mut details = Vec::new();
+        if kind.writes() {
+            published.count += 1;
+            let count = published.count;
+            for lane in lanes(actor.lanes) {
+                published.last.insert(addresses[lane] & !7, (count, own));
+            }
+            details.push(Detail::Publish(count));
+        } else {
+            for lane in lanes(actor.lanes) {
+                if let Some(&(number, by)) = published.last.get(&(addresses[lane] & !7))
+                    && by != own
+                    && !details.contains(&Detail::Observe(number))
+                {
+                    details.push(Detail::Observe(number));
+                }
+            }
+        }
+        drop(published);
+        details.into_iter().for_each(|detail| self.detail(actor, detail));
+    }
+
+    /// Leaves out the runs since the last one with the same strong loads, if nothing but loads happened
+    /// since: the lanes have waited.
+    fn collapse_spin(&mut self, warp: usize, run: Record) {
+        let code = &self.shared.launch.code;
+        let Record::Run { from, end, .. } = run else { return };
+        let details = &self.warps[warp].details;
+        let loads = |pc: u32| {
+            matches!(code.instruction(pc).class, Class::Load(LoadPath::Relaxed))
+                || matches!(code.instruction(pc).class, Class::Load(_))
+                    && code.instruction(pc).text.contains(".acquire")
+        };
+        let is_quiet = details.iter().all(|(_, detail)| {
+            matches!(
+                detail,
+                Detail::Global { direction: Direction::Load, .. } | Detail::Observe(_) | Detail::Local { .. }
+            )
+        });
+        let spins = is_quiet && (from..end).any(loads);
+        let at = self.trace.warps[warp].len();
+        match self.warps[warp].spin {
+            Some((before, place)) if spins && before == run && self.loads_again(warp, place) => {
+                self.trace.warps[warp].truncate(place);
+            }
+            _ if spins => self.warps[warp].spin = Some((run, at)),
+            _ if !is_quiet => self.warps[warp].spin = None,
+            _ => {}
+        }
+    }
+
+    /// Whether the run that is about to be recorded loads the same lines as the one at a place of the trace.
+    fn loads_again(&self, warp: usize, place: usize) -> bool {
+        let lines = |detail: &Detail| match detail {
+            Detail::Global { lines: LineRange { first, count }, .. } => {
+                Some(&self.trace.lines[*first as usize..(first + count) as usize])
+            }
+            _ => None,
+        };
+        let before = self.trace.warps[warp][place + 1..].iter().map_while(|record| match record {
+            Record::Detail(_, detail) => Some(detail),
+            Record::Run { .. } => None,
+        });
+        let now = self.warps[warp].details.iter().map(|(_, detail)| detail);
+        before.filter_map(lines).eq(now.filter_map(lines))
+    }
+
     /// Bulk and tensor copies. `wgmma` and `cp.async` are known by their instructions.
     fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[ByteRange]) {
         let arrives = match completion {
@@ -306,8 +398,11 @@ impl ClusterObserver for Recorder {
     fn event(&mut self, event: &Event<'_>) {
         match *event {
             Event::Executed { actor, end } => self.ran(actor, end),
-            Event::Access { actor, space, addresses, bytes, kind, .. } => {
+            Event::Access { actor, space, addresses, bytes, kind, strength, .. } => {
                 self.access(actor, space, addresses, bytes, kind);
+                if space == MemorySpace::Global && strength != Strength::Weak {
+                    self.publish(actor, addresses, kind);
+                }
             }
             Event::LaneCopies { actor, sources, targets, bytes, reading } => {
                 let lines = self.lines(ranges(sources, reading, bytes).into_iter());

@@ -9,6 +9,9 @@ use warpwright_events::AsyncKind;
 /// The index of a moment of a cluster at which all arrivals of a barrier have happened.
 pub(crate) type Moment = u32;
 
+/// The number of a store in a launch that loads of other clusters see.
+pub(crate) type Publication = u32;
+
 /// The trace of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterTrace {
@@ -84,6 +87,10 @@ pub(crate) enum Detail {
     Track { at: Moment, kind: AsyncKind },
     /// The lanes go on when the moment has passed.
     Wait { until: Moment },
+    /// A strong store or an atomic operation that other clusters may wait for.
+    Publish(Publication),
+    /// A strong load of what another cluster has published.
+    Observe(Publication),
     /// A `tcgen05.mma` of this many operations of a unit.
     TensorMultiply { operations: u32 },
 }

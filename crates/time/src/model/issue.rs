@@ -6,7 +6,7 @@ use warpwright_events::AsyncKind;
 use super::sm::{Groups, NEVER, Warp};
 use super::{Simulation, Stall};
 use crate::program::{Action, Operation};
-use crate::trace::{Detail, Direction, LineRange, Moment, Record};
+use crate::trace::{Detail, Direction, LineRange, Moment, Publication, Record};
 
 /// Bytes of shared memory that a cycle reads or writes.
 const SHARED_BYTES: u32 = 128;
@@ -28,7 +28,14 @@ struct Results {
     at: u64,
     stall: Stall,
     /// The moment that the warp waits for.
-    awaits: Option<Moment>,
+    awaits: Option<Awaited>,
+}
+
+/// What a warp waits for.
+#[derive(Clone, Copy, Debug)]
+enum Awaited {
+    Moment(Moment),
+    Publication(Publication),
 }
 
 impl Simulation<'_> {
@@ -92,10 +99,8 @@ impl Simulation<'_> {
     }
 
     /// A warp that waits for a moment goes on: it happened at a cycle.
-    pub(super) fn resume(&mut self, index: u32, at: u64) {
-        let warp = &mut self.warps[index as usize];
-        warp.awaits = None;
-        let (latency, stall) = self.wait_of(self.warps[index as usize].pc - 1);
+    pub(super) fn resume(&mut self, index: u32, at: u64, arrivals: u32) {
+        let (latency, stall) = self.wait_of(self.warps[index as usize].pc - 1, arrivals);
         let warp = &mut self.warps[index as usize];
         let from = warp.not_before.0;
         warp.not_before = if at + latency > from { (at + latency, stall) } else { warp.not_before };
@@ -106,14 +111,17 @@ impl Simulation<'_> {
     }
 
     /// The latency from the moment that an instruction waits for to the next one, and the reason of the stall.
-    fn wait_of(&self, pc: u32) -> (u64, Stall) {
+    fn wait_of(&self, pc: u32, arrivals: u32) -> (u64, Stall) {
         let timing = self.arch.timing();
-        let (latency, stall) = match self.program.operations[pc as usize].waits {
-            Some(Class::CtaBarrier) => (timing.barrier_latency, Stall::Barrier),
-            Some(Class::ClusterBarrier) => (timing.cluster_barrier_latency, Stall::Barrier),
-            _ => (timing.mbarrier_latency, Stall::Mbarrier),
-        };
-        (latency.value as u64, stall)
+        match self.program.operations[pc as usize].waits {
+            Some(Class::CtaBarrier) => {
+                (timing.barrier_latency.value as u64 + 2 * u64::from(arrivals), Stall::Barrier)
+            }
+            Some(Class::ClusterBarrier) => (timing.cluster_barrier_latency.value as u64, Stall::Barrier),
+            Some(_) => (timing.mbarrier_latency.value as u64, Stall::Mbarrier),
+            // A load of what another warp has published.
+            None => (self.memory.latencies.l2, Stall::LongScoreboard),
+        }
     }
 
     /// Issues the next instruction of a warp. Returns whether its CTA ended with it.
@@ -145,8 +153,12 @@ impl Simulation<'_> {
             warp.not_before = (bubble, stall);
         }
         warp.pc += 1;
-        if let Some(moment) = results.awaits {
-            warp.awaits = Some(moment);
+        if let Some(Awaited::Publication(number)) = results.awaits {
+            warp.ready = NEVER;
+            self.published.entry(number).or_default().waiting.push(index);
+            return false;
+        }
+        if let Some(Awaited::Moment(moment)) = results.awaits {
             warp.ready = NEVER;
             let cluster = warp.cluster;
             let state =
@@ -154,8 +166,8 @@ impl Simulation<'_> {
             if state.left > 0 {
                 state.waiting.push(index);
             } else {
-                let at = state.at;
-                self.resume(index, at);
+                let (at, arrivals) = (state.at, state.arrivals);
+                self.resume(index, at, arrivals);
             }
             return false;
         }
@@ -251,6 +263,11 @@ impl Simulation<'_> {
                     (results.at, results.stall) = (end, Stall::LongScoreboard);
                 }
             }
+            Action::Exchange => {
+                let start = sm.shared_free.max(now);
+                sm.shared_free = start + 1;
+                results.at = start + u64::from(operation.latency);
+            }
             Action::Fence => {
                 let end = now + self.memory.latencies.l2;
                 warp.hold(end, Stall::Membar);
@@ -268,7 +285,8 @@ impl Simulation<'_> {
             Detail::Shared { passes, remote } => {
                 let start = self.shared(sm_index, now, u32::from(passes));
                 let latency = if remote { timing.cluster_shared_latency } else { timing.shared_latency };
-                let at = start + u64::from(passes).saturating_sub(1) + latency.value as u64;
+                // Each further pass adds two cycles (docs/results/2026-11-28-probe-h200.md).
+                let at = start + 2 * u64::from(passes).saturating_sub(1) + latency.value as u64;
                 (results.at, results.stall) = (results.at.max(at), Stall::ShortScoreboard);
             }
             Detail::Local { sectors } => {
@@ -305,7 +323,20 @@ impl Simulation<'_> {
                 };
                 self.arrive(slot, at, 1, end.max(now + ARRIVAL));
             }
-            Detail::Wait { until } => results.awaits = Some(until),
+            Detail::Wait { until } => results.awaits = Some(Awaited::Moment(until)),
+            Detail::Publish(number) => {
+                let state = self.published.entry(number).or_default();
+                (state.arrivals, state.left, state.at) = (1, 0, now + self.memory.latencies.l2);
+                let (at, waiting) = (state.at, std::mem::take(&mut state.waiting));
+                for warp in waiting {
+                    self.resume(warp, at, 0);
+                }
+            }
+            Detail::Observe(number) => match self.published.get(&number) {
+                // The load sees it: it takes as long as after the store, if it came later.
+                Some(state) if state.arrivals > 0 => results.at = results.at.max(state.at),
+                _ => results.awaits = Some(Awaited::Publication(number)),
+            },
             Detail::TensorMultiply { operations } => {
                 let sm = &mut self.sms[sm_index];
                 let unit = self.program.operations[self.warps[index as usize].pc as usize].tensor_rate;

@@ -22,6 +22,8 @@ pub(super) struct Memory {
     l2: Cache,
     l2_bandwidth: Bandwidth,
     device_bandwidth: Bandwidth,
+    /// The time of a write, by the time of a read.
+    write_weight: f64,
     /// Sectors that device memory has read and written.
     pub(super) device_sectors: u64,
     /// Sectors that the L2 cache has served.
@@ -62,7 +64,8 @@ impl Memory {
             },
             l2: Cache::new(arch.l2_bytes),
             l2_bandwidth: Bandwidth::new(timing.l2_bytes.value),
-            device_bandwidth: Bandwidth::new(arch.bytes_per_second * timing.device_efficiency.value / clock),
+            device_bandwidth: Bandwidth::new(arch.bytes_per_second * timing.device_reads.value / clock),
+            write_weight: timing.device_reads.value / timing.device_writes.value,
             device_sectors: 0,
             l2_sectors: 0,
         }
@@ -133,7 +136,8 @@ impl Memory {
                 if found.missing != 0 {
                     // The cache writes back what it replaces; in a steady state as much as it takes in.
                     self.device_sectors += u64::from(found.missing.count_ones());
-                    self.device_bandwidth.serve(served, SECTOR_BYTES * f64::from(found.missing.count_ones()));
+                    let bytes = SECTOR_BYTES * f64::from(found.missing.count_ones());
+                    self.device_bandwidth.serve(served, bytes * self.write_weight);
                 }
                 end = end.max(served);
             }

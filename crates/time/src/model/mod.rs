@@ -14,14 +14,14 @@ mod placement;
 mod sm;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use warpwright_arch::Arch;
 
 use self::memory::Memory;
 use self::sm::{NEVER, Sm, Warp};
 use crate::program::Program;
-use crate::trace::{ClusterTrace, Moment};
+use crate::trace::{ClusterTrace, Moment, Publication};
 
 /// Why a warp does not issue: the stall reasons of Nsight Compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -96,7 +96,8 @@ pub(crate) const STALLS: usize = Stall::ALL.len();
 /// A moment of a cluster in the simulation.
 #[derive(Debug, Default)]
 struct MomentState {
-    /// Arrivals that have not happened.
+    /// Its arrivals, and those that have not happened.
+    arrivals: u32,
     left: u32,
     /// The cycle of the last arrival so far.
     at: u64,
@@ -146,6 +147,8 @@ struct Simulation<'a> {
     /// Warps that have ended, by index, for reuse.
     spare: Vec<u32>,
     clusters: Vec<Option<Cluster>>,
+    /// What warps have published, by number.
+    published: HashMap<Publication, MomentState>,
     /// The end of the last copy, whose data other CTAs may get, too.
     last_copy: u64,
     outcome: Outcome,
@@ -176,6 +179,7 @@ pub(crate) fn simulate(
         warps: Vec::new(),
         spare: Vec::new(),
         clusters: Vec::new(),
+        published: HashMap::new(),
         last_copy: 0,
         outcome: Outcome {
             cycles: 0,
@@ -263,10 +267,14 @@ impl Simulation<'_> {
                 waiting.extend(moment.waiting.drain(..));
             }
         }
+        for publication in self.published.values_mut() {
+            waiting.append(&mut publication.waiting);
+        }
+        waiting.sort_unstable();
         self.outcome.released += waiting.len() as u64;
         for &warp in &waiting {
             let now = self.outcome.cycles;
-            self.resume(warp, now);
+            self.resume(warp, now, 0);
         }
         !waiting.is_empty()
     }
@@ -277,9 +285,10 @@ impl Simulation<'_> {
         state.left = state.left.saturating_sub(count);
         state.at = state.at.max(at);
         if state.left == 0 {
-            let (at, waiting) = (state.at, std::mem::take(&mut state.waiting));
+            let (at, arrivals) = (state.at, state.arrivals);
+            let waiting = std::mem::take(&mut state.waiting);
             for warp in waiting {
-                self.resume(warp, at);
+                self.resume(warp, at, arrivals);
             }
         }
     }

@@ -62,7 +62,8 @@ impl Simulation<'_> {
             self.clusters.push(None);
             self.clusters.len() - 1
         });
-        let moments = trace.arrivals.iter().map(|&left| MomentState { left, ..MomentState::default() });
+        let moments =
+            trace.arrivals.iter().map(|&left| MomentState { arrivals: left, left, ..MomentState::default() });
         let cluster =
             Cluster { moments: moments.collect(), left: vec![per_cta as u32; ctas], sms: sms.clone(), trace };
         self.clusters[slot] = Some(cluster);

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use super::Stall;
 use super::memory::Port;
-use crate::trace::Moment;
 
 /// A cycle that does not come.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -132,8 +131,6 @@ pub(super) struct Warp {
     pub(super) not_before: (u64, Stall),
     /// The cycle at which each register is there, and the reason that it is not before.
     pub(super) registers: Vec<(u64, Stall)>,
-    /// The moment that it waits for.
-    pub(super) awaits: Option<Moment>,
     pub(super) lane_copies: Groups,
     pub(super) bulk_copies: Groups,
     pub(super) multiplications: Groups,
